@@ -105,6 +105,8 @@ lint: setup
 	$(python) tests/lint/safety.py crates
 	$(python) tests/lint/faults.py --test
 	$(python) tests/lint/faults.py docs/faults.md crates
+	$(python) tests/lint/words.py --test
+	$(python) tests/lint/words.py crates
 	shellcheck -x -P SCRIPTDIR .ci/run $$(git ls-files '*.sh')
 
 studies: build

@@ -74,7 +74,20 @@ TABLES = {
 }
 # Verbs that write tables, and those that write none; options that name a table's file.
 WRITERS = {"sim", "sweep", "run", "compare", "rack run"}
-OTHERS = {"map", "memory", "pool", "rack", "rpc", "phy", "study", "scenario", "diff", "report", "completions"}
+OTHERS = {
+    "keys",
+    "map",
+    "memory",
+    "pool",
+    "rack",
+    "rpc",
+    "phy",
+    "study",
+    "scenario",
+    "diff",
+    "report",
+    "completions",
+}
 OPTIONS = {"run --capture", "sim --ports"}
 # Exit status where a machine cannot take a program's memory away.
 LACKING = 3
@@ -85,14 +98,25 @@ PROGRAM = (
 
 
 def unrack(*words, folder=None):
-    command = [os.environ["UNRACK"], *map(str, words)]
-    return subprocess.run(command, check=False, cwd=folder, capture_output=True, text=True, timeout=120)
+    command = [os.path.abspath(os.environ["UNRACK"]), *map(str, words)]
+    env = os.environ | ({"UNRACK_PROC": str(folder / "proc")} if folder else {})
+    return subprocess.run(
+        command, check=False, cwd=folder, capture_output=True, text=True, timeout=120, env=env
+    )
+
+
+def make_proc(folder):
+    """Makes a /proc of a machine that seems idle: of a busy one, `compare` withholds what tables would hold."""
+    (folder / "self").mkdir(parents=True)
+    (folder / "stat").write_text("cpu0 1 0 1 9 0 0 0 0 0 0\ncpu1 1 0 1 9 0 0 0 0 0 0\n")
+    (folder / "loadavg").write_text("0.00 0.00 0.00 1/99 7\n")
 
 
 class Tables(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
         cls.folder = Path(cls.enterClassContext(tempfile.TemporaryDirectory(prefix="unrack-tables-")))
+        make_proc(cls.folder / "proc")
         star, torus = EXAMPLES / "star-edm.toml", EXAMPLES / "torus-4x4.toml"
         few = ["--set", "workload.messages=300"]
         cls.done("sim", star, *few, "--out", "sim", "--ports", "ports.parquet")

@@ -1,19 +1,21 @@
-//! Datagrams that only a holder of the shared key can write, each taken once.
+//! Datagrams that only a holder of the shared key can write, each accepted once.
 //!
-//! Behind a datagram's content stands its *seal*, in network order:
+//! A datagram's content is followed by its *seal*, in network byte order:
 //!
-//! | bytes | what |
+//! | bytes | meaning |
 //! |---|---|
-//! | 8 | life of the sender: when its process began, in nanoseconds since 1970 |
-//! | 8 | life of the receiver, as the sender knows it; 0: it does not |
+//! | 8 | life of the sender: the start of its process, in nanoseconds since 1970 |
+//! | 8 | life of the receiver, as the sender knows it; 0: unknown |
 //! | 8 | number of the datagram in the sender's life, from 1 |
-//! | 32 | HMAC-SHA256 by the shared key, over the numbers of both machines, the content and all of the seal before it |
+//! | 32 | HMAC-SHA256 by the shared key, over the numbers of both machines, the content and the seal so far |
 //!
-//! A receiver takes what was made for its present life, by the newest life of the sender that it has heard of, and not
-//! twice: numbers are compared with a window as RFC 4303 §3.4.3 has one. What was recorded before either side began is
-//! refused. A datagram for another life is not taken, but answered by an empty one, from which its sender learns this life.
+//! A receiver accepts a datagram once, if it was made for the receiver's present life and in the newest life of
+//! the sender that the receiver knows. Datagram numbers are compared with a window as in RFC 4303 §3.4.3.
+//! Datagrams recorded before either side began are refused. A datagram for another life is not accepted, but
+//! answered with an empty one, from which its sender learns this life.
 //!
-//! A machine whose clock was set back between two lives is refused until its clock is later than it was.
+//! If a machine's clock was set back between two lives, the machine is refused until its clock is later than it
+//! was.
 
 use crate::Error;
 use crate::fingerprint::{from_hex, to_hex};
@@ -29,18 +31,18 @@ use subtle::ConstantTimeEq;
 /// Bytes of a seal.
 pub const SEAL: usize = 24 + TAG;
 const TAG: usize = 32;
-/// Numbers that may come out of order.
+/// Width of the window: datagrams up to this many numbers below the highest one may still come.
 const WINDOW: u64 = 1024;
 
-/// The key that all machines of a rack share.
+/// Key that all machines of a rack share.
 #[derive(Debug, Clone)]
 pub struct SharedKey(Arc<hmac::Key>);
 
 impl SharedKey {
-    /// Makes a key in a file (mode 0600) that was not there: 64 hexadecimal digits.
+    /// Makes a new file (mode 0600) with a random key: 64 hexadecimal digits.
     ///
     /// # Errors
-    /// There is such a file, or it cannot be written.
+    /// If the file exists, or cannot be written.
     pub fn make(path: &Path) -> Result<(), Error> {
         let mut bytes = [0; 32];
         SystemRandom::new().fill(&mut bytes).expect("the kernel gives random bytes");
@@ -50,7 +52,7 @@ impl SharedKey {
     /// Reads the key of a file.
     ///
     /// # Errors
-    /// There is none, others may read it, or it is no such key.
+    /// If there is no file, others may read it, or it is not a shared key.
     pub fn load(path: &Path) -> Result<SharedKey, Error> {
         let text = private::read(path, Guard::Read)?;
         let why = "is not a shared key: 64 hexadecimal digits, as `unrack keys shared` makes them";
@@ -58,10 +60,12 @@ impl SharedKey {
         from_hex(text.trim()).map(SharedKey::from_bytes).ok_or_else(malformed)
     }
 
+    /// Makes a key of 32 bytes.
     pub fn from_bytes(bytes: [u8; 32]) -> SharedKey {
         SharedKey(Arc::new(hmac::Key::new(hmac::HMAC_SHA256, &bytes)))
     }
 
+    /// Returns the HMAC of `bytes`, sent from the first machine to the second.
     fn over(&self, machines: (u32, u32), bytes: &[u8]) -> hmac::Tag {
         let mut over = hmac::Context::with_key(&self.0);
         over.update(&machines.0.to_be_bytes());
@@ -71,26 +75,26 @@ impl SharedKey {
     }
 }
 
-/// When a process began, by which its life is told from others.
+/// Returns the life of a process that begins now: nanoseconds since 1970.
 pub fn new_life() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     now.map_or(1, |since| since.as_nanos() as u64)
 }
 
-/// What both directions between this machine and another share.
+/// State of the connection between this machine and another, for both directions.
 #[derive(Debug)]
 pub struct Pair {
     key: SharedKey,
     here: u32,
     there: u32,
     life: u64,
-    /// The newest life of the other machine that was heard of; 0: none.
+    /// Newest life of the other machine that is known. 0: none.
     their_life: AtomicU64,
     sent: AtomicU64,
 }
 
 impl Pair {
-    /// `here`, `there`: the numbers of the two machines; `life`: see [`new_life`].
+    /// Starts a pair. `here` and `there` are the numbers of the two machines; `life` comes from [`new_life`].
     pub fn new(key: SharedKey, here: u32, there: u32, life: u64) -> Arc<Pair> {
         Arc::new(Pair { key, here, there, life, their_life: AtomicU64::new(0), sent: AtomicU64::new(0) })
     }
@@ -106,31 +110,33 @@ impl Pair {
     }
 }
 
-/// What comes from another machine.
+/// Receiver of datagrams from another machine.
 #[derive(Debug)]
 pub struct Opener {
     pair: Arc<Pair>,
-    /// The life that the window is of.
+    /// Life of the sender to which the window belongs.
     life: u64,
     window: Window,
 }
 
-/// What a datagram turned out to be.
+/// Verdict on a datagram.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Opened<'a> {
-    /// The content; empty: it only told of its sender's life.
+    /// Accepted, with its content. Empty content only tells the sender's life.
     Taken(&'a [u8]),
-    /// It was made by a holder of the key for another life: to be answered with an empty one.
+    /// Made by a holder of the key for another life. The answer is an empty datagram.
     ForAnotherLife,
-    /// It is not of a holder of the key, or was taken before, or is too old.
+    /// Not made by a holder of the key, accepted before, or too old.
     Refused,
 }
 
 impl Opener {
+    /// Makes a receiver that has seen no datagram.
     pub fn new(pair: Arc<Pair>) -> Opener {
         Opener { pair, life: 0, window: Window::default() }
     }
 
+    /// Checks the seal of a datagram, and returns the content of an accepted one.
     pub fn open<'a>(&mut self, datagram: &'a [u8]) -> Opened<'a> {
         let Some((sealed, tag)) = datagram.split_last_chunk::<TAG>() else { return Opened::Refused };
         let Some((content, fields)) = sealed.split_last_chunk::<24>() else { return Opened::Refused };
@@ -151,7 +157,7 @@ impl Opener {
     }
 }
 
-/// Which numbers were taken: all up to `highest` − [`WINDOW`], and those whose bit is set.
+/// Numbers accepted so far: all up to `highest` − [`WINDOW`], and those whose bit is set.
 #[derive(Debug, Default)]
 struct Window {
     highest: u64,
@@ -159,10 +165,10 @@ struct Window {
 }
 
 impl Window {
-    /// True if the number was not taken before, and is not too old to tell.
+    /// Accepts a number. Returns false if it was accepted before, or is too old to tell.
     fn take(&mut self, number: u64) -> bool {
         if number > self.highest {
-            // Bits are reused for numbers a window later.
+            // Bits are reused for numbers one window later.
             let fresh = (self.highest + 1..=number).rev().take(WINDOW as usize);
             fresh.for_each(|number| *self.word(number) &= !bit(number));
             self.highest = number;
@@ -190,7 +196,7 @@ mod tests {
 
     const KEY: [u8; 32] = [7; 32];
 
-    /// Two machines: how each sends to the other, and what each makes of it.
+    /// Returns the sender and the receiver of each of two machines.
     fn machines(lives: [u64; 2]) -> [(Arc<Pair>, Opener); 2] {
         [0, 1].map(|here| {
             let key = SharedKey::from_bytes(KEY);
@@ -206,7 +212,7 @@ mod tests {
         datagram
     }
 
-    /// Each has heard of the other's life.
+    /// Like [`machines`], after each has learned the other's life.
     fn acquainted(lives: [u64; 2]) -> [(Arc<Pair>, Opener); 2] {
         let [mut a, mut b] = machines(lives);
         assert_eq!(b.1.open(&sealed(&a.0, b"hello")), Opened::ForAnotherLife);
@@ -233,10 +239,10 @@ mod tests {
     fn what_was_recorded_in_an_earlier_life_is_refused() {
         let [a, b] = acquainted([10, 20]);
         let recorded: Vec<_> = (0..5).map(|_| sealed(&a.0, b"old")).collect();
-        // The receiver begins anew, and knows nothing.
+        // The receiver begins a new life, and knows no other life.
         let [_, mut later] = machines([10, 30]);
         assert!(recorded.iter().all(|old| later.1.open(old) == Opened::ForAnotherLife));
-        // The sender begins anew; what it sent before is worth nothing as soon as it is heard.
+        // The sender begins a new life. Its older datagrams are refused as soon as a new one has come.
         let [mut again, _] = machines([11, 20]);
         let mut b = b;
         assert_eq!(b.1.open(&sealed(&again.0, b"")), Opened::ForAnotherLife);
@@ -256,7 +262,7 @@ mod tests {
             prop_assert_eq!(b.1.open(&datagram), Opened::Refused);
         }
 
-        /// Beside a set of all that was taken.
+        /// Compares the window with the set of all numbers accepted.
         #[test]
         fn the_window_takes_each_number_once(numbers in prop::collection::vec(0u64..4000, 1..400)) {
             let (mut window, mut taken, mut highest) = (Window::default(), BTreeSet::new(), 0);

@@ -1,10 +1,10 @@
-//! What can be wrong with keys, and what to do about it.
+//! Errors of keys, each with its remedy.
 
 use crate::Fingerprint;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Why a key cannot be used, or a connection is not encrypted.
+/// Reason why a key cannot be used, or a connection cannot be encrypted.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("{}: {why}", path.display())]
@@ -38,12 +38,13 @@ pub enum Error {
 }
 
 impl Error {
+    /// Returns a function that turns an error of input or output into one of the file `path`.
     pub(crate) fn file(path: &Path) -> impl Fn(io::Error) -> Error {
         let path = path.to_path_buf();
         move |why| Error::File { path: path.clone(), why }
     }
 
-    /// True if trying again later may succeed: the connection broke, and nobody refused.
+    /// True if trying again later may succeed: the connection broke, and the peer refused nothing.
     pub fn may_pass(&self) -> bool {
         matches!(self, Error::Broken(_))
     }

@@ -1,4 +1,4 @@
-//! The SHA-256 of a public key, as text.
+//! SHA-256 of a public key, as text.
 
 use ring::digest::{SHA256, digest};
 use std::fmt;
@@ -41,7 +41,7 @@ impl FromStr for Fingerprint {
     }
 }
 
-/// 32 bytes of 64 hexadecimal digits.
+/// Reads 32 bytes from 64 hexadecimal digits.
 pub(crate) fn from_hex(text: &str) -> Option<[u8; 32]> {
     let digits: &[u8; 64] = text.as_bytes().try_into().ok()?;
     let mut bytes = [0; 32];
@@ -52,6 +52,7 @@ pub(crate) fn from_hex(text: &str) -> Option<[u8; 32]> {
     Some(bytes)
 }
 
+/// Writes bytes as hexadecimal digits.
 pub(crate) fn to_hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }

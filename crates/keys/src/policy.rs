@@ -1,4 +1,4 @@
-//! Which addresses need keys.
+//! Rule that says which addresses need keys.
 
 use crate::folder::usual_folder;
 use crate::{Error, Keys};
@@ -6,20 +6,20 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Where connections are encrypted.
+/// Rule that says which connections are encrypted.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub enum Policy {
-    /// Beyond this machine, by the keys of the usual folder; loopback is plain.
+    /// Encryption beyond this machine, with the keys of the usual folder. Loopback is plain.
     #[default]
     BeyondLoopback,
-    /// Everywhere, by the keys of this folder.
+    /// Encryption everywhere, with the keys of this folder.
     Always(PathBuf),
-    /// Nowhere: somebody said so.
+    /// No encryption, as the user asked for.
     Never,
 }
 
 impl Policy {
-    /// What `--keys` and `--insecure` ask for.
+    /// Returns the policy that `--keys` and `--insecure` ask for.
     pub fn from_options(keys: Option<PathBuf>, insecure: bool) -> Policy {
         match keys {
             _ if insecure => Policy::Never,
@@ -28,10 +28,11 @@ impl Policy {
         }
     }
 
-    /// The keys by which to talk at an address; `None`: plain. `insecure` is how its user says that it may be plain.
+    /// Returns the keys for connections at an address. `None`: plain. `insecure` is the option that the error
+    /// suggests for going without keys.
     ///
     /// # Errors
-    /// Keys are needed and cannot be had.
+    /// If keys are needed and cannot be loaded.
     pub fn keys_for(&self, address: SocketAddr, insecure: &'static str) -> Result<Option<Arc<Keys>>, Error> {
         match self {
             Policy::Never => Ok(None),
@@ -47,7 +48,7 @@ impl Policy {
     }
 }
 
-/// True if what is said there never leaves this machine: 127.0.0.0/8 and ::1.
+/// True for an address whose traffic never leaves this machine: 127.0.0.0/8 and ::1.
 pub fn is_loopback(address: SocketAddr) -> bool {
     address.ip().to_canonical().is_loopback()
 }

@@ -1,4 +1,4 @@
-//! Files that are their user's alone.
+//! Files that belong to their user alone.
 
 use crate::Error;
 use rustix::fs::{Mode, OFlags};
@@ -7,21 +7,21 @@ use std::io::{ErrorKind, Read, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// Longer than any file of keys: the list of trusted keys may have ten thousand lines.
+/// Most bytes read of a file of keys. The list of trusted keys may have ten thousand lines.
 const MOST_BYTES: u64 = 1 << 20;
 
-/// What others must not be able to do with a file.
+/// Access that other users must not have.
 #[derive(Clone, Copy)]
 pub enum Guard {
-    /// Secrets.
+    /// Reading or writing: for secrets.
     Read,
-    /// Lists that are believed.
+    /// Writing: for lists that are trusted.
     Write,
 }
 
-/// Reads a regular file that is this user's (or root's), and is guarded as said.
+/// Reads a regular file that belongs to this user or root, and that `guard` protects from others.
 pub fn read(path: &Path, guard: Guard) -> Result<String, Error> {
-    // Not blocking: what is no regular file is not to be waited for.
+    // NONBLOCK: opening a FIFO or a device must not block.
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
     let file = File::from(
         rustix::fs::open(path, flags, Mode::empty()).map_err(|errno| Error::file(path)(errno.into()))?,
@@ -43,7 +43,7 @@ pub fn read(path: &Path, guard: Guard) -> Result<String, Error> {
     Ok(text)
 }
 
-/// Refuses a folder that others may write to.
+/// Fails for a folder that others may write to.
 pub fn check_folder(path: &Path) -> Result<(), Error> {
     let found = std::fs::metadata(path).map_err(Error::file(path))?;
     check_owner(path, found.uid())?;
@@ -58,7 +58,7 @@ fn check_owner(path: &Path, uid: u32) -> Result<(), Error> {
     if uid == ours || uid == 0 { Ok(()) } else { Err(Error::Foreign { path: path.into() }) }
 }
 
-/// Makes a file of mode 0600 that was not there.
+/// Makes a new file of mode 0600.
 pub fn create_new(path: &Path, text: &str) -> Result<(), Error> {
     let failed = Error::file(path);
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
@@ -73,7 +73,7 @@ pub fn create_new(path: &Path, text: &str) -> Result<(), Error> {
     })
 }
 
-/// Writes a file of mode 0600 aside, and puts it in its place.
+/// Replaces a file: writes a new one of mode 0600 beside it, and renames it.
 pub fn replace(path: &Path, text: &str) -> Result<(), Error> {
     let aside = path.with_extension(format!("{}.new", std::process::id()));
     match std::fs::remove_file(&aside) {

@@ -1,4 +1,4 @@
-//! What all peers together may hold of something, and what each may: pages of a node, bytes of a server.
+//! Shares of a limited amount, such as pages of a node or bytes of a server, among peers.
 
 use crate::Fingerprint;
 use std::collections::BTreeMap;
@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-/// Something of which so much can be taken. Only a number: `Relaxed` will do.
+/// An amount that can be taken from and given back. It is only a number, so `Relaxed` suffices.
 #[derive(Debug)]
 pub struct Budget {
     most: u64,
@@ -14,45 +14,53 @@ pub struct Budget {
 }
 
 impl Budget {
+    /// Makes a budget of which nothing is taken.
     pub fn new(most: u64) -> Arc<Budget> {
         Arc::new(Budget { most, taken: AtomicU64::new(0) })
     }
 
+    /// Returns the whole amount.
     pub fn most(&self) -> u64 {
         self.most
     }
 
+    /// Returns the amount taken.
     pub fn taken(&self) -> u64 {
         self.taken.load(Relaxed)
     }
 
+    /// Returns the amount left.
     pub fn free(&self) -> u64 {
         self.most - self.taken()
     }
 
+    /// Takes an amount. Returns false, and takes nothing, if less is left.
     fn take(&self, amount: u64) -> bool {
         let more = |taken: u64| taken.checked_add(amount).filter(|taken| *taken <= self.most);
         self.taken.fetch_update(Relaxed, Relaxed, more).is_ok()
     }
 
+    /// Gives back an amount.
     fn give(&self, amount: u64) {
         let before = self.taken.fetch_sub(amount, Relaxed);
         assert!(before >= amount, "more given back than was taken");
     }
 }
 
-/// Who is at the other end of a connection: whatever it opens, it has one share.
+/// Owner of the other end of a connection. All connections of one peer have one share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Peer {
-    /// Of a connection that is not encrypted. Of IPv6, the network that its first 64 bits name: one machine has all of it.
+    /// Address of an unencrypted connection. For IPv6, only the network (the first 64 bits) counts, since one
+    /// machine may have all of its addresses.
     Address(IpAddr),
-    /// A key that was proved.
+    /// Key that the peer proved to have.
     Key(Fingerprint),
-    /// A user of this machine, by its number.
+    /// User of this machine, by number.
     User(u32),
 }
 
 impl Peer {
+    /// Returns the peer at an IP address.
     pub fn from_address(address: IpAddr) -> Peer {
         Peer::Address(match address.to_canonical() {
             IpAddr::V4(address) => address.into(),
@@ -61,7 +69,7 @@ impl Peer {
     }
 }
 
-/// The shares of all peers that have something.
+/// Shares of all peers that have an account.
 #[derive(Debug)]
 pub struct Shares {
     all: Arc<Budget>,
@@ -70,20 +78,22 @@ pub struct Shares {
 }
 
 impl Shares {
-    /// `all`: what there is; `each`: what one peer may hold of it.
+    /// Makes shares of `all`, of which one peer may hold `each`.
     pub fn new(all: u64, each: u64) -> Arc<Shares> {
         Arc::new(Shares { all: Budget::new(all), each, peers: Mutex::default() })
     }
 
+    /// Returns the budget of all peers together.
     pub fn all(&self) -> &Budget {
         &self.all
     }
 
+    /// Returns the amount that one peer may hold.
     pub fn each(&self) -> u64 {
         self.each
     }
 
-    /// A peer's account, the same for all that it opens.
+    /// Returns a peer's account, which is the same for all its connections.
     pub fn account(&self, peer: Peer) -> Account {
         let mut peers = self.peers.lock().unwrap_or_else(PoisonError::into_inner);
         peers.retain(|_, share| share.strong_count() > 0);
@@ -97,14 +107,16 @@ impl Shares {
     }
 }
 
-/// Whose limit there is no room within.
+/// Limit that left no room.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NoRoom {
+    /// Limit of all peers together.
     ForAll,
+    /// Limit of one peer.
     ForPeer,
 }
 
-/// What a peer takes from: its own share, and that of all.
+/// Account of one peer: takes from its own share and from the amount for all.
 #[derive(Debug, Clone)]
 pub struct Account {
     all: Arc<Budget>,
@@ -112,12 +124,12 @@ pub struct Account {
 }
 
 impl Account {
-    /// What this peer could take now.
+    /// Returns the amount that this peer could take now.
     pub fn free(&self) -> u64 {
         self.all.free().min(self.own.free())
     }
 
-    /// What this peer has.
+    /// Returns the amount that this peer holds.
     pub fn taken(&self) -> u64 {
         self.own.taken()
     }
@@ -127,10 +139,10 @@ impl Account {
         Arc::ptr_eq(&self.own, &other.own)
     }
 
-    /// Takes so much, which is to be given back.
+    /// Takes an amount, which has to be given back.
     ///
     /// # Errors
-    /// There is less: nothing is taken.
+    /// If less is left in the peer's share or for all peers. Then nothing is taken.
     pub fn take(&self, amount: u64) -> Result<(), NoRoom> {
         if !self.own.take(amount) {
             return Err(NoRoom::ForPeer);
@@ -142,6 +154,7 @@ impl Account {
         Ok(())
     }
 
+    /// Gives back an amount.
     pub fn give(&self, amount: u64) {
         self.all.give(amount);
         self.own.give(amount);

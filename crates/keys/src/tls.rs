@@ -1,4 +1,4 @@
-//! What TLS is told: version 1.3, one key on each side, no certificates, no resumption.
+//! Configuration of TLS: version 1.3, one key on each side, no certificates, no resumption.
 
 use crate::fingerprint::Fingerprint;
 use crate::folder::trusted;
@@ -17,7 +17,7 @@ use rustls::{
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// A key's two sides.
+/// A key's configurations as a server and as a client.
 pub(crate) struct Parts {
     pub own: Fingerprint,
     pub server: Arc<ServerConfig>,
@@ -25,6 +25,7 @@ pub(crate) struct Parts {
 }
 
 impl Parts {
+    /// Makes both configurations for a key that trusts the list in `folder`.
     pub fn new(key: PrivatePkcs8KeyDer<'static>, folder: &Path) -> Result<Parts, Error> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let key = provider.key_provider.load_private_key(key.into())?;
@@ -36,7 +37,7 @@ impl Parts {
             .with_protocol_versions(&[&TLS13])?
             .with_client_cert_verifier(verifier.clone())
             .with_cert_resolver(Arc::new(AlwaysResolvesServerRawPublicKeys::new(certified.clone())));
-        // Each connection proves its key, so that a key that is trusted no more gets none.
+        // Each connection proves its key anew, so that a key removed from the list is refused.
         server.session_storage = Arc::new(NoServerSessionStorage {});
         server.send_tls13_tickets = 0;
         let mut client = ClientConfig::builder_with_provider(provider)
@@ -50,19 +51,19 @@ impl Parts {
     }
 }
 
-/// A name that is never looked at: keys are compared, not names.
+/// Returns a name that is never checked: keys are compared, not names.
 pub(crate) fn no_name() -> ServerName<'static> {
     ServerName::try_from("unrack").expect("a name")
 }
 
-/// Takes the keys of a folder's list, and proves that the peer has the one that it shows.
+/// Verifier that accepts the keys of a folder's list, if the peer proves to have the one that it shows.
 #[derive(Debug)]
 struct Pinned {
     provider: Arc<CryptoProvider>,
     folder: PathBuf,
 }
 
-/// A key that is not on the list.
+/// Key that is not on the list.
 #[derive(Debug)]
 pub(crate) struct NotTrusted(pub Fingerprint);
 
@@ -77,7 +78,7 @@ impl std::error::Error for NotTrusted {}
 impl Pinned {
     fn check(&self, key: &CertificateDer) -> Result<(), Error> {
         let theirs = Fingerprint::from_public_key(key);
-        // A list that cannot be read trusts nobody.
+        // If the list cannot be read, no key is trusted.
         let known = trusted(&self.folder).is_ok_and(|all| all.iter().any(|known| known.key == theirs));
         let refused = || CertificateError::Other(OtherError(Arc::new(NotTrusted(theirs))));
         known.then_some(()).ok_or_else(|| refused().into())
@@ -95,7 +96,7 @@ impl Pinned {
     }
 }
 
-/// TLS 1.2 is never agreed on.
+/// Refuses TLS 1.2, which is never negotiated.
 fn not_tls12() -> Result<HandshakeSignatureValid, Error> {
     Err(PeerIncompatible::Tls12NotOffered.into())
 }

@@ -1,7 +1,7 @@
-//! A TCP connection that is encrypted, or is not.
+//! TCP connection, encrypted or plain.
 //!
-//! Reading never waits for writing, nor the other way round: where a socket does not block, both go as far as they can.
-//! Where it does, its time-outs are those of the caller.
+//! Reading never waits for writing, nor the other way round. With a nonblocking socket, both go as far as they
+//! can. With a blocking one, the caller's timeouts apply.
 
 use crate::tls::{NotTrusted, no_name};
 use crate::{Error, Fingerprint, Keys};
@@ -11,19 +11,20 @@ use std::net::{Shutdown, TcpStream};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// A connection. Others may have its socket too, to end it.
+/// A TCP connection, encrypted or plain. Other threads may hold its socket too, to shut it down.
 pub struct Wire {
     socket: Arc<TcpStream>,
     secret: Option<Box<Secret>>,
 }
 
+/// State of an encrypted connection.
 struct Secret {
     tls: Connection,
-    /// What came and is not decrypted: rustls by itself reads 4 KiB at a time.
+    /// Bytes received and not decrypted yet. Without this buffer, rustls reads 4 KiB at a time.
     incoming: BufReader<Socket>,
     keys: Arc<Keys>,
     peer: Option<Fingerprint>,
-    /// Bytes that are decrypted and not read yet.
+    /// Decrypted bytes that are not read yet.
     unread: usize,
 }
 
@@ -37,22 +38,23 @@ impl Read for Socket {
 
 /// Bytes that are read from a socket at once.
 const INCOMING: usize = 64 << 10;
-/// How long a peer that is refused gets to read why.
+/// Time in which a refused peer can read the reason.
 const FAREWELL: Duration = Duration::from_millis(500);
-/// The first byte of everything that a TLS client says first.
+/// First byte that every TLS client sends.
 const HANDSHAKE: u8 = 0x16;
 
 impl Wire {
+    /// Makes a connection without encryption.
     pub fn plain(socket: Arc<TcpStream>) -> Wire {
         Wire { socket, secret: None }
     }
 
-    /// The client's side: with keys, proves ours and checks the server's, until `deadline`. The socket is to block, with a
-    /// time-out after which the clock is looked at.
+    /// Starts the client's side. With keys, proves the own key and checks the server's, until `deadline`. The
+    /// socket has to be blocking, with a timeout after which the clock is checked.
     ///
     /// # Errors
-    /// The server's key is not trusted, it speaks no TLS, or the connection breaks. That ours is not trusted there is found
-    /// out by the first [`Wire::read`].
+    /// If the server's key is not trusted, the server does not speak TLS, the connection breaks, or the deadline
+    /// passes. If the server does not trust the own key, the first [`Wire::read`] reports it.
     pub fn connect(
         socket: Arc<TcpStream>,
         keys: Option<&Arc<Keys>>,
@@ -63,10 +65,10 @@ impl Wire {
         Wire::begin(socket, tls.into(), keys, deadline)
     }
 
-    /// The server's side.
+    /// Starts the server's side.
     ///
     /// # Errors
-    /// As [`Wire::connect`].
+    /// Like [`Wire::connect`].
     pub fn accept(
         socket: Arc<TcpStream>,
         keys: Option<&Arc<Keys>>,
@@ -94,32 +96,34 @@ impl Wire {
         Ok(Wire { socket, secret: Some(secret) })
     }
 
+    /// Returns the socket.
     pub fn socket(&self) -> &Arc<TcpStream> {
         &self.socket
     }
 
-    /// The key that the other side has proved to have.
+    /// Returns the key that the peer has proved to have.
     pub fn peer(&self) -> Option<Fingerprint> {
         self.secret.as_ref().and_then(|secret| secret.peer)
     }
 
+    /// True if the connection is encrypted.
     pub fn is_encrypted(&self) -> bool {
         self.secret.is_some()
     }
 
-    /// True if a read would return at once, though the socket has nothing.
+    /// True if received bytes are buffered, so that reading has work though the socket has nothing.
     pub fn has_unread(&self) -> bool {
         self.secret.as_ref().is_some_and(|secret| secret.unread > 0 || !secret.incoming.buffer().is_empty())
     }
 
-    /// True if bytes that were taken wait for room in the socket: [`Wire::flush`] when there is some.
+    /// True if written bytes wait for room in the socket. [`Wire::flush`] sends them.
     pub fn has_unsent(&self) -> bool {
         self.secret.as_ref().is_some_and(|secret| secret.tls.wants_write())
     }
 }
 
 impl Read for Wire {
-    /// 0: the other side has ended.
+    /// Reads decrypted bytes. Returns 0 if the peer closed the connection.
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         match &mut self.secret {
             None => (&*self.socket).read(into),
@@ -133,7 +137,7 @@ impl Write for Wire {
         self.write_vectored(&[IoSlice::new(bytes)])
     }
 
-    /// What it takes is the connection's to send; see [`Wire::has_unsent`].
+    /// Takes bytes, which are sent now or later; see [`Wire::has_unsent`].
     fn write_vectored(&mut self, parts: &[IoSlice]) -> io::Result<usize> {
         match &mut self.secret {
             None => (&*self.socket).write_vectored(parts),
@@ -158,14 +162,14 @@ impl Secret {
                 Err(error) if !is_early(&error) => return Err(error),
                 Err(_) => {}
             }
-            // Also of a peer that sends a byte now and then.
+            // The deadline also holds for a peer that sends a byte now and then.
             if Instant::now() >= deadline {
                 return Err(ErrorKind::TimedOut.into());
             }
         }
     }
 
-    /// Sends and reads a part of the handshake. Says whether it is over.
+    /// Sends and reads a part of the handshake. Returns whether the handshake is over.
     fn step(&mut self, socket: &TcpStream) -> io::Result<bool> {
         self.flush(socket)?;
         if self.tls.is_handshaking() {
@@ -174,16 +178,16 @@ impl Secret {
         Ok(!self.tls.is_handshaking() && !self.tls.wants_write())
     }
 
-    /// Decrypts some of what comes.
+    /// Reads some bytes, and decrypts what is complete.
     fn receive(&mut self, socket: &TcpStream) -> io::Result<()> {
         if self.tls.read_tls(&mut self.incoming)? == 0 {
-            // No farewell: cut, or the process is gone.
+            // The peer ended without a goodbye: the connection was cut, or its process is gone.
             return Err(ErrorKind::UnexpectedEof.into());
         }
         match self.tls.process_new_packets() {
             Ok(state) => self.unread = state.plaintext_bytes_to_read(),
             Err(error) => {
-                // The reason goes to the other side, if it takes it.
+                // The peer gets the reason if it still reads.
                 let _ = self.flush(socket);
                 return Err(io::Error::new(ErrorKind::InvalidData, error));
             }
@@ -209,7 +213,7 @@ impl Secret {
     }
 
     fn write(&mut self, socket: &TcpStream, parts: &[IoSlice]) -> io::Result<usize> {
-        // Room first: what does not fit is not taken.
+        // Room is made first; bytes that still do not fit are not taken.
         match self.flush(socket) {
             Err(error) if !is_early(&error) => return Err(error),
             _ => {}
@@ -218,7 +222,7 @@ impl Secret {
         if count == 0 && parts.iter().any(|part| !part.is_empty()) {
             return Err(ErrorKind::WouldBlock.into());
         }
-        // What is taken is sent now or later; what breaks shows then.
+        // The taken bytes are sent now or later, and an error shows then.
         let _ = self.flush(socket);
         Ok(count)
     }
@@ -235,7 +239,7 @@ impl Secret {
         Ok(())
     }
 
-    /// What an error of TLS means for who has the keys.
+    /// Turns an error of TLS into one that tells the owner of the keys what to do.
     fn explain(&self, error: io::Error) -> Error {
         use rustls::Error as Tls;
         let folder = self.keys.folder().to_path_buf();
@@ -256,19 +260,19 @@ impl Secret {
     }
 }
 
-/// Nothing is wrong: a time-out of the socket, or a signal.
+/// True for a timeout of the socket or a signal, which are no failures.
 fn is_early(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted)
 }
 
-/// Has the kernel find out a peer whose machine, or whose link, is gone, within `silence`: by probes while nothing is sent, by
-/// acknowledgements that do not come while something is.
+/// Makes the kernel detect, within `silence`, a peer whose machine or link is gone: by probes while nothing is
+/// sent, and by missing acknowledgements otherwise.
 ///
 /// # Errors
-/// As setsockopt(2).
+/// Like setsockopt(2).
 pub fn keep_alive(socket: &TcpStream, silence: Duration) -> io::Result<()> {
     use rustix::net::sockopt;
-    // Whole seconds, and three probes after the first quarter.
+    // Whole seconds; three probes follow after the first quarter.
     let quarter = Duration::from_secs((silence.as_secs() / 4).max(1));
     sockopt::set_socket_keepalive(socket, true)?;
     sockopt::set_tcp_keepidle(socket, quarter)?;
@@ -277,7 +281,8 @@ pub fn keep_alive(socket: &TcpStream, silence: Duration) -> io::Result<()> {
     Ok(sockopt::set_tcp_user_timeout(socket, silence.as_millis().min(u32::MAX.into()) as u32)?)
 }
 
-/// Lets the other side read why: a socket that is closed with something unread throws away what was sent.
+/// Closes the sending side, and waits a moment for the peer to read the reason. A socket that is closed with
+/// unread input would discard what was sent.
 pub fn part(socket: &TcpStream) {
     let _ = socket.shutdown(Shutdown::Write);
     let _ = socket.set_read_timeout(Some(FAREWELL));
@@ -287,10 +292,10 @@ pub fn part(socket: &TcpStream) {
     while Instant::now() < deadline && matches!(socket.read(&mut bytes), Ok(1..)) {}
 }
 
-/// True if what a client says first is not TLS. Waits for its first byte as long as the socket's time-out says.
+/// True if the first byte that a client sends is not TLS. Waits for that byte until the socket's timeout.
 ///
 /// # Errors
-/// It says nothing.
+/// If the client sends nothing.
 pub fn speaks_plainly(socket: &TcpStream) -> io::Result<bool> {
     let mut first = [0];
     match socket.peek(&mut first)? {
@@ -328,7 +333,7 @@ mod tests {
         (Arc::new(near), Arc::new(far))
     }
 
-    /// Both ends, and what each says of the other.
+    /// Connects two sockets, and returns each end's result.
     fn meet(client: &Arc<Keys>, server: &Arc<Keys>) -> (Result<Wire, Error>, Result<Wire, Error>) {
         let (near, far) = sockets();
         let deadline = Instant::now() + PATIENCE;
@@ -375,14 +380,14 @@ mod tests {
         let said = near.err().unwrap().to_string();
         assert!(said.contains(&format!("unrack keys trust {}", server.fingerprint())), "{said}");
         assert!(far.is_err());
-        // Now the client trusts the server, but not the other way round.
+        // Now the client trusts the server, but the server does not trust the client.
         trust(&client, &server);
         let (near, far) = meet(&client, &server);
         let said = far.err().unwrap().to_string();
         assert!(said.contains(&client.fingerprint().to_string()), "{said}");
         let said = near.and_then(|mut near| Ok(near.read(&mut [0; 10]).map(drop)?)).unwrap_err().to_string();
         assert!(said.contains(&format!("unrack keys trust {}` there", client.fingerprint())), "{said}");
-        // Trusted, and then not any more: from the next connection on, without a restart.
+        // A trusted key that is removed is refused from the next connection on, without a restart.
         trust(&server, &client);
         assert!(meet(&client, &server).1.is_ok());
         folder::distrust(server.folder(), client.fingerprint()).unwrap();
@@ -414,7 +419,7 @@ mod tests {
         gone(&[&server]);
     }
 
-    /// Both write more than sockets take before either reads: neither waits for ever.
+    /// Both ends write more than sockets take before either reads, and neither blocks for ever.
     #[test]
     fn reading_does_not_wait_for_writing() {
         let (client, server) = (keys("both-c"), keys("both-s"));
@@ -436,7 +441,7 @@ mod tests {
                 }
                 let _ = ends[at].flush();
             }
-            // As if both had first written all that they could.
+            // Reading begins late, as if both had first written all that they could.
             if sent.iter().sum::<usize>() > 8 << 20 {
                 for at in 0..2 {
                     came[at] += ends[at].read(&mut place).unwrap_or_else(blocked);

@@ -1,4 +1,4 @@
-//! Calls of a store, and views of its values.
+//! Client of a store, and views of its values.
 
 use crate::wire::{
     self, DELETE, Found, GET, HEADER, Header, LET_GO, MOST_KEY, MOST_PLACES, PUT, PUT_IF, READ, VERSION,
@@ -9,13 +9,13 @@ use unrack_rpc::client::{Options, Request, Response};
 use unrack_rpc::view::{View, ViewMut};
 use unrack_rpc::{Method, Status};
 
-/// From this length on, a value that is not read any more is let go at once.
+/// Bytes from which a value is released as soon as it is no longer read.
 const LARGE: u64 = 64 << 10;
 
-/// Room for a value that is copied, at first.
+/// Initial room for a copied value, in bytes.
 const USUAL: usize = 4 << 10;
 
-/// Why something did not work.
+/// Reason why a call failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error(transparent)]
@@ -28,50 +28,53 @@ pub enum Error {
     NotLent(String),
 }
 
-/// A connection to a store. Threads may share it.
+/// Connection to a store. Threads may share it.
 pub struct Client {
     rpc: unrack_rpc::Client,
     places: Mutex<Places>,
     freed: Condvar,
 }
 
-/// Places that hold nothing which is read: the one that was used last is used first.
+/// Places in which no value is read. The last used one is reused first.
 struct Places {
     free: Vec<u16>,
     next: u16,
 }
 
-/// A value where it lies, or a copy if no memory is shared. It does not change, and stays until this is dropped.
+/// A value in the server's memory, or a copy if no memory is shared. It does not change, and lives until this is
+/// dropped.
 pub struct Value<'c> {
     contents: Contents<'c>,
     version: u64,
 }
 
 enum Contents<'c> {
+    /// View of the server's memory, and the place that holds the value there.
     Lent(View<'c>, #[expect(dead_code, reason = "it holds the value")] Place<'c>),
-    /// Behind its version.
+    /// Answer with the value, which follows its version.
     Copied(Response<'c>),
 }
 
-/// A place, taken until this is dropped.
+/// Place that is taken until this is dropped.
 struct Place<'c> {
     client: &'c Client,
     number: u16,
-    /// It holds a value that is not to wait for the next get.
+    /// True if the place holds a large value, which must not wait for the next get to be released.
     large: bool,
 }
 
 impl Client {
-    /// Connects to the pool at a socket, and to a store by its name.
+    /// Connects to the pool at a socket, and to a store by name.
     ///
     /// # Errors
-    /// As [`unrack_rpc::Client::connect`].
+    /// Like [`unrack_rpc::Client::connect`].
     pub fn connect(pool: impl AsRef<Path>, name: &str, options: Options) -> Result<Client, Error> {
         let rpc = unrack_rpc::Client::connect(pool, name, options)?;
         Ok(Client { rpc, places: Mutex::new(Places { free: Vec::new(), next: 0 }), freed: Condvar::new() })
     }
 
-    /// The value of a key, where it lies. Waits while 1,024 values are being read.
+    /// Returns the value of a key, without copying it if memory is shared. Waits while 1,024 values are being
+    /// read.
     ///
     /// # Errors
     /// If the call fails.
@@ -90,6 +93,7 @@ impl Client {
         Ok(Some(Value { contents: Contents::Lent(view, place), version: found.version }))
     }
 
+    /// Returns a copy of the value of a key.
     fn read(&self, key: &[u8]) -> Result<Option<Value<'_>>, Error> {
         let mut room = USUAL;
         loop {
@@ -104,7 +108,7 @@ impl Client {
         }
     }
 
-    /// Writes a value, and says its version. Versions of a store only grow.
+    /// Writes a value, and returns its version. Versions of a store only grow.
     ///
     /// # Errors
     /// If the call fails, or there is no memory for the value.
@@ -112,30 +116,31 @@ impl Client {
         self.put_with(key, value.len(), |mut bytes| bytes.copy_from(value))
     }
 
-    /// As [`put`](Client::put), of a value that is written in place.
+    /// Writes a value of `bytes` bytes, which `write` writes in place, and returns its version.
     ///
     /// # Errors
-    /// As [`put`](Client::put).
+    /// Like [`put`](Client::put).
     pub fn put_with(&self, key: &[u8], bytes: usize, write: impl FnOnce(ViewMut<'_>)) -> Result<u64, Error> {
         let answer = self.call(PUT, Header::default(), key, bytes, 8, write)?;
         answer.body().get(0).map_err(|_| Error::NotLent(self.rpc.peer().to_string()))
     }
 
-    /// As [`put`](Client::put), if the key still has this version; 0: if there is no such key. Says the new version.
+    /// Writes a value if the key still has this version (0: if the key does not exist). Returns the new version,
+    /// or `None` if the key has another one.
     ///
     /// # Errors
-    /// As [`put`](Client::put).
+    /// Like [`put`](Client::put).
     pub fn put_if(&self, key: &[u8], version: u64, value: &[u8]) -> Result<Option<u64>, Error> {
         let header = Header { version, ..Header::default() };
         let answer = self.call(PUT_IF, header, key, value.len(), 8, |mut bytes| bytes.copy_from(value))?;
         Ok(answer.body().get(0).ok())
     }
 
-    /// Reads, modifies and writes, as one step for all others: what `modify` makes of the value is written unless
-    /// somebody else wrote meanwhile; then it is asked again.
+    /// Reads, modifies and writes a value as one atomic step, and returns the new version. `modify` returns the
+    /// new value. If another client wrote meanwhile, it is called again.
     ///
     /// # Errors
-    /// As [`get`](Client::get) and [`put`](Client::put).
+    /// Like [`get`](Client::get) and [`put`](Client::put).
     pub fn update(
         &self,
         key: &[u8],
@@ -152,7 +157,7 @@ impl Client {
         }
     }
 
-    /// Removes a key. Says which version it had, if there was one.
+    /// Removes a key. Returns the version that it had, or `None` if it did not exist.
     ///
     /// # Errors
     /// If the call fails.
@@ -198,6 +203,7 @@ impl Client {
         Ok(request)
     }
 
+    /// Takes a free place, and waits if there is none.
     fn place(&self) -> Place<'_> {
         let mut places = self.places.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
@@ -214,6 +220,7 @@ impl Client {
 }
 
 impl Value<'_> {
+    /// Returns a view of the value.
     pub fn body(&self) -> View<'_> {
         match &self.contents {
             Contents::Lent(view, _) => *view,
@@ -224,6 +231,7 @@ impl Value<'_> {
         }
     }
 
+    /// Returns the value's version.
     pub fn version(&self) -> u64 {
         self.version
     }
@@ -233,7 +241,7 @@ impl Drop for Place<'_> {
     fn drop(&mut self) {
         if self.large {
             let header = Header { place: self.number, ..Header::default() };
-            // If it cannot be said, the next get into the place says it.
+            // If this message cannot be sent, the next get into the place releases the value.
             let _ = self.client.request(header, b"", 0, 0, |_| {}).map(|request| request.send(LET_GO));
         }
         self.client.places.lock().unwrap_or_else(PoisonError::into_inner).free.push(self.number);

@@ -1,7 +1,7 @@
-//! YCSB's operations, timed.
+//! Timed run of YCSB's operations.
 //!
-//! Departure: a value is opaque here, so an update writes all of it; YCSB's writes one of ten fields of a record by
-//! default (`writeallfields=false`).
+//! Departure: a value is opaque here, so an update writes all of it. By default, YCSB writes one of ten fields of
+//! a record (`writeallfields=false`).
 
 use crate::{Client, Error};
 use hdrhistogram::Histogram;
@@ -10,19 +10,19 @@ use std::time::{Duration, Instant};
 use unrack_rpc::view::{View, ViewMut};
 use unrack_workload::ycsb::{Key, Operation, Operations, Workload};
 
-/// What is run.
+/// Settings of a run.
 #[derive(Debug, Clone, Copy)]
 pub struct Run {
     pub workload: Workload,
     pub records: u64,
     pub value_bytes: usize,
-    /// Threads, with a connection each.
+    /// Number of threads, with a connection each.
     pub clients: u16,
     pub time: Duration,
     pub seed: u64,
 }
 
-/// Percentiles of one kind of operation.
+/// Count and percentiles of one kind of operation.
 #[derive(Debug, Clone, Serialize)]
 pub struct Times {
     pub operation: Operation,
@@ -34,6 +34,7 @@ pub struct Times {
     pub max_ns: u64,
 }
 
+/// Result of a run.
 #[derive(Debug, Clone, Serialize)]
 pub struct Outcome {
     pub workload: Workload,
@@ -44,7 +45,7 @@ pub struct Outcome {
 /// Writes all records.
 ///
 /// # Errors
-/// If the store has no room for them, or is gone.
+/// If the store has no room for the records, or is gone.
 pub fn load(client: &Client, records: u64, value_bytes: usize) -> Result<(), Error> {
     for record in 0..records {
         client.put_with(&Key::of(record), value_bytes, |value| fill(value, record))?;
@@ -52,7 +53,7 @@ pub fn load(client: &Client, records: u64, value_bytes: usize) -> Result<(), Err
     Ok(())
 }
 
-/// Runs operations for a time, with a thread for each connection.
+/// Runs operations for a time, with one thread per connection.
 ///
 /// # Errors
 /// If a call fails.
@@ -88,6 +89,7 @@ pub fn run(run: &Run, connect: impl Fn() -> Result<Client, Error> + Sync) -> Res
     Ok(Outcome { workload: run.workload, operations_per_s, times: timed.times() })
 }
 
+/// Performs one operation.
 fn perform(
     client: &Client,
     operation: Operation,
@@ -115,7 +117,7 @@ fn perform(
     Ok(())
 }
 
-/// Writes every byte.
+/// Writes every byte of a value.
 fn fill(mut value: ViewMut<'_>, seed: u64) {
     let words = value.len() / 8;
     for word in 0..words {
@@ -126,12 +128,12 @@ fn fill(mut value: ViewMut<'_>, seed: u64) {
     }
 }
 
-/// Reads every whole word.
+/// Reads every whole word of a value, and returns the sum.
 fn sum(value: View<'_>) -> u64 {
     (0..value.len() / 8).map(|word| value.get::<u64>(word * 8).expect("inside")).fold(0, u64::wrapping_add)
 }
 
-/// Times of each kind of operation, in nanoseconds up to a minute, to three digits.
+/// Histograms of each kind of operation: 1 ns to a minute, with three digits.
 struct Timed([Histogram<u64>; 3]);
 
 const KINDS: [Operation; 3] = [Operation::Read, Operation::Update, Operation::ReadModifyWrite];
@@ -141,6 +143,7 @@ impl Timed {
         Timed(KINDS.map(|_| Histogram::new_with_bounds(1, 60_000_000_000, 3).expect("the bounds are ours")))
     }
 
+    /// Returns the histogram of one kind of operation.
     fn of(&mut self, operation: Operation) -> &mut Histogram<u64> {
         &mut self.0[operation as usize]
     }

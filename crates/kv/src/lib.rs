@@ -1,7 +1,7 @@
-//! A key-value store over calls by reference: an example of a service, and a YCSB driver for it.
+//! Key-value store over calls by reference: an example of a service, with a YCSB driver.
 //!
-//! A value lies in the server's memory, which clients may read and nobody else may write. A get does not copy it: the
-//! client is told where it is, and reads it there for as long as it likes.
+//! A value lies in the server's memory, which clients may read and only the server may write. A get does not copy
+//! the value: its answer is the value's position, and the client may read it there for any time.
 //!
 //! ```no_run
 //! use unrack_kv::{Client, Service};
@@ -16,29 +16,33 @@
 //! # }
 //! ```
 //!
-//! # What is written or freed while somebody reads
+//! # Writes and frees during reads
 //!
-//! A value never changes: a put writes a new one and makes it the key's. The old one is freed when nobody reads it:
+//! A value never changes: a put writes a new one, and the key then refers to it. The old value is freed when no
+//! client reads it:
 //!
-//! - A client has numbered *places*, of which each holds one value at most. A get names a place, and the server holds
-//!   the value there before it answers, in a step with finding it. So what the client is told of cannot go away.
-//! - A later get into the same place lets the value of before go, so letting go needs no call. Values of 64 KiB and more
-//!   are let go at once, by a message that nobody answers.
-//! - A get that was given up (deadline, cancelled) leaves at most a value in its place, and the place is used again.
-//! - A client that ends or is killed is told of by the manager: the server lets all its places go.
+//! - A client has numbered *places*, each of which holds at most one value. A get names a place. The server finds
+//!   the value and holds it in that place in one step, before it answers. So a value cannot vanish once a client
+//!   knows its position.
+//! - A later get into the same place releases the previous value, so a release needs no call. Values of 64 KiB
+//!   and more are released at once, by a message without an answer.
+//! - A get that was given up (deadline, cancelled) leaves at most a value in its place, and the place is used
+//!   again.
+//! - When a client ends or is killed, the manager reports it, and the server releases all of its places.
 //!
-//! So what is held beyond keys and their values is bounded by places in use, and nothing is leaked by anybody's end. The
-//! kernel lets clients map values to be read only. When the server dies, its memory stays mapped where it is being read.
+//! So the number of values held beyond those of keys is bounded by the places in use, and no ended process leaks
+//! a value. The kernel lets clients map values for reading only. If the server dies, its memory stays mapped in
+//! the clients that read it.
 //!
 //! A client that shares no memory with the store (`tcp://host:port`) gets copies, by the same calls.
 //!
 //! | module | idea |
 //! |---|---|
-//! | [`store`] | keys, values, who reads which |
-//! | [`service`] | the store as methods |
-//! | [`client`] | calls of these, and views of values |
-//! | [`wire`] | what a request looks like |
-//! | [`driver`] | YCSB's operations, timed |
+//! | [`store`] | keys, values, and the places that hold them |
+//! | [`service`] | the store's methods |
+//! | [`client`] | calls of these methods, and views of values |
+//! | [`wire`] | format of requests |
+//! | [`driver`] | timed run of YCSB's operations |
 
 pub mod client;
 pub mod driver;

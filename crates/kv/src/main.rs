@@ -1,4 +1,4 @@
-//! `unrack-kv`: a store that serves, and YCSB.
+//! `unrack-kv`: serves a store, and runs YCSB on one.
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Parser, Subcommand};
@@ -21,7 +21,7 @@ Examples:
   unrack pool serve & unrack-kv serve          a store for programs of this user
   unrack-kv ycsb --socket /run/user/1000/unrack/pool.sock";
 
-/// A key-value store whose values are read where they lie, and YCSB for it.
+/// A key-value store whose values are read in place, and YCSB for it
 #[derive(Parser)]
 #[command(name = "unrack-kv", version, max_term_width = 100, after_help = EXAMPLES)]
 struct Cli {
@@ -35,27 +35,27 @@ enum Verb {
     Serve(Serve),
     /// Runs YCSB's workloads and prints how long operations take
     Ycsb(Ycsb),
-    /// The server of `unrack-kv ycsb`
+    /// Role as the server of `unrack-kv ycsb`
     #[command(name = "__serve", hide = true)]
     Own(Own),
 }
 
 #[derive(clap::Args)]
 struct Serve {
-    /// Where the pool is served [default: unrack/pool.sock in $XDG_RUNTIME_DIR]
+    /// Socket of the pool [default: unrack/pool.sock in $XDG_RUNTIME_DIR]
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
-    /// Listen for clients that share no memory too, at tcp://host:port; beyond loopback, keys that are trusted here may read
-    /// and write (`unrack keys`)
+    /// Listen for clients that share no memory too, at tcp://host:port; beyond loopback, only trusted keys may
+    /// read and write (`unrack keys`)
     #[arg(long, value_name = "ADDRESS")]
     listen: Option<String>,
-    /// Listen beyond loopback without encryption: whoever reaches the address may read and write
+    /// Listen beyond loopback without encryption: everyone that reaches the address may read and write
     #[arg(long, requires = "listen")]
     insecure: bool,
-    /// What clients ask for
+    /// Name by which clients find the store
     #[arg(long, default_value = "kv")]
     name: String,
-    /// What to do between calls: spin, adaptive or sleep
+    /// Behaviour between calls: spin, adaptive or sleep
     #[arg(long, value_name = "HOW", default_value = "adaptive")]
     waiting: Waiting,
 }
@@ -65,30 +65,30 @@ struct Ycsb {
     /// Workloads, in this order
     #[arg(long, value_delimiter = ',', default_value = "a,b,c,f", value_parser = workloads())]
     workload: Vec<Workload>,
-    /// Records, which are written first
+    /// Number of records, which are written first
     #[arg(long, value_name = "N", default_value = "100000", value_parser = clap::value_parser!(u64).range(1..))]
     records: u64,
     /// Bytes of each value
     #[arg(long, value_name = "SIZE", default_value = "1000B")]
     value: Bytes,
-    /// Threads, with a connection each
+    /// Number of threads, with a connection each
     #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u16).range(1..=256))]
     clients: u16,
-    /// How long each workload runs
+    /// Time that each workload runs
     #[arg(long, value_name = "TIME", default_value = "2s")]
     time: Time,
     #[arg(long, default_value = "1")]
     seed: u64,
-    /// What to do until an answer comes: spin, adaptive or sleep; the own store does the same
+    /// Behaviour until an answer comes: spin, adaptive or sleep; an own store does the same
     #[arg(long, value_name = "HOW", default_value = "spin")]
     waiting: Waiting,
-    /// The pool of a store that runs, or tcp://host:port; not given, a store and a pool are started for the time
+    /// Pool of a running store, or tcp://host:port; without it, a store and a pool are started for the run
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
     /// Connect beyond loopback without encryption
     #[arg(long, requires = "socket")]
     insecure: bool,
-    /// The store's name
+    /// Name of the store
     #[arg(long, default_value = "kv")]
     name: String,
     /// Print one JSON object
@@ -103,7 +103,7 @@ struct Own {
     waiting: Waiting,
 }
 
-/// The workloads by their letters, each with what it is.
+/// Returns the parser of the workloads' letters, with a help text for each.
 fn workloads() -> impl TypedValueParser<Value = Workload> {
     let value = |workload: Workload| PossibleValue::new(workload.name()).help(workload.about());
     let named = |name: String| Workload::ALL.into_iter().find(|workload| workload.name() == name);
@@ -128,7 +128,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// The address, of which somebody said that it may be plain.
+/// Returns the address in the form that goes without keys.
 fn without_keys(place: &str) -> String {
     match place.strip_prefix("tcp://") {
         Some(rest) => format!("tcp+insecure://{rest}"),
@@ -192,7 +192,7 @@ impl Ycsb {
         Ok(())
     }
 
-    /// All values, their buffers rounded up, and some to be read and sent.
+    /// Returns the bytes for all values with their buffers rounded up, and for values being read and sent.
     fn capacity(&self) -> Result<Bytes, Failure> {
         let each =
             self.value.get().checked_add(64).and_then(|bytes| bytes.checked_mul(3)).map(|bytes| bytes / 2);
@@ -207,6 +207,7 @@ impl Ycsb {
     }
 }
 
+/// Returns the figures of a workload as text.
 fn table(outcome: &Outcome) -> String {
     let mut text = format!("workload {:?}: {:.0} operations/s\n", outcome.workload, outcome.operations_per_s);
     let names =
@@ -220,7 +221,8 @@ fn table(outcome: &Outcome) -> String {
     text
 }
 
-/// Client and own store have a core each: the first two that this process may use, if there are two.
+/// Keeps this process to one core: the client and an own store get one each of the first two allowed cores, if
+/// there are two.
 fn keep_to_core(which: usize) {
     use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
     let Ok(allowed) = sched_getaffinity(None) else { return };
@@ -228,7 +230,7 @@ fn keep_to_core(which: usize) {
     if let [_, _] = cores[..] {
         let mut set = CpuSet::new();
         set.set(cores[which]);
-        // Where it is not allowed, it is measured as it is.
+        // If pinning is not allowed, the run goes on without it.
         let _ = sched_setaffinity(None, &set);
     }
 }
@@ -238,7 +240,7 @@ fn socket_in(folder: &Path) -> PathBuf {
 }
 
 impl Own {
-    /// Serves until standard input is closed: by whoever started us, or by its end.
+    /// Serves until standard input is closed, by the parent or by its end.
     fn run(self) -> Result<(), Failure> {
         keep_to_core(1);
         std::fs::create_dir(&self.folder)?;
@@ -254,7 +256,7 @@ impl Own {
 
     fn serve(&self) -> Result<(Service, Manager), Failure> {
         let mut options = Options::new(socket_in(&self.folder), self.capacity);
-        // Nearly all of it is the store's.
+        // The store needs nearly all of the pool.
         options.per_client = Some(Share::Size(self.capacity));
         let manager = Manager::start(&options)?;
         let options = server::Options { waiting: self.waiting, ..server::Options::default() };
@@ -262,7 +264,7 @@ impl Own {
     }
 }
 
-/// A store and a pool in a process of their own, which ends with this.
+/// Store and pool in a process of their own, which ends with this one.
 struct Store {
     process: Child,
     folder: PathBuf,
@@ -273,7 +275,7 @@ impl Store {
         let folder = std::env::temp_dir().join(format!("unrack-kv-{}", std::process::id()));
         let mut command = Command::new(std::env::current_exe()?);
         command.arg("__serve").arg(&folder).args([capacity.to_string(), waiting.to_string()]);
-        // In a group of its own, it is not interrupted before it has cleared away.
+        // In a process group of its own, it is not interrupted before it has removed its folder.
         command.process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut store = Store { process: command.spawn()?, folder };
         let mut said = store.process.stdout.take().expect("it is piped");

@@ -1,4 +1,4 @@
-//! The store as methods that can be called.
+//! The store's methods, served over a pool.
 
 use crate::store::{Counts, Full, Store};
 use crate::wire::{Found, HEADER, Header, MOST_KEY, VERSION};
@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use unrack_rpc::server::{Answered, Call, Options, Refusal, Serving};
 use unrack_rpc::{Server, server};
 
-/// A store that serves. It ends, and its values with it, when this is dropped.
+/// A running store. Dropping it ends the store and its values.
 pub struct Service {
     serving: Serving,
     store: Shared,
@@ -26,21 +26,24 @@ impl Service {
         let pool = unrack_pool::Client::connect(pool).map_err(unrack_rpc::Error::from)?;
         let arena = pool.arena();
         let store = Shared(Arc::new(Mutex::new(Store::new(arena.cache(), pool.memory().clone()))));
-        // Whoever finds a call runs it: a client's gets stay in order, which its places need.
+        // Without workers, the thread that finds a call runs it. So the gets of a client stay in order, as its
+        // places require.
         let server = Server::new(name, server::Options { workers: 0, ..options });
         let serving = store.methods(server).lend(&arena).serve_on(&pool)?;
         Ok(Service { serving, store })
     }
 
+    /// Returns the name under which the store is served.
     pub fn name(&self) -> &str {
         self.serving.name()
     }
 
-    /// Where it listens for clients that share no memory, if it does.
+    /// Returns the address at which the store listens for clients that share no memory, if it does.
     pub fn address(&self) -> Option<std::net::SocketAddr> {
         self.serving.address()
     }
 
+    /// Returns the numbers of keys, values and holding places.
     pub fn counts(&self) -> Counts {
         self.store.lock().counts()
     }
@@ -82,6 +85,7 @@ impl Shared {
             .when_gone(move |client| gone.lock().forget(client))
     }
 
+    /// Answers with a copy of the value.
     fn read(&self, call: &mut Call<'_>) -> Answered {
         let asked = Asked::of(call)?;
         let mut store = self.lock();
@@ -95,10 +99,11 @@ impl Shared {
         Ok(())
     }
 
+    /// Answers with the value's position, and holds the value.
     fn get(&self, call: &mut Call<'_>) -> Answered {
         let asked = Asked::of(call)?;
         if call.room() < Found::BYTES {
-            // Nobody would know what the place holds.
+            // The client would not learn what the place holds.
             return call.answer(Found::BYTES).map(drop).map_err(Refusal::from);
         }
         let found = self.lock().get(call.client(), asked.header.place, asked.key());
@@ -112,7 +117,7 @@ impl Shared {
     }
 }
 
-/// A request, with its key out of the client's reach.
+/// Header of a request, and a copy of its key that the client cannot change.
 struct Asked {
     header: Header,
     key: [u8; MOST_KEY],
@@ -137,7 +142,7 @@ impl Asked {
     }
 }
 
-/// The version, or nothing.
+/// Answers with the version, or with nothing.
 fn answer_version(call: &mut Call<'_>, version: Option<u64>) -> Answered {
     match version {
         Some(version) => call.answer(8)?.put(0, version).expect("eight bytes"),

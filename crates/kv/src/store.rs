@@ -1,4 +1,4 @@
-//! Keys, values, and who reads which.
+//! Keys, values, and the places of clients that hold values.
 
 use crate::wire::Found;
 use std::collections::HashMap;
@@ -6,44 +6,44 @@ use unrack_pool::arena::{Buffer, Cache};
 use unrack_pool::cache_control::{AnyMemory, Memory};
 use unrack_rpc::view::View;
 
-/// Values by key. One thread at a time; nothing in it waits.
+/// Table of values by key. One thread uses it at a time, and no operation waits.
 pub struct Store {
     cache: Cache,
     memory: AnyMemory,
     keys: HashMap<Box<[u8]>, u32>,
-    /// By number.
+    /// Values by number.
     values: Vec<Option<Value>>,
     free: Vec<u32>,
-    /// By client: the value that each of its places holds.
+    /// Value number in each place of each client.
     held: HashMap<u64, Vec<Option<u32>>>,
     version: u64,
 }
 
-/// It never changes but for who holds it.
+/// A stored value. Only the number of its holders changes.
 struct Value {
     buffer: Buffer,
     length: u64,
     version: u64,
-    /// Places that hold it, and one more while it is a key's.
+    /// Number of places that hold the value, and one more while a key has it.
     holders: u32,
 }
 
-/// How much there is.
+/// Numbers of keys, values and holding places.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counts {
     pub keys: usize,
-    /// Those of keys, and those that are only read.
+    /// Values of keys, and values that are only held by places.
     pub values: usize,
     /// Places that hold a value.
     pub held: usize,
 }
 
-/// There is no memory for a value.
+/// Error: there is no memory for a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Full;
 
 impl Store {
-    /// Its values are buffers of the cache's arena.
+    /// Makes an empty store, whose values are buffers of the cache's arena.
     pub fn new(cache: Cache, memory: AnyMemory) -> Store {
         Store {
             cache,
@@ -56,7 +56,7 @@ impl Store {
         }
     }
 
-    /// Finds a value and holds it in a place of a client, instead of what was there.
+    /// Finds a value and holds it in a client's place, instead of the previous value there.
     pub fn get(&mut self, client: u64, place: u16, key: &[u8]) -> Option<Found> {
         let found = self.keys.get(key).copied();
         if let Some(number) = found {
@@ -73,23 +73,23 @@ impl Store {
         Some(Found { offset: value.buffer.offset(), length: value.length, version: value.version })
     }
 
-    /// A value and its version, to be copied.
+    /// Returns a value to be copied, and its version.
     pub fn read(&mut self, key: &[u8]) -> Option<(&[u8], u64)> {
         let number = self.keys.get(key).copied()?;
         let value = self.value(number);
-        // SAFETY: the value's own buffer, which nobody else may write and which is not freed while we are borrowed.
+        // SAFETY: this is the value's own buffer, which only we write, and which is not freed during the borrow.
         let bytes = unsafe { std::slice::from_raw_parts(value.buffer.as_ptr(), value.length as usize) };
         Some((bytes, value.version))
     }
 
-    /// Writes a value, and says its version.
+    /// Writes a value, and returns its version.
     ///
     /// # Errors
-    /// If there is no memory for it; the key has what it had.
+    /// If there is no memory for the value. Then the key keeps its old value.
     pub fn put(&mut self, key: &[u8], contents: View<'_>) -> Result<u64, Full> {
         let length = contents.len() as u64;
         let buffer = self.cache.alloc(length.max(1)).map_err(|_| Full)?;
-        // SAFETY: the buffer is as long, ours, and nobody knows of it yet; nobody but us may write it.
+        // SAFETY: the buffer is long enough and ours. No client knows of it yet, and only we may write it.
         unsafe {
             contents.copy_to(std::slice::from_raw_parts_mut(buffer.as_ptr(), contents.len()));
             self.memory.publish(buffer.as_ptr(), contents.len());
@@ -116,10 +116,10 @@ impl Store {
         Ok(self.version)
     }
 
-    /// As [`put`](Store::put), if the key's version is this one; 0: if there is no such key.
+    /// Writes a value if the key has this version (0: if the key does not exist). Otherwise returns `None`.
     ///
     /// # Errors
-    /// As [`put`](Store::put).
+    /// Like [`put`](Store::put).
     pub fn put_if(&mut self, key: &[u8], version: u64, contents: View<'_>) -> Result<Option<u64>, Full> {
         if self.version_of(key) != version {
             return Ok(None);
@@ -127,7 +127,7 @@ impl Store {
         self.put(key, contents).map(Some)
     }
 
-    /// Removes a key, and says which version it had.
+    /// Removes a key, and returns the version that it had.
     pub fn delete(&mut self, key: &[u8]) -> Option<u64> {
         let number = self.keys.remove(key)?;
         let version = self.value(number).version;
@@ -135,7 +135,7 @@ impl Store {
         Some(version)
     }
 
-    /// A place of a client holds nothing any more.
+    /// Releases the value in a client's place.
     pub fn let_go(&mut self, client: u64, place: u16) {
         let held = self.held.get_mut(&client).and_then(|places| places.get_mut(usize::from(place)));
         if let Some(number) = held.and_then(Option::take) {
@@ -143,13 +143,14 @@ impl Store {
         }
     }
 
-    /// A client is gone, and reads nothing any more.
+    /// Releases all values of a client that is gone.
     pub fn forget(&mut self, client: u64) {
         for number in self.held.remove(&client).into_iter().flatten().flatten() {
             self.let_go_of(number);
         }
     }
 
+    /// Returns the numbers of keys, values and holding places.
     pub fn counts(&self) -> Counts {
         Counts {
             keys: self.keys.len(),
@@ -158,6 +159,7 @@ impl Store {
         }
     }
 
+    /// Returns the version of a key. 0: no such key.
     fn version_of(&mut self, key: &[u8]) -> u64 {
         match self.keys.get(key) {
             Some(&number) => self.value(number).version,
@@ -169,7 +171,7 @@ impl Store {
         self.values[number as usize].as_mut().expect("what is named is there")
     }
 
-    /// One holder less: without any, the value is freed.
+    /// Removes one holder of a value, and frees the value if it was the last.
     fn let_go_of(&mut self, number: u32) {
         let value = self.value(number);
         value.holders -= 1;

@@ -1,37 +1,38 @@
-//! What a request looks like: a header, the key, the value.
+//! Format of a request: a header, the key, the value.
 
 use unrack_rpc::Method;
 use unrack_rpc::view::{OutOfRange, View, ViewMut};
 
 /// Finds a value, and holds it in a place. Answer: [`Found`], or nothing.
 pub const GET: Method = Method::named("kv.get");
-/// Copies a value: for clients that share no memory. Answer: its version and the value, or nothing.
+/// Copies a value, for clients that share no memory. Answer: its version and the value, or nothing.
 pub const READ: Method = Method::named("kv.read");
 /// Writes a value. Answer: its version.
 pub const PUT: Method = Method::named("kv.put");
-/// Writes a value if the key's version is the header's (0: there is none). Answer: the new version, or nothing.
+/// Writes a value if the key's version is the header's (0: no such key). Answer: the new version, or nothing.
 pub const PUT_IF: Method = Method::named("kv.put_if");
-/// Removes a key. Answer: the version that is gone, or nothing.
+/// Removes a key. Answer: the removed version, or nothing.
 pub const DELETE: Method = Method::named("kv.delete");
-/// Lets go what a place holds. Nobody answers.
+/// Releases the value that a place holds. No answer.
 pub const LET_GO: Method = Method::named("kv.let_go");
 
-/// Bytes of a key, at most.
+/// Most bytes of a key.
 pub const MOST_KEY: usize = 256;
-/// Values that a client reads at a time, at most.
+/// Most values that a client reads at a time.
 pub const MOST_PLACES: u16 = 1024;
 
-/// Bytes of a version, before a value that is copied.
+/// Bytes of the version before a copied value.
 pub const VERSION: usize = 8;
 
-/// The request makes no sense.
+/// Status of a malformed request.
 pub const MALFORMED: u16 = 0;
-/// There is no memory for the value.
+/// Status of a put for which there is no memory.
 pub const FULL: u16 = 1;
 
 /// Bytes of a header.
 pub const HEADER: usize = 16;
 
+/// Header of a request. `key` and `value` are lengths in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Header {
     pub key: u16,
@@ -41,7 +42,7 @@ pub struct Header {
 }
 
 impl Header {
-    /// Writes header and key, and gives what is left for the value.
+    /// Writes the header and the key, and passes the rest of the body to `value`.
     pub fn write(
         self,
         key: &[u8],
@@ -56,7 +57,8 @@ impl Header {
         Ok(())
     }
 
-    /// `None` if the request is not as long as its header says, or names what cannot be.
+    /// Reads a header. `None` if the request's length is not the one in the header, or the key or the place is
+    /// out of range.
     pub fn read(body: View<'_>) -> Option<Header> {
         let [key, place] = body.get::<[u16; 2]>(0).ok()?;
         let header = Header { key, place, value: body.get(4).ok()?, version: body.get(8).ok()? };
@@ -64,13 +66,13 @@ impl Header {
         (bytes == body.len() && usize::from(key) <= MOST_KEY && place < MOST_PLACES).then_some(header)
     }
 
-    /// The value's bytes in a request that this header was read from.
+    /// Returns the value's bytes in the request that this header was read from.
     pub fn value_of(self, body: View<'_>) -> Option<View<'_>> {
         body.part(HEADER + usize::from(self.key), self.value as usize).ok()
     }
 }
 
-/// Where a value is, in the server's memory.
+/// Position of a value in the server's memory, as an offset and a length in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Found {
     pub offset: u64,
@@ -79,13 +81,15 @@ pub struct Found {
 }
 
 impl Found {
-    /// Bytes of it in an answer.
+    /// Bytes of an answer with a [`Found`].
     pub const BYTES: usize = 24;
 
+    /// Writes the fields into an answer.
     pub fn write(self, mut answer: ViewMut<'_>) {
         answer.put(0, [self.offset, self.length, self.version]).expect("as long as it is");
     }
 
+    /// Reads the fields of an answer. `None` if the answer is shorter.
     pub fn read(answer: View<'_>) -> Option<Found> {
         let [offset, length, version] = answer.get(0).ok()?;
         Some(Found { offset, length, version })

@@ -1,4 +1,4 @@
-//! `unrack-kv`: what people and scripts see of it.
+//! Command line of `unrack-kv`, as people and scripts see it.
 
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
@@ -73,7 +73,7 @@ fn json_says_what_was_run_and_counts_what_was_done() {
     }
 }
 
-/// Ended with its owner.
+/// Process that ends with its owner.
 struct Running(Child);
 
 impl Drop for Running {
@@ -109,7 +109,7 @@ fn a_store_serves_until_its_pool_is_gone() {
     let again = kv(&folder, &serve);
     assert_eq!(again.status.code(), Some(1));
     assert!(text(&again.stderr).contains("\"mine\" is taken"), "{}", text(&again.stderr));
-    // A manager that is started again finds its pool: the store goes on. Another pool is none of its.
+    // A restarted manager finds its pool, and the store goes on. A new pool is not the store's.
     drop(manager);
     let manager = start();
     assert_eq!(client.get(b"key").unwrap().unwrap().body().to_vec(), b"value");
@@ -177,7 +177,8 @@ fn beyond_loopback_there_are_keys_or_somebody_says_insecure() {
         String::from_utf8(command.output().unwrap().stderr).unwrap()
     };
     let ycsb = ["ycsb", "--records", "10", "--time", "1ms", "--socket"];
-    // Connections are refused there, but keys are asked for before.
+    // No server listens there, so the connection is refused. Without `--insecure`, missing keys may be reported
+    // first.
     let plain = format!("tcp+insecure://{}", closed.address());
     let said = run(&[&ycsb[..], &[&plain, "--insecure"]].concat());
     assert!(said.contains("refused"), "{said}");

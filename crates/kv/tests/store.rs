@@ -1,4 +1,4 @@
-//! The store, through everything that its clients go through.
+//! The store under concurrent clients, killed clients and hostile ones.
 
 mod history;
 
@@ -27,7 +27,7 @@ impl Pool {
         let folder = Folder::new("kv");
         let mut options = manager::Options::new(folder.join("pool"), "64MiB".parse().expect("a size"));
         options.mode = mode;
-        // The processes of a test are threads of one.
+        // The clients of a test are threads of one process, so one share has to suffice.
         options.per_client = Some("100%".parse().expect("a share"));
         Pool { _manager: Manager::start(&options).expect("a manager starts"), folder }
     }
@@ -45,7 +45,7 @@ impl Pool {
     }
 }
 
-/// All kinds of memory that this machine has.
+/// Returns the modes of memory that this machine supports.
 fn modes() -> Vec<Mode> {
     let flushes = unrack_pool::cache_control::Incoherent::detect();
     if let Err(why) = &flushes {
@@ -137,7 +137,7 @@ fn a_full_pool_keeps_what_was_there() {
     assert_eq!(client.get(b"key").unwrap().unwrap().body().to_vec(), b"kept");
 }
 
-/// Readers keep values while others write, delete and write again what takes their memory.
+/// Readers keep values while other clients write, delete and reuse the memory.
 #[test]
 fn a_value_does_not_change_while_it_is_read() {
     for mode in modes() {
@@ -171,7 +171,7 @@ fn a_value_does_not_change_while_it_is_read() {
                 assert!(start.elapsed() < PATIENCE);
                 written += 1;
                 let byte = (written % 251 + 1) as u8;
-                // Also values that are let go of at once.
+                // Some values are large, so that they are released at once.
                 let large = if written.is_multiple_of(16) { 64 << 10 } else { 0 };
                 client.put(b"key", &vec![byte; large + 512 + usize::from(byte)]).unwrap();
                 if written.is_multiple_of(5) {
@@ -185,7 +185,7 @@ fn a_value_does_not_change_while_it_is_read() {
     }
 }
 
-/// Three clients do what they like with one key: there is an order that explains all they saw.
+/// Three clients operate at random on one key, and some order explains all results.
 #[test]
 fn a_key_is_linearizable() {
     let pool = Pool::new(Mode::Coherent);
@@ -235,7 +235,7 @@ fn one(client: &Client, key: &[u8], kind: u64, fresh: u64) -> Done {
     }
 }
 
-/// A history that cannot be explained is told from one that can.
+/// The check accepts a linearizable history and rejects a stale read.
 #[test]
 fn the_check_finds_a_stale_read() {
     let at = |begun, ended, done| Event { begun, ended, done };
@@ -269,7 +269,7 @@ fn updates_are_not_lost() {
     assert_eq!(pool.client().get(b"count").unwrap().unwrap().body().get::<u64>(0).unwrap(), 3 * EACH);
 }
 
-/// Run by the test below as a process of its own: reads values, says so, and does not let go.
+/// Role of this program if the test below started it: reads values, prints a line, and keeps holding them.
 #[test]
 fn reader() {
     let Some(socket) = std::env::var_os("UNRACK_KV_READER") else { return };
@@ -277,7 +277,7 @@ fn reader() {
     let values: Vec<_> = (0..20u8).map(|key| client.get(&[key % 10]).unwrap().unwrap()).collect();
     std::io::stdout().write_all(b"\nreading\n").unwrap();
     while values.len() == 20 {
-        // In the middle of further ones, when it is killed.
+        // The process is killed amid further gets.
         drop(client.get(&[3]).unwrap());
     }
 }
@@ -298,7 +298,7 @@ fn a_client_killed_while_it_reads_leaks_nothing() {
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();
         assert!(lines.map_while(Result::ok).any(|line| line == "reading"));
         assert!(service.counts().held >= 20);
-        // Half of what it reads is nobody else's.
+        // No key has half of the held values any more.
         for key in 0..5 {
             client.delete(&[key]).unwrap();
         }
@@ -310,7 +310,7 @@ fn a_client_killed_while_it_reads_leaks_nothing() {
     }
 }
 
-/// Whatever a client sends, others are served, and what it held goes.
+/// Nonsense from one client is refused: others are still served, and its values are released.
 #[test]
 fn nonsense_is_refused() {
     let pool = Pool::new(Mode::Coherent);

@@ -1,14 +1,15 @@
-//! Turns the TCP sockets of an unmodified program into MPTCP sockets (RFC 8684), which use all NICs of a rack.
+//! Preload library: turns the TCP sockets of an unmodified program into MPTCP sockets (RFC 8684), which use all
+//! NICs of a rack.
 //!
-//! Loaded by `unrack rack exec` through `LD_PRELOAD`. It stands in front of two calls:
+//! `unrack rack exec` loads it through `LD_PRELOAD`. It wraps two calls:
 //!
-//! - `socket`: an MPTCP socket is used like one of TCP, and talks plain TCP to a peer that knows no better.
-//! - `connect`: of the addresses that a host of a rack has, one for each NIC, connections take turns. The kernel opens
-//!   a connection's first subflow where the program says, and leaves most of what is short there.
+//! - `socket`: an MPTCP socket is used like a TCP one, and speaks plain TCP to a peer without MPTCP.
+//! - `connect`: a host of a rack has one address per NIC, and connections use them in turn. The kernel opens a
+//!   connection's first subflow to the address that the program names, and leaves most of a short transfer there.
 //!
-//! Programs that call the kernel themselves, as those written in Go do, keep TCP and the first NIC. A server whose
-//! listening socket is closed as soon as it has its connection keeps one path: the kernel takes further ones only where
-//! somebody still listens.
+//! Programs that call the kernel directly, such as those written in Go, keep TCP and the first NIC. A server that
+//! closes its listening socket as soon as it has its connection keeps one path: the kernel accepts further
+//! subflows only while a socket listens.
 
 use libc::{
     AF_INET, AF_INET6, IPPROTO_MPTCP, IPPROTO_TCP, SO_TYPE, SOCK_CLOEXEC, SOCK_NONBLOCK, SOCK_STREAM,
@@ -17,7 +18,7 @@ use libc::{
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-/// As the C library's.
+/// Wraps `socket(2)`: makes an MPTCP socket instead of a TCP one, if the kernel can.
 #[unsafe(no_mangle)]
 pub extern "C" fn socket(domain: c_int, kind: c_int, protocol: c_int) -> c_int {
     let is_stream = kind & !(SOCK_CLOEXEC | SOCK_NONBLOCK) == SOCK_STREAM;
@@ -35,10 +36,10 @@ fn make(domain: c_int, kind: c_int, protocol: c_int) -> c_int {
     unsafe { libc::syscall(libc::SYS_socket, domain, kind, protocol) as c_int }
 }
 
-/// As the C library's.
+/// Wraps `connect(2)`: connects to the next NIC of a host of a rack.
 ///
 /// # Safety
-/// As `connect(2)`: `length` bytes are at `address`.
+/// Like `connect(2)`: `length` bytes are at `address`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn connect(socket: c_int, address: *const sockaddr, length: socklen_t) -> c_int {
     if !address.is_null() && length as usize >= size_of::<sockaddr_in>() {
@@ -52,18 +53,20 @@ pub unsafe extern "C" fn connect(socket: c_int, address: *const sockaddr, length
             };
         }
     }
-    // SAFETY: the caller's own words.
+    // SAFETY: the caller's own arguments.
     unsafe { connect_to(socket, address, length) }
 }
 
+/// Connects through the kernel, without a wrapper.
+///
 /// # Safety
-/// As `connect(2)`.
+/// Like `connect(2)`.
 unsafe fn connect_to(socket: c_int, address: *const sockaddr, length: socklen_t) -> c_int {
     // SAFETY: the kernel reads `length` bytes, or answers with an error, which `syscall` puts into errno.
     unsafe { libc::syscall(libc::SYS_connect, socket, address, length) as c_int }
 }
 
-/// Whether this is a stream whose own address the program has not chosen: with it, it would have chosen its NIC.
+/// True if this is a stream whose local address the program has not chosen. Choosing it would choose the NIC.
 fn is_free_stream(socket: c_int) -> bool {
     let mut kind: c_int = 0;
     let mut length = size_of::<c_int>() as socklen_t;
@@ -78,20 +81,21 @@ fn is_free_stream(socket: c_int) -> bool {
     known == 0 && kind == SOCK_STREAM && named == 0 && own.sin_addr.s_addr == 0
 }
 
-/// How many NICs a host can be reached by, as `unrack rack exec` says.
+/// Returns the number of NICs per host, as `unrack rack exec` sets it in the environment. 1 without it.
 fn nics() -> u8 {
     static NICS: OnceLock<u8> = OnceLock::new();
     *NICS.get_or_init(|| std::env::var("UNRACK_NICS").ok().and_then(|nics| nics.parse().ok()).unwrap_or(1))
 }
 
-/// The same host, by the NIC whose turn it is: hosts of racks are 10.rack.NIC.host, and .254 is a router.
+/// Returns the address of the same host at the next NIC. Hosts of racks are 10.rack.NIC.host, and .254 is a
+/// router.
 fn next_nic(address: [u8; 4], nics: u8) -> [u8; 4] {
     static TURN: AtomicU8 = AtomicU8::new(0);
     let [10, rack, nic, host @ 1..254] = address else { return address };
     if nic >= nics {
         return address;
     }
-    // Programs begin at different NICs.
+    // The process id makes programs begin at different NICs.
     let turn = TURN.fetch_add(1, Ordering::Relaxed).wrapping_add(std::process::id() as u8);
     [10, rack, turn % nics, host]
 }

@@ -1,8 +1,8 @@
-//! What batching, merging and asynchrony bring, one after the other (DDC §5.1), over TCP on this machine;
-//! and the same through shared memory.
+//! Gains of batching, merging and asynchrony, one after the other (DDC §5.1), over TCP on this machine and
+//! through shared memory.
 //!
-//! The node is a process of its own: this program, started again. Beside the rate stands the work: time on
-//! a core, of both ends together, which other programs on the machine disturb less.
+//! The node is a process of its own: this program, started again. The table shows the rate and the work. Work is
+//! the CPU time of both ends together, which other programs on the machine disturb less.
 
 use rustix::event::{PollFd, PollFlags};
 use std::io::{BufRead, BufReader};
@@ -14,7 +14,7 @@ use unrack_units::Bytes;
 
 const PAGE: usize = 4096;
 const PAGES: usize = 8192;
-/// Each figure is the median of so many.
+/// Number of measurements whose median is each figure.
 const REPEATS: usize = 5;
 const PAGES_AT_ONCE: usize = 32;
 
@@ -33,16 +33,16 @@ fn serve(address: &str) {
     };
     let node = Node::start(&Options::new(listen, Bytes::new(1 << 30))).expect("a free address");
     println!("{}", node.address());
-    // Ends with the process that started it.
+    // The node ends with the process that started it.
     let _ = std::io::stdin().read_line(&mut String::new());
     eprint!("{}", node.stop());
 }
 
-/// How a client transfers: one row of the table.
+/// Way in which a client transfers pages: one row of the table.
 struct Way {
     name: &'static str,
     tuning: Tuning,
-    /// Pages asked for before waiting for all of them; `None`: as many as fit, each waited for alone.
+    /// Pages queued before waiting for all of them. `None`: as many as fit, each waited for alone.
     at_once: Option<usize>,
 }
 
@@ -103,18 +103,18 @@ fn end(child: &mut Child) {
     child.wait().unwrap();
 }
 
-/// What transfers cost: pages a second, and time on a core for each, of both ends.
+/// Cost of transfers: pages per second, and CPU time of both ends per page in µs.
 struct Cost {
     rate: f64,
     work_us: f64,
 }
 
-/// Of stores and of loads: medians.
+/// Returns the median costs of stores and of loads.
 fn measure(address: &Address, node: u32, way: &Way) -> [Cost; 2] {
     let settings = Settings { tuning: way.tuning, ..Settings::new(address.clone()) };
     let mut client = Client::connect(&settings).unwrap();
     let mut memory = vec![1u8; PAGES * PAGE];
-    // The first round makes the pages.
+    // The first round makes the pages in the node.
     transfer(&mut client, way, &mut memory, true);
     [true, false].map(|stores| {
         let round = |_| {
@@ -128,7 +128,7 @@ fn measure(address: &Address, node: u32, way: &Way) -> [Cost; 2] {
     })
 }
 
-/// Time that all threads of the node and of this process spent on a core.
+/// Returns the CPU time in ns of all threads of the node and of this process.
 fn work_ns(node: u32) -> u64 {
     let of = |process: u32| -> u64 {
         let tasks = std::fs::read_dir(format!("/proc/{process}/task")).unwrap();
@@ -171,7 +171,7 @@ fn wait(client: &Client) {
     rustix::event::poll(&mut [PollFd::new(&client.fd(), client.interest())], None).unwrap();
 }
 
-/// How long one load takes alone, and while stores fill the window. Polls without sleeping.
+/// Measures the latency of one load, alone and while stores fill the window. Polls without sleeping.
 fn latency(address: &Address) {
     let mut client = Client::connect(&Settings::new(address.clone())).unwrap();
     let mut memory = vec![1u8; PAGES * PAGE];
@@ -191,7 +191,7 @@ fn latency(address: &Address) {
 fn load_once(client: &mut Client, n: usize, memory: &mut [u8], busy: bool) -> Duration {
     let mut done = Vec::new();
     if busy {
-        // Every other page: nothing to merge, the worst case.
+        // Every other page is stored: nothing can be merged, which is the worst case.
         for at in (1..2 * PAGES_AT_ONCE).map(|page| page * 2) {
             queue(client, at as u32, &mut memory[at * PAGE..], true);
         }

@@ -1,4 +1,4 @@
-//! A connection from its greeting to its end: what its thread does.
+//! Thread of one connection, from its greeting to its end.
 
 use crate::listen::Stream;
 use crate::node::Common;
@@ -19,12 +19,12 @@ use unrack_keys::shares::Peer;
 use unrack_keys::wire::{keep_alive, part, speaks_plainly};
 use unrack_pager::node::wire::{HELLO, Hello, Reason, Status};
 
-/// Whoever connects has to greet within this time.
+/// Longest time between a connection and its greeting.
 const GREETING_TIME: Duration = Duration::from_secs(5);
-/// How often the clock is looked at meanwhile.
+/// Time between two looks at the clock during the greeting.
 const TICK: Duration = Duration::from_millis(500);
 
-/// A byte stream whose waits end after a while.
+/// Byte stream with a timeout for reads and writes.
 trait Timed: Read + Write {
     fn set_timeout(&self, timeout: Option<Duration>) -> io::Result<()>;
 }
@@ -44,7 +44,7 @@ impl Timed for UnixStream {
 }
 
 impl Common {
-    /// Serves a connection until it ends. What goes wrong with it is its own.
+    /// Serves a connection until it ends. An error concerns this connection only.
     pub(crate) fn serve(&self, stream: Stream) -> io::Result<()> {
         let client = stream.client()?;
         match stream {
@@ -71,7 +71,8 @@ impl Common {
         Ok(())
     }
 
-    /// The connection, encrypted if it is to be. `None`: it is not, and was told so.
+    /// Encrypts the connection if the node has keys. `None`: the client speaks without encryption to a node with
+    /// keys, and was told so.
     fn wire(&self, socket: Arc<TcpStream>) -> io::Result<Option<Wire>> {
         socket.set_read_timeout(Some(TICK))?;
         socket.set_write_timeout(Some(TICK))?;
@@ -85,7 +86,7 @@ impl Common {
         Ok(Some(wire.inspect_err(|_| count(&self.counters.refused_sessions, 1))?))
     }
 
-    /// Tells a connection that there are too many.
+    /// Tells a connection that there are too many sessions.
     pub(crate) fn turn_away_one(&self, stream: Stream) -> io::Result<()> {
         match stream {
             Stream::Tcp(socket) => {
@@ -99,7 +100,7 @@ impl Common {
         Ok(())
     }
 
-    /// `None`: there will be no session.
+    /// Reads the client's greeting and answers it. `None`: no session begins.
     fn greet(&self, stream: &mut impl Timed, client: Peer) -> io::Result<Option<Part>> {
         let deadline = Instant::now() + GREETING_TIME;
         stream.set_timeout(Some(TICK))?;
@@ -114,17 +115,19 @@ impl Common {
         Ok(part)
     }
 
+    /// Answers a client that it gets no session, and why.
     fn refuse(&self, stream: &mut impl Write, status: Status) {
         count(&self.counters.refused_sessions, 1);
         let _ = stream.write_all(&self.terms.answer(status).encode()).and_then(|()| stream.flush());
     }
 
+    /// Runs an admitted session, counts it, and tells the client why the node ends it.
     fn run<S: Timed>(&self, stream: &mut S, serve: impl FnOnce(&mut S) -> End) {
         count(&self.counters.sessions, 1);
         count(&self.counters.open_sessions, 1);
         let end = serve(stream);
         self.counters.open_sessions.fetch_sub(1, Relaxed);
-        // Nobody is waited for who does not want to hear it.
+        // A client that does not read delays the end by one tick at most.
         let _ = stream.set_timeout(Some(TICK));
         match end {
             End::Faulty(_) => count(&self.counters.faulty_sessions, 1),
@@ -138,6 +141,7 @@ impl Common {
     }
 }
 
+/// True if the client speaks without encryption.
 fn is_plain(socket: &TcpStream, deadline: Instant) -> io::Result<bool> {
     loop {
         match speaks_plainly(socket) {
@@ -147,7 +151,7 @@ fn is_plain(socket: &TcpStream, deadline: Instant) -> io::Result<bool> {
     }
 }
 
-/// Reads all of `bytes`, however slowly they come, but not beyond the deadline.
+/// Reads all of `bytes`, in pieces of any size, until the deadline.
 fn read_until(stream: &mut impl Read, mut bytes: &mut [u8], deadline: Instant) -> io::Result<()> {
     while !bytes.is_empty() {
         match stream.read(bytes) {
@@ -163,6 +167,7 @@ fn read_until(stream: &mut impl Read, mut bytes: &mut [u8], deadline: Instant) -
     Ok(())
 }
 
+/// True if the error is a timeout or a signal before the deadline.
 fn is_early(error: &io::Error, deadline: Instant) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted)
         && Instant::now() < deadline

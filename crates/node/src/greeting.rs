@@ -1,23 +1,23 @@
-//! Who may have a session.
+//! Admission of sessions.
 
 use crate::part::Part;
 use std::sync::Arc;
 use unrack_keys::shares::{NoRoom, Peer, Shares};
 use unrack_pager::node::wire::{Hello, MOST_IDS, MOST_PAGES, PAGE, Status, Transport, VERSION, Welcome};
 
-/// What a node offers to those who greet it.
+/// Limits that a node states in its answer to a greeting.
 #[derive(Debug, Clone)]
 pub struct Terms {
-    /// Pages of the node, and of each client.
+    /// Pages of the node and of each client.
     pub shares: Arc<Shares>,
     pub transport: Transport,
     pub extent_pages: u32,
-    /// Milliseconds after which a session that says nothing is ended; 0: never.
+    /// Silence in milliseconds after which a session ends. 0: never.
     pub silence_ms: u32,
 }
 
 impl Terms {
-    /// Answers a client's greeting, with the session's part of the capacity if it may begin.
+    /// Answers a client's greeting. If the session may begin, also returns its part of the capacity.
     pub fn greet(&self, hello: &Hello, client: Peer) -> (Welcome, Option<Part>) {
         let account = self.shares.account(client);
         let unfit = match () {
@@ -38,7 +38,7 @@ impl Terms {
         (Welcome { free, ..self.answer(status) }, part.ok())
     }
 
-    /// What is said before it is known who greets.
+    /// Returns an answer with the limits of the whole node, for a client that has not greeted yet.
     pub fn answer(&self, status: Status) -> Welcome {
         Welcome {
             version: VERSION,

@@ -1,45 +1,49 @@
-//! Ids and places of a session's pages: a hash table in mapped memory.
+//! Hash table from page ids to places in a session's blocks, in mapped memory.
 //!
-//! What the C library frees it may keep, for each thread by itself; a session that once held many pages would hold their index
-//! for ever. A mapping goes back to the machine. Open addressing with linear probing; an entry that is removed is filled from
-//! behind, so that there are no tombstones.
+//! Mapped memory goes back to the machine at once. The C library may keep freed memory, per thread, so a session
+//! that once held many pages would keep the memory of their index. The table uses open addressing with linear
+//! probing. Entries behind a removed one move up, so there are no tombstones.
 
 use memmap2::MmapMut;
 use std::hash::{BuildHasher, RandomState};
 
-/// An id and 1 + its place, or zeros.
+/// Bytes of a slot: an id and 1 + its place, or zeros.
 const SLOT: usize = 8;
-/// Slots of the smallest table: a page.
+/// Slots of the smallest table: one page of memory.
 const LEAST: usize = 512;
 
+/// Map from page ids to places.
 pub struct Index {
     slots: Option<MmapMut>,
+    /// Slots in use.
     used: usize,
-    /// Keyed: whoever chooses ids cannot choose where they go.
+    /// Keyed hash, so that a client that chooses ids cannot choose their slots.
     hasher: RandomState,
 }
 
 impl Index {
+    /// Makes an empty table, which takes no memory.
     pub fn new() -> Index {
         Index { slots: None, used: 0, hasher: RandomState::new() }
     }
 
-    /// Bytes of the table.
+    /// Returns the table's size in bytes.
     pub fn bytes(&self) -> usize {
         self.slots.as_ref().map_or(0, |slots| slots.len())
     }
 
+    /// Returns the place of a page.
     pub fn get(&self, id: u32) -> Option<u32> {
         self.find(id).ok().map(|at| self.read(at).1 - 1)
     }
 
-    /// `false`: there is no memory for it, and nothing changed.
+    /// Sets the place of a page. Returns false, and changes nothing, if there is no memory.
     pub fn insert(&mut self, id: u32, place: u32) -> bool {
         if let Ok(at) = self.find(id) {
             self.write(at, id, place + 1);
             return true;
         }
-        // Three quarters full at most.
+        // The table is at most three quarters full.
         if (self.used + 1) * 4 > self.capacity() * 3 && !self.resize((self.capacity() * 2).max(LEAST)) {
             return false;
         }
@@ -49,27 +53,30 @@ impl Index {
         true
     }
 
+    /// Removes a page, and returns its place.
     pub fn remove(&mut self, id: u32) -> Option<u32> {
         let at = self.find(id).ok()?;
         let place = self.read(at).1 - 1;
         self.close_gap(at);
         self.used -= 1;
-        // A table that is less than three sixteenths full halves; where that fails, it stays.
+        // A table less than three sixteenths full is halved. If that fails, it keeps its size.
         if self.used * 16 < self.capacity() * 3 && self.capacity() > LEAST {
             self.resize(self.capacity() / 2);
         }
         Some(place)
     }
 
+    /// Returns the number of slots.
     fn capacity(&self) -> usize {
         self.bytes() / SLOT
     }
 
+    /// Returns the slot at which the search for an id begins.
     fn home(&self, id: u32) -> usize {
         self.hasher.hash_one(id) as usize & (self.capacity() - 1)
     }
 
-    /// Where an id is, or the empty slot where it would be.
+    /// Returns the slot of an id, or else the empty slot where it would go.
     fn find(&self, id: u32) -> Result<usize, usize> {
         if self.capacity() == 0 {
             return Err(0);
@@ -84,12 +91,12 @@ impl Index {
         }
     }
 
-    /// Empties a slot, and moves those behind it that would not be found any more.
+    /// Empties a slot, and moves up the entries behind it that could no longer be found.
     fn close_gap(&mut self, mut gap: usize) {
         let mask = self.capacity() - 1;
         let mut at = (gap + 1) & mask;
         while let (id, place @ 1..) = self.read(at) {
-            // It may move if its home is not between the gap and itself.
+            // An entry may move if its home is not between the gap and the entry.
             if at.wrapping_sub(self.home(id)) & mask >= at.wrapping_sub(gap) & mask {
                 self.write(gap, id, place);
                 gap = at;
@@ -99,6 +106,7 @@ impl Index {
         self.write(gap, 0, 0);
     }
 
+    /// Moves all entries to a table of `capacity` slots. Returns false if there is no memory.
     fn resize(&mut self, capacity: usize) -> bool {
         let Ok(fresh) = MmapMut::map_anon(capacity * SLOT) else { return false };
         let entries = self.capacity();
@@ -137,7 +145,7 @@ mod tests {
     use std::collections::HashMap;
 
     proptest! {
-        /// Beside a table that is known to be right.
+        /// Compares the table with a `HashMap` after each step.
         #[test]
         fn what_is_put_in_is_found(steps in prop::collection::vec((any::<bool>(), 0u32..3000, 0u32..1 << 26), 1..6000)) {
             let (mut index, mut model) = (Index::new(), HashMap::new());

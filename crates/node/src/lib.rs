@@ -1,22 +1,22 @@
-//! A memory node: holds the pages of programs whose memory is remote.
+//! Memory node: it holds the pages of programs whose memory is remote.
 //!
-//! `unrack memory serve` starts one; the pager in each process is its client (`unrack_pager::node`),
-//! which also has the bytes that pass between the two (`wire`). What a session sends is input: anything
-//! that the protocol does not allow ends that session and no other, and what it holds is within the node's capacity and the
-//! client's share. A client that is gone, stopped or cut off loses what it held.
+//! `unrack memory serve` starts a node. Its client is the pager in each process (`unrack_pager::node`), which
+//! also defines the bytes that pass between the two (`wire`). The node does not trust what a session sends: a
+//! message that the protocol does not allow ends that session and no other, and a session never holds more than
+//! the node's capacity and its client's share. A client that is gone, stopped or cut off loses its pages.
 //!
 //! | module | idea |
 //! |---|---|
 //! | [`part`] | one session's part of the capacity and of its client's share |
-//! | `index` | where a session's pages are |
+//! | `index` | table of a session's pages by id |
 //! | [`pages`] | the pages of one session |
-//! | [`session`] | what a session's bytes ask for: without input and output |
-//! | [`greeting`] | who may have a session |
-//! | [`listen`] | where clients reach it |
-//! | [`node`] | sockets and threads: one of each for a session |
-//! | `connection` | what a session's thread does: greeting, serving, farewell |
-//! | [`statistics`] | what was done, all sessions together |
-//! | [`signals`] | a node that runs until it is told to end |
+//! | [`session`] | the protocol of one session, without input and output |
+//! | [`greeting`] | admission of sessions |
+//! | [`listen`] | addresses, sockets and connections |
+//! | [`node`] | sockets and threads: one of each per session |
+//! | `connection` | thread of a session: greeting, serving, farewell |
+//! | [`statistics`] | counters over all sessions |
+//! | [`signals`] | a node that runs until a signal ends it |
 #![forbid(unsafe_code)]
 
 mod connection;
@@ -35,11 +35,11 @@ mod stream;
 pub use node::{Listen, Node, Options};
 pub use statistics::Statistics;
 
-/// Memory that a session takes beside the pages it is charged for, at most: what it read and what it is to send, its
-/// thread, and what TLS holds. The index of its pages comes on top ([`pages::INDEX_BYTES`]).
+/// Most bytes that a session takes beside the pages it is charged for: its input and output buffers, its thread
+/// and the state of TLS. The index of its pages comes on top ([`pages::INDEX_BYTES`]).
 pub const SESSION_BYTES: usize = stream::INPUT_BYTES + stream::OUTPUT_BYTES + (128 << 10);
 
-/// Why there is no node.
+/// Reason why a node could not start.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("cannot listen on {address}: {error}")]

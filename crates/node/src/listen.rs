@@ -1,4 +1,4 @@
-//! Where clients reach a node, and the connections that come.
+//! Addresses of a node, its listening sockets and the connections that they accept.
 
 use rustix::fs::Mode;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
@@ -10,12 +10,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use unrack_keys::shares::Peer;
 
-/// Where clients reach a node.
+/// Address at which clients reach a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Listen {
-    /// Port 0: one that is free.
+    /// Address and port over TCP. Port 0 stands for any free port.
     Tcp(SocketAddr),
-    /// Path of a socket, through which memory is handed out to its user's own processes.
+    /// Path of a Unix socket, through which the node hands out shared memory to processes of its own user.
     Shared(PathBuf),
 }
 
@@ -28,23 +28,24 @@ impl std::fmt::Display for Listen {
     }
 }
 
+/// Listening socket.
 pub(crate) enum Listener {
     Tcp(TcpListener),
     Unix(UnixListener),
 }
 
-/// A connection, which others may end.
+/// Connection, which other threads can shut down.
 #[derive(Clone)]
 pub(crate) enum Stream {
     Tcp(Arc<TcpStream>),
     Unix(Arc<UnixStream>),
 }
 
-/// Connections that wait to be accepted.
+/// Most connections that wait to be accepted.
 const BACKLOG: i32 = 128;
 
 impl Listener {
-    /// Also says where it really listens.
+    /// Starts to listen, and returns the listener with its real address.
     pub fn bind(at: &Listen) -> io::Result<(Listener, Listen)> {
         match at {
             Listen::Tcp(address) => {
@@ -59,6 +60,7 @@ impl Listener {
         }
     }
 
+    /// Waits for the next connection.
     pub fn accept(&self) -> io::Result<Stream> {
         match self {
             Listener::Tcp(listener) => {
@@ -71,7 +73,7 @@ impl Listener {
     }
 }
 
-/// A socket of mode 0600. Its mode is that of the descriptor when it is bound, so there is no moment when it is another.
+/// Makes a socket of mode 0600. The mode is set before the socket is bound, so it never has another one.
 fn bind_private(path: &Path) -> io::Result<UnixListener> {
     let socket =
         rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
@@ -81,17 +83,17 @@ fn bind_private(path: &Path) -> io::Result<UnixListener> {
     Ok(socket.into())
 }
 
-/// A socket that nobody answers at is left over from a node that was killed.
+/// Removes a socket that nobody answers at: a node that was killed left it.
 fn remove_left_over(path: &Path) {
     let is_socket = std::fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket());
     if is_socket && UnixStream::connect(path).is_err() {
-        // If it cannot be removed, binding says why.
+        // If it cannot be removed, binding reports the reason.
         let _ = std::fs::remove_file(path);
     }
 }
 
 impl Stream {
-    /// Who is there, as the kernel says.
+    /// Returns the client at the other end: a TCP address, or the user that the kernel reports.
     pub fn client(&self) -> io::Result<Peer> {
         match self {
             Stream::Tcp(stream) => Ok(Peer::from_address(stream.peer_addr()?.ip())),
@@ -99,8 +101,9 @@ impl Stream {
         }
     }
 
+    /// Shuts down one or both directions.
     pub fn shutdown(&self, how: Shutdown) {
-        // What is closed already needs no more closing.
+        // An error means that the connection is closed already.
         let _ = match self {
             Stream::Tcp(stream) => stream.shutdown(how),
             Stream::Unix(stream) => stream.shutdown(how),

@@ -1,4 +1,4 @@
-//! A node: a thread that accepts, and one for each connection.
+//! A memory node: one thread that accepts connections, and one thread for each connection.
 
 use crate::Error;
 use crate::greeting::Terms;
@@ -18,39 +18,43 @@ use unrack_keys::{Keys, Policy};
 use unrack_pager::node::wire::{PAGE, Transport};
 use unrack_units::{Bytes, Share};
 
-/// Twice as many as a run has processes at most, so that half of them is enough for any one client.
+/// Most sessions of a node: twice as many as a run has processes, so that half of them is enough for any one
+/// client.
 const MOST_SESSIONS: usize = 2048;
 const MOST_SESSIONS_OF_A_CLIENT: usize = MOST_SESSIONS / 2;
-/// Connections that are told at the same time why they are not served; more are closed without a word.
+/// Most connections that are told at the same time why they are refused. More are closed without an answer.
 const MOST_FAREWELLS: usize = 32;
-/// Sessions that are told to end get this time to notice.
+/// Time that sessions have to end when the node stops.
 const ENDING_TIME: Duration = Duration::from_secs(1);
-/// Shared memory is handed out in pieces of 16 MiB.
+/// Pages of an extent, the piece in which shared memory is handed out: 16 MiB.
 pub const EXTENT_PAGES: u32 = 4096;
-/// A share has at least so many extents: each process of a client has one that is not full, and asks for the next when a
-/// quarter is left.
+/// Least number of extents in a client's share. Each process of a client has one extent that is not full, and
+/// asks for the next when a quarter is left.
 const EXTENTS_OF_A_SHARE: u64 = 8;
-/// What one client may hold if nobody says otherwise: half, so that whatever one does, there is room for another.
+/// Usual share of one client: half of the capacity, so that no client can take the room of all others.
 pub const USUAL_SHARE: &str = "50%";
-/// After how long a client that says nothing is given up, if nobody says otherwise. Clients say something four times as
-/// often; a network that restarts is back sooner.
+/// Usual silence after which a client is given up. Clients send four times as often, and a network that restarts
+/// is back sooner.
 pub const USUAL_SILENCE: Duration = Duration::from_secs(60);
 
+/// Options of a node.
 #[derive(Debug, Clone)]
 pub struct Options {
     pub listen: Listen,
     pub capacity: Bytes,
-    /// What one client may hold, all its sessions together: a client is a key, or without keys an address, or a user.
+    /// Most memory of one client, over all its sessions. A client is a key; without keys, it is an address or a
+    /// user.
     pub per_client: Share,
-    /// Pages of an extent, or an eighth of what a client may hold if that is less.
+    /// Pages of an extent. An eighth of a client's share if that is less.
     pub extent_pages: u32,
-    /// How long a session may say nothing; `None`: for ever.
+    /// Longest silence of a session. `None`: no limit.
     pub silence: Option<Duration>,
-    /// Which connections are encrypted.
+    /// Rule that says which connections are encrypted.
     pub policy: Policy,
 }
 
 impl Options {
+    /// Returns the usual options for an address and a capacity.
     pub fn new(listen: Listen, capacity: Bytes) -> Options {
         Options {
             listen,
@@ -62,7 +66,7 @@ impl Options {
         }
     }
 
-    /// Pages of the node and of one client.
+    /// Returns the pages of the node and of one client.
     fn pages(&self) -> Result<(u64, u64), Error> {
         let least = Bytes::new(PAGE as u64);
         let share = self.per_client.of(self.capacity);
@@ -78,16 +82,16 @@ impl Options {
     }
 }
 
-/// A node that serves, until [`Node::stop`].
+/// A running node, until [`Node::stop`].
 pub struct Node {
     common: Arc<Common>,
     bound: Listen,
     accepting: JoinHandle<()>,
-    /// Written to: stop accepting.
+    /// Event that wakes the accepting thread when the node stops.
     bell: Arc<OwnedFd>,
 }
 
-/// What all sessions share.
+/// State that all sessions share.
 pub(crate) struct Common {
     pub(crate) terms: Terms,
     pub(crate) counters: Arc<Counters>,
@@ -95,7 +99,7 @@ pub(crate) struct Common {
     pub(crate) keys: Option<Arc<Keys>>,
     open: Mutex<BTreeMap<u64, (Peer, Stream)>>,
     pub(crate) stopping: AtomicBool,
-    /// Connections that are being told why they are not served.
+    /// Connections that are being told why they are refused.
     farewells: AtomicUsize,
 }
 
@@ -103,7 +107,8 @@ impl Node {
     /// Starts to listen and to serve.
     ///
     /// # Errors
-    /// The address cannot be listened on, it needs keys that are not there, or the capacity or a share is no page.
+    /// If the node cannot listen at the address, if keys that it needs are missing, or if the capacity or a share
+    /// is less than one page.
     pub fn start(options: &Options) -> Result<Node, Error> {
         let common = Arc::new(Common::new(options)?);
         let failed = |error| Error::Listen { address: options.listen.to_string(), error };
@@ -116,25 +121,26 @@ impl Node {
         Ok(Node { common, bound, accepting, bell })
     }
 
-    /// Where it really listens.
+    /// Returns the address at which the node really listens.
     pub fn address(&self) -> &Listen {
         &self.bound
     }
 
-    /// The key that clients have to trust; `None`: it serves without.
+    /// Returns the key that clients have to trust. `None`: connections are not encrypted.
     pub fn keys(&self) -> Option<&Keys> {
         self.common.keys.as_deref()
     }
 
+    /// Returns the statistics so far.
     pub fn statistics(&self) -> Statistics {
         self.common.statistics()
     }
 
-    /// Tells all sessions to end, waits a moment for it, and says what was done.
+    /// Tells all sessions to end, waits up to a second for them, and returns the statistics.
     pub fn stop(self) -> Statistics {
         let statistics = self.statistics();
         self.common.stopping.store(true, Relaxed);
-        // A counter of 8 bytes that was 0: there is room.
+        // An eventfd counter at 0 always has room.
         let _ = rustix::io::write(&*self.bell, &1u64.to_ne_bytes());
         let _ = self.accepting.join();
         self.common.end_sessions();
@@ -151,14 +157,14 @@ fn accept_all(listener: &Listener, bell: &OwnedFd, common: &Arc<Common>) {
             Listener::Tcp(listener) => PollFd::new(listener, PollFlags::IN),
             Listener::Unix(listener) => PollFd::new(listener, PollFlags::IN),
         };
-        // An error is a signal: look again.
+        // An error here is a signal: the loop goes on.
         let _ = rustix::event::poll(&mut [socket, PollFd::new(bell, PollFlags::IN)], None);
         if common.stopping.load(Relaxed) {
             return;
         }
         match listener.accept() {
             Ok(stream) => common.begin(number, stream),
-            // Out of descriptors, or the other side changed its mind.
+            // No descriptor is free, or the client closed the connection.
             Err(_) => std::thread::sleep(Duration::from_millis(10)),
         }
     }
@@ -194,7 +200,7 @@ impl Common {
         self.counters.snapshot(&self.terms)
     }
 
-    /// Gives a connection its thread, unless there are too many.
+    /// Starts the thread of a connection, unless there are too many sessions.
     fn begin(self: &Arc<Self>, number: u64, stream: Stream) {
         let Ok(client) = stream.client() else { return };
         let of_client = |open: &BTreeMap<u64, (Peer, Stream)>| {
@@ -209,18 +215,19 @@ impl Common {
         drop(open);
         let common = self.clone();
         let serve = move || {
-            // An error is the end of the connection, which the other side sees.
+            // An error ends the connection, which the client notices.
             let _ = common.serve(stream.clone());
             stream.shutdown(Shutdown::Both);
             common.sessions().remove(&number);
         };
-        // No thread for it: the connection closes, which the client is told of by its kernel.
+        // Without a thread, the connection is dropped, and the kernel tells the client.
         if std::thread::Builder::new().name("session".into()).spawn(serve).is_err() {
             self.sessions().remove(&number);
         }
     }
 
-    /// Says that there are too many sessions, in a thread of its own: whoever connects may not listen.
+    /// Tells a connection that there are too many sessions. It does so in a thread, since the client may not
+    /// read.
     fn turn_away(self: &Arc<Self>, stream: Stream) {
         if self.farewells.fetch_add(1, Relaxed) >= MOST_FAREWELLS {
             self.farewells.fetch_sub(1, Relaxed);
@@ -236,11 +243,13 @@ impl Common {
         }
     }
 
+    /// Locks the table of open sessions.
     pub(crate) fn sessions(&self) -> std::sync::MutexGuard<'_, BTreeMap<u64, (Peer, Stream)>> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Sessions say goodbye when nothing more can come in; those that hang are cut off.
+    /// Shuts down the reading side of all sessions, so that they say goodbye, and cuts off those that are left
+    /// after [`ENDING_TIME`].
     fn end_sessions(&self) {
         self.sessions().values().for_each(|(_, stream)| stream.shutdown(Shutdown::Read));
         let deadline = Instant::now() + ENDING_TIME;

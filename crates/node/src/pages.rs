@@ -1,30 +1,32 @@
-//! The pages of one session, by id, in no more memory than it is charged for.
+//! Pages of one session by id, in no more memory than the session is charged for.
 //!
-//! Pages lie without gaps in blocks that are mapped one by one: where one is forgotten, the last one takes its place, and a
-//! block that is empty is unmapped. Charged is every page that was written since its block was mapped, so a session is
-//! charged for up to [`BLOCK`] - 1 pages more than it holds, and never for less than the machine gives it.
+//! Pages lie without gaps in blocks, which are mapped one by one. The last page takes the place of a forgotten
+//! one, and a block without pages is unmapped. A session is charged for every page written since its block was
+//! mapped: up to [`BLOCK`] - 1 pages more than it holds, and never fewer than the machine gives it.
 //!
-//! The index is in mapped memory as well, and shrinks with its contents: at most [`INDEX_BYTES`] for each page, which is not
-//! charged.
+//! The index is in mapped memory as well, and shrinks with its contents. It takes at most [`INDEX_BYTES`] bytes
+//! per page, which are not charged.
 
 use crate::index::Index;
 use crate::part::Part;
 use memmap2::MmapMut;
 use unrack_pager::node::wire::PAGE;
 
+/// Contents of a page.
 pub type Page = [u8; PAGE];
 
-/// Pages that are mapped at once: 256 KiB. Smaller ones would be more mappings than a process may have (65,530) where
-/// sessions come and go in a node of 16 GiB.
+/// Pages of a block, mapped at once: 256 KiB. With smaller blocks, a node of 16 GiB whose sessions come and go
+/// would need more mappings than a process may have (65,530).
 pub const BLOCK: usize = 64;
-/// Index of a page, at most: 8 bytes in a table that is three sixteenths full at least (43), half as much while it grows or
-/// shrinks, and a page of ids for each block (64).
+/// Most bytes of index per page: 8 bytes in a table at least three sixteenths full (43), half as much again while
+/// the table grows or shrinks, and a page of ids per block (64).
 pub const INDEX_BYTES: usize = 130;
-/// The page behind a block's pages: their ids.
+/// Byte offset in a block of the ids of its pages, in a page of their own behind them.
 const IDS: usize = BLOCK * PAGE;
 
+/// Pages of one session.
 pub struct Pages {
-    /// By id: the page's place.
+    /// Place of each page by id.
     places: Index,
     held: usize,
     blocks: Vec<MmapMut>,
@@ -32,30 +34,32 @@ pub struct Pages {
 }
 
 impl Pages {
+    /// Makes an empty store that charges its pages to `part`.
     pub fn new(part: Part) -> Pages {
         Pages { places: Index::new(), held: 0, blocks: Vec::new(), part }
     }
 
-    /// Pages that are charged.
+    /// Returns the number of pages charged.
     pub fn charged(&self) -> u64 {
         self.part.held()
     }
 
-    /// Pages that can be loaded.
+    /// Returns the number of pages that can be loaded.
     pub fn held(&self) -> u64 {
         self.held as u64
     }
 
-    /// Bytes of blocks that were written, and of the index.
+    /// Returns the bytes of memory taken: written pages, their ids and the index.
     pub fn resident_bytes(&self) -> usize {
         self.charged() as usize * PAGE + self.places.bytes() + self.blocks.len() * PAGE
     }
 
+    /// Returns a page that is held.
     pub fn get(&self, id: u32) -> Option<&Page> {
         self.places.get(id).map(|place| self.page(place))
     }
 
-    /// The page to write to, made when there is none. `None`: no room.
+    /// Returns a page to write to, and adds it if it is not held. `None`: no room.
     pub fn get_or_insert(&mut self, id: u32) -> Option<&mut Page> {
         let place = match self.places.get(id) {
             Some(place) => place,
@@ -64,7 +68,7 @@ impl Pages {
         Some(self.page_mut(place))
     }
 
-    /// Returns whether there was one.
+    /// Forgets a page. Returns false if it was not held.
     pub fn remove(&mut self, id: u32) -> bool {
         let Some(place) = self.places.remove(id) else { return false };
         self.held -= 1;
@@ -73,13 +77,14 @@ impl Pages {
             let (moved, id) = (*self.page(last), self.id(last));
             *self.page_mut(place) = moved;
             self.set_id(place, id);
-            // An entry that is there: it needs no memory.
+            // The place of an entry that exists changes: that needs no memory.
             self.places.insert(id, place);
         }
         self.shrink();
         true
     }
 
+    /// Adds a page at the end, and returns its place.
     fn insert(&mut self, id: u32) -> Option<u32> {
         let place = self.held;
         let is_new = place as u64 == self.part.held();
@@ -88,7 +93,7 @@ impl Pages {
         }
         let ready = self.has_block(place) && self.places.insert(id, place as u32);
         if !ready {
-            // No memory, or too many mappings: as if the node was full.
+            // No memory, or too many mappings: handled like a full node.
             self.shrink();
             return None;
         }
@@ -97,7 +102,7 @@ impl Pages {
         Some(place as u32)
     }
 
-    /// True if there is a block for this place, made if need be.
+    /// Maps the block of a place if it is the next one. Returns false if that fails.
     fn has_block(&mut self, place: usize) -> bool {
         if place == self.blocks.len() * BLOCK {
             self.blocks.extend(MmapMut::map_anon((BLOCK + 1) * PAGE));
@@ -105,7 +110,7 @@ impl Pages {
         place < self.blocks.len() * BLOCK
     }
 
-    /// Gives back blocks without a page, and what was charged for them.
+    /// Unmaps blocks without pages, and gives back what was charged for them.
     fn shrink(&mut self) {
         let blocks = self.held.div_ceil(BLOCK);
         if blocks < self.blocks.len() || self.part.held() as usize > self.blocks.len() * BLOCK {
@@ -114,6 +119,7 @@ impl Pages {
         }
     }
 
+    /// Returns the id of the page at a place.
     fn id(&self, place: u32) -> u32 {
         let (block, at) = (place as usize / BLOCK, IDS + place as usize % BLOCK * 4);
         u32::from_le_bytes(self.blocks[block][at..at + 4].try_into().expect("four bytes"))
@@ -135,7 +141,7 @@ impl Pages {
     }
 }
 
-/// Block, and first byte in it.
+/// Returns the block of a place, and its first byte in the block.
 fn split(place: u32) -> (usize, usize) {
     (place as usize / BLOCK, place as usize % BLOCK * PAGE)
 }
@@ -158,7 +164,7 @@ mod tests {
             pages.get_or_insert(id * 3).unwrap().fill(id as u8);
         }
         assert!((0..1100).all(|id| pages.get(id * 3).unwrap()[PAGE - 1] == id as u8));
-        // From the middle, the ends, and all over.
+        // Pages from the middle, then the ends, and others all over.
         assert!((0..1100).filter(|id| id % 11 != 5).all(|id| pages.remove(id * 3)));
         assert!(pages.get(0).is_none() && !pages.remove(0));
         assert!((5..1100).step_by(11).all(|id| pages.get(id * 3).unwrap()[0] == id as u8));
@@ -178,7 +184,7 @@ mod tests {
         assert!(pages.remove(7) && pages.get_or_insert(8).is_some());
     }
 
-    /// Ids far apart, stored and forgotten: the index goes with them.
+    /// Checks the memory of the index when ids far apart are stored and forgotten.
     #[test]
     fn ids_of_a_hostile_choice_cost_no_more_than_others() {
         let (node, mut pages) = alone(5000);

@@ -1,8 +1,9 @@
-//! One session's part of a node's capacity, and of its client's share.
+//! Part of a node's capacity, and of its client's share, that one session has.
 
 use unrack_keys::shares::{Account, NoRoom};
 
-/// Pages of one session: a reservation first, then page by page. Returned when dropped.
+/// Pages of one session. Pages come out of the reservation first, then one by one out of the account. All are
+/// given back on drop.
 #[derive(Debug)]
 pub struct Part {
     account: Account,
@@ -11,20 +12,23 @@ pub struct Part {
 }
 
 impl Part {
+    /// Reserves pages of the account.
+    ///
     /// # Errors
-    /// Less than `reserved` is free, or nothing is.
+    /// If fewer than `reserved` pages are free, or none is.
     pub fn new(account: Account, reserved: u64) -> Result<Part, NoRoom> {
-        // A session that could never store anything is refused at once.
+        // A session that could never store a page is refused at once.
         account.take(reserved.max(1))?;
         account.give(reserved.max(1) - reserved);
         Ok(Part { account, reserved, held: 0 })
     }
 
+    /// Returns the pages taken, without those only reserved.
     pub fn held(&self) -> u64 {
         self.held
     }
 
-    /// Room for so many more pages, all or nothing.
+    /// Takes `pages` more pages: all, or none if there is no room. Returns false for none.
     pub fn take(&mut self, pages: u64) -> bool {
         let before = self.held.max(self.reserved);
         let after = (self.held + pages).max(self.reserved);
@@ -33,6 +37,7 @@ impl Part {
         room
     }
 
+    /// Gives back `pages` pages.
     pub fn give(&mut self, pages: u64) {
         let before = self.held.max(self.reserved);
         self.held -= pages;

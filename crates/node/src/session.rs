@@ -1,22 +1,23 @@
-//! What a session's bytes ask for, and the bytes to answer: without input and output.
+//! Protocol of one session, without input and output: it turns bytes of requests into bytes of answers.
 
 use crate::pages::Pages;
 use crate::statistics::{Counters, count};
 use std::sync::Arc;
 use unrack_pager::node::wire::{HEADER, Header, Malformed, PAGE, Reason, Verb};
 
-/// Answers that may be waiting to be sent before more is done; a page more is the most that there ever is.
+/// Bytes of answers after which no further request is handled. One answer more, with its page, may come on top.
 pub const MOST_REPLIES: usize = 128 << 10;
 
-/// The session is to end.
+/// Reason why a faulty session has to end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
     Malformed(Malformed),
-    /// A load of this page, which was never stored, or was refused or forgotten.
+    /// A load of this page, which was never stored, was refused or was forgotten.
     NotHeld(u32),
 }
 
 impl Fault {
+    /// Returns the reason that is sent to the client.
     pub fn reason(self) -> Reason {
         match self {
             Fault::Malformed(_) => Reason::Malformed,
@@ -25,7 +26,7 @@ impl Fault {
     }
 }
 
-/// A request whose pages are still coming or going.
+/// Request whose pages are still arriving or being sent.
 #[derive(Debug, Clone, Copy)]
 enum Moving {
     Store {
@@ -33,13 +34,14 @@ enum Moving {
         seen: u32,
         stored: u32,
     },
-    /// All of these are held; `sent` of them are in the answer.
+    /// All pages of the request are held; `sent` of them are in the answer so far.
     Load {
         request: Header,
         sent: u32,
     },
 }
 
+/// One session on the node's side.
 pub struct Session {
     pages: Pages,
     counters: Arc<Counters>,
@@ -47,20 +49,21 @@ pub struct Session {
 }
 
 impl Session {
+    /// Starts a session without pages in transit.
     pub fn new(pages: Pages, counters: Arc<Counters>) -> Session {
         Session { pages, counters, moving: None }
     }
 
-    /// Its pages.
+    /// Returns the session's pages.
     pub fn pages(&self) -> &Pages {
         &self.pages
     }
 
-    /// Handles `input` from its start and appends the answers to `replies`. Returns how much it used: the
-    /// rest is not complete yet, or has to wait until `replies` are gone.
+    /// Handles `input` from its start and appends the answers to `replies`. Returns the number of bytes used: the
+    /// rest is not complete yet, or has to wait until `replies` are sent.
     ///
     /// # Errors
-    /// The session has to end; `replies` are still due.
+    /// If the client broke the protocol: the session has to end, after `replies` are sent.
     pub fn receive(&mut self, input: &[u8], replies: &mut Vec<u8>) -> Result<usize, Fault> {
         let mut rest = input;
         while replies.len() < MOST_REPLIES {
@@ -82,7 +85,7 @@ impl Session {
         Ok(input.len() - rest.len())
     }
 
-    /// Returns the bytes used: those of a page, or none.
+    /// Receives one page of a store. Returns the bytes used: one page, or 0 if it is not complete.
     fn receive_page(
         &mut self,
         request: Header,
@@ -91,7 +94,7 @@ impl Session {
         replies: &mut Vec<u8>,
     ) -> usize {
         let Some(contents) = input.first_chunk::<PAGE>() else { return 0 };
-        // All from the first one on that finds no room are refused: one number says which.
+        // All pages after the first refused one are refused too, so that one number tells the client which.
         let room = stored == seen;
         if let Some(page) = room.then(|| self.pages.get_or_insert(request.id + seen)).flatten() {
             *page = *contents;
@@ -108,6 +111,7 @@ impl Session {
         PAGE
     }
 
+    /// Appends the next page of a load to `replies`.
     fn send_page(&mut self, request: Header, sent: u32, replies: &mut Vec<u8>) {
         let page = self.pages.get(request.id + sent).expect("looked for when the load began");
         replies.extend_from_slice(page);
@@ -115,6 +119,7 @@ impl Session {
         self.moving = (!ended).then_some(Moving::Load { request, sent: sent + 1 });
     }
 
+    /// Handles a request's header. Returns the bytes used.
     fn receive_request(&mut self, input: &[u8], replies: &mut Vec<u8>) -> Result<usize, Fault> {
         let Some(head) = input.first_chunk::<HEADER>() else { return Ok(0) };
         let request = Header::decode(head).map_err(Fault::Malformed)?;
@@ -138,6 +143,7 @@ impl Session {
         self.moving = Some(Moving::Store { request, seen: 0, stored: 0 });
     }
 
+    /// Begins the answer to a load.
     fn load(&mut self, request: Header, replies: &mut Vec<u8>) -> Result<(), Fault> {
         let mut ids = request.id..request.id + request.count as u32;
         if let Some(missing) = ids.find(|id| self.pages.get(*id).is_none()) {

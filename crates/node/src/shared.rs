@@ -1,10 +1,10 @@
-//! A session that is handed memory: the node keeps the accounts, the client copies its pages itself.
+//! Session over shared memory: the node keeps the accounts, and the client copies its pages itself.
 //!
-//! An *extent* is a file in memory whose size is sealed: no client can make it longer than it is charged
-//! for, or shorter under another's feet. Its pages are allocated here, so they count as the node's memory
-//! and are there when the client touches them. When the session ends, so do its extents: their pages are taken out of the
-//! files, so that a client that is stopped, or keeps its mapping, holds none of the node's memory. Who touches them
-//! again has pages of zeros, which are that process's own.
+//! An *extent* is a file in memory whose size is sealed: a client can neither grow it beyond its charge nor
+//! shrink it under another process. The node allocates the pages of an extent, so they count as the node's memory
+//! and are there when the client touches them. When the session ends, its extents are emptied: their pages are
+//! taken out of the files, so that a client that is stopped, or keeps its mapping, holds none of the node's
+//! memory. A process that touches them again gets pages of zeros, which are its own.
 
 use crate::part::Part;
 use crate::statistics::{Counters, count};
@@ -17,6 +17,7 @@ use std::mem::MaybeUninit;
 use std::os::unix::net::UnixStream;
 use unrack_pager::node::wire::{HEADER, Header, Malformed, PAGE, Reason, Verb};
 
+/// Serves a session over shared memory until it ends, then empties its extents.
 pub(crate) fn serve(stream: &mut UnixStream, mut part: Part, extent_pages: u32, counters: &Counters) -> End {
     let mut extents = Vec::new();
     let end = answer_all(stream, &mut part, extent_pages, (counters, &mut extents));
@@ -24,6 +25,7 @@ pub(crate) fn serve(stream: &mut UnixStream, mut part: Part, extent_pages: u32, 
     end
 }
 
+/// Answers requests until the session ends.
 fn answer_all(
     stream: &mut UnixStream,
     part: &mut Part,
@@ -58,6 +60,7 @@ fn answer_all(
     }
 }
 
+/// Decodes a request, and checks that it is a ping or asks for the next extent.
 fn check(bytes: &[u8; HEADER], extents: usize) -> Result<Header, Malformed> {
     let request = Header::decode(bytes)?;
     request.check_request()?;
@@ -66,7 +69,7 @@ fn check(bytes: &[u8; HEADER], extents: usize) -> Result<Header, Malformed> {
     (request == grant || request == ping).then_some(request).ok_or(Malformed("a request out of place"))
 }
 
-/// `None`: no room, in our capacity or in the machine.
+/// Grants an extent. `None`: no room in the session's part or in the machine.
 fn grant(part: &mut Part, pages: u32) -> Option<OwnedFd> {
     if !part.take(pages as u64) {
         return None;
@@ -78,23 +81,26 @@ fn grant(part: &mut Part, pages: u32) -> Option<OwnedFd> {
     extent
 }
 
+/// Makes an extent of `bytes` bytes with allocated pages and a sealed size.
 fn make_extent(bytes: u64) -> rustix::io::Result<OwnedFd> {
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
     let extent = rustix::fs::memfd_create("unrack-extent", flags)?;
-    // Else all users could open it by its name in /proc.
+    // Otherwise every user could open it by its name in /proc.
     rustix::fs::fchmod(&extent, Mode::RUSR | Mode::WUSR)?;
     rustix::fs::fallocate(&extent, FallocateFlags::empty(), 0, bytes)?;
     rustix::fs::fcntl_add_seals(&extent, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL)?;
     Ok(extent)
 }
 
-/// Gives its memory back, whoever has it mapped. A seal against shrinking does not keep from that.
+/// Takes all pages out of an extent, even if a process has it mapped. The seal against shrinking does not forbid
+/// it.
 fn empty(extent: &OwnedFd, pages: u32) {
     let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-    // Where it fails, the memory goes with the last mapping.
+    // If it fails, the memory is freed with the last mapping.
     let _ = rustix::fs::fallocate(extent, flags, 0, u64::from(pages) * PAGE as u64);
 }
 
+/// Sends an answer, with the descriptor of the extent if there is one.
 fn answer(stream: &UnixStream, reply: Header, extent: Option<&OwnedFd>) -> rustix::io::Result<()> {
     let bytes = reply.encode();
     let descriptors: Vec<_> = extent.iter().map(|extent| extent.as_fd()).collect();
@@ -103,6 +109,6 @@ fn answer(stream: &UnixStream, reply: Header, extent: Option<&OwnedFd>) -> rusti
     if !descriptors.is_empty() {
         beside.push(SendAncillaryMessage::ScmRights(&descriptors));
     }
-    // 16 bytes go whole or not at all.
+    // A stream socket sends 16 bytes whole or not at all.
     rustix::net::sendmsg(stream, &[IoSlice::new(&bytes)], &mut beside, SendFlags::NOSIGNAL).map(drop)
 }

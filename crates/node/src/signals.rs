@@ -1,14 +1,14 @@
-//! A node that runs until it is told to end.
+//! A node that runs until a signal ends it.
 
 use crate::{Error, Node, Options, Statistics};
 use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1};
 use signal_hook::iterator::Signals;
 
-/// Serves until SIGINT or SIGTERM, and returns what was done. `started` learns of the node when clients
-/// can reach it; `asked` gets the statistics at each SIGUSR1.
+/// Runs a node until SIGINT or SIGTERM, and returns its statistics. Calls `started` once clients can reach the
+/// node, and `asked` with the statistics at each SIGUSR1.
 ///
 /// # Errors
-/// See [`Node::start`].
+/// If signals cannot be awaited, or the node cannot be started ([`Node::start`]).
 pub fn serve(
     options: &Options,
     started: impl FnOnce(&Node),

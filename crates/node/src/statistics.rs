@@ -1,21 +1,22 @@
-//! What a node did, all sessions together.
+//! Counters of a node over all its sessions.
 
 use crate::greeting::Terms;
 use serde::Serialize;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use unrack_pager::node::wire::MOST_PAGES;
 
-/// Messages of 1, 2 to 3, 4 to 7, … pages.
+/// Number of size classes: messages of 1, 2 to 3, 4 to 7, … pages.
 const SIZES: usize = MOST_PAGES.ilog2() as usize + 1;
 
+/// Counters that all sessions add to.
 #[derive(Debug, Default)]
 pub struct Counters {
     pub(crate) sessions: AtomicU64,
     pub(crate) open_sessions: AtomicU64,
     pub(crate) refused_sessions: AtomicU64,
-    /// Sessions that ended because of what they sent.
+    /// Sessions that ended because the client broke the protocol.
     pub(crate) faulty_sessions: AtomicU64,
-    /// Sessions that ended because nothing came.
+    /// Sessions that ended because the client was silent for too long.
     pub(crate) silent_sessions: AtomicU64,
     pub(crate) stored: AtomicU64,
     pub(crate) refused: AtomicU64,
@@ -26,13 +27,13 @@ pub struct Counters {
     load_sizes: [AtomicU64; SIZES],
 }
 
-/// [`Counters`] at one moment.
+/// Values of [`Counters`] at one moment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Statistics {
     pub capacity_pages: u64,
-    /// What one client may hold.
+    /// Most pages that one client may hold.
     pub share_pages: u64,
-    /// Pages of memory that sessions have: reserved, written, or handed out.
+    /// Pages of memory that sessions have reserved, written or been handed out.
     pub held_pages: u64,
     pub sessions: u64,
     pub open_sessions: u64,
@@ -43,33 +44,37 @@ pub struct Statistics {
     pub refused_pages: u64,
     pub loaded_pages: u64,
     pub forgotten_pages: u64,
-    /// Pieces of shared memory handed out.
+    /// Extents of shared memory handed out.
     pub extents: u64,
     pub store_messages: Vec<Size>,
     pub load_messages: Vec<Size>,
 }
 
-/// How many messages carried `pages` pages or more, but not twice as many.
+/// Number of messages that carried at least `pages` pages, and fewer than twice as many.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Size {
     pub pages: u64,
     pub messages: u64,
 }
 
+/// Adds `n` to a counter.
 pub(crate) fn count(counter: &AtomicU64, n: u64) {
     counter.fetch_add(n, Relaxed);
 }
 
 impl Counters {
+    /// Counts a store message of `pages` pages.
     pub(crate) fn store(&self, pages: u16) {
         count(&self.store_sizes[size(pages)], 1);
     }
 
+    /// Counts a load message of `pages` pages, and its pages.
     pub(crate) fn load(&self, pages: u16) {
         count(&self.load_sizes[size(pages)], 1);
         count(&self.loaded, pages as u64);
     }
 
+    /// Returns the values at this moment.
     pub(crate) fn snapshot(&self, terms: &Terms) -> Statistics {
         let now = |counter: &AtomicU64| counter.load(Relaxed);
         Statistics {
@@ -92,7 +97,7 @@ impl Counters {
     }
 }
 
-/// `pages` is 1 to [`MOST_PAGES`]: the session checked it.
+/// Returns the size class of a message. `pages` is 1 to [`MOST_PAGES`]: the session checked it.
 fn size(pages: u16) -> usize {
     pages.ilog2() as usize
 }

@@ -4,23 +4,25 @@ use crate::session::{Fault, MOST_REPLIES, Session};
 use std::io::{ErrorKind, Read, Write};
 use unrack_pager::node::wire::{Header, PAGE, Reason};
 
-/// Bytes of requests that are read at once. With what waits to be sent, this is the memory of a session that is not
-/// charged: [`crate::SESSION_BYTES`].
+/// Bytes of requests that are read at once. This and [`OUTPUT_BYTES`] are part of [`crate::SESSION_BYTES`], which
+/// is not charged.
 pub(crate) const INPUT_BYTES: usize = 128 << 10;
-/// What waits to be sent, at most.
+/// Most bytes of answers that wait to be sent.
 pub(crate) const OUTPUT_BYTES: usize = MOST_REPLIES + PAGE + 16;
 
-/// How a session ended.
+/// Reason why a session ended.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum End {
-    /// The other side closed, or its connection broke: either way it is gone.
+    /// The client closed the connection, or the connection broke.
     Gone,
-    /// It said nothing, or took nothing, for longer than the node waits.
+    /// The client sent nothing, or read nothing, for longer than the node waits.
     Silent,
+    /// The client broke the protocol.
     Faulty(Fault),
 }
 
 impl End {
+    /// Tells a timeout from a broken connection.
     pub fn from_error(error: &std::io::Error) -> End {
         match error.kind() {
             ErrorKind::WouldBlock | ErrorKind::TimedOut => End::Silent,
@@ -29,7 +31,7 @@ impl End {
     }
 }
 
-/// Serves one session until it ends. The stream has the time-outs of a client that is silent.
+/// Serves one session until it ends. The stream's timeout is the longest silence of a client.
 pub(crate) fn serve(stream: &mut (impl Read + Write), session: &mut Session) -> End {
     let mut input = vec![0; INPUT_BYTES];
     let (mut start, mut end) = (0, 0);
@@ -39,7 +41,7 @@ pub(crate) fn serve(stream: &mut (impl Read + Write), session: &mut Session) -> 
         if let Err(error) = send(stream, &replies) {
             return End::from_error(&error);
         }
-        // A pile of answers means that requests may be left.
+        // So many answers mean that complete requests may be left in the input.
         let again = replies.len() >= MOST_REPLIES;
         replies.clear();
         match handled {
@@ -69,11 +71,12 @@ fn send(stream: &mut impl Write, replies: &[u8]) -> std::io::Result<()> {
     }
 }
 
-/// Best effort: whoever does not hear it sees the connection close.
+/// Says goodbye if the client still reads. A client that misses it sees the connection close.
 pub(crate) fn say_bye(stream: &mut impl Write, reason: Reason) {
     let _ = send(stream, &Header::bye(reason).encode());
 }
 
+/// Reads again after each interruption by a signal.
 fn read(stream: &mut impl Read, into: &mut [u8]) -> std::io::Result<usize> {
     loop {
         match stream.read(into) {

@@ -1,4 +1,5 @@
-//! Any bytes, to either end: a protocol error or nothing, never a panic, never more memory than allowed.
+//! Arbitrary bytes sent to either end cause a protocol error or nothing: never a panic, never more memory than
+//! allowed.
 
 mod common;
 
@@ -12,7 +13,7 @@ use unrack_pager::node::{Completion, Tuning};
 
 const CAPACITY: u64 = 8;
 
-/// Bytes that look like requests more often than chance would have it.
+/// Returns a strategy of bytes that look like requests more often than random bytes do.
 fn bytes() -> impl Strategy<Value = Vec<u8>> {
     let verb =
         prop::sample::select(vec![Verb::Store, Verb::Load, Verb::Forget, Verb::Grant, Verb::Bye, Verb::Ping]);
@@ -52,7 +53,7 @@ proptest! {
     fn a_client_takes_no_page_that_was_not_stored(bytes in bytes(), mimic: bool, piece in 1usize..9000) {
         let mut client = Session::new(Tuning::default());
         let (mut store, mut load) = (Slot::with(1), Slot::with(2));
-        // SAFETY: both live longer than the session is used.
+        // SAFETY: both slots live longer than the session is used.
         unsafe {
             client.store(3, store.address()).unwrap();
             client.load(3, load.address()).unwrap();
@@ -72,7 +73,7 @@ proptest! {
     }
 }
 
-/// The right answers' headers, with these bytes as the page.
+/// Returns the headers of the right answers, with these bytes as the page.
 fn answers(bytes: Vec<u8>) -> Vec<u8> {
     let stored = Header::request(Verb::Store, 3, 1, 0).answer(1).encode();
     let loaded = Header::request(Verb::Load, 3, 1, 1).answer(0).encode();
@@ -81,7 +82,7 @@ fn answers(bytes: Vec<u8>) -> Vec<u8> {
     [&stored[..], &loaded[..], &page].concat()
 }
 
-/// Returns whether the session goes on.
+/// Delivers bytes to the client. Returns whether the session goes on.
 fn deliver(client: &mut Session, mut bytes: &[u8], done: &mut Vec<Completion>) -> bool {
     while !bytes.is_empty() {
         let mut parts: [IoSliceMut; 4] = std::array::from_fn(|_| IoSliceMut::new(&mut []));

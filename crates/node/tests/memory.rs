@@ -1,4 +1,4 @@
-//! How much memory a node takes: never more than its capacity and a stated part beside it, whatever clients ask for.
+//! Memory of a node: never more than its capacity and a stated amount beside it, whatever clients ask for.
 
 mod common;
 
@@ -33,13 +33,13 @@ enum Step {
         first: u32,
         count: u16,
     },
-    /// The session ends, and another begins.
+    /// The session ends, and another one begins.
     End {
         client: usize,
     },
 }
 
-/// Few ids, so that they are stored again, and some that are far apart.
+/// Returns a strategy of steps with few ids, so that pages are stored again, and some ids far apart.
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let first = || prop_oneof![6 => 0u32..400, 1 => (0u32..400).prop_map(|id| id << 16)];
     let client = || 0..CLIENTS;
@@ -52,7 +52,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..120)
 }
 
-/// The simple model: what each client holds, and nothing about memory.
+/// Node's sessions, and a model of the pages that each client holds.
 struct Rack {
     shares: std::sync::Arc<Shares>,
     sessions: Vec<Session>,
@@ -69,7 +69,7 @@ impl Rack {
         rack
     }
 
-    /// Two clients have two sessions each.
+    /// Begins a session. Two sessions each belong to one client.
     fn session(&self, client: usize) -> Option<Session> {
         let part = Part::new(self.shares.account(Peer::User(client as u32 / 2)), 0).ok()?;
         Some(Session::new(Pages::new(part), Default::default()))
@@ -98,7 +98,7 @@ impl Rack {
                 });
             }
             Step::End { client } => {
-                // Where nothing is free, no session begins either: the old one stays.
+                // If nothing is free, no session can begin, and the old one stays.
                 if let Some(session) = self.session(client) {
                     self.sessions[client] = session;
                     self.model[client].clear();
@@ -127,7 +127,7 @@ impl Rack {
         }
     }
 
-    /// What the node says it holds is what its sessions have, and no more than it may be.
+    /// Checks that the pages taken from the node are those of its sessions, and within the limits.
     fn check(&self) {
         let of =
             |f: &dyn Fn(&Pages) -> u64| self.sessions.iter().map(|session| f(session.pages())).sum::<u64>();
@@ -174,7 +174,7 @@ proptest! {
 const MIB: u64 = 1 << 20;
 const FILLED: u64 = 64 * MIB;
 
-/// Not a test: the node that the next test fills.
+/// Role of this program if the next test started it: the node that the test fills.
 #[test]
 #[ignore = "runs until it is killed"]
 fn node_to_be_filled() {
@@ -183,7 +183,7 @@ fn node_to_be_filled() {
     std::thread::sleep(std::time::Duration::from_secs(300));
 }
 
-/// A node in a process of its own, which ends with the test.
+/// Node in a process of its own, which ends with the test.
 struct Other(Child, u16);
 
 impl Other {
@@ -202,7 +202,7 @@ impl Other {
         Client::connect(&Settings::new(tcp(self.1))).unwrap()
     }
 
-    /// Bytes of memory that the process has.
+    /// Returns the bytes of memory that the process has.
     fn resident(&self) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.0.id())).unwrap();
         let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
@@ -217,14 +217,14 @@ impl Drop for Other {
     }
 }
 
-/// Stores pages until one is refused. Returns how many were not.
+/// Stores pages until one is refused. Returns the ids of the stored ones.
 fn fill(client: &mut Client, ids: impl Iterator<Item = u32>) -> Vec<u32> {
     let mut slot = Slot::with(1);
     let (mut kept, mut refused) = (Vec::new(), false);
     let mut ids = ids.peekable();
     while !refused && ids.peek().is_some() {
         for id in ids.by_ref().take(512) {
-            // SAFETY: the slot lives until all of these are settled, and does not change.
+            // SAFETY: the slot lives until all of these have settled, and does not change.
             unsafe { client.store(id, slot.address()) }.unwrap();
         }
         for completion in settle(client).unwrap() {
@@ -238,8 +238,8 @@ fn fill(client: &mut Client, ids: impl Iterator<Item = u32>) -> Vec<u32> {
     kept
 }
 
-/// Sixteen clients that store to the limit and forget 511 of 512, one after the other: with blocks of 512 that stay while one
-/// page lives, this took 16 times the capacity.
+/// Sixteen clients, one after the other, store to the limit and forget 511 of 512 pages. With blocks of 512 pages
+/// that stay while one page lives, the node took 16 times its capacity.
 #[test]
 fn sparse_pages_of_many_clients_do_not_fill_a_node_beyond_its_capacity() {
     let node = Other::start();
@@ -255,17 +255,17 @@ fn sparse_pages_of_many_clients_do_not_fill_a_node_beyond_its_capacity() {
                 settle(client).unwrap();
             }
         }
-        // A forget has no answer: when a load after it is answered, it is done.
+        // A forget has no answer. Once a later load is answered, it is done.
         settle(client).unwrap();
         load(client, 0);
         assert!(node.resident() <= most, "{} MiB of {} MiB", node.resident() / MIB, most / MIB);
     }
-    // What is held now are few pages.
+    // Few pages are held now.
     let most = empty + 16 * (32 * PAGE + 64 * PAGE + SESSION_BYTES) as u64 + 4 * MIB;
     assert!(node.resident() <= most, "{} MiB of {} MiB at the end", node.resident() / MIB, most / MIB);
 }
 
-/// The same with ids that are as far apart as they can be, stored and forgotten, which once left an index of 256 MiB for each
+/// The same with ids as far apart as possible, stored and forgotten. This once left an index of 256 MiB per
 /// session.
 #[test]
 fn ids_far_apart_do_not_fill_a_node() {
@@ -289,7 +289,7 @@ fn one_client_has_its_share_and_is_told_so() {
     let ErrorKind::Refused { status, wanted, share, free, .. } = all.kind else { panic!("{all}") };
     assert_eq!((status, wanted, share, free), (Status::OverShare, 100, 50, 50));
     assert!(all.to_string().contains("one client may hold 50 pages (its --per-client)"), "{all}");
-    // What one hello may not have, two may not have either.
+    // Reservations that are too large together are refused, like one that is too large.
     let half = Client::connect(&Settings { reserve_pages: 40, ..settings(&node) }).unwrap();
     refusal(&Settings { reserve_pages: 11, ..settings(&node) });
     let mut other = connect(&node);

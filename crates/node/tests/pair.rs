@@ -1,5 +1,5 @@
-//! Both ends of the protocol, joined by two pipes in memory that pass on bytes in pieces of any size:
-//! every load brings what was stored last, whatever overtakes what.
+//! Both ends of the protocol, joined by two pipes in memory that pass on bytes in pieces of any size. Every load
+//! returns the last stored contents, in whatever order messages overtake each other.
 
 mod common;
 
@@ -35,7 +35,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// A page on its way, in completion order for each id.
+/// Pages in transit by id, in the order in which they complete.
 type OnTheWay = HashMap<u32, VecDeque<(Slot, u64)>>;
 
 struct Pair {
@@ -43,7 +43,7 @@ struct Pair {
     node: NodeSession,
     to_node: Vec<u8>,
     to_client: VecDeque<u8>,
-    /// What the node holds, or will when everything has arrived.
+    /// Contents that the node holds once everything has arrived.
     model: HashMap<u32, u64>,
     storing: OnTheWay,
     loading: OnTheWay,
@@ -172,7 +172,7 @@ impl Pair {
             self.pump(usize::MAX, usize::MAX);
         }
         assert!(self.storing.values().chain(self.loading.values()).all(VecDeque::is_empty));
-        // A page whose store was withdrawn may be held in an older version.
+        // A page whose store was withdrawn may still be held in an older version.
         assert!(self.node.pages().held() as usize >= self.model.len());
     }
 }
@@ -201,7 +201,7 @@ proptest! {
     }
 }
 
-/// Bytes that leave for one step, with nothing else to do.
+/// Returns the number of bytes that leave in one step.
 fn bytes_of(pair: &mut Pair) -> usize {
     pair.client.flush();
     pair.client.fill();

@@ -1,4 +1,4 @@
-//! A node that hands out memory.
+//! A node that hands out shared memory.
 
 mod common;
 
@@ -9,7 +9,7 @@ use unrack_pager::node::wire::{Reason, Status};
 use unrack_pager::node::{Completion, ErrorKind, Rejected, Settings};
 use unrack_testing::Folder;
 
-/// A node with extents of 16 pages.
+/// Starts a node with extents of 16 pages.
 fn node(folder: &Folder, capacity: u64) -> Node {
     let options = Options::new(Listen::Shared(folder.join("node")), pages(capacity));
     Node::start(&Options { extent_pages: 16, per_client: "100%".parse().unwrap(), ..options }).unwrap()
@@ -28,7 +28,7 @@ fn pages_come_back_as_they_were_stored_over_many_extents() {
     assert!(load(&mut client, 5000).holds(500));
     assert_eq!(client.forget(&[7000]), 1);
     let mut slot = Slot::with(0);
-    // SAFETY: the slot lives on.
+    // SAFETY: the slot outlives the call, which fails at once.
     assert_eq!(unsafe { client.load(7000, slot.address()) }, Err(Rejected::NotHeld));
     assert!((104..=128).contains(&node.statistics().held_pages), "extents hold what is stored");
     drop(client);

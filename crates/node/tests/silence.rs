@@ -1,4 +1,4 @@
-//! What a dead client held is free again: of one that was killed, one that is stopped, one whose link is down.
+//! The memory of a dead client is freed: of one that was killed, one that is stopped and one whose link is down.
 
 mod common;
 
@@ -11,9 +11,9 @@ use unrack_node::{Listen, Node, Options};
 use unrack_pager::node::{Address, Client, ErrorKind, Settings};
 use unrack_testing::{Folder, Needed, skip};
 
-/// How long nodes of these tests wait.
+/// Silence after which the nodes of these tests give up a client.
 const SILENCE: Duration = Duration::from_millis(1500);
-/// What a busy machine may take besides.
+/// Extra time for a busy machine.
 const SLACK: Duration = Duration::from_secs(20);
 const PAGES: u32 = 20;
 
@@ -23,8 +23,8 @@ fn node(listen: Option<Listen>, policy: Policy) -> Node {
     Node::start(&Options { listen, extent_pages: 32, silence: Some(SILENCE), policy, ..options }).unwrap()
 }
 
-/// Not a test: a client in a process of its own, at the address in the environment. It holds pages and does what pagers do
-/// when there is nothing to do; what ends it, it prints.
+/// Role of this program if a test started it: a client in a process of its own, with its node's address in the
+/// environment. It holds pages and does what an idle pager does. It prints the error that ends it.
 #[test]
 #[ignore = "runs until it is killed"]
 fn client_that_holds() {
@@ -38,7 +38,7 @@ fn client_that_holds() {
     };
     let patience_ns = 2 * SILENCE.as_nanos() as u64;
     let settings = Settings { patience_ns, ..Settings::new(address) };
-    // Its network may not be up yet.
+    // The client's network may not be up yet.
     let mut client = loop {
         match Client::connect(&settings) {
             Ok(client) => break client,
@@ -56,7 +56,7 @@ fn client_that_holds() {
         }
         std::thread::sleep(Duration::from_millis(20));
     };
-    // In shared memory, too, nothing can be loaded that is not what was stored.
+    // In shared memory, too, a load must return the stored page or fail.
     let mut slot = Slot::with(7);
     // SAFETY: the slot lives until the client is dropped, further down.
     let loaded = unsafe { client.load(3, slot.address()) }.is_ok() && client.progress(&mut done).is_ok();
@@ -65,7 +65,7 @@ fn client_that_holds() {
     println!("ended: {ended}");
 }
 
-/// Such a client, which ends with the test.
+/// Client process that holds pages, and ends with the test.
 struct Other {
     process: Child,
     lines: std::io::Lines<BufReader<std::process::ChildStdout>>,
@@ -90,7 +90,7 @@ impl Other {
         other
     }
 
-    /// The first line with this text.
+    /// Returns the first line that contains this text.
     fn wait_for(&mut self, text: &str) -> String {
         self.lines.by_ref().map_while(Result::ok).find(|line| line.contains(text)).expect("its process ended")
     }
@@ -108,7 +108,7 @@ impl Drop for Other {
     }
 }
 
-/// Waits until nothing is held.
+/// Waits until the node holds no page.
 fn freed(node: &Node, within: Duration) {
     let begun = Instant::now();
     while node.statistics().held_pages > 0 {
@@ -133,7 +133,7 @@ fn what_a_stopped_client_held_is_free_and_it_is_told_when_it_goes_on() {
     for listen in [None, Some(Listen::Shared(folder.join("node.sock")))] {
         let node = node(listen, Policy::default());
         let mut other = Other::holding(&node.address().to_string());
-        // One that goes on, and has nothing to say: it is there as long as it says so.
+        // A client that is alive and idle keeps its pages, since it sends pings.
         std::thread::sleep(3 * SILENCE);
         assert!(node.statistics().held_pages >= u64::from(PAGES), "{}", node.statistics());
         other.signal("STOP");
@@ -146,7 +146,7 @@ fn what_a_stopped_client_held_is_free_and_it_is_told_when_it_goes_on() {
     }
 }
 
-/// A node that is stopped owes answers, and says nothing: its clients are told that, too.
+/// A stopped node owes answers and sends nothing: its clients get an error.
 #[test]
 fn a_client_gives_up_a_node_that_says_nothing() {
     let node = node(None, Policy::default());
@@ -155,7 +155,7 @@ fn a_client_gives_up_a_node_that_says_nothing() {
     let (far, near) = (node.address().to_string(), std::thread::spawn(move || listener.accept().unwrap().0));
     let address = Address::Tcp { ip: [127, 0, 0, 1], port };
     let settings = Settings { patience_ns: 300_000_000, ..Settings::new(address) };
-    // Bytes pass until they are held back.
+    // The 32 bytes of the greeting are passed on, and all later bytes held back.
     let passing = std::thread::spawn(move || {
         let mut near = near.join().unwrap();
         let mut far = std::net::TcpStream::connect(far).unwrap();
@@ -185,7 +185,7 @@ fn a_client_gives_up_a_node_that_says_nothing() {
     assert!(done.is_empty());
 }
 
-/// In namespaces of its own: a link between node and client that goes down.
+/// Runs the next test in a network namespace of its own, where the link between node and client goes down.
 #[test]
 fn what_a_client_behind_a_dead_link_held_is_free() {
     let run = |arguments: &[&str]| Command::new("unshare").args(arguments).output();
@@ -199,7 +199,7 @@ fn what_a_client_behind_a_dead_link_held_is_free() {
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stdout));
 }
 
-/// Not a test by itself: the one before, where links can be made.
+/// Role of this program if the test above started it, in a namespace where links can be made.
 #[test]
 #[ignore = "makes network links: to be run in a namespace"]
 fn inside_a_namespace() {
@@ -214,7 +214,7 @@ fn inside_a_namespace() {
     command.arg("-n");
     let mut other = Other::start(command, "10.9.9.1:7000");
     let id = other.process.id();
-    // Until then, its namespace is ours.
+    // Until `unshare` is done, the process is still in our namespace.
     let own = std::fs::read_link("/proc/self/ns/net").unwrap();
     while std::fs::read_link(format!("/proc/{id}/ns/net")).unwrap() == own {
         std::thread::sleep(Duration::from_millis(5));
@@ -238,7 +238,7 @@ fn inside_a_namespace() {
     other.wait_for("holding");
     ip("link set near down");
     freed(&node, SILENCE);
-    // The client finds it out as well, and says so in words.
+    // The client notices as well, and says why in words.
     let said = other.wait_for("ended: ");
     assert!(!said.contains("error number"), "{said}");
     node.stop();

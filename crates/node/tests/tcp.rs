@@ -1,4 +1,4 @@
-//! A node on a real socket, and what clients see when it, or what it says, goes wrong.
+//! A node on a real socket, and the errors of its clients when the node fails or answers wrongly.
 
 mod common;
 
@@ -17,7 +17,7 @@ fn pages_come_back_as_they_were_stored_and_sessions_do_not_see_each_other() {
     let (mut one, mut two) = (connect(&node), connect(&node));
     let mut slots: Vec<Slot> = (0..600).map(Slot::with).collect();
     for (id, slot) in (0..).zip(&mut slots) {
-        // SAFETY: the slots live until everything settled.
+        // SAFETY: the slots live until everything has settled.
         unsafe { one.store(id, slot.address()) }.unwrap();
     }
     assert_eq!(settle(&mut one).unwrap().len(), 600);
@@ -30,7 +30,7 @@ fn pages_come_back_as_they_were_stored_and_sessions_do_not_see_each_other() {
     // SAFETY: nothing is queued.
     assert_eq!(unsafe { one.load(2, slots[0].address()) }, Err(Rejected::NotHeld));
     assert!(load(&mut one, 4).holds(4));
-    // Of a block that is not empty, what was written stays charged.
+    // In a block that is not empty, written pages stay charged.
     assert_eq!(node.statistics().held_pages, 601);
     drop(one);
     while node.statistics().held_pages > 1 {
@@ -46,7 +46,7 @@ fn a_full_node_refuses_pages_and_sessions_and_keeps_what_it_has() {
     let mut client = connect(&node);
     let mut slots: Vec<Slot> = (0..48).map(Slot::with).collect();
     for (id, slot) in (0..).zip(&mut slots) {
-        // SAFETY: the slots live until everything settled.
+        // SAFETY: the slots live until everything has settled.
         unsafe { client.store(id, slot.address()) }.unwrap();
     }
     let done = settle(&mut client).unwrap();
@@ -79,11 +79,11 @@ fn a_node_that_stops_says_so() {
     assert_eq!(error.kind, ErrorKind::Ended(Reason::Stopping));
     assert!(error.to_string().contains(&address), "{error}");
     let error = refusal(&Settings::new(tcp(address.rsplit(':').next().unwrap().parse().unwrap())));
-    // The port may be another test's by now.
+    // Another test may have the port by now.
     assert!(matches!(error.kind, ErrorKind::Connect(_) | ErrorKind::Closed), "{error}");
 }
 
-/// Not a test: the node that the next test kills.
+/// Role of this program if the next test started it: the node that the test kills.
 #[test]
 #[ignore = "runs until it is killed"]
 fn node_to_be_killed() {
@@ -114,7 +114,7 @@ fn a_node_killed_in_the_middle_is_an_error_and_never_wrong_data() {
         settle(&mut client).unwrap();
         slots.iter_mut().for_each(|slot| slot.fill(u64::MAX));
         for (id, slot) in (0..).zip(&mut slots) {
-            // SAFETY: the slots live as long as the client is used; what was stored from them has settled.
+            // SAFETY: the slots live as long as the client is used, and the stores from them have settled.
             unsafe { client.load(id, slot.address()) }.unwrap();
         }
         let mut done = Vec::new();
@@ -133,7 +133,7 @@ fn a_node_killed_in_the_middle_is_an_error_and_never_wrong_data() {
     }
 }
 
-/// A node that is none: says what it is told to, after the greeting.
+/// Starts a false node, which greets and then runs `says`.
 fn false_node(welcome: Welcome, says: impl FnOnce(&mut TcpStream) + Send + 'static) -> Settings {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
@@ -170,7 +170,7 @@ fn a_greeting_that_is_none_is_refused() {
     assert_eq!(late.kind, ErrorKind::TimedOut);
 }
 
-/// Reads a store of page 3 and a load of it, and answers the store rightly.
+/// Reads a store of page 3 and a load of it, and answers the store correctly.
 fn answer_store(stream: &mut TcpStream) -> Header {
     let mut request = [0; 2 * HEADER + PAGE];
     stream.read_exact(&mut request).unwrap();
@@ -179,11 +179,11 @@ fn answer_store(stream: &mut TcpStream) -> Header {
     Header::decode(request[HEADER + PAGE..].try_into().unwrap()).unwrap()
 }
 
-/// What comes of storing page 3 and loading it from a node that says this.
+/// Returns the error when page 3 is stored to, and loaded from, a node that answers with `says`.
 fn outcome(says: impl FnOnce(&mut TcpStream) + Send + 'static) -> ErrorKind {
     let mut client = Client::connect(&false_node(WELCOME, says)).unwrap();
     let (mut stored, mut loaded) = (Slot::with(1), Slot::with(2));
-    // SAFETY: both live as long as the client is used.
+    // SAFETY: both slots live as long as the client is used.
     unsafe {
         client.store(3, stored.address()).unwrap();
         client.load(3, loaded.address()).unwrap();

@@ -1,7 +1,7 @@
-//! Which of a process's anonymous pages are not counted as its local memory.
+//! Anonymous pages of a process that do not count as its local memory.
 //!
-//! Those that were there before the program began (the loader's, the pager's own) never are. What a
-//! forked child inherits is shared with its parent and counted there, as long as the parent lives.
+//! Pages that existed before the program began (the loader's, the pager's own) never count. The pages that a
+//! forked child inherits are shared with its parent and counted there, as long as the parent lives.
 
 use crate::sys::anonymous_pages;
 use rustix::fd::AsFd;
@@ -9,12 +9,13 @@ use rustix::fs::{Mode, OFlags};
 use rustix::process::Pid;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Pages of the first process before its program began, and of this one when its pager was started.
+/// Pages of the first process before its program began.
 static FIRST: AtomicU64 = AtomicU64::new(u64::MAX);
+/// Pages of this process when its pager was started.
 static AT_START: AtomicU64 = AtomicU64::new(0);
 
-/// Takes the measure. Call in the program's thread, before the pager's starts: the program goes on
-/// touching memory while that comes up.
+/// Measures the baseline. Call in the program's thread, before the pager's starts: the program continues to touch
+/// memory while the pager starts.
 pub(crate) fn measure() {
     let pages = rustix::fs::open(c"/proc/self/statm", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
         .ok()
@@ -24,7 +25,7 @@ pub(crate) fn measure() {
     let _ = FIRST.compare_exchange(u64::MAX, pages, Relaxed, Relaxed);
 }
 
-/// What [`measure`] found, for the pager.
+/// Result of [`measure`], for the pager.
 pub(crate) struct Baseline {
     first: u64,
     at_start: u64,

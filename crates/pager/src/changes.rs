@@ -1,7 +1,7 @@
-//! The program changes its address space: the books follow.
+//! Changes of the program's address space, applied to the books.
 //!
-//! The kernel refuses every `UFFDIO_MOVE` and `UFFDIO_COPY` with `EAGAIN` from the moment a change begins
-//! until its message was read, so nothing here can act on a mapping that is no longer the one it knew.
+//! The kernel refuses every `UFFDIO_MOVE` and `UFFDIO_COPY` with `EAGAIN` from the moment a change begins until
+//! its message was read, so nothing here can act on a mapping that has changed unnoticed.
 
 use crate::control::count;
 use crate::den;
@@ -14,11 +14,11 @@ use rustix::fd::AsFd;
 use rustix::io::Errno;
 
 impl Pager {
-    /// Reads on until no change is outstanding, and applies them. Faults read on the way wait.
+    /// Reads until no change is outstanding, and applies the changes. Faults read meanwhile wait.
     pub(crate) fn read_changes(&mut self) {
         match self.read_events() {
             Ok(true) => self.apply_changes(),
-            // The change has begun but its message is not there yet: its thread needs to run.
+            // The change has begun but its message has not arrived: its thread needs to run.
             Ok(false) => rustix::thread::sched_yield(),
             Err(_) => gate::die(self.control, "the userfaultfd cannot be read any more"),
         }
@@ -45,7 +45,7 @@ impl Pager {
         self.changes += (before - self.backlog.len()) as u64;
     }
 
-    /// The contents of these pages are not wanted any more.
+    /// Drops these pages, whose contents are no longer needed.
     fn drop_range(&mut self, start: usize, end: usize) {
         let mut ids = Vec::new();
         self.table.tracked_in(start, end, &mut ids);
@@ -71,7 +71,7 @@ impl Pager {
         }
     }
 
-    /// `mremap`: the same pages, elsewhere. What was tracked at the new place was unmapped before.
+    /// Renames the pages that `mremap` moved. Pages tracked at the new place were unmapped before.
     fn remap(&mut self, from: usize, to: usize, len: usize) {
         if from == to {
             return;
@@ -90,7 +90,8 @@ impl Pager {
         self.table.set_registered(from, from + len, false);
     }
 
-    /// A thread waits for something it needs: before a fork, every page in the program; or one mapping.
+    /// Answers a thread that waits for all pages to be in the program, before a fork, or for one mapping to be
+    /// registered.
     pub(crate) fn answer_doorbell(&mut self) {
         if let Some((start, len)) = gate::merge_wish() {
             self.register_whole(start, len);
@@ -115,7 +116,7 @@ impl Pager {
         }
     }
 
-    /// Puts every page back. The gate is closed, so none leaves meanwhile.
+    /// Puts every page back. The gate is closed, so none is taken meanwhile.
     fn thaw(&mut self) {
         while let Some(pending) = self.pending.pop() {
             self.finish_fetch(pending);
@@ -128,7 +129,7 @@ impl Pager {
         }
         let mut rest = &away[..];
         while let Some(first) = rest.first() {
-            // Changes applied on the way may have dropped some.
+            // Changes applied meanwhile may have dropped some.
             if !self.is_away(*first) {
                 rest = &rest[1..];
                 continue;
@@ -163,7 +164,7 @@ impl Pager {
             rest = &rest[moved / PAGE..];
             match result {
                 Ok(()) => {}
-                // What changed may have ended the run of neighbours: go on page by page.
+                // A change may have broken the run of neighbours: go on page by page.
                 Err(Errno::AGAIN) => {
                     self.read_changes();
                     if rest.len() > 1 {
@@ -185,13 +186,14 @@ impl Pager {
                 return run;
             }
             Err(Errno::EXIST) => gate::die(self.control, gate::OCCUPIED),
-            // Its place is being unmapped; the message will say so.
+            // Its place is being unmapped; a message will say so.
             Err(_) => {}
         }
         &run[1..]
     }
 
-    /// Remote pages will be the first to go again, and clean ones must be known as such then.
+    /// Marks a page as back. Formerly remote pages will be the first to be taken again, and clean ones must be
+    /// known as such then.
     fn thawed(&mut self, id: Id) {
         let was_remote = self.table.get(id).state == State::Remote;
         self.activate(id, false);

@@ -1,33 +1,33 @@
-//! The control segment: one shared file that `unrack` writes its wishes into and every pager of a run
-//! its counts.
+//! Control segment: one shared file to which `unrack` writes its settings and every pager of a run its counts.
 //!
-//! All processes of a run together are one compute blade: they share its local memory
-//! ([`Control::limit_pages`]) and its link ([`Control::downlink_free_ns`]). Everything is a plain atomic
-//! number; no lock is ever held in it, so a process that is killed leaves nothing behind but its slot,
-//! which `unrack` frees.
+//! All processes of a run together are one compute blade: they share its local memory ([`Settings::limit_pages`])
+//! and its link ([`Control::downlink_free_ns`]). Everything is a plain atomic number and no lock is ever held, so
+//! a process that is killed leaves nothing behind but its slot, which `unrack` frees.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
+/// Magic number of the file, with its version.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"unrack\0\x02");
+/// Number of slots: most processes of a run at a time.
 pub const SLOTS: usize = 1024;
-/// Environment variable with the control file's path.
+/// Environment variable with the path of the control file.
 pub const CONTROL_VARIABLE: &str = "UNRACK_CONTROL";
 
-/// The head of the file; delay samples follow it.
+/// Head of the file; delay samples follow it.
 #[repr(C)]
 pub struct Control {
     pub magic: AtomicU64,
-    /// Set by `unrack` before the first process starts.
+    /// Settings, stored by `unrack` before the first process starts.
     pub settings: Settings,
     pub counts: Counts,
-    /// When the blade's receiving and sending link are free again (monotonic ns).
+    /// Time when the blade's receiving link is free again (monotonic ns); below, its sending link.
     pub downlink_free_ns: AtomicU64,
     pub uplink_free_ns: AtomicU64,
-    /// Slots beyond this were never taken.
+    /// Number of slots that were ever taken, from the first.
     pub slots_used: AtomicU32,
     pub next_process: AtomicU32,
     pub next_thread: AtomicU32,
-    /// Why a process had to be ended; see [`Control::fail`].
+    /// Set if a process had to be ended; see [`Control::fail`].
     pub failed: AtomicU32,
     pub message_len: AtomicU32,
     _reserved: AtomicU32,
@@ -35,99 +35,103 @@ pub struct Control {
     pub slots: [Slot; SLOTS],
 }
 
+/// Settings of a run.
 #[repr(C)]
 #[derive(Default)]
 pub struct Settings {
-    /// Pages that all processes together may keep local.
+    /// Most pages that all processes together may keep local.
     pub limit_pages: AtomicU64,
-    /// Latency of a fetch without its transmission.
+    /// Latency of a fetch without its transmission, in ns.
     pub latency_ns: AtomicU64,
     /// Bits per second; 0: transmission takes no time.
     pub bandwidth_bps: AtomicU64,
-    /// Part of a fault's cost that a pager cannot see: from the access to the pager, and back.
+    /// Part of a fault's cost that a pager cannot see, in ns: from the access to the pager, and back.
     pub unseen_ns: AtomicU64,
     /// 1: write every remote transfer to the spool folder.
     pub capture: AtomicU32,
     /// 1: handle faults in the faulting thread.
     pub fast: AtomicU32,
-    /// Delay samples (u64 picoseconds) behind the head; 0: use `latency_ns`.
+    /// Number of delay samples (u64 picoseconds) behind the head; 0: use `latency_ns`.
     pub samples: AtomicU64,
     pub seed: AtomicU64,
-    /// Monotonic time of the run's start.
+    /// Start of the run (monotonic ns).
     pub start_ns: AtomicU64,
-    /// Where the remote memory is: 0 a private arena, 1 a node over TCP, 2 a node over shared memory, 3 a node over TCP
-    /// that `unrack run` encrypts to.
+    /// Kind of remote memory: 0 a private arena, 1 a node over TCP, 2 a node over shared memory, 3 a node over
+    /// TCP to which `unrack run` encrypts.
     pub backend: AtomicU32,
-    /// IPv4 address and port of the node's TCP side.
+    /// IPv4 address of the node; below, its TCP port.
     pub node_address: AtomicU32,
     pub node_port: AtomicU32,
     /// 1: `unrack` holds a lock on this file as long as it lives.
     pub is_locked: AtomicU32,
-    /// How long the memory node may be silent. `unrack` keeps to it; pagers do where they wait to be greeted.
+    /// Longest time in ns that the memory node may be silent. `unrack` enforces it; pagers do while they wait to
+    /// be greeted.
     pub patience_ns: AtomicU64,
-    /// Path of the node's socket for shared memory, or of that of `unrack run`; its end is the first zero byte.
+    /// Path of the node's socket for shared memory, or of the socket of `unrack run`; ends at the first zero
+    /// byte.
     pub node_path: [AtomicU64; 16],
 }
 
-/// What happened, all processes together.
+/// Counts of events, for all processes together.
 #[repr(C)]
 pub struct Counts {
     pub fetches: AtomicU64,
     pub write_backs: AtomicU64,
     /// Faults on pages that were still local: second chances.
     pub soft_faults: AtomicU64,
-    /// First touches that came to the pager.
+    /// First touches that the pager served.
     pub first_touches: AtomicU64,
     pub deactivations: AtomicU64,
-    /// Pages that could not be moved out (pinned, locked, shared after a fork).
+    /// Pages that could not be taken (pinned, locked, shared after a fork).
     pub stuck: AtomicU64,
     /// Fetches whose delay was shorter than the pager's own cost.
     pub below_floor: AtomicU64,
-    /// Time threads waited for fetches, and the part of it that was the pager's own work.
+    /// Time in ns that threads waited for fetches; below, the part of it that was the pager's own work.
     pub wait_ns: AtomicU64,
     pub work_ns: AtomicU64,
-    /// Pager time on faults that a real blade would not have.
+    /// Pager time in ns for faults that a real blade would not have.
     pub overhead_ns: AtomicU64,
-    /// Pages brought back whole because a process forked.
+    /// Pages brought back because a process forked.
     pub thawed: AtomicU64,
     pub scans: AtomicU64,
     /// Processes that ran with remote memory.
     pub processes: AtomicU64,
 }
 
-/// One process of the run.
+/// State of one process of the run.
 #[repr(C)]
 pub struct Slot {
-    /// 0: free.
+    /// Process number; 0: the slot is free.
     pub pid: AtomicU32,
     pub process: AtomicU32,
-    /// Local pages, tracked or not.
+    /// Number of local pages, tracked or not.
     pub local_pages: AtomicU64,
-    /// Pages whose only copy is remote.
+    /// Number of pages whose only copy is remote.
     pub remote_pages: AtomicU64,
-    /// When its longest-held active page came in (monotonic ns).
+    /// Time when its longest-held active page came in (monotonic ns).
     pub oldest_ns: AtomicU64,
-    /// How long it has waited for the memory node, without the time in which it was stopped.
+    /// Time in ns that it has waited for the memory node, without the time in which it was stopped.
     pub waited_ns: AtomicU64,
-    /// For what: [`FOR_PAGES`], [`FOR_ROOM`] or [`FOR_GREETING`].
+    /// Object of the wait: [`FOR_PAGES`], [`FOR_ROOM`] or [`FOR_GREETING`].
     pub waits_for: AtomicU32,
     _reserved: AtomicU32,
 }
 
-/// Pages that it stored there.
+/// Waits for pages that it stored at the node.
 pub const FOR_PAGES: u32 = 0;
-/// The node to take pages, so that there is room for others here.
+/// Waits for the node to take pages, so that there is room for others here.
 pub const FOR_ROOM: u32 = 1;
-/// The node to begin a session.
+/// Waits for the node to begin a session.
 pub const FOR_GREETING: u32 = 2;
 
 impl Control {
+    /// Returns the slots that are in use.
     pub fn live_slots(&self) -> impl Iterator<Item = &Slot> + Clone {
         let used = (self.slots_used.load(Relaxed) as usize).min(SLOTS);
         self.slots[..used].iter().filter(|slot| slot.pid.load(Relaxed) != 0)
     }
 
-    /// Frees the slots of processes that are no more. (`unrack` does, too, and sees zombies as well.)
+    /// Frees the slots of processes that have ended. (`unrack` does, too, and also detects zombies.)
     pub fn bury(&self) {
         for slot in self.live_slots() {
             let raw = slot.pid.load(Relaxed);
@@ -157,7 +161,7 @@ impl Control {
         Some(found)
     }
 
-    /// Notes why this process is about to be ended, for `unrack` to print. The first reason stays.
+    /// Records why this process is about to be ended, for `unrack` to print. The first reason stays.
     pub fn fail(&self, text: &str) {
         if self.failed.swap(1, Relaxed) != 0 {
             return;
@@ -171,7 +175,7 @@ impl Control {
         self.message_len.store(bytes.len() as u32, std::sync::atomic::Ordering::Release);
     }
 
-    /// What [`Control::fail`] noted.
+    /// Returns the reason that [`Control::fail`] recorded.
     pub fn failure(&self) -> Option<String> {
         let len = self.message_len.load(std::sync::atomic::Ordering::Acquire) as usize;
         let bytes: Vec<u8> = self.message.iter().flat_map(|word| word.load(Relaxed).to_le_bytes()).collect();
@@ -179,6 +183,7 @@ impl Control {
     }
 }
 
+/// Adds `n` to a counter.
 pub fn count(counter: &AtomicU64, n: u64) {
     counter.fetch_add(n, Relaxed);
 }

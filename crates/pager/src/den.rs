@@ -1,9 +1,9 @@
-//! The one region of a process's address space that is the pager's own.
+//! The den: one region of a process's address space that belongs to the pager.
 //!
 //! ```text
 //! | heap | stacks | doorbell | landings | blocks | arena: one slot per tracked page |
 //! ```
-//! Reserved at once without access and opened piece by piece, so that it costs address space only. The
+//! It is reserved at once without access and opened piece by piece, so that it costs address space only. The
 //! pager never tracks an address in here.
 
 use crate::sys::PAGE;
@@ -12,16 +12,19 @@ use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags};
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
+/// Bytes of the pager's heap.
 pub const HEAP_BYTES: usize = 64 << 30;
+/// Bytes of a stack.
 pub const STACK_BYTES: usize = 256 << 10;
 const STACKS: usize = 2;
+/// Bytes of the doorbell.
 pub const DOORBELL_BYTES: usize = PAGE;
-/// Pages that can be on their way from a memory node at once.
+/// Most pages that can be under way from a memory node at once.
 pub const LANDINGS: usize = 1024;
-/// What fast mode needs for each thread of the program; blocks are aligned to this.
+/// Bytes of a block, which fast mode needs for each thread of the program; blocks are aligned to this.
 pub const BLOCK_BYTES: usize = 128 << 10;
 const BLOCKS: usize = 1 << 14;
-/// 256 GiB of pages, in use or remote, per process.
+/// Number of slots: 256 GiB of pages, in use or remote, per process.
 pub const ARENA_SLOTS: usize = 1 << 26;
 const OPEN_STEP: usize = 32 << 20;
 
@@ -37,7 +40,7 @@ static BASE: AtomicUsize = AtomicUsize::new(0);
 /// Bytes of the arena that are usable.
 static ARENA_OPENED: AtomicUsize = AtomicUsize::new(0);
 
-/// Reserves the den, unless it is. Comes before anything else here, in the program's first thread.
+/// Reserves the den, if it is not yet. Called first, in the program's first thread.
 pub fn reserve() -> Result<(), Errno> {
     if is_reserved() {
         return Ok(());
@@ -46,7 +49,7 @@ pub fn reserve() -> Result<(), Errno> {
     // SAFETY: a new mapping at an address of the kernel's choice.
     let base = unsafe { rustix::mm::mmap_anonymous(std::ptr::null_mut(), LEN, ProtFlags::empty(), flags)? };
     BASE.store(base as usize, Relaxed);
-    // Page by page is how memory goes in and out here.
+    // Memory is moved page by page here.
     // SAFETY: our own mapping; the advice changes no contents.
     let _ = unsafe { rustix::mm::madvise(base, LEN, Advice::LinuxNoHugepage) };
     open(DOORBELL_AT, DOORBELL_BYTES + LANDINGS * PAGE)?;
@@ -57,34 +60,39 @@ fn is_reserved() -> bool {
     BASE.load(Relaxed) != 0
 }
 
+/// Returns whether an address is in the den.
 pub fn contains(address: usize) -> bool {
     address.wrapping_sub(BASE.load(Relaxed)) < LEN
 }
 
+/// Returns the address of the heap.
 pub fn heap() -> usize {
     BASE.load(Relaxed)
 }
 
-/// The highest address of stack `n`.
+/// Returns the highest address of stack `n`.
 pub fn stack_top(n: usize) -> usize {
     assert!(n < STACKS);
     BASE.load(Relaxed) + STACKS_AT + (n + 1) * STACK_BYTES
 }
 
+/// Returns the address of the doorbell.
 pub fn doorbell() -> usize {
     BASE.load(Relaxed) + DOORBELL_AT
 }
 
-/// Where a page from a memory node lands before it is moved into the program.
+/// Returns the address of landing `n`, where a page from a memory node arrives before it is moved into the
+/// program.
 pub fn landing(n: u32) -> usize {
     BASE.load(Relaxed) + LANDINGS_AT + n as usize * PAGE
 }
 
-/// Where block `n` begins.
+/// Returns the address of block `n`.
 pub fn block(n: usize) -> usize {
     (BASE.load(Relaxed) + BLOCKS_AT).next_multiple_of(BLOCK_BYTES) + n * BLOCK_BYTES
 }
 
+/// Returns whether an address is in a block.
 pub fn is_block(address: usize) -> bool {
     address.wrapping_sub(block(0)) < BLOCKS * BLOCK_BYTES
 }
@@ -97,11 +105,13 @@ pub fn open_block(n: usize, at: usize, len: usize) -> Result<(), Errno> {
     open(block(n) + at - BASE.load(Relaxed), len)
 }
 
+/// Returns the address of the arena.
 pub fn arena() -> usize {
     BASE.load(Relaxed) + ARENA_AT
 }
 
-/// Where the contents of tracked page `slot` live while the program does not have them.
+/// Returns the address of a slot, which holds the contents of the tracked page of that number while the program
+/// does not have them.
 pub fn slot(slot: u32) -> usize {
     arena() + slot as usize * PAGE
 }
@@ -118,16 +128,16 @@ pub fn open_arena(bytes: usize) -> Result<(), Errno> {
 /// Empties all slots and landings.
 ///
 /// # Safety
-/// In the child of a fork only, before its pager starts: the contents were the parent's.
+/// Called only in the child of a fork, before its pager starts: the contents were the parent's.
 pub unsafe fn forget_arena() {
-    // SAFETY: the caller's promise.
+    // SAFETY: as the caller says.
     unsafe {
         forget(landing(0), LANDINGS * PAGE);
         forget(arena(), ARENA_OPENED.load(Relaxed));
     }
 }
 
-/// Makes the first `bytes` of the heap usable; `opened` is what was usable before.
+/// Makes the first `bytes` of the heap usable, of which `opened` are already; returns the new number.
 pub fn open_heap(opened: usize, bytes: usize) -> Result<usize, Errno> {
     open_more(0, opened, bytes, HEAP_BYTES)
 }
@@ -150,11 +160,11 @@ fn open(at: usize, len: usize) -> Result<(), Errno> {
     unsafe { rustix::mm::mprotect(start, len, MprotectFlags::READ | MprotectFlags::WRITE) }
 }
 
-/// Forgets contents: the pages read as zero, or are missing, from now on.
+/// Drops contents: from now on the pages read as zero, or are missing.
 ///
 /// # Safety
-/// Nothing that lives in `[at, at+len)`, which must be in the den, may be used again.
+/// The contents of `[at, at+len)`, which must be in the den, are not used again.
 pub unsafe fn forget(at: usize, len: usize) {
-    // SAFETY: ours, and the caller's promise. It cannot fail on a mapped private range.
+    // SAFETY: ours, and as the caller says. It cannot fail on a mapped private range.
     let _ = unsafe { rustix::mm::madvise(at as *mut c_void, len, Advice::LinuxDontNeed) };
 }

@@ -1,11 +1,11 @@
-//! Between the program's threads and the pager: forking, merging mappings, ending in an emergency.
+//! Coordination of the program's threads and the pager: forks, merges of mappings, and the emergency end.
 //!
-//! A fork copies the address space; contents that are in the arena at that moment would be lost to the
-//! child. So a thread that is about to fork closes the *gate*: reclaim takes nothing while it is closed.
-//! If pages are away it rings the *doorbell*, a page of the den that is always missing: the pager's
-//! answer to that fault is to put every page back first.
+//! A fork copies the address space; contents that are in the arena at that moment would be lost to the child. So
+//! a thread that is about to fork closes the *gate*: reclaim takes nothing while it is closed. If pages are away,
+//! the thread rings the *doorbell*, a page of the den that is always missing: before it answers that fault, the
+//! pager puts every page back.
 //!
-//! `CLOSED` and `BUSY` are Dekker's two flags: the forker writes CLOSED then reads BUSY, the pager writes
+//! `CLOSED` and `BUSY` are Dekker's two flags: the forking thread writes CLOSED then reads BUSY, the pager writes
 //! BUSY then reads CLOSED, all sequentially consistent, so at least one sees the other.
 
 use crate::control::Control;
@@ -14,20 +14,20 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering:
 
 static CLOSED: AtomicU32 = AtomicU32::new(0);
 static BUSY: AtomicBool = AtomicBool::new(false);
-/// Pages whose contents are not in the program.
+/// Number of pages whose contents are not in the program.
 static AWAY: AtomicUsize = AtomicUsize::new(0);
 
 pub(crate) const OCCUPIED: &str =
     "internal error: the place of a page that was taken is occupied. Please report this";
 
-/// A copy from an empty slot would wait for the pager, which is whoever makes it.
+/// Reported instead of copying from an empty slot, which would wait for the pager, the very thread that copies.
 pub(crate) const EMPTY: &str =
     "internal error: the contents of a page that was taken are gone. Please report this";
 
-/// When this process last forked (monotonic ns).
+/// Time when this process last forked (monotonic ns).
 static FORKED_NS: AtomicU64 = AtomicU64::new(0);
 
-/// Held while pages are being taken.
+/// Guard that is held while pages are being taken.
 pub(crate) struct Open;
 
 impl Drop for Open {
@@ -36,7 +36,7 @@ impl Drop for Open {
     }
 }
 
-/// The pager may take pages while it holds the result; `None` while somebody forks.
+/// Returns a guard with which the pager may take pages; `None` while a thread forks.
 pub(crate) fn enter() -> Option<Open> {
     BUSY.store(true, SeqCst);
     let open = Open;
@@ -51,7 +51,7 @@ pub(crate) fn forked_ns() -> u64 {
     FORKED_NS.load(Relaxed)
 }
 
-/// Before a fork, in the forking thread: returns when every page is in the program and will stay.
+/// Closes the gate before a fork, in the forking thread. Returns when every page is in the program and will stay.
 pub fn close() {
     CLOSED.fetch_add(1, SeqCst);
     while BUSY.load(SeqCst) {
@@ -63,13 +63,13 @@ pub fn close() {
     }
 }
 
-/// After the fork, in the parent.
+/// Opens the gate after the fork, in the parent.
 pub fn open() {
     FORKED_NS.store(crate::sys::now_ns(), Relaxed);
     CLOSED.fetch_sub(1, SeqCst);
 }
 
-/// After the fork, in the child, which starts afresh.
+/// Resets the state after the fork, in the child.
 pub(crate) fn reset() {
     CLOSED.store(0, SeqCst);
     BUSY.store(false, SeqCst);
@@ -78,12 +78,12 @@ pub(crate) fn reset() {
     MERGING.store(false, SeqCst);
 }
 
-/// A range to register whole, for [`merge`], from when its length is set until that is 0 again.
+/// Range to register as a whole, for [`merge`]; valid while its length is not 0.
 static MERGE: [AtomicUsize; 2] = [AtomicUsize::new(0), AtomicUsize::new(0)];
 static MERGING: AtomicBool = AtomicBool::new(false);
 
-/// Registered and unregistered parts of one mapping are separate to the kernel, which `mremap` refuses.
-/// Returns when all of `[start, start+len)` is registered, or cannot be.
+/// Registers all of `[start, start+len)`, since the kernel treats registered and unregistered parts of one
+/// mapping as separate ones, which `mremap` refuses. Returns when that is done, or cannot be.
 pub fn merge(start: usize, len: usize) {
     while MERGING.swap(true, SeqCst) {
         rustix::thread::sched_yield();
@@ -96,7 +96,7 @@ pub fn merge(start: usize, len: usize) {
     MERGING.store(false, SeqCst);
 }
 
-/// The wish of a thread in [`merge`].
+/// Returns the range that a thread in [`merge`] wants registered.
 pub(crate) fn merge_wish() -> Option<(usize, usize)> {
     let len = MERGE[1].load(SeqCst);
     (len > 0).then(|| (MERGE[0].load(SeqCst), len))
@@ -118,7 +118,7 @@ fn ring() {
     unsafe { (bell as *const AtomicUsize).as_ref() }.expect("the den is reserved").load(Relaxed);
 }
 
-/// Ends the process rather than let it go on with wrong data, and leaves the reason for `unrack`.
+/// Ends the process rather than let it continue with wrong data, and leaves the reason for `unrack`.
 pub fn die(control: &Control, reason: &str) -> ! {
     control.fail(reason);
     // SAFETY: ends all threads; runs nothing of the program's or the C library's.

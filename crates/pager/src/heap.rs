@@ -1,8 +1,8 @@
-//! The pager's own allocator: nothing of it comes from, or shows in, the program's heap.
+//! The pager's own allocator, which neither uses nor shows in the program's heap.
 //!
-//! Sizes are rounded up to powers of two; each has a free list; new memory comes from the end of the
-//! den's heap. A spin lock guards it: the pager is one thread, and the few other callers run before the
-//! program does. In the child of a fork, which starts afresh, [`reset`] forgets everything at once.
+//! Sizes are rounded up to powers of two; each has a free list; new memory comes from the end of the den's heap.
+//! A spin lock guards it: the pager is one thread, and the few other callers run before the program does. In the
+//! child of a fork, which starts afresh, [`reset`] forgets everything at once.
 
 use crate::den;
 use crate::sys::PAGE;
@@ -10,6 +10,7 @@ use std::alloc::{GlobalAlloc, Layout};
 use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicBool, Ordering::Acquire, Ordering::Release};
 
+/// Allocator of the pager's heap.
 pub struct Heap;
 
 struct State {
@@ -42,7 +43,7 @@ fn with_state<T>(f: impl FnOnce(&mut State) -> T) -> T {
     result
 }
 
-/// Log2 of the block size that serves `layout`, at least 16 bytes.
+/// Returns log2 of the block size that serves `layout`, at least 16 bytes.
 fn class(layout: Layout) -> usize {
     layout.size().max(layout.align()).max(16).next_power_of_two().trailing_zeros() as usize
 }
@@ -82,7 +83,7 @@ unsafe impl GlobalAlloc for Heap {
     }
 }
 
-/// Pages of memory in use here, at most.
+/// Returns the most pages of memory that the heap may have in use.
 pub fn used_pages() -> u64 {
     with_state(|state| state.used.div_ceil(PAGE) as u64)
 }
@@ -90,11 +91,11 @@ pub fn used_pages() -> u64 {
 /// Forgets every allocation.
 ///
 /// # Safety
-/// In the child of a fork only, with one thread, when nothing allocated before is used again.
+/// Called only in the child of a fork, with one thread, when no earlier allocation is used again.
 pub unsafe fn reset() {
     HEAP.lock.store(false, Release);
     with_state(|state| {
-        // SAFETY: the caller's promise.
+        // SAFETY: as the caller says.
         unsafe { den::forget(den::heap(), state.opened) };
         state.free = [0; 48];
         state.used = 0;

@@ -1,14 +1,13 @@
-//! A second thread for what the pager cannot do itself.
+//! Second thread, for calls that the pager cannot make itself.
 //!
-//! `madvise` on registered memory returns only when the pager has read its message, so the pager must
-//! never call it. This thread does, on the pager's behalf:
-//! - *forget*: empties slots of the arena whose contents nobody wants, so that pages can move in again;
-//! - *unshare*: pages that a fork left shared cannot be moved. Populating them for writing gives this
-//!   process its own copy. The pages may be missing by then, which is a fault that the pager serves.
+//! `madvise` on registered memory returns only when the pager has read its message, so the pager must never call
+//! it. This thread does, on the pager's behalf:
+//! - *forget*: empties slots of the arena whose contents are not needed, so that pages can be moved in again;
+//! - *unshare*: pages that a fork left shared cannot be moved. Populating them for writing gives this process its
+//!   own copy. The pages may be missing by then, which is a fault that the pager serves.
 //!
-//! Orders go through a ring that only the pager fills and only the helper empties; both sides only ever
-//! advance their own counter. `FILLED` (release) pairs with the helper's load (acquire), `EMPTIED`
-//! (release) with [`emptied`].
+//! Orders go through a ring that only the pager fills and only the helper empties; each side advances only its
+//! own counter. `FILLED` (release) pairs with the helper's load (acquire), `EMPTIED` (release) with [`is_done`].
 
 use crate::den;
 use rustix::thread::futex;
@@ -17,7 +16,7 @@ use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::Acquire, Ordering::Rel
 
 const RING: usize = 256;
 
-/// What to do with `[at, at+len)`.
+/// Call to make for `[at, at+len)`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Order {
     Forget { at: usize, len: usize },
@@ -25,13 +24,13 @@ pub enum Order {
 }
 
 static AT: [AtomicUsize; RING] = [const { AtomicUsize::new(0) }; RING];
-/// Lengths; the lowest bit tells [`Order::Unshare`].
+/// Lengths; the lowest bit marks [`Order::Unshare`].
 static LEN: [AtomicUsize; RING] = [const { AtomicUsize::new(0) }; RING];
 static FILLED: AtomicU32 = AtomicU32::new(0);
 static EMPTIED: AtomicU32 = AtomicU32::new(0);
 static RUNNING: AtomicU32 = AtomicU32::new(0);
 
-/// Hands over an order. Returns its number, or `None` when the ring is full: try again later.
+/// Queues an order. Returns its number, or `None` if the ring is full: try again later.
 pub fn post(order: Order) -> Option<u32> {
     let number = FILLED.load(Relaxed);
     if number.wrapping_sub(EMPTIED.load(Acquire)) as usize == RING || !ensure_running() {
@@ -48,19 +47,19 @@ pub fn post(order: Order) -> Option<u32> {
     Some(number)
 }
 
-/// Whether the order with this number was carried out.
+/// Returns whether the order with this number was carried out.
 pub fn is_done(number: u32) -> bool {
     EMPTIED.load(Acquire).wrapping_sub(number) as i32 > 0
 }
 
-/// In the child of a fork: there is no helper, and nothing to do.
+/// Resets the state in the child of a fork, which has no helper and no orders.
 pub(crate) fn reset() {
     FILLED.store(0, Relaxed);
     EMPTIED.store(0, Relaxed);
     RUNNING.store(0, Relaxed);
 }
 
-/// Starts the thread, which inherits the pager's blocked signals and empty table of files.
+/// Makes sure that the thread runs. It inherits the pager's blocked signals and empty table of files.
 fn ensure_running() -> bool {
     if RUNNING.load(Relaxed) == 1 {
         return true;
@@ -97,7 +96,7 @@ fn carry_out(at: usize, len: usize) {
         // SAFETY: the pager gave these slots up and reuses them only when this is done.
         return unsafe { den::forget(at, len) };
     }
-    // SAFETY: changes no contents. It fails, harmlessly, where memory is gone or not writable.
+    // SAFETY: changes no contents. It fails, harmlessly, if memory is gone or not writable.
     let _ =
         unsafe { rustix::mm::madvise(at as *mut c_void, len - 1, rustix::mm::Advice::LinuxPopulateWrite) };
 }

@@ -1,30 +1,30 @@
 //! Remote memory inside a process.
 //!
-//! This is the part of `unrack run` that lives in the program whose memory is taken away. It is a guest
-//! there, and keeps to a guest's rules: it allocates nothing from the program's heap ([`heap`], [`den`]),
-//! touches no thread-local storage and no C library function that does ([`sys`]), shares no file
-//! descriptors, blocks all signals, and holds no lock that a program's thread could wait for ([`gate`]).
+//! This is the part of `unrack run` that lives in the program whose memory is taken away. It is a guest there,
+//! and keeps to a guest's rules: it allocates nothing from the program's heap ([`heap`], [`den`]), touches no
+//! thread-local storage and no C library function that does ([`sys`]), shares no file descriptors, blocks all
+//! signals, and holds no lock that a program's thread could wait for ([`gate`]).
 //!
 //! | module | idea |
 //! |---|---|
-//! | [`control`] | what `unrack` wants and what pagers count, in one shared file |
-//! | [`fast`] | the other way: faults handled in the faulting thread |
+//! | [`control`] | settings from `unrack` and counts of the pagers, in one shared file |
+//! | [`fast`] | the alternative: faults handled in the faulting thread |
 //! | [`life`] | the pager thread: start, loop, fork |
 //! | [`pager`] | serving a fault |
-//! | [`reclaim`] | which pages go |
-//! | `baseline` | which pages are not the program's |
+//! | [`reclaim`] | choice of the pages to take |
+//! | `baseline` | anonymous pages that do not count as the program's |
 //! | [`changes`] | following the program's `munmap`, `mremap`, `madvise` |
-//! | [`table`] | which page is where |
-//! | `helper` | `madvise`, which the pager must not call |
-//! | `owner` | the end of `unrack` is the end of its run |
-//! | `silence` | how long the memory node lets us wait |
-//! | [`link`] | when a page arrives |
-//! | `remote` | where taken pages go |
-//! | [`node`] | a memory node that holds the pages |
-//! | [`pins`] | what is never taken |
-//! | [`spool`] | capture |
-//! | [`moves`] | pages out of the program and into it |
-//! | [`threads`] | on which core a faulting thread wakes |
+//! | [`table`] | location and state of each page |
+//! | `helper` | thread that calls `madvise`, which the pager must not call |
+//! | `owner` | end of the run when `unrack` is killed |
+//! | `silence` | time that the process has waited for the memory node |
+//! | [`link`] | arrival times of pages |
+//! | `remote` | storage of taken pages |
+//! | [`node`] | client of a memory node that holds the pages |
+//! | [`pins`] | pages that are never taken |
+//! | [`spool`] | capture of transfers |
+//! | [`moves`] | moves of pages out of the program and into it |
+//! | [`threads`] | the core on which a faulting thread wakes |
 
 pub mod control;
 pub mod den;

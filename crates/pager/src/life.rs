@@ -1,9 +1,9 @@
-//! The pager thread: how it starts, what it does all day.
+//! The pager thread: its start and its main loop.
 //!
-//! It is made by `clone` directly, not by the threads library: the program stays single-threaded in the
-//! library's eyes, keeps its fast paths and its thread count. It shares the address space but not the
-//! table of open files: the program cannot see, close or inherit the pager's descriptors, nor does the
-//! pager keep any of the program's open.
+//! It is made by `clone` directly, not by the threads library: for the library the program stays single-threaded,
+//! and keeps its fast paths and its thread count. It shares the address space but not the table of open files:
+//! the program cannot see, close or inherit the pager's descriptors, nor does the pager keep any of the program's
+//! open.
 
 use crate::baseline::{self, Baseline};
 use crate::control::{Control, MAGIC, Slot};
@@ -23,31 +23,31 @@ use rustix::io::Errno;
 use std::ffi::{CStr, c_int, c_void};
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering::Relaxed};
 
-/// What the kernel must offer.
+/// Features of userfaultfd that the kernel must offer.
 pub const FEATURES: u64 =
     FEATURE_EVENT_REMAP | FEATURE_EVENT_REMOVE | FEATURE_EVENT_UNMAP | FEATURE_THREAD_ID | FEATURE_MOVE;
 
 static CONTROL: AtomicPtr<Control> = AtomicPtr::new(std::ptr::null_mut());
-/// Path of the control file, beside which spool files go, with a trailing NUL; leaked, since it must outlive every
-/// fork.
+/// Path of the control file, beside which spool files go, with a trailing NUL; leaked, since it must outlive
+/// every fork.
 static PATH: AtomicPtr<[u8; LONGEST_PATH]> = AtomicPtr::new(std::ptr::null_mut());
 const LONGEST_PATH: usize = 512;
 const SPOOL_NAME: &[u8] = b"spool-00000000";
 
-/// Waits shorter than this are spun: a sleeping core takes too long to wake.
+/// Waits in ns below which the thread spins: a sleeping core takes too long to wake.
 const SPIN_NS: u64 = 60_000;
 const SHORTEST_TICK_NS: u64 = 1_000_000;
 const LONGEST_TICK_NS: u64 = 50_000_000;
-/// How fast a program can touch new memory, at most: a page per 400 ns.
+/// Least time in ns in which a program touches a new page.
 const FASTEST_TOUCH_NS: u64 = 400;
 
-/// The control segment of this process, if it runs under `unrack run`.
+/// Returns the control segment of this process, if it runs under `unrack run`.
 pub fn control() -> Option<&'static Control> {
     // SAFETY: set once by `attach` to a mapping that is never removed.
     unsafe { CONTROL.load(Relaxed).as_ref() }
 }
 
-/// Maps the control file. Its folder also takes the spool files.
+/// Maps the control file. The spool files go to the same folder.
 pub fn attach(path: &CStr) -> Result<&'static Control, Errno> {
     let file = rustix::fs::open(path, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
     let len = rustix::fs::fstat(&file)?.st_size as usize;
@@ -99,8 +99,8 @@ fn spool_path(process: u32) -> Option<[u8; LONGEST_PATH]> {
     Some(path)
 }
 
-/// The control file, to look at its lock. A process that went elsewhere, to another root or to another user, may not
-/// find it.
+/// Opens the control file, to check its lock. Returns `None` if there is no lock, or if the file cannot be
+/// opened, as by a process that changed its root or its user.
 pub(crate) fn open_locked(control: &Control) -> Option<OwnedFd> {
     if control.settings.is_locked.load(Relaxed) == 0 {
         return None;
@@ -120,8 +120,8 @@ pub fn start(control: &'static Control) -> Result<(), Errno> {
         let stack = den::stack_top(0) as *mut c_void;
         let flags =
             libc::CLONE_VM | libc::CLONE_FS | libc::CLONE_SIGHAND | libc::CLONE_THREAD | libc::CLONE_SYSVSEM;
-        // SAFETY: `pager_main` never returns, uses only its own stack and memory, and touches no
-        // thread-local storage.
+        // SAFETY: `pager_main` never returns, uses only its own stack and memory, and touches no thread-local
+        // storage.
         match unsafe { libc::clone(pager_main, stack, flags, slot as *mut c_void) } {
             -1 => Err(Errno::AGAIN),
             _ => Ok(()),
@@ -130,8 +130,8 @@ pub fn start(control: &'static Control) -> Result<(), Errno> {
 }
 
 pub(crate) fn with_signals_blocked<T>(f: impl FnOnce() -> T) -> T {
-    // SAFETY: plain sets on our stack. Signals 32 and 33 belong to the C library, which cannot send
-    // them to a thread that it does not know.
+    // SAFETY: plain sets on our stack. Signals 32 and 33 belong to the C library, which cannot send them to a
+    // thread that it does not know.
     unsafe {
         let (mut all, mut before) = (std::mem::zeroed(), std::mem::zeroed());
         libc::sigfillset(&mut all);
@@ -142,15 +142,15 @@ pub(crate) fn with_signals_blocked<T>(f: impl FnOnce() -> T) -> T {
     }
 }
 
-/// After a fork, in the child: forgets the parent's pager and starts an own one.
+/// Forgets the parent's pager in the child of a fork, and starts an own one.
 ///
 /// # Safety
-/// In the child of a fork that `gate::close` preceded, with its one thread.
+/// Called in the child of a fork that `gate::close` preceded, with its one thread.
 pub unsafe fn start_in_child() {
     let Some(control) = control() else { return };
     gate::reset();
     crate::helper::reset();
-    // Copied before the heap goes.
+    // Copied before the heap is reset.
     let kept = control_path();
     // SAFETY: the pager that used them is not in this process, and its pages were all put back.
     unsafe {
@@ -237,14 +237,14 @@ impl Pager {
             Timespec { tv_sec: (nap / 1_000_000_000) as i64, tv_nsec: (nap % 1_000_000_000) as i64 };
         let uffd = self.uffd.fd();
         let faults = PollFd::from_borrowed_fd(uffd, PollFlags::IN);
-        // An error is a signal or nothing: the loop looks for itself.
+        // An error means a signal or nothing: the loop checks by itself.
         let _ = match &self.node {
             Some(node) => rustix::event::poll(&mut [faults, node.poll()], Some(&timeout)),
             None => rustix::event::poll(&mut [faults], Some(&timeout)),
         };
     }
 
-    /// What has to be done from time to time. Returns how long until the next.
+    /// Does the periodic work. Returns the time in ns until the next tick.
     fn tick(&mut self) -> u64 {
         self.sync_local();
         self.recycle();
@@ -279,9 +279,9 @@ pub(crate) fn open_spool(control: &Control, process: u32) -> Result<Option<Spool
     Spool::create(path).map(Some)
 }
 
-/// Binds the pager to the core it is on, which is its program's: waking another core takes five times as
-/// long. It keeps its program's priority: with precedence, the scheduler lets the woken thread wait, and a
-/// fetch takes twice as long (Linux 6.18). Asks for precise timers; without the right to, it goes on without.
+/// Binds the pager to its current core, which is its program's: waking another core takes five times as long. It
+/// keeps its program's priority: with precedence, the scheduler lets the woken thread wait, and a fetch takes
+/// twice as long (Linux 6.18). Asks for precise timers; goes on without if that is not permitted.
 fn stay_on_this_core() -> usize {
     let here = rustix::thread::sched_getcpu();
     let mut only_here = rustix::thread::CpuSet::new();

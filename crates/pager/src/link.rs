@@ -1,4 +1,4 @@
-//! The blade's link to remote memory: when does a transfer that starts now arrive?
+//! Model of the blade's link to remote memory: computes when a transfer arrives.
 //!
 //! A page occupies the link for its transmission time; pages queue one behind another in each direction;
 //! latency is the same for all and overlaps. Both directions are shared by all processes of the run.
@@ -6,7 +6,8 @@
 use crate::control::{Control, Settings};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Arrival time (monotonic ns) of `bytes` requested at `start_ns`, with `latency_ns` besides transmission.
+/// Returns the arrival time (monotonic ns) of a transfer requested at `start_ns`, which takes `transmit_ns` on
+/// the link and `latency_ns` besides. Occupies the link, which is free again at `free_ns`.
 pub fn arrival(free_ns: &AtomicU64, start_ns: u64, transmit_ns: u64, latency_ns: u64) -> u64 {
     if transmit_ns == 0 {
         return start_ns + latency_ns;
@@ -16,7 +17,7 @@ pub fn arrival(free_ns: &AtomicU64, start_ns: u64, transmit_ns: u64, latency_ns:
     before.max(start_ns) + transmit_ns + latency_ns
 }
 
-/// Transmission time of `bytes`, nanoseconds rounded up; 0 without a bandwidth.
+/// Returns the transmission time of `bytes` in nanoseconds, rounded up; 0 without a bandwidth.
 pub fn transmit_ns(settings: &Settings, bytes: u64) -> u64 {
     match settings.bandwidth_bps.load(Relaxed) {
         0 => 0,
@@ -24,32 +25,33 @@ pub fn transmit_ns(settings: &Settings, bytes: u64) -> u64 {
     }
 }
 
-/// Where delays come from.
+/// Source of latencies: a constant, or random draws from samples.
 pub struct Delays {
     samples: &'static [AtomicU64],
-    /// Counter-based: draw `n` of process `p` is a function of (seed, p, n) alone.
+    /// State of the generator, counter-based: draw `n` of process `p` is a function of (seed, p, n) alone.
     state: u64,
 }
 
 impl Delays {
+    /// Makes the source of one process.
     pub fn new(control: &Control, samples: &'static [AtomicU64], process: u32) -> Delays {
         let seed = control.settings.seed.load(Relaxed);
         Delays { samples, state: mix(seed ^ (process as u64) << 32) }
     }
 
-    /// Latency of the next fetch besides its transmission.
+    /// Returns the latency of the next fetch besides its transmission.
     pub fn next_ns(&mut self, settings: &Settings, transmit_ns: u64) -> u64 {
         if self.samples.is_empty() {
             return settings.latency_ns.load(Relaxed);
         }
         self.state = self.state.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let pick = (mix(self.state) as u128 * self.samples.len() as u128) >> 64;
-        // A drawn completion time holds the page's transmission already.
+        // A drawn completion time includes the page's transmission already.
         (self.samples[pick as usize].load(Relaxed) / 1000).saturating_sub(transmit_ns)
     }
 }
 
-/// SplitMix64's finalizer.
+/// Mixes bits (SplitMix64's finalizer).
 fn mix(mut z: u64) -> u64 {
     z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);

@@ -1,4 +1,4 @@
-//! Which memory of this process can be remote: `/proc/self/maps`, read without the C library.
+//! Memory of this process that can be remote: `/proc/self/maps`, read without the C library.
 
 use crate::den;
 use crate::pins;
@@ -6,14 +6,14 @@ use crate::sys::decimal;
 use rustix::fd::BorrowedFd;
 use rustix::io::Errno;
 
-/// A mapping whose pages can be taken: private, anonymous, writable.
+/// Part of a mapping whose pages can be taken: private, anonymous, writable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Area {
     pub start: usize,
     pub end: usize,
 }
 
-/// Reads the areas, lowest address first. `text` is a buffer to reuse.
+/// Reads the areas, lowest address first. `text` is a buffer for reuse.
 pub fn read_areas(maps: BorrowedFd, text: &mut Vec<u8>, areas: &mut Vec<Area>) -> Result<(), Errno> {
     rustix::fs::seek(maps, rustix::fs::SeekFrom::Start(0))?;
     text.resize(text.capacity().max(64 << 10), 0);
@@ -33,9 +33,9 @@ pub fn read_areas(maps: BorrowedFd, text: &mut Vec<u8>, areas: &mut Vec<Area>) -
     Ok(())
 }
 
-/// Picks the areas out of the text of `/proc/self/maps`.
+/// Extracts the areas from the text of `/proc/self/maps`.
 fn parse_areas(text: &[u8], areas: &mut Vec<Area>) {
-    // The file whose mappings the current line directly follows, and where they end: its .bss comes next.
+    // File of the mapping right before the current line, and that mapping's end: the file's .bss begins there.
     let (mut file, mut file_end): (&[u8], usize) = (b"", 0);
     for mapping in text.split(|b| *b == b'\n').filter_map(Mapping::parse) {
         let is_bss = mapping.start == file_end && is_untouchable(file);
@@ -77,7 +77,7 @@ impl<'a> Mapping<'a> {
     }
 }
 
-/// Libraries whose own data the pager may need at any time.
+/// Returns whether a path names a library whose data the pager may need at any time.
 fn is_untouchable(path: &[u8]) -> bool {
     let name = path.rsplit(|b| *b == b'/').next().unwrap_or_default();
     [&b"libc.so"[..], b"libc-", b"ld-linux", b"ld-2"].iter().any(|p| name.starts_with(p))

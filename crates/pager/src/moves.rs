@@ -1,18 +1,18 @@
-//! Pages out of the program and into it, and how many of them really went.
+//! Moves of pages out of the program and into it, and the number of pages that really moved.
 //!
-//! `UFFDIO_MOVE` may move pages and not count them. When it finds a page's entry changed under its eyes (another
-//! thread frees page tables, the kernel clears the bit that says that a page was used, a page migrates), it looks again,
-//! moves the page, takes it for not moved, and stops at the same page, mostly with `EEXIST`. So does Linux 6.18, up to
-//! "userfaultfd: reset err to be 0 when `move_pages_ptes` succeeded" (August 2026). A page that is believed to be where it
-//! is not would be waited for without end, or be zero where it was not.
+//! `UFFDIO_MOVE` may move pages and not count them. When it finds a page's entry changed (another thread frees
+//! page tables, the kernel clears the accessed bit, a page migrates), it tries again, moves the page, counts it
+//! as not moved, and stops at the same page, mostly with `EEXIST`. Linux 6.18 does this, up to "userfaultfd:
+//! reset err to be 0 when `move_pages_ptes` succeeded" (August 2026). A page with a wrong location in the books
+//! would be waited for endlessly, or read as zeros.
 //!
-//! The den is nobody's but ours, so its end of each move can be looked at: `pagemap` tells what is there.
+//! Nobody else uses the den, so its end of each move can be checked: `pagemap` tells whether a page is there.
 
 use crate::sys::{self, PAGE, Uffd};
 use rustix::fd::BorrowedFd;
 use rustix::io::Errno;
 
-/// Bytes that were moved, and why not all.
+/// Number of bytes that were moved, and why it is not all.
 pub type Moved = (usize, Result<(), Errno>);
 
 /// Moves the program's pages at `address` into empty pages of the den.
@@ -21,7 +21,7 @@ pub fn take(uffd: &Uffd, pagemap: BorrowedFd, den: usize, address: usize, len: u
     recount(told, len, |done| sys::is_filled(pagemap, den + done) == Some(true))
 }
 
-/// Moves pages of the den into the program, and lets those go on who wait for them, if `wake`.
+/// Moves pages of the den into the program; if `wake`, wakes the threads that wait for them.
 pub fn give(uffd: &Uffd, pagemap: BorrowedFd, address: usize, den: usize, len: usize, wake: bool) -> Moved {
     let told = uffd.move_pages(address, den, len, wake);
     let moved = recount(told, len, |done| sys::is_filled(pagemap, den + done) == Some(false));
@@ -32,7 +32,7 @@ pub fn give(uffd: &Uffd, pagemap: BorrowedFd, address: usize, den: usize, len: u
 }
 
 fn recount((told, result): Moved, len: usize, is_moved: impl Fn(usize) -> bool) -> Moved {
-    // Nothing was tried; or there was nothing to move, which is for the caller to wonder about.
+    // Nothing was tried; or there was nothing to move, which the caller has to handle.
     if result.is_ok() || told == 0 && matches!(result, Err(Errno::AGAIN | Errno::NOENT)) {
         return (told, result);
     }
@@ -40,7 +40,7 @@ fn recount((told, result): Moved, len: usize, is_moved: impl Fn(usize) -> bool) 
     match moved {
         _ if moved == len => (moved, Ok(())),
         0 => (0, result),
-        // What stopped it says nothing of the next page.
+        // The reason for stopping says nothing about the next page.
         _ => (moved, Err(Errno::AGAIN)),
     }
 }

@@ -1,24 +1,25 @@
 //! The owner of a run: the `unrack` that started it, which holds a lock on the control file as long as it lives.
 //!
-//! When the lock can be taken, the owner was killed. Nobody watches the run or clears away after it any more, so each
-//! of its processes ends itself.
+//! When the lock can be taken, the owner was killed. Nobody watches the run or cleans up after it any more, so
+//! each of its processes ends itself.
 
 use crate::control::Control;
 use crate::gate;
 use rustix::fd::OwnedFd;
 use rustix::fs::{FlockOperation, flock};
 
-/// How often to look: so long may a process go on without its owner.
+/// Time between two checks: the longest that a process goes on without its owner.
 const PAUSE_NS: u64 = 50_000_000;
 
-/// The owner as the pager of one process sees it.
+/// Owner of the run, as the pager of one process sees it.
 pub struct Owner {
-    /// The control file; none if it cannot be opened from here, or its file system has no locks.
+    /// The control file; `None` if it cannot be opened from here, or its file system has no locks.
     file: Option<OwnedFd>,
     next_look_ns: u64,
 }
 
 impl Owner {
+    /// Makes the check for a control file.
     pub fn new(file: Option<OwnedFd>) -> Owner {
         Owner { file, next_look_ns: 0 }
     }
@@ -34,7 +35,8 @@ impl Owner {
         }
     }
 
-    /// The lock is shared with other pagers that find it free, and kept from nobody: the process ends.
+    /// Returns whether the lock is free. Several pagers may find it free and share it; nobody else needs it, as
+    /// the process ends.
     fn is_gone(&self) -> bool {
         self.file.as_ref().is_some_and(|file| flock(file, FlockOperation::NonBlockingLockShared).is_ok())
     }

@@ -1,4 +1,4 @@
-//! The pager of one process: serves its faults.
+//! Pager of one process: serves its faults.
 //!
 //! ```text
 //!             first touch
@@ -7,13 +7,13 @@
 //!                           +----- soft fault ---+                     |
 //!                           +--------------- fetch: waits for the link-+
 //! ```
-//! *Active* pages are mapped in the program. Recency comes from faults alone: the longest-mapped page is
-//! taken from the program first, into the *inactive* list; touched there, it comes back at once; not
-//! touched until it is the oldest, it becomes *remote*, after a write-back if it changed.
+//! *Active* pages are mapped in the program. Recency is known from faults alone: the longest-mapped page is taken
+//! from the program first, and joins the *inactive* list. A touch there brings it back at once; without a touch
+//! until it is the oldest, it becomes *remote*, after a write-back if it changed.
 //!
-//! Memory in which nothing was ever taken is not registered with the userfaultfd: until the program
-//! outgrows its local memory, and in every mapping it makes later, first touches cost what they always
-//! cost, and new pages are found by scanning ([`crate::reclaim`]).
+//! Memory of which nothing was ever taken is not registered with the userfaultfd: until the program outgrows its
+//! local memory, and in every mapping it makes later, first touches have their usual cost, and new pages are
+//! found by scanning ([`crate::reclaim`]).
 
 use crate::baseline::Baseline;
 use crate::control::{Control, Slot, count};
@@ -32,6 +32,7 @@ use rustix::io::Errno;
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering::Relaxed;
 
+/// State of the pager of one process.
 pub struct Pager {
     pub(crate) control: &'static Control,
     pub(crate) slot: &'static Slot,
@@ -40,30 +41,31 @@ pub struct Pager {
     pub(crate) table: Table,
     pub(crate) areas: Vec<Area>,
     pub(crate) text: Vec<u8>,
-    /// Read but not yet handled.
+    /// Events that were read but not yet handled.
     pub(crate) backlog: VecDeque<Event>,
     incoming: Vec<Event>,
     pub(crate) pending: Vec<Pending>,
     threads: Threads,
     delays: Delays,
     spool: Option<Spool>,
-    /// The core this thread is bound to.
+    /// Core that this thread is bound to.
     here: usize,
     transmit_ns: u64,
     unseen_ns: u64,
     start_ns: u64,
-    /// Local pages of this process and of the run's other processes.
+    /// Local pages of this process; below, those of the run's other processes.
     pub(crate) local: u64,
     pub(crate) others: u64,
-    /// No other process has held a page longer.
+    /// True if no other process has held a page longer.
     pub(crate) is_oldest: bool,
     baseline: Baseline,
-    /// Changes of the address space applied so far.
+    /// Number of changes of the address space applied so far.
     pub(crate) changes: u64,
     pub(crate) next_scan_ns: u64,
     pub(crate) next_retry_ns: u64,
     pub(crate) scans: u64,
-    /// Records without a page whose slots are full, and those being emptied, by the helper's order.
+    /// Records without a page whose slots are full; below, those being emptied, in the order of the helper's
+    /// work.
     pub(crate) garbage: Vec<Id>,
     pub(crate) emptying: VecDeque<Emptying>,
     /// Records of pages at the memory node whose slots are full.
@@ -71,43 +73,43 @@ pub struct Pager {
     pub(crate) node: Option<Node>,
     pub(crate) owner: Owner,
     pub(crate) silence: Silence,
-    /// Until then, taking pages is not tried.
+    /// Time until which taking pages is not tried.
     pub(crate) rest_until_ns: u64,
 }
 
-/// `/proc/self/…`, opened while it is certain that we may.
+/// Files of `/proc/self/…`, opened while this is certainly permitted.
 pub struct ProcFiles {
     pub maps: OwnedFd,
     pub statm: OwnedFd,
     pub pagemap: OwnedFd,
 }
 
-/// A fetch on the wire.
+/// Fetch under way.
 #[derive(Clone, Copy)]
 pub struct Pending {
     pub id: Id,
-    /// Where the waiting thread faulted; the page may have been renamed since.
+    /// Address of the fault; the page may have been renamed since.
     pub address: usize,
     due_ns: u64,
     read_ns: u64,
-    /// When it was asked for, on the clock of [`Silence`].
+    /// Time of the request, on the clock of [`Silence`].
     pub begun_ns: u64,
     thread: u32,
     write: bool,
 }
 
-/// Slots that the helper empties.
+/// Slots that the helper is emptying.
 pub(crate) struct Emptying {
     pub order: u32,
     pub ids: Vec<Id>,
-    /// The records have no page any more; else it is at the memory node.
+    /// True if the records have no page any more; false if their pages are at the memory node.
     pub garbage: bool,
 }
 
-/// Whether a fault could be served.
+/// Result of serving a fault.
 enum Served {
     Yes,
-    /// The address space is changing: read the changes first.
+    /// The address space is changing: its changes have to be read first.
     NotYet,
 }
 
@@ -162,7 +164,7 @@ impl Pager {
         }
     }
 
-    /// Reads what happened. Returns whether anything did.
+    /// Reads the kernel's events. Returns whether there were any.
     pub fn read_events(&mut self) -> Result<bool, Errno> {
         self.incoming.clear();
         self.uffd.read(&mut self.incoming)?;
@@ -170,7 +172,7 @@ impl Pager {
         Ok(!self.incoming.is_empty())
     }
 
-    /// Handles everything read so far, changes of the address space first: they say what a fault means.
+    /// Handles all events read so far, changes of the address space first: they determine what a fault means.
     pub fn handle_events(&mut self) {
         let read_ns = now_ns();
         self.apply_changes();
@@ -199,14 +201,14 @@ impl Pager {
         match self.table.get(id).state {
             State::Inactive => self.soft_fault(id, write, thread, read_ns),
             State::Remote => self.start_fetch(id, address, write, thread, read_ns),
-            // A second thread on a page that is on its way: it will be woken with the first.
+            // A second thread faulted on a page under way: it will be woken with the first.
             State::Fetching => Served::Yes,
             State::Active | State::Stuck | State::Free => self.fill_if_missing(address),
         }
     }
 
-    /// A page of registered memory that the program never touched. A thread that touches one after the
-    /// other gets several at once.
+    /// Serves the first touch of a page of registered memory. A thread that touches successive pages gets several
+    /// at once.
     fn first_touch(&mut self, address: usize, thread: u32, read_ns: u64) -> Served {
         let here = self.here;
         let tid = thread;
@@ -222,7 +224,7 @@ impl Pager {
             if result == Err(Errno::AGAIN) {
                 return Served::NotYet;
             }
-            // There already, or no longer anybody's: let the thread find out.
+            // The page is there already, or the memory is gone: the thread finds out by itself.
             self.uffd.wake(address);
         }
         for n in 0..given {
@@ -235,8 +237,8 @@ impl Pager {
         Served::Yes
     }
 
-    /// The record says the page is there. Either another thread's fault brought it, or the kernel dropped
-    /// it (`MADV_FREE`), in which case it reads as zero.
+    /// Serves a fault on a page that the record says is there. Either another thread's fault brought it, or the
+    /// kernel dropped it (`MADV_FREE`), in which case it reads as zero.
     fn fill_if_missing(&mut self, address: usize) -> Served {
         match self.uffd.copy(address, zero_pages(), PAGE).1 {
             Err(Errno::AGAIN) => Served::NotYet,
@@ -266,7 +268,7 @@ impl Pager {
         }
         self.threads.faulted(thread, read_ns, self.control);
         let latency_ns = self.delays.next_ns(&self.control.settings, self.transmit_ns);
-        // The access was half the unseen part before we read of it, and will go on half of it after.
+        // The access came half the unseen part before we read of it, and will go on half of it after.
         let unseen = self.unseen_ns / 2;
         let free = &self.control.downlink_free_ns;
         let arrival = link::arrival(free, read_ns.saturating_sub(unseen), self.transmit_ns, latency_ns);
@@ -280,7 +282,7 @@ impl Pager {
         Served::Yes
     }
 
-    /// When the next fetch on the wire arrives. A memory node's pages arrive when they do.
+    /// Returns when the next fetch under way is due. A page from a memory node counts once it is here.
     pub fn next_due_ns(&self) -> Option<u64> {
         let here = self.pending.iter().filter(|pending| self.contents(pending.id).is_some());
         here.map(|pending| pending.due_ns).min()
@@ -344,7 +346,7 @@ impl Pager {
             Ok(id) => self.activate(id, write),
             Err(Errno::AGAIN) => return Served::NotYet,
             Err(Errno::EXIST) => gate::die(self.control, gate::OCCUPIED),
-            // The page's place is gone, which a change on its way to us will tell.
+            // The page's place is gone; the message about that change is on its way.
             Err(_) => {
                 self.table.set_state(id, State::Remote);
                 self.uffd.wake(address);
@@ -353,8 +355,8 @@ impl Pager {
         Served::Yes
     }
 
-    /// For memory that is not writable right now, or locked: `UFFDIO_MOVE` refuses it. The copy leaves
-    /// the slot full, so the page gets another record; it is returned.
+    /// Copies a page back into memory that is not writable right now, or locked, where `UFFDIO_MOVE` refuses. The
+    /// copy leaves the slot full, so the page gets another record, which is returned.
     pub(crate) fn copy_back(&mut self, id: Id, address: usize) -> Result<Id, Errno> {
         let contents = self.contents(id).expect("the page is here");
         if sys::is_filled(self.files.pagemap.as_fd(), contents) != Some(true) {
@@ -370,7 +372,7 @@ impl Pager {
         Ok(id)
     }
 
-    /// Stops tracking a page whose contents are not in the program, and lets the slot be emptied.
+    /// Stops tracking a page whose contents are not in the program, and has its slot emptied.
     pub(crate) fn discard(&mut self, id: Id) {
         self.table.detach(id);
         self.dropped(id);
@@ -402,8 +404,8 @@ impl Pager {
         record.dirty |= write;
     }
 
-    /// Makes an inactive page remote: from here on only the link brings it back. `false`: not now, the
-    /// memory node has too much to do.
+    /// Makes an inactive page remote: from now on only the link brings it back. Returns false if the memory node
+    /// is too busy now.
     pub(crate) fn write_out(&mut self, id: Id) -> bool {
         let record = *self.table.get(id);
         let hash = hash_of(den::slot(id));
@@ -455,7 +457,7 @@ impl Pager {
         }
     }
 
-    /// A fault that was no fetch cost its thread time that a real blade would not have taken.
+    /// Charges a fault that was no fetch to its thread: time that a real blade would not have taken.
     fn charge_overhead(&mut self, address: usize, tid: u32, read_ns: u64) {
         let fetching = |id| self.table.get(id).state == State::Fetching;
         if self.table.find(address).is_some_and(fetching) {
@@ -485,13 +487,14 @@ impl Pager {
     }
 }
 
-/// Hash of the page at `at`, which must be present and ours. Two contents of one page in 2^64 look alike.
+/// Returns the hash of the page at `at`, which must be present and ours. Two contents collide with a probability
+/// of 2^-64.
 pub(crate) fn hash_of(at: usize) -> u64 {
     // SAFETY: a populated slot of the arena, which only this thread touches.
     rapidhash::v3::rapidhash_v3(unsafe { std::slice::from_raw_parts(at as *const u8, PAGE) })
 }
 
-/// [`MOST_AHEAD`] pages of zeros.
+/// Returns the address of [`MOST_AHEAD`] pages of zeros.
 pub(crate) fn zero_pages() -> usize {
     #[repr(align(4096))]
     struct Zeros([u8; MOST_AHEAD * PAGE]);

@@ -1,19 +1,21 @@
-//! Pages that are never taken: each thread's control block.
+//! Pages that are never taken: those of each thread's control block.
 //!
-//! The kernel writes to it where it cannot wait for a pager: when a thread has ended (the word that
-//! `pthread_join` waits for) and, for restartable sequences, on the way back to the program. The pager
-//! shares its maker's. A page stays pinned when its thread is gone; the library reuses it for another.
+//! The kernel writes to a control block where it cannot wait for a pager: when a thread has ended (the word that
+//! `pthread_join` waits for) and, for restartable sequences, on return to the program. The pager shares the
+//! control block of the thread that made it. A page stays pinned after its thread has ended; the library reuses
+//! it for another.
 
 use crate::sys::PAGE;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 const SLOTS: usize = 1 << 14;
-/// An open hash table of page addresses; 0 is free.
+/// Open hash table of page addresses; 0 marks a free slot.
 static PINNED: [AtomicUsize; SLOTS] = [const { AtomicUsize::new(0) }; SLOTS];
-/// `struct pthread`, which lies behind the thread pointer on x86-64 and before it on aarch64.
+/// Upper bound of the bytes of `struct pthread`, which lies above the thread pointer on x86-64 and below it on
+/// aarch64.
 const CONTROL_BLOCK: usize = 4096;
 
-/// An address in this library's own anonymous data, none of which is ever taken. Zeroed data begins in the
+/// Returns an address in this library's own zeroed data, none of which is ever taken. Zeroed data begins in the
 /// last page that the file fills; the middle of this table is far behind it.
 pub(crate) fn own_data() -> usize {
     PINNED[SLOTS / 2].as_ptr() as usize
@@ -27,6 +29,7 @@ pub fn pin_this_thread() {
     }
 }
 
+/// Returns whether a page is pinned.
 pub fn is_pinned(page: usize) -> bool {
     probes(page).map(|slot| slot.load(Relaxed)).take_while(|held| *held != 0).any(|held| held == page)
 }

@@ -1,4 +1,4 @@
-//! Reclaim: which pages go, and finding pages that could.
+//! Reclaim: chooses the pages to take, and finds pages that could be taken.
 
 use crate::control::count;
 use crate::den;
@@ -16,32 +16,33 @@ use std::sync::atomic::Ordering::Relaxed;
 
 /// Pages taken from the program at once: neighbours move together, at a tenth of the cost each.
 const BATCH: usize = 32;
-/// Once over the limit, go this far below it.
+/// Pages below the limit to which reclaim goes once over it.
 const SLACK: u64 = 16;
-/// Faults are waiting: reclaim no more than this between two.
+/// Most pages reclaimed between two faults, since faults are waiting.
 const MOST_AT_ONCE: u64 = 256;
-/// The inactive list's part of this process's local memory: one in five.
+/// Inverse share of the inactive list in this process's local memory: one in five.
 const INACTIVE_PART: usize = 5;
-/// How long a fork's child is expected to live, or to share memory, at least.
+/// Least time in ns that a fork's child is expected to live, or to share memory.
 const PATIENCE_NS: u64 = 20_000_000;
-/// How often to wait for a busy memory node before faults are looked at again.
+/// Number of waits for a busy memory node before faults are handled again.
 const MOST_WAITS: usize = 4;
-/// Pages that a process keeps in any case.
+/// Number of pages that a process keeps in any case.
 const LEAST_KEPT: usize = 64;
-/// How often, and how many pages at a time, taking is tried again.
+/// Time in ns between two attempts to take stuck pages.
 const RETRY_PAUSE_NS: u64 = 20_000_000;
+/// Most stuck pages that are tried again at a time.
 const MOST_RETRIED: usize = 512;
-/// Pages to unshare at once.
+/// Most pages to unshare at once.
 const UNSHARE_PAGES: usize = 512;
-/// Every so many scans.
+/// Number of scans after which one looks everywhere.
 const LOOK_EVERYWHERE: u64 = 8;
-/// No more often than this does a process look for new pages while it is over the limit.
+/// Least time in ns between two scans for new pages while the process is over the limit.
 const SCAN_PAUSE_NS: u64 = 1_000_000;
 
 impl Pager {
-    /// Brings the run back under its limit. Local memory is shared by the run's processes, and the one
-    /// that holds the oldest page makes room for all, so that an idle process does not keep a busy one
-    /// from memory. It may need a moment to notice: a small excess is its business alone.
+    /// Brings the run back under its limit. The run's processes share its local memory, and the process that
+    /// holds the oldest page makes room for all, so that an idle process does not keep a busy one from memory. It
+    /// may need a moment to notice: a small excess is left to it alone.
     pub(crate) fn reclaim(&mut self) {
         let limit = self.control.settings.limit_pages.load(Relaxed);
         let total = self.local + self.others;
@@ -59,7 +60,7 @@ impl Pager {
         while evicted < pages && now_ns() >= self.rest_until_ns && (self.can_spare() || self.scan_if_due()) {
             let wanted = (self.local as usize / INACTIVE_PART).max(BATCH);
             if self.table.len(Queue::Inactive) < wanted && self.deactivate() == 0 && !self.scan_if_due() {
-                // Nothing can be taken now: use up second chances.
+                // Nothing can be taken now: use the inactive pages, without second chances.
                 if self.table.len(Queue::Inactive) == 0 {
                     break;
                 }
@@ -79,13 +80,12 @@ impl Pager {
         evicted
     }
 
-    /// Whatever else fills the local memory, no process is left without the few pages that it needs to
-    /// get on at all.
+    /// Returns whether this process has more than the few pages that it needs to make progress at all.
     fn can_spare(&self) -> bool {
         self.table.len(Queue::Active) + self.table.len(Queue::Inactive) > LEAST_KEPT
     }
 
-    /// Tries again, from time to time, to take what could not be taken.
+    /// Makes stuck pages active from time to time, so that taking them is tried again.
     pub(crate) fn retry_stuck(&mut self) {
         let now = now_ns();
         if now < self.next_retry_ns {
@@ -122,7 +122,7 @@ impl Pager {
         let mut taken = 0;
         let mut rest = &batch[..];
         let changes = self.changes;
-        // Once a change of the address space was applied, the batch may name what is no longer there.
+        // After a change of the address space was applied, the batch may name pages that no longer exist.
         while !rest.is_empty() && self.changes == changes {
             let run = self.run_length(rest);
             taken += self.take(&rest[..run]);
@@ -132,7 +132,7 @@ impl Pager {
         taken
     }
 
-    /// How many of the first records are neighbours, in the program and in the arena.
+    /// Returns how many of the first records are neighbours, in the program and in the arena.
     pub(crate) fn run_length(&self, records: &[Id]) -> usize {
         let follows = |pair: &[Id]| {
             let address = |id| self.table.get(id).address;
@@ -141,8 +141,8 @@ impl Pager {
         1 + records.windows(2).take_while(|pair| follows(pair)).count()
     }
 
-    /// Takes neighbouring pages. Those that cannot be taken now go to the active list's end; those that
-    /// are not there any more are forgotten.
+    /// Takes neighbouring pages. Those that cannot be taken now become stuck; those that no longer exist are
+    /// forgotten. Returns how many were taken.
     fn take(&mut self, run: &[Id]) -> usize {
         let address = self.table.get(run[0]).address;
         if !self.registered(address, run.len()) {
@@ -165,7 +165,7 @@ impl Pager {
         }
         match result {
             Ok(()) => moved,
-            // Some of the rest may be gone or elsewhere now; it can wait for the next round.
+            // Some of the rest may be gone or elsewhere now; they can wait for the next round.
             Err(Errno::AGAIN) => {
                 self.read_changes();
                 moved
@@ -188,10 +188,11 @@ impl Pager {
         }
     }
 
-    /// A page taken from memory that is not registered would be lost: the kernel would put an empty one
-    /// in its place. Pages found by scanning may be in a mapping that came after the one we registered,
-    /// so ask before taking them for the first time. Once sure, any change of the mapping is told, and
-    /// until it was read nothing can be moved. A move stays within one mapping, so one page speaks for all.
+    /// Makes sure that pages are in registered memory. A page taken from unregistered memory would be lost: the
+    /// kernel would put an empty one in its place. Pages found by scanning may be in a mapping that replaced the
+    /// registered one, so this asks the kernel before they are taken for the first time. Afterwards any change of
+    /// the mapping is reported, and until the report was read nothing can be moved. A move stays within one
+    /// mapping, so one page stands for all.
     fn make_sure(&mut self, run: &[Id]) -> Result<(), Errno> {
         if run.iter().all(|id| self.table.get(*id).sure) {
             return Ok(());
@@ -224,8 +225,8 @@ impl Pager {
         0
     }
 
-    /// A page that is shared since a fork. Most children are gone in a moment, and then it costs nothing
-    /// to have the page alone again: so wait a little first.
+    /// Has a page copied that is shared since a fork. Most children are gone in a moment, and then the page
+    /// becomes private again at no cost: so this waits a little first.
     fn unshare(&mut self, id: Id) {
         let now = now_ns();
         self.rest_until_ns = now + PATIENCE_NS / 16;
@@ -243,7 +244,7 @@ impl Pager {
             let Some(done) = self.emptying.pop_front() else { break };
             self.emptied(&done);
         }
-        // Those first: a slot may be in both lists, and its record is free when the second is done.
+        // These come first: a slot may be in both lists, and its record is free when the second is done.
         let mut vacated = std::mem::take(&mut self.vacated);
         self.have_emptied(&mut vacated, false);
         self.vacated.append(&mut vacated);
@@ -267,7 +268,7 @@ impl Pager {
         }
     }
 
-    /// Orders the slots of `ids` emptied; leaves those that the helper has no room for.
+    /// Orders the slots of `ids` emptied; leaves those for which the helper has no room.
     fn have_emptied(&mut self, ids: &mut Vec<Id>, garbage: bool) {
         ids.sort_unstable();
         while let Some(last) = ids.last().copied() {
@@ -287,7 +288,7 @@ impl Pager {
             .all(|page| self.table.is_registered(page) || self.register_mapping(page))
     }
 
-    /// Registers the whole mapping of a page: registering a part would split it, which `mremap` shows.
+    /// Registers the whole mapping of a page: registering a part would split it, which makes `mremap` fail.
     fn register_mapping(&mut self, address: usize) -> bool {
         if !self.read_areas() {
             return false;
@@ -306,7 +307,7 @@ impl Pager {
         maps::read_areas(self.files.maps.as_fd(), &mut self.text, &mut self.areas).is_ok()
     }
 
-    /// Looks for pages not seen yet, unless it just did. Returns whether there are any.
+    /// Scans for new pages, unless it just did. Returns whether there are any.
     fn scan_if_due(&mut self) -> bool {
         let now = now_ns();
         if now < self.next_scan_ns {
@@ -317,8 +318,8 @@ impl Pager {
         found
     }
 
-    /// Tracks the pages present in memory that is not registered: nobody told us of those. Now and then
-    /// it looks everywhere, for what came into registered memory's place unnoticed.
+    /// Tracks the pages present in unregistered memory, which are not reported otherwise. Now and then it looks
+    /// everywhere, for memory that replaced registered memory unnoticed. Returns whether there were any.
     pub(crate) fn scan(&mut self) -> bool {
         count(&self.control.counts.scans, 1);
         if !self.read_areas() {

@@ -1,14 +1,14 @@
-//! Where taken pages go: nowhere, or to a memory node.
+//! Storage of taken pages: in place, or at a memory node.
 //!
-//! Without a node, contents stay in their slot of the arena, and being remote is a matter of delay alone.
-//! With one they leave:
+//! Without a node, contents stay in their slot of the arena, and being remote only means a delay. With a node
+//! they leave:
 //! ```text
 //!   in the slot --store--> leaving --stored--> at the node --load--> coming --loaded--> landed
 //! ```
-//! A page faulted on while it is leaving is taken back if its store has not left yet; else it goes back
-//! from its slot as soon as the store is done. What comes lands in a *landing*, a page of the den that is
-//! always there, and is moved into the program from it. A slot's memory becomes a landing once its
-//! contents are at the node, so that in the steady state no memory is allocated or given back.
+//! A page faulted on while it is leaving is taken back if its store was not sent yet; else it goes back from its
+//! slot as soon as the store is done. Loaded pages arrive in a *landing*, a page of the den that is always
+//! present, and are moved into the program from there. A slot's memory becomes a landing once its contents are at
+//! the node, so that in the steady state no memory is allocated or freed.
 
 use crate::control::{Control, FOR_GREETING, Settings, Slot};
 use crate::den::{self, LANDINGS};
@@ -22,34 +22,35 @@ use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fd::AsFd;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// Landings with memory, kept for the next loads.
+/// Most spare landings with memory, kept for the next loads.
 const SPARE: usize = 64;
-/// How long evicting waits for a node that has too much to do before it looks at faults again.
+/// Time in ns that evicting waits for a busy node before it handles faults again.
 const BACK_PRESSURE_NS: i64 = 2_000_000;
 
-/// A session outlasts the patience of `unrack`, which says more when it ends the run, by so much.
+/// Time in ns by which a session outlasts the patience of `unrack`, whose message is more detailed when it ends
+/// the run.
 const SECOND_THOUGHT_NS: u64 = 5_000_000_000;
 
-/// A page on its way from the node.
+/// Load of a page under way from the node.
 struct Load {
     id: Id,
     landing: u32,
 }
 
-/// This process's session with a memory node, and the landings.
+/// Session of this process with a memory node, and the landings.
 pub(crate) struct Node {
     pub(crate) client: Client,
     done: Vec<Completion>,
     loads: Vec<Load>,
-    /// Landings with a page in them that nobody needs, and without.
+    /// Landings that hold a page that is not needed; below, those without memory.
     spare: Vec<u32>,
     bare: Vec<u32>,
-    /// Slots whose contents are being stored, or are stored but not yet gone.
+    /// Number of slots whose contents are being stored, or are stored but not yet emptied.
     pub(crate) full_slots: usize,
 }
 
 impl Node {
-    /// Waits to be greeted, for as long as the run has patience, and says so in `slot`.
+    /// Connects, for at most the run's patience, and shows in `slot` that it waits for the greeting.
     fn connect(address: Address, control: &Control, slot: &'static Slot) -> Result<Node, node::Error> {
         slot.waits_for.store(FOR_GREETING, Relaxed);
         let timeout_ns = control.settings.patience_ns.load(Relaxed);
@@ -68,12 +69,12 @@ impl Node {
         })
     }
 
-    /// Pages of memory that hold what is remote for the program.
+    /// Returns the number of pages of this process's memory that hold remote pages or serve as landings.
     pub(crate) fn resident(&self) -> usize {
         self.full_slots + LANDINGS - self.bare.len()
     }
 
-    /// A landing with a page in it; none when all are taken, or the address space is changing.
+    /// Returns a landing with memory; `None` when all are in use, or the address space is changing.
     fn landing(&mut self, uffd: &Uffd) -> Option<u32> {
         if let Some(spare) = self.spare.pop() {
             return Some(spare);
@@ -91,14 +92,14 @@ impl Node {
         Some(den::landing(load.landing))
     }
 
-    /// To poll, beside the userfaultfd.
+    /// Returns what to poll besides the userfaultfd.
     pub(crate) fn poll(&self) -> PollFd<'_> {
         PollFd::from_borrowed_fd(self.client.fd(), self.client.interest())
     }
 }
 
 impl Settings {
-    /// Where the run's memory node is, if it has one.
+    /// Returns the address of the run's memory node, if it has one.
     pub fn node(&self) -> Option<Address> {
         match self.backend.load(Relaxed) {
             0 => None,
@@ -124,8 +125,7 @@ impl Settings {
 }
 
 impl Pager {
-    /// Connects to the run's memory node before the first page goes there: most forked processes never
-    /// have one that does.
+    /// Connects to the run's memory node before the first page goes there: most forked processes never send one.
     pub(crate) fn connect(&mut self) {
         if self.node.is_some() {
             return;
@@ -155,7 +155,7 @@ impl Pager {
         gate::die(self.control, &std::fmt::format(text))
     }
 
-    /// Where a taken page's contents are, if they are here.
+    /// Returns where a taken page's contents are, if they are in this process.
     pub(crate) fn contents(&self, id: Id) -> Option<usize> {
         match self.table.get(id).contents {
             Contents::Slot => Some(den::slot(id)),
@@ -164,7 +164,7 @@ impl Pager {
         }
     }
 
-    /// A page was moved out of where [`Pager::contents`] said it was: its landing is bare.
+    /// Notes that a page was moved out of the place from [`Pager::contents`]: its landing has no memory now.
     pub(crate) fn contents_moved(&mut self, id: Id) {
         let Some(node) = &mut self.node else { return };
         let record = self.table.get_mut(id);
@@ -175,7 +175,7 @@ impl Pager {
         record.contents = Contents::Slot;
     }
 
-    /// Sends an inactive page to the node. `false`: not now, the node has too much to do.
+    /// Sends an inactive page to the node. Returns false if the node is too busy now.
     pub(crate) fn send_out(&mut self, id: Id, changed: bool) -> bool {
         let Some(node) = &mut self.node else { return true };
         let record = self.table.get_mut(id);
@@ -185,7 +185,7 @@ impl Pager {
             self.vacate(id);
             return true;
         }
-        // SAFETY: the slot's page stays as it is while the record says that it is leaving.
+        // SAFETY: the slot's page does not change while the record says that it is leaving.
         match unsafe { node.client.store(id, den::slot(id)) } {
             Ok(()) => {
                 record.contents = Contents::Leaving;
@@ -199,7 +199,7 @@ impl Pager {
         }
     }
 
-    /// Takes a page back whose store has not left. Its contents are in its slot again.
+    /// Takes a page back whose store was not sent yet. Its contents are in its slot again.
     pub(crate) fn withdraw(&mut self, id: Id) -> bool {
         let Some(node) = &mut self.node else { return false };
         let record = self.table.get_mut(id);
@@ -211,7 +211,7 @@ impl Pager {
         true
     }
 
-    /// Has a page that is being fetched loaded, unless it is on its way, or here.
+    /// Requests the load of a page that is being fetched, unless it is under way, or here.
     pub(crate) fn ask_for(&mut self, id: Id) {
         let Some(node) = &mut self.node else { return };
         if self.table.get(id).contents != Contents::AtNode {
@@ -219,7 +219,7 @@ impl Pager {
         }
         let Some(landing) = node.landing(&self.uffd) else { return };
         let at = den::landing(landing);
-        // SAFETY: the landing's page was just put there, and it is this load's alone.
+        // SAFETY: the landing's page was just put there, and only this load uses it.
         match unsafe { node.client.load(id, at) } {
             Ok(()) => {
                 node.loads.push(Load { id, landing });
@@ -233,7 +233,7 @@ impl Pager {
         }
     }
 
-    /// Asks for what is wanted, moves bytes both ways, and notes what is done.
+    /// Requests pending loads, exchanges bytes with the node, and handles completed requests.
     pub(crate) fn progress(&mut self) {
         if self.node.is_none() {
             return;
@@ -266,7 +266,7 @@ impl Pager {
             record.contents = Contents::AtNode;
             return self.vacate(id);
         }
-        // Wanted back meanwhile, or by nobody any more: in the slot is where it is best.
+        // The page is wanted back meanwhile, or not needed any more: its slot is the best place.
         record.contents = Contents::Slot;
         if let Some(node) = &mut self.node {
             node.full_slots -= 1;
@@ -304,7 +304,7 @@ impl Pager {
         self.vacated.push(id);
     }
 
-    /// A record that is not needed any more: whether the node has forgotten it, too.
+    /// Returns whether the node has forgotten a record that is no longer needed, too.
     pub(crate) fn forgotten(&mut self, id: Id) -> bool {
         let Some(node) = &mut self.node else { return true };
         let record = self.table.get_mut(id);
@@ -318,7 +318,7 @@ impl Pager {
         true
     }
 
-    /// A page on its way was dropped by the program before it was moved in.
+    /// Handles a page under way that the program dropped before it was moved in.
     pub(crate) fn dropped(&mut self, id: Id) {
         let Some(node) = &mut self.node else { return };
         let record = self.table.get_mut(id);
@@ -334,14 +334,14 @@ impl Pager {
         }
     }
 
-    /// Sends what is queued, though no batch is full.
+    /// Sends what is queued, although no batch is full.
     pub(crate) fn flush(&mut self) {
         if let Some(node) = &mut self.node {
             node.client.flush();
         }
     }
 
-    /// Waits for the node to get on, for a moment.
+    /// Waits for a moment until the node makes progress.
     pub(crate) fn wait_for_node(&mut self) {
         self.flush();
         self.progress();
@@ -350,12 +350,12 @@ impl Pager {
         let moment = Timespec { tv_sec: 0, tv_nsec: BACK_PRESSURE_NS };
         let uffd = self.uffd.fd();
         let mut both = [node.poll(), PollFd::from_borrowed_fd(uffd, PollFlags::IN)];
-        // An error is a signal or nothing: the caller looks for itself.
+        // An error means a signal or nothing: the caller checks by itself.
         let _ = rustix::event::poll(&mut both, Some(&moment));
         self.progress();
     }
 
-    /// Gives every page of `away` to `put_back` as soon as it is here, the node's too.
+    /// Calls `put_back` for every page of `away` as soon as it is here, including those at the node.
     pub(crate) fn bring_back(&mut self, away: &[Id], mut put_back: impl FnMut(&mut Pager, Id)) {
         let mut rest = away.iter().copied();
         let mut wave: Vec<Id> = Vec::with_capacity(LANDINGS / 2);

@@ -1,5 +1,5 @@
-//! How long this process has waited for its memory node. It is told in the process's slot of the control segment;
-//! `unrack` reads it there, warns, and ends the run when the node is silent for too long.
+//! Time that this process has waited for its memory node. It is stored in the process's slot of the control
+//! segment; `unrack` reads it there, warns, and ends the run when the node is silent for too long.
 
 use crate::control::{FOR_PAGES, FOR_ROOM};
 use crate::node::Owed;
@@ -7,19 +7,19 @@ use crate::pager::Pager;
 use crate::sys::now_ns;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// How often to look.
+/// Time between two checks.
 const PAUSE_NS: u64 = 20_000_000;
-/// The most that counts of the time between two looks. A pager looks at least every 50 ms while it runs: more than
-/// this passes when its process is stopped, or gets no core, and for that the node is not to blame.
+/// Most time that counts between two checks. A pager checks at least every 50 ms while it runs: more time passes
+/// only if its process is stopped, or gets no core, and the node is not to blame for that.
 const MOST_COUNTED_NS: u64 = 100_000_000;
 
-/// The clock of one pager thread, and since when its node has been silent on it.
+/// Clock of one pager thread, and the time on it since which its node has been silent.
 #[derive(Default)]
 pub(crate) struct Silence {
-    /// Time that passed while this thread ran.
+    /// Time that passed while this thread ran, in ns.
     awake_ns: u64,
     looked_ns: u64,
-    /// How often the node had been heard, and when that last changed or nothing was owed (time awake).
+    /// Number of arrivals from the node, and the time awake when it last changed or nothing was owed.
     heard: u64,
     since_ns: u64,
 }
@@ -29,7 +29,7 @@ impl Silence {
         self.awake_ns
     }
 
-    /// Moves the clock on. `false`: it is too soon for another look.
+    /// Advances the clock. Returns false if it is too soon for another check.
     fn advance(&mut self, now_ns: u64) -> bool {
         let passed = now_ns.saturating_sub(self.looked_ns);
         if passed < PAUSE_NS {
@@ -40,7 +40,7 @@ impl Silence {
         true
     }
 
-    /// How long the node has owed an answer and sent nothing.
+    /// Returns how long the node has owed an answer and sent nothing, in ns.
     fn silent_ns(&mut self, is_owed: bool, heard: u64) -> u64 {
         if !is_owed || heard != self.heard {
             (self.heard, self.since_ns) = (heard, self.awake_ns);
@@ -50,7 +50,7 @@ impl Silence {
 }
 
 impl Pager {
-    /// Looks after the run's owner and the node. Cheap enough for every tick and every wait.
+    /// Checks the run's owner and the node. Cheap enough for every tick and every wait.
     pub(crate) fn keep_watch(&mut self) {
         let now = now_ns();
         self.owner.check(self.control, now);
@@ -74,7 +74,7 @@ mod tests {
 
     const SECOND_NS: u64 = 1_000_000_000;
 
-    /// A clock that was looked at every 50 ms until `until_ns`.
+    /// Advances a clock that is checked every 50 ms, until `until_ns`.
     fn run(silence: &mut Silence, from_ns: u64, until_ns: u64) {
         (from_ns..=until_ns).step_by(50_000_000).for_each(|now| _ = silence.advance(now));
     }

@@ -1,7 +1,7 @@
-//! Capture: every remote transfer as a record in a file, at the cost of a few stores.
+//! Capture: every remote transfer becomes a record in a file, at the cost of a few stores.
 //!
-//! The file is mapped shared and written in place, so what was recorded survives however the process
-//! ends. `unrack` reads the files of all processes when the run is over; an all-zero record is the end.
+//! The file is mapped shared and written in place, so the records survive however the process ends. `unrack`
+//! reads the files of all processes after the run; an all-zero record marks the end.
 
 use rustix::fd::OwnedFd;
 use rustix::fs::{Mode, OFlags};
@@ -13,9 +13,9 @@ use std::ffi::CStr;
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Transfer {
-    /// Since the run's start.
+    /// Time since the run's start, in ns.
     pub t_ns: u64,
-    /// Address of the page over the page size.
+    /// Address of the page divided by the page size.
     pub page: u64,
     pub wait_ns: u64,
     pub overhead_ns: u64,
@@ -23,12 +23,15 @@ pub struct Transfer {
     pub kind: u32,
 }
 
+/// Kind of a transfer from remote memory.
 pub const FETCH: u32 = 1;
+/// Kind of a transfer to remote memory.
 pub const WRITE_BACK: u32 = 2;
 
 const WINDOW_RECORDS: usize = 1 << 16;
 const WINDOW_BYTES: usize = WINDOW_RECORDS * size_of::<Transfer>();
 
+/// Capture file of one process.
 pub struct Spool {
     file: OwnedFd,
     window: *mut Transfer,
@@ -37,19 +40,22 @@ pub struct Spool {
 }
 
 impl Spool {
+    /// Creates the file.
     pub fn create(path: &CStr) -> Result<Spool, Errno> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::TRUNC | OFlags::CLOEXEC;
         let file = rustix::fs::open(path, flags, Mode::from_raw_mode(0o600))?;
         Ok(Spool { file, window: std::ptr::null_mut(), used: WINDOW_RECORDS, windows: 0 })
     }
 
-    /// The same, by another descriptor.
+    /// Replaces the descriptor by one that `f` makes from it.
     pub fn with_descriptor(self, f: impl FnOnce(OwnedFd) -> Result<OwnedFd, Errno>) -> Result<Spool, Errno> {
         Ok(Spool { file: f(self.file)?, ..self })
     }
 
+    /// Appends a record.
+    ///
     /// # Errors
-    /// When the file cannot grow (`ENOSPC`). Room on disk is taken before it is written to.
+    /// If the file cannot grow (`ENOSPC`). Room on disk is allocated before it is written.
     pub fn push(&mut self, transfer: Transfer) -> Result<(), Errno> {
         if self.used == WINDOW_RECORDS {
             self.next_window()?;

@@ -1,8 +1,8 @@
-//! System calls, raw.
+//! Raw system calls.
 //!
-//! The pager thread shares the thread pointer of the thread that made it, so nothing on it may touch
-//! thread-local storage: not `errno`, not the C library's allocator. Everything here is `rustix` with
-//! its own system-call instructions, or an `ioctl` built on that.
+//! The pager thread shares the thread pointer of the thread that made it, so nothing on it may touch thread-local
+//! storage: not `errno`, not the C library's allocator. Everything here is `rustix` with its own system-call
+//! instructions, or an `ioctl` built on that.
 //!
 //! # References
 //! `userfaultfd(2)`, `ioctl_userfaultfd(2)`, `Documentation/admin-guide/mm/pagemap.rst`.
@@ -11,6 +11,7 @@ use rustix::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
 use rustix::io::Errno;
 use std::ffi::c_void;
 
+/// Bytes of a page.
 pub const PAGE: usize = 4096;
 
 /// An `ioctl` that reads and writes one plain struct.
@@ -40,12 +41,12 @@ fn exchange<const OPCODE: u32, T>(fd: BorrowedFd, value: &mut T) -> Result<i32, 
     unsafe { rustix::ioctl::ioctl(fd, Exchange::<OPCODE, T>(value)) }
 }
 
-/// `_IOWR(group, number, T)`.
+/// Returns the number of an ioctl: `_IOWR(group, number, T)`.
 const fn read_write<T>(group: u8, number: u8) -> u32 {
     (3 << 30) | ((size_of::<T>() as u32) << 16) | ((group as u32) << 8) | number as u32
 }
 
-/// `_IOR(group, number, T)`.
+/// Returns the number of an ioctl: `_IOR(group, number, T)`.
 const fn read_only<T>(group: u8, number: u8) -> u32 {
     (2 << 30) | ((size_of::<T>() as u32) << 16) | ((group as u32) << 8) | number as u32
 }
@@ -71,7 +72,7 @@ struct UffdRegister {
     ioctls: u64,
 }
 
-/// `struct uffdio_copy` and `struct uffdio_move` have the same shape.
+/// Argument of copy and move: `struct uffdio_copy` and `struct uffdio_move` have the same shape.
 #[repr(C)]
 struct UffdTransfer {
     dst: u64,
@@ -88,17 +89,22 @@ struct UffdZeropage {
     done: i64,
 }
 
+/// Reports of `mremap`.
 pub const FEATURE_EVENT_REMAP: u64 = 1 << 2;
+/// Reports of `madvise` that drops contents.
 pub const FEATURE_EVENT_REMOVE: u64 = 1 << 3;
+/// Reports of `munmap`.
 pub const FEATURE_EVENT_UNMAP: u64 = 1 << 6;
+/// Faults raise `SIGBUS` instead of waiting.
 pub const FEATURE_SIGBUS: u64 = 1 << 7;
+/// Faults carry the thread's id.
 pub const FEATURE_THREAD_ID: u64 = 1 << 8;
-/// Linux 6.8.
+/// Feature of `UFFDIO_MOVE` (Linux 6.8).
 pub const FEATURE_MOVE: u64 = 1 << 16;
 
 const MODE_DONTWAKE: u64 = 1;
 
-/// What the kernel tells the pager.
+/// Event that the kernel reports to the pager.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
     /// A thread waits for a page.
@@ -119,11 +125,11 @@ struct RawMessage {
     words: [u64; 3],
 }
 
-/// A `userfaultfd`. Every call is checked by the kernel against this process's own address space.
+/// A `userfaultfd`. The kernel checks every call against this process's own address space.
 pub struct Uffd(OwnedFd);
 
 impl Uffd {
-    /// Opens one that also serves faults taken inside system calls.
+    /// Opens a userfaultfd that also serves faults taken inside system calls.
     ///
     /// # Errors
     /// `EPERM`: not root, `vm.unprivileged_userfaultfd` is 0 and `/dev/userfaultfd` is not accessible.
@@ -141,42 +147,43 @@ impl Uffd {
         Ok(Uffd(fd))
     }
 
-    /// The same, by another descriptor.
+    /// Replaces the descriptor by one that `f` makes from it.
     pub fn with_descriptor(self, f: impl FnOnce(OwnedFd) -> Result<OwnedFd, Errno>) -> Result<Uffd, Errno> {
         f(self.0).map(Uffd)
     }
 
+    /// Returns the descriptor.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
     }
 
-    /// From now on, a missing page in `[start, start+len)` makes its toucher wait for us.
+    /// Registers `[start, start+len)`: from now on, a thread that touches a missing page there waits for us.
     pub fn register(&self, start: usize, len: usize) -> Result<(), Errno> {
         let range = UffdRange { start: start as u64, len: len as u64 };
         let mut register = UffdRegister { range, mode: 1, ioctls: 0 };
         exchange::<{ read_write::<UffdRegister>(0xAA, 0x00) }, _>(self.fd(), &mut register).map(drop)
     }
 
-    /// Ends [`Uffd::register`]: from now on, a missing page is the kernel's affair.
+    /// Ends [`Uffd::register`]: from now on, the kernel handles missing pages.
     pub fn unregister(&self, start: usize, len: usize) -> Result<(), Errno> {
         let mut range = UffdRange { start: start as u64, len: len as u64 };
         exchange::<{ read_only::<UffdRange>(0xAA, 0x01) }, _>(self.fd(), &mut range).map(drop)
     }
 
-    /// Moves pages without copying. Returns the bytes that the kernel says were moved and why it stopped early, if it
-    /// did; [`crate::moves`] knows better.
+    /// Moves pages without copying. Returns the bytes that the kernel reports as moved and why it stopped early,
+    /// if it did; [`crate::moves`] corrects these.
     pub fn move_pages(&self, dst: usize, src: usize, len: usize, wake: bool) -> (usize, Result<(), Errno>) {
         self.transfer::<{ read_write::<UffdTransfer>(0xAA, 0x05) }>(dst, src, len, wake)
     }
 
-    /// Fills missing pages with a copy of `src`.
+    /// Fills missing pages with a copy of `src`. Returns the bytes filled and why it stopped early, if it did.
     pub fn copy(&self, dst: usize, src: usize, len: usize) -> (usize, Result<(), Errno>) {
         self.transfer::<{ read_write::<UffdTransfer>(0xAA, 0x03) }>(dst, src, len, true)
     }
 
-    /// Whether this page is present in memory that is registered with us, right now.
-    /// `EEXIST` says yes, `ENOENT` that it is not registered; success that it was missing, and is the
-    /// zero page from now on.
+    /// Probes whether this page is present in memory that is registered with us, right now. `EEXIST` means that
+    /// it is, `ENOENT` that its memory is not registered; success that it was missing, and is the zero page from
+    /// now on.
     pub fn probe(&self, page: usize) -> Result<(), Errno> {
         let range = UffdRange { start: page as u64, len: PAGE as u64 };
         let mut zero = UffdZeropage { range, mode: MODE_DONTWAKE, done: 0 };
@@ -197,14 +204,14 @@ impl Uffd {
         (if result.is_ok() { len } else { done.min(len) }, result)
     }
 
-    /// Lets threads that wait for this page look again.
+    /// Wakes threads that wait for this page, so that they try again.
     pub fn wake(&self, page: usize) {
         let mut range = UffdRange { start: page as u64, len: PAGE as u64 };
-        // A wake has nothing to fail on but a bad range, which a page of this process is not.
+        // A wake fails only on a bad range, which a page of this process is not.
         let _ = exchange::<{ read_only::<UffdRange>(0xAA, 0x02) }, _>(self.fd(), &mut range);
     }
 
-    /// Appends what is there to be read to `events`; none is no error.
+    /// Appends the events that can be read to `events`; it is no error if there are none.
     pub fn read(&self, events: &mut Vec<Event>) -> Result<(), Errno> {
         let mut raw = [RawMessage { event: 0, _reserved: [0; 7], words: [0; 3] }; 16];
         // SAFETY: any bytes are valid for `RawMessage`, which has no padding.
@@ -233,7 +240,7 @@ impl RawMessage {
     }
 }
 
-/// `/dev/userfaultfd` hands out descriptors by file permission (Linux 6.1).
+/// Opens a userfaultfd through `/dev/userfaultfd`, which grants it by file permission (Linux 6.1).
 fn open_device(flags: u32) -> Result<OwnedFd, Errno> {
     use rustix::fs::{Mode, OFlags};
     let device = rustix::fs::open("/dev/userfaultfd", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
@@ -261,7 +268,7 @@ fn open_device(flags: u32) -> Result<OwnedFd, Errno> {
     unsafe { rustix::ioctl::ioctl(&device, New(flags)) }
 }
 
-/// A run of pages that `PAGEMAP_SCAN` found.
+/// Run of pages that `PAGEMAP_SCAN` found.
 #[repr(C)]
 #[derive(Clone, Copy, Default)]
 pub struct PageRegion {
@@ -289,8 +296,8 @@ struct PagemapScan {
 const PAGE_IS_PRESENT: u64 = 1 << 3;
 const PAGE_IS_PFNZERO: u64 = 1 << 5;
 
-/// Finds pages of `[start, end)` that are present and not the shared zero page (Linux 6.7).
-/// Fills `found` from its beginning; returns how many runs and where the walk stopped.
+/// Finds pages of `[start, end)` that are present and not the shared zero page (Linux 6.7). Fills `found` from
+/// its beginning; returns the number of runs and where the walk stopped.
 pub fn scan_present(
     pagemap: BorrowedFd,
     start: usize,
@@ -315,8 +322,8 @@ pub fn scan_present(
     Ok((runs as usize, scan.walk_end as usize))
 }
 
-/// Whether there is anything at this page: in memory, on its way to another place there, or swapped out. `None`: nobody
-/// says.
+/// Returns whether there is anything at this page: in memory, migrating there, or swapped out. `None` if
+/// `pagemap` cannot be read.
 pub fn is_filled(pagemap: BorrowedFd, page: usize) -> Option<bool> {
     const SOMEWHERE: u64 = 3 << 62;
     let mut entry = [0u8; 8];
@@ -324,13 +331,13 @@ pub fn is_filled(pagemap: BorrowedFd, page: usize) -> Option<bool> {
     (read == Ok(entry.len())).then(|| u64::from_ne_bytes(entry) & SOMEWHERE != 0)
 }
 
-/// Monotonic time, nanoseconds. The same clock in all processes of a run.
+/// Returns the monotonic time in nanoseconds, on the same clock in all processes of a run.
 pub fn now_ns() -> u64 {
     let t = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
     t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
 }
 
-/// Reads `/proc/self/statm`: pages resident and not file-backed or shared.
+/// Returns the number of resident pages that are not file-backed or shared, from `/proc/self/statm`.
 pub fn anonymous_pages(statm: BorrowedFd) -> Option<u64> {
     let mut text = [0u8; 128];
     let len = rustix::io::pread(statm, &mut text, 0).ok()?;
@@ -339,15 +346,15 @@ pub fn anonymous_pages(statm: BorrowedFd) -> Option<u64> {
     Some(resident.saturating_sub(shared))
 }
 
-/// A decimal number at the start of `text`.
+/// Parses the decimal number at the start of `text`.
 pub fn decimal(text: &[u8]) -> Option<u64> {
     let digits = text.iter().take_while(|b| b.is_ascii_digit()).count();
     let number = |n: u64, b: &u8| n.wrapping_mul(10).wrapping_add((b - b'0') as u64);
     (digits > 0).then(|| text[..digits].iter().fold(0, number))
 }
 
-/// Closes all descriptors of the calling thread's table. A bare instruction: the C library's `syscall`
-/// may be intercepted, by ourselves too.
+/// Closes all descriptors of the calling thread's table. A bare instruction: the C library's `syscall` may be
+/// intercepted, by ourselves too.
 pub fn close_all_files() {
     let (first, last, flags) = (0usize, u32::MAX as usize, 0usize);
     #[cfg(target_arch = "x86_64")]

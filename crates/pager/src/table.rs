@@ -1,41 +1,44 @@
-//! Which page is where: the table of tracked pages and the two lists that reclaim works on.
+//! Table of tracked pages, and the lists that reclaim works on.
 //!
-//! A *record* is a tracked page: a page of the program that was seen present. Records are named by their
-//! index, which is also the page's slot in the arena. A three-level walk finds the record of an address:
-//! a root of 8,192 x 16 GiB, each of 8,192 leaves of 512 pages, allocated when first needed. That covers
-//! the 47 bits of a user address on x86-64.
+//! A *record* is a tracked page: a page of the program that was seen present. Records are named by their index,
+//! which is also the page's slot in the arena. A three-level walk finds the record of an address: a root of 8,192
+//! x 16 GiB, each of 8,192 leaves of 512 pages, allocated when first needed. This covers the 47 bits of a user
+//! address on x86-64.
 
 use crate::sys::PAGE;
 
+/// Number of pages of a leaf.
 pub const LEAF_PAGES: usize = 512;
+/// Bytes of memory that a leaf covers.
 pub const LEAF_BYTES: usize = LEAF_PAGES * PAGE;
 const MID_LEAVES: usize = 8192;
 const ROOT_MIDS: usize = 8192;
 
-/// Index of a record; 0 is none.
+/// Index of a record; 0 means none.
 pub type Id = u32;
 
+/// State of a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum State {
     /// No page: the record is free.
     Free,
     /// Mapped in the program.
     Active,
-    /// Mapped in the program, and could not be taken when that was last tried.
+    /// Mapped in the program, and could not be taken at the last attempt.
     Stuck,
     /// Taken from the program but still local: a touch brings it back at once.
     Inactive,
     /// Only the remote copy is left.
     Remote,
-    /// On its way back from remote memory.
+    /// Being fetched from remote memory.
     Fetching,
 }
 
-/// Where the contents of a page are that is not in the program.
+/// Location of the contents of a page that is not in the program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Contents {
     Slot,
-    /// In the slot, and being stored at the memory node.
+    /// The slot, while its page is being stored at the memory node.
     Leaving,
     AtNode,
     /// Being loaded.
@@ -44,25 +47,26 @@ pub enum Contents {
     Landed,
 }
 
+/// A tracked page.
 #[derive(Debug, Clone, Copy)]
 pub struct Record {
     /// Address of the page in the program.
     pub address: usize,
     /// Hash of the remote copy, if the page was ever remote.
     pub hash: u64,
-    /// When it last became active (monotonic ns).
+    /// Time when it last became active (monotonic ns).
     pub since_ns: u64,
     prev: Id,
     next: Id,
     pub state: State,
-    /// Its mapping is registered for certain: a change of it will be told.
+    /// True if its mapping is certainly registered: a change of it will be reported.
     pub sure: bool,
-    /// Was never remote, or differs from the remote copy for certain.
+    /// True if it was never remote, or certainly differs from the remote copy.
     pub dirty: bool,
     pub contents: Contents,
-    /// The memory node has a copy.
+    /// True if the memory node has a copy.
     pub held: bool,
-    /// The helper is about to empty the slot.
+    /// True if the helper is about to empty the slot.
     pub emptying: bool,
 }
 
@@ -90,18 +94,19 @@ pub struct List {
 
 struct Leaf {
     records: [Id; LEAF_PAGES],
-    /// Pages that were registered with the userfaultfd. A hint: memory that was not may have come in
-    /// their place unnoticed, so [`Record::sure`] decides.
+    /// Pages that were registered with the userfaultfd, one bit each. A hint: other memory may have replaced
+    /// theirs unnoticed, so [`Record::sure`] decides.
     registered: [u64; LEAF_PAGES / 64],
-    /// The program had contents dropped here: what is present may be about to go.
+    /// True if the program had contents dropped here: pages present may be about to go.
     removed: bool,
 }
 
 type Mid = Vec<Option<Box<Leaf>>>;
 
+/// Table of tracked pages.
 pub struct Table {
     root: Vec<Option<Mid>>,
-    /// In chunks, so that growing never copies.
+    /// Records in chunks, so that growing never copies.
     records: Vec<Box<[Record]>>,
     free: Vec<Id>,
     pub active: List,
@@ -112,7 +117,7 @@ pub struct Table {
 
 const CHUNK: usize = 4096;
 
-/// Which list.
+/// Name of a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Queue {
     Active,
@@ -127,6 +132,7 @@ impl Default for Table {
 }
 
 impl Table {
+    /// Makes a table without pages.
     pub fn new() -> Table {
         let mut root = Vec::new();
         root.resize_with(ROOT_MIDS, || None);
@@ -141,31 +147,34 @@ impl Table {
         }
     }
 
+    /// Returns the length of a list.
     pub fn len(&self, queue: Queue) -> usize {
         self.list(queue).len
     }
 
-    /// Pages whose only copy is remote.
+    /// Returns the number of pages whose only copy is remote.
     pub fn remote(&self) -> usize {
         self.remote
     }
 
+    /// Returns a record.
     pub fn get(&self, id: Id) -> &Record {
         &self.records[id as usize / CHUNK][id as usize % CHUNK]
     }
 
+    /// Returns a record, to change.
     pub fn get_mut(&mut self, id: Id) -> &mut Record {
         &mut self.records[id as usize / CHUNK][id as usize % CHUNK]
     }
 
-    /// The record of the page at `address`, if it is tracked.
+    /// Returns the record of the page at `address`, if it is tracked.
     pub fn find(&self, address: usize) -> Option<Id> {
         let id = self.leaf(address)?.records[page_in_leaf(address)];
         (id != 0).then_some(id)
     }
 
-    /// Tracks a page, on no list yet. The lowest free index is not sought: neighbours touched one after
-    /// the other get neighbouring slots, which lets reclaim move them together.
+    /// Tracks a page, on no list yet. The index need not be the lowest free one: neighbours touched one after the
+    /// other get neighbouring slots, which lets reclaim move them together.
     pub fn insert(&mut self, address: usize) -> Id {
         let id = self.free.pop().unwrap_or_else(|| self.grow());
         *self.get_mut(id) = Record { address, dirty: true, ..FREE };
@@ -186,7 +195,7 @@ impl Table {
         self.leaf_mut(address).records[page_in_leaf(address)] = 0;
     }
 
-    /// The slot of a detached record is empty.
+    /// Frees a detached record, whose slot is empty.
     pub fn release(&mut self, id: Id) {
         self.free.push(id);
     }
@@ -232,18 +241,19 @@ impl Table {
         self.active.len += 1;
     }
 
+    /// Returns the oldest record of a list.
     pub fn oldest(&self, queue: Queue) -> Option<Id> {
         let id = self.list(queue).head;
         (id != 0).then_some(id)
     }
 
-    /// The next record in the same list.
+    /// Returns the next record in the same list.
     pub fn after(&self, id: Id) -> Option<Id> {
         let next = self.get(id).next;
         (next != 0).then_some(next)
     }
 
-    /// Tracked pages of `[start, end)`, lowest address first.
+    /// Appends the tracked pages of `[start, end)` to `found`, lowest address first.
     pub fn tracked_in(&self, start: usize, end: usize, found: &mut Vec<Id>) {
         self.for_leaves(start, end, |leaf, base| {
             let first = start.saturating_sub(base) / PAGE;
@@ -252,16 +262,18 @@ impl Table {
         });
     }
 
+    /// Returns whether the page at `address` was registered.
     pub fn is_registered(&self, address: usize) -> bool {
         let page = page_in_leaf(address);
         self.leaf(address).is_some_and(|leaf| leaf.registered[page / 64] >> (page % 64) & 1 != 0)
     }
 
-    /// Whether all pages of `[start, end)`, within one leaf, are registered.
+    /// Returns whether all pages of `[start, end)`, within one leaf, are registered.
     pub fn is_all_registered(&self, start: usize, end: usize) -> bool {
         (start..end).step_by(PAGE).all(|page| self.is_registered(page))
     }
 
+    /// Notes that the pages of `[start, end)` are registered, or not any more.
     pub fn set_registered(&mut self, start: usize, end: usize, registered: bool) {
         for address in (start..end).step_by(PAGE) {
             if !registered && self.leaf(address).is_none() {
@@ -282,11 +294,12 @@ impl Table {
         }
     }
 
+    /// Returns whether the program had contents dropped in the leaf of `address`.
     pub fn is_removed(&self, address: usize) -> bool {
         self.leaf(address).is_some_and(|leaf| leaf.removed)
     }
 
-    /// All records with contents outside the program.
+    /// Returns all records with contents outside the program.
     pub fn away(&self) -> impl Iterator<Item = Id> + '_ {
         let records = self.records.iter().flat_map(|chunk| chunk.iter()).enumerate();
         let away = |state| matches!(state, State::Inactive | State::Remote | State::Fetching);

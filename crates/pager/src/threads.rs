@@ -1,40 +1,42 @@
-//! The program's threads, as far as faults show them, and where they run after one.
+//! Threads of the program, as far as faults reveal them, and the core on which they run after a fault.
 //!
-//! Waking a sleeping core costs about 50 us in a virtual machine, ten times the work of a fault. The
-//! scheduler would wake a thread on an idle core, since the pager occupies the thread's own; so a thread
-//! that faults often is bound to the pager's core for the moment of its wake-up, and released at once.
+//! Waking a sleeping core costs about 50 us in a virtual machine, ten times the work of a fault. The scheduler
+//! would wake a thread on an idle core, since the pager occupies the thread's own. So a thread that faults often
+//! is bound to the pager's core for the moment of its wake-up, and released at once.
 
 use crate::control::Control;
 use crate::sys::PAGE;
 use rustix::thread::{CpuSet, Pid};
 use std::sync::atomic::Ordering::Relaxed;
 
+/// A thread of the program.
 pub struct Thread {
     pid: Pid,
-    /// Dense over all processes of the run.
+    /// Index of the thread, dense over all processes of the run.
     pub index: u32,
-    /// Pager time since its previous fetch on faults that a real blade would not have.
+    /// Pager time in ns, since the thread's previous fetch, for faults that a real blade would not have.
     pub overhead_ns: u64,
-    /// The page after the last ones it touched first, and how many those were.
+    /// Page after the last ones that the thread touched first; below, how many those were.
     next_touch: usize,
     touched: usize,
-    /// Moving average of the time between faults.
+    /// Moving average of the time between faults, in ns.
     interval_ns: u64,
     last_ns: u64,
 }
 
-/// A thread that faults more often than this runs where the pager runs.
+/// Time in ns between faults below which a thread runs where the pager runs.
 const OFTEN_NS: u64 = 400_000;
 
+/// Threads that faulted.
 #[derive(Default)]
 pub struct Threads {
     known: Vec<Thread>,
-    /// The one that faulted last: usually the next, too.
+    /// Index of the thread that faulted last: usually the next, too.
     last: usize,
 }
 
 impl Threads {
-    /// The thread with this id, which faulted at `now_ns`.
+    /// Returns the thread with this id, which faulted at `now_ns`.
     pub fn faulted(&mut self, tid: u32, now_ns: u64, control: &Control) -> &mut Thread {
         let is = |thread: &Thread| thread.pid.as_raw_nonzero().get() as u32 == tid;
         if !self.known.get(self.last).is_some_and(is) {
@@ -63,7 +65,7 @@ impl Threads {
         self.known.len() - 1
     }
 
-    /// Keeps the list short in programs that start threads all the time.
+    /// Forgets ended threads, so that the list stays short in programs that start many.
     fn forget_ended(&mut self) {
         if self.known.len().is_power_of_two() && self.known.len() >= 16 {
             self.known.retain(|thread| rustix::thread::sched_getaffinity(Some(thread.pid)).is_ok());
@@ -71,16 +73,17 @@ impl Threads {
     }
 }
 
-/// Most pages to give at once to a thread that touches one after the other for the first time.
+/// Most pages to give at once to a thread that touches successive pages for the first time.
 pub const MOST_AHEAD: usize = 16;
 
 impl Thread {
-    /// How many new pages to give for a first touch at `address`: twice as many each time the thread
-    /// goes on where it was.
+    /// Returns how many new pages to give for a first touch at `address`: twice as many each time the thread
+    /// continues where it was.
     pub fn pages_ahead(&self, address: usize) -> usize {
         if address == self.next_touch { (2 * self.touched).clamp(1, MOST_AHEAD) } else { 1 }
     }
 
+    /// Notes that the thread got `pages` new pages from `address` on.
     pub fn gave(&mut self, address: usize, pages: usize) {
         self.next_touch = address + pages * PAGE;
         self.touched = pages;

@@ -1,4 +1,4 @@
-//! Pages that are moved while the kernel has reason to look twice.
+//! Moves of pages while the kernel has reason to retry.
 
 use rustix::fd::AsFd;
 use rustix::fs::{Mode, OFlags};
@@ -10,13 +10,13 @@ use unrack_pager::moves;
 use unrack_pager::sys::{FEATURE_MOVE, PAGE, Uffd, is_filled};
 use unrack_testing::{Needed, skip};
 
-/// The memory of one page table.
+/// Bytes of memory that one page table maps.
 const TABLE: usize = 2 << 20;
 const PAGES: usize = TABLE / PAGE;
 const RUN: usize = 8;
 const ROUNDS: usize = 20_000;
 
-/// Memory whose page table serves nothing else.
+/// Maps memory whose page table maps nothing else.
 fn map() -> usize {
     let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
     let protection = ProtFlags::READ | ProtFlags::WRITE;
@@ -36,8 +36,8 @@ impl Drop for Stop<'_> {
     }
 }
 
-/// The page table that pages are moved into comes and goes, which makes the kernel look again. What is said to have
-/// moved is what is no longer where it was.
+/// Moves pages while their destination's page table comes and goes, which makes the kernel retry. Pages reported
+/// as moved are no longer where they were.
 #[test]
 fn what_is_said_to_have_moved_has() {
     let uffd = match Uffd::open(FEATURE_MOVE) {
@@ -53,7 +53,7 @@ fn what_is_said_to_have_moved_has() {
     std::thread::scope(|scope| {
         scope.spawn(|| {
             while !stop.load(Relaxed) {
-                // SAFETY: nobody reads what is there.
+                // SAFETY: nobody reads the contents.
                 unsafe { rustix::mm::madvise(program as *mut c_void, TABLE, Advice::LinuxDontNeed) }.unwrap();
             }
         });
@@ -66,8 +66,8 @@ fn what_is_said_to_have_moved_has() {
                 unsafe { ((near + n * PAGE) as *mut u8).write_volatile(1) };
             }
             let (moved, result) = moves::give(&uffd, pagemap.as_fd(), far, near, RUN * PAGE, false);
-            // Moved without being counted, and dropped before the kernel looked again: not known, but no page is
-            // believed to be where it is not.
+            // Moved without being counted, and dropped before the kernel tried again: their place is unknown, but
+            // no page is believed to be where it is not.
             if result == Err(Errno::NOENT) {
                 continue;
             }

@@ -1,4 +1,4 @@
-//! The table of tracked pages against a plain model of it.
+//! Random tests of the table of tracked pages against a plain model of it.
 
 use proptest::prelude::*;
 use std::collections::{BTreeMap, VecDeque};
@@ -10,14 +10,14 @@ enum Op {
     Insert(usize),
     Remove(usize),
     Detach(usize),
-    /// Gives back the records that were detached.
+    /// Frees the records that were detached.
     Release,
     Rename(usize, usize),
     Set(usize, usize),
     ToFront(usize),
 }
 
-/// Pages close together, on both sides of a leaf's end, and far away.
+/// Draws pages close together, on both sides of a leaf's end, and far away.
 fn page() -> impl Strategy<Value = usize> {
     let near = (0usize..40).prop_map(|n| LEAF_BYTES - 20 * PAGE + n * PAGE);
     prop_oneof![4 => near, 1 => (0usize..4).prop_map(|n| 0x7000_0000_0000 + n * LEAF_BYTES * 8191)]

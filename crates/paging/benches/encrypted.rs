@@ -1,5 +1,5 @@
-//! What encryption adds to a page's way: one load at a time from a node on loopback, plain and through the process that
-//! encrypts for pagers; and pages a second with as many on their way as a pager has.
+//! Cost of encryption for a page: one load at a time from a node on loopback, plain and through the process that
+//! encrypts for pagers; and pages per second with as many under way as a pager has.
 //!
 //! The client polls without sleeping, as a pager does while a fetch is due. The node is in this process too.
 
@@ -48,7 +48,7 @@ fn measure(policy: &Policy) -> [f64; 3] {
     [at(50), at(99), a_second]
 }
 
-/// Where a pager would be told to connect.
+/// Returns the address to which a pager would connect.
 fn address(place: &MemoryNode) -> Address {
     let control = Control::default();
     control.limit_pages.store(0, Relaxed);
@@ -70,11 +70,11 @@ fn all(client: &mut Client, memory: &mut [u8], store: bool) {
 
 fn ask(client: &mut Client, memory: &mut [u8], page: usize, store: bool) -> bool {
     let at = memory[page * PAGE..][..PAGE].as_mut_ptr() as usize;
-    // SAFETY: the memory outlives the client's use of it: everything asked for completes before this program goes on.
+    // SAFETY: the memory outlives the client's use of it: all requests complete before this program goes on.
     unsafe { if store { client.store(page as u32, at) } else { client.load(page as u32, at) } }.is_ok()
 }
 
-/// Nanoseconds of one load.
+/// Returns the nanoseconds of one load.
 fn one(client: &mut Client, memory: &mut [u8], page: usize) -> u64 {
     let (begun, mut done) = (Instant::now(), Vec::new());
     assert!(ask(client, memory, page, false));

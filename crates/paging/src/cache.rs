@@ -1,11 +1,11 @@
-//! Footprints of commands that were run before, in one file of the user's cache folder.
+//! Cache of footprints of earlier commands, in one file of the user's cache folder.
 //!
-//! Command lines can hold secrets, so the file is the user's alone and names commands by their SHA-256, from which
-//! nobody finds a command that he cannot guess as a whole. (The workspace's other hash, rapidhash, is made for speed
-//! and can be inverted.)
+//! Command lines can hold secrets, so only the user can read the file, and it names commands by their SHA-256,
+//! from which nobody finds a command that cannot be guessed as a whole. (The workspace's other hash, rapidhash,
+//! is made for speed and can be inverted.)
 //!
-//! A cache is never a reason to fail: what cannot be read is measured again, what cannot be written is
-//! not remembered.
+//! A cache never causes a failure: an entry that cannot be read is measured again, and one that cannot be written
+//! is not remembered.
 
 use crate::footprint::Footprint;
 use crate::program::Program;
@@ -20,23 +20,25 @@ use unrack_record::Build;
 
 const MOST_ENTRIES: usize = 1000;
 
+/// Cache of a user.
 pub struct Cache {
     path: PathBuf,
 }
 
-/// A command, as the text that names it in the file.
+/// Text that identifies a command.
 pub struct Key(String);
 
 #[derive(Clone, Copy, Serialize, Deserialize)]
 struct Entry {
     #[serde(flatten)]
     footprint: Footprint,
-    /// Seconds since 1970.
+    /// Time of the entry, in seconds since 1970.
     at: u64,
 }
 
 impl Key {
-    /// What a footprint depends on, as far as can be seen: the words, the file, the folder.
+    /// Makes the key of a command from what its footprint visibly depends on: its words, its file, the current
+    /// folder.
     pub fn of(program: &Program) -> Option<Key> {
         let meta = program.path.metadata().ok()?;
         let path = program.path.canonicalize().ok()?;
@@ -46,16 +48,17 @@ impl Key {
         Some(Key(text))
     }
 
-    /// The same for what this build measured: another one may weigh otherwise.
+    /// Makes the key specific to a build, since another one may measure differently.
     pub fn weighed_by(self, build: &Build) -> Key {
         Key(format!("{} {}", self.0, build.sources))
     }
 
+    /// Returns the text.
     pub fn into_text(self) -> String {
         self.0
     }
 
-    /// Its name in the file.
+    /// Returns the key's name in the file.
     fn digest(&self) -> String {
         Sha256::digest(&self.0).iter().map(|byte| format!("{byte:02x}")).collect()
     }
@@ -66,16 +69,19 @@ fn is_digest(name: &str) -> bool {
 }
 
 impl Cache {
+    /// Returns the user's cache, if its folder is known.
     pub fn of_user() -> Option<Cache> {
         let named = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
         let folder = named("XDG_CACHE_HOME").or_else(|| named("HOME").map(|home| home.join(".cache")))?;
         Some(Cache { path: folder.join("unrack/footprints.json") })
     }
 
+    /// Returns the footprint of a command, if it is remembered.
     pub fn get(&self, key: &Key) -> Option<Footprint> {
         self.entries().get(&key.digest()).map(|entry| entry.footprint)
     }
 
+    /// Remembers the footprint of a command.
     pub fn put(&self, key: &Key, footprint: Footprint) {
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
         let mut entries = self.entries();
@@ -84,20 +90,20 @@ impl Cache {
             let oldest = entries.iter().min_by_key(|(_, entry)| entry.at).map(|(key, _)| key.clone());
             entries.remove(&oldest.expect("there are more than a few"));
         }
-        // See above: not remembered, then.
+        // If this fails, the footprint is not remembered: see above.
         if self.make_folder().is_ok() {
             let _ = unrack_record::write_private_json(&self.path, &entries);
         }
     }
 
-    /// The folder, which nobody else can enter from now on.
+    /// Makes the folder, which nobody else can enter from now on.
     fn make_folder(&self) -> io::Result<()> {
         let folder = self.path.parent().ok_or(io::ErrorKind::NotFound)?;
         DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
         std::fs::set_permissions(folder, Permissions::from_mode(0o700))
     }
 
-    /// What the file holds, but for what an older version wrote: it named commands by their words.
+    /// Returns the file's entries, except those of an older version, which named commands by their words.
     fn entries(&self) -> BTreeMap<String, Entry> {
         let mut entries: BTreeMap<String, Entry> = unrack_record::read_json(&self.path).unwrap_or_default();
         entries.retain(|name, _| is_digest(name));
@@ -132,7 +138,7 @@ mod tests {
         let cache = Cache { path: folder.path("unrack/footprints.json") };
         let mode = |path: &std::path::Path| path.metadata().unwrap().permissions().mode() & 0o777;
         let parent = cache.path.parent().unwrap();
-        // What an older version left.
+        // A file of an older version.
         std::fs::create_dir(parent).unwrap();
         std::fs::set_permissions(parent, Permissions::from_mode(0o755)).unwrap();
         let old = r#"{"["login", "--password=x"]": {"anonymous": 1, "shared": 2, "at": 3}}"#;

@@ -1,9 +1,9 @@
-//! What the pager itself costs, measured where it will run.
+//! Cost of the pager itself, measured where it will run.
 //!
-//! `unrack` runs itself, as a program that touches pages in a circle larger than its local memory, so that
-//! every touch is a fetch. The program's own clock gives the *floor*: no shorter delay can be injected.
-//! The part of it that the pager cannot see, on the way from the access to the pager and back, is what the
-//! pager must add to its own account: see `unseen_ns` of the control segment.
+//! `unrack` runs itself, as a program that touches pages in a circle larger than its local memory, so that every
+//! touch is a fetch. The program's own clock gives the *floor*: no shorter delay can be injected. The part of it
+//! that the pager cannot see, on the way from the access to the pager and back, has to be added to the pager's
+//! own account: see `unseen_ns` of the control segment.
 
 use crate::control_file::ControlFile;
 use crate::delay::Delay;
@@ -19,28 +19,31 @@ use std::time::{Duration, Instant};
 use unrack_pager::control::CONTROL_VARIABLE;
 use unrack_units::{Bytes, Rate, Time};
 
-/// The hidden verb of `unrack` that runs [`touch`].
+/// Hidden verb of `unrack` that runs [`touch`].
 pub const TOUCH_VERB: &str = "__touch";
 const LOCAL_PAGES: u64 = 512;
 const PAGES: usize = 4 * LOCAL_PAGES as usize;
 const PASSES: usize = 9;
-/// The pager needs a moment to notice that the program has outgrown its local memory.
+/// Longest time of a calibration: the pager needs a moment to notice that the program has outgrown its local
+/// memory.
 const LONGEST: Duration = Duration::from_secs(5);
 
-/// Where faults are handled.
+/// Place where faults are handled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Mode {
-    /// By a thread of the pager, while the faulting thread waits: correct for every program.
+    /// A thread of the pager, while the faulting thread waits: correct for every program.
     #[default]
     Blocking,
-    /// In the faulting thread: faster, and ends programs that it could not keep correct.
+    /// The faulting thread itself: faster, and ends programs that it could not keep correct.
     Fast,
 }
 
 impl Mode {
+    /// Checks that this machine supports the mode.
+    ///
     /// # Errors
-    /// [`PagingError::Lacking`], if this machine cannot do it.
+    /// [`PagingError::Lacking`] if it does not.
     pub fn check(self) -> Result<(), PagingError> {
         match self {
             Mode::Blocking => Ok(()),
@@ -49,14 +52,14 @@ impl Mode {
     }
 }
 
-/// Of one fetch, in nanoseconds.
+/// Cost of one fetch, in nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Default, serde::Serialize)]
 pub struct Calibration {
-    /// What it was measured for, and holds for.
+    /// Mode for which it was measured, and holds.
     pub mode: Mode,
-    /// As the program sees it, with no delay injected.
+    /// Time of a fetch as the program sees it, with no delay injected.
     pub floor_ns: f64,
-    /// The part of the floor that the pager's own account lacks.
+    /// Part of the floor that is missing in the pager's own account.
     pub unseen_ns: f64,
 }
 
@@ -95,7 +98,7 @@ struct Pass {
 }
 
 impl Pass {
-    /// Whether pages were fetched at all.
+    /// Returns whether most touches of the round were fetches.
     fn is_good(&self) -> bool {
         self.fetches as usize >= PAGES / 2
     }
@@ -109,7 +112,7 @@ impl Pass {
     }
 }
 
-/// Medians over those passes that consist of fetches.
+/// Returns the medians over those passes that consist of fetches.
 fn summary(mode: Mode, passes: &[Pass]) -> Option<Calibration> {
     let (mut floors, mut unseens) = (Vec::new(), Vec::new());
     for pass in passes.iter().filter(|pass| pass.is_good()) {
@@ -128,7 +131,7 @@ fn median(values: &mut [f64]) -> Option<f64> {
     }
 }
 
-/// The program that is run: one line per pass on standard output.
+/// Runs as the measured program: writes one line per pass to `out`.
 pub fn touch(mut out: impl std::io::Write) -> Result<(), PagingError> {
     let path = std::env::var_os(CONTROL_VARIABLE)
         .ok_or_else(|| PagingError::Usage(format!("{TOUCH_VERB} is for unrack itself")))?;

@@ -1,7 +1,7 @@
-//! Capture: the spool files of all processes of a run, merged into one `trace.parquet`.
+//! Capture: merges the spool files of all processes of a run into one `trace.parquet`.
 //!
-//! Spools are written by processes that may be killed at any moment, so a record that makes no sense is
-//! left out and counted, and a file cut short ends where it ends.
+//! Spools are written by processes that may be killed at any moment, so an invalid record is left out and
+//! counted, and a truncated file counts up to its end.
 
 use crate::PagingError;
 use std::collections::HashMap;
@@ -15,18 +15,18 @@ use unrack_record::trace::{Kind, Meta, Row, Writer};
 const RECORD: usize = size_of::<Transfer>();
 const PAGE_BYTES: u32 = 4096;
 const HIGHEST_PAGE: u64 = 1 << 48;
-/// The clock of a run and the records' may differ by what starting and ending take.
+/// Largest difference in ns between a run's clock and its records' clock: starting and ending take time.
 const CLOCK_SLACK_NS: u64 = 10_000_000_000;
 
-/// What was found in the spools.
+/// Contents of the spools.
 #[derive(Debug, Default, PartialEq)]
 pub struct Found {
     pub rows: Vec<Row>,
-    /// Records that made no sense.
+    /// Number of invalid records.
     pub damaged: u64,
 }
 
-/// Reads all spools of `folder`. Rows are sorted by time, threads numbered from 0 in order of appearance.
+/// Reads all spools of `folder`. Rows are sorted by time, and threads numbered from 0 in order of appearance.
 pub fn read_spools(folder: &Path, run_ns: u64) -> Result<Found, PagingError> {
     let cannot = || PagingError::failed("read what was captured");
     let mut found = Found::default();
@@ -42,6 +42,7 @@ pub fn read_spools(folder: &Path, run_ns: u64) -> Result<Found, PagingError> {
     Ok(found)
 }
 
+/// Writes the trace.
 pub fn write_trace(path: &Path, rows: &[Row], meta: &Meta) -> Result<(), PagingError> {
     let failed = |why: unrack_record::RecordError| PagingError::Failed(why.to_string());
     let mut writer = Writer::create(path).map_err(failed)?;
@@ -51,7 +52,7 @@ pub fn write_trace(path: &Path, rows: &[Row], meta: &Meta) -> Result<(), PagingE
     writer.finish(meta).map_err(failed)
 }
 
-/// `spool-00000007` is of process 7.
+/// Returns the process of a spool's name: `spool-00000007` belongs to process 7.
 fn process_of(name: &str) -> Option<u32> {
     name.strip_prefix("spool-").filter(|digits| digits.len() == 8)?.parse().ok()
 }
@@ -102,7 +103,7 @@ fn row(transfer: Transfer, process: u32, latest_ns: u64) -> Option<Row> {
     Some(Row {
         t_ns: transfer.t_ns,
         thread: transfer.thread,
-        // Beyond 65,536 processes, numbers are used again.
+        // Beyond 65,536 processes, numbers are reused.
         page: page_space::page_number(process as u16, transfer.page),
         kind,
         bytes: PAGE_BYTES,
@@ -111,7 +112,7 @@ fn row(transfer: Transfer, process: u32, latest_ns: u64) -> Option<Row> {
     })
 }
 
-/// Threads that fetched get the numbers 0, 1, 2, …; nobody waits for a write-back, which keeps number 0.
+/// Numbers the threads that fetched 0, 1, 2, …; write-backs, which no thread waits for, get number 0.
 fn number_threads(rows: &mut [Row]) {
     let mut numbers = HashMap::new();
     for row in rows {

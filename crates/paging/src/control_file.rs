@@ -1,4 +1,4 @@
-//! The control file of a run, from our side: settings before the first process starts, counts after.
+//! Control file of a run, from our side: settings before the first process starts, counts afterwards.
 
 use crate::PagingError;
 use memmap2::{MmapOptions, MmapRaw};
@@ -9,20 +9,20 @@ use std::path::Path;
 use std::sync::atomic::Ordering::Relaxed;
 use unrack_pager::control::{Control, MAGIC};
 
-/// The mapped file. Everything in it is an atomic number that any process of the run may write.
+/// The mapped control file. All its contents are atomic numbers that any process of the run may write.
 pub struct ControlFile {
     map: MmapRaw,
-    /// Held by whoever made it: pagers end their processes when its lock is free.
+    /// File with the lock, kept by its creator: pagers end their processes when the lock is free.
     _locked: Option<File>,
 }
 
 impl ControlFile {
-    /// Makes a control file of zeros, with delay samples (picoseconds) behind it.
+    /// Creates a control file of zeros, followed by delay samples (picoseconds).
     pub fn create(path: &Path, samples: &[u64]) -> Result<ControlFile, PagingError> {
         let cannot = || PagingError::failed::<io::Error>(format!("make {}", path.display()));
         let bytes = size_of::<Control>() as u64 + samples.len() as u64 * 8;
         let file = File::options().read(true).write(true).create_new(true).open(path).map_err(cannot())?;
-        // Taken now, so that no process can run into a full file system when it counts.
+        // Allocated now, so that no process can meet a full file system when it counts.
         let room = rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, bytes);
         room.map_err(io::Error::from).map_err(cannot())?;
         write_samples(&file, samples).map_err(cannot())?;
@@ -49,8 +49,8 @@ impl ControlFile {
 impl std::ops::Deref for ControlFile {
     type Target = Control;
     fn deref(&self) -> &Control {
-        // SAFETY: `map` checked the length; a mapping is page-aligned; the memory stays mapped as long as
-        // `self`; atomics may hold anything and be written by anybody.
+        // SAFETY: `map` checked the length; a mapping is page-aligned; the memory stays mapped as long as `self`;
+        // atomics may hold any value and be written by any process.
         unsafe { &*(self.map.as_ptr() as *const Control) }
     }
 }

@@ -1,30 +1,31 @@
-//! What a fetch costs: a constant latency, or completion times drawn from a simulated fabric's.
+//! Delay of a fetch: a constant latency, or completion times drawn from those of a simulated fabric.
 
 use crate::PagingError;
 use std::path::Path;
 use unrack_record::completions::{self, Kind};
 use unrack_units::{Bytes, Rate, Time};
 
-/// More samples than this say nothing new.
+/// Number of samples beyond which more say nothing new.
 const MOST_SAMPLES: usize = 1_000_000;
 const PAGE: Bytes = Bytes::new(4096);
 
+/// Delay of a fetch.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Delay {
     pub(crate) latency: Time,
-    /// Whole completion times, picoseconds, transmission included; empty: constant.
+    /// Samples of whole completion times, in picoseconds, including transmission; empty: the delay is constant.
     pub(crate) samples: Vec<u64>,
     pub(crate) bandwidth: Rate,
 }
 
 impl Delay {
-    /// `latency` is what a fetch takes beside the transmission of its page.
+    /// Makes a constant delay. `latency` is the time of a fetch besides the transmission of its page.
     pub fn constant(latency: Time, bandwidth: Rate) -> Delay {
         Delay { latency, samples: Vec::new(), bandwidth }
     }
 
-    /// Drawn from the fetches of `completions.parquet`. Pages queue at the rate of that network's links,
-    /// unless another is given.
+    /// Makes a delay drawn from the fetches of `completions.parquet`. Pages queue at the rate of that network's
+    /// links, unless another is given.
     pub fn drawn(path: &Path, bandwidth: Option<Rate>) -> Result<Delay, PagingError> {
         let (meta, rows) = completions::read(path).map_err(|why| PagingError::Usage(why.to_string()))?;
         let fetches = rows.iter().filter(|row| row.kind == Kind::Fetch);
@@ -37,15 +38,17 @@ impl Delay {
         Ok(Delay { latency: Time::ZERO, samples: thinned(all), bandwidth })
     }
 
+    /// Returns the latency besides transmission; zero if the delay is drawn.
     pub fn latency(&self) -> Time {
         self.latency
     }
 
+    /// Returns the rate at which pages queue.
     pub fn bandwidth(&self) -> Rate {
         self.bandwidth
     }
 
-    /// The whole delay of a fetch alone, on average.
+    /// Returns the mean of the whole delay of a single fetch, in ns.
     pub fn mean_ns(&self) -> f64 {
         match self.samples.len() {
             0 => self.latency.as_ns_f64() + self.transmission_ns(),
@@ -61,7 +64,7 @@ impl Delay {
     }
 }
 
-/// Sorted and then every n-th: the same distribution from fewer samples.
+/// Thins samples: sorts them and takes every n-th, which has the same distribution.
 fn thinned(mut all: Vec<u64>) -> Vec<u64> {
     if all.len() <= MOST_SAMPLES {
         return all;

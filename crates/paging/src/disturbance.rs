@@ -1,60 +1,62 @@
-//! Whether other work slowed a run down: what the machine's counters say of the time between two readings, and from
-//! when on a run's time is not to be used.
+//! Disturbance of a run by other work: computed from the machine's counters before and after, with limits beyond
+//! which a run's time is not used.
 //!
-//! Nothing here looks at the machine: [`Reading::now`](Reading::now) does, in `readings`.
+//! This does not access the machine: [`Reading::now`](Reading::now) does, in `readings`.
 
 use std::collections::BTreeMap;
 use unrack_record::{OtherWork, Warning};
 
-/// Counters of the machine at one moment. Times are seconds since it started.
+/// Counters of the machine at one moment. Times are in seconds since it started.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Reading {
     pub at_s: f64,
-    /// Cores that this process, and thus its programs, may use.
+    /// Number of cores that this process, and thus its programs, may use.
     pub cores: u32,
     /// Time that those cores were busy, all together.
     pub busy_s: f64,
     /// Time that the hypervisor gave them to other machines while they had work.
     pub steal_s: f64,
-    /// CPU time of this process and of all that it has waited for.
+    /// CPU time of this process and of all children that it has waited for.
     pub own_s: f64,
     /// CPU time of the kernel's threads, by number: they work for the program too.
     pub kernel_s: BTreeMap<u32, f64>,
-    /// Time in which some task waited for a core; `None` where the kernel does not count it.
+    /// Time in which some task waited for a core; `None` if the kernel does not count it.
     pub waiting_s: Option<f64>,
-    /// Tasks that run or wait to run, without the one that reads this.
+    /// Number of tasks that run or wait to run, without the one that reads this.
     pub queue: u32,
 }
 
-/// What happened on the machine while a program ran.
+/// Load of the machine while a program ran.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Load {
     pub wall_s: f64,
     pub cores: u32,
     pub own_s: f64,
-    /// CPU time of everybody else.
+    /// CPU time of all other processes.
     pub others_s: f64,
     pub steal_s: f64,
     pub waiting_s: Option<f64>,
-    /// The fewer of before and after.
+    /// Number of other tasks that ran or waited to run: the smaller of before and after.
     pub queue: u32,
 }
 
-/// Part of a core, or of the program's own time, that others may take. It lengthens a run by no more than this part, which
-/// is what native runs scatter by themselves on an otherwise idle virtual machine (128 and 136 ms, 150 and 183 ms).
+/// Fraction of a core, or of the program's own time, that others may take. It lengthens a run by no more than
+/// this fraction, which is how much native runs scatter by themselves on an otherwise idle virtual machine (128
+/// and 136 ms, 150 and 183 ms).
 const TOLERATED: f64 = 0.1;
-/// Busy and stolen time is counted in ticks of 10 ms, at both ends, and own time too: three may be amiss.
+/// Error of counted times: busy and stolen time is counted in ticks of 10 ms, at both ends, and own time too, so
+/// three may be wrong.
 const TICKS_S: f64 = 0.03;
-/// A core of two hardware threads is whole for one of them only while the other has nothing to do. While no more than
-/// this part of the hardware threads is busy, each can have a core to itself.
+/// Fraction of the hardware threads up to which each busy one can have a core to itself: a core of two hardware
+/// threads belongs to one of them only while the other is idle.
 const ROOMY: f64 = 0.5;
-/// Part of the time in which some task waited for a core. A program and its pager, which wake each other up, make up for
-/// less than 0.2: that was it for runs with remote memory even beside one busy thread on two cores, and 0.3 to 0.8 for
-/// native ones.
+/// Largest tolerated fraction of the time in which some task waited for a core. A program and its pager, which
+/// wake each other up, account for less than 0.2: this was measured for runs with remote memory even beside one
+/// busy thread on two cores, and 0.3 to 0.8 for native ones.
 const WAITING: f64 = 0.2;
 
 impl Load {
-    /// What happened from one reading to the next.
+    /// Computes the load from one reading to the next.
     pub fn between(before: &Reading, after: &Reading) -> Load {
         let of_kernel = after.kernel_s.iter().filter_map(|(id, s)| Some(s - before.kernel_s.get(id)?));
         let own_s = after.own_s - before.own_s;
@@ -70,12 +72,12 @@ impl Load {
         }
     }
 
-    /// The reason why a run under this load is not to be used, if there is one.
+    /// Returns the reason why a run under this load is not to be used, if there is one.
     pub fn disturbance(&self) -> Option<Warning> {
         self.stolen().or_else(|| self.shared()).or_else(|| self.queued()).or_else(|| self.waited())
     }
 
-    /// The same, as it is written down.
+    /// Returns the load in the form that is recorded.
     pub fn other_work(&self) -> OtherWork {
         let part = |s: f64| if self.wall_s > 0.0 { s / self.wall_s } else { 0.0 };
         OtherWork {
@@ -131,7 +133,7 @@ mod tests {
         load.disturbance().map(|why| why.key)
     }
 
-    /// The NumPy example on a virtual machine of two cores, as it was measured.
+    /// Loads of the NumPy example on a virtual machine of two cores, as measured.
     #[test]
     fn runs_beside_recorded_work_are_disturbed() {
         let native_beside_one_thread = load(2, 0.178, 0.177, 0.173, 0.057, 1);
@@ -140,7 +142,7 @@ mod tests {
         for disturbed in [native_beside_one_thread, native_beside_a_compiler, remote_beside_one_thread] {
             assert_eq!(key(disturbed).as_deref(), Some("other-work"), "{disturbed:?}");
         }
-        // The same runs without that work.
+        // The same runs without the other work.
         for disturbed in [native_beside_one_thread, native_beside_a_compiler, remote_beside_one_thread] {
             let alone =
                 Load { others_s: 0.01, waiting_s: Some(0.1 * disturbed.wall_s), queue: 0, ..disturbed };
@@ -188,7 +190,7 @@ mod tests {
             ..Reading::default()
         };
         let before = reading(100.0, 50.0, 7.0, &[(11, 1.0), (12, 5.0)]);
-        // One of them ended meanwhile: its five seconds are not those of others.
+        // One of them ended meanwhile: its five seconds do not count as others' work.
         let load = Load::between(&before, &reading(101.0, 51.6, 8.0, &[(11, 1.4), (13, 0.1)]));
         assert!((load.others_s - 0.2).abs() < 1e-9, "{load:?}");
         assert_eq!((load.wall_s, load.own_s, load.queue, load.waiting_s), (1.0, 1.0, 0, None));

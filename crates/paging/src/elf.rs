@@ -1,4 +1,4 @@
-//! As much of an ELF file as tells whether a preload library can get into the program.
+//! Parser of an ELF file, as far as needed to tell whether a preload library can get into the program.
 //!
 //! Reference: System V ABI, chapters 4 and 5; `elf(5)`.
 
@@ -19,19 +19,22 @@ const THIS_MACHINE: u16 = 62;
 #[cfg(target_arch = "aarch64")]
 const THIS_MACHINE: u16 = 183;
 
+/// Kind of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Elf {
     Other,
-    /// For a 32-bit, big-endian or other processor.
+    /// Built for a 32-bit, big-endian or other processor.
     Foreign,
-    /// No program loader is named: nothing can be preloaded.
+    /// Names no program loader: nothing can be preloaded.
     Static,
     /// Loaded by this program loader.
     Dynamic(PathBuf),
 }
 
+/// Reads the kind of a file.
+///
 /// # Errors
-/// When the file cannot be read, or says it is an ELF file and is cut short.
+/// If the file cannot be read, or is an ELF file that is truncated.
 pub fn read(file: &File) -> io::Result<Elf> {
     let mut head = [0u8; 64];
     let len = read_up_to(file, &mut head, 0)?;
@@ -99,7 +102,7 @@ fn u64_at(bytes: &[u8], at: usize) -> u64 {
 mod tests {
     use super::*;
 
-    /// A header with one program header, of `kind`, for an interpreter at the end of both.
+    /// Makes a header with one program header, of `kind`, for an interpreter at the end of both.
     fn elf(kind: u32, interpreter: &[u8]) -> Vec<u8> {
         let mut bytes = vec![0u8; 120];
         bytes[..6].copy_from_slice(b"\x7fELF\x02\x01");

@@ -1,8 +1,8 @@
-//! Encrypted connections of pagers to a memory node: made by this process, since a pager can hold no TLS.
+//! Encrypted connections of pagers to a memory node, made by this process, since a pager cannot hold TLS.
 //!
-//! A pager lives in a program that it does not own: no allocator but its own heap, no thread-local storage, no locks. So it
-//! connects to a socket here, in a folder that only this user can enter, and a thread for each connection carries its bytes
-//! to the node and back.
+//! A pager lives in a program that it does not own: it has no allocator but its own heap, no thread-local
+//! storage, no locks. So it connects to a socket here, in a folder that only this user can enter, and a thread
+//! for each connection carries its bytes to the node and back.
 
 use crate::PagingError;
 use crate::folder::Folder;
@@ -18,15 +18,15 @@ use unrack_keys::wire::keep_alive;
 use unrack_keys::{Keys, Wire};
 use unrack_pager::node::PATIENCE_NS;
 
-/// Reaching the node and proving keys may take as long as a pager waits to be greeted.
+/// Longest time to reach the node and prove keys: the same as a pager waits to be greeted.
 const TIMEOUT: Duration = Duration::from_secs(5);
-/// How often the clock is looked at meanwhile.
+/// Time between two readings of the clock meanwhile.
 const TICK: Duration = Duration::from_millis(500);
-/// Bytes that wait in each direction: as many pages as a pager has on their way.
+/// Most bytes that wait in each direction: as many pages as a pager has under way.
 const BUFFER: usize = 256 << 10;
 const SOCKET: &str = "node";
 
-/// The socket of pagers, until this is dropped.
+/// Socket for pagers, which exists until this is dropped.
 #[derive(Debug)]
 pub struct Encryption {
     folder: Folder,
@@ -38,11 +38,12 @@ struct Shared {
     node: SocketAddrV4,
     keys: Arc<Keys>,
     stop: AtomicBool,
-    /// Why the last connection that failed did so.
+    /// Reason why the last connection that failed did so.
     failure: Mutex<Option<String>>,
 }
 
 impl Encryption {
+    /// Starts the socket and its thread.
     pub fn start(node: SocketAddrV4, keys: Arc<Keys>) -> Result<Encryption, PagingError> {
         let folder = Folder::fast()?;
         let path = folder.path(SOCKET);
@@ -57,12 +58,12 @@ impl Encryption {
         Ok(Encryption { folder, shared })
     }
 
-    /// Where pagers connect to.
+    /// Returns the path to which pagers connect.
     pub fn socket(&self) -> PathBuf {
         self.folder.path(SOCKET)
     }
 
-    /// Why the last connection that failed did so.
+    /// Returns why the last connection that failed did so.
     pub fn failure(&self) -> Option<String> {
         self.shared.failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -86,16 +87,16 @@ fn accept(listener: &UnixListener, shared: &Arc<Shared>) {
             if let Err(error) = shared.carry(&near) {
                 *shared.failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
             }
-            // What is still unread there ends with the connection.
+            // Bytes that are unread there end with the connection.
             let _ = near.shutdown(Shutdown::Both);
         };
-        // No thread: the pager sees its connection close.
+        // Without a thread, the pager sees its connection close.
         drop(std::thread::Builder::new().name("unrack-tls".into()).spawn(carry));
     }
 }
 
 impl Shared {
-    /// Carries what one pager and the node say to each other, until one of them ends.
+    /// Carries the bytes between one pager and the node, until one of them ends.
     fn carry(&self, near: &UnixStream) -> Result<(), String> {
         let mut far = self.dial().map_err(|error| format!("the memory node at {}: {error}", self.node))?;
         pump(near, &mut far).map_err(|error| format!("the connection to {}: {error}", self.node))
@@ -148,12 +149,12 @@ fn wait(near: &UnixStream, far: &Wire, up: &Buffer, down: &Buffer) -> io::Result
     }
 }
 
-/// Bytes of one direction.
+/// Buffer for the bytes of one direction.
 struct Buffer {
     bytes: Box<[u8]>,
     start: usize,
     end: usize,
-    /// Nothing more comes.
+    /// True if no more bytes come.
     ended: bool,
 }
 
@@ -170,12 +171,12 @@ impl Buffer {
         self.end < BUFFER && !self.ended
     }
 
-    /// All that came has gone, and no more comes.
+    /// Returns whether all bytes were passed on, and no more come.
     fn is_over(&self) -> bool {
         self.ended && self.is_empty()
     }
 
-    /// Takes in what there is. Says whether there was anything.
+    /// Reads the bytes that have arrived. Returns whether there were any.
     fn fill(&mut self, from: &mut impl Read) -> io::Result<bool> {
         let mut any = false;
         while self.has_room() {
@@ -183,7 +184,7 @@ impl Buffer {
                 Ok(0) => self.ended = true,
                 Ok(count) => self.end += count,
                 Err(error) if is_early(&error) => break,
-                // A process that was killed says no farewell.
+                // A process that was killed sends no farewell.
                 Err(error) if is_end(&error) => self.ended = true,
                 Err(error) => return Err(error),
             }
@@ -192,7 +193,7 @@ impl Buffer {
         Ok(any)
     }
 
-    /// Gives on what is taken. Says whether anything was.
+    /// Writes the buffered bytes. Returns whether any were written.
     fn drain(&mut self, to: &mut impl Write) -> io::Result<bool> {
         let mut any = false;
         while !self.is_empty() {

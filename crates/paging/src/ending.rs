@@ -1,19 +1,20 @@
-//! The end of a run by force, when a program does not end though it was asked to.
+//! Forced end of a run whose program does not end although it was asked to.
 
 use crate::say;
 use crate::signals::Asked;
 use std::time::{Duration, Instant};
 
-/// Time that a program has to end by itself after SIGINT or SIGTERM: enough to save what a cache of some hundred MiB
-/// holds, and not so long that somebody at a terminal takes it for stuck. A program that waits in a fault can do
-/// nothing with a signal, however long it has.
+/// Time that a program has to end by itself after SIGINT or SIGTERM: enough to save a cache of some hundred MiB,
+/// and not so long that a user at a terminal thinks it hangs. A program that waits in a fault cannot react to a
+/// signal, however long it has.
 const GRACE: Duration = Duration::from_secs(5);
-/// A program that ends sooner needs no word about it.
+/// Time within which an ending program needs no message.
 const QUIET: Duration = Duration::from_secs(1);
-/// Signals closer together are one request: `timeout` and shells signal a process and then its group.
+/// Time between signals below which they count as one request: `timeout` and shells signal a process and then its
+/// group.
 const APART: Duration = Duration::from_millis(500);
 
-/// What has been asked for so far.
+/// State of the requests so far.
 #[derive(Default)]
 pub struct Ending {
     asked: Option<(Asked, Instant)>,
@@ -22,7 +23,7 @@ pub struct Ending {
 }
 
 impl Ending {
-    /// The signal that asked for the end, when the program has had its time or was asked again.
+    /// Returns the signal that asked for the end, once the program has had its time or was asked again.
     pub fn due(&mut self, asked: Asked, now: Instant) -> Option<i32> {
         if asked.times == 0 {
             return None;
@@ -50,7 +51,7 @@ impl Ending {
 mod tests {
     use super::*;
 
-    /// The times (ms) at which signals come, and the one at which the program is killed.
+    /// Returns the time (ms) at which the program is killed if signals come at these times (ms).
     fn killed_at(signals: &[u64]) -> Option<u64> {
         let (mut ending, begin) = (Ending::default(), Instant::now());
         (0..20_000).step_by(10).find(|ms| {

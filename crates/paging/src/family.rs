@@ -1,9 +1,10 @@
-//! All processes of a run: the program and its descendants, also those whose parents have ended, which
-//! the kernel gives to us as their *subreaper*.
+//! All processes of a run: the program and its descendants, including orphans, which the kernel gives to us as
+//! their *subreaper*.
 
 use crate::{PagingError, proc};
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus};
 
+/// The processes of a run.
 pub struct Family {
     /// Children that this process had before the run.
     strangers: Vec<u32>,
@@ -11,7 +12,7 @@ pub struct Family {
 }
 
 impl Family {
-    /// Call before the program is started.
+    /// Makes this process a subreaper. Call before the program is started.
     pub fn claim() -> Result<Family, PagingError> {
         let own = rustix::process::getpid();
         rustix::process::set_child_subreaper(Some(own))
@@ -20,20 +21,20 @@ impl Family {
         Ok(Family { strangers: proc::children(own), own })
     }
 
-    /// Our own children: the program, and orphans of its descendants.
+    /// Returns our own children: the program, and orphans of its descendants.
     fn roots(&self) -> Vec<u32> {
         let mut roots = proc::children(self.own);
         roots.retain(|pid| !self.strangers.contains(pid));
         roots
     }
 
-    /// Everybody there is, ended or not.
+    /// Returns all processes of the run, ended or not.
     pub fn members(&self) -> Vec<u32> {
         let mut members = self.roots();
         let mut next = 0;
         while next < members.len() {
             let found = proc::children(members[next]);
-            // A process may move while we look.
+            // A process may change its parent meanwhile.
             let new: Vec<_> = found.into_iter().filter(|pid| !members.contains(pid)).collect();
             members.extend(new);
             next += 1;
@@ -41,14 +42,14 @@ impl Family {
         members
     }
 
-    /// Lets ended orphans go.
+    /// Reaps orphans that have ended.
     pub fn bury_orphans(&self, program: u32) {
         for pid in self.roots().into_iter().filter(|pid| *pid != program) {
             ended(pid);
         }
     }
 
-    /// Sends a signal to everybody but processes that have ended.
+    /// Sends a signal to all processes, except those that have ended.
     pub fn signal_all(&self, signal: Signal) {
         for pid in self.members() {
             send(pid, signal);
@@ -58,17 +59,17 @@ impl Family {
 
 impl Drop for Family {
     fn drop(&mut self) {
-        // Nothing to do about a refusal: a later run asks again.
+        // A refusal has no remedy: a later run asks again.
         let _ = rustix::process::set_child_subreaper(None);
     }
 }
 
-/// The exit status of a child that has ended.
+/// Returns the exit status of a child that has ended.
 pub fn ended(pid: u32) -> Option<WaitStatus> {
     rustix::process::waitpid(Some(handle(pid)?), WaitOptions::NOHANG).ok()?.map(|(_, status)| status)
 }
 
-/// A process that has ended meanwhile needs no signal.
+/// Sends a signal to a process; one that has ended meanwhile needs none.
 pub fn send(pid: u32, signal: Signal) {
     if let Some(handle) = handle(pid) {
         let _ = rustix::process::kill_process(handle, signal);

@@ -1,13 +1,13 @@
-//! The straight line from delay to run time, and what follows from it.
+//! The straight line from delay to run time, and the conclusions from it.
 //!
 //! A program that waits for `waits` fetches one after another takes `intercept + waits x delay`. The
 //! slope, measured well above the pager's floor, holds below it too: the slowdown at any delay is
 //! `(native + waits x delay) / native`.
 //!
 //! The line is Theil's and Sen's: its slope is the median of the slopes between all pairs of runs at different
-//! delays (P. K. Sen, "Estimates of the regression coefficient based on Kendall's tau", J. Am. Stat. Assoc. 63, 1968).
-//! One run that took ten times as long moves a least-squares line anywhere; it moves this one by no more than the
-//! others scatter. Intervals come from a bootstrap: see [`bootstrap`](self::bootstrap).
+//! delays (P. K. Sen, "Estimates of the regression coefficient based on Kendall's tau", J. Am. Stat. Assoc. 63,
+//! 1968). One run that took ten times as long can move a least-squares line anywhere; it moves this one by no
+//! more than the scatter of the others. Intervals come from a bootstrap: see [`bootstrap`](self::bootstrap).
 
 mod bootstrap;
 #[cfg(test)]
@@ -32,11 +32,11 @@ pub struct Estimate {
     pub ci95: [f64; 2],
 }
 
-/// Draws the line through `points`, all of equal weight, of a program whose native runs took `native_s`. The same
+/// Fits the line to `points`, all of equal weight, of a program whose native runs took `native_s`. The same
 /// points and seed give the same line.
 ///
-/// `None` with fewer than three points (two leave nothing to judge the line by), fewer than two different delays, no
-/// native run, or numbers that are not finite.
+/// Returns `None` with fewer than three points (two leave nothing to judge the line by), fewer than two different
+/// delays, no native run, or numbers that are not finite.
 pub fn line(points: &[Point], native_s: &[f64], seed: u64) -> Option<Fit> {
     let is_known = |p: &Point| p.delay_ns.is_finite() && p.run_s.is_finite();
     let is_time = |s: &f64| s.is_finite() && *s > 0.0;
@@ -47,7 +47,7 @@ pub fn line(points: &[Point], native_s: &[f64], seed: u64) -> Option<Fit> {
     {
         return None;
     }
-    // Seconds per nanosecond are tiny: reckon in nanoseconds throughout.
+    // Seconds per nanosecond are tiny: all is computed in nanoseconds.
     let delays: Vec<f64> = points.iter().map(|p| p.delay_ns).collect();
     let runs: Vec<f64> = points.iter().map(|p| p.run_s * 1e9).collect();
     let pairs = Pairs::new(&delays)?;
@@ -67,21 +67,21 @@ pub fn line(points: &[Point], native_s: &[f64], seed: u64) -> Option<Fit> {
     })
 }
 
-/// Run time over native run time at this delay of one fetch.
+/// Returns the run time divided by the native run time, at this delay of one fetch.
 pub fn slowdown(fit: &Fit, delay_ns: f64) -> Estimate {
     let at = |waits_per_s: f64| 1.0 + waits_per_s.max(0.0) * delay_ns / 1e9;
     Estimate { value: at(fit.waits_per_s), ci95: fit.waits_per_s_ci95.map(at) }
 }
 
-/// The largest delay of one fetch that costs at most this part of the native run time (0.05: 5 %), with
-/// its interval. `None` if the program was not found to wait at all: any delay will do.
+/// Returns the largest delay of one fetch that costs at most this fraction of the native run time (0.05: 5 %),
+/// with its interval. `None` if the program was not found to wait at all: any delay will do.
 pub fn largest_delay_ns(fit: &Fit, loss: f64) -> Option<Estimate> {
     let at = |waits_per_s: f64| if waits_per_s > 0.0 { loss * 1e9 / waits_per_s } else { f64::INFINITY };
     let [few, many] = fit.waits_per_s_ci95;
     (fit.waits_per_s > 0.0).then(|| Estimate { value: at(fit.waits_per_s), ci95: [at(many), at(few)] })
 }
 
-/// The middle value, or the mean of the middle two. `values` is not empty.
+/// Returns the middle value, or the mean of the middle two. `values` is not empty.
 pub fn median(values: &mut [f64]) -> f64 {
     let (middle, is_even) = (values.len() / 2, values.len().is_multiple_of(2));
     let (below, upper, _) = values.select_nth_unstable_by(middle, f64::total_cmp);
@@ -91,14 +91,14 @@ pub fn median(values: &mut [f64]) -> f64 {
     }
 }
 
-/// The 2.5th and 97.5th percentile of what was drawn; never without the value itself.
+/// Returns the 2.5th and 97.5th percentile of the draws, widened to include the value itself.
 fn around(value: f64, mut drawn: Vec<f64>) -> [f64; 2] {
     drawn.sort_by(f64::total_cmp);
     let cut = drawn.len() / 40;
     [drawn[cut].min(value), drawn[drawn.len() - 1 - cut].max(value)]
 }
 
-/// Part of the variance of `runs` that the line explains. Run times that do not vary at all lie on a level line.
+/// Returns the fraction of the variance of `runs` that the line explains: 1 if run times do not vary at all.
 fn explained(runs: &[f64], fitted: &[f64]) -> f64 {
     let mean = runs.iter().sum::<f64>() / runs.len() as f64;
     let about_mean: f64 = runs.iter().map(|run| (run - mean).powi(2)).sum();
@@ -106,7 +106,7 @@ fn explained(runs: &[f64], fitted: &[f64]) -> f64 {
     if about_mean > 0.0 { (1.0 - about_line / about_mean).clamp(0.0, 1.0) } else { 1.0 }
 }
 
-/// Distance of a run from the line, over the line's value there.
+/// Returns the distance of a run from the line, divided by the line's value there.
 fn off(run: f64, line: f64) -> f64 {
     (run - line).abs() / line.abs().max(f64::MIN_POSITIVE)
 }

@@ -1,4 +1,4 @@
-//! Temporary files: what pagers and `unrack` share during a run.
+//! Temporary files that pagers and `unrack` share during a run.
 
 use crate::PagingError;
 use rustix::io::Errno;
@@ -9,22 +9,22 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use unrack_record::temporary::{self, TemporaryFolder};
 
-/// Memory-backed: writing to it costs no disk.
+/// Memory-backed folder: writing to it costs no disk access.
 const FAST: &str = "/dev/shm";
-/// The preload library keeps the folder's name in a buffer of fixed size.
+/// Most bytes of a path: the preload library keeps it in a buffer of fixed size.
 const LONGEST_PATH: usize = 400;
 
-/// A folder for this process alone, which does not outlive it.
+/// Folder for this process alone, which does not outlive it.
 #[derive(Debug)]
 pub struct Folder(TemporaryFolder);
 
 impl Folder {
-    /// In memory if possible.
+    /// Makes a folder in memory, if possible.
     pub fn fast() -> Result<Folder, PagingError> {
         TemporaryFolder::within(Path::new(FAST)).map(Folder).or_else(|_| Folder::roomy())
     }
 
-    /// For large files: where `TMPDIR` says.
+    /// Makes a folder for large files, in the folder that `TMPDIR` names.
     pub fn roomy() -> Result<Folder, PagingError> {
         let parent = std::env::temp_dir();
         let folder = TemporaryFolder::within(&parent)
@@ -49,14 +49,14 @@ pub fn sweep() {
     temporary::sweep(&std::env::temp_dir());
 }
 
-/// A file without a name: it is gone when it is closed.
+/// Makes a file without a name, which disappears when it is closed.
 pub fn unnamed_file() -> io::Result<File> {
     use rustix::fs::{Mode, OFlags, open};
     let parent = std::env::temp_dir();
     let (read_write, mode) = (OFlags::RDWR | OFlags::CLOEXEC, Mode::RUSR | Mode::WUSR);
     match open(&parent, read_write | OFlags::TMPFILE, mode) {
         Ok(file) => Ok(file.into()),
-        // This file system has only files with names.
+        // This file system supports only files with names.
         Err(Errno::OPNOTSUPP | Errno::ISDIR | Errno::NOENT) => {
             let folder = TemporaryFolder::within(&parent)?;
             File::options().read(true).write(true).create_new(true).open(folder.path("file"))

@@ -1,4 +1,4 @@
-//! The native run: how long the program takes, and how much memory, when nothing is taken away.
+//! Native run: the program's time and memory when nothing is taken away.
 
 use crate::cache::{Cache, Key};
 use crate::job::{Job, Output, Status};
@@ -9,25 +9,28 @@ use unrack_record::Build;
 use unrack_units::Bytes;
 
 const PACE: Duration = Duration::from_millis(5);
-/// Shared memory changes slowly and costs more to look up.
+/// Number of samples per sample of shared memory, which changes slowly and costs more to look up.
 const SHARED_EVERY: u32 = 8;
-/// Below this, shared memory is no reason to refuse: every program has a little.
+/// Bytes of shared memory that are never a reason to refuse: every program has a little.
 const LITTLE: u64 = 16 << 20;
 
-/// What a program needs, summed over its processes, at its peak.
+/// Memory that a program needs at its peak, summed over its processes, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 pub struct Footprint {
-    /// Anonymous memory: what can be taken away.
+    /// Anonymous memory, which can be taken away.
     pub anonymous: u64,
     /// Shared memory, which cannot.
     pub shared: u64,
 }
 
 impl Footprint {
+    /// Returns the bytes that can be taken away.
     pub fn bytes(self) -> Bytes {
         Bytes::new(self.anonymous)
     }
 
+    /// Checks that most of the memory can be taken away.
+    ///
     /// # Errors
     /// [`PagingError::Lacking`] for a program whose memory is mostly shared.
     pub fn check(self) -> Result<(), PagingError> {
@@ -48,6 +51,7 @@ fn mib(bytes: u64) -> f64 {
     bytes as f64 / (1 << 20) as f64
 }
 
+/// Result of a native run.
 #[derive(Debug, Clone)]
 pub struct NativeRun {
     pub wall_s: f64,
@@ -56,10 +60,10 @@ pub struct NativeRun {
     pub left_behind: Vec<String>,
 }
 
-/// Runs the program as it is, and ends it if it still runs at `until`.
+/// Runs the program natively, and ends it if it still runs at `until`.
 ///
 /// # Errors
-/// [`PagingError::OutOfTime`] when it was ended.
+/// [`PagingError::OutOfTime`] if it was ended.
 pub fn native(job: &Job, output: &Output, until: Option<Instant>) -> Result<NativeRun, PagingError> {
     let mut scale = Scale::default();
     let ended = Launch { job, environment: Vec::new(), output, until }.run(&mut scale)?;
@@ -71,8 +75,8 @@ pub fn native(job: &Job, output: &Output, until: Option<Instant>) -> Result<Nati
     })
 }
 
-/// The program's footprint: remembered, if `weighed_by` this build; else measured by a native run whose output is
-/// thrown away. Without a build nothing is remembered.
+/// Returns the program's footprint: remembered, if this build measured it (`weighed_by`); else measured by a
+/// native run whose output is discarded. Without a build nothing is remembered.
 pub fn footprint(job: &Job, weighed_by: Option<&Build>) -> Result<Footprint, PagingError> {
     let cache = weighed_by.and_then(|_| Cache::of_user());
     let key = weighed_by.and_then(|build| Some(Key::of(&job.program)?.weighed_by(build)));
@@ -82,14 +86,14 @@ pub fn footprint(job: &Job, weighed_by: Option<&Build>) -> Result<Footprint, Pag
         return Ok(known);
     }
     let run = native(job, &Output::Discarded, None)?;
-    // A program that was killed may not have come to its peak.
+    // A program that was killed may not have reached its peak.
     if let (Some(cache), Some(key), Status::Exited(_)) = (&cache, &key, run.status) {
         cache.put(key, run.footprint);
     }
     Ok(run.footprint)
 }
 
-/// Weighs a family of processes again and again.
+/// Samples the memory of a family of processes.
 #[derive(Default)]
 struct Scale {
     peak: Footprint,

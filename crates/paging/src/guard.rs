@@ -1,10 +1,11 @@
-//! Two processes for one `unrack`: a guard, which is the one that was started, and a worker, which does the work.
+//! Two processes for one `unrack`: a guard, which the user started, and a worker, which does the work.
 //!
-//! A process that is killed (`kill -9`, no memory left) cannot end what it started. So neither is alone. When the worker
-//! is killed, its descendants come to the guard, their next ancestor that is a *subreaper*, whatever they did to be nobody's:
-//! it ends them and removes what the worker left. When the guard is killed, the kernel tells the worker (its
-//! parent-death signal; the worker never becomes another program, which could lose it), which ends its run at once. When both
-//! are killed, each process with a pager ends itself ([`unrack_pager`]'s `owner`), and so does the program itself.
+//! A process that is killed (`kill -9`, out of memory) cannot end the processes that it started. So neither is
+//! alone. If the worker is killed, its descendants become children of the guard, their next ancestor that is a
+//! *subreaper*, whatever they did to detach themselves: the guard ends them and removes what the worker left. If
+//! the guard is killed, the kernel signals the worker (its parent-death signal; the worker never becomes another
+//! program, which could lose it), which ends its run at once. If both are killed, each process with a pager ends
+//! itself ([`unrack_pager`]'s `owner`), and so does the program itself.
 
 use crate::family::{self, Family};
 use crate::signals::{FOR_THE_PROGRAM, take_over};
@@ -20,21 +21,21 @@ static GUARD: AtomicI32 = AtomicI32::new(0);
 /// Process number of the worker, in its guard; 0: it has ended.
 static WORKER: AtomicI32 = AtomicI32::new(0);
 
-/// Killed processes are gone within milliseconds, unless they wait for a device.
+/// Time to wait for killed processes: they are gone within milliseconds, unless they wait for a device.
 const LAST_GRACE: Duration = Duration::from_secs(5);
 
-/// Makes this process a guard, which ends when its worker has, and with its status. Returns in the worker only.
+/// Makes this process a guard, which ends after its worker, with the worker's status. Returns in the worker only.
 ///
-/// Call it first in `main`: the worker is a copy of the calling thread alone.
+/// Call this first in `main`: the worker is a copy of the calling thread alone.
 ///
 /// # Errors
-/// When the machine has no room for another process.
+/// If the machine has no room for another process.
 pub fn stand_guard() -> Result<(), PagingError> {
     let family = Family::claim()?;
-    // Where the end of children is ignored, which a process inherits, they cannot be waited for.
+    // If the end of children is ignored, which a process inherits, they cannot be waited for.
     take_over(libc::SIGCHLD, heed);
     let guard = rustix::process::getpid();
-    // SAFETY: by the contract above there is one thread, so the child lacks nothing that the parent has.
+    // SAFETY: by the contract above there is one thread, so the child has all that the parent has.
     match unsafe { libc::fork() } {
         -1 => Err(PagingError::Lacking(format!(
             "cannot start a process to watch over the run: {}",
@@ -48,7 +49,7 @@ pub fn stand_guard() -> Result<(), PagingError> {
     }
 }
 
-/// True if this is a worker whose guard was killed.
+/// Returns whether this is a worker whose guard was killed.
 pub fn is_lost() -> bool {
     let guard = GUARD.load(Relaxed);
     guard != 0 && rustix::process::getppid().is_none_or(|parent| parent.as_raw_nonzero().get() != guard)
@@ -82,7 +83,7 @@ fn watch_over(worker: i32, family: &Family) -> Status {
 
 extern "C" fn heed(_: c_int, _: *mut libc::siginfo_t, _: *mut c_void) {}
 
-/// Sends a signal on to the worker. What the terminal sends, it sends to the worker, too.
+/// Forwards a signal to the worker. Signals from the terminal reach the worker anyway.
 extern "C" fn pass_on(signal: c_int, info: *mut libc::siginfo_t, _: *mut c_void) {
     // SAFETY: the kernel passes a valid pointer to handlers installed with SA_SIGINFO.
     let from_kernel = unsafe { (*info).si_code } == libc::SI_KERNEL;
@@ -90,8 +91,8 @@ extern "C" fn pass_on(signal: c_int, info: *mut libc::siginfo_t, _: *mut c_void)
     if from_kernel || worker == 0 {
         return;
     }
-    // SAFETY: kill(2) may be called here; `errno` is put back. Nobody else can have the worker's number before
-    // `WORKER` is 0.
+    // SAFETY: kill(2) may be called here; `errno` is restored. No other process can have the worker's number
+    // before `WORKER` is 0.
     unsafe {
         let errno = libc::__errno_location();
         let before = *errno;
@@ -115,7 +116,7 @@ fn wait_for(worker: i32) -> Status {
     }
 }
 
-/// Ends all that the worker started and did not end.
+/// Ends all processes that the worker started and did not end.
 fn end_all(family: &Family) {
     let deadline = Instant::now() + LAST_GRACE;
     loop {

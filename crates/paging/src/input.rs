@@ -1,4 +1,4 @@
-//! Standard input for a program that is run several times: every run reads the same bytes.
+//! Standard input of a program that is run several times: every run reads the same bytes.
 
 use crate::PagingError;
 use crate::folder::unnamed_file;
@@ -7,19 +7,20 @@ use std::io::{self, Seek, SeekFrom};
 use std::os::fd::{AsFd, AsRawFd};
 use std::process::Stdio;
 
+/// Standard input of a program.
 #[derive(Debug)]
 pub enum Input {
-    /// Ours, once.
+    /// Our own standard input, for one run.
     Inherited,
-    /// Nothing to read: a terminal cannot be read twice.
+    /// No input: a terminal cannot be read twice.
     Empty,
-    /// A file, from an offset.
+    /// A file, read from an offset in bytes.
     Kept { file: File, offset: u64 },
 }
 
 impl Input {
-    /// What standard input holds, to be read any number of times. What comes through a pipe is first
-    /// written to a temporary file, whole.
+    /// Makes our standard input readable any number of times. Input from a pipe is first written to a temporary
+    /// file, as a whole.
     pub fn repeatable() -> Result<Input, PagingError> {
         keep(io::stdin().as_fd()).map_err(PagingError::failed("keep the standard input for repeated runs"))
     }
@@ -29,7 +30,7 @@ impl Input {
             Input::Inherited => Ok(Stdio::inherit()),
             Input::Empty => Ok(Stdio::null()),
             Input::Kept { file, offset } => {
-                // Opened anew: runs must not share a reading position.
+                // Opened again: runs must not share a reading position.
                 let mut again = File::open(format!("/proc/self/fd/{}", file.as_raw_fd()))?;
                 again.seek(SeekFrom::Start(*offset))?;
                 Ok(again.into())

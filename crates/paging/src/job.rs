@@ -1,4 +1,4 @@
-//! What is to be run, and how it ended.
+//! A command to run, and how it ended.
 
 use crate::cache::Key;
 use crate::program::Program;
@@ -8,10 +8,10 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use unrack_units::{Bytes, Share};
 
-/// With less, a program and its libraries hardly start.
+/// Least local memory: with less, a program and its libraries hardly start.
 pub const SMALLEST_LOCAL: Bytes = Bytes::new(1 << 20);
 
-/// A command that was found fit to run with remote memory, on a machine that was found fit too.
+/// A command found fit to run with remote memory, on a machine found fit too.
 #[derive(Debug)]
 pub struct Job {
     pub(crate) program: Program,
@@ -20,7 +20,7 @@ pub struct Job {
 }
 
 impl Job {
-    /// Checks everything that can be checked before anything starts. Standard input is inherited.
+    /// Checks all that can be checked before anything starts. Standard input is inherited.
     pub fn prepare(command: &[OsString]) -> Result<Job, PagingError> {
         let program = Program::resolve(command)?;
         Job::of(program)
@@ -31,25 +31,25 @@ impl Job {
         Ok(Job { program, preload: machine::preload_library()?, input: Input::Inherited })
     }
 
-    /// What a measurement of this command depends on, as far as can be seen: its words, the program's file,
-    /// the current folder.
+    /// Returns what a measurement of this command visibly depends on: its words, the program's file, the current
+    /// folder.
     pub fn identity(&self) -> Option<String> {
         Key::of(&self.program).map(Key::into_text)
     }
 
-    /// The command, as a person reads it.
+    /// Returns the command, as a person reads it.
     pub fn words(&self) -> Vec<String> {
         self.program.words()
     }
 }
 
-/// Where a program's standard output and error go.
+/// Destination of a program's standard output and error.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Output {
     Inherited,
-    /// Read and thrown away: programs behave differently when they see `/dev/null`.
+    /// Read and discarded: programs behave differently when they see `/dev/null`.
     Discarded,
-    /// Both into this file, which is replaced.
+    /// Both to this file, which is replaced.
     File(PathBuf),
 }
 
@@ -61,7 +61,7 @@ pub enum Status {
 }
 
 impl Status {
-    /// As a shell gives it: 128 and the signal's number for a program that was killed.
+    /// Returns the exit code as a shell gives it: 128 plus the signal's number for a program that was killed.
     pub fn code(self) -> u8 {
         match self {
             Status::Exited(code) => code,
@@ -69,6 +69,7 @@ impl Status {
         }
     }
 
+    /// Returns whether the program ended with exit status 0.
     pub fn is_success(self) -> bool {
         self == Status::Exited(0)
     }
@@ -92,10 +93,10 @@ impl std::fmt::Display for Status {
     }
 }
 
-/// How much local memory `share` is, for a program with this footprint.
+/// Returns how many bytes of local memory `share` is, for a program with this footprint.
 ///
 /// # Errors
-/// [`PagingError::Usage`] when that is less than [`SMALLEST_LOCAL`].
+/// [`PagingError::Usage`] if that is less than [`SMALLEST_LOCAL`].
 pub fn local_bytes(share: Share, footprint: Bytes) -> Result<Bytes, PagingError> {
     let local = share.of(footprint);
     if local >= SMALLEST_LOCAL {

@@ -1,4 +1,4 @@
-//! Starting a program, watching over it and everything it starts, and ending it.
+//! Start of a program, watch over it and all processes that it starts, and their end.
 
 use crate::ending::Ending;
 use crate::family::{self, Family};
@@ -13,27 +13,28 @@ use std::process::{Command, Stdio};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// How long processes may go on after their program has ended, to end by themselves, and then by request.
+/// Time that processes may go on after their program has ended, to end by themselves; below, after they were
+/// asked to.
 const GRACE: Duration = Duration::from_millis(500);
 const LAST_GRACE: Duration = Duration::from_secs(2);
 const LONGEST_PACE: Duration = Duration::from_millis(200);
-/// The observer may take one part in this many of a core,
+/// Share of a core that the observer may take: one part in this number,
 const OBSERVER_SHARE: u32 = 40;
-/// but a run is looked at again after one part in this many of its age: a look that took long because the
+/// but a run is looked at again after one part in this number of its age: a look that took long because the
 /// machine was busy must not hide the whole of a short run.
 const AGE_SHARE: u32 = 8;
 
-/// Signals and orphans come to the process, so it has one run at a time.
+/// Lock that keeps this process to one run at a time, since signals and orphans come to the process.
 static ONE_RUN: Mutex<()> = Mutex::new(());
 
-/// Looks at a run from time to time.
+/// Observer that looks at a run from time to time.
 pub trait Observer {
-    /// How often, if looking is cheap.
+    /// Returns the interval between looks, if looking is cheap.
     fn pace(&self) -> Duration;
-    /// `members`: all processes there are, ended or not.
+    /// Looks at the run. `members`: all its processes, ended or not.
     ///
     /// # Errors
-    /// When the run must not go on.
+    /// If the run must not go on.
     fn look(&mut self, members: &[u32]) -> Result<(), PagingError>;
 }
 
@@ -41,15 +42,16 @@ pub trait Observer {
 pub struct Ended {
     pub status: Status,
     pub wall: Duration,
-    /// Programs that were still running when the command had ended, and were ended.
+    /// Names of programs that were still running when the command had ended, and were ended.
     pub left_behind: Vec<String>,
 }
 
+/// A program to start.
 pub struct Launch<'a> {
     pub job: &'a Job,
     pub environment: Vec<(&'static str, OsString)>,
     pub output: &'a Output,
-    /// The program is ended when it still runs then.
+    /// Time when the program is ended if it still runs.
     pub until: Option<Instant>,
 }
 
@@ -57,8 +59,8 @@ impl Launch<'_> {
     /// Runs the program to its end.
     ///
     /// # Errors
-    /// Also when a signal asked us to stop and [`Output::Inherited`] is not set: a series of runs ends
-    /// there, while a single run ends as its program does, if that ends in time. [`PagingError::OutOfTime`] when it
+    /// Also if a signal asked us to stop and the output is not [`Output::Inherited`]: a series of runs ends
+    /// there, while a single run ends as its program does, if that ends in time. [`PagingError::OutOfTime`] if it
     /// was ended at [`Launch::until`].
     pub fn run(self, observer: &mut dyn Observer) -> Result<Ended, PagingError> {
         let _guard: MutexGuard<()> = ONE_RUN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -73,7 +75,7 @@ impl Launch<'_> {
         let outcome = run.to_the_end(observer);
         let left_behind = run.end_the_rest(observer, outcome.is_ok());
         let (status, wall) = outcome?;
-        // What happened last must not be missed.
+        // The last events must not be missed.
         observer.look(&[])?;
         match watch.stopped_by() {
             Some(signal) if *self.output != Output::Inherited => Err(PagingError::Interrupted(signal)),
@@ -114,8 +116,8 @@ impl Launch<'_> {
     }
 }
 
-/// Asks the kernel to end this process when its parent ends. Processes that this one starts are not meant, and a program
-/// that gains rights is exempt: those the guard ends, and their pagers.
+/// Asks the kernel to end this process when its parent ends. This covers neither processes that this one starts
+/// nor a program that gains rights: the guard and their pagers end those.
 fn die_with(parent: Pid) -> io::Result<()> {
     rustix::process::set_parent_process_death_signal(Some(Signal::KILL))?;
     match rustix::process::getppid() == Some(parent) {
@@ -142,7 +144,7 @@ impl Prepared {
     }
 }
 
-/// Reads a program's output to its end, in the background: whoever holds the other side may outlive us.
+/// Reads a program's output to its end, in the background: a process that holds the other side may outlive us.
 fn discard(output: Option<io::PipeReader>) {
     if let Some(mut output) = output {
         // A reading error means that there is nothing more to read.
@@ -192,7 +194,8 @@ impl Run<'_> {
         }
     }
 
-    /// A run ends with its program. Returns the names of processes that had to be told so.
+    /// Ends the remaining processes of the run, as its program has ended. Returns the names of those that had to
+    /// be asked.
     fn end_the_rest(&self, observer: &mut dyn Observer, kindly: bool) -> Vec<String> {
         let mut names = Vec::new();
         if kindly && !self.all_gone_within(GRACE, observer) {

@@ -1,20 +1,20 @@
-//! Remote memory for unmodified programs, from outside: launch, measure, calibrate, fit.
+//! Remote memory for unmodified programs, seen from outside: launch, measurement, calibration and fit.
 //!
 //! | to | use |
 //! |---|---|
 //! | find a command's file and check that it and the machine are fit | [`Job::prepare`] |
 //! | run it natively: time, footprint | [`native`], [`footprint`] |
 //! | find the pager's own cost | [`calibrate`] |
-//! | say what a fetch costs | [`Delay`] |
+//! | describe the delay of a fetch | [`Delay`] |
 //! | run it with remote memory | [`measure`] |
-//! | find out whether other work slowed a run down | [`Reading::now`], [`Load::disturbance`] |
-//! | draw the line from delays to run times | [`fit`] |
-//! | find out what may be concluded from it | [`quality`] |
+//! | detect that other work slowed a run down | [`Reading::now`], [`Load::disturbance`] |
+//! | fit a line from delays to run times | [`fit`] |
+//! | judge what may be concluded from it | [`quality`] |
 //!
-//! The pagers themselves are in `unrack-pager`, brought into the program by `unrack-preload`; what they
-//! share with us is one file ([`control_file`]) and, when capturing, one spool file per process.
-//! One run at a time: a run claims this process's signals and its orphaned descendants. A program that makes runs
-//! begins with [`stand_guard`], so that nothing is left of a run whose process is killed, and with [`sweep`].
+//! The pagers themselves are in `unrack-pager`, which `unrack-preload` brings into the program. They share with
+//! us one file ([`control_file`]) and, when capturing, one spool file per process. Only one run is possible at a
+//! time: a run claims this process's signals and its orphaned descendants. A program that makes runs begins with
+//! [`stand_guard`], so that nothing is left of a run whose process is killed, and with [`sweep`].
 
 pub mod calibrate;
 pub mod control_file;

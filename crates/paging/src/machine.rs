@@ -1,4 +1,4 @@
-//! What the machine must offer, found out before anything starts.
+//! Requirements on the machine, checked before anything starts.
 
 use crate::PagingError;
 use rustix::io::Errno;
@@ -7,9 +7,11 @@ use std::path::{Path, PathBuf};
 use unrack_pager::{den, life, sys};
 
 const LIBRARY: &str = "libunrack_preload.so";
-/// Names the preload library's path, if it is not near the executable.
+/// Environment variable with the preload library's path, if it is not near the executable.
 pub const PRELOAD_VARIABLE: &str = "UNRACK_PRELOAD";
 
+/// Checks that the machine can run programs with remote memory.
+///
 /// # Errors
 /// [`PagingError::Lacking`], with what to do about it.
 pub fn check() -> Result<(), PagingError> {
@@ -25,7 +27,8 @@ pub fn check() -> Result<(), PagingError> {
     check_scan()
 }
 
-/// The pager reserves its addresses when it starts, and a limit is for those as for memory that is used.
+/// Checks the limit on address space. The pager reserves addresses when it starts, and reserved ones count as
+/// used ones.
 fn check_address_space() -> Result<(), PagingError> {
     match getrlimit(Resource::As).current {
         Some(limit) if limit < den::LEN as u64 => Err(PagingError::Lacking(format!(
@@ -38,7 +41,7 @@ fn check_address_space() -> Result<(), PagingError> {
     }
 }
 
-/// What fast mode needs besides.
+/// Checks the further requirements of fast mode.
 #[cfg(target_arch = "x86_64")]
 pub fn check_fast() -> Result<(), PagingError> {
     use unrack_pager::fast;
@@ -49,6 +52,7 @@ pub fn check_fast() -> Result<(), PagingError> {
     }
 }
 
+/// Returns an error: there is no fast mode on this processor.
 #[cfg(not(target_arch = "x86_64"))]
 pub fn check_fast() -> Result<(), PagingError> {
     Err(PagingError::Lacking("fast mode is made for x86-64 only: run it without --fast".into()))
@@ -81,7 +85,7 @@ fn old_kernel(lacks: &str) -> String {
     format!("this kernel ({release}) lacks {lacks}: Linux 6.8 or newer is needed")
 }
 
-/// Where the preload library is: named by the environment, beside the executable, or installed near it.
+/// Returns the preload library's path: named by the environment, beside the executable, or installed near it.
 pub fn preload_library() -> Result<PathBuf, PagingError> {
     if let Some(named) = std::env::var_os(PRELOAD_VARIABLE) {
         let named = PathBuf::from(named);

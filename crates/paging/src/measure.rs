@@ -1,4 +1,4 @@
-//! A run with remote memory.
+//! Run with remote memory.
 
 use crate::calibrate::{Calibration, Mode};
 use crate::control_file::ControlFile;
@@ -20,46 +20,47 @@ use unrack_pager::sys::now_ns;
 use unrack_record::{Warning, trace};
 use unrack_units::Bytes;
 
-/// Not more often: while somebody reads in `/proc`, `wait4` of a process that ended can spin in the kernel for
-/// seconds (Linux 6.18, `shrink_dcache_parent`).
+/// Least time between two checks: while a process reads in `/proc`, `wait4` of a process that ended can spin in
+/// the kernel for seconds (Linux 6.18, `shrink_dcache_parent`).
 const PACE: Duration = Duration::from_millis(200);
-/// A program has its pager within this time after it was started.
+/// Time after its start within which a program has its pager.
 const SETTLED: Duration = Duration::from_millis(200);
 const PRELOADED: &str = "libunrack_preload";
 
-/// How to run a job with remote memory.
+/// Parameters of a run with remote memory.
 pub struct Setup<'a> {
-    /// What all processes together may keep local.
+    /// Local memory of all processes together.
     pub local: Bytes,
     pub delay: &'a Delay,
     pub calibration: Calibration,
-    /// Of the draws, if the delay is drawn.
+    /// Seed of the draws, if the delay is drawn.
     pub seed: u64,
     pub capture: Option<CaptureTo<'a>>,
-    /// The memory node that holds what is remote; none: the program's own private memory does.
+    /// Memory node that holds the remote pages; `None`: the program's own private memory holds them.
     pub node: Option<RemoteNode<'a>>,
     pub output: Output,
-    /// The program is ended when it still runs then.
+    /// Time when the program is ended if it still runs.
     pub until: Option<Instant>,
 }
 
-/// Where the trace goes, and what it should say of the program.
+/// Path of the trace, and what it should say about the program.
 pub struct CaptureTo<'a> {
     pub path: &'a Path,
     pub footprint: Option<Bytes>,
     pub native_s: Option<f64>,
 }
 
+/// Result of a run with remote memory.
 #[derive(Debug, Clone)]
 pub struct RunReport {
     pub status: Status,
     pub wall_s: f64,
     pub tally: Tally,
-    /// What the reader should know before trusting the figures.
+    /// Facts that readers should know before trusting the figures.
     pub warnings: Vec<Warning>,
 }
 
-/// What happened, all processes together.
+/// Counts of events, for all processes together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 pub struct Tally {
     pub fetches: u64,
@@ -70,13 +71,13 @@ pub struct Tally {
     pub stuck: u64,
     /// Fetches that took the pager longer than their delay.
     pub below_floor: u64,
-    /// Time that threads waited for fetches, summed.
+    /// Time in ns that threads waited for fetches, summed.
     pub wait_ns: u64,
-    /// Time of the pager on faults that a real blade would not have, summed.
+    /// Time in ns of the pager on faults that a real blade would not have, summed.
     pub overhead_ns: u64,
     pub thawed: u64,
     pub processes: u64,
-    /// Threads that faulted.
+    /// Number of threads that faulted.
     pub threads: u64,
 }
 
@@ -102,8 +103,8 @@ impl Tally {
 /// Runs the job with part of its memory remote.
 ///
 /// # Errors
-/// When the program could not be started, a pager had to end it, or its time was over
-/// ([`PagingError::OutOfTime`]). A program that fails by itself is no error: see [`RunReport::status`].
+/// If the program could not be started, a pager had to end it, or its time was over ([`PagingError::OutOfTime`]).
+/// A program that fails by itself is no error: see [`RunReport::status`].
 pub fn measure(job: &Job, setup: &Setup) -> Result<RunReport, PagingError> {
     let session = Session::open(job, setup)?;
     let environment = vec![
@@ -127,7 +128,7 @@ pub fn measure(job: &Job, setup: &Setup) -> Result<RunReport, PagingError> {
     Ok(RunReport { status: ended.status, wall_s: ended.wall.as_secs_f64(), tally, warnings })
 }
 
-/// A pager sees an encrypted connection close; why it did is known here.
+/// Adds the cause to an error: a pager only sees an encrypted connection close; the reason is known here.
 fn with_cause(error: PagingError, node: Option<&MemoryNode>) -> PagingError {
     match (error, node.and_then(MemoryNode::failure)) {
         (PagingError::Failed(text), Some(cause)) => PagingError::Failed(format!("{text} ({cause})")),
@@ -137,8 +138,8 @@ fn with_cause(error: PagingError, node: Option<&MemoryNode>) -> PagingError {
 
 const CONTROL_NAME: &str = "control";
 
-/// The files of a run. Pagers spool next to the control file's name, so with a large capture that name is
-/// a link into memory from a folder on disk.
+/// Files of a run. Pagers write spools beside the control file's path, so with a capture, which may be large,
+/// that path is a link from a folder on disk to the file in memory.
 struct Session {
     control: ControlFile,
     spools: Folder,
@@ -206,8 +207,8 @@ fn link(to: &Path, at: &Path) -> Result<(), PagingError> {
     std::os::unix::fs::symlink(to, at).map_err(PagingError::failed(format_args!("make {}", at.display())))
 }
 
-/// The value of `LD_PRELOAD`: ours first, then what was there. Its parts are separated by spaces and
-/// colons, which no escape protects: a path with one goes by another name.
+/// Returns the value of `LD_PRELOAD`: our library first, then those that were there. Its parts are separated by
+/// spaces and colons, which cannot be escaped: a path that contains one is replaced by a link.
 fn preloads(library: &Path, folder: &Folder) -> Result<OsString, PagingError> {
     let mut ours: PathBuf = library.into();
     if library.as_os_str().as_bytes().iter().any(|b| matches!(b, b' ' | b':' | b'\t' | b'\n')) {
@@ -222,7 +223,7 @@ fn preloads(library: &Path, folder: &Folder) -> Result<OsString, PagingError> {
     Ok(value)
 }
 
-/// Watches over a run: frees the slots of processes that ended, and notices those without a pager.
+/// Watches a run: frees the slots of processes that ended, and notices those without a pager.
 struct Watcher<'a> {
     control: &'a ControlFile,
     silence: Option<Silence<'a>>,
@@ -248,14 +249,15 @@ impl<'a> Watcher<'a> {
             let pid = slot.pid.load(Relaxed);
             let is_alive = !proc::has_ended(pid);
             if !is_alive {
-                // Unless somebody has taken it meanwhile.
+                // Fails if another process has taken the slot meanwhile.
                 let _ = slot.pid.compare_exchange(pid, 0, Relaxed, Relaxed);
             }
         }
     }
 
-    /// Looks once at every program that a process runs, when it must have its pager. This waits for nothing: who waits
-    /// for a remote page does not hold the lock of its memory map, which is all that is needed here.
+    /// Checks once for every program that a process runs that it has its pager, when it must. This does not
+    /// block: a thread that waits for a remote page does not hold the lock of its memory map, which is all that
+    /// is needed here.
     fn meet(&mut self, pid: u32) {
         let executable = proc::executable(pid);
         let now = Instant::now();
@@ -347,7 +349,7 @@ mod tests {
             let node = "10.0.0.2:7000".parse().unwrap();
             let node = RemoteNode { at: &node, page_timeout: Duration::from_secs(5) };
             let mut watcher = Watcher::new(&control, Some(node));
-            // Either is fine: what counts is that it comes back.
+            // Either is fine: what counts is that it returns.
             let _ = watcher.look(&[std::process::id()]);
             let _ = (watcher.warnings(), Tally::of(&control.counts, 1));
         }

@@ -1,4 +1,4 @@
-//! Which memory node a run pages from.
+//! Memory node that a run pages from.
 
 use crate::PagingError;
 use crate::encrypted::Encryption;
@@ -12,11 +12,11 @@ use unrack_keys::Policy;
 use unrack_pager::control::Settings;
 use unrack_pager::node::{self, Address, Client};
 
-/// Where a memory node listens: `ADDRESS:PORT` (IPv4), or the path of its socket for shared memory.
+/// Address of a memory node: `ADDRESS:PORT` (IPv4), or the path of its socket for shared memory.
 #[derive(Debug, Clone)]
 pub struct MemoryNode {
     address: Address,
-    /// What encrypts connections to it, if they are to be.
+    /// Process that encrypts connections to it, if they are to be encrypted.
     encryption: Option<Arc<Encryption>>,
 }
 
@@ -25,7 +25,7 @@ impl FromStr for MemoryNode {
 
     fn from_str(text: &str) -> Result<MemoryNode, String> {
         if text.contains('/') {
-            // Processes connect when they need to, wherever they have gone by then.
+            // Made absolute, since processes may connect later, from another folder.
             let path = std::path::absolute(text).map_err(|why| why.to_string())?.display().to_string();
             return match path.len() {
                 ..=MOST_PATH => Ok(MemoryNode::plain(Address::Shared(path))),
@@ -41,29 +41,29 @@ impl FromStr for MemoryNode {
     }
 }
 
-/// `sun_path` of `struct sockaddr_un`, with its end.
+/// Most bytes of a path in `sun_path` of `struct sockaddr_un`, without the end.
 const MOST_PATH: usize = 107;
 
 fn nanoseconds(time: Duration) -> u64 {
     time.as_nanos().try_into().unwrap_or(u64::MAX)
 }
 
-/// A memory node that a run pages from, and how long it may be silent.
+/// Memory node that a run pages from, and the longest silence that is tolerated.
 #[derive(Debug, Clone, Copy)]
 pub struct RemoteNode<'a> {
     pub at: &'a MemoryNode,
-    /// A page that is waited for longer is told on stderr.
+    /// Time after which a page that is waited for is reported on standard error.
     pub page_timeout: Duration,
 }
 
 impl RemoteNode<'_> {
-    /// Page time-outs that a page is waited for before the run is ended. With the usual one of 5 s that makes 30 s: TCP
-    /// sends again after times that double, so that a link which fails for a time is noticed to be back after twice that time
-    /// at worst. Outages of 15 s are survived: links that are negotiated anew, a rapid spanning tree, a node that
-    /// is paused to be moved.
+    /// Number of page timeouts after which the run is ended. With the usual one of 5 s that makes 30 s: TCP
+    /// retransmits at intervals that double, so a link that recovers is noticed after at most twice the time that
+    /// it was down. Outages of 15 s are survived: links that are negotiated anew, a rapid spanning tree, a node
+    /// that is paused to be moved.
     const PATIENCE: u32 = 6;
 
-    /// How long a page is waited for in all.
+    /// Returns the longest time that a page is waited for.
     pub fn patience(&self) -> Duration {
         self.page_timeout.saturating_mul(RemoteNode::PATIENCE)
     }
@@ -85,10 +85,10 @@ impl MemoryNode {
         MemoryNode { address, encryption: None }
     }
 
-    /// Has connections to it encrypted, where the policy says that they are to be.
+    /// Has connections to it encrypted, if the policy requires that.
     ///
     /// # Errors
-    /// Keys are needed and are not there.
+    /// If keys are needed and there are none.
     pub fn protect(&mut self, policy: &Policy) -> Result<(), PagingError> {
         let Address::Tcp { ip, port } = self.address else { return Ok(()) };
         let at = SocketAddrV4::new(ip.into(), port);
@@ -103,7 +103,7 @@ impl MemoryNode {
         Ok(())
     }
 
-    /// Why the last encrypted connection that failed did so.
+    /// Returns why the last encrypted connection that failed did so.
     pub(crate) fn failure(&self) -> Option<String> {
         self.encryption.as_ref()?.failure()
     }
@@ -111,7 +111,7 @@ impl MemoryNode {
     /// Asks the node whether it would serve us, before a program depends on it.
     ///
     /// # Errors
-    /// Nobody is there, or answers in time, or the node refuses: says which.
+    /// If no node is there, it does not answer in time, or it refuses: the error says which.
     pub fn greet(&self, timeout: Duration) -> Result<(), PagingError> {
         let timeout_ns = nanoseconds(timeout);
         match Client::connect(&node::Settings { timeout_ns, ..node::Settings::new(self.address.clone()) }) {
@@ -120,7 +120,7 @@ impl MemoryNode {
         }
     }
 
-    /// Writes where pagers are to connect.
+    /// Stores the node's address in the settings, for pagers.
     pub fn tell(&self, settings: &Settings) {
         match &self.address {
             Address::Tcp { ip, port } => {

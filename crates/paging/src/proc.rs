@@ -1,10 +1,11 @@
-//! What `/proc` says of a process. A process that is gone has no answers.
+//! Data of `/proc` on a process. For a process that has ended there are none.
 
 use std::path::PathBuf;
 
+/// Bytes of a page.
 pub const PAGE: u64 = 4096;
 
-/// Direct children, of all threads.
+/// Returns the direct children of all threads.
 pub fn children(pid: u32) -> Vec<u32> {
     let Ok(threads) = std::fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };
     let lists = threads.flatten().map(|thread| std::fs::read_to_string(thread.path().join("children")));
@@ -15,7 +16,7 @@ fn numbers(text: &str) -> Vec<u32> {
     text.split_ascii_whitespace().filter_map(|word| word.parse().ok()).collect()
 }
 
-/// Whether it runs no more: gone, or only its exit status is left.
+/// Returns whether a process runs no more: it is gone, or only its exit status is left.
 pub fn has_ended(pid: u32) -> bool {
     match state(pid) {
         None | Some('X') => true,
@@ -29,27 +30,29 @@ fn state(pid: u32) -> Option<char> {
     state_in(&std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
 }
 
-/// The field behind the name, which is in brackets and may hold anything.
+/// Returns the field after the name, which is in parentheses and may contain anything.
 fn state_in(stat: &str) -> Option<char> {
     stat[stat.rfind(')')? + 1..].trim_start().chars().next()
 }
 
+/// Returns the name of a process.
 pub fn name(pid: u32) -> Option<String> {
     let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).ok()?;
     Some(name.trim_end().to_string()).filter(|name| !name.is_empty())
 }
 
+/// Returns the path of a process's executable.
 pub fn executable(pid: u32) -> Option<PathBuf> {
     std::fs::read_link(format!("/proc/{pid}/exe")).ok()
 }
 
-/// Whether a file whose path contains `text` is mapped; `None` if that cannot be told.
+/// Returns whether a file whose path contains `text` is mapped; `None` if that cannot be told.
 pub fn maps_file(pid: u32, text: &str) -> Option<bool> {
     let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).ok()?;
     (!maps.is_empty()).then(|| maps.contains(text))
 }
 
-/// Bytes resident that belong to no file and are not shared.
+/// Returns the resident bytes that belong to no file and are not shared.
 pub fn anonymous_bytes(pid: u32) -> Option<u64> {
     anonymous_in(&std::fs::read_to_string(format!("/proc/{pid}/statm")).ok()?)
 }
@@ -60,7 +63,7 @@ fn anonymous_in(statm: &str) -> Option<u64> {
     Some(resident.saturating_sub(shared).saturating_mul(PAGE))
 }
 
-/// Bytes resident of shared memory: `shm_open`, `mmap(MAP_SHARED | MAP_ANONYMOUS)`, System V, tmpfs.
+/// Returns the resident bytes of shared memory: `shm_open`, `mmap(MAP_SHARED | MAP_ANONYMOUS)`, System V, tmpfs.
 pub fn shared_bytes(pid: u32) -> Option<u64> {
     shared_in(&std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?)
 }

@@ -1,7 +1,7 @@
-//! Which file a command runs, and whether its memory can be taken away.
+//! File that a command runs, and check that its memory can be taken away.
 //!
-//! Everything is found out before anything starts. A script is followed to its interpreter, and through
-//! `env` to the program that `env` will run.
+//! All this is checked before anything starts. A script is followed to its interpreter, and through `env` to the
+//! program that `env` will run.
 
 use crate::PagingError;
 use crate::elf::{self, Elf};
@@ -12,10 +12,10 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
-/// As deep as the kernel follows interpreters of interpreters.
+/// Depth to which the kernel follows interpreters of interpreters.
 const DEEPEST_SCRIPT: usize = 5;
 const SET_ID: u32 = 0o6000;
-/// A program that names it handles page faults itself.
+/// Name in a program's file that shows that it handles page faults itself.
 const OWN_PAGER: &[u8] = b"userfaultfd";
 
 /// A command whose file was found and checked.
@@ -28,9 +28,11 @@ pub struct Program {
 }
 
 impl Program {
+    /// Finds and checks the file of a command.
+    ///
     /// # Errors
-    /// [`PagingError::Usage`] if there is no such program, [`PagingError::Lacking`] if there is and it
-    /// cannot be run with remote memory.
+    /// [`PagingError::Usage`] if there is no such program, [`PagingError::Lacking`] if it exists and cannot be
+    /// run with remote memory.
     pub fn resolve(command: &[OsString]) -> Result<Program, PagingError> {
         let name = command.first().ok_or_else(|| PagingError::Usage("there is no command to run".into()))?;
         let path = find(name)?;
@@ -38,20 +40,20 @@ impl Program {
         Ok(Program { path, command: command.to_vec() })
     }
 
-    /// As a person reads it.
+    /// Returns the command, as a person reads it.
     pub fn words(&self) -> Vec<String> {
         self.command.iter().map(|word| word.to_string_lossy().into_owned()).collect()
     }
 }
 
-/// As the shell does: a name with a slash is a path, any other is looked up in `PATH`.
+/// Finds a program as the shell does: a name with a slash is a path, any other is looked up in `PATH`.
 fn find(name: &OsStr) -> Result<PathBuf, PagingError> {
     if name.as_bytes().contains(&b'/') {
         return Ok(name.into());
     }
     let path = std::env::var_os("PATH").unwrap_or_else(|| "/usr/local/bin:/bin:/usr/bin".into());
     let found: Vec<_> = std::env::split_paths(&path)
-        // An empty entry is the current folder.
+        // An empty entry means the current folder.
         .map(|folder| Path::new(".").join(folder).join(name))
         .filter(|file| !name.is_empty() && file.is_file())
         .collect();
@@ -117,7 +119,8 @@ fn is_musl(loader: &Path) -> bool {
     loader.file_name().is_some_and(|name| name.as_bytes().starts_with(b"ld-musl"))
 }
 
-/// With the rights of another user the loader preloads nothing. Root gains nothing from such files.
+/// Checks that a program does not gain rights, as the loader then preloads nothing. Root gains nothing from such
+/// files.
 fn check_privileges(path: &Path, meta: &Metadata) -> Result<(), PagingError> {
     let (user, group) = (rustix::process::getuid().as_raw(), rustix::process::getgid().as_raw());
     let mode = meta.mode() & SET_ID;
@@ -159,7 +162,7 @@ fn check_script(path: &Path, file: &File, depth: usize) -> Result<(), PagingErro
     }
 }
 
-/// The words of a `#!` line.
+/// Returns the words of a `#!` line.
 fn interpreter(head: &[u8]) -> Option<Vec<OsString>> {
     let line = head.strip_prefix(b"#!")?.split(|b| *b == b'\n').next()?;
     let words = line.split(|b| b.is_ascii_whitespace()).filter(|word| !word.is_empty());
@@ -167,14 +170,14 @@ fn interpreter(head: &[u8]) -> Option<Vec<OsString>> {
     (!words.is_empty()).then_some(words)
 }
 
-/// What `env` runs: its first word that is neither an option nor a variable.
+/// Returns the program that `env` runs: its first word that is neither an option nor a variable.
 fn behind_env(words: &[OsString]) -> Option<&OsStr> {
     let is_env = Path::new(&words[0]).file_name() == Some(OsStr::new("env"));
     let is_name = |word: &&OsString| !word.as_bytes().starts_with(b"-") && !word.as_bytes().contains(&b'=');
     words[1..].iter().find(is_name).map(OsString::as_os_str).filter(|_| is_env)
 }
 
-/// A range of memory can have one pager only.
+/// Checks that a program does not use userfaultfd itself: a range of memory can have only one pager.
 fn check_text(path: &Path, file: &File) -> Result<(), PagingError> {
     let names = contains(file, OWN_PAGER).map_err(|why| {
         PagingError::Lacking(format!("{} cannot be checked, since it cannot be read: {why}", path.display()))
@@ -189,7 +192,7 @@ fn check_text(path: &Path, file: &File) -> Result<(), PagingError> {
     }
 }
 
-/// Whether `needle` is somewhere in the file.
+/// Returns whether `needle` is anywhere in the file.
 fn contains(file: &File, needle: &[u8]) -> io::Result<bool> {
     let mut buffer = vec![0u8; 1 << 20];
     let (mut at, mut kept) = (0u64, 0);
@@ -202,7 +205,7 @@ fn contains(file: &File, needle: &[u8]) -> io::Result<bool> {
         if kept + len < buffer.len() {
             return Ok(false);
         }
-        // The needle may lie across the border.
+        // The needle may cross the border of two reads.
         kept = needle.len() - 1;
         buffer.copy_within(filled - kept.., 0);
         at += len as u64;

@@ -1,33 +1,34 @@
-//! From when on a measurement may be stated: below, its number is withheld, with what to do.
+//! Conditions for stating a measurement: otherwise its number is withheld, with advice on what to do.
 //!
-//! A need is read to choose between networks, which differ from one to the next by a factor of two or more: links of 25, 50,
-//! 100, 200 and 400 Gb/s, fabrics that fetch a page in 0.4, 0.8 and 2 us. A number that leaves more open than that
-//! chooses nothing, and so a factor of two is the bound throughout.
+//! A need is used to choose between networks, which differ from one to the next by a factor of two or more: links
+//! of 25, 50, 100, 200 and 400 Gb/s, fabrics that fetch a page in 0.4, 0.8 and 2 us. A number that is more
+//! uncertain than that does not decide anything, and so a factor of two is the bound throughout.
 
 use crate::fit::{self, Estimate};
 use unrack_record::{Fit, Interval, Stated, Warning};
 
-/// Undisturbed native runs that a slowdown rests on: of two that differ, nobody can tell which is right.
+/// Least number of undisturbed native runs for a slowdown: if two differ, nobody can tell which is right.
 pub const FEWEST_NATIVE: usize = 3;
-/// Undisturbed runs that a line rests on. A line has two parameters, and Student's factor for what is left of fewer
-/// runs (4.3 for two degrees of freedom) alone makes any interval useless.
+/// Least number of undisturbed runs for a line. A line has two parameters, and with fewer runs Student's factor
+/// for the remaining degrees of freedom (4.3 for two) alone makes any interval useless.
 pub const FEWEST_RUNS: usize = 5;
-/// Different delays among them: two leave open whether it is a line.
+/// Least number of different delays among them: with two, it remains open whether it is a line.
 pub const FEWEST_DELAYS: usize = 3;
 
-/// Interval's end over its beginning, beyond which it chooses nothing.
+/// Ratio of an interval's end to its beginning beyond which it does not decide anything.
 const WIDE: f64 = 2.0;
-/// Slowdowns that are known to this part of the native run time are known well enough, however uncertain the loss itself
-/// is: from 1.00 to 1.05 is a statement. DDC §3.2 asks for losses of 5 %.
+/// Width of a slowdown's interval, as a fraction of the native run time, up to which it is stated, however
+/// uncertain the loss itself is: from 1.00 to 1.05 is a statement. DDC §3.2 asks for losses of 5 %.
 const NEGLIGIBLE: f64 = 0.05;
-/// Below, less than half of what the runs differ by comes from the delays: what is measured is something else.
+/// Least R2 of a line: below, less than half of the variation of the runs comes from the delays, so something
+/// else is measured.
 const HARDLY_A_LINE: f64 = 0.5;
-/// A run without any wait cannot be shorter than this part of a native one, nor longer by as much again than one with no
-/// delay injected.
+/// Factor within which a run without any wait must lie: not shorter than a native one divided by this, nor longer
+/// than one with no delay injected times this.
 const OUTSIDE: f64 = 2.0;
 
-/// The reason why nothing may be concluded from a line, whatever is asked: its run time without waits is none that the
-/// program could have. `undelayed_s` is a run with as little local memory and no delay injected.
+/// Returns the reason why nothing may be concluded from a line: its run time without waits is impossible for the
+/// program. `undelayed_s` is a run with equally little local memory and no delay injected.
 pub fn refusal(fit: &Fit, native_s: f64, undelayed_s: f64) -> Option<Warning> {
     let (least, most) = (native_s / OUTSIDE, undelayed_s.max(native_s) * OUTSIDE);
     let text = format!(
@@ -39,8 +40,8 @@ pub fn refusal(fit: &Fit, native_s: f64, undelayed_s: f64) -> Option<Warning> {
     (!(least..=most).contains(&fit.intercept_s)).then(|| Warning::new("intercept", text))
 }
 
-/// The largest time per fetch, in microseconds, that costs at most this part of the native run time. `longest_ns` is the
-/// longest delay that runs were made with.
+/// Returns the largest time per fetch, in microseconds, that costs at most this fraction of the native run time.
+/// `longest_ns` is the longest delay of the runs.
 pub fn need(fit: &Fit, loss: f64, longest_ns: f64) -> Stated {
     let us = |ns: f64| ns / 1e3;
     let why = match (uncertainty(fit), fit::largest_delay_ns(fit, loss)) {
@@ -56,10 +57,10 @@ pub fn need(fit: &Fit, loss: f64, longest_ns: f64) -> Stated {
     }
 }
 
-/// Run time over native run time at this delay of one fetch.
+/// Returns the run time divided by the native run time, at this delay of one fetch.
 ///
 /// # Errors
-/// With the reason, if that is too uncertain to be stated.
+/// The reason, if that is too uncertain to be stated.
 pub fn slowdown(fit: &Fit, delay_ns: f64) -> Result<Estimate, Warning> {
     let estimate = fit::slowdown(fit, delay_ns);
     let [low, high] = estimate.ci95;
@@ -69,7 +70,7 @@ pub fn slowdown(fit: &Fit, delay_ns: f64) -> Result<Estimate, Warning> {
     }
 }
 
-/// The reason why the number of waits is too uncertain to be stated.
+/// Returns the reason why the number of waits is too uncertain to be stated, if it is.
 fn uncertainty(fit: &Fit) -> Option<Warning> {
     let [few, many] = fit.waits_per_s_ci95;
     if fit.r2 < HARDLY_A_LINE {
@@ -112,7 +113,7 @@ mod tests {
         assert!((interval.high.unwrap() - 0.05 / 0.3).abs() < 1e-12);
     }
 
-    /// The case that was stated as "at most 107 ns": R2 0.30, and 0 to 820,099 waits.
+    /// A case that was once stated as "at most 107 ns": R2 0.30, and 0 to 820,099 waits.
     #[test]
     fn a_line_that_is_none_needs_nothing() {
         assert_eq!(reason(&need(&fit(400_000.0, [0.0, 820_099.0], 0.3), 0.05, 50_000.0)), "scatter");

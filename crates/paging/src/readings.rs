@@ -1,4 +1,4 @@
-//! The machine's counters, from `/proc`. What is not there counts as nothing.
+//! Counters of the machine, from `/proc`. Missing ones count as zero.
 
 use crate::disturbance::Reading;
 use crate::proc;
@@ -7,13 +7,14 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use unrack_pager::sys::now_ns;
 
-/// Names a folder to be read instead of `/proc`, so that tests run on a machine whose load they know.
+/// Environment variable with a folder to read instead of `/proc`, so that tests run on a machine with a known
+/// load.
 pub const PROC_VARIABLE: &str = "UNRACK_PROC";
-/// The first thread of the kernel, parent of all others.
+/// Process number of the first kernel thread, parent of all others.
 const KTHREADD: u32 = 2;
 
 impl Reading {
-    /// Reads the counters. It takes some milliseconds: a file for each thread of the kernel.
+    /// Reads the counters. This takes some milliseconds: it reads a file for each kernel thread.
     pub fn now() -> Reading {
         let root = std::env::var_os(PROC_VARIABLE).map_or_else(|| PathBuf::from("/proc"), PathBuf::from);
         let read = |name: &str| std::fs::read_to_string(root.join(name)).unwrap_or_default();
@@ -48,7 +49,8 @@ struct Cores {
     steal: u64,
 }
 
-/// proc_pid_stat(5): user, nice, system, idle, iowait, irq, softirq, steal, then guests' time, which is part of user.
+/// Parses /proc/stat, proc_pid_stat(5): user, nice, system, idle, iowait, irq, softirq, steal, then guests' time,
+/// which is part of user.
 fn cores(stat: &str, is_usable: impl Fn(usize) -> bool) -> Cores {
     let mut cores = Cores::default();
     for line in stat.lines() {
@@ -70,11 +72,11 @@ fn cores(stat: &str, is_usable: impl Fn(usize) -> bool) -> Cores {
 #[derive(Debug, PartialEq)]
 struct Ticks {
     own: u64,
-    /// Of children that it has waited for, and of theirs.
+    /// CPU time of children that it has waited for, and of theirs.
     children: u64,
 }
 
-/// Fields 14 to 17, counted from the first; the second is a name in brackets that may hold anything.
+/// Parses fields 14 to 17, counted from 1; the second is a name in parentheses that may contain anything.
 fn ticks(stat: &str) -> Option<Ticks> {
     let behind_name = &stat[stat.rfind(')')? + 1..];
     let mut fields = behind_name.split_ascii_whitespace().skip(11).map_while(|word| word.parse::<u64>().ok());
@@ -89,13 +91,13 @@ fn kernel_threads(root: &Path) -> BTreeMap<u32, f64> {
     threads.into_iter().filter_map(|id| Some((id, seconds(ticks(&stat(id)?)?.own)))).collect()
 }
 
-/// Microseconds in which some task waited.
+/// Returns the microseconds in which some task waited.
 fn waiting_us(pressure: &str) -> Option<u64> {
     let some = pressure.lines().find(|line| line.starts_with("some"))?;
     some.split_ascii_whitespace().find_map(|word| word.strip_prefix("total=")?.parse().ok())
 }
 
-/// `0.13 0.57 0.86 2/95 22536`: two tasks of 95.
+/// Returns the number of runnable tasks: two of 95 in `0.13 0.57 0.86 2/95 22536`.
 fn runnable(loadavg: &str) -> u32 {
     let tasks = loadavg.split_ascii_whitespace().nth(3).and_then(|word| word.split('/').next());
     tasks.and_then(|number| number.parse().ok()).unwrap_or(0)

@@ -1,6 +1,8 @@
-/// One line on stderr.
+//! Messages on standard error.
+
+/// Writes one line to standard error.
 pub fn say(text: &str) {
     use std::io::Write;
-    // With stderr closed there is nobody to tell.
+    // If standard error is closed, nobody reads the message.
     let _ = writeln!(std::io::stderr(), "unrack: {text}");
 }

@@ -1,7 +1,7 @@
-//! Signals to `unrack` while a program runs: they are for the program.
+//! Signals that `unrack` receives while a program runs, and that are meant for the program.
 //!
-//! A handler notes the signal and wakes the one who waits; nothing is cut short, so temporary files are
-//! removed as always. Signals that were ignored stay so, for us and the program.
+//! A handler records the signal and wakes the waiting thread; nothing is cut short, so temporary files are
+//! removed as always. Ignored signals stay ignored, for us and the program.
 
 use crate::PagingError;
 use rustix::event::{EventfdFlags, PollFd, PollFlags, Timespec};
@@ -12,15 +12,16 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
+/// Signals that are meant for the program.
 pub const FOR_THE_PROGRAM: [c_int; 6] =
     [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT, libc::SIGUSR1, libc::SIGUSR2];
-/// Those that end a whole series of runs.
+/// Signals that end a whole series of runs.
 const STOPS: [c_int; 4] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT];
 
-/// Those that end a run, whatever its program does with them.
+/// Signals that end a run, however its program handles them.
 const ENDS: [c_int; 2] = [libc::SIGINT, libc::SIGTERM];
 
-/// How often somebody asked for the run's end, and by which signal last.
+/// Requests for the run's end: their number, and the signal of the last one.
 #[derive(Debug, Clone, Copy)]
 pub struct Asked {
     pub times: u32,
@@ -29,7 +30,7 @@ pub struct Asked {
 
 static END_TIMES: AtomicU32 = AtomicU32::new(0);
 static END_SIGNAL: AtomicI32 = AtomicI32::new(0);
-/// Bit n: signal n came.
+/// Bit n: signal n has arrived.
 static CAME: AtomicU64 = AtomicU64::new(0);
 /// Bit n: signal n came from a process, which sent it to us only; the terminal sends to all.
 static TO_FORWARD: AtomicU64 = AtomicU64::new(0);
@@ -46,7 +47,7 @@ extern "C" fn note(signal: c_int, info: *mut libc::siginfo_t, _: *mut c_void) {
     if signal != libc::SIGCHLD && !from_kernel {
         TO_FORWARD.fetch_or(1 << signal, Relaxed);
     }
-    // SAFETY: write(2) may be called here; the descriptor is never closed. `errno` is put back.
+    // SAFETY: write(2) may be called here; the descriptor is never closed. `errno` is restored.
     unsafe {
         let errno = libc::__errno_location();
         let before = *errno;
@@ -57,13 +58,14 @@ extern "C" fn note(signal: c_int, info: *mut libc::siginfo_t, _: *mut c_void) {
 
 static ONE: u64 = 1;
 
-/// Notes signals until dropped.
+/// Guard that records signals until dropped.
 pub struct Watch {
     before: Vec<(c_int, libc::sigaction)>,
     wake: &'static OwnedFd,
 }
 
 impl Watch {
+    /// Starts recording signals.
     pub fn start() -> Result<Watch, PagingError> {
         let wake = wake_up().map_err(PagingError::failed("watch for signals"))?;
         CAME.store(0, Relaxed);
@@ -73,26 +75,27 @@ impl Watch {
         Ok(Watch { before: all.filter_map(|signal| take_over(signal, note)).collect(), wake })
     }
 
-    /// Returns when a signal came, or after `longest`.
+    /// Waits until a signal has come, or `longest` has passed.
     pub fn wait(&self, longest: Duration) {
         let timeout = Timespec::try_from(longest).unwrap_or(Timespec { tv_sec: 1, tv_nsec: 0 });
         let mut fds = [PollFd::new(self.wake, PollFlags::IN)];
-        // Interrupted is as good as woken, and there is nothing else that can fail.
+        // Being interrupted is as good as being woken, and nothing else can fail.
         let _ = rustix::event::poll(&mut fds, Some(&timeout));
         let _ = rustix::io::read(self.wake.as_fd(), &mut [0u8; 8]);
     }
 
-    /// Signals that the program should get, each once.
+    /// Returns the signals to forward to the program, each once.
     pub fn take_forwards(&self) -> impl Iterator<Item = c_int> {
         let bits = TO_FORWARD.swap(0, Relaxed);
         FOR_THE_PROGRAM.into_iter().filter(move |signal| bits & (1 << signal) != 0)
     }
 
+    /// Returns the requests for the run's end so far.
     pub fn asked_to_end(&self) -> Asked {
         Asked { times: END_TIMES.load(Relaxed), signal: END_SIGNAL.load(Relaxed) }
     }
 
-    /// The signal that asked to stop, if one did.
+    /// Returns the signal that asked to stop, if there was one.
     pub fn stopped_by(&self) -> Option<c_int> {
         let came = CAME.load(Relaxed);
         STOPS.into_iter().find(|signal| came & (1 << signal) != 0)
@@ -102,7 +105,7 @@ impl Watch {
 impl Drop for Watch {
     fn drop(&mut self) {
         for (signal, before) in &self.before {
-            // SAFETY: puts back what `take_over` found.
+            // SAFETY: restores what `take_over` found.
             unsafe { libc::sigaction(*signal, before, std::ptr::null_mut()) };
         }
     }
@@ -120,7 +123,7 @@ fn wake_up() -> Result<&'static OwnedFd, rustix::io::Errno> {
 
 type Handler = extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void);
 
-/// Installs a handler. Returns what was there; `None` if the signal is ignored and stays so.
+/// Installs a handler. Returns the previous action; `None` if the signal is ignored and stays so.
 pub fn take_over(signal: c_int, handler: Handler) -> Option<(c_int, libc::sigaction)> {
     // SAFETY: plain structs on our stack; the handlers given here do only what handlers may.
     unsafe {

@@ -1,7 +1,7 @@
-//! A memory node that is silent: told every second, and after a while a reason to end the run.
+//! Detection of a silent memory node: a warning every second, and after a while the end of the run.
 //!
-//! Pagers say in the control segment how long they have waited. What is read here is that number alone, so nothing
-//! that happens to the program's memory holds up who reads it.
+//! Pagers store in the control segment how long they have waited. Only that number is read here, so nothing that
+//! happens to the program's memory can block the reader.
 
 use crate::memory_node::RemoteNode;
 use crate::{PagingError, proc, say};
@@ -11,22 +11,23 @@ use unrack_pager::control::{Control, FOR_GREETING, FOR_ROOM, Slot};
 
 const LINE_EVERY: Duration = Duration::from_secs(1);
 
-/// What has been told of a node's silence.
+/// Warnings about a node's silence.
 pub struct Silence<'a> {
     node: RemoteNode<'a>,
-    /// When the next line is due; none while the node answers.
+    /// Time when the next warning is due; `None` while the node answers.
     next_line: Option<Instant>,
 }
 
 impl Silence<'_> {
+    /// Makes the check for a node.
     pub fn new(node: RemoteNode) -> Silence {
         Silence { node, next_line: None }
     }
 
-    /// Looks at who waits for the node.
+    /// Checks whether processes wait for the node.
     ///
     /// # Errors
-    /// When a process has waited for longer than [`RemoteNode::patience`].
+    /// If a process has waited for longer than [`RemoteNode::patience`].
     pub fn look(&mut self, control: &Control) -> Result<(), PagingError> {
         if let Some(line) = self.heed(control, Instant::now())? {
             say(&line);
@@ -34,7 +35,7 @@ impl Silence<'_> {
         Ok(())
     }
 
-    /// The line that is due now.
+    /// Returns the message that is due now.
     fn heed(&mut self, control: &Control, now: Instant) -> Result<Option<String>, PagingError> {
         let longest = control.live_slots().max_by_key(|slot| slot.waited_ns.load(Relaxed));
         let Some((slot, waited)) = longest
@@ -62,7 +63,7 @@ impl Silence<'_> {
     }
 }
 
-/// Who waits for what, and how long already.
+/// Describes which process waits, for what, and how long already.
 fn describe(slot: &Slot, waited: Duration) -> String {
     let pid = slot.pid.load(Relaxed);
     let name = proc::name(pid).unwrap_or_else(|| "a process".into());

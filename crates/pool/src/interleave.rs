@@ -1,30 +1,32 @@
 //! Interleave sets: one address space over several memory devices (DRack §2.4, §4.2).
 //!
-//! Bytes go to the devices in turn, a *granule* at a time: byte `b` of the set is in granule `g = b / granularity`, which
-//! is granule `g / devices` of device `g % devices`. CXL has granularities of 256 B to 16 KiB.
+//! Bytes go to the devices in turn, a *granule* at a time: byte `b` of the set is in granule `g = b /
+//! granularity`, which is granule `g / devices` of device `g % devices`. CXL has granularities of 256 B to 16
+//! KiB.
 //!
-//! Where the platform interleaves (HDM decoders), programs see one device, and there is nothing to do here. Where it
-//! does not, [`Space`](crate::space::Space) maps granule after granule. That needs granules of whole pages, and the
-//! kernel lets a process have some 65,000 mappings: so many granules are the most.
+//! Where the platform interleaves (HDM decoders), programs see one device, and there is nothing to do here.
+//! Elsewhere, [`Space`](crate::space::Space) maps granule after granule. That needs granules of whole pages, and
+//! few enough of them: the kernel lets a process have some 65,000 mappings.
 
 use crate::{PAGE, SECTION};
 use serde::{Deserialize, Serialize};
 use std::num::NonZeroU64;
 
-/// The granularities of CXL, in bytes: powers of two between these.
+/// Granularities of CXL, in bytes: the powers of two in this range.
 pub const GRANULARITIES: std::ops::RangeInclusive<u64> = 256..=16 * 1024;
-/// Granules that are mapped one by one, at most.
+/// Most granules that are mapped one by one.
 const MOST_MAPPED: u64 = 32 * 1024;
 
-/// How addresses map to devices.
+/// Mapping of addresses to devices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Interleave {
-    /// At least one.
+    /// Number of devices, at least one.
     pub devices: u32,
     /// Bytes that go to one device before the next has its turn.
     pub granularity: NonZeroU64,
 }
 
+/// Reason why devices cannot be interleaved in this way.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Unfit {
     #[error("an interleave granularity of {0} bytes: give a power of two of 256 B to 16 KiB")]
@@ -42,6 +44,8 @@ pub enum Unfit {
 }
 
 impl Interleave {
+    /// Makes a set of `devices` devices with granules of `granularity` bytes.
+    ///
     /// # Errors
     /// If CXL has no such granularity.
     pub fn new(devices: u32, granularity: u64) -> Result<Interleave, Unfit> {
@@ -54,31 +58,32 @@ impl Interleave {
         }
     }
 
-    /// Device, and offset in it, of a byte of the set.
+    /// Returns the device of a byte of the set, and the byte's offset in the device.
     pub fn locate(self, offset: u64) -> (u32, u64) {
         let (granule, inside) = (offset / self.granularity, offset % self.granularity);
         let devices = self.devices as u64;
         ((granule % devices) as u32, granule / devices * self.granularity.get() + inside)
     }
 
-    /// The byte of the set that is at an offset of a device.
+    /// Returns the byte of the set that is at an offset of a device.
     pub fn offset_of(self, device: u32, at: u64) -> u64 {
         let (granule, inside) = (at / self.granularity, at % self.granularity);
         (granule * self.devices as u64 + device as u64) * self.granularity.get() + inside
     }
 
-    /// Bytes of each device that so many bytes of the set are on, at most.
+    /// Returns the most bytes of any device that the first `bytes` bytes of the set occupy.
     pub fn device_bytes(self, bytes: u64) -> u64 {
         bytes.div_ceil(self.granularity.get()).div_ceil(u64::from(self.devices)) * self.granularity.get()
     }
 
-    /// Whole sections of a set of devices of this size.
+    /// Returns the number of whole sections of a set of devices of this size.
     pub fn sections(self, device_bytes: u64) -> u64 {
         let granules = device_bytes / self.granularity;
         granules * self.granularity.get() * self.devices as u64 / SECTION
     }
 
-    /// Parts to map for so many bytes of the set: where in the set, device, where in it, how many bytes.
+    /// Returns the parts to map for `bytes` bytes of the set: offset in the set, device, offset in the device,
+    /// bytes.
     ///
     /// # Errors
     /// If they cannot be mapped one by one.
@@ -107,7 +112,7 @@ mod tests {
     }
 
     proptest! {
-        /// Every byte of the set has one place, and every place one byte.
+        /// Checks that every byte of the set has one place, and every place one byte.
         #[test]
         fn places_and_bytes_are_one_to_one(set in set(), offset in 0u64..1 << 40, at in 0u64..1 << 40, which in 0u32..9) {
             let (device, place) = set.locate(offset);
@@ -117,7 +122,7 @@ mod tests {
             prop_assert_eq!(set.locate(set.offset_of(device, at)), (device, at));
         }
 
-        /// Any run of whole turns has the same share on every device.
+        /// Checks that any run of whole turns has the same share on every device.
         #[test]
         fn devices_share_equally(set in set(), first in 0u64..1000, turns in 1u64..5) {
             let granularity = set.granularity.get();
@@ -128,7 +133,7 @@ mod tests {
             prop_assert!(shares.iter().all(|share| *share == turns * granularity));
         }
 
-        /// What a device must have is as far as the set's bytes reach.
+        /// Checks that a device needs exactly the bytes that the set's bytes reach.
         #[test]
         fn device_bytes_are_enough_and_no_more(set in set(), bytes in 1u64..1 << 24) {
             let granules = (0..bytes).step_by(set.granularity.get() as usize);

@@ -4,17 +4,17 @@
 //!
 //! | module | idea |
 //! |---|---|
-//! | [`cache_control`] | how lines that others write are reached: coherent memory, incoherent, a model of it |
-//! | [`manager`] | owns the memory, says who has which part of it, takes back what the dead held |
+//! | [`cache_control`] | reach lines that others write: coherent memory, incoherent memory, or a model of it |
+//! | [`manager`] | owns the memory, records the holder of each part, takes back what dead processes held |
 //! | [`client`] | a process's connection: services, channels, segments |
 //! | [`arena`] | buffers over leased sections: the allocator |
-//! | [`bells`] | words to sleep on, and to wake others by |
+//! | [`bells`] | words to sleep on, and to wake sleepers by |
 //! | [`space`] | the pool's address space in a process |
 //! | [`interleave`] | one address space over several devices |
-//! | [`listing`] | what there is, for people who look |
-//! | [`socket`] | where a user's pool is served |
-//! | [`sync`] | what threads share: the standard library's, or the model checker's |
-//! | [`wire`] | what passes between a process and the manager |
+//! | [`listing`] | the manager's state, for people who look |
+//! | [`socket`] | the path at which a user's pool is served |
+//! | [`sync`] | synchronization primitives: the standard library's, or the model checker's |
+//! | [`wire`] | the protocol between a process and the manager |
 
 pub mod arena;
 pub mod bells;
@@ -36,5 +36,5 @@ pub use manager::{Manager, Options};
 
 /// Bytes of a section: a huge page (DRack §4.2).
 pub const SECTION: u64 = 2 << 20;
-/// Bytes of the smallest thing that is mapped.
+/// Bytes of the smallest mapping.
 pub const PAGE: u64 = 4096;

@@ -1,4 +1,4 @@
-//! What there is in a pool, for people and programs that look: `unrack pool ls`.
+//! Contents of a pool, for people and programs that look: `unrack pool ls`.
 
 use crate::cache_control::Mode;
 use crate::client::{Client, Error};
@@ -8,12 +8,12 @@ use std::collections::BTreeMap;
 use std::fmt;
 use unrack_units::Bytes;
 
-/// A pool at one moment; the process that looks is left out.
+/// State of a pool at one moment, without the process that looks.
 #[derive(Debug, Serialize)]
 pub struct Listing {
     pub capacity_bytes: u64,
     pub free_bytes: u64,
-    /// How much one client may have.
+    /// Most bytes that one client may have.
     pub per_client_bytes: u64,
     pub backing: String,
     pub mode: Mode,
@@ -30,10 +30,10 @@ pub struct Process {
     pub peer: Peer,
     /// Bytes of the segments that it leased.
     pub held_bytes: u64,
-    /// Bytes of its buffers that are taken, as it says; `None` if it did not say yet.
+    /// Bytes of its buffers in use, as it reports; `None` if it has not reported yet.
     pub used_bytes: Option<u64>,
-    /// What counts against its quota: segments and queue areas, of all its process's connections; of a user other than
-    /// the manager's, those of all processes.
+    /// Bytes that count against its quota: segments and queue areas of all its process's connections; for a user
+    /// other than the manager's, of all the user's processes.
     pub quota_used_bytes: u64,
 }
 
@@ -49,7 +49,7 @@ pub struct Channel {
     pub service: String,
     pub client: ClientId,
     pub server: ClientId,
-    /// False: not yet answered, or closed by one side.
+    /// False if the service has not answered yet, or one side has closed the channel.
     pub open: bool,
     pub queues_offset: u64,
     pub queues_bytes: u64,
@@ -59,16 +59,16 @@ pub struct Channel {
 pub struct Segment {
     pub offset: u64,
     pub bytes: u64,
-    /// `None`: the owner is gone, and others still have it mapped.
+    /// Owner; `None` if it is gone, and others still have the segment mapped.
     pub owner: Option<ClientId>,
     pub granted: Vec<(ClientId, Access)>,
 }
 
 impl Listing {
-    /// Asks the manager.
+    /// Asks the manager for the state of its pool.
     ///
     /// # Errors
-    /// If it is gone.
+    /// If the manager is gone.
     pub fn of(client: &Client) -> Result<Listing, Error> {
         let welcome = client.pool();
         let mut listing = Listing {
@@ -129,7 +129,7 @@ impl Listing {
     }
 }
 
-/// Text for people: only what there is.
+/// Formats the listing for people, without empty sections.
 impl fmt::Display for Listing {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (capacity, free) = (Bytes::new(self.capacity_bytes), Bytes::new(self.free_bytes));

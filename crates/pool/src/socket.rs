@@ -1,11 +1,12 @@
-//! Where a user's pool is served, if nobody says otherwise.
+//! The socket at which a user's pool is served by default.
 
 use rustix::fs::Mode;
 use std::io::{Error, ErrorKind};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-/// `$XDG_RUNTIME_DIR/unrack/pool.sock`; without that, `unrack-USER/pool.sock` where temporary files are.
+/// Returns `$XDG_RUNTIME_DIR/unrack/pool.sock`; without that variable, `unrack-USER/pool.sock` in the folder of
+/// temporary files.
 pub fn default_socket() -> PathBuf {
     let folder =
         match std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|path| path.is_absolute()) {
@@ -15,10 +16,11 @@ pub fn default_socket() -> PathBuf {
     folder.join("pool.sock")
 }
 
-/// Makes the folder of the default socket, for this user alone. Says whether it was not there before.
+/// Makes the folder of the default socket, for this user alone. Returns whether it is new.
 ///
 /// # Errors
-/// If it cannot be made, or is somebody else's: in a folder that all may write to, others come first at times.
+/// If it cannot be made, or belongs to another user: in a folder that all may write to, others may have come
+/// first.
 pub fn make_folder(socket: &Path) -> std::io::Result<bool> {
     let Some(folder) = socket.parent() else { return Ok(false) };
     let made = match std::fs::DirBuilder::new().mode(0o700).create(folder) {

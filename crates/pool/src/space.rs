@@ -1,4 +1,4 @@
-//! The pool's address space in this process: reserved once, mapped as it is granted.
+//! The pool's address space in this process: reserved once, mapped as segments are granted.
 
 use crate::cache_control::{AnyMemory, Coherent, Incoherent, Mode, Model, Uncached};
 use crate::interleave::Interleave;
@@ -11,14 +11,14 @@ use std::collections::HashMap;
 use std::ffi::c_void;
 use std::sync::{Mutex, PoisonError};
 
-/// `pointer = base + offset`, for all of the pool that this process was granted.
+/// The address space: all that this process was granted is at `pointer = base + offset`.
 pub struct Space {
     base: *mut u8,
-    /// Where the files are mapped: at `base`, but in the model of incoherent memory.
+    /// Address at which the files are mapped: `base`, except in the model of incoherent memory.
     shared: *mut u8,
     bytes: usize,
     memory: AnyMemory,
-    /// All of it is mapped: devices.
+    /// True if all of it is mapped at once, as devices are.
     whole: bool,
     /// Extents that are mapped, by offset.
     mapped: Mutex<HashMap<u64, Mapped>>,
@@ -28,16 +28,18 @@ pub struct Space {
 struct Mapped {
     bytes: u64,
     access: Access,
-    /// How many channels granted it, or one if it is this process's own.
+    /// Number of channels that granted it; one if this process leased it.
     count: u32,
 }
 
-// SAFETY: addresses only; what is done with the memory is up to whoever dereferences.
+// SAFETY: it holds addresses only; code that dereferences them is responsible for the access.
 unsafe impl Send for Space {}
-// SAFETY: a shared space gives out addresses only, and its books are behind a lock.
+// SAFETY: a shared reference gives out addresses only, and its counts are behind a lock.
 unsafe impl Sync for Space {}
 
 impl Space {
+    /// Reserves addresses for `bytes` bytes of memory of a kind.
+    ///
     /// # Errors
     /// If there is no room for that many addresses, or this processor cannot do what the mode needs.
     pub fn reserve(bytes: u64, mode: Mode) -> std::io::Result<Space> {
@@ -60,22 +62,24 @@ impl Space {
         Ok(space)
     }
 
+    /// Returns the means of access to this memory.
     pub fn memory(&self) -> &AnyMemory {
         &self.memory
     }
 
+    /// Returns the bytes of the space.
     pub fn bytes(&self) -> u64 {
         self.bytes as u64
     }
 
-    /// Where an offset is, or would be. Whether anything is mapped there, the caller knows.
+    /// Returns the address of an offset, whether or not anything is mapped there.
     #[inline(always)]
     pub fn pointer(&self, offset: u64) -> *mut u8 {
         debug_assert!(offset <= self.bytes as u64);
         self.base.wrapping_add(offset as usize)
     }
 
-    /// Maps devices to the whole space, once: before there is an extent.
+    /// Maps devices to the whole space, once, before any extent is mapped.
     ///
     /// # Errors
     /// If the kernel refuses, or there are more granules than can be mapped.
@@ -98,30 +102,31 @@ impl Space {
         Ok(())
     }
 
-    /// Whether all of it is mapped, so that extents come without descriptors.
+    /// Returns whether all of it is mapped, so that extents come without descriptors.
     pub fn is_whole(&self) -> bool {
         self.whole
     }
 
-    /// Maps a file of an extent's size, unless this very extent is mapped already, or all is. Each time has its
-    /// [`unmap`](Space::unmap).
+    /// Maps a file of an extent's size, unless this very extent or the whole space is mapped already. Each call
+    /// needs a matching [`unmap`](Space::unmap).
     ///
     /// # Errors
-    /// If the extent is not in the space, or the file too short, or the kernel refuses; [`Errno::EXIST`] if something
-    /// else is mapped at its offset: a manager gave it to two.
+    /// If the extent is not in the space, the file is too short, or the kernel refuses; [`Errno::EXIST`] if another
+    /// extent is mapped at its offset, which the manager must have given twice.
     pub fn map(&self, extent: Extent, file: Option<&OwnedFd>, access: Access) -> rustix::io::Result<()> {
         self.check(extent)?;
         if self.whole {
             return Ok(());
         }
-        // Files come with extents, unless this process can have no more.
+        // A file is missing only if this process can have no more descriptors.
         let file = file.ok_or(Errno::MFILE)?.as_fd();
         if rustix::fs::fstat(file)?.st_size < extent.bytes as i64 {
             return Err(Errno::INVAL);
         }
         let mut all = self.mapped.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(mapped) = all.get_mut(&extent.offset) {
-            // Granted by another channel, or one's own: an extent is given anew only when nobody has it mapped.
+            // Granted by another channel, or leased by this process: an extent is leased anew only when nobody
+            // has it mapped.
             if (mapped.bytes, mapped.access) != (extent.bytes, access) {
                 return Err(Errno::EXIST);
             }
@@ -134,11 +139,11 @@ impl Space {
             Access::Write => ProtFlags::READ | ProtFlags::WRITE,
         };
         let flags = MapFlags::SHARED | MapFlags::FIXED;
-        // SAFETY: inside the reservation, which is ours; nobody uses what was there.
+        // SAFETY: inside the reservation, which is ours; what was there before is not in use.
         unsafe {
             rustix::mm::mmap(self.shared.add(at).cast(), bytes, allowed, flags, file, 0)?;
             if extent.bytes >= SECTION {
-                // Fewer faults, where the kernel does it for shared memory.
+                // Saves page faults, where the kernel supports huge pages for shared memory.
                 let _ = rustix::mm::madvise(self.shared.add(at).cast(), bytes, Advice::LinuxHugepage);
             }
             if self.base != self.shared {
@@ -150,10 +155,10 @@ impl Space {
         Ok(())
     }
 
-    /// Takes a mapping away, if this is the last time that it was mapped; the addresses stay reserved.
+    /// Unmaps an extent when the last of its mappings ends; the addresses stay reserved.
     ///
     /// # Safety
-    /// Whoever had it mapped does not use it from now on.
+    /// Code that had it mapped does not use it from now on.
     pub unsafe fn unmap(&self, extent: Extent) {
         if self.whole {
             return;
@@ -169,10 +174,10 @@ impl Space {
         if let AnyMemory::Model(model) = &self.memory {
             model.forget(self.pointer(extent.offset), bytes);
         }
-        // SAFETY: inside the reservation; nobody uses it, the caller says.
+        // SAFETY: inside the reservation; the caller says that it is not in use.
         unsafe {
             for base in [self.shared, self.base] {
-                // It can fail only if the kernel has no memory for its books: then the mapping stays, unused.
+                // Fails only if the kernel lacks memory for its bookkeeping: then the mapping stays, unused.
                 let _ = fixed(base.add(at), bytes, ProtFlags::empty(), MapFlags::NORESERVE);
             }
         }
@@ -187,7 +192,7 @@ impl Space {
 
 impl Drop for Space {
     fn drop(&mut self) {
-        // SAFETY: ours, and nobody has a pointer into a space that is dropped.
+        // SAFETY: the reservation is ours, and no pointer into a dropped space is in use.
         unsafe {
             let _ = rustix::mm::munmap(self.shared.cast(), self.bytes);
             if self.base != self.shared {
@@ -197,11 +202,11 @@ impl Drop for Space {
     }
 }
 
-/// Addresses that nothing is mapped at, aligned to sections.
+/// Reserves addresses at which nothing is mapped, aligned to sections.
 fn reserve(bytes: usize) -> rustix::io::Result<*mut u8> {
     let (section, flags) = (SECTION as usize, MapFlags::PRIVATE | MapFlags::NORESERVE);
     let asked = bytes.checked_add(section).ok_or(Errno::NOMEM)?;
-    // SAFETY: a mapping where nothing was; then its ends, which nobody uses, are given back.
+    // SAFETY: a mapping where nothing was; then its unused ends are given back.
     unsafe {
         let start = rustix::mm::mmap_anonymous(std::ptr::null_mut(), asked, ProtFlags::empty(), flags)?;
         let base = (start as usize).next_multiple_of(section) as *mut c_void;
@@ -216,10 +221,12 @@ fn reserve(bytes: usize) -> rustix::io::Result<*mut u8> {
     }
 }
 
+/// Maps zeros over a range, or reserves it if `access` is empty.
+///
 /// # Safety
 /// The range is ours, and nobody uses it.
 unsafe fn fixed(at: *mut u8, bytes: usize, access: ProtFlags, flags: MapFlags) -> rustix::io::Result<()> {
     let flags = flags | MapFlags::PRIVATE | MapFlags::FIXED;
-    // SAFETY: the caller's word.
+    // SAFETY: as the caller says.
     unsafe { rustix::mm::mmap_anonymous(at.cast(), bytes, access, flags) }.map(drop)
 }

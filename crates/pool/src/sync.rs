@@ -1,4 +1,4 @@
-//! What threads share: the standard library's, or the model checker's (`make models`).
+//! Synchronization primitives: the standard library's, or the model checker's (`make models`).
 
 #[cfg(loom)]
 pub use loom::{

@@ -1,4 +1,4 @@
-//! Buffers: none is handed out twice, and what is free goes back.
+//! Buffers: none is handed out twice, and free memory goes back to the manager.
 
 mod common;
 
@@ -22,7 +22,7 @@ fn free_bytes(client: &Client) -> u64 {
 /// Writes a buffer's number into its first and last line.
 fn mark(buffer: &Buffer, mark: u64) {
     let last = buffer.capacity() as usize / 8 - 1;
-    // SAFETY: the buffer is this test's, aligned to lines, and so long.
+    // SAFETY: the buffer is this test's, aligned to lines, and long enough.
     unsafe {
         (buffer.as_ptr() as *mut u64).write(mark);
         (buffer.as_ptr() as *mut u64).add(last).write(mark);
@@ -31,7 +31,7 @@ fn mark(buffer: &Buffer, mark: u64) {
 
 fn check(buffer: &Buffer, mark: u64) {
     let last = buffer.capacity() as usize / 8 - 1;
-    // SAFETY: the buffer is this test's, aligned to lines, and was written to at both places.
+    // SAFETY: the buffer is this test's, aligned to lines, and was written at both places.
     let found =
         unsafe { [(buffer.as_ptr() as *mut u64).read(), (buffer.as_ptr() as *mut u64).add(last).read()] };
     assert_eq!(found, [mark, mark], "somebody else wrote to the buffer at {:#x}", buffer.offset());
@@ -49,7 +49,7 @@ fn size() -> impl Strategy<Value = u64> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
-    /// Whatever is allocated and freed, by arena or caches: buffers never overlap, and in the end all is free.
+    /// Allocates and frees at random, by arena and caches: buffers never overlap, and in the end all are free.
     #[test]
     fn buffers_never_overlap(steps in prop::collection::vec((0u8..5, size(), any::<prop::sample::Index>()), 1..400)) {
         let pool = Pool::new(|options| {
@@ -111,7 +111,7 @@ fn excess_goes_back_while_the_arena_lives() {
     assert_eq!(free_bytes(&client), (64 << 20) - 20 * (1 << 20));
     assert_eq!(arena.usage().used_bytes, 20 << 20);
     buffers.into_iter().for_each(|buffer| arena.free(buffer));
-    // A section or two stay: what a class takes from, and a spare one.
+    // A section or two stay: the current one of a class, and a spare one.
     assert!(arena.usage().held_bytes <= 2 * SECTION, "{:?} of nothing used", arena.usage());
     assert_eq!(free_bytes(&client) + arena.usage().held_bytes, 64 << 20);
 }
@@ -139,7 +139,7 @@ fn memory_moves_from_one_size_to_another() {
     }
 }
 
-/// Threads allocate, hand over and free; every buffer is one thread's at a time.
+/// Threads allocate, hand over and free; every buffer belongs to one thread at a time.
 #[test]
 fn threads_share_an_arena() {
     let pool = Pool::new(|options| options.capacity = Bytes::new(256 << 20));
@@ -179,7 +179,7 @@ fn threads_share_an_arena() {
     assert_eq!(arena.usage().used_bytes, 0);
 }
 
-/// A peer finds each buffer that it is told of, also in segments that were leased after the arena was shared.
+/// A peer finds each buffer that it is told of, also in segments leased after the arena was shared.
 #[test]
 fn a_shared_arena_stays_shared_as_it_grows() {
     let pool = Pool::new(|_| {});
@@ -205,13 +205,13 @@ fn a_shared_arena_stays_shared_as_it_grows() {
     for (number, buffer) in buffers.iter().enumerate() {
         mark(buffer, number as u64);
         let found = far.resolve(buffer.offset(), buffer.capacity(), Access::Read).expect("it was granted");
-        // SAFETY: granted, so long, and nobody writes it now.
+        // SAFETY: granted, long enough, and nobody writes it now.
         assert_eq!(unsafe { (found.as_ptr() as *const u64).read() }, number as u64);
     }
     assert_eq!(far.resolve(secret.offset(), 8, Access::Read), None);
     private.free(secret);
     drop(near);
-    // The peer is gone: the arena goes on.
+    // The peer is gone: the arena stays usable.
     buffers.push(arena.alloc(MOST_SMALL).expect("there is room"));
     buffers.into_iter().for_each(|buffer| arena.free(buffer));
 }
@@ -225,6 +225,6 @@ fn a_buffer_that_is_freed_twice_is_noticed() {
     let buffer = arena.alloc(64).expect("there is room");
     let offset = buffer.offset();
     arena.free(buffer);
-    // SAFETY: it is not ours any more; that is what this is about.
+    // SAFETY: the buffer is not ours any more; the panic that this causes is what the test checks.
     arena.free(unsafe { arena.buffer(offset) });
 }

@@ -1,4 +1,4 @@
-//! Processes find each other, share memory, and learn of each other's ends.
+//! Processes find each other, share memory, and are told of each other's ends.
 
 mod common;
 
@@ -26,7 +26,7 @@ fn pair(pool: &Pool) -> (Client, Client, Channel, Channel) {
     (client, server, near, far)
 }
 
-/// The entry at a byte offset of a queue area.
+/// Returns the entry at a byte offset of a queue area.
 fn entry(channel: &Channel, at: usize) -> &AtomicU64 {
     // SAFETY: a queue area is at least a page, and aligned; atomics may be shared.
     unsafe { channel.queue_base().cast::<AtomicU64>().add(at / 8).as_ref() }
@@ -47,7 +47,7 @@ fn a_service_that_is_closed_accepts_nobody() {
     std::thread::scope(|scope| {
         let opens = scope.spawn(|| client.open("kv", b"", 0, &[], PATIENCE).map(drop));
         std::thread::sleep(Duration::from_millis(5));
-        // Who asked meanwhile is refused.
+        // Clients that asked meanwhile are refused.
         drop(service);
         assert!(opens.join().unwrap().is_err());
     });
@@ -71,7 +71,7 @@ fn a_peer_reads_what_it_was_granted_and_nothing_else() {
     let segment = client.lease(2).expect("the pool is empty");
     let other = client.lease(1).expect("the pool is empty");
     let at = segment.extent().offset;
-    // SAFETY: the segment is this test's alone, and mapped.
+    // SAFETY: only this test uses the segment, and it is mapped.
     unsafe { std::ptr::write_bytes(segment.base(), 0x5a, 4096) };
     assert_eq!(far.resolve(at, 1, Access::Read), None, "nothing was granted yet");
 
@@ -95,7 +95,7 @@ fn a_peer_reads_what_it_was_granted_and_nothing_else() {
 
     near.grant(&other, Access::Write).expect("the server is there");
     let found = far.resolve(other.extent().offset, 64, Access::Write).expect("it was granted");
-    // SAFETY: granted to be written, and nobody else uses it.
+    // SAFETY: granted for writing, and nobody else uses it.
     unsafe { found.write(9) };
     // SAFETY: leased, mapped, and nobody writes it now.
     assert_eq!(unsafe { other.base().read() }, 9);
@@ -120,7 +120,8 @@ fn a_segment_belongs_to_one_and_goes_back() {
     assert_eq!(free, Some(8 << 20));
 }
 
-/// What a peer was granted stays readable until it closes the channel, whoever is gone; then it is free.
+/// Checks that granted memory stays readable until the channel is closed, even if its owner is gone, and is free
+/// afterwards.
 #[test]
 fn peers_are_told_and_nothing_is_pulled_from_under_them() {
     let pool = Pool::new(|_| {});
@@ -167,12 +168,12 @@ fn a_service_says_why_not() {
         }
     });
 
-    // Nobody accepts: the caller gives up, and the offer is taken back.
+    // The service does not accept: the caller gives up, and the offer is taken back.
     assert!(matches!(open(Duration::from_millis(20)), Err(Error::TimedOut(_))));
     let offer = service.accept(PATIENCE).unwrap().expect("the offer had come");
     assert!(offer.accept(b"", 0, &[]).is_err(), "the caller left");
 
-    // A service that ends while somebody waits for it.
+    // A service that ends while a caller waits for it.
     std::thread::scope(|scope| {
         let waiting = scope.spawn(|| open(PATIENCE));
         let offer = service.accept(PATIENCE).unwrap().expect("a caller");

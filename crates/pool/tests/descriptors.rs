@@ -1,4 +1,4 @@
-//! A process and a manager that have no descriptors left. Alone in its program: the limit is the whole process's.
+//! A process and a manager without descriptors left. Alone in its program: the limit is per process.
 
 mod common;
 
@@ -7,7 +7,7 @@ use rustix::process::{Resource, Rlimit};
 use unrack_pool::wire::Denied;
 use unrack_pool::{Client, Error};
 
-/// Both refuse, neither spins nor breaks, and all goes on when there are descriptors again.
+/// Both refuse requests, neither spins nor breaks, and all goes on when there are descriptors again.
 #[test]
 fn descriptors_run_out() {
     let limit = rustix::process::getrlimit(Resource::Nofile);

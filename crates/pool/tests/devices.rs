@@ -1,4 +1,4 @@
-//! Memory that is devices: here files, which are mapped the same way.
+//! Memory that consists of devices: here files, which are mapped the same way.
 
 mod common;
 
@@ -57,13 +57,13 @@ fn pass(mode: Mode, count: usize, granularity: u64) {
     let buffer = arena.alloc(3 * SECTION).expect("there is room");
     let contents: Vec<u8> = (0..3 * SECTION).map(|byte| (byte / 1000 + byte) as u8).collect();
     let found = far.resolve(buffer.offset(), 3 * SECTION, Access::Read).expect("granted").as_ptr();
-    // SAFETY: ours, and so long; and granted to the server, which reads what was published.
+    // SAFETY: ours, and long enough; and granted to the server, which reads published bytes.
     unsafe {
         client.memory().write(buffer.as_ptr(), &contents);
         server.memory().refresh(found, contents.len());
         assert!(std::slice::from_raw_parts(found, contents.len()) == contents, "{mode}");
     }
-    // Every byte is where the set says.
+    // Every byte is at the place that the set computes.
     let set = Interleave::new(count as u32, granularity).unwrap();
     let files: Vec<_> = paths.iter().map(|path| std::fs::read(path).unwrap()).collect();
     for (at, byte) in contents.iter().enumerate().step_by(509) {
@@ -71,7 +71,7 @@ fn pass(mode: Mode, count: usize, granularity: u64) {
         assert_eq!(files[device as usize][place as usize], *byte, "byte {at}");
     }
 
-    // A manager that is followed by another, which takes the devices over.
+    // The next manager takes the devices over.
     manager.stop();
     let second = Manager::start(&options).expect("it takes over");
     let more = arena.alloc(SECTION).expect("the next manager leases, too");
@@ -114,7 +114,7 @@ fn devices_that_do_not_do() {
     assert!(refused(&[folder.path("none")], 4096, 4 << 20).contains("none"));
     assert!(refused(&["/dev/null".into()], 4096, 4 << 20).contains("device-DAX"));
 
-    // One pool has a device to itself.
+    // A pool uses a device exclusively.
     let manager = Manager::start(&options(&folder, paths.clone(), 4096, 8 << 20)).unwrap();
     let mut other = options(&folder, paths[1..].to_vec(), 4096, 4 << 20);
     other.socket = folder.path("other.sock");

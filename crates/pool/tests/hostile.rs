@@ -1,4 +1,4 @@
-//! Whatever a process sends: the manager goes on, and others lose nothing.
+//! Hostile clients: whatever a process sends, the manager goes on, and others lose nothing.
 
 mod common;
 
@@ -15,7 +15,7 @@ use unrack_pool::wire::{
 use unrack_pool::{Bells, Client, Error};
 use unrack_units::Bytes;
 
-/// A connection without the library.
+/// Connection without the client library.
 struct Raw(OwnedFd);
 
 impl Raw {
@@ -27,7 +27,7 @@ impl Raw {
         Raw(socket)
     }
 
-    /// One that was greeted as it should be.
+    /// Connects with a correct hello.
     fn greeted(path: &Path) -> (Raw, ClientId) {
         let raw = Raw::new(path);
         let bells = Bells::make().unwrap();
@@ -38,12 +38,12 @@ impl Raw {
         (raw, welcome.you)
     }
 
-    /// The manager may have ended the connection: that is its right.
+    /// Sends bytes; errors are ignored, since the manager may have ended the connection.
     fn send(&self, bytes: &[u8], beside: &[rustix::fd::BorrowedFd<'_>]) {
         let _ = wire::send(self.0.as_fd(), bytes, beside);
     }
 
-    /// Reads what is there, without waiting.
+    /// Discards all that has arrived, without waiting.
     fn drain(&self) {
         rustix::io::ioctl_fionbio(&self.0, true).unwrap();
         while let Ok(Incoming::Packet(..) | Incoming::Malformed) = wire::receive(self.0.as_fd()) {}
@@ -51,7 +51,7 @@ impl Raw {
     }
 }
 
-/// A pair of honest processes that would notice if anything of theirs were touched.
+/// Pair of honest processes that would notice if their channel or buffer were touched.
 struct Honest {
     client: Client,
     server: Client,
@@ -72,7 +72,7 @@ impl Honest {
         let arena = client.arena();
         arena.share_with(&near, Access::Read).unwrap();
         let buffer = arena.alloc(64).unwrap();
-        // SAFETY: ours.
+        // SAFETY: the buffer is ours.
         unsafe { buffer.as_ptr().write(0x42) };
         drop(service);
         Honest { client, server, near, far, buffer, arena }
@@ -149,7 +149,7 @@ fn request() -> impl Strategy<Value = Request> {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
-    /// Requests of every kind, for things of its own, of others and of nobody, from two hostile processes.
+    /// Sends requests of every kind, for things of its own, of others and of nobody, from two hostile processes.
     #[test]
     fn any_requests(steps in prop::collection::vec((any::<bool>(), request(), 0usize..3), 1..120)) {
         let pool = Pool::new(|options| options.capacity = Bytes::new(48 << 20));
@@ -170,7 +170,7 @@ proptest! {
         honest.check();
     }
 
-    /// Bytes that are no message, or nearly one.
+    /// Sends bytes that are no message, or nearly one.
     #[test]
     fn any_bytes(
         requests in prop::collection::vec((request(), prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..4), any::<bool>()), 1..20),
@@ -228,14 +228,14 @@ fn other_versions_and_other_bells_are_refused() {
     assert!(answer(&hello("x", None), &[bells.file()]).unwrap().is_ok());
 }
 
-/// Who does not read is refused what would wait for it, and costs nobody anything else.
+/// Messages for a process that does not read are refused, at no cost to other processes.
 #[test]
 fn a_process_that_does_not_read_holds_nobody_up() {
     let pool = Pool::new(|options| options.limits.waiting = 8);
     let honest = Honest::new(&pool);
     let (deaf, _) = Raw::greeted(pool.manager.socket());
     deaf.send(&wire::encode(&Ask { number: 0, request: Request::Register { service: "deaf".into() } }), &[]);
-    // It asks for ever more, and reads no reply: in the end it is not read from, either.
+    // It asks endlessly, and reads no reply: in the end the manager stops reading from it, too.
     rustix::io::ioctl_fionbio(&deaf.0, true).unwrap();
     let request = wire::encode(&Ask { number: 1, request: Request::List { from: 0 } });
     let start = Instant::now();
@@ -264,7 +264,8 @@ fn a_process_that_does_not_read_holds_nobody_up() {
     honest.check();
 }
 
-/// The other side is told why, once. What it granted is nobody else's until the channel is closed: it is still mapped.
+/// The other side is told why, once. Segments granted to the process stay allocated until it closes the channel,
+/// since it has them mapped.
 #[test]
 fn a_process_that_gives_a_channel_up_holds_what_it_was_granted_until_it_closes_it() {
     let pool = Pool::new(|_| {});

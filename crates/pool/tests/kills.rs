@@ -1,8 +1,8 @@
-//! Processes and managers are killed at any moment; no byte is lost, and none is two processes'.
+//! Processes and managers are killed at any moment: no byte is lost, and none belongs to two processes.
 //!
-//! Workers lease, allocate, mark what is theirs, open channels, and read each other's buffers; each checks its
-//! marks. The test kills workers and the manager with `SIGKILL`, whatever they do just then, starts others, and looks at
-//! the books. `UNRACK_POOL_KILLS` sets how many die; a seed is printed, and set by `UNRACK_POOL_SEED`.
+//! Workers lease, allocate, mark their buffers, open channels, and read each other's buffers; each checks its
+//! marks. The test kills workers and the manager with `SIGKILL` at random moments, starts others, and audits the
+//! books. `UNRACK_POOL_KILLS` sets how many die; the seed is printed, and set by `UNRACK_POOL_SEED`.
 
 mod common;
 
@@ -37,12 +37,12 @@ fn options(folder: &Path, backing: &str) -> Options {
     options
 }
 
-/// What this program is when a test started it; nothing when a person did.
+/// Role of this program if a test started it; does nothing otherwise.
 #[test]
 fn role() {
     let Ok(role) = std::env::var("UNRACK_POOL_ROLE") else { return };
     rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL)).unwrap();
-    // The whole process, whatever its other threads do: the test notices only that.
+    // A panic ends the whole process, whatever its other threads do: the test notices only that.
     let tell = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
         tell(panic);
@@ -67,7 +67,7 @@ fn manage(options: &Options) {
     let _manager = loop {
         match Manager::start(options) {
             Ok(manager) => break manager,
-            // The one that was killed is not quite gone.
+            // The manager that was killed has not quite ended.
             Err(error) => assert!(Instant::now() < deadline, "{error}"),
         }
         std::thread::sleep(Duration::from_millis(1));
@@ -77,7 +77,7 @@ fn manage(options: &Options) {
     }
 }
 
-/// Everything that a process does with a pool, over and over, until it is killed.
+/// Does all that a process does with a pool, over and over, until it is killed.
 fn work(socket: &Path, number: u64) {
     let client = connect(socket, &format!("worker-{number}"));
     let service = loop {
@@ -112,7 +112,7 @@ fn connect(socket: &Path, name: &str) -> Client {
     }
 }
 
-/// What may happen when others are killed.
+/// Accepts the errors that may result when others are killed.
 fn tolerate(error: Error) {
     match error {
         Error::ManagerGone
@@ -132,7 +132,7 @@ fn tolerate(error: Error) {
     }
 }
 
-/// Buffers of all sizes are marked, and keep their marks.
+/// Marks buffers of all sizes, and checks that they keep their marks.
 fn allocate(arena: &Arena, random: &mut SmallRng) {
     static MARKS: AtomicU64 = AtomicU64::new(1);
     let mut held = Vec::new();
@@ -144,7 +144,7 @@ fn allocate(arena: &Arena, random: &mut SmallRng) {
         match arena.alloc(bytes) {
             Ok(buffer) => {
                 let mark = (std::process::id() as u64) << 32 | MARKS.fetch_add(1, Ordering::Relaxed);
-                // SAFETY: ours, aligned, and a line at least.
+                // SAFETY: ours, aligned, and at least a line long.
                 unsafe {
                     (buffer.as_ptr() as *mut u64).write_volatile(mark);
                     (buffer.as_ptr().add(buffer.capacity() as usize - 8) as *mut u64).write_volatile(mark);
@@ -175,7 +175,7 @@ fn check(buffer: &unrack_pool::Buffer, mark: u64) {
     assert_eq!(found, [mark, mark], "somebody else has the buffer at {:#x}", buffer.offset());
 }
 
-/// The entries of a queue area: offset, mark, that they are there, that they were read.
+/// Returns an entry of a queue area: offset, mark, flag that these are there, flag that they were read.
 fn entry(channel: &Channel, at: usize) -> &AtomicU64 {
     // SAFETY: a queue area is at least a page, and aligned; atomics may be shared.
     unsafe { channel.queue_base().cast::<AtomicU64>().add(at * 8).as_ref() }
@@ -192,7 +192,7 @@ fn wait_for(channel: &Channel, at: usize) -> bool {
     true
 }
 
-/// Shows a peer a buffer, and keeps it as it is for as long as the peer may look.
+/// Shows a peer a buffer, and leaves it unchanged for as long as the peer may look.
 fn show(client: &Client, channel: &Channel, mark: u64) {
     let arena = client.arena();
     if let Err(error) = arena.share_with(channel, Access::Read) {
@@ -200,7 +200,7 @@ fn show(client: &Client, channel: &Channel, mark: u64) {
     }
     match arena.alloc(4096) {
         Ok(buffer) => {
-            // SAFETY: ours, and so long.
+            // SAFETY: ours, and long enough.
             unsafe { (buffer.as_ptr() as *mut u64).write_volatile(mark) };
             entry(channel, 0).store(buffer.offset(), Ordering::Relaxed);
             entry(channel, 1).store(mark, Ordering::Relaxed);
@@ -212,7 +212,7 @@ fn show(client: &Client, channel: &Channel, mark: u64) {
     }
 }
 
-/// Takes all callers, and looks at what they show.
+/// Accepts all callers, and checks the buffers that they show.
 fn answer(service: &Service) {
     loop {
         let offer = match service.accept(MOMENT) {
@@ -227,9 +227,9 @@ fn answer(service: &Service) {
             Ok(channel) => {
                 if wait_for(&channel, 2) {
                     let offset = entry(&channel, 0).load(Ordering::Relaxed);
-                    // Unknown if the manager was killed between the grant and now, and its owner with it.
+                    // Unknown if the manager was killed between the grant and now, and the owner with it.
                     if let Some(found) = channel.resolve(offset, 4096, Access::Read) {
-                        // SAFETY: granted, and mapped for as long as the channel is, whoever died.
+                        // SAFETY: granted, and mapped as long as the channel exists, even if its processes died.
                         let found = unsafe { (found.as_ptr() as *const u64).read_volatile() };
                         assert_eq!(found, entry(&channel, 1).load(Ordering::Relaxed), "another's bytes");
                     }
@@ -241,7 +241,7 @@ fn answer(service: &Service) {
     }
 }
 
-/// Nothing overlaps, everything is somebody's, and it adds up. Says whether nobody is there any more.
+/// Checks that nothing overlaps, all has an owner, and numbers add up. Returns whether only the observer is left.
 fn audit(observer: &Client) -> Result<bool, String> {
     let listed = observer.list().map_err(|error| error.to_string())?;
     let mut free = None;
@@ -280,7 +280,7 @@ fn audit(observer: &Client) -> Result<bool, String> {
     }
     let free = free.ok_or("no pool is listed")? / SECTION;
     let lost = CAPACITY / SECTION - free - used.len() as u64;
-    // A list may be of several moments, but sections are never more, and none is lost when nobody takes any.
+    // A list may combine several moments, but sections are never more, and none is lost while nobody takes any.
     let alone = clients.len() == 1;
     if free + used.len() as u64 > CAPACITY / SECTION || lost > if alone { 0 } else { 2 } {
         return Err(format!("{free} sections are free and {} used of {}", used.len(), CAPACITY / SECTION));
@@ -357,7 +357,7 @@ fn killed_at_random_with_files_in_a_directory() {
     kill_at_random("directory", kills());
 }
 
-/// Here a byte that two processes had would be the same byte: each segment is memory that others had before.
+/// Runs on devices, where a byte that two processes had would be the same byte: segments reuse others' memory.
 #[test]
 fn killed_at_random_on_devices() {
     kill_at_random("devices", kills());

@@ -9,7 +9,7 @@ use unrack_pool::wire::Access;
 use unrack_pool::{Channel, LINE};
 use unrack_testing::{Needed, skip};
 
-/// An entry of a queue area, in a line of its own.
+/// Returns an entry of a queue area, on a line of its own.
 fn entry(channel: &Channel, line: usize) -> &AtomicU64 {
     // SAFETY: a queue area is at least a page, and aligned; atomics may be shared.
     unsafe { channel.queue_base().byte_add(line * LINE).cast::<AtomicU64>().as_ref() }
@@ -34,7 +34,7 @@ fn pass(mode: Mode) {
                 };
                 let found =
                     channel.resolve(offset, BYTES as u64, Access::Read).expect("it was granted").as_ptr();
-                // SAFETY: granted, so long, and its owner does not write it before we answer.
+                // SAFETY: granted, long enough, and its owner does not write it before we answer.
                 let bytes = unsafe {
                     memory.refresh(found, BYTES);
                     std::slice::from_raw_parts(found, BYTES)
@@ -50,7 +50,7 @@ fn pass(mode: Mode) {
         let memory = client.memory();
         for lap in 1..=LAPS {
             let buffer = cache.alloc(BYTES as u64).unwrap();
-            // SAFETY: ours, and so long.
+            // SAFETY: ours, and long enough.
             unsafe { memory.write(buffer.as_ptr(), &[lap as u8; BYTES]) };
             memory.store(entry(&channel, 0), lap << 40 | buffer.offset());
             while memory.load(entry(&channel, 1)) < lap {

@@ -1,4 +1,5 @@
-//! One client cannot have all of a pool: neither its memory, nor its manager's room for connections and records.
+//! Quotas: one client cannot take all of a pool, neither its memory nor its manager's room for connections and
+//! records.
 
 mod common;
 
@@ -16,7 +17,7 @@ use unrack_units::{Bytes, Share};
 
 const CAPACITY: u64 = 16 * SECTION;
 const QUEUES: u64 = 64 << 10;
-/// Nobody's in particular: the user that has no files.
+/// The user "nobody", who owns no files.
 const NOBODY: u32 = 65534;
 
 struct Pool {
@@ -37,7 +38,7 @@ impl Pool {
     }
 }
 
-/// Leases one section after the other until that is denied.
+/// Leases one section after the other until one is denied.
 fn lease_all(client: &Client) -> (Vec<Segment>, Denied) {
     let mut held = Vec::new();
     loop {
@@ -49,7 +50,7 @@ fn lease_all(client: &Client) -> (Vec<Segment>, Denied) {
     }
 }
 
-/// What this program is when a test started it: a process that takes what it gets, says how much, and keeps it.
+/// Role of this program if a test started it: a process that leases all it gets, reports how much, and keeps it.
 #[test]
 fn role() {
     let Ok(socket) = std::env::var("UNRACK_POOL_TAKES") else { return };
@@ -62,11 +63,11 @@ fn role() {
     }
 }
 
-/// A process with three connections that leases what it can.
+/// Process with three connections that leases what it can.
 struct Taker(Child);
 
 impl Taker {
-    /// The process, and the sections that it got.
+    /// Starts the process; returns it and the number of sections that it got.
     fn start(socket: &Path, user: Option<u32>) -> (Taker, usize) {
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.args(["--exact", "role", "--nocapture", "--test-threads=1"]);
@@ -142,7 +143,7 @@ fn the_quota_is_as_large_as_was_said_and_listed() {
     assert!(refused.contains("--per-client 1%") && refused.contains("4MiB"), "{refused}");
 }
 
-/// Pools that are hardly large enough for anything are of use to one process.
+/// The smallest pools are still usable by one process.
 #[test]
 fn in_a_tiny_pool_a_process_has_a_section_and_queues() {
     for sections in 1..=4 {
@@ -152,7 +153,7 @@ fn in_a_tiny_pool_a_process_has_a_section_and_queues() {
     }
 }
 
-/// Otherwise it would have as many quotas as it starts processes.
+/// Otherwise such a user would have as many quotas as it starts processes.
 #[test]
 fn all_processes_of_another_user_have_one_quota() {
     if !rustix::process::geteuid().is_root() {
@@ -169,7 +170,7 @@ fn all_processes_of_another_user_have_one_quota() {
     assert_eq!(took as u64, CAPACITY / SECTION / 2, "a third user");
 }
 
-/// What was given back while others have it mapped is still there, and so are queues.
+/// Released segments that others still have mapped count, and so do queue areas.
 #[test]
 fn all_that_is_not_free_counts() {
     let pool = pool(|_| {});
@@ -195,7 +196,7 @@ fn all_that_is_not_free_counts() {
     assert_eq!(used(), held.len() as u64 * SECTION);
 }
 
-/// Of connections, channels and records one client has no more than its share, either.
+/// One client has no more than its share of connections, channels and records, either.
 #[test]
 fn one_client_leaves_connections_channels_and_names_to_others() {
     let pool = pool(|options| {

@@ -1,4 +1,4 @@
-//! A manager that is followed by another.
+//! Managers that take over from one another.
 
 mod common;
 
@@ -47,7 +47,7 @@ fn everything_survives(backing: impl Fn(&Folder) -> Backing) {
     let arena = client.arena();
     arena.share_with(&near, Access::Read).expect("the server is there");
     let buffer = arena.alloc(5000).expect("there is room");
-    // SAFETY: the buffer is ours, and so long.
+    // SAFETY: the buffer is ours, and long enough.
     unsafe { std::ptr::write_bytes(buffer.as_ptr(), 0x77, 5000) };
     let before = server.list().expect("a manager");
 
@@ -70,7 +70,7 @@ fn everything_survives(backing: impl Fn(&Folder) -> Backing) {
     assert_ne!(other.queues(), near.queues());
     drop((other, more, kept));
 
-    // And ends: the server learns that the client is gone, from the second manager.
+    // Ends are reported, too: the second manager tells the server that the client is gone.
     for buffer in [buffer, without, large] {
         arena.free(buffer);
     }
@@ -141,7 +141,7 @@ fn everything_survives_in_a_directory() {
     assert_eq!(std::fs::read_dir(segments.path("")).unwrap().count(), 0);
 }
 
-/// Even if the manager is stopped before it was told that they left.
+/// Checks this even if the manager is stopped before it was told that they left.
 #[test]
 fn files_that_no_segment_has_are_removed_by_the_next_manager() {
     let (folder, segments) = (Folder::new(), Folder::in_memory());
@@ -182,7 +182,7 @@ fn one_manager_at_a_socket() {
     let client = Client::connect_as(manager.socket(), "one").unwrap();
     manager.stop();
 
-    // Another pool, while somebody uses this one.
+    // Another pool cannot be started while a program uses this one.
     let mut other = options.clone();
     other.capacity = Bytes::new(64 << 20);
     assert!(matches!(Manager::start(&other), Err(ManagerError::OtherPool(_))));
@@ -207,7 +207,7 @@ fn options_that_make_no_sense_are_refused() {
     assert!(refused(&|options| options.socket = absent.clone()).contains("absent"));
 }
 
-/// What lies at the socket from a manager that was killed is no hindrance, and neither is a ledger that is none.
+/// Leftovers at the socket of a manager that was killed are no hindrance, and neither is an invalid ledger.
 #[test]
 fn there_is_nothing_to_clean_up() {
     let folder = Folder::new();

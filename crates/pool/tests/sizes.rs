@@ -1,4 +1,5 @@
-//! A manager compares what it is asked for with what there is, before it makes anything; and leaves nothing if it fails.
+//! Requested and available memory: a manager compares them before it makes anything, and leaves nothing if it
+//! fails.
 
 mod common;
 
@@ -16,7 +17,7 @@ fn options(folder: &Folder, capacity: u64) -> Options {
     Options::new(folder.path("pool.sock"), Bytes::new(capacity))
 }
 
-/// Bytes that a folder's files have on the disk.
+/// Returns the bytes that a folder's files occupy on the disk.
 fn used(folder: &Path) -> u64 {
     let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().metadata().unwrap());
     files.map(|file| file.blocks() * 512).sum()
@@ -47,7 +48,7 @@ fn capacities_from_tiny_to_absurd_leave_nothing_behind() {
     }
 }
 
-/// The smallest pool works, and what is kept of any pool is small.
+/// The smallest pool works, and the ledger of any pool is small.
 #[test]
 fn the_ledger_does_not_grow_with_the_capacity() {
     for capacity in [SECTION, 64 << 20, manager::default_capacity().get()] {
@@ -62,7 +63,7 @@ fn the_ledger_does_not_grow_with_the_capacity() {
     }
 }
 
-/// More memory is wanted than there is: said with how much there is, whatever the memory is.
+/// A capacity above the available memory is refused, whatever the memory is; the message says how much there is.
 #[test]
 fn there_is_less() {
     let folder = Folder::new();
@@ -84,7 +85,7 @@ fn there_is_less() {
     assert_eq!(std::fs::read_dir(segments.path("")).unwrap().count(), 0);
 }
 
-/// A file with holes is no memory until its file system has given it all.
+/// A file with holes does not count as memory until its file system has allocated all of it.
 #[test]
 fn a_sparse_file_is_compared_with_its_file_system() {
     let folder = Folder::new();
@@ -95,7 +96,7 @@ fn a_sparse_file_is_compared_with_its_file_system() {
     let refused = Manager::start(&options).map(drop).expect_err("no disk of a test has 8 TiB");
     assert!(refused.to_string().contains("sparse"), "{refused}");
     assert_eq!(std::fs::metadata(&device).unwrap().blocks(), 0, "nothing was filled");
-    // As far as the pool uses it, it is filled.
+    // The part that the pool uses is allocated.
     options.capacity = Bytes::new(2 * SECTION);
     let manager = Manager::start(&options).expect("the disk has as much");
     assert!(std::fs::metadata(&device).unwrap().blocks() * 512 < 4 * SECTION);
@@ -148,7 +149,7 @@ fn a_folder_that_is_not_a_pools_is_refused() {
     assert_eq!(std::fs::read_dir(folder.path("")).unwrap().count(), 0, "nothing is left of any");
 }
 
-/// Its processes have memory that is not free therefore: the next manager must not want it a second time.
+/// The pool's own processes use the memory that is missing: the next manager must not ask for it a second time.
 #[test]
 fn a_pool_that_is_taken_over_is_not_compared() {
     if !rustix::process::geteuid().is_root() {
@@ -162,7 +163,7 @@ fn a_pool_that_is_taken_over_is_not_compared() {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// What this program is in a mount namespace of its own.
+/// Role of this program in a mount namespace of its own.
 #[test]
 fn role() {
     let Ok(folder) = std::env::var("UNRACK_POOL_FOLDER") else { return };

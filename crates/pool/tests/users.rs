@@ -1,4 +1,4 @@
-//! What the kernel keeps one client from doing to another through a segment, and who may share what.
+//! Attacks on other clients through a segment that the kernel prevents, and memory that only one user may share.
 
 mod common;
 
@@ -25,7 +25,7 @@ fn pair(server: &Client, client: &Client) -> (Channel, Channel) {
     })
 }
 
-/// Whoever is granted a segment to be written cannot seal it, so that others are still granted it.
+/// A peer that is granted a segment for writing cannot seal it and so keep others from being granted it.
 #[test]
 fn a_client_that_seals_what_it_was_granted_keeps_nobody_from_it() {
     let pool = Pool::new(|_| {});
@@ -50,7 +50,7 @@ fn a_client_that_seals_what_it_was_granted_keeps_nobody_from_it() {
     while far.resolve(at, 64, Access::Write).is_none() {
         assert!(start.elapsed() < PATIENCE && far.gone().is_none(), "{:?}", far.gone());
     }
-    // And either way excludes the other: there is no seal that holds for both.
+    // Each access excludes the other: no seal serves both.
     let other = owner.lease(1).unwrap();
     near.grant(&other, Access::Read).unwrap();
     assert!(matches!(honest.grant(&other, Access::Write), Err(Error::Denied(Denied::Sealed))));
@@ -65,7 +65,7 @@ fn a_client_that_seals_what_it_was_granted_keeps_nobody_from_it() {
     assert!(matches!(second.grant(&segment, Access::Read), Err(Error::Denied(Denied::Sealed))));
 }
 
-/// The manager opens a segment for its readers. Whoever holds a lease of it must not have it wait for 45 seconds.
+/// The manager opens a segment for its readers. A process that holds a lease of it must not make it wait for 45 s.
 #[test]
 fn a_lease_of_a_file_does_not_hold_up_the_manager() {
     // SAFETY: ignoring a signal runs no code.
@@ -94,7 +94,7 @@ fn a_lease_of_a_file_does_not_hold_up_the_manager() {
     assert!(start.elapsed() < Duration::from_secs(10), "{:?}", start.elapsed());
 }
 
-/// What this program is when a test started it: another user's process that connects.
+/// Role of this program if a test started it: another user's process that connects.
 #[test]
 fn role() {
     let Ok(socket) = std::env::var("UNRACK_POOL_CONNECTS") else { return };
@@ -102,7 +102,7 @@ fn role() {
     println!("\n{}", connected.map_or_else(|error| error.to_string(), |_| "let in".into()));
 }
 
-/// Files with a name, and huge pages, are of one user: others are refused when it starts and when they connect.
+/// Memory in named files and in huge pages is for one user: others are refused at start and when they connect.
 #[test]
 fn memory_that_ends_who_touches_it_is_for_one_user() {
     let (folder, segments) = (Folder::new(), Folder::in_memory());
@@ -123,7 +123,7 @@ fn memory_that_ends_who_touches_it_is_for_one_user() {
     if !rustix::process::geteuid().is_root() {
         return skip(Needed::Root, "needs root, to connect as another user");
     }
-    // Somebody opened the socket by hand.
+    // The socket is opened to all by hand.
     std::fs::set_permissions(folder.path(""), std::fs::Permissions::from_mode(0o711)).unwrap();
     std::fs::set_permissions(manager.socket(), std::fs::Permissions::from_mode(0o666)).unwrap();
     let mut command = Command::new(std::env::current_exe().unwrap());

@@ -1,9 +1,9 @@
-//! The preload library: puts the pager into an unmodified program.
+//! Preload library: puts the pager into an unmodified program.
 //!
-//! Loaded by `unrack run` through `LD_PRELOAD`, before the program's first instruction. It maps the
-//! control file named in the environment and starts the pager; and it stands in front of the few ways to
-//! fork, since a fork copies the address space and all pages must be in the program at that moment. In a
-//! process without that variable it does nothing.
+//! `unrack run` loads it through `LD_PRELOAD`, before the program's first instruction. It maps the control file
+//! named in the environment and starts the pager. It also wraps the functions of the C library that fork, since a
+//! fork copies the address space, and all pages must be in the program at that moment. In a process without that
+//! variable it does nothing.
 
 use std::ffi::{CStr, c_int, c_long, c_void};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use unrack_pager::fast;
 use unrack_pager::{control::CONTROL_VARIABLE, gate, heap, life};
 
-/// Everything Rust allocates in this library comes from the pager's own heap.
+/// Allocator of this library: the pager's own heap.
 #[global_allocator]
 static HEAP: heap::Heap = heap::Heap;
 
@@ -30,16 +30,16 @@ extern "C" fn at_load() {
         &NEXT_MREMAP,
     ];
     for next in all {
-        // SAFETY: an address, whatever the function's type.
+        // SAFETY: the value is read as an address, whatever the function's type is.
         let _: usize = unsafe { next.get() };
     }
     let name = std::ffi::CString::new(CONTROL_VARIABLE).expect("no NUL in the name");
-    // SAFETY: the program has one thread yet.
+    // SAFETY: the program has only one thread so far.
     let path = unsafe { libc::getenv(name.as_ptr()) };
     if path.is_null() {
         return;
     }
-    // SAFETY: a string of the environment.
+    // SAFETY: a string of the environment ends in NUL.
     let path = unsafe { CStr::from_ptr(path) };
     if let Err(error) = begin(path) {
         let path = path.to_string_lossy();
@@ -53,20 +53,20 @@ fn begin(path: &CStr) -> Result<(), rustix::io::Errno> {
     if control.settings.limit_pages.load(Relaxed) == u64::MAX {
         return Ok(());
     }
-    // One page at a time goes in and out: no huge pages, in this process and those it starts.
-    // SAFETY: plain numbers.
+    // Pages are moved in and out one by one: no huge pages, in this process and those it starts.
+    // SAFETY: the arguments are plain numbers.
     unsafe { libc::prctl(libc::PR_SET_THP_DISABLE, 1, 0, 0, 0) };
     #[cfg(target_arch = "x86_64")]
     if fast::is_wanted() {
         return fast::start(control);
     }
-    // Registered first: runs last before the fork and first after it.
+    // These handlers are registered first, so they run last before the fork and first after it.
     // SAFETY: the handlers live as long as this library, which is never unloaded.
     unsafe { libc::pthread_atfork(Some(before_fork), Some(after_fork), Some(in_child)) };
     life::start(control)
 }
 
-/// Whether this process has a pager thread. In fast mode, what is done here is done at the system calls.
+/// True if this process has a pager thread. In fast mode, the pager does this work at the system calls instead.
 fn is_blocking() -> bool {
     #[cfg(target_arch = "x86_64")]
     if fast::is_wanted() {
@@ -84,11 +84,11 @@ extern "C" fn after_fork() {
 }
 
 extern "C" fn in_child() {
-    // SAFETY: called in the child of a fork, after `before_fork`.
+    // SAFETY: this runs in the child of a fork, after `before_fork`.
     unsafe { life::start_in_child() };
 }
 
-/// Runs `fork`, one of the ways that pass by the handlers of `pthread_atfork`.
+/// Runs `fork`, one of the calls that bypass the handlers of `pthread_atfork`, between those handlers.
 fn around<T: Copy + PartialEq + Default>(fork: impl FnOnce() -> T) -> T {
     if !is_blocking() {
         return fork();
@@ -103,7 +103,7 @@ fn around<T: Copy + PartialEq + Default>(fork: impl FnOnce() -> T) -> T {
     result
 }
 
-/// A function of the C library that this library stands in front of.
+/// Function of the C library that this library wraps.
 struct Next {
     name: &'static CStr,
     address: AtomicUsize,
@@ -114,7 +114,8 @@ impl Next {
         Next { name, address: AtomicUsize::new(0) }
     }
 
-    /// Looks it up once; [`at_load`] does so while there is one thread, no lock held and no fork near.
+    /// Returns the function, which is looked up once. [`at_load`] does so for all, while there is one thread, no
+    /// lock is held and no fork is near.
     ///
     /// # Safety
     /// `F` must be the function's type.
@@ -126,7 +127,7 @@ impl Next {
             assert!(address != 0);
             self.address.store(address, Relaxed);
         }
-        // SAFETY: a function pointer has the size of an address; the type is the caller's promise.
+        // SAFETY: a function pointer has the size of an address; the caller vouches for the type.
         unsafe { std::mem::transmute_copy(&address) }
     }
 }
@@ -139,21 +140,21 @@ static NEXT_PTHREAD_CREATE: Next = Next::new(c"pthread_create");
 static NEXT_THRD_CREATE: Next = Next::new(c"thrd_create");
 static NEXT_MREMAP: Next = Next::new(c"mremap");
 
-/// `_Fork(3)`: the fork without handlers.
+/// Wraps `_Fork(3)`, the fork without handlers.
 ///
 /// # Safety
-/// As the C library's.
+/// Like the C library's function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn _Fork() -> libc::pid_t {
-    // SAFETY: its type in <unistd.h>.
+    // SAFETY: this is its type in <unistd.h>.
     let next: extern "C" fn() -> libc::pid_t = unsafe { NEXT_FORK.get() };
     around(|| next())
 }
 
-/// `syscall(2)`: a program may fork through it.
+/// Wraps `syscall(2)`, through which a program may fork.
 ///
 /// # Safety
-/// As the C library's.
+/// Like the C library's function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn syscall(
     number: c_long,
@@ -164,7 +165,7 @@ pub unsafe extern "C" fn syscall(
     e: c_long,
     f: c_long,
 ) -> c_long {
-    // SAFETY: variadic in C; all arguments are registers on the machines we run on.
+    // SAFETY: variadic in C; all arguments are registers on the supported machines.
     let next: extern "C" fn(c_long, c_long, c_long, c_long, c_long, c_long, c_long) -> c_long =
         unsafe { NEXT_SYSCALL.get() };
     let call = || next(number, a, b, c, d, e, f);
@@ -195,10 +196,10 @@ struct Start {
     argument: *mut c_void,
 }
 
-/// `clone(2)`: a fork, when it does not share memory.
+/// Wraps `clone(2)`, which is a fork if it does not share memory.
 ///
 /// # Safety
-/// As the C library's.
+/// Like the C library's function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn clone(
     function: extern "C" fn(*mut c_void) -> c_int,
@@ -218,13 +219,13 @@ pub unsafe extern "C" fn clone(
         *mut c_void,
         *mut c_void,
     ) -> c_int;
-    // SAFETY: variadic in C; all arguments are registers on the machines we run on.
+    // SAFETY: variadic in C; all arguments are registers on the supported machines.
     let next: Clone = unsafe { NEXT_CLONE.get() };
     if flags & libc::CLONE_VM != 0 || !is_blocking() {
         return next(function, stack, flags, argument, parent_tid, tls, child_tid);
     }
     extern "C" fn begin_child(start: *mut c_void) -> c_int {
-        // SAFETY: the child's copy of the parent's frame below.
+        // SAFETY: this is the child's copy of the parent's frame below.
         let Start { function, argument } = unsafe { std::ptr::read(start as *const Start) };
         in_child();
         function(argument)
@@ -242,10 +243,10 @@ struct ThreadStart {
     argument: *mut c_void,
 }
 
-/// `pthread_create(3)`: the thread's control block must not be taken.
+/// Wraps `pthread_create(3)`, since the thread's control block must not be evicted.
 ///
 /// # Safety
-/// As the C library's.
+/// Like the C library's function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pthread_create(
     thread: *mut libc::pthread_t,
@@ -259,7 +260,7 @@ pub unsafe extern "C" fn pthread_create(
         extern "C-unwind" fn(*mut c_void) -> *mut c_void,
         *mut c_void,
     ) -> c_int;
-    // SAFETY: its type in <pthread.h>.
+    // SAFETY: this is its type in <pthread.h>.
     let next: Create = unsafe { NEXT_PTHREAD_CREATE.get() };
     if !is_blocking() {
         return next(thread, attributes, function, argument);
@@ -285,10 +286,10 @@ struct StandardStart {
     argument: *mut c_void,
 }
 
-/// `thrd_create` of C11: as [`pthread_create`], which it does not call by name.
+/// Wraps `thrd_create` of C11, which does not call [`pthread_create`] by name.
 ///
 /// # Safety
-/// As the C library's.
+/// Like the C library's function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn thrd_create(
     thread: *mut libc::pthread_t,
@@ -297,7 +298,7 @@ pub unsafe extern "C" fn thrd_create(
 ) -> c_int {
     type Create =
         extern "C" fn(*mut libc::pthread_t, extern "C" fn(*mut c_void) -> c_int, *mut c_void) -> c_int;
-    // SAFETY: its type in <threads.h>.
+    // SAFETY: this is its type in <threads.h>.
     let next: Create = unsafe { NEXT_THRD_CREATE.get() };
     if life::control().is_none() {
         return next(thread, function, argument);
@@ -320,22 +321,23 @@ pub unsafe extern "C" fn thrd_create(
 
 const THRD_SUCCESS: c_int = 0;
 
-/// `mlockall(2)`: would lock what is to be taken away; accepted and ignored, as nothing a program
-/// computes depends on it.
+/// Wraps `mlockall(2)`, which would lock pages that the pager has to evict. The call is accepted and ignored,
+/// since no result of a program depends on it.
 #[unsafe(no_mangle)]
 pub extern "C" fn mlockall(flags: c_int) -> c_int {
     if life::control().is_some() {
         return 0;
     }
-    // SAFETY: its type in <sys/mman.h>.
+    // SAFETY: this is its type in <sys/mman.h>.
     let next: extern "C" fn(c_int) -> c_int = unsafe { NEXT_MLOCKALL.get() };
     next(flags)
 }
 
-/// `mremap(2)`: refuses more than one mapping, and the pager may have made two of one.
+/// Wraps `mremap(2)`, which refuses a range of several mappings, since the pager may have split one mapping in
+/// two.
 ///
 /// # Safety
-/// As the C library's.
+/// Like the C library's function.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn mremap(
     old: *mut c_void,
@@ -344,11 +346,11 @@ pub unsafe extern "C" fn mremap(
     flags: c_int,
     new: *mut c_void,
 ) -> *mut c_void {
-    // SAFETY: variadic in C; all arguments are registers on the machines we run on.
+    // SAFETY: variadic in C; all arguments are registers on the supported machines.
     let next: extern "C" fn(*mut c_void, usize, usize, c_int, *mut c_void) -> *mut c_void =
         unsafe { NEXT_MREMAP.get() };
     let result = next(old, old_len, new_len, flags, new);
-    // SAFETY: this thread's own error number.
+    // SAFETY: this is the thread's own error number.
     let refused = result == libc::MAP_FAILED && unsafe { *libc::__errno_location() } == libc::EFAULT;
     if !refused || !is_blocking() {
         return result;

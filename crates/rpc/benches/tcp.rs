@@ -1,6 +1,8 @@
-//! What encryption adds to a call over TCP: round trips plain and encrypted, over loopback, one at a time and with a window.
+//! Cost of encryption for a call over TCP: round trips plain and encrypted, over loopback, one at a time and with
+//! a window.
 //!
-//! Both sides are in this process, each with threads of its own. The keys are in a folder that is gone afterwards.
+//! Both sides are in this process, each with threads of its own. The keys are in a folder that is removed
+//! afterwards.
 
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -9,7 +11,7 @@ use unrack_keys::folder::{VARIABLE, trust};
 use unrack_rpc::client::{Options, Window};
 use unrack_rpc::{Client, Server, server};
 
-/// How long each figure is measured.
+/// Time for which each figure is measured.
 const TIME: Duration = Duration::from_millis(500);
 const SIZES: [usize; 4] = [64, 4 << 10, 64 << 10, 1 << 20];
 const WINDOW: usize = 16;
@@ -48,7 +50,7 @@ fn with_keys() {
     assert!(done.expect("it starts").success());
 }
 
-/// Round trip of one call at a time in us (p50), and calls a second with a window.
+/// Returns the round trip of one call at a time in us (p50), and calls per second with a window.
 fn measure(scheme: &str, bytes: usize) -> (f64, f64) {
     let serving = Server::new("echo", server::Options::default())
         .method("echo", |call| {

@@ -1,10 +1,10 @@
-//! What can go wrong with a call, and with whom.
+//! Errors of calls.
 
 use crate::queue::entry::{MOST_BYTES, Status};
 use std::time::Duration;
 use unrack_pool::wire::{Cause, Denied, Peer};
 
-/// Why there is no answer. Each says the peer, where there is one.
+/// Reason why a call has no answer. Each names the peer, where there is one.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The pool: no manager, no such service, no memory, a service that refused.
@@ -28,7 +28,7 @@ pub enum Error {
         "all {slots} calls that {peer} takes at a time are under way: wait for one, or ask for a smaller window"
     )]
     Exhausted { peer: String, slots: usize },
-    /// `stopped`: the peer says that it sleeps, and could not be woken.
+    /// No answer came in time. `stopped`: the peer announces that it sleeps, and could not be woken.
     #[error(
         "{peer} did not answer within {after:?}{}",
         if *stopped { ": it cannot be woken, since it is stopped or has no processor" } else { "" }
@@ -36,7 +36,7 @@ pub enum Error {
     Deadline { peer: String, after: Duration, stopped: bool },
     #[error("{peer} {cause}")]
     Gone { peer: String, cause: Cause },
-    /// Over TCP: what is under way may have run or not.
+    /// The connection over TCP was lost: calls under way may or may not have run.
     #[error("the connection to {peer} is lost: {why}")]
     Lost { peer: String, why: String },
     #[error("{peer} has no method of this name")]
@@ -63,7 +63,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// What a status says that is no answer.
+    /// Returns the error that an answer's status means.
     pub(crate) fn of_status(peer: &Peer, status: Status, length: u32, room: usize) -> Error {
         let peer = peer.to_string();
         match status {
@@ -71,14 +71,14 @@ impl Error {
             Status::TOO_LONG => Error::NoRoom { peer, needed: length as usize, room },
             Status::FAILED => Error::Failed { peer },
             Status::BUSY => Error::Busy { peer, held_mib: length },
-            // It comes before the news that the server has given the connection up.
+            // The status arrives before the news that the server has given the connection up.
             Status::BAD_BUFFER => Error::Gone { peer, cause: Cause::CannotMap },
             status if status.0 >= Status::SERVICE => Error::Refused { peer, status },
             status => Error::Protocol { peer, status },
         }
     }
 
-    /// Whether the same call may well succeed on a new connection.
+    /// Returns whether the same call may well succeed on a new connection.
     pub fn is_gone(&self) -> bool {
         matches!(
             self,

@@ -1,26 +1,30 @@
-//! What client and server say to each other before the first call.
+//! Greetings that client and server exchange before the first call.
 //!
-//! Version first, so that any two releases understand why they do not understand each other. The rest is input
-//! from the other side like everything else.
+//! The version comes first, so that any two releases can tell why they cannot talk to each other. The rest is
+//! untrusted input, like everything from the other side.
 
-/// Changes with the layout of queues and entries.
+/// Version of the protocol, raised with any change of the layout of queues and entries.
 pub const VERSION: u16 = 1;
 
 const MAGIC: [u8; 6] = *b"urrpc\0";
 
-/// Who asks says which version it speaks; who answers says the same, and how many calls it takes at a time.
+/// Greeting of either side: the client's says which version it speaks and the lines of its queues, the server's
+/// the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Greeting {
     pub version: u16,
-    /// Lines of each queue. Both sides derive it from the area, and it has to be the same.
+    /// Number of lines of each queue, equal to the number of calls at a time. Both sides derive it from the area,
+    /// and must agree.
     pub lines: u16,
 }
 
 impl Greeting {
+    /// Makes the greeting of this version for queues of this many lines.
     pub fn new(lines: usize) -> Greeting {
         Greeting { version: VERSION, lines: lines as u16 }
     }
 
+    /// Encodes the greeting.
     pub fn to_bytes(self) -> [u8; 10] {
         let mut bytes = [0; 10];
         bytes[..6].copy_from_slice(&MAGIC);
@@ -29,7 +33,7 @@ impl Greeting {
         bytes
     }
 
-    /// Of another version there may be more or less behind its number.
+    /// Parses a greeting. One of another version may have more or fewer bytes after the version.
     pub fn from_bytes(bytes: &[u8]) -> Option<Greeting> {
         let rest = bytes.strip_prefix(&MAGIC)?;
         let (version, rest) = rest.split_first_chunk::<2>()?;

@@ -1,7 +1,7 @@
 //! Calls by reference over shared memory (HydraRPC, USENIX ATC 2024).
 //!
 //! A request is written where the server reads it, an answer where the client reads it: nothing is copied,
-//! encoded, or given to the kernel, unless somebody has to be woken.
+//! encoded, or given to the kernel, unless a thread has to be woken.
 //!
 //! ```no_run
 //! use unrack_rpc::{Client, Server, client, server};
@@ -28,13 +28,14 @@
 //! |---|---|
 //! | [`queue`] | entries with arrival flags in lines with one writer |
 //! | [`ends`] | a pair of queues: slots, generations, one answer for each entry |
-//! | [`wait`] | looking, then sleeping |
+//! | [`wait`] | polling, then sleeping |
 //! | [`view`] | messages in place |
-//! | [`listing`] | what services there are, and who is connected |
-//! | [`tcp`] | calls where no memory is shared |
-//! | [`client`], [`server`] | the two sides of a program's life |
+//! | [`listing`] | services of a pool, and the clients connected to them |
+//! | [`tcp`] | calls over TCP, where no memory is shared |
+//! | [`client`], [`server`] | the two sides of a call |
 //!
-//! What a peer writes is input. A client can spoil its own calls only; a server those of its clients.
+//! All that a peer writes is untrusted input. A client can spoil only its own calls; a server only those of its
+//! clients.
 
 pub mod client;
 pub mod ends;

@@ -1,4 +1,4 @@
-//! What services there are, and who is connected to them.
+//! Services of a pool, and the clients connected to them.
 
 use crate::ends::Layout;
 use serde::Serialize;
@@ -24,15 +24,17 @@ pub struct ListedService {
 #[derive(Debug, Serialize)]
 pub struct Connection {
     pub client: Option<Peer>,
-    /// False: the server has not accepted it yet.
+    /// False if the server has not accepted it yet.
     pub open: bool,
-    /// Where the queues are in the pool.
+    /// Offset of the queues in the pool.
     pub queues_offset: u64,
-    /// Calls that may be under way at a time.
+    /// Number of calls that may be under way at a time.
     pub slots: usize,
 }
 
 impl Listing {
+    /// Asks the manager of the pool for the list.
+    ///
     /// # Errors
     /// If the manager of the pool is gone.
     pub fn of(pool: &Client) -> Result<Listing, Error> {

@@ -1,11 +1,12 @@
-//! Names of methods, as numbers.
+//! Numbers of methods, from their names.
 
-/// A method: the hash of its name (FNV-1a, 32 bits). A server refuses two names of one number when it starts.
+/// Number of a method: the hash of its name (FNV-1a, 32 bits). A server with two names of one number does not
+/// start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Method(pub u32);
 
 impl Method {
-    /// Can be computed when the program is compiled: `const GET: Method = Method::named("kv.get");`
+    /// Computes the number of a name, also at compile time: `const GET: Method = Method::named("kv.get");`
     pub const fn named(name: &str) -> Method {
         let bytes = name.as_bytes();
         let mut hash: u32 = 0x811c_9dc5;
@@ -28,7 +29,7 @@ impl From<&str> for Method {
 mod tests {
     use super::*;
 
-    /// Values that the authors of FNV publish.
+    /// Compares with values that the authors of FNV publish.
     #[test]
     fn names_hash_as_published() {
         assert_eq!(Method::named("").0, 0x811c_9dc5);

@@ -1,4 +1,4 @@
-//! Calls that are awaited, under an executor of a few lines: any will do.
+//! Awaited calls, under an executor of a few lines: any executor will do.
 
 mod common;
 

@@ -40,7 +40,7 @@ fn calls_are_answered() {
     });
 }
 
-/// Not in all tests: they run beside each other, and who spins keeps others from running.
+/// Not in all tests: they run in parallel, and spinning threads keep others from running.
 #[test]
 fn those_who_spin_are_answered_too() {
     for mode in modes() {
@@ -100,7 +100,7 @@ fn threads_share_a_client() {
     });
 }
 
-/// Whoever waits for room goes on when another thread is done with its call, also if nothing else is under way.
+/// A thread that waits for room goes on when another is done with its call, also if nothing else is under way.
 #[test]
 fn threads_share_a_narrow_window() {
     everywhere(|pool, _| {
@@ -156,7 +156,7 @@ fn a_stream_has_all_its_parts_in_order() {
             }
             assert_eq!(seen, (0..count).collect::<Vec<_>>());
         }
-        // One that is left early leaves nothing behind.
+        // A stream that is dropped early leaves nothing behind.
         for _ in 0..300 {
             let mut request = client.request(8).unwrap();
             request.body().put(0, 1000u64).unwrap();
@@ -178,12 +178,12 @@ fn one_way_calls_and_cancelled_calls_give_their_buffers_back() {
                 _ => drop(request.start("echo").unwrap()),
             }
         }
-        // All slots can be had at once again.
+        // All slots are available at once again.
         let deadline = Instant::now() + Duration::from_secs(10);
         let all: Vec<_> = (0..client.slots()).map(|_| client.request(64).unwrap()).collect();
         assert!(Instant::now() < deadline);
         drop(all);
-        // And so can their buffers: these are more than the pool has.
+        // And so are their buffers: these are more than the pool has.
         for _ in 0..100 {
             drop(client.request_with_room(8, 1 << 20).unwrap().start("echo").unwrap());
             assert_eq!(sum(client, &[1]), 1);
@@ -221,7 +221,8 @@ fn one_call_can_have_a_deadline_of_its_own() {
     });
 }
 
-/// From when it is set, longer or shorter than the connection's, while it waits for room in the window too.
+/// A call's own deadline counts from when it is set, is longer or shorter than the connection's, and includes the
+/// wait for room.
 #[test]
 fn a_call_that_has_a_deadline_keeps_it() {
     for mode in modes() {
@@ -317,7 +318,7 @@ fn a_server_that_ends_ends_its_calls() {
         let wrong = client.request(8).unwrap().call("echo").map(drop).unwrap_err();
         assert!(wrong.is_gone(), "{wrong}");
         assert!(wrong.to_string().contains("closed"), "{wrong}");
-        // A new one can be had under the same name at once.
+        // A new server can take the same name at once.
         let _serving = serve(&pool.socket(), server::Options::default());
         assert_eq!(sum(&pool.client(client::Options::default()), &[1, 2]), 3);
     }
@@ -439,7 +440,7 @@ fn services_and_their_clients_are_listed_while_they_are_there() {
         assert_eq!((service.name.as_str(), service.connections.len()), ("test", 1));
         assert_eq!(service.connections[0].slots, client.slots());
         assert_eq!(service.server.as_ref().map(|peer| peer.pid), Some(std::process::id()));
-        // The manager hears of it when it comes to it.
+        // The manager learns of it with a delay.
         let soon = |holds: &dyn Fn(&Listing) -> bool| {
             let end = Instant::now() + Duration::from_secs(20);
             while !holds(&Listing::of(&looker).unwrap()) {

@@ -1,5 +1,5 @@
-//! A client makes every call that the descriptors it was given allow, and goes on calling: the server, the manager and
-//! others notice nothing of it. Where this is root, the client is another user's.
+//! A client makes every system call that the descriptors it was given allow, and goes on calling: the server, the
+//! manager and others notice nothing of it. If this runs as root, the client is another user's.
 
 mod common;
 
@@ -30,7 +30,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 const NOBODY: u32 = 65534;
 const HELLO: &[u8] = b"urrpc\0\x01\0\0\0";
 
-/// What this program is when a test started it.
+/// Role of this program if a test started it.
 #[test]
 fn role() {
     let Ok(role) = std::env::var("UNRACK_RPC_ROLE") else { return };
@@ -43,7 +43,7 @@ fn role() {
             std::thread::park();
         }
     }
-    // What the kernel says when somebody else opens a file that is leased.
+    // The kernel sends this signal when another process opens a leased file.
     // SAFETY: ignoring a signal runs no code.
     unsafe { libc::signal(libc::SIGIO, libc::SIG_IGN) };
     Hostile::new(Path::new(socket)).try_everything();
@@ -60,17 +60,17 @@ fn start(what: &str, socket: &Path, user: Option<u32>) -> Child {
     command.spawn().expect("this program can be started")
 }
 
-/// Whether a process says this before it ends.
+/// Returns whether a process prints this line before it ends.
 fn says(child: &mut Child, what: &str) -> bool {
     let lines = BufReader::new(child.stdout.take().unwrap()).lines();
     lines.map_while(Result::ok).any(|line| line == what)
 }
 
-/// A connection without the library, and what came by it.
+/// Connection without the library, and the files that came by it.
 struct Hostile {
     socket: OwnedFd,
     number: u32,
-    /// Its own segment, granted to the server to be written; the queues; the server's bells; its own.
+    /// Files of its segment, granted to the server for writing; of the queues; of the server's bells; of its own bells.
     files: Vec<(&'static str, OwnedFd)>,
     segment: Extent,
     memory: *mut u8,
@@ -102,7 +102,7 @@ impl Hostile {
         assert_eq!(ask(&socket, &mut number, grant).0, Reply::Done);
         let own = bells.file().try_clone_to_owned().unwrap();
         let (area, layout) = (map(&queue, queues.bytes), Layout::fitting(queues.bytes as usize).unwrap());
-        // SAFETY: mapped for good, and nobody else of this side uses the queues.
+        // SAFETY: mapped for good, and nothing else on this side uses the queues.
         let (requests, answers) = unsafe {
             (
                 Sender::new(Coherent, area.add(layout.requests()), layout.lines()),
@@ -115,7 +115,7 @@ impl Hostile {
         Hostile { socket, number, files, segment, memory, requests, answers, generation: 0 }
     }
 
-    /// Every call on every descriptor, and a call of the server after each.
+    /// Makes every system call on every descriptor, and an RPC after each.
     fn try_everything(mut self) {
         self.is_answered("at first");
         for (name, file) in std::mem::take(&mut self.files) {
@@ -128,9 +128,10 @@ impl Hostile {
         }
     }
 
-    /// Makes the server read and write a page that was given back perhaps.
+    /// Makes the server read and write a page that may have been given back.
     fn is_answered(&mut self, what: &str) {
-        // Of queues that were given back, zeros are left: in their first lap, lines in which nothing came yet.
+        // Queues that were given back consist of zeros: in their first lap, these are lines in which nothing has
+        // arrived.
         assert!((self.generation as usize) < self.requests.lines(), "more calls than a lap has lines");
         self.generation += 1;
         let request = Request {
@@ -143,7 +144,7 @@ impl Hostile {
             length: 8,
             capacity: self.segment.bytes as u32,
         };
-        // SAFETY: mapped, and this client's to write.
+        // SAFETY: mapped, and this client may write it.
         unsafe { self.memory.cast::<u64>().write_volatile(self.segment.bytes - 64) };
         self.requests.send(request.entries());
         let start = Instant::now();
@@ -186,7 +187,7 @@ fn map(file: &OwnedFd, bytes: u64) -> *mut u8 {
 
 fn ignore<T>(_: T) {}
 
-/// What a descriptor allows, or might. Whether the kernel does it is of no interest here.
+/// System calls that a descriptor allows, or might. Whether the kernel performs them does not matter here.
 type Call = (&'static str, fn(BorrowedFd<'_>));
 
 const CALLS: &[Call] = &[
@@ -232,12 +233,12 @@ const CALLS: &[Call] = &[
     ("open again", |file| {
         for flags in [OFlags::RDWR, OFlags::RDWR | OFlags::TRUNC, OFlags::WRONLY | OFlags::APPEND] {
             let path = format!("/proc/self/fd/{}", file.as_raw_fd());
-            // At once: a lease of its own is in the way.
+            // Nonblocking: its own lease would be in the way.
             if let Ok(again) = rustix::fs::open(path, flags | OFlags::NONBLOCK, Mode::empty()) {
                 let _ = rustix::fs::ftruncate(&again, 0);
                 // SAFETY: a call with numbers only.
                 unsafe { libc::fcntl(again.as_raw_fd(), libc::F_SETLEASE, libc::F_WRLCK) };
-                // It is open, and leased, for good.
+                // It stays open, and leased, for good.
                 std::mem::forget(again);
             }
         }
@@ -248,7 +249,7 @@ const CALLS: &[Call] = &[
     }),
     ("advise on a mapping", |file| {
         let access = ProtFlags::READ | ProtFlags::WRITE;
-        // SAFETY: a mapping of its own, which goes with the process.
+        // SAFETY: a mapping of its own, which ends with the process.
         unsafe {
             for access in [access, ProtFlags::READ] {
                 let mapped = rustix::mm::mmap(std::ptr::null_mut(), 4096, access, MapFlags::SHARED, file, 0);
@@ -294,7 +295,7 @@ fn survives(backing: Backing, user: Option<u32>) {
     };
     assert!(ended.success() && says(&mut hostile, "tried"), "{ended}: it is answered after each");
     is_answered(&honest);
-    // The manager, too: it leases, and takes new clients.
+    // The manager goes on, too: it leases, and accepts new clients.
     is_answered(&pool.client(client::Options { deadline: Some(PATIENCE), ..client::Options::default() }));
     assert!(server.try_wait().unwrap().is_none(), "the server goes on");
     let _ = server.kill();
@@ -308,7 +309,8 @@ fn every_call_on_files_without_a_name_is_survived() {
     survives(Backing::Memfd { huge: false }, None);
 }
 
-/// Between users they are refused, since a hole in the last one ends whoever touches it. Here there are others.
+/// Huge pages are refused between users, since touching a hole in the last one ends a process. Here there are spare
+/// ones.
 #[test]
 fn every_call_on_huge_pages_is_survived_while_there_are_others() {
     let free = std::fs::read_to_string("/sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages");

@@ -1,5 +1,5 @@
-//! A process that can have no more descriptors: an error that says so, calls that are under way go on, and all works
-//! again when there are descriptors again.
+//! A process that can have no more descriptors: it gets an error that says so, calls under way go on, and all
+//! works again when there are descriptors again.
 
 mod common;
 
@@ -17,7 +17,7 @@ use unrack_rpc::{Client, Error, client, server};
 const PATIENCE: Duration = Duration::from_secs(2);
 const SLACK: Duration = Duration::from_secs(5);
 const MOST_DESCRIPTORS: u64 = 64;
-/// More than what is leased for small messages.
+/// More bytes than are leased for small messages.
 const LARGE: usize = 12 << 20;
 
 fn options() -> client::Options {
@@ -33,7 +33,7 @@ fn options() -> client::Options {
 struct Held(Vec<File>);
 
 impl Held {
-    /// Takes all that the process may have.
+    /// Takes all descriptors that the process may have.
     fn take_all(&mut self) {
         let limit = Rlimit { current: Some(MOST_DESCRIPTORS), maximum: Some(MOST_DESCRIPTORS) };
         setrlimit(Resource::Nofile, limit).unwrap();
@@ -69,7 +69,7 @@ fn start(role: &str, socket: &Path) -> Child {
     command.stdout(Stdio::null()).spawn().expect("this program can be started")
 }
 
-/// What this program is when a test started it; nothing when a person did.
+/// Role of this program if a test started it; does nothing otherwise.
 #[test]
 fn role() {
     let Ok(role) = std::env::var("UNRACK_RPC_ROLE") else { return };
@@ -81,7 +81,7 @@ fn role() {
     }
 }
 
-/// Takes and gives back descriptors when it is called.
+/// Serves methods that take and give back the process's descriptors.
 fn serve(socket: &Path) {
     let held = std::sync::Arc::new(Mutex::new(Held::default()));
     let giving = held.clone();
@@ -154,7 +154,7 @@ fn a_server_without_descriptors_refuses_and_recovers() {
         let serving = common::serve(&pool.socket(), server::Options::default());
         sum(&pool.client(options())).unwrap();
         drop(serving);
-        // Nobody is there, but the section of the queues stays.
+        // No process is left, but the section of the queues stays.
         let before = Books::of(&observer);
         let mut child = start("server", &pool.socket());
         let end = Instant::now() + Duration::from_secs(20);
@@ -168,8 +168,8 @@ fn a_server_without_descriptors_refuses_and_recovers() {
         let second = connect(&pool.socket()).unwrap();
         sum(&client).unwrap();
         client.request(0).unwrap().call("take").unwrap();
-        // It cannot map what the message is in: whoever connects again can call it when it can. The first call finds out
-        // by its answer, or by the news that the connection is over.
+        // It cannot map the message's memory: a client that connects again can call it later. The first call
+        // fails with its answer, or with the news that the connection is over.
         for _ in 0..3 {
             let error = large(&second).expect_err("it cannot be mapped");
             assert!(matches!(error, Error::Gone { cause: Cause::CannotMap, .. }), "{error}");

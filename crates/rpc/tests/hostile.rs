@@ -1,4 +1,4 @@
-//! Whatever a client writes where a server reads: the server goes on, and others are answered.
+//! Hostile clients: whatever they write where a server reads, the server goes on, and others are answered.
 
 mod common;
 
@@ -13,7 +13,7 @@ use unrack_rpc::{Client, client, server};
 
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A greeting of version 1, which is the present one.
+/// A greeting of version 1, the current one.
 const HELLO: &[u8] = b"urrpc\0\x01\0\0\0";
 
 fn word(channel: &Channel, at: usize) -> &AtomicU64 {
@@ -49,7 +49,7 @@ fn noise_in_the_queues_harms_nobody_else() {
                 let words = channel.queues().bytes as usize / 8;
                 for round in 0..500 {
                     let drawn: u64 = random.random();
-                    // Half of the words are such that slots and kinds are often in range.
+                    // Half of the words are small enough that slots and kinds are often in range.
                     let value = if random.random_bool(0.5) { drawn } else { drawn & !(0xffff_ffff << 6) };
                     raw.memory().store(word(&channel, random.random_range(0..words)), value);
                     if round % 100 == 0 {
@@ -62,7 +62,7 @@ fn noise_in_the_queues_harms_nobody_else() {
     }
 }
 
-/// It asks for as much as it can, lap after lap, and never looks at an answer or wakes anybody.
+/// Sends as many requests as it can, lap after lap, and never looks at an answer or rings.
 #[test]
 fn a_client_that_stops_reading_holds_nobody_up() {
     for mode in modes() {
@@ -76,7 +76,7 @@ fn a_client_that_stops_reading_holds_nobody_up() {
             let flag = (1 - lap % 2) << 63;
             for line in 0..lines {
                 for beside in [2, 1, 0] {
-                    // A call of a method that is not there, in a buffer that was never granted.
+                    // A call of an unknown method, in a buffer that was never granted.
                     let entry = if beside == 0 { (line as u64) << 38 } else { lap << 32 };
                     raw.memory().store(word(&channel, line * LINE / 8 + beside), entry | flag);
                 }
@@ -86,7 +86,7 @@ fn a_client_that_stops_reading_holds_nobody_up() {
     }
 }
 
-/// Its own page of bells says anything: that it sleeps and cannot be woken, that it was woken, another each time.
+/// Writes random states to its own page of bells: asleep and unwakeable, or woken, different each time.
 #[test]
 fn bells_that_lie_hold_nobody_up() {
     for mode in modes() {
@@ -96,13 +96,13 @@ fn bells_that_lie_hold_nobody_up() {
             let honest = honest(&pool);
             let raw = unrack_pool::Client::connect(pool.socket()).unwrap();
             let (channel, _) = raw.open("test", HELLO, 0, &[], PATIENCE).unwrap();
-            // SAFETY: a bell begins with its word, and this client's are its own to write; atomics may be shared.
+            // SAFETY: a bell begins with its word, and this client may write its own; atomics may be shared.
             let bell = unsafe { &*std::ptr::from_ref(raw.bell(0)).cast::<AtomicU32>() };
             let mut random = SmallRng::seed_from_u64(workers as u64);
             for line in 0..300u64 {
                 bell.store(if line % 3 == 0 { 1 } else { random.random() }, Ordering::SeqCst);
                 for beside in [2, 1, 0] {
-                    // A call of a method that is not there, which is answered, and rung for.
+                    // A call of an unknown method, which is answered, and rung for.
                     let entry = if beside == 0 { line << 38 } else { 1 << 32 };
                     raw.memory().store(word(&channel, line as usize * LINE / 8 + beside), entry | 1 << 63);
                 }
@@ -116,7 +116,7 @@ fn bells_that_lie_hold_nobody_up() {
     }
 }
 
-/// It goes on writing to a request that a handler reads, and to an answer that a handler writes.
+/// Keeps writing to a request that a handler reads, and to an answer that a handler writes.
 #[test]
 fn messages_that_change_while_they_are_read_harm_nobody_else() {
     for mode in modes() {

@@ -1,4 +1,5 @@
-//! Whatever a server answers: its clients have an answer of their own bytes or an error, in time, and others their memory.
+//! Hostile servers: clients get an answer with their own bytes or an error, in time, and other clients keep their
+//! memory.
 
 mod common;
 
@@ -16,11 +17,11 @@ use unrack_rpc::{Client, Error, Status, client, server};
 
 const PATIENCE: Duration = Duration::from_secs(10);
 const DEADLINE: Duration = Duration::from_millis(20);
-/// What a busy machine may take beyond a deadline.
+/// Time beyond a deadline that a busy machine may take.
 const SLACK: Duration = Duration::from_secs(5);
 const BYTES: usize = 200;
 
-/// What a server does with a request that it should answer once.
+/// Misbehaviour of a server on a request that it should answer once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Wrong {
     OtherOffset,
@@ -31,10 +32,10 @@ enum Wrong {
     Longest,
     NotItsStatus,
     Twice,
-    /// Over and over, more often than the queue has lines.
+    /// Answers over and over, more often than the queue has lines.
     Flood,
     Never,
-    /// Any words anywhere in the queues.
+    /// Writes any words anywhere in the queues.
     Noise,
     Dies,
 }
@@ -71,7 +72,7 @@ fn answers(wrong: Wrong, request: &Request, lines: usize) -> Vec<Answer> {
     }
 }
 
-/// Takes one client after the other until it is stopped.
+/// Serves one client after the other, wrongly, until it is stopped.
 fn answer_wrongly(pool: &unrack_pool::Client, wrong: Wrong, stop: &AtomicBool, registered: &AtomicBool) {
     let service = pool.register("hostile").unwrap();
     registered.store(true, Ordering::Release);
@@ -87,7 +88,7 @@ fn answer_wrongly(pool: &unrack_pool::Client, wrong: Wrong, stop: &AtomicBool, r
 
 fn serve_wrongly(memory: &AnyMemory, channel: &Channel, layout: Layout, wrong: Wrong, stop: &AtomicBool) {
     let area = channel.queue_base().as_ptr();
-    // SAFETY: the area is mapped as long as the channel; who writes the answers is this test.
+    // SAFETY: the area is mapped as long as the channel; only this test writes the answers.
     let (mut requests, mut queue) = unsafe {
         (
             Receiver::new(memory.clone(), area.add(layout.requests()), layout.lines()),
@@ -114,7 +115,7 @@ fn serve_wrongly(memory: &AnyMemory, channel: &Channel, layout: Layout, wrong: W
             let word = random.random_range(0..2 * layout.answers() / 8);
             // SAFETY: inside of the queue area; atomics may be shared.
             let word = unsafe { &*area.cast::<AtomicU64>().add(word) };
-            // Half of the words are such that slots and generations are often in range.
+            // Half of the words are small enough that slots and generations are often in range.
             let drawn: u64 = random.random();
             let kept = if random.random_bool(0.5) { u64::MAX } else { 0x8000_03ff_0000_00ff };
             memory.store(word, drawn & kept);
@@ -127,7 +128,7 @@ fn written(at: usize, seed: u8) -> u8 {
     (at as u8).wrapping_mul(7) ^ seed
 }
 
-/// All ways to call. An answer is the bytes that this very call wrote, since nobody writes others there.
+/// Calls in all ways. An answer has the bytes that this very call wrote, since nobody writes others there.
 fn call(client: &Client, seed: u8) -> Vec<Result<(), Error>> {
     let request = || -> Result<client::Request<'_>, Error> {
         let mut request = client.request(BYTES)?;
@@ -148,7 +149,7 @@ fn call(client: &Client, seed: u8) -> Vec<Result<(), Error>> {
     let one_way = || request()?.send("echo");
     let stream = || -> Result<(), Error> {
         let mut stream = request()?.stream("count", 1)?;
-        // Parts after the first are of buffers that were not written to.
+        // Parts after the first are in buffers that were not written.
         if let Some(part) = stream.next_part()? {
             check(part.body());
         }
@@ -180,7 +181,7 @@ fn answers_of_any_kind_cost_a_client_its_calls_only() {
                 while !registered.load(Ordering::Acquire) {
                     std::thread::yield_now();
                 }
-                // Where all is answered, a busy machine is to be waited for.
+                // If all calls are answered, a busy machine has to be waited for.
                 let deadline = if wrong == Wrong::Twice { PATIENCE } else { DEADLINE };
                 let options = client::Options { deadline: Some(deadline), ..client::Options::default() };
                 let client = Client::connect(pool.socket(), "hostile", options).unwrap();
@@ -199,7 +200,7 @@ fn answers_of_any_kind_cost_a_client_its_calls_only() {
     }
 }
 
-/// Whether the calls ended as the protocol says.
+/// Checks that the calls ended as the protocol says.
 fn check_ends(wrong: Wrong, ends: Vec<Result<(), Error>>) {
     for end in &ends {
         match (wrong, end) {

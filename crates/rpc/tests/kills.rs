@@ -1,9 +1,9 @@
-//! Clients and servers are killed at any moment; no call runs twice, none is left without an end, nothing leaks.
+//! Clients and servers are killed at any moment: no call runs twice, none is left without an end, nothing leaks.
 //!
-//! Clients call in every way there is, over and over, and check answers and how long they took; servers check that
-//! what they run is whole and new to them. The test kills them with `SIGKILL`, whatever they do just then, starts
-//! others, and looks at the pool's books. `UNRACK_RPC_KILLS` sets how many die in each kind of memory; a seed is
-//! printed with a failure, and set by `UNRACK_RPC_SEED`.
+//! Clients call in all ways, over and over, and check answers and how long they took; servers check that the
+//! calls they run are whole and new to them. The test kills them with `SIGKILL` at random moments, starts others,
+//! and audits the pool's books. `UNRACK_RPC_KILLS` sets how many die in each kind of memory; the seed is printed
+//! with a failure, and set by `UNRACK_RPC_SEED`.
 
 mod common;
 
@@ -22,19 +22,19 @@ use unrack_rpc::{Client, Error, Server, Waiting, client, server};
 
 const SERVERS: usize = 2;
 const CLIENTS: usize = 3;
-/// More than the living and those not yet buried use: a pool that is full has lost something.
+/// More bytes than the living and the not yet cleaned up use: a full pool has lost something.
 const CAPACITY: u64 = 512 << 20;
-/// Of each call. Whoever waits for longer, and what the machine is busy with, was forgotten.
+/// Deadline of each call. A call that takes longer, plus the slack of a busy machine, was forgotten.
 const DEADLINE: Duration = Duration::from_secs(4);
 const SLACK: Duration = Duration::from_secs(8);
 const SETTLES: Duration = Duration::from_secs(30);
 
-/// What this program is when a test started it; nothing when a person did.
+/// Role of this program if a test started it; does nothing otherwise.
 #[test]
 fn role() {
     let Ok(role) = std::env::var("UNRACK_RPC_ROLE") else { return };
     rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL)).unwrap();
-    // The whole process, whatever its other threads do: the test notices only that.
+    // A panic ends the whole process, whatever its other threads do: the test notices only that.
     let tell = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
         tell(panic);
@@ -52,7 +52,7 @@ fn waiting(life: u64) -> Waiting {
     if life.is_multiple_of(2) { Waiting::Adaptive } else { Waiting::Sleep }
 }
 
-/// Word `at` of the call of that number.
+/// Returns word `at` of the call with this number.
 fn word(number: u64, at: usize) -> u64 {
     number.wrapping_mul(2 * at as u64 + 1)
 }
@@ -93,7 +93,7 @@ fn serve(socket: &Path, which: usize, life: u64) {
             .stream("count", count);
         match server.serve(socket) {
             Ok(serving) => break serving,
-            // The name is still that of the one that was killed.
+            // The name still belongs to the server that was killed.
             Err(error) => assert!(Instant::now() < deadline, "{error}"),
         }
         std::thread::sleep(Duration::from_millis(1));
@@ -103,7 +103,8 @@ fn serve(socket: &Path, which: usize, life: u64) {
     }
 }
 
-/// Calls until it is killed, by a new connection when the server is gone. Says in a file how many were answered.
+/// Calls until it is killed, by a new connection when the server is gone. Writes to a file how many were
+/// answered.
 fn call(folder: &Path, which: usize, life: u64) {
     let mut random = SmallRng::seed_from_u64(life);
     let mut next = life << 32;
@@ -149,7 +150,7 @@ fn call(folder: &Path, which: usize, life: u64) {
     }
 }
 
-/// What may happen when others are killed. It says whom it happened with.
+/// Accepts the errors that may result when others are killed, and checks that they name the peer.
 fn tolerate(error: Error) {
     match error {
         Error::Gone { ref peer, .. } => assert!(peer.contains("process"), "{error}"),
@@ -177,7 +178,7 @@ fn request<'c>(
     Ok((request, number, words))
 }
 
-/// Some calls of one kind. Says how many were answered.
+/// Makes some calls of one kind. Returns how many were answered.
 fn calls(client: &Client, random: &mut SmallRng, next: &mut u64) -> Result<u64, Error> {
     match random.random_range(0..8) {
         0 => {
@@ -228,7 +229,7 @@ fn calls(client: &Client, random: &mut SmallRng, next: &mut u64) -> Result<u64, 
     }
 }
 
-/// Processes of this program that have a role, and how many there were.
+/// Processes of this program that have a role, and the number of them so far.
 struct Cast {
     folder: PathBuf,
     lives: u64,
@@ -244,7 +245,7 @@ impl Cast {
         command.stdout(Stdio::null()).spawn().expect("this program can be started")
     }
 
-    /// Of each client, which life it is in and how many calls were answered in it.
+    /// Returns which life each client is in and how many of its calls were answered.
     fn progress(&self) -> Vec<String> {
         let read = |which| std::fs::read_to_string(self.folder.join(format!("answered-{which}")));
         (0..CLIENTS).map(|which| read(which).unwrap_or_default()).collect()
@@ -259,7 +260,7 @@ fn wait_for(what: &str, seed: u64, mut holds: impl FnMut() -> Result<(), String>
     }
 }
 
-/// Nobody is there but who asks, and all memory is free, but for sections that once held queues.
+/// Checks that only the observer is left, and that all memory is free, except for sections that once held queues.
 fn audit(observer: &unrack_pool::Client) -> Result<(), String> {
     let listed = observer.list().map_err(|error| error.to_string())?;
     let mut clients = 0;

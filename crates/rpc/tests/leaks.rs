@@ -1,4 +1,4 @@
-//! After bad input of each kind, the manager lists what it listed before.
+//! Leaks: after bad input of each kind, the manager lists the same as before.
 
 mod common;
 
@@ -69,7 +69,8 @@ fn full(pool: &Pool) {
         }
     };
     assert!(full.to_string().contains("full"), "{full}");
-    // Whether there is memory for another's queues depends on what is left of a section; for a message there is none.
+    // Whether there is memory for another client's queues depends on the rest of a section; for a message there
+    // is none.
     if let Ok(other) = Client::connect(pool.socket(), "test", options()) {
         assert!(other.request(1 << 20).map(drop).unwrap_err().to_string().contains("full"));
     }
@@ -77,7 +78,7 @@ fn full(pool: &Pool) {
     is_answered(&client);
 }
 
-/// Calls as fast as its queue takes it, and never looks at an answer.
+/// Sends calls as fast as its queue takes them, and never looks at an answer.
 fn stops_reading(pool: &Pool) {
     let raw = unrack_pool::Client::connect(pool.socket()).unwrap();
     let (channel, _) = raw.open("test", b"urrpc\0\x01\0\0\0", 0, &[], PATIENCE).unwrap();
@@ -100,7 +101,7 @@ fn gives_up(pool: &Pool) {
     for _ in 0..4 {
         let mut request = client.request(100_000).unwrap();
         request.body().part(0, 8).unwrap().put(0, 20u64).unwrap();
-        // A busy machine may be so late that the answer is there.
+        // A busy machine may be so slow that the answer has come.
         let ended = request.call("slow").map(drop);
         assert!(matches!(ended, Ok(()) | Err(Error::Deadline { .. })), "{ended:?}");
     }

@@ -1,4 +1,4 @@
-//! A server that is stopped just when it has said that it sleeps, so that nobody can wake it.
+//! A server that is stopped just after it announced a sleep, so that it cannot be woken.
 
 mod common;
 
@@ -19,8 +19,8 @@ use unrack_rpc::{Client, Error, Status, Waiting, client};
 const PATIENCE: Duration = Duration::from_secs(20);
 const DEADLINE: Duration = Duration::from_millis(300);
 
-/// What this program is when a test started it: a server that stops itself on its way to sleep, and answers once it runs
-/// again.
+/// Role of this program if a test started it: a server that stops itself on its way to sleep, and answers once it
+/// runs again.
 #[test]
 fn role() {
     let Ok(socket) = std::env::var("UNRACK_RPC_STOPS") else { return };
@@ -33,7 +33,7 @@ fn role() {
     let channel = service.accept(PATIENCE).unwrap().expect("a client").accept(&hello, 0, &[]).unwrap();
     pool.bell(0).sleep(Some(PATIENCE), || {
         rustix::process::kill_process(rustix::process::getpid(), rustix::process::Signal::STOP).unwrap();
-        // Until all threads are stopped; the rest of it passes when they go on.
+        // Lasts until all threads are stopped; the rest of it passes when they go on.
         std::thread::sleep(Duration::from_millis(20));
         false
     });
@@ -58,11 +58,11 @@ fn role() {
     }
 }
 
-/// The server's process.
+/// Process of the server.
 struct Server(Child);
 
 impl Server {
-    /// Clients can connect, and stop it by that.
+    /// Starts the server. Clients can then connect, and so stop it.
     fn start(socket: &Path) -> Server {
         let mut command = Command::new(std::env::current_exe().unwrap());
         command.args(["--exact", "role", "--nocapture", "--test-threads=1"]);
@@ -98,7 +98,7 @@ impl Drop for Server {
     }
 }
 
-/// Processor time of this thread.
+/// Returns the processor time of this thread.
 fn used() -> Duration {
     let now = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     Duration::new(now.tv_sec as u64, now.tv_nsec as u32)
@@ -114,7 +114,7 @@ fn a_stopped_server_costs_a_deadline_and_no_processor() {
         let (tell, told) = channel();
         std::thread::scope(|scope| {
             let (client, server) = (&client, &server);
-            // Killed, it would be gone, and all calls would end: so that this test ends whatever calls do.
+            // The server is killed if calls do not end, so that all calls end and this test too.
             let guard = scope.spawn(move || {
                 let ended = told.recv_timeout(PATIENCE).is_ok();
                 if !ended {
@@ -135,7 +135,7 @@ fn a_stopped_server_costs_a_deadline_and_no_processor() {
             assert!(elapsed >= DEADLINE && used < elapsed / 2, "{waiting}: {used:?} of {elapsed:?}");
         });
 
-        // Who has no deadline waits for as long as it takes, and is answered when the server goes on.
+        // A call without a deadline waits, and is answered when the server goes on.
         std::thread::scope(|scope| {
             let calling = scope.spawn(|| client.request(8).unwrap().call("any").map(drop));
             std::thread::sleep(Duration::from_millis(50));
@@ -146,7 +146,7 @@ fn a_stopped_server_costs_a_deadline_and_no_processor() {
     }
 }
 
-/// Calls that nobody waits for are not held up by a server that cannot be woken.
+/// Calls whose answers are not waited for are not delayed by a server that cannot be woken.
 #[test]
 fn a_stopped_server_does_not_hold_up_who_sends() {
     let pool = Pool::new(Mode::Coherent);

@@ -1,4 +1,4 @@
-//! Calls under tokio: on one thread, on several, with its timeouts and its cancelling.
+//! Calls under tokio: on one thread, on several, with its timeouts and its cancellation.
 
 mod common;
 
@@ -21,7 +21,7 @@ fn threads() -> Runtime {
     Builder::new_multi_thread().worker_threads(2).enable_time().build().unwrap()
 }
 
-/// What does not end hangs no test.
+/// Runs a future, with a timeout so that no test hangs.
 fn run(runtime: &Runtime, future: impl Future<Output = ()>) {
     runtime.block_on(async { tokio::time::timeout(PATIENCE, future).await.expect("it ends") });
 }
@@ -38,7 +38,7 @@ async fn slow(client: &Client, ms: u64) -> Result<(), Error> {
     request.call_async("slow").await.map(drop)
 }
 
-/// Far more tasks than the window has room for, which nobody else but they make.
+/// Runs far more tasks than the window has room for, which only they can make.
 #[test]
 fn tasks_share_a_client() {
     for mode in modes() {
@@ -108,7 +108,7 @@ fn what_is_cancelled_gives_its_place_to_others() {
     }
 }
 
-/// Also while a call waits for room; a call's own counts before the connection's.
+/// Deadlines also end calls that wait for room; a call's own comes before the connection's.
 #[test]
 fn deadlines_end_what_waits() {
     for mode in modes() {
@@ -154,8 +154,8 @@ fn a_server_that_ends_ends_what_waits() {
     }
 }
 
-/// Twice as many tasks as the queues have slots, each of which has one before it lets the others go on: with one thread,
-/// a task that waited for a slot with it would wait for ever.
+/// Runs twice as many tasks as the queues have slots, each of which has a slot before it lets the others go on:
+/// with one thread, a task that blocked it waiting for a slot would wait for ever.
 #[test]
 fn tasks_that_wait_for_a_slot_let_others_go_on() {
     for mode in modes() {
@@ -181,7 +181,7 @@ fn tasks_that_wait_for_a_slot_let_others_go_on() {
     }
 }
 
-/// The deadline is kept, and so is the news that the server is gone, while other tasks run.
+/// The deadline is kept, and the end of the server is reported, while other tasks run.
 #[test]
 fn a_task_without_a_slot_is_told_why() {
     for mode in modes() {

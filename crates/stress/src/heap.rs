@@ -1,33 +1,37 @@
-//! Blocks from malloc and its family, of every size, and what they should hold.
+//! Heap blocks of every size, from malloc and its family, and their expected bytes.
 
 use crate::model::{self, Rng, ZEROS};
 use crate::story::{expect, fail};
 use crate::sys;
 
-/// Blocks at most, so that a full check stays cheap.
+/// Most blocks, so that a full check stays cheap.
 const MOST_BLOCKS: usize = 4096;
 
+/// Heap block and the key of its bytes.
 struct Block {
     address: usize,
     len: usize,
     key: u64,
 }
 
+/// Heap blocks of one worker.
 pub struct Heap {
     seed: u64,
     owner: u64,
     budget: usize,
+    /// Bytes allocated.
     used: usize,
     version: u64,
     blocks: Vec<Block>,
 }
 
 impl Heap {
+    /// Makes an empty heap of at most `budget` bytes.
     pub fn new(seed: u64, worker: u64, budget: usize) -> Heap {
         Heap { seed, owner: !worker, budget, used: 0, version: 0, blocks: Vec::new() }
     }
 
-    /// Does a few things that programs do to their heap.
+    /// Performs a few operations that programs perform on their heap.
     pub fn exercise(&mut self, rng: &mut Rng) {
         for _ in 0..rng.between(1, 64) {
             match rng.below(8) {
@@ -39,15 +43,17 @@ impl Heap {
             }
         }
         if rng.one_in(16) {
-            // SAFETY: gives free memory back; touches no block.
+            // SAFETY: this gives back free memory, and touches no block.
             unsafe { libc::malloc_trim(0) };
         }
     }
 
+    /// Checks every block.
     pub fn verify(&self) {
         self.blocks.iter().for_each(verify);
     }
 
+    /// Returns a number that depends on the expected bytes of all blocks.
     pub fn digest(&self) -> u64 {
         self.blocks.iter().fold(0, |d, b| model::mix(d ^ b.key ^ b.len as u64))
     }
@@ -115,7 +121,7 @@ impl Heap {
         let block = self.blocks.swap_remove(i);
         verify(&block);
         self.used -= block.len;
-        // SAFETY: the block is alive and was just forgotten.
+        // SAFETY: the block is alive, and was just forgotten.
         unsafe { libc::free(block.address as *mut _) };
     }
 
@@ -138,7 +144,7 @@ fn must_be_memory(address: usize) {
     }
 }
 
-/// Mostly small, sometimes large enough for a mapping of its own.
+/// Returns a random length: mostly small, sometimes large enough for a mapping of its own.
 fn any_len(rng: &mut Rng) -> usize {
     let most = match rng.below(16) {
         0 => 4 << 20,

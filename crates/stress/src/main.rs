@@ -1,8 +1,8 @@
-//! `unrack-stress`: does everything a program can do to its memory, and checks every byte.
+//! `unrack-stress`: does everything that a program can do to its memory, and checks every byte.
 //!
-//! `model` says what bytes should be, `region`, `heap` and `shared` keep track of where they are, `ops` holds
-//! what is done to them, `worker` picks what to do, `story` tells a failure. For a given seed and number of
-//! operations the output is the same, whatever the memory is made of. `touch` measures page faults.
+//! `model` says what bytes should be. `region`, `heap` and `shared` keep track of where they are. `ops` holds the
+//! operations, `worker` picks them, and `story` reports failures. For a given seed and number of operations the
+//! output is the same, whatever provides the memory. `touch` measures page faults.
 
 mod heap;
 mod model;
@@ -40,17 +40,17 @@ struct Cli {
 enum Command {
     /// Measures page faults: touches one word a page, pass after pass
     Touch(touch::TouchArgs),
-    /// The program that other programs start (used by the stress itself)
+    /// Role as the program that the stress itself starts
     #[command(hide = true)]
     Mirror { key: u64, len: usize },
 }
 
 #[derive(Args)]
 struct StressArgs {
-    /// Where all choices come from
+    /// Seed of all random choices
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// How long to go on
+    /// Seconds to run
     #[arg(long, default_value_t = 10, conflicts_with = "ops_count")]
     seconds: u64,
     /// Operations of each thread, instead of a time: the output is then always the same
@@ -115,7 +115,7 @@ fn stress(args: &StressArgs) {
     finish(args, &shared, &outcomes);
 }
 
-/// Checks what is shared, and prints what was done.
+/// Checks the shared memory, and prints the operations done.
 fn finish(args: &StressArgs, shared: &Shared, outcomes: &[Outcome]) {
     shared.verify(&shared.freeze());
     let added: Vec<u64> =
@@ -135,7 +135,7 @@ fn finish(args: &StressArgs, shared: &Shared, outcomes: &[Outcome]) {
     println!("every byte was right");
 }
 
-/// Memory from the program break, taken before there are threads (`sbrk` is not for several).
+/// Memory from the program break, taken before threads start (`sbrk` is not safe among several).
 struct Brk {
     base: usize,
     key: u64,
@@ -147,7 +147,7 @@ impl Brk {
     fn grow(seed: u64) -> Brk {
         story::begin(seed, 0);
         story::op("sbrk");
-        // SAFETY: no other thread runs yet, and malloc knows how to live with a moved break.
+        // SAFETY: no other thread runs yet, and malloc copes with a moved break.
         let base = unsafe { libc::sbrk(2 * Self::BYTES as isize) } as usize;
         if base == usize::MAX {
             story::fail("sbrk");
@@ -155,7 +155,7 @@ impl Brk {
         story::expect(model::check(sys::bytes(base, 2 * Self::BYTES), model::ZEROS), "fresh from sbrk");
         let brk = Brk { base, key: model::key(seed, 0, 1, 0) };
         model::fill(sys::bytes_mut(base, Self::BYTES), brk.key);
-        // SAFETY: gives the upper half back, which nothing uses.
+        // SAFETY: this gives back the upper half, which nothing uses.
         unsafe { libc::sbrk(-(Self::BYTES as isize)) };
         brk.verify();
         brk

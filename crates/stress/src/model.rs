@@ -1,25 +1,25 @@
-//! What every byte of the program's memory should be.
+//! Model of the program's memory: the expected value of every byte.
 //!
-//! Bytes are a function of a 64-bit *key*, and a key is a function of who wrote, and when: so a page that
-//! comes back from another place, another time or another process is seen. Key 0 stands for zeros, what
-//! the kernel gives.
+//! Bytes are a function of a 64-bit *key*. A key is a function of the writer and the time of the write, so a page
+//! that comes back from another place, time or process is detected. Key 0 stands for zeros, which the kernel
+//! provides.
 
-/// Bytes in a page of every machine this runs on.
+/// Bytes of a page on every supported machine.
 pub const PAGE: usize = 4096;
 
-/// The key of bytes that were never written.
+/// Key of bytes that were never written.
 pub const ZEROS: u64 = 0;
 
 const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
 
-/// The finisher of splitmix64.
+/// Mixes the bits of a number, like the finisher of splitmix64.
 pub fn mix(mut z: u64) -> u64 {
     z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
     z ^ (z >> 31)
 }
 
-/// The key of what `owner` writes at `place` as its write number `version`. Never [`ZEROS`].
+/// Returns the key of the bytes that `owner` writes at `place` in its write number `version`. Never [`ZEROS`].
 pub fn key(seed: u64, owner: u64, version: u64, place: u64) -> u64 {
     let mut k = mix(seed.wrapping_add(GOLDEN));
     for part in [owner, version, place] {
@@ -28,13 +28,13 @@ pub fn key(seed: u64, owner: u64, version: u64, place: u64) -> u64 {
     k | 1
 }
 
-/// Word `i` of the bytes of `key`: a Weyl sequence, which costs one addition, differs in every word and is
-/// another one for every key.
+/// Returns word `i` of the bytes of `key`. The words are a Weyl sequence, which costs one addition, differs in
+/// every word, and differs between keys.
 pub fn word(key: u64, i: usize) -> u64 {
     if key == ZEROS { 0 } else { key.wrapping_add((i as u64).wrapping_mul(GOLDEN)) }
 }
 
-/// The first byte that is not what it should be.
+/// First wrong byte.
 #[derive(Debug)]
 pub struct Mismatch {
     pub address: usize,
@@ -63,7 +63,7 @@ pub fn check(bytes: &[u8], key: u64) -> Result<(), Mismatch> {
     compare(rest, word(key, words.len()))
 }
 
-/// Compares up to eight bytes with the first of a word.
+/// Compares up to eight bytes with the first ones of a word.
 fn compare(found: &[u8], expected: u64) -> Result<(), Mismatch> {
     let expected = &expected.to_le_bytes()[..found.len()];
     match found.iter().zip(expected).position(|(f, e)| f != e) {
@@ -74,30 +74,33 @@ fn compare(found: &[u8], expected: u64) -> Result<(), Mismatch> {
     }
 }
 
-/// A small generator, one per thread, so that what one thread does never depends on another.
+/// Random generator (splitmix64), one per thread, so that no thread depends on another.
 #[derive(Clone)]
 pub struct Rng(u64);
 
 impl Rng {
+    /// Makes a generator.
     pub fn new(seed: u64) -> Rng {
         Rng(mix(seed ^ GOLDEN))
     }
 
+    /// Returns 64 random bits.
     pub fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(GOLDEN);
         mix(self.0)
     }
 
-    /// A number below `n`, which must not be 0.
+    /// Returns a random number below `n`, which must not be 0.
     pub fn below(&mut self, n: usize) -> usize {
         ((u128::from(self.next()) * n as u128) >> 64) as usize
     }
 
-    /// A number from `low` to `high`, both included.
+    /// Returns a random number from `low` to `high`, both included.
     pub fn between(&mut self, low: usize, high: usize) -> usize {
         low + self.below(high - low + 1)
     }
 
+    /// Returns true with probability 1/`n`.
     pub fn one_in(&mut self, n: usize) -> bool {
         self.below(n) == 0
     }

@@ -1,31 +1,34 @@
-//! A range of mapped pages and what each of them should hold.
+//! Ranges of mapped pages, and the bytes that each page should hold.
 
 use crate::model::{self, Mismatch, PAGE, ZEROS};
 use crate::story::expect;
 use crate::sys;
 use std::ops::Range;
 
-/// What one page should hold.
+/// Expected bytes of one page.
 #[derive(Clone, Copy)]
 pub struct Page {
     key: u64,
-    /// Given back lazily (MADV_FREE): the old bytes or zeros, until it is written again.
+    /// True after MADV_FREE: the page holds the old bytes or zeros, until it is written again.
     lazy: bool,
 }
 
 impl Page {
+    /// Page of zeros.
     pub const ZERO: Page = Page { key: ZEROS, lazy: false };
 }
 
+/// Range of mapped pages.
 pub struct Region {
     pub id: u64,
     pub base: usize,
     pub pages: Vec<Page>,
-    /// What the mapping allows now.
+    /// Protection that the mapping has now.
     pub prot: i32,
 }
 
 impl Region {
+    /// Maps a region of zeros.
     pub fn map(id: u64, pages: usize) -> Region {
         Region {
             id,
@@ -35,19 +38,22 @@ impl Region {
         }
     }
 
+    /// Returns the number of pages.
     pub fn len(&self) -> usize {
         self.pages.len()
     }
 
+    /// Returns the range of all pages.
     pub fn all(&self) -> Range<usize> {
         0..self.len()
     }
 
+    /// Returns the address of a page.
     pub fn address(&self, page: usize) -> usize {
         self.base + page * PAGE
     }
 
-    /// Makes the whole region allow `prot`.
+    /// Sets the protection of the whole region.
     pub fn protect(&mut self, prot: i32) {
         if self.prot != prot {
             sys::protect(self.base, self.len(), prot);
@@ -64,7 +70,7 @@ impl Region {
         }
     }
 
-    /// Notes that a page gets new bytes, and says which.
+    /// Notes that a page gets new bytes, and returns their key.
     pub fn stamp(&mut self, page: usize, seed: u64, version: u64) -> u64 {
         let key = model::key(seed, self.id, version, page as u64);
         self.pages[page] = Page { key, lazy: false };
@@ -83,7 +89,7 @@ impl Region {
         }
     }
 
-    /// Writes anew those pages whose bytes the kernel may still take away, and touches no other.
+    /// Writes those pages again whose bytes the kernel may still take away. Touches no other page.
     pub fn settle(&mut self, range: Range<usize>, seed: u64, version: u64) {
         self.protect(sys::READ_WRITE);
         for page in range {
@@ -93,12 +99,12 @@ impl Region {
         }
     }
 
-    /// Notes that pages from `to` on now hold what those of `from` hold.
+    /// Notes that the pages from `to` on now hold copies of the pages `from`.
     pub fn copied(&mut self, from: Range<usize>, to: usize) {
         self.pages.copy_within(from, to);
     }
 
-    /// Checks every byte of the pages, through whatever protection they have.
+    /// Checks every byte of the pages, whatever their protection is.
     pub fn verify(&mut self, range: Range<usize>) {
         let prot = self.prot;
         if prot & libc::PROT_READ == 0 {
@@ -114,18 +120,18 @@ impl Region {
         let found = sys::bytes(self.address(page), PAGE);
         let Page { key, lazy } = self.pages[page];
         match model::check(found, key) {
-            // It may turn to zeros while it is read: then it is zeros from now on.
+            // The page may turn to zeros while it is read; then all of it is zeros.
             Err(_) if lazy => model::check(found, ZEROS),
             result => result,
         }
     }
 
-    /// Gives the pages from `at` on to a region of their own.
+    /// Gives the pages from `at` on to a new region.
     pub fn split_off(&mut self, at: usize, id: u64) -> Region {
         Region { id, base: self.address(at), pages: self.pages.split_off(at), prot: self.prot }
     }
 
-    /// A number that stands for what all pages should hold.
+    /// Returns a number that depends on the expected bytes of all pages.
     pub fn digest(&self) -> u64 {
         self.pages.iter().fold(self.id, |d, page| model::mix(d ^ page.key))
     }

@@ -1,4 +1,4 @@
-//! Memory that all threads write: pages under locks, and counters without.
+//! Memory that all threads write: pages under locks, and counters without locks.
 
 use crate::model::{self, PAGE, ZEROS};
 use crate::story::{expect, fail};
@@ -6,24 +6,27 @@ use crate::sys;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Pages that are guarded together.
+/// Pages under one lock.
 const STRIPE: usize = 32;
 
+/// Owner in the keys of shared pages, different from every region.
 const OWNER: u64 = u64::MAX;
 
+/// Shared pages and counters.
 pub struct Shared {
     seed: u64,
     base: usize,
     counters: usize,
     pub counter_count: usize,
-    /// How often each page of a stripe was written.
+    /// Version of each page, by stripe: the number of its writes.
     stripes: Vec<Mutex<[u64; STRIPE]>>,
 }
 
-/// Words of a page that counters use: one in 64, so that they fill pages of their own.
+/// Bytes between counters: one word in 64 is used, so that the counters take several pages of their own.
 const COUNTER_STEP: usize = 64 * 8;
 
 impl Shared {
+    /// Maps at least `pages` pages, and as many pages of counters as there are stripes.
     pub fn map(seed: u64, pages: usize) -> Shared {
         let stripes = pages.div_ceil(STRIPE).max(1);
         let base = sys::map(stripes * STRIPE, sys::READ_WRITE, sys::ANONYMOUS, -1);
@@ -32,11 +35,12 @@ impl Shared {
         Shared { seed, base, counters, counter_count: stripes.len() * PAGE / COUNTER_STEP, stripes }
     }
 
+    /// Returns the number of pages.
     pub fn pages(&self) -> usize {
         self.stripes.len() * STRIPE
     }
 
-    /// Checks a page and writes its next version.
+    /// Checks a page, and writes its next version.
     pub fn bump(&self, page: usize) {
         let mut versions = self.lock(page / STRIPE);
         self.check(page, versions[page % STRIPE]);
@@ -49,12 +53,12 @@ impl Shared {
         self.counter(counter).fetch_add(n, Ordering::Relaxed);
     }
 
-    /// Stops all writers of pages for as long as the guards live, as `pthread_atfork` handlers do.
+    /// Stops all writers of pages as long as the guards live, as `pthread_atfork` handlers do.
     pub fn freeze(&self) -> Vec<MutexGuard<'_, [u64; STRIPE]>> {
         (0..self.stripes.len()).map(|stripe| self.lock(stripe)).collect()
     }
 
-    /// Checks every page. The guards say that none is being written.
+    /// Checks every page. The guards prove that no page is being written.
     pub fn verify(&self, frozen: &[MutexGuard<'_, [u64; STRIPE]>]) {
         for (stripe, versions) in frozen.iter().enumerate() {
             for (i, &version) in versions.iter().enumerate() {
@@ -63,7 +67,7 @@ impl Shared {
         }
     }
 
-    /// Compares the counters with what the threads say they added.
+    /// Compares the counters with the sums that the threads added.
     pub fn verify_counters(&self, added: &[u64]) {
         for (i, &expected) in added.iter().enumerate() {
             let found = self.counter(i).load(Ordering::Relaxed);
@@ -73,6 +77,7 @@ impl Shared {
         }
     }
 
+    /// Returns a number that depends on the versions of all pages.
     pub fn digest(&self) -> u64 {
         self.freeze().iter().flat_map(|versions| versions.iter()).fold(0, |d, v| model::mix(d ^ v))
     }
@@ -94,8 +99,8 @@ impl Shared {
     }
 
     fn counter(&self, i: usize) -> &AtomicU64 {
-        // SAFETY: the word is inside the mapping, aligned, lives as long as the process, and is only ever
-        // used as an atomic.
+        // SAFETY: the word is inside the mapping, aligned, lives as long as the process, and is only ever used as
+        // an atomic.
         unsafe { &*((self.counters + i * COUNTER_STEP) as *const AtomicU64) }
     }
 }

@@ -1,4 +1,5 @@
-//! What a thread did last, and how a failure is told: at once, in full, and with exit status 1.
+//! Record of a thread's last operations, and report of a failure, which ends the process at once with exit status
+//! 1.
 //!
 //! A failure may be found in a forked child, where only this thread lives, so nothing here takes a lock.
 
@@ -7,8 +8,10 @@ use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::fmt::Display;
 
+/// Number of operations kept.
 const KEPT: usize = 24;
 
+/// Last operations of one thread.
 #[derive(Default)]
 struct Story {
     seed: u64,
@@ -21,6 +24,7 @@ thread_local! {
     static STORY: RefCell<Story> = RefCell::default();
 }
 
+/// Starts the record of this thread.
 pub fn begin(seed: u64, thread: usize) {
     STORY.with_borrow_mut(|s| *s = Story { seed, thread, ..Story::default() });
 }
@@ -46,7 +50,7 @@ pub fn note(detail: impl Display) {
     });
 }
 
-/// Ends the process: what is wrong, and what this thread did before.
+/// Ends the process with a report: the failure, and this thread's last operations.
 pub fn fail(what: impl Display) -> ! {
     let text = STORY.with_borrow(|s| {
         let mut text = format!(
@@ -68,7 +72,7 @@ pub fn fail(what: impl Display) -> ! {
     }
 }
 
-/// Ends the process if bytes were not what they should be.
+/// Ends the process if a byte is wrong.
 pub fn expect(result: Result<(), Mismatch>, place: impl Display) {
     if let Err(m) = result {
         fail(format_args!(

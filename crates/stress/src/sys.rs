@@ -1,7 +1,7 @@
-//! System calls on address ranges, with failure as the end of the program.
+//! System calls on address ranges. A failure ends the program.
 //!
-//! Addresses are numbers here: ranges move, shrink and vanish under the program, which is the point of it.
-//! Every caller passes ranges that its own model says are mapped and its own.
+//! Addresses are numbers here, since ranges move, shrink and vanish under the program, which is its purpose.
+//! Every caller passes ranges that are mapped and its own, by its model.
 
 use crate::model::PAGE;
 use crate::story::fail;
@@ -9,11 +9,12 @@ use crate::story::fail;
 pub const READ_WRITE: i32 = libc::PROT_READ | libc::PROT_WRITE;
 pub const ANONYMOUS: i32 = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
 
+/// Returns the thread's error number.
 pub fn errno() -> i32 {
     std::io::Error::last_os_error().raw_os_error().unwrap_or(0)
 }
 
-/// The result of a call that says -1 for failure.
+/// Returns the result of a call that reports failure by a negative number.
 pub fn must<T: PartialOrd + From<i8>>(result: T, call: &str) -> T {
     if result < T::from(0) {
         fail(format_args!("{call}: {}", std::io::Error::last_os_error()));
@@ -21,7 +22,7 @@ pub fn must<T: PartialOrd + From<i8>>(result: T, call: &str) -> T {
     result
 }
 
-/// Repeats a call for as long as a signal interrupts it.
+/// Repeats a call as long as a signal interrupts it.
 pub fn retry(call: &str, mut f: impl FnMut() -> isize) -> usize {
     loop {
         let n = f();
@@ -31,13 +32,13 @@ pub fn retry(call: &str, mut f: impl FnMut() -> isize) -> usize {
     }
 }
 
-/// The bytes at an address.
+/// Returns the bytes at an address.
 pub fn bytes<'a>(address: usize, len: usize) -> &'a [u8] {
     // SAFETY: see the module: the range is mapped, and only this thread writes it.
     unsafe { std::slice::from_raw_parts(address as *const u8, len) }
 }
 
-/// The bytes at an address, to write.
+/// Returns the bytes at an address, for writing.
 pub fn bytes_mut<'a>(address: usize, len: usize) -> &'a mut [u8] {
     // SAFETY: see the module: the range is mapped writable, and only this thread uses it.
     unsafe { std::slice::from_raw_parts_mut(address as *mut u8, len) }
@@ -50,12 +51,13 @@ fn mapped(address: *mut libc::c_void, call: &str) -> usize {
     address as usize
 }
 
+/// Maps pages at an address that the kernel chooses.
 pub fn map(pages: usize, prot: i32, flags: i32, fd: i32) -> usize {
     // SAFETY: a new mapping where the kernel finds room touches nothing that exists.
     mapped(unsafe { libc::mmap(std::ptr::null_mut(), pages * PAGE, prot, flags, fd, 0) }, "mmap")
 }
 
-/// Maps fresh memory over what is at `address`.
+/// Maps fresh memory over the pages at `address`.
 pub fn map_over(address: usize, pages: usize, prot: i32) {
     let flags = ANONYMOUS | libc::MAP_FIXED;
     // SAFETY: see the module: the range is the caller's, and its content is given up.
@@ -65,12 +67,13 @@ pub fn map_over(address: usize, pages: usize, prot: i32) {
     }
 }
 
+/// Unmaps pages.
 pub fn unmap(address: usize, pages: usize) {
     // SAFETY: see the module: the range is the caller's, and its content is given up.
     must(unsafe { libc::munmap(address as *mut _, pages * PAGE) }, "munmap");
 }
 
-/// Moves or resizes; `to` is the address it must move to.
+/// Moves or resizes a range of pages. `to` is the address that it must move to. Returns its address.
 pub fn remap(from: usize, pages: usize, new_pages: usize, flags: i32, to: Option<usize>) -> usize {
     let (old, new) = (pages * PAGE, new_pages * PAGE);
     // A fifth argument is always passed: the C library reads it for some flags even without MREMAP_FIXED.
@@ -79,12 +82,13 @@ pub fn remap(from: usize, pages: usize, new_pages: usize, flags: i32, to: Option
     mapped(at, "mremap")
 }
 
+/// Sets the protection of pages.
 pub fn protect(address: usize, pages: usize, prot: i32) {
-    // SAFETY: see the module: the range is the caller's; the model keeps what it may do there.
+    // SAFETY: see the module: the range is the caller's, and its model keeps the protection.
     must(unsafe { libc::mprotect(address as *mut _, pages * PAGE, prot) }, "mprotect");
 }
 
-/// Gives advice that the kernel must take, or may refuse if `optional`.
+/// Gives advice that the kernel must accept, or may refuse if `optional`.
 pub fn advise(address: usize, pages: usize, advice: i32, optional: bool) {
     // SAFETY: see the module: the range is the caller's; the model follows what the advice destroys.
     let result = unsafe { libc::madvise(address as *mut _, pages * PAGE, advice) };
@@ -93,7 +97,7 @@ pub fn advise(address: usize, pages: usize, advice: i32, optional: bool) {
     }
 }
 
-/// Locks and unlocks a range in memory, where limits allow.
+/// Locks a range in memory while `meanwhile` runs, if limits allow it.
 pub fn lock_briefly(address: usize, pages: usize, meanwhile: impl FnOnce()) {
     // SAFETY: see the module; locking changes no byte.
     let locked = unsafe { libc::mlock(address as *const _, pages * PAGE) } == 0;
@@ -104,7 +108,7 @@ pub fn lock_briefly(address: usize, pages: usize, meanwhile: impl FnOnce()) {
     }
 }
 
-/// Waits for a child and wants it to have ended well.
+/// Waits for a child, which must end with status 0.
 pub fn wait(child: i32, what: &str) {
     let mut status = 0;
     // SAFETY: `status` is alive for the call.
@@ -116,10 +120,11 @@ pub fn wait(child: i32, what: &str) {
     }
 }
 
-/// Two connected descriptors that close themselves.
+/// Two connected descriptors, closed when dropped.
 pub struct Pair(pub i32, pub i32);
 
 impl Pair {
+    /// Makes a pipe: its reading and its writing end.
     pub fn pipe() -> Pair {
         let mut fds = [0; 2];
         // SAFETY: `fds` has room for the two descriptors.
@@ -127,6 +132,7 @@ impl Pair {
         Pair(fds[0], fds[1])
     }
 
+    /// Makes two connected Unix sockets.
     pub fn sockets(kind: i32) -> Pair {
         let mut fds = [0; 2];
         // SAFETY: `fds` has room for the two descriptors.
@@ -140,7 +146,7 @@ impl Pair {
 
 impl Drop for Pair {
     fn drop(&mut self) {
-        // SAFETY: both descriptors are this pair's own.
+        // SAFETY: both descriptors belong to this pair.
         unsafe {
             libc::close(self.0);
             libc::close(self.1);
@@ -148,10 +154,11 @@ impl Drop for Pair {
     }
 }
 
-/// An anonymous file, closed when dropped.
+/// File without a name, closed when dropped.
 pub struct File(pub i32);
 
 impl File {
+    /// Makes a file in memory.
     pub fn anonymous(pages: usize) -> File {
         // SAFETY: the name is a constant C string.
         let fd = must(unsafe { libc::memfd_create(c"stress".as_ptr(), libc::MFD_CLOEXEC) }, "memfd_create");
@@ -160,7 +167,7 @@ impl File {
         File(fd)
     }
 
-    /// A file on disk that has no name any more; None if the directory does not take one.
+    /// Makes a file on disk without a name. `None` if the file system cannot, or refuses the flags.
     pub fn on_disk(flags: i32) -> Option<File> {
         let dir = std::ffi::CString::new(std::env::temp_dir().into_os_string().into_encoded_bytes()).ok()?;
         // SAFETY: the path is a C string; the mode is passed because O_TMPFILE makes a file.
@@ -173,7 +180,7 @@ impl File {
 
 impl Drop for File {
     fn drop(&mut self) {
-        // SAFETY: the descriptor is this file's own.
+        // SAFETY: the descriptor belongs to this file.
         unsafe { libc::close(self.0) };
     }
 }

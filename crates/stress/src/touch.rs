@@ -1,5 +1,5 @@
-//! `touch`: what a page costs when it must be fetched. Maps memory, writes it, then touches one word of each
-//! page, pass after pass, and prints the time and the faults of each.
+//! `touch`: measures the cost of fetching a page. Maps memory, writes it, then touches one word of each page,
+//! pass after pass, and prints the time and the faults of each pass.
 
 use crate::model::{PAGE, Rng};
 use crate::sys;
@@ -15,13 +15,13 @@ pub struct TouchArgs {
     /// Passes that are measured, after one that fills the memory
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..))]
     passes: u16,
-    /// In which order pages are touched
+    /// Order in which pages are touched
     #[arg(long, value_enum, default_value_t = Order::Random)]
     order: Order,
-    /// What is done to each page
+    /// Access to each page
     #[arg(long, value_enum, default_value_t = Access::Write)]
     access: Access,
-    /// One line of JSON instead of text
+    /// Print one line of JSON instead of text
     #[arg(long)]
     json: bool,
 }
@@ -56,17 +56,18 @@ impl Faults {
     }
 }
 
-/// One pass over the memory.
+/// Time and faults of one pass over the memory.
 struct Pass {
     ns: u64,
     minor: i64,
     major: i64,
 }
 
+/// Runs the passes, and prints the report.
 pub fn run(args: &TouchArgs) {
     let pages = (args.memory.get() as usize / PAGE).max(1);
     let base = sys::map(pages, sys::READ_WRITE, sys::ANONYMOUS, -1);
-    // Large pages would be fetched by other rules.
+    // Large pages would follow other rules.
     sys::advise(base, pages, libc::MADV_NOHUGEPAGE, true);
     let order = order(pages, args.order);
     for &page in &order {
@@ -77,7 +78,7 @@ pub fn run(args: &TouchArgs) {
     report(args, pages, &passes);
 }
 
-/// Which page follows which. The order itself stays in memory: 4 bytes for each page of 4096.
+/// Returns the order of the pages. The order itself stays in memory: 4 bytes per page of 4096.
 fn order(pages: usize, order: Order) -> Vec<u32> {
     let mut list: Vec<u32> = (0..pages as u32).collect();
     if matches!(order, Order::Random) {
@@ -89,6 +90,7 @@ fn order(pages: usize, order: Order) -> Vec<u32> {
     list
 }
 
+/// Touches each page once, and checks its word.
 fn pass(base: usize, order: &[u32], access: Access, n: u64) -> Pass {
     let before = Faults::so_far();
     let start = Instant::now();
@@ -105,6 +107,7 @@ fn pass(base: usize, order: &[u32], access: Access, n: u64) -> Pass {
     Pass { ns, minor: after.minor - before.minor, major: after.major - before.major }
 }
 
+/// Returns the word of a page after pass `n`.
 fn value(page: u32, n: u64) -> u64 {
     (u64::from(page) << 32) | n
 }

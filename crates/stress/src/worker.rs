@@ -1,4 +1,4 @@
-//! One thread of the stress: its regions and heap blocks, and the loop that picks what to do next.
+//! One thread of the stress: its regions and heap blocks, and the loop that picks its operations.
 
 use crate::heap::Heap;
 use crate::model::{Rng, mix};
@@ -11,26 +11,31 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Regions of one thread at most: far below the kernel's limit on mappings.
+/// Most regions of one thread: far below the kernel's limit on mappings.
 const MOST_REGIONS: usize = 48;
 
 /// Operations between two checks of everything.
 const FULL_CHECK_EVERY: usize = 256;
 
-/// When a worker stops.
+/// Condition that ends a worker.
 #[derive(Clone, Copy)]
 pub enum End {
+    /// Number of operations.
     Ops(usize),
+    /// Point in time.
     At(Instant),
 }
 
-/// What a worker did: the same for the same seed and number of operations, whatever memory is made of.
+/// Result of a worker. It depends only on the seed and the number of operations, not on how memory is provided.
 pub struct Outcome {
+    /// Number of operations by name.
     pub done: BTreeMap<&'static str, usize>,
     pub digest: u64,
+    /// Sums added to each shared counter.
     pub added: Vec<u64>,
 }
 
+/// State of one thread of the stress.
 pub struct Worker {
     pub id: usize,
     pub seed: u64,
@@ -38,10 +43,11 @@ pub struct Worker {
     pub regions: Vec<Region>,
     pub heap: Heap,
     pub shared: Arc<Shared>,
-    /// What this thread added to each shared counter.
+    /// Sum that this thread added to each shared counter.
     pub added: Vec<u64>,
-    /// Forks above this process.
+    /// Number of forks between the first process and this one.
     pub depth: usize,
+    /// Most pages mapped.
     budget: usize,
     next_id: u64,
     version: u64,
@@ -49,7 +55,7 @@ pub struct Worker {
 }
 
 impl Worker {
-    /// A worker that keeps about `budget` pages mapped and `heap` bytes allocated.
+    /// Makes a worker that keeps about `budget` pages mapped and `heap` bytes allocated.
     pub fn new(id: usize, seed: u64, budget: usize, heap: usize, shared: Arc<Shared>) -> Worker {
         story::begin(seed, id);
         Worker {
@@ -68,6 +74,7 @@ impl Worker {
         }
     }
 
+    /// Performs random operations until the end.
     pub fn run(mut self, ops: &[&'static Op], end: End) -> Outcome {
         let total: usize = ops.iter().map(|op| op.weight).sum();
         for n in 1.. {
@@ -86,6 +93,7 @@ impl Worker {
         Outcome { digest: regions ^ self.heap.digest(), done: self.done, added: self.added }
     }
 
+    /// Performs one random operation, chosen by weight.
     fn step(&mut self, ops: &[&'static Op], total: usize) {
         let mut at = self.rng.below(total);
         for op in ops {
@@ -106,17 +114,19 @@ impl Worker {
         self.heap.verify();
     }
 
+    /// Returns a new region id.
     pub fn new_id(&mut self) -> u64 {
         self.next_id += 1;
         self.next_id
     }
 
+    /// Returns a new version, which makes the bytes of a write unique.
     pub fn new_version(&mut self) -> u64 {
         self.version += 1;
         self.version
     }
 
-    /// Adds a region, and gives up others if it is one too many.
+    /// Adds a region, after discarding others if there are too many regions or pages. Returns its index.
     pub fn adopt(&mut self, region: Region) -> usize {
         while self.regions.len() >= MOST_REGIONS || self.mapped() + region.len() > self.budget {
             if self.regions.is_empty() {
@@ -129,7 +139,7 @@ impl Worker {
         self.regions.len() - 1
     }
 
-    /// Checks a region for the last time and unmaps it.
+    /// Checks a region for the last time, and unmaps it.
     pub fn discard(&mut self, region: usize) {
         let mut region = self.regions.swap_remove(region);
         region.verify(region.all());
@@ -140,14 +150,14 @@ impl Worker {
         self.regions.iter().map(Region::len).sum()
     }
 
-    /// A size in pages, small ones as likely as large ones.
+    /// Returns a random size in pages. Small sizes are as likely as large ones.
     pub fn any_size(&mut self) -> usize {
         let most = (self.budget / 4).max(2);
         let bits = self.rng.between(0, most.ilog2() as usize);
         self.rng.between(1, (2 << bits).min(most))
     }
 
-    /// A region with at least so many pages; a new one if there is none.
+    /// Returns the index of a random region with at least so many pages. Makes a region if there is none.
     pub fn any_region(&mut self, pages: usize) -> usize {
         let fit: Vec<usize> = (0..self.regions.len()).filter(|&i| self.regions[i].len() >= pages).collect();
         if !fit.is_empty() {
@@ -157,7 +167,7 @@ impl Worker {
         self.fresh(size)
     }
 
-    /// A new region, written in part.
+    /// Maps a new region, and writes some of it. Returns its index.
     pub fn fresh(&mut self, pages: usize) -> usize {
         let region = Region::map(self.new_id(), pages);
         let i = self.adopt(region);
@@ -175,12 +185,13 @@ impl Worker {
         self.write(region, range);
     }
 
+    /// Writes new bytes into pages of a region.
     pub fn write(&mut self, region: usize, range: Range<usize>) {
         let version = self.new_version();
         self.regions[region].write(range, self.seed, version);
     }
 
-    /// A stretch of a region, never empty.
+    /// Returns a random range of a region's pages, at most `most`, never empty.
     pub fn any_range(&mut self, region: usize, most: usize) -> Range<usize> {
         let len = self.regions[region].len();
         let start = self.rng.below(len);

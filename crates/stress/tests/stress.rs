@@ -1,4 +1,4 @@
-//! The stress on ordinary memory: it passes, says the same every time, and finds what is wrong.
+//! The stress on ordinary memory: it passes, prints the same every time, and finds a wrong byte.
 
 use std::process::{Command, Output};
 

@@ -1,18 +1,18 @@
-//! What clients of one key saw, and whether one order explains it (Herlihy and Wing, "Linearizability", TOPLAS 1990;
-//! the search is Wing and Gong's).
+//! History of the operations on one key, and a check for linearizability: whether one order explains all results
+//! (Herlihy and Wing, "Linearizability", TOPLAS 1990; the search is Wing and Gong's).
 
 use std::collections::HashSet;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What was done, and what came of it.
+/// Operation with its result.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Done {
     Put(u64),
     Get(Option<u64>),
-    /// Whether there was anything.
+    /// True if there was a value.
     Delete(bool),
-    /// What was read, and written instead in one step.
+    /// Value that was read, and the one written in the same step.
     Swap(Option<u64>, u64),
 }
 
@@ -42,7 +42,7 @@ impl History {
     }
 }
 
-/// The value after an event, if it can come when there is `value`.
+/// Returns the value after an event. `None` if the event's result is impossible with this value before it.
 fn after(value: Option<u64>, done: Done) -> Option<Option<u64>> {
     match done {
         Done::Put(new) => Some(Some(new)),
@@ -52,7 +52,7 @@ fn after(value: Option<u64>, done: Done) -> Option<Option<u64>> {
     }
 }
 
-/// Whether the events can be put in an order that keeps to time, beginning with no value.
+/// True if an order of the events, starting without a value, agrees with their times and results.
 pub fn is_linearizable(events: &[Event]) -> bool {
     fn search(
         events: &[Event],
@@ -67,7 +67,7 @@ pub fn is_linearizable(events: &[Event]) -> bool {
             return false;
         }
         let left = || (0..events.len()).filter(|at| taken & (1 << at) == 0);
-        // What begun after another ended cannot come before it.
+        // An event that began after another ended cannot come before it.
         let first_end = left().map(|at| events[at].ended).min().expect("some are left");
         left().filter(|&at| events[at].begun < first_end).any(|at| {
             after(value, events[at].done).is_some_and(|value| search(events, taken | (1 << at), value, seen))

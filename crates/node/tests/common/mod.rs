@@ -1,4 +1,4 @@
-//! Pages of our own, clients and nodes for the tests.
+//! Pages, clients and nodes for the tests.
 #![allow(dead_code)]
 
 use rustix::event::{PollFd, Timespec};
@@ -13,11 +13,11 @@ use unrack_units::Bytes;
 
 pub const PAGE: usize = 4096;
 
-/// A page at an address that does not change.
+/// Page at an address that does not change.
 pub struct Slot(Box<[u8; PAGE]>);
 
 impl Slot {
-    /// A page whose every word depends on `value` and its place.
+    /// Makes a page whose every word depends on `value` and the word's index.
     pub fn with(value: u64) -> Slot {
         let mut slot = Slot(Box::new([0; PAGE]));
         slot.fill(value);
@@ -43,7 +43,7 @@ pub fn pages(count: u64) -> Bytes {
     Bytes::new(count * PAGE as u64)
 }
 
-/// A node at a free port of loopback, whose clients may have all of it.
+/// Returns options of a node at a free port of loopback, whose clients may each have all of its capacity.
 pub fn options(capacity: Bytes) -> Options {
     let listen = Listen::Tcp("127.0.0.1:0".parse().unwrap());
     Options { per_client: "100%".parse().unwrap(), ..Options::new(listen, capacity) }
@@ -53,14 +53,14 @@ pub fn tcp_node(capacity: Bytes) -> Node {
     Node::start(&options(capacity)).unwrap()
 }
 
-/// A session's pages, of a node that has room for so many.
+/// Returns the pages of a session, and the shares of a node with `capacity` pages.
 pub fn session_pages(capacity: u64) -> (Arc<Shares>, Pages) {
     let shares = Shares::new(capacity, capacity);
     let part = Part::new(shares.account(Peer::User(0)), 0).unwrap();
     (shares, Pages::new(part))
 }
 
-/// What a client needs to know to reach the node.
+/// Returns the settings of a client that reaches the node.
 pub fn settings(node: &Node) -> Settings {
     Settings::new(match node.address() {
         Listen::Tcp(std::net::SocketAddr::V4(address)) => tcp(address.port()),
@@ -77,7 +77,7 @@ pub fn connect(node: &Node) -> Client {
     Client::connect(&settings(node)).unwrap()
 }
 
-/// What a client says no to.
+/// Returns the error of a client that the node refuses.
 pub fn refusal(settings: &Settings) -> Error {
     match Client::connect(settings) {
         Ok(_) => panic!("a session where none should be"),
@@ -85,12 +85,12 @@ pub fn refusal(settings: &Settings) -> Error {
     }
 }
 
-/// Lets everything complete.
+/// Makes progress until the client is idle.
 pub fn settle(client: &mut Client) -> Result<Vec<Completion>, Error> {
     settle_until(client, |client, _| client.is_idle())
 }
 
-/// Waits for so many completions.
+/// Makes progress until so many operations have completed.
 pub fn settle_for(client: &mut Client, completions: usize) -> Result<Vec<Completion>, Error> {
     settle_until(client, |_, done| done.len() >= completions)
 }
@@ -113,27 +113,27 @@ fn settle_until(
     }
 }
 
-/// Stores a page and waits until the node has it.
+/// Stores a page, and waits until the node has it.
 pub fn store(client: &mut Client, id: u32, value: u64) -> Completion {
     let mut slot = Slot::with(value);
-    // A client of shared memory has to be granted some first.
-    // SAFETY: the slot lives until the store completed.
+    // A client of shared memory first has to be granted some.
+    // SAFETY: the slot lives until the store has completed.
     while unsafe { client.store(id, slot.address()) }.is_err() {
         client.progress(&mut Vec::new()).unwrap();
     }
     settle_for(client, 1).unwrap()[0]
 }
 
-/// Loads a page and waits for it.
+/// Loads a page, and waits for it.
 pub fn load(client: &mut Client, id: u32) -> Slot {
     let mut slot = Slot::with(u64::MAX);
-    // SAFETY: the slot lives until the load completed.
+    // SAFETY: the slot lives until the load has completed.
     unsafe { client.load(id, slot.address()) }.unwrap();
     assert_eq!(settle_for(client, 1).unwrap(), [Completion::Loaded { id }]);
     slot
 }
 
-/// The session's end, whatever it is that makes progress fail.
+/// Returns the error that ends the session.
 pub fn end_of(client: &mut Client) -> Error {
     settle_until(client, |_, _| false).unwrap_err()
 }

@@ -1,7 +1,8 @@
-//! New threads, children that share our memory until they become another program, and forks.
+//! Creation of threads, of children that share our memory until they become another program, and of forks.
 //!
-//! The call is made here, in the parent's handler. A child that shares our memory begins on its own block's stack, with a copy
-//! of the parent's frame in which its stack pointer and its result are its own, and goes on from that.
+//! The call is made here, in the parent's handler. A child that shares our memory begins on its own block's
+//! stack, with a copy of the parent's frame in which its stack pointer and its result are its own, and goes on
+//! from that.
 
 use super::calls::{Outcome, fetch, hold_some, refuse};
 use super::entry::{self, Context};
@@ -11,7 +12,7 @@ use super::thread::Thread;
 use crate::{gate, pins};
 use rustix::io::Errno;
 
-/// `struct clone_args`, the parts that all kernels know.
+/// Fields of `struct clone_args` that all kernels know.
 #[derive(Debug, Clone, Copy)]
 struct Wish {
     flags: u64,
@@ -26,7 +27,7 @@ struct Wish {
 
 const CLEAR_SIGHAND: u64 = 0x1_0000_0000;
 
-/// `None`: the call is none of these.
+/// Handles calls that create or end threads; `None` for other calls.
 pub fn outcome(thread: &Thread, context: &mut Context, number: i64, args: Args) -> Option<Outcome> {
     let wish = match number {
         libc::SYS_clone => Ok(Wish::of_clone(args)),
@@ -77,12 +78,12 @@ impl Wish {
         self.flags & flag as u64 != 0
     }
 
-    /// Shares our memory for a moment only, with a parent that waits.
+    /// Returns whether the child shares our memory for a moment only, with a parent that waits.
     fn is_guest(&self) -> bool {
         self.has(libc::CLONE_VFORK) && !self.has(libc::CLONE_THREAD)
     }
 
-    /// Where the child's stack begins, if it has one of its own.
+    /// Returns where the child's stack begins, if it has one of its own.
     fn stack_top(&self) -> usize {
         self.stack + self.stack_size
     }
@@ -101,7 +102,7 @@ fn begin(thread: &Thread, context: &mut Context, wish: Wish) -> isize {
     let child = {
         let mut engine = lock();
         if wish.stack != 0 {
-            // Of `clone` only the end is known; so much of it may be in use before we see the thread again.
+            // For `clone` only the end is known; this much may be in use before we see the thread again.
             const ASSUMED: usize = 256 << 10;
             let size = if wish.stack_size == 0 { ASSUMED } else { wish.stack_size };
             let page = crate::sys::PAGE;
@@ -114,14 +115,14 @@ fn begin(thread: &Thread, context: &mut Context, wish: Wish) -> isize {
     let frame = copy_frame(context, child, wish.stack_top());
     let result = start(wish, child, frame);
     if raw::is_error(result) || wish.is_guest() {
-        // It was not born, or it is another program by now, or none.
+        // The child was not created, or has become another program, or ended.
         child.release();
     }
     result
 }
 
-/// The whole address space is copied, so every page must be in it; the lock keeps them there. The child has
-/// this one thread, no registered memory, and books of its own.
+/// Forks. The whole address space is copied, so every page must be in it; the lock keeps them there. The child
+/// has this one thread, no registered memory, and books of its own.
 fn fork(thread: &Thread, context: &mut Context, wish: Wish) -> isize {
     if thread.is_guest() {
         refuse("fork in a child of vfork");
@@ -150,14 +151,14 @@ fn fork(thread: &Thread, context: &mut Context, wish: Wish) -> isize {
     0
 }
 
-/// A frame for the child on its block's stack, from which it goes on.
+/// Makes a frame for the child on its block's stack, from which it goes on. Returns its address.
 fn copy_frame(context: &Context, child: &Thread, stack_top: usize) -> usize {
     let stack = child.stack();
     let state = context.0.uc_mcontext.fpregs as usize;
     let state_len = floating_point_len(state);
     let state_at = (stack.base + stack.size - state_len) & !63;
     let frame = (state_at - size_of::<Context>() - 64) & !63;
-    // SAFETY: the kernel's frame is alive during the handler; the block is the child's, which does not run
+    // SAFETY: the kernel's frame exists during the handler; the block belongs to the child, which does not run
     // yet, and has room: a frame is a few KiB.
     unsafe {
         std::ptr::copy_nonoverlapping(state as *const u8, state_at as *mut u8, state_len);
@@ -175,7 +176,7 @@ fn copy_frame(context: &Context, child: &Thread, stack_top: usize) -> usize {
     frame
 }
 
-/// Size of what `fpregs` points to: the kernel says so in bytes that processors leave to software.
+/// Returns the size of the state at `fpregs`: the kernel stores it in bytes that processors leave to software.
 fn floating_point_len(state: usize) -> usize {
     const PLAIN: usize = 512;
     const MAGIC_AT: usize = 464;
@@ -185,13 +186,13 @@ fn floating_point_len(state: usize) -> usize {
     if magic == MAGIC { len as usize } else { PLAIN }
 }
 
-/// Makes the child. Returns in the parent.
+/// Creates the child. Returns in the parent.
 fn start(wish: Wish, child: &'static Thread, frame: usize) -> isize {
     let bottom = child.stack().base;
     let args = CloneArgs::of(wish, bottom, (frame - bottom) & !63);
     let result;
-    // SAFETY: the child finds itself on its block's stack, below its frame, and never comes back here. It
-    // shares all memory, and the parent's registers are kept by the kernel.
+    // SAFETY: the child begins on its block's stack, below its frame, and never returns here. It shares all
+    // memory, and the kernel keeps the parent's registers.
     unsafe {
         std::arch::asm!(
             "syscall",
@@ -231,13 +232,13 @@ struct CloneArgs {
 impl CloneArgs {
     fn of(wish: Wish, stack: usize, stack_size: usize) -> CloneArgs {
         let Wish { flags, pidfd, child_tid, parent_tid, exit_signal, tls, .. } = wish;
-        // Its handlers are ours, and end with the program that the child becomes.
+        // The handlers are ours, and end with the program that the child becomes.
         let flags = flags & !CLEAR_SIGHAND;
         CloneArgs { flags, pidfd, child_tid, parent_tid, exit_signal, stack, stack_size, tls }
     }
 }
 
-/// The child's first steps.
+/// Takes the child's first steps.
 extern "C" fn live(thread: &'static Thread, frame: usize) -> ! {
     let tid = rustix::thread::gettid().as_raw_nonzero().get() as u32;
     thread.settle(tid);

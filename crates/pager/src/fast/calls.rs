@@ -1,9 +1,9 @@
-//! The program's system calls, each before it is made.
+//! Handling of the program's system calls, before they are made.
 //!
-//! Most go on by themselves, on the program's own stack and with its own signal mask, once their memory is
-//! held: the handler sends the thread to [`entry::go_on`], so that interruptions, restarts and
-//! cancellation are what they always were. Those that change memory, threads, signals or our descriptors
-//! are made here, in the program's stead. What is not known is refused.
+//! Most calls proceed by themselves, on the program's own stack and with its own signal mask, once their memory
+//! is held: the handler sends the thread to [`entry::go_on`], so that interruptions, restarts and cancellation
+//! work as usual. Calls that change memory, threads, signals or our descriptors are made here, in the program's
+//! stead. Unknown calls are refused.
 
 use super::entry::{self, Context};
 use super::hold::{hold, release};
@@ -15,21 +15,22 @@ use super::{birth, descriptors, signals, space};
 use crate::gate;
 use rustix::io::Errno;
 
-/// What became of a call.
+/// Result of handling a call.
 pub enum Outcome {
-    /// It was made; its result.
+    /// The call was made, with this result.
     Made(isize),
-    /// Its memory is held: it can go on by itself, with these arguments.
+    /// The memory of the call is held: it can proceed by itself, with these arguments.
     GoOn(Args),
 }
 
-/// Handles the call that the context stands at.
+/// Handles the call at which the context stands.
 pub fn handle(thread: &Thread, context: &mut Context) {
     release(thread);
     let (number, args) = (context.number(), context.args());
     match outcome(thread, context, number, args) {
         Outcome::Made(result) => context.set_result(result),
-        // A handler of the program's on our own stack: below it, this frame is in the way.
+        // The call comes from a handler of the program's on our own stack, below which this frame would be in the
+        // way.
         Outcome::GoOn(args) if thread.is_on_stack(context.register(libc::REG_RSP)) => {
             let result = signals::call_here(thread, number, args);
             context.set_result(result);
@@ -38,7 +39,7 @@ pub fn handle(thread: &Thread, context: &mut Context) {
     }
 }
 
-/// Before a thread goes back to a call that a signal has interrupted: its memory again.
+/// Holds memory again, before a thread returns to a call that a signal interrupted.
 pub fn hold_again(thread: &Thread, context: &Context) {
     if context.stands_at_call() {
         prepare(thread, context.number(), context.args());
@@ -56,7 +57,7 @@ fn outcome(thread: &Thread, context: &mut Context, number: i64, args: Args) -> O
         })
 }
 
-/// Holds the memory of a call that is known, and ends the process at any other.
+/// Holds the memory of a known call, and ends the process at any other.
 pub fn prepare(thread: &Thread, number: i64, args: Args) {
     if let Some(request) = request(number, args) {
         match request {
@@ -116,7 +117,7 @@ fn hold_touch(thread: &Thread, touch: Touch, args: Args) {
         Touch::Fixed(at, len) => hold_some(thread, arg(at), len as usize),
         Touch::Array(at, n, size) => hold_some(thread, arg(at), (arg(n) as u32 as usize) * size as usize),
         Touch::Bits(at, n) => hold_some(thread, arg(at), (arg(n) as u32 as usize).div_ceil(64) * 8),
-        // Pages that another process lacks cannot be brought there from here.
+        // Missing pages of another process cannot be fetched from here.
         Touch::Own(at) => {
             if arg(at) as i32 != rustix::process::getpid().as_raw_nonzero().get() {
                 refuse("process_vm_readv or process_vm_writev with another process");
@@ -139,7 +140,7 @@ fn hold_touch(thread: &Thread, touch: Touch, args: Args) {
     }
 }
 
-/// A text, page by page until its end.
+/// Holds a text, page by page until its end.
 fn hold_text(thread: &Thread, at: usize) {
     const PIECE: usize = 256;
     let mut at = at;
@@ -165,7 +166,7 @@ fn hold_texts(thread: &Thread, at: usize) {
 }
 
 fn hold_vector(thread: &Thread, at: usize, n: usize) {
-    // The kernel refuses longer ones.
+    // The kernel refuses longer vectors.
     const MOST: usize = 1024;
     if n > MOST {
         return;
@@ -177,7 +178,7 @@ fn hold_vector(thread: &Thread, at: usize, n: usize) {
     }
 }
 
-/// `struct msghdr`: name, name length, vector, its length, control, control length, flags.
+/// Holds all that a `struct msghdr` names: name, name length, vector, its length, control, control length, flags.
 fn hold_message(thread: &Thread, at: usize) {
     hold_some(thread, at, 56);
     let Ok([name, name_len, vector, n, control, control_len, _]) = raw::read::<[usize; 7]>(at) else {
@@ -197,7 +198,7 @@ pub fn fetch<T: raw::Plain>(thread: &Thread, at: usize) -> Result<T, isize> {
     raw::read(at)
 }
 
-/// Writes a value to where an argument points.
+/// Writes a value to the address that an argument gives.
 pub fn store<T: raw::Plain>(thread: &Thread, at: usize, value: T) -> Result<(), isize> {
     hold_some(thread, at, size_of::<T>());
     raw::write(at, value)

@@ -1,4 +1,4 @@
-//! Our own file descriptors, which lie in the program's table: it can neither close nor replace them.
+//! Our own file descriptors, which are in the program's table: it can neither close nor replace them.
 
 use super::calls::Outcome;
 use super::raw::{self, Args};
@@ -6,13 +6,14 @@ use rustix::fd::{AsRawFd, OwnedFd};
 use rustix::io::Errno;
 use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
 
-/// Where ours begin, if the limit on descriptors allows: programs use low numbers.
+/// Lowest number of our descriptors, if the limit on descriptors allows: programs use low numbers.
 const HIGH: u64 = 1000;
-/// Consecutive numbers, all ours; the first and how many.
+/// First of our descriptors, which have consecutive numbers.
 static FIRST: AtomicI32 = AtomicI32::new(i32::MAX);
+/// Number of our descriptors.
 static COUNT: AtomicI32 = AtomicI32::new(0);
 
-/// Moves a descriptor of ours to where the program does not look for it.
+/// Moves a descriptor of ours to a number that the program does not expect to have.
 pub fn hide(file: OwnedFd) -> Result<OwnedFd, Errno> {
     const MOST: u64 = 16;
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(u64::MAX);
@@ -23,16 +24,16 @@ pub fn hide(file: OwnedFd) -> Result<OwnedFd, Errno> {
     let hidden = rustix::io::fcntl_dupfd_cloexec(&file, lowest)?;
     match COUNT.fetch_add(1, Relaxed) {
         0 => FIRST.store(hidden.as_raw_fd(), Relaxed),
-        // One that the program inherited is between: it is as safe from the program as ours are.
+        // A descriptor that the program inherited is in between: it becomes protected as ours are.
         _ => COUNT.store(hidden.as_raw_fd() + 1 - FIRST.load(Relaxed), Relaxed),
     }
     Ok(hidden)
 }
 
-/// In the child of a fork: closes what is its parent's.
+/// Closes the parent's descriptors in the child of a fork.
 pub fn close_all() {
     for number in ours() {
-        // SAFETY: ours, and what used it was forgotten.
+        // SAFETY: ours, and the code that used it was forgotten.
         unsafe { raw::call(libc::SYS_close as usize, [number, 0, 0, 0, 0, 0]) };
     }
     COUNT.store(0, Relaxed);
@@ -44,7 +45,8 @@ fn ours() -> std::ops::Range<usize> {
     first..first + COUNT.load(Relaxed) as usize
 }
 
-/// Calls that would close a descriptor of ours find it closed, as the program believes it is.
+/// Handles calls that would close or copy a descriptor of ours, which the program believes closed; `None` for
+/// other calls.
 pub fn outcome(number: i64, args: Args) -> Option<Outcome> {
     let is_ours = |n: usize| ours().contains(&(args[n] as u32 as usize));
     let refused = match number {

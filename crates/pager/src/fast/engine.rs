@@ -1,8 +1,8 @@
-//! The books of fast mode: which page is where, and what a fault does to it.
+//! Engine of fast mode: its books, and the handling of faults.
 //!
-//! As in the blocking [`Pager`](crate::pager::Pager), pages are active, inactive or remote. Unlike there,
-//! all changes of the address space are made by ourselves, in the program's stead, with the lock held: the
-//! books are never behind, and every page that is tracked as active is present.
+//! As in the blocking [`Pager`](crate::pager::Pager), pages are active, inactive or remote. Unlike there, we make
+//! all changes of the address space ourselves, in the program's stead, with the lock held: the books are never
+//! outdated, and every page that is tracked as active is present.
 
 use super::hold::Hold;
 use super::lock::lock;
@@ -22,6 +22,7 @@ use rustix::fd::AsFd;
 use rustix::io::Errno;
 use std::sync::atomic::Ordering::Relaxed;
 
+/// State of fast mode in one process.
 pub struct Engine {
     pub(super) control: &'static Control,
     pub(super) slot: &'static Slot,
@@ -30,22 +31,22 @@ pub struct Engine {
     pub(super) table: Table,
     /// Memory whose missing pages raise `SIGBUS`. All pages present in it are tracked.
     pub(super) registered: Ranges,
-    /// Stacks: the kernel writes frames of signals there, and cannot ask us.
+    /// Stacks: the kernel writes signal frames there without asking us.
     pub(super) stacks: Ranges,
-    /// What system calls that are under way use.
+    /// Memory in use by system calls under way.
     pub(super) holds: Vec<Hold>,
     pub(super) areas: Vec<Area>,
     pub(super) text: Vec<u8>,
-    /// Local pages of this process and of the run's other processes.
+    /// Local pages of this process; below, those of the run's other processes.
     pub(super) local: u64,
     pub(super) others: u64,
-    /// No other process has held a page longer.
+    /// True if no other process has held a page longer.
     pub(super) is_oldest: bool,
     pub(super) baseline: u64,
     pub(super) fetching: u64,
     pub(super) next_scan_ns: u64,
     pub(super) next_tick_ns: u64,
-    /// When this process last forked, and until when taking pages is not tried.
+    /// Time when this process last forked; below, the time until which taking pages is not tried.
     pub(super) forked_ns: u64,
     pub(super) rest_until_ns: u64,
     pub(super) scans: u64,
@@ -56,12 +57,12 @@ pub struct Engine {
     transmit_ns: u64,
     unseen_ns: u64,
     start_ns: u64,
-    /// Moving average of our own work between a page's arrival and the program.
+    /// Moving average of our own work between a page's arrival and the program, in ns.
     finish_ns: u64,
     next_serial: u64,
 }
 
-/// A fetch on the wire. `serial` is also in the page's record: if it is not any more, the page was dropped.
+/// Fetch under way. `serial` is also in the page's record: if that one differs, the page was dropped.
 struct Fetch {
     id: Id,
     serial: u64,
@@ -71,18 +72,18 @@ struct Fetch {
 enum Step {
     Done,
     Wait(Fetch),
-    /// On its way for another thread.
+    /// The page is being fetched for another thread.
     Elsewhere,
-    /// Not memory of ours.
+    /// The address is not in memory of ours.
     Foreign,
 }
 
-/// A fault as the thread sees it.
+/// Fault as the thread sees it.
 #[derive(Clone, Copy)]
 pub struct Fault {
     pub address: usize,
     pub write: bool,
-    /// When the handler was entered.
+    /// Time when the handler was entered.
     pub entered_ns: u64,
 }
 
@@ -97,14 +98,14 @@ pub struct Parts {
     pub stacks: Ranges,
     /// Anonymous pages at the start; not counted as the run's local memory.
     pub baseline: u64,
-    /// Where the heap ends.
+    /// Address at which the heap ends.
     pub brk: usize,
 }
 
-/// Waits shorter than this are spun: a sleeping core takes too long to wake.
+/// Waits in ns below which the thread spins: a sleeping core takes too long to wake.
 const SPIN_NS: u64 = 60_000;
 
-/// Makes the page present. `false`: it is none of ours.
+/// Makes the page present. Returns false if it is none of ours.
 pub fn resolve(thread: &Thread, fault: Fault) -> bool {
     loop {
         let mut engine = lock();
@@ -127,7 +128,7 @@ pub fn resolve(thread: &Thread, fault: Fault) -> bool {
     }
 }
 
-/// Returns the time, which is not before `due_ns`.
+/// Waits until `due_ns` and returns the time.
 fn wait_until(due_ns: u64) -> u64 {
     loop {
         let now = now_ns();
@@ -141,7 +142,7 @@ fn wait_until(due_ns: u64) -> u64 {
                 tv_sec: (nap / 1_000_000_000) as i64,
                 tv_nsec: (nap % 1_000_000_000) as i64,
             };
-            // However it ends, the loop looks at the clock.
+            // The result does not matter: the loop reads the clock.
             let _ = rustix::thread::nanosleep(&nap);
         }
         std::hint::spin_loop();
@@ -149,6 +150,7 @@ fn wait_until(due_ns: u64) -> u64 {
 }
 
 impl Engine {
+    /// Makes the engine of a process.
     pub fn new(parts: Parts) -> Engine {
         let settings = &parts.control.settings;
         Engine {
@@ -203,7 +205,7 @@ impl Engine {
         }
     }
 
-    /// The books say that the page is there: another thread's fault has brought it.
+    /// Handles a fault on a page that is active in the books: another thread's fault has brought it.
     fn check_present(&mut self, page: usize) -> Step {
         match self.uffd.probe(page) {
             Err(Errno::EXIST) => Step::Done,
@@ -212,8 +214,8 @@ impl Engine {
         }
     }
 
-    /// A page of registered memory that the program never touched. A thread that touches one after the
-    /// other gets several at once.
+    /// Handles the first touch of a page of registered memory. A thread that touches successive pages gets
+    /// several at once.
     fn first_touch(&mut self, thread: &Thread, fault: Fault, page: usize) -> Step {
         if !self.registered.contains(page) {
             return Step::Foreign;
@@ -233,13 +235,13 @@ impl Engine {
         count(&self.control.counts.first_touches, given as u64);
         self.reclaim(fault.entered_ns);
         self.charge(thread, fault);
-        // If nothing could be given, the access itself will say why.
+        // If nothing could be given, the repeated access will show why.
         Step::Done
     }
 
     fn start_fetch(&mut self, id: Id, fault: Fault) -> Fetch {
         let latency_ns = self.delays.next_ns(&self.control.settings, self.transmit_ns);
-        // The access was half the unseen part before the handler, and goes on half of it after.
+        // The access came half the unseen part before the handler, and goes on half of it after.
         let unseen = self.unseen_ns / 2;
         let free = &self.control.downlink_free_ns;
         let start_ns = fault.entered_ns.saturating_sub(unseen);
@@ -259,7 +261,7 @@ impl Engine {
     fn finish(&mut self, thread: &Thread, fault: Fault, fetch: Fetch, begin_ns: u64) {
         let record = self.table.get(fetch.id);
         if record.state != State::Fetching || record.since_ns != fetch.serial {
-            // Dropped meanwhile, and so the access means something else now.
+            // Dropped meanwhile: the access now means something else.
             return;
         }
         self.fetching -= 1;
@@ -267,7 +269,7 @@ impl Engine {
         self.local += 1;
         let now = now_ns();
         self.account_fetch(thread, fault, now);
-        // One interruption is no measure of the next.
+        // A single interruption says nothing about the next fetch.
         let work_ns = (now - begin_ns).min(2 * self.finish_ns + 500);
         self.finish_ns = (15 * self.finish_ns + work_ns) / 16;
     }
@@ -293,7 +295,7 @@ impl Engine {
         index
     }
 
-    /// A fault that was no fetch cost its thread time that a real blade would not have taken.
+    /// Charges a fault that was no fetch to its thread: time that a real blade would not have taken.
     fn charge(&self, thread: &Thread, fault: Fault) {
         let cost_ns = now_ns() - fault.entered_ns + self.unseen_ns;
         count(&self.control.counts.overhead_ns, cost_ns);
@@ -310,7 +312,7 @@ impl Engine {
         }
     }
 
-    /// For memory that is not writable right now, or locked: `UFFDIO_MOVE` refuses it.
+    /// Copies a page back into memory that is not writable right now, or locked, where `UFFDIO_MOVE` refuses.
     fn put_back_copy(&mut self, id: Id, write: bool, now: u64) {
         let (address, slot) = (self.table.get(id).address, den::slot(id));
         if sys::is_filled(self.files.pagemap.as_fd(), slot) != Some(true) {
@@ -344,7 +346,7 @@ impl Engine {
         id
     }
 
-    /// Makes an inactive page remote: from here on only the link brings it back.
+    /// Makes an inactive page remote: from now on only the link brings it back.
     pub(super) fn write_out(&mut self, id: Id, now: u64) {
         let record = *self.table.get(id);
         let hash = hash_of(den::slot(id));

@@ -1,11 +1,11 @@
-//! Where the kernel hands threads to us: at a missing page (`SIGBUS`) and at a system call (`SIGSYS`, by
-//! Syscall User Dispatch), and how they go on.
+//! Entry from the kernel at a missing page (`SIGBUS`) and at a system call (`SIGSYS`, by Syscall User Dispatch),
+//! and return to the program.
 //!
-//! Both handlers run on the thread's own block ([`Thread`]) with all signals blocked, and are done before
-//! any code of the program runs again: no code of the program ever stands on top of them.
+//! Both handlers run on the thread's own block ([`Thread`]) with all signals blocked, and end before any code of
+//! the program runs again: no code of the program ever stands on top of them.
 //!
-//! A call that goes on by itself is made by [`CALL`], on the program's own stack, below its red zone, where
-//! its return address waits. For unwinders and for interruptions this is a function call.
+//! A call that proceeds by itself is made by `unrack_fast_call`, on the program's own stack, below its red zone,
+//! where its return address waits. For unwinders and for interruptions this is a function call.
 //!
 //! Reference: `Documentation/admin-guide/syscall-user-dispatch.rst`.
 
@@ -24,7 +24,7 @@ std::arch::global_asm!(
     ".pushsection .text.unrack_fast, \"ax\", @progbits",
     ".globl unrack_fast_call, unrack_fast_call_changed, unrack_fast_return",
     ".hidden unrack_fast_call, unrack_fast_call_changed, unrack_fast_return",
-    // [rsp]: where to go on; above it the program's red zone.
+    // At [rsp]: where to go on; above it the program's red zone.
     "unrack_fast_call:",
     ".cfi_startproc",
     ".cfi_def_cfa rsp, 136",
@@ -46,7 +46,7 @@ std::arch::global_asm!(
     "pop r9",
     "ret 128",
     ".cfi_endproc",
-    // By these very bytes unwinders know the frame of a signal.
+    // Unwinders recognize the frame of a signal by these very bytes.
     "unrack_fast_return:",
     ".byte 0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0",
     "syscall",
@@ -61,38 +61,43 @@ unsafe extern "C" {
 
 const RED_ZONE: usize = 128;
 
-/// A thread of the program, interrupted; what is changed here it finds changed when it goes on.
+/// State of an interrupted thread of the program; changes here take effect when it goes on.
 #[repr(transparent)]
 pub struct Context(pub libc::ucontext_t);
 
 impl Context {
+    /// Returns a register.
     pub fn register(&self, which: c_int) -> usize {
         self.0.uc_mcontext.gregs[which as usize] as usize
     }
 
+    /// Changes a register.
     pub fn set_register(&mut self, which: c_int, value: usize) {
         self.0.uc_mcontext.gregs[which as usize] = value as i64;
     }
 
+    /// Returns the number of the system call.
     pub fn number(&self) -> i64 {
         self.register(libc::REG_RAX) as i64
     }
 
+    /// Returns the arguments of the system call.
     pub fn args(&self) -> Args {
         ARGUMENTS.map(|which| self.register(which))
     }
 
+    /// Sets the result of the system call.
     pub fn set_result(&mut self, result: isize) {
         self.set_register(libc::REG_RAX, result as usize);
     }
 
-    /// Blocked signals: the kernel's sets have 64 bits.
+    /// Returns the blocked signals: the kernel's sets have 64 bits.
     pub fn mask(&mut self) -> &mut u64 {
-        // SAFETY: the C library's set begins with the kernel's, and any bits are one.
+        // SAFETY: the C library's set begins with the kernel's, and any bits are valid.
         unsafe { &mut *(&raw mut self.0.uc_sigmask).cast() }
     }
 
-    /// Whether it is about to make a call that was sent to [`go_on`].
+    /// Returns whether the thread is about to make a call that was sent to [`go_on`].
     pub fn stands_at_call(&self) -> bool {
         let at = self.register(libc::REG_RIP);
         at == unrack_fast_call as *const () as usize || at == unrack_fast_call_changed as *const () as usize
@@ -109,8 +114,8 @@ pub fn go_on(context: &mut Context, args: Args) {
     let mut stack = context.register(libc::REG_RSP) - RED_ZONE;
     let mut push = |value: usize| {
         stack -= 8;
-        // SAFETY: the program's stack, where it has nothing yet. It need not be present: a fault here is
-        // one like any other.
+        // SAFETY: the program's stack, where it has nothing yet. The page may be missing: a fault here is handled
+        // like any other.
         unsafe { (stack as *mut usize).write(value) };
     };
     push(back);
@@ -124,15 +129,15 @@ pub fn go_on(context: &mut Context, args: Args) {
     context.set_register(libc::REG_RSP, stack);
 }
 
-/// A missing page, or an error of the program's.
+/// Handles `SIGBUS`: a missing page, or an error of the program's.
 extern "C" fn on_bus(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
     let entered_ns = now_ns();
     let thread = Thread::current();
     let before = thread.selector.swap(ALLOW, Relaxed);
-    // SAFETY: the kernel passes both, and nobody else has them.
+    // SAFETY: the kernel passes both, and nothing else has them.
     let (info, context) = unsafe { (&*info, &mut *(context as *mut Context)) };
     if before == DISPATCH {
-        // Not within our own handler: the last call is over.
+        // Not inside our own handler: the last call is over.
         release(thread);
     }
     let is_fault = info.si_code == libc::BUS_ADRERR && {
@@ -148,12 +153,12 @@ extern "C" fn on_bus(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_
     thread.selector.store(before, Relaxed);
 }
 
-/// A system call of the program.
+/// Handles `SIGSYS`: a system call of the program.
 extern "C" fn on_call(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
     const SYS_USER_DISPATCH: c_int = 2;
     let thread = Thread::current();
     let before = thread.selector.swap(ALLOW, Relaxed);
-    // SAFETY: the kernel passes both, and nobody else has them.
+    // SAFETY: the kernel passes both, and nothing else has them.
     let (info, context) = unsafe { (&*info, &mut *(context as *mut Context)) };
     if info.si_code != SYS_USER_DISPATCH {
         signals::pass_on(thread, signal, info, context);
@@ -165,14 +170,14 @@ extern "C" fn on_call(signal: c_int, info: *mut libc::siginfo_t, context: *mut c
     thread.selector.store(before, Relaxed);
 }
 
-/// The program's handler of a signal is done: back to where it was.
+/// Returns from the program's handler of a signal to the interrupted code.
 pub fn return_from_signal(thread: &Thread, context: &Context) -> ! {
-    /// As much of a context as the kernel reads, and most of the floating-point state it points to.
+    /// Bytes of a context that the kernel reads; below, of most of the floating-point state that it points to.
     const CONTEXT: usize = 304;
     const STATE: usize = 4096;
     let frame = context.register(libc::REG_RSP);
     calls::hold_some(thread, frame, CONTEXT);
-    // SAFETY: the program's frame, as the kernel made it; the program may have changed it, as it may anyway.
+    // SAFETY: the program's frame, as the kernel made it; the program may have changed it, as it always may.
     let target = unsafe { &mut *(frame as *mut Context) };
     calls::hold_some(thread, target.0.uc_mcontext.fpregs as usize, STATE);
     *target.mask() &= !signals::OURS;
@@ -184,19 +189,19 @@ pub fn return_from_signal(thread: &Thread, context: &Context) -> ! {
 /// Leaves our handler for the state in a frame that the kernel, or we, made.
 ///
 /// # Safety
-/// `frame` is the address of such a frame's `ucontext`.
+/// `frame` is the address of the `ucontext` of such a frame.
 pub unsafe fn resume(thread: &Thread, frame: usize) -> ! {
     thread.selector.store(DISPATCH, Relaxed);
-    // SAFETY: the caller's promise. This stack is not used again.
+    // SAFETY: as the caller says. This stack is not used again.
     unsafe {
         std::arch::asm!("mov rsp, {}", "jmp {}", in(reg) frame, sym unrack_fast_return, options(noreturn));
     }
 }
 
-/// Where [`own_text`] is, and its length: threads that begin cannot ask the loader.
+/// Address and length from [`own_text`]: threads that begin cannot ask the loader.
 static TEXT: [AtomicUsize; 2] = [AtomicUsize::new(0), AtomicUsize::new(0)];
 
-/// The handlers, for the whole process.
+/// Installs the handlers, for the whole process.
 pub fn install() -> Result<(), Errno> {
     let (start, len) = own_text().ok_or(Errno::NOENT)?;
     TEXT[0].store(start, Relaxed);
@@ -207,7 +212,7 @@ pub fn install() -> Result<(), Errno> {
         let mask = !signals::OURS as usize;
         let action = [handler as usize, FLAGS | signals::SA_RESTORER, returns, mask];
         let args = [signal as usize, action.as_ptr() as usize, 0, size_of::<u64>(), 0, 0];
-        // SAFETY: the action is `struct sigaction` of the kernel, and the handlers are made for it.
+        // SAFETY: the action is the kernel's `struct sigaction`, and the handlers are made for it.
         check(unsafe { raw::call(libc::SYS_rt_sigaction as usize, args) })?;
     }
     Ok(())
@@ -215,13 +220,13 @@ pub fn install() -> Result<(), Errno> {
 
 const PR_SET_SYSCALL_USER_DISPATCH: usize = 59;
 
-/// Whether the kernel knows Syscall User Dispatch: switching it off does nothing else.
+/// Returns whether the kernel supports Syscall User Dispatch: switching it off has no other effect.
 pub fn can_dispatch() -> bool {
     // SAFETY: it is off.
     unsafe { raw::call(libc::SYS_prctl as usize, [PR_SET_SYSCALL_USER_DISPATCH, 0, 0, 0, 0, 0]) == 0 }
 }
 
-/// From now on the calling thread's faults and calls come here.
+/// Directs the calling thread's faults and calls here from now on.
 ///
 /// # Safety
 /// `thread` is the calling thread's, which does not stand on its block's stack or is about to leave it.
@@ -232,7 +237,7 @@ pub unsafe fn enable(thread: &Thread) -> Result<(), Errno> {
     dispatch(thread)
 }
 
-/// The part of [`enable`] that a fork does not copy.
+/// Does the part of [`enable`] that a fork does not copy.
 pub fn dispatch(thread: &Thread) -> Result<(), Errno> {
     const PR_SYS_DISPATCH_ON: usize = 1;
     let [start, len] = TEXT.each_ref().map(|part| part.load(Relaxed));
@@ -249,7 +254,7 @@ fn check(result: isize) -> Result<(), Errno> {
     }
 }
 
-/// The instructions of this library: the executable segment that holds these.
+/// Returns the instructions of this library: the executable segment that holds these.
 fn own_text() -> Option<(usize, usize)> {
     const FOLLOWING: usize = 16;
     let here = unrack_fast_call as *const () as usize;
@@ -261,7 +266,7 @@ fn own_text() -> Option<(usize, usize)> {
         // SAFETY: the loader's description of an object, and our own `Found`.
         let (info, found) = unsafe { (&*info, &mut *(found as *mut Found)) };
         for n in 0..info.dlpi_phnum as usize {
-            // SAFETY: there are so many headers.
+            // SAFETY: there are this many headers.
             let segment = unsafe { &*info.dlpi_phdr.add(n) };
             let start = info.dlpi_addr as usize + segment.p_vaddr as usize;
             let len = segment.p_memsz as usize;

@@ -1,4 +1,4 @@
-//! Memory that the kernel uses for the program.
+//! Memory that the kernel uses on behalf of the program.
 //!
 //! A system call that meets a missing page fails, or worse, loses data. So the memory of each call is made
 //! present before it, and held until the thread's next call or fault: by then the call is over.
@@ -9,18 +9,18 @@ use super::thread::Thread;
 use crate::sys::{PAGE, now_ns};
 use crate::table::State;
 
-/// A part of memory that a thread's system call uses; not taken meanwhile.
+/// Range of memory that a thread's system call uses; not taken meanwhile.
 pub(super) struct Hold {
     pub start: usize,
     pub end: usize,
-    /// Whose.
+    /// Thread that makes the call.
     thread: *const Thread,
 }
 
 // SAFETY: `thread` is compared, never followed.
 unsafe impl Send for Hold {}
 
-/// Makes every page of `[start, end)` present, and keeps it so until [`release`].
+/// Makes every page of `[start, end)` present, and keeps it present until [`release`].
 pub fn hold(thread: &Thread, start: usize, end: usize) {
     let (start, end) = (start & !(PAGE - 1), end.next_multiple_of(PAGE));
     let mut engine = lock();
@@ -35,7 +35,7 @@ pub fn hold(thread: &Thread, start: usize, end: usize) {
     }
 }
 
-/// Ends what [`hold`] began.
+/// Ends all holds of a thread.
 pub fn release(thread: &Thread) {
     if thread.holds.replace(false) {
         lock().holds.retain(|hold| !std::ptr::eq(hold.thread, thread));
@@ -43,7 +43,7 @@ pub fn release(thread: &Thread) {
 }
 
 impl Engine {
-    /// The first page of `[start, end)` that an access would fault on.
+    /// Returns the first page of `[start, end)` that an access would fault on.
     fn next_missing(&self, start: usize, end: usize) -> Option<usize> {
         let is_active =
             |page| self.table.find(page).is_some_and(|id| self.table.get(id).state == State::Active);

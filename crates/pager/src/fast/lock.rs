@@ -1,14 +1,14 @@
-//! The one lock of fast mode, around the [`Engine`].
+//! The lock of fast mode, around the [`Engine`].
 //!
-//! It is held for microseconds, and only where no handler of the program can run: in our own handlers,
-//! which block all signals, and on the tick thread, which never takes any. Waiting is spinning.
+//! It is held for microseconds, and only where no handler of the program can run: in our own handlers, which
+//! block all signals, and on the tick thread, which never receives any. Waiting threads spin.
 
 use super::engine::Engine;
 use std::cell::UnsafeCell;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 
-/// Longer than most holders need, where each has a core.
+/// Number of spins before yielding: longer than most holders need, if each has a core.
 const SPINS: u32 = 300;
 
 struct Locked {
@@ -21,10 +21,10 @@ unsafe impl Sync for Locked {}
 
 static LOCKED: Locked = Locked { held: AtomicBool::new(false), engine: UnsafeCell::new(None) };
 
-/// The engine, for as long as it lives.
+/// Access to the engine, which ends when dropped.
 pub struct Held(&'static mut Engine);
 
-/// Waits for the engine, which [`put`] brought.
+/// Waits for the engine, which [`put`] installed.
 pub fn lock() -> Held {
     acquire();
     // SAFETY: the lock is ours.
@@ -32,7 +32,7 @@ pub fn lock() -> Held {
     Held(engine.as_mut().expect("the engine was put there at start"))
 }
 
-/// At start, before anybody can ask for it.
+/// Installs the engine at start, before any thread can ask for it.
 pub fn put(engine: Engine) {
     acquire();
     // SAFETY: the lock is ours.
@@ -40,7 +40,7 @@ pub fn put(engine: Engine) {
     LOCKED.held.store(false, Release);
 }
 
-/// In the child of a fork, which holds the lock: forgets the engine, which was its parent's.
+/// Forgets the engine in the child of a fork, which holds the lock: it was its parent's.
 pub fn forget(held: Held) {
     std::mem::forget(held);
     // SAFETY: the lock is ours, and this process has no other thread.

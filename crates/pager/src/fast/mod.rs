@@ -1,23 +1,23 @@
 //! Fast mode: faults are handled in the faulting thread.
 //!
-//! The blocking [`Pager`](crate::pager::Pager) costs two switches between threads for each fault. Here a
-//! missing page raises `SIGBUS` in the thread that touched it (`UFFD_FEATURE_SIGBUS`), and the handler
-//! fetches the page. The price is the kernel's own accesses: in this mode they fail instead of waiting. So
-//! every system call of the program is intercepted (Syscall User Dispatch), and its memory is made present
-//! first. What is not known to be safe that way ends the process with the reason.
+//! The blocking [`Pager`](crate::pager::Pager) costs two switches between threads for each fault. Here a missing
+//! page raises `SIGBUS` in the thread that touched it (`UFFD_FEATURE_SIGBUS`), and the handler fetches the page.
+//! The price is that the kernel's own accesses fail in this mode instead of waiting. So every system call of the
+//! program is intercepted (Syscall User Dispatch), and its memory is made present first. A call that is not known
+//! to be safe in this way ends the process with the reason.
 //!
 //! | module | idea |
 //! |---|---|
-//! | [`entry`] | from the kernel to us and back |
-//! | [`engine`] | what a fault does |
-//! | [`reclaim`] | which pages go |
-//! | [`hold`] | memory that system calls use |
-//! | [`calls`], [`touches`], [`requests`] | which memory that is |
-//! | [`space`] | `mmap` and its family |
-//! | [`signals`] | masks, handlers, stacks |
+//! | [`entry`] | entry from the kernel, and return to the program |
+//! | [`engine`] | books, and handling of a fault |
+//! | [`reclaim`] | choice of the pages to take |
+//! | [`hold`] | memory in use by system calls |
+//! | [`calls`], [`touches`], [`requests`] | the memory that each system call uses |
+//! | [`space`] | `mmap` and related calls |
+//! | [`signals`] | masks, handlers and stacks of signals |
 //! | [`birth`] | threads, children and forks |
-//! | [`descriptors`] | hiding our files |
-//! | [`thread`], [`lock`], [`ranges`] | what all of these share |
+//! | [`descriptors`] | protection of our file descriptors |
+//! | [`thread`], [`lock`], [`ranges`] | shared data structures |
 
 mod birth;
 mod calls;
@@ -50,20 +50,20 @@ use std::ffi::c_void;
 use std::sync::atomic::Ordering::Relaxed;
 use thread::Thread;
 
-/// What the kernel's userfaultfd must offer.
+/// Features that the kernel's userfaultfd must offer.
 pub const FEATURES: u64 = FEATURE_SIGBUS | FEATURE_MOVE;
 
-/// Whether this kernel can hand system calls to a handler.
+/// Returns whether this kernel can hand system calls to a handler.
 pub fn can_dispatch() -> bool {
     entry::can_dispatch()
 }
 
-/// Whether this process, if it runs with remote memory, does so in fast mode.
+/// Returns whether this process, if it runs with remote memory, does so in fast mode.
 pub fn is_wanted() -> bool {
     life::control().is_some_and(|control| control.settings.fast.load(Relaxed) != 0)
 }
 
-/// Starts it in this process. Call from the program's first thread, before `main`.
+/// Starts fast mode in this process. Call from the program's first thread, before `main`.
 pub fn start(control: &'static Control) -> Result<(), Errno> {
     pins::pin_this_thread();
     start_engine(control, Ranges::default())?;
@@ -76,7 +76,7 @@ pub fn start(control: &'static Control) -> Result<(), Errno> {
     Ok(())
 }
 
-/// The books, with nothing in them yet, and the tick thread.
+/// Starts the engine, with empty books, and the tick thread.
 fn start_engine(control: &'static Control, stacks: Ranges) -> Result<(), Errno> {
     let pid = rustix::process::getpid().as_raw_nonzero().get() as u32;
     let slot = &control.slots[control.take_slot(pid).ok_or(Errno::NOSPC)?];
@@ -88,7 +88,7 @@ fn start_engine(control: &'static Control, stacks: Ranges) -> Result<(), Errno> 
     let spool = life::open_spool(control, process)?.map(|spool| spool.with_descriptor(hide)).transpose()?;
     let baseline = anonymous_pages(files.statm.as_fd()).unwrap_or(0);
     let delays = Delays::new(control, life::samples(control), process);
-    // SAFETY: asks where the heap ends.
+    // SAFETY: only queries the end of the heap.
     let brk = unsafe { raw::call(libc::SYS_brk as usize, [0; 6]) } as usize;
     let owner = Owner::new(life::open_locked(control).map(hide).transpose()?);
     lock::put(Engine::new(Parts { control, slot, uffd, files, delays, spool, owner, stacks, baseline, brk }));
@@ -109,8 +109,7 @@ fn start_tick() -> Result<(), Errno> {
         | libc::CLONE_SIGHAND
         | libc::CLONE_THREAD
         | libc::CLONE_SYSVSEM;
-    // SAFETY: `tick_main` never returns, uses only its own stack and memory, and touches no thread-local
-    // storage.
+    // SAFETY: `tick_main` never returns, uses only its own stack and memory, and touches no thread-local storage.
     match unsafe { libc::clone(reclaim::tick_main, stack, flags, std::ptr::null_mut()) } {
         -1 => Err(Errno::AGAIN),
         _ => Ok(()),

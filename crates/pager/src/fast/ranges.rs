@@ -1,30 +1,32 @@
-//! A set of addresses: sorted ranges that neither overlap nor touch.
+//! Set of addresses: sorted ranges that neither overlap nor touch.
 
+/// Set of addresses.
 #[derive(Debug, Default)]
 pub struct Ranges(Vec<(usize, usize)>);
 
 impl Ranges {
+    /// Returns whether an address is in the set.
     pub fn contains(&self, address: usize) -> bool {
         self.next(address).is_some_and(|(start, _)| start <= address)
     }
 
-    /// Whether all of `[start, end)` is in the set.
+    /// Returns whether all of `[start, end)` is in the set.
     pub fn covers(&self, start: usize, end: usize) -> bool {
         self.next(start).is_some_and(|range| range.0 <= start && end <= range.1)
     }
 
-    /// The first range that ends behind `address`.
+    /// Returns the first range that ends behind `address`.
     pub fn next(&self, address: usize) -> Option<(usize, usize)> {
         self.0.get(self.0.partition_point(|range| range.1 <= address)).copied()
     }
 
-    /// The parts of `[start, end)` that are in the set.
+    /// Returns the parts of `[start, end)` that are in the set.
     pub fn parts(&self, start: usize, end: usize) -> Vec<(usize, usize)> {
         let within = self.0.iter().filter(|range| range.0 < end && start < range.1);
         within.map(|range| (range.0.max(start), range.1.min(end))).collect()
     }
 
-    /// The parts of `[start, end)` that are not in the set.
+    /// Returns the parts of `[start, end)` that are not in the set.
     pub fn gaps(&self, start: usize, end: usize) -> Vec<(usize, usize)> {
         let mut rest = Ranges(vec![(start, end)]);
         for range in self.0.iter().filter(|range| range.0 < end && start < range.1) {
@@ -33,17 +35,19 @@ impl Ranges {
         rest.0
     }
 
+    /// Adds `[start, end)`.
     pub fn add(&mut self, start: usize, end: usize) {
         if start >= end {
             return;
         }
-        // Those that overlap or touch become one.
+        // Ranges that overlap or touch become one.
         let first = self.0.partition_point(|range| range.1 < start);
         let last = self.0.partition_point(|range| range.0 <= end);
         let joined = self.0[first..last].iter().fold((start, end), |a, b| (a.0.min(b.0), a.1.max(b.1)));
         self.0.splice(first..last, [joined]);
     }
 
+    /// Removes `[start, end)`.
     pub fn remove(&mut self, start: usize, end: usize) {
         let first = self.0.partition_point(|range| range.1 <= start);
         let last = self.0.partition_point(|range| range.0 < end);
@@ -60,7 +64,7 @@ mod tests {
     use super::*;
 
     proptest::proptest! {
-        /// The same as a flag per address.
+        /// Compares with a flag per address.
         #[test]
         fn is_a_set(ops in proptest::collection::vec((proptest::bool::ANY, 0usize..60, 0usize..20), 0..40)) {
             let (mut ranges, mut flags) = (Ranges::default(), [false; 100]);

@@ -1,17 +1,17 @@
-//! System calls as the program made them, from this library's own instructions, which the kernel lets pass.
+//! System calls by this library's own instructions, which the kernel lets pass.
 
 use rustix::io::Errno;
 
-/// The arguments of a system call, as registers.
+/// Arguments of a system call, as registers.
 pub type Args = [usize; 6];
 
-/// The result as the kernel gives it: an error is a small negative number.
+/// Makes a system call. Returns the result as the kernel gives it: an error is a small negative number.
 ///
 /// # Safety
-/// The call is the program's own, or harms none of its memory.
+/// The call is the program's own, or does not harm its memory.
 pub unsafe fn call(number: usize, args: Args) -> isize {
     let result;
-    // SAFETY: the caller's promise; the kernel keeps all registers but these.
+    // SAFETY: as the caller says; the kernel keeps all registers but these.
     unsafe {
         std::arch::asm!("syscall", inlateout("rax") number => result, in("rdi") args[0], in("rsi") args[1],
             in("rdx") args[2], in("r10") args[3], in("r8") args[4], in("r9") args[5], out("rcx") _, out("r11") _,
@@ -20,34 +20,36 @@ pub unsafe fn call(number: usize, args: Args) -> isize {
     result
 }
 
+/// Returns whether a result is an error.
 pub fn is_error(result: isize) -> bool {
     (-4095..0).contains(&result)
 }
 
+/// Returns the result that means an error.
 pub fn error(errno: Errno) -> isize {
     -(errno.raw_os_error() as isize)
 }
 
-/// Reads the program's memory at `at`, which may be anything. The memory must be held.
+/// Reads the program's memory at `at`, which may be any address. The memory must be held.
 pub fn read<T: Plain>(at: usize) -> Result<T, isize> {
     let mut value = T::ZERO;
     copy(libc::SYS_process_vm_readv, &raw mut value as usize, at, size_of::<T>()).map(|()| value)
 }
 
-/// Reads a whole slice.
+/// Reads a whole slice from the program's memory at `at`, as [`read`] does.
 pub fn read_slice<T: Plain>(at: usize, values: &mut [T]) -> Result<(), isize> {
     copy(libc::SYS_process_vm_readv, values.as_mut_ptr() as usize, at, size_of_val(values))
 }
 
-/// Writes to the program's memory at `at`, which may be anything. The memory must be held.
+/// Writes to the program's memory at `at`, which may be any address. The memory must be held.
 pub fn write<T: Plain>(at: usize, value: T) -> Result<(), isize> {
     copy(libc::SYS_process_vm_writev, &raw const value as usize, at, size_of::<T>())
 }
 
-/// Any bytes are valid, and none is padding.
+/// Type for which any bytes are valid, and none is padding.
 ///
 /// # Safety
-/// As it says.
+/// The type has these properties.
 pub unsafe trait Plain: Copy {
     const ZERO: Self;
 }
@@ -64,17 +66,17 @@ unsafe impl Plain for u32 {
 unsafe impl Plain for usize {
     const ZERO: usize = 0;
 }
-// SAFETY: as its elements.
+// SAFETY: has the properties of its elements.
 unsafe impl<T: Plain, const N: usize> Plain for [T; N] {
     const ZERO: [T; N] = [T::ZERO; N];
 }
 
-/// The kernel checks addresses for us: `EFAULT` instead of a signal.
+/// Copies by a system call that checks addresses for us: `EFAULT` instead of a signal.
 fn copy(number: i64, ours: usize, theirs: usize, len: usize) -> Result<(), isize> {
     let (ours, theirs) = ([ours, len], [theirs, len]);
     let pid = rustix::process::getpid().as_raw_nonzero().get() as usize;
     let args = [pid, ours.as_ptr() as usize, 1, theirs.as_ptr() as usize, 1, 0];
-    // SAFETY: our side is the caller's value, and the other is checked by the kernel.
+    // SAFETY: our side is the caller's value, and the kernel checks the other.
     let done = unsafe { call(number as usize, args) };
     if done == len as isize { Ok(()) } else { Err(error(Errno::FAULT)) }
 }

@@ -1,4 +1,4 @@
-//! Reclaim in fast mode: which pages go, finding pages that could, and the thread that looks now and then.
+//! Reclaim in fast mode: choice of pages to take, scans for new pages, and the tick thread.
 
 use super::engine::Engine;
 use super::lock::lock;
@@ -15,29 +15,29 @@ use std::sync::atomic::Ordering::Relaxed;
 
 /// Pages taken from the program at once: neighbours move together, at a tenth of the cost each.
 const BATCH: usize = 32;
-/// Once over the limit, go this far below it.
+/// Pages below the limit to which reclaim goes once over it.
 const SLACK: u64 = 16;
-/// A thread waits: reclaim no more than this at once.
+/// Most pages reclaimed at once, since a thread waits.
 const MOST_AT_ONCE: u64 = 256;
-/// The inactive list's part of this process's local memory: one in five.
+/// Inverse share of the inactive list in this process's local memory: one in five.
 const INACTIVE_PART: usize = 5;
-/// No more often than this does a process look for new pages while it is over the limit.
+/// Least time in ns between two scans for new pages while the process is over the limit.
 const SCAN_PAUSE_NS: u64 = 1_000_000;
-/// How long a fork's child is expected to live, or to share memory, at least.
+/// Least time in ns that a fork's child is expected to live, or to share memory.
 const PATIENCE_NS: u64 = 20_000_000;
-/// Pages to unshare at once.
+/// Most pages to unshare at once.
 const UNSHARE_PAGES: usize = 512;
-/// Every so many scans.
+/// Number of scans after which one looks everywhere.
 const LOOK_EVERYWHERE: u64 = 8;
 const SHORTEST_TICK_NS: u64 = 1_000_000;
 const LONGEST_TICK_NS: u64 = 50_000_000;
-/// How fast a program can touch new memory, at most: a page per 400 ns.
+/// Least time in ns in which a program touches a new page.
 const FASTEST_TOUCH_NS: u64 = 400;
 
 impl Engine {
-    /// Brings the run back under its limit. Local memory is shared by the run's processes, and the one
-    /// that holds the oldest page makes room for all. It may need a moment to notice: a small excess is
-    /// its business alone.
+    /// Brings the run back under its limit. The run's processes share its local memory, and the process that
+    /// holds the oldest page makes room for all. It may need a moment to notice: a small excess is left to it
+    /// alone.
     pub(super) fn reclaim(&mut self, now: u64) {
         if now >= self.next_tick_ns {
             self.tick(now);
@@ -60,7 +60,7 @@ impl Engine {
                 && !self.scan_if_due()
                 && self.table.len(Queue::Inactive) == 0
             {
-                // Nothing can be taken now, and second chances are used up.
+                // Nothing can be taken now, and the inactive list is used up.
                 return;
             }
             if let Some(oldest) = self.table.oldest(Queue::Inactive) {
@@ -105,20 +105,20 @@ impl Engine {
         taken
     }
 
-    /// A page that cannot be taken now is not asked for again at once, and does not make this process the
-    /// one with the oldest page, which makes room for all.
+    /// Puts a page that cannot be taken now at the end of the active list: it is not tried again at once, and
+    /// does not make this process the one with the oldest page, which makes room for all.
     fn keep(&mut self, id: Id) {
         self.activate(id, false, now_ns());
     }
 
-    /// How many of the first records are neighbours, in the program and in the arena.
+    /// Returns how many of the first records are neighbours, in the program and in the arena.
     fn run_length(&self, records: &[Id]) -> usize {
         let address = |id| self.table.get(id).address;
         let follows = |pair: &[Id]| pair[1] == pair[0] + 1 && address(pair[1]) == address(pair[0]) + PAGE;
         1 + records.windows(2).take_while(|pair| follows(pair)).count()
     }
 
-    /// Takes neighbouring pages; those that cannot be taken now stay.
+    /// Takes neighbouring pages; those that cannot be taken now stay. Returns how many were taken.
     fn take(&mut self, run: &[Id]) -> usize {
         let address = self.table.get(run[0]).address;
         let (pagemap, len) = (self.files.pagemap.as_fd(), run.len() * PAGE);
@@ -145,8 +145,8 @@ impl Engine {
         }
     }
 
-    /// A page that is shared since a fork. Most children are gone in a moment: so wait a little, and then
-    /// have the kernel give this process its own copy.
+    /// Has the kernel give this process its own copy of a page that is shared since a fork. Most children are
+    /// gone in a moment: so this waits a little first.
     fn unshare(&mut self, id: Id) {
         let now = now_ns();
         self.rest_until_ns = now + PATIENCE_NS / 16;
@@ -158,11 +158,11 @@ impl Engine {
             |page| self.table.find(page).is_some_and(|id| self.table.get(id).state == State::Active);
         let pages = (1..UNSHARE_PAGES).take_while(|n| is_active(start + n * PAGE)).count();
         let len = (1 + pages) * PAGE;
-        // SAFETY: changes no contents. It fails, harmlessly, where memory is not writable.
+        // SAFETY: changes no contents. It fails, harmlessly, if memory is not writable.
         let _ = unsafe { rustix::mm::madvise(start as *mut c_void, len, Advice::LinuxPopulateWrite) };
     }
 
-    /// Before a fork: every page into the program. Fetches on the wire need not come any more.
+    /// Puts every page into the program before a fork. Fetches under way need not arrive any more.
     pub(super) fn thaw(&mut self) {
         let now = now_ns();
         let mut away: Vec<Id> = self.table.away().collect();
@@ -182,7 +182,7 @@ impl Engine {
         self.forked_ns = now;
     }
 
-    /// Looks for pages not seen yet, unless it just did. Returns whether there are any.
+    /// Scans for new pages, unless it just did. Returns whether there are any.
     fn scan_if_due(&mut self) -> bool {
         let now = now_ns();
         if now < self.next_scan_ns {
@@ -193,8 +193,8 @@ impl Engine {
         found
     }
 
-    /// Registers all memory that can be remote and is not registered yet, and tracks what is present
-    /// there.
+    /// Registers all memory that can be remote and is not registered yet, and tracks the pages present there.
+    /// Returns whether there were any.
     fn scan(&mut self) -> bool {
         count(&self.control.counts.scans, 1);
         if maps::read_areas(self.files.maps.as_fd(), &mut self.text, &mut self.areas).is_err() {
@@ -216,11 +216,11 @@ impl Engine {
         found
     }
 
-    /// Returns whether pages were found there.
+    /// Registers memory. Returns whether pages were found there.
     pub(super) fn register(&mut self, start: usize, end: usize) -> bool {
         for hold in self.holds.iter().filter(|hold| hold.start < end && start < hold.end) {
             let (from, to) = (hold.start.max(start), hold.end.min(end));
-            // SAFETY: changes no contents. A system call that is under way must find these pages.
+            // SAFETY: changes no contents. A system call under way must find these pages.
             let _ =
                 unsafe { rustix::mm::madvise(from as *mut c_void, to - from, Advice::LinuxPopulateWrite) };
         }
@@ -253,7 +253,7 @@ impl Engine {
         found
     }
 
-    /// What has to be done from time to time: by whoever faults then, or else by the tick thread.
+    /// Does the periodic work: called by the next fault, or else by the tick thread.
     fn tick(&mut self, now: u64) {
         self.sync_local();
         let limit = self.control.settings.limit_pages.load(Relaxed);
@@ -280,7 +280,7 @@ impl Engine {
     }
 }
 
-/// Has the processor bring a page closer, for its hash, while it does something else.
+/// Prefetches a page, for its hash, while the processor does something else.
 fn prefetch(page: usize) {
     const LINE: usize = 64;
     for line in (page..page + PAGE).step_by(LINE) {
@@ -289,9 +289,9 @@ fn prefetch(page: usize) {
     }
 }
 
-/// The tick thread: made by a bare `clone`, as the pager's, it shares the descriptors and blocks all
-/// signals. While it is on another core, the kernel has to tell that core of each page that moves: as long as
-/// faults do its work, it sleeps longer and longer.
+/// Runs the tick thread. Made by a bare `clone`, as the pager's thread is, it shares the descriptors and blocks
+/// all signals. While it is on another core, the kernel has to notify that core of each page that moves: so as
+/// long as faults do its work, it sleeps longer and longer.
 pub(super) extern "C" fn tick_main(_: *mut c_void) -> c_int {
     let mut pause_ns = SHORTEST_TICK_NS;
     loop {

@@ -1,13 +1,13 @@
-//! System calls whose use of memory depends on what is asked for.
+//! System calls whose use of memory depends on the request.
 
 use super::raw::Args;
 
-/// Memory that a request uses; or why it is refused.
+/// Memory that a request uses; or the reason why it is refused.
 pub type Request = Result<[(usize, usize); 3], &'static str>;
 
 const NOTHING: (usize, usize) = (0, 0);
 
-/// `None`: not such a call.
+/// Returns the memory that such a call uses; `None` for other calls.
 pub fn request(number: i64, args: Args) -> Option<Request> {
     Some(match number {
         libc::SYS_futex => Ok(futex(args)),
@@ -20,7 +20,7 @@ pub fn request(number: i64, args: Args) -> Option<Request> {
     })
 }
 
-/// `futex(2)`.
+/// Returns the memory that `futex(2)` uses.
 fn futex(args: Args) -> [(usize, usize); 3] {
     let word = (args[0], 4);
     let (timeout, other) = ((args[3], 16), (args[4], 4));
@@ -29,7 +29,7 @@ fn futex(args: Args) -> [(usize, usize); 3] {
             [word, timeout, NOTHING]
         }
         libc::FUTEX_WAIT_REQUEUE_PI => [word, timeout, other],
-        // Here the fourth argument is a number.
+        // In these, the fourth argument is a number.
         libc::FUTEX_REQUEUE | libc::FUTEX_CMP_REQUEUE | libc::FUTEX_WAKE_OP | libc::FUTEX_CMP_REQUEUE_PI => {
             [word, other, NOTHING]
         }
@@ -37,7 +37,8 @@ fn futex(args: Args) -> [(usize, usize); 3] {
     }
 }
 
-/// `fcntl(2)`: locks take a `struct flock`, `F_*OWN_EX` and the hints of 64 bits 8 bytes.
+/// Returns the memory that `fcntl(2)` uses: locks take a `struct flock`, `F_*OWN_EX` and the 64-bit hints 8
+/// bytes.
 fn fcntl(args: Args) -> Request {
     const HINTS: std::ops::RangeInclusive<i32> = 1035..=1038;
     const OWNER_SET: i32 = 15;
@@ -52,9 +53,10 @@ fn fcntl(args: Args) -> Request {
     Ok([(args[2], len), NOTHING, NOTHING])
 }
 
-/// `ioctl(2)` on terminals, sockets and files. Devices hand over addresses in their own ways.
+/// Returns the memory that `ioctl(2)` uses on terminals, sockets and files. Devices pass addresses in their own
+/// ways.
 fn ioctl(args: Args) -> Request {
-    // A request that tells direction and size of its argument, of kinds that nest no addresses.
+    // Types of requests that encode direction and size of their argument, which contains no addresses.
     const DECLARED: [u8; 3] = [b'f', b'T', 0x94];
     const OF_SOCKETS: std::ops::RangeInclusive<u64> = 0x8901..=0x89ff;
     let request = args[1] as u32 as u64;
@@ -69,7 +71,7 @@ fn ioctl(args: Args) -> Request {
         libc::TCFLSH | libc::TIOCEXCL | libc::TIOCNXCL => 0,
         libc::TCGETS | libc::TCSETS | libc::TCSETSW | libc::TCSETSF => 64,
         libc::TIOCGWINSZ | libc::TIOCSWINSZ | libc::TIOCGSID => 8,
-        // `struct ifreq`; of those that hold an address none is common.
+        // These take `struct ifreq`; those that contain an address are rare.
         0x8910..=0x8939 => return refused_ioctl(),
         _ if OF_SOCKETS.contains(&request) => return refused_ioctl(),
         0x1260 | 0x1268 | 0x1272 => 8,
@@ -83,7 +85,7 @@ fn refused_ioctl() -> Request {
     Err("an ioctl on a device")
 }
 
-/// `prctl(2)`.
+/// Returns the memory that `prctl(2)` uses.
 fn prctl(args: Args) -> Request {
     const PR_SET_SYSCALL_USER_DISPATCH: i32 = 59;
     let len = match args[0] as i32 {
@@ -97,7 +99,8 @@ fn prctl(args: Args) -> Request {
     Ok([(args[1], len), NOTHING, NOTHING])
 }
 
-/// `arch_prctl(2)`: reads of the two segment bases; their changes are refused but for the C library's own.
+/// Returns the memory that `arch_prctl(2)` uses, when it reads one of the two segment bases; it changes them only
+/// for the C library.
 fn arch_prctl(args: Args) -> Request {
     const ARCH_GET_FS: usize = 0x1003;
     const ARCH_GET_GS: usize = 0x1004;

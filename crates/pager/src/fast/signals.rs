@@ -1,5 +1,5 @@
-//! The program's signals: its masks never hold back `SIGBUS` and `SIGSYS`, and what it wants done with
-//! those two is remembered and done when they are meant for it.
+//! The program's signals. Its masks never block `SIGBUS` and `SIGSYS`; its actions for those two are remembered,
+//! and done when they are meant for it.
 
 use super::calls::{Outcome, fetch, store};
 use super::entry::{Context, return_from_signal};
@@ -10,24 +10,24 @@ use std::ffi::c_int;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 pub const SA_RESTORER: usize = 0x0400_0000;
-/// Must not be blocked while code of the program runs: a fault then would end the process.
+/// Signals that must not be blocked while code of the program runs: a fault then would end the process.
 pub const OURS: u64 = bit(libc::SIGBUS) | bit(libc::SIGSYS);
 
 const fn bit(signal: c_int) -> u64 {
     1 << (signal - 1)
 }
 
-/// `struct sigaction` of the kernel: handler, flags, restorer, mask.
+/// The kernel's `struct sigaction`: handler, flags, restorer, mask.
 type Action = [usize; 4];
 const HANDLER: usize = 0;
 const MASK: usize = 3;
 
-// SAFETY: numbers, without padding but behind `flags`, which is written as zero.
+// SAFETY: numbers, without padding except behind `flags`, which is written as zero.
 unsafe impl Plain for Stack {
     const ZERO: Stack = Stack::NONE;
 }
 
-/// What the program wants done with our two signals.
+/// Actions that the program has set for our two signals.
 static WISHES: [[AtomicUsize; 4]; 2] = [const { [const { AtomicUsize::new(0) }; 4] }; 2];
 
 fn wish(signal: c_int) -> Option<&'static [AtomicUsize; 4]> {
@@ -38,7 +38,7 @@ fn wish(signal: c_int) -> Option<&'static [AtomicUsize; 4]> {
     }
 }
 
-/// `None`: the call is none of these.
+/// Handles calls about signals; `None` for other calls.
 pub fn outcome(thread: &Thread, context: &mut Context, number: i64, args: Args) -> Option<Outcome> {
     let made = match number {
         libc::SYS_rt_sigaction => sigaction(thread, args),
@@ -86,7 +86,7 @@ fn sigaction(thread: &Thread, args: Args) -> Result<isize, isize> {
     Ok(0)
 }
 
-/// Changes the mask that the thread goes on with.
+/// Changes the mask with which the thread goes on.
 fn sigprocmask(thread: &Thread, context: &mut Context, args: Args) -> Result<isize, isize> {
     let [how, new, old, size, ..] = args;
     if size != size_of::<u64>() {
@@ -109,7 +109,8 @@ fn sigprocmask(thread: &Thread, context: &mut Context, args: Args) -> Result<isi
     Ok(0)
 }
 
-/// The kernel's alternate stack is ours. The program's is remembered, and its handlers run on ours.
+/// Handles `sigaltstack`. The kernel's alternate stack is ours; the program's is remembered, and its handlers run
+/// on ours.
 fn sigaltstack(thread: &Thread, context: &Context, args: Args) -> Result<isize, isize> {
     let [new, old, ..] = args;
     let is_on = thread.is_on_stack(context.register(libc::REG_RSP));
@@ -136,7 +137,7 @@ fn sigaltstack(thread: &Thread, context: &Context, args: Args) -> Result<isize, 
     Ok(0)
 }
 
-/// Calls that bring a mask of their own: without ours in it.
+/// Handles calls that set a mask of their own: removes our signals from it.
 fn masked(thread: &Thread, number: i64, mut args: Args) -> Option<Outcome> {
     super::calls::prepare(thread, number, args);
     let mut scratch = [0u64; 3];
@@ -161,7 +162,7 @@ fn masked(thread: &Thread, number: i64, mut args: Args) -> Option<Outcome> {
     Some(Outcome::GoOn(args))
 }
 
-/// One of our signals, meant for the program: as if its own handler had been installed.
+/// Passes one of our signals on to the program, as if its own handler had been installed.
 pub fn pass_on(thread: &Thread, signal: c_int, info: &libc::siginfo_t, context: &mut Context) {
     let wish = wish(signal).expect("a signal of ours").each_ref().map(|part| part.load(Relaxed));
     let is_fault = info.si_code > 0;
@@ -172,7 +173,7 @@ pub fn pass_on(thread: &Thread, signal: c_int, info: &libc::siginfo_t, context: 
             let mask = *context.mask() | wish[MASK] as u64 & !OURS;
             set_mask(mask);
             thread.selector.store(DISPATCH, Relaxed);
-            // SAFETY: what the program gave as its handler; a plain one ignores the further arguments.
+            // SAFETY: the handler that the program set; a plain one ignores the further arguments.
             unsafe {
                 let handler: extern "C" fn(c_int, &libc::siginfo_t, &mut Context) =
                     std::mem::transmute(handler);

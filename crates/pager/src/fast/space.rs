@@ -1,4 +1,4 @@
-//! The program changes its address space: the change and the books are one step, with the lock held.
+//! Changes of the program's address space, each made in one step with the books, with the lock held.
 
 use super::calls::{Outcome, hold_some, refuse};
 use super::engine::Engine;
@@ -12,7 +12,7 @@ use rustix::io::Errno;
 
 const MADV_GUARD_INSTALL: i32 = 102;
 
-/// `None`: the call is none of these.
+/// Handles calls that change the address space; `None` for other calls.
 pub fn outcome(thread: &Thread, number: i64, args: Args) -> Option<Outcome> {
     let made = match number {
         libc::SYS_mmap => lock().mmap(args),
@@ -24,7 +24,7 @@ pub fn outcome(thread: &Thread, number: i64, args: Args) -> Option<Outcome> {
             let _still = lock();
             make(number, args)
         }
-        // Would keep local what is to be taken away. Nothing that a program computes depends on it.
+        // Locking would keep local the memory that is to be taken. Nothing that a program computes depends on it.
         libc::SYS_mlock
         | libc::SYS_mlock2
         | libc::SYS_munlock
@@ -44,7 +44,8 @@ fn madvise(thread: &Thread, args: Args) -> isize {
     let [start, len, advice, ..] = args;
     match advice as i32 {
         libc::MADV_DONTNEED | libc::MADV_DONTNEED_LOCKED | MADV_GUARD_INSTALL => lock().drop_contents(args),
-        // The kernel may drop these pages at once, and does so: later it could not tell us.
+        // The kernel may drop these pages at any time; we have it drop them at once, since it could not tell us
+        // later.
         libc::MADV_FREE => {
             let mut engine = lock();
             let result = make(libc::SYS_madvise, args);
@@ -96,7 +97,7 @@ impl Engine {
         result
     }
 
-    /// `madvise` that drops contents; it does so also around holes, which it reports.
+    /// Makes an `madvise` that drops contents; it does so also around holes, which it reports.
     fn drop_contents(&mut self, args: Args) -> isize {
         let result = make(libc::SYS_madvise, args);
         if !is_error(result) || result == raw::error(Errno::NOMEM) {
@@ -136,9 +137,9 @@ impl Engine {
         result
     }
 
-    /// The kernel forgets a registration when memory moves, and with it that of neighbours that the moved
-    /// memory joins. So it moves unregistered, while no thread can use it, and is registered again before
-    /// anybody can know where it is.
+    /// Moves a mapping. The kernel drops the registration of moved memory, and of neighbours that it joins. So
+    /// memory moves unregistered, while no thread can use it, and is registered again before any thread can know
+    /// its new place.
     fn mremap_away(
         &mut self,
         args: Args,
@@ -163,7 +164,8 @@ impl Engine {
         result
     }
 
-    /// Two parts of one mapping, of which one is registered, are two mappings to the kernel.
+    /// Registers all of a range of which a part is registered: the kernel treats these parts as two mappings.
+    /// Returns whether that changed anything.
     fn register_whole(&mut self, start: usize, len: usize) -> bool {
         let (start, end) = span(start, len);
         let any = self.registered.next(start).is_some_and(|range| range.0 < end);
@@ -173,7 +175,7 @@ impl Engine {
         }
     }
 
-    /// The same pages, elsewhere.
+    /// Updates the books for pages that moved.
     fn moved(&mut self, from: (usize, usize), to: (usize, usize), registered: bool, stays: bool) {
         let ((old, old_end), (new, new_end)) = (from, to);
         self.forget_mapping(new, new_end);
@@ -202,14 +204,14 @@ impl Engine {
         self.registered.add(start, end);
     }
 
-    /// Nothing of what was known of these addresses holds any more.
+    /// Forgets all that is known of these addresses.
     fn forget_mapping(&mut self, start: usize, end: usize) {
         self.forget(start, end);
         self.registered.remove(start, end);
         self.stacks.remove(start, end);
     }
 
-    /// The contents of these pages are gone.
+    /// Forgets pages whose contents are gone.
     fn forget(&mut self, start: usize, end: usize) {
         let mut full: Vec<Id> = Vec::new();
         for id in self.tracked(start, end) {
@@ -225,7 +227,7 @@ impl Engine {
         }
         full.sort_unstable();
         for run in full.chunk_by(|a, b| a + 1 == *b) {
-            // SAFETY: nobody wants these contents, and the lock keeps the slots from being used meanwhile.
+            // SAFETY: these contents are not needed, and the lock keeps the slots from being reused meanwhile.
             unsafe { den::forget(den::slot(run[0]), run.len() * PAGE) };
         }
     }
@@ -238,7 +240,7 @@ impl Engine {
         ids
     }
 
-    /// Memory that the kernel writes to without a call, from now on: all of it comes in and stays.
+    /// Excludes memory to which the kernel writes without a call from now on: all of it is put back and stays.
     pub(super) fn exclude(&mut self, start: usize, end: usize) {
         self.stacks.add(start, end);
         for (from, to) in self.registered.parts(start, end) {
@@ -261,7 +263,7 @@ impl Engine {
     }
 }
 
-/// The pages that `len` bytes from `start` on lie in.
+/// Returns the range of whole pages of `len` bytes from `start` on.
 fn span(start: usize, len: usize) -> (usize, usize) {
     (start, start.saturating_add(len).next_multiple_of(PAGE))
 }

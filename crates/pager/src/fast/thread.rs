@@ -1,4 +1,4 @@
-//! What fast mode keeps for each thread of the program: a block of memory with a record and a stack.
+//! State that fast mode keeps for each thread of the program: a block of memory with a record and a stack.
 //!
 //! ```text
 //! | record | guard page | stack, on which our signal handlers run |
@@ -10,33 +10,33 @@ use crate::den;
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering::Relaxed};
 
-/// A thread of the program, as its own handlers see it. Others read only `tid`.
+/// A thread of the program, as its own handlers see it. Other threads read only `tid`.
 #[repr(C)]
 pub struct Thread {
-    /// What the kernel asks at each system call outside of this library: [`ALLOW`] or [`DISPATCH`].
+    /// Byte that the kernel reads at each system call outside of this library: [`ALLOW`] or [`DISPATCH`].
     pub selector: AtomicU8,
-    /// 0: the block is free.
+    /// Number of the thread; 0: the block is free.
     tid: AtomicU32,
-    /// Set when the thread ends, while it still stands on this block's stack.
+    /// True when the thread ends, while it still stands on this block's stack.
     leaves: AtomicBool,
-    /// In the trace; assigned at its first fault.
+    /// Index in the trace; assigned at its first fault.
     pub index: Cell<Option<u32>>,
-    /// Our time since its previous fetch on faults that a real blade would not have.
+    /// Our time in ns, since the thread's previous fetch, for faults that a real blade would not have.
     pub overhead_ns: Cell<u64>,
-    /// The page after the last ones it touched first, and how many those were.
+    /// Page after the last ones that the thread touched first; below, how many those were.
     pub next_touch: Cell<usize>,
     pub touched: Cell<usize>,
-    /// Whether memory is held for its current system call.
+    /// True if memory is held for its current system call.
     pub holds: Cell<bool>,
-    /// The alternate signal stack that the program believes to have set.
+    /// Alternate signal stack that the program believes to have set.
     pub alternate: Cell<Stack>,
-    /// Shares memory with its parent for a moment, as another process.
+    /// True if it shares memory with its parent for a moment, as another process.
     is_guest: Cell<bool>,
-    /// Arguments of a system call that goes on after the handler returned.
+    /// Arguments of a system call that proceeds after the handler returned.
     pub scratch: Cell<[u64; 3]>,
 }
 
-/// `stack_t`.
+/// The kernel's `stack_t`.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Stack {
@@ -46,11 +46,13 @@ pub struct Stack {
 }
 
 impl Stack {
-    /// None is set.
+    /// No stack.
     pub const NONE: Stack = Stack { base: 0, flags: libc::SS_DISABLE, size: 0 };
 }
 
+/// Selector that lets system calls pass.
 pub const ALLOW: u8 = 0;
+/// Selector that dispatches system calls to our handler.
 pub const DISPATCH: u8 = 1;
 
 const STACK_AT: usize = 8192;
@@ -58,7 +60,7 @@ const STACK_AT: usize = 8192;
 static USED: AtomicU32 = AtomicU32::new(0);
 
 impl Thread {
-    /// The calling thread. Only for our handlers, which run on its block's stack.
+    /// Returns the calling thread. Only for our handlers, which run on its block's stack.
     pub fn current() -> &'static Thread {
         let here = 0u8;
         let block = (&raw const here) as usize & !(den::BLOCK_BYTES - 1);
@@ -67,16 +69,16 @@ impl Thread {
         unsafe { &*(block as *const Thread) }
     }
 
-    /// Takes a block for a new thread, with the engine's lock held; `None` when there are too many or no
-    /// memory is left.
+    /// Takes a block for a new thread, with the engine's lock held; `None` if there are too many or no memory is
+    /// left.
     pub fn take(_: &Held) -> Option<&'static Thread> {
         let used = USED.load(Relaxed) as usize;
         let block = match (0..used).map(den::block).find(|block| Thread::is_free(*block)) {
             Some(block) => block,
             None => Thread::open_next()?,
         };
-        // SAFETY: opened for reading and writing, page-aligned, and nobody else's: any old record's
-        // thread has ended.
+        // SAFETY: opened for reading and writing, page-aligned, and unused: the thread of any old record has
+        // ended.
         unsafe {
             let thread = block as *mut Thread;
             thread.write(Thread {
@@ -96,7 +98,7 @@ impl Thread {
         }
     }
 
-    /// Whether this block is free, or its thread has ended.
+    /// Returns whether this block is free, or its thread has ended.
     fn is_free(block: usize) -> bool {
         // SAFETY: used blocks have records.
         let thread = unsafe { &*(block as *const Thread) };
@@ -113,17 +115,17 @@ impl Thread {
         Some(block)
     }
 
-    /// From now on the block is that of the thread with this number.
+    /// Assigns the block to the thread with this number.
     pub fn settle(&self, tid: u32) {
         self.tid.store(tid, Relaxed);
     }
 
-    /// Before the thread ends: its block is free as soon as it is gone.
+    /// Marks the thread as ending: its block is free as soon as it is gone.
     pub fn leave(&self) {
         self.leaves.store(true, Relaxed);
     }
 
-    /// In the child of a fork: this is its only thread, and a new one.
+    /// Makes this the only thread, and a new one, in the child of a fork.
     pub fn be_alone(&self, tid: u32) {
         let own = self as *const Thread as usize;
         for block in (0..USED.load(Relaxed) as usize).map(den::block).filter(|block| *block != own) {
@@ -140,19 +142,22 @@ impl Thread {
         self.tid.store(0, Relaxed);
     }
 
+    /// Sets whether the thread shares memory with its parent for a moment, as another process.
     pub fn set_guest(&self, is_guest: bool) {
         self.is_guest.set(is_guest);
     }
 
+    /// Returns whether the thread shares memory with its parent for a moment, as another process.
     pub fn is_guest(&self) -> bool {
         self.is_guest.get()
     }
 
-    /// Whether `pointer` is on its block's stack.
+    /// Returns whether `pointer` is in its block.
     pub fn is_on_stack(&self, pointer: usize) -> bool {
         pointer.wrapping_sub(self as *const Thread as usize) < den::BLOCK_BYTES
     }
 
+    /// Returns the stack of the thread's block.
     pub fn stack(&self) -> Stack {
         let block = self as *const Thread as usize;
         Stack { base: block + STACK_AT, flags: 0, size: den::BLOCK_BYTES - STACK_AT }
@@ -162,6 +167,6 @@ impl Thread {
 fn has_ended(tid: u32) -> bool {
     use rustix::io::Errno;
     let pid = rustix::process::Pid::from_raw(tid as i32);
-    // A number of a thread of any process; a stranger's leaves the block unused, which does no harm.
+    // The number may belong to another process's thread; then the block stays unused, which does no harm.
     pid.is_none_or(|pid| rustix::process::getpriority_process(Some(pid)) == Err(Errno::SRCH))
 }

@@ -1,39 +1,39 @@
-//! Which memory the kernel uses in which system call.
+//! Memory that the kernel uses in each system call.
 //!
 //! References: the manual page of each call; `include/linux/syscalls.h`.
 
 /// Memory that a system call uses, in terms of its arguments (0 to 5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Touch {
-    /// At argument `.0`, as many bytes as argument `.1` says.
+    /// Bytes at argument `.0`, as many as argument `.1` says.
     Bytes(u8, u8),
-    /// At argument `.0`, so many bytes.
+    /// `.1` bytes at argument `.0`.
     Fixed(u8, u16),
-    /// At argument `.0`, argument `.1` times so many bytes.
+    /// Array at argument `.0`: argument `.1` elements of `.2` bytes each.
     Array(u8, u8, u16),
-    /// At argument `.0`, a text that ends with a zero byte.
+    /// Text at argument `.0`, which ends with a zero byte.
     Text(u8),
-    /// At argument `.0`, addresses of texts; the last is 0.
+    /// Addresses of texts, at argument `.0`; the last is 0.
     Texts(u8),
-    /// At argument `.0`, argument `.1` many `struct iovec`, and what they describe.
+    /// Vector at argument `.0`: argument `.1` many `struct iovec`, and the memory that they describe.
     Vector(u8, u8),
-    /// Argument `.0` is this process; else the call is refused.
+    /// Number of this process in argument `.0`; else the call is refused.
     Own(u8),
-    /// At argument `.0`, a `struct msghdr` and all it describes.
+    /// A `struct msghdr` at argument `.0`, and all it describes.
     Message(u8),
-    /// At argument `.0`, argument `.1` many `struct mmsghdr`.
+    /// Messages at argument `.0`: argument `.1` many `struct mmsghdr`.
     Messages(u8, u8),
-    /// At argument `.0`, as many bytes as the `u32` at argument `.1` says.
+    /// Bytes at argument `.0`, as many as the `u32` at argument `.1` says.
     Sized(u8, u8),
-    /// At argument `.0`, a bit for each of argument `.1` many descriptors.
+    /// Bits at argument `.0`, one for each of argument `.1` many descriptors.
     Bits(u8, u8),
 }
 
 use Touch::*;
 
-/// What system call `number` touches; `None` if that is not known here.
+/// Returns the memory that system call `number` touches; `None` if that is not known here.
 pub fn touches(number: i64) -> Option<&'static [Touch]> {
-    // Calls that look different from one request to the next are in `requests`.
+    // Calls whose use depends on the request are in `requests`.
     Some(match number {
         libc::SYS_read | libc::SYS_write | libc::SYS_pread64 | libc::SYS_pwrite64 => &[Bytes(1, 2)],
         libc::SYS_readv | libc::SYS_writev | libc::SYS_preadv | libc::SYS_pwritev => &[Vector(1, 2)],
@@ -177,7 +177,7 @@ fn others(number: i64) -> Option<&'static [Touch]> {
     })
 }
 
-/// Calls that use no memory of the program, or none that is ever taken.
+/// Returns an empty list for calls that use no memory of the program, or none that is ever taken.
 fn plain(number: i64) -> Option<&'static [Touch]> {
     matches!(
         number,

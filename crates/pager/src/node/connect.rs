@@ -1,6 +1,7 @@
-//! Reaching a node and greeting it: the only part that waits.
+//! Connecting to a node, with hello and welcome: the only part that blocks.
 //!
-//! Time in which this process is stopped does not count: waits are cut into slices, of which each counts for little.
+//! Time in which this process is stopped does not count: waits are cut into slices, and a slice counts for
+//! little.
 
 use super::wire::{Hello, PAGE, Status, Transport, VERSION, WELCOME, WELCOME_HEAD, Welcome};
 use super::{Address, Error, ErrorKind, Settings};
@@ -14,17 +15,19 @@ use rustix::net::{
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-/// A connected socket and whose it is.
+/// A connected socket and the node's address.
 pub struct Link {
     pub socket: OwnedFd,
     pub address: Address,
 }
 
 impl Link {
+    /// Makes an error that names the node.
     pub fn error(&self, kind: ErrorKind) -> Error {
         Error { address: self.address.clone(), kind }
     }
 
+    /// Makes the error of a connection that failed.
     pub fn broken(&self, errno: Errno) -> Error {
         self.error(match errno {
             Errno::PIPE | Errno::CONNRESET => ErrorKind::Closed,
@@ -43,7 +46,7 @@ impl Link {
         Err(self.error(ErrorKind::TimedOut))
     }
 
-    /// Repeats `attempt` until it need not wait.
+    /// Repeats `attempt` until it succeeds or fails without blocking.
     fn insist<T>(
         &self,
         flags: PollFlags,
@@ -59,14 +62,14 @@ impl Link {
     }
 }
 
-/// The time that is left to wait.
+/// Time left to wait, in ns.
 struct Patience {
     left_ns: u64,
     waited_ns: Option<&'static AtomicU64>,
 }
 
 impl Patience {
-    /// Polls for one slice of the time that is left.
+    /// Polls for one slice of the time left.
     fn poll(&mut self, fds: &mut [PollFd]) -> Result<usize, Errno> {
         let slice = self.left_ns.min(SLICE_NS);
         let timeout = Timespec { tv_sec: 0, tv_nsec: slice as i64 };
@@ -81,16 +84,16 @@ impl Patience {
     }
 }
 
-/// Less than a second; and a tenth of what anybody notices.
+/// Length of a slice: less than a second, and a tenth of what a user would notice.
 const SLICE_NS: u64 = 50_000_000;
 
-/// Connects, says hello and is welcomed.
+/// Connects, sends the hello and receives the welcome.
 pub fn greet(settings: &Settings, transport: Transport) -> Result<(Link, Welcome), Error> {
     let mut patience = Patience { left_ns: settings.timeout_ns, waited_ns: settings.waited_ns };
     let link = connect(settings, &mut patience)?;
     let hello = Hello::new(transport, settings.reserve_pages);
     let bytes = hello.encode();
-    // A fresh socket's buffer holds a greeting: it goes at once and whole, or not at all.
+    // A fresh socket's buffer has room for a hello: it is sent whole and at once, or not at all.
     let send = || rustix::net::send(&link.socket, &bytes, SendFlags::NOSIGNAL);
     link.insist(PollFlags::OUT, &mut patience, send)?;
     let welcome = receive_welcome(&link, &mut patience)?;
@@ -122,7 +125,7 @@ fn receive_welcome(link: &Link, patience: &mut Patience) -> Result<Welcome, Erro
     Welcome::decode(&bytes).map_err(|malformed| link.error(ErrorKind::Garbage(malformed.0)))
 }
 
-/// What follows the head is another in each version.
+/// Checks the version: the bytes behind the head differ between versions.
 fn check_version(link: &Link, head: &[u8; WELCOME_HEAD]) -> Result<(), Error> {
     match Welcome::version(head) {
         Ok(VERSION) => Ok(()),
@@ -157,8 +160,8 @@ fn start_connecting(link: &Link, settings: &Settings) -> Result<(), Errno> {
         Address::Tcp { ip, port } => {
             sockopt::set_tcp_nodelay(&link.socket, true)?;
             keep_alive(&link.socket, settings.patience_ns)?;
-            // The kernel grows its buffers as needed. Asking for a size would stop that, and at a maximum that
-            // is smaller by default than a window.
+            // The kernel grows its buffers as needed. Asking for a size would stop that, at a maximum that is by
+            // default smaller than a window.
             rustix::net::connect(&link.socket, &SocketAddrV4::new((*ip).into(), *port))
         }
         Address::Shared(path) | Address::Encrypted { by: path, .. } => {
@@ -167,8 +170,8 @@ fn start_connecting(link: &Link, settings: &Settings) -> Result<(), Errno> {
     }
 }
 
-/// Has the kernel find out, within `patience_ns`, a node whose machine, or whose link, is gone: by probes while nothing is
-/// sent, by acknowledgements that do not come while something is. It counts probes in whole seconds.
+/// Has the kernel detect, within `patience_ns`, that the node's machine or its link is gone: by probes while
+/// nothing is sent, by missing acknowledgements while something is. Intervals of probes are whole seconds.
 fn keep_alive(socket: &OwnedFd, patience_ns: u64) -> Result<(), Errno> {
     let pause = Duration::from_secs((patience_ns / 4_000_000_000).max(1));
     sockopt::set_socket_keepalive(socket, true)?;

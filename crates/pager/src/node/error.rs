@@ -1,19 +1,19 @@
-//! What can go wrong with a memory node, in words that name it.
+//! Errors of a session with a memory node, with messages that name the node.
 
 use super::wire::{Reason, Status, VERSION};
 use rustix::io::Errno;
 use std::fmt;
 
-/// Where a node listens.
+/// Address of a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Address {
     Tcp {
         ip: [u8; 4],
         port: u16,
     },
-    /// Path of the socket through which it hands out memory.
+    /// Path of the socket through which the node hands out memory.
     Shared(String),
-    /// Over TCP, encrypted by a process of this machine that listens at a socket.
+    /// Node over TCP, encrypted by a process of this machine that listens at a socket.
     Encrypted {
         ip: [u8; 4],
         port: u16,
@@ -22,39 +22,40 @@ pub enum Address {
     },
 }
 
-/// The session is over. Nothing more can be stored or loaded, and nothing that was not completed counts.
+/// Error that ends the session. Nothing more can be stored or loaded, and only completed requests count.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Error {
     pub address: Address,
     pub kind: ErrorKind,
 }
 
+/// Kind of an error.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ErrorKind {
-    /// No connection came about.
+    /// No connection was established.
     Connect(Errno),
     TimedOut,
-    /// The node's version, and what it has against us.
+    /// The node refused the session: its version, and the reason.
     Refused {
         version: u16,
         status: Status,
         free: u64,
         wanted: u64,
-        /// Pages that one client may hold.
+        /// Most pages that one client may hold.
         share: u64,
     },
-    /// The node, or the way to it, is gone.
+    /// The node, or the connection to it, is gone.
     Closed,
     Broken(Errno),
-    /// It owes answers, and said nothing for so long.
+    /// The node owed answers, and was silent for this long.
     Silent {
         seconds: u64,
     },
-    /// The node said why.
+    /// The node ended the session, with this reason.
     Ended(Reason),
-    /// Not what the protocol allows.
+    /// The node sent bytes that violate the protocol.
     Garbage(&'static str),
-    /// Not the bytes that were stored.
+    /// A loaded page differs from the one stored.
     Corrupt {
         id: u32,
     },
@@ -104,7 +105,7 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-/// `pages`: free, wanted, and what one client may hold.
+/// Writes why a session was refused. `pages`: free, wanted, and the most that one client may hold.
 fn refusal(f: &mut fmt::Formatter, version: u16, status: Status, pages: [u64; 3]) -> fmt::Result {
     let [free, wanted, share] = pages;
     match status {
@@ -141,10 +142,10 @@ fn ending(reason: Reason) -> &'static str {
     }
 }
 
-/// An error number in words. Not the C library's: those need thread-local storage.
+/// Message for an error number. Not the C library's: those need thread-local storage.
 struct Words(Errno);
 
-/// What sockets and mappings can fail with, in words.
+/// Messages for the errors of sockets and mappings.
 const WORDS: [(Errno, &str); 29] = [
     (Errno::CONNREFUSED, "connection refused"),
     (Errno::CONNRESET, "connection reset"),
@@ -190,11 +191,11 @@ impl fmt::Display for Words {
 mod tests {
     use super::*;
 
-    /// Also of connections that `ss -K` cut, which was 'error number 103'.
+    /// Covers connections that `ss -K` cut, too, whose error was once reported as 'error number 103'.
     #[test]
     fn a_connection_that_broke_is_said_in_words() {
         let address = Address::Tcp { ip: [10, 0, 0, 2], port: 7000 };
-        // Whatever tcp(7) and ip(7) list.
+        // All errors that tcp(7) and ip(7) list.
         for number in [11, 13, 22, 32, 99, 100, 101, 102, 103, 104, 105, 107, 108, 110, 111, 112, 113] {
             let kind = ErrorKind::Broken(Errno::from_raw_os_error(number));
             let said = Error { address: address.clone(), kind }.to_string();

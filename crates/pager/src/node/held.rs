@@ -1,23 +1,26 @@
-//! What is known of each page id: dense, in chunks, so that growing never copies.
+//! Table by page id: dense, in chunks, so that growing never copies.
 
 const CHUNK: usize = 4096;
 
+/// Value of each page id.
 pub struct ById<T> {
     chunks: Vec<Option<Box<[T]>>>,
     nothing: T,
 }
 
 impl<T: Copy> ById<T> {
-    /// Every id has `nothing` at first.
+    /// Makes a table in which every id has the value `nothing`.
     pub fn new(nothing: T) -> ById<T> {
         ById { chunks: Vec::new(), nothing }
     }
 
+    /// Returns the value of an id.
     pub fn get(&self, id: u32) -> T {
         let chunk = self.chunks.get(id as usize / CHUNK).and_then(Option::as_deref);
         chunk.map_or(self.nothing, |chunk| chunk[id as usize % CHUNK])
     }
 
+    /// Returns the value of an id, to change.
     pub fn get_mut(&mut self, id: u32) -> &mut T {
         let at = id as usize / CHUNK;
         if at >= self.chunks.len() {

@@ -1,22 +1,22 @@
-//! A memory node, from a process's side: pages are stored there, loaded from there, forgotten there.
+//! Client of a memory node: stores, loads and forgets pages there.
 //!
-//! Pages are named by their record's id and named with the address of the slot they leave from or land
-//! in. Nothing here blocks, but [`Client::connect`]; the pager calls [`Client::progress`] whenever
-//! [`Client::fd`] has something, or it itself has. What is asked for may be refused ([`Rejected`]); what
-//! was accepted completes ([`Completion`]) or the session ends with an [`Error`]: a load never completes
-//! with other bytes than were stored last.
+//! Pages are named by their record's id; each store and load also gives the address of the slot from which the
+//! page is sent or in which it arrives. Only [`Client::connect`] blocks; the pager calls [`Client::progress`]
+//! whenever [`Client::fd`] is ready, or it has queued something. A request may be rejected ([`Rejected`]); an
+//! accepted one completes ([`Completion`]) or the session ends with an [`Error`]. A load never completes with
+//! other bytes than were stored last.
 //!
 //! | module | idea |
 //! |---|---|
 //! | [`wire`] | the protocol's bytes; the node uses it too |
-//! | [`session`] | batch, merge, overtake, check: without input and output |
+//! | [`session`] | batching, merging, overtaking and checking, without input and output |
 //! | `tcp` | drives a session over a socket |
 //! | `shared` | copies pages into memory that the node hands out |
-//! | `connect` | reaching a node and greeting it |
-//! | [`pulse`] | when to say that we are there, and how long the node has said nothing |
+//! | `connect` | connecting to a node, with hello and welcome |
+//! | [`pulse`] | timing of pings, and detection of a silent node |
 //!
-//! Guest rules hold: raw system calls, no thread-local storage, nothing but this crate's heap. A slot
-//! must be memory that is there: a fault on it would wait for the thread that takes it.
+//! Guest rules hold: raw system calls, no thread-local storage, no heap but this crate's. A slot must be present
+//! memory: a fault on it would wait for the very thread that takes it.
 
 mod connect;
 mod error;
@@ -33,45 +33,48 @@ use rustix::event::PollFlags;
 use rustix::fd::BorrowedFd;
 use std::sync::atomic::AtomicU64;
 
-/// How to reach a node and how to talk to it.
+/// Address of a node, and parameters of the session.
 #[derive(Debug, Clone)]
 pub struct Settings {
     pub address: Address,
-    /// Pages that the node must keep free for this process, or refuse it; 0: as they come.
+    /// Pages that the node must reserve for this process, or refuse it; 0: none.
     pub reserve_pages: u64,
-    /// How long connecting and greeting may take, without the time in which this process is stopped.
+    /// Longest time in ns that connecting and greeting may take, without the time in which this process is
+    /// stopped.
     pub timeout_ns: u64,
-    /// Where to say how long that has taken so far.
+    /// Counter to which the time waited so far is added, in ns.
     pub waited_ns: Option<&'static AtomicU64>,
-    /// How long the node may owe an answer and say nothing, before the session is over.
+    /// Longest time in ns that the node may owe an answer and be silent, before the session ends.
     pub patience_ns: u64,
     pub tuning: Tuning,
 }
 
 impl Settings {
+    /// Makes settings with the usual times and tuning.
     pub fn new(address: Address) -> Settings {
         let (timeout_ns, patience_ns, tuning) = (5_000_000_000, PATIENCE_NS, Tuning::default());
         Settings { address, reserve_pages: 0, timeout_ns, waited_ns: None, patience_ns, tuning }
     }
 }
 
-/// As long as a node waits for a client that says nothing: a machine that restarts its network is back sooner, and TCP
-/// gives up a peer that is gone in the same time.
+/// Default patience in ns, the same as a node's with a silent client: a machine that restarts its network is back
+/// sooner, and TCP gives up a lost peer in the same time.
 pub const PATIENCE_NS: u64 = 60_000_000_000;
 
+/// Parameters of a session's queues.
 #[derive(Debug, Clone, Copy)]
 pub struct Tuning {
-    /// Stores that are queued before they go by themselves.
+    /// Number of queued stores at which they are sent without a flush.
     pub batch: usize,
-    /// Pages that one message carries at most; the node has a limit too.
+    /// Most pages that one message carries; the node has a limit too.
     pub merge: usize,
-    /// Pages of stores, and of loads, on their way at once: a load may have to wait for these.
+    /// Most pages of stores, and of loads, under way at once: a load may have to wait for these.
     pub window: usize,
-    /// Stores, and loads, that may be queued.
+    /// Most stores, and loads, that may be queued.
     pub queue: usize,
-    /// Whether every loaded page is compared with what was stored, by rapidhash.
+    /// True to compare every loaded page with the one stored, by rapidhash.
     pub checksums: bool,
-    /// Ids are below this; the node's limit too.
+    /// Number of ids, counted from 0; the node's limit too.
     pub most_ids: u32,
 }
 
@@ -82,7 +85,7 @@ impl Default for Tuning {
 }
 
 impl Tuning {
-    /// Within what works at all, and within the node's limits.
+    /// Returns the tuning within sensible bounds, and within the node's limits.
     fn within(self, welcome: &wire::Welcome) -> Tuning {
         let most = welcome.most_pages.min(wire::MOST_PAGES) as usize;
         Tuning {
@@ -96,7 +99,7 @@ impl Tuning {
     }
 }
 
-/// Pages that a node has, and that one client may hold.
+/// Pages that a node has, and most pages that one client may hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Limits {
     pub capacity: u64,
@@ -109,29 +112,29 @@ impl Limits {
     }
 }
 
-/// What was asked for is done.
+/// Completed request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Completion {
-    /// The node holds the page; its slot is the caller's again.
+    /// The node holds the page; its slot belongs to the caller again.
     Stored { id: u32 },
     /// The page's contents, as last stored, are in its slot.
     Loaded { id: u32 },
-    /// The node has no room for the page; its slot is the caller's again and its only copy.
+    /// The node has no room for the page; its slot belongs to the caller again and is its only copy.
     Refused { id: u32 },
 }
 
-/// What was asked for is not even queued.
+/// Reason why a request is not even queued.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rejected {
-    /// Too much is queued: make progress first.
+    /// The queue is full: make progress first.
     Full,
     /// The node holds no such page.
     NotHeld,
-    /// Beyond what the node can name.
+    /// The id is beyond what the node can name.
     BadId,
 }
 
-/// What the node has been asked for and has not given.
+/// Kind of what the node owes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Owed {
     /// Pages to be loaded.
@@ -140,17 +143,17 @@ pub enum Owed {
     Room,
 }
 
-/// A process's session with a memory node.
+/// Session of a process with a memory node.
 pub enum Client {
     Tcp(Box<tcp::Connection>),
     Shared(Box<shared::Mapped>),
 }
 
 impl Client {
-    /// Reaches the node and is greeted by it. Blocks, for `timeout_ns` at most.
+    /// Connects to the node and greets it. Blocks, for at most `timeout_ns`.
     ///
     /// # Errors
-    /// Nobody listens there, or not in this protocol, or the node refuses: says which.
+    /// If no node listens there, not in this protocol, or it refuses: the error says which.
     pub fn connect(settings: &Settings) -> Result<Client, Error> {
         match settings.address {
             Address::Tcp { .. } | Address::Encrypted { .. } => {
@@ -166,35 +169,35 @@ impl Client {
     /// See [`Rejected`]; nothing changed then.
     ///
     /// # Safety
-    /// The page at `slot` stays readable and unchanged until it completes, or [`Client::withdraw`] gives
+    /// The page at `slot` stays readable and unchanged until the store completes, or [`Client::withdraw`] gives
     /// it back.
     pub unsafe fn store(&mut self, id: u32, slot: usize) -> Result<(), Rejected> {
         match self {
-            // SAFETY: the caller's promise.
+            // SAFETY: as the caller says.
             Client::Tcp(client) => unsafe { client.session.store(id, slot) },
-            // SAFETY: the caller's promise.
+            // SAFETY: as the caller says.
             Client::Shared(client) => unsafe { client.store(id, slot) },
         }
     }
 
-    /// Queues a load into the page at `slot`. It goes at the next [`Client::progress`], before stores.
+    /// Queues a load into the page at `slot`. It is sent at the next [`Client::progress`], before stores.
     ///
     /// # Errors
     /// See [`Rejected`]; nothing changed then.
     ///
     /// # Safety
-    /// The page at `slot` stays writable, and nobody else uses it, until it completes.
+    /// The page at `slot` stays writable, and nothing else uses it, until the load completes.
     pub unsafe fn load(&mut self, id: u32, slot: usize) -> Result<(), Rejected> {
         match self {
-            // SAFETY: the caller's promise.
+            // SAFETY: as the caller says.
             Client::Tcp(client) => unsafe { client.session.load(id, slot) },
-            // SAFETY: the caller's promise.
+            // SAFETY: as the caller says.
             Client::Shared(client) => unsafe { client.load(id, slot) },
         }
     }
 
-    /// Has the node drop these pages. Returns how many, from the first on, were accepted; the rest is to
-    /// be tried again after some progress.
+    /// Has the node drop these pages. Returns how many, from the first on, were accepted; the caller tries the
+    /// rest again after some progress.
     pub fn forget(&mut self, ids: &[u32]) -> usize {
         match self {
             Client::Tcp(client) => client.session.forget(ids),
@@ -202,8 +205,8 @@ impl Client {
         }
     }
 
-    /// Takes back a store that has not left yet: its slot is the caller's again at once, nothing will
-    /// complete, and the node's older copy is not to be loaded. `false`: it has left; wait for it.
+    /// Withdraws a store that was not sent yet: its slot belongs to the caller again at once, it will not complete, and
+    /// the node's older copy must not be loaded. Returns false if it was sent, and will complete.
     pub fn withdraw(&mut self, id: u32) -> bool {
         match self {
             Client::Tcp(client) => client.session.withdraw(id),
@@ -211,17 +214,17 @@ impl Client {
         }
     }
 
-    /// Sends what is queued even though no batch is full, at the next [`Client::progress`].
+    /// Sends the queued stores even though no batch is full, at the next [`Client::progress`].
     pub fn flush(&mut self) {
         if let Client::Tcp(client) = self {
             client.session.flush();
         }
     }
 
-    /// Moves bytes both ways as far as that goes without waiting, and appends what is done.
+    /// Sends and receives as much as possible without blocking, and appends completed requests to `done`.
     ///
     /// # Errors
-    /// The session is over; `done` has what was completed before.
+    /// If the session is over; `done` has what was completed before.
     pub fn progress(&mut self, done: &mut Vec<Completion>) -> Result<(), Error> {
         match self {
             Client::Tcp(client) => client.progress(done),
@@ -229,7 +232,7 @@ impl Client {
         }
     }
 
-    /// What the node said of itself when the session began.
+    /// Returns the limits that the node stated when the session began.
     pub fn limits(&self) -> Limits {
         match self {
             Client::Tcp(client) => client.limits,
@@ -237,7 +240,7 @@ impl Client {
         }
     }
 
-    /// To poll.
+    /// Returns the descriptor to poll.
     pub fn fd(&self) -> BorrowedFd<'_> {
         match self {
             Client::Tcp(client) => client.fd(),
@@ -245,7 +248,7 @@ impl Client {
         }
     }
 
-    /// What to poll for: the node's death always shows.
+    /// Returns the events to poll for: the node's death always shows.
     pub fn interest(&self) -> PollFlags {
         match self {
             Client::Tcp(client) if client.is_blocked() => PollFlags::IN | PollFlags::OUT,
@@ -253,7 +256,7 @@ impl Client {
         }
     }
 
-    /// What the node still has to answer.
+    /// Returns what the node still owes.
     pub fn owed(&self) -> Option<Owed> {
         match self {
             Client::Tcp(client) => client.session.owed(),
@@ -261,7 +264,7 @@ impl Client {
         }
     }
 
-    /// How often something came from the node: whoever sees this number change knows that it is not silent.
+    /// Returns how often something arrived from the node: if this number changes, it is not silent.
     pub fn heard(&self) -> u64 {
         match self {
             Client::Tcp(client) => client.heard(),
@@ -269,7 +272,7 @@ impl Client {
         }
     }
 
-    /// Nothing is queued, on its way, or waits to be told.
+    /// Returns whether nothing is queued, under way, or completed and not reported yet.
     pub fn is_idle(&self) -> bool {
         match self {
             Client::Tcp(client) => client.session.is_idle(),

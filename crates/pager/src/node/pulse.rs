@@ -1,9 +1,10 @@
-//! When to say that we are there, and how long the node has said nothing.
+//! Timing of pings, and detection of a silent node.
 //!
-//! A node ends sessions that say nothing for a time that it tells; so we say something four times as often. Whoever owes an
-//! answer and says nothing is stopped, or cut off: the kernel of a stopped process still acknowledges what it gets.
+//! A node ends sessions that are silent for a time that it states; so the client sends something four times as
+//! often. A node that owes an answer and sends nothing is stopped, or cut off: the kernel of a stopped process
+//! still acknowledges data.
 //!
-//! Without a clock: callers say what time it is (monotonic, in nanoseconds).
+//! Has no clock: callers pass the time (monotonic, in nanoseconds).
 
 /// Both directions of a session.
 #[derive(Debug)]
@@ -11,33 +12,33 @@ pub struct Pulse {
     every_ns: u64,
     patience_ns: u64,
     said_ns: u64,
-    /// Since when an answer is owed and nothing came.
+    /// Time since which an answer has been owed and nothing arrived.
     owed_since_ns: Option<u64>,
 }
 
 impl Pulse {
-    /// `silence_ms`: the node's limit; 0: it has none. `patience_ns`: ours.
+    /// Makes the state of a new session. `silence_ms`: the node's limit; 0: it has none. `patience_ns`: ours.
     pub fn new(silence_ms: u32, patience_ns: u64, now_ns: u64) -> Pulse {
         let every_ns = match silence_ms {
             0 => u64::MAX,
             silence_ms => u64::from(silence_ms) * 1_000_000 / 4,
         };
-        // We want to hear from it, too.
+        // Pings also have to reveal a silent node in time.
         let every_ns = every_ns.min(patience_ns / 4);
         Pulse { every_ns, patience_ns, said_ns: now_ns, owed_since_ns: None }
     }
 
-    /// True if it is time to say something.
+    /// Returns whether it is time to send something.
     pub fn is_due(&self, now_ns: u64) -> bool {
         now_ns.saturating_sub(self.said_ns) >= self.every_ns
     }
 
-    /// Something was sent.
+    /// Notes that something was sent.
     pub fn said(&mut self, now_ns: u64) {
         self.said_ns = now_ns;
     }
 
-    /// Something came, or nothing; and whether the node owes an answer now.
+    /// Notes whether anything arrived, and whether the node owes an answer now.
     pub fn heard(&mut self, any: bool, is_owed: bool, now_ns: u64) {
         self.owed_since_ns = match self.owed_since_ns {
             _ if !is_owed => None,
@@ -46,7 +47,7 @@ impl Pulse {
         };
     }
 
-    /// How long the node was silent, if that is longer than we wait.
+    /// Returns how long the node was silent, if that is longer than our patience.
     pub fn given_up_ns(&self, now_ns: u64) -> Option<u64> {
         self.owed_since_ns
             .map(|since| now_ns.saturating_sub(since))

@@ -1,18 +1,18 @@
-//! One session with a node that is sent its pages: what to send next, and what an answer means.
+//! Session with a node over a stream: selects what to send next, and processes answers.
 //!
-//! Sans-IO: a driver asks for the bytes to send ([`Session::outgoing`]) and for the memory where bytes
-//! that arrive belong ([`Session::landing`]), and says how many went ([`Session::sent`],
-//! [`Session::landed`]). Pages are never copied here: they leave from, and land in, the slots that the
-//! caller named. That works for arrivals because replies come in order, so that each one's size and
-//! place are known before it comes; a reply that is not the expected one ends the session.
+//! Sans-IO: a driver asks for the bytes to send ([`Session::outgoing`]) and for the memory in which received
+//! bytes belong ([`Session::landing`]), and reports how many were transferred ([`Session::sent`],
+//! [`Session::landed`]). Pages are never copied here: they are sent from, and received into, the slots that the
+//! caller named. This works for received pages because replies come in order, so that the size and place of each
+//! are known in advance; an unexpected reply ends the session.
 //!
-//! DDC §5.1's three steps are here. *Batch*: stores wait until a batch is full or [`Session::flush`].
-//! *Merge*: neighbouring ids travel as one message. *Asynchronous*: up to a window of stores and
-//! one of loads are on their way at once, and each page completes by itself. Each window holds more than
-//! one message, so that one travels while the other is worked on; much more would only fill caches.
+//! DDC §5.1's three steps are here. *Batch*: stores wait until a batch is full or [`Session::flush`]. *Merge*:
+//! neighbouring ids travel as one message. *Asynchronous*: up to a window of stores and one of loads are under
+//! way at once, and each page completes by itself. Each window holds more than one message, so that one travels
+//! while another is processed; a much larger one would only fill caches.
 //!
-//! Loads overtake stores that are not in the outbox yet, unless one is for the same page: then that one
-//! and all before it go first.
+//! Loads overtake stores that are not in the outbox yet, unless one is for the same page: then that store and all
+//! before it go first.
 
 mod receiving;
 mod sending;
@@ -23,7 +23,7 @@ use super::{Owed, Rejected, Tuning};
 use rapidhash::v3::rapidhash_v3;
 use std::collections::VecDeque;
 
-/// Why a session cannot go on.
+/// Reason why a session cannot go on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fault {
     Ended(Reason),
@@ -37,7 +37,7 @@ impl From<Malformed> for Fault {
     }
 }
 
-/// What the caller wants, in its order.
+/// Request of the caller, in the caller's order.
 #[derive(Debug, Clone, Copy)]
 enum Wish {
     Store { id: u32, at: usize },
@@ -49,7 +49,7 @@ enum Wish {
 #[derive(Debug, Clone, Copy)]
 struct Piece {
     content: Content,
-    /// The last piece of a message that is answered.
+    /// True for the last piece of a message that is answered.
     ends: bool,
 }
 
@@ -59,29 +59,31 @@ enum Content {
     Page(usize),
 }
 
-/// A request that is answered, in the outbox or further.
+/// Request that will be answered, in the outbox or sent.
 #[derive(Debug, Clone, Copy)]
 struct Awaited {
     request: Header,
     reply: [u8; HEADER],
 }
 
-/// A page that a reply brings.
+/// Place of a page that a reply brings.
 #[derive(Debug, Clone, Copy)]
 struct Target {
     at: usize,
     checksum: u64,
 }
 
+/// State of a page id.
 #[derive(Debug, Clone, Copy)]
 struct Known {
     checksum: u64,
-    /// Stores still in `lazy`.
+    /// Number of stores of the page still in `lazy`.
     waiting: u16,
-    /// May be loaded.
+    /// True if the page may be loaded.
     held: bool,
 }
 
+/// Session over a stream.
 pub struct Session {
     tuning: Tuning,
     known: ById<Known>,
@@ -89,28 +91,29 @@ pub struct Session {
     urgent: VecDeque<Wish>,
     /// Stores and forgets.
     lazy: VecDeque<Wish>,
-    /// How many of `lazy`, from the front, need not wait for a batch.
+    /// Number of wishes at the front of `lazy` that need not wait for a batch.
     due: usize,
-    /// Loads that are not complete.
+    /// Number of loads that are not complete.
     loads: usize,
-    /// Pages of stores in the outbox or on the wire.
+    /// Number of pages of stores in the outbox or under way.
     in_flight: usize,
     number: u32,
     outbox: VecDeque<Piece>,
-    /// Bytes of the first piece that are sent.
+    /// Bytes of the first piece that were sent.
     sent: usize,
     awaited: VecDeque<Awaited>,
-    /// How many of `awaited`, from the front, are sent completely.
+    /// Number of requests at the front of `awaited` that were sent completely.
     asked: usize,
     targets: VecDeque<Target>,
-    /// Bytes of the first awaited reply that have landed.
+    /// Bytes of the first awaited reply that were received.
     landed: usize,
-    /// For what comes when nothing is awaited.
+    /// Message that arrives while no reply is awaited.
     unasked: [u8; HEADER],
     unasked_len: usize,
 }
 
 impl Session {
+    /// Makes a session without requests.
     pub fn new(tuning: Tuning) -> Session {
         Session {
             tuning,
@@ -139,7 +142,7 @@ impl Session {
     /// [`Session::withdraw`] gives it back.
     pub unsafe fn store(&mut self, id: u32, at: usize) -> Result<(), Rejected> {
         self.check(id, self.lazy.len())?;
-        // SAFETY: the caller's promise.
+        // SAFETY: as the caller says.
         let checksum = if self.tuning.checksums { unsafe { hash_of(at) } } else { 0 };
         let known = self.known.get_mut(id);
         *known = Known { checksum, waiting: known.waiting + 1, held: true };
@@ -151,7 +154,7 @@ impl Session {
     /// Queues a load into the page at `at`.
     ///
     /// # Safety
-    /// The page stays writable, and nobody else uses it, until [`super::Completion::Loaded`].
+    /// The page stays writable, and nothing else uses it, until [`super::Completion::Loaded`].
     pub unsafe fn load(&mut self, id: u32, at: usize) -> Result<(), Rejected> {
         self.check(id, self.loads)?;
         let known = self.known.get(id);
@@ -166,7 +169,7 @@ impl Session {
         Ok(())
     }
 
-    /// Has the node drop these pages, after what was asked for before. Returns how many were accepted.
+    /// Has the node drop these pages, after all earlier requests. Returns how many were accepted.
     pub fn forget(&mut self, ids: &[u32]) -> usize {
         ids.iter().take_while(|id| self.forget_one(**id).is_ok()).count()
     }
@@ -189,8 +192,8 @@ impl Session {
         Ok(())
     }
 
-    /// Takes back a store that has not left yet; it will not complete, and its page cannot be loaded
-    /// before the next store. `false`: too late, the completion will come.
+    /// Withdraws a store that was not sent yet; it will not complete, and its page cannot be loaded before the
+    /// next store. Returns false if it is too late, and the store will complete.
     pub fn withdraw(&mut self, id: u32) -> bool {
         if self.known.get(id).waiting != 1 {
             return false;
@@ -203,7 +206,7 @@ impl Session {
         true
     }
 
-    /// What is queued now goes as soon as there is room, full batch or not.
+    /// Sends all that is queued as soon as there is room, full batch or not.
     pub fn flush(&mut self) {
         self.due = self.lazy.len();
     }
@@ -214,23 +217,24 @@ impl Session {
         }
     }
 
-    /// Has the node answer something, unless it owes an answer anyway: it learns that we are there, and we that it is.
+    /// Sends a ping, unless the node owes an answer anyway: both sides learn that the other is there.
     pub fn ping(&mut self) {
         if !self.awaits() {
             self.post_ping();
         }
     }
 
-    /// Nothing is queued or on its way.
+    /// Returns whether nothing is queued or under way.
     pub fn is_idle(&self) -> bool {
         self.urgent.is_empty() && self.lazy.is_empty() && self.outbox.is_empty() && self.awaited.is_empty()
     }
 
+    /// Returns whether the node owes any answer.
     pub fn awaits(&self) -> bool {
         !self.awaited.is_empty()
     }
 
-    /// What is not answered yet and somebody waits for.
+    /// Returns what the node owes, if anything is waited for.
     pub fn owed(&self) -> Option<Owed> {
         match (self.loads, self.in_flight) {
             (0, 0) => None,
@@ -247,7 +251,7 @@ impl Session {
         }
     }
 
-    /// Makes the stores of `id`, and what is before them, as urgent as loads.
+    /// Makes the stores of `id`, and all before them, as urgent as loads.
     fn hurry(&mut self, id: u32) {
         let is_it = |wish: &Wish| matches!(wish, Wish::Store { id: stored, .. } if *stored == id);
         let Some(last) = self.lazy.iter().rposition(is_it) else { return };
@@ -261,11 +265,11 @@ impl Session {
     }
 }
 
-/// Checksum of a page.
+/// Returns the checksum of a page.
 ///
 /// # Safety
-/// There is a readable page at `at` that nobody changes meanwhile.
+/// There is a readable page at `at` that does not change meanwhile.
 pub(super) unsafe fn hash_of(at: usize) -> u64 {
-    // SAFETY: the caller's promise.
+    // SAFETY: as the caller says.
     rapidhash_v3(unsafe { std::slice::from_raw_parts(at as *const u8, PAGE) })
 }

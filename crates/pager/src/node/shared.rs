@@ -1,9 +1,9 @@
-//! A session through shared memory: the node hands out memory, and only keeps the accounts.
+//! Session through shared memory: the node hands out memory, and only keeps the accounts.
 //!
-//! Pages come in *extents*, each a file in memory with a fixed size, of which the node sends a descriptor
-//! when asked. Who has an extent reads and writes it alone, so storing is a copy and completes at once,
-//! and no ring of requests is needed. The socket stays for asking for more, and to see the node's death:
-//! the kernel closes it then, whatever the reason.
+//! Pages come in *extents*. Each is a memory file of a fixed size, whose descriptor the node sends on request.
+//! Only the client that has an extent reads and writes it, so storing is a copy and completes at once, and no
+//! ring of requests is needed. The socket remains for asking for more, and to detect the node's death: the kernel
+//! closes it then, whatever the reason.
 
 use super::connect::{self, Link};
 use super::held::ById;
@@ -24,12 +24,12 @@ use std::mem::MaybeUninit;
 
 #[derive(Debug, Clone, Copy)]
 struct Known {
-    /// Where the page is: 1 + its number among all pages of all extents; 0: nowhere.
+    /// Place of the page: 1 + its number among all pages of all extents; 0: none.
     place: u32,
     checksum: u64,
 }
 
-/// What the node was asked: for another extent, or whether it is there. One at a time.
+/// State of the one request to the node: for another extent, or a ping.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Asked {
     No,
@@ -38,6 +38,7 @@ enum Asked {
     Ping,
 }
 
+/// Connection to a node of this machine, with the extents that it handed out.
 pub struct Mapped {
     link: Link,
     tuning: Tuning,
@@ -46,19 +47,19 @@ pub struct Mapped {
     known: ById<Known>,
     extents: Vec<usize>,
     extent_pages: usize,
-    /// Places that were used and are free again, and how many were never used.
+    /// Places that were used and are free again; below, the number of places that were never used.
     free: Vec<u32>,
     unused: usize,
     asked: Asked,
-    /// The last answer was no.
+    /// True if the last request for an extent was refused.
     refused: bool,
     number: u32,
     reply: [u8; HEADER],
     reply_len: usize,
     descriptor: Option<OwnedFd>,
-    /// A load found other bytes than were stored.
+    /// Id of a page that a load found changed.
     corrupt: Option<u32>,
-    /// Stores that wait for room: ids that are nowhere yet, in order.
+    /// Stores that wait for room: ids without a place yet, and their slots, in order.
     waiting: VecDeque<(u32, usize)>,
     done: Vec<Completion>,
     heard: u64,
@@ -98,7 +99,7 @@ impl Mapped {
         self.heard
     }
 
-    /// Only who has no room left waits for more.
+    /// Returns room if stores wait for it: only these wait for the node.
     pub(super) fn owed(&self) -> Option<Owed> {
         (!self.waiting.is_empty()).then_some(Owed::Room)
     }
@@ -107,6 +108,8 @@ impl Mapped {
         self.done.is_empty() && self.waiting.is_empty() && matches!(self.asked, Asked::No | Asked::Ping)
     }
 
+    /// Stores a page, or queues it until there is room.
+    ///
     /// # Safety
     /// The page at `at` stays readable and unchanged until the store completes.
     pub(super) unsafe fn store(&mut self, id: u32, at: usize) -> Result<(), Rejected> {
@@ -118,29 +121,31 @@ impl Mapped {
         }
         match self.known.get(id).place {
             0 => self.waiting.push_back((id, at)),
-            // SAFETY: the caller's promise.
+            // SAFETY: as the caller says.
             place => unsafe { self.put(id, place, at) },
         }
         self.place_waiting();
         Ok(())
     }
 
+    /// Loads a page.
+    ///
     /// # Safety
-    /// There is a writable page at `at` that nobody else uses meanwhile.
+    /// There is a writable page at `at` that nothing else uses meanwhile.
     pub(super) unsafe fn load(&mut self, id: u32, at: usize) -> Result<(), Rejected> {
         let known = self.known.get(id);
         let waiting = self.waiting.iter().rfind(|(waiting, _)| *waiting == id);
         let from = match (known.place, waiting) {
             (0, None) => return Err(Rejected::NotHeld),
-            // Stores that wait for room do not keep anybody from pages that are here.
+            // Stores that wait for room do not block loads of pages that are here.
             _ if self.done.len() >= self.tuning.queue => return Err(Rejected::Full),
             (0, Some((_, slot))) => *slot,
             (place, _) => self.address(place),
         };
-        // SAFETY: the caller's promise; `from` is a page of our own mapping, or one left to us.
+        // SAFETY: as the caller says; `from` is a page of our own mapping, or one left to us.
         unsafe { std::ptr::copy_nonoverlapping(from as *const u8, at as *mut u8, PAGE) };
         let check = self.tuning.checksums && known.place != 0;
-        // SAFETY: the caller's promise.
+        // SAFETY: as the caller says.
         if check && unsafe { hash_of(at) } != known.checksum {
             self.corrupt = Some(id);
         } else {
@@ -172,13 +177,13 @@ impl Mapped {
         self.done.len() + self.waiting.len() >= self.tuning.queue
     }
 
-    /// Stores what waits, as far as there is room; without hope for room, refuses it.
+    /// Stores the waiting pages, as far as there is room; refuses them if there will be none.
     fn place_waiting(&mut self) {
         while let Some((id, at)) = self.waiting.pop_front() {
             let known = self.known.get(id).place;
             let place = if known == 0 { self.take_place() } else { Some(known) };
             match place {
-                // SAFETY: the promise of who called `store`.
+                // SAFETY: as the caller of `store` said.
                 Some(place) => unsafe { self.put(id, place, at) },
                 None if self.refused => self.done.push(Completion::Refused { id }),
                 None => return self.waiting.push_front((id, at)),
@@ -186,18 +191,20 @@ impl Mapped {
         }
     }
 
+    /// Copies a page to its place.
+    ///
     /// # Safety
-    /// There is a readable page at `at` that nobody changes meanwhile.
+    /// There is a readable page at `at` that does not change meanwhile.
     unsafe fn put(&mut self, id: u32, place: u32, at: usize) {
-        // SAFETY: the caller's promise; the place is a page of our own mapping that only we use.
+        // SAFETY: as the caller says; the place is a page of our own mapping that only we use.
         unsafe { std::ptr::copy_nonoverlapping(at as *const u8, self.address(place) as *mut u8, PAGE) };
-        // SAFETY: the caller's promise.
+        // SAFETY: as the caller says.
         let checksum = if self.tuning.checksums { unsafe { hash_of(at) } } else { 0 };
         *self.known.get_mut(id) = Known { place, checksum };
         self.done.push(Completion::Stored { id });
     }
 
-    /// Asks for more, listens for the answer, tells what is done.
+    /// Receives an answer, asks for more memory if needed, and appends completed requests to `done`.
     pub(super) fn progress(&mut self, done: &mut Vec<Completion>) -> Result<(), Error> {
         self.receive()?;
         self.place_waiting();
@@ -219,8 +226,8 @@ impl Mapped {
         self.extents[page / self.extent_pages] + page % self.extent_pages * PAGE
     }
 
-    /// A free place, and more in time: a quarter of an extent ahead, and when there is none, though the
-    /// last answer was no: another session's end can change that.
+    /// Takes a free place, and asks for more memory in time: when a quarter of an extent is left, and again when
+    /// none is left, even if the last answer was no, as another session may have ended.
     fn take_place(&mut self) -> Option<u32> {
         let left = self.free.len() + self.unused;
         let short = left == 0 || left <= self.extent_pages / 4 && !self.refused;
@@ -235,7 +242,7 @@ impl Mapped {
         Some(next as u32 + 1)
     }
 
-    /// A grant is what is said next of an extent; a ping has no page.
+    /// Returns the header of a request. A grant names the next extent; a ping no page.
     fn request(&self, verb: Verb) -> Header {
         match verb {
             Verb::Grant => Header::request(verb, self.extents.len() as u32, 1, self.number),
@@ -324,7 +331,7 @@ impl Drop for Mapped {
     }
 }
 
-/// Maps an extent, which must be as long as promised for ever: touching a page beyond would be a `SIGBUS`.
+/// Maps an extent, whose size must be fixed: touching a page beyond its end would raise `SIGBUS`.
 fn map(extent: &OwnedFd, bytes: usize) -> Result<usize, Errno> {
     let fixed = rustix::fs::fcntl_get_seals(extent)?.contains(SealFlags::SHRINK);
     if !fixed || (rustix::fs::fstat(extent)?.st_size as u64) < bytes as u64 {

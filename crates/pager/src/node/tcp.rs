@@ -11,16 +11,17 @@ use rustix::io::Errno;
 use rustix::net::{SendAncillaryBuffer, SendFlags};
 use std::io::{IoSlice, IoSliceMut};
 
-/// Pieces that one system call moves.
+/// Most pieces that one system call sends or receives.
 const PARTS: usize = 64;
 
+/// Connection to a node over TCP.
 pub struct Connection {
     link: Link,
     pub(super) session: Session,
     pub(super) pulse: Pulse,
     pub(super) limits: Limits,
     blocked: bool,
-    /// Something was sent in this exchange.
+    /// True if anything was sent in this exchange.
     has_said: bool,
     heard: u64,
 }
@@ -47,7 +48,7 @@ impl Connection {
         self.heard
     }
 
-    /// Something waits for room in the kernel's buffer.
+    /// Returns whether bytes wait for room in the kernel's buffer.
     pub(super) fn is_blocked(&self) -> bool {
         self.blocked
     }
@@ -56,7 +57,7 @@ impl Connection {
         let now_ns = now_ns();
         if self.pulse.is_due(now_ns) {
             self.session.ping();
-            // Also where an answer is owed already: asked once is asked.
+            // Counts also if an answer is owed already: then no ping was needed.
             self.pulse.said(now_ns);
         }
         self.has_said = false;
@@ -71,14 +72,14 @@ impl Connection {
         }
     }
 
-    /// Sends and receives what can be. Returns whether anything came.
+    /// Sends and receives as much as possible without blocking. Returns whether anything arrived.
     fn exchange(&mut self, done: &mut Vec<Completion>) -> Result<bool, Error> {
         let mut came = false;
         let mut awaited_before = self.session.awaits();
         loop {
             let added = self.session.fill();
             let sent = self.send();
-            // No answer is there sooner than this, to the first question.
+            // The first question cannot be answered yet, so reading would be in vain.
             if awaited_before || !added || sent.is_err() {
                 came |= self.receive(done)?;
             }
@@ -115,7 +116,7 @@ impl Connection {
         }
     }
 
-    /// Returns whether anything came.
+    /// Receives what has arrived. Returns whether anything had.
     fn receive(&mut self, done: &mut Vec<Completion>) -> Result<bool, Error> {
         let mut came = false;
         loop {

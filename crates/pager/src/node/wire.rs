@@ -1,4 +1,4 @@
-//! What a memory node and its clients say to each other, byte for byte (decision 2). Little-endian.
+//! Protocol between a memory node and its clients, byte for byte (decision 2). Little-endian.
 //!
 //! ```text
 //! hello    magic 8 | version 2 | transport 2 | page bytes 4 | reserved pages 8 | zero 8
@@ -14,29 +14,35 @@
 //! | grant (shared memory) | | the same header with a descriptor beside it; or `detail` 1: full |
 //! | ping | | the same header |
 //!
-//! Replies come in the order of their requests and repeat the header with [`REPLY`] added to the verb.
-//! Instead of any reply the node may say *bye*, with the reason in `detail`, and end the session.
+//! Replies come in the order of their requests and repeat the header with [`REPLY`] added to the verb. Instead of
+//! any reply the node may send *bye*, with the reason in `detail`, and end the session.
 
-/// First on the wire, both ways.
+/// Magic number at the start of both greetings.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"unrackmn");
+/// Version of the protocol.
 pub const VERSION: u16 = 2;
+/// Bytes of a page.
 pub const PAGE: usize = 4096;
+/// Bytes of a client's greeting.
 pub const HELLO: usize = 32;
+/// Bytes of a node's greeting.
 pub const WELCOME: usize = 64;
-/// Bytes of a welcome that are the same in all versions.
+/// Bytes at the start of a welcome that have the same layout in all versions.
 pub const WELCOME_HEAD: usize = 12;
+/// Bytes of a message's header.
 pub const HEADER: usize = 16;
-/// Pages that one store or load may carry.
+/// Most pages that one store or load may carry.
 pub const MOST_PAGES: u32 = 64;
-/// Ids are below this: 256 GiB of pages for each session.
+/// Number of ids, counted from 0: 256 GiB of pages per session.
 pub const MOST_IDS: u32 = 1 << 26;
-/// Added to the verb in a reply.
+/// Bit added to the verb in a reply.
 const REPLY: u8 = 0x80;
 
-/// The bytes are not what the protocol allows; why not.
+/// Error for bytes that violate the protocol, with the reason.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Malformed(pub &'static str);
 
+/// Kind of a message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Verb {
@@ -45,7 +51,7 @@ pub enum Verb {
     Forget = 3,
     Grant = 4,
     Bye = 5,
-    /// Says that the client is there, and asks whether the node is.
+    /// Asks the node to reply, which also shows that the client is there.
     Ping = 6,
 }
 
@@ -58,18 +64,19 @@ impl Verb {
     }
 }
 
-/// Why a node ends a session.
+/// Reason why a node ends a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
 pub enum Reason {
     Stopping = 1,
     Malformed = 2,
     NotHeld = 3,
-    /// The client said nothing for longer than the node waits.
+    /// The client was silent for longer than the node waits.
     Silent = 4,
 }
 
 impl Reason {
+    /// Decodes a reason; `None` if it is unknown.
     pub fn decode(number: u32) -> Option<Reason> {
         [Reason::Stopping, Reason::Malformed, Reason::NotHeld, Reason::Silent]
             .into_iter()
@@ -77,33 +84,36 @@ impl Reason {
     }
 }
 
-/// The head of every message after the greeting.
+/// Header of every message after the greeting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Header {
     pub verb: Verb,
     pub reply: bool,
     pub count: u16,
-    /// First of `count` page ids.
+    /// First of `count` consecutive page ids.
     pub id: u32,
-    /// Counts the session's requests; a reply repeats it.
+    /// Sequence number of the request in the session; a reply repeats it.
     pub number: u32,
     pub detail: u32,
 }
 
 impl Header {
+    /// Makes the header of a request.
     pub fn request(verb: Verb, id: u32, count: u16, number: u32) -> Header {
         Header { verb, reply: false, count, id, number, detail: 0 }
     }
 
-    /// The answer to this request.
+    /// Returns the header of this request's reply.
     pub fn answer(self, detail: u32) -> Header {
         Header { reply: true, detail, ..self }
     }
 
+    /// Makes the header of a farewell.
     pub fn bye(reason: Reason) -> Header {
         Header { verb: Verb::Bye, reply: true, count: 0, id: 0, number: 0, detail: reason as u32 }
     }
 
+    /// Encodes the header.
     pub fn encode(self) -> [u8; HEADER] {
         let mut bytes = [0; HEADER];
         bytes[0] = self.verb as u8 | if self.reply { REPLY } else { 0 };
@@ -114,6 +124,7 @@ impl Header {
         bytes
     }
 
+    /// Decodes a header.
     pub fn decode(bytes: &[u8; HEADER]) -> Result<Header, Malformed> {
         if bytes[1] != 0 {
             return Err(Malformed("a reserved byte that is not zero"));
@@ -128,7 +139,7 @@ impl Header {
         })
     }
 
-    /// Whether a node may act on this.
+    /// Checks that a node may act on this header as a request.
     pub fn check_request(&self) -> Result<(), Malformed> {
         let pages = self.count as u32;
         let most = if self.verb == Verb::Forget { u16::MAX as u32 } else { MOST_PAGES };
@@ -144,31 +155,33 @@ impl Header {
     }
 }
 
-/// How pages travel.
+/// Way in which pages are transferred.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u16)]
 pub enum Transport {
-    /// In messages.
+    /// Pages travel in messages.
     Stream = 0,
-    /// Through memory that the node hands out.
+    /// Pages travel through memory that the node hands out.
     Shared = 1,
 }
 
-/// What a client asks for.
+/// Greeting of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Hello {
     pub version: u16,
     pub transport: u16,
     pub page_bytes: u32,
-    /// Pages that the node has to keep free for this session alone; 0: as they come.
+    /// Pages that the node has to reserve for this session; 0: none.
     pub reserve: u64,
 }
 
 impl Hello {
+    /// Makes a greeting of this version.
     pub fn new(transport: Transport, reserve: u64) -> Hello {
         Hello { version: VERSION, transport: transport as u16, page_bytes: PAGE as u32, reserve }
     }
 
+    /// Encodes the greeting.
     pub fn encode(self) -> [u8; HELLO] {
         let mut bytes = [0; HELLO];
         bytes[..8].copy_from_slice(&MAGIC.to_le_bytes());
@@ -179,7 +192,7 @@ impl Hello {
         bytes
     }
 
-    /// The greeting of any version begins alike, so that a refusal can say which was asked for.
+    /// Decodes a greeting. All versions begin alike, so that a refusal can name the version.
     pub fn decode(bytes: &[u8; HELLO]) -> Result<Hello, Malformed> {
         if u64::from_le_bytes(field(bytes, 0)) != MAGIC {
             return Err(Malformed("not the greeting of an unrack client"));
@@ -193,22 +206,22 @@ impl Hello {
     }
 }
 
-/// Whether a session may begin.
+/// Answer of a node to the request for a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u16)]
 pub enum Status {
     Welcome = 0,
-    /// The node speaks [`Welcome::version`] only.
+    /// The node supports only version [`Welcome::version`].
     OtherVersion = 1,
     OtherPageSize = 2,
     OtherTransport = 3,
-    /// Less than the reservation is free, or nothing is.
+    /// Fewer pages are free than the reservation, or none.
     Full = 4,
-    /// The node, or this client, has as many sessions as it may.
+    /// The node, or this client, has as many sessions as allowed.
     TooManySessions = 5,
-    /// The reservation, with what this client has, is more than one client may hold.
+    /// The reservation, together with what this client has, exceeds the share of one client.
     OverShare = 6,
-    /// The node talks to known keys only, and this connection is not encrypted.
+    /// The node accepts known keys only, and this connection is not encrypted.
     KeysNeeded = 7,
 }
 
@@ -222,26 +235,27 @@ impl Status {
     }
 }
 
-/// A node's answer to [`Hello`].
+/// Answer of a node to [`Hello`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Welcome {
     pub version: u16,
     pub status: Status,
     pub most_pages: u32,
-    /// Pages of the node.
+    /// Number of pages of the node.
     pub capacity: u64,
-    /// Pages that this client could have now.
+    /// Number of pages that this client could have now.
     pub free: u64,
     pub most_ids: u32,
-    /// Shared memory comes in pieces of this many pages.
+    /// Number of pages of each extent of shared memory.
     pub extent_pages: u32,
-    /// Pages that one client may hold, all its sessions together.
+    /// Most pages that one client may hold, with all its sessions together.
     pub share: u64,
-    /// Milliseconds after which the node ends a session that says nothing.
+    /// Milliseconds after which the node ends a silent session.
     pub silence_ms: u32,
 }
 
 impl Welcome {
+    /// Encodes the welcome.
     pub fn encode(self) -> [u8; WELCOME] {
         let mut bytes = [0; WELCOME];
         bytes[..8].copy_from_slice(&MAGIC.to_le_bytes());
@@ -257,10 +271,10 @@ impl Welcome {
         bytes
     }
 
-    /// The version of the node, which the first bytes say in any version.
+    /// Returns the version of the node, whose place is the same in all versions.
     ///
     /// # Errors
-    /// It is no memory node.
+    /// If it is no memory node.
     pub fn version(head: &[u8; WELCOME_HEAD]) -> Result<u16, Malformed> {
         match u64::from_le_bytes(field(head, 0)) {
             MAGIC => Ok(u16::from_le_bytes(field(head, 8))),
@@ -268,6 +282,7 @@ impl Welcome {
         }
     }
 
+    /// Decodes a welcome and checks its limits.
     pub fn decode(bytes: &[u8; WELCOME]) -> Result<Welcome, Malformed> {
         Welcome::version(&field(bytes, 0))?;
         let welcome = Welcome {
@@ -289,7 +304,7 @@ impl Welcome {
     }
 }
 
-/// `N` bytes at a constant place of a longer array.
+/// Returns `N` bytes at a constant place of a longer array.
 fn field<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
     std::array::from_fn(|n| bytes[at + n])
 }

@@ -1,34 +1,37 @@
-//! How uncertain a line is, found out by drawing its runs again and again.
+//! Uncertainty of a line, found by resampling its runs (bootstrap).
 //!
-//! Runs are few: at most delays there is but one, so each delay by itself has nothing to draw from. What is drawn are the
-//! residuals of all runs together, each relative to the line's value at its delay (a run that takes twice as long
-//! scatters twice as much), and put back onto the line at every delay. Native runs are drawn among themselves.
+//! Runs are few: at most delays there is only one, so a single delay has nothing to draw from. Draws are made
+//! from the residuals of all runs together, each relative to the line's value at its delay (a run that takes
+//! twice as long scatters twice as much), and added to the line at every delay. Native runs are drawn among
+//! themselves.
 //!
-//! So few residuals are smaller than the errors that they stand for. They are widened by `sqrt(n / (n - 2))`, as two
-//! parameters were fitted to them (B. Efron, R. J. Tibshirani, "An Introduction to the Bootstrap", 1993, 9.6), and by Student's
-//! quantile over the normal one, as their own scatter is only estimated. The tests hold the intervals to covering the
-//! truth in about 95 of 100 studies of 5 to 15 runs, with normal and with heavy-tailed noise.
+//! So few residuals underestimate the errors that they stand for. They are widened by `sqrt(n / (n - 2))`, as two
+//! parameters were fitted to them (B. Efron, R. J. Tibshirani, "An Introduction to the Bootstrap", 1993, 9.6),
+//! and by the ratio of Student's quantile to the normal one, as their own scatter is only estimated. The tests
+//! require the intervals to cover the truth in about 95 of 100 studies of 5 to 15 runs, with normal and with
+//! heavy-tailed noise.
 
 use super::median;
 use super::theil_sen::Pairs;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
-/// Draws behind a percentile interval (Efron and Tibshirani 1993, 13.3).
+/// Number of draws for a percentile interval (Efron and Tibshirani 1993, 13.3).
 const DRAWS: usize = 1000;
-/// The value that a normal variable stays below with probability 0.975.
+/// Quantile of the normal distribution for probability 0.975.
 const NORMAL_975: f64 = 1.959_964;
-/// Native time is drawn no shorter than this part of its median: a ratio over nothing says nothing.
+/// Least drawn native time, as a fraction of its median: a ratio to almost nothing says nothing.
 const SHORTEST_NATIVE: f64 = 0.1;
 
-/// What the slope was in each draw.
+/// Slope of the line in each draw.
 pub struct Resampled {
     pub waits: Vec<f64>,
-    /// Over the native run time of that draw, in seconds.
+    /// Slope divided by the native run time of that draw, in seconds.
     pub waits_per_s: Vec<f64>,
 }
 
 impl Resampled {
+    /// Draws lines from the residuals.
     pub fn draw(
         pairs: &Pairs,
         runs: &[f64],
@@ -45,7 +48,7 @@ impl Resampled {
         for _ in 0..DRAWS {
             let drawn = |line: &f64| line + line.abs() * pick(&mut generator, &residuals);
             let noisy: Vec<f64> = fitted.iter().map(drawn).collect();
-            // Slopes are linear in the residuals, so that these can be widened afterwards.
+            // Slopes are linear in the residuals, so the draws can be widened afterwards.
             let waits_now = slope + wider * (pairs.slope(&noisy) - slope);
             let again = || pick(&mut generator, native_s);
             let native_now =
@@ -62,7 +65,7 @@ fn pick(generator: &mut Pcg64Mcg, values: &[f64]) -> f64 {
     values[generator.random_range(0..values.len())]
 }
 
-/// Residuals over the line's value, about their median.
+/// Returns the residuals divided by the line's value, relative to their median.
 fn relative_residuals(runs: &[f64], fitted: &[f64]) -> Vec<f64> {
     let relative = |(run, line): (&f64, &f64)| (run - line) / line.abs().max(f64::MIN_POSITIVE);
     let residuals: Vec<f64> = runs.iter().zip(fitted).map(relative).collect();
@@ -70,8 +73,8 @@ fn relative_residuals(runs: &[f64], fitted: &[f64]) -> Vec<f64> {
     residuals.into_iter().map(|residual| residual - middle).collect()
 }
 
-/// By how much the scatter of `n` residuals is widened, after `parameters` were fitted to them. A single run has no
-/// scatter to widen.
+/// Returns the factor by which the scatter of `n` residuals is widened, after `parameters` were fitted to them. A
+/// single run has no scatter to widen.
 fn widened(n: usize, parameters: usize) -> f64 {
     if n <= parameters {
         return 1.0;
@@ -80,7 +83,7 @@ fn widened(n: usize, parameters: usize) -> f64 {
     (n as f64 / freedom as f64).sqrt() * t_quantile_975(freedom) / NORMAL_975
 }
 
-/// The value that Student's t with `freedom` degrees stays below with probability 0.975.
+/// Returns the quantile of Student's t with `freedom` degrees of freedom for probability 0.975.
 fn t_quantile_975(freedom: usize) -> f64 {
     let (mut low, mut high) = (0.0, 13.0);
     for _ in 0..80 {
@@ -93,13 +96,13 @@ fn t_quantile_975(freedom: usize) -> f64 {
     (low + high) / 2.0
 }
 
-/// Probability that |t| <= `t`: exact for whole degrees of freedom.
+/// Returns the probability that |t| <= `t`: exact for whole degrees of freedom.
 ///
 /// Abramowitz and Stegun, Handbook of Mathematical Functions, 26.7.3 and 26.7.4.
 fn t_within(t: f64, freedom: usize) -> f64 {
     let angle = (t / (freedom as f64).sqrt()).atan();
     let (sin, cos) = angle.sin_cos();
-    // Both series: each term is the one before, times cos^2 k/(k+1), for every second k.
+    // In both series, each term is the one before, times cos^2 k/(k+1), for every second k.
     let is_odd = freedom % 2 == 1;
     let (mut term, mut sum) = if is_odd { (cos, cos) } else { (1.0, 1.0) };
     let mut k = if is_odd { 2 } else { 1 };

@@ -1,3 +1,5 @@
+//! Tests of fitted lines and their intervals.
+
 use super::*;
 use proptest::prelude::*;
 use rand::SeedableRng;
@@ -15,12 +17,12 @@ fn fitted(waits_per_s: f64, waits_per_s_ci95: [f64; 2]) -> Fit {
 
 #[test]
 fn a_line_reckoned_by_hand() {
-    // Run times in ns 1, 2, 2, 4 at 0, 1, 2, 3 ns: slopes 1, 0, 2, 1/2, 1, 1, so 1; rests 1, 1, 0, 1, so 1.
+    // Run times in ns 1, 2, 2, 4 at 0, 1, 2, 3 ns: slopes 1, 0, 2, 1/2, 1, 1, so 1; residuals 1, 1, 0, 1, so 1.
     let fit =
         line(&points(&[(0.0, 1e-9), (1.0, 2e-9), (2.0, 2e-9), (3.0, 4e-9)]), &[2e-9, 1e-9, 3e-9], 1).unwrap();
     assert!((fit.waits - 1.0).abs() < 1e-12 && (fit.intercept_s - 1e-9).abs() < 1e-21, "{fit:?}");
     assert!((fit.waits_per_s - 0.5e9).abs() < 1.0, "over the middle native run: {fit:?}");
-    // One run lies 1 ns below the line, where that is at 3 ns; the runs differ from their mean by 4.75 ns^2.
+    // One run lies 1 ns below the line, whose value there is 3 ns; the runs differ from their mean by 4.75 ns^2.
     assert!(
         (fit.r2 - (1.0 - 1.0 / 4.75)).abs() < 1e-12 && (fit.worst_residual - 1.0 / 3.0).abs() < 1e-12,
         "{fit:?}"
@@ -64,9 +66,9 @@ fn medians() {
     );
 }
 
-/// A program that computes for 0.5 s, spends 1.3 s more on paging, and waits 57,000 times: the NumPy example.
+/// Program that computes for 0.5 s, spends 1.3 s more on paging, and waits 57,000 times: the NumPy example.
 struct Program {
-    /// Runs at each of five delays, from 19.5 to 52 us.
+    /// Number of runs at each of five delays, from 19.5 to 52 us.
     runs: [usize; 5],
     native: usize,
 }
@@ -76,7 +78,7 @@ const NATIVE_S: f64 = 0.5;
 const INTERCEPT_S: f64 = 1.8;
 
 impl Program {
-    /// Its runs, each as long as `noise` says: 1.0 is no noise.
+    /// Returns its runs, each multiplied by `noise`: 1.0 is no noise.
     fn measured(&self, mut noise: impl FnMut() -> f64) -> (Vec<Point>, Vec<f64>) {
         let delays = (0..5).flat_map(|n| vec![19_500.0 + 8_125.0 * n as f64; self.runs[n]]);
         let run = |delay_ns: f64| Point { delay_ns, run_s: (INTERCEPT_S + WAITS * delay_ns / 1e9) * noise() };
@@ -84,13 +86,14 @@ impl Program {
         (points, (0..self.native).map(|_| NATIVE_S * noise()).collect())
     }
 
-    /// Parts of many studies in which the intervals held the true waits, and the true waits per second.
+    /// Returns the fractions of many studies in which the intervals held the true waits, and the true waits per
+    /// second.
     fn coverage(&self, noise: impl Distribution<f64>) -> [f64; 2] {
         const STUDIES: u64 = 1000;
         let mut held = [0, 0];
         for seed in 0..STUDIES {
             let mut generator = Pcg64Mcg::seed_from_u64(seed);
-            // Never shorter than half: nothing makes a program faster.
+            // Never less than half: nothing makes a program faster.
             let (points, native) = self.measured(|| (1.0 + noise.sample(&mut generator)).max(0.5));
             let fit = line(&points, &native, seed).unwrap();
             let holds = |[low, high]: [f64; 2], truth: f64| (low..=high).contains(&truth) as u32;
@@ -101,7 +104,7 @@ impl Program {
     }
 }
 
-/// Student's t with 2 degrees of freedom, whose variance is infinite, made as wide in the middle as the normal noise.
+/// Student's t with 2 degrees of freedom, whose variance is infinite, as wide in the middle as the normal noise.
 struct HeavyTailed(StudentT<f64>);
 
 impl Distribution<f64> for HeavyTailed {
@@ -122,7 +125,7 @@ fn intervals_hold_the_truth_in_about_95_of_100_studies() {
         let normal = program.coverage(Normal::new(0.0, 0.03).unwrap());
         let heavy = program.coverage(HeavyTailed(StudentT::new(2.0).unwrap()));
         for held in normal.into_iter().chain(heavy) {
-            // Of 1,000 studies, 95 % hold with a standard deviation of 0.7 %.
+            // With 1,000 studies, the fraction that holds has a standard deviation of 0.7 % at 95 %.
             assert!((0.93..=0.99).contains(&held), "{:?}: normal {normal:?}, heavy {heavy:?}", program.runs);
         }
     }
@@ -138,7 +141,7 @@ proptest! {
         prop_assume!(delays.iter().any(|d| (d - delays[0]).abs() > 1e3));
         let at = |delay: &f64| Point { delay_ns: *delay, run_s: intercept + waits * delay / 1e9 };
         let fit = line(&delays.iter().map(at).collect::<Vec<_>>(), &[intercept], 1).unwrap();
-        // Two delays may be a nanosecond apart: what a float cannot tell apart there is forgiven.
+        // Two delays may be a nanosecond apart: rounding errors of floats are tolerated there.
         let rounding = (intercept + waits * 1e-3) * 1e9 * 1e-15;
         let nearest = nearest_apart(&delays);
         prop_assert!((fit.waits - waits).abs() <= 1e-9 * waits + 4.0 * rounding / nearest, "{fit:?}");
@@ -194,7 +197,7 @@ proptest! {
     }
 }
 
-/// The smallest distance between two different delays.
+/// Returns the smallest distance between two different delays.
 fn nearest_apart(delays: &[f64]) -> f64 {
     let mut sorted = delays.to_vec();
     sorted.sort_by(f64::total_cmp);

@@ -1,4 +1,4 @@
-//! Segments that an arena holds, and which of their sections are free.
+//! Segments that an arena holds, and the free ones among their sections.
 
 use super::Shares;
 use super::classes::CLASSES;
@@ -9,13 +9,14 @@ use crate::client::{Client, Error, Grantee, Segment};
 use crate::wire::{Access, Denied};
 use std::collections::{BTreeMap, BTreeSet};
 
+/// Record of an arena's segments and sections; locked by the arena.
 pub struct Books {
-    /// By offset.
+    /// Segments, keyed by their offset in the pool.
     segments: BTreeMap<u64, Held>,
     shares: Shares,
-    /// Sections of a class with free buffers, but for the one that it takes from, by offset.
+    /// Offsets of sections with free buffers, by class; without the section that each class currently takes from.
     partial: [BTreeSet<u64>; CLASSES],
-    /// Sections that are leased at a time for small buffers, at most.
+    /// Most sections that are leased at a time for small buffers.
     region: u32,
     held: u32,
     free: u32,
@@ -23,11 +24,12 @@ pub struct Books {
 
 struct Held {
     segment: Segment,
-    /// One a section.
+    /// True for each section of the segment that is free.
     free: Vec<bool>,
 }
 
 impl Books {
+    /// Makes empty books; `region` is the most sections that are leased at a time for small buffers.
     pub fn new(region: u32) -> Books {
         Books {
             segments: BTreeMap::new(),
@@ -39,7 +41,7 @@ impl Books {
         }
     }
 
-    /// So many free sections in a row, if some segment has them.
+    /// Takes `count` adjacent free sections and returns the offset of the first, if some segment has them.
     pub fn take_sections(&mut self, count: u32) -> Option<u64> {
         if count > self.free {
             return None;
@@ -51,12 +53,13 @@ impl Books {
         Some(held.segment.extent().offset + first as u64 * SECTION)
     }
 
-    /// Sections of a segment that is leased for them, and a little more if what is held is large already.
+    /// Takes `count` adjacent sections, from a newly leased segment if need be. The lease is larger than needed
+    /// if much is held already.
     pub fn take_sections_or_lease(&mut self, count: u32, client: &Client) -> Result<u64, Error> {
         if let Some(offset) = self.take_sections(count) {
             return Ok(offset);
         }
-        // Half of what there is: the number of segments grows with the logarithm of what they hold.
+        // Half of the sections held, so that the number of segments grows with the logarithm of what they hold.
         let more = count.max((self.held / 2).min(self.region));
         let segment = match client.lease(more) {
             Err(Error::Denied(Denied::Full { .. } | Denied::Quota { .. })) if more > count => {
@@ -64,8 +67,8 @@ impl Books {
             }
             leased => leased?,
         };
-        // A peer that cannot be told, since it is gone or reads nothing, will not find what it is sent. That is its
-        // loss, and must not be ours.
+        // A peer that cannot be told, since it is gone or reads nothing, will not find the buffers it is sent.
+        // That is its loss, and must not be ours.
         self.shares.retain(|(grantee, access)| grantee.grant(&segment, *access).is_ok());
         let extent = segment.extent();
         let sections = (extent.bytes / SECTION) as u32;
@@ -75,7 +78,7 @@ impl Books {
         Ok(self.take_sections(count).expect("just leased"))
     }
 
-    /// Sections in which nothing is used.
+    /// Marks sections free again, all of whose buffers are unused.
     pub fn give_sections(&mut self, offset: u64, count: u32) {
         let held = self.segments.range_mut(..=offset).next_back().expect("sections are of a segment").1;
         let first = ((offset - held.segment.extent().offset) / SECTION) as usize;
@@ -85,8 +88,8 @@ impl Books {
         self.free += count;
     }
 
-    /// Segments in which nothing is used go back to the manager (DRack §4.2), as long as more is free than a region
-    /// and a quarter of what is held.
+    /// Returns segments without used sections to the manager (DRack §4.2), as long as more sections are free than
+    /// a region and than a quarter of those held.
     pub fn give_back_excess(&mut self) {
         let excess = |books: &Books| {
             let spare = (books.held / 4).max(books.region);
@@ -101,6 +104,7 @@ impl Books {
         }
     }
 
+    /// Grants a peer all segments, and those leased later.
     pub fn share_with(&mut self, grantee: Grantee, access: Access) -> Result<(), Error> {
         for held in self.segments.values() {
             grantee.grant(&held.segment, access)?;
@@ -110,26 +114,29 @@ impl Books {
         Ok(())
     }
 
+    /// Records that a section of the class has free buffers.
     pub fn add_partial(&mut self, class: usize, offset: u64) {
         self.partial[class].insert(offset);
     }
 
+    /// Removes a section from those of the class that have free buffers.
     pub fn drop_partial(&mut self, class: usize, offset: u64) {
         self.partial[class].remove(&offset);
     }
 
-    /// A section of the class in which something is free.
+    /// Takes a section of the class that has free buffers.
     pub fn take_partial(&mut self, class: usize, sections: &Table) -> Option<*mut Section> {
         self.partial[class].pop_first().map(|offset| sections.make(offset))
     }
 
+    /// Returns the bytes of all sections held.
     pub fn held_bytes(&self) -> u64 {
         self.held as u64 * SECTION
     }
 }
 
 impl Held {
-    /// The first of so many free sections in a row.
+    /// Returns the index of the first of `count` adjacent free sections.
     fn run(&self, count: u32) -> Option<usize> {
         self.free.windows(count as usize).position(|run| run.iter().all(|free| *free))
     }

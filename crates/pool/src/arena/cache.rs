@@ -1,4 +1,4 @@
-//! The buffers that one thread keeps.
+//! Cache of free buffers of one thread.
 
 use super::classes::{CLASSES, class_of, size_of_class};
 use super::list::Kept;
@@ -6,14 +6,15 @@ use super::{Arena, Buffer, MOST_SMALL};
 use crate::SECTION;
 use crate::client::Error;
 
-/// Buffers of a class that a cache keeps at most, and their bytes.
+/// Most buffers of a class that a cache keeps.
 const MOST: u64 = 64;
+/// Most bytes of buffers of a class that a cache keeps.
 const MOST_BYTES: u64 = 256 * 1024;
 
-/// A few free buffers of each size, for one thread at a time. They go back to the arena when it is dropped.
+/// Cache of a few free buffers of each size, for one thread at a time. Dropping it returns them to the arena.
 pub struct Cache {
     arena: Arena,
-    /// By class: offsets, and what the section's list knows of them.
+    /// Kept buffers by class: offset in the pool, and handle of the buffer's link in its section's list.
     kept: [Vec<(u64, Kept)>; CLASSES],
 }
 
@@ -22,11 +23,12 @@ impl Cache {
         Cache { arena, kept: [const { Vec::new() }; CLASSES] }
     }
 
+    /// Returns the arena that the buffers come from.
     pub fn arena(&self) -> &Arena {
         &self.arena
     }
 
-    /// A buffer of at least so many bytes.
+    /// Takes a buffer of at least `bytes` bytes.
     ///
     /// # Errors
     /// As [`Arena::alloc`].
@@ -39,7 +41,7 @@ impl Cache {
         }
     }
 
-    /// As [`alloc`](Cache::alloc), if the cache has one.
+    /// Takes a buffer as [`alloc`](Cache::alloc) does, but only if the cache keeps one.
     #[inline(always)]
     pub fn take_kept(&mut self, bytes: u64) -> Option<Buffer> {
         if bytes > MOST_SMALL {
@@ -52,7 +54,7 @@ impl Cache {
         Some(self.arena.buffer_at(offset, size_of_class(class)))
     }
 
-    /// Gives a buffer back: of the cache's arena, whoever took it.
+    /// Gives a buffer of the cache's arena back, whichever thread took it.
     ///
     /// # Panics
     /// As [`Arena::free`].
@@ -70,7 +72,7 @@ impl Cache {
         }
     }
 
-    /// Takes one, and some more to keep.
+    /// Takes one buffer from the arena to return, and some more to keep.
     #[cold]
     fn refill(&mut self, class: usize) -> Result<Buffer, Error> {
         let Cache { arena, kept } = self;
@@ -86,7 +88,7 @@ impl Cache {
         Ok(arena.buffer_at(first.expect("one was taken"), size_of_class(class)))
     }
 
-    /// Gives the oldest back, all but so many.
+    /// Returns the oldest kept buffers to the arena, all but `keep`.
     #[cold]
     fn give_back(&mut self, class: usize, keep: usize) {
         let Cache { arena, kept } = self;
@@ -115,7 +117,8 @@ impl Drop for Cache {
     }
 }
 
-/// How many buffers of a class a cache keeps: none of those larger than what it may keep altogether.
+/// Returns the number of buffers of a class that a cache keeps: none of the classes whose buffers are larger than
+/// all it may keep.
 #[inline(always)]
 fn keeps(class: usize) -> usize {
     const KEEPS: [u8; CLASSES] = {

@@ -1,13 +1,13 @@
-//! Sizes of buffers: whole lines, four to each doubling, so that at most a fifth of a buffer is more than was asked.
+//! Sizes of buffers: whole lines, four sizes per doubling, so that at most a fifth of a buffer is wasted.
 
 use crate::{LINE, SECTION};
 
-/// How many sizes there are.
+/// Number of sizes.
 pub const CLASSES: usize = 52;
 /// Bytes of the largest buffer that shares a section.
 pub const MOST_SMALL: u64 = size_of_class(CLASSES - 1);
 
-/// The smallest class whose buffers have so many bytes, for at most [`MOST_SMALL`].
+/// Returns the smallest class whose buffers have at least `bytes` bytes; `bytes` is at most [`MOST_SMALL`].
 #[inline(always)]
 pub const fn class_of(bytes: u64) -> usize {
     let lines = bytes.div_ceil(LINE as u64);
@@ -19,7 +19,7 @@ pub const fn class_of(bytes: u64) -> usize {
     (4 + doubling * 4) as usize + (above >> doubling & 3) as usize
 }
 
-/// Bytes of a class's buffers.
+/// Returns the bytes of a buffer of this class.
 pub const fn size_of_class(class: usize) -> u64 {
     let lines = match class {
         0..4 => class as u64 + 1,
@@ -28,7 +28,7 @@ pub const fn size_of_class(class: usize) -> u64 {
     lines * LINE as u64
 }
 
-/// Buffers of a class in a section.
+/// Returns the number of buffers of this class in a section.
 pub const fn count_of_class(class: usize) -> u32 {
     (SECTION / size_of_class(class)) as u32
 }

@@ -1,20 +1,21 @@
 //! Buffers over leased sections (DRack §4.2; HydraRPC §5.4): the two-tier allocator of a process.
 //!
-//! The manager leases segments; an arena divides their sections into buffers of one size each, and caches of
-//! threads keep a few buffers of each size. Taking a buffer from a [`Cache`] touches nothing that is shared
-//! between threads; taking one from the [`Arena`] is one compare-and-swap; only when a section is used up, or all of
-//! it is free, the arena's books are locked, and only when there is no section left the manager is asked.
+//! The manager leases segments. An arena divides their sections into buffers of one size each, and caches of
+//! threads keep a few buffers of each size. Taking a buffer from a [`Cache`] touches nothing that threads share;
+//! taking one from the [`Arena`] is one compare-and-swap. Only when a section is used up, or becomes entirely
+//! free, the arena locks its books, and only when it has no free section left it asks the manager.
 //!
 //! | module | idea |
 //! |---|---|
 //! | [`classes`] | sizes of buffers |
 //! | [`list`] | the free buffers of a section, lock-free |
 //! | [`section`] | one section: of buffers of one size, or the first of a large buffer |
-//! | [`table`] | all sections that were ever held |
-//! | [`books`] | segments that are held, and which of their sections are free |
-//! | [`cache`] | the buffers that one thread keeps |
+//! | [`table`] | all sections that the arena ever held |
+//! | [`books`] | segments held, and the free ones among their sections |
+//! | [`cache`] | free buffers that one thread keeps |
 //!
-//! Only the process that owns an arena allocates and frees in it, and all but the buffers is in its private memory.
+//! Only the process that owns an arena allocates and frees in it. All data but the buffers is in its private
+//! memory.
 
 mod books;
 mod cache;
@@ -37,7 +38,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use table::Table;
 
-/// Buffers of a process, all shared with the same peers. Clones are the same arena.
+/// Allocator of a process's buffers, all shared with the same peers. Clones are the same arena.
 #[derive(Clone)]
 pub struct Arena {
     inner: Arc<Inner>,
@@ -45,23 +46,23 @@ pub struct Arena {
 
 struct Inner {
     client: Client,
-    /// Where the pool's address space begins.
+    /// Address at which the pool's address space begins.
     base: NonNull<u8>,
     sections: Arc<Table>,
-    /// Where each class takes its buffers from.
+    /// Section that each class takes its buffers from; null if there is none.
     current: [AtomicPtr<Section>; CLASSES],
     books: Mutex<Books>,
 }
 
-// SAFETY: `base` is an address; all else may be sent and shared.
+// SAFETY: `base` is only an address; all else may be sent and shared.
 unsafe impl Send for Inner {}
-// SAFETY: a shared one gives out `base` as an address only; all else may be shared.
+// SAFETY: a shared reference gives out `base` as an address only; all else may be shared.
 unsafe impl Sync for Inner {}
 
-/// Some bytes of the pool, aligned to lines and whole lines long, until it is freed: [`Arena::free`].
+/// Bytes of the pool, aligned to lines and whole lines long, until [`Arena::free`] frees them.
 ///
-/// Dropping it does not free it, and it may be named by its offset alone in between
-/// ([`Arena::buffer`]): what is sent to a peer is the offset.
+/// Dropping a buffer does not free it. It may be forgotten but for its offset, and made again from that by
+/// [`Arena::buffer`]: a message to a peer carries the offset.
 #[derive(Debug)]
 #[must_use = "a buffer that is dropped is not free: give it back to its arena"]
 pub struct Buffer {
@@ -72,12 +73,12 @@ pub struct Buffer {
 
 // SAFETY: a buffer is the only owner of its bytes in this process, as a box is.
 unsafe impl Send for Buffer {}
-// SAFETY: a shared one only tells where it is.
+// SAFETY: a shared reference only tells where the bytes are.
 unsafe impl Sync for Buffer {}
 
 impl Buffer {
-    /// Bytes that are no arena's, for whoever takes buffers and has other memory: under a name of its own. It is given
-    /// back to whoever made it.
+    /// Makes a buffer of bytes of no arena, under an offset that the caller chooses: for code that takes buffers
+    /// and has other memory. It is given back to its maker.
     ///
     /// # Safety
     /// The bytes are readable and writable until then, aligned to lines and whole lines long.
@@ -85,36 +86,37 @@ impl Buffer {
         Buffer { offset, bytes, at }
     }
 
-    /// What it is called in the pool.
+    /// Returns the buffer's offset in the pool, which names it.
     #[inline(always)]
     pub fn offset(&self) -> u64 {
         self.offset
     }
 
-    /// Bytes that may be used: at least what was asked for, and whole lines.
+    /// Returns the bytes that may be used: whole lines, at least as many as were asked for.
     #[inline(always)]
     pub fn capacity(&self) -> u64 {
         self.bytes
     }
 
-    /// Its first byte. Readable and writable until it is freed; contents at first are anything.
+    /// Returns the address of the first byte. The bytes are readable and writable until the buffer is freed;
+    /// their contents at first are arbitrary.
     #[inline(always)]
     pub fn as_ptr(&self) -> *mut u8 {
         self.at.as_ptr()
     }
 }
 
-/// How much of an arena is used.
+/// Use of an arena's memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Usage {
-    /// Bytes of the sections that it leased.
+    /// Bytes of the sections that the arena leased.
     pub held_bytes: u64,
-    /// Bytes of buffers that are taken, those in caches included.
+    /// Bytes of buffers in use, those in caches included.
     pub used_bytes: u64,
 }
 
 impl Arena {
-    /// An arena without sections.
+    /// Makes an arena without sections.
     pub fn new(client: &Client) -> Arena {
         let sections = Arc::new(Table::new(client.pool().space_bytes / SECTION));
         let counter: Weak<dyn Counter> = Arc::downgrade(&(sections.clone() as Arc<dyn Counter>));
@@ -130,10 +132,10 @@ impl Arena {
         }
     }
 
-    /// A buffer of at least so many bytes.
+    /// Allocates a buffer of at least `bytes` bytes.
     ///
     /// # Errors
-    /// If the pool or the machine is full, or the manager gone when it is needed.
+    /// If the pool or the machine is full, or the manager is gone when it is needed.
     #[inline]
     pub fn alloc(&self, bytes: u64) -> Result<Buffer, Error> {
         if bytes > MOST_SMALL {
@@ -145,7 +147,7 @@ impl Arena {
         Ok(self.buffer_at(taken, size_of_class(class)))
     }
 
-    /// Gives a buffer back. Nobody may use its bytes any more, peers neither.
+    /// Gives a buffer back. Nobody may use its bytes afterwards, including peers.
     ///
     /// # Panics
     /// If it is not this arena's, or free already.
@@ -158,13 +160,13 @@ impl Arena {
         }
     }
 
-    /// A buffer that was taken and then forgotten but for its offset.
+    /// Makes a buffer again from its offset, after it was taken and forgotten.
     ///
     /// # Safety
-    /// The caller owns the buffer that begins there, and makes it once.
+    /// The caller owns the buffer that begins there, and makes it only once.
     ///
     /// # Panics
-    /// If none of this arena begins there.
+    /// If no buffer of this arena begins there.
     pub unsafe fn buffer(&self, offset: u64) -> Buffer {
         let section = self.section_of(offset);
         let bytes = match section.list.class() {
@@ -178,21 +180,21 @@ impl Arena {
         self.buffer_at(offset, bytes)
     }
 
-    /// A thread's own cache of this arena's buffers.
+    /// Makes a thread's own cache of this arena's buffers.
     pub fn cache(&self) -> Cache {
         Cache::new(self.clone())
     }
 
-    /// Lets the other side of a channel map all of this arena: what it has and what it will have, each segment
-    /// before a buffer of it is handed out. It ends with the channel.
+    /// Lets the other side of a channel map all of this arena, now and later: each segment is granted before a
+    /// buffer of it is handed out. The share ends with the channel.
     ///
     /// # Errors
-    /// If the peer is gone, does not read what it is told, or was granted too many segments.
+    /// If the peer is gone, does not read its messages, or was granted too many segments.
     pub fn share_with(&self, channel: &Channel, access: Access) -> Result<(), Error> {
         self.books().share_with(channel.grantee(), access)
     }
 
-    /// How much of it is used.
+    /// Returns how much of the arena's memory is in use.
     pub fn usage(&self) -> Usage {
         let held_bytes = self.books().held_bytes();
         Usage { held_bytes, used_bytes: self.inner.sections.used_bytes() }
@@ -218,13 +220,13 @@ impl Arena {
         }
     }
 
-    /// The section that a class takes from has nothing any more: finds another.
+    /// Finds another section for a class, whose current section has no free buffer.
     #[cold]
     fn replenish(&self, class: usize, exhausted: *mut Section) -> Result<(), Error> {
         let mut books = self.books();
         let current = &self.inner.current[class];
         if current.load(Ordering::Relaxed) != exhausted {
-            // Somebody else did.
+            // Another thread replaced it already.
             return Ok(());
         }
         if known(exhausted)
@@ -251,7 +253,7 @@ impl Arena {
         Ok(())
     }
 
-    /// Sections that classes take from, and of which nothing is used, are needed more elsewhere.
+    /// Closes sections that classes take from and of which no buffer is in use, since they are needed elsewhere.
     fn close_unused(&self, books: &mut Books) {
         for current in &self.inner.current {
             let section = current.load(Ordering::Relaxed);
@@ -270,7 +272,7 @@ impl Arena {
         }
     }
 
-    /// A section that was used up has a free buffer, or all of it is free.
+    /// Handles a section that was used up and now has a free buffer, or whose buffers are all free.
     #[cold]
     fn after_give(&self, section: &Section, class: usize) {
         let mut books = self.books();
@@ -311,7 +313,7 @@ impl Arena {
         books.give_back_excess();
     }
 
-    /// The section in which an offset is.
+    /// Returns the section that contains an offset.
     #[inline(always)]
     fn section_of(&self, offset: u64) -> &Section {
         self.inner
@@ -325,15 +327,15 @@ impl Arena {
     }
 }
 
-/// A section of a live arena, if there is one.
+/// Dereferences a pointer to a section of a live arena; null gives none.
 #[inline(always)]
 fn known<'a>(section: *mut Section) -> Option<&'a Section> {
-    // SAFETY: sections are made by the table and dropped with the arena, which whoever asks borrows.
+    // SAFETY: sections are made by the table and dropped with the arena, which the caller borrows.
     unsafe { section.as_ref() }
 }
 
-/// Buffers are whole lines, and no line is in two of them.
+/// Checks that buffers are whole lines, so that no line is in two of them.
 const _: () = assert!(size_of_class(0) == LINE as u64);
 
-/// Who is granted an arena's segments.
+/// Peers that are granted an arena's segments, and their access.
 type Shares = Vec<(Grantee, Access)>;

@@ -1,59 +1,63 @@
-//! What an arena knows of one section that it holds.
+//! State of one section that an arena holds.
 
 use super::classes::{count_of_class, size_of_class};
 use super::list::{List, MOST};
 use crate::{LINE, SECTION};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-/// A section: closed, or divided into buffers of one class, or the first of a large buffer.
+/// One section: closed, divided into buffers of one class, or the first of a large buffer.
 pub struct Section {
-    /// Where it begins in the pool.
+    /// Offset in the pool at which it begins.
     pub offset: u64,
     pub list: List,
-    /// 2^32 over a buffer's lines, rounded up: numbers are found without a division.
+    /// 2^32 divided by the lines of a buffer, rounded up: buffer numbers are found without a division.
     inverse: AtomicU32,
     /// Sections of the large buffer that begins here; zero if none does.
     large: AtomicU64,
 }
 
 impl Section {
+    /// Makes a closed section that begins at an offset of the pool.
     pub fn new(offset: u64) -> Section {
         let list = List::new(MOST);
         Section { offset, list, inverse: AtomicU32::new(0), large: AtomicU64::new(0) }
     }
 
-    /// Divides a closed section. Only by whoever has the arena's books.
+    /// Divides a closed section into buffers of a class. The caller has locked the arena's books.
     pub fn open(&self, class: usize) {
         let lines = size_of_class(class) / LINE as u64;
-        // A single line: 2^32 is one too many for the word, and 2^32 - 1 gives the same numbers but for rounding,
-        // which `number` undoes.
+        // With buffers of a single line, 2^32 does not fit in the word; 2^32 - 1 gives the same numbers but for
+        // rounding, which `number` undoes.
         self.inverse.store((1u64 << 32).div_ceil(lines).min(u32::MAX as u64) as u32, Ordering::Relaxed);
         self.list.open(class, count_of_class(class));
     }
 
-    /// Closes a section whose buffers are all free. Only by whoever has the arena's books.
+    /// Closes the section if its buffers are all free, and returns whether it did. The caller has locked the
+    /// arena's books.
     pub fn close(&self) -> bool {
         self.list.class().is_some_and(|class| self.list.close(count_of_class(class)))
     }
 
+    /// Sets the number of sections of the large buffer that begins here; zero for none.
     pub fn set_large(&self, sections: u64) {
         self.large.store(sections, Ordering::Relaxed);
     }
 
+    /// Returns the number of sections of the large buffer that begins here; zero for none.
     pub fn large(&self) -> u64 {
         self.large.load(Ordering::Relaxed)
     }
 
-    /// Where a buffer of a class is in the pool.
+    /// Returns the offset in the pool of a buffer of a class.
     #[inline(always)]
     pub fn place(&self, class: usize, buffer: u16) -> u64 {
         self.offset + buffer as u64 * size_of_class(class)
     }
 
-    /// Which buffer begins at an offset in this section.
+    /// Returns the number of the buffer that begins at an offset in this section.
     ///
     /// # Panics
-    /// If none does.
+    /// If no buffer begins there.
     #[inline(always)]
     pub fn number(&self, class: usize, offset: u64) -> u16 {
         let inside = offset % SECTION;

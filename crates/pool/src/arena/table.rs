@@ -1,4 +1,4 @@
-//! All sections that an arena ever held, by number in the pool.
+//! All sections that an arena ever held, by section number in the pool.
 
 use super::classes::{count_of_class, size_of_class};
 use super::section::Section;
@@ -6,23 +6,25 @@ use crate::SECTION;
 use crate::client::Counter;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-/// A section that was held once stays known: late threads look at it, and find it closed.
+/// Table of sections. A section that was held once stays in it: late threads look at it, and find it closed.
 pub struct Table(Box<[AtomicPtr<Section>]>);
 
 impl Table {
+    /// Makes an empty table for a pool of this many sections.
     pub fn new(sections: u64) -> Table {
         Table((0..sections).map(|_| AtomicPtr::default()).collect())
     }
 
-    /// The section in which an offset is, if it was ever held.
+    /// Returns the section that contains an offset, if it was ever held.
     #[inline(always)]
     pub fn get(&self, offset: u64) -> Option<&Section> {
         let slot = self.0.get((offset / SECTION) as usize)?;
-        // SAFETY: made below, and dropped with the table.
+        // SAFETY: made by `make`, and dropped with the table.
         unsafe { slot.load(Ordering::Acquire).as_ref() }
     }
 
-    /// The section that begins at an offset of the pool, known from now on. Only by whoever has the arena's books.
+    /// Returns the section that begins at an offset of the pool, made now if it was never held. The caller has
+    /// locked the arena's books.
     pub fn make(&self, offset: u64) -> *mut Section {
         let slot = &self.0[(offset / SECTION) as usize];
         let known = slot.load(Ordering::Relaxed);
@@ -39,7 +41,7 @@ impl Counter for Table {
     fn used_bytes(&self) -> u64 {
         let known = self.0.iter().enumerate().filter_map(|(at, _)| self.get(at as u64 * SECTION));
         let used = known.map(|section| match section.list.class() {
-            // Between the two, a thread may have closed it.
+            // The section may have been closed since `class` was read.
             Some(class) => {
                 count_of_class(class).saturating_sub(section.list.free()) as u64 * size_of_class(class)
             }
@@ -54,7 +56,7 @@ impl Drop for Table {
         for slot in &self.0 {
             let section = slot.load(Ordering::Relaxed);
             if !section.is_null() {
-                // SAFETY: made by `Box::into_raw`, and nobody has the table any more.
+                // SAFETY: made by `Box::into_raw`, and no thread has the table any more.
                 drop(unsafe { Box::from_raw(section) });
             }
         }

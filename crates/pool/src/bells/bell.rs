@@ -4,15 +4,15 @@ use super::futex;
 use crate::sync::{AtomicU32, Ordering, fence, yield_now};
 use std::time::Duration;
 
-/// How often a peer's bell is rung before whoever rings does something else: some 100 us, which is about twice what it
-/// takes to wake a thread on another core. One that is on its way to sleep gets there in much less, unless it is stopped
-/// there, or has no processor.
+/// Number of attempts to wake a peer before the ringing thread does something else: some 100 us, which is about
+/// twice the time it takes to wake a thread on another core. A thread on its way to sleep gets there in much
+/// less, unless it is stopped there or has no processor.
 const TRIES: usize = 64;
 
-/// The lowest bit says that somebody sleeps; those above count how often somebody did.
+/// Lowest bit of the state, set while a thread sleeps; the bits above count the sleeps.
 const ASLEEP: u32 = 1;
 
-/// One bell: a line of its own. One thread at a time sleeps on it.
+/// One bell, on a cache line of its own. One thread at a time sleeps on it.
 #[derive(Default)]
 #[repr(C, align(64))]
 pub struct Bell {
@@ -20,31 +20,32 @@ pub struct Bell {
     state: AtomicU32,
 }
 
-/// Which sleep of a bell somebody has ended.
+/// Number of the sleep that this thread already ended, so that it does not end it twice.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Rung(u32);
 
 impl Bell {
-    /// Sleeps until the bell rings, or the time is over, unless `ready` says that there is something to do.
-    /// `ready` is asked after the sleeper can be seen: what it does not see is followed by a ring. May return
-    /// for no reason.
+    /// Sleeps until the bell rings or the timeout expires, unless `ready` says that there is something to do.
+    /// `ready` is called once the sleeper is visible as such: whatever it misses is followed by a ring. May
+    /// return spuriously.
     pub fn sleep(&self, timeout: Option<Duration>, ready: impl FnOnce() -> bool) {
         let asleep = (self.state.load(Ordering::Relaxed) & !ASLEEP).wrapping_add(2) | ASLEEP;
         self.state.store(asleep, Ordering::SeqCst);
         let _awake = Awake { bell: self, asleep };
-        // Pairs with the fence of `try_ring`: either we see what it announces, or it sees us asleep.
+        // Pairs with the fence of `try_ring`: either `ready` sees what the ring announces, or the ringer sees us
+        // asleep.
         fence(Ordering::SeqCst);
         if !ready() {
-            // Whatever it returns: the caller looks again.
+            // The result does not matter: the caller looks again.
             futex::wait(&self.state, asleep, timeout);
         }
     }
 
-    /// Wakes the thread of this process that sleeps on it, if one does. What it is to find was stored before. Says
-    /// whether it needed to.
+    /// Wakes the thread of this process that sleeps on the bell, if there is one, and returns whether there was.
+    /// The caller must have stored before what the sleeper is to find.
     ///
-    /// It ends: a thread of this process that says that it sleeps soon does. Of others' bells this cannot be said:
-    /// [`PeerBell::ring`].
+    /// Always terminates: a thread of this process that announces a sleep sleeps soon. This cannot be said of
+    /// other processes' bells: see [`PeerBell::ring`].
     pub fn ring(&self) -> bool {
         let mut rung = Rung::default();
         let mut needed = false;
@@ -72,7 +73,7 @@ impl Bell {
     }
 }
 
-/// Says that nobody sleeps any more, also when a sleeper panics.
+/// Guard that clears the sleeper's mark, also when the sleeper panics.
 struct Awake<'a> {
     bell: &'a Bell,
     asleep: u32,
@@ -84,8 +85,8 @@ impl Drop for Awake<'_> {
     }
 }
 
-/// A bell of another process, to ring. That one may be killed or stopped just when it has said that it sleeps, or say so
-/// and not do it: nobody waits for it.
+/// A bell of another process, to ring. That process may be killed or stopped just after it announced a sleep, or
+/// announce one and not sleep: nobody waits for it.
 #[derive(Clone, Copy)]
 pub struct PeerBell<'a>(&'a Bell);
 
@@ -94,8 +95,9 @@ impl<'a> PeerBell<'a> {
         PeerBell(bell)
     }
 
-    /// Wakes the sleeper, if there is one. What it is to find was stored before. False: it says that it sleeps, and could
-    /// not be woken however often it was tried; so it has to be rung for again later.
+    /// Wakes the sleeper, if there is one. The caller must have stored before what the sleeper is to find.
+    /// Returns false if the sleeper announced a sleep but could not be woken in any attempt; it has to be rung
+    /// for again later.
     #[must_use = "a peer that was not woken finds nothing"]
     pub fn ring(self) -> bool {
         let mut rung = Rung::default();
@@ -108,15 +110,17 @@ impl<'a> PeerBell<'a> {
         false
     }
 
-    /// As [`ring`](PeerBell::ring), once: says false if the sleeper is not quite asleep, or already being woken by
-    /// somebody else, and has to be rung for again. Who has woken a sleeper does not do so again until it was awake.
+    /// Tries once to wake the sleeper, as [`ring`](PeerBell::ring) does. Returns false if the sleeper is not
+    /// quite asleep yet, or is already being woken by another thread, and has to be rung for again. A thread that
+    /// woke a sleeper does not wake it again before it was awake.
     #[inline]
     pub fn try_ring(self, rung: &mut Rung) -> bool {
         self.0.try_ring(rung)
     }
 
-    /// Whether somebody can be seen sleeping who was not woken. Costs a load and no fence, so it may miss one that is
-    /// just going to sleep: whoever relies on it alone has to ring later, or the sleeper to look again.
+    /// Returns whether a sleeper is visible that was not woken. Costs a load and no fence, so it may miss a
+    /// thread that is just going to sleep: a caller that relies on it alone has to ring later, or the sleeper to
+    /// look again.
     #[inline]
     pub fn is_seen_asleep(self, rung: &Rung) -> bool {
         let state = self.0.state.load(Ordering::Relaxed);

@@ -1,4 +1,4 @@
-//! The kernel's futex for the model checker: all models sleep on one word, one thread at a time.
+//! Model of the kernel's futex for the model checker: all models sleep on one word, one thread at a time.
 
 use crate::sync::{AtomicU32, Ordering};
 use loom::sync::{Condvar, Mutex};
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 #[derive(Default)]
 struct Queue {
-    /// Somebody sleeps.
+    /// True while a thread sleeps.
     waits: Mutex<bool>,
     woken: Condvar,
 }
@@ -15,10 +15,10 @@ loom::lazy_static! {
     static ref QUEUE: Queue = Queue::default();
 }
 
-/// Without a time-out: what only that ends is a wake-up that was lost.
+/// Sleeps without a timeout: if only a timeout ends a sleep, a wake-up was lost.
 pub fn wait(word: &AtomicU32, expected: u32, _: Option<Duration>) {
     let mut waits = QUEUE.waits.lock().unwrap();
-    // The kernel, too, looks at the word and begins to wait in one step.
+    // The kernel, too, compares the word and begins to wait in one step.
     if word.load(Ordering::SeqCst) == expected {
         *waits = true;
         while *waits {
@@ -27,6 +27,7 @@ pub fn wait(word: &AtomicU32, expected: u32, _: Option<Duration>) {
     }
 }
 
+/// Wakes the sleeping thread; returns whether there was one.
 pub fn wake(_: &AtomicU32) -> bool {
     let waited = std::mem::take(&mut *QUEUE.waits.lock().unwrap());
     QUEUE.woken.notify_all();

@@ -1,17 +1,17 @@
-//! Words to sleep on, and to wake others by.
+//! Words to sleep on, and to wake sleepers by.
 //!
 //! A process has a page of bells. It maps it writable before anybody else has the descriptor, and then seals it:
 //! the kernel lets nobody else map it writable, so that no peer can keep another's ring from being heard. A peer
-//! sees whether somebody sleeps, and only then pays for a system call. Bells are coherent memory of one host and
+//! sees whether a thread sleeps, and only then pays for a system call. Bells are coherent memory of one host and
 //! never go through cache control.
 //!
-//! The word is the sleeper's alone, so a ring leaves no trace in it. A ring that comes before the sleeper is quite
-//! asleep is therefore repeated until the kernel says that it woke somebody, or the word that nobody sleeps; a peer's for
-//! a while only.
+//! Only the sleeper writes the word, so a ring leaves no trace in it. A ring that comes before the sleeper is
+//! quite asleep is therefore repeated until the kernel says that it woke a thread, or the word says that no
+//! thread sleeps. A peer's bell is rung for a limited time only.
 //!
-//! Whoever may read a word may sleep on it, too. So all who do are woken. A peer that sleeps on the word of another just
-//! when that one is about to can still make a ring look as if it had been heard: whoever sleeps looks again by itself
-//! after [`LOST_RING`].
+//! Any process that may read a word may sleep on it, too. So a ring wakes all sleepers. A peer that sleeps on
+//! another's word just when the owner is about to can still make a ring look as if it had been heard: sleepers
+//! therefore look again by themselves after [`LOST_RING`].
 
 mod bell;
 #[cfg_attr(loom, path = "futex_model.rs")]
@@ -26,17 +26,17 @@ use rustix::io::Errno;
 use std::ptr::NonNull;
 use std::time::Duration;
 
-/// The longest that a thread should sleep without looking by itself: so much later than it was rung for it finds what a
-/// peer kept it from hearing. A look a second costs a thousandth of a percent of a processor.
+/// Longest time that a thread should sleep without looking by itself. A ring that a peer suppressed is noticed
+/// that much later. One look per second costs a thousandth of a percent of a processor.
 pub const LOST_RING: Duration = Duration::from_secs(1);
 
-/// Bells of a process.
+/// Number of bells of a process.
 pub const BELLS: usize = PAGE as usize / LINE;
 
 /// A process's own page of bells.
 pub struct Bells {
     page: Page,
-    /// To hand out.
+    /// File of the page, to hand out to peers.
     file: OwnedFd,
 }
 
@@ -46,13 +46,13 @@ pub struct PeerBells(Page);
 /// A page of bells that is mapped here.
 struct Page(NonNull<Bell>);
 
-// SAFETY: atomics in memory that stays mapped for as long as this lives.
+// SAFETY: it points to atomics in memory that stays mapped for as long as this lives.
 unsafe impl Send for Page {}
-// SAFETY: a shared page gives atomics only, in memory that stays mapped for as long as it lives.
+// SAFETY: a shared page only gives access to atomics, in memory that stays mapped for as long as it lives.
 unsafe impl Sync for Page {}
 
 impl Bells {
-    /// Bells for this process.
+    /// Makes the bells of this process.
     ///
     /// # Errors
     /// If the machine has no memory or descriptors left.
@@ -64,23 +64,25 @@ impl Bells {
         Ok(Bells { page, file })
     }
 
-    /// To hand out.
+    /// Returns the file of the page, to hand out to peers.
     pub fn file(&self) -> BorrowedFd<'_> {
         self.file.as_fd()
     }
 
+    /// Returns the bell with this index.
+    ///
     /// # Panics
-    /// If there are not that many ([`BELLS`]).
+    /// If the index is not below [`BELLS`].
     pub fn get(&self, bell: usize) -> &Bell {
         self.page.get(bell)
     }
 }
 
 impl PeerBells {
-    /// Bells that a peer handed out, to ring.
+    /// Maps the bells that a peer handed out, to ring them.
     ///
     /// # Errors
-    /// If they are none, or cannot be mapped.
+    /// If the file is no page of bells, or cannot be mapped.
     pub fn new(file: BorrowedFd<'_>) -> rustix::io::Result<PeerBells> {
         if !are_bells(file) {
             return Err(Errno::INVAL);
@@ -88,6 +90,8 @@ impl PeerBells {
         Page::map(file, rustix::mm::ProtFlags::READ).map(PeerBells)
     }
 
+    /// Returns the peer's bell with this index.
+    ///
     /// # Panics
     /// As [`Bells::get`].
     pub fn get(&self, bell: usize) -> PeerBell<'_> {
@@ -98,21 +102,21 @@ impl PeerBells {
 impl Page {
     fn map(file: BorrowedFd<'_>, access: rustix::mm::ProtFlags) -> rustix::io::Result<Page> {
         let flags = rustix::mm::MapFlags::SHARED;
-        // SAFETY: a mapping where nothing was.
+        // SAFETY: the mapping replaces none, as the kernel picks the address.
         let page = unsafe { rustix::mm::mmap(std::ptr::null_mut(), PAGE as usize, access, flags, file, 0)? };
         Ok(Page(NonNull::new(page.cast()).expect("nothing is mapped at zero")))
     }
 
     fn get(&self, bell: usize) -> &Bell {
         assert!(bell < BELLS, "a process has {BELLS} bells");
-        // SAFETY: a page of bells is mapped there, and any bytes are one.
+        // SAFETY: a page of bells is mapped there, and any bytes are a valid bell.
         unsafe { self.0.add(bell).as_ref() }
     }
 }
 
 impl Drop for Page {
     fn drop(&mut self) {
-        // SAFETY: mapped by us; references to bells do not outlive us.
+        // SAFETY: mapped by `map`; references to bells do not outlive the page.
         unsafe { rustix::mm::munmap(self.0.as_ptr().cast(), PAGE as usize) }.expect("it is mapped");
     }
 }
@@ -120,7 +124,7 @@ impl Drop for Page {
 const SEALS: SealFlags =
     SealFlags::SHRINK.union(SealFlags::GROW).union(SealFlags::FUTURE_WRITE).union(SealFlags::SEAL);
 
-/// Whether a file is a page that cannot shrink, and that only whoever made it writes.
+/// Returns whether a file is a page that cannot shrink, and that only its maker can write.
 pub fn are_bells(file: impl AsFd) -> bool {
     let sealed = rustix::fs::fcntl_get_seals(&file).is_ok_and(|seals| seals.contains(SEALS));
     sealed && rustix::fs::fstat(&file).is_ok_and(|stat| stat.st_size == PAGE as i64)

@@ -1,11 +1,11 @@
-//! Memory whose kind is known when the program runs.
+//! Memory of a kind that is known only when the program runs.
 
 use super::{Coherent, Incoherent, Memory, Model, Uncached};
 use crate::sync::AtomicU64;
 
-/// One of the kinds. Which one is asked with each access: a branch that is always foretold. Coherent memory, in which an
-/// access is a few instructions, comes first and is inlined; the others' are functions, so that what accesses memory is
-/// not all of them four times over.
+/// One of the kinds of memory, matched at each access: a branch that is always predicted. Coherent memory, in
+/// which an access is a few instructions, comes first and is inlined; accesses to the other kinds are functions,
+/// so that code that accesses memory is not generated four times over.
 #[derive(Clone)]
 pub enum AnyMemory {
     Coherent(Coherent),
@@ -88,7 +88,7 @@ impl Memory for AnyMemory {
         }
     }
 
-    /// Only coherent memory has something to hint.
+    /// Passes the hint on to coherent memory; the other kinds have no use for it.
     #[inline(always)]
     fn claim(&self, line: *const u8) {
         if let AnyMemory::Coherent(memory) = self {

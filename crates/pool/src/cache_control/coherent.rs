@@ -1,15 +1,15 @@
-//! Memory in which every host sees every store: of one host, or kept so by hardware, or never cached.
+//! Memory in which every host sees every store: memory of one host, kept coherent by hardware, or never cached.
 
 use super::{LINE, Memory, lines};
 use crate::sync::{AtomicU64, Ordering, fence};
 use hints::{claim, fetch, push_out};
 use std::ptr;
 
-/// Hardware keeps copies the same: plain atomics do.
+/// Memory whose copies hardware keeps coherent: plain atomics suffice.
 ///
-/// What is published is about to be read by another core. A few lines are therefore pushed out to the cache that
-/// cores share (`cldemote`, a hint that processors without it ignore), which saves the reader a snoop: a round trip
-/// of two small messages takes 314 ns instead of 450 on the machine where both were measured.
+/// Published data is about to be read by another core. A few lines are therefore pushed out to the cache that
+/// cores share (`cldemote`, a hint that processors without it ignore), which saves the reader a snoop: a round
+/// trip of two small messages takes 314 ns instead of 450 on the machine where both were measured.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Coherent;
 
@@ -24,7 +24,7 @@ impl Memory for Coherent {
         }
     }
 
-    /// There is nothing to do; what will be read is fetched meanwhile.
+    /// Prefetches the range: nothing else has to be done.
     #[inline(always)]
     unsafe fn refresh(&self, at: *const u8, bytes: usize) {
         if bytes <= PUSHED {
@@ -58,7 +58,7 @@ impl Memory for Coherent {
     }
 }
 
-/// The most bytes that are pushed out, or fetched ahead: of more, hints cost more than they save.
+/// Most bytes that are pushed out or prefetched: for more, hints cost more than they save.
 const PUSHED: usize = 1024;
 
 #[cfg(all(target_arch = "x86_64", not(miri)))]
@@ -66,40 +66,47 @@ mod hints {
     use std::arch::asm;
 
     #[inline(always)]
+    /// Moves a line to the cache that cores share: a hint.
     pub fn push_out(line: *const u8) {
         // SAFETY: a hint, which changes no contents and never faults.
         unsafe { asm!("cldemote [{}]", in(reg) line, options(nostack, preserves_flags)) };
     }
 
     #[inline(always)]
+    /// Prefetches a line for reading: a hint.
     pub fn fetch(line: *const u8) {
         // SAFETY: a hint, which changes nothing and never faults.
         unsafe { asm!("prefetcht0 [{}]", in(reg) line, options(nostack, preserves_flags, readonly)) };
     }
 
     #[inline(always)]
+    /// Prefetches a line for writing: a hint.
     pub fn claim(line: *const u8) {
-        // SAFETY: a hint, which changes no contents and never faults; processors without it take it for one that does nothing.
+        // SAFETY: a hint, which changes no contents and never faults; processors without it execute it as a
+        // no-op.
         unsafe { asm!("prefetchw [{}]", in(reg) line, options(nostack, preserves_flags, readonly)) };
     }
 }
 
 #[cfg(any(not(target_arch = "x86_64"), miri))]
 mod hints {
+    /// Does nothing: there is no such hint here.
     pub fn push_out(_: *const u8) {}
+    /// Does nothing: there is no such hint here.
     pub fn fetch(_: *const u8) {}
+    /// Does nothing: there is no such hint here.
     pub fn claim(_: *const u8) {}
 }
 
-/// The mapping is uncachable or write-combining, by MTRR (HydraRPC §5.2) or page attributes: there are no
-/// copies, but stores may wait in buffers of the processor.
+/// Memory whose mapping is uncachable or write-combining, by MTRR (HydraRPC §5.2) or page attributes: there are
+/// no cached copies, but stores may wait in buffers of the processor.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Uncached;
 
 impl Memory for Uncached {
     #[inline(always)]
     unsafe fn publish(&self, _: *const u8, _: usize) {
-        // Orders write-combined stores too, which a release does not.
+        // Orders write-combined stores too, which a release store does not.
         fence(Ordering::SeqCst);
     }
 

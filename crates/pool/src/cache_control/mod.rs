@@ -1,15 +1,15 @@
-//! The one place through which lines that others write, or read, are reached.
+//! Access to lines that other hosts write or read: the only place through which shared structures reach them.
 //!
-//! Memory that hosts share need not be cache-coherent (HydraRPC §5.2): what a host stores may stay in its
-//! cache, and what it loads may be an old copy. [`Memory`] says what has to be done about that, and each
-//! kind of memory does it:
+//! Memory that hosts share need not be cache-coherent (HydraRPC §5.2): a host's stores may stay in its cache, and
+//! its loads may return old copies. [`Memory`] names what has to be done about that, and each kind of memory does
+//! it:
 //!
 //! | kind | what it is for | cost |
 //! |---|---|---|
-//! | [`Coherent`] | processes of one host; hosts whose hardware keeps shared memory coherent | that of plain atomics |
+//! | [`Coherent`] | processes of one host; hosts whose hardware keeps shared memory coherent | as plain atomics |
 //! | [`Incoherent`] | cached mappings of memory that other hosts write: lines are written back and dropped | a memory access a line |
 //! | [`Uncached`] | mappings that no cache keeps (MTRR, page attributes) | fences |
-//! | [`Model`] | tests: every host has its own stale copies, and loses or writes back lines when it likes | |
+//! | [`Model`] | tests: every host has its own stale copies, and loses or writes back lines at random | |
 //!
 //! Code is generic over `Memory`, so that the coherent instance costs nothing; [`Mode`] names the kinds
 //! where they are chosen at run time.
@@ -19,14 +19,15 @@
 //! These hold for all shared structures, in all modes:
 //!
 //! - **A line has one writer.** Other hosts only read it. Writing back a line writes all 64 bytes of it, and so
-//!   undoes what somebody else wrote beside. Buffers are therefore aligned to lines and whole lines long.
-//! - **No atomic read-modify-write between hosts.** It happens in a cache, which others do not see.
-//! - **Written first, then published; refreshed first, then read.** Data before the entry that names it:
+//!   undoes what another host wrote in the same line. Buffers are therefore aligned to lines and whole lines
+//!   long.
+//! - **No atomic read-modify-write between hosts.** It would happen in a cache, where other hosts do not see it.
+//! - **Write, then publish; refresh, then read.** Data goes before the entry that names it:
 //!   ```text
 //!   writer: write data, publish(data), store(entry)
 //!   reader: load(entry), refresh(data), read data
 //!   ```
-//! - What a line holds before its writer first published it is anything.
+//! - The contents of a line are arbitrary until its writer first publishes it.
 
 mod any;
 mod coherent;
@@ -41,45 +42,44 @@ pub use model::{Device, Model, View};
 use crate::sync::AtomicU64;
 use unrack_units::nearest;
 
-/// Bytes of a cache line: what is written back, dropped, and owned as a whole.
+/// Bytes of a cache line: the unit that is written back, dropped, and owned.
 pub const LINE: usize = 64;
 
-/// Rounds up to whole lines.
+/// Rounds a number of bytes up to whole lines.
 pub const fn whole_lines(bytes: usize) -> usize {
     bytes.next_multiple_of(LINE)
 }
 
-/// How one host reaches memory that it shares.
+/// Access of one host to memory that it shares.
 ///
-/// Ranges given to it are widened to whole lines.
+/// Ranges passed to these methods are widened to whole lines.
 pub trait Memory: Clone + Send + Sync + 'static {
     /// Makes what this host wrote to the range visible to others, before anything it stores afterwards.
     ///
     /// # Safety
-    /// All lines of the range are mapped, and nobody else writes them.
+    /// All lines of the range are mapped, and no other host writes them.
     unsafe fn publish(&self, at: *const u8, bytes: usize);
 
-    /// Makes loads that follow see what others published to the range before now.
+    /// Makes the loads that follow see what others published to the range before now.
     ///
     /// # Safety
-    /// All lines of the range are mapped. This host has nothing in them that is written and not published.
+    /// All lines of the range are mapped. This host has no unpublished stores in them.
     unsafe fn refresh(&self, at: *const u8, bytes: usize);
 
-    /// Loads an entry that another host may have stored. What was published before it was stored can be read
-    /// once it was refreshed.
+    /// Loads an entry that another host may have stored. Data published before the entry was stored can be read
+    /// once it is refreshed.
     fn load(&self, entry: &AtomicU64) -> u64;
 
-    /// Stores an entry and makes it visible, after everything that was published before.
+    /// Stores an entry and makes it visible, after all that was published before.
     fn store(&self, entry: &AtomicU64, value: u64);
 
-    /// This host is going to write the line: a hint, to have it as its own by then.
+    /// Prefetches a line that this host is about to write: a hint.
     fn claim(&self, _line: *const u8) {}
 
-    /// This host is going to read the line: a hint, to have it near by then.
+    /// Prefetches a line that this host is about to read: a hint.
     fn expect(&self, _line: *const u8) {}
 
-    /// Copies bytes into shared memory and publishes them. Unlike writing in place, this may go around the
-    /// cache.
+    /// Copies bytes into shared memory and publishes them. Unlike writing in place, this may bypass the cache.
     ///
     /// # Safety
     /// As [`publish`](Memory::publish); and the target is writable.
@@ -92,7 +92,7 @@ pub trait Memory: Clone + Send + Sync + 'static {
     }
 }
 
-/// The kinds of memory, to choose among at run time.
+/// Kind of memory, chosen at run time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Mode {
@@ -127,11 +127,12 @@ impl std::str::FromStr for Mode {
     }
 }
 
+/// Error for a name that is no [`Mode`], with a hint at the nearest one.
 #[derive(Debug, thiserror::Error)]
 #[error("memory is not reached in this way{0}")]
 pub struct UnknownMode(String);
 
-/// The first byte of the first line of a range, and how many lines it touches.
+/// Returns the address of the first line of a range, and the number of lines that the range touches.
 fn lines(at: *const u8, bytes: usize) -> (*const u8, usize) {
     let before = at as usize % LINE;
     (at.wrapping_sub(before), whole_lines(before + bytes) / LINE)

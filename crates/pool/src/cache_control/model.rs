@@ -1,12 +1,12 @@
-//! Incoherent memory for tests: every host has its own copies, which are old and stay so.
+//! Incoherent memory for tests: every host has its own copies, which stay stale.
 //!
-//! A host loads and stores in memory of its own, its *cache*; the *device* is what hosts share. A line goes
-//! from one to the other when it is published or refreshed, as a whole. Besides, at random and by seed, lines
-//! are written back that nobody published (an eviction), and fetched again that nobody refreshed (a prefetch).
-//! What is neither published nor evicted is never seen by others, and lost with its host.
+//! A host loads and stores in memory of its own, its *cache*; the *device* is what hosts share. A whole line is
+//! copied from one to the other when it is published or refreshed. Besides, at random by seed, lines are written
+//! back that were not published (an eviction), and fetched again that were not refreshed (a prefetch). Stores
+//! that are neither published nor evicted are never seen by others, and lost with their host.
 //!
-//! So a protocol fails here if it forgets to publish or refresh, if two hosts write one line, if it relies
-//! on a line staying as it was refreshed, or on one not being seen before it was published.
+//! So a protocol fails here if it forgets to publish or refresh, if two hosts write one line, if it relies on a
+//! line staying as it was refreshed, or on a line not being seen before it was published.
 
 use super::{LINE, Memory, lines};
 use crate::sync::{AtomicU64, Ordering};
@@ -14,7 +14,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 const WORDS: usize = LINE / 8;
-/// Lines among which, and beside which, something happens at random.
+/// Number of recently used lines, among and around which random events happen.
 const RECENT: usize = 32;
 
 type Line = [u64; WORDS];
@@ -24,9 +24,9 @@ type Line = [u64; WORDS];
 pub struct Model(Arc<Host>);
 
 struct Host {
-    /// What the host loads and stores in.
+    /// Address of the memory in which the host loads and stores.
     cache: usize,
-    /// The same bytes, shared.
+    /// Address of the same bytes on the device, which hosts share.
     device: usize,
     bytes: usize,
     state: Mutex<State>,
@@ -34,16 +34,18 @@ struct Host {
 
 struct State {
     random: u64,
-    /// What a line was when it was last the device's; zero if it never was.
+    /// Contents of each line when cache and device last agreed; zeros if they never did.
     clean: HashMap<usize, Line>,
-    /// Lines that were used lately, in no order.
+    /// Lines that were used recently, in no order.
     recent: Vec<usize>,
 }
 
 impl Model {
+    /// Makes a host whose random events depend on `seed`.
+    ///
     /// # Safety
-    /// Both point to `bytes` bytes and stay there while this or a clone of it is used. `cache` is the host's
-    /// own and began as zeros. Parts may be missing (not mapped) as long as nobody uses them.
+    /// Both pointers lead to `bytes` bytes and stay valid while this or a clone of it is used. `cache` is the
+    /// host's own and began as zeros. Parts may be unmapped as long as they are not used.
     pub unsafe fn new(cache: *mut u8, device: *mut u8, bytes: usize, seed: u64) -> Model {
         assert!((cache as usize | device as usize).is_multiple_of(LINE));
         let state = State { random: seed, clean: HashMap::new(), recent: Vec::new() };
@@ -55,7 +57,7 @@ impl Model {
         }))
     }
 
-    /// The host stops: all that it did not publish is gone.
+    /// Stops the host: all that it did not publish is gone.
     pub fn power_off(&self) {
         let host = &self.0;
         let mut state = host.state();
@@ -82,7 +84,7 @@ impl Memory for Model {
         let host = &self.0;
         let mut state = host.state();
         for line in host.lines(at, bytes) {
-            // The host stored to it, perhaps just what its copy held before.
+            // Written even if its contents are unchanged: the host may have stored what the line held before.
             host.write(&mut state, line);
             state.used(line);
         }
@@ -94,7 +96,7 @@ impl Memory for Model {
         let mut state = host.state();
         host.happen(&mut state);
         for line in host.lines(at, bytes) {
-            // As `clflush` does: what is dirty is written back first.
+            // A dirty line is written back first, as `clflush` does.
             host.write_back(&mut state, line);
             host.fetch(&mut state, line);
             state.used(line);
@@ -131,8 +133,8 @@ impl Host {
     }
 
     fn words(&self, base: usize, line: usize) -> &[AtomicU64; WORDS] {
-        // SAFETY: `new` has the base mapped for as long as we live; lines come from `lines`, whose callers
-        // say that they are mapped, or share a page with one that did. Atomics may be shared.
+        // SAFETY: `new` has the base valid for as long as we live; lines come from `lines`, whose callers say
+        // that they are mapped, or share a page with one that did. Atomics may be shared.
         unsafe { &*((base + line * LINE) as *const [AtomicU64; WORDS]) }
     }
 
@@ -144,7 +146,7 @@ impl Host {
         self.words(self.device, line)
     }
 
-    /// Writes the whole line if anything else was stored to it than it held.
+    /// Writes the whole line back if the host changed it.
     fn write_back(&self, state: &mut State, line: usize) {
         let clean = state.clean.get(&line).copied().unwrap_or_default();
         if self.now(line) != clean {
@@ -160,12 +162,12 @@ impl Host {
         state.clean.insert(line, now);
     }
 
-    /// What the host sees.
+    /// Returns the line as the host sees it.
     fn now(&self, line: usize) -> Line {
         std::array::from_fn(|word| self.cached(line)[word].load(Ordering::Acquire))
     }
 
-    /// Takes the device's line, but for words that a thread of this host is storing to.
+    /// Copies the device's line to the cache, but for words that a thread of this host is storing to.
     fn fetch(&self, state: &mut State, line: usize) {
         let clean = state.clean.entry(line).or_default();
         for (word, clean) in clean.iter_mut().enumerate() {
@@ -177,7 +179,7 @@ impl Host {
         }
     }
 
-    /// A cache does what it likes: it evicts a line, dirty or not, or fetches one that is clean.
+    /// Has the cache do something by itself: evict a line, dirty or not, or fetch a clean one.
     fn happen(&self, state: &mut State) {
         const PAGE_LINES: usize = 4096 / LINE;
         let drawn = state.draw();
@@ -185,7 +187,7 @@ impl Host {
             return;
         }
         let near = state.recent[(drawn >> 8) as usize % state.recent.len()];
-        // Another line of the page half of the time: one that was written and not yet published, say.
+        // Half of the time another line of the page: perhaps one that was written and not yet published.
         let line = match drawn >> 1 & 1 {
             0 => near,
             _ => near / PAGE_LINES * PAGE_LINES + (drawn >> 32) as usize % PAGE_LINES,
@@ -209,7 +211,7 @@ impl State {
         }
     }
 
-    /// SplitMix64.
+    /// Draws the next random number (SplitMix64).
     fn draw(&mut self) -> u64 {
         self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.random;
@@ -225,7 +227,7 @@ pub struct Device {
     memory: Arc<Zeros>,
 }
 
-/// A host's view of a [`Device`].
+/// View of a host on a [`Device`].
 pub struct View {
     pub memory: Model,
     cache: Zeros,
@@ -233,12 +235,13 @@ pub struct View {
 }
 
 impl Device {
+    /// Makes a device of this many bytes, rounded up to whole pages.
     pub fn new(bytes: usize) -> Device {
         let bytes = bytes.next_multiple_of(4096);
         Device { bytes, memory: Arc::new(Zeros::new(bytes)) }
     }
 
-    /// A further host, with an empty cache.
+    /// Adds a host, with an empty cache.
     pub fn host(&self, seed: u64) -> View {
         let cache = Zeros::new(self.bytes);
         // SAFETY: the view keeps both; clones of its model are used by tests while it lives.
@@ -248,12 +251,12 @@ impl Device {
 }
 
 impl View {
-    /// Where this host finds the first byte of the device.
+    /// Returns the address at which this host finds the first byte of the device.
     pub fn base(&self) -> *mut u8 {
         self.cache.base()
     }
 
-    /// The entry at a byte offset, a multiple of 8.
+    /// Returns the entry at a byte offset, a multiple of 8.
     pub fn entry(&self, offset: usize) -> &AtomicU64 {
         assert!(offset.is_multiple_of(8) && offset < self.cache.0.len() * LINE);
         // SAFETY: inside the view's memory, aligned; atomics may be shared.

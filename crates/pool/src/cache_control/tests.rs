@@ -1,8 +1,10 @@
+//! Tests of all kinds of memory.
+
 use super::*;
 use std::sync::atomic::AtomicU64;
 
-/// A message of several lines passes from one host to another, over and over, through one place: data first,
-/// then the entry that says so. Every byte arrives, and none of an earlier lap.
+/// Passes a message of several lines from one host to another, over and over, through one place: first the data,
+/// then the entry that announces it. Every byte arrives, and none of an earlier lap.
 fn pass<M: Memory>(writer: (M, usize), reader: (M, usize), laps: u64) {
     const DATA: usize = LINE;
     const WORDS: usize = 40;
@@ -18,7 +20,7 @@ fn pass<M: Memory>(writer: (M, usize), reader: (M, usize), laps: u64) {
                     entry(base, DATA + word * 8)
                         .store(lap * 1000 + word as u64, std::sync::atomic::Ordering::Relaxed);
                 }
-                // SAFETY: this host's alone to write, and mapped.
+                // SAFETY: mapped, and only this host writes it.
                 unsafe { memory.publish((base + DATA) as *const u8, WORDS * 8) };
                 memory.store(entry(base, 0), lap);
                 while memory.load(entry(base, DONE)) < lap {
@@ -65,7 +67,7 @@ fn a_message_passes_in_every_kind_of_memory() {
     }
 }
 
-/// The model is of use only if it catches what is wrong: each mistake is seen by some seed.
+/// The model is useful only if it catches mistakes: each one is seen with some seeds.
 #[test]
 fn the_model_catches_what_the_rules_forbid() {
     let caught = |mistake: &dyn Fn(&model::View, &model::View) -> bool| {
@@ -125,7 +127,7 @@ fn ranges_are_widened_to_lines() {
     assert_eq!(lines(at(191), 1), (at(128), 1));
 }
 
-/// Writes that go around the cache write the same bytes as those that do not.
+/// Writes that bypass the cache write the same bytes as those that do not.
 #[test]
 fn write_copies_every_byte() {
     let flushing = Incoherent::detect().expect("this processor can flush lines");

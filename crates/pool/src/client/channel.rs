@@ -1,4 +1,5 @@
-//! A pair of processes: a queue area, the peer's bells, the segments that it granted, and whether it lives.
+//! One side of a channel: its queue area, the peer's bells, the segments that the peer granted, and the peer's
+//! end.
 
 use super::{Error, Greeting, Inner, Segment};
 use crate::bells::{PeerBell, PeerBells};
@@ -10,13 +11,14 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Segments that one side of a channel grants the other, at most (as the manager's limit).
+/// Most segments that one side of a channel grants the other (equal to the manager's limit).
 const MOST_GRANTED: usize = 256;
 
-/// One side of a channel. When it is dropped, all that came by it is unmapped, and the peer is told.
+/// One side of a channel. Dropping it unmaps all that came by it, and tells the peer.
 ///
-/// [`queues`](Channel::queues) is memory that only these two processes have. What a peer's offset names is found by
-/// [`resolve`](Channel::resolve), which knows only what *this* peer granted. Pointers from both are good until the
+/// [`queues`](Channel::queues) is memory that only these two processes have. [`resolve`](Channel::resolve) finds
+/// the memory that a peer's offset names, and knows only segments that *this* peer granted. Pointers from both
+/// are valid until the channel is dropped, whatever the peer does; the contents are untrusted input.
 /// channel is dropped, whatever the peer does; contents are input.
 pub struct Channel {
     client: Arc<Inner>,
@@ -28,38 +30,40 @@ impl Channel {
         Channel { client, link }
     }
 
+    /// Returns the channel's identity.
     pub fn id(&self) -> ChannelId {
         self.link.id
     }
 
-    /// Who is at the other side, as the kernel and the manager know it.
+    /// Returns the process at the other side, as the kernel and the manager know it.
     pub fn peer(&self) -> &Peer {
         &self.link.peer
     }
 
-    /// Where the queue area is in the pool.
+    /// Returns the queue area's place in the pool.
     pub fn queues(&self) -> Extent {
         self.link.queues
     }
 
-    /// Its first byte. The area is whole pages, zeros at first, and both sides may write all of it.
+    /// Returns the address of the queue area. The area is whole pages, zeros at first, and both sides may write
+    /// all of it.
     pub fn queue_base(&self) -> NonNull<u8> {
         NonNull::new(self.client.link.space().pointer(self.link.queues.offset)).expect("no space is at zero")
     }
 
-    /// The peer's bell, to ring when there is something for it to find.
+    /// Returns the peer's bell, to ring when there is something for the peer to find.
     pub fn peer_bell(&self) -> PeerBell<'_> {
         self.link.bells.get(self.link.peer_bell)
     }
 
-    /// Why nobody is at the other side any more. Its segments stay mapped, and nobody writes them.
+    /// Returns why the other side is gone, or `None`. Its segments stay mapped, and nobody writes them.
     pub fn gone(&self) -> Option<Cause> {
         self.link.gone()
     }
 
-    /// Where a peer's buffer is in this process, if all of it is in one segment that this peer granted by this
-    /// channel, for this access. The segment may have been granted a moment ago: an offset that is not known is
-    /// asked of the manager, once.
+    /// Returns the address in this process of a peer's buffer, if one segment that this peer granted by this
+    /// channel for this access contains all of it. The segment may have just been granted: for an unknown offset,
+    /// this waits once for all that the manager has sent.
     #[inline]
     pub fn resolve(&self, offset: u64, bytes: u64, access: Access) -> Option<NonNull<u8>> {
         if !self.link.has(offset, bytes, access) && !self.catch_up(offset, bytes, access) {
@@ -68,14 +72,16 @@ impl Channel {
         NonNull::new(self.client.link.space().pointer(offset))
     }
 
-    /// As [`resolve`](Channel::resolve), without asking: what was granted a moment ago may not be known yet.
+    /// Returns the address as [`resolve`](Channel::resolve) does, without waiting: a segment that was just
+    /// granted may not be known yet.
     #[inline]
     pub fn known(&self, offset: u64, bytes: u64, access: Access) -> Option<NonNull<u8>> {
         let known = self.link.has(offset, bytes, access);
         known.then(|| NonNull::new(self.client.link.space().pointer(offset)).expect("no space is at zero"))
     }
 
-    /// The peer's grant was sent before its offset was: when the manager has replied, it was read.
+    /// Waits until earlier messages of the manager were read. The peer's grant was sent before its offset, so it
+    /// is read before the manager's reply.
     #[cold]
     fn catch_up(&self, offset: u64, bytes: u64, access: Access) -> bool {
         if self.gone().is_some() || self.client.ask(Request::Sync).is_err() {
@@ -86,11 +92,11 @@ impl Channel {
 
     /// Lets the peer map a segment of this process, before this returns.
     ///
-    /// What is granted to be read can never be granted to be written, to anybody. A peer that cannot map it, since it
-    /// has no descriptors or memory left, gives the channel up ([`Cause::CannotMap`]).
+    /// A segment granted for reading can never be granted for writing, to anybody. A peer that cannot map it,
+    /// since it has no descriptors or memory left, gives the channel up ([`Cause::CannotMap`]).
     ///
     /// # Errors
-    /// If the peer is gone or does not read what it is told, or was granted too many.
+    /// If the peer is gone or does not read its messages, or was granted too many segments.
     pub fn grant(&self, segment: &Segment, access: Access) -> Result<(), Error> {
         self.grantee().grant(segment, access)
     }
@@ -104,29 +110,31 @@ impl Drop for Channel {
     fn drop(&mut self) {
         let link = &self.client.link;
         link.remove_channel(&self.link);
-        // Asked, not only said: when a program has dropped a channel, others can have its memory.
+        // Waits for the reply: once a program has dropped a channel, others can have its memory.
         link.give_up(Request::Close { channel: self.id() });
     }
 }
 
-/// The other side of a channel, which segments are granted to while the channel is there.
+/// The other side of a channel, to which segments are granted while the channel exists.
 pub(crate) struct Grantee {
     client: Arc<Inner>,
     link: Arc<ChannelLink>,
 }
 
 impl Grantee {
+    /// Grants the other side a segment.
     pub fn grant(&self, segment: &Segment, access: Access) -> Result<(), Error> {
         let request = Request::Grant { channel: self.link.id, offset: segment.extent().offset, access };
         self.client.ask(request).map(drop)
     }
 
+    /// Returns whether the other side is gone.
     pub fn is_gone(&self) -> bool {
         self.link.gone().is_some()
     }
 }
 
-/// What the thread that reads and the channel's user share.
+/// State of a channel that the reading thread and the channel's user share.
 pub struct ChannelLink {
     id: ChannelId,
     peer: Peer,
@@ -136,34 +144,35 @@ pub struct ChannelLink {
     own_bell: AtomicU32,
     gone: AtomicU32,
     granted: Box<[Granted]>,
-    /// How many of them were ever used.
+    /// Number of entries of `granted` that were ever used.
     count: AtomicU32,
-    /// Where the last one was found.
+    /// Index of the entry in which an offset was last found.
     last: AtomicU32,
     /// True once all is unmapped. Locked while a segment is mapped, so that none is mapped after that.
     unmapped: Mutex<bool>,
 }
 
-/// A granted segment: written by the thread that reads, `end` last. Empty, if nothing is in it.
+/// A granted segment: written by the reading thread, `end` last. Empty after it was withdrawn.
 #[derive(Default)]
 struct Granted {
     start: AtomicU64,
-    /// The lowest bit: it may be written. Ends are whole pages.
+    /// End of the segment, a whole page; the lowest bit is set if it may be written.
     end: AtomicU64,
-    /// What to unmap: also of segments that were withdrawn.
+    /// End of the mapping, which stays after the segment was withdrawn.
     mapped: AtomicU64,
 }
 
 impl ChannelLink {
+    /// Maps the queue area and the bells of a new channel.
     pub fn new(
         space: &Space,
         opened: Opened,
         mut beside: Vec<OwnedFd>,
     ) -> rustix::io::Result<(ChannelLink, Greeting)> {
-        // The queue area's, unless it is in a device, and the bells'.
+        // Descriptors of the queue area, unless it is in a device, and of the bells.
         let own = if space.is_whole() { 1 } else { 2 };
         if beside.len() < own {
-            // The manager sends them: this process can have no more.
+            // The manager sends them, so this process can have no more descriptors.
             return Err(Errno::MFILE);
         }
         let passed = beside.split_off(own);
@@ -185,38 +194,42 @@ impl ChannelLink {
         Ok((link, Greeting { bytes: opened.greeting, passed }))
     }
 
+    /// Returns the channel's identity.
     pub fn id(&self) -> ChannelId {
         self.id
     }
 
+    /// Returns the process at the other side.
     pub fn peer(&self) -> &Peer {
         &self.peer
     }
 
-    /// Which of this process's bells is the channel's.
+    /// Returns the index of this process's bell for the channel.
     pub fn own_bell(&self) -> usize {
         self.own_bell.load(Ordering::Relaxed) as usize
     }
 
+    /// Sets the index of this process's bell for the channel.
     pub fn set_own_bell(&self, bell: usize) {
         self.own_bell.store(bell as u32, Ordering::Relaxed);
     }
 
+    /// Returns why the peer is gone, or `None`.
     pub fn gone(&self) -> Option<Cause> {
         cause_of(self.gone.load(Ordering::Acquire))
     }
 
-    /// The first cause counts: a peer that gives a channel up closes it later.
+    /// Records why the peer is gone. The first cause counts: a peer that gives a channel up closes it later.
     pub fn note_gone(&self, cause: Cause) {
         let _ = self.gone.compare_exchange(0, word_of(cause), Ordering::Release, Ordering::Relaxed);
     }
 
-    /// The manager grants no more than there is room for.
+    /// Returns whether another segment fits; the manager does not grant more than that.
     fn has_room(&self) -> bool {
         (self.count.load(Ordering::Relaxed) as usize) < MOST_GRANTED
     }
 
-    /// Whether a segment was granted already, and is told of again.
+    /// Returns whether a segment was granted already, and this is a repetition.
     fn knows(&self, segment: Extent) -> bool {
         self.used().iter().any(|granted| granted.mapped.load(Ordering::Relaxed) == segment.end())
     }
@@ -241,18 +254,19 @@ impl ChannelLink {
         Ok(())
     }
 
+    /// Records a granted segment, which is mapped.
     fn granted(&self, segment: Extent, access: Access) {
         let count = self.count.load(Ordering::Relaxed);
         let granted = &self.granted[count as usize];
         granted.start.store(segment.offset, Ordering::Relaxed);
         granted.mapped.store(segment.end(), Ordering::Relaxed);
-        // Pairs with the load in `has`.
+        // Pairs with the load in `Granted::has`.
         granted.end.store(segment.end() | (access == Access::Write) as u64, Ordering::Release);
         self.count.store(count + 1, Ordering::Release);
     }
 
-    /// Nothing in the segment is meant any more. It stays mapped until the channel is dropped: somebody may be
-    /// reading.
+    /// Forgets a segment: its offsets are no longer valid. It stays mapped until the channel is dropped, since a
+    /// thread may still be reading it.
     pub fn withdrawn(&self, offset: u64) {
         for granted in self.used() {
             if granted.start.load(Ordering::Relaxed) == offset {
@@ -261,6 +275,7 @@ impl ChannelLink {
         }
     }
 
+    /// Returns whether a granted segment allows this access to all of a range.
     #[inline(always)]
     pub fn has(&self, offset: u64, bytes: u64, access: Access) -> bool {
         let last = &self.granted[self.last.load(Ordering::Relaxed) as usize % MOST_GRANTED];
@@ -276,7 +291,7 @@ impl ChannelLink {
         &self.granted[..self.count.load(Ordering::Acquire) as usize]
     }
 
-    /// Unmaps all that came by the channel. Nobody has a pointer into it.
+    /// Unmaps all that came by the channel, into which no pointer is in use.
     pub fn unmap(&self, space: &Space) {
         let mut unmapped = self.unmapped.lock().unwrap_or_else(PoisonError::into_inner);
         *unmapped = true;
@@ -285,7 +300,7 @@ impl ChannelLink {
             Extent { offset, bytes: granted.mapped.load(Ordering::Relaxed) - offset }
         });
         for extent in std::iter::once(self.queues).chain(granted) {
-            // SAFETY: pointers into it were good until the channel was dropped, which it is.
+            // SAFETY: pointers into it were valid until the channel was dropped, which it is.
             unsafe { space.unmap(extent) };
         }
     }
@@ -301,7 +316,7 @@ impl Granted {
     }
 }
 
-/// What a channel's word of its peer's end means; zero while it lives.
+/// Decodes the stored word of why the peer is gone; zero while it lives.
 fn cause_of(word: u32) -> Option<Cause> {
     match word {
         0 => None,

@@ -1,4 +1,4 @@
-//! How a process reaches the manager, the first one and those after it.
+//! Connection to the manager: to the first one and to those that follow it.
 
 use super::Error;
 use crate::bells::Bells;
@@ -8,13 +8,14 @@ use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use std::path::{Path, PathBuf};
 
-/// Where to connect, and as whom.
+/// Parameters of a connection, kept for connecting to the next manager.
 pub struct Connecting {
     pub path: PathBuf,
     pub name: String,
     pub bells: Bells,
 }
 
+/// Connects to the socket of a manager.
 pub fn connect(path: &Path) -> Result<OwnedFd, Error> {
     let failed = |error: Errno| match error {
         Errno::NOENT | Errno::CONNREFUSED => Error::NoManager(path.into()),
@@ -27,7 +28,7 @@ pub fn connect(path: &Path) -> Result<OwnedFd, Error> {
     Ok(socket)
 }
 
-/// Says who we are, and hears what there is.
+/// Sends our hello and receives the manager's welcome, with the descriptors of devices.
 pub fn greet(
     socket: &OwnedFd,
     path: &Path,

@@ -1,15 +1,15 @@
-//! A process's connection to the manager.
+//! Connection of a process to the manager.
 //!
-//! A thread of its own reads what the manager tells, maps what was granted and notes who is gone, so that the
-//! rest of the program meets the manager only to lease, to grant, and to open channels.
+//! A thread reads what the manager sends, maps granted segments and records which peers are gone, so that the
+//! rest of the program talks to the manager only to lease, to grant, and to open channels.
 //!
 //! | module | idea |
 //! |---|---|
-//! | [`connect`] | how it is reached |
+//! | [`connect`] | how a process connects |
 //! | [`link`] | requests and their replies; the thread that reads |
-//! | [`channel`] | a pair of processes: queue area, bells, granted segments, the news that a peer is gone |
-//! | [`start`] | a manager that is started when somebody needs it |
-//! | [`service`] | a name, and those who ask for it |
+//! | [`channel`] | a pair of processes: queue area, bells, granted segments, the end of the peer |
+//! | [`start`] | start of a manager on demand |
+//! | [`service`] | a registered name, and the clients that ask for it |
 
 mod channel;
 mod connect;
@@ -32,10 +32,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// How long the manager may take for what depends on nobody else.
+/// Longest time that the manager may take for a request that depends on no other process.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Why something did not work.
+/// Reason why a request to the pool failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("no manager serves the pool at {}: start one with `unrack pool serve --socket {}`", .0.display(), .0.display())]
@@ -62,22 +62,22 @@ pub enum Error {
     Descriptors,
 }
 
-/// A connection to the manager. All that came by it is gone when it is dropped: segments, services, channels.
-/// Clones share it.
+/// Connection to the manager. Dropping the last clone ends all that came by it: segments, services, channels.
 ///
-/// It is one process's: a child by `fork` must connect for itself, and leave alone what it has from its parent.
+/// It belongs to one process: a child made by `fork` must connect for itself, and must not use what it inherited.
 #[derive(Clone)]
 pub struct Client {
     inner: Arc<Inner>,
 }
 
-/// Says how many bytes of an arena's buffers are taken. Asked by the thread that reads what the manager says, it must
-/// not keep anything alive that asks the manager when it is dropped.
+/// Source of the number of bytes of an arena's buffers in use. The thread that reads the manager's messages calls
+/// it, so an implementation must not keep alive anything that asks the manager when it is dropped.
 pub(crate) trait Counter: Send + Sync {
+    /// Returns the bytes of buffers in use.
     fn used_bytes(&self) -> u64;
 }
 
-/// What channels, services and arenas keep alive.
+/// Part of a connection that channels, services and arenas keep alive.
 pub(crate) struct Inner {
     link: Arc<Link>,
     reader: std::sync::Mutex<Option<std::thread::JoinHandle<()>>>,
@@ -95,7 +95,7 @@ impl Client {
         Client::connect_as(path, if name.trim().is_empty() { "program" } else { name.trim() })
     }
 
-    /// Connects under a name, which people see who look at the pool.
+    /// Connects under a name, which is shown to people who look at the pool.
     ///
     /// # Errors
     /// As [`connect`](Client::connect).
@@ -118,42 +118,44 @@ impl Client {
         Ok(Client { inner: Arc::new(Inner { link, reader }) })
     }
 
+    /// Returns the identity of this process in the pool.
     pub fn id(&self) -> ClientId {
         self.inner.link.welcome().you
     }
 
-    /// What the manager said of the pool.
+    /// Returns the manager's description of the pool.
     pub fn pool(&self) -> &Welcome {
         self.inner.link.welcome()
     }
 
-    /// How this pool's memory is reached.
+    /// Returns the means of access to this pool's memory.
     pub fn memory(&self) -> &AnyMemory {
         self.inner.link.space().memory()
     }
 
-    /// A bell of this process, to sleep on. Peers of a channel ring the one that was named when it was opened, or
-    /// accepted; so does the news that a peer is gone.
+    /// Returns a bell of this process, to sleep on. A channel's peer rings the bell that was named when the
+    /// channel was opened or accepted; the end of the peer rings it too.
     ///
     /// # Panics
-    /// If there are not that many ([`BELLS`](crate::BELLS)).
+    /// If the index is not below [`BELLS`](crate::BELLS).
     pub fn bell(&self, bell: usize) -> &Bell {
         self.inner.link.bells().get(bell)
     }
 
-    /// Takes a name.
+    /// Registers a service under a name.
     ///
     /// # Errors
-    /// If it is taken, or none.
+    /// If the name is taken or invalid.
     pub fn register(&self, service: &str) -> Result<Service, Error> {
         Service::register(self.inner.clone(), service)
     }
 
-    /// Asks a service for a channel, and waits for its answer until the time is over. The service gets the greeting
-    /// and the descriptors; `own_bell` is the one that it is to ring. With the channel comes what the service answered.
+    /// Asks a service for a channel, and waits until it answers or the patience ends. The service gets the
+    /// greeting and the descriptors; `own_bell` is the bell that it is to ring. Returns the channel and the
+    /// service's greeting.
     ///
     /// # Errors
-    /// If there is no such service, it refuses, it ends meanwhile, or does not answer in time.
+    /// If there is no such service, it refuses, it ends meanwhile, or it does not answer in time.
     pub fn open(
         &self,
         service: &str,
@@ -176,12 +178,13 @@ impl Client {
         }
     }
 
-    /// An arena of buffers, with no section yet.
+    /// Makes an arena of buffers, with no section yet.
     pub fn arena(&self) -> crate::Arena {
         crate::Arena::new(self)
     }
 
-    /// Asks all processes how much of what they hold is used. They answer soon; [`list`](Client::list) then says it.
+    /// Asks all processes how many bytes of their buffers are in use. They answer soon; [`list`](Client::list)
+    /// then shows it.
     ///
     /// # Errors
     /// If the manager is gone.
@@ -189,7 +192,7 @@ impl Client {
         self.inner.ask(Request::Count).map(drop)
     }
 
-    /// Somebody knows how many bytes are used, for as long as it is there.
+    /// Registers a counter of bytes in use, for as long as it exists.
     pub(crate) fn add_counter(&self, counter: std::sync::Weak<dyn Counter>) {
         self.inner.link.add_counter(counter);
     }
@@ -198,7 +201,7 @@ impl Client {
         self.inner.link.space()
     }
 
-    /// What there is: pool, processes, services, channels, segments.
+    /// Lists the contents of the pool: processes, services, channels, segments.
     ///
     /// # Errors
     /// If the manager is gone.
@@ -218,7 +221,7 @@ impl Client {
         }
     }
 
-    /// Leases a segment of whole sections: mapped, writable, this process's.
+    /// Leases a segment of whole sections, mapped and writable.
     ///
     /// # Errors
     /// If the pool or the machine is full.
@@ -230,7 +233,7 @@ impl Client {
     }
 }
 
-/// What one side says to the other when a channel is opened.
+/// Greeting that one side sends the other when a channel is opened.
 #[derive(Debug)]
 pub struct Greeting {
     pub bytes: Vec<u8>,
@@ -255,18 +258,19 @@ impl Drop for Inner {
     }
 }
 
-/// A segment that this process leased. It goes back when it is dropped.
+/// Segment that this process leased. Dropping it releases it.
 pub struct Segment {
     extent: Extent,
     client: Arc<Inner>,
 }
 
 impl Segment {
+    /// Returns the segment's place in the pool.
     pub fn extent(&self) -> Extent {
         self.extent
     }
 
-    /// Its first byte; all of it is readable and writable until it is dropped.
+    /// Returns the address of the first byte; all bytes are readable and writable until the segment is dropped.
     pub fn base(&self) -> *mut u8 {
         self.client.link.space().pointer(self.extent.offset)
     }
@@ -274,7 +278,7 @@ impl Segment {
 
 impl Drop for Segment {
     fn drop(&mut self) {
-        // SAFETY: who used it borrowed it, or says in its own contract that it does not any more.
+        // SAFETY: users of the segment borrowed it, or their own contract says that they are done.
         unsafe { self.client.link.remove_segment(self.extent) };
         self.client.link.give_up(Request::Release { offset: self.extent.offset });
     }

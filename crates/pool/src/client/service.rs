@@ -1,4 +1,4 @@
-//! A name that this process took, and those who ask for it.
+//! Service of this process: a registered name, and the clients that ask for channels.
 
 use super::channel::{Channel, ChannelLink};
 use super::{Error, Greeting, Inner, PATIENCE};
@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// A name of this process. It is free again when this is dropped; channels stay.
+/// A registered name. Dropping it frees the name; its channels stay.
 pub struct Service {
     client: Arc<Inner>,
     name: String,
@@ -18,7 +18,7 @@ pub struct Service {
 impl Service {
     pub(super) fn register(client: Arc<Inner>, name: &str) -> Result<Service, Error> {
         let waiting = Arc::new(Waiting::default());
-        // Offers may come before the reply was seen here.
+        // Offers may arrive before this thread has seen the reply.
         if !client.link.add_service(name, waiting.clone()) {
             return Err(Error::Registered(name.into()));
         }
@@ -31,11 +31,13 @@ impl Service {
         }
     }
 
+    /// Returns the service's name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The next who asks for a channel, waiting for ever if the patience is [`Duration::MAX`]; `None` if nobody does in time, or nobody is accepted any more.
+    /// Waits for the next client that asks for a channel, for ever if the patience is [`Duration::MAX`]. Returns
+    /// `None` if none asks in time, or the service was closed.
     ///
     /// # Errors
     /// If the manager is gone.
@@ -44,7 +46,7 @@ impl Service {
         Ok(taken.map(|(link, greeting)| Offer { client: self.client.clone(), link: Some(link), greeting }))
     }
 
-    /// From now on nobody is accepted: whoever waits in [`accept`](Service::accept) returns.
+    /// Closes the service for further clients: threads that wait in [`accept`](Service::accept) return.
     pub fn close(&self) {
         self.waiting.close();
     }
@@ -60,28 +62,29 @@ impl Drop for Service {
     }
 }
 
-/// Somebody asks for a channel. An offer that is dropped is refused.
+/// Request of a client for a channel. Dropping an offer refuses it.
 pub struct Offer {
     client: Arc<Inner>,
-    /// Until it is answered.
+    /// Our side of the channel, until the offer is answered.
     link: Option<Arc<ChannelLink>>,
     greeting: Greeting,
 }
 
 impl Offer {
+    /// Returns the client that asks.
     pub fn peer(&self) -> &Peer {
         self.link().peer()
     }
 
-    /// What the peer said, and passed.
+    /// Returns the peer's greeting, with the descriptors that it passed.
     pub fn greeting(&mut self) -> &mut Greeting {
         &mut self.greeting
     }
 
-    /// Takes the caller. `bell`: which of this process's bells it is to ring.
+    /// Accepts the client. `bell`: index of this process's bell that the client is to ring.
     ///
     /// # Errors
-    /// If the caller or the manager is gone, or the greeting too long.
+    /// If the client or the manager is gone, or the greeting is too long.
     pub fn accept(
         mut self,
         greeting: &[u8],
@@ -99,7 +102,7 @@ impl Offer {
         Ok(Channel::new(self.client.clone(), link))
     }
 
-    /// Does not take the caller, for a reason that it is told.
+    /// Refuses the client, for a reason that it is told.
     pub fn refuse(mut self, code: u32, reason: &str) {
         self.refuse_with(code, reason);
     }
@@ -109,7 +112,7 @@ impl Offer {
         let most = MOST_REASON / char::MAX.len_utf8();
         let refused = Refused { code, text: reason.chars().take(most).collect() };
         self.client.link.remove_channel(&link);
-        // If the caller left meanwhile, this side still has to be closed.
+        // If the client left meanwhile, this side still has to be closed.
         let answer = Request::Answer { channel: link.id(), verdict: Err(refused) };
         self.client.link.give_up(answer);
         self.client.link.give_up(Request::Close { channel: link.id() });
@@ -126,7 +129,7 @@ impl Drop for Offer {
     }
 }
 
-/// Offers that were not accepted yet.
+/// Queue of offers that were not accepted yet.
 #[derive(Default)]
 pub struct Waiting {
     offers: Mutex<Offers>,
@@ -141,12 +144,13 @@ struct Offers {
 }
 
 impl Waiting {
+    /// Adds an offer.
     pub fn push(&self, link: Arc<ChannelLink>, greeting: Greeting) {
         self.offers().queue.push_back((link, greeting));
         self.changed.notify_one();
     }
 
-    /// The manager is gone.
+    /// Ends the queue since the manager is gone.
     pub fn end(&self) {
         self.offers().ended = true;
         self.changed.notify_all();

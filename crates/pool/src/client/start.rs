@@ -1,4 +1,4 @@
-//! A manager that is started when somebody needs it.
+//! Start of a manager on demand.
 
 use super::{Client, Error};
 use std::ffi::OsStr;
@@ -7,13 +7,13 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// How long a manager may take to start.
+/// Longest time that a manager may take to start.
 const STARTS: Duration = Duration::from_secs(5);
 
 impl Client {
     /// Connects, and starts a manager if there is none: `program pool serve --until-idle`, where the program is
-    /// `unrack`, or where it is. It serves others too, outlives this process if they need it, and ends when nobody
-    /// does. If several start one at once, one of them serves all.
+    /// `unrack`, or a path to it. The manager serves other processes too, outlives this one if they need it, and
+    /// ends when none does. If several processes start one at once, one of these managers serves all.
     ///
     /// # Errors
     /// As [`connect`](Client::connect); or if there is no such program, or it does not start.
@@ -26,11 +26,11 @@ impl Client {
         let program = program.as_ref();
         let mut command = Command::new(program);
         command.args(["pool", "serve", "--until-idle", "--socket"]).arg(path);
-        // Its own group: a signal to this program's is not for it.
+        // Its own process group: a signal to this program's group is not meant for it.
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
         let cannot = |error| Error::Start { program: program.to_string_lossy().into(), error };
         let mut child = command.spawn().map_err(cannot)?;
-        // Whoever started it collects it, if it ends first.
+        // The process that started it reaps it, if it ends first.
         let _ = std::thread::Builder::new().name("unrack-start".into()).spawn(move || child.wait());
         let deadline = Instant::now() + STARTS;
         loop {

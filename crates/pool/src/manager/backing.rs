@@ -1,4 +1,4 @@
-//! Where the bytes are: the files behind segments, and what seals them.
+//! Memory behind segments: their files and the seals of these.
 
 use super::devices::Devices;
 use super::folder::Folder;
@@ -11,32 +11,32 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// What a pool's memory is.
+/// Kind of memory that a pool consists of.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Backing {
-    /// Files in memory without a name, one a segment; `huge`: of huge pages of 2 MiB.
+    /// Memory files without a name, one per segment; `huge`: of huge pages of 2 MiB.
     Memfd { huge: bool },
-    /// Files in a directory on tmpfs or hugetlbfs, one a segment.
+    /// Files in a directory on tmpfs or hugetlbfs, one per segment.
     Directory(PathBuf),
-    /// Device-DAX devices, or files, which form an interleave set.
+    /// Device-DAX devices, or files, that form an interleave set; `granularity` in bytes.
     Devices { paths: Vec<PathBuf>, granularity: u64 },
 }
 
-/// A pool's memory, in use.
+/// Memory of a pool, in use.
 pub struct Store {
     pub backing: Backing,
-    /// If it is devices.
+    /// The devices, if it consists of devices.
     pub devices: Option<Arc<Devices>>,
-    /// If it is files in a directory.
+    /// The folder, if it consists of files in a directory.
     pub folder: Option<Folder>,
 }
 
-/// Why a file cannot be sealed for those who are granted it.
+/// Reason why a file cannot be sealed for the peers that are granted it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unfit {
-    /// It was sealed for the other kind of access.
+    /// The file was sealed for the other kind of access.
     Sealed,
-    /// What the kernel says.
+    /// The kernel's error.
     Failed(Errno),
 }
 
@@ -47,7 +47,7 @@ impl From<Errno> for Unfit {
 }
 
 impl Store {
-    /// A segment's file; `None` in a device.
+    /// Makes a segment's file; `None` in a device.
     pub fn make(&self, extent: Extent) -> rustix::io::Result<Option<OwnedFd>> {
         match self.devices {
             Some(_) => Ok(None),
@@ -55,8 +55,8 @@ impl Store {
         }
     }
 
-    /// A queue area's file, which is zeros; `None` in a device. Both sides of a channel write it, so it is sealed
-    /// against all that is not writing: it has no name, whatever segments have.
+    /// Makes a queue area's file, filled with zeros; `None` in a device. Both sides of a channel write it, so it
+    /// is sealed against everything but writing. It has no name, even if segments' files have one.
     pub fn make_queues(&self, extent: Extent) -> rustix::io::Result<Option<OwnedFd>> {
         if let Some(devices) = &self.devices {
             devices.clear(extent);
@@ -67,17 +67,18 @@ impl Store {
         Ok(Some(file))
     }
 
-    /// Seals a segment's file for those who are granted it, to be read or to be written: never for both.
+    /// Seals a segment's file for the peers that are granted it, to be either read or written: never both.
     ///
-    /// Before it is granted to be read, nobody but its owner, who did so already, may map it writable, not even by
-    /// opening it again. Before it is granted to be written, no more seals may be added: whoever has it could keep those
-    /// from mapping it who are granted it later.
+    /// Before a grant for reading, the seals must keep everybody but the owner, which has the file mapped
+    /// already, from mapping it writable, even by opening it again. Before a grant for writing, they must keep
+    /// anybody from adding seals: one peer could otherwise keep later ones from mapping it.
+    /// anybody from adding seals: one peer could otherwise keep later ones from mapping it.
     ///
     /// # Errors
-    /// If it was sealed for the other kind of access, or is no file of ours.
+    /// If it was sealed for the other kind of access, or is not one of our files.
     pub fn seal(&self, file: &OwnedFd, access: Access) -> Result<(), Unfit> {
         if !matches!(self.backing, Backing::Memfd { .. }) {
-            // Files with names have no seals; all their users are one.
+            // Files with names have no seals; all their users are one user's processes.
             return Ok(());
         }
         let sealed = rustix::fs::fcntl_get_seals(file)?;
@@ -95,15 +96,15 @@ impl Store {
 }
 
 impl Backing {
-    /// The same for the same memory, in all managers.
+    /// Returns a hash of the description (FNV-1a), the same in all managers for the same memory.
     pub fn hash(&self) -> u64 {
         let text = self.to_string();
         text.bytes()
             .fold(0xcbf2_9ce4_8422_2325, |sum, byte| (sum ^ byte as u64).wrapping_mul(0x100_0000_01b3))
     }
 
-    /// Why only processes of one user may share this memory, whose descriptors let each end the others by `SIGBUS`;
-    /// `None` if they do not.
+    /// Returns why only processes of one user may share this memory, whose descriptors let each process end the
+    /// others by `SIGBUS`; `None` if they do not.
     pub fn why_one_user(&self) -> Option<&'static str> {
         match self {
             Backing::Memfd { huge: false } => None,
@@ -111,7 +112,7 @@ impl Backing {
                 Some("whoever has a huge page can give it back to the machine, which may have no other")
             }
             Backing::Directory(_) => Some("whoever has a file with a name can make it shorter"),
-            // A device cannot be made shorter.
+            // A device cannot be made shorter; a file can.
             Backing::Devices { paths, .. } => paths
                 .iter()
                 .any(|path| path.is_file())
@@ -119,18 +120,18 @@ impl Backing {
         }
     }
 
-    /// A file for just this extent, that can be neither grown nor shrunk, or has all its memory: touching it
-    /// does not end in `SIGBUS`.
+    /// Makes a file for just this extent, which can be neither grown nor shrunk, or has all its memory allocated:
+    /// touching it does not end in `SIGBUS`.
     ///
     /// # Errors
-    /// If the machine has no memory, or descriptors, left.
+    /// If the machine has no memory or descriptors left.
     fn make(&self, extent: Extent) -> rustix::io::Result<OwnedFd> {
         let file = match self {
             Backing::Memfd { huge } => make_memfd(extent.bytes, *huge)?,
             Backing::Directory(_) => self.make_named(extent)?,
             Backing::Devices { .. } => unreachable!("segments of devices have no files"),
         };
-        // Who is granted to read must not find a way to write by opening the file again.
+        // A peer that may only read must not find a way to write by opening the file again.
         rustix::fs::fchmod(&file, Mode::RUSR | Mode::WUSR)?;
         Ok(file)
     }
@@ -140,7 +141,7 @@ impl Backing {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         let file = match rustix::fs::open(&path, flags, Mode::RUSR | Mode::WUSR) {
             Err(Errno::EXIST) => {
-                // Nobody has this extent: the file is left from a manager that was killed while it made it.
+                // The extent is free: the file remains from a manager that was killed while making it.
                 rustix::fs::unlink(&path)?;
                 rustix::fs::open(&path, flags, Mode::RUSR | Mode::WUSR)?
             }
@@ -157,7 +158,7 @@ impl Backing {
         }
     }
 
-    /// The file that an extent had before, if it has a name.
+    /// Opens the existing file of an extent, if segments' files have names.
     pub fn find(&self, extent: Extent) -> Option<OwnedFd> {
         let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOFOLLOW;
         let found = rustix::fs::open(self.path(extent)?, flags, Mode::empty()).ok()?;
@@ -165,15 +166,16 @@ impl Backing {
         (stat.st_size == extent.bytes as i64).then_some(found)
     }
 
-    /// Nobody has the extent any more: its file loses its name.
+    /// Removes the named file of an extent that is free now.
     pub fn remove(&self, extent: Extent) {
         if let Some(path) = self.path(extent) {
-            // It may be gone: by hand, or since we were killed after this.
+            // It may be gone: removed by hand, or by us before we were killed.
             let _ = rustix::fs::unlink(path);
         }
     }
 
-    /// Removes the files that a manager left which was killed before it noted their segments. Other names stay.
+    /// Removes files of segments that are not known: a manager made them and was killed before it recorded their
+    /// segments. Files of other names stay.
     pub fn sweep(&self, is_known: impl Fn(u64) -> bool) {
         let Backing::Directory(directory) = self else { return };
         let Ok(entries) = std::fs::read_dir(directory) else { return };
@@ -216,10 +218,10 @@ impl fmt::Display for Backing {
     }
 }
 
-/// What names of segments' files begin with; their offset follows, in hexadecimal digits.
+/// Prefix of the names of segments' files; the offset follows, in hexadecimal digits.
 const NAME: &str = "segment-";
 
-/// A file without a name that keeps its size. Further seals may be added to it.
+/// Makes a file without a name whose size is fixed. Further seals may be added to it.
 fn make_memfd(bytes: u64, huge: bool) -> rustix::io::Result<OwnedFd> {
     let mut flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
     if huge {
@@ -228,25 +230,26 @@ fn make_memfd(bytes: u64, huge: bool) -> rustix::io::Result<OwnedFd> {
     let file = rustix::fs::memfd_create("unrack-pool", flags)?;
     rustix::fs::ftruncate(&file, bytes)?;
     if huge {
-        // There may be fewer huge pages than are wanted, which touching would find out by `SIGBUS`.
+        // There may be too few huge pages, which would otherwise show only as a `SIGBUS` at a touch.
         rustix::fs::fallocate(&file, FallocateFlags::empty(), 0, bytes)?;
     }
     rustix::fs::fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW)?;
     Ok(file)
 }
 
-/// Makes sure that this machine has huge pages at all.
+/// Checks that this machine has huge pages at all.
 ///
 /// # Errors
-/// What the kernel says.
+/// The kernel's error.
 pub fn try_huge() -> rustix::io::Result<()> {
     make_memfd(SECTION, true).map(drop)
 }
 
-/// The same file by a descriptor that cannot be mapped writable.
+/// Opens the same file again by a descriptor that cannot be mapped writable.
 ///
 /// # Errors
-/// What the kernel says; at once, also if whoever has the file holds a lease of it, which would have us wait.
+/// The kernel's error; returned at once even if another process holds a lease on the file, which would otherwise
+/// block us.
 pub fn narrow(file: &OwnedFd) -> rustix::io::Result<OwnedFd> {
     let path = format!("/proc/self/fd/{}", file.as_raw_fd());
     rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK, Mode::empty())

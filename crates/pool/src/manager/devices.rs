@@ -1,7 +1,7 @@
-//! Memory that is a device, or a file, of the user's: a device-DAX path such as `/dev/dax0.0`, or several.
+//! Memory of a device or file that the user names: a device-DAX path such as `/dev/dax0.0`, or several.
 //!
-//! There is one descriptor for all of a device, so that whoever connects can reach all of it: its users trust
-//! each other. A manager locks what it uses.
+//! One descriptor covers all of a device, so that any connected process can reach all of it: its users trust each
+//! other. A manager locks the devices that it uses.
 
 use super::Error;
 use crate::cache_control::{Memory, Mode as MemoryMode};
@@ -13,21 +13,24 @@ use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{FallocateFlags, FileType, FlockOperation, Mode, OFlags};
 use std::path::{Path, PathBuf};
 
-/// Devices that form a set, at most: all go beside one message.
+/// Most devices of an interleave set: all their descriptors go with one message.
 pub const MOST_DEVICES: usize = 8;
 
-/// An interleave set that this manager has to itself.
+/// An interleave set that this manager uses exclusively.
 pub struct Devices {
     files: Vec<OwnedFd>,
-    /// Opened apart: a lock lasts for as long as anybody has the same opening of a file, and processes that are
-    /// handed `files` outlive us.
+    /// Descriptors that hold the locks, opened separately: a lock lasts for as long as any process has the same
+    /// open file description, and processes that are handed `files` outlive us.
     _locks: Vec<OwnedFd>,
     pub set: Interleave,
-    /// All of it, as every process maps it.
+    /// The whole set, mapped as in every process.
     space: Space,
 }
 
 impl Devices {
+    /// Opens and locks the devices at `paths`, interleaved by `granularity` bytes, and maps `sections` sections
+    /// of them.
+    ///
     /// # Errors
     /// If there are none or too many, one cannot be used, or they are smaller than the capacity.
     pub fn open(
@@ -68,22 +71,22 @@ impl Devices {
         Ok(Devices { files, _locks: locks, set, space })
     }
 
-    /// What every process gets.
+    /// Returns the descriptors that every process gets.
     pub fn files(&self) -> Vec<BorrowedFd<'_>> {
         self.files.iter().map(|file| file.as_fd()).collect()
     }
 
-    /// Makes a queue area that was used before like new.
+    /// Zeroes a queue area that was used before.
     pub fn clear(&self, extent: Extent) {
         let zeros = [0; PAGE as usize];
         for offset in (extent.offset..extent.end()).step_by(PAGE as usize) {
-            // SAFETY: all of the space is mapped, and nobody has the extent.
+            // SAFETY: all of the space is mapped, and nobody else uses the extent.
             unsafe { self.space.memory().write(self.space.pointer(offset), &zeros) };
         }
     }
 }
 
-/// From now on a device is ours, until what this returns is closed.
+/// Locks a device for us until the returned descriptor is closed.
 fn lock(path: &Path) -> std::io::Result<OwnedFd> {
     let file = rustix::fs::open(path, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
     rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive)
@@ -91,7 +94,7 @@ fn lock(path: &Path) -> std::io::Result<OwnedFd> {
     Ok(file)
 }
 
-/// A device, and its bytes.
+/// Opens a device or file, and returns its bytes.
 fn open(path: &Path) -> std::io::Result<(OwnedFd, u64)> {
     let file = rustix::fs::open(path, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
     let stat = rustix::fs::fstat(&file)?;
@@ -110,7 +113,7 @@ fn open(path: &Path) -> std::io::Result<(OwnedFd, u64)> {
     }
 }
 
-/// Makes sure that all of a file is there which the pool uses: touching what is not would end in `SIGBUS`.
+/// Allocates all of a file that the pool uses: touching a hole could end in `SIGBUS`.
 fn fill(file: &OwnedFd, needed: u64) -> std::io::Result<()> {
     let stat = rustix::fs::fstat(file)?;
     if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
@@ -118,7 +121,8 @@ fn fill(file: &OwnedFd, needed: u64) -> std::io::Result<()> {
     }
     let system = rustix::fs::fstatvfs(file)?;
     let free = system.f_bavail.saturating_mul(system.f_frsize);
-    // What the file has may be behind what the pool needs, so this may refuse too little, and never too much.
+    // Allocated blocks may lie beyond the bytes that the pool needs, so this may refuse too little, and never too
+    // much.
     let missing = needed.saturating_sub(stat.st_blocks as u64 * 512);
     if missing > free {
         let text = format!(

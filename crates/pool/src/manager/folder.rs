@@ -1,4 +1,4 @@
-//! A folder whose files are segments.
+//! Folder whose files are segments.
 
 use super::Error;
 use rustix::fd::OwnedFd;
@@ -6,21 +6,21 @@ use rustix::fs::{FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use std::path::Path;
 
-/// The folder, locked for as long as this lives: two pools would take each other's files away.
+/// Folder of segments, locked for as long as this lives: two pools in one folder would remove each other's files.
 pub struct Folder {
     file: OwnedFd,
     huge: bool,
 }
 
-/// `f_type` of the file systems whose files are memory.
+/// Values of `f_type` of the file systems whose files are memory.
 const TMPFS: u32 = 0x0102_1994;
 const HUGETLBFS: u32 = 0x9584_58f6;
 
 impl Folder {
-    /// Takes a folder of this user alone, on a file system whose files are memory.
+    /// Opens and locks a folder that belongs to this user alone, on a file system whose files are memory.
     ///
     /// # Errors
-    /// If it is not such a folder, or another pool has it.
+    /// If it is not such a folder, or another pool has it locked.
     pub fn take(path: &Path) -> Result<Folder, Error> {
         let unfit = |why: String| Error::Folder { path: path.into(), why };
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -49,25 +49,27 @@ impl Folder {
         Ok(Folder { file, huge: kind == HUGETLBFS })
     }
 
-    /// True if its files are of huge pages, which are no part of the memory that is free.
+    /// Returns whether its files consist of huge pages, which are not part of the machine's free memory.
     pub fn is_huge(&self) -> bool {
         self.huge
     }
 
-    /// Bytes that its file system still has for this user.
+    /// Returns the bytes that its file system still has for this user.
     pub fn free_bytes(&self) -> Option<u64> {
         let found = rustix::fs::fstatvfs(&self.file).ok()?;
         found.f_bavail.checked_mul(found.f_frsize)
     }
 }
 
-/// Let go at once: a child that this process has forked and that has not executed its program yet has it, too.
+/// Unlocks at once: a child that this process forked and that has not executed its program yet has the
+/// descriptor, too.
 impl Drop for Folder {
     fn drop(&mut self) {
         let _ = rustix::fs::flock(&self.file, FlockOperation::Unlock);
     }
 }
 
+/// Returns the command that makes such a folder, for messages.
 fn make(path: &Path) -> String {
     format!("install -d -m 700 {}", path.display())
 }

@@ -1,7 +1,8 @@
-//! One manager at a socket, and its ledger beside it.
+//! Lock that keeps one manager per socket, and the ledger's file beside the socket.
 //!
-//! The ledger is locked for as long as its manager lives, however it ends: the kernel lets the lock go. So whoever
-//! has the lock knows that nobody serves the socket, and may replace it. There is nothing to clean up by hand.
+//! The ledger is locked for as long as its manager lives. However that ends, the kernel releases the lock. So a
+//! process that holds the lock knows that no manager serves the socket, and may replace it. There is nothing to
+//! clean up by hand.
 
 use super::Error;
 use super::ledger::{Ledger, Record, Shape};
@@ -10,7 +11,7 @@ use rustix::fs::{FlockOperation, Mode, OFlags};
 use rustix::io::Errno;
 use std::path::{Path, PathBuf};
 
-/// The ledger's file, locked. It is removed when this is dropped, unless some process is in it.
+/// The ledger's file, locked. Dropping this removes it, unless some process still needs it.
 pub struct Locked {
     file: OwnedFd,
     path: PathBuf,
@@ -18,6 +19,8 @@ pub struct Locked {
 }
 
 impl Locked {
+    /// Locks the ledger's file of a socket, which is made if there is none.
+    ///
     /// # Errors
     /// If another manager has it, or it cannot be made.
     pub fn take(socket: &Path) -> Result<Locked, Error> {
@@ -30,7 +33,8 @@ impl Locked {
                 Err(Errno::WOULDBLOCK) => return Err(Error::Served(socket.into())),
                 locked => locked.map_err(failed)?,
             }
-            // Whoever had it may have removed it before we had the lock: then it is nobody's, and nobody finds it.
+            // Its last owner may have removed it before we had the lock: then no path leads to it any more, and
+            // we try again.
             let ours = rustix::fs::fstat(&file).map_err(failed)?;
             let there = rustix::fs::stat(&path);
             if there.is_ok_and(|there| (there.st_dev, there.st_ino) == (ours.st_dev, ours.st_ino)) {
@@ -39,10 +43,11 @@ impl Locked {
         }
     }
 
-    /// The ledger that is there, and what it says; or a new one. `alive` says whether what a record is of still is.
+    /// Opens the existing ledger and returns its records; or makes a new one. `alive` returns whether the thing
+    /// that a record describes still exists.
     ///
     /// # Errors
-    /// If it cannot be mapped, or is of another pool that programs still use.
+    /// If it cannot be mapped, or belongs to another pool that programs still use.
     pub fn open(
         &mut self,
         shape: Shape,
@@ -64,18 +69,18 @@ impl Locked {
         Ok((Ledger::create(&self.file, shape).map_err(failed)?, Vec::new()))
     }
 
-    /// True if a process that still runs is in the ledger.
+    /// Returns whether the ledger still has to be kept for a process that runs, or for the next manager.
     pub fn is_needed(&self) -> bool {
         self.needed
     }
 
-    /// Says whether the next manager needs the ledger.
+    /// Sets whether the next manager needs the ledger.
     pub fn set_needed(&mut self, needed: bool) {
         self.needed = needed;
     }
 }
 
-/// Let go at once: a child that this process has forked and that has not executed its program yet has the file, too.
+/// Unlocks at once: a child that this process forked and that has not executed its program yet has the file, too.
 impl Drop for Locked {
     fn drop(&mut self) {
         if !self.needed {
@@ -85,7 +90,7 @@ impl Drop for Locked {
     }
 }
 
-/// The capacity of the pool that was served at a socket before and that programs may still use, in bytes.
+/// Returns the capacity in bytes of the pool that was served at a socket before and that programs may still use.
 pub fn capacity_before(socket: &Path) -> Option<u64> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
     let file = rustix::fs::open(ledger_of(socket), flags, Mode::empty()).ok()?;

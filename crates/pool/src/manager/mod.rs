@@ -1,21 +1,21 @@
-//! The manager: owns the memory, says who has which part of it, and takes back what the dead held.
+//! The manager: owns the memory, records the holder of each part, and takes back what dead processes held.
 //!
 //! [`Manager::start`] embeds one in a program; `unrack pool serve` is a program that does nothing else. It has
-//! one thread, which never waits for a process: what a process sends is input, anything that the protocol does not
-//! allow ends its connection and no other.
+//! one thread, which never waits for a process. All that a process sends is untrusted input: anything that the
+//! protocol does not allow ends its connection and no other.
 //!
 //! | module | idea |
 //! |---|---|
-//! | [`state`] | what it knows, and what it does about each message |
-//! | [`sections`] | which bytes of the address space are free |
+//! | [`state`] | the manager's state, and its reaction to each message |
+//! | [`sections`] | free sections of the address space |
 //! | [`backing`] | the files behind segments, and their seals |
 //! | [`folder`] | a folder whose files are segments |
 //! | [`room`] | how much memory there is |
-//! | [`ledger`] | what it knows, in memory that outlives it |
-//! | [`signals`] | one that runs until it is told to end |
-//! | [`devices`] | memory that is devices |
-//! | [`mtrr`] | whether a device is uncachable |
-//! | [`serve`] | sockets and processes that end |
+//! | [`ledger`] | the manager's state, in memory that outlives it |
+//! | [`signals`] | a manager that serves until a signal |
+//! | [`devices`] | memory that consists of devices |
+//! | [`mtrr`] | check that a device's memory is uncachable |
+//! | [`serve`] | sockets, and detection of processes that end |
 
 mod backing;
 mod devices;
@@ -50,44 +50,46 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use unrack_units::{Bytes, Share};
 
-/// Sections of address space for each section of memory: runs are found although memory is in pieces.
+/// Sections of address space per section of memory: adjacent free sections are found although memory is
+/// fragmented.
 const SPACE_FACTOR: u64 = 4;
 
-/// What a manager is to be.
+/// Configuration of a manager.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Where processes connect.
+    /// Path of the socket at which processes connect.
     pub socket: PathBuf,
     pub backing: Backing,
-    /// Memory for all together; whole sections.
+    /// Memory for all clients together; whole sections.
     pub capacity: Bytes,
-    /// Sections leased at a time for small buffers, at most (K; DRack §4.2).
+    /// Most sections that are leased at a time for small buffers (K; DRack §4.2).
     pub region_sections: u32,
     /// Bytes of every queue area; whole pages, at most a section.
     pub queue_bytes: Bytes,
     pub mode: Mode,
-    /// Permission bits of the socket: who may connect. 0o600: this user; 0o660: the group too.
+    /// Permission bits of the socket. 0o600: only this user may connect; 0o660: the group too.
     pub permissions: u32,
-    /// Ends when nobody was connected for so long.
+    /// Time without connections after which the manager ends; `None`: it never ends by itself.
     pub idle: Option<std::time::Duration>,
-    /// How much of the capacity one client may have: a process with all its connections, or all processes of a user
-    /// other than the manager's. `None`: half, so that a call has room for both its sides whatever one of them does;
-    /// and at least [`LEAST_QUOTA`].
+    /// Share of the capacity that one client may have: a process with all its connections, or all processes of a
+    /// user other than the manager's. `None`: half, so that a call has room for both its sides whatever one of
+    /// them does. At least [`LEAST_QUOTA`].
     pub per_client: Option<Share>,
     pub limits: Limits,
 }
 
-/// A section to lease and one with queue areas: with less, a process can do nothing.
+/// Least bytes that a client may have: a section to lease and one with queue areas. With less, a process can do
+/// nothing.
 pub const LEAST_QUOTA: u64 = 2 * SECTION;
 
 impl Options {
-    /// Memory of this machine, for this user.
+    /// Makes options for a pool in this machine's memory, for this user only.
     pub fn new(socket: impl Into<PathBuf>, capacity: Bytes) -> Options {
         Options {
             socket: socket.into(),
             backing: Backing::Memfd { huge: false },
             capacity,
-            // 32 MiB. DRack's 512 suit its DRAM cache, which is not here.
+            // 32 MiB. DRack's 512 sections suit its DRAM cache, which is not here.
             region_sections: 16,
             queue_bytes: Bytes::new(64 * 1024),
             mode: Mode::Coherent,
@@ -98,7 +100,7 @@ impl Options {
         }
     }
 
-    /// Bytes of the address space. A device has its own.
+    /// Returns the bytes of the address space; devices have no more than their capacity.
     fn space_bytes(&self) -> u64 {
         match self.backing {
             Backing::Devices { .. } => self.capacity.get(),
@@ -106,7 +108,7 @@ impl Options {
         }
     }
 
-    /// Bytes that one client may have.
+    /// Returns the bytes that one client may have.
     ///
     /// # Errors
     /// If they are too few to do anything with.
@@ -121,12 +123,12 @@ impl Options {
         }
     }
 
-    /// Whether processes of other users may connect.
+    /// Returns whether processes of other users may connect.
     fn admits_others(&self) -> bool {
         self.permissions & 0o022 != 0
     }
 
-    /// Makes sure that the options make sense, apart from how much there is of what they ask for.
+    /// Checks that the options make sense, except whether the machine has as much as they ask for.
     fn check(&self) -> Result<(), Error> {
         let (capacity, queues) = (self.capacity.get(), self.queue_bytes.get());
         let most = u32::MAX as u64 / SPACE_FACTOR * SECTION;
@@ -151,7 +153,7 @@ impl Options {
         }
     }
 
-    /// The memory, before there is anything in it.
+    /// Opens the memory, before anything is allocated in it.
     fn store(&self, space_sections: u64) -> Result<Store, Error> {
         let (mut devices, mut folder) = (None, None);
         match &self.backing {
@@ -172,12 +174,12 @@ impl Options {
     }
 }
 
-/// The size of queue areas that may have been meant by one that does not do.
+/// Returns the valid size of queue areas that is closest in intent to an invalid one.
 fn queue_meant(size: Bytes) -> Bytes {
     size.in_whole(Bytes::new(PAGE)).min(Bytes::new(SECTION))
 }
 
-/// Why there is no manager.
+/// Reason why a manager cannot start.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     #[error("cannot listen at {}: {error}", path.display())]
@@ -216,7 +218,7 @@ pub enum Error {
     System(#[from] std::io::Error),
 }
 
-/// A manager that runs in a thread of this process until it is stopped or dropped.
+/// Manager that runs in a thread of this process until it is stopped or dropped.
 pub struct Manager {
     socket: PathBuf,
     stop: Arc<OwnedFd>,
@@ -224,10 +226,10 @@ pub struct Manager {
 }
 
 impl Manager {
-    /// Processes can connect when this returns. If it fails, nothing is left of it.
+    /// Starts a manager; processes can connect when this returns. If it fails, it leaves nothing behind.
     ///
     /// # Errors
-    /// If the options make no sense, the machine has less than they ask for, or there is no socket to be had there.
+    /// If the options make no sense, the machine has less than they ask for, or the socket cannot be made.
     pub fn start(options: &Options) -> Result<Manager, Error> {
         options.check()?;
         let space = u32::try_from(options.space_bytes() / SECTION).expect("checked");
@@ -244,7 +246,7 @@ impl Manager {
         let (ledger, records) = lock.open(shape, alive)?;
         let store = options.store(space as u64)?;
         if !lock.is_needed() {
-            // Of a pool that is taken over, processes have a part already.
+            // Not checked for a pool that is taken over, part of which processes hold already.
             options.check_room(&store)?;
         }
         let devices = store.devices.clone();
@@ -260,30 +262,30 @@ impl Manager {
         Ok(Manager { socket: options.socket.clone(), stop, thread: Some(thread) })
     }
 
-    /// Where processes connect.
+    /// Returns the path at which processes connect.
     pub fn socket(&self) -> &Path {
         &self.socket
     }
 
-    /// Ends serving from elsewhere.
+    /// Returns a handle that stops the manager from another thread.
     pub fn stopper(&self) -> Stopper {
         Stopper(self.stop.clone())
     }
 
-    /// Returns when it has ended: stopped, or idle.
+    /// Waits until the manager has ended: stopped, or idle.
     pub fn wait(mut self) {
         self.join();
     }
 
     fn join(&mut self) {
         if let Some(thread) = self.thread.take() {
-            // A panic of the manager was told already.
+            // A panic of the manager was reported already.
             let _ = thread.join();
         }
     }
 
-    /// Ends serving. Processes keep what they have mapped, and the next manager at this socket takes over; if
-    /// there are none, nothing is left.
+    /// Stops the manager. Processes keep their mappings, and the next manager at this socket takes over; if there
+    /// are no processes, nothing is left.
     pub fn stop(self) {}
 }
 
@@ -294,10 +296,11 @@ impl Drop for Manager {
     }
 }
 
-/// Ends a manager.
+/// Handle that stops a manager.
 pub struct Stopper(Arc<OwnedFd>);
 
 impl Stopper {
+    /// Tells the manager to end; does not wait for it.
     pub fn stop(&self) {
         rustix::io::write(&*self.0, &1u64.to_ne_bytes()).expect("an eventfd takes a 1");
     }

@@ -1,7 +1,9 @@
-//! Whether a device's memory is uncachable, by memory type range registers (HydraRPC §5.2).
+//! Check that a device's memory is uncachable by memory type range registers (HydraRPC §5.2).
 
 use std::path::Path;
 
+/// Checks that a device's memory is not cached.
+///
 /// # Errors
 /// If a device-DAX device may be cached. A file is in this host's own memory, which is coherent anyhow.
 pub fn check_uncached(device: &Path) -> Result<(), String> {
@@ -24,7 +26,7 @@ pub fn check_uncached(device: &Path) -> Result<(), String> {
     ))
 }
 
-/// Whether one register covers all of a range. Lines are such as
+/// Returns whether one register covers all of a range. Lines are such as
 /// `reg00: base=0x0c0000000 ( 3072MB), size= 1024MB, count=1: uncachable`.
 fn is_uncachable(registers: &str, start: u64, bytes: u64) -> bool {
     let covers = |line: &str| -> Option<bool> {

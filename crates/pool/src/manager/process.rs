@@ -1,23 +1,23 @@
-//! Processes, such that none is taken for another that has its number later.
+//! Identity of processes, robust against reuse of their numbers.
 
 use super::ledger::Process;
 use rustix::fd::OwnedFd;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
-/// When a process started, in ticks after the kernel did.
+/// Returns when a process started, in clock ticks since boot.
 pub fn started(pid: u32) -> Option<u64> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // The name is in parentheses, and may hold anything, those included.
+    // The name is in parentheses, and may contain any characters, including parentheses.
     let after_name = &stat[stat.rfind(')')? + 1..];
-    // The 22nd field; the 3rd is the first after the name.
+    // It is the 22nd field; the first after the name is the 3rd.
     after_name.split_ascii_whitespace().nth(19)?.parse().ok()
 }
 
-/// A descriptor that says when a process ends, if it has not.
+/// Returns a descriptor (pidfd) that becomes readable when a process ends; `None` if it has ended already.
 pub fn watch(process: &Process) -> Option<OwnedFd> {
     let pid = Pid::from_raw(i32::try_from(process.peer.pid).ok()?)?;
     let watched = pidfd_open(pid, PidfdFlags::empty()).ok()?;
-    // Asked when the process can no longer be replaced under our eyes.
+    // Checked with the pidfd open, when the number can no longer pass to another process.
     (started(process.peer.pid)? == process.started).then_some(watched)
 }
 

@@ -1,4 +1,4 @@
-//! How much memory there is, for a pool that is about to be made.
+//! How much memory there is for a pool that is about to be made.
 
 use super::backing::Store;
 use super::{Backing, Error, Options};
@@ -6,7 +6,7 @@ use crate::SECTION;
 use std::path::{Path, PathBuf};
 use unrack_units::Bytes;
 
-/// Free memory of some kind, and what to call it.
+/// Free memory of some kind, and its name in messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Room {
     pub bytes: u64,
@@ -14,7 +14,7 @@ pub struct Room {
 }
 
 impl Options {
-    /// Compares the capacity with what the machine has of such memory.
+    /// Compares the capacity with the free memory of the kind that the options ask for.
     ///
     /// # Errors
     /// If there is less.
@@ -41,22 +41,23 @@ impl Options {
                 let memory = if folder.is_huge() { Vec::new() } else { of_machine(Path::new("/")) };
                 free.into_iter().chain(memory).collect()
             }
-            // They are as large as they are: opening them shows.
+            // Their size is fixed: opening them shows it.
             Backing::Devices { .. } => Vec::new(),
         }
     }
 }
 
-/// Half of the memory that is free, or a gibibyte if that is less: the capacity of a pool for which nobody gave one.
+/// Returns half of the free memory, at most one gibibyte: the default capacity of a pool.
 pub fn default_capacity() -> Bytes {
     const USUAL: u64 = 1 << 30;
     let free = of_machine(Path::new("/")).iter().map(|room| room.bytes).min().unwrap_or(u64::MAX);
     Bytes::new((free / 2).clamp(2 * SECTION, USUAL) / SECTION * SECTION)
 }
 
-/// Memory that the kernel can give without others being pushed out, and what control groups allow.
+/// Returns the memory that the kernel can give without swapping others' out, and the rest that control groups
+/// allow.
 ///
-/// `root` is where `proc` and `sys` are.
+/// `root` is the folder that contains `proc` and `sys`.
 fn of_machine(root: &Path) -> Vec<Room> {
     let machine = field_of(&read(root.join("proc/meminfo")), "MemAvailable:").map(|kib| kib * 1024);
     let machine = machine.map(|bytes| Room { bytes, of: "this machine's memory" });
@@ -65,7 +66,8 @@ fn of_machine(root: &Path) -> Vec<Room> {
     machine.into_iter().chain(group).collect()
 }
 
-/// The least that a control group, or one around it, has left; `None` without limits.
+/// Returns the least bytes that a control group of this process, or one around it, has left; `None` without
+/// limits.
 fn of_groups(root: &Path) -> Option<u64> {
     let groups = read(root.join("proc/self/cgroup"));
     let of_line = |line: &str| {
@@ -88,7 +90,7 @@ fn of_groups(root: &Path) -> Option<u64> {
 struct Files {
     limit: &'static str,
     used: &'static str,
-    /// In `memory.stat`: what the kernel takes back first when memory is short.
+    /// Field of `memory.stat` that counts the memory which the kernel takes back first when memory is short.
     cached: &'static str,
 }
 
@@ -105,7 +107,7 @@ impl Files {
     }
 }
 
-/// Huge pages of 2 MiB that nobody has, and those that the kernel may still make.
+/// Returns the free huge pages of 2 MiB, together with those that the kernel may still make.
 fn huge_pages(root: &Path) -> Option<Room> {
     let folder = root.join("sys/kernel/mm/hugepages/hugepages-2048kB");
     let count = |name: &str| read(folder.join(name)).trim().parse::<u64>().ok();
@@ -117,13 +119,13 @@ fn huge_pages(root: &Path) -> Option<Room> {
     })
 }
 
-/// The number after a name at the beginning of a line.
+/// Returns the number after a name at the beginning of a line.
 fn field_of(text: &str, name: &str) -> Option<u64> {
     let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix([' ', '\t']))?;
     line.split_ascii_whitespace().next()?.parse().ok()
 }
 
-/// A file of the kernel's; nothing if it is not there.
+/// Returns the text of a file of the kernel's; empty if it does not exist.
 fn read(path: PathBuf) -> String {
     std::fs::read_to_string(path).unwrap_or_default()
 }
@@ -132,7 +134,7 @@ fn read(path: PathBuf) -> String {
 mod tests {
     use super::*;
 
-    /// A folder with files as the kernel has them, gone with its owner.
+    /// Folder with files like the kernel's, removed when dropped.
     struct Machine(PathBuf);
 
     impl Machine {

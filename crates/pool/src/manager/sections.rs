@@ -1,4 +1,4 @@
-//! Which bytes of the address space are free.
+//! Free sections and queue areas of the address space.
 
 use crate::wire::Extent;
 use crate::{PAGE, SECTION};
@@ -6,21 +6,22 @@ use std::collections::BTreeMap;
 
 /// The address space, and how much of it may be in use.
 ///
-/// The space may be larger than the memory behind it, so that runs are found although memory is in pieces.
-/// Queue areas are smaller than a section: they share sections of their own.
+/// The space may be larger than the memory behind it, so that adjacent free sections are found although memory is
+/// fragmented. Queue areas are smaller than a section: they share sections of their own.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sections {
-    /// Free runs: first section, and how many.
+    /// Free runs: index of the first section, and number of sections.
     runs: BTreeMap<u32, u32>,
     free: u32,
     capacity: u32,
     queue_bytes: u64,
-    /// Free queue areas, by offset.
+    /// Offsets of free queue areas.
     queues: std::collections::BTreeSet<u64>,
 }
 
 impl Sections {
-    /// `first` sections are somebody else's. `queue_bytes` is whole pages, and at most a section.
+    /// Makes a space of `space` sections, of which the `first` ones are reserved and `capacity` may be in use.
+    /// `queue_bytes` is whole pages, and at most a section.
     pub fn new(first: u32, space: u32, capacity: u32, queue_bytes: u64) -> Sections {
         assert!(queue_bytes.is_multiple_of(PAGE) && (1..=SECTION).contains(&queue_bytes));
         assert!(first < space && capacity <= space - first);
@@ -33,16 +34,17 @@ impl Sections {
         }
     }
 
-    /// Sections that can still be leased, though not in a row.
+    /// Returns the number of sections that can still be leased, not necessarily adjacent.
     pub fn free(&self) -> u32 {
         self.free
     }
 
+    /// Returns the number of sections that may be in use.
     pub fn capacity(&self) -> u32 {
         self.capacity
     }
 
-    /// The first run that is long enough.
+    /// Takes adjacent sections from the first run that is long enough.
     pub fn take(&mut self, sections: u32) -> Option<Extent> {
         if sections == 0 || sections > self.free {
             return None;
@@ -51,13 +53,13 @@ impl Sections {
         self.cut(first, sections).then(|| extent_of(first, sections))
     }
 
-    /// Takes just these sections, if all are free.
+    /// Takes exactly these sections, if all are free; returns whether it did.
     pub fn take_at(&mut self, extent: Extent) -> bool {
         let Some((first, sections)) = sections_of(extent) else { return false };
         sections <= self.free && self.cut(first, sections)
     }
 
-    /// Takes sections out of the run that has them.
+    /// Removes sections from the free run that contains them; returns whether one does.
     fn cut(&mut self, first: u32, sections: u32) -> bool {
         let Some((&start, &length)) = self.runs.range(..=first).next_back() else { return false };
         let (before, end) = (first - start, start + length);
@@ -75,7 +77,7 @@ impl Sections {
         true
     }
 
-    /// Sections that were taken are free again.
+    /// Returns sections that were taken.
     pub fn give(&mut self, extent: Extent) {
         let (first, sections) = sections_of(extent).expect("only whole sections are taken");
         let before = self.runs.range(..first).next_back().map(|(&start, &length)| (start, length));
@@ -95,7 +97,7 @@ impl Sections {
         self.free += sections;
     }
 
-    /// A queue area.
+    /// Takes a queue area.
     pub fn take_queues(&mut self) -> Option<Extent> {
         if self.queues.is_empty() {
             let section = self.take(1)?;
@@ -105,7 +107,7 @@ impl Sections {
         Some(Extent { offset, bytes: self.queue_bytes })
     }
 
-    /// Takes just this queue area, if it is free.
+    /// Takes exactly this queue area, if it is free; returns whether it did.
     pub fn take_queues_at(&mut self, extent: Extent) -> bool {
         let section = extent.offset / SECTION * SECTION;
         let inside = extent.offset - section;
@@ -121,7 +123,7 @@ impl Sections {
         self.queues.remove(&extent.offset)
     }
 
-    /// A queue area that was taken is free again, and its section with it if no other area of it is used.
+    /// Returns a queue area that was taken, and its section if no other area of it is used.
     pub fn give_queues(&mut self, extent: Extent) {
         assert!(extent.bytes == self.queue_bytes && self.queues.insert(extent.offset), "given twice");
         let section = extent.offset / SECTION * SECTION;
@@ -132,7 +134,7 @@ impl Sections {
         }
     }
 
-    /// Bytes of a queue area.
+    /// Returns the bytes of a queue area.
     pub fn queue_bytes(&self) -> u64 {
         self.queue_bytes
     }
@@ -146,7 +148,7 @@ fn extent_of(first: u32, sections: u32) -> Extent {
     Extent { offset: first as u64 * SECTION, bytes: sections as u64 * SECTION }
 }
 
-/// First section and how many, of an extent that is whole sections.
+/// Returns the first section and the number of sections of an extent that is whole sections.
 fn sections_of(extent: Extent) -> Option<(u32, u32)> {
     let whole = extent.offset.is_multiple_of(SECTION) && extent.bytes.is_multiple_of(SECTION);
     let first = u32::try_from(extent.offset / SECTION).ok()?;
@@ -160,7 +162,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// Whatever is taken and given back: nothing is taken twice, and sections add up.
+        /// Checks for any order of taking and giving that nothing is taken twice, and that sections add up.
         #[test]
         fn no_section_is_lost_or_taken_twice(steps in prop::collection::vec((0u32..6, 0usize..8), 0..200)) {
             let mut sections = Sections::new(1, 40, 20, SECTION / 4);
@@ -191,7 +193,7 @@ mod tests {
             prop_assert_eq!(sections, Sections::new(1, 40, 20, SECTION / 4));
         }
 
-        /// What is taken by place is what is free, and what a copy that took the same has left.
+        /// Checks that taking by place succeeds exactly if the place is free, against a simple table.
         #[test]
         fn taking_by_place_agrees(extents in prop::collection::vec((0u64..50, 0u64..5), 0..40)) {
             let mut sections = Sections::new(1, 40, 39, PAGE);

@@ -1,4 +1,4 @@
-//! Sockets of processes, and their ends.
+//! Connections of processes: sockets, and detection of processes that end.
 
 use super::devices::Devices;
 use super::ledger::Process;
@@ -16,22 +16,23 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Connections that have not said who they are; the oldest has to go for a further one.
+/// Most connections that have not sent their hello; the oldest is closed for a further one.
 const MOST_UNGREETED: usize = 64;
 /// Messages that are read from a process before others have their turn.
 const TURN: usize = 32;
 
+/// Event loop of the manager.
 pub struct Server {
     state: State,
     listener: OwnedFd,
-    /// Open for as long as it is watched.
+    /// Eventfd that stops the manager; kept open for as long as it is watched.
     _stop: Arc<OwnedFd>,
     events: OwnedFd,
-    /// A descriptor to give up when there are no others.
+    /// Descriptor to close when there are no others left.
     spare: Option<OwnedFd>,
     connections: BTreeMap<u64, Connection>,
     by_client: BTreeMap<ClientId, u64>,
-    /// Processes that were there before this manager, and are not back.
+    /// Processes that were connected to the manager before, and have not come back.
     absent: BTreeMap<u64, (ClientId, OwnedFd)>,
     next: u64,
     lock: Locked,
@@ -42,7 +43,7 @@ pub struct Server {
     region_sections: u32,
     queue_bytes: u64,
     mode: Mode,
-    /// Why nobody but this user may have this memory.
+    /// Reason why only this user may have this memory, if so.
     one_user: Option<&'static str>,
 }
 
@@ -52,19 +53,19 @@ struct Connection {
     peer: Peer,
     started: u64,
     client: Option<ClientId>,
-    /// Its socket is full: nothing is read from it until it reads.
+    /// True while its socket is full: its messages are not read until it has read some of ours.
     full: bool,
     leaving: bool,
 }
 
-/// What an event is about: the kind in the low bits, the connection above.
+/// Meaning of an event: the kind in the low two bits, the connection's number above.
 const LISTENER: u64 = 0;
 const STOP: u64 = 1;
 const SOCKET: u64 = 2;
 const PROCESS: u64 = 3;
 
 impl Server {
-    /// `before`: processes that the state knows from before.
+    /// Makes a server; `before` are the processes that the state knows from the manager before.
     pub fn new(
         options: &Options,
         state: State,
@@ -101,14 +102,14 @@ impl Server {
             one_user: options.backing.why_one_user(),
             devices,
         };
-        // However this ends from now on, but by `stop`, processes may be there.
+        // However this ends from now on, except by `stop`, processes may still use the pool.
         server.lock.set_needed(true);
         before.into_iter().for_each(|process| server.watch_absent(&process));
         server.flush();
         Ok(server)
     }
 
-    /// A process that is not back is watched all the same.
+    /// Watches a process that has not come back, so as to notice its end.
     fn watch_absent(&mut self, process: &Process) {
         let client = process.peer.id;
         let number = self.next;
@@ -122,6 +123,7 @@ impl Server {
         }
     }
 
+    /// Serves until stopped or idle.
     pub fn run(mut self) {
         let mut ready = Vec::with_capacity(64);
         loop {
@@ -147,12 +149,12 @@ impl Server {
     }
 
     fn stop(mut self) {
-        // With the lock still held: nobody else listens there.
+        // The lock is still held: no other manager listens there.
         let _ = rustix::fs::unlink(&self.socket);
         self.lock.set_needed(!self.state.is_empty());
     }
 
-    /// A process ended.
+    /// Handles the end of a process.
     fn ended(&mut self, number: u64) {
         match self.absent.remove(&number) {
             Some((client, _)) => self.state.leave(client),
@@ -161,7 +163,7 @@ impl Server {
     }
 
     fn accept(&mut self) {
-        // One at a time: the listener is told of again if there are more.
+        // One at a time: the listener is reported again if there are more.
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let socket = match rustix::net::accept_with(&self.listener, flags) {
             Ok(socket) => socket,
@@ -169,7 +171,7 @@ impl Server {
             Err(_) => return,
         };
         let Ok(credentials) = rustix::net::sockopt::socket_peercred(&socket) else { return };
-        // A process that ended already is none to us.
+        // A process that ended already has no connection.
         let Ok(process) = pidfd_open(credentials.pid, PidfdFlags::empty()) else { return };
         let ungreeted = self.connections.iter().filter(|(_, connection)| connection.client.is_none());
         if ungreeted.clone().count() >= MOST_UNGREETED {
@@ -198,7 +200,7 @@ impl Server {
         self.connections.insert(number, connection);
     }
 
-    /// There are no descriptors left: whoever waits is sent away, or we would be told of them without end.
+    /// Closes a waiting connection since no descriptors are left: it would otherwise be reported endlessly.
     fn turn_away(&mut self) {
         self.spare = None;
         drop(rustix::net::accept_with(&self.listener, SocketFlags::CLOEXEC));
@@ -241,7 +243,7 @@ impl Server {
         self.state.handle(client, ask, beside);
     }
 
-    /// The first message of a process.
+    /// Handles the first message of a process.
     fn greet(&mut self, number: u64, bytes: &[u8], mut beside: Vec<OwnedFd>) {
         let welcome = match wire::read_first::<Hello>(bytes) {
             Ok(hello) if beside.len() == 1 => self.welcome(number, hello, beside.remove(0)),
@@ -287,7 +289,8 @@ impl Server {
         })
     }
 
-    /// Sends what waits, as far as sockets have room. A process whose socket is full is not served until it reads.
+    /// Sends the waiting messages, as far as sockets have room. A process whose socket is full is not served
+    /// until it reads.
     fn flush(&mut self) {
         loop {
             let told = self.state.take_told();
@@ -332,7 +335,7 @@ impl Server {
     fn end(&mut self, number: u64) {
         let Some(connection) = self.connections.remove(&number) else { return };
         for fd in [connection.socket.as_fd(), connection.process.as_fd()] {
-            // Whether or not it was watched, it is closed now.
+            // Watched or not, it is closed now.
             let _ = epoll::delete(&self.events, fd);
         }
         if let Some(client) = connection.client {
@@ -353,7 +356,7 @@ fn listen(options: &Options) -> Result<OwnedFd, Error> {
     let listener =
         rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).map_err(failed)?;
     let address = SocketAddrUnix::new(path).map_err(failed)?;
-    // We have the lock: whoever listened there is gone.
+    // We have the lock: a manager that listened there is gone.
     let _ = rustix::fs::unlink(path);
     rustix::net::bind(&listener, &address).map_err(failed)?;
     rustix::fs::chmod(path, rustix::fs::Mode::from_bits_truncate(options.permissions)).map_err(failed)?;

@@ -1,17 +1,17 @@
-//! A manager that runs until it is told to end, or nobody needs it.
+//! Manager that serves until a signal ends it, or it is idle.
 
 use super::{Error, Manager, Options};
 use rustix::process::{Resource, Rlimit};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-/// Serves until SIGINT or SIGTERM, or for as long as [`Options::idle`] says. `started` learns of it when processes can
-/// connect.
+/// Serves until SIGINT or SIGTERM, or until idle for as long as [`Options::idle`] says. Calls `started` when
+/// processes can connect.
 ///
 /// # Errors
 /// See [`Manager::start`].
 pub fn serve(options: &Options, started: impl FnOnce()) -> Result<(), Error> {
-    // A descriptor for each segment and three for each process: as many as we may have.
+    // A descriptor is needed for each segment and three for each process: raise the limit as far as allowed.
     let limit = rustix::process::getrlimit(Resource::Nofile);
     let _ = rustix::process::setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, ..limit });
     let mut signals = Signals::new([SIGINT, SIGTERM])?;

@@ -1,9 +1,9 @@
-//! What passes between a process and the manager: messages over a Unix socket, with descriptors beside.
+//! Protocol between a process and the manager: messages over a Unix socket, some with descriptors.
 //!
-//! A message is one packet of a `SOCK_SEQPACKET` socket. The first of each side is a preamble (magic and version)
-//! followed by a [`Hello`] or the answer to it; a version that the other does not speak can so be told by
-//! everybody. All after it is `postcard` of [`Ask`] and [`Tell`]. Whatever does not decode, or comes with other
-//! descriptors than its kind has, ends the connection.
+//! A message is one packet of a `SOCK_SEQPACKET` socket. The first one of each side is a preamble (magic number
+//! and version) followed by a [`Hello`] or the answer to it; so any version can tell the other side that it does
+//! not speak the other's. All later messages are [`Ask`] and [`Tell`], encoded by `postcard`. A message that
+//! cannot be decoded, or comes with other descriptors than its kind has, ends the connection.
 
 mod packets;
 
@@ -12,15 +12,15 @@ pub use packets::{Incoming, Malformed, receive, send};
 use serde::{Deserialize, Serialize};
 use unrack_units::Bytes;
 
-/// The first bytes of the first message of either side.
+/// Magic number: the first bytes of the first message of either side.
 pub const MAGIC: [u8; 8] = *b"unrackpl";
-/// What this code speaks. It changes with any change of these types.
+/// Version of the protocol, raised with any change of these types.
 pub const VERSION: u16 = 2;
 /// Bytes of the longest message.
 pub const MOST_BYTES: usize = 16 * 1024;
 /// Descriptors that two processes may pass each other beside a greeting.
 pub const MOST_PASSED: usize = 4;
-/// Descriptors beside a message at most: the manager's own, and those passed.
+/// Most descriptors of a message: the manager's own, and those passed.
 pub const MOST_DESCRIPTORS: usize = 8;
 /// Bytes of the longest greeting, either way.
 pub const MOST_GREETING: usize = 1024;
@@ -29,41 +29,41 @@ pub const MOST_NAME: usize = 128;
 /// Bytes of the longest reason for a refusal.
 pub const MOST_REASON: usize = 512;
 
-/// Who a process is, all the time that it is connected and if it connects again. Never given twice.
+/// Identity of a process, kept while it is connected and when it connects to the next manager. Never given twice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ClientId(pub u64);
 
-/// A pair `<client, server>`. Never given twice.
+/// Identity of a channel, a pair `<client, server>`. Never given twice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ChannelId(pub u64);
 
-/// What a process says first; beside it the descriptor of its bells.
+/// First message of a process; the descriptor of its bells goes with it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hello {
-    /// What it calls itself, for people who look.
+    /// Name that the process gives itself, for people who look.
     pub name: String,
-    /// Who it was before the manager was gone.
+    /// Identity that the process had with the manager before.
     pub again: Option<ClientId>,
 }
 
-/// What the manager answers to a [`Hello`].
+/// Answer of the manager to a [`Hello`].
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Welcome {
     pub you: ClientId,
     /// Bytes of the address space, a multiple of a section.
     pub space_bytes: u64,
-    /// Sections that are leased at a time for small buffers, at most (K; DRack §4.2).
+    /// Most sections that are leased at a time for small buffers (K; DRack §4.2).
     pub region_sections: u32,
     /// Bytes of every queue area.
     pub queue_bytes: u64,
-    /// The memory is devices, whose descriptors are beside: all of the space is mapped at once. Otherwise each
-    /// segment comes with a descriptor.
+    /// Interleave set, if the memory consists of devices. Their descriptors go with this message: all of the
+    /// space is mapped at once. Otherwise each segment comes with a descriptor.
     pub devices: Option<crate::interleave::Interleave>,
-    /// How this memory is to be reached.
+    /// Way in which this memory is reached.
     pub mode: crate::cache_control::Mode,
 }
 
-/// Bytes of the address space that have one owner and one descriptor.
+/// Range of the address space, in bytes, with one owner and one descriptor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Extent {
     pub offset: u64,
@@ -71,12 +71,13 @@ pub struct Extent {
 }
 
 impl Extent {
-    /// The first byte behind; extents that the manager gives do not overflow.
+    /// Returns the offset just behind the extent; extents that the manager gives do not overflow.
     pub fn end(self) -> u64 {
         self.offset.saturating_add(self.bytes)
     }
 }
 
+/// Kind of access to a granted segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Access {
@@ -88,11 +89,11 @@ pub enum Access {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Peer {
     pub id: ClientId,
-    /// 0: it is not on this host, and only its name is known.
+    /// Process number; 0 if it is not on this host, and only its name is known.
     pub pid: u32,
     pub uid: u32,
     pub gid: u32,
-    /// What it calls itself.
+    /// Name that the process gives itself.
     pub name: String,
 }
 
@@ -112,79 +113,83 @@ pub struct Ask {
     pub request: Request,
 }
 
+/// Request of a process to the manager.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Request {
-    /// A segment of whole sections. Reply: [`Reply::Leased`], with its descriptor.
+    /// Leases a segment of whole sections. Reply: [`Reply::Leased`], with its descriptor.
     Lease { sections: u32 },
-    /// Gives a segment of one's own back, which is not mapped any more.
+    /// Releases a segment that the process owns and has unmapped.
     Release { offset: u64 },
-    /// Lets the other side of a channel map a segment of one's own. When the reply comes, the other side's
-    /// [`Event::Granted`] is before anything that the manager tells it later.
+    /// Lets the other side of a channel map a segment that this process owns. Once the reply has come, the
+    /// manager sends the other side's [`Event::Granted`] before anything that it tells it later.
     Grant { channel: ChannelId, offset: u64, access: Access },
-    /// Takes a name.
+    /// Registers a service under a name.
     Register { service: String },
-    /// Gives a name up.
+    /// Gives up a service's name.
     Withdraw { service: String },
-    /// Asks a service for a channel, with descriptors for it beside. Reply: [`Reply::Opened`], once the service
+    /// Asks a service for a channel, and passes descriptors to it. Reply: [`Reply::Opened`], once the service has
     /// answered.
     Open { service: String, greeting: Vec<u8>, bell: u32 },
-    /// Takes back an [`Open`](Request::Open) that was not answered: no channel comes of it any more.
+    /// Takes back an unanswered [`Open`](Request::Open): it opens no channel any more.
     Abandon { number: u32 },
-    /// What the service answers to [`Event::Offered`], with descriptors for the other side beside.
+    /// Answers an [`Event::Offered`], and passes descriptors to the other side.
     Answer { channel: ChannelId, verdict: Result<Accepted, Refused> },
-    /// This side has unmapped all that came by the channel.
+    /// Closes this side of a channel, which has unmapped all that came by it.
     Close { channel: ChannelId },
-    /// After the manager was gone: a segment of one's own, with its descriptor beside unless it is in a device.
+    /// Hands a segment that the process owns to the next manager, with its descriptor unless it is in a device.
     HandBack { offset: u64 },
-    /// After the manager was gone: channels that this process has.
+    /// Tells the next manager the channels that this process has.
     Keep { channels: Vec<ChannelId> },
-    /// That is all: what the manager thinks this process has beyond that, it does not have. What happened meanwhile
-    /// is told again.
+    /// Ends what the process tells the next manager: anything beyond that it no longer has. The manager then
+    /// repeats the events that the process may have missed.
     Resumed,
-    /// What there is.
+    /// Asks for the entries of the listing from an index on. Reply: [`Reply::Listed`].
     List { from: u64 },
-    /// Has all processes say how much of what they hold is used.
+    /// Has the manager ask all processes how many bytes of their buffers are in use.
     Count,
-    /// The answer to [`Event::Count`]. Only for people who look.
+    /// Answers [`Event::Count`]. Used only in listings.
     Counted { used_bytes: u64 },
-    /// Nothing: the reply follows all that the manager told before.
+    /// Does nothing: the reply follows all that the manager told before.
     Sync,
-    /// The process has unmapped everything and leaves.
+    /// Announces that the process has unmapped everything and leaves.
     Leave,
-    /// This side cannot map what the other granted, and has no use for the channel. It closes it when nothing of it is
-    /// used any more.
+    /// Announces that this side cannot map what the other granted, and has no use for the channel. It closes the
+    /// channel once nothing of it is in use.
     GiveUp { channel: ChannelId },
 }
 
-/// That a service takes a caller.
+/// Acceptance of a caller by a service.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Accepted {
     pub greeting: Vec<u8>,
-    /// Which of the service's bells to ring.
+    /// Index of the service's bell that the caller is to ring.
     pub bell: u32,
 }
 
-/// Why a service does not take a caller. `code` and `text` are the protocol's above.
+/// Refusal of a caller by a service. The protocol above defines `code` and `text`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Refused {
     pub code: u32,
     pub text: String,
 }
 
+/// Message of the manager to a process.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Tell {
     Reply { number: u32, outcome: Result<Reply, Denied> },
     Event(Event),
 }
 
+/// Reply of the manager to a request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Reply {
     Done,
-    /// With the descriptor.
+    /// The leased segment; its descriptor goes with it.
     Leased(Extent),
-    /// With the descriptors of the queue area and the peer's bells, and those that the service passed.
+    /// The opened channel, with the descriptors of the queue area and the peer's bells, and those that the
+    /// service passed.
     Opened(Opened),
-    /// A part of the list; `next`: from where to ask on.
+    /// Part of the listing; `next` is the index from which to ask on.
     Listed {
         entries: Vec<Listed>,
         next: Option<u64>,
@@ -197,33 +202,34 @@ pub struct Opened {
     pub channel: ChannelId,
     pub peer: Peer,
     pub queues: Extent,
-    /// Which of the peer's bells to ring.
+    /// Index of the peer's bell to ring.
     pub bell: u32,
     pub greeting: Vec<u8>,
 }
 
+/// Event that the manager tells a process.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Event {
-    /// Somebody opens this process's service; descriptors as with [`Reply::Opened`].
+    /// A client opens this process's service; descriptors as with [`Reply::Opened`].
     Offered { service: String, offer: Opened },
-    /// The other side of a channel granted a segment; with its descriptor.
+    /// The other side of a channel granted a segment, whose descriptor goes with it.
     Granted { channel: ChannelId, segment: Extent, access: Access },
-    /// The owner gave back what it granted: nothing in it is meant any more.
+    /// The owner released a segment that it had granted: offsets in it are no longer valid.
     Withdrawn { channel: ChannelId, offset: u64 },
-    /// Somebody wants to know how many bytes are used.
+    /// The manager asks how many bytes of buffers are in use.
     Count,
-    /// Nobody is at the other side of the channel any more.
+    /// The other side of the channel is gone.
     Gone { channel: ChannelId, cause: Cause },
 }
 
-/// Why a peer is gone.
+/// Reason why a peer is gone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Cause {
-    /// It closed the channel, or took back its request for it.
+    /// The peer closed the channel, or took back its request for it.
     Closed,
-    /// The process ended, or its connection to the manager did.
+    /// The peer's process ended, or its connection to the manager did.
     Died,
-    /// It cannot map what it was granted.
+    /// The peer cannot map a segment that it was granted.
     CannotMap,
 }
 
@@ -239,7 +245,7 @@ impl std::fmt::Display for Cause {
     }
 }
 
-/// Why the manager does not do what it was asked.
+/// Reason why the manager denies a request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 pub enum Denied {
     #[error(
@@ -295,12 +301,12 @@ fn has(bytes: u64) -> String {
     if bytes == 0 { "has none".into() } else { format!("has {}", Bytes::new(bytes)) }
 }
 
-/// Whose quota it is.
+/// Holder of a quota.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Whose {
-    /// The process's, with all its connections.
+    /// The process, with all its connections.
     Process,
-    /// All processes' together of a user who is not the manager's.
+    /// A user other than the manager's, with all processes together.
     User(u32),
 }
 
@@ -313,7 +319,7 @@ impl std::fmt::Display for Whose {
     }
 }
 
-/// A thing that each client may have a limited number of.
+/// Thing of which each client may have a limited number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Limited {
     Channels,
@@ -321,9 +327,9 @@ pub enum Limited {
     Segments,
     Grants,
     Connections,
-    /// Channels of a service.
+    /// Channels that clients opened to a service.
     Served,
-    /// All of the above together.
+    /// All of the above together, which have records in the ledger.
     Records,
 }
 
@@ -343,18 +349,19 @@ impl std::fmt::Display for Limited {
     }
 }
 
-/// One line of what there is.
+/// One entry of the listing.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Listed {
-    /// `per_client_bytes`: how much one client may have.
+    /// The pool. `per_client_bytes`: most bytes that one client may have.
     Pool {
         capacity_bytes: u64,
         free_bytes: u64,
         backing: String,
         per_client_bytes: u64,
     },
-    /// `quota_used_bytes`: what counts against its quota, with all connections that count together with it.
+    /// A client. `quota_used_bytes`: bytes that count against its quota, with all connections that count together
+    /// with it.
     Client {
         peer: Peer,
         used_bytes: Option<u64>,
@@ -379,7 +386,7 @@ pub enum Listed {
     },
 }
 
-/// The preamble and a message behind it.
+/// Returns the preamble followed by a message.
 pub fn first<T: Serialize>(message: &T) -> Vec<u8> {
     let mut bytes = MAGIC.to_vec();
     bytes.extend(VERSION.to_le_bytes());
@@ -390,7 +397,7 @@ pub fn first<T: Serialize>(message: &T) -> Vec<u8> {
 /// Reads a first message.
 ///
 /// # Errors
-/// The version of the other side, if it is another, or zero if it speaks something else altogether.
+/// Returns the version of the other side if it differs, or zero if the message is not of this protocol.
 pub fn read_first<T: for<'a> Deserialize<'a>>(bytes: &[u8]) -> Result<T, u16> {
     let Some((preamble, rest)) = bytes.split_at_checked(MAGIC.len() + 2) else { return Err(0) };
     if preamble[..MAGIC.len()] != MAGIC {
@@ -402,12 +409,15 @@ pub fn read_first<T: for<'a> Deserialize<'a>>(bytes: &[u8]) -> Result<T, u16> {
     }
 }
 
+/// Encodes a message.
 pub fn encode<T: Serialize>(message: &T) -> Vec<u8> {
     postcard::to_allocvec(message).expect("these types always encode")
 }
 
+/// Decodes a message.
+///
 /// # Errors
-/// If it is not that type, or there is more.
+/// If the bytes are not of that type, or there are too many.
 pub fn decode<T: for<'a> Deserialize<'a>>(bytes: &[u8]) -> Result<T, Malformed> {
     match postcard::take_from_bytes(bytes) {
         Ok((message, [])) => Ok(message),

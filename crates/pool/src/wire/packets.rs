@@ -1,4 +1,4 @@
-//! Packets with descriptors beside.
+//! Packets with descriptors.
 
 use super::{MOST_BYTES, MOST_DESCRIPTORS};
 use rustix::fd::{BorrowedFd, OwnedFd};
@@ -10,24 +10,24 @@ use rustix::net::{
 use std::io::{IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
 
-/// What the other side sent is nothing that this side understands.
+/// Error for a message that does not belong to the protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("a message that is not of the pool's protocol")]
 pub struct Malformed;
 
-/// A packet that came.
+/// A packet that was received.
 pub enum Incoming {
     Packet(Vec<u8>, Vec<OwnedFd>),
-    /// Longer than any message.
+    /// A packet longer than any message.
     Malformed,
-    /// The other side is gone.
+    /// The other side closed the connection.
     End,
 }
 
-/// Sends one packet whole.
+/// Sends one packet in one piece, with descriptors.
 ///
 /// # Errors
-/// `EAGAIN` if the socket does not wait and has no room; else the connection is broken.
+/// `EAGAIN` if the socket is nonblocking and full; else the connection is broken.
 pub fn send(socket: BorrowedFd<'_>, bytes: &[u8], beside: &[BorrowedFd<'_>]) -> rustix::io::Result<()> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
@@ -42,10 +42,10 @@ pub fn send(socket: BorrowedFd<'_>, bytes: &[u8], beside: &[BorrowedFd<'_>]) -> 
     }
 }
 
-/// Receives one packet.
+/// Receives one packet with its descriptors.
 ///
 /// # Errors
-/// `EAGAIN` if the socket does not wait and nothing is there; else the connection is broken.
+/// `EAGAIN` if the socket is nonblocking and no packet is there; else the connection is broken.
 pub fn receive(socket: BorrowedFd<'_>) -> rustix::io::Result<Incoming> {
     let mut bytes = vec![0; MOST_BYTES];
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS))];
@@ -67,8 +67,8 @@ pub fn receive(socket: BorrowedFd<'_>) -> rustix::io::Result<Incoming> {
         return Ok(Incoming::Malformed);
     }
     if got.flags.contains(ReturnFlags::CTRUNC) {
-        // This process can have no more descriptors, or they are more than any message has: then none came, and
-        // whatever needed them is refused for that.
+        // This process can have no more descriptors, or there are more than any message has: count none as
+        // received, and the code that needs them refuses the message.
         beside.clear();
     }
     if got.bytes == 0 {

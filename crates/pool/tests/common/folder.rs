@@ -4,7 +4,7 @@
 
 use std::path::PathBuf;
 
-/// A folder that is gone with its owner.
+/// Folder that is removed when dropped.
 pub struct Folder(unrack_testing::Folder);
 
 impl Folder {
@@ -12,7 +12,7 @@ impl Folder {
         Folder(unrack_testing::Folder::new("pool"))
     }
 
-    /// One whose files are memory.
+    /// Makes a folder whose files are memory.
     pub fn in_memory() -> Folder {
         Folder(unrack_testing::Folder::in_memory("pool"))
     }

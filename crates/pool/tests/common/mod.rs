@@ -10,7 +10,7 @@ use std::time::Duration;
 use unrack_pool::{Client, Manager, Options};
 use unrack_units::{Bytes, Share};
 
-/// Longer than anything takes that works.
+/// Timeout that no working operation reaches.
 pub const PATIENCE: Duration = Duration::from_secs(20);
 
 /// The whole capacity.

@@ -16,7 +16,7 @@ use std::ptr::NonNull;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-/// A request that is being written, in the memory where the server will read it. One that is dropped was never made.
+/// A request that is being written, in the memory where the server will read it. Dropping it makes no call.
 #[must_use = "a request does nothing until it is called, started or sent"]
 pub struct Request<'c> {
     slot: Slot<'c>,
@@ -25,13 +25,13 @@ pub struct Request<'c> {
     room: usize,
 }
 
-// SAFETY: the buffer is this request's alone, and reached from any thread alike.
+// SAFETY: only this request uses the buffer, and any thread may.
 unsafe impl Send for Request<'_> {}
-// SAFETY: a shared one only tells where it is.
+// SAFETY: a shared reference only tells where the buffer is.
 unsafe impl Sync for Request<'_> {}
-// SAFETY: the buffer is this answer's alone, and reached from any thread alike.
+// SAFETY: only this answer uses the buffer, and any thread may.
 unsafe impl Send for Response<'_> {}
-// SAFETY: a shared one gives views only, which copy what is read.
+// SAFETY: a shared reference gives views only, which copy what is read.
 unsafe impl Sync for Response<'_> {}
 
 impl<'c> Request<'c> {
@@ -46,29 +46,29 @@ impl<'c> Request<'c> {
         Ok(Request { slot, base, length, room })
     }
 
-    /// The bytes to write. What is in them at first is of a call before.
+    /// Returns the bytes to write. At first they hold bytes of an earlier call.
     #[inline(always)]
     pub fn body(&mut self) -> ViewMut<'_> {
-        // SAFETY: the buffer is at least as long, and this request's.
+        // SAFETY: the buffer is at least as long, and belongs to this request.
         unsafe { ViewMut::new(self.base.as_ptr(), self.length) }
     }
 
-    /// How long this call may take from now, whatever deadline the connection has: until there is room for it, and until
-    /// its answer is there, however that is waited for.
+    /// Sets how long this call may take from now, whatever deadline the connection has: including the wait for
+    /// room and for the answer, blocking or not.
     pub fn set_deadline(&mut self, longest: Duration) {
         self.slot.set_deadline(longest);
     }
 
-    /// Calls, and waits for the answer.
+    /// Makes the call, and waits for the answer.
     ///
     /// # Errors
-    /// What the server says, that it is gone, or that the deadline is over.
+    /// The server's error, that it is gone, or that the deadline is over.
     #[inline(always)]
     pub fn call(self, method: impl Into<Method>) -> Result<Response<'c>, Error> {
         self.start(method)?.wait()
     }
 
-    /// Calls, and leaves the answer for later: [`Pending::wait`], or `.await`.
+    /// Makes the call, and leaves the answer for later: [`Pending::wait`], or `.await`.
     ///
     /// # Errors
     /// If the window has no room until the deadline.
@@ -78,10 +78,10 @@ impl<'c> Request<'c> {
         Ok(Pending { slot: Some(self.slot) })
     }
 
-    /// As [`start`](Request::start), if the window has room for it.
+    /// Makes the call as [`start`](Request::start) does, but only if the window has room for it now.
     ///
     /// # Errors
-    /// The request itself, if it has none.
+    /// Returns the request itself if there is no room.
     pub fn try_start(mut self, method: impl Into<Method>) -> Result<Pending<'c>, Request<'c>> {
         match self.slot.try_post(method.into().0, (self.length, self.room)) {
             Ok(()) => Ok(Pending { slot: Some(self.slot) }),
@@ -89,7 +89,8 @@ impl<'c> Request<'c> {
         }
     }
 
-    /// As [`call`](Request::call), for tasks: neither waiting for room in the window nor for the answer holds up a thread.
+    /// Makes the call as [`call`](Request::call) does, without blocking the thread while it waits for room in the
+    /// window or the answer.
     ///
     /// # Errors
     /// As [`call`](Request::call).
@@ -99,7 +100,7 @@ impl<'c> Request<'c> {
         Pending { slot: Some(self.slot) }.await
     }
 
-    /// Calls, and is not interested in an answer.
+    /// Makes the call without waiting for an answer.
     ///
     /// # Errors
     /// If the queue has no room until the deadline.
@@ -107,7 +108,8 @@ impl<'c> Request<'c> {
         self.slot.post(Kind::OneWay, method.into().0, (self.length, self.room))
     }
 
-    /// Calls for an answer in parts of up to the request's room each, of which `ahead` are asked for in advance.
+    /// Makes the call for an answer in parts of up to the request's room each, of which `ahead` are asked for in
+    /// advance.
     ///
     /// # Errors
     /// As [`call`](Request::call).
@@ -116,10 +118,10 @@ impl<'c> Request<'c> {
     }
 }
 
-/// A call that is under way. Dropping it cancels the call: the answer goes nowhere.
+/// A call that is under way. Dropping it cancels the call: the answer is discarded.
 #[must_use = "a call that nobody waits for is cancelled"]
 pub struct Pending<'c> {
-    /// Until it is answered.
+    /// Slot of the call, until it is answered.
     slot: Option<Slot<'c>>,
 }
 
@@ -133,7 +135,8 @@ impl<'c> Pending<'c> {
         self.take().collect().map(Response::of)
     }
 
-    /// Waits for the answer for so long, whatever deadline the connection has. Then the call is cancelled.
+    /// Waits for the answer for at most `longest`, whatever deadline the connection has. Then the call is
+    /// cancelled.
     ///
     /// # Errors
     /// As [`Request::call`].
@@ -141,7 +144,7 @@ impl<'c> Pending<'c> {
         self.take().collect_within(longest).map(Response::of)
     }
 
-    /// Waits for the answer for so long. A call that has none by then is still under way.
+    /// Waits for the answer for at most `longest`. A call without an answer by then is still under way.
     ///
     /// # Errors
     /// As [`Request::call`]; the call itself if there is no answer yet.
@@ -153,7 +156,7 @@ impl<'c> Pending<'c> {
         }
     }
 
-    /// The answer if it is there.
+    /// Returns the answer if it has come.
     ///
     /// # Errors
     /// As [`Request::call`]; the call itself if there is no answer yet.
@@ -202,7 +205,7 @@ impl<'c> Future for Pending<'c> {
     }
 }
 
-/// An answer, in the memory where the server wrote it. Its buffer is used again when it is dropped.
+/// An answer, in the memory where the server wrote it. Dropping it makes its buffer available again.
 pub struct Response<'c> {
     _slot: Slot<'c>,
     base: NonNull<u8>,
@@ -215,10 +218,11 @@ impl<'c> Response<'c> {
         Response { _slot: slot, base, length }
     }
 
-    /// What the server wrote.
+    /// Returns the bytes that the server wrote.
     #[inline(always)]
     pub fn body(&self) -> View<'_> {
-        // SAFETY: the buffer is at least as long, which was checked when the answer came, and this answer's.
+        // SAFETY: the buffer is at least as long, which was checked when the answer came, and belongs to this
+        // answer.
         unsafe { View::new(self.base.as_ptr(), self.length) }
     }
 }

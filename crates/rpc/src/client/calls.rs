@@ -1,4 +1,4 @@
-//! The calls that threads of a process have under way, behind one lock: slots, buffers, tasks that wait.
+//! Calls that threads of a process have under way, behind one lock: slots, buffers, waiting tasks.
 
 use super::road::Buffers;
 use crate::ends::{self, Caller, Change};
@@ -31,28 +31,31 @@ impl ends::Buffer for Buffer {
     }
 }
 
+/// Calls under way over a pair of queues.
 pub struct Calls {
     pub caller: Caller<AnyMemory, Buffer>,
     buffers: Buffers,
-    /// The one that was given back last, if it is small: mostly the next request is as long.
+    /// Buffer that was given back last, if it is small: mostly the next request has the same size.
     last: Option<Buffer>,
-    /// A request was sent, and the server may have gone to sleep before.
+    /// True if a request was sent, and the server may have gone to sleep before.
     pub unrung: bool,
-    /// By slot: the task that waits for its answer.
+    /// Task that waits for the answer of each slot.
     wakers: Vec<Option<Waker>>,
-    /// By slot: when its call is given up, and after how long, if that is the call's own or a task awaits it.
+    /// Deadline of the call of each slot and the time until it, if the call has its own deadline or a task awaits
+    /// it.
     deadlines: Vec<Option<(Instant, Duration)>>,
-    /// Tasks whose answers came, to be woken when the calls are not locked any more.
+    /// Tasks whose answers came, to be woken when the calls are no longer locked.
     pub woken: Vec<Waker>,
-    /// When the earliest of them gives up.
+    /// Earliest deadline of a task.
     pub alarm: Option<Instant>,
-    /// Threads and tasks that wait for a slot, or for room to send.
+    /// Number of threads and tasks that wait for a slot, or for room to send.
     pub seekers: usize,
-    /// The tasks among them.
+    /// Tasks that wait for a slot, or for room to send.
     seeking: Vec<Waker>,
 }
 
 impl Calls {
+    /// Makes the state of a new connection.
     pub fn new(caller: Caller<AnyMemory, Buffer>, buffers: Buffers) -> Calls {
         let slots = caller.lines();
         Calls {
@@ -69,7 +72,7 @@ impl Calls {
         }
     }
 
-    /// A slot and the buffer of a size that was used lately, if there are such.
+    /// Reserves a free slot and a buffer of a size that was used lately; `None` if one of them is lacking.
     #[inline(always)]
     pub fn reserve_kept(&mut self, bytes: usize) -> Option<(u16, NonNull<u8>)> {
         if self.caller.free_slots() == 0 {
@@ -82,7 +85,7 @@ impl Calls {
         self.give_slot(buffer)
     }
 
-    /// A slot and a buffer, if a slot is free.
+    /// Reserves a slot and a buffer, if a slot is free.
     pub fn reserve(&mut self, bytes: usize) -> Result<Option<(u16, NonNull<u8>)>, Error> {
         if bytes > MOST_BYTES {
             return Err(Error::TooLong { asked: bytes });
@@ -109,27 +112,28 @@ impl Calls {
         }
     }
 
-    /// Whether there is room for the request of a slot.
+    /// Returns whether there is room for the request of a slot.
     #[inline(always)]
     pub fn can_send(&self, slot: u16) -> bool {
         !self.caller.is_full() && self.caller.is_settled(slot)
     }
 
-    /// Sends the request of a slot, for which there is room.
+    /// Sends the request of a slot, for which there must be room.
     pub fn send(&mut self, slot: u16, what: (Kind, u16, u32), (length, room): (usize, usize)) {
         self.caller.post(slot, what, length, room).expect("there is room");
         self.unrung = true;
     }
 
-    /// Whether the call of a slot is answered.
+    /// Returns `Some` if the call of a slot is answered.
     #[inline(always)]
     pub fn answered(&self, slot: u16) -> Option<()> {
         self.caller.is_answered(slot).then_some(())
     }
 
-    /// Takes what was answered, up to the answer of whoever asks, and says whether anything was that is somebody else's:
-    /// they are to be told. What comes after it is left to who waits for it: a caller that took all that is there would
-    /// send its next requests only then, and it and the server would take turns instead of working side by side.
+    /// Takes the answers that have come, up to the one of slot `mine`. Returns whether any belongs to other
+    /// callers, which have to be told. Later answers are left to their own callers: a caller that took all of
+    /// them would send its next requests only then, and it and the server would alternate instead of working in
+    /// parallel.
     #[inline(always)]
     pub fn take_answers(&mut self, mine: u16) -> bool {
         let mut others = false;
@@ -152,19 +156,19 @@ impl Calls {
         others
     }
 
-    /// Whether somebody waits for a slot, or for room to send.
+    /// Returns whether a thread or task waits for a slot, or for room to send.
     #[inline(always)]
     pub fn is_room_sought(&self) -> bool {
         self.seekers > 0
     }
 
-    /// There may be room: tasks that wait for it are to be woken when the calls are not locked any more.
+    /// Notes that there may be room: tasks that wait for it will be woken when the calls are no longer locked.
     pub fn tell_of_room(&mut self) {
         self.seekers -= self.seeking.len();
         self.woken.append(&mut self.seeking);
     }
 
-    /// Has a task woken when there may be room, or at its deadline. Says whether the alarm is now earlier.
+    /// Has a task woken when there may be room, or at its deadline. Returns whether the alarm is now earlier.
     pub fn seek_room(&mut self, waker: &Waker, deadline: Option<Instant>) -> bool {
         if !self.seeking.iter().any(|seeking| seeking.will_wake(waker)) {
             self.seeking.push(waker.clone());
@@ -173,7 +177,7 @@ impl Calls {
         self.set_alarm(deadline)
     }
 
-    /// The call of a slot is over for its caller.
+    /// Releases the slot of a call that its caller is done with.
     #[inline(always)]
     pub fn release(&mut self, slot: u16) {
         self.wakers[usize::from(slot)] = None;
@@ -188,7 +192,8 @@ impl Calls {
         self.buffers.free(buffer);
     }
 
-    /// When the call of a slot is given up: if it has no deadline of its own, so long after it was first asked.
+    /// Returns when the call of a slot is given up: at its own deadline, or else `after` the first time this was
+    /// asked.
     pub fn deadline(&mut self, slot: u16, after: Option<Duration>) -> Option<Instant> {
         let deadline = &mut self.deadlines[usize::from(slot)];
         if deadline.is_none() {
@@ -202,12 +207,12 @@ impl Calls {
         self.deadlines[usize::from(slot)] = Some((Instant::now() + after, after));
     }
 
-    /// When the call of a slot is given up, and after how long, if that was said.
+    /// Returns when the call of a slot is given up, and after how long, if a deadline is set.
     pub fn given_up(&self, slot: u16) -> Option<(Instant, Duration)> {
         self.deadlines[usize::from(slot)]
     }
 
-    /// Has a task woken when a slot is answered, or at its deadline. Says whether the alarm is now earlier.
+    /// Has a task woken when a slot is answered, or at its deadline. Returns whether the alarm is now earlier.
     pub fn register(&mut self, slot: u16, waker: &Waker, deadline: Option<Instant>) -> bool {
         let waiting = &mut self.wakers[usize::from(slot)];
         if !waiting.as_ref().is_some_and(|waiting| waiting.will_wake(waker)) {
@@ -216,7 +221,7 @@ impl Calls {
         self.set_alarm(deadline)
     }
 
-    /// Says whether the alarm is now earlier.
+    /// Sets the alarm to a deadline if that is earlier; returns whether it is.
     fn set_alarm(&mut self, deadline: Option<Instant>) -> bool {
         let earlier = match (deadline, self.alarm) {
             (Some(deadline), Some(alarm)) => deadline < alarm,
@@ -229,11 +234,12 @@ impl Calls {
         earlier
     }
 
+    /// Returns whether any task waits.
     pub fn anybody_registered(&self) -> bool {
         !self.seeking.is_empty() || self.wakers.iter().any(Option::is_some)
     }
 
-    /// All tasks that wait: each looks for itself what it is about.
+    /// Takes all waiting tasks: each checks for itself why it is woken.
     pub fn take_wakers(&mut self) -> Vec<Waker> {
         self.alarm = None;
         self.seekers -= self.seeking.len();
@@ -241,7 +247,7 @@ impl Calls {
     }
 }
 
-/// Whether a buffer is what a request is given of so many bytes, or not much more.
+/// Returns whether a buffer has the size, or not much more, that a request of `bytes` bytes is given.
 #[inline(always)]
 fn fits(buffer: &Buffer, bytes: u64) -> bool {
     let capacity = buffer.capacity();

@@ -1,16 +1,16 @@
-//! The side that calls.
+//! Client: the side that calls.
 //!
 //! | module | idea |
 //! |---|---|
-//! | [`road`] | a pool or TCP: where calls go, and buffers come from |
+//! | [`road`] | the transport, a pool or TCP: where calls go, and buffers come from |
 //! | [`shared`] | a pair of queues that threads share, and waiting for answers |
-//! | [`calls`] | the calls that threads have under way: slots, buffers, tasks that wait |
+//! | [`calls`] | the calls that threads have under way: slots, buffers, waiting tasks |
 //! | [`sleepers`] | threads that sleep until answers are taken |
 //! | [`window`] | how many calls a connection has under way |
-//! | [`slot`] | a slot: what every call goes through |
+//! | [`slot`] | a slot: the state of a call from request to answer |
 //! | [`call`] | a call: its request, its answer, blocking or as a future |
 //! | [`stream`] | an answer in parts |
-//! | [`reactor`] | the thread that waits for those who do not |
+//! | [`reactor`] | the thread that waits for tasks, which do not block |
 
 mod call;
 mod calls;
@@ -36,18 +36,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::Duration;
 
-/// How a client calls.
+/// Configuration of a client.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// What waiting for answers is to be good at.
+    /// Trade-off while waiting for answers.
     pub waiting: Waiting,
-    /// How many calls more than one a connection has under way.
+    /// Number of calls beyond one that a connection has under way.
     pub window: Window,
-    /// How long a call may take. `None`: as long as the server lives.
+    /// Longest time that a call may take. `None`: as long as the server lives.
     pub deadline: Option<Duration>,
-    /// After how long without an answer a call is sent again. The server runs it once.
+    /// Time without an answer after which a call is sent again. The server runs it only once.
     pub resend: Option<Duration>,
-    /// How long the service may take to accept the connection; over TCP, also for how long to try again when it broke.
+    /// Longest time that the service may take to accept the connection; over TCP, also the time to try again when
+    /// it broke.
     pub patience: Duration,
 }
 
@@ -74,11 +75,12 @@ pub struct Client {
 }
 
 impl Client {
-    /// Connects to a service by its name: over the pool at a socket, or, beyond the memory that is shared, at
-    /// `tcp://host:port`. What can be done is the same; see [`tcp`](crate::tcp).
+    /// Connects to a service by its name: over the pool at a socket, or, where no memory is shared, at
+    /// `tcp://host:port`. Both offer the same operations; see [`tcp`](crate::tcp).
     ///
     /// # Errors
-    /// If there is no pool, nobody at the address, or no such service, it refuses, speaks another version, or does not answer in time.
+    /// If there is no pool, no server at the address, or no such service; if it refuses, speaks another version,
+    /// or does not answer in time.
     pub fn connect(pool: impl AsRef<Path>, service: &str, options: Options) -> Result<Client, Error> {
         let window = window::Limit::new(options.window);
         let shared = Arc::new(Shared::connect(pool.as_ref(), service, options)?);
@@ -86,7 +88,7 @@ impl Client {
         Ok(Client { shared, reactor, connection: 0, numbers: Arc::default(), window })
     }
 
-    /// Another connection to the same service over the same queues, with a window of its own.
+    /// Returns another connection to the same service over the same queues, with a window of its own.
     pub fn connection(&self) -> Client {
         let number = self.numbers.fetch_add(1, Ordering::Relaxed).wrapping_add(1);
         Client {
@@ -98,7 +100,7 @@ impl Client {
         }
     }
 
-    /// A request of `bytes` bytes, to be written in place. The answer may be as long.
+    /// Reserves a request of `bytes` bytes, to be written in place. The answer may be equally long.
     ///
     /// # Errors
     /// If it is too long, the pool is full, or all calls that the server takes are under way until the deadline.
@@ -107,7 +109,7 @@ impl Client {
         Request::new(self, bytes, bytes)
     }
 
-    /// As [`request`](Client::request), with room for an answer of `room` bytes.
+    /// Reserves a request as [`request`](Client::request) does, with room for an answer of `room` bytes.
     ///
     /// # Errors
     /// As [`request`](Client::request).
@@ -116,7 +118,8 @@ impl Client {
         Request::new(self, bytes, room)
     }
 
-    /// As [`request`](Client::request), for tasks: while all calls that the server takes are under way, no thread is held up.
+    /// Reserves a request as [`request`](Client::request) does, without blocking the thread while all calls that
+    /// the server takes are under way.
     ///
     /// # Errors
     /// As [`request`](Client::request).
@@ -124,7 +127,8 @@ impl Client {
         Request::new_async(self, bytes, bytes).await
     }
 
-    /// As [`request_async`](Client::request_async), with room for an answer of `room` bytes.
+    /// Reserves a request as [`request_async`](Client::request_async) does, with room for an answer of `room`
+    /// bytes.
     ///
     /// # Errors
     /// As [`request`](Client::request).
@@ -132,25 +136,25 @@ impl Client {
         Request::new_async(self, bytes, room).await
     }
 
-    /// Whether the server can lend memory: over a pool, not over TCP.
+    /// Returns whether the server can lend memory: over a pool, not over TCP.
     pub fn shares_memory(&self) -> bool {
         self.shared.shares_memory()
     }
 
-    /// Bytes that the server lends to its clients ([`Server::lend`](crate::Server::lend)), by the offset that it said.
-    /// They are mapped as long as the connection; what keeps them from being used for something else meanwhile is the
-    /// service's own.
+    /// Returns bytes that the server lends to its clients ([`Server::lend`](crate::Server::lend)), by the offset
+    /// that it sent. They are mapped as long as the connection; the service must not use them for something else
+    /// meanwhile.
     #[inline]
     pub fn lent(&self, offset: u64, bytes: usize) -> Option<View<'_>> {
         self.shared.lent(offset, bytes)
     }
 
-    /// The server: what it calls itself, and which process it is.
+    /// Returns the server's process and the name it gave itself.
     pub fn peer(&self) -> &unrack_pool::wire::Peer {
         self.shared.peer()
     }
 
-    /// How many calls the queues take at a time.
+    /// Returns the number of calls that the queues take at a time.
     pub fn slots(&self) -> usize {
         self.shared.slots()
     }

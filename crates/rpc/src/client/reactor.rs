@@ -1,7 +1,7 @@
-//! The thread that waits for those who do not: tasks that await answers.
+//! Thread that waits for answers on behalf of tasks, which do not block.
 //!
-//! It needs nothing of the executor but its wakers, so calls can be awaited under any. It starts with the first
-//! call that is awaited and not yet answered, and sleeps on the same bell as those who block.
+//! It needs only the wakers of an executor, so calls can be awaited under any. It starts with the first call that
+//! is awaited and not yet answered, and sleeps on the same bell as blocking threads.
 
 use super::shared::{Ended, NOBODY, Shared};
 use crate::error::Error;
@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 
+/// Handle of the thread, which starts when it is first needed.
 pub struct Reactor {
     shared: Arc<Shared>,
     state: Arc<State>,
@@ -19,14 +20,15 @@ pub struct Reactor {
 #[derive(Default)]
 struct State {
     stop: AtomicBool,
-    /// Counts what the thread has to look at anew.
+    /// Number of changes that the thread has to look at.
     changed: AtomicU64,
-    /// The thread has nobody to wait for.
+    /// True while no task waits, and the thread sleeps.
     idle: Mutex<bool>,
     wanted: Condvar,
 }
 
 impl Reactor {
+    /// Makes a reactor whose thread is not started yet.
     pub fn new(shared: &Arc<Shared>) -> Reactor {
         Reactor {
             shared: shared.clone(),
@@ -36,7 +38,8 @@ impl Reactor {
         }
     }
 
-    /// A task has registered for an answer; `earlier`: its deadline is before all others.
+    /// Makes sure that the thread runs after a task has registered. `earlier`: the task's deadline is before all
+    /// others.
     pub fn attend(&self, earlier: bool) -> Result<(), Error> {
         if self.thread.get().is_none() {
             self.start()?;
@@ -71,7 +74,7 @@ impl Drop for Reactor {
             self.state.wanted.notify_one();
             self.state.changed.fetch_add(1, Ordering::SeqCst);
             self.shared.ring_own();
-            // A waker may have dropped the last client on the thread itself.
+            // A waker may have dropped the last client on this very thread.
             if thread.thread().id() != std::thread::current().id() {
                 let _ = thread.join();
             }
@@ -90,7 +93,8 @@ fn run(shared: &Shared, state: &State) {
             sleep(shared, state);
             continue;
         }
-        // Answers are handed on by whoever takes them; we look until nobody waits, or something else is to be done.
+        // Threads that take answers pass them on; this thread polls until no task waits, or something else is to
+        // be done.
         let waited = shared.wait_until(NOBODY, alarm, |calls| {
             let other = state.changed.load(Ordering::SeqCst) != changed || state.stop.load(Ordering::SeqCst);
             (other || !calls.anybody_registered()).then_some(())
@@ -99,7 +103,7 @@ fn run(shared: &Shared, state: &State) {
             let wakers = shared.calls().take_wakers();
             wakers.into_iter().for_each(std::task::Waker::wake);
             if matches!(ended, Ended::Gone(_)) {
-                // Nothing more comes: those who ask from now on see that for themselves.
+                // Nothing more comes: tasks that ask from now on see that for themselves.
                 sleep(shared, state);
             }
         }

@@ -1,5 +1,5 @@
-//! Where calls go, and where their buffers come from: a pool, or TCP. Which one is known when a client has connected, and
-//! asked by a branch that is always foretold.
+//! Transport of calls and source of their buffers: a pool, or TCP. A client that connects knows which; later a
+//! branch tells, which is always predicted.
 
 use super::Options;
 use crate::ends::{Caller, Layout};
@@ -15,22 +15,23 @@ use unrack_pool::cache_control::{AnyMemory, Coherent, Memory, Mode};
 use unrack_pool::wire::{Access, Cause, Peer};
 use unrack_pool::{Bell, Channel, Rung};
 
-/// The bell that the server rings.
+/// Index of the bell that the server rings.
 const BELL: usize = 0;
 
+/// Transport of calls.
 pub enum Road {
     Pool { channel: Channel, pool: unrack_pool::Client },
     Tcp(Link),
 }
 
-/// What gives a client its buffers.
+/// Source of a client's buffers.
 #[expect(clippy::large_enum_variant, reason = "a client has one, and mostly the large one")]
 pub enum Buffers {
     Arena(Cache),
     Heap { heap: Heap, peer: String },
 }
 
-/// A connection, before anything is called.
+/// A new connection, before any call.
 pub struct Connected {
     pub road: Road,
     pub caller: Caller<AnyMemory, Buffer>,
@@ -38,6 +39,7 @@ pub struct Connected {
 }
 
 impl Connected {
+    /// Connects to a service of a pool or at a TCP address.
     pub fn to(place: &Path, service: &str, options: &Options) -> Result<Connected, Error> {
         match crate::tcp::address(place) {
             Some(address) => Connected::over_tcp(address, service, options),
@@ -74,13 +76,14 @@ impl Connected {
         let (link, heap) = Link::connect(address, service, options)?;
         let peer = link.peer().to_string();
         let (area, layout) = (link.local().area(), link.local().layout());
-        // SAFETY: the area is there as long as the link, which is dropped after the caller, and was zero.
+        // SAFETY: the area exists as long as the link, which is dropped after the caller, and was zero.
         let caller = unsafe { Caller::new(AnyMemory::Coherent(Coherent), area, layout) };
         Ok(Connected { road: Road::Tcp(link), caller, buffers: Buffers::Heap { heap, peer } })
     }
 }
 
 impl Road {
+    /// Returns the server.
     pub fn peer(&self) -> &Peer {
         match self {
             Road::Pool { channel, .. } => channel.peer(),
@@ -88,6 +91,7 @@ impl Road {
         }
     }
 
+    /// Returns why the server is gone, or `None`.
     #[inline(always)]
     pub fn gone(&self) -> Option<Cause> {
         match self {
@@ -96,7 +100,7 @@ impl Road {
         }
     }
 
-    /// What is to be said of a server that is gone.
+    /// Returns the error of calls to a server that is gone.
     pub fn error_of(&self, cause: Cause) -> Error {
         let peer = self.peer().to_string();
         match self {
@@ -105,7 +109,7 @@ impl Road {
         }
     }
 
-    /// Whether whoever takes requests may be seen asleep.
+    /// Returns whether the thread that takes requests may be asleep.
     #[inline(always)]
     pub fn is_seen_asleep(&self) -> bool {
         match self {
@@ -114,7 +118,7 @@ impl Road {
         }
     }
 
-    /// Wakes whoever takes requests. False: they say that they sleep and cannot be woken.
+    /// Wakes the thread that takes requests. Returns false if it announces a sleep and cannot be woken.
     pub fn ring(&self) -> bool {
         match self {
             Road::Pool { channel, .. } => channel.peer_bell().ring(),
@@ -125,16 +129,16 @@ impl Road {
         }
     }
 
-    /// How to wait for answers.
+    /// Returns the way of pausing between two looks for answers.
     pub fn pause(&self) -> Pause {
         match self {
-            // Of a process on another host, only the name is known.
+            // For a process on another host, only the name is known.
             Road::Pool { channel, pool } => Pause::new(pool.pool().mode, channel.peer().pid != 0),
             Road::Tcp(_) => Pause::new(Mode::Coherent, true),
         }
     }
 
-    /// What to sleep on until answers come.
+    /// Returns the bell to sleep on until answers come.
     pub fn bell(&self) -> &Bell {
         match self {
             Road::Pool { pool, .. } => pool.bell(BELL),
@@ -142,12 +146,12 @@ impl Road {
         }
     }
 
-    /// What the server granted to be read.
+    /// Returns a view of bytes that the server granted for reading.
     #[inline]
     pub fn lent(&self, offset: u64, bytes: usize) -> Option<View<'_>> {
         let Road::Pool { channel, pool } = self else { return None };
         let base = channel.resolve(offset, bytes as u64, Access::Read)?;
-        // SAFETY: all of it is granted, hence mapped until the channel goes, and this host only reads it.
+        // SAFETY: all of it is granted, hence mapped until the channel is dropped, and this host only reads it.
         unsafe {
             pool.memory().refresh(base.as_ptr(), bytes);
             Some(View::new(base.as_ptr(), bytes))
@@ -156,7 +160,7 @@ impl Road {
 }
 
 impl Buffers {
-    /// A buffer of a size that was used lately, if there is one.
+    /// Takes a buffer of a size that was used lately, if there is one.
     #[inline(always)]
     pub fn take_kept(&mut self, bytes: u64) -> Option<Buffer> {
         match self {
@@ -165,6 +169,7 @@ impl Buffers {
         }
     }
 
+    /// Allocates a buffer.
     pub fn alloc(&mut self, bytes: u64) -> Result<Buffer, Error> {
         match self {
             Buffers::Arena(cache) => Ok(cache.alloc(bytes)?),
@@ -172,6 +177,7 @@ impl Buffers {
         }
     }
 
+    /// Frees a buffer.
     #[inline(always)]
     pub fn free(&mut self, buffer: Buffer) {
         match self {
@@ -191,7 +197,8 @@ fn no_buffer(no: &NoBuffer, peer: &str, bytes: u64) -> Error {
     }
 }
 
-/// A service that refuses because of its version says so in a way that older and newer releases understand.
+/// Returns the error of a refused connection. A refusal because of the version has a form that older and newer
+/// releases understand.
 fn refused(error: unrack_pool::Error, service: &str) -> Error {
     use unrack_pool::wire::Denied;
     match error {

@@ -1,7 +1,7 @@
-//! A pair of queues that the threads of a process share, and waiting for answers.
+//! Pair of queues that the threads of a process share, and waiting for answers.
 //!
-//! Whoever waits takes answers for all, so nobody depends on another thread being awake. While they look, each
-//! does so for itself; how they sleep is in [`sleepers`](super::sleepers).
+//! A waiting thread takes answers for all, so none depends on another thread being awake. While polling, each
+//! thread looks for itself; [`sleepers`](super::sleepers) says how they sleep.
 
 use super::Options;
 use super::calls::Calls;
@@ -25,10 +25,11 @@ use std::time::{Duration, Instant};
 use unrack_pool::wire::{Cause, Peer};
 use unrack_pool::{Bell, LOST_RING};
 
-/// How long to look for an answer even if it was in vain lately: as long as a server takes that has to be woken,
-/// for if both sides sleep at each call, neither finds out that looking would be faster.
+/// Time to poll for an answer even if it was in vain lately: the time that a server takes which has to be woken.
+/// For if both sides slept at each call, neither would find out that polling is faster.
 const SHORT: Duration = Duration::from_micros(50);
 
+/// Connection of a process to a service, which its threads share.
 pub struct Shared {
     calls: Lock<Calls>,
     sleepers: Sleepers,
@@ -36,19 +37,19 @@ pub struct Shared {
     pause: Pause,
     options: Options,
     slots: usize,
-    /// The server said that it slept, and could not be woken, when it was rung for last.
+    /// True if the server announced a sleep, and could not be woken, when it was last rung for.
     unheard: AtomicBool,
-    // In the order in which they may go: the buffers before what they are of.
+    // Dropped in this order: the buffers before the memory they are in.
     road: Road,
 }
 
-/// How long to sleep before a server that could not be woken is rung for again, at first and at most.
+/// Time to sleep before a server that could not be woken is rung for again, at first and at most.
 const RING_AGAIN: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(100)];
 
-/// No slot.
+/// Number that is no slot's.
 pub const NOBODY: u16 = u16::MAX;
 
-/// Why waiting ended without what was waited for.
+/// Reason why waiting ended in vain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Ended {
     TimeOver,
@@ -56,6 +57,7 @@ pub enum Ended {
 }
 
 impl Shared {
+    /// Connects to a service of a pool or at a TCP address.
     pub fn connect(place: &Path, service: &str, options: Options) -> Result<Shared, Error> {
         let Connected { road, caller, buffers } = Connected::to(place, service, &options)?;
         let slots = caller.lines();
@@ -71,43 +73,50 @@ impl Shared {
         })
     }
 
+    /// Returns the configuration.
     pub fn options(&self) -> &Options {
         &self.options
     }
 
+    /// Returns the server.
     pub fn peer(&self) -> &Peer {
         self.road.peer()
     }
 
+    /// Returns whether the server can lend memory.
     pub fn shares_memory(&self) -> bool {
         matches!(self.road, Road::Pool { .. })
     }
 
+    /// Returns a view of bytes that the server lends.
     #[inline]
     pub fn lent(&self, offset: u64, bytes: usize) -> Option<View<'_>> {
         self.road.lent(offset, bytes)
     }
 
+    /// Returns the number of calls that the queues take at a time.
     pub fn slots(&self) -> usize {
         self.slots
     }
 
+    /// Returns why the server is gone, or `None`.
     pub fn gone(&self) -> Option<Cause> {
         self.road.gone()
     }
 
+    /// Locks the calls.
     #[inline(always)]
     pub fn calls(&self) -> Guard<'_, Calls> {
         self.calls.lock()
     }
 
-    /// Whether the answer of a slot is there.
+    /// Returns whether the answer of a slot is there.
     pub fn glance(&self, slot: u16) -> bool {
         self.find(slot, Place::Beside, &mut |calls: &mut Calls| calls.answered(slot)).is_some()
     }
 
-    /// Tells the server that no more parts are wanted, if there is room to say so. If not, the stream goes when its
-    /// slot is used again.
+    /// Tells the server that no more parts are wanted, if there is room for the message. If not, the stream ends
+    /// when its slot is used again.
     pub fn close_stream(&self, connection: u16, opener: u16) {
         let mut calls = self.calls();
         if let Ok(Some((slot, _))) = calls.reserve(0) {
@@ -118,8 +127,8 @@ impl Shared {
         self.ring();
     }
 
-    /// Sends the request of a slot, and rings if the server is seen asleep. One that is just going to sleep is rung for
-    /// when its answer is waited for; if nobody does, it looks once more by itself.
+    /// Sends the request of a slot, and rings if the server is seen asleep. A server that is just going to sleep
+    /// is rung for when the answer is waited for; if nobody waits, it looks once more by itself.
     #[inline(never)]
     pub fn post(
         &self,
@@ -140,22 +149,22 @@ impl Shared {
         Ok(())
     }
 
-    /// Sends the request of a slot that waits once more.
+    /// Repeats the request of a waiting slot.
     pub fn post_again(&self, slot: u16) {
-        // With no room for it, what is under way will be answered first.
+        // If there is no room for it, calls under way will be answered first.
         let _ = self.calls().caller.post_again(slot);
         self.ring();
     }
 
-    /// Who waits for an answer makes sure that the server did not go to sleep before the request.
+    /// Rings for requests that a server may have missed while going to sleep, before waiting for their answers.
     pub fn ring_after_all(&self) {
         if std::mem::take(&mut self.calls().unrung) {
             self.ring();
         }
     }
 
-    /// Tells the server that there is something to find, if it sleeps. One that was killed or stopped may say so for ever:
-    /// then whoever waits rings again, now and then.
+    /// Wakes the server if it sleeps, as there is something to find. One that was killed or stopped may announce
+    /// a sleep for ever: then waiting threads ring again, now and then.
     #[cold]
     fn ring(&self) {
         let heard = self.road.ring();
@@ -165,16 +174,16 @@ impl Shared {
         }
     }
 
-    /// A slot with a buffer, if both are at hand.
+    /// Reserves a slot with a buffer, if both are at hand.
     #[inline(never)]
     pub fn reserve(&self, bytes: usize) -> Option<(u16, NonNull<u8>)> {
         self.calls().reserve_kept(bytes)
     }
 
-    /// Takes a buffer from further away, or waits for a slot.
+    /// Reserves a slot with a newly allocated buffer, or waits for a slot.
     #[cold]
     pub fn reserve_later(&self, bytes: usize) -> Result<(u16, NonNull<u8>), Box<Error>> {
-        // The lock ends here: in the `match` it would be held until its end.
+        // The lock ends with this statement: in the `match` it would be held until its end.
         let reserved = self.calls().reserve(bytes);
         match reserved {
             Ok(Some(reserved)) => return Ok(reserved),
@@ -186,7 +195,7 @@ impl Shared {
         waited.map_err(|ended| self.no_slot(ended))?.map_err(Box::new)
     }
 
-    /// Why there is no slot.
+    /// Returns the error if there is no slot.
     pub fn no_slot(&self, ended: Ended) -> Error {
         match ended {
             Ended::TimeOver => Error::Exhausted { peer: self.peer().to_string(), slots: self.slots },
@@ -194,11 +203,12 @@ impl Shared {
         }
     }
 
-    /// The answer of a slot, if it is there and says how long it is; the call does not count in the window any more.
+    /// Returns the answer of a slot, if it has come with success; the call no longer counts in the window.
     #[inline(never)]
     pub fn collect(&self, slot: u16, window: Option<&Limit>) -> Option<Message> {
         let mut calls = self.calls();
-        // Each look at the queue takes the line that the server is about to write away from it: none without need.
+        // Each look at the queue takes the line that the server is about to write away from it: none is made
+        // without need.
         if calls.answered(slot).is_none() && calls.take_answers(slot) {
             drop(calls);
             self.tell(Place::Beside);
@@ -210,7 +220,7 @@ impl Shared {
         Some((NonNull::new(base)?, answer.length as usize))
     }
 
-    /// The caller of this slot is done with it.
+    /// Releases a slot whose caller is done with it.
     #[inline(never)]
     pub fn release(&self, slot: u16, window: Option<&Limit>) {
         let mut calls = self.calls();
@@ -218,7 +228,7 @@ impl Shared {
         self.leave(calls, window);
     }
 
-    /// A call does not count in the window any more, or has no slot: whoever waits for room is told.
+    /// Uncounts a call in its window, or one without a slot, and tells the callers that wait for room.
     #[inline(always)]
     fn leave(&self, mut calls: Guard<'_, Calls>, window: Option<&Limit>) {
         if let Some(window) = window {
@@ -231,7 +241,7 @@ impl Shared {
         }
     }
 
-    /// Waits until `ready` finds room, which answers make, and callers that are done with theirs.
+    /// Waits until `ready` finds room, which answers and released slots make.
     pub fn wait_for_room<T>(
         &self,
         deadline: Option<Instant>,
@@ -243,7 +253,7 @@ impl Shared {
         waited
     }
 
-    /// A caller is done with its call while somebody waits for room.
+    /// Tells the callers that wait for room that there may be some.
     #[cold]
     fn tell_of_room(&self) {
         self.calls().tell_of_room();
@@ -251,6 +261,7 @@ impl Shared {
         self.wake_tasks();
     }
 
+    /// Returns the error of a call whose waiting ended in vain. `after`: how long it waited.
     pub fn error_of(&self, ended: Ended, after: Duration) -> Error {
         let peer = self.peer().to_string();
         match ended {
@@ -259,8 +270,8 @@ impl Shared {
         }
     }
 
-    /// Waits until `ready` finds something, which is asked after answers were taken. Of `slot` nobody else needs to
-    /// be told.
+    /// Waits until `ready` finds something; it is called after answers were taken. Others need not be told of the
+    /// answer of `slot`.
     #[inline(always)]
     pub fn wait_until<T>(
         &self,
@@ -280,7 +291,7 @@ impl Shared {
         }
     }
 
-    /// Looks until `ready` finds something, or the limits are reached, or the server is gone.
+    /// Polls until `ready` finds something, a limit is reached, or the server is gone.
     #[inline(always)]
     fn look_within<T>(
         &self,
@@ -299,7 +310,7 @@ impl Shared {
                 found.is_some()
             },
             |moment| match awaited.get() {
-                // SAFETY: the queues are mapped as long as we are.
+                // SAFETY: the queues are mapped as long as we exist.
                 Some(awaited) => unsafe { awaited.pause(self.pause, moment) },
                 None => self.pause.moment(moment),
             },
@@ -311,7 +322,8 @@ impl Shared {
         found
     }
 
-    /// One look: what was found, and what to wait for if nothing was; neither if somebody else is looking.
+    /// Looks once. Returns what was found, and the entry to wait for if nothing was; neither if another thread is
+    /// looking.
     #[inline(always)]
     fn look<T>(
         &self,
@@ -386,7 +398,7 @@ impl Shared {
         found
     }
 
-    /// `place`: where it is asked from.
+    /// Takes answers and calls `ready`. `place`: where the thread looks from.
     fn find<T>(&self, slot: u16, place: Place, ready: &mut impl FnMut(&mut Calls) -> Option<T>) -> Option<T> {
         let mut calls = self.calls();
         let others = calls.take_answers(slot);
@@ -398,7 +410,7 @@ impl Shared {
         found
     }
 
-    /// Answers were taken: whoever waits for them is told.
+    /// Tells waiting threads and tasks that answers were taken.
     #[inline]
     fn tell(&self, place: Place) {
         self.sleepers.tell(self.bell(), place);
@@ -410,12 +422,12 @@ impl Shared {
         woken.into_iter().for_each(Waker::wake);
     }
 
-    /// Wakes whoever sleeps on the bell, to look at what a thread of this process changed.
+    /// Wakes threads that sleep on the bell, to look at something that a thread of this process changed.
     pub fn ring_own(&self) {
         self.sleepers.tell_all(self.bell());
     }
 
-    /// The answer of a slot that is answered, if it is one or a part of one.
+    /// Returns the answer of an answered slot and its status, if it is an answer or a part of one.
     pub fn part(&self, slot: u16) -> Result<(Message, Status), Error> {
         let calls = self.calls();
         let answer = calls.caller.answer(slot).expect("it is answered");
@@ -427,7 +439,7 @@ impl Shared {
         }
     }
 
-    /// What is wrong with the answer of a slot.
+    /// Returns the error that the answer of a slot means.
     #[cold]
     pub fn failure(&self, slot: u16) -> Error {
         let (answer, room) = {

@@ -1,31 +1,32 @@
 //! Threads that sleep until answers are taken.
 //!
-//! One of them sleeps on the bell that the server rings; the others beside it, until that one, or anybody, took
-//! their answer, or the bell is free.
+//! One of them sleeps on the bell that the server rings; the others sleep beside it, until any thread took their
+//! answer, or the bell is free.
 
 use std::sync::PoisonError;
 use std::time::Duration;
 use unrack_pool::Bell;
 use unrack_pool::sync::{AtomicBool, AtomicUsize, Condvar, Mutex, Ordering, fence};
 
-/// Where a thread looks for the last time before it sleeps.
+/// Place from which a thread looks for the last time before it sleeps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
     OnBell,
     Beside,
 }
 
+/// State of the threads of a client that sleep.
 #[derive(Default)]
 pub struct Sleepers {
-    /// Somebody is about to sleep on the bell, or does.
+    /// True while a thread sleeps on the bell, or is about to.
     on_bell: AtomicBool,
-    /// For those who sleep beside it.
+    /// Lock of the threads that sleep beside the bell.
     beside: Mutex<()>,
     told: Condvar,
     beside_count: AtomicUsize,
 }
 
-/// A thread that may sleep on the bell.
+/// Right of a thread to sleep on the bell.
 struct OnBell<'a>(&'a Sleepers);
 
 impl Drop for OnBell<'_> {
@@ -38,8 +39,9 @@ impl Drop for OnBell<'_> {
 }
 
 impl Sleepers {
-    /// Sleeps once, unless `ready`, which is asked when others can see that this thread is about to. Whoever sleeps on
-    /// the bell takes what has come; those beside it look only at what was taken. May return for no reason.
+    /// Sleeps once, unless `ready`, which is called when others can see that this thread is about to sleep. A
+    /// thread on the bell takes the answers that have come; those beside it only look at answers that were taken.
+    /// May return spuriously.
     pub fn sleep(&self, bell: &Bell, left: Option<Duration>, mut ready: impl FnMut(Place) -> bool) {
         match self.take_bell() {
             Some(_on_bell) => bell.sleep(left, || ready(Place::OnBell)),
@@ -52,7 +54,7 @@ impl Sleepers {
         taken.ok().map(|_| OnBell(self))
     }
 
-    /// Sleeps until somebody took answers, or does not sleep on the bell any more.
+    /// Sleeps until a thread took answers, or no longer sleeps on the bell.
     fn sleep_beside(&self, left: Option<Duration>, ready: impl FnOnce() -> bool) {
         let beside = self.beside.lock().unwrap_or_else(PoisonError::into_inner);
         self.beside_count.fetch_add(1, Ordering::Relaxed);
@@ -64,10 +66,11 @@ impl Sleepers {
         self.beside_count.fetch_sub(1, Ordering::Relaxed);
     }
 
-    /// Answers were taken, by a thread at that place: whoever waits for them is told.
+    /// Tells waiting threads that a thread at `place` took answers.
     ///
-    /// A thread says that it sleeps before it looks for the last time, with the calls locked. If it locked them before
-    /// the teller did, the teller sees that here; if after, it has seen what was taken.
+    /// A thread announces its sleep before it looks for the last time, with the calls locked. If it locked them
+    /// before the thread that tells did, that one sees the announcement here; if after, it has seen what was
+    /// taken.
     #[inline]
     pub fn tell(&self, bell: &Bell, place: Place) {
         if place == Place::Beside && self.on_bell.load(Ordering::Relaxed) {
@@ -76,9 +79,9 @@ impl Sleepers {
         self.tell_beside();
     }
 
-    /// Wakes all, to look at what a thread of this process changed.
+    /// Wakes all threads, to look at something that a thread of this process changed.
     pub fn tell_all(&self, bell: &Bell) {
-        // Pairs with what those do who go to sleep: they look after they said so.
+        // Pairs with the threads that go to sleep, which look after they announced it.
         fence(Ordering::SeqCst);
         bell.ring();
         self.tell_beside();

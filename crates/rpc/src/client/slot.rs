@@ -1,9 +1,10 @@
-//! A slot of the queues: what a call is, from the request that is written to the answer that was read.
+//! A slot of the queues: the state of a call, from writing its request to reading its answer.
 //!
-//! What every call goes through ([`Shared::reserve`], [`Shared::post`], [`Shared::collect`], [`Shared::release`]) is compiled
-//! once, here, and hands back what fits in registers. What seldom happens is cold, and makes its errors in boxes. Were
-//! either inlined with an [`Error`] in its result, that result would be in memory, stored in pieces and loaded as a whole:
-//! a load of more than was stored at once waits until all stores before it are everywhere, among them those of the request.
+//! The steps of every call ([`Shared::reserve`], [`Shared::post`], [`Shared::collect`], [`Shared::release`]) are
+//! compiled once, here, and return what fits in registers. Rare steps are cold, and box their errors. If either
+//! were inlined with an [`Error`] in its result, that result would be in memory, stored in pieces and loaded as a
+//! whole: a load wider than the stores it reads waits until all earlier stores are globally visible, among them
+//! those of the request.
 
 use super::Client;
 use super::shared::{Ended, Shared};
@@ -16,23 +17,23 @@ use std::ptr::NonNull;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-/// A slot with its buffer, given back when it is dropped. Two words, which are handed about in registers.
+/// A slot with its buffer, given back when it is dropped. Two words, which are passed in registers.
 pub struct Slot<'c> {
     pub client: &'c Client,
     /// The index, [`COUNTED`] and [`TIMED`].
     index: u64,
 }
 
-/// It counts in the window.
+/// Flag of `Slot::index`: the call counts in the window.
 const COUNTED: u64 = 1 << 32;
-/// Its call has a deadline of its own.
+/// Flag of `Slot::index`: the call has a deadline of its own.
 const TIMED: u64 = 1 << 33;
 
-/// Where a message begins, and its bytes.
+/// Address of a message, and its bytes.
 pub type Message = (NonNull<u8>, usize);
 
 impl<'c> Slot<'c> {
-    /// A slot, and where its buffer begins.
+    /// Reserves a slot; returns it and the address of its buffer.
     #[inline(always)]
     pub fn reserve(client: &'c Client, bytes: usize) -> Result<(Slot<'c>, NonNull<u8>), Error> {
         let shared = &*client.shared;
@@ -46,7 +47,7 @@ impl<'c> Slot<'c> {
         }
     }
 
-    /// As [`reserve`](Slot::reserve), without holding up a thread until a slot is free.
+    /// Reserves a slot as [`reserve`](Slot::reserve) does, without blocking the thread until one is free.
     pub async fn reserve_async(client: &'c Client, bytes: usize) -> Result<(Slot<'c>, NonNull<u8>), Error> {
         let deadline = client.shared.options().deadline.map(|deadline| Instant::now() + deadline);
         poll_fn(|context| Slot::poll_reserve(client, context, bytes, deadline)).await
@@ -77,6 +78,7 @@ impl<'c> Slot<'c> {
         }
     }
 
+    /// Returns the index of the slot.
     #[inline(always)]
     pub fn index(&self) -> u16 {
         self.index as u16
@@ -88,7 +90,7 @@ impl<'c> Slot<'c> {
         self.post_within(None, (kind, self.client.connection, method), bytes)
     }
 
-    /// As [`post`](Slot::post), of a call, when the window has room for it.
+    /// Sends the request of a call as [`post`](Slot::post) does, once the window has room for it.
     #[inline(always)]
     pub fn post_in_window(&mut self, method: u32, bytes: (usize, usize)) -> Result<(), Error> {
         let client = self.client;
@@ -111,7 +113,7 @@ impl<'c> Slot<'c> {
         }
     }
 
-    /// As [`post_in_window`](Slot::post_in_window), if there is room for it now.
+    /// Sends the request as [`post_in_window`](Slot::post_in_window) does, but only if there is room for it now.
     pub fn try_post(&mut self, method: u32, bytes: (usize, usize)) -> Result<(), Full> {
         let client = self.client;
         let what = (Kind::Call, client.connection, method);
@@ -120,7 +122,7 @@ impl<'c> Slot<'c> {
         Ok(())
     }
 
-    /// As [`post_in_window`](Slot::post_in_window), without holding up a thread.
+    /// Sends the request as [`post_in_window`](Slot::post_in_window) does, without blocking the thread.
     pub fn poll_post(
         &mut self,
         context: &mut Context<'_>,
@@ -158,12 +160,13 @@ impl<'c> Slot<'c> {
         self.index |= TIMED;
     }
 
-    /// Waits for the answer, of whatever status it is.
+    /// Waits for the answer, whatever its status is.
     pub fn wait(&self) -> Result<(), Ended> {
         wait(&self.client.shared, self.index)
     }
 
-    /// Waits for the answer for so long; `None` if it is not there by then and the call may take longer.
+    /// Waits for the answer for at most `longest`; returns `None` if it has not come by then and the call may
+    /// take longer.
     pub fn wait_for(&self, longest: Duration) -> Option<Result<(), Ended>> {
         let (shared, slot) = (&*self.client.shared, self.index());
         let over = Instant::now() + longest;
@@ -175,7 +178,7 @@ impl<'c> Slot<'c> {
         }
     }
 
-    /// Waits for the answer.
+    /// Waits for the answer, and returns it.
     #[inline(always)]
     pub fn collect(self) -> Result<(Slot<'c>, Message), Error> {
         let shared = &*self.client.shared;
@@ -186,7 +189,7 @@ impl<'c> Slot<'c> {
         self.with(collected)
     }
 
-    /// Waits for the answer for so long, whatever deadline the call has.
+    /// Waits for the answer for at most `longest`, whatever deadline the call has, and returns it.
     pub fn collect_within(self, longest: Duration) -> Result<(Slot<'c>, Message), Error> {
         let shared = &*self.client.shared;
         let waited =
@@ -198,13 +201,14 @@ impl<'c> Slot<'c> {
         self.with(collected)
     }
 
-    /// What became of a call that is answered, or is not waited for any longer.
+    /// Returns the answer, or the error, of a call that is answered or no longer waited for.
     pub fn finish(self, ended: Result<(), Ended>) -> Result<(Slot<'c>, Message), Error> {
         let collected = finish(&self.client.shared, self.index(), self.window(), ended);
         self.with(collected)
     }
 
-    /// A call that was answered does not count in the window any more; one that failed is over.
+    /// Returns the slot of an answered call, which no longer counts in the window. Drops the slot of a failed
+    /// call.
     #[inline(always)]
     fn with(mut self, collected: Result<Message, Box<Error>>) -> Result<(Slot<'c>, Message), Error> {
         match collected {
@@ -216,7 +220,7 @@ impl<'c> Slot<'c> {
         }
     }
 
-    /// The window that it counts in.
+    /// Returns the window in which the call counts.
     #[inline(always)]
     fn window(&self) -> Option<&'c Limit> {
         let client = self.client;
@@ -242,7 +246,7 @@ fn post_later(
 ) -> Result<(), Box<Error>> {
     let slot = index as u16;
     let posted = shared.wait_for_room(limit(shared, index), |calls| {
-        // The lock is held, so what has room now has it when the request is sent.
+        // The lock is held, so room that is found now is still there when the request is sent.
         let room = calls.can_send(slot) && window.is_none_or(|window| window.enter(calls));
         room.then(|| calls.send(slot, what, bytes))
     });
@@ -257,7 +261,7 @@ fn collect_later(shared: &Shared, index: u64, window: Option<&Limit>) -> Result<
     finish(shared, index as u16, window, waited)
 }
 
-/// Waits for the answer, and sends again what is not answered for long if that is wanted.
+/// Waits for the answer, and repeats the request if there is none for long and that is configured.
 fn wait(shared: &Shared, index: u64) -> Result<(), Ended> {
     let (options, slot) = (shared.options(), index as u16);
     if options.deadline.is_none() && options.resend.is_none() && index & TIMED == 0 {
@@ -282,7 +286,7 @@ fn wait_until(
     }
 }
 
-/// When a call is given up: its own deadline, or the connection's from now.
+/// Returns when a call is given up: its own deadline, or the connection's, counted from now.
 fn limit(shared: &Shared, index: u64) -> Option<Instant> {
     if index & TIMED != 0 {
         return shared.calls().given_up(index as u16).map(|(at, _)| at);

@@ -1,7 +1,7 @@
-//! An answer in parts.
+//! Answers in parts.
 //!
-//! Each part is answered to an entry of its own, for which this side gave a buffer, so a stream needs no flow
-//! control beside that of calls: the server writes a part when it is asked for one.
+//! Each part answers an entry of its own, for which this side gave a buffer. So a stream needs no flow control
+//! beyond the one of calls: the server writes a part when it is asked for one.
 
 use super::slot::Slot;
 use crate::error::Error;
@@ -12,20 +12,20 @@ use std::collections::VecDeque;
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 
-/// The parts of an answer, in order. Dropping it tells the server that no more are wanted.
+/// Parts of an answer, in order. Dropping it tells the server that no more are wanted.
 pub struct Stream<'c> {
-    /// The slot it was opened on: what the server knows it by. It is kept until the end.
+    /// Slot on which it was opened, by which the server knows it. Kept until the end.
     opener: u16,
-    /// Those asked for, in order.
+    /// Slots of the parts that were asked for, in order.
     asked: VecDeque<Slot<'c>>,
     room: usize,
-    /// The part in front was handed out.
+    /// True if the part in front was handed out.
     handed: bool,
-    /// The server has said that there is no more.
+    /// True if the server has sent the last part.
     ended: bool,
 }
 
-/// One part, until the next is asked for.
+/// One part, valid until the next is asked for.
 pub struct Part<'s> {
     base: NonNull<u8>,
     length: usize,
@@ -33,6 +33,7 @@ pub struct Part<'s> {
 }
 
 impl Part<'_> {
+    /// Returns the bytes of the part.
     pub fn body(&self) -> View<'_> {
         // SAFETY: the slot's buffer is at least as long and stays until the stream, which is borrowed, goes on.
         unsafe { View::new(self.base.as_ptr(), self.length) }
@@ -60,10 +61,10 @@ impl<'c> Stream<'c> {
         Ok(stream)
     }
 
-    /// The next part; `None` after the last.
+    /// Waits for the next part; `None` after the last.
     ///
     /// # Errors
-    /// What the server says, that it is gone, or that the deadline is over.
+    /// The server's error, that it is gone, or that the deadline is over.
     pub fn next_part(&mut self) -> Result<Option<Part<'_>>, Error> {
         if self.ended {
             return Ok(None);

@@ -1,23 +1,24 @@
-//! The sliding window (HydraRPC §5.5): how many calls a connection has under way.
+//! Sliding window (HydraRPC §5.5): the number of calls that a connection has under way.
 
 use super::calls::Calls;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Instant;
 
-/// Calls that may be under way besides the one that is waited for.
+/// Number of calls that may be under way besides the one that is waited for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Window {
-    /// 0: each call waits for the one before.
+    /// A constant number; with 0, each call waits for the one before.
     Fixed(u16),
-    /// As many as make calls faster: doubled or halved while that helps, up to 255.
+    /// A number that adapts: doubled or halved as long as that makes calls faster, up to 255.
     Adaptive,
 }
 
+/// Largest adaptive window.
 const MOST: u32 = 255;
-/// Calls between two looks at the clock.
+/// Number of calls between two readings of the clock.
 const EPOCH: u32 = 512;
 
-/// The window of one connection, and how full it is.
+/// Window of one connection, and the calls in it.
 pub struct Limit {
     window: Window,
     now: AtomicU32,
@@ -26,7 +27,7 @@ pub struct Limit {
     calls: AtomicU32,
 }
 
-/// Where the adaptive window came from: it goes on in a direction as long as that helps.
+/// State of the adaptive window: it goes on in a direction as long as that helps.
 struct Climb {
     since: Option<Instant>,
     rate: f64,
@@ -34,6 +35,7 @@ struct Climb {
 }
 
 impl Limit {
+    /// Makes a window without calls.
     pub fn new(window: Window) -> Limit {
         let now = match window {
             Window::Fixed(window) => u32::from(window),
@@ -48,8 +50,8 @@ impl Limit {
         }
     }
 
-    /// Counts one more call in, if the window has room for it. Counting is done with the calls locked, and is no
-    /// exchange therefore.
+    /// Counts one more call, if the window has room for it. The calls are locked, so this needs no atomic
+    /// exchange.
     #[inline]
     pub fn enter(&self, _: &mut Calls) -> bool {
         let under_way = self.under_way.load(Ordering::Relaxed);
@@ -60,7 +62,7 @@ impl Limit {
         true
     }
 
-    /// A call is done, or given up.
+    /// Uncounts a call that is done, or given up.
     #[inline]
     pub fn leave(&self, _: &mut Calls) {
         self.under_way.store(self.under_way.load(Ordering::Relaxed) - 1, Ordering::Relaxed);
@@ -73,12 +75,12 @@ impl Limit {
         }
     }
 
-    /// An epoch is over: further in the same direction if it was faster than the one before, else back.
+    /// Ends an epoch: goes further in the same direction if it was faster than the one before, else back.
     fn adapt(&self, now: Instant) {
         let Ok(mut climb) = self.climb.try_lock() else { return };
         if let Some(since) = climb.since {
             let rate = f64::from(EPOCH) / (now - since).as_secs_f64().max(1e-9);
-            // Within two hundredths it is the same, and the smaller window is as good.
+            // Rates within two hundredths count as equal, and the smaller window is as good.
             let better = if climb.up { rate > climb.rate * 1.02 } else { rate > climb.rate * 0.98 };
             climb.up = climb.up == better;
             climb.rate = rate;
@@ -95,7 +97,7 @@ mod tests {
     use super::*;
     use std::time::Duration;
 
-    /// A server that gains from up to 16 calls under way: the window comes to be about that.
+    /// A server gains from up to 16 calls under way: the window settles near that.
     #[test]
     fn an_adaptive_window_finds_what_helps() {
         let limit = Limit::new(Window::Adaptive);

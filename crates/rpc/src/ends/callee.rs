@@ -1,45 +1,48 @@
-//! The end that answers.
+//! The end of a pair of queues that answers.
 
 use super::{Layout, Reach};
 use crate::queue::entry::{ANSWER, Answer, GENERATIONS, REQUEST, Request, Status};
 use crate::queue::{Awaited, Receiver, Sender};
 use unrack_pool::cache_control::Memory;
 
-/// The end of a pair of queues that answers. Everything that it reads is input.
+/// The end of a pair of queues that answers. All that it reads is untrusted input.
 pub struct Callee<M> {
     memory: M,
     requests: Receiver<M>,
     answers: Sender<M>,
-    /// The last call of each slot.
+    /// Last call of each slot.
     seen: Vec<Seen>,
 }
 
-/// What is kept is kept in whole words, stored and loaded one at a time: a load of more than was stored at once waits
-/// until all stores before it are everywhere, among them those of the answer before.
+/// Last call of a slot. Stored in whole words, which are loaded one at a time: a load wider than the stores it
+/// reads would wait until all earlier stores are globally visible, among them those of the previous answer.
 #[derive(Clone, Copy)]
 struct Seen {
     generation: u64,
     offset: u64,
-    /// Bytes of the buffer that were reached.
+    /// Bytes of the buffer that are mapped here.
     bytes: usize,
     base: *mut u8,
     running: bool,
-    /// Once it does not run any more.
+    /// Answer of the call, valid once it has ended.
     answer: [u64; ANSWER],
 }
 
 // SAFETY: the pointers are to shared memory, which is used through the pool's cache control only.
 unsafe impl<M: Send> Send for Callee<M> {}
 
-/// A call to be run, and answered by [`Callee::answer`].
+/// Call to run, and to answer by [`Callee::answer`].
 #[derive(Debug, Clone, Copy)]
 pub struct Incoming {
     pub request: Request,
-    /// Of the buffer, here: at least as many bytes as the request has and as the answer may have.
+    /// Address of the buffer here: mapped for at least the bytes of the request and those that the answer may
+    /// have.
     pub base: *mut u8,
 }
 
 impl<M: Memory> Callee<M> {
+    /// Makes the callee of a pair of queues in an area.
+    ///
     /// # Safety
     /// The area is mapped as long as this lives, and was zero when the pair began.
     pub unsafe fn new(memory: M, area: *mut u8, layout: Layout) -> Self {
@@ -65,7 +68,8 @@ impl<M: Memory> Callee<M> {
         Callee { memory, requests, answers, seen: (0..lines as u16).map(seen).collect() }
     }
 
-    /// The next call to run. Entries that are no such thing are answered here, at most a lap of them at a time.
+    /// Returns the next call to run. Entries that are no new call are answered here, at most a lap of them at a
+    /// time.
     #[inline(always)]
     pub fn poll(&mut self, reach: &impl Reach) -> Option<Incoming> {
         for _ in 0..self.seen.len() {
@@ -78,7 +82,7 @@ impl<M: Memory> Callee<M> {
         None
     }
 
-    /// A call that was not seen before, or what its entry is to be answered.
+    /// Admits a call that was not seen before, or returns the answer to its entry.
     #[inline(always)]
     fn admit(&mut self, entries: [u64; REQUEST], reach: &impl Reach) -> Result<Incoming, [u64; ANSWER]> {
         let (slot, generation) = Request::slot_of(entries);
@@ -102,7 +106,7 @@ impl<M: Memory> Callee<M> {
             seen.answer = refused(Status::BAD_BUFFER, request.offset);
             return Err(seen.answer);
         };
-        // SAFETY: reached, hence mapped; we published all that we wrote there.
+        // SAFETY: `reach` says that it is mapped; we published all that we wrote there.
         unsafe { self.memory.refresh(base, request.length as usize) };
         seen.bytes = bytes;
         seen.base = base;
@@ -110,13 +114,13 @@ impl<M: Memory> Callee<M> {
         Ok(Incoming { request, base })
     }
 
-    /// Answers the call of a slot that runs. The first `written` bytes of its buffer were written to.
+    /// Answers the call of a slot that runs. The first `written` bytes of its buffer were written.
     #[inline(always)]
     pub fn answer(&mut self, slot: u16, status: Status, length: u32, written: usize) {
         let seen = &mut self.seen[usize::from(slot)];
         assert!(seen.running, "a call is answered once");
         assert!(written <= seen.bytes);
-        // SAFETY: inside what was reached when the call was admitted.
+        // SAFETY: inside the range that was reached when the call was admitted.
         unsafe { self.memory.publish(seen.base, written) };
         let generation = seen.generation as u32;
         let answer = Answer { status, slot, generation, offset: seen.offset, length }.entries();
@@ -125,17 +129,18 @@ impl<M: Memory> Callee<M> {
         self.answers.send(answer);
     }
 
+    /// Returns the number of lines of each queue.
     pub fn lines(&self) -> usize {
         self.answers.lines()
     }
 
-    /// What the next request begins with, for whoever waits for it.
+    /// Returns the first entry of the next request, for code that waits for it.
     pub fn awaited(&self) -> Awaited {
         self.requests.awaited()
     }
 }
 
-/// Whether a generation is after another, as far as 31 bits can say.
+/// Returns whether a generation is after another, as far as 31 bits can tell.
 pub fn is_newer(generation: u32, than: u32) -> bool {
     let ahead = generation.wrapping_sub(than) % GENERATIONS;
     0 < ahead && ahead < GENERATIONS / 2

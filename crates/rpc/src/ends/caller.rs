@@ -1,4 +1,4 @@
-//! The end that asks.
+//! The end of a pair of queues that asks.
 
 use super::{Buffer, Layout};
 use crate::queue::entry::{ANSWER, Answer, GENERATIONS, Kind, REQUEST, Request, Status};
@@ -6,22 +6,22 @@ use crate::queue::{Awaited, Receiver, Sender};
 use std::ops::ControlFlow;
 use unrack_pool::cache_control::Memory;
 
-/// All slots are in use, or all entries unanswered: something has to be answered first.
+/// Error if all slots are in use, or all entries unanswered: a call has to be answered first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("as many calls are under way as the queue has entries")]
 pub struct Full;
 
-/// What became of a call when the answers were polled.
+/// Change of a call, found by polling the answers.
 pub enum Change<B> {
-    /// The call of this slot has its answer.
+    /// The call of this slot was answered.
     Answered(u16),
-    /// Nobody wanted the answer, and this was its buffer.
+    /// An abandoned call was answered; this was its buffer.
     Freed(B),
 }
 
-/// While so many calls more are under way, what the answer so many after the one that is taken will be read from is
-/// fetched: its line, and the first of its buffer, if answers come in the order of requests. A miss takes as long as all else
-/// that a call costs, and these would come one after the other.
+/// Number of answers ahead that are prefetched while more calls than this are under way: the answer's line, and
+/// the first line of its buffer, if answers come in the order of requests. A cache miss takes as long as the rest
+/// of a call, and these would come one after the other.
 const EXPECTED: usize = 2;
 
 /// The end of a pair of queues that asks.
@@ -31,25 +31,26 @@ pub struct Caller<M, B> {
     answers: Receiver<M>,
     slots: Vec<Slot<B>>,
     free: Vec<u16>,
-    /// By line of the request queue: the slot whose call was last sent in it.
+    /// Slot whose call was last sent in each line of the request queue.
     sent: Vec<u16>,
-    /// Entries that are not answered.
+    /// Number of entries that are not answered.
     owed: usize,
-    /// Answers to nothing that was asked: the peer breaks the protocol.
+    /// Number of answers that match no request: the peer breaks the protocol.
     foreign: u64,
 }
 
 struct Slot<B> {
     state: State,
-    /// Answers that are still to come, which may write to the buffer until then.
+    /// Number of answers still to come, until which the peer may write to the buffer.
     owed: u16,
-    /// The request's entries, and of them what an answer is checked against.
+    /// Entries of the request; the next fields are what an answer is checked against.
     request: [u64; REQUEST],
     generation: u64,
     offset: u64,
     capacity: u64,
-    /// Once it is answered, the entries that said so. Kept as they came and read a word at a time: a load of more than was
-    /// stored at once waits until all stores before it are everywhere, and so would undo what a window gains.
+    /// Entries of the answer, once it has come. Kept as they came and read a word at a time: a load wider than
+    /// the stores it reads would wait until all earlier stores are globally visible, and so undo the gain of a
+    /// window.
     answer: [u64; ANSWER],
     buffer: Option<B>,
 }
@@ -57,18 +58,20 @@ struct Slot<B> {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
     Free,
-    /// Has a buffer that is being filled.
+    /// Reserved: its buffer is being filled.
     Reserved,
     Waiting,
     Answered,
-    /// Nobody wants the answer; the buffer is freed when the last has come.
+    /// Abandoned: the buffer is freed when the last answer has come.
     Abandoned,
 }
 
 impl<M: Memory, B: Buffer> Caller<M, B> {
+    /// Makes the caller of a pair of queues in an area.
+    ///
     /// # Safety
-    /// The area is mapped as long as this lives, was zero when the pair began, and is written, but for the
-    /// answers, by nobody else.
+    /// The area is mapped as long as this lives, was zero when the pair began, and nobody else writes it, except
+    /// for the answers.
     pub unsafe fn new(memory: M, area: *mut u8, layout: Layout) -> Self {
         let lines = layout.lines();
         // SAFETY: the caller has the whole area mapped.
@@ -101,10 +104,10 @@ impl<M: Memory, B: Buffer> Caller<M, B> {
         }
     }
 
-    /// A slot for a call whose request is going to be written to `buffer`.
+    /// Reserves a slot for a call whose request will be written to `buffer`.
     ///
     /// # Errors
-    /// The buffer, if all slots are in use.
+    /// Returns the buffer if all slots are in use.
     #[inline(always)]
     pub fn reserve(&mut self, buffer: B) -> Result<u16, B> {
         let Some(index) = self.free.pop() else { return Err(buffer) };
@@ -119,7 +122,7 @@ impl<M: Memory, B: Buffer> Caller<M, B> {
     /// which the answer may use `capacity`.
     ///
     /// # Errors
-    /// Nothing was sent, and the slot is as before.
+    /// If the queue is full: nothing was sent, and the slot is as before.
     #[inline(always)]
     pub fn post(
         &mut self,
@@ -164,10 +167,10 @@ impl<M: Memory, B: Buffer> Caller<M, B> {
         Ok(())
     }
 
-    /// Sends the request of a slot that waits once more.
+    /// Repeats the request of a waiting slot.
     ///
     /// # Errors
-    /// Nothing was sent.
+    /// If the queue is full: nothing was sent.
     pub fn post_again(&mut self, index: u16) -> Result<(), Full> {
         if self.is_full() {
             return Err(Full);
@@ -181,8 +184,8 @@ impl<M: Memory, B: Buffer> Caller<M, B> {
         Ok(())
     }
 
-    /// Takes what was answered, and tells what became of which call; whether to go on is what it says. At most a lap of
-    /// answers at a time.
+    /// Takes the answers that have come, and calls `changed` with each change of a call, which returns whether to
+    /// go on. Takes at most a lap of answers; returns how many.
     #[inline(always)]
     pub fn poll(&mut self, mut changed: impl FnMut(Change<B>) -> ControlFlow<()>) -> usize {
         let mut count = 0;
@@ -199,7 +202,7 @@ impl<M: Memory, B: Buffer> Caller<M, B> {
         count
     }
 
-    /// Fetches what will be read soon.
+    /// Prefetches the line and buffer of an answer that will be read soon.
     #[inline(always)]
     fn expect(&self) {
         let slot = self.sent[self.answers.expect(EXPECTED - 1)];
@@ -227,7 +230,7 @@ impl<M: Memory, B: Buffer> Caller<M, B> {
             State::Waiting if answer.status != Status::RUNNING => {
                 if has_bytes(answer.status) {
                     let buffer = slot.buffer.as_ref().expect("a waiting slot has a buffer");
-                    // SAFETY: we published all that we wrote to the buffer, and the answer is inside.
+                    // SAFETY: we published all that we wrote to the buffer, and the answer is inside it.
                     unsafe { self.memory.refresh(buffer.base(), answer.length as usize) };
                 }
                 slot.state = State::Answered;
@@ -239,31 +242,32 @@ impl<M: Memory, B: Buffer> Caller<M, B> {
         }
     }
 
+    /// Returns whether the call of a slot was answered.
     #[inline(always)]
     pub fn is_answered(&self, index: u16) -> bool {
         self.slots[usize::from(index)].state == State::Answered
     }
 
-    /// The answer of a slot, if it has come.
+    /// Returns the answer of a slot, if it has come.
     #[inline(always)]
     pub fn answer(&self, index: u16) -> Option<Answer> {
         let slot = &self.slots[usize::from(index)];
         (slot.state == State::Answered).then(|| Answer::from_entries(slot.answer))
     }
 
-    /// The buffer of a slot that is in use.
+    /// Returns the buffer of a slot that is in use.
     #[inline(always)]
     pub fn buffer(&self, index: u16) -> &B {
         self.slots[usize::from(index)].buffer.as_ref().expect("a slot that is in use has a buffer")
     }
 
-    /// The bytes that the answer of a slot may have.
+    /// Returns the most bytes that the answer of a slot may have.
     #[inline(always)]
     pub fn room(&self, index: u16) -> usize {
         self.slots[usize::from(index)].capacity as usize
     }
 
-    /// The caller of this slot is done with it. Gives the buffer back, unless the peer may still write to it.
+    /// Ends the use of a slot. Returns its buffer, unless the peer may still write to it.
     #[inline(always)]
     pub fn release(&mut self, index: u16) -> Option<B> {
         let slot = &mut self.slots[usize::from(index)];
@@ -276,44 +280,45 @@ impl<M: Memory, B: Buffer> Caller<M, B> {
         slot.buffer.take()
     }
 
-    /// Whether a slot can be posted: not while answers to entries that repeated its last call are still to come.
+    /// Returns whether a slot can be posted: not while answers to repetitions of its last call are still to come.
     #[inline(always)]
     pub fn is_settled(&self, index: u16) -> bool {
         self.slots[usize::from(index)].owed == 0
     }
 
-    /// Whether nothing can be sent until something is answered.
+    /// Returns whether nothing can be sent until an entry is answered.
     #[inline(always)]
     pub fn is_full(&self) -> bool {
         self.owed == self.requests.lines()
     }
 
-    /// Whether something is waited for.
+    /// Returns whether an answer is still to come.
     pub fn is_owed(&self) -> bool {
         self.owed > 0
     }
 
-    /// Answers so far to nothing that was asked.
+    /// Returns the number of answers so far that match no request.
     pub fn foreign(&self) -> u64 {
         self.foreign
     }
 
-    /// What the next answer begins with, for whoever waits for it.
+    /// Returns the first entry of the next answer, for code that waits for it.
     pub fn awaited(&self) -> Awaited {
         self.answers.awaited()
     }
 
+    /// Returns the number of lines of each queue.
     pub fn lines(&self) -> usize {
         self.requests.lines()
     }
 
-    /// Slots that no call has.
+    /// Returns the number of free slots.
     pub fn free_slots(&self) -> usize {
         self.free.len()
     }
 }
 
-/// Whether an answer's length says how many bytes there are.
+/// Returns whether an answer's length is a number of bytes in the buffer.
 pub fn has_bytes(status: Status) -> bool {
     matches!(status, Status::DONE | Status::MORE) || status.0 >= Status::SERVICE
 }

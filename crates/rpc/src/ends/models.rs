@@ -1,5 +1,6 @@
-//! Both queues under all interleavings: a caller and a callee in a thread each, lines that are used again in the next
-//! lap. Buffers are the checker's own: it reports an end that reads one before it was written, or while it is.
+//! Models of both queues under all interleavings: a caller and a callee in a thread each, with lines that are
+//! reused in the next lap. Buffers are the checker's own: it reports an end that reads one before it was written,
+//! or while it is.
 
 use super::{Buffer, Callee, Caller, Incoming, Layout, Reach};
 use crate::queue::entry::{Kind, Status};
@@ -19,7 +20,7 @@ struct Area([[AtomicU64; LINE / 8]; 2 * LINES]);
 #[derive(Default)]
 struct Shared {
     area: Area,
-    /// By the offset of the buffer, in lines.
+    /// Contents of the buffers, by offset in lines.
     buffers: [UnsafeCell<u64>; LINES],
 }
 
@@ -31,17 +32,17 @@ impl Shared {
     }
 
     fn write(&self, offset: u64, value: u64) {
-        // SAFETY: the checker says so if anybody else reaches it.
+        // SAFETY: the checker reports concurrent access.
         self.buffers[offset as usize / LINE].with_mut(|buffer| unsafe { *buffer = value });
     }
 
     fn read(&self, offset: u64) -> u64 {
-        // SAFETY: whose turn it is reads alone; the checker tells if not.
+        // SAFETY: the end whose turn it is reads alone; the checker reports if not.
         self.buffers[offset as usize / LINE].with(|buffer| unsafe { *buffer })
     }
 }
 
-/// A buffer that is nothing but its place.
+/// Buffer that consists of an offset only.
 struct Place(u64);
 
 impl Buffer for Place {
@@ -108,10 +109,10 @@ impl<'a> Asking<'a> {
     }
 }
 
-/// Runs so many calls, and gives the values that they had, in order.
+/// Runs `calls` calls, and returns their values in order.
 fn serve(shared: &Shared, calls: usize) -> Vec<u64> {
     let (area, layout) = shared.area();
-    // SAFETY: the area is there as long as what is shared, and was zero.
+    // SAFETY: the area exists as long as `shared`, and was zero.
     let mut callee = unsafe { Callee::new(Coherent, area, layout) };
     let mut ran = Vec::new();
     while ran.len() < calls {
@@ -144,7 +145,7 @@ fn model(calls: &'static [u64], ask: fn(&mut Asking<'_>)) {
     });
 }
 
-/// More calls than lines: the flag of the second lap is another.
+/// More calls than lines: the flag changes in the second lap.
 #[test]
 fn loom_calls_one_after_another_use_lines_again() {
     model(&[1, 2, 3], |asking| {

@@ -9,7 +9,7 @@ use std::rc::Rc;
 use std::sync::atomic::Ordering;
 use unrack_pool::cache_control::{Coherent, Device, LINE, Memory, View};
 
-/// Steps of a case at most: Miri takes a second for some.
+/// Most steps of a case: Miri takes a second for some.
 const LONGEST: usize = if cfg!(miri) { 20 } else { 300 };
 const LINES: usize = 8;
 const AREA: usize = 2 * LINES * LINE;
@@ -17,7 +17,7 @@ const BUFFERS: usize = 6;
 const BUFFER: usize = 2 * LINE;
 const BYTES: usize = AREA + BUFFERS * BUFFER;
 
-/// A buffer that says where it is, and that somebody has it.
+/// Buffer that knows its place and whether it is held.
 struct Lent {
     offset: u64,
     base: *mut u8,
@@ -54,7 +54,7 @@ fn words(base: *mut u8, count: usize) -> &'static [std::sync::atomic::AtomicU64]
     unsafe { std::slice::from_raw_parts(base.cast(), count) }
 }
 
-/// What a call carries: as many words as there are, all derived from its number.
+/// Writes a call's contents: `count` words, all derived from its number.
 fn write(base: *mut u8, value: u64, count: usize) {
     for (index, word) in words(base, count).iter().enumerate() {
         word.store(value.wrapping_mul(index as u64 + 1), Ordering::Relaxed);
@@ -77,7 +77,7 @@ fn answer_to(value: u64) -> u64 {
     value ^ 0xa5a5_a5a5_a5a5
 }
 
-/// A step of either end; the number chooses among what it may do it to.
+/// Step of either end; the number chooses the call that it acts on.
 #[derive(Debug, Clone, Copy)]
 enum Step {
     Call { words: usize },
@@ -100,7 +100,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..LONGEST)
 }
 
-/// Both ends, and what must be true of them.
+/// Both ends, and the invariants that must hold.
 struct World<M> {
     caller: Caller<M, Lent>,
     callee: Callee<M>,
@@ -108,7 +108,7 @@ struct World<M> {
     granted: Granted,
     free: Vec<u64>,
     held: HashMap<u64, Rc<()>>,
-    /// By slot: the number of the call and its words.
+    /// Number and words of the call of each slot.
     waiting: HashMap<u16, (u64, usize)>,
     running: Vec<Incoming>,
     ran: HashMap<u64, usize>,
@@ -216,7 +216,7 @@ impl<M: Memory> World<M> {
         }
     }
 
-    /// Lets all that is under way come to its end.
+    /// Runs all calls under way to their end.
     fn finish(&mut self) {
         for _ in 0..1000 {
             self.step(Step::Admit);
@@ -249,7 +249,7 @@ fn run<M: Memory>(mut world: World<M>, steps: Vec<Step>) {
     world.finish();
 }
 
-/// Two hosts of a model of memory.
+/// Makes two hosts of a model of memory.
 fn hosts(seed: u64) -> (View, View) {
     let device = Device::new(BYTES);
     (device.host(seed), device.host(seed ^ 1))
@@ -264,12 +264,12 @@ proptest! {
         run(World::new((Coherent, here.base()), (Coherent, here.base())), steps);
     }
 
-    // Miri has no instructions of a processor.
+    // Miri does not have the processor's instructions.
     #[cfg(not(miri))]
     #[test]
     fn calls_run_once_in_incoherent_memory(steps in steps()) {
         let (here, _) = hosts(0);
-        // A processor that cannot flush has nothing to test.
+        // On a processor that cannot flush there is nothing to test.
         if let Ok(memory) = unrack_pool::cache_control::Incoherent::detect() {
             run(World::new((memory, here.base()), (memory, here.base())), steps);
         }
@@ -293,7 +293,7 @@ proptest! {
         let mut callee = unsafe { Callee::new(Coherent, here.base(), layout) };
         let granted = Granted(here.base());
         for (word, value, small) in noise {
-            // Half of the words are such that slots, offsets and kinds are often in range.
+            // Half of the words are small enough that slots, offsets and kinds are often in range.
             let value = if small { value & !(0xffff_ffff << 6) } else { value };
             words(here.base(), AREA / 8)[word].store(value, Ordering::Relaxed);
             while let Some(incoming) = callee.poll(&granted) {

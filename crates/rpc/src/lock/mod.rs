@@ -1,10 +1,11 @@
-//! A lock for what is held for nanoseconds, and mostly by one thread.
+//! Lock for data that is held for nanoseconds, and mostly by one thread.
 //!
-//! An atomic exchange waits until all that the thread has stored is everywhere, which for stores to lines that a peer
-//! reads is a hundred nanoseconds. So the first thread that takes the lock *owns* it: it says that it is inside
-//! with a plain store, and looks whether it still is the owner. The first other thread ends that for good: it takes
-//! the lock that all share from then on, withdraws ownership, has the kernel make every thread's stores seen
-//! (`membarrier`), and waits until the former owner is outside. Where the kernel cannot, nobody owns.
+//! An atomic exchange waits until all that the thread has stored is globally visible, which takes a hundred
+//! nanoseconds for stores to lines that a peer reads. So the first thread that takes the lock *owns* it: it marks
+//! itself as inside with a plain store, and checks that it still is the owner. The first other thread ends that
+//! for good: it takes the lock that all share from then on, withdraws ownership, has the kernel make every
+//! thread's stores visible (`membarrier`), and waits until the former owner is outside. Where the kernel has no
+//! `membarrier`, no thread owns the lock.
 //!
 //! A call with a window of 16 took 240 ns with exchanges, 70 ns without, on the machine where both were measured.
 
@@ -17,13 +18,13 @@ use std::ops::{Deref, DerefMut};
 use threads::{barrier_everywhere, barrier_here, can_withdraw, this_thread};
 use unrack_pool::sync::{AtomicBool, AtomicUsize, Ordering, spin_loop, yield_now};
 
-/// Guards data that threads of this process share.
+/// Lock on data that threads of this process share.
 pub struct Lock<T> {
-    /// The thread that owns the lock, or [`NOBODY_YET`], or [`SHARED`].
+    /// Number of the thread that owns the lock, or [`NOBODY_YET`], or [`SHARED`].
     owner: AtomicUsize,
-    /// The owner is inside. Stored by the owner only.
+    /// True while the owner is inside. Stored by the owner only.
     inside: AtomicBool,
-    /// Somebody else is inside.
+    /// True while another thread is inside.
     taken: AtomicBool,
     data: UnsafeCell<T>,
 }
@@ -31,18 +32,20 @@ pub struct Lock<T> {
 const NOBODY_YET: usize = 0;
 const SHARED: usize = 1;
 
-// SAFETY: the data is reached through a guard only, and there is one at a time.
+// SAFETY: the data is reached through a guard only, and there is one guard at a time.
 unsafe impl<T: Send> Sync for Lock<T> {}
 
+/// Access to the data, which ends when dropped.
 pub struct Guard<'a, T> {
     lock: &'a Lock<T>,
-    /// What is to be cleared.
+    /// Flag to clear when this is dropped.
     held: &'a AtomicBool,
-    /// The owner's guard ends on the owner's thread.
+    /// Marks the guard as not `Send`: the owner's guard must end on the owner's thread.
     thread: PhantomData<*const ()>,
 }
 
 impl<T> Lock<T> {
+    /// Makes a lock that no thread owns yet.
     pub fn new(data: T) -> Self {
         let owner = if can_withdraw() { NOBODY_YET } else { SHARED };
         Lock {
@@ -53,6 +56,7 @@ impl<T> Lock<T> {
         }
     }
 
+    /// Waits for the lock and takes it.
     #[inline]
     pub fn lock(&self) -> Guard<'_, T> {
         match self.enter_as_owner() {
@@ -61,7 +65,7 @@ impl<T> Lock<T> {
         }
     }
 
-    /// As [`lock`](Lock::lock), if nobody holds it.
+    /// Takes the lock if no thread holds it.
     #[inline]
     pub fn try_lock(&self) -> Option<Guard<'_, T>> {
         match self.enter_as_owner() {
@@ -77,7 +81,7 @@ impl<T> Lock<T> {
             return None;
         }
         self.inside.store(true, Ordering::Relaxed);
-        // Pairs with the barrier of `withdraw`: either it sees us inside, or we see that we do not own it.
+        // Pairs with the barrier of `withdraw`: either it sees us inside, or we see that we are not the owner.
         barrier_here();
         if self.owner.load(Ordering::Acquire) != me {
             self.inside.store(false, Ordering::Release);
@@ -91,14 +95,14 @@ impl<T> Lock<T> {
         let guard = Guard { lock: self, held: &self.taken, thread: PhantomData };
         match self.owner.load(Ordering::Relaxed) {
             SHARED => {}
-            // Only with the lock taken, nobody else changes it.
+            // Only the thread that has taken the lock changes it.
             NOBODY_YET => self.owner.store(this_thread(), Ordering::Release),
             _ => self.withdraw(),
         }
         Some(guard)
     }
 
-    /// Nobody owns the lock from now on. Only with the lock taken.
+    /// Ends ownership for good. The caller has taken the lock.
     #[cold]
     fn withdraw(&self) {
         self.owner.store(SHARED, Ordering::SeqCst);
@@ -108,7 +112,7 @@ impl<T> Lock<T> {
         }
     }
 
-    /// Whoever holds it may not be running: after some looks, let it.
+    /// Waits for the lock. Its holder may not be running: after some attempts, yields to it.
     #[cold]
     fn lock_shared(&self) -> Guard<'_, T> {
         loop {

@@ -1,8 +1,10 @@
+//! Tests and loom models of the lock.
+
 #[cfg(not(loom))]
 mod plain {
     use super::super::*;
 
-    /// With the first thread as owner for a while, then with all sharing.
+    /// Runs with the first thread as owner for a while, then with all sharing.
     #[test]
     fn one_holds_it_at_a_time() {
         for _ in 0..50 {
@@ -48,14 +50,14 @@ mod plain {
     }
 }
 
-/// All interleavings. The data are the checker's own: it reports two threads that reach them at once.
+/// Explores all interleavings. The data is the checker's own: it reports two threads that access it at once.
 #[cfg(loom)]
 mod loom_models {
     use super::super::*;
     use loom::cell::UnsafeCell;
     use loom::sync::Arc;
 
-    /// Threads that each lock as often as they are told, the first of them this one.
+    /// Runs threads that each lock as often as given in `times`, the first of them this one.
     fn model<const T: usize>(preemptions: usize, times: [usize; T]) {
         let mut builder = loom::model::Builder::new();
         builder.preemption_bound = Some(preemptions);
@@ -63,7 +65,7 @@ mod loom_models {
             let lock = Arc::new(Lock::new(UnsafeCell::new(0)));
             let count = |lock: &Lock<UnsafeCell<usize>>, times: usize| {
                 for _ in 0..times {
-                    // SAFETY: what the lock is for.
+                    // SAFETY: the lock makes the access exclusive.
                     lock.lock().with_mut(|count| unsafe { *count += 1 });
                 }
             };
@@ -80,11 +82,11 @@ mod loom_models {
             }
             // SAFETY: all others have ended, and the lock is held.
             let counted = lock.lock().with(|count| unsafe { *count });
-            assert_eq!(counted, times.iter().sum());
+            assert_eq!(counted, times.iter().sum::<usize>());
         });
     }
 
-    /// The owner comes back while another withdraws what it owns.
+    /// The owner comes back while another thread withdraws its ownership.
     #[test]
     fn an_owner_is_withdrawn() {
         model(3, [3, 1]);
@@ -106,13 +108,13 @@ mod loom_models {
                 let lock = lock.clone();
                 move || {
                     for _ in 0..2 {
-                        // SAFETY: what the lock is for.
+                        // SAFETY: the lock makes the access exclusive.
                         lock.lock().with_mut(|count| unsafe { *count += 1 });
                     }
                 }
             });
             if let Some(guard) = lock.try_lock() {
-                // SAFETY: whoever has a guard is alone; the checker tells if not.
+                // SAFETY: the guard makes the access exclusive; the checker reports if not.
                 guard.with_mut(|count| unsafe { *count += 1 });
             }
             other.join().unwrap();

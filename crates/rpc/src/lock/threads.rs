@@ -1,11 +1,11 @@
-//! What the lock needs to know of threads, and of the kernel.
+//! Threads' numbers and barriers, as the lock needs them.
 
 use rustix::thread::{MembarrierCommand, membarrier};
 use std::cell::Cell;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicUsize, Ordering, compiler_fence};
 
-/// A number that no other thread has, from 2 on.
+/// Returns a number that no other thread has, from 2 on.
 #[inline]
 pub fn this_thread() -> usize {
     thread_local!(static NUMBER: Cell<usize> = const { Cell::new(0) });
@@ -20,19 +20,20 @@ pub fn this_thread() -> usize {
     }
 }
 
-/// Whether this process may have the kernel order the stores of all its threads.
+/// Returns whether this process may have the kernel order the stores of all its threads.
 pub fn can_withdraw() -> bool {
     static REGISTERED: OnceLock<bool> = OnceLock::new();
     *REGISTERED.get_or_init(|| membarrier(MembarrierCommand::RegisterPrivateExpedited).is_ok())
 }
 
-/// What this thread stored before is seen by who makes a barrier everywhere and loads after that; or this thread loads
-/// what that one stored before.
+/// Orders this thread's accesses against those of a thread that calls `barrier_everywhere`: either that thread's
+/// later loads see this thread's earlier stores, or this thread's later loads see that thread's earlier stores.
 #[inline]
 pub fn barrier_here() {
     compiler_fence(Ordering::SeqCst);
 }
 
+/// Makes a barrier in all threads of this process.
 pub fn barrier_everywhere() {
     membarrier(MembarrierCommand::PrivateExpedited).expect("the process is registered for it");
 }

@@ -1,7 +1,7 @@
-//! Entries of a queue: 64 bits, of which the topmost says which lap they belong to.
+//! Entries of a queue: 64 bits each, the topmost of which shows the lap they belong to.
 //!
-//! HydraRPC §5.1: an entry is an offset into the data area and an arrival flag. A message here is up to three
-//! entries in one cache line: the first as in the paper, beside it who is called and how much there is. They
+//! In HydraRPC §5.1, an entry is an offset into the data area and an arrival flag. Here a message is up to three
+//! entries in one cache line: the first as in the paper, the others with method, generation and length. They
 //! travel in the line that moves anyway. Each has its own flag, so that nothing larger than 64 bits needs to
 //! arrive at once, whatever memory does to a line on its way.
 //!
@@ -18,14 +18,14 @@
 
 use unrack_pool::cache_control::LINE;
 
-/// The arrival flag of an entry.
+/// Arrival flag of an entry.
 pub const FLAG: u64 = 1 << 63;
 
-/// Calls that a pair of queues can have under way: what ten bits name.
+/// Most calls that a pair of queues can have under way: those that ten bits can number.
 pub const MOST_SLOTS: usize = 1 << SLOT_BITS;
-/// Connections that share a pair of queues: what twelve bits name.
+/// Most connections that share a pair of queues: those that twelve bits can number.
 pub const MOST_CONNECTIONS: u16 = 1 << CONNECTION_BITS;
-/// The most bytes of a message: lengths have 31 bits, and buffers are whole lines.
+/// Most bytes of a message: lengths have 31 bits, and buffers are whole lines.
 pub const MOST_BYTES: usize = (1 << 31) - LINE;
 
 const OFFSET_BITS: u32 = 38;
@@ -37,22 +37,22 @@ const CONNECTION_AT: u32 = SLOT_AT + SLOT_BITS;
 const STATUS_AT: u32 = CONNECTION_AT;
 const KIND_AT: u32 = CONNECTION_AT + CONNECTION_BITS;
 
-/// A generation counts the calls of a slot, in 31 bits.
+/// Number of generations, which count the calls of a slot in 31 bits.
 pub const GENERATIONS: u32 = 1 << 31;
 
-/// What a client asks for with an entry. Each entry is answered by exactly one.
+/// Kind of a request. Each entry is answered by exactly one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Kind {
-    /// Run the method, answer with what it says.
+    /// Runs the method, and answers with its result.
     Call = 0,
-    /// Run the method; what it says is of no interest.
+    /// Runs the method, whose result is of no interest.
     OneWay = 1,
-    /// Run the method, answer with the first part of what it says. More parts are asked for with `Next`.
+    /// Runs the method, and answers with the first part of its result. `Next` asks for more parts.
     Open = 2,
-    /// The next part of the stream that `method` names by the slot it was opened on.
+    /// Asks for the next part of the stream that `method` names by the slot it was opened on.
     Next = 3,
-    /// No more parts are wanted.
+    /// Ends a stream, of which no more parts are wanted.
     Close = 4,
 }
 
@@ -65,29 +65,31 @@ impl Kind {
     }
 }
 
+/// Request, as its entries encode it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Request {
     pub kind: Kind,
-    /// Which of the connections that share the queues.
+    /// Number of the connection, among those that share the queues.
     pub connection: u16,
     pub slot: u16,
     pub generation: u32,
-    /// Of the buffer, in the pool.
+    /// Offset of the buffer in the pool, in bytes.
     pub offset: u64,
-    /// Which method; see [`crate::method`].
+    /// Number of the method; see [`crate::method`].
     pub method: u32,
-    /// Bytes of the request.
+    /// Bytes of the request's message.
     pub length: u32,
-    /// Bytes that the answer may have.
+    /// Most bytes that the answer may have.
     pub capacity: u32,
 }
 
-/// Entries of a request.
+/// Number of entries of a request.
 pub const REQUEST: usize = 3;
-/// Entries of an answer.
+/// Number of entries of an answer.
 pub const ANSWER: usize = 2;
 
 impl Request {
+    /// Encodes the request, without flags.
     #[inline(always)]
     pub fn entries(&self) -> [u64; REQUEST] {
         debug_assert!(self.offset.is_multiple_of(LINE as u64));
@@ -101,7 +103,7 @@ impl Request {
         ]
     }
 
-    /// `None` if the kind is unknown; everything else can be said, whether it makes sense or not.
+    /// Decodes a request; `None` if the kind is unknown. Any other values can be encoded, sensible or not.
     #[inline(always)]
     pub fn from_entries(entries: [u64; REQUEST]) -> Option<Request> {
         let [first, second, third] = entries.map(|entry| entry & !FLAG);
@@ -117,24 +119,26 @@ impl Request {
         })
     }
 
-    /// The slot of entries that [`Request::from_entries`] does not take.
+    /// Returns the slot and generation of entries that [`Request::from_entries`] rejects.
     #[inline(always)]
     pub fn slot_of(entries: [u64; REQUEST]) -> (u16, u32) {
         (field(entries[0], SLOT_AT, SLOT_BITS) as u16, ((entries[1] & !FLAG) >> 32) as u32)
     }
 }
 
+/// Answer, as its entries encode it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Answer {
     pub status: Status,
     pub slot: u16,
     pub generation: u32,
     pub offset: u64,
-    /// Bytes of the answer; with a status that is an error, what belongs to it.
+    /// Bytes of the answer; with an error status, its detail.
     pub length: u32,
 }
 
 impl Answer {
+    /// Encodes the answer, without flags.
     #[inline(always)]
     pub fn entries(&self) -> [u64; ANSWER] {
         [
@@ -145,6 +149,7 @@ impl Answer {
         ]
     }
 
+    /// Decodes an answer: any entries are one.
     #[inline(always)]
     pub fn from_entries(entries: [u64; ANSWER]) -> Answer {
         let [first, second] = entries.map(|entry| entry & !FLAG);
@@ -158,38 +163,40 @@ impl Answer {
     }
 }
 
-/// How a call went, in twelve bits: below 256 this crate's own, from there on the service's.
+/// Outcome of a call, in twelve bits: values below 256 are this crate's, the others the service's.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Status(pub u16);
 
 impl Status {
+    /// The call succeeded.
     pub const DONE: Status = Status(0);
-    /// There is more; only of streams.
+    /// More parts follow; only for streams.
     pub const MORE: Status = Status(1);
-    /// The entry repeats a call that still runs. The call's own answer follows.
+    /// The entry repeats a call that still runs. The answer of the call itself follows.
     pub const RUNNING: Status = Status(2);
-    /// No such method.
+    /// The server has no such method.
     pub const UNKNOWN_METHOD: Status = Status(3);
-    /// The buffer is not one that this client granted, or is shorter than said.
+    /// The buffer is not in memory that this client granted, or is shorter than stated.
     pub const BAD_BUFFER: Status = Status(4);
-    /// The answer did not fit; `length` is what it would need.
+    /// The answer did not fit; `length` is the number of bytes that it needs.
     pub const TOO_LONG: Status = Status(5);
     /// The handler panicked.
     pub const FAILED: Status = Status(6);
-    /// The entry means nothing to this server.
+    /// The entry is invalid for this server.
     pub const MALFORMED: Status = Status(7);
     /// The entry repeats a call that was answered and forgotten.
     pub const STALE: Status = Status(8);
-    /// The stream named is not there.
+    /// The stream does not exist.
     pub const NO_STREAM: Status = Status(9);
     /// The server is ending.
     pub const CLOSING: Status = Status(10);
-    /// Over TCP: the server holds as much for this client, or for all, as it may; `length` is how many MiB for this one.
+    /// The server holds, over TCP, as much for this client or for all as it may; `length` is the MiB held for
+    /// this one.
     pub const BUSY: Status = Status(11);
 
-    /// The first status that is a service's own.
+    /// First status that belongs to the service.
     pub const SERVICE: u16 = 256;
-    /// The last.
+    /// Last status that belongs to the service.
     pub const LAST: u16 = (1 << STATUS_BITS) - 1;
 }
 

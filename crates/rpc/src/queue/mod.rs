@@ -1,9 +1,9 @@
 //! A queue: a ring of cache lines, one message each, from one sender to one receiver.
 //!
-//! The sender writes a line when the receiver has had it; nobody else writes it, so a queue works in memory that
-//! is not coherent (HydraRPC §5.2). There are no indices in shared memory: the receiver knows by the flag of
-//! each entry, which changes every lap, that it has arrived (§5.1). That the sender never overtakes is up to
-//! the layer above: it has as many messages under way as there are lines, at most.
+//! The sender writes a line after the receiver has read it, and nobody else writes it, so a queue works in memory
+//! that is not coherent (HydraRPC §5.2). There are no indices in shared memory: the receiver recognizes an entry
+//! that has arrived by its flag, which changes every lap (§5.1). The layer above keeps the sender from
+//! overtaking: it has at most as many messages under way as there are lines.
 //!
 //! One line per message, rather than eight entries in one: a round trip takes 314 ns instead of 340 on the machine
 //! where both were measured, and the words beside the entry save a line of the buffer.
@@ -18,13 +18,13 @@ use unrack_pool::sync::{AtomicU64, Ordering};
 
 type Line = [AtomicU64; LINE / 8];
 
-/// Bytes of a ring of so many lines.
+/// Returns the bytes of a ring of this many lines.
 pub const fn bytes(lines: usize) -> usize {
     lines * size_of::<Line>()
 }
 
-/// So many lines ahead of the one that is sent, the sender asks for the line that it will write: far enough from where
-/// the receiver looks, which would take it away again.
+/// Number of lines ahead at which the sender prefetches the line that it will write: far enough from the lines
+/// that the receiver looks at, which would take it away again.
 const CLAIMED: u64 = 8;
 
 /// A ring of lines in shared memory, seen from one end.
@@ -32,14 +32,16 @@ struct Ring<M> {
     memory: M,
     base: *const Line,
     lines: u64,
-    /// How many messages this end has passed.
+    /// Number of messages that this end has sent or received.
     passed: u64,
 }
 
-// SAFETY: the memory behind the pointer is only used as atomics, and whoever made the ring keeps it mapped.
+// SAFETY: the memory behind the pointer is only used as atomics, and the maker of the ring keeps it mapped.
 unsafe impl<M: Send> Send for Ring<M> {}
 
 impl<M: Memory> Ring<M> {
+    /// Makes one end of a ring at `base`.
+    ///
     /// # Safety
     /// As [`Sender::new`].
     unsafe fn new(memory: M, base: *mut u8, lines: usize) -> Self {
@@ -52,33 +54,35 @@ impl<M: Memory> Ring<M> {
         self.ahead(0)
     }
 
-    /// The line so many after the next message's.
+    /// Returns the line `count` lines after the next message's line.
     #[inline]
     fn ahead(&self, count: u64) -> &Line {
         // SAFETY: the index is below the number of lines, which are mapped; atomics may be shared.
         unsafe { &*self.base.add(((self.passed + count) & (self.lines - 1)) as usize) }
     }
 
-    /// The flag of entries of this lap: set in the first one, since memory begins as zeros.
+    /// Returns the flag of entries of this lap: set in the first one, since memory begins as zeros.
     #[inline]
     fn flag(&self) -> u64 {
         if self.passed & self.lines == 0 { FLAG } else { 0 }
     }
 }
 
-/// The end that writes.
+/// The end of a queue that writes.
 pub struct Sender<M>(Ring<M>);
 
 impl<M: Memory> Sender<M> {
+    /// Makes the sender of a queue at `base`.
+    ///
     /// # Safety
     /// `lines` lines from `base` on are mapped as long as this lives, were zero when the queue began, and are
     /// written by nobody else.
     pub unsafe fn new(memory: M, base: *mut u8, lines: usize) -> Self {
-        // SAFETY: the caller says so.
+        // SAFETY: as the caller says.
         Sender(unsafe { Ring::new(memory, base, lines) })
     }
 
-    /// Sends entries whose flags are not set. The line must have been received since it was last sent.
+    /// Sends entries, whose flags must be clear. The line must have been received since it was last sent.
     #[inline(always)]
     pub fn send<const N: usize>(&mut self, entries: [u64; N]) {
         let flag = self.0.flag();
@@ -91,28 +95,31 @@ impl<M: Memory> Sender<M> {
         self.0.memory.claim(ptr::from_ref(self.0.ahead(CLAIMED)).cast());
     }
 
-    /// The line of the next message.
+    /// Returns the index of the next message's line.
     pub fn next_line(&self) -> usize {
         (self.0.passed & (self.0.lines - 1)) as usize
     }
 
+    /// Returns the number of lines.
     pub fn lines(&self) -> usize {
         self.0.lines as usize
     }
 }
 
-/// The end that reads.
+/// The end of a queue that reads.
 pub struct Receiver<M>(Ring<M>);
 
 impl<M: Memory> Receiver<M> {
+    /// Makes the receiver of a queue at `base`.
+    ///
     /// # Safety
     /// `lines` lines from `base` on are mapped as long as this lives, and were zero when the queue began.
     pub unsafe fn new(memory: M, base: *mut u8, lines: usize) -> Self {
-        // SAFETY: the caller says so.
+        // SAFETY: as the caller says.
         Receiver(unsafe { Ring::new(memory, base, lines) })
     }
 
-    /// The next message, if it has arrived whole. What it says is input.
+    /// Takes the next message, if all of its entries have arrived. The contents are untrusted input.
     #[inline(always)]
     pub fn receive<const N: usize>(&mut self) -> Option<[u64; N]> {
         let flag = self.0.flag();
@@ -131,20 +138,20 @@ impl<M: Memory> Receiver<M> {
         Some(entries)
     }
 
-    /// The line so many after the next message's will be read soon. Says which it is.
+    /// Prefetches the line `ahead` after the next message's, which will be read soon. Returns the line's index.
     #[inline(always)]
     pub fn expect(&self, ahead: usize) -> usize {
         self.0.memory.expect(ptr::from_ref(self.0.ahead(ahead as u64)).cast());
         (self.0.passed as usize + ahead) & (self.0.lines as usize - 1)
     }
 
-    /// The entry that the next message begins with, for whoever waits for it.
+    /// Returns the first entry of the next message, for code that waits for it.
     pub fn awaited(&self) -> Awaited {
         Awaited { entry: &self.0.line()[0], flag: self.0.flag() }
     }
 }
 
-/// An entry that has not arrived. Mapped for as long as the receiver that told it.
+/// Entry that has not arrived. Mapped for as long as the receiver it came from.
 #[derive(Clone, Copy)]
 pub struct Awaited {
     entry: *const AtomicU64,
@@ -155,10 +162,10 @@ impl Awaited {
     /// Pauses until the entry's line is written, or for a moment: see [`Pause::until_written`].
     ///
     /// # Safety
-    /// The receiver that told it still is.
+    /// The receiver it came from still exists.
     #[inline]
     pub unsafe fn pause(self, pause: Pause, moment: Moment) -> bool {
-        // SAFETY: mapped, says the caller.
+        // SAFETY: mapped, as the caller says.
         let entry = unsafe { &*self.entry };
         pause.until_written(entry, moment, || entry.load(Ordering::Acquire) & FLAG == self.flag)
     }

@@ -1,4 +1,4 @@
-//! What a handler sees of a call.
+//! A call, as its handler sees it.
 
 use crate::ends::Incoming;
 use crate::queue::entry::Status;
@@ -7,7 +7,7 @@ use std::any::Any;
 use std::sync::Arc;
 use unrack_pool::wire::Peer;
 
-/// What a message is in, which can be kept when the call is over.
+/// Memory of a message, which can be kept beyond the call.
 pub(crate) trait Memory {
     fn keep(&self) -> Kept;
 }
@@ -18,17 +18,17 @@ impl<T: Any + Send + Sync> Memory for Arc<T> {
     }
 }
 
-/// While it is there, the memory of a call's messages is mapped. What is in it is of later calls.
+/// Keeps the memory of a call's messages mapped while it exists. Later calls reuse the contents.
 pub struct Kept {
     _memory: Arc<dyn Any + Send + Sync>,
 }
 
-/// A call that is being handled: the request, and in the same buffer the answer.
+/// Call that is being handled: the request, and in the same buffer the answer.
 pub struct Call<'a> {
     base: *mut u8,
     length: usize,
     room: usize,
-    /// What the answer has, and how much was written at most.
+    /// Bytes of the answer; and below, the most bytes that were written.
     answer: usize,
     written: usize,
     peer: &'a Peer,
@@ -36,26 +36,26 @@ pub struct Call<'a> {
     memory: &'a dyn Memory,
 }
 
-/// The answer is longer than the client has room for.
+/// Error for an answer that is longer than the client has room for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NoRoom {
     pub needed: usize,
     pub room: usize,
 }
 
-/// Why a handler gives no answer.
+/// Reason why a handler gives no answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refusal {
-    /// A status that client and service know: from [`Status::SERVICE`] on.
+    /// Status defined by client and service: from [`Status::SERVICE`] on.
     Status(Status),
     NoRoom(NoRoom),
 }
 
 impl Refusal {
-    /// A status of the service's own, counted from 0.
+    /// Returns a refusal with a status of the service's own, counted from 0.
     ///
     /// # Panics
-    /// If it is above what twelve bits hold besides this crate's.
+    /// If it is above 3839, the last that fits.
     pub fn of(number: u16) -> Refusal {
         assert!(number <= Status::LAST - Status::SERVICE, "statuses of services go up to 3839");
         Refusal::Status(Status(Status::SERVICE + number))
@@ -69,8 +69,10 @@ impl From<NoRoom> for Refusal {
 }
 
 impl<'a> Call<'a> {
+    /// Makes the view of a call for its handler.
+    ///
     /// # Safety
-    /// The buffer is in the memory, and nobody else of this process uses it.
+    /// The buffer is in the memory, and nothing else in this process uses it.
     pub(super) unsafe fn new(
         incoming: &Incoming,
         memory: &'a dyn Memory,
@@ -88,38 +90,39 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// Who calls, as the kernel knows it.
+    /// Returns the client's process, as the kernel knows it.
     pub fn peer(&self) -> &Peer {
         self.peer
     }
 
-    /// The client's number: no two that this process serves have the same, one after the other neither.
+    /// Returns the client's number. This process never gives the same number to two clients, not even one after
+    /// the other.
     pub fn client(&self) -> u64 {
         self.client
     }
 
-    /// Keeps the memory of the messages mapped beyond the call: for pointers into it that the compiler does not see, of
-    /// programs in other languages.
+    /// Keeps the memory of the messages mapped beyond the call: for pointers into it that the compiler does not
+    /// see, in programs in other languages.
     pub fn keep_memory(&self) -> Kept {
         self.memory.keep()
     }
 
-    /// What the client wrote. The answer is going to be in its place.
+    /// Returns the request. The answer will be in its place.
     #[inline]
     pub fn request(&self) -> View<'_> {
         // SAFETY: mapped; the bytes were reached when the call was admitted.
         unsafe { View::new(self.base, self.length) }
     }
 
-    /// How long the answer may be.
+    /// Returns the most bytes that the answer may have.
     pub fn room(&self) -> usize {
         self.room
     }
 
-    /// The answer's bytes, to be written. In them is at first what the request has there.
+    /// Returns the answer's bytes, to be written. They contain at first what the request has there.
     ///
     /// # Errors
-    /// If the client has no room for it.
+    /// If the client has no room for that many bytes.
     #[inline]
     pub fn answer(&mut self, bytes: usize) -> Result<ViewMut<'_>, NoRoom> {
         if bytes > self.room {
@@ -131,7 +134,7 @@ impl<'a> Call<'a> {
         Ok(unsafe { ViewMut::new(self.base, bytes) })
     }
 
-    /// Status, length and how much was written, of an answer that ended so.
+    /// Returns the status, length and written bytes of an answer.
     pub(super) fn outcome(&self, ended: Result<Status, Refusal>) -> Outcome {
         let (status, length) = match ended {
             Ok(status) => (status, self.answer as u32),
@@ -142,7 +145,7 @@ impl<'a> Call<'a> {
     }
 }
 
-/// What is to be said to a call.
+/// Outcome of a call, to be sent.
 #[derive(Debug, Clone, Copy)]
 pub struct Outcome {
     pub status: Status,
@@ -151,6 +154,7 @@ pub struct Outcome {
 }
 
 impl Outcome {
+    /// Makes an outcome without an answer's bytes.
     pub fn of(status: Status) -> Outcome {
         Outcome { status, length: 0, written: 0 }
     }

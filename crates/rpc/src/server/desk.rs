@@ -1,4 +1,4 @@
-//! What running a call needs beside the call: who calls, and the streams that it has open.
+//! Context in which a client's calls run: the client's identity, and the streams that it has open.
 
 use super::call::{Call, Memory, Outcome, Refusal};
 use super::methods::{Handler, Methods, Source};
@@ -12,16 +12,17 @@ use unrack_pool::wire::Peer;
 pub struct Desk {
     peer: Peer,
     client: u64,
-    /// By the slot that they were opened on.
+    /// Open streams, by the slot that each was opened on.
     streams: HashMap<u16, Source>,
 }
 
 impl Desk {
-    /// `client`: its number.
+    /// Makes the desk of a client with number `client`.
     pub fn new(peer: Peer, client: u64) -> Desk {
         Desk { peer, client, streams: HashMap::new() }
     }
 
+    /// Returns the client's number.
     pub fn client(&self) -> u64 {
         self.client
     }
@@ -29,7 +30,7 @@ impl Desk {
     /// Runs a call to its end.
     ///
     /// # Safety
-    /// Its buffer is in the memory, and nobody else of this process uses it.
+    /// The call's buffer is in the memory, and nothing else in this process uses it.
     #[inline(always)]
     pub unsafe fn run(&mut self, incoming: &Incoming, memory: &dyn Memory, methods: &Methods) -> Outcome {
         let request = &incoming.request;

@@ -14,18 +14,19 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use unrack_pool::{Channel, Client, LOST_RING};
 
-/// How long to look for calls even if it was in vain lately.
+/// Time to look for calls even if it was in vain lately.
 const SHORT: Duration = Duration::from_micros(5);
+/// Longest time that a lane sleeps while a client may have to be rung for again.
 const LONGEST_NAP: Duration = Duration::from_millis(100);
-/// Rounds after which those are rung for who may have gone to sleep before their answers. It needs a fence, which
-/// would hold up answers that are on their way.
+/// Rounds after which clients are rung for that may have gone to sleep before their answers. This needs a fence,
+/// which would delay answers that are on their way.
 const RING_EVERY: u32 = 16;
-/// A client tells a lane that there is a call without making sure that it has not just gone to sleep: so after this
-/// long asleep, it looks once more.
+/// Time asleep after which a lane looks once more: a client announces a call without making sure that the lane
+/// has not just gone to sleep.
 const SECOND_LOOK: Duration = Duration::from_millis(1);
-/// To look at so many clients takes about as long as to read the clock; to look at more takes longer.
+/// Number of clients up to which a look at all of them takes about as long as reading the clock.
 const FEW: usize = 4;
-/// Rounds of looking between two checks of who is gone.
+/// Rounds of looking between two checks for clients that are gone.
 const ROUNDS: u32 = 1024;
 
 /// All lanes of a server.
@@ -36,17 +37,18 @@ pub struct Lanes {
     queue_bytes: usize,
 }
 
-/// What a lane's thread and the acceptor share.
+/// State that a lane's thread and the acceptor share.
 pub struct Lane {
     number: usize,
     pool: Client,
     adopted: Mutex<Vec<Port>>,
-    /// There is something in `adopted`, or the lane is to stop.
+    /// True if there is something in `adopted`, or the lane is to stop.
     called: AtomicBool,
     stop: AtomicBool,
 }
 
 impl Lanes {
+    /// Starts the lanes' threads.
     pub fn start(pool: &Client, methods: &Arc<Methods>, options: &Options) -> Result<Arc<Lanes>, Error> {
         let mut lanes = Lanes {
             lanes: Vec::new(),
@@ -83,15 +85,17 @@ impl Lanes {
         Ok(Arc::new(lanes))
     }
 
-    /// Lanes take clients in turn.
+    /// Returns the lane for the next client, in turn.
     pub fn next(&self) -> &Lane {
         &self.lanes[self.next.fetch_add(1, Ordering::Relaxed) % self.lanes.len()]
     }
 
+    /// Returns the bytes of a queue area.
     pub fn queue_bytes(&self) -> usize {
         self.queue_bytes
     }
 
+    /// Stops all lanes and waits for their threads.
     pub fn stop(&self) {
         for lane in &self.lanes {
             lane.stop.store(true, Ordering::SeqCst);
@@ -104,11 +108,12 @@ impl Lanes {
 }
 
 impl Lane {
-    /// Which bell its clients ring.
+    /// Returns the index of the bell that its clients ring.
     pub fn bell(&self) -> usize {
         self.number
     }
 
+    /// Hands an accepted client to the lane's thread.
     pub fn adopt(&self, channel: Channel, layout: Layout) {
         let port = Port::new(channel, &self.pool, layout);
         self.adopted.lock().unwrap_or_else(PoisonError::into_inner).push(port);
@@ -125,7 +130,7 @@ struct Thread {
     lane: Arc<Lane>,
     clients: Clients,
     patience: Patience,
-    /// How long to sleep before looking once more, or ringing again for a client that was about to sleep.
+    /// Time to sleep before looking once more, or ringing again for a client that was about to sleep.
     nap: Duration,
 }
 
@@ -133,10 +138,10 @@ struct Thread {
 struct Clients {
     methods: Arc<Methods>,
     workers: Option<Workers>,
-    /// By number; those that are gone leave a gap when their workers are done.
+    /// Ports by number; a client that is gone leaves a gap when its workers are done.
     ports: Vec<Option<Port>>,
     pause: Pause,
-    /// Since clients were rung for.
+    /// Rounds since clients were last rung for.
     rounds: u32,
 }
 
@@ -157,7 +162,7 @@ impl Thread {
         }
     }
 
-    /// Takes new clients. Says whether to go on.
+    /// Takes new clients. Returns whether to go on.
     fn attend(&mut self) -> bool {
         self.lane.called.store(false, Ordering::SeqCst);
         if self.lane.stop.load(Ordering::SeqCst) {
@@ -170,8 +175,7 @@ impl Thread {
         true
     }
 
-    /// Looks for a while, then sleeps until somebody rings: a client, a worker, the acceptor, the news that a peer
-    /// is gone.
+    /// Looks for a while, then sleeps until a client, a worker, the acceptor, or the end of a peer rings.
     fn wait(&mut self) {
         let Thread { lane, clients, patience, .. } = self;
         let clients = RefCell::new(clients);
@@ -204,7 +208,7 @@ impl Clients {
         }
     }
 
-    /// Looks at all clients once. Says whether there was anything.
+    /// Looks at all clients once. Returns whether there was anything to do.
     #[inline]
     fn round(&mut self) -> bool {
         let mut any = self.workers.is_some() && self.answer_done();
@@ -220,7 +224,7 @@ impl Clients {
         any
     }
 
-    /// Rings for all who may have gone to sleep before their answers.
+    /// Rings for all clients that may have gone to sleep before their answers.
     #[cold]
     fn ring(&mut self) {
         self.rounds = 0;
@@ -231,7 +235,7 @@ impl Clients {
         }
     }
 
-    /// Answers what workers are done with.
+    /// Answers the calls that workers have finished.
     fn answer_done(&mut self) -> bool {
         let done = self.workers.as_ref().map_or_else(Vec::new, Workers::take_done);
         for one in &done {
@@ -243,7 +247,7 @@ impl Clients {
         !done.is_empty()
     }
 
-    /// A pause between two looks. Says whether it, or the look, took long.
+    /// Pauses between two looks. Returns whether the pause, or the look, took long.
     #[inline]
     fn pause(&self, moment: Moment) -> bool {
         match self.ports.as_slice() {
@@ -260,7 +264,7 @@ impl Clients {
         self.ports.iter().flatten().any(Port::may_go)
     }
 
-    /// Clients that are gone, and no worker has a call of, are forgotten.
+    /// Forgets clients that are gone, and of which no worker has a call.
     fn let_go(&mut self) {
         for port in &mut self.ports {
             if port.as_ref().is_some_and(Port::may_go) {

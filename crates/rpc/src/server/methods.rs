@@ -1,18 +1,19 @@
-//! What can be called, by number.
+//! Handlers of methods, by number.
 
 use super::call::{Call, Refusal};
 use crate::error::Error;
 use crate::method::Method;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// How a handler ends: well, or with a status of the service's own.
+/// Result of a handler: success, or a status of the service's own.
 pub type Answered = Result<(), Refusal>;
 
-/// What writes the parts of a stream: called for each, it says whether there are more.
+/// Writer of the parts of a stream: writes one part per call, and returns whether there are more.
 pub type Source = Box<dyn FnMut(&mut Call<'_>) -> Result<bool, Refusal> + Send>;
 
 type Handles<T> = Box<dyn Fn(&mut Call<'_>) -> Result<T, Refusal> + Send + Sync>;
 
+/// Handler of a method.
 pub enum Handler {
     Plain(Handles<()>),
     Stream(Handles<Source>),
@@ -25,25 +26,30 @@ pub struct Methods {
     gone: Option<Gone>,
 }
 
-/// What is told of clients that are gone.
+/// Callback for clients that are gone.
 type Gone = Box<dyn Fn(u64) + Send + Sync>;
 
 impl Methods {
+    /// Adds a method.
     pub fn add(&mut self, name: &str, handler: Handler) {
         self.all.push((Method::named(name), name.to_string(), handler));
     }
 
+    /// Sets the callback for clients that are gone.
     pub fn when_gone(&mut self, gone: Gone) {
         self.gone = Some(gone);
     }
 
-    /// A client is gone, and no call of it runs. What is told may panic without harm to others.
+    /// Calls the callback for a client that is gone, and of which no call runs. The callback may panic without
+    /// harm to others.
     pub fn tell_gone(&self, client: u64) {
         if let Some(gone) = &self.gone {
             let _ = catch_unwind(AssertUnwindSafe(|| gone(client)));
         }
     }
 
+    /// Sorts the handlers.
+    ///
     /// # Errors
     /// If two names have one number.
     pub fn finish(mut self) -> Result<Methods, Error> {
@@ -54,6 +60,7 @@ impl Methods {
         }
     }
 
+    /// Returns the handler of a method's number.
     #[inline]
     pub fn get(&self, number: u32) -> Option<&Handler> {
         let at = self.all.binary_search_by_key(&Method(number), |&(number, ..)| number).ok()?;
@@ -79,7 +86,7 @@ mod tests {
         assert!(methods.get(Method::named("echo").0).is_some());
         assert!(methods.get(Method::named("ech").0).is_none());
 
-        // Two words with one FNV-1a value of 32 bits, found by search long ago.
+        // Two words with the same 32-bit FNV-1a value, a known collision.
         let mut methods = Methods::default();
         methods.add("costarring", nothing());
         methods.add("liquid", nothing());

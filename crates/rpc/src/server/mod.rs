@@ -1,13 +1,13 @@
-//! The side that is called.
+//! Server: the side that is called.
 //!
 //! | module | idea |
 //! |---|---|
-//! | [`methods`] | what can be called, by number |
-//! | [`call`] | what a handler sees of a call |
-//! | [`desk`] | who calls, and its streams: what running a call needs |
-//! | [`port`] | one client: its queues, what it granted, its streams |
+//! | [`methods`] | handlers of methods, by number |
+//! | [`call`] | a call, as its handler sees it |
+//! | [`desk`] | a client's identity and open streams: the context in which its calls run |
+//! | [`port`] | one client: its queues, granted memory and streams |
 //! | [`lane`] | a thread that serves ports, and sleeps when there is nothing to do |
-//! | [`workers`] | threads for handlers that take long |
+//! | [`workers`] | threads for slow handlers |
 
 mod call;
 mod desk;
@@ -35,24 +35,24 @@ use std::time::Duration;
 use unrack_pool::wire::Access;
 use unrack_pool::{Arena, BELLS, Offer, Service};
 
-/// Refusals that this crate gives to a client that wants to connect.
+/// Codes with which a client that wants to connect is refused.
 pub(crate) const WRONG_VERSION: u32 = 1;
 const NOT_RPC: u32 = 2;
 
-/// How a server serves.
+/// Configuration of a server.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// What waiting for calls is to be good at.
+    /// Trade-off while waiting for calls.
     pub waiting: Waiting,
-    /// Threads that look for calls. A client belongs to one of them.
+    /// Number of threads that look for calls. Each client belongs to one of them.
     pub lanes: usize,
-    /// Threads that run handlers; 0: whoever finds a call runs it to its end (HydraRPC §5.1).
+    /// Number of threads that run handlers; 0: the thread that finds a call runs it to its end (HydraRPC §5.1).
     pub workers: usize,
-    /// Where to take clients that share no memory, as `tcp://host:port`; port 0 is a free one. Each such client has a
-    /// thread, which runs its calls, whatever lanes and workers there are. Beyond loopback, callers prove a key that is
-    /// trusted here ([`tcp::Scheme`]).
+    /// Address at which to accept clients that share no memory, as `tcp://host:port`; port 0 is a free one. Each
+    /// such client has a thread, which runs its calls, whatever lanes and workers there are. Beyond loopback,
+    /// callers prove a key that is trusted here ([`tcp::Scheme`]).
     pub listen: Option<String>,
-    /// What is held for such clients.
+    /// Limits on the memory held for such clients.
     pub limits: tcp::Limits,
 }
 
@@ -68,7 +68,7 @@ impl Default for Options {
     }
 }
 
-/// A service before it serves: its methods.
+/// Service that does not serve yet: its methods.
 pub struct Server {
     name: String,
     methods: Methods,
@@ -77,11 +77,13 @@ pub struct Server {
 }
 
 impl Server {
+    /// Makes a service without methods.
     pub fn new(name: impl Into<String>, options: Options) -> Server {
         Server { name: name.into(), methods: Methods::default(), options, lent: None }
     }
 
-    /// A method that is answered at once. The handler reads the request and writes the answer in the same buffer.
+    /// Adds a method that is answered at once. The handler reads the request and writes the answer in the same
+    /// buffer.
     #[must_use]
     pub fn method(
         mut self,
@@ -92,8 +94,9 @@ impl Server {
         self
     }
 
-    /// A method that answers in parts. It looks at the request, and gives what writes the parts, one when it is
-    /// asked. Parts are written by the thread that found the call, whatever workers there are.
+    /// Adds a method that answers in parts. The handler looks at the request, and returns a [`Source`] that
+    /// writes one part each time it is called. The thread that found the call writes the parts, whatever workers
+    /// there are.
     #[must_use]
     pub fn stream(
         mut self,
@@ -104,25 +107,27 @@ impl Server {
         self
     }
 
-    /// Lets all clients read an arena's buffers where they lie: an answer names one by its offset, and a client finds it
-    /// with [`Client::lent`](crate::Client::lent). Who may read what is up to the service: a client can read all of it.
+    /// Lets all clients read an arena's buffers in place: an answer names one by its offset, and a client finds
+    /// it with [`Client::lent`](crate::Client::lent). A client can read all of the arena; access control is up to
+    /// the service.
     #[must_use]
     pub fn lend(mut self, arena: &Arena) -> Self {
         self.lent = Some(arena.clone());
         self
     }
 
-    /// What to do when a client ([`Call::client`]) has gone, however it ended, and none of its calls runs.
+    /// Sets what to do when a client ([`Call::client`]) has gone, however it ended, and none of its calls runs.
     #[must_use]
     pub fn when_gone(mut self, gone: impl Fn(u64) + Send + Sync + 'static) -> Self {
         self.methods.when_gone(Box::new(gone));
         self
     }
 
-    /// Registers with the pool at a socket, or only listens if this is a `tcp://host:port`, and serves until what it returns is dropped.
+    /// Registers with the pool at a socket, or only listens if this is a `tcp://host:port`, and serves until the
+    /// returned value is dropped.
     ///
     /// # Errors
-    /// If there is no pool, the name is taken, or two methods have one number.
+    /// If there is no pool, the name is taken, or two methods have the same number.
     pub fn serve(self, pool: impl AsRef<Path>) -> Result<Serving, Error> {
         let place = pool.as_ref();
         if tcp::address(place).is_some() {
@@ -132,7 +137,7 @@ impl Server {
         self.serve_on(&unrack_pool::Client::connect(place)?)
     }
 
-    /// As [`serve`](Server::serve), over a connection to the pool that is there already.
+    /// Serves as [`serve`](Server::serve) does, over an existing connection to the pool.
     ///
     /// # Errors
     /// As [`serve`](Server::serve).
@@ -154,7 +159,7 @@ impl Server {
     }
 }
 
-/// An address of TCP, or why it is none.
+/// Returns the address of a `tcp://` name, or an error if it has another form.
 fn tcp_address(listen: &str) -> Result<&str, Error> {
     tcp::address(listen.as_ref()).ok_or_else(|| Error::Listen {
         address: listen.into(),
@@ -162,7 +167,7 @@ fn tcp_address(listen: &str) -> Result<&str, Error> {
     })
 }
 
-/// What serves clients of a pool.
+/// Threads that serve the clients of a pool.
 struct Pooled {
     lanes: Arc<Lanes>,
     service: Weak<Service>,
@@ -204,7 +209,7 @@ impl Drop for Pooled {
     }
 }
 
-/// A service that serves. It ends, with all its connections, when this is dropped.
+/// A running service. Dropping it ends the service with all its connections.
 pub struct Serving {
     name: String,
     pooled: Option<Pooled>,
@@ -212,11 +217,12 @@ pub struct Serving {
 }
 
 impl Serving {
+    /// Returns the service's name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Where it listens, if it does.
+    /// Returns the address at which it listens, if it does.
     pub fn address(&self) -> Option<SocketAddr> {
         self.listening.as_ref().map(Listening::address)
     }
@@ -231,14 +237,14 @@ impl Serving {
     }
 }
 
-/// Until the service is closed, or the manager gone.
+/// Accepts clients until the service is closed, or the manager gone.
 fn accept(service: &Service, lanes: &Lanes, lent: Option<&Arena>) {
     while let Ok(Some(offer)) = service.accept(Duration::MAX) {
         admit(offer, lanes, lent);
     }
 }
 
-/// Takes a client that speaks the same version, and tells others why not.
+/// Accepts a client that speaks the same version, and tells others why not.
 fn admit(mut offer: Offer, lanes: &Lanes, lent: Option<&Arena>) {
     let theirs = Greeting::from_bytes(&offer.greeting().bytes);
     match theirs {
@@ -253,13 +259,13 @@ fn admit(mut offer: Offer, lanes: &Lanes, lent: Option<&Arena>) {
         return offer.refuse(NOT_RPC, "the pool's queue areas are too small");
     };
     let hello = Greeting::new(layout.lines()).to_bytes();
-    // A client that is gone already is nobody's loss.
+    // A client that is gone already needs no answer.
     let Ok(channel) = offer.accept(&hello, lane.bell(), &[]) else { return };
-    // Before its first call is answered, which may name what is lent.
+    // Done before its first call is answered, which may name what is lent.
     if lent.is_none_or(|arena| arena.share_with(&channel, Access::Read).is_ok()) {
         lane.adopt(channel, layout);
     }
 }
 
-/// Lanes have a bell each.
+/// Most lanes: each has a bell of its own.
 const MOST_LANES: usize = BELLS;

@@ -1,4 +1,4 @@
-//! One client: its queues, what it granted, its streams.
+//! One client: its queues, granted memory and streams.
 
 use super::call::Outcome;
 use super::desk::Desk;
@@ -14,31 +14,32 @@ use unrack_pool::cache_control::AnyMemory;
 use unrack_pool::wire::Access;
 use unrack_pool::{Channel, Client, Rung};
 
-/// Calls of one client that are run before the next client's.
+/// Most calls of one client that run before the next client's turn.
 const TURN: usize = 16;
 
+/// Server's side of the connection of one client.
 pub struct Port {
     callee: Callee<AnyMemory>,
     granted: Granted,
     desk: Desk,
     pause: Pause,
-    /// Calls that workers have.
+    /// Number of calls that workers have.
     pub running: usize,
     rung: Rung,
-    /// There are answers that the client may have gone to sleep without.
+    /// True if there are answers that the client may have gone to sleep without.
     pub owes_ring: bool,
 }
 
-/// What the client granted.
+/// Memory that the client granted.
 struct Granted {
     channel: Arc<Channel>,
-    /// When the manager would have been asked last, if it had been asked no more often than [`BETWEEN_ASKING`].
+    /// Time of the last query to the manager, had queries been at least [`BETWEEN_ASKING`] apart.
     asked: Cell<Option<Instant>>,
 }
 
-/// A grant that was made a moment ago may have to be asked for. A client that names what it never granted must not
-/// have the manager asked all the time, since others wait meanwhile: it may be asked this often, and a number of
-/// times in a row.
+/// Interval at which the manager may be asked for grants that are not known yet. A client that names memory it
+/// never granted must not have the manager asked all the time, since others wait meanwhile: the manager is asked
+/// this often, and a number of times in a row.
 const BETWEEN_ASKING: Duration = Duration::from_millis(10);
 const ASKED_IN_A_ROW: u32 = 64;
 
@@ -60,8 +61,9 @@ impl Reach for Granted {
 }
 
 impl Port {
+    /// Makes the port of a client that was accepted.
     pub fn new(channel: Channel, pool: &Client, layout: Layout) -> Port {
-        // Of a process on another host, only the name is known.
+        // For a process on another host, only the name is known.
         let pause = Pause::new(pool.pool().mode, channel.peer().pid != 0);
         let area = channel.queue_base().as_ptr();
         // SAFETY: the area is mapped as long as the channel, which this port holds.
@@ -74,30 +76,32 @@ impl Port {
         Port { callee, granted, desk, pause, running: 0, rung: Rung::default(), owes_ring: false }
     }
 
-    /// The client is gone, and no worker has a call of it.
+    /// Returns whether the client is gone, and no worker has a call of it.
     pub fn may_go(&self) -> bool {
         self.running == 0 && self.granted.channel.gone().is_some()
     }
 
-    /// Its number, as handlers know it.
+    /// Returns the client's number, as handlers know it.
     pub fn client(&self) -> u64 {
         self.desk.client()
     }
 
-    /// Pauses until the next request comes, or for a moment. Says whether it, or the look before it, took long.
+    /// Pauses until the next request comes, or for a moment. Returns whether the pause, or the look before it,
+    /// took long.
     #[inline]
     pub fn pause(&self, moment: Moment) -> bool {
-        // SAFETY: the queues are mapped as long as the port.
+        // SAFETY: the queues are mapped as long as the port exists.
         unsafe { self.callee.awaited().pause(self.pause, moment) }
     }
 
-    /// Runs what has come, a turn of it at most. Says whether there was anything.
+    /// Runs the calls that have come, at most a turn of them. Returns whether there were any.
     #[inline(always)]
     pub fn serve(&mut self, number: usize, methods: &Arc<Methods>, workers: Option<&Workers>) -> bool {
         let (mut any, mut next) = (false, None);
         for turn in 1..=TURN {
             let Some(incoming) = next.take().or_else(|| self.callee.poll(&self.granted)) else { break };
-            // While several come, the next is fetched while one runs. One that comes alone is not held up by a look.
+            // While several come, the next is fetched before one runs. A call that comes alone is not delayed by
+            // a look.
             if any && turn < TURN {
                 next = self.callee.poll(&self.granted);
             }
@@ -113,7 +117,7 @@ impl Port {
         any
     }
 
-    /// A call that comes to be answered here, or by a worker.
+    /// Runs a call here and answers it, or gives it to a worker.
     #[inline(always)]
     fn run(&mut self, number: usize, incoming: &Incoming, methods: &Arc<Methods>, workers: Option<&Workers>) {
         let request = &incoming.request;
@@ -130,14 +134,15 @@ impl Port {
         self.answer(request.slot, outcome);
     }
 
+    /// Answers a call.
     #[inline(always)]
     pub fn answer(&mut self, slot: u16, outcome: Outcome) {
         self.callee.answer(slot, outcome.status, outcome.length, outcome.written);
     }
 
-    /// Tells the client that there are answers, if it sleeps. This needs a fence, and so waits until what was stored is
-    /// everywhere; it is done when there is time. A client that is about to sleep is rung for again later, rather
-    /// than waited for: others wait meanwhile, and it may never do as it says.
+    /// Wakes the client if it sleeps, as there are answers. This needs a fence, and so waits until all stores are
+    /// globally visible; it is done when there is time. A client that is about to sleep is rung for again later,
+    /// rather than waited for: others wait meanwhile, and it may never sleep.
     #[inline(always)]
     pub fn ring(&mut self) {
         self.owes_ring = !self.granted.channel.peer_bell().try_ring(&mut self.rung);

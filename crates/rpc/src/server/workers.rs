@@ -1,4 +1,4 @@
-//! Threads for handlers that take long, so that who looks for calls goes on looking.
+//! Worker threads for slow handlers, so that the thread that looks for calls goes on looking.
 
 use super::call::Outcome;
 use super::desk::run_handler;
@@ -10,7 +10,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use unrack_pool::{Channel, Client};
 
-/// A call that is to be run by a worker. It keeps its buffer mapped.
+/// Call for a worker to run. It keeps its buffer mapped.
 pub struct Job {
     pub port: usize,
     pub incoming: Incoming,
@@ -18,17 +18,17 @@ pub struct Job {
     pub methods: Arc<Methods>,
 }
 
-// SAFETY: the pointer is to shared memory, which the channel keeps mapped, and this job's alone.
+// SAFETY: the pointer is to shared memory, which the channel keeps mapped, and which only this job uses.
 unsafe impl Send for Job {}
 
-/// What became of a job.
+/// Outcome of a job.
 pub struct Done {
     pub port: usize,
     pub slot: u16,
     pub outcome: Outcome,
 }
 
-/// The workers of one lane.
+/// Worker threads of one lane.
 pub struct Workers {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
@@ -49,7 +49,7 @@ struct Work {
 }
 
 impl Workers {
-    /// `bell`: the lane's, which is rung when a job is done.
+    /// Starts `count` workers. `bell`: index of the lane's bell, which is rung when a job is done.
     pub fn start(count: usize, pool: &Client, bell: usize) -> std::io::Result<Workers> {
         let shared = Arc::new(Shared {
             work: Mutex::default(),
@@ -68,12 +68,13 @@ impl Workers {
         Ok(workers)
     }
 
+    /// Queues a job.
     pub fn give(&self, job: Job) {
         self.shared.work().jobs.push_back(job);
         self.shared.given.notify_one();
     }
 
-    /// What is done, to be answered by the lane.
+    /// Takes the finished jobs, for the lane to answer.
     pub fn take_done(&self) -> Vec<Done> {
         std::mem::take(&mut *self.shared.done())
     }

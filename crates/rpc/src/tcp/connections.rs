@@ -1,9 +1,9 @@
-//! Who makes room when there are too many connections.
+//! Choice of the connection that makes room when there are too many.
 //!
-//! In this order: of the peer that has the most, if that is more than who asks would have, a connection that has not greeted,
-//! else the one that was idle longest; of any peer, one that has not greeted in [`GREETING`]; of any peer, the one that was
-//! idle longest, if for [`IDLE`]. One that runs a call never does. A client whose connection was taken comes back by itself, and
-//! goes on with its session.
+//! In this order: of the peer with the most connections, if these are more than the new one's peer would have, a
+//! connection that has not sent its hello, else the one that was idle longest; of any peer, one that has not sent
+//! its hello in [`GREETING`]; of any peer, the one that was idle longest, if for [`IDLE`]. One that runs a call
+//! is never chosen. A client whose connection was closed connects again by itself, and goes on with its session.
 
 use super::hello::Backlog;
 use std::collections::BTreeMap;
@@ -13,13 +13,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 use unrack_keys::shares::Peer;
 
-/// A stranger that says nothing for so long makes room.
+/// Time without a hello after which a new connection may be closed to make room.
 const GREETING: Duration = Duration::from_secs(1);
-/// A client that asks for nothing for so long makes room. Those that come back at once, since others need room too, are
-/// 26 a second at 256 connections.
+/// Time without a call after which a client's connection may be closed to make room. At 256 connections, clients
+/// that reconnect at once for this reason are 26 a second.
 const IDLE: Duration = Duration::from_secs(10);
 
-/// What a connection does.
+/// Activity of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Doing {
@@ -43,14 +43,14 @@ struct Connection {
     activity: Arc<Activity>,
 }
 
-/// What a connection does, and since when.
+/// Current activity of a connection, and when it began.
 #[derive(Debug)]
 struct Activity {
     doing: AtomicU8,
     since_ms: AtomicU64,
 }
 
-/// A connection that is counted, until this is dropped.
+/// A counted connection. Dropping it uncounts it.
 pub struct Counted {
     connections: Arc<Connections>,
     number: u64,
@@ -58,20 +58,21 @@ pub struct Counted {
 }
 
 impl Connections {
+    /// Makes a counter of at most `most` connections.
     pub fn new(most: usize) -> Arc<Connections> {
         Arc::new(Connections { most, began: Instant::now(), all: Mutex::default() })
     }
 
-    /// Counts a connection, for which another may have to make room.
+    /// Counts a connection, for which another may have to be closed.
     ///
     /// # Errors
-    /// There are too many, and none makes room: says how many.
+    /// If there are too many, and none makes room: the number of connections.
     pub fn admit(self: &Arc<Self>, peer: Peer, socket: &Arc<TcpStream>) -> Result<Counted, Backlog> {
         let mut all = self.all();
         if all.len() >= self.most {
             let number = choose(&all, peer, self.now_ms()).ok_or_else(|| backlog(&all, peer))?;
             let chosen = all.remove(&number).and_then(|chosen| chosen.socket.upgrade());
-            // Its thread sees that, and ends.
+            // The connection's thread sees this, and ends.
             if let Some(socket) = chosen {
                 let _ = socket.shutdown(Shutdown::Both);
             }
@@ -94,6 +95,7 @@ impl Connections {
 }
 
 impl Counted {
+    /// Records what the connection does from now on.
     pub fn now(&self, doing: Doing) {
         self.activity.doing.store(doing as u8, Relaxed);
         self.activity.since_ms.store(self.connections.now_ms(), Relaxed);
@@ -116,7 +118,7 @@ impl Connection {
     }
 }
 
-/// The connection that makes room for one of `peer`.
+/// Returns the connection that makes room for one of `peer`.
 fn choose(all: &BTreeMap<u64, Connection>, peer: Peer, now_ms: u64) -> Option<u64> {
     let counts = counts(all);
     let own = counts.get(&peer).copied().unwrap_or(0);
@@ -155,7 +157,7 @@ mod tests {
     const ONE: Peer = Peer::User(1);
     const TWO: Peer = Peer::User(2);
 
-    /// Connections by what they do, and since when.
+    /// Makes connections from their peer, activity, and its start in ms.
     fn all(of: &[(Peer, Doing, u64)]) -> BTreeMap<u64, Connection> {
         let connection = |(peer, doing, since_ms): &(Peer, Doing, u64)| Connection {
             peer: *peer,

@@ -1,4 +1,4 @@
-//! Reaching a server, and being taken by it.
+//! Connecting to a server, with hello and welcome.
 
 use super::Scheme;
 use super::hello::{Hello, SessionId, VERSION, Verdict, WELCOME_BYTES, Welcome};
@@ -11,29 +11,31 @@ use std::time::{Duration, Instant};
 use unrack_keys::Wire;
 use unrack_pool::wire::Denied;
 
-/// Where the server is, and who we are to it.
+/// Address of a server, and this client's identity there.
 pub struct Server {
-    /// With its scheme.
+    /// Host and port, with their scheme.
     pub address: String,
     pub service: String,
     pub session: SessionId,
     pub patience: Duration,
 }
 
-/// Why there is no connection.
+/// Reason why there is no connection.
 pub enum Not {
     Reached(io::Error),
-    /// Keys are missing, or do not fit.
+    /// Keys are missing, or do not match.
     Keys(unrack_keys::Error),
     Spoken,
     Refused(Welcome),
 }
 
 impl Server {
+    /// Returns the service's name and address, for messages.
     pub fn name(&self) -> String {
         format!("{} at {}", self.service, self.address)
     }
 
+    /// Connects, and sends the hello.
     pub fn connect(&self, deadline: Instant) -> Result<(Wire, Welcome), Not> {
         let (scheme, place) = Scheme::split(&self.address);
         let mut last = io::Error::from(ErrorKind::NotFound);
@@ -79,6 +81,7 @@ impl Server {
 }
 
 impl Not {
+    /// Returns the error to report.
     pub fn error(self, server: &Server) -> Error {
         let peer = server.name();
         match self {
@@ -97,7 +100,7 @@ impl Not {
         }
     }
 
-    /// Why a session cannot go on; `None`: it may, later.
+    /// Returns why a session cannot go on; `None` if it may, later.
     pub fn why(&self) -> Option<String> {
         match self {
             Not::Reached(_) => None,

@@ -1,4 +1,4 @@
-//! Peers that want more than their share: they get no more, and others get theirs.
+//! Greedy peers: they get no more than their share, and others get theirs.
 
 use super::hello::{Hello, VERSION, Verdict, WELCOME_BYTES, Welcome};
 use super::limits::Limits;
@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 const MIB: usize = 1 << 20;
-/// What a busy machine may take.
+/// Extra time that a busy machine may take.
 const SLACK: Duration = Duration::from_secs(20);
 
 fn serve(limits: Limits) -> Listening {
@@ -44,7 +44,7 @@ fn answered(listening: &Listening, bytes: usize) -> Result<usize, Error> {
     Ok(answer.body().len())
 }
 
-/// A connection from another address of loopback, which is another peer.
+/// Connects from another address of loopback, which is another peer.
 fn from(host: u8, to: SocketAddr) -> TcpStream {
     let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).unwrap();
     rustix::net::bind(&socket, &SocketAddrV4::new(Ipv4Addr::new(127, 0, 0, host), 0)).unwrap();
@@ -82,7 +82,7 @@ const LIMITS: Limits = Limits {
     patience: Duration::from_secs(30),
 };
 
-/// Clients that ask for long answers, go, and want to be waited for.
+/// Clients ask for long answers, leave, and want the server to wait for them.
 #[test]
 fn answers_of_closed_sessions_make_room() {
     let listening = serve(LIMITS);
@@ -90,7 +90,7 @@ fn answers_of_closed_sessions_make_room() {
         let mut stream = from(2 + number % 3, listening.address());
         assert_eq!(hello(&mut stream, u32::MAX).verdict, Verdict::Taken);
         stream.write_all(&call("fill", 0, 3 * MIB)).unwrap();
-        // It is answered, and goes without reading all of it.
+        // The client is answered, and leaves without reading all of it.
         stream.read_exact(&mut [0; 1000]).unwrap();
         drop(stream);
         assert!(listening.held() <= LIMITS.bytes, "{}", listening.held());
@@ -99,7 +99,7 @@ fn answers_of_closed_sessions_make_room() {
     assert_eq!(answered(&listening, 4 * MIB).unwrap(), 4 * MIB);
 }
 
-/// A client whose answers fill its share, one small one after the other, goes on: the oldest are given up.
+/// A client whose answers fill its share, one small one after the other, goes on: the oldest are dropped.
 #[test]
 fn answers_that_are_kept_are_given_up_before_calls_are_refused() {
     let listening = serve(Limits { bytes_of_peer: MIB as u64, ..LIMITS });
@@ -112,7 +112,7 @@ fn answers_that_are_kept_are_given_up_before_calls_are_refused() {
     assert!(listening.held() <= MIB as u64, "{}", listening.held());
 }
 
-/// Frames that never end: what has come of them is held, and no more than there may be.
+/// Frames that never end: their bytes are held, up to the limit.
 #[test]
 fn half_frames_hold_no_more_than_their_share_and_small_calls_go_on() {
     let listening = serve(LIMITS);
@@ -126,11 +126,11 @@ fn half_frames_hold_no_more_than_their_share_and_small_calls_go_on() {
     };
     let mut halves: Vec<TcpStream> = (0..12).map(|number| half(2 + number % 3)).collect();
     assert!(listening.held() <= LIMITS.bytes, "{}", listening.held());
-    // The three have taken all; a small call needs none of it, and a large one is told.
+    // The three have taken all; a small call needs none of it, and a large one is refused.
     assert_eq!(answered(&listening, 1000).unwrap(), 1000);
     match answered(&listening, 7 * MIB) {
         Err(error @ Error::Busy { .. }) => assert!(error.to_string().contains("MiB"), "{error}"),
-        // Where the machine is so slow that halves have ended by now.
+        // The machine is so slow that the halves have ended by now.
         other => assert_eq!(other.unwrap(), 7 * MIB),
     }
     let begun = Instant::now();
@@ -140,7 +140,7 @@ fn half_frames_hold_no_more_than_their_share_and_small_calls_go_on() {
     }
 }
 
-/// A call that is refused has not run, and the connection goes on with the next.
+/// A refused call has not run, and the connection goes on with the next.
 #[test]
 fn a_call_that_is_refused_leaves_its_connection_as_it_was() {
     let listening = serve(LIMITS);
@@ -161,7 +161,7 @@ fn a_call_that_is_refused_leaves_its_connection_as_it_was() {
     stream.read_exact(&mut busy).unwrap();
     let answer = crate::queue::entry::Answer::from_entries(super::from_bytes(busy));
     assert_eq!((answer.status, answer.length), (crate::Status::BUSY, 7));
-    // The same slot and generation again, as after a broken connection: it runs now, for it did not before.
+    // The same slot and generation again, as after a broken connection: it runs now, since it did not before.
     stream.write_all(&[&call("fill", 3, 8)[..], &[1; 3]].concat()).unwrap();
     let mut done = [0; super::ANSWER_BYTES + 8];
     stream.read_exact(&mut done).unwrap();
@@ -169,7 +169,7 @@ fn a_call_that_is_refused_leaves_its_connection_as_it_was() {
     assert_eq!(crate::queue::entry::Answer::from_entries(answer).status, crate::Status::DONE);
 }
 
-/// Greetings that never come, and clients that never call, of one peer: another is served at once.
+/// One peer has connections without hello and clients that never call: another is served at once.
 #[test]
 fn idle_connections_of_one_peer_make_room_for_another() {
     let listening = serve(Limits { connections: 8, ..LIMITS });
@@ -178,7 +178,7 @@ fn idle_connections_of_one_peer_make_room_for_another() {
         hello(stream, 100);
     }
     assert_eq!(answered(&listening, 100).unwrap(), 100);
-    // All of them greet now, but for the one that made room.
+    // All of them send their hello now, except for the one that made room.
     for stream in idle.iter_mut().skip(4) {
         stream.set_read_timeout(Some(SLACK)).unwrap();
         let _ = stream.write_all(&[0; 3]);
@@ -193,7 +193,7 @@ fn who_finds_no_room_is_told_how_many_there_are() {
     let calls: Vec<_> =
         clients.iter().map(|client| client.request(8).unwrap().start("slow").unwrap()).collect();
     let said = loop {
-        // Until both calls run.
+        // Repeated until both calls run.
         if let Err(error) = client(&listening) {
             break error.to_string();
         }

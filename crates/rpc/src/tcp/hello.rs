@@ -1,22 +1,23 @@
-//! What both sides say first. Version first, so that any two releases understand why they do not understand each other.
+//! First messages of both sides. The version comes first, so that any two releases can tell why they cannot talk
+//! to each other.
 
 use unrack_pool::wire::MOST_NAME;
 
-/// Changes with frames and with what is said here.
+/// Version of the protocol, raised with any change of frames and of these messages.
 pub const VERSION: u16 = 2;
 
 const MAGIC: [u8; 8] = *b"urrpctcp";
 
-/// A session's name, which nobody guesses. All zero: none yet.
+/// Name of a session, which cannot be guessed. All zero: no session yet.
 pub type SessionId = [u8; 16];
 
-/// What a client says.
+/// First message of a client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hello {
     pub version: u16,
-    /// Calls that it has under way, at most.
+    /// Most calls that it has under way.
     pub lines: u16,
-    /// How long it comes back for, after the connection broke.
+    /// Time in ms for which it tries to come back after the connection broke.
     pub patience_ms: u32,
     pub session: SessionId,
     pub service: String,
@@ -26,6 +27,7 @@ pub struct Hello {
 pub const HELLO_BYTES: usize = 34;
 
 impl Hello {
+    /// Encodes the hello.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = MAGIC.to_vec();
         bytes.extend(self.version.to_le_bytes());
@@ -37,7 +39,7 @@ impl Hello {
         bytes
     }
 
-    /// All but the service's name, and how long that is. `None`: not this protocol.
+    /// Decodes all but the service's name, and returns the name's bytes. `None`: not this protocol.
     pub fn from_bytes(bytes: &[u8; HELLO_BYTES]) -> Option<(Hello, usize)> {
         let rest = bytes.strip_prefix(&MAGIC)?;
         let word = |at: usize| u16::from_le_bytes([rest[at], rest[at + 1]]);
@@ -53,51 +55,55 @@ impl Hello {
     }
 }
 
-/// What a server answers.
+/// Answer of a server to a hello.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Welcome {
     pub version: u16,
     pub verdict: Verdict,
     pub session: SessionId,
-    /// Bytes of a message, at most.
+    /// Most bytes of a message.
     pub most_bytes: u32,
 }
 
+/// Result of a hello.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u16)]
 pub enum Verdict {
     Taken = 0,
     WrongVersion = 1,
     NoService = 2,
-    /// The session is over, or never was.
+    /// The session is over, or never existed.
     NoSession = 3,
-    /// It has all the connections that it takes ([`Welcome::busy`] says how many), or the session's last call still runs.
+    /// The server has as many connections as it may ([`Welcome::busy`] says how many), or the session's last call
+    /// still runs.
     Busy = 4,
-    /// The hello makes no sense.
+    /// The hello is invalid.
     Malformed = 5,
-    /// It talks to known keys only, and this connection is not encrypted.
+    /// The server accepts known keys only, and this connection is not encrypted.
     KeysNeeded = 6,
     /// There is no memory for another session of this client, or of any.
     NoMemory = 7,
 }
 
+/// Bytes of a welcome.
 pub const WELCOME_BYTES: usize = 32;
 
-/// Connections of a server, when it has no room for another.
+/// Numbers of connections of a server that has no room for another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Backlog {
     pub connections: u32,
-    /// Those from the address, or the network, of whoever asks.
+    /// Connections from the same peer: its address or network, or its key.
     pub of_peer: u32,
 }
 
 impl Welcome {
-    /// Why there is no session.
+    /// Makes an answer that refuses a session.
     pub fn refusal(verdict: Verdict) -> Welcome {
         Welcome { version: VERSION, verdict, session: [0; 16], most_bytes: 0 }
     }
 
-    /// There are too many connections: how many stands where sessions have their name.
+    /// Makes an answer that refuses a connection since there are too many: their numbers are in the place of the
+    /// session's name.
     pub fn busy(backlog: Backlog) -> Welcome {
         let mut session = [0; 16];
         session[..4].copy_from_slice(&backlog.connections.to_le_bytes());
@@ -105,12 +111,13 @@ impl Welcome {
         Welcome { session, ..Welcome::refusal(Verdict::Busy) }
     }
 
-    /// What [`Welcome::busy`] said; zeros if it was another reason.
+    /// Returns the numbers from [`Welcome::busy`]; zeros if it was refused for another reason.
     pub fn backlog(&self) -> Backlog {
         let word = |at: usize| u32::from_le_bytes(self.session[at..at + 4].try_into().expect("four bytes"));
         Backlog { connections: word(0), of_peer: word(4) }
     }
 
+    /// Encodes the welcome.
     pub fn to_bytes(self) -> [u8; WELCOME_BYTES] {
         let mut bytes = [0; WELCOME_BYTES];
         bytes[..8].copy_from_slice(&MAGIC);
@@ -121,7 +128,7 @@ impl Welcome {
         bytes
     }
 
-    /// `None`: not this protocol.
+    /// Decodes a welcome. `None`: not this protocol.
     pub fn from_bytes(bytes: &[u8; WELCOME_BYTES]) -> Option<Welcome> {
         use Verdict::*;
         let rest = bytes.strip_prefix(&MAGIC)?;

@@ -1,28 +1,28 @@
-//! What a server holds of all clients over TCP, and of each.
+//! Limits on the memory that a server holds for all clients over TCP, and for each.
 //!
-//! Charged are calls and answers of more than [`SMALL`] bytes from when their bytes come, smaller answers while they are kept,
-//! and sessions. Not charged, but limited by the number of connections: for each a thread, its buffers, and one call of
-//! [`SMALL`] bytes ([`CONNECTION_BYTES`]).
+//! Charged are calls and answers of more than [`SMALL`] bytes from when their bytes arrive, smaller answers while
+//! they are kept, and sessions. Not charged, but limited by the number of connections: for each a thread, its
+//! buffers, and one call of [`SMALL`] bytes ([`CONNECTION_BYTES`]).
 
 use std::time::Duration;
 use unrack_keys::shares::{Account, NoRoom};
 
-/// What a server holds for clients that connect by TCP. A *peer* is a key, or without keys an address.
+/// Limits of a server for clients that connect by TCP. A *peer* is a key, or without keys an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
-    /// Bytes of calls, answers that may be asked for again, and sessions, of all peers together.
+    /// Bytes of calls, kept answers, and sessions, of all peers together.
     pub bytes: u64,
-    /// The same of one peer.
+    /// Bytes of the same of one peer.
     pub bytes_of_peer: u64,
-    /// Connections at a time. Each has a thread.
+    /// Most connections at a time. Each has a thread.
     pub connections: usize,
-    /// How long a session waits for a client that does not come back, whatever the client asks for.
+    /// Longest time that a session waits for its client to come back, whatever the client asks for.
     pub patience: Duration,
 }
 
 impl Default for Limits {
-    /// 1 GiB: 16 calls of the longest at a time. Half of it for a peer, so that whatever one does, there is room for another.
-    /// A network is back within 30 s where it comes back at all.
+    /// Returns the usual limits. 1 GiB: 16 calls of the greatest length at a time. Half of it for a peer, so that
+    /// whatever one does, there is room for another. A network is back within 30 s if it comes back at all.
     fn default() -> Limits {
         Limits {
             bytes: 1 << 30,
@@ -33,35 +33,38 @@ impl Default for Limits {
     }
 }
 
-/// Calls and answers up to this length wait for nobody's memory.
+/// Bytes up to which calls and answers need not wait for others' memory.
 pub const SMALL: usize = 64 << 10;
-/// Memory of a connection that is not charged, at most: its buffer, a call, an answer that is not kept, TLS, its thread.
+/// Most bytes of a connection that are not charged: its buffer, a call, an answer that is not kept, TLS, its
+/// thread.
 pub const CONNECTION_BYTES: usize = 4 * SMALL + (128 << 10);
 
-/// Bytes that are charged to a peer. Given back when dropped.
+/// Bytes that are charged to a peer. Dropping it gives them back.
 #[derive(Debug)]
 pub struct Charge {
     account: Account,
     bytes: u64,
 }
 
-/// A peer has as much as it may, or all have.
+/// Error if a peer holds as much as it may, or all peers do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Full(pub NoRoom);
 
 impl Charge {
+    /// Makes a charge of no bytes.
     pub fn new(account: &Account) -> Charge {
         Charge { account: account.clone(), bytes: 0 }
     }
 
+    /// Returns the bytes charged.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Makes it so many bytes.
+    /// Changes the charge to this many bytes.
     ///
     /// # Errors
-    /// There is no room: it is as it was.
+    /// If there is no room: the charge is unchanged.
     pub fn set(&mut self, bytes: usize) -> Result<(), Full> {
         let bytes = bytes as u64;
         match bytes.checked_sub(self.bytes) {

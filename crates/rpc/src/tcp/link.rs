@@ -1,4 +1,4 @@
-//! The client's thread: it carries entries and bytes between the queues here and the server.
+//! Client's thread, which carries entries and bytes between the local queues and the server.
 
 use super::dial::Server;
 use super::memory::{Heap, Local};
@@ -22,16 +22,16 @@ use unrack_pool::cache_control::Coherent;
 use unrack_pool::wire::{ClientId, Peer};
 use unrack_pool::{Bell, Bells};
 
-/// Calls under way at a time: as many as over a pool of the usual size.
+/// Most calls under way at a time: the same as over a pool of the usual size.
 pub const LINES: usize = 512;
-/// Between two attempts to connect again.
+/// Pause between two attempts to connect again.
 const PAUSE: Duration = Duration::from_millis(20);
-/// A server that takes nothing for so long is not taken leave of.
+/// Time after which a server that takes no bytes is left without a farewell.
 const STALLED: rustix::event::Timespec = rustix::event::Timespec { tv_sec: 0, tv_nsec: 500_000_000 };
 /// Bytes that are read at a time; longer answers are read in place.
 const BUFFER: usize = 64 << 10;
 
-/// A connection to a server, as the client's threads see it.
+/// Connection to a server, as the client's threads see it.
 pub struct Link {
     shared: Arc<Shared>,
     local: Arc<Local>,
@@ -39,20 +39,20 @@ pub struct Link {
     thread: Option<JoinHandle<()>>,
 }
 
-/// What the link's thread and the others share.
+/// State that the link's thread and the others share.
 struct Shared {
-    /// The thread is about to sleep, or does.
+    /// True while the thread sleeps, or is about to.
     asleep: AtomicBool,
     stop: AtomicBool,
     wake: OwnedFd,
-    /// Why nothing is answered any more.
+    /// Reason why no call is answered any more.
     lost: OnceLock<String>,
-    /// The client's threads sleep on the first.
+    /// Bells, the first of which the client's threads sleep on.
     bells: Bells,
 }
 
 impl Link {
-    /// Connects to a service at a host and port. With the link comes what gives it buffers.
+    /// Connects to a service at a host and port. Returns the link and the allocator of its buffers.
     pub fn connect(address: &str, service: &str, options: &Options) -> Result<(Link, Heap), Error> {
         let mut server = Server {
             address: address.into(),
@@ -81,27 +81,29 @@ impl Link {
         Ok((Link { shared, local, peer, thread: Some(thread) }, heap))
     }
 
+    /// Returns the local queues and buffers.
     pub fn local(&self) -> &Local {
         &self.local
     }
 
+    /// Returns the server.
     pub fn peer(&self) -> &Peer {
         &self.peer
     }
 
-    /// Why nothing is answered any more.
+    /// Returns why no call is answered any more, or `None`.
     pub fn lost(&self) -> Option<&str> {
         self.shared.lost.get().map(String::as_str)
     }
 
-    /// What the client's threads sleep on.
+    /// Returns the bell that the client's threads sleep on.
     pub fn bell(&self) -> &Bell {
         self.shared.bells.get(0)
     }
 
-    /// There is a request in the queue.
+    /// Wakes the thread if it sleeps, as there is a request in the queue.
     pub fn ring(&self) {
-        // Pairs with the fence of `Carrier::sleep`: either it sees the request, or we see it asleep.
+        // Pairs with the fence of `Carrier::sleep`: either the thread sees the request, or we see it asleep.
         fence(Ordering::SeqCst);
         if self.shared.asleep.load(Ordering::Relaxed) {
             self.shared.wake();
@@ -121,25 +123,25 @@ impl Drop for Link {
 
 impl Shared {
     fn wake(&self) {
-        // A counter that is full wakes as well.
+        // A full counter wakes the thread as well.
         let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
     }
 }
 
-/// The thread.
+/// State of the link's thread.
 struct Carrier {
     local: Arc<Local>,
     shared: Arc<Shared>,
     server: Server,
     requests: Receiver<Coherent>,
     answers: Sender<Coherent>,
-    /// By slot: what was asked and is not answered, and when, in calls.
+    /// Unanswered request of each slot, with its sequence number.
     awaited: Vec<Option<(u64, Request)>>,
     asked: u64,
     outgoing: Outgoing,
 }
 
-/// Why a connection is not used any more.
+/// Reason why a connection is not used any more.
 enum Over {
     Stopped,
     Broken(String),
@@ -181,7 +183,7 @@ impl Carrier {
                 }
             }
             self.outgoing.clear();
-            // In the order in which they were asked, which handlers may rely on.
+            // Repeated in the order in which they were asked, which handlers may rely on.
             let mut again: Vec<_> = self.awaited.iter().flatten().collect();
             again.sort_unstable_by_key(|(asked, _)| *asked);
             for (_, request) in again {
@@ -190,7 +192,7 @@ impl Carrier {
         }
     }
 
-    /// Until the connection breaks, or the client ends.
+    /// Carries requests and answers until the connection breaks, or the client ends.
     fn carry(&mut self, wire: &mut Wire) -> Over {
         let mut incoming = Incoming::default();
         loop {
@@ -205,7 +207,7 @@ impl Carrier {
         }
     }
 
-    /// Carries what there is. Says whether there was anything.
+    /// Carries what there is. Returns whether there was anything.
     fn round(&mut self, wire: &mut Wire, incoming: &mut Incoming) -> Result<bool, Over> {
         let mut any = false;
         while let Some(entries) = self.requests.receive() {
@@ -224,7 +226,7 @@ impl Carrier {
         let request = Request::from_entries(entries.map(|entry| entry & !FLAG)).expect("this client's own");
         let awaited = &mut self.awaited[usize::from(request.slot)];
         if awaited.as_ref().is_some_and(|(_, awaited)| awaited.generation == request.generation) {
-            // Sent again, since its answer takes long. It arrives as long as there is a connection.
+            // A repetition, since the answer takes long. The answer arrives as long as there is a connection.
             return self.answer(Status::RUNNING, 0, &request);
         }
         self.outgoing.push(&request, &self.local);
@@ -248,14 +250,14 @@ impl Carrier {
             flags.set(PollFlags::OUT, !self.outgoing.is_empty() || wire.has_unsent());
             let mut waited =
                 [PollFd::new(&**wire.socket(), flags), PollFd::new(&self.shared.wake, PollFlags::IN)];
-            // Whatever it returns: we look.
+            // The result does not matter: the caller looks again.
             let _ = rustix::event::poll(&mut waited, None);
         }
         self.shared.asleep.store(false, Ordering::Relaxed);
         let _ = rustix::io::read(&self.shared.wake, &mut [0; 8]);
     }
 
-    /// Connects again, and says why not if that is in vain.
+    /// Connects again; returns the reason if that is in vain.
     fn reconnect(&mut self, why: String) -> Result<Wire, String> {
         let deadline = Instant::now() + self.server.patience;
         loop {
@@ -275,8 +277,8 @@ impl Carrier {
         }
     }
 
-    /// Tells the server that nobody comes back. What was sent before is still done, unless the server takes nothing of it
-    /// for a while, or so slowly that it would hold us up.
+    /// Tells the server that this client does not come back. Requests sent before still run, unless the server
+    /// takes no bytes for a while, or takes them so slowly that it would delay us.
     fn take_leave(&mut self, wire: &mut Wire) {
         while let Some(entries) = self.requests.receive() {
             self.take(entries);
@@ -295,12 +297,12 @@ impl Carrier {
     }
 }
 
-/// What has come, and is not yet a whole answer.
+/// Received bytes that are not yet a whole answer.
 struct Incoming {
     buffer: Box<[u8]>,
     start: usize,
     end: usize,
-    /// The answer whose bytes come, its request, and how many have.
+    /// Answer whose bytes are arriving, its request, and the number of bytes so far.
     body: Option<(Answer, Request, usize)>,
 }
 
@@ -311,7 +313,7 @@ impl Default for Incoming {
 }
 
 impl Incoming {
-    /// Reads what there is, up to a few buffers full. Says whether anything came.
+    /// Reads what has arrived, up to a few buffers full. Returns whether anything had.
     fn read(&mut self, wire: &mut Wire, carrier: &mut Carrier) -> Result<bool, Over> {
         let mut any = false;
         for _ in 0..16 {
@@ -322,7 +324,7 @@ impl Incoming {
                 Ok(count) => count,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
-                // Encrypted, and without a farewell.
+                // An encrypted connection that ended without a farewell.
                 Err(error) if error.kind() == ErrorKind::UnexpectedEof => {
                     return Err(Over::Broken("it closed the connection".into()));
                 }
@@ -337,14 +339,14 @@ impl Incoming {
         Ok(any)
     }
 
-    /// Where to read to: in place what is left of a long answer, if nothing waits in the buffer.
+    /// Returns where to read to: in place for the rest of a long answer, if the buffer is empty; else the buffer.
     fn place<'a>(&'a mut self, local: &'a Local) -> &'a mut [u8] {
         debug_assert!(self.body.is_none() || self.start == self.end);
         if let Some((answer, request, have)) = &self.body
             && body_of(answer) - have >= BUFFER
         {
             let left = body_of(answer) - have;
-            // SAFETY: the call is not answered, so its buffer is there and ours to write, as long as its room.
+            // SAFETY: the call is not answered, so its buffer exists and is ours to write, as long as its room.
             return unsafe { std::slice::from_raw_parts_mut(local.base(request.offset).add(*have), left) };
         }
         self.buffer.copy_within(self.start..self.end, 0);
@@ -352,7 +354,7 @@ impl Incoming {
         &mut self.buffer[self.end..]
     }
 
-    /// So many bytes were read to the place.
+    /// Handles `count` bytes that were read to that place.
     fn came(&mut self, count: usize, carrier: &mut Carrier) -> Result<(), Over> {
         match &mut self.body {
             Some((answer, _, have)) if body_of(answer) - *have >= BUFFER => *have += count,
@@ -361,10 +363,11 @@ impl Incoming {
         loop {
             if let Some((answer, request, have)) = &mut self.body {
                 let count = (body_of(answer) - *have).min(self.end - self.start);
-                // SAFETY: the call is not answered, so its buffer is there, and `have` is within its room: `asked` compared.
+                // SAFETY: the call is not answered, so its buffer exists, and `have` is within its room, as
+                // `asked` checked.
                 let place = unsafe { carrier.local.base(request.offset).add(*have) };
-                // SAFETY: what is left of the answer fits into what is left of the call's buffer, which is ours to write until
-                // the call is answered; our own buffer is elsewhere.
+                // SAFETY: the rest of the answer fits into the rest of the call's buffer, which is ours to write
+                // until the call is answered; our own buffer is elsewhere.
                 unsafe { std::ptr::copy_nonoverlapping(self.buffer[self.start..].as_ptr(), place, count) };
                 self.start += count;
                 *have += count;
@@ -389,7 +392,7 @@ impl Incoming {
 }
 
 impl Carrier {
-    /// What an answer is to, if it is one.
+    /// Returns the request that an answer belongs to, if there is one.
     fn asked(&self, entries: [u64; ANSWER], answer: &Answer) -> Option<Request> {
         let (_, request) = (*self.awaited.get(usize::from(answer.slot))?)?;
         let fits = entries.iter().all(|entry| entry & FLAG == 0)
@@ -400,7 +403,7 @@ impl Carrier {
         fits.then_some(request)
     }
 
-    /// All of an answer has come.
+    /// Completes an answer, all of which has arrived.
     fn finish(&mut self, answer: &Answer, request: &Request) {
         self.awaited[usize::from(request.slot)] = None;
         if body_of(answer) >= LARGE {

@@ -1,4 +1,4 @@
-//! The server's threads: one that takes connections, and one for each of them, which runs its calls to their end.
+//! Server's threads: one that accepts connections, and one for each of them, which runs its calls to their end.
 
 use super::connections::{Connections, Counted, Doing};
 use super::hello::{Backlog, HELLO_BYTES, Hello, SessionId, VERSION, Verdict, Welcome};
@@ -24,20 +24,21 @@ use unrack_keys::wire::{part, speaks_plainly};
 use unrack_keys::{Keys, Wire};
 use unrack_pool::wire::{self, ClientId};
 
-/// How long a stranger has to say what it wants.
+/// Longest time that a new connection may take to send its hello.
 const GREETING: Duration = Duration::from_secs(5);
-/// How long a call waits for memory that others have, before it is refused.
+/// Longest time that a call waits for memory that others hold, before it is refused.
 const BACKLOG: Duration = if cfg!(test) { Duration::from_millis(200) } else { Duration::from_secs(2) };
-/// How often it looks meanwhile.
+/// Time between two attempts to get that memory.
 const LOOK: Duration = Duration::from_millis(5);
-/// Threads beyond those of connections: for strangers that are told why not, and connections that made room and end.
+/// Most threads beyond one per admitted connection: for new connections that are refused, and for old ones that
+/// were closed to make room and end.
 const FAREWELLS: usize = 64;
 /// Bytes of a call that are charged, and read, at a time.
 const STEP: usize = 1 << 20;
-/// How often it is looked whose patience is over.
+/// Interval at which sessions whose patience is over are ended.
 const TICK: rustix::event::Timespec = rustix::event::Timespec { tv_sec: 0, tv_nsec: 500_000_000 };
 
-/// A service that listens, until this is dropped.
+/// A service that listens until this is dropped.
 pub struct Listening {
     address: SocketAddr,
     shared: Arc<Shared>,
@@ -51,14 +52,14 @@ struct Shared {
     connections: Arc<Connections>,
     shares: Arc<Shares>,
     limits: Limits,
-    /// `None`: connections are not encrypted.
+    /// Keys of the server; `None` if connections are not encrypted.
     keys: Option<Arc<Keys>>,
     stop: AtomicBool,
     wake: OwnedFd,
 }
 
 impl Listening {
-    /// `address`: host and port behind a [`Scheme`]; port 0 is a free one.
+    /// Starts listening. `address`: host and port with a [`Scheme`]; port 0 is a free one.
     pub fn start(
         address: &str,
         service: &str,
@@ -91,17 +92,18 @@ impl Listening {
         Ok(Listening { address, shared, thread: Some(thread) })
     }
 
+    /// Returns the address at which it listens.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Bytes that are held for all clients.
+    /// Returns the bytes that are held for all clients.
     #[cfg(test)]
     pub fn held(&self) -> u64 {
         self.shared.shares.all().taken()
     }
 
-    /// Waits until it ends, which nothing makes it do but dropping it.
+    /// Waits until it ends, which only dropping it causes.
     pub fn wait(&mut self) {
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
@@ -119,7 +121,7 @@ impl Drop for Listening {
 
 impl Shared {
     fn wake(&self) {
-        // A counter that is full wakes as well.
+        // A full counter wakes the thread as well.
         let _ = rustix::io::write(&self.wake, &1u64.to_ne_bytes());
     }
 
@@ -132,7 +134,7 @@ impl Shared {
             let _ = rustix::io::read(&self.wake, &mut [0; 8]);
             self.sessions.expire(&self.methods);
             threads.retain(|(thread, _)| !thread.is_finished());
-            // One that is not there any more, or no descriptor for it: the next may do.
+            // The connection is gone already, or there is no descriptor for it: the next may do.
             let Ok((socket, from)) = listener.accept() else { continue };
             if threads.len() >= self.limits.connections + FAREWELLS {
                 continue;
@@ -142,12 +144,12 @@ impl Shared {
             let shared = self.clone();
             let known = Arc::downgrade(&socket);
             let thread = std::thread::Builder::new().name("unrack-tcp".into()).spawn(move || {
-                // Whatever goes wrong with it is the connection's own.
+                // All errors concern only this connection.
                 let _ = shared.serve(socket, from, admitted);
             });
             threads.extend(thread.map(|thread| (thread, known)));
         }
-        // Strangers as well, who may be in the middle of what they say.
+        // Connections without a session as well, whose hello may be incomplete.
         for socket in threads.iter().filter_map(|(_, socket)| socket.upgrade()) {
             let _ = socket.shutdown(Shutdown::Both);
         }
@@ -195,12 +197,12 @@ impl Shared {
         session.drop_unpaid();
         drop(session);
         self.sessions.leave(&held, over, &self.methods);
-        // There may be somebody to wait for now.
+        // There may be a session to wait for now.
         self.wake();
         Ok(())
     }
 
-    /// What a stranger wants, or why it cannot be had.
+    /// Reads the hello of a new connection, or returns why it is refused.
     fn hello(&self, stream: &mut Stream, deadline: Instant) -> io::Result<Result<Hello, Verdict>> {
         let mut bytes = [0; HELLO_BYTES];
         stream.read(&mut bytes, deadline)?;
@@ -214,7 +216,7 @@ impl Shared {
         Ok(is_ours.then_some(hello).ok_or(Verdict::NoService))
     }
 
-    /// The session that a hello asks for, or why there is none.
+    /// Returns the session that a hello asks for, or why there is none.
     fn session(&self, hello: &Hello, wire: &Wire, from: SocketAddr) -> io::Result<Result<Held, Welcome>> {
         if hello.session != [0; 16] {
             let held = self.sessions.take_over(hello.session, wire.socket());
@@ -236,7 +238,7 @@ impl Shared {
         Ok(Ok(self.sessions.begin(unguessable()?, session, wire.socket(), patience)))
     }
 
-    /// Reads calls and answers them. Says whether the session is over with the connection.
+    /// Reads calls and answers them. Returns whether the session ends with the connection.
     fn calls(&self, stream: &mut Stream, session: &mut Session, counted: &Counted) -> bool {
         loop {
             match self.frame(stream, session, counted) {
@@ -251,7 +253,7 @@ impl Shared {
         }
     }
 
-    /// Says false if it is the last.
+    /// Reads one call or notice and handles it. Returns false if it is the last.
     fn frame(&self, stream: &mut Stream, session: &mut Session, counted: &Counted) -> Result<bool, Ended> {
         counted.now(Doing::Waiting);
         stream.wait()?;
@@ -279,7 +281,8 @@ impl Shared {
         Ok(true)
     }
 
-    /// Reads a call's bytes as far as there is memory for them. `None`: there is not; the rest is read, and lost.
+    /// Reads a call's bytes as far as there is memory for them. Returns `None` if there is not enough; the rest
+    /// is read and discarded.
     fn read_call(
         &self,
         stream: &mut Stream,
@@ -306,8 +309,8 @@ impl Shared {
         Ok(self.pay(session, &mut room, all).then_some(room))
     }
 
-    /// Charges a call. Where there is no room, sessions that wait for their client end, and answers that are kept are given up;
-    /// then it waits a while for others. Says whether it is charged.
+    /// Charges a call. If there is no room, this ends sessions that wait for their client, and drops answers that
+    /// are kept; then it waits a while for others. Returns whether the call is charged.
     fn pay(&self, session: &mut Session, room: &mut Room, bytes: usize) -> bool {
         let deadline = Instant::now() + BACKLOG;
         loop {
@@ -320,28 +323,28 @@ impl Shared {
         }
     }
 
-    /// Ends a session that nobody has, whose memory helps. `false`: there is none.
+    /// Ends a session without a connection whose memory helps. Returns false if there is none.
     fn end_a_session(&self, account: &Account, full: Full) -> bool {
         let of_peer = self.sessions.end_oldest(Some(account), &self.methods);
         of_peer || full.0 == NoRoom::ForAll && self.sessions.end_oldest(None, &self.methods)
     }
 }
 
-/// Says why not, to a peer that may still be saying what it wants.
+/// Refuses a peer that may still be sending its hello.
 fn refuse(stream: &mut Stream, refusal: Welcome, deadline: Instant) -> io::Result<()> {
     stream.write(&refusal.to_bytes(), &[], deadline)?;
     part(stream.wire().socket());
     Ok(())
 }
 
-/// The answer to a call that there is no memory for: how much there is of its peer's.
+/// Returns the answer to a call for which there is no memory: it says how many MiB its peer holds.
 fn no_memory(request: &Request, session: &Session) -> Answer {
     let &Request { slot, generation, .. } = request;
     let length = (session.account().taken() >> 20) as u32;
     Answer { status: Status::BUSY, slot, generation, offset: 0, length }
 }
 
-/// Reads so many bytes, and forgets them.
+/// Reads this many bytes, and discards them.
 fn skip(stream: &mut Stream, mut bytes: usize, deadline: Instant) -> io::Result<()> {
     let mut place = vec![0; SMALL];
     while bytes > 0 {
@@ -352,7 +355,7 @@ fn skip(stream: &mut Stream, mut bytes: usize, deadline: Instant) -> io::Result<
     Ok(())
 }
 
-/// What ends with something that went wrong.
+/// Scope that an error ends.
 enum Ended {
     Connection,
     Session,
@@ -370,12 +373,12 @@ impl From<Broken> for Ended {
     }
 }
 
-/// Whoever calls from an address.
+/// Returns the description of a client at an address.
 fn stranger(from: SocketAddr) -> wire::Peer {
     wire::Peer { id: ClientId(0), pid: 0, uid: 0, gid: 0, name: from.to_string() }
 }
 
-/// Numbers that no client over a pool has.
+/// Returns a client number that no client over a pool has.
 fn next_client() -> u64 {
     static NEXT: AtomicU64 = AtomicU64::new(1 << 63);
     NEXT.fetch_add(1, Ordering::Relaxed)

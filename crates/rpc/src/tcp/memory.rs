@@ -1,4 +1,4 @@
-//! Buffers, and queues, in ordinary memory.
+//! Buffers and queues in ordinary memory.
 
 use crate::ends::Layout;
 use std::alloc::{alloc_zeroed, dealloc};
@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicPtr, AtomicUsize, Ordering};
 use unrack_pool::LINE;
 use unrack_pool::arena::Buffer;
 
-/// Whole lines, zeros at first. Long ones are mapped by themselves: what nobody has written takes no memory, and what is freed
-/// goes back to the machine at once.
+/// Block of whole lines, zeros at first. A large block is mapped by itself: pages that were never written take no
+/// memory, and freed blocks go back to the machine at once.
 pub struct Block {
     at: NonNull<u8>,
     bytes: usize,
@@ -17,11 +17,11 @@ pub struct Block {
 
 // SAFETY: it owns its bytes, as a box does.
 unsafe impl Send for Block {}
-// SAFETY: a shared one only tells where it is.
+// SAFETY: a shared reference only tells where the bytes are.
 unsafe impl Sync for Block {}
 
 impl Block {
-    /// `None` if the machine has no memory left.
+    /// Allocates a block; `None` if the machine has no memory left.
     pub fn new(bytes: usize) -> Option<Block> {
         let bytes = bytes.max(1).next_multiple_of(LINE);
         let at = match bytes < MAPPED {
@@ -32,24 +32,27 @@ impl Block {
         Some(Block { at: NonNull::new(at)?, bytes })
     }
 
+    /// Returns the address of the block.
     pub fn base(&self) -> *mut u8 {
         self.at.as_ptr()
     }
 
+    /// Returns the bytes of the block; whole lines.
     pub fn capacity(&self) -> usize {
         self.bytes
     }
 
-    /// The first so many bytes.
+    /// Returns the first `length` bytes.
     pub fn bytes(&self, length: usize) -> &[u8] {
         assert!(length <= self.bytes);
         // SAFETY: ours, initialized, and borrowed.
         unsafe { std::slice::from_raw_parts(self.base(), length) }
     }
 
+    /// Returns the first `length` bytes, to write.
     pub fn bytes_mut(&mut self, length: usize) -> &mut [u8] {
         assert!(length <= self.bytes);
-        // SAFETY: ours, initialized, and borrowed by nobody else as long as what is returned.
+        // SAFETY: ours, initialized, and borrowed only once for as long as the returned slice.
         unsafe { std::slice::from_raw_parts_mut(self.base(), length) }
     }
 
@@ -59,8 +62,10 @@ impl Block {
         raw
     }
 
+    /// Makes a block again from its parts.
+    ///
     /// # Safety
-    /// What [`into_raw`](Block::into_raw) gave, once.
+    /// The parts were returned by [`into_raw`](Block::into_raw), and are used once.
     unsafe fn from_raw(at: *mut u8, bytes: usize) -> Block {
         Block { at: NonNull::new(at).expect("no block is at zero"), bytes }
     }
@@ -69,16 +74,17 @@ impl Block {
 impl Drop for Block {
     fn drop(&mut self) {
         if self.bytes < MAPPED {
-            // SAFETY: allocated with the same layout, as all of this size are.
+            // SAFETY: allocated with the same layout, as all blocks of this size are.
             unsafe { dealloc(self.base(), layout_of(self.bytes)) };
         } else {
-            // SAFETY: a mapping of its own and of this size, of which nothing is borrowed any more. It cannot fail.
+            // SAFETY: a mapping of its own and of this size, of which nothing is borrowed any more. It cannot
+            // fail.
             let _ = unsafe { rustix::mm::munmap(self.base().cast(), self.bytes) };
         }
     }
 }
 
-/// Blocks from this size on are mapped. Miri has no mappings.
+/// Least bytes of a block that is mapped. Miri has no mappings.
 const MAPPED: usize = if cfg!(miri) { usize::MAX } else { 256 << 10 };
 
 fn map(bytes: usize) -> Option<*mut u8> {
@@ -93,30 +99,33 @@ fn layout_of(bytes: usize) -> std::alloc::Layout {
     std::alloc::Layout::from_size_align(bytes, LINE).expect("messages are far below the limit")
 }
 
-/// A pair of queues and its buffers, which a client and its link share.
+/// Pair of queues and its buffers, which a client and its link share.
 pub struct Local {
     area: Block,
     layout: Layout,
-    /// By offset, in lines: where a buffer is, and its bytes. Null: there is none.
+    /// Address and bytes of each buffer, by offset in lines. Null: there is none.
     buffers: Box<[(AtomicPtr<u8>, AtomicUsize)]>,
 }
 
 impl Local {
+    /// Allocates a pair of queues of `lines` lines each; `None` if there is no memory.
     pub fn new(lines: usize) -> Option<Arc<Local>> {
         let bytes = 2 * crate::queue::bytes(lines);
         let buffers = (0..lines).map(|_| Default::default()).collect();
         Some(Arc::new(Local { area: Block::new(bytes)?, layout: Layout::fitting(bytes)?, buffers }))
     }
 
+    /// Returns the address of the queues' area.
     pub fn area(&self) -> *mut u8 {
         self.area.base()
     }
 
+    /// Returns the layout of the queues.
     pub fn layout(&self) -> Layout {
         self.layout
     }
 
-    /// Where a buffer is that a request names.
+    /// Returns the address of the buffer that a request names.
     pub fn base(&self, offset: u64) -> *mut u8 {
         // Pairs with the store in `alloc`, by way of the queue.
         self.buffers[offset as usize / LINE].0.load(Ordering::Acquire)
@@ -131,7 +140,7 @@ impl Local {
 }
 
 impl Drop for Local {
-    /// Buffers of calls that were never answered are still there.
+    /// Frees the buffers of calls that were never answered.
     fn drop(&mut self) {
         for number in 0..self.buffers.len() {
             drop(self.take((number * LINE) as u64));
@@ -139,25 +148,27 @@ impl Drop for Local {
     }
 }
 
-/// What gives a client its buffers.
+/// Allocator of a client's buffers.
 pub struct Heap {
     local: Arc<Local>,
     free: Vec<u64>,
     most_bytes: usize,
 }
 
-/// Why there is no buffer.
+/// Reason why there is no buffer.
 pub enum NoBuffer {
     TooLong { most: usize },
     NoMemory,
 }
 
 impl Heap {
+    /// Makes an allocator of buffers of at most `most_bytes` bytes.
     pub fn new(local: Arc<Local>, most_bytes: usize) -> Heap {
         let free = (0..local.buffers.len()).rev().map(|number| (number * LINE) as u64).collect();
         Heap { local, free, most_bytes }
     }
 
+    /// Allocates a buffer.
     pub fn alloc(&mut self, bytes: u64) -> Result<Buffer, NoBuffer> {
         if bytes > self.most_bytes as u64 {
             return Err(NoBuffer::TooLong { most: self.most_bytes });
@@ -171,6 +182,7 @@ impl Heap {
         Ok(unsafe { Buffer::of_no_arena(offset, NonNull::new(at).expect("just allocated"), bytes as u64) })
     }
 
+    /// Frees a buffer.
     pub fn free(&mut self, buffer: Buffer) {
         drop(self.local.take(buffer.offset()));
         self.free.push(buffer.offset());

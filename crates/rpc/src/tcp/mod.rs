@@ -1,39 +1,44 @@
-//! Calls over TCP, where no memory is shared: chosen when a client connects to `tcp://host:port`, or another [scheme](Scheme).
+//! Calls over TCP, where no memory is shared: used when a client connects to `tcp://host:port`, or another
+//! [scheme](Scheme).
 //!
-//! Clients and handlers see what they see over a pool: requests and answers in place, in buffers that are ordinary memory
-//! here. On the client's side the queues are the same too ([`crate::ends`]), in memory of its own, and a thread carries
-//! entries and bytes to the server and back: what waits, resends, cancels and streams does not know the difference. On the
-//! server's side a thread for each connection reads calls, runs them to their end and answers.
+//! Clients and handlers see the same as over a pool: requests and answers in place, in buffers that are ordinary
+//! memory here. On the client's side the queues are the same too ([`crate::ends`]), in memory of its own, and a
+//! thread carries entries and bytes to the server and back: the code that waits, resends, cancels and streams
+//! does not know the difference. On the server's side, a thread for each connection reads calls, runs them to
+//! their end and answers.
 //!
 //! | module | idea |
 //! |---|---|
-//! | [`hello`] | what both say first: version, service, session, limits |
+//! | [`hello`] | first messages of both sides: version, service, session, limits |
 //! | [`memory`] | buffers, and queues, in ordinary memory |
-//! | [`stream`] | reading and writing by a deadline |
-//! | [`dial`] | reaching a server, and being taken by it |
+//! | [`stream`] | reading and writing with a deadline |
+//! | [`dial`] | connecting to a server |
 //! | [`link`], [`outgoing`] | the client's thread |
-//! | [`limits`] | what a server holds of all clients and of each |
-//! | [`connections`] | who makes room when there are too many connections |
-//! | [`session`], [`sessions`] | what a server remembers of a client: a call runs once, whatever happens to connections |
+//! | [`limits`] | limits on what a server holds for all clients and for each |
+//! | [`connections`] | choice of the connection that is closed when there are too many |
+//! | [`session`], [`sessions`] | a server's memory of its clients: a call runs once, even if connections break |
 //! | [`listen`] | the server's threads |
 //!
 //! # Frames
 //!
-//! A request is its three entries (24 bytes, little-endian, without flags and with no offset), then its bytes. An answer is
-//! its two entries (16 bytes), then its bytes if it has any. A first entry whose flag is set is no call: the client has an
-//! answer whose bytes need not be kept (kind 0), or ends (kind 1).
+//! A request is its three entries (24 bytes, little-endian, with flags clear and offset zero), then its bytes. An
+//! answer is its two entries (16 bytes), then its bytes if it has any. A first entry whose flag is set is a
+//! notice instead of a call: the client has received an answer, whose bytes need not be kept (kind 0), or ends
+//! (kind 1).
 //!
 //! # Broken connections
 //!
-//! A client connects again for as long as [`patience`](crate::client::Options::patience) says, names its session, and
-//! sends what is not answered once more. The server knows by slot and generation what it has run, and keeps answers until
-//! it knows that they have come. A session that nobody comes back to ends with its client's patience; a client that
-//! comes too late, or to a server that was started anew, is told, and its calls end with [`Error::Lost`](crate::Error).
+//! A client connects again for as long as [`patience`](crate::client::Options::patience) says, names its session,
+//! and sends what is not answered once more. The server knows by slot and generation what it has run, and keeps
+//! answers until it knows that they have arrived. A session to which no client returns ends after its client's
+//! patience. A client that returns too late, or to a server that was restarted, is told, and its calls end with
+//! [`Error::Lost`](crate::Error).
 //!
-//! # Who may call
+//! # Authentication
 //!
-//! Beyond loopback, connections are encrypted, and both sides prove a key that the other trusts ([`unrack_keys`]); what the
-//! server holds for one key, or without keys for one address, is limited ([`Limits`]).
+//! Beyond loopback, connections are encrypted, and both sides prove a key that the other trusts
+//! ([`unrack_keys`]). What the server holds for one key, or without keys for one address, is limited
+//! ([`Limits`]).
 
 mod connections;
 mod dial;
@@ -63,21 +68,23 @@ use unrack_keys::{Keys, Policy};
 
 pub use limits::Limits;
 
-/// Bytes of a message, at most: what a server allocates because a stranger says so.
+/// Most bytes of a message: a server allocates as much for a peer that it does not know.
 pub const MOST_BYTES: usize = 64 << 20;
-/// After how long without a sign of the other side's kernel a connection is given up, where bytes are on their way or not.
+/// Time without a sign of the other side's kernel after which a connection is given up, even with no bytes under
+/// way.
 const SILENCE: Duration = Duration::from_secs(60);
-/// From this length on, a client tells that an answer has come.
+/// Least bytes of an answer whose arrival a client announces.
 pub const LARGE: usize = 64 << 10;
 
-/// How connections to an address are protected, as its scheme says.
+/// Protection of connections to an address, as its scheme says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scheme {
-    /// `tcp://`: beyond loopback encrypted, by the keys of the usual folder ([`unrack_keys::folder::usual_folder`]).
+    /// `tcp://`: encrypted beyond loopback, with the keys of the usual folder
+    /// ([`unrack_keys::folder::usual_folder`]).
     Tcp,
-    /// `tls://`: encrypted everywhere, by the same keys.
+    /// `tls://`: always encrypted, with the same keys.
     Tls,
-    /// `tcp+insecure://`: encrypted nowhere.
+    /// `tcp+insecure://`: never encrypted.
     Insecure,
 }
 
@@ -85,7 +92,7 @@ const SCHEMES: [(&str, Scheme); 3] =
     [("tcp://", Scheme::Tcp), ("tls://", Scheme::Tls), ("tcp+insecure://", Scheme::Insecure)];
 
 impl Scheme {
-    /// What follows the scheme of an address: host and port. Without a scheme, it is all of it.
+    /// Splits an address into its scheme, and host and port. An address without a scheme is host and port only.
     pub fn split(address: &str) -> (Scheme, &str) {
         let known = |&(name, scheme): &(&str, Scheme)| Some((scheme, address.strip_prefix(name)?));
         SCHEMES.iter().find_map(known).unwrap_or((Scheme::Tcp, address))
@@ -99,30 +106,33 @@ impl Scheme {
         }
     }
 
-    /// The keys for an address; `None`: plain.
+    /// Returns the keys for an address; `None` if connections to it are not encrypted.
     fn keys_for(self, address: SocketAddr) -> Result<Option<Arc<Keys>>, unrack_keys::Error> {
         self.policy().keys_for(address, "tcp+insecure:// (for commands, --insecure)")
     }
 }
 
-/// The address with its scheme, if it is one of TCP.
+/// Returns the address with its scheme, if a place is one of TCP.
 pub fn address(place: &Path) -> Option<&str> {
     let text = place.to_str()?;
     SCHEMES.iter().any(|(name, _)| text.starts_with(name)).then_some(text)
 }
 
-/// What a client says beside calls.
+/// Message of a client that is not a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Notice {
-    /// The answer of this slot and generation has come.
+    /// The answer of this slot and generation has arrived.
     Received { slot: u16, generation: u32 },
-    /// No more comes.
+    /// The client ends.
     End,
 }
 
+/// Bytes of a request's entries.
 pub const REQUEST_BYTES: usize = REQUEST * 8;
+/// Bytes of an answer's entries.
 pub const ANSWER_BYTES: usize = ANSWER * 8;
 
+/// Encodes entries.
 pub fn to_bytes<const N: usize, const BYTES: usize>(entries: [u64; N]) -> [u8; BYTES] {
     let mut bytes = [0; BYTES];
     for (bytes, entry) in bytes.chunks_exact_mut(8).zip(entries) {
@@ -131,11 +141,13 @@ pub fn to_bytes<const N: usize, const BYTES: usize>(entries: [u64; N]) -> [u8; B
     bytes
 }
 
+/// Decodes entries.
 pub fn from_bytes<const N: usize, const BYTES: usize>(bytes: [u8; BYTES]) -> [u64; N] {
     std::array::from_fn(|at| u64::from_le_bytes(bytes[at * 8..][..8].try_into().expect("eight bytes")))
 }
 
 impl Notice {
+    /// Encodes the notice as entries, the first of which has its flag set.
     pub fn entries(self) -> [u64; REQUEST] {
         use crate::queue::entry::Request;
         let (kind, slot, generation) = match self {
@@ -149,7 +161,7 @@ impl Notice {
         entries
     }
 
-    /// The notice, if these are none of a call; an error if they are of nothing that is known.
+    /// Decodes a notice; `None` if the entries are a call, an error if they are an unknown notice.
     pub fn from_entries(entries: [u64; REQUEST]) -> Option<Result<Notice, ()>> {
         use crate::queue::entry::Request;
         if entries[0] & FLAG == 0 {

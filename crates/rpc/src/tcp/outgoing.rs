@@ -1,4 +1,4 @@
-//! What a client sends, in the order in which it was asked.
+//! Queue of the bytes that a client sends, in the order of its requests.
 
 use super::memory::Local;
 use super::{Notice, REQUEST_BYTES, to_bytes};
@@ -7,36 +7,39 @@ use std::collections::VecDeque;
 use std::io::{self, ErrorKind, IoSlice, Write};
 use unrack_keys::Wire;
 
-/// What is to be sent.
+/// Queue of requests and notices to send.
 pub struct Outgoing {
     pieces: VecDeque<Piece>,
-    /// By slot: some of its request is still to be sent. Until then its buffer is needed, whatever the server answers.
+    /// True for each slot whose request is not sent completely. Until then its buffer is needed, whatever the
+    /// server answers.
     unsent: Vec<bool>,
 }
 
 struct Piece {
-    /// Of a request.
+    /// Slot of the request; `None` for a notice.
     slot: Option<u16>,
     header: [u8; REQUEST_BYTES],
     body: *const u8,
     length: usize,
-    /// Bytes of both that are sent.
+    /// Bytes of header and body that are sent.
     sent: usize,
 }
 
-// SAFETY: the bytes are a request's that is not answered, which stay where they are, and nobody writes them.
+// SAFETY: the bytes belong to an unanswered request, so they stay in place, and nobody writes them.
 unsafe impl Send for Piece {}
 
 impl Outgoing {
+    /// Makes an empty queue.
     pub fn new(slots: usize) -> Outgoing {
         Outgoing { pieces: VecDeque::new(), unsent: vec![false; slots] }
     }
 
-    /// Whether some of a slot's request is still to be sent.
+    /// Returns whether part of a slot's request is still to be sent.
     pub fn is_unsent(&self, slot: u16) -> bool {
         self.unsent[usize::from(slot)]
     }
 
+    /// Adds a request.
     pub fn push(&mut self, request: &Request, local: &Local) {
         let header = to_bytes(Request { offset: 0, ..*request }.entries());
         let body = local.base(request.offset);
@@ -45,27 +48,30 @@ impl Outgoing {
         self.pieces.push_back(Piece { slot, header, body, length, sent: 0 });
     }
 
+    /// Adds a notice.
     pub fn notice(&mut self, notice: Notice) {
         let body = std::ptr::NonNull::dangling().as_ptr();
         let header = to_bytes(notice.entries());
         self.pieces.push_back(Piece { slot: None, header, body, length: 0, sent: 0 });
     }
 
+    /// Returns whether all is sent.
     pub fn is_empty(&self) -> bool {
         self.pieces.is_empty()
     }
 
-    /// Bytes that are still to be sent.
+    /// Returns the number of bytes that are still to be sent.
     pub fn bytes(&self) -> usize {
         self.pieces.iter().map(|piece| piece.header.len() + piece.length - piece.sent).sum()
     }
 
+    /// Discards all that is not sent.
     pub fn clear(&mut self) {
         self.pieces.clear();
         self.unsent.fill(false);
     }
 
-    /// Writes what the socket takes. Says whether it took anything.
+    /// Writes as much as the socket takes. Returns whether it took anything.
     pub fn write(&mut self, wire: &mut Wire) -> io::Result<bool> {
         const AT_ONCE: usize = 32;
         let mut any = false;
@@ -105,8 +111,8 @@ impl Outgoing {
 
 impl Piece {
     fn left(&self) -> [&[u8]; 2] {
-        // SAFETY: the bytes are a request's that is not answered (`push` was given its buffer, `notice` none and no length),
-        // which stay where they are, and nobody writes them.
+        // SAFETY: the bytes belong to an unanswered request (`push` was given its buffer, `notice` none and no
+        // length), so they stay in place, and nobody writes them.
         let body = unsafe { std::slice::from_raw_parts(self.body, self.length) };
         let of_header = self.sent.min(self.header.len());
         [&self.header[of_header..], &body[self.sent - of_header..]]

@@ -1,4 +1,4 @@
-//! What a server remembers of a client, so that a call runs once, whatever happens to connections.
+//! A server's memory of a client, so that a call runs once, whatever happens to connections.
 
 use super::limits::{Charge, Full, SMALL};
 use super::memory::Block;
@@ -10,56 +10,59 @@ use crate::server::{Desk, Outcome};
 use std::sync::Arc;
 use unrack_keys::shares::Account;
 
-/// A client's calls. One connection at a time has it.
+/// Calls of a client. One connection at a time holds it.
 pub struct Session {
     desk: Desk,
     account: Account,
-    /// By slot.
+    /// State of each slot.
     seen: Vec<Seen>,
-    /// Where the next request is read to.
+    /// Memory into which the next request is read.
     spare: Option<Room>,
-    /// Counts answers.
+    /// Number of answers so far.
     answers: u64,
-    /// The slot whose answer is there but not charged: only while its connection writes it.
+    /// Slot whose answer is there but not charged: only while its connection writes it.
     unpaid: Option<u16>,
     _charge: Charge,
 }
 
-/// A block and what it is charged.
+/// A block and its charge.
 pub struct Room {
     pub block: Arc<Block>,
     charge: Charge,
 }
 
-/// A block that is longer is not kept for the next request: of many connections these would be all that there may be.
+/// Most bytes of a block that is kept for the next request: larger ones of many connections could take all
+/// memory.
 const MOST_SPARE: usize = 1 << 20;
 
 #[derive(Default)]
 struct Seen {
     generation: u32,
-    /// The answer and its bytes, until it is known to have come, or its memory is needed.
+    /// Answer and its bytes, until it is known to have arrived, or its memory is needed.
     answered: Option<Kept>,
 }
 
 struct Kept {
     answer: Answer,
     room: Room,
-    /// The how manieth answer of the session it is.
+    /// Sequence number of the answer in the session.
     number: u64,
 }
 
-/// The client breaks the protocol, or the machine has no memory left: the session is over.
+/// Error that ends the session: the client breaks the protocol, or the machine has no memory left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Broken;
 
-/// What a session takes by itself.
+/// Returns the bytes that a session takes by itself.
 pub fn bytes_of_session(lines: usize) -> usize {
     lines * size_of::<Seen>() + 4096
 }
 
 impl Session {
+    /// Makes a session for a client with `lines` slots.
+    ///
     /// # Errors
-    /// The account has no room for it.
+    /// If the account has no room for it.
     pub fn new(desk: Desk, lines: usize, account: &Account) -> Result<Session, Full> {
         let mut charge = Charge::new(account);
         charge.set(bytes_of_session(lines))?;
@@ -68,15 +71,17 @@ impl Session {
         Ok(Session { desk, account, seen, spare: None, answers: 0, unpaid: None, _charge: charge })
     }
 
+    /// Returns the client's number.
     pub fn client(&self) -> u64 {
         self.desk.client()
     }
 
+    /// Returns the account that is charged.
     pub fn account(&self) -> &Account {
         &self.account
     }
 
-    /// A block for a request's bytes, and its answer's. Nobody else has it. It is charged by [`Room::pay`].
+    /// Returns memory for a request's bytes, and its answer's, which is not shared. [`Room::pay`] charges it.
     pub fn room(&mut self, request: &Request) -> Result<Room, Broken> {
         let bytes = request.length.max(request.capacity) as usize;
         match self.spare.take() {
@@ -90,14 +95,14 @@ impl Session {
         }
     }
 
-    /// A block that is not needed now.
+    /// Takes back memory that is not needed now.
     pub fn put_back(&mut self, room: Room) {
         if room.block.capacity() <= MOST_SPARE {
             self.spare.get_or_insert(room);
         }
     }
 
-    /// Runs a call that was not run before, and gives its answer, or the answer of before.
+    /// Runs a call that was not run before, and returns its answer; or returns the earlier answer.
     pub fn call(
         &mut self,
         request: Request,
@@ -121,12 +126,13 @@ impl Session {
         }
         match &self.seen[usize::from(request.slot)].answered {
             Some(Kept { answer, room, .. }) => Ok((*answer, room.block.bytes(body_of(answer)))),
-            // It said that it has it, or its memory was needed.
+            // The client announced that it has the answer, or its memory was needed.
             None => Err(Broken),
         }
     }
 
-    /// Keeps an answer, in no more memory than it needs. Where there is no room for it, it is kept until it is written.
+    /// Keeps an answer, in no more memory than it needs. If there is no room for it, it is kept until it is
+    /// written.
     fn keep(&mut self, answer: Answer, mut room: Room) -> Result<(), Broken> {
         let length = body_of(&answer);
         if length < LARGE && room.block.capacity() > LARGE {
@@ -152,15 +158,15 @@ impl Session {
         Ok(())
     }
 
-    /// The connection ends, or the next answer is there: what was not charged is not kept.
+    /// Drops an answer that was not charged, as the connection ends or the next answer is there.
     pub fn drop_unpaid(&mut self) {
         if let Some(slot) = self.unpaid.take() {
             self.forget(slot);
         }
     }
 
-    /// Gives up the answer that was kept longest: a client that asks for it again is told that its session is over. `false`:
-    /// none is kept.
+    /// Drops the answer that was kept longest: a client that asks for it again is told that its session is over.
+    /// Returns false if there was neither an answer nor spare memory to drop.
     pub fn forget_oldest(&mut self) -> bool {
         let kept = |seen: &Seen| seen.answered.as_ref().map(|kept| (kept.number, kept.answer.slot));
         let oldest = self.seen.iter().filter_map(kept).min();
@@ -176,7 +182,7 @@ impl Session {
         }
     }
 
-    /// An answer has come: nobody asks for it again.
+    /// Drops an answer that has arrived, and is not asked for again.
     pub fn received(&mut self, slot: u16, generation: u32) -> Result<(), Broken> {
         let seen = self.seen.get(usize::from(slot)).ok_or(Broken)?;
         if seen.generation == generation {
@@ -185,7 +191,7 @@ impl Session {
         Ok(())
     }
 
-    /// Says whether more comes.
+    /// Handles a notice. Returns whether more messages follow.
     pub fn notice(&mut self, notice: Notice) -> Result<bool, Broken> {
         match notice {
             Notice::Received { slot, generation } => self.received(slot, generation).map(|()| true),
@@ -195,10 +201,10 @@ impl Session {
 }
 
 impl Room {
-    /// Charges so many of its bytes, unless they are few.
+    /// Charges this many of its bytes, unless they are few.
     ///
     /// # Errors
-    /// There is no room in the account.
+    /// If there is no room in the account.
     pub fn pay(&mut self, bytes: usize) -> Result<(), Full> {
         match bytes as u64 <= self.charge.bytes() || bytes <= SMALL {
             true => Ok(()),
@@ -207,7 +213,7 @@ impl Room {
     }
 }
 
-/// Bytes that follow an answer's entries.
+/// Returns the number of bytes that follow an answer's entries.
 pub fn body_of(answer: &Answer) -> usize {
     if crate::ends::has_bytes(answer.status) { answer.length as usize } else { 0 }
 }

@@ -1,4 +1,4 @@
-//! A session beside a model of it: whatever a client asks, a call runs once, and what is answered again is the same.
+//! Random tests of a session against a model of it: a call runs once, and repeated answers are the same.
 
 use super::Notice;
 use super::session::{Broken, Session, body_of};
@@ -18,13 +18,13 @@ const LONGEST: usize = if cfg!(miri) { 20 } else { 80 };
 
 #[derive(Debug, Clone)]
 enum Step {
-    /// A request whose generation is so many after that of its slot.
+    /// Request whose generation is its slot's generation plus this number.
     Call(Request, u32),
     Received(u16, u32),
 }
 
 fn slot() -> impl Strategy<Value = u16> {
-    // Rarely one that is not there, which ends the session.
+    // Rarely a slot that does not exist, which ends the session.
     prop_oneof![30 => 0..LINES, 1 => LINES..1024]
 }
 
@@ -76,7 +76,7 @@ fn methods(ran: &Arc<AtomicU32>) -> Methods {
     methods.finish().expect("their numbers differ")
 }
 
-/// What is known of a slot.
+/// Model of a slot.
 #[derive(Default, Clone)]
 struct Seen {
     generation: u32,

@@ -1,4 +1,4 @@
-//! All sessions of a server: those that a connection has, and those that wait for their client.
+//! All sessions of a server: those with a connection, and those that wait for their client.
 
 use super::hello::SessionId;
 use super::session::Session;
@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError, Weak};
 use std::time::{Duration, Instant};
 use unrack_keys::shares::Account;
 
+/// Table of the sessions of a server.
 #[derive(Default)]
 pub struct Sessions {
     all: Mutex<HashMap<SessionId, Known>>,
@@ -19,20 +20,20 @@ struct Known {
     client: u64,
     account: Account,
     patience: Duration,
-    /// The connection that has it, or since when none has.
+    /// Connection of the session, or when the last one ended.
     connection: Result<Weak<TcpStream>, Instant>,
-    /// Counts connections.
+    /// Number of connections that it had before.
     number: u64,
 }
 
 impl Known {
-    /// True if no connection has it, and no call of it runs.
+    /// Returns whether it has no connection, and no call of it runs.
     fn is_idle(&self) -> bool {
         self.connection.is_err() && !matches!(self.session.try_lock(), Err(TryLockError::WouldBlock))
     }
 }
 
-/// A client that comes back may wait so long for its last call to end.
+/// Longest time that a client which comes back waits for its last call to end.
 const TAKE_OVER: Duration = Duration::from_secs(2);
 
 impl Sessions {
@@ -40,6 +41,7 @@ impl Sessions {
         self.all.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Adds a new session, held by its first connection.
     pub fn begin(
         &self,
         id: SessionId,
@@ -55,7 +57,8 @@ impl Sessions {
         Held { id, session, number: 0 }
     }
 
-    /// A client comes back. The connection that it had is ended; `None`: no such session.
+    /// Gives a session to a client that comes back, and ends its earlier connection; `None` if there is no such
+    /// session.
     pub fn take_over(&self, id: SessionId, socket: &Arc<TcpStream>) -> Option<Held> {
         let mut all = self.all();
         let known = all.get_mut(&id)?;
@@ -68,7 +71,7 @@ impl Sessions {
         Some(Held { id, session: known.session.clone(), number: known.number })
     }
 
-    /// A connection ends. Its session waits for its client unless it is over.
+    /// Ends a connection. Its session waits for its client unless it is over.
     pub fn leave(&self, held: &Held, over: bool, methods: &Methods) {
         let mut all = self.all();
         let Some(known) = all.get_mut(&held.id).filter(|known| known.number == held.number) else { return };
@@ -81,7 +84,7 @@ impl Sessions {
         }
     }
 
-    /// Forgets whom nobody came back for.
+    /// Ends sessions whose client has not come back in time.
     pub fn expire(&self, methods: &Methods) {
         let mut gone = Vec::new();
         self.all().retain(|_, known| {
@@ -93,7 +96,8 @@ impl Sessions {
         gone.into_iter().for_each(|client| methods.tell_gone(client));
     }
 
-    /// Ends the session that waits longest for its client, of one peer or of any: its memory is needed. `false`: none waits.
+    /// Ends the session that waits longest for its client, of one peer or of any, to free its memory. Returns
+    /// false if none waits.
     pub fn end_oldest(&self, of: Option<&Account>, methods: &Methods) -> bool {
         let mut all = self.all();
         let fits = |known: &&Known| known.is_idle() && of.is_none_or(|of| of.is_same_peer(&known.account));
@@ -106,19 +110,19 @@ impl Sessions {
         true
     }
 
-    /// Whether somebody is waited for.
+    /// Returns whether a session waits for its client.
     pub fn any_waits(&self) -> bool {
         self.all().values().any(|known| known.connection.is_err())
     }
 
-    /// The server ends; no call runs.
+    /// Ends all sessions with the server; no call runs.
     pub fn end(&self, methods: &Methods) {
         let all = std::mem::take(&mut *self.all());
         all.into_values().for_each(|known| methods.tell_gone(known.client));
     }
 }
 
-/// A session, as a connection has it.
+/// A session, held by a connection.
 pub struct Held {
     id: SessionId,
     session: Arc<Mutex<Session>>,
@@ -126,11 +130,12 @@ pub struct Held {
 }
 
 impl Held {
+    /// Returns the session's name.
     pub fn id(&self) -> SessionId {
         self.id
     }
 
-    /// Waits until the connection before has left it. `None`: its last call takes too long.
+    /// Waits until the earlier connection has left the session. `None`: its last call takes too long.
     pub fn enter(&self) -> Option<MutexGuard<'_, Session>> {
         let deadline = Instant::now() + TAKE_OVER;
         loop {

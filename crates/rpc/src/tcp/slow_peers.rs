@@ -1,5 +1,5 @@
-//! Peers that stop in the middle, or go on too slowly: each costs the other side a frame's time, which is short in these
-//! tests ([`super::stream`]), and nobody else anything.
+//! Peers that stop in the middle, or are too slow: each costs the other side the time of a frame, which is short
+//! in these tests ([`super::stream`]), and nobody else anything.
 
 use super::hello::{Hello, VERSION, WELCOME_BYTES};
 use super::stream::{Stream, allowed};
@@ -12,7 +12,7 @@ use std::net::{TcpListener, TcpStream};
 use std::time::{Duration, Instant};
 use unrack_keys::Wire;
 
-/// What a busy machine may take beside.
+/// Extra time that a busy machine may take.
 const SLACK: Duration = Duration::from_secs(10);
 const ANSWER: u32 = 256 << 10;
 
@@ -32,7 +32,7 @@ fn is_served(serving: &Serving) {
     assert_eq!(client.request(100).unwrap().call("fill").unwrap().body().len(), 100);
 }
 
-/// A client that was taken.
+/// Connects a client that is accepted.
 fn taken(serving: &Serving) -> TcpStream {
     let mut stream = TcpStream::connect(serving.address().unwrap()).unwrap();
     let hello =
@@ -50,7 +50,7 @@ fn frame(generation: u32, length: u32, capacity: u32) -> Vec<u8> {
     [&header[..], &vec![7; length as usize]].concat()
 }
 
-/// How long it takes until the server ends the connection.
+/// Returns how long it takes until the server ends the connection.
 fn ended_after(mut stream: &TcpStream) -> Duration {
     let begun = Instant::now();
     stream.set_read_timeout(Some(SLACK)).unwrap();
@@ -74,7 +74,7 @@ fn half_a_frame_ends_its_connection_in_time() {
             stream
         })
         .collect();
-    // One that says nothing is no burden, and waits for as long as it likes.
+    // A silent connection is no burden, and may wait for as long as it likes.
     let mut silent = taken(&serving);
     is_served(&serving);
     for stream in &halves {
@@ -92,7 +92,7 @@ fn a_frame_that_trickles_ends_its_connection_in_time() {
     let mut stream = taken(&serving);
     let begun = Instant::now();
     for byte in frame(1, 100_000, 8) {
-        // Always in time for the next look, never for the whole.
+        // Always in time for the next check, never for the whole.
         if stream.write_all(&[byte]).is_err() {
             break;
         }
@@ -114,7 +114,7 @@ fn a_client_that_never_reads_is_ended_in_time() {
             is_served(&serving);
             return;
         }
-        // More answers than sockets take in.
+        // More answers than sockets buffer.
         if generation > 200 {
             std::thread::sleep(Duration::from_millis(5));
         }
@@ -145,7 +145,7 @@ fn a_stream_reads_and_writes_until_its_deadline_and_not_beyond() {
     assert!(late <= Instant::now() && late.elapsed() < SLACK);
 }
 
-/// A client that goes has a server's time to take what was sent before, but not all of it.
+/// A client that leaves gives the server time to take what was sent before, but not without limit.
 #[test]
 fn a_server_that_never_reads_does_not_hold_up_a_client_that_goes() {
     use super::hello::{Verdict, Welcome};

@@ -1,4 +1,5 @@
-//! Reading and writing by a deadline. A peer that sends or takes a byte now and then holds up nobody for long.
+//! Reading and writing with a deadline. A peer that sends or takes a byte now and then blocks a thread for a
+//! limited time only.
 
 use super::SILENCE;
 use std::io::{self, ErrorKind, IoSlice, Read, Write};
@@ -8,32 +9,32 @@ use std::time::{Duration, Instant};
 use unrack_keys::Wire;
 use unrack_keys::wire::keep_alive;
 
-/// How long a frame may take, and besides as long as its bytes take at [`SLOWEST`]. Tests of it do not wait that long.
+/// Time that a frame may take beyond the time of its bytes at [`SLOWEST`]. Shorter in tests.
 const FRAME: Duration = if cfg!(test) { Duration::from_millis(300) } else { Duration::from_secs(10) };
-/// Bytes a millisecond.
+/// Bytes per millisecond of the slowest peer that is tolerated.
 const SLOWEST: u64 = 1024;
-/// Between two looks at the clock while nothing comes.
+/// Time between two readings of the clock while nothing comes.
 const TICK: Duration = if cfg!(test) { Duration::from_millis(20) } else { Duration::from_millis(500) };
 const BUFFER: usize = 64 << 10;
 
-/// How long so many bytes may take.
+/// Returns the time that a frame of this many bytes may take.
 pub fn allowed(bytes: usize) -> Duration {
     FRAME + Duration::from_millis(bytes as u64 / SLOWEST)
 }
 
-/// A connection with a buffer for what comes.
+/// A connection with a buffer for received bytes.
 pub struct Stream {
-    /// Others may know of its socket, to end it.
+    /// Connection; others may know its socket, to end it.
     wire: Wire,
     buffer: Box<[u8]>,
     start: usize,
     end: usize,
-    /// Reading returns every [`TICK`] to look at the clock. Who waits for as long as it takes, sleeps.
+    /// True if reading returns every [`TICK`] to check the clock. A read without a deadline sleeps.
     ticking: bool,
 }
 
 impl Stream {
-    /// Sets a socket's options: among them the time-outs that a [`Stream`] needs.
+    /// Sets a socket's options: among them the timeouts that a [`Stream`] needs.
     pub fn prepare(socket: TcpStream) -> io::Result<Arc<TcpStream>> {
         socket.set_nonblocking(false)?;
         socket.set_nodelay(true)?;
@@ -43,20 +44,22 @@ impl Stream {
         Ok(Arc::new(socket))
     }
 
-    /// Of a socket that was [prepared](Stream::prepare).
+    /// Makes a stream of a socket that was [prepared](Stream::prepare).
     pub fn new(wire: Wire) -> Stream {
         Stream { wire, buffer: vec![0; BUFFER].into(), start: 0, end: 0, ticking: true }
     }
 
+    /// Returns the connection.
     pub fn wire(&self) -> &Wire {
         &self.wire
     }
 
+    /// Returns the connection, without the buffer.
     pub fn into_wire(self) -> Wire {
         self.wire
     }
 
-    /// Waits until there is something to read, for as long as it takes.
+    /// Waits until there is something to read, without a deadline.
     pub fn wait(&mut self) -> io::Result<()> {
         if self.start == self.end {
             (self.start, self.end) = (0, 0);
@@ -85,7 +88,7 @@ impl Stream {
             if bytes.is_empty() {
                 return Ok(());
             }
-            // Also of a peer that sends a byte now and then.
+            // Checked also for a peer that sends a byte now and then.
             if Instant::now() >= deadline {
                 return Err(ErrorKind::TimedOut.into());
             }
@@ -100,7 +103,7 @@ impl Stream {
         }
     }
 
-    /// Writes all of both.
+    /// Writes all of header and body.
     pub fn write(&mut self, header: &[u8], body: &[u8], deadline: Instant) -> io::Result<()> {
         let (mut header, mut body) = (header, body);
         while !header.is_empty() || !body.is_empty() {

@@ -1,9 +1,9 @@
-//! Copying out of and into memory that a peer may write at the same time.
+//! Copies from and to memory that a peer may write at the same time.
 //!
-//! What is copied by plain loads may be loaded again: the compiler takes it that nobody writes meanwhile, and so reads what it
-//! copies from where it came, after it was checked. It did so in a handler of six lines (`what_was_checked_is_what_is_used`).
-//! Here each byte is loaded once: by atomic accesses, which the compiler neither repeats nor makes up, and of long messages,
-//! for which those are slower, by an instruction that it does not look into.
+//! A plain load may be repeated: the compiler assumes that nobody writes meanwhile, and may read the source again
+//! after the copy was checked. It did so in a handler of six lines (`what_was_checked_is_what_is_used`). Here
+//! each byte is loaded once: by atomic accesses, which the compiler neither repeats nor invents, or, for long
+//! messages, for which those are slower, by an instruction that is opaque to it.
 //!
 //! | bytes | ns, in words | ns, by `rep movsb` | ns, by `memcpy` |
 //! |---|---|---|---|
@@ -13,21 +13,21 @@
 //! | 4,096 | 95 | 45 | 43 |
 //! | 262,144 | 7,428 | 4,916 | 4,898 |
 //!
-//! The least of seven runs on a virtual machine that others used as well, with both sides in the cache.
+//! Least of seven runs on a virtual machine with other load, with both sides in the cache.
 
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
 const WORD: usize = size_of::<u64>();
-/// The most bytes that are copied in words: from there on, `rep movsb` is as fast.
+/// Most bytes that are copied in words: for more, `rep movsb` is as fast.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 const MOST_WORDS: usize = 512;
 #[cfg(not(all(target_arch = "x86_64", not(miri))))]
 const MOST_WORDS: usize = usize::MAX;
 
-/// Copies out of shared memory. Each byte is loaded once.
+/// Copies from shared memory. Each byte is loaded once.
 ///
 /// # Safety
-/// So many bytes are mapped at `from`, and writable and this thread's alone at `to`.
+/// The bytes are mapped at `from`, and writable by this thread alone at `to`.
 #[inline(always)]
 pub unsafe fn load(from: *const u8, to: *mut u8, bytes: usize) {
     // SAFETY: as the caller says.
@@ -39,10 +39,10 @@ pub unsafe fn load(from: *const u8, to: *mut u8, bytes: usize) {
     }
 }
 
-/// Copies into shared memory. Each byte is stored once, and not read back.
+/// Copies to shared memory. Each byte is stored once, and not read back.
 ///
 /// # Safety
-/// So many bytes are readable and nobody's to write at `from`, and mapped writable at `to`.
+/// The bytes are readable and not written by anybody at `from`, and mapped writable at `to`.
 #[inline(always)]
 pub unsafe fn store(from: *const u8, to: *mut u8, bytes: usize) {
     // SAFETY: as the caller says.
@@ -54,6 +54,8 @@ pub unsafe fn store(from: *const u8, to: *mut u8, bytes: usize) {
     }
 }
 
+/// Copies from shared memory by atomic loads.
+///
 /// # Safety
 /// As [`load`].
 #[inline(always)]
@@ -75,6 +77,8 @@ unsafe fn load_words(from: *const u8, to: *mut u8, bytes: usize) {
     }
 }
 
+/// Copies to shared memory by atomic stores.
+///
 /// # Safety
 /// As [`store`].
 #[inline(always)]
@@ -96,8 +100,10 @@ unsafe fn store_words(from: *const u8, to: *mut u8, bytes: usize) {
     }
 }
 
+/// Copies by one instruction that the compiler cannot look into.
+///
 /// # Safety
-/// So many bytes are mapped at `from`, and mapped writable at `to`; they do not overlap.
+/// The bytes are mapped at `from`, and mapped writable at `to`; they do not overlap.
 #[cfg(all(target_arch = "x86_64", not(miri)))]
 #[inline]
 unsafe fn move_bytes(from: *const u8, to: *mut u8, bytes: usize) {
@@ -112,8 +118,10 @@ unsafe fn move_bytes(from: *const u8, to: *mut u8, bytes: usize) {
     }
 }
 
+/// Replaces the instruction of x86-64.
+///
 /// # Safety
-/// Never called: words have no end here.
+/// Never called: here all lengths are copied in words.
 #[cfg(not(all(target_arch = "x86_64", not(miri))))]
 unsafe fn move_bytes(_: *const u8, _: *mut u8, _: usize) {
     unreachable!("all lengths are copied in words");
@@ -123,7 +131,7 @@ unsafe fn move_bytes(_: *const u8, _: *mut u8, _: usize) {
 mod tests {
     use super::*;
 
-    /// Both ways, at every alignment and about every length at which something changes.
+    /// Checks both directions, at every alignment and for lengths around every threshold.
     #[test]
     fn every_byte_is_copied_and_no_other() {
         let lengths = (0..40).chain([63, 64, 65, 511, 512, 513, 700]);
@@ -133,7 +141,7 @@ mod tests {
             for shift in 0..9 {
                 for copy in [load as unsafe fn(*const u8, *mut u8, usize), store] {
                     let mut copied = vec![0xaa; 900];
-                    // SAFETY: 8 + 700 bytes are in both.
+                    // SAFETY: both vectors have 8 + 700 bytes.
                     unsafe { copy(pattern.as_ptr().add(shift), copied.as_mut_ptr().add(8 - shift), bytes) };
                     assert_eq!(copied[8 - shift..][..bytes], pattern[shift..][..bytes]);
                     let untouched = copied[..8 - shift].iter().chain(&copied[8 - shift + bytes..]);

@@ -1,9 +1,10 @@
-//! Messages in place: what the peer wrote, or may read, without a copy in between.
+//! Messages in place: the bytes that the peer wrote, or may read, without a copy in between.
 //!
-//! A peer has the same bytes mapped. One that keeps to the protocol leaves them alone while they are ours; one that
-//! does not can change them under our eyes. A view therefore copies out what is read, a value or a range at a
-//! time: each byte is loaded once, so that what was checked is what is used ([`copy`]). Read twice, the same bytes may be
-//! others: check the copy, and use that. There is no reference to them, but for those who trust the peer and say so.
+//! A peer has the same bytes mapped. One that keeps to the protocol does not touch them while they are ours;
+//! another can change them at any time. A view therefore copies out a value or a range at a time, and loads each
+//! byte once, so that what was checked is what is used ([`copy`]). A second read may return other bytes: check
+//! the copy, and use that. There are no references to the bytes, except for code that states that it trusts the
+//! peer.
 
 mod copy;
 
@@ -12,7 +13,7 @@ use std::marker::PhantomData;
 use std::mem::MaybeUninit;
 use std::ptr;
 
-/// Bytes in shared memory that this side may read. Lives no longer than the message that it is of.
+/// Bytes in shared memory that this side may read. Lives no longer than its message.
 #[derive(Clone, Copy)]
 pub struct View<'a> {
     base: *const u8,
@@ -27,7 +28,7 @@ pub struct ViewMut<'a> {
     message: PhantomData<&'a mut [u8]>,
 }
 
-/// A range that is not inside of the message.
+/// Error for a range that is not inside of the message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("{bytes} bytes at {at} are not in a message of {length}")]
 pub struct OutOfRange {
@@ -44,7 +45,7 @@ fn check(at: usize, bytes: usize, length: usize) -> Result<(), OutOfRange> {
 }
 
 impl<'a> View<'a> {
-    /// Bytes of a message, or others that a peer may write.
+    /// Makes a view of a message's bytes, or others that a peer may write.
     ///
     /// # Safety
     /// The bytes are mapped for as long as `'a`.
@@ -52,83 +53,92 @@ impl<'a> View<'a> {
         View { base, length, message: PhantomData }
     }
 
+    /// Returns the bytes of the message.
     pub fn len(&self) -> usize {
         self.length
     }
 
+    /// Returns whether the message has no bytes.
     pub fn is_empty(&self) -> bool {
         self.length == 0
     }
 
-    /// A value at a byte offset, which need not be aligned. It is read once; aligned words of it are read whole.
+    /// Copies out a value at a byte offset, which need not be aligned. It is read once; aligned words of it are
+    /// read whole.
     ///
     /// # Errors
-    /// If it is not inside.
+    /// If it is not inside the message.
     #[inline]
     pub fn get<T: AnyBitPattern>(&self, at: usize) -> Result<T, OutOfRange> {
         check(at, size_of::<T>(), self.length)?;
         let mut value = MaybeUninit::<T>::uninit();
-        // SAFETY: inside, and mapped; all of the value is written, and any bytes are one.
+        // SAFETY: inside, and mapped; all of the value is written, and any bytes are a valid value.
         unsafe {
             copy::load(self.base.add(at), value.as_mut_ptr().cast(), size_of::<T>());
             Ok(value.assume_init())
         }
     }
 
-    /// Part of the message.
+    /// Returns a view of part of the message.
     ///
     /// # Errors
-    /// If it is not inside.
+    /// If the part is not inside the message.
     pub fn part(&self, at: usize, bytes: usize) -> Result<View<'a>, OutOfRange> {
         check(at, bytes, self.length)?;
         // SAFETY: inside of this view.
         Ok(unsafe { View::new(self.base.add(at), bytes) })
     }
 
-    /// Copies the message into a slice of the same length: what is to be checked, and then used.
+    /// Copies the message to a slice of the same length, to be checked and then used.
     ///
     /// # Panics
     /// If the lengths differ.
     #[inline]
     pub fn copy_to(&self, to: &mut [u8]) {
         assert_eq!(to.len(), self.length, "as many bytes as the message has");
-        // SAFETY: both are as long, and a slice of ours is not in the message.
+        // SAFETY: both have the same length, and a slice of ours does not overlap the message.
         unsafe { copy::load(self.base, to.as_mut_ptr(), self.length) };
     }
 
+    /// Copies the message to a vector.
     pub fn to_vec(&self) -> Vec<u8> {
         let mut bytes = vec![0; self.length];
         self.copy_to(&mut bytes);
         bytes
     }
 
-    /// Where the message begins: aligned to a cache line, unless it is a part. What is read there by other means than a view
-    /// may change between two reads.
+    /// Returns the address of the message: aligned to a cache line, unless it is a part. Bytes that are read
+    /// there without a view may change between two reads.
     pub fn as_ptr(&self) -> *const u8 {
         self.base
     }
 
-    /// The bytes themselves, of a peer that is trusted: one that writes to them meanwhile can make the program do anything.
+    /// Returns the bytes themselves. Only for a trusted peer: one that writes to them meanwhile can make the
+    /// program do anything.
     ///
     /// # Safety
     /// The peer keeps to the protocol: it writes nothing to the message while `'a` lasts.
     pub unsafe fn as_slice_of_trusted_peer(&self) -> &'a [u8] {
-        // SAFETY: mapped; that nobody writes is what the caller says.
+        // SAFETY: mapped; the caller says that nobody writes.
         unsafe { std::slice::from_raw_parts(self.base, self.length) }
     }
 }
 
 impl<'a> ViewMut<'a> {
+    /// Makes a view of bytes to write.
+    ///
     /// # Safety
-    /// The bytes are mapped writable for as long as `'a`, and no other view of this process is of them.
+    /// The bytes are mapped writable for as long as `'a`, and this process has no other view of them.
     pub(crate) unsafe fn new(base: *mut u8, length: usize) -> Self {
         ViewMut { base, length, message: PhantomData }
     }
 
+    /// Returns the bytes of the message.
     pub fn len(&self) -> usize {
         self.length
     }
 
+    /// Returns whether the message has no bytes.
     pub fn is_empty(&self) -> bool {
         self.length == 0
     }
@@ -136,7 +146,7 @@ impl<'a> ViewMut<'a> {
     /// Writes a value at a byte offset, which need not be aligned.
     ///
     /// # Errors
-    /// If it would not be inside.
+    /// If it would not be inside the message.
     #[inline]
     pub fn put<T: NoUninit>(&mut self, at: usize, value: T) -> Result<(), OutOfRange> {
         check(at, size_of::<T>(), self.length)?;
@@ -151,46 +161,48 @@ impl<'a> ViewMut<'a> {
     /// If the lengths differ.
     pub fn copy_from(&mut self, from: &[u8]) {
         assert_eq!(from.len(), self.length, "as many bytes as the message has");
-        // SAFETY: both are as long, and a slice of ours is not in the message.
+        // SAFETY: both have the same length, and a slice of ours does not overlap the message.
         unsafe { copy::store(from.as_ptr(), self.base, self.length) };
     }
 
-    /// Part of the message.
+    /// Returns a view of part of the message.
     ///
     /// # Errors
-    /// If it is not inside.
+    /// If the part is not inside the message.
     pub fn part(&mut self, at: usize, bytes: usize) -> Result<ViewMut<'_>, OutOfRange> {
         check(at, bytes, self.length)?;
         // SAFETY: inside of this view, which is borrowed for as long.
         Ok(unsafe { ViewMut::new(self.base.add(at), bytes) })
     }
 
+    /// Returns a view that reads the same bytes.
     pub fn as_view(&self) -> View<'_> {
         // SAFETY: the same bytes, borrowed from this view.
         unsafe { View::new(self.base, self.length) }
     }
 
-    /// Where the message begins: aligned to a cache line, unless it is a part.
+    /// Returns the address of the message: aligned to a cache line, unless it is a part.
     pub fn as_mut_ptr(&mut self) -> *mut u8 {
         self.base
     }
 
-    /// The bytes themselves, for a peer that is trusted: one that writes to them meanwhile can make the program do anything.
+    /// Returns the bytes themselves. Only for a trusted peer: one that writes to them meanwhile can make the
+    /// program do anything.
     ///
     /// # Safety
-    /// The peer keeps to the protocol: it neither writes to the message nor minds what it reads while the slice
-    /// is in use.
+    /// The peer keeps to the protocol: it does not write to the message, and accepts reading any contents, while
+    /// the slice is in use.
     pub unsafe fn into_slice_for_trusted_peer(self) -> &'a mut [u8] {
-        // SAFETY: mapped, and the view is used up; that nobody else writes is what the caller says.
+        // SAFETY: mapped, and the view is used up; the caller says that nobody else writes.
         unsafe { std::slice::from_raw_parts_mut(self.base, self.length) }
     }
 }
 
-// SAFETY: shared memory is reached from any thread alike, and what is read of it is copied.
+// SAFETY: any thread may access shared memory, and the view copies what it reads.
 unsafe impl Send for View<'_> {}
-// SAFETY: a shared view only reads, by atomic loads or by an instruction that is as one.
+// SAFETY: a shared view only reads, by atomic loads or by an instruction with the same effect.
 unsafe impl Sync for View<'_> {}
-// SAFETY: shared memory is reached from any thread alike, and no other view of this process is of the same bytes.
+// SAFETY: any thread may access shared memory, and this process has no other view of the same bytes.
 unsafe impl Send for ViewMut<'_> {}
 
 #[cfg(test)]
@@ -211,20 +223,20 @@ mod tests {
         assert_eq!(view.as_view().part(1, 2).unwrap().to_vec(), [7, 8]);
     }
 
-    /// A message that another thread writes all the time, a word at a time: `Race::run` reads it meanwhile.
+    /// Message that another thread writes all the time, a word at a time, while `Race::run` reads it.
     struct Race {
         words: Box<[AtomicU64]>,
     }
 
     impl Race {
-        /// Rounds of the writer: a reader alone shows nothing.
+        /// Rounds of the writer: too few would show nothing.
         const ROUNDS: u64 = if cfg!(miri) { 50 } else { 100_000 };
 
         fn new(words: usize) -> Race {
             Race { words: (0..words).map(|_| AtomicU64::new(0)).collect() }
         }
 
-        /// The writer stores the same byte everywhere, another each time.
+        /// Stores the same byte everywhere, a different one each round, while `read` reads.
         fn run(&self, mut read: impl FnMut(View<'_>)) {
             let written = AtomicU64::new(0);
             std::thread::scope(|scope| {
@@ -233,7 +245,7 @@ mod tests {
                         let byte = round as u8;
                         let word = u64::from_ne_bytes([byte; 8]);
                         self.words.iter().for_each(|at| at.store(word, Ordering::Relaxed));
-                        // So that some messages are read whole.
+                        // A pause, so that some messages are read whole.
                         (0..byte).for_each(|_| std::hint::spin_loop());
                         written.store(round, Ordering::Relaxed);
                     }
@@ -247,12 +259,12 @@ mod tests {
         }
     }
 
-    /// Whether a message is one that nobody changed meanwhile, which a handler would find out so.
+    /// Returns whether no byte was changed meanwhile, as a handler would check.
     fn is_valid(bytes: &[u8]) -> bool {
         bytes.iter().all(|byte| *byte == bytes[0])
     }
 
-    /// As a handler does: copies a message, looks at the copy, and uses it if it is as it should be.
+    /// Does as a handler does: copies a message, checks the copy, and uses it if it is valid.
     #[inline(never)]
     fn accept(message: View<'_>, used: &mut [u8; 64]) -> bool {
         let mut copy = [0; 64];

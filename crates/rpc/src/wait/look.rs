@@ -1,41 +1,42 @@
-//! Looking again and again until something is there, without missing a deadline.
+//! Polling until a condition holds, without missing a deadline.
 //!
-//! A look of coherent memory takes some tens of nanoseconds and reading the clock about as long. So the clock is not read at
-//! each of those, but often enough that no deadline is missed by more than a tenth; and at each look that takes long, as
-//! those do that wait for a line or flush one.
+//! A look at coherent memory takes some tens of nanoseconds, and reading the clock about as long. So the clock is
+//! not read at each of those looks, but often enough that no deadline is missed by more than a tenth. It is read
+//! after each look that takes long, such as one that waits for a line or flushes one.
 
 use std::time::{Duration, Instant};
 
-/// Looks that are cheap between two readings of the clock, at most: a microsecond or two.
+/// Most cheap looks between two readings of the clock: a microsecond or two.
 const LOOKS: u32 = 32;
-/// What a cheap look is taken for before any were timed.
+/// Assumed duration of a cheap look before any were timed.
 const CHEAP: Duration = Duration::from_nanos(100);
-/// Of the time that is left, one part in so many passes between two readings.
+/// Fraction of the remaining time that passes between two readings: one part in `PARTS`.
 const PARTS: u32 = 20;
-/// How long the first pause may be, when no clock was read yet: what is waited for mostly comes before. Of a budget, a tenth
-/// at most, since it begins when the clock is read first.
+/// Longest first pause, when the clock was not read yet: most events come before it ends. At most a tenth of the
+/// budget, which begins at the first reading of the clock.
 const FIRST: Duration = Duration::from_micros(2);
 
-/// What is known when a look was in vain, of what comes now.
+/// State of polling after a look in vain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Moment {
-    /// Looks in vain so far.
+    /// Number of looks in vain so far.
     pub looks: u32,
-    /// How long the pause may be at most.
+    /// Longest permissible pause.
     pub left: Duration,
 }
 
-/// Until when to look.
+/// Limits of polling.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Limits {
-    /// So long from the first look on. `None`: as long as it takes.
+    /// Longest time from the first look on. `None`: unlimited.
     pub budget: Option<Duration>,
-    /// Until this moment.
+    /// Moment at which to stop.
     pub deadline: Option<Instant>,
 }
 
-/// Looks until `ready`, or one of the limits is reached, or, asked whenever the clock is read, `enough`. Between two looks
-/// it pauses, which says whether that, or the look, took so long that the clock is to be read. Says whether it is ready.
+/// Polls until `ready` returns true, a limit is reached, or `enough` returns true, which is called whenever the
+/// clock is read. Calls `pause` between two looks, which returns whether it, or the look before, took so long
+/// that the clock is to be read. Returns whether `ready` did.
 #[inline]
 pub fn look(
     now: impl Fn() -> Instant,
@@ -67,12 +68,13 @@ pub fn look(
     }
 }
 
-/// When the clock is to be read next.
+/// Schedule of the readings of the clock.
 struct Pace {
     limits: Limits,
-    /// When the clock was read last, and how many cheap looks there were before it was read first, until their time is known.
+    /// Last reading of the clock, and the number of cheap looks before the first reading, until they are
+    /// accounted for.
     before: Option<(Instant, u32)>,
-    /// The end of the budget.
+    /// End of the budget.
     until: Option<Instant>,
 }
 
@@ -81,8 +83,8 @@ impl Pace {
         Pace { limits, before: None, until: None }
     }
 
-    /// The clock was read, so many looks after it was read before. Says after how many cheap looks to read it again and how
-    /// much time is left; `None` if none is.
+    /// Takes a reading of the clock, `looks` looks after the one before. Returns the number of cheap looks until
+    /// the next reading and the time left; `None` if no time is left.
     #[inline]
     fn next(&mut self, now: Instant, looks: u32) -> Option<(u32, Duration)> {
         let each = match self.before {
@@ -117,7 +119,7 @@ mod tests {
     use proptest::prelude::*;
     use std::cell::Cell;
 
-    /// A clock that goes as looks and pauses take time, and is never read for nothing.
+    /// Clock that advances with looks and pauses, and counts its readings.
     struct Clock {
         start: Instant,
         ns: Cell<u64>,
@@ -140,14 +142,14 @@ mod tests {
         }
     }
 
-    /// How a kind of memory is waited for.
+    /// Way of waiting for memory.
     #[derive(Debug, Clone, Copy)]
     enum Kind {
-        /// Looks of so many nanoseconds.
+        /// Looks of this many nanoseconds.
         Polled(u64),
-        /// A monitor that waits as long as it may, up to so many nanoseconds.
+        /// A monitor that waits as long as it may, up to this many nanoseconds.
         Monitored(u64),
-        /// Looks of so many nanoseconds, and pauses that grow with them.
+        /// Looks of this many nanoseconds, and pauses that grow with them.
         BackingOff(u64),
     }
 
@@ -161,7 +163,7 @@ mod tests {
             !matches!(self, Kind::Polled(_))
         }
 
-        /// The longest look.
+        /// Returns the nanoseconds of the longest look.
         fn longest_ns(self) -> u64 {
             match self {
                 Kind::Polled(ns) => ns,
@@ -180,7 +182,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever a look takes and whichever limit it is: it ends a tenth too late at most, beside one look.
+        /// Checks for any duration of looks and any limit that polling ends at most a tenth too late, plus one
+        /// look.
         #[test]
         fn limits_are_kept_within_a_tenth(kind in kind(), limit_ns in 5_000u64..20_000_000, is_budget: bool) {
             let clock = Clock::new();
@@ -196,7 +199,7 @@ mod tests {
             prop_assert!(ended + limit_ns / 10 + longest >= limit_ns, "{} of {}: too early", ended, limit_ns);
         }
 
-        /// Without a limit that is near, the clock is read once in 32 looks that are cheap.
+        /// Checks that the clock is read once in 32 cheap looks if no limit is near.
         #[test]
         fn cheap_looks_are_not_held_up_by_the_clock(ns in 5u64..120, looks in 1u32..5_000, limited: bool) {
             let clock = Clock::new();
@@ -212,7 +215,7 @@ mod tests {
         }
     }
 
-    /// What is 5 us is not 0.6 ms where a look waits for a line as long as it may.
+    /// A budget of 5 us is not exceeded much even where a look waits for a line as long as it may.
     #[test]
     fn five_microseconds_are_five_wherever_lines_are_waited_for() {
         let clock = Clock::new();

@@ -1,13 +1,13 @@
-//! Waiting: look again for a while, then sleep.
+//! Waiting: poll for a while, then sleep.
 //!
-//! Looking costs a core; sleeping costs a wake-up, which is tens of microseconds where a core has to be woken
-//! too (HydraRPC §5.3 weighs the same). How long to look is one setting. Where the processor can wait for a cache
-//! line (`umwait`, `mwaitx`), and that is of use, looking uses it.
+//! Polling costs a core; sleeping costs a wake-up, which is tens of microseconds if a core has to be woken too
+//! (HydraRPC §5.3 weighs the same). One setting says how long to poll. Where the processor can wait for a cache
+//! line (`umwait`, `mwaitx`), and that is of use, polling uses it.
 //!
 //! | module | idea |
 //! |---|---|
-//! | [`look`] | looking again and again, by a deadline |
-//! | [`pause`] | what to do between two looks |
+//! | [`look`] | polling, with limits |
+//! | [`pause`] | pauses between two looks |
 
 mod look;
 mod pause;
@@ -19,12 +19,12 @@ use unrack_units::nearest;
 use std::sync::atomic::{AtomicI8, Ordering};
 use std::time::{Duration, Instant};
 
-/// What waiting is to be good at.
+/// Trade-off between latency and use of the processor while waiting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Waiting {
-    /// Looks until it comes: lowest latency, a core for each who waits.
+    /// Polls until the event: lowest latency, one busy core per waiting thread.
     Spin,
-    /// Looks as long as looking has been worth it lately.
+    /// Polls for as long as polling has paid off lately.
     #[default]
     Adaptive,
     /// Sleeps at once: lowest use of the processor.
@@ -54,37 +54,39 @@ impl std::fmt::Display for Waiting {
     }
 }
 
+/// Error for a name that is no [`Waiting`], with a hint at the nearest one.
 #[derive(Debug, thiserror::Error)]
 #[error("nobody waits in this way{0}")]
 pub struct UnknownWaiting(String);
 
-/// How long to look before sleeping: as long as a wake-up costs, if that has been enough lately, and a little if not.
+/// Time to poll before sleeping: as long as a wake-up costs if polling has paid off lately, and a little
+/// otherwise.
 ///
-/// Looking as long as a sleep would cost is never worse than twice the best choice; not doing so after several
+/// Polling as long as a sleep would cost is never worse than twice the best choice; not polling after several
 /// times in vain keeps the cost of rare calls low.
 #[derive(Debug)]
 pub struct Patience {
     waiting: Waiting,
-    /// Above zero if looking was worth it. Threads that share it may lose each other's changes.
+    /// Credit, positive if polling paid off lately. Threads that share it may lose each other's changes.
     credit: AtomicI8,
-    /// How long to look when it was not.
+    /// Time to poll when it did not.
     short: Duration,
 }
 
-/// About what it costs to wake a thread on another core (measured: 35 us there and back on two cores).
+/// Approximate cost of waking a thread on another core (measured: 35 us there and back on two cores).
 const WAKE: Duration = Duration::from_micros(50);
-/// How much too late a sleep may end: Linux lets timers of a thread be 50 us late to take several together, and the thread
-/// has to be woken. Whoever has to be in time sleeps for that much less and looks for the rest.
+/// Most by which a sleep may end too late: Linux lets timers of a thread be 50 us late to coalesce several, and
+/// the thread has to be woken. Code that has to be in time sleeps for that much less and polls for the rest.
 pub const LATE: Duration = Duration::from_micros(100);
 const MOST_CREDIT: i8 = 8;
 
 impl Patience {
-    /// `short`: how long to look even if it was in vain lately.
+    /// Makes the state of one waiting place. `short`: time to poll even if it was in vain lately.
     pub fn new(waiting: Waiting, short: Duration) -> Self {
         Patience { waiting, credit: AtomicI8::new(MOST_CREDIT), short }
     }
 
-    /// `None`: for ever.
+    /// Returns the time to poll; `None`: unlimited.
     pub fn budget(&self) -> Option<Duration> {
         match self.waiting {
             Waiting::Spin => None,
@@ -94,7 +96,7 @@ impl Patience {
         }
     }
 
-    /// It came while we looked, or did not.
+    /// Learns whether the event came while polling.
     pub fn learn(&self, came: bool) {
         let credit = self.credit.load(Ordering::Relaxed);
         let learnt = (credit + if came { 2 } else { -1 }).clamp(-MOST_CREDIT, MOST_CREDIT);
@@ -103,7 +105,8 @@ impl Patience {
         }
     }
 
-    /// Looks until `ready`, or the budget or the time is over, or `enough`: see [`look()`]. Says whether it is ready.
+    /// Polls until `ready`, the budget or deadline is over, or `enough`: see [`look()`]. Returns whether it is
+    /// ready.
     #[inline]
     pub fn look(
         &self,

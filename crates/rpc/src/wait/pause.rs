@@ -1,15 +1,15 @@
-//! A pause between two looks, and waiting for a line to be written where the processor can.
+//! Pauses between two looks, and waiting for a line to be written where the processor can.
 //!
-//! A processor that waits for a line (`umwait`, `mwaitx`) is woken by stores which its caches hear of: those to coherent
-//! memory by processors of the same machine. Stores of other hosts, and those to memory that is not cached, it does not
-//! hear. There each look costs an access to memory, beside which others have to get through to write: so it waits between
-//! them, longer the longer it has waited.
+//! A processor that waits for a line (`umwait`, `mwaitx`) is woken by stores that its caches observe: stores to
+//! coherent memory by processors of the same machine. It does not observe stores of other hosts, or stores to
+//! uncached memory. There each look costs an access to memory, which competes with the writes that are waited
+//! for: so this pauses between looks, longer the longer it has waited.
 
 use super::look::Moment;
 use unrack_pool::cache_control::Mode;
 use unrack_pool::sync::AtomicU64;
 
-/// How to wait between looks at some memory.
+/// Way of pausing between looks at some memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Pause {
     wait: Wait,
@@ -23,23 +23,23 @@ enum Wait {
     /// `monitorx`, `mwaitx`.
     #[cfg(target_arch = "x86_64")]
     Mwaitx,
-    /// Looks again at once: the line is in the cache until somebody writes it.
+    /// Looks again at once: the line is in the cache until it is written.
     Poll,
-    /// Looks again after a while.
+    /// Looks again after a pause that grows.
     BackOff,
 }
 
-/// The longest that the processor is told to wait, in ticks of its clock: some tens of microseconds.
+/// Longest wait that the processor is told, in ticks of its clock: some tens of microseconds.
 #[cfg(target_arch = "x86_64")]
 const TICKS: u64 = 50_000;
-/// The part of the looks so far that the pause is long, in instructions that pause: so that what comes is found a sixteenth
-/// later at most, beside the look itself.
+/// Ratio of the looks so far to the pause instructions of the next pause: so an event is found at most a
+/// sixteenth later, besides the look itself.
 const PART: u32 = 16;
-/// Instructions that pause between two looks, at most: a microsecond or two.
+/// Most pause instructions between two looks: a microsecond or two.
 const MOST_PAUSES: u32 = 64;
 
 impl Pause {
-    /// How to wait for memory of a kind whose writer is a process of this kernel, or is not.
+    /// Chooses how to wait for memory of a kind. `same_kernel`: whether its writer is a process of this kernel.
     pub fn new(mode: Mode, same_kernel: bool) -> Pause {
         let wait = match (mode, same_kernel) {
             (Mode::Coherent, true) => detect(),
@@ -48,7 +48,7 @@ impl Pause {
         Pause { wait }
     }
 
-    /// What waits for lines, for reports.
+    /// Returns the name of the instruction that waits, for reports.
     pub fn name(self) -> &'static str {
         match self.wait {
             #[cfg(target_arch = "x86_64")]
@@ -60,7 +60,7 @@ impl Pause {
         }
     }
 
-    /// A pause where several lines are waited for. Says whether it, or the look before it, took long.
+    /// Pauses while waiting for several lines. Returns whether the pause, or the look before it, took long.
     #[inline]
     pub fn moment(self, moment: Moment) -> bool {
         match self.wait {
@@ -75,8 +75,8 @@ impl Pause {
         }
     }
 
-    /// Waits until the line of `entry` is written, or for a while, unless `ready`. Says whether it took long; where the
-    /// processor cannot wait for a line, it is as [`moment`](Pause::moment).
+    /// Waits until the line of `entry` is written, or for a while, unless `ready`. Returns whether it took long;
+    /// where the processor cannot wait for a line, does the same as [`moment`](Pause::moment).
     #[inline]
     pub fn until_written(self, entry: &AtomicU64, moment: Moment, ready: impl FnOnce() -> bool) -> bool {
         match self.wait {
@@ -84,10 +84,10 @@ impl Pause {
             #[cfg(target_arch = "x86_64")]
             Wait::Umwait | Wait::Mwaitx => {
                 let at = std::ptr::from_ref(entry);
-                // SAFETY: the processor said that it has the instructions; a reference is mapped.
+                // SAFETY: the processor reports the instructions; a reference is mapped.
                 unsafe { self.monitor(at) };
                 if !ready() {
-                    // SAFETY: the processor said that it has the instructions.
+                    // SAFETY: the processor reports the instructions.
                     unsafe { self.wait(ticks(moment)) };
                 }
                 true
@@ -95,12 +95,14 @@ impl Pause {
         }
     }
 
+    /// Arms the processor's monitor for the line at an address.
+    ///
     /// # Safety
     /// The processor has the instruction.
     #[cfg(target_arch = "x86_64")]
     unsafe fn monitor(self, at: *const AtomicU64) {
         use std::arch::asm;
-        // SAFETY: the caller says that it is there; it changes nothing.
+        // SAFETY: the caller says that the instruction exists; it changes nothing.
         unsafe {
             match self.wait {
                 // umonitor rax
@@ -114,17 +116,19 @@ impl Pause {
         }
     }
 
+    /// Waits for the monitored line, for at most `ticks` of the processor's clock.
+    ///
     /// # Safety
     /// As [`Pause::monitor`].
     #[cfg(target_arch = "x86_64")]
     unsafe fn wait(self, ticks: u64) {
         use std::arch::asm;
-        // SAFETY: the caller says that the instruction is there. The time-out is in the clock of `rdtsc`.
+        // SAFETY: the caller says that the instruction exists. The timeout is in the clock of `rdtsc`.
         unsafe {
             match self.wait {
                 Wait::Umwait => {
                     let until = std::arch::x86_64::_rdtsc() + ticks;
-                    // umwait ecx: C0.2, which saves more and wakes slower, is off.
+                    // umwait ecx: bit 0 selects C0.1; C0.2, which saves more and wakes slower, is not used.
                     asm!(
                         ".byte 0xf2, 0x0f, 0xae, 0xf1",
                         in("ecx") 1, in("eax") until as u32, in("edx") (until >> 32) as u32,
@@ -132,7 +136,7 @@ impl Pause {
                     );
                 }
                 Wait::Mwaitx => {
-                    // mwaitx eax, ecx, with the time-out in ebx, which the compiler keeps for itself.
+                    // mwaitx eax, ecx, with the timeout in ebx, which the compiler reserves.
                     asm!(
                         "xchg rbx, {ticks}", ".byte 0x0f, 0x01, 0xfb", "xchg rbx, {ticks}",
                         ticks = inout(reg) ticks => _, in("eax") 0, in("ecx") 2,
@@ -145,7 +149,7 @@ impl Pause {
     }
 }
 
-/// What this processor has for coherent memory of its machine.
+/// Detects how this processor can wait for coherent memory of its machine.
 #[cfg(target_arch = "x86_64")]
 fn detect() -> Wait {
     use std::arch::x86_64::{__cpuid, __cpuid_count};
@@ -163,7 +167,8 @@ fn detect() -> Wait {
     Wait::Poll
 }
 
-/// As many ticks as are certainly over when the time is: no processor that has these instructions has a clock below 1 GHz.
+/// Returns a number of ticks that certainly takes no longer than there is time: no processor with these
+/// instructions has a clock below 1 GHz.
 #[cfg(target_arch = "x86_64")]
 fn ticks(moment: Moment) -> u64 {
     moment.left.as_nanos().min(u128::from(TICKS)) as u64
@@ -187,7 +192,7 @@ mod tests {
 
     const MOMENT: Moment = Moment { looks: 1, left: Duration::from_micros(5) };
 
-    /// Whatever this processor has: a wait ends, and one that is not needed is none.
+    /// A wait ends on any processor, and returns at once if it is not needed.
     #[test]
     fn waiting_for_a_line_ends() {
         let entry = AtomicU64::new(0);
@@ -201,7 +206,7 @@ mod tests {
         }
     }
 
-    /// Where nothing wakes a processor that waits for a line, none waits for one, and the clock is read at each look.
+    /// Lines are not waited for where no store would wake the processor; then the clock is read at each look.
     #[test]
     fn lines_are_waited_for_in_coherent_memory_of_one_kernel_only() {
         for mode in [Mode::Incoherent, Mode::Uncached, Mode::Model] {

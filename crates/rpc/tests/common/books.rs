@@ -1,4 +1,4 @@
-//! What a pool's manager lists, as numbers: what was taken by somebody who has left shows as a difference.
+//! Totals of what a pool's manager lists: anything that a client left behind shows as a difference.
 
 use std::time::{Duration, Instant};
 use unrack_pool::Client;
@@ -34,7 +34,7 @@ impl Books {
         books
     }
 
-    /// Waits until all is as it was: who leaves is cleaned up after when the others come to it.
+    /// Waits until all is as before: clients that leave are cleaned up after with a delay.
     pub fn come_back(self, observer: &Client, after: &str) {
         let end = Instant::now() + Duration::from_secs(20);
         loop {

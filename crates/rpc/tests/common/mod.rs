@@ -12,7 +12,7 @@ use unrack_rpc::server::{Call, Refusal};
 use unrack_rpc::{Client, Server, client, server};
 use unrack_testing::{Folder, Needed, skip};
 
-/// All kinds of memory that this machine has.
+/// Returns all kinds of memory that this machine has.
 pub fn modes() -> Vec<Mode> {
     let flushes = unrack_pool::cache_control::Incoherent::detect();
     if let Err(why) = &flushes {
@@ -36,7 +36,7 @@ impl Pool {
         let folder = Folder::new("rpc");
         let mut options = manager::Options::new(folder.join("pool"), capacity.parse().expect("a size"));
         options.mode = mode;
-        // The processes of a test are threads of one.
+        // The processes of a test are threads of one process.
         options.per_client = Some("100%".parse().expect("a share"));
         change(&mut options);
         let manager = Manager::start(&options).expect("a manager starts");
@@ -52,7 +52,8 @@ impl Pool {
     }
 }
 
-/// `echo`, `sum` (of words), `fill` (as many bytes as asked for), `refuse`, `panic`, `slow`, `count` (a stream).
+/// Serves `echo`, `sum` (of words), `fill` (as many bytes as asked for), `refuse`, `panic`, `slow`, `count` (a
+/// stream).
 pub fn serve(socket: &Path, options: server::Options) -> unrack_rpc::server::Serving {
     service(options).serve(socket).expect("the pool is there")
 }

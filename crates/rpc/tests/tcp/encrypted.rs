@@ -10,7 +10,7 @@ use unrack_testing::Folder;
 /// Name of a key folder that is never made.
 const NO_KEYS: &str = "no-keys";
 
-/// Not a test by itself: what the next one runs, where the usual folder is one of its own.
+/// Not a test by itself: the next one runs it, with a key folder of its own.
 #[test]
 #[ignore = "needs a key folder in the environment"]
 fn with_keys() {
@@ -40,14 +40,14 @@ fn with_keys() {
         }
     }
     drop(pending);
-    // Without encryption, one is told; also the other way round.
+    // A client without encryption is told; also the other way round.
     let said = connect(address, Options::default()).err().unwrap().to_string();
     assert!(said.contains("known keys only"), "{said}");
     let (plain, at) = serve();
     let said = Client::connect(format!("tls://{at}"), "test", Options::default()).err().unwrap().to_string();
     assert!(said.contains("does not speak TLS"), "{said}");
     drop(plain);
-    // Cut in the middle: it connects again, and goes on.
+    // Cut in the middle: the client connects again, and goes on.
     let between = Between::new(address);
     let place = format!("tls://{}", between.address);
     let client = Client::connect(place, "test", Options::default()).unwrap();
@@ -55,7 +55,7 @@ fn with_keys() {
         assert_eq!(words(&client, "sum", &[number, 1], 8).unwrap()[..8], (number + 1).to_le_bytes());
         between.cut();
     }
-    // A key that is trusted no more is refused from the next connection on.
+    // A key that is no longer trusted is refused from the next connection on.
     unrack_keys::folder::distrust(&folder, own).unwrap();
     let place = format!("tls://{address}");
     let said = Client::connect(place, "test", Options::default()).err().unwrap().to_string();
@@ -76,7 +76,7 @@ fn calls_between_keys_that_trust_each_other() {
 
 #[test]
 fn beyond_loopback_there_are_keys_or_the_address_says_insecure() {
-    // This process may have keys, but nobody has them here.
+    // This process may have keys, but here the folder does not exist.
     let folder = Folder::new("rpc-no-keys");
     let done = Command::new(std::env::current_exe().unwrap())
         .args(["--exact", "encrypted::without_keys", "--ignored", "--nocapture"])

@@ -1,4 +1,4 @@
-//! Peers that keep to no protocol: they get nothing, and hold up nobody.
+//! Peers that violate the protocol: they get nothing, and delay nobody.
 
 use super::*;
 
@@ -13,7 +13,7 @@ fn hello(lines: u16, session: [u8; 16]) -> Vec<u8> {
     hello.to_bytes()
 }
 
-/// What the server says to some bytes until it closes, or has nothing to say for a moment.
+/// Sends some bytes and returns what the server replies until it closes, or is silent for a moment.
 fn say(address: SocketAddr, bytes: &[u8]) -> Vec<u8> {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(Duration::from_millis(100))).unwrap();
@@ -55,7 +55,7 @@ fn hostile_clients_get_nothing_and_hold_up_nobody() {
         let said = say(address, &[hello(8, [0; 16]), frames].concat());
         assert!(said.len() <= 32 + 2 * 16, "{said:?}");
     }
-    // Half of everything, and clients that wait for ever, do not keep others from being served.
+    // Partial messages, and clients that wait for ever, do not keep others from being served.
     let whole = [hello(8, [0; 16]), request(0, 1, 100_000, 8)].concat();
     let slow: Vec<TcpStream> = (0..whole.len())
         .step_by(5)
@@ -70,7 +70,7 @@ fn hostile_clients_get_nothing_and_hold_up_nobody() {
     is_served(address);
 }
 
-/// Strangers in the middle of their greeting, clients in the middle of a frame: a server that ends waits for none.
+/// Connections in the middle of their hello, clients in the middle of a frame: a server that ends waits for none.
 #[test]
 fn a_server_ends_at_once_whatever_clients_are_about() {
     let (serving, address) = serve();
@@ -86,7 +86,7 @@ fn a_server_ends_at_once_whatever_clients_are_about() {
     is_served(address);
     let begun = Instant::now();
     drop(serving);
-    // A greeting may take five seconds, a frame ten.
+    // A hello may take five seconds, a frame ten.
     assert!(begun.elapsed() < Duration::from_secs(3), "{:?}", begun.elapsed());
     for mut stream in strangers {
         stream.set_read_timeout(Some(PATIENCE)).unwrap();
@@ -95,7 +95,7 @@ fn a_server_ends_at_once_whatever_clients_are_about() {
     }
 }
 
-/// Bytes that look like calls, and bytes that do not.
+/// Sends bytes that look like calls, and bytes that do not.
 #[test]
 fn nonsense_ends_its_own_connection() {
     let (_serving, address) = serve();
@@ -132,7 +132,7 @@ fn nonsense_ends_its_own_connection() {
     }
 }
 
-/// Changes some of what it is given: bits, bytes that are lost, said twice, or come from nowhere.
+/// Changes some of the bytes: flips bits, drops, duplicates or inserts bytes.
 fn mutated(bytes: &[u8], random: &mut impl FnMut() -> u64) -> Vec<u8> {
     let mut bytes = bytes.to_vec();
     let at = random() as usize % bytes.len();
@@ -184,8 +184,8 @@ fn mutate_between(server: SocketAddr, seed: u64, often: u64) -> SocketAddr {
     address
 }
 
-/// An honest client and an honest server, and between them somebody who changes what they say, greetings too. No thread of
-/// either panics, each call ends in its time, and others are served.
+/// Changes what an honest client and an honest server send each other, greetings too. No thread of either panics,
+/// each call ends in time, and others are served.
 #[test]
 fn changed_bytes_cost_their_own_connection_only() {
     static PANICS: AtomicU64 = AtomicU64::new(0);
@@ -233,7 +233,7 @@ fn changed_bytes_cost_their_own_connection_only() {
     assert_eq!(PANICS.load(Ordering::SeqCst), 0);
 }
 
-/// A server that says what it likes.
+/// Runs a server that sends these bytes.
 fn hostile(says: Vec<u8>) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
@@ -274,7 +274,7 @@ fn hostile_servers_are_errors_within_patience() {
     assert!(matches!(connect(hostile(new.to_vec()), options()), Err(Error::Version { theirs: 9, .. })));
     let answer = |first: u64, second: u64| [first.to_le_bytes(), second.to_le_bytes()].concat();
     let says = [
-        // Nothing, half an answer, one too long, to no slot, to no call, of a status that cannot be, and nonsense.
+        // Nothing, half an answer, one too long, to no slot, to no call, of an impossible status, and nonsense.
         vec![],
         answer(0, 1 << 32)[..9].to_vec(),
         answer(0, 1 << 32 | 0xffff_ffff),

@@ -1,4 +1,5 @@
-//! Calls over TCP: what they can do over a pool they can do there, and broken connections and hostile peers change nothing.
+//! Calls over TCP: all that works over a pool works there, and broken connections and hostile peers change
+//! nothing.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -132,7 +133,7 @@ fn windows_streams_one_way_cancelled_and_awaited_calls_work() {
         assert_eq!(next, 50);
         let mut request = windowed.request(8).unwrap();
         request.body().put(0, u64::MAX).unwrap();
-        // Nobody wants all of this one.
+        // The rest of this stream is not wanted.
         request.stream("count", ahead).unwrap().next_part().unwrap().unwrap();
     }
     windowed.request(64).unwrap().send("echo").unwrap();
@@ -182,7 +183,7 @@ fn a_deadline_ends_a_call_and_no_other() {
     assert_eq!(later[..8], 7u64.to_le_bytes());
 }
 
-/// Stands between a client and a server, and cuts.
+/// Proxy between a client and a server that can cut connections.
 struct Between {
     address: SocketAddr,
     connections: Arc<Mutex<Vec<TcpStream>>>,
@@ -242,7 +243,7 @@ fn calls_run_once_however_often_the_connection_breaks() {
         let number = call.request().get::<u64>(0).unwrap();
         log.lock().unwrap().push(number);
         let bytes = call.request().len();
-        // Short answers and long ones, which are forgotten when they have come.
+        // Short answers and long ones, which are dropped when they have arrived.
         call.answer(if number.is_multiple_of(5) { bytes } else { 8 })?.put(0, number).unwrap();
         Ok(())
     });
@@ -336,7 +337,7 @@ fn clients_that_are_gone_are_told_of_once() {
     let first = who(&ended);
     drop(ended);
     until(1);
-    // One that vanishes: its session waits for its patience.
+    // A client that vanishes: its session waits for its patience.
     let between = Between::new(address);
     let patience = Duration::from_millis(100);
     let vanished = connect(between.address, Options { patience, ..Options::default() }).unwrap();

@@ -1,4 +1,5 @@
-//! What a server takes of the machine's memory, measured from outside: the sums of `src/tcp/greedy_peers.rs` are the machine's.
+//! Memory that a server takes from the machine, measured from outside: confirms the accounts that
+//! `src/tcp/greedy_peers.rs` tests.
 
 use super::*;
 use std::io::{BufRead, BufReader};
@@ -44,7 +45,7 @@ impl Other {
         line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() << 10
     }
 
-    /// A client that was taken, and wants to be waited for.
+    /// Connects a client that is accepted, and wants the server to wait for it.
     fn taken(&self) -> TcpStream {
         let mut stream = TcpStream::connect(self.1).unwrap();
         let hello = unrack_rpc::tcp::hello::Hello {
@@ -88,7 +89,7 @@ fn call(method: &str, length: u64, capacity: u64) -> [u8; REQUEST_BYTES] {
     to_bytes(request.entries())
 }
 
-/// Sessions that ask for answers of 60 MB, and go: 20 of them once took 1.2 GB, for as long as they said.
+/// Sessions that ask for answers of 60 MB, and leave: 20 of them once took 1.2 GB, for as long as they asked.
 #[test]
 fn closed_sessions_with_long_answers_do_not_fill_a_server() {
     let server = Other::start();
@@ -104,7 +105,7 @@ fn closed_sessions_with_long_answers_do_not_fill_a_server() {
     is_served(server.1);
 }
 
-/// Frames without an end.
+/// Frames that never end.
 #[test]
 fn half_frames_do_not_fill_a_server() {
     let server = Other::start();

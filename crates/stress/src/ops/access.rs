@@ -1,10 +1,10 @@
-//! Plain reading and writing: own pages, shared pages, heap blocks.
+//! Operations that read and write memory: own pages, shared pages, heap blocks.
 
 use crate::model::PAGE;
 use crate::sys;
 use crate::worker::Worker;
 
-/// Checks a few stretches of a few regions.
+/// Checks a few ranges of a few regions.
 pub fn visit(w: &mut Worker) {
     for _ in 0..w.rng.between(1, 16) {
         let region = w.any_region(1);
@@ -13,7 +13,7 @@ pub fn visit(w: &mut Worker) {
     }
 }
 
-/// Checks stretches and writes them anew.
+/// Checks a few ranges, and writes them again.
 pub fn write(w: &mut Worker) {
     for _ in 0..w.rng.between(1, 16) {
         let region = w.any_region(1);
@@ -23,14 +23,14 @@ pub fn write(w: &mut Worker) {
     }
 }
 
-/// Checks a whole region, front to back.
+/// Checks a whole region, from front to back.
 pub fn scan(w: &mut Worker) {
     let region = w.any_region(1);
     let all = w.regions[region].all();
     w.regions[region].verify(all);
 }
 
-/// Writes pages under locks and adds to counters without.
+/// Writes shared pages under locks, and adds to shared counters without a lock.
 pub fn shared(w: &mut Worker) {
     for _ in 0..w.rng.between(1, 32) {
         w.shared.bump(w.rng.below(w.shared.pages()));
@@ -41,11 +41,12 @@ pub fn shared(w: &mut Worker) {
     }
 }
 
+/// Allocates, resizes, rewrites and frees heap blocks.
 pub fn heap(w: &mut Worker) {
     w.heap.exercise(&mut w.rng);
 }
 
-/// Changes one byte behind the model's back: what every check must find.
+/// Changes one byte without telling the model. Every check must find it.
 pub fn corrupt(w: &mut Worker) {
     let region = w.any_region(1);
     let range = w.any_range(region, 1);

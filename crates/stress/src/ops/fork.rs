@@ -1,4 +1,4 @@
-//! Children: each must see memory as it was when it was made, and change only its own.
+//! Operations that make children. Each child must see memory as it was at the fork, and change only its own.
 
 use crate::model::{self, PAGE, ZEROS};
 use crate::ops::{Op, programs};
@@ -8,26 +8,27 @@ use crate::worker::Worker;
 
 const DEEPEST: usize = 2;
 
-/// A child that checks everything, changes some, lives on for a while, and maybe has children.
+/// Forks a child that checks everything, changes some, lives on for a while, and may have children.
 pub fn fork(w: &mut Worker) {
     // SAFETY: the child uses only this thread's memory, memory frozen by `with_child`, and malloc.
     with_child(w, "fork", || unsafe { libc::fork() });
 }
 
-/// The same through the bare system call, past every handler that a library registered.
+/// Forks through the bare system call, which bypasses every handler that a library registered.
 pub fn raw(w: &mut Worker) {
-    // SAFETY: the arguments are those of fork, and the child uses what the child of `fork` does.
+    // SAFETY: the arguments are those of fork, and the child uses the same memory as the child of `fork`.
     with_child(w, "raw clone", || unsafe {
         libc::syscall(libc::SYS_clone, libc::SIGCHLD, 0, 0, 0, 0) as i32
     });
 }
 
+/// Makes a child with `make`, changes pages meanwhile, and waits for the child.
 fn with_child(w: &mut Worker, what: &str, make: impl Fn() -> i32) {
     if w.depth >= DEEPEST {
         return;
     }
     let go = Pair::pipe();
-    // A child is worth its cost only with something to see.
+    // At least one region makes the child worth its cost.
     w.any_region(1);
     let shared = w.shared.clone();
     let frozen = shared.freeze();
@@ -39,7 +40,7 @@ fn with_child(w: &mut Worker, what: &str, make: impl Fn() -> i32) {
     }
     drop(frozen);
     sys::must(child, what);
-    // The parent changes pages first, then lets the child look.
+    // The parent changes pages first, then lets the child check its own.
     for _ in 0..w.rng.below(8) {
         let i = w.any_region(1);
         let range = w.any_range(i, 64);
@@ -51,7 +52,7 @@ fn with_child(w: &mut Worker, what: &str, make: impl Fn() -> i32) {
     w.verify_everything();
 }
 
-/// What a child does; it ends here.
+/// Runs the child until its end: checks everything, performs some operations, and checks again.
 fn live(w: &mut Worker, go: Pair) -> ! {
     note("(in the child)");
     w.depth += 1;
@@ -68,11 +69,11 @@ fn live(w: &mut Worker, go: Pair) -> ! {
         (op.run)(w);
     }
     w.verify_everything();
-    // SAFETY: ends this process only, without the parent's clean-up.
+    // SAFETY: this ends the child process only, without the parent's clean-up.
     unsafe { libc::_exit(0) }
 }
 
-/// Memory that a fork treats specially: shared with the child, or wiped in it.
+/// Checks memory that a fork treats specially: shared with the child, or wiped in it.
 pub fn family(w: &mut Worker) {
     let pages = w.rng.between(1, 32);
     let version = w.new_version();
@@ -95,7 +96,7 @@ pub fn family(w: &mut Worker) {
             check(wiped, page, ZEROS, "wiped in the child");
             model::fill(sys::bytes_mut(shared + page * PAGE, PAGE), key(3, page));
         }
-        // SAFETY: ends this process only.
+        // SAFETY: this ends the child process only.
         unsafe { libc::_exit(0) }
     }
     sys::wait(child, "fork with shared memory");
@@ -107,21 +108,22 @@ pub fn family(w: &mut Worker) {
     sys::unmap(wiped, pages);
 }
 
-/// A child that borrows this memory and becomes another program.
+/// Starts another program from a child that borrows this process's memory.
 pub fn vfork(w: &mut Worker) {
     let program = programs::Mirror::prepare(w);
-    // SAFETY: the child of vfork only redirects its input and output and calls execve with what was
-    // prepared above.
+    // SAFETY: the child of vfork only redirects its input and output, and calls execve with arguments prepared
+    // above.
     let child = unsafe { vfork_exec(&program) };
     sys::must(child, "vfork");
     program.talk(w);
     sys::wait(child, "vfork");
 }
 
+/// Starts the program in a child of vfork.
 #[inline(never)]
 #[expect(deprecated, reason = "vfork is what is tested")]
 unsafe fn vfork_exec(program: &programs::Mirror) -> i32 {
-    // SAFETY: the caller's contract.
+    // SAFETY: as the caller says.
     unsafe {
         let child = libc::vfork();
         if child == 0 {

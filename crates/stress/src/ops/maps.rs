@@ -1,4 +1,4 @@
-//! Mapping, unmapping, moving, protecting and advising.
+//! Operations that map, unmap, move, protect and advise memory.
 
 use crate::model::{self, PAGE};
 use crate::region::{Page, Region};
@@ -6,13 +6,14 @@ use crate::story::{expect, note};
 use crate::sys::{self, READ_WRITE};
 use crate::worker::Worker;
 
+/// Maps a new region.
 pub fn map(w: &mut Worker) {
     let pages = w.any_size();
     note(format_args!("{pages} pages"));
     w.fresh(pages);
 }
 
-/// All of a region, or its head, or its tail.
+/// Unmaps a whole region, its head or its tail.
 pub fn unmap(w: &mut Worker) {
     let i = w.any_region(2);
     let len = w.regions[i].len();
@@ -29,7 +30,7 @@ pub fn unmap(w: &mut Worker) {
     }
 }
 
-/// The middle of a region.
+/// Unmaps the middle of a region.
 pub fn hole(w: &mut Worker) {
     let i = w.any_region(3);
     cut_out(w, i, false);
@@ -41,6 +42,7 @@ pub fn replace(w: &mut Worker) {
     cut_out(w, i, true);
 }
 
+/// Unmaps the pages of a region from `at` on.
 fn cut_tail(w: &mut Worker, i: usize, at: usize) {
     let id = w.new_id();
     let mut tail = w.regions[i].split_off(at, id);
@@ -48,6 +50,7 @@ fn cut_tail(w: &mut Worker, i: usize, at: usize) {
     sys::unmap(tail.base, tail.len());
 }
 
+/// Unmaps the middle of a region, or maps fresh memory over it if `refill`.
 fn cut_out(w: &mut Worker, i: usize, refill: bool) {
     let len = w.regions[i].len();
     let from = w.rng.between(1, len - 2);
@@ -90,7 +93,7 @@ pub fn reserve(w: &mut Worker) {
     w.write_some(i);
 }
 
-/// Grows, shrinks, moves, or moves and leaves the old range mapped.
+/// Grows a region, shrinks it, moves it, or moves it and leaves the old range mapped.
 pub fn remap(w: &mut Worker) {
     let i = w.any_region(2);
     let mut region = w.regions.swap_remove(i);
@@ -131,7 +134,8 @@ pub fn remap(w: &mut Worker) {
     }
 }
 
-/// Changes what a region allows, for now or until it is next written.
+/// Changes a region's protection, then checks some of it, writes some of it (which makes it writable again), or
+/// neither.
 pub fn protect(w: &mut Worker) {
     let i = w.any_region(1);
     let prot = [libc::PROT_NONE, libc::PROT_READ, READ_WRITE][w.rng.below(3)];
@@ -144,6 +148,7 @@ pub fn protect(w: &mut Worker) {
     }
 }
 
+/// Drops pages of a region (MADV_DONTNEED), which are then zeros.
 pub fn dontneed(w: &mut Worker) {
     let i = w.any_region(1);
     let range = w.any_range(i, usize::MAX);
@@ -154,6 +159,7 @@ pub fn dontneed(w: &mut Worker) {
     region.verify(range);
 }
 
+/// Frees pages of a region lazily (MADV_FREE), and may write them again.
 pub fn free(w: &mut Worker) {
     let i = w.any_region(1);
     let range = w.any_range(i, usize::MAX);
@@ -167,7 +173,7 @@ pub fn free(w: &mut Worker) {
     }
 }
 
-/// Advice that changes no byte. Old kernels refuse some of it.
+/// Gives advice that changes no byte. Old kernels refuse some of it.
 pub fn advise(w: &mut Worker) {
     const ADVICE: &[i32] = &[
         libc::MADV_WILLNEED,
@@ -180,8 +186,8 @@ pub fn advise(w: &mut Worker) {
     ];
     let advice = ADVICE[w.rng.below(ADVICE.len())];
     let i = w.any_region(1);
-    // The last two become a property of the mapping: given to a part, they would split it, and the kernel
-    // does not move a range of several mappings.
+    // The last two become a property of the mapping. Given to a part, they would split it, and the kernel does
+    // not move a range of several mappings.
     let whole = matches!(advice, libc::MADV_SEQUENTIAL | libc::MADV_RANDOM);
     let range = if whole { w.regions[i].all() } else { w.any_range(i, 256) };
     note(format_args!("advice {advice}"));
@@ -190,7 +196,7 @@ pub fn advise(w: &mut Worker) {
     region.verify(range);
 }
 
-/// Regions that ask for large pages, written sparsely and then given back in part.
+/// Asks for large pages in a new region, writes it sparsely, and gives back parts of it.
 pub fn large(w: &mut Worker) {
     let pages = w.rng.between(512, 1536);
     let region = Region::map(w.new_id(), pages);
@@ -212,6 +218,7 @@ pub fn large(w: &mut Worker) {
     }
 }
 
+/// Locks pages of a region, writes them, and unlocks them.
 pub fn lock(w: &mut Worker) {
     let i = w.any_region(1);
     let range = w.any_range(i, 16);
@@ -225,7 +232,7 @@ pub fn lock(w: &mut Worker) {
     region.verify(range);
 }
 
-/// A private and a shared mapping of one file, each of which must see what it should.
+/// Maps a file privately and shared, and checks that each mapping has the right bytes.
 pub fn file(w: &mut Worker) {
     let pages = w.rng.between(1, 64);
     let file = sys::File::anonymous(pages);

@@ -1,4 +1,4 @@
-//! Sockets: messages with many pieces and a descriptor inside, and waiting for events.
+//! Operations on sockets: messages of many pieces with a descriptor beside them, and waits for events.
 
 use super::syscalls::{Transfer, pieces};
 use crate::model::PAGE;
@@ -6,10 +6,11 @@ use crate::story::fail;
 use crate::sys::{self, Pair};
 use crate::worker::Worker;
 
-/// Pages that the kernel carries as one piece: with a descriptor beside them, the reader gets no more at once.
+/// Most pages of a message, which the kernel carries as one piece. With a descriptor beside the message, a read
+/// never returns more than one piece.
 const IN_ONE_PIECE: usize = 8;
 
-/// Sends a stretch as one message with a descriptor beside it.
+/// Sends a range of pages as one message with a descriptor beside it.
 pub fn message(w: &mut Worker) {
     let t = Transfer::prepare(w, IN_ONE_PIECE);
     let kind = [libc::SOCK_STREAM, libc::SOCK_SEQPACKET, libc::SOCK_DGRAM][w.rng.below(3)];
@@ -22,19 +23,21 @@ pub fn message(w: &mut Worker) {
     t.arrived(w);
 }
 
-/// Room for one descriptor beside a message, aligned as the kernel wants it.
+/// Buffer for one descriptor beside a message, aligned as the kernel requires.
 type Beside = [u64; 8];
 
+/// Returns the header of a message of these pieces, with room for a descriptor.
 fn header(pieces: &mut [libc::iovec], beside: &mut Beside) -> libc::msghdr {
     // SAFETY: `msghdr` is plain data.
     let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
     (header.msg_iov, header.msg_iovlen) = (pieces.as_mut_ptr(), pieces.len());
     header.msg_control = beside.as_mut_ptr().cast();
-    // SAFETY: only computes a size.
+    // SAFETY: this only computes a size.
     header.msg_controllen = unsafe { libc::CMSG_SPACE(4) } as usize;
     header
 }
 
+/// Sends the pieces as one message, with a descriptor of the pair.
 fn send(pair: &Pair, pieces: &mut [libc::iovec], len: usize) {
     let mut beside = Box::new([0; 8]);
     let header = Box::new(header(pieces, &mut beside));
@@ -46,18 +49,19 @@ fn send(pair: &Pair, pieces: &mut [libc::iovec], len: usize) {
         (*c).cmsg_len = libc::CMSG_LEN(4) as usize;
         libc::CMSG_DATA(c).cast::<i32>().write_unaligned(pair.0);
     }
-    // SAFETY: everything that the header names is alive.
+    // SAFETY: everything that the header points to is alive.
     let sent = sys::retry("sendmsg", || unsafe { libc::sendmsg(pair.1, &*header, 0) });
     if sent != len {
         fail(format_args!("sendmsg took {sent} of {len} bytes"));
     }
 }
 
+/// Receives one message of `len` bytes and its descriptor.
 fn receive(pair: &Pair, pieces: &mut [libc::iovec], len: usize) {
     let mut beside = Box::new([0; 8]);
     let mut header = Box::new(header(pieces, &mut beside));
     let flags = libc::MSG_CMSG_CLOEXEC | libc::MSG_WAITALL;
-    // SAFETY: everything that the header names is alive.
+    // SAFETY: everything that the header points to is alive.
     let got = sys::retry("recvmsg", || unsafe { libc::recvmsg(pair.0, &mut *header, flags) });
     // SAFETY: the kernel filled the control buffer up to the length in the header.
     let fd = unsafe {
@@ -71,7 +75,7 @@ fn receive(pair: &Pair, pieces: &mut [libc::iovec], len: usize) {
     unsafe { libc::close(fd) };
 }
 
-/// Lists of descriptors and events in memory that may be anywhere.
+/// Waits for events with lists of descriptors and events in a page of a region.
 pub fn poll(w: &mut Worker) {
     let i = w.any_region(1);
     let range = w.any_range(i, 1);
@@ -88,9 +92,10 @@ pub fn poll(w: &mut Worker) {
     region.verify(range);
 }
 
+/// Polls a pipe through a list at the address.
 fn poll_list(at: usize, pair: &Pair) {
     let list = at as *mut libc::pollfd;
-    // SAFETY: the page has room for two entries; the kernel writes the answers.
+    // SAFETY: the page has room for two entries; the kernel writes its answers into them.
     let ready = unsafe {
         list.write(libc::pollfd { fd: pair.0, events: libc::POLLIN, revents: 0 });
         list.add(1).write(libc::pollfd { fd: pair.1, events: libc::POLLIN, revents: 0 });
@@ -103,6 +108,7 @@ fn poll_list(at: usize, pair: &Pair) {
     }
 }
 
+/// Waits for a pipe with epoll, with the list of events at the address.
 fn wait_list(at: usize, pair: &Pair) {
     // SAFETY: a new descriptor, closed below.
     let epoll = sys::must(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) }, "epoll_create1");
@@ -113,7 +119,7 @@ fn wait_list(at: usize, pair: &Pair) {
         sys::must(libc::epoll_ctl(epoll, libc::EPOLL_CTL_ADD, pair.0, &mut event), "epoll_ctl");
         sys::retry("epoll_wait", || libc::epoll_wait(epoll, list, 4, 1000) as isize)
     };
-    // SAFETY: the half page has room for an entry, of which any bytes are valid; packed, it is copied out.
+    // SAFETY: the half page has room for an entry, of which any bytes are valid; being packed, it is copied out.
     let first = unsafe { list.read_unaligned() }.u64;
     // SAFETY: the descriptor is ours.
     unsafe { libc::close(epoll) };

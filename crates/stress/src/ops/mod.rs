@@ -1,4 +1,4 @@
-//! Everything the stress does, by name. Each operation leaves memory and model in agreement.
+//! Table of all operations, by name. Each operation leaves memory and model in agreement.
 
 mod access;
 mod fork;
@@ -14,11 +14,12 @@ pub use signals::install_handlers;
 
 use crate::worker::Worker;
 
+/// An operation of the stress.
 pub struct Op {
     pub name: &'static str,
-    /// How often it is picked, among the sum of all.
+    /// Relative frequency: the chance of an operation is its weight over the sum of all.
     pub weight: usize,
-    /// Whether it is picked when no operations are named.
+    /// True if the operation is picked when no operations are named.
     pub usual: bool,
     pub run: fn(&mut Worker),
 }
@@ -27,6 +28,7 @@ const fn op(name: &'static str, weight: usize, run: fn(&mut Worker)) -> Op {
     Op { name, weight, usual: true, run }
 }
 
+/// All operations.
 pub const OPS: &[Op] = &[
     op("visit", 20, access::visit),
     op("write", 16, access::write),

@@ -1,4 +1,4 @@
-//! Other programs and libraries: this program started again, and a library loaded at run time.
+//! Operations with other programs and libraries: this program started again, and a library loaded at run time.
 
 use crate::model::{self, PAGE, mix};
 use crate::story::{expect, fail};
@@ -8,7 +8,7 @@ use std::ffi::{CString, c_char};
 use std::io::{Read, Write};
 use std::process::{Command, Stdio};
 
-/// This program, about to be started as `mirror`, which takes bytes it can check and answers with others.
+/// Prepared start of this program as `mirror`, which checks the bytes it reads and answers with others.
 pub struct Mirror {
     path: CString,
     arguments: Vec<CString>,
@@ -20,6 +20,7 @@ pub struct Mirror {
 }
 
 impl Mirror {
+    /// Prepares the arguments, the pipes, and a random key and length.
     pub fn prepare(w: &mut Worker) -> Mirror {
         let key = w.rng.next() | 1;
         let len = w.rng.between(1, 64 * PAGE);
@@ -33,14 +34,14 @@ impl Mirror {
         Mirror { path, arguments, pointers, to: Pair::pipe(), from: Pair::pipe(), key, len }
     }
 
-    /// Becomes the program. Only for a child; returns to nobody.
+    /// Becomes the program, in a child.
     ///
     /// # Safety
     ///
-    /// Nothing of the caller runs after it.
+    /// No code of the caller may have to run after it.
     pub unsafe fn exec(&self) -> ! {
         debug_assert_eq!(self.pointers.len(), self.arguments.len() + 1);
-        // SAFETY: the descriptors are open; the lists end in null; `_exit` is all that follows a failure.
+        // SAFETY: the descriptors are open; the lists end in null; only `_exit` follows a failure.
         unsafe {
             libc::dup2(self.to.0, 0);
             libc::dup2(self.from.1, 1);
@@ -49,7 +50,7 @@ impl Mirror {
         }
     }
 
-    /// Sends what the child checks and checks what it answers.
+    /// Sends the bytes that the child checks, and checks its answer.
     pub fn talk(self, w: &mut Worker) {
         let Mirror { to, from, key, len, .. } = self;
         let out = pattern(key, len);
@@ -69,15 +70,18 @@ unsafe extern "C" {
     static environ: *const *const c_char;
 }
 
+/// Makes a file that owns a duplicate of the descriptor.
+///
 /// # Safety
 ///
 /// `fd` is open.
 unsafe fn file(fd: i32) -> std::fs::File {
     use std::os::fd::FromRawFd;
-    // SAFETY: the duplicate belongs to nobody else.
+    // SAFETY: nothing else owns the duplicate.
     unsafe { std::fs::File::from_raw_fd(sys::must(libc::fcntl(fd, libc::F_DUPFD_CLOEXEC, 3), "dup")) }
 }
 
+/// Returns the bytes that the mirror expects.
 fn pattern(key: u64, len: usize) -> Vec<u8> {
     let mut bytes = vec![0; len];
     model::fill(&mut bytes, key);
@@ -88,7 +92,7 @@ fn own_path() -> std::path::PathBuf {
     std::env::current_exe().unwrap_or_else(|error| fail(format_args!("own path: {error}")))
 }
 
-/// The other side of a `Mirror`.
+/// Runs the other side of a [`Mirror`]: checks the bytes it reads, and answers.
 pub fn mirror(key: u64, len: usize) {
     let mut bytes = vec![0; len];
     if let Err(error) = std::io::stdin().lock().read_exact(&mut bytes) {
@@ -109,7 +113,7 @@ pub fn spawn(w: &mut Worker) {
     command.arg("mirror").arg(key.to_string()).arg(len.to_string());
     command.stdin(Stdio::piped()).stdout(Stdio::piped());
     if w.rng.one_in(2) {
-        // SAFETY: the closure does nothing; that there is one makes the library fork.
+        // SAFETY: the closure does nothing; its presence makes the library fork.
         unsafe { command.pre_exec(|| Ok(())) };
     }
     let ended = command.spawn().and_then(|mut child| {
@@ -142,7 +146,7 @@ pub fn dlopen(w: &mut Worker) {
                 fail("cos(0) is not 1");
             }
         }
-        // SAFETY: the handle is open, and what it gave is not used again.
+        // SAFETY: the handle is open, and nothing from it is used again.
         unsafe { libc::dlclose(handle) };
     }
     super::access::visit(w);

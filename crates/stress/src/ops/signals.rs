@@ -1,4 +1,4 @@
-//! Signals that arrive while memory is used, on any stack, and handlers that repair memory.
+//! Operations with signals that arrive while memory is used, on any stack, and with handlers that repair faults.
 
 use super::threads::recurse;
 use crate::model::{self, PAGE};
@@ -8,16 +8,19 @@ use crate::worker::Worker;
 use std::cell::Cell;
 use std::ops::Range;
 
-/// What handlers of this thread use. Plain cells: they need no set-up when a signal comes.
+/// State that the handlers use on this thread. Plain cells need no set-up when a signal comes.
 struct Board {
-    /// Signals handled.
+    /// Number of signals handled.
     count: Cell<usize>,
-    /// Pages that the handler checks and writes, and the key of what it wrote last.
+    /// Address of the pages that the handler checks and writes. 0: none.
     pages: Cell<usize>,
+    /// Key of the bytes that the handler wrote last.
     key: Cell<u64>,
+    /// True if a handler found wrong bytes.
     wrong: Cell<bool>,
-    /// The range that a fault may be repaired in.
+    /// Addresses, start and end, whose faults the handler repairs.
     guarded: Cell<(usize, usize)>,
+    /// Number of faults repaired.
     repaired: Cell<usize>,
 }
 
@@ -34,7 +37,7 @@ thread_local! {
     };
 }
 
-/// Pages of a board.
+/// Pages of a board, which the handler checks and writes.
 const BOARD_PAGES: usize = 4;
 
 const NORMAL: i32 = libc::SIGUSR1;
@@ -80,9 +83,9 @@ extern "C" fn on_deep_signal(signal: i32, info: *mut libc::siginfo_t, context: *
     on_signal(signal, info, context);
 }
 
-/// Opens a guarded page. Any other fault is what it always was: the end.
+/// Opens a guarded page after a fault. Any other fault ends the process, as without a handler.
 extern "C" fn on_fault(_: i32, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
-    // SAFETY: the kernel passes the fault's description.
+    // SAFETY: the kernel passes a description of the fault.
     let address = unsafe { (*info).si_addr() } as usize;
     BOARD.with(|b| {
         let (start, end) = b.guarded.get();
@@ -92,13 +95,14 @@ extern "C" fn on_fault(_: i32, info: *mut libc::siginfo_t, _: *mut libc::c_void)
             unsafe { libc::mprotect(page as *mut _, PAGE, sys::READ_WRITE) };
             b.repaired.set(b.repaired.get() + 1);
         } else {
-            // SAFETY: only resets the action; the fault comes again and ends the process.
+            // SAFETY: this only resets the action; the fault comes again and ends the process.
             unsafe { libc::signal(libc::SIGSEGV, libc::SIG_DFL) };
         }
     });
 }
 
-/// Prepares this thread's board, runs `f`, and checks what the handlers saw.
+/// Prepares this thread's board, runs `f`, and checks what the handlers saw. Returns the number of signals
+/// handled.
 fn with_board(w: &mut Worker, f: impl FnOnce(&mut Worker)) -> usize {
     let base = sys::map(BOARD_PAGES, sys::READ_WRITE, sys::ANONYMOUS, -1);
     BOARD.with(|b| {
@@ -122,7 +126,7 @@ fn with_board(w: &mut Worker, f: impl FnOnce(&mut Worker)) -> usize {
     count
 }
 
-/// This thread signals itself between uses of memory.
+/// Sends signals to this thread between uses of memory.
 pub fn raise(w: &mut Worker) {
     let times = w.rng.between(1, 10);
     let count = with_board(w, |w| send(w, NORMAL, times));
@@ -131,25 +135,26 @@ pub fn raise(w: &mut Worker) {
     }
 }
 
+/// Uses memory and sends the signal to this thread, so many times.
 fn send(w: &mut Worker, signal: i32, times: usize) {
     for _ in 0..times {
         super::access::visit(w);
-        // SAFETY: a signal with a handler, to this thread.
+        // SAFETY: the signal has a handler, and goes to this thread.
         unsafe { libc::pthread_kill(libc::pthread_self(), signal) };
     }
 }
 
-/// Handlers on a stack that is a region of ours.
+/// Runs handlers on an alternate stack, which is fresh memory.
 pub fn alternate(w: &mut Worker) {
     const PAGES: usize = 32;
     let stack = sys::map(PAGES, sys::READ_WRITE, sys::ANONYMOUS, -1);
     let mut before = libc::stack_t { ss_sp: std::ptr::null_mut(), ss_flags: 0, ss_size: 0 };
     let ours = libc::stack_t { ss_sp: stack as *mut _, ss_flags: 0, ss_size: PAGES * PAGE };
-    // SAFETY: the stack is mapped and stays so until the old one is back.
+    // SAFETY: the stack stays mapped until the old one is back.
     sys::must(unsafe { libc::sigaltstack(&ours, &mut before) }, "sigaltstack");
     let times = w.rng.between(1, 10);
     let count = with_board(w, |w| send(w, ALTERNATE, times));
-    // SAFETY: puts back what was there.
+    // SAFETY: this puts back the previous stack.
     sys::must(unsafe { libc::sigaltstack(&before, std::ptr::null_mut()) }, "sigaltstack");
     sys::unmap(stack, PAGES);
     if count != times {
@@ -157,7 +162,7 @@ pub fn alternate(w: &mut Worker) {
     }
 }
 
-/// A timer that fires at this thread while it uses memory and waits in system calls.
+/// Starts a timer that interrupts this thread while it uses memory and waits in system calls.
 pub fn timer(w: &mut Worker) {
     let count = with_board(w, |w| {
         let timer = start_timer(300_000);
@@ -167,10 +172,11 @@ pub fn timer(w: &mut Worker) {
         // SAFETY: the timer was made above.
         unsafe { libc::timer_delete(timer) };
     });
-    // How often it fired is the machine's affair: it must not reach the output.
+    // The number of firings depends on the machine, so it must not reach the output.
     note(format_args!("fired {count} times"));
 }
 
+/// Starts a timer that signals this thread at this interval.
 fn start_timer(every_ns: i64) -> libc::timer_t {
     let mut timer = std::ptr::null_mut();
     let every = libc::timespec { tv_sec: 0, tv_nsec: every_ns };
@@ -187,7 +193,7 @@ fn start_timer(every_ns: i64) -> libc::timer_t {
     timer
 }
 
-/// A handler that opens pages as they are touched: each exactly once.
+/// Protects pages, and lets the handler open them as they are touched: each exactly once.
 pub fn guard(w: &mut Worker) {
     let i = w.any_region(1);
     let range = w.any_range(i, 64);

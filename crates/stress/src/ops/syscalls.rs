@@ -1,4 +1,4 @@
-//! The kernel reads and writes the program's memory, wherever that memory is at the time.
+//! Operations in which the kernel reads and writes the program's memory, in or out of it.
 
 use crate::model::PAGE;
 use crate::story::{fail, note};
@@ -7,11 +7,11 @@ use crate::worker::Worker;
 use std::ops::Range;
 use std::time::Duration;
 
-/// Pages that fit into a pipe without a reader.
+/// Pages that a pipe holds without a reader.
 const FITS: usize = 12;
 
-/// Two stretches of one region. The kernel copies the first to the second, and the program touches neither
-/// before that: both may be anywhere.
+/// Two ranges of one region. The kernel copies the first to the second, and the program touches neither before,
+/// so both may be evicted.
 pub struct Transfer {
     region: usize,
     from: Range<usize>,
@@ -19,6 +19,8 @@ pub struct Transfer {
 }
 
 impl Transfer {
+    /// Picks two ranges of at most `most` pages. Writes those pages of the source that the kernel may still take
+    /// away.
     pub fn prepare(w: &mut Worker, most: usize) -> Transfer {
         let region = w.any_region(2);
         let len = w.regions[region].len();
@@ -32,19 +34,22 @@ impl Transfer {
         Transfer { region, from: from..from + pages, to: to..to + pages }
     }
 
+    /// Returns the address of the source.
     pub fn source(&self, w: &Worker) -> usize {
         w.regions[self.region].address(self.from.start)
     }
 
+    /// Returns the address of the target.
     pub fn target(&self, w: &Worker) -> usize {
         w.regions[self.region].address(self.to.start)
     }
 
+    /// Returns the length in bytes.
     pub fn len(&self) -> usize {
         self.from.len() * PAGE
     }
 
-    /// The bytes have arrived: checks both stretches.
+    /// Notes that the bytes have arrived, and checks both ranges.
     pub fn arrived(self, w: &mut Worker) {
         let region = &mut w.regions[self.region];
         region.copied(self.from.clone(), self.to.start);
@@ -53,7 +58,7 @@ impl Transfer {
     }
 }
 
-/// Reads and writes a pipe, a few odd-sized pieces at a time.
+/// Writes and reads a pipe, in a few pieces of odd sizes.
 pub fn pipe(w: &mut Worker) {
     let t = Transfer::prepare(w, FITS);
     let pipe = Pair::pipe();
@@ -76,12 +81,12 @@ fn receive_all(w: &mut Worker, fd: i32, to: usize, len: usize) {
     });
 }
 
-/// Calls `f` for pieces of any size until all is done.
+/// Calls `f` for pieces of any size until all bytes are done.
 fn in_pieces(w: &mut Worker, len: usize, mut f: impl FnMut(usize, usize) -> usize) {
     let mut at = 0;
     while at < len {
         let n = if w.rng.one_in(2) { len - at } else { w.rng.between(1, len - at) };
-        // A short piece must not change what is drawn, so it is finished here.
+        // A short transfer must not change the random choices, so the piece is finished here.
         let end = at + n;
         while at < end {
             match f(at, end - at) {
@@ -92,7 +97,8 @@ fn in_pieces(w: &mut Worker, len: usize, mut f: impl FnMut(usize, usize) -> usiz
     }
 }
 
-/// A list of pieces, itself in evicted memory, that covers `len` bytes from `base`.
+/// Returns up to 16 pieces that cover `len` bytes from `base`. The list has room for a page, which may be
+/// evicted.
 pub fn pieces(w: &mut Worker, base: usize, len: usize) -> Vec<libc::iovec> {
     let mut list = Vec::with_capacity(256);
     let mut at = 0;
@@ -104,7 +110,7 @@ pub fn pieces(w: &mut Worker, base: usize, len: usize) -> Vec<libc::iovec> {
     list
 }
 
-/// Gathers and scatters through a pipe.
+/// Writes many pieces to a pipe and reads them into others (writev, readv).
 pub fn vector(w: &mut Worker) {
     let t = Transfer::prepare(w, FITS);
     let (source, target) = (t.source(w), t.target(w));
@@ -121,15 +127,15 @@ pub fn vector(w: &mut Worker) {
     t.arrived(w);
 }
 
-/// Writes a file and reads it back; past the page cache where the file system can.
+/// Writes a file and reads it back, sometimes past the page cache if the file system can.
 pub fn disk(w: &mut Worker) {
     let flags = if w.rng.one_in(2) { libc::O_DIRECT } else { 0 };
     let t = Transfer::prepare(w, 64);
     let file = File::on_disk(flags).or_else(|| File::on_disk(0)).unwrap_or_else(|| File::anonymous(0));
     let (source, target, len) = (t.source(w), t.target(w), t.len());
-    // SAFETY: source and target are the transfer's.
+    // SAFETY: source and target belong to the transfer.
     let sent = sys::retry("pwrite", || unsafe { libc::pwrite(file.0, source as *const _, len, 0) });
-    // SAFETY: the target is the transfer's, which has `len` bytes of it.
+    // SAFETY: the target belongs to the transfer, and has `len` bytes.
     let got = sys::retry("pread", || unsafe { libc::pread(file.0, target as *mut _, len, 0) });
     if sent != len || got != len {
         fail(format_args!("pwrite took {sent} and pread gave {got} of {len} bytes"));
@@ -137,11 +143,11 @@ pub fn disk(w: &mut Worker) {
     t.arrived(w);
 }
 
-/// Calls whose results land in memory: random bytes, file status, paths, copies by the kernel.
+/// Makes calls whose results go to memory: random bytes, file status, paths, copies by the kernel.
 pub fn results(w: &mut Worker) {
     let t = Transfer::prepare(w, 64);
     let (source, target, len) = (t.source(w), t.target(w), t.len());
-    // A path and a status in the target; compared with the same on the stack.
+    // The path and the status are in the target. The result is compared with one on the stack.
     let path = target + w.rng.below(PAGE - 256);
     let name = b"/proc/self/exe\0";
     // SAFETY: the target has room from every offset below a page less 256.
@@ -159,7 +165,7 @@ pub fn results(w: &mut Worker) {
     if found.st_ino != expected.st_ino {
         fail(format_args!("stat into {status:#x}: inode {} for {}", found.st_ino, expected.st_ino));
     }
-    // Random bytes: nothing to compare, but they must all come.
+    // Random bytes cannot be compared, but all of them must come.
     // SAFETY: the target has room for `len` bytes.
     let n = sys::retry("getrandom", || unsafe { libc::getrandom(target as *mut _, len.min(256), 0) });
     if n != len.min(256) {
@@ -168,27 +174,27 @@ pub fn results(w: &mut Worker) {
     // The kernel copies from this process to this process.
     let local = libc::iovec { iov_base: target as *mut _, iov_len: len };
     let remote = libc::iovec { iov_base: source as *mut _, iov_len: len };
-    // SAFETY: both ranges are the transfer's.
+    // SAFETY: both ranges belong to the transfer.
     let n = unsafe { libc::process_vm_readv(libc::getpid(), &local, 1, &remote, 1, 0) };
     if n != len as isize {
-        // A sandbox may forbid it.
+        // If a sandbox forbids it, the program copies the bytes itself.
         crate::sys::bytes_mut(target, len).copy_from_slice(crate::sys::bytes(source, len));
     }
     t.arrived(w);
 }
 
-/// Calls on memory that must not be touched fail with EFAULT and change nothing.
+/// Checks that calls on forbidden memory fail with EFAULT and change nothing.
 pub fn refused(w: &mut Worker) {
     let i = w.any_region(1);
     let range = w.any_range(i, 4);
     let address = w.regions[i].address(range.start);
     let file = File::anonymous(1);
     w.regions[i].protect(libc::PROT_READ);
-    // SAFETY: the kernel refuses to write the range, which is what is tested.
+    // SAFETY: the kernel refuses to write the range, which is tested here.
     let read = unsafe { libc::pread(file.0, address as *mut _, 100, 0) };
     let read_errno = sys::errno();
     w.regions[i].protect(libc::PROT_NONE);
-    // SAFETY: the kernel refuses to read the range, which is what is tested.
+    // SAFETY: the kernel refuses to read the range, which is tested here.
     let write = unsafe { libc::pwrite(file.0, address as *const _, 100, 0) };
     let write_errno = sys::errno();
     if (read, read_errno, write, write_errno) != (-1, libc::EFAULT, -1, libc::EFAULT) {
@@ -199,13 +205,13 @@ pub fn refused(w: &mut Worker) {
     w.regions[i].verify(range);
 }
 
-/// A thread sleeps on a word in a region until another wakes it.
+/// Lets a thread sleep on a word of a region until another thread wakes it.
 pub fn futex(w: &mut Worker) {
     let i = w.any_region(1);
     let range = w.any_range(i, 1);
     w.write(i, range.clone());
     let word = w.regions[i].address(range.start) + w.rng.below(PAGE / 4) * 4;
-    // SAFETY: aligned, inside the region, used only as an atomic until the scope ends.
+    // SAFETY: aligned, inside the region, and used only as an atomic until the scope ends.
     let cell = unsafe { &*(word as *const std::sync::atomic::AtomicU32) };
     let before = cell.load(std::sync::atomic::Ordering::Acquire);
     std::thread::scope(|scope| {
@@ -218,7 +224,7 @@ pub fn futex(w: &mut Worker) {
         cell.store(!before, std::sync::atomic::Ordering::Release);
         futex_call(word, WAKE, 1, None);
     });
-    // A value that is not the awaited one comes back at once.
+    // A wait for another value than the present one returns at once.
     if futex_call(word, WAIT, before, None) != libc::EAGAIN {
         fail("a futex waited for a value that was not there");
     }
@@ -229,7 +235,7 @@ pub fn futex(w: &mut Worker) {
 const WAIT: i32 = libc::FUTEX_WAIT | libc::FUTEX_PRIVATE_FLAG;
 const WAKE: i32 = libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG;
 
-/// The error of the call, or 0.
+/// Calls futex(2), and returns the error number, or 0.
 fn futex_call(word: usize, op: i32, value: u32, timeout: Option<Duration>) -> i32 {
     let spec =
         timeout.map(|t| libc::timespec { tv_sec: t.as_secs() as i64, tv_nsec: t.subsec_nanos().into() });

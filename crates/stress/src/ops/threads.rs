@@ -1,4 +1,4 @@
-//! Threads that come and go, and stacks that grow deep.
+//! Operations with short-lived threads and deep stacks.
 
 use crate::model;
 use crate::region::Region;
@@ -20,14 +20,14 @@ pub fn recurse(key: u64, depth: usize) {
     expect(model::check(std::hint::black_box(&frame), key), format_args!("stack, {depth} above the deepest"));
 }
 
-/// Deep recursion on this worker's own stack.
+/// Recurses deeply on this worker's own stack.
 pub fn stack(w: &mut Worker) {
     let depth = w.rng.between(1, 400);
     note(format_args!("depth {depth}"));
     recurse(w.rng.next(), depth);
 }
 
-/// Short-lived threads: each uses its stack, its heap and a part of one region.
+/// Runs short-lived threads, each of which uses its stack, its heap and a part of one region.
 pub fn churn(w: &mut Worker) {
     let threads = w.rng.between(1, 4);
     let i = w.any_region(threads);
@@ -59,7 +59,7 @@ pub fn churn(w: &mut Worker) {
     w.regions[i].verify(all);
 }
 
-/// For each thread, the pages that it will write and with what.
+/// Returns, for each thread, the addresses of the pages that it writes and their keys.
 fn shares(region: &mut Region, threads: usize, seed: u64, version: u64) -> Vec<Vec<(usize, u64)>> {
     let each = (region.len() / threads).clamp(1, 64);
     let mut share = |t: usize| {
@@ -68,15 +68,15 @@ fn shares(region: &mut Region, threads: usize, seed: u64, version: u64) -> Vec<V
     (0..threads).map(&mut share).collect()
 }
 
-/// A thread whose stack is a region of ours.
+/// Runs a thread whose stack is fresh memory of ours.
 pub fn own_stack(w: &mut Worker) {
     let pages = w.rng.between(64, 256);
     let base = sys::map(pages, sys::READ_WRITE, sys::ANONYMOUS | libc::MAP_STACK, -1);
     let key = w.rng.next();
     let depth = (pages * model::PAGE / 2) / (FRAME * 3 / 2);
     let mut job = Job { key, depth, seed: w.seed, id: w.id };
-    // SAFETY: attributes are initialised before use; the stack outlives the thread, which is joined; the job
-    // outlives it too.
+    // SAFETY: the attributes are initialised before use; the stack and the job outlive the thread, which is
+    // joined.
     unsafe {
         let mut attributes: libc::pthread_attr_t = std::mem::zeroed();
         libc::pthread_attr_init(&mut attributes);
@@ -92,6 +92,7 @@ pub fn own_stack(w: &mut Worker) {
     sys::unmap(base, pages);
 }
 
+/// Task of the thread with our stack.
 struct Job {
     key: u64,
     depth: usize,

@@ -1,4 +1,4 @@
-//! What a session's answers mean.
+//! Processing of a session's answers.
 
 use super::{Awaited, Fault, Session, hash_of};
 use crate::node::Completion;
@@ -6,7 +6,8 @@ use crate::node::wire::{HEADER, Header, PAGE, Reason, Verb};
 use std::io::IoSliceMut;
 
 impl Session {
-    /// Fills `parts` with where the next bytes belong. Returns how many it used, and their bytes.
+    /// Fills `parts` with the places where the next bytes belong. Returns the number of parts used, and their
+    /// bytes.
     pub fn landing<'a>(&'a mut self, parts: &mut [IoSliceMut<'a>]) -> (usize, usize) {
         if self.asked == 0 {
             let mut scatter = Scatter { parts, used: 0, bytes: 0, skip: self.unasked_len };
@@ -19,7 +20,7 @@ impl Session {
             let pages = pages_back(&awaited.request);
             scatter.put(&mut awaited.reply);
             for target in targets.by_ref().take(pages) {
-                // SAFETY: a page that its owner left to us until the load completes.
+                // SAFETY: a page that its owner leaves to us until the load completes.
                 scatter.put(unsafe { std::slice::from_raw_parts_mut(target.at as *mut u8, PAGE) });
             }
             if scatter.used == scatter.parts.len() {
@@ -29,7 +30,7 @@ impl Session {
         (scatter.used, scatter.bytes)
     }
 
-    /// So many bytes have landed where [`Session::landing`] said.
+    /// Processes `bytes` bytes that were received into the places from [`Session::landing`].
     pub fn landed(&mut self, bytes: usize, done: &mut Vec<Completion>) -> Result<(), Fault> {
         if self.asked == 0 {
             return self.landed_unasked(bytes);
@@ -66,7 +67,7 @@ impl Session {
         }
     }
 
-    /// A reply's header is there.
+    /// Checks a reply's header, which is complete.
     fn check_reply(&mut self, awaited: &Awaited, done: &mut Vec<Completion>) -> Result<(), Fault> {
         let reply = Header::decode(&awaited.reply)?;
         if reply.verb == Verb::Bye {
@@ -96,7 +97,7 @@ impl Session {
         }
     }
 
-    /// Bytes `[before, now)` of a reply have landed, and with them perhaps pages.
+    /// Completes the loads whose pages arrived with bytes `[before, now)` of a reply.
     fn complete_loads(
         &mut self,
         awaited: &Awaited,
@@ -125,12 +126,12 @@ impl Session {
     }
 }
 
-/// Memory for arrivals, piece by piece.
+/// List of places for received bytes.
 struct Scatter<'a, 'b> {
     parts: &'b mut [IoSliceMut<'a>],
     used: usize,
     bytes: usize,
-    /// Bytes that have landed already.
+    /// Bytes to skip, since they have been received already.
     skip: usize,
 }
 
@@ -147,7 +148,7 @@ impl<'a> Scatter<'a, '_> {
     }
 }
 
-/// Pages that the reply brings.
+/// Returns the number of pages that the reply brings.
 fn pages_back(request: &Header) -> usize {
     if request.verb == Verb::Load { request.count as usize } else { 0 }
 }

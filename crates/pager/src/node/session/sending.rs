@@ -1,4 +1,4 @@
-//! What a session sends next.
+//! Selection of what a session sends next.
 
 use super::{Awaited, Content, Piece, Session, Wish};
 use crate::node::wire::{HEADER, Header, PAGE, Verb};
@@ -6,8 +6,8 @@ use std::collections::VecDeque;
 use std::io::IoSlice;
 
 impl Session {
-    /// Moves wishes into the outbox, as far as the windows allow. What is urgent goes before all that is not:
-    /// that keeps a load before a later store or forget of its page. Returns whether any moved.
+    /// Moves wishes into the outbox, as far as the windows allow. Urgent ones go before all others: that keeps a
+    /// load before a later store or forget of its page. Returns whether any moved.
     pub fn fill(&mut self) -> bool {
         let before = self.outbox.len();
         while !self.urgent.is_empty() && self.targets.len() < self.tuning.window {
@@ -44,7 +44,7 @@ impl Session {
         self.finish_message(answered);
     }
 
-    /// Returns whether the message will be answered.
+    /// Posts the header of a message. Returns whether the message will be answered.
     fn post_head(&mut self, first: Option<Wish>, run: usize) -> bool {
         let (verb, id, count) = match first {
             Some(Wish::Store { id, .. }) => (Verb::Store, id, run as u16),
@@ -79,14 +79,14 @@ impl Session {
         }
     }
 
-    /// The last piece posted ends its message.
+    /// Marks the last piece posted as the end of its message.
     fn finish_message(&mut self, answered: bool) {
         if let Some(last) = self.outbox.back_mut() {
             last.ends = answered;
         }
     }
 
-    /// Fills `parts` with what to send next. Returns how many it used, and the bytes in them.
+    /// Fills `parts` with the bytes to send next. Returns the number of parts used, and their bytes.
     pub fn outgoing<'a>(&'a self, parts: &mut [IoSlice<'a>]) -> (usize, usize) {
         let (mut used, mut bytes, mut skip) = (0, 0, self.sent);
         for (part, piece) in parts.iter_mut().zip(&self.outbox) {
@@ -97,7 +97,7 @@ impl Session {
         (used, bytes)
     }
 
-    /// So many bytes of [`Session::outgoing`] are sent.
+    /// Notes that `bytes` bytes of [`Session::outgoing`] were sent.
     pub fn sent(&mut self, bytes: usize) {
         self.sent += bytes;
         while let Some(piece) = self.outbox.front()
@@ -127,7 +127,7 @@ impl Content {
     }
 }
 
-/// How many wishes, from the front of `queue`, one message can carry: the same verb, ids in a row.
+/// Returns how many wishes, from the front of `queue`, one message can carry: the same verb, consecutive ids.
 fn run_length(queue: &VecDeque<Wish>, most: usize) -> usize {
     let follows = |(a, b): &(&Wish, &Wish)| match (a, b) {
         (Wish::Store { id: a, .. }, Wish::Store { id: b, .. }) => *b == a + 1,

@@ -1,26 +1,26 @@
-//! The free buffers of one section: a stack that any thread takes from and gives to, without a lock.
+//! The free buffers of one section: a lock-free stack that any thread takes from and gives to.
 //!
-//! Its head is one word, changed by compare-and-swap only: which buffer is on top, how many are free, of which size
-//! class they are, and how often the word was changed. Each free buffer has the one below it in its link. A thread
-//! that has read the word and links takes nothing unless the word is still the same, and it is not if anything
-//! happened in between: links that it read may then be nonsense, and are thrown away.
+//! Its head is one word, changed by compare-and-swap only: the number of the buffer on top, how many are free,
+//! their size class, and how often the word was changed. The link of each free buffer names the one below it. A
+//! thread that has read the word and links takes nothing unless the word is still the same. If anything changed
+//! in between, the links it read may be nonsense, and are discarded.
 //!
-//! The class is in the word so that a thread which is late does not take from a section that has become
-//! another class's. When all buffers are free the section can be closed, by the same compare-and-swap: then nothing
-//! can be taken until it is opened for a class.
+//! The class is in the word so that a late thread does not take from a section that has since become another
+//! class's. When all buffers are free the section can be closed, by the same compare-and-swap: then nothing can
+//! be taken until it is opened for a class.
 //!
-//! All of this is in private memory of one process. Nobody else writes it, and when the process dies it is of
-//! no use to anybody.
+//! All of this is in private memory of one process. No other process writes it, and it dies with the process.
 
 use crate::sync::{AtomicU16, AtomicU64, Ordering, spin_loop};
 use std::ptr::NonNull;
 
 /// The class of a closed section.
 const CLOSED: u64 = CLASS;
-/// Buffers of a section at most: those of a line.
+/// Most buffers of a section: those of one line each.
 pub const MOST: u32 = 1 << 15;
 
 // The word, from the lowest bits: top 15, free 16, class 6, changes 27.
+/// Mask of the buffer on top.
 const TOP: u64 = (1 << 15) - 1;
 const FREE_AT: u32 = 15;
 const FREE: u64 = (1 << 16) - 1;
@@ -28,10 +28,12 @@ const CLASS_AT: u32 = 31;
 const CLASS: u64 = (1 << 6) - 1;
 const CHANGES_AT: u32 = 37;
 
-/// What a link says of a buffer that is not free.
+/// Link of a buffer that is in use.
 const TAKEN: u16 = u16::MAX;
+/// Link of a buffer that a cache keeps.
 const CACHED: u16 = u16::MAX - 1;
 
+/// Head of the stack.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Word(u64);
 
@@ -48,7 +50,7 @@ impl Word {
         self.0 >> CLASS_AT & CLASS
     }
 
-    /// What follows: another top, and number of free buffers; the same class.
+    /// Returns the word that follows: another top and number of free buffers, the same class, one change more.
     fn then(self, top: u16, free: u32) -> Word {
         self.then_class(top, free, self.class())
     }
@@ -59,59 +61,59 @@ impl Word {
     }
 }
 
-/// A section's free buffers, by number.
+/// Free buffers of a section, by number.
 pub struct List {
     word: AtomicU64,
-    /// Of a free buffer: the one below. Else [`TAKEN`] or [`CACHED`].
+    /// Link of each buffer. For a free buffer: the number of the one below it; else [`TAKEN`] or [`CACHED`].
     links: Box<[AtomicU16]>,
 }
 
-/// What changed by giving buffers back.
+/// Effect of giving buffers back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Given {
-    /// None was free before.
+    /// True if no buffer was free before.
     pub first: bool,
-    /// How many are free now.
+    /// Number of buffers that are free now.
     pub free: u32,
 }
 
 impl List {
-    /// A closed section, of at most so many buffers.
+    /// Makes the list of a closed section of at most `most` buffers.
     pub fn new(most: u32) -> List {
         assert!(most <= MOST);
         let links = (0..most).map(|_| AtomicU16::new(0)).collect();
         List { word: AtomicU64::new(CLOSED << CLASS_AT), links }
     }
 
-    /// All `count` buffers of a closed section are free, and of a class.
+    /// Opens a closed section for a class: all `count` buffers are free.
     pub fn open(&self, class: usize, count: u32) {
         let word = self.load();
         assert!(word.class() == CLOSED && (class as u64) < CLOSED && count >= 1);
         for (buffer, link) in self.links[..count as usize].iter().enumerate() {
             link.store(buffer as u16 + 1, Ordering::Relaxed);
         }
-        // Nobody changes the word of a closed section but its owner. Releases the links to `take`.
+        // Only the section's owner changes the word of a closed section. Releases the links to `take`.
         self.word.store(word.then_class(0, count, class as u64).0, Ordering::Release);
     }
 
-    /// Closes the section if all its `count` buffers are free.
+    /// Closes the section if all its `count` buffers are free; returns whether it did.
     pub fn close(&self, count: u32) -> bool {
         let word = self.load();
         word.class() != CLOSED && word.free() == count && self.change(word, word.then_class(0, 0, CLOSED))
     }
 
-    /// How many are free.
+    /// Returns the number of free buffers.
     pub fn free(&self) -> u32 {
         self.load().free()
     }
 
-    /// The class, while the section is open.
+    /// Returns the class, or `None` if the section is closed.
     pub fn class(&self) -> Option<usize> {
         let class = self.load().class();
         (class != CLOSED).then_some(class as usize)
     }
 
-    /// Takes up to `most` buffers, if the section is of this class; calls `taken` with each.
+    /// Takes up to `most` buffers if the section is of this class, calls `taken` with each, and returns how many.
     #[inline]
     pub fn take(&self, class: usize, most: u32, mut taken: impl FnMut(u16)) -> u32 {
         loop {
@@ -131,17 +133,17 @@ impl List {
         }
     }
 
-    /// The buffer that is `count` below another; `None` if the links make no sense, since they changed.
+    /// Returns the buffer that is `count` below another; `None` if the links make no sense, since they changed.
     #[inline]
     fn below(&self, mut buffer: u16, count: u32) -> Option<u16> {
         for _ in 0..count {
             buffer = self.links.get(buffer as usize)?.load(Ordering::Relaxed);
         }
-        // The lowest buffer's link is whatever it is: nobody follows it when none is free.
+        // The lowest buffer's link is arbitrary: it is not followed when no buffer is free.
         Some(buffer & TOP as u16)
     }
 
-    /// The buffers are ours: their links are, too.
+    /// Marks the links of buffers that were just taken, which are ours now.
     #[inline]
     fn take_out(&self, mut buffer: u16, count: u32, taken: &mut impl FnMut(u16)) {
         for _ in 0..count {
@@ -153,10 +155,10 @@ impl List {
         }
     }
 
-    /// Gives buffers back that were taken; at least one.
+    /// Gives back buffers that were taken; at least one.
     ///
     /// # Panics
-    /// If one of them was not taken: somebody freed it twice.
+    /// If one of them was not taken, so was freed twice.
     #[inline]
     pub fn give(&self, buffers: &[u16]) -> Given {
         for &buffer in buffers {
@@ -177,15 +179,15 @@ impl List {
         }
     }
 
-    /// Whether somebody took a buffer, or a cache has it.
+    /// Returns whether a buffer is in use or kept by a cache.
     fn is_taken(&self, buffer: u16) -> bool {
         self.links[buffer as usize].load(Ordering::Relaxed) >= CACHED
     }
 
-    /// A cache keeps a buffer that was taken.
+    /// Marks a buffer that was taken as kept by a cache.
     ///
     /// # Panics
-    /// If it was not: somebody freed it twice.
+    /// If it was not taken, so was freed twice.
     #[inline(always)]
     pub fn keep(&self, buffer: u16) -> Kept {
         let link = &self.links[buffer as usize];
@@ -195,7 +197,7 @@ impl List {
     }
 
     fn load(&self) -> Word {
-        // Pairs with the releases of `try_change` and `open`: links that were written before are seen.
+        // Pairs with the releases of `try_change` and `open`: links that were written before are visible.
         Word(self.word.load(Ordering::Acquire))
     }
 
@@ -209,7 +211,7 @@ impl List {
     }
 }
 
-/// A buffer that a cache keeps: where its link is, so that giving it out again looks up nothing.
+/// Handle of a buffer that a cache keeps: the address of its link, so that giving it out again needs no lookup.
 #[derive(Clone, Copy)]
 pub struct Kept(NonNull<AtomicU16>);
 
@@ -217,13 +219,13 @@ pub struct Kept(NonNull<AtomicU16>);
 unsafe impl Send for Kept {}
 
 impl Kept {
-    /// The cache gives the buffer out again.
+    /// Marks the buffer as in use again.
     ///
     /// # Safety
-    /// The list is still there.
+    /// The list still exists.
     #[inline(always)]
     pub unsafe fn give_out(self) {
-        // SAFETY: a link of the list, the caller says.
+        // SAFETY: a link of the list, which the caller says still exists.
         unsafe { self.0.as_ref() }.store(TAKEN, Ordering::Relaxed);
     }
 }

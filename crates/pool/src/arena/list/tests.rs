@@ -1,3 +1,5 @@
+//! Tests and loom models of the list of free buffers.
+
 #[cfg(not(loom))]
 mod plain {
     use super::super::*;
@@ -5,7 +7,8 @@ mod plain {
     use std::collections::HashSet;
 
     proptest! {
-        /// Against a set: nothing is handed out twice, nothing is lost, and it closes only when all is free.
+        /// Compares with a set: nothing is handed out twice, nothing is lost, and it closes only when all is
+        /// free.
         #[test]
         fn behaves_as_a_set(steps in prop::collection::vec((0u8..4, 0usize..64), 0..200)) {
             const COUNT: u32 = 24;
@@ -60,7 +63,7 @@ mod plain {
         list.give(&[taken]);
     }
 
-    /// Threads take, mark and give back; nobody finds another's mark.
+    /// Threads take, mark and give back; no thread finds another's mark.
     #[test]
     fn threads_never_hold_the_same_buffer() {
         const COUNT: u32 = 16;
@@ -102,7 +105,7 @@ mod loom_models {
     use loom::sync::Arc;
     use loom::sync::atomic::AtomicU32;
 
-    /// Marks a buffer as held, and panics if somebody else holds it.
+    /// Marks a buffer as held, and panics if another thread holds it.
     fn hold(holders: &[AtomicU32], buffer: u16) {
         assert_eq!(holders[buffer as usize].swap(1, Ordering::Relaxed), 0, "held twice");
     }
@@ -126,7 +129,7 @@ mod loom_models {
                 thread.join().unwrap();
             }
             let (list, holders) = &*shared;
-            // Nothing is lost: all that is not held can be taken.
+            // Nothing is lost: all buffers that are not held can be taken.
             let held = holders.iter().filter(|holder| holder.load(Ordering::Relaxed) == 1).count() as u32;
             if list.class() == Some(1) {
                 let mut rest = 0;
@@ -138,7 +141,7 @@ mod loom_models {
         });
     }
 
-    /// Takes one, gives it back, takes one: what makes a compare-and-swap succeed that should not.
+    /// Takes one, gives it back, takes one: provokes the ABA problem, a compare-and-swap that succeeds wrongly.
     fn back_and_forth(list: &List, holders: &[AtomicU32]) {
         for _ in 0..2 {
             let mut got = None;
@@ -169,7 +172,8 @@ mod loom_models {
         }
     }
 
-    /// Closes the section if it can, opens it for another class, and looks that nobody has anything of it.
+    /// Closes the section if it can, opens it for another class, and checks that no other thread has a buffer of
+    /// it.
     fn close_and_reopen(list: &List, holders: &[AtomicU32]) {
         if list.close(2) {
             list.open(2, 1);

@@ -1,3 +1,5 @@
+//! Tests and loom models of one bell.
+
 #[cfg(not(loom))]
 mod plain {
     use super::super::*;
@@ -6,14 +8,14 @@ mod plain {
         Bell { state: AtomicU32::new(state) }
     }
 
-    /// A peer that was killed, or stopped, on its way to sleep says for ever that it sleeps.
+    /// A peer that was killed or stopped on its way to sleep announces a sleep for ever.
     #[test]
     fn who_rings_a_peer_gives_up() {
         assert!(!PeerBell(&bell(ASLEEP)).ring());
         assert!(PeerBell(&bell(0)).ring(), "nobody sleeps");
     }
 
-    /// Whoever may read a bell may sleep on its word. That must not keep rings from the one whose bell it is.
+    /// Any process that may read a bell may sleep on its word. That must not keep rings from the bell's owner.
     #[test]
     fn a_ring_is_not_stolen() {
         let (bell, over) = (bell(0), AtomicU32::new(0));
@@ -57,7 +59,7 @@ mod plain {
     }
 }
 
-/// All interleavings: a ring that is lost leaves a thread asleep for ever, which the checker reports.
+/// Explores all interleavings: a lost ring leaves a thread asleep for ever, which the checker reports.
 #[cfg(loom)]
 mod loom_models {
     use super::super::*;
@@ -66,7 +68,7 @@ mod loom_models {
 
     struct Shared {
         bell: Bell,
-        /// What is to be found.
+        /// Flags that the sleeper is to find.
         found: [AtomicU64; 2],
     }
 
@@ -79,7 +81,7 @@ mod loom_models {
             self.found[which].load(Ordering::Relaxed) == 1
         }
 
-        /// Sleeps until all of it is there.
+        /// Sleeps until all of these flags are set.
         fn await_all(&self, which: &[usize]) {
             let all_there = || which.iter().all(|&which| self.is_there(which));
             while !all_there() {
@@ -114,7 +116,7 @@ mod loom_models {
         model([tell_and_ring], &[0]);
     }
 
-    /// As a server does: who was woken for the first thing is not woken again for the second.
+    /// Models a server: a sleeper that was woken for the first flag is not woken again for the second.
     #[test]
     fn who_was_woken_finds_what_came_later() {
         let tell_twice = |shared: &Shared| {

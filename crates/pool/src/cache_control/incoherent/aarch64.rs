@@ -3,11 +3,12 @@
 use super::NoFlush;
 use std::arch::asm;
 
-/// Linux lets programs clean and invalidate lines, to the point of coherency.
+/// Instructions that clean and invalidate lines to the point of coherency, which Linux lets programs use.
 #[derive(Debug, Clone, Copy)]
 pub struct Instructions;
 
 impl Instructions {
+    /// Checks that all data caches have lines of the expected size.
     pub fn detect() -> Result<Instructions, NoFlush> {
         let types: u64;
         // SAFETY: CTR_EL0 may be read by programs on Linux.
@@ -17,10 +18,13 @@ impl Instructions {
         if smallest == crate::cache_control::LINE { Ok(Instructions) } else { Err(NoFlush) }
     }
 
+    /// Returns the names of the instructions, for reports.
     pub fn name(self) -> &'static str {
         "dc cvac and dc civac"
     }
 
+    /// Writes a dirty line back and keeps its copy.
+    ///
     /// # Safety
     /// The line is mapped.
     #[inline(always)]
@@ -29,6 +33,8 @@ impl Instructions {
         unsafe { asm!("dc cvac, {}", in(reg) line, options(nostack, preserves_flags)) };
     }
 
+    /// Writes a dirty line back and drops its copy.
+    ///
     /// # Safety
     /// The line is mapped.
     #[inline(always)]
@@ -38,17 +44,21 @@ impl Instructions {
     }
 }
 
+/// Waits until lines written back have reached memory.
 #[inline(always)]
 pub fn after_write_back() {
     // SAFETY: a barrier.
     unsafe { asm!("dsb sy", options(nostack, preserves_flags)) };
 }
 
+/// Waits until lines are dropped, before later loads.
 #[inline(always)]
 pub fn after_drop() {
     after_write_back();
 }
 
+/// Copies nothing around the cache; returns 0, the number of bytes that it copied.
+///
 /// # Safety
 /// None: it does nothing.
 #[inline(always)]

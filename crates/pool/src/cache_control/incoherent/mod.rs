@@ -1,4 +1,4 @@
-//! Cached mappings of memory that other hosts write, and no hardware keeps copies the same.
+//! Cached mappings of memory that other hosts write, without hardware that keeps the copies coherent.
 
 use super::{LINE, Memory, lines};
 use crate::sync::{AtomicU64, Ordering};
@@ -10,7 +10,7 @@ use std::ptr;
 #[cfg_attr(not(any(target_arch = "x86_64", target_arch = "aarch64")), path = "none.rs")]
 mod arch;
 
-/// Writes lines back and drops them, with the best instructions that this processor has.
+/// Memory whose lines are written back and dropped with the best instructions of this processor.
 ///
 /// On x86-64: `clwb` (which keeps the copy of the line), `clflushopt` or `clflush`, `sfence` after writing
 /// back and `mfence` after dropping, since younger loads may overtake a flush. On aarch64: `dc cvac`,
@@ -20,18 +20,21 @@ pub struct Incoherent {
     instructions: Instructions,
 }
 
+/// Error of a processor that cannot write lines back.
 #[derive(Debug, thiserror::Error)]
 #[error("this processor has no instruction that writes a cache line back: use memory that is coherent")]
 pub struct NoFlush;
 
 impl Incoherent {
+    /// Chooses the best instructions of this processor.
+    ///
     /// # Errors
-    /// Where a program cannot write lines back or drop them.
+    /// If a program cannot write lines back or drop them on this processor.
     pub fn detect() -> Result<Incoherent, NoFlush> {
         Ok(Incoherent { instructions: Instructions::detect()? })
     }
 
-    /// Which instructions it uses, for reports.
+    /// Returns the names of the instructions in use, for reports.
     pub fn instructions(&self) -> &'static str {
         self.instructions.name()
     }
@@ -79,7 +82,7 @@ impl Memory for Incoherent {
             let around = arch::copy_around_cache(to, bytes);
             let (to, rest) = (to.wrapping_add(around), &bytes[around..]);
             std::ptr::copy_nonoverlapping(rest.as_ptr(), to, rest.len());
-            // Fences the stores that went around the cache too.
+            // Its fence covers the stores that bypassed the cache, too.
             self.publish(to, rest.len());
         }
     }

@@ -5,6 +5,7 @@ use crate::cache_control::LINE;
 use std::arch::asm;
 use std::arch::x86_64::{__cpuid, __cpuid_count, _mm_clflush, _mm_mfence, _mm_sfence};
 
+/// Instructions that the processor has, from the oldest to the best.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Instructions {
     Clflush,
@@ -15,6 +16,7 @@ pub enum Instructions {
 impl Instructions {
     // Since Rust 1.94 or so `__cpuid` is safe; before, it is not.
     #[allow(unused_unsafe)]
+    /// Finds the best instructions of this processor.
     pub fn detect() -> Result<Instructions, NoFlush> {
         // SAFETY: every x86-64 processor has `cpuid`, and leaf 7 is asked for only where it exists.
         let (basic, extended) =
@@ -31,6 +33,7 @@ impl Instructions {
         })
     }
 
+    /// Returns the names of the instructions, for reports.
     pub fn name(self) -> &'static str {
         match self {
             Instructions::Clflush => "clflush",
@@ -39,12 +42,14 @@ impl Instructions {
         }
     }
 
+    /// Writes a dirty line back; keeps its copy if the processor has `clwb`.
+    ///
     /// # Safety
     /// The line is mapped.
     #[inline(always)]
     pub unsafe fn write_back(self, line: *const u8) {
-        // SAFETY: these write nothing but what is in the cache already; the line is mapped, and the
-        // processor has the instruction.
+        // SAFETY: these write only what is in the cache already; the line is mapped, and the processor has the
+        // instruction.
         unsafe {
             match self {
                 Instructions::Clwb => asm!("clwb [{}]", in(reg) line, options(nostack, preserves_flags)),
@@ -53,11 +58,13 @@ impl Instructions {
         }
     }
 
+    /// Writes a dirty line back and drops its copy.
+    ///
     /// # Safety
     /// The line is mapped.
     #[inline(always)]
     pub unsafe fn drop_line(self, line: *const u8) {
-        // SAFETY: a line that is dropped is written back first if it is dirty; it is mapped, and the processor has the
+        // SAFETY: a dirty line is written back before it is dropped; it is mapped, and the processor has the
         // instruction.
         unsafe {
             match self {
@@ -68,27 +75,30 @@ impl Instructions {
     }
 }
 
+/// Orders the write-backs before later stores.
 #[inline(always)]
 pub fn after_write_back() {
     // SAFETY: every x86-64 processor has it.
     unsafe { _mm_sfence() };
 }
 
+/// Orders the flushes before later loads.
 #[inline(always)]
 pub fn after_drop() {
     // SAFETY: every x86-64 processor has it.
     unsafe { _mm_mfence() };
 }
 
-/// Stores whole lines with non-temporal stores, where the target is aligned and long enough for that to be
-/// faster than writing in the cache and flushing; says how many bytes it did.
+/// Copies whole lines with non-temporal stores, if the target is aligned and long enough for that to be faster
+/// than writing in the cache and flushing. Returns the number of bytes copied.
 ///
 /// # Safety
 /// The target is mapped writable.
 #[inline]
 pub unsafe fn copy_around_cache(to: *mut u8, bytes: &[u8]) -> usize {
     use std::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_stream_si128};
-    // Below, the line's way into the cache and out again costs less than the buffers of stores around it.
+    // Below this many bytes, a line's way into the cache and out again costs less than the store buffers that
+    // bypass it.
     const LEAST: usize = 4 * LINE;
     if bytes.len() < LEAST || !(to as usize).is_multiple_of(LINE) {
         return 0;

@@ -1,4 +1,4 @@
-//! Requests and their replies, and the thread that reads what the manager tells; [`next`] is about the manager
+//! Requests and their replies, and the thread that reads the manager's messages. [`next`] connects to the manager
 //! that follows one which was killed.
 
 mod next;
@@ -22,17 +22,17 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-/// A reply, with what came beside it.
+/// A reply, with the descriptors that came with it already taken in.
 pub enum Replied {
     Plain(Reply),
-    /// Mapped, and among this process's segments.
+    /// A leased segment: mapped, and among this process's segments.
     Leased(Extent),
     Opened(Arc<ChannelLink>, Greeting),
 }
 
 type Outcome = Result<Replied, Denied>;
 
-/// Between attempts to reach the next manager: at first, and at most.
+/// Pauses between attempts to reach the next manager: the first one, and the longest.
 const PAUSES: [Duration; 2] = [Duration::from_millis(2), Duration::from_millis(500)];
 
 pub struct Link {
@@ -43,11 +43,11 @@ pub struct Link {
     bells: Bells,
     number: AtomicU32,
     books: Mutex<Books>,
-    /// Of how we stand with the manager.
+    /// Signals a change of `Books::standing`.
     changed: Condvar,
 }
 
-/// What the reader and the others share.
+/// State that the reading thread and the others share.
 struct Books {
     socket: Arc<OwnedFd>,
     standing: Standing,
@@ -55,22 +55,23 @@ struct Books {
     channels: HashMap<ChannelId, Arc<ChannelLink>>,
     services: HashMap<String, Arc<Waiting>>,
     counters: Vec<Weak<dyn Counter>>,
-    /// What was given up while no manager was there.
+    /// Requests that give something up, made while no manager was there.
     late: Vec<Request>,
-    /// Segments of this process, to hand back to the next manager.
+    /// Segments of this process by offset, to hand back to the next manager.
     segments: BTreeMap<u64, Option<OwnedFd>>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Standing {
     Connected,
-    /// The manager is gone; the reader looks for the next one.
+    /// The manager is gone; the reading thread looks for the next one.
     Away,
-    /// There is none that knows us, or we leave.
+    /// No manager knows us any more, or we leave.
     Over,
 }
 
 impl Link {
+    /// Makes the state of a new connection.
     pub fn new(connecting: Connecting, welcome: Welcome, socket: OwnedFd, space: Space) -> Link {
         let books = Books {
             socket: Arc::new(socket),
@@ -87,23 +88,26 @@ impl Link {
         Link { path, name, welcome, space, bells, number, books, changed }
     }
 
+    /// Returns the manager's description of the pool.
     pub fn welcome(&self) -> &Welcome {
         &self.welcome
     }
 
+    /// Returns the address space.
     pub fn space(&self) -> &Space {
         &self.space
     }
 
+    /// Returns the bells of this process.
     pub fn bells(&self) -> &Bells {
         &self.bells
     }
 
-    /// Asks the manager, and waits for its reply. If it goes meanwhile, the next one is asked, but for a channel:
-    /// whoever asked for one starts over.
+    /// Asks the manager, and waits for its reply. If the manager goes meanwhile, the next one is asked, except to
+    /// open a channel or answer an offer: the caller starts those over.
     ///
     /// # Errors
-    /// What it denies; that it is gone, or does not answer in time.
+    /// The manager's denial; or that it is gone, or does not answer in time.
     pub fn ask(
         &self,
         request: &Request,
@@ -122,8 +126,8 @@ impl Link {
         }
     }
 
-    /// Says that we do not have something any more, and waits until the manager knows, if there is one just now: the
-    /// next one finds out by itself, or is told when all else was.
+    /// Gives something up. Waits until the manager knows, if one is connected: otherwise the next one finds out
+    /// by itself, or is told after all else.
     pub fn give_up(&self, request: Request) {
         let mut books = self.books();
         let socket = books.socket.clone();
@@ -137,11 +141,12 @@ impl Link {
         }
     }
 
-    /// Asks for something whose reply nobody needs.
+    /// Sends a request whose reply is not needed.
     pub fn say(&self, request: Request) {
         let number = self.number.fetch_add(1, Ordering::Relaxed);
         let socket = self.books().socket.clone();
-        // The next manager asks what we have, and does not find what this one was to hear of.
+        // Errors are ignored: the next manager asks what we have, and does not find what this one would have been
+        // told.
         let _ = send(&socket, number, &request, &[]);
     }
 
@@ -160,7 +165,7 @@ impl Link {
             return Err(error);
         }
         match wait(&replied, deadline) {
-            // Unless the reader has taken it just now, it is not to hand anything to us any more.
+            // Unless the reading thread has taken it just now, it must not hand us anything any more.
             Err(Error::TimedOut(_)) if self.books().asked.remove(&number).is_some() => {
                 if matches!(request, Request::Open { .. }) {
                     self.say(Request::Abandon { number });
@@ -172,7 +177,7 @@ impl Link {
         }
     }
 
-    /// The manager's socket, once there is one.
+    /// Returns the manager's socket, once one is connected.
     fn connected(&self, deadline: Instant) -> Result<Arc<OwnedFd>, Error> {
         let mut books = self.books();
         loop {
@@ -189,7 +194,7 @@ impl Link {
         }
     }
 
-    /// Whoever finds the socket broken need not wait for the reader to find out.
+    /// Records that a socket is broken, without waiting for the reading thread to find out.
     fn note_broken(&self, socket: &Arc<OwnedFd>) {
         let mut books = self.books();
         if Arc::ptr_eq(&books.socket, socket) && books.standing == Standing::Connected {
@@ -197,7 +202,8 @@ impl Link {
         }
     }
 
-    /// Reads for as long as there is a manager, this one or a next, and the connection is not closed.
+    /// Reads messages until the connection is closed or no manager knows us; connects to the next manager if need
+    /// be.
     pub fn read(&self) {
         let mut socket = self.books().socket.clone();
         loop {
@@ -225,11 +231,11 @@ impl Link {
         if books.standing == Standing::Connected {
             books.standing = Standing::Away;
         }
-        // Who waits finds that nobody will answer.
+        // Wakes the threads that wait for replies: none will come.
         books.asked.clear();
     }
 
-    /// Ends the reader.
+    /// Ends the reading thread.
     pub fn close(&self) {
         let mut books = self.books();
         books.standing = Standing::Over;
@@ -237,7 +243,7 @@ impl Link {
         self.changed.notify_all();
     }
 
-    /// False: this process has the name already.
+    /// Adds a service; returns false if this process has that name already.
     pub fn add_service(&self, name: &str, waiting: Arc<Waiting>) -> bool {
         let mut books = self.books();
         if books.standing == Standing::Over {
@@ -250,25 +256,27 @@ impl Link {
         true
     }
 
+    /// Adds a counter of bytes in use.
     pub fn add_counter(&self, counter: Weak<dyn Counter>) {
         let mut books = self.books();
         books.counters.retain(|counter| counter.strong_count() > 0);
         books.counters.push(counter);
     }
 
+    /// Forgets a service.
     pub fn remove_service(&self, name: &str) {
         self.books().services.remove(name);
     }
 
-    /// Unmaps all that came by a channel, and forgets it; in this order, since what the next manager does not hear
-    /// of is leased to others, perhaps to be mapped here again.
+    /// Unmaps all that came by a channel, and then forgets it. Not the other way round: what the next manager is
+    /// not told of it leases to others, perhaps to be mapped here again.
     pub fn remove_channel(&self, link: &ChannelLink) {
         link.unmap(&self.space);
         self.books().channels.remove(&link.id());
     }
 
-    /// Maps a segment of this process, and keeps its descriptor for the next manager. In the reader's thread: there
-    /// is no moment at which the next manager asks what we have, and this was told and is not yet known.
+    /// Maps a segment of this process, and keeps its descriptor for the next manager. Done by the reading thread,
+    /// so that the next manager cannot ask what we have between the message that leased it and its record here.
     fn add_segment(&self, segment: Extent, mut beside: Vec<OwnedFd>) -> rustix::io::Result<()> {
         let file = beside.pop();
         self.space.map(segment, file.as_ref(), Access::Write)?;
@@ -276,12 +284,12 @@ impl Link {
         Ok(())
     }
 
-    /// Unmaps a segment of this process, and forgets it, in the same order.
+    /// Unmaps a segment of this process, and then forgets it, as [`remove_channel`](Link::remove_channel) does.
     ///
     /// # Safety
-    /// Nobody uses it any more.
+    /// The segment is not in use any more.
     pub unsafe fn remove_segment(&self, segment: Extent) {
-        // SAFETY: the caller's word.
+        // SAFETY: as the caller says.
         unsafe { self.space.unmap(segment) };
         self.books().segments.remove(&segment.offset);
     }
@@ -309,7 +317,7 @@ impl Link {
             Ok(reply) => Ok(Replied::Plain(reply)),
             Err(denied) => Err(denied),
         };
-        // There is room for the one reply; nobody may be there any more to hear it.
+        // There is room for the one reply; the thread that asked may be gone.
         let unheard = match asked {
             Some(asked) => asked.send(outcome).err().map(|error| error.0),
             None => Some(outcome),
@@ -317,7 +325,7 @@ impl Link {
         match unheard {
             Some(Ok(Replied::Opened(link, _))) => self.abandon(&link),
             Some(Ok(Replied::Leased(segment))) => {
-                // SAFETY: nobody has heard of it.
+                // SAFETY: no other thread knows the segment.
                 unsafe { self.remove_segment(segment) };
                 self.say(Request::Release { offset: segment.offset });
             }
@@ -325,7 +333,7 @@ impl Link {
         }
     }
 
-    /// A channel that nobody waits for any more.
+    /// Closes a channel that no thread waits for any more.
     fn abandon(&self, link: &ChannelLink) {
         self.remove_channel(link);
         self.say(Request::Close { channel: link.id() });
@@ -349,8 +357,8 @@ impl Link {
             Event::Granted { channel, segment, access } => {
                 let Some(link) = self.channel(channel) else { return };
                 if link.map(&self.space, segment, beside.first(), access).is_err() {
-                    // It is not told of again, so this channel would lack it for ever: both sides start over. What came
-                    // before is mapped until the channel is dropped.
+                    // The grant is not repeated, so this channel would lack the segment for ever: both sides start over.
+                    // Segments granted before stay mapped until the channel is dropped.
                     self.say(Request::GiveUp { channel });
                     self.ended(&link, Cause::CannotMap);
                 }
@@ -369,13 +377,13 @@ impl Link {
         }
     }
 
-    /// Whoever uses the channel finds that it is over.
+    /// Notes that a channel's peer is gone, and wakes its user.
     fn ended(&self, link: &ChannelLink, cause: Cause) {
         link.note_gone(cause);
         self.bells.get(link.own_bell()).ring();
     }
 
-    /// Makes a channel's near end.
+    /// Makes the near side of a channel.
     fn opened(
         &self,
         opened: Opened,

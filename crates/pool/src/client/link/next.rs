@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 impl Link {
-    /// Waits for the next manager, and tells it what we have. `None`: it does not know us, or we leave.
+    /// Waits for the next manager, and tells it what we have. Returns `None` if it does not know us, or we leave.
     pub(super) fn reconnect(&self) -> Option<Arc<OwnedFd>> {
         let mut pause = PAUSES[0];
         loop {
@@ -44,7 +44,7 @@ impl Link {
             if books.standing == Standing::Over {
                 return Err(Error::ManagerGone);
             }
-            // So that closing the connection ends what follows.
+            // Stored so that closing the connection ends the requests that follow.
             books.socket = socket.clone();
         }
         let offsets: Vec<u64> = self.books().segments.keys().copied().collect();
@@ -62,15 +62,15 @@ impl Link {
             self.ask_here(&socket, &Request::Register { service }, &[])?;
         }
         self.ask_here(&socket, &Request::Resumed, &[])?;
-        // What was given up after we had said that we have it. Nobody asks for anything until all of it is said: an
-        // offset that is released here must not have been leased again.
+        // Repeats what was given up after we said that we have it. Other threads ask nothing until all of it is
+        // sent: an offset that is released here must not have been leased again.
         while let Some(request) = self.next_late() {
             self.ask_here(&socket, &request, &[])?;
         }
         Ok(socket)
     }
 
-    /// What else the next manager is to hear; when there is nothing more, all may ask it again.
+    /// Returns the next request to repeat; when there is none left, all threads may ask the manager again.
     fn next_late(&self) -> Option<Request> {
         let mut books = self.books();
         let late = books.late.pop();
@@ -78,7 +78,7 @@ impl Link {
             books.standing = Standing::Connected;
         }
         match late {
-            // Taken again meanwhile.
+            // The name was registered again meanwhile.
             Some(Request::Withdraw { service }) if books.services.contains_key(&service) => {
                 Some(Request::Sync)
             }
@@ -86,8 +86,8 @@ impl Link {
         }
     }
 
-    /// Asks in the reader's own thread, which hears what else is told meanwhile. What is denied is not there any
-    /// more.
+    /// Asks on the reading thread itself, which handles other messages meanwhile. A denial only says that the
+    /// thing no longer exists.
     fn ask_here(&self, socket: &OwnedFd, request: &Request, beside: &[BorrowedFd<'_>]) -> Result<(), Error> {
         let asked = self.number.fetch_add(1, Ordering::Relaxed);
         send(socket, asked, request, beside)?;

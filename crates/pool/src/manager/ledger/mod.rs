@@ -1,13 +1,13 @@
-//! What the manager knows, in memory that outlives it.
+//! Ledger: the manager's state, in memory that outlives it.
 //!
-//! A file that is mapped: a page with what the pool is, and slots of records. It has few slots at first, and grows when
-//! more are needed: how large a pool may become costs nothing. A record counts from the one store of
-//! its slot's first word, which is made after all of it was written, and until that word is cleared. A manager
-//! that is killed between any two instructions so leaves each record whole or absent. A record that changes is
-//! written anew before the old one is cleared: of two, the later counts.
+//! The ledger is a mapped file: a page that describes the pool, and slots for records. It has few slots at first,
+//! and grows when more are needed, so that a large limit on the pool costs nothing. A record is valid from the
+//! single store to its slot's first word, made after all of it was written, until that word is cleared. So a
+//! manager that is killed between any two instructions leaves each record whole or absent. A changed record is
+//! written to a new slot before the old one is cleared: of two with one key, the later counts.
 //!
-//! Nobody else maps it, and yet it is checked when it is read: a disk image or a curious hand may have been at
-//! it. What is not a record is left out.
+//! No other process maps it, and yet it is checked when it is read: a disk image or a curious hand may have
+//! changed it. Slots without a valid record are skipped.
 
 mod record;
 
@@ -21,26 +21,27 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 const MAGIC: u64 = u64::from_le_bytes(*b"unrackld");
-/// It changes with any change of what is in a ledger.
+/// Version of the format, raised with any change of a ledger's contents.
 const VERSION: u64 = 1;
 /// Bytes of a slot: a record with a name of the greatest length fits.
 const SLOT: usize = 256;
 const WORDS: usize = SLOT / 8;
-/// Bytes of a record at most: two words of the slot say whether there is one, and when it was written.
+/// Most bytes of a record: two words of the slot say whether there is one, and when it was written.
 const ROOM: usize = SLOT - 16;
 
-/// What a pool is: a manager recovers only its like.
+/// Properties of a pool: a manager only recovers a ledger with equal ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Shape {
     pub capacity_sections: u64,
     pub space_sections: u64,
     pub queue_bytes: u64,
-    /// A hash of what the memory is.
+    /// Hash of the description of the memory.
     pub backing: u64,
 }
 
 impl Shape {
-    /// The most slots that a ledger has: enough for every section to be a segment, granted and used for queues.
+    /// Returns the most slots that a ledger has: enough for every section to be a segment, granted and used for
+    /// queues.
     pub fn slots(self) -> usize {
         8 * 1024 + 8 * self.space_sections as usize
     }
@@ -50,55 +51,57 @@ impl Shape {
     }
 }
 
-/// Slots that are kept for changes of records.
+/// Slots kept free so that existing records can always be changed.
 const SPARE: usize = 1;
-/// Slots at first, and how many more at a time at most.
+/// Slots at first.
 const FIRST_SLOTS: usize = 256;
+/// Most slots that are added at a time.
 const MOST_MORE: usize = 16 * 1024;
 
-/// Bytes of a file with so many slots.
+/// Returns the bytes of a file with this many slots.
 fn bytes_of(slots: usize) -> usize {
     PAGE as usize + slots * SLOT
 }
 
-/// The word of the first page after the shape: the next number that was never given.
+/// Index of the first page's word after the shape, which holds the next number that was never given.
 const NEXT: usize = 6;
 
+/// Open ledger, mapped.
 pub struct Ledger {
     file: OwnedFd,
     words: *mut AtomicU64,
-    /// Of the mapping, which is all of the file.
+    /// Bytes of the mapping, which covers the whole file.
     bytes: usize,
     slots: usize,
     most_slots: usize,
-    /// Where the record of a key is.
+    /// Slot of the record of each key.
     places: BTreeMap<Key, usize>,
     free: Vec<usize>,
-    /// Counts records that were written.
+    /// Sequence number of the last record that was written.
     written: u64,
 }
 
-// SAFETY: a mapping that is its own.
+// SAFETY: the mapping belongs to it alone.
 unsafe impl Send for Ledger {}
 
 impl Ledger {
-    /// An empty ledger.
+    /// Makes an empty ledger.
     ///
     /// # Errors
-    /// If there is no room for it.
+    /// If there is no room for it in memory.
     pub fn create(file: &OwnedFd, shape: Shape) -> rustix::io::Result<Ledger> {
         rustix::fs::ftruncate(file, 0)?;
         let mut ledger = Ledger::map(file.try_clone().map_err(errno)?, shape, 0)?;
         ledger.grow(FIRST_SLOTS.min(shape.slots()))?;
-        // The magic comes last: without it there is no ledger.
+        // The magic number comes last: without it there is no ledger.
         for (at, word) in shape.words().into_iter().enumerate().rev() {
             ledger.word(at).store(word, Ordering::Release);
         }
         Ok(ledger)
     }
 
-    /// A ledger that is there, and its records in the order in which they were written. `None`: there is none of
-    /// this shape.
+    /// Opens an existing ledger, and returns it with its records in the order in which they were written; `None`
+    /// if there is no ledger of this shape.
     ///
     /// # Errors
     /// If it cannot be mapped.
@@ -117,7 +120,7 @@ impl Ledger {
         Ok(Some((ledger, records)))
     }
 
-    /// The shape that a file says its ledger has, if it is one.
+    /// Returns the shape that a file's ledger states, if the file is a ledger.
     pub fn shape_of(file: &OwnedFd) -> Option<Shape> {
         let mut bytes = [0; 48];
         rustix::io::pread(file, &mut bytes, 0).ok().filter(|read| *read == bytes.len())?;
@@ -132,17 +135,18 @@ impl Ledger {
         plausible.then_some(shape)
     }
 
-    /// Maps a file that has so many slots; nothing of them is known yet.
+    /// Maps a file with this many slots; whether they are free is not known yet.
     fn map(file: OwnedFd, shape: Shape, slots: usize) -> rustix::io::Result<Ledger> {
         let bytes = bytes_of(slots);
-        // Its pages are made before they are touched, by a file system that must not run out of them then.
+        // Allocates its pages before they are touched: a touch that finds the file system full would end in
+        // `SIGBUS`.
         rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, bytes as u64)?;
         let words = map_file(&file, bytes)?;
         let (places, free) = (BTreeMap::new(), Vec::new());
         Ok(Ledger { file, words, bytes, slots, most_slots: shape.slots(), places, free, written: 0 })
     }
 
-    /// Adds slots. If that fails, it is as before.
+    /// Adds slots. If that fails, the ledger is as before.
     fn grow(&mut self, more: usize) -> rustix::io::Result<()> {
         let slots = self.slots + more;
         let bytes = bytes_of(slots);
@@ -155,7 +159,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// Makes sure that a further record has a slot, beside the spare ones.
+    /// Makes sure that a further record has a slot, besides the spare ones.
     fn make_room(&mut self) -> rustix::io::Result<()> {
         if self.free.len() > SPARE {
             return Ok(());
@@ -167,28 +171,28 @@ impl Ledger {
     }
 
     fn unmap(&mut self) {
-        // SAFETY: mapped by us, and nobody has a reference into it.
+        // SAFETY: mapped by `map_file`, and no reference into it is left.
         unsafe { rustix::mm::munmap(self.words.cast(), self.bytes) }.expect("it is mapped");
     }
 
-    /// Numbers up to this one were given.
+    /// Marks the numbers up to this one as given.
     pub fn given(&mut self, number: u64) {
         let next = self.word(NEXT).load(Ordering::Relaxed);
         self.word(NEXT).store(next.max(number.saturating_add(1)), Ordering::Release);
     }
 
-    /// A number that was never given before.
+    /// Returns a number that was never given before.
     pub fn take_number(&mut self) -> u64 {
         let next = self.word(NEXT).load(Ordering::Relaxed).max(1);
-        // Stored before anybody hears of it.
+        // Stored before anybody learns the number.
         self.word(NEXT).store(next + 1, Ordering::Release);
         next
     }
 
-    /// Writes a record, in the place of the one with its key.
+    /// Writes a record, which replaces the one with its key.
     ///
     /// # Errors
-    /// If there is no slot left for a further record; one that is there can always be changed.
+    /// If there is no slot left for a further record; an existing one can always be changed.
     pub fn put(&mut self, record: &Record) -> rustix::io::Result<()> {
         let key = record.key();
         if !self.places.contains_key(&key) {
@@ -203,7 +207,7 @@ impl Ledger {
             let word = u64::from_le_bytes(word.try_into().expect("8 bytes"));
             self.slot_word(slot, 2 + at).store(word, Ordering::Relaxed);
         }
-        // The commit.
+        // This store commits the record.
         self.slot_word(slot, 0).store(seal(&bytes, used, self.written), Ordering::Release);
         if let Some(before) = self.places.insert(key, slot) {
             self.clear(before);
@@ -289,7 +293,7 @@ impl Drop for Ledger {
 
 fn map_file(file: &OwnedFd, bytes: usize) -> rustix::io::Result<*mut AtomicU64> {
     let access = ProtFlags::READ | ProtFlags::WRITE;
-    // SAFETY: a mapping where nothing was, of a file that only who has its lock makes shorter.
+    // SAFETY: a mapping where nothing was, of a file that only the owner of its lock makes shorter.
     unsafe { rustix::mm::mmap(std::ptr::null_mut(), bytes, access, MapFlags::SHARED, file, 0) }
         .map(|base| base.cast())
 }
@@ -298,7 +302,7 @@ fn errno(error: std::io::Error) -> Errno {
     Errno::from_io_error(&error).unwrap_or(Errno::IO)
 }
 
-/// A slot's first word: that there is a record, its bytes, and a checksum (FNV-1a).
+/// Returns a slot's first word: a mark that there is a record, the number of its bytes, and a checksum (FNV-1a).
 fn seal(bytes: &[u8; ROOM], used: usize, written: u64) -> u64 {
     let hashed = bytes.iter().copied().chain(written.to_le_bytes());
     let sum = hashed.fold(0x811c_9dc5u32, |sum, byte| (sum ^ byte as u32).wrapping_mul(0x0100_0193));

@@ -1,4 +1,4 @@
-//! What the ledger says of one thing.
+//! Records of the ledger.
 
 use crate::wire::{Access, ChannelId, ClientId, Extent, Peer};
 use serde::{Deserialize, Serialize};
@@ -13,21 +13,22 @@ pub enum Record {
     Channel(Pair),
 }
 
-/// A process, such that another with its number is not taken for it.
+/// A process, distinguishable from others that get its number later.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Process {
     pub peer: Peer,
-    /// When it started, in ticks after the kernel did.
+    /// Start of the process, in clock ticks since boot.
     pub started: u64,
 }
 
-/// Which file it is.
+/// Identity of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Identity {
     pub device: u64,
     pub inode: u64,
 }
 
+/// A segment that a side of a channel is granted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Granted {
     pub offset: u64,
@@ -36,6 +37,7 @@ pub struct Granted {
     pub access: Access,
 }
 
+/// A channel and the state of its two sides.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pair {
     pub id: ChannelId,
@@ -44,12 +46,12 @@ pub struct Pair {
     pub server: ClientId,
     pub client_open: bool,
     pub server_open: bool,
-    /// The service has not answered.
+    /// True while the service has not answered the request.
     pub asked: bool,
     pub queues: Extent,
 }
 
-/// What of a record never changes.
+/// Immutable part of a record, which identifies it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Key {
     Client(ClientId),
@@ -60,6 +62,7 @@ pub enum Key {
 }
 
 impl Record {
+    /// Returns the record's key.
     pub fn key(&self) -> Key {
         match self {
             Record::Client(process) => Key::Client(process.peer.id),

@@ -1,3 +1,5 @@
+//! Tests of the ledger.
+
 use super::*;
 use crate::wire::{Access, ChannelId, ClientId, Extent};
 use proptest::prelude::*;
@@ -56,7 +58,8 @@ fn the_longest_record_fits() {
 }
 
 proptest! {
-    /// Against a map: what was put and not removed is what is recovered, in the order in which it was put.
+    /// Compares with a map: exactly the records that were put and not removed are recovered, in the order in
+    /// which they were put.
     #[test]
     fn recovers_what_was_put(steps in prop::collection::vec((record(), any::<bool>()), 0..60)) {
         let file = file();
@@ -85,7 +88,7 @@ proptest! {
         prop_assert!(Ledger::recover(&file, SHAPE).unwrap().unwrap().1.is_empty());
     }
 
-    /// Whatever is written over a ledger: it is read without harm, and each record that is left is one of those put.
+    /// Overwrites parts of a ledger at random: it is read without harm, and each record left is one of those put.
     #[test]
     fn damage_does_no_harm(
         puts in prop::collection::vec(record(), 1..20),
@@ -121,7 +124,7 @@ fn service(number: usize) -> Record {
     Record::Service { name: format!("service-{number}"), by: ClientId(1) }
 }
 
-/// However large the pool: a ledger has what its records need, and a page or two more.
+/// A ledger takes the bytes of its records and a page or two more, however large the pool.
 #[test]
 fn a_ledger_is_as_large_as_its_records() {
     for space_sections in [1, 1 << 10, 1 << 20, u64::from(u32::MAX)] {
@@ -134,7 +137,7 @@ fn a_ledger_is_as_large_as_its_records() {
     }
 }
 
-/// It grows to its limit, is recovered with what it has grown to, and one that cannot grow keeps what it has.
+/// A ledger grows to its limit and is recovered with that size; one that cannot grow keeps its records.
 #[test]
 fn a_ledger_grows_until_it_may_not() {
     let shape = Shape { space_sections: 0, ..SHAPE };

@@ -1,4 +1,4 @@
-//! Services and channels: names, greetings, pairs, and their ends.
+//! Services and channels: their names, greetings, sides, and ends.
 
 use super::holders::{Holder, Thing};
 use super::{Channel, Service, Side, State, is_name};
@@ -18,7 +18,7 @@ impl State {
         }
         if let Some(held) = self.services.get(&name) {
             if held.by == by {
-                // It says so again, since the manager was gone.
+                // The service registers again after the manager was gone.
                 if let Some(kept) = self.clients.get_mut(&by).and_then(|client| client.kept.as_mut()) {
                     kept.services.insert(name);
                 }
@@ -97,7 +97,7 @@ impl State {
         Ok(())
     }
 
-    /// A queue area for a channel, which counts for both its sides.
+    /// Takes a queue area for a channel, which counts for both its sides.
     fn take_queues(
         &mut self,
         client: Holder,
@@ -130,7 +130,8 @@ impl State {
         }
     }
 
-    /// A channel is no more; until then, whoever opened it has it, also if they have left.
+    /// Returns the queue area of a channel that has ended. Until then it counts for the client that opened it,
+    /// even if the client has left.
     fn give_queues(&mut self, queues: Extent, holder: Option<Holder>) {
         self.sections.give_queues(queues);
         if let Some(holder) = holder {
@@ -139,7 +140,7 @@ impl State {
         }
     }
 
-    /// The client does not wait for the answer to its request any more.
+    /// Abandons a request to open a channel, whose answer the client no longer awaits.
     pub(super) fn abandon(&mut self, by: ClientId, number: u32) -> Result<Reply, Denied> {
         let mut channels = self.channels.iter();
         let channel = channels
@@ -171,7 +172,7 @@ impl State {
             return Err(Denied::LongGreeting);
         }
         let Some(number) = channel.asked.take() else {
-            // The client left, and the service was told; or it answers twice.
+            // The client left, and the service was told; or the service answers twice.
             return Err(Denied::NotYours);
         };
         let (client, server, queues) = (channel.client, channel.server, channel.queues);
@@ -205,7 +206,7 @@ impl State {
         Ok(Reply::Done)
     }
 
-    /// Tells the other side, once.
+    /// Tells the other side, once, that this side has no use for the channel.
     pub(super) fn give_up(&mut self, by: ClientId, id: ChannelId) -> Result<Reply, Denied> {
         let other = self.other_side(by, id)?;
         let channel = self.channels.get_mut(&id).expect("it has an other side");
@@ -216,7 +217,7 @@ impl State {
         Ok(Reply::Done)
     }
 
-    /// Who is at the other side of an open channel.
+    /// Returns the client at the other side of an open channel.
     pub(super) fn other_side(&self, one: ClientId, id: ChannelId) -> Result<ClientId, Denied> {
         let channel = self.channels.get(&id).ok_or(Denied::NotYours)?;
         let (mine, other) = match channel.client.id == one && channel.client.open {
@@ -237,7 +238,7 @@ impl State {
         }
     }
 
-    /// One side has unmapped everything, or is gone; the other is told.
+    /// Ends one side of a channel, which has unmapped everything or is gone, and tells the other.
     pub(super) fn end_side(&mut self, id: ChannelId, one: ClientId, cause: Cause) {
         // A process may be both sides of a channel: they end one after the other.
         while let Some(channel) = self.channels.get_mut(&id) {
@@ -269,7 +270,7 @@ impl State {
         }
     }
 
-    /// One side never had anything mapped.
+    /// Ends one side that never had anything mapped, without telling the other.
     fn end_quietly(&mut self, id: ChannelId, one: ClientId) {
         let Some(channel) = self.channels.get_mut(&id) else { return };
         let is_client = channel.client.id == one && channel.client.open;

@@ -1,27 +1,27 @@
-//! Who has how much of the pool: what quotas and limits are of.
+//! Holders of parts of the pool, and how much each has, for quotas and limits.
 
 use super::Limits;
 use crate::wire::{Denied, Limited, Peer, Whose};
 use std::collections::BTreeMap;
 
-/// Whoever things are counted for.
+/// Process or user for which things are counted.
 ///
-/// Connections of one process count together. So do all processes of a user other than the manager's: each process that
-/// such a user starts would otherwise bring a quota of its own. Processes of the manager's user count apart, since any of
-/// them can end the others, and the manager, anyway.
+/// Connections of one process count together. So do all processes of a user other than the manager's: otherwise
+/// each further process of such a user would bring a quota of its own. Processes of the manager's user count
+/// separately, since any of them can end the others, and the manager, anyway.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Holder {
     Process { pid: u32, started: u64 },
     User(u32),
 }
 
-/// A thing that a holder can have. Each but a queue area has a record in the ledger.
+/// Thing that a holder can have. Each but a queue area has a record in the ledger.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Thing {
     Connection,
-    /// A channel that it opened.
+    /// A channel that the holder opened.
     Channel,
-    /// A channel that it was asked for.
+    /// A channel that another client opened to the holder's service.
     Served,
     Service,
     Grant,
@@ -33,7 +33,7 @@ pub enum Thing {
     },
 }
 
-/// What one holder has.
+/// Numbers of things that one holder has.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Holdings {
     connections: u32,
@@ -45,26 +45,27 @@ struct Holdings {
     bytes: u64,
 }
 
-/// All holders, and what each may have.
+/// All holders, and the limits of each.
 pub struct Holders {
     limits: Limits,
     quota_bytes: u64,
-    /// All of the pool: with a quota as large, what is denied is so since there is no more.
+    /// Bytes of the whole pool. If the quota is as large, a denial is reported as a full pool, not as a quota.
     capacity: u64,
-    /// Connections that one may have.
+    /// Connections that one holder may have.
     connections: u32,
-    /// Channels that one may open: fewer than a service may have, or one client could keep all others from it.
+    /// Channels that one holder may open: fewer than a service may have, or one client could lock all others out
+    /// of it.
     channels: u32,
-    /// Records in the ledger that one may have.
+    /// Records in the ledger that one holder may have.
     records: u32,
-    /// The manager's.
+    /// User of the manager.
     user: u32,
     of: BTreeMap<Holder, Holdings>,
 }
 
 impl Holders {
-    /// Each may have `quota_bytes` of the `capacity`, and the same share of all connections, of a
-    /// service's channels and of the ledger's `slots`.
+    /// Makes limits with which each holder may have `quota_bytes` of the `capacity`, and the same share of all
+    /// connections, of a service's channels and of the ledger's `slots`.
     pub fn new(limits: Limits, quota_bytes: u64, capacity: u64, slots: usize) -> Holders {
         let share = |whole: u64| {
             let part = u128::from(whole) * u128::from(quota_bytes) / u128::from(capacity.max(1));
@@ -82,15 +83,17 @@ impl Holders {
         }
     }
 
+    /// Returns the limits that were configured.
     pub fn limits(&self) -> &Limits {
         &self.limits
     }
 
+    /// Returns the bytes that one holder may have.
     pub fn quota_bytes(&self) -> u64 {
         self.quota_bytes
     }
 
-    /// The holder that a process's connection counts for.
+    /// Returns the holder that a process's connection counts for.
     pub fn holder_of(&self, peer: &Peer, started: u64) -> Holder {
         match peer.uid == self.user {
             true => Holder::Process { pid: peer.pid, started },
@@ -98,12 +101,12 @@ impl Holders {
         }
     }
 
-    /// Bytes that count against the quota of a holder.
+    /// Returns the bytes that count against a holder's quota.
     pub fn bytes_of(&self, holder: Holder) -> u64 {
         self.of.get(&holder).map_or(0, |holdings| holdings.bytes)
     }
 
-    /// Counts a thing more, if the holder may have it.
+    /// Counts one more thing, if the holder may have it.
     pub fn take(&mut self, holder: Holder, thing: Thing) -> Result<(), Denied> {
         let mut then = self.of.get(&holder).copied().unwrap_or_default();
         let held_bytes = then.bytes;
@@ -132,7 +135,7 @@ impl Holders {
         Ok(())
     }
 
-    /// The limit that what a holder would have is above.
+    /// Returns the limit that a holder's holdings would exceed, if there is one.
     fn limit_of(&self, thing: Thing, then: &Holdings) -> Option<(Limited, u32)> {
         let (count, what, most) = match thing {
             Thing::Connection => (then.connections, Limited::Connections, self.connections),
@@ -140,7 +143,7 @@ impl Holders {
             Thing::Served => (then.served, Limited::Served, self.limits.channels),
             Thing::Service => (then.services, Limited::Services, self.limits.services),
             Thing::Segment { .. } => (then.segments, Limited::Segments, self.limits.segments),
-            // Of grants, each channel has a limit.
+            // Grants are limited per channel, elsewhere.
             Thing::Grant => (0, Limited::Grants, self.limits.grants),
             Thing::Queues { .. } => return None,
         };
@@ -150,12 +153,12 @@ impl Holders {
         }
     }
 
-    /// Counts a thing that is there, whatever the holder may have.
+    /// Counts an existing thing, regardless of limits.
     pub fn note(&mut self, holder: Holder, thing: Thing) {
         self.of.entry(holder).or_default().add(thing);
     }
 
-    /// Counts a thing less.
+    /// Uncounts a thing.
     pub fn give(&mut self, holder: Holder, thing: Thing) {
         let holdings = self.of.get_mut(&holder).expect("who gives something back has it");
         holdings.remove(thing);
@@ -267,7 +270,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is taken and given back: nobody has more than the quota, and in the end nobody has anything.
+        /// Checks for any order of taking and giving that no holder exceeds its quota, and that none has anything
+        /// in the end.
         #[test]
         fn nobody_has_more_than_the_quota(steps in prop::collection::vec((0u32..3, thing(), any::<bool>()), 0..200)) {
             let mut holders = holders();

@@ -1,11 +1,11 @@
-//! What there is, for people who look.
+//! Listing of the manager's state, for people to read.
 
 use super::State;
 use crate::SECTION;
 use crate::wire::{Denied, Event, Listed, MOST_BYTES, Reply, encode};
 
 impl State {
-    /// As many entries, from the given one on, as a message has room for.
+    /// Returns the entries from index `from` on, as many as fit in a message.
     pub(super) fn list(&self, from: u64) -> Reply {
         const ROOM: usize = MOST_BYTES - 64;
         let mut bytes = 0;
@@ -20,7 +20,7 @@ impl State {
         Reply::Listed { entries, next: None }
     }
 
-    /// All who read what they are told are asked.
+    /// Asks all clients that read their messages for their bytes in use.
     pub(super) fn count(&mut self) -> Result<Reply, Denied> {
         let reading =
             self.clients.values().filter(|client| client.waiting.is_empty()).map(|client| client.peer.id);
@@ -41,7 +41,7 @@ impl State {
         let segments = self.segments.values().map(|segment| Listed::Segment {
             extent: segment.extent,
             owner: segment.owner,
-            // More than a message has room for are of no use to anybody who looks.
+            // A reader has no use for more than fit in a message.
             granted: segment.grants.iter().take(256).map(|grant| (grant.to, grant.access)).collect(),
         });
         let services = self

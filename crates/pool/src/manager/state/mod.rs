@@ -1,8 +1,8 @@
-//! What the manager knows, and what it does about each message: no sockets, processes or time.
+//! State of the manager, and its reaction to each message, without sockets, processes or time.
 //!
-//! [`State::join`], [`State::handle`] and [`State::leave`] are told what happened; what is to be sent is then in
-//! [`Client::waiting`], which whoever has the sockets empties. The only thing it does to the outside is that it
-//! makes and drops the files of segments ([`Store`]).
+//! [`State::join`], [`State::handle`] and [`State::leave`] take in events. Messages to send then wait in
+//! [`Client::waiting`], from which the server takes them. The only effect on the outside is that it makes and
+//! drops the files of segments ([`Store`]).
 
 mod channels;
 mod holders;
@@ -24,17 +24,17 @@ use std::collections::{BTreeMap, VecDeque};
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-/// What one [`Holder`] may have at most, so that no other has to do without.
+/// Most things that one [`Holder`] may have, so that others are not locked out.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// Connections of all together.
+    /// Connections of all holders together.
     pub clients: u32,
     pub channels: u32,
     pub services: u32,
     pub segments: u32,
     /// Segments that one side of a channel is granted.
     pub grants: u32,
-    /// Messages that wait for a process which does not read; more only of channels that end.
+    /// Messages that may wait for a process that does not read; beyond it, only ends of channels are added.
     pub waiting: usize,
 }
 
@@ -44,23 +44,23 @@ impl Default for Limits {
     }
 }
 
-/// A message to a process, and what goes beside it.
+/// A message to a process, and the descriptors that go with it.
 pub struct Outgoing {
     pub tell: Tell,
     pub beside: Vec<Arc<OwnedFd>>,
 }
 
-/// A process: connected, or known from before and not back yet.
+/// A process: connected, or known from the manager before and not back yet.
 pub struct Client {
     pub peer: Peer,
-    /// What it has not been sent yet, in order.
+    /// Messages not sent yet, in order.
     pub waiting: VecDeque<Outgoing>,
     started: u64,
-    /// `None` while it is not back.
+    /// Descriptor of the client's bells; `None` while it is not back.
     bells: Option<Arc<OwnedFd>>,
-    /// What it says it still has, until it has said all.
+    /// Things that a returning client has confirmed so far; `None` once it has confirmed all.
     kept: Option<resume::Kept>,
-    /// As it says.
+    /// Bytes of buffers in use, as the client reports them.
     used_bytes: Option<u64>,
     holder: Holder,
 }
@@ -68,11 +68,12 @@ pub struct Client {
 struct Segment {
     extent: Extent,
     owner: Option<ClientId>,
-    /// Whose quota it counts against until it is free; `None` if its owner was gone before this manager came.
+    /// Holder whose quota the segment counts against until it is free; `None` if its owner was gone before this
+    /// manager started.
     holder: Option<Holder>,
-    /// `None` until its owner is back that has it.
+    /// File of the segment; `None` in a device, and until the owner that has it is back.
     file: Option<Arc<OwnedFd>>,
-    /// The same, to be read only: for those who are granted that.
+    /// Descriptor of the same file for reading only, for peers that may only read.
     read_only: Option<Arc<OwnedFd>>,
     identity: Option<Identity>,
     grants: Vec<Grant>,
@@ -89,32 +90,34 @@ struct Service {
     by: ClientId,
 }
 
-/// A pair, from the request of the client to when both sides have closed it.
+/// Channel, from the client's request until both sides have closed it.
 struct Channel {
     service: String,
     client: Side,
     server: Side,
     queues: Extent,
-    /// The client's, until both sides have closed it; `None` if the client was gone before this manager came.
+    /// Holder that the channel counts for until both sides have closed it: the client's. `None` if the client was
+    /// gone before this manager started.
     holder: Option<Holder>,
-    /// The service's, while its side is open.
+    /// Holder of the service, which the channel counts for while the service's side is open.
     served: Option<Holder>,
     file: Option<Arc<OwnedFd>>,
-    /// True if a manager before this one made it: processes that come back say whether they have it.
+    /// True if an earlier manager made the channel: processes that return confirm that they have it.
     is_of_before: bool,
-    /// The number of the request that waits for the service's answer.
+    /// Number of the client's request that waits for the service's answer.
     asked: Option<u32>,
 }
 
 #[derive(Clone, Copy)]
 struct Side {
     id: ClientId,
-    /// It may have something mapped that came by the channel.
+    /// True while this side may have something mapped that came by the channel.
     open: bool,
-    /// It has no use for the channel, and the other side was told.
+    /// True if this side has no use for the channel, and the other side was told.
     given_up: bool,
 }
 
+/// All of the manager's state.
 pub struct State {
     store: Store,
     holders: Holders,
@@ -123,12 +126,13 @@ pub struct State {
     segments: BTreeMap<u64, Segment>,
     services: BTreeMap<String, Service>,
     channels: BTreeMap<ChannelId, Channel>,
-    /// Those for whom something waits that nobody was told of.
+    /// Clients with new messages, not yet reported by `take_told`.
     told: Vec<ClientId>,
     ledger: Ledger,
 }
 
 impl State {
+    /// Makes the state of a manager without clients.
     pub fn new(store: Store, sections: Sections, holders: Holders, ledger: Ledger) -> State {
         State {
             store,
@@ -143,10 +147,10 @@ impl State {
         }
     }
 
-    /// A process connected, and the kernel says who it is.
+    /// Adds a process that connected, identified by the kernel.
     ///
     /// # Errors
-    /// If there are too many, or its name is none.
+    /// If there are too many, or its name is invalid.
     pub fn join(&mut self, mut peer: Peer, started: u64, bells: OwnedFd) -> Result<ClientId, Denied> {
         let most = self.holders.limits().clients;
         if self.clients.len() >= most as usize {
@@ -168,8 +172,8 @@ impl State {
         Ok(id)
     }
 
-    /// A process sent a request, with descriptors. The reply is among what waits for it when this returns, unless
-    /// it depends on another process.
+    /// Handles a request with descriptors. The reply is among the client's waiting messages when this returns,
+    /// unless it depends on another process.
     pub fn handle(&mut self, from: ClientId, ask: Ask, beside: Vec<OwnedFd>) {
         let Ask { number, request } = ask;
         let outcome = match request {
@@ -187,7 +191,7 @@ impl State {
             Request::Withdraw { service } => self.withdraw(from, &service),
             Request::Open { service, greeting, bell } => {
                 match self.open(from, number, service, greeting, bell, beside) {
-                    // The service answers.
+                    // The service answers later.
                     Ok(()) => return,
                     Err(denied) => Err(denied),
                 }
@@ -212,10 +216,10 @@ impl State {
         self.tell(from, Tell::Reply { number, outcome }, Vec::new());
     }
 
-    /// A process ended, or its connection did: what it held is taken back, and its peers are told.
+    /// Removes a process that ended, or whose connection did: takes back what it held, and tells its peers.
     pub fn leave(&mut self, id: ClientId) {
         let Some(Client { holder, .. }) = self.clients.remove(&id) else { return };
-        // The process stays in the ledger until all else is done: whoever recovers it starts over.
+        // The process stays in the ledger until all else is done: a manager that recovers it starts over.
         let names =
             self.services.iter().filter(|(_, service)| service.by == id).map(|(name, _)| name.clone());
         for name in names.collect::<Vec<_>>() {
@@ -240,12 +244,12 @@ impl State {
         self.ledger.remove(&Key::Client(id));
     }
 
-    /// A connected process, to send what waits for it.
+    /// Returns a client, to send its waiting messages.
     pub fn client(&mut self, id: ClientId) -> Option<&mut Client> {
         self.clients.get_mut(&id)
     }
 
-    /// Those for whom something waits since this was last asked.
+    /// Returns the clients that got new messages since the last call.
     pub fn take_told(&mut self) -> Vec<ClientId> {
         std::mem::take(&mut self.told)
     }
@@ -261,7 +265,7 @@ impl State {
         self.tell(to, Tell::Event(event), beside);
     }
 
-    /// Whether a process reads what it is told; whoever makes work for one that does not is refused.
+    /// Checks that a process reads its messages; requests that make work for one that does not are refused.
     fn check_reads(&self, id: ClientId) -> Result<(), Denied> {
         match self.clients.get(&id) {
             Some(client) if client.waiting.len() >= self.holders.limits().waiting => {
@@ -271,7 +275,7 @@ impl State {
         }
     }
 
-    /// Whether there is nobody whom a next manager would have to know.
+    /// Returns whether there is no process that the next manager would have to know.
     pub fn is_empty(&self) -> bool {
         self.clients.is_empty()
     }
@@ -287,7 +291,7 @@ impl Client {
     }
 }
 
-/// 1 to [`MOST_NAME`] visible characters, or blanks between them.
+/// Returns whether a name has 1 to [`MOST_NAME`] bytes of visible characters, or blanks between them.
 fn is_name(name: &str) -> bool {
     !name.is_empty()
         && name.len() <= MOST_NAME

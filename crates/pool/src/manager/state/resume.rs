@@ -1,4 +1,4 @@
-//! What was before this manager: read from the ledger, and confirmed by the processes that are still there.
+//! State of the manager before this one: read from the ledger, and confirmed by the processes that still run.
 
 use super::holders::Thing;
 use super::segments::identity;
@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-/// What a process that is back says it still has.
+/// Things that a returning process has confirmed it still has.
 #[derive(Default)]
 pub struct Kept {
     segments: BTreeSet<u64>,
@@ -18,14 +18,14 @@ pub struct Kept {
 }
 
 impl State {
-    /// Takes over what a ledger says, and says which processes were there: the caller finds out which of them are
-    /// not any more, and lets them [`leave`](State::leave). A record that does not go with the others is dropped.
+    /// Takes over a ledger's records and returns the processes among them: the caller finds out which of them
+    /// have ended, and lets them [`leave`](State::leave). A record that does not fit the others is dropped.
     pub fn recover(&mut self, records: Vec<Record>) -> Vec<Process> {
         let (processes, others): (Vec<_>, Vec<_>) =
             records.into_iter().partition(|record| matches!(record, Record::Client(_)));
         let (grants, others): (Vec<_>, Vec<_>) =
             others.into_iter().partition(|record| matches!(record, Record::Grant(_)));
-        // In the order in which they need each other.
+        // Ordered so that each record comes after those it refers to.
         for record in processes.into_iter().chain(others).chain(grants) {
             let key = record.key();
             if !self.recover_one(record) {
@@ -36,7 +36,7 @@ impl State {
         for (channel, client) in
             asked.into_iter().map(|(id, channel)| (*id, channel.client.id)).collect::<Vec<_>>()
         {
-            // Whoever asked has been told that the manager was gone, and asks again.
+            // The client has been told that the manager was gone, and asks again.
             self.channels.get_mut(&channel).expect("it is there").asked = None;
             self.end_side(channel, client, Cause::Closed);
         }
@@ -85,7 +85,7 @@ impl State {
                     holder,
                     served,
                     queues: pair.queues,
-                    // Both have it mapped.
+                    // Both sides have it mapped.
                     file: None,
                     is_of_before: true,
                     asked: pair.asked.then_some(0),
@@ -101,7 +101,7 @@ impl State {
                 if let Some(holder) = holder {
                     self.holders.note(holder, Thing::Segment { bytes: extent.bytes });
                 }
-                // A file with a name is still there; of the others, their owners have descriptors.
+                // A file with a name is still there; of the others, the owners have descriptors.
                 let found = self
                     .store
                     .backing
@@ -138,10 +138,10 @@ impl State {
         true
     }
 
-    /// A process connected that says it was there before.
+    /// Takes back a process that was connected to the manager before.
     ///
     /// # Errors
-    /// If it is not the one that had this number, or was never away.
+    /// If it is not the process that had this number, or was never away.
     pub fn rejoin(&mut self, id: ClientId, peer: &Peer, started: u64, bells: OwnedFd) -> Result<(), Denied> {
         let client = self.clients.get_mut(&id).ok_or(Denied::Stranger)?;
         let same = (client.peer.pid, client.peer.uid, client.started) == (peer.pid, peer.uid, started);
@@ -181,8 +181,8 @@ impl State {
         Ok(Reply::Done)
     }
 
-    /// A process has said all that it has of before: the rest of that it does not have. A channel that somebody opened
-    /// to it while it was away or on its way back is new: its offer stands.
+    /// Ends a process's resumption: what it had at the last manager and has not confirmed it no longer has. A channel
+    /// that was opened to it since is new: its offer stands.
     pub(super) fn resumed(&mut self, by: ClientId) -> Result<Reply, Denied> {
         let kept = self.clients.get_mut(&by).and_then(|client| client.kept.take()).ok_or(Denied::NotYours)?;
         let owned = self.segments.values().filter(|segment| segment.owner == Some(by));
@@ -203,7 +203,7 @@ impl State {
             if self.channels[&id].is_of_before && !kept.channels.contains(&id) {
                 self.end_side(id, by, Cause::Closed);
             } else if !sides[1 - mine].open {
-                // It may have heard, or not.
+                // The client may or may not have been told before.
                 self.event(by, Event::Gone { channel: id, cause: Cause::Died }, Vec::new());
             }
         }

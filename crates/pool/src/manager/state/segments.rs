@@ -1,4 +1,4 @@
-//! Segments: leased, granted, given back.
+//! Segments: leased, granted, released.
 
 use super::holders::{Holder, Thing};
 use super::{Grant, Segment, State};
@@ -58,7 +58,7 @@ impl State {
         Ok((extent, file))
     }
 
-    /// The owner gives a segment back.
+    /// Releases a segment on behalf of its owner.
     pub(super) fn release(&mut self, by: ClientId, offset: u64) -> Result<Reply, Denied> {
         let segment = self.segments.get(&offset).filter(|segment| segment.owner == Some(by));
         let grants = segment.ok_or(Denied::NotYours)?.grants.clone();
@@ -80,7 +80,7 @@ impl State {
         self.check_reads(to)?;
         let granted =
             |segment: &Segment| segment.grants.iter().any(|grant| grant.channel == channel && grant.to == to);
-        // Those that were given back count as well: the other side has them mapped until it closes the channel.
+        // Released segments count as well: the other side has them mapped until it closes the channel.
         let most = self.holders.limits().grants;
         if self.segments.values().filter(|segment| granted(segment)).count() >= most as usize {
             return Err(Denied::Limit { what: Limited::Grants, most });
@@ -114,7 +114,7 @@ impl State {
         Ok(())
     }
 
-    /// Whoever was granted a segment gets its descriptor, as soon as it is here.
+    /// Sends the descriptor of a granted segment to its grantee, as soon as it is here.
     pub(super) fn tell_of_grant(&mut self, offset: u64, grant: Grant) {
         let segment = self.segments.get_mut(&offset).expect("it is granted");
         if segment.file.is_none() && segment.identity.is_some() {
@@ -128,7 +128,7 @@ impl State {
         self.event(grant.to, event, file.into_iter().collect());
     }
 
-    /// A segment has no owner any more; it is free when nobody has it mapped.
+    /// Removes the owner of a segment, which is free once no process has it mapped.
     pub(super) fn disown(&mut self, offset: u64) {
         let Some(segment) = self.segments.get_mut(&offset) else { return };
         segment.owner = None;
@@ -139,7 +139,7 @@ impl State {
         self.free_unused(offset);
     }
 
-    /// One side has unmapped what it was granted by a channel.
+    /// Removes the grants of one side of a channel, which has unmapped them.
     pub(super) fn drop_grants(&mut self, channel: ChannelId, to: ClientId) {
         let mut fewer = Vec::new();
         for segment in self.segments.values_mut() {
@@ -178,7 +178,7 @@ impl Segment {
         Record::Segment { extent: self.extent, owner: self.owner, file: self.identity }
     }
 
-    /// Seals the file for an access, and opens it for those who only read.
+    /// Seals the file for an access, and opens it again for peers that only read.
     fn prepare(&mut self, store: &Store, access: Access) -> Result<(), Denied> {
         let Some(file) = &self.file else { return Ok(()) };
         let failed = |error: Errno| Denied::Memory(error.to_string());
@@ -192,7 +192,7 @@ impl Segment {
         Ok(())
     }
 
-    /// A descriptor that allows no more than the access it was prepared for, whatever is done with it.
+    /// Returns a descriptor that never allows more than the access it was prepared for.
     fn file_for(&self, access: Access) -> Option<Arc<OwnedFd>> {
         match access {
             Access::Read => self.read_only.clone(),
@@ -201,7 +201,7 @@ impl Segment {
     }
 }
 
-/// Which file it is, as long as somebody has it.
+/// Returns the identity of a file, valid as long as the file is open somewhere.
 pub(super) fn identity(file: &OwnedFd) -> Identity {
     let stat = rustix::fs::fstat(file).expect("an open file is some file");
     Identity { device: stat.st_dev, inode: stat.st_ino }

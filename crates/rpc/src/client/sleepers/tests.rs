@@ -1,4 +1,5 @@
-//! All interleavings: an answer that nobody is told of leaves a thread asleep for ever, which the checker reports.
+//! Models of sleeping threads under all interleavings: an answer that no thread is told of leaves a thread asleep
+//! for ever, which the checker reports.
 
 use super::*;
 use loom::sync::Arc;
@@ -7,14 +8,15 @@ use loom::sync::Arc;
 struct Client {
     sleepers: Sleepers,
     bell: Bell,
-    /// What the server wrote.
+    /// Answers that the server wrote.
     arrived: [AtomicBool; 2],
-    /// Which of them were taken: the calls of a client, and their lock.
+    /// Answers that were taken: stands for the calls of a client, and their lock.
     taken: Mutex<[bool; 2]>,
 }
 
 impl Client {
-    /// Takes what has come. Says whether `mine` was taken, now or before; others are told of theirs.
+    /// Takes the answers that have come. Returns whether `mine` was taken, now or before; others are told of
+    /// theirs.
     fn find(&self, mine: usize, place: Place) -> bool {
         let mut taken = self.taken.lock().unwrap();
         let before = *taken;
@@ -43,7 +45,7 @@ impl Client {
         }
     }
 
-    /// As the server: the answers are written, and the bell rung.
+    /// Plays the server: writes the answers, and rings the bell.
     fn answer(&self) {
         for arrived in &self.arrived {
             arrived.store(true, Ordering::Release);
@@ -58,8 +60,8 @@ fn model(preemptions: usize, threads: impl Fn(Arc<Client>) + Sync + Send + 'stat
     builder.check(move || threads(Arc::default()));
 }
 
-/// Two threads wait; who sleeps on the bell takes the other's answer too. With three threads and more than one
-/// preemption the checker gives two that ring each other's turns for ever.
+/// Two threads wait; the one on the bell takes the other's answer too. With three threads and more than one
+/// preemption the checker tries schedules in which two ring each other endlessly.
 #[test]
 fn loom_both_who_wait_are_told() {
     model(1, |client| {
@@ -85,7 +87,8 @@ fn loom_who_sleeps_is_told_by_who_took_its_answer() {
             let client = client.clone();
             move || client.wait(0)
         });
-        // The server's ring comes later than the look of this thread, or not at all: it was not yet seen asleep.
+        // The server's ring comes later than the look of this thread, or never: the sleeper was not yet seen
+        // asleep.
         client.arrived[0].store(true, Ordering::Release);
         client.find(1, Place::Beside);
         waits.join().unwrap();
@@ -107,7 +110,7 @@ fn loom_a_bell_that_is_left_is_taken() {
     });
 }
 
-/// The bell stays another's; somebody else takes the answer.
+/// The bell stays another's; a third thread takes the answer.
 #[test]
 fn loom_who_sleeps_beside_the_bell_is_told() {
     model(3, |client| {
@@ -123,12 +126,13 @@ fn loom_who_sleeps_beside_the_bell_is_told() {
     });
 }
 
-/// A pair of queues with one slot, which a call has: what [`Shared`](super::super::shared::Shared) does about room.
+/// A pair of queues with one slot, which a call has: models how [`Shared`](super::super::shared::Shared) handles
+/// room.
 #[derive(Default)]
 struct Slots {
     sleepers: Sleepers,
     bell: Bell,
-    /// The call's answer is there.
+    /// True if the call's answer has come.
     arrived: AtomicBool,
     /// The calls, and their lock.
     calls: Mutex<Calls>,
@@ -138,12 +142,13 @@ struct Slots {
 struct Calls {
     free: bool,
     seekers: usize,
-    /// The call was given up: its slot is free when the answer has come.
+    /// True if the call was given up: its slot is free when the answer has come.
     abandoned: bool,
 }
 
 impl Slots {
-    /// Takes the slot if it is free. Whoever takes the answer of a call that was given up tells those who look for room.
+    /// Takes the slot if it is free. The thread that takes the answer of an abandoned call tells those that look
+    /// for room.
     fn find(&self, place: Place) -> bool {
         let mut calls = self.calls.lock().unwrap();
         let freed = calls.abandoned && self.arrived.load(Ordering::Acquire);
@@ -194,7 +199,7 @@ fn seeker(slots: &Arc<Slots>) -> loom::thread::JoinHandle<()> {
     loom::thread::spawn(move || slots.wait_for_room())
 }
 
-/// All slots are held; one is released while somebody waits for it, or goes to sleep.
+/// All slots are held; one is released while a thread waits for it, or goes to sleep.
 #[test]
 fn loom_who_waits_for_room_is_told_of_it() {
     slots_model(3, |slots| {
@@ -204,7 +209,7 @@ fn loom_who_waits_for_room_is_told_of_it() {
     });
 }
 
-/// Two wait for the slot, one on the bell and one beside it: the first passes it on.
+/// Two threads wait for the slot, one on the bell and one beside it: the first passes it on.
 #[test]
 fn loom_room_goes_to_all_who_wait_for_it() {
     slots_model(1, |slots| {
@@ -222,7 +227,7 @@ fn loom_room_goes_to_all_who_wait_for_it() {
     });
 }
 
-/// The slot is a call's that was given up: the server's answer makes room, whoever takes it.
+/// The slot belongs to an abandoned call: the server's answer makes room, whichever thread takes it.
 #[test]
 fn loom_an_answer_that_makes_room_is_told_of() {
     slots_model(2, |slots| {
@@ -234,7 +239,8 @@ fn loom_an_answer_that_makes_room_is_told_of() {
     });
 }
 
-/// As above; a thread that does not sleep takes the answer, and the slot only if nobody else did.
+/// Another case of an abandoned call: a thread that does not sleep takes the answer, and the slot only if no
+/// other did.
 #[test]
 fn loom_who_makes_room_for_others_tells_them() {
     slots_model(2, |slots| {

@@ -39,11 +39,11 @@ fn at(sorted: &[f64], share: f64) -> f64 {
 
 /// Returns percentiles of rates and queues, live over simulated, by Mb/s of a link; none where threads cannot be had.
 pub fn ratios(scale: Scale) -> Vec<(String, f64)> {
-    let (paces, flows) = match scale {
-        Scale::Full => (&PACES[..], 1_000),
-        Scale::Quick => (&PACES[..1], 60),
+    let flows = match scale {
+        Scale::Full => 1_000,
+        Scale::Quick => 60,
     };
-    paces.iter().filter_map(|(mbps, interval)| compare(*mbps, interval, flows)).flatten().collect()
+    PACES.iter().filter_map(|(mbps, interval)| compare(*mbps, interval, flows)).flatten().collect()
 }
 
 fn compare(mbps: u64, interval: &str, flows: u32) -> Option<Vec<(String, f64)>> {
