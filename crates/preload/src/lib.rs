@@ -300,7 +300,7 @@ pub unsafe extern "C" fn thrd_create(
         extern "C" fn(*mut libc::pthread_t, extern "C" fn(*mut c_void) -> c_int, *mut c_void) -> c_int;
     // SAFETY: this is its type in <threads.h>.
     let next: Create = unsafe { NEXT_THRD_CREATE.get() };
-    if life::control().is_none() {
+    if !is_blocking() {
         return next(thread, function, argument);
     }
     extern "C" fn begin_thread(start: *mut c_void) -> c_int {

@@ -6,12 +6,13 @@
 use super::{Acked, Congestion, Control, Outstanding, Params, Pause};
 use unrack_units::Time;
 
-/// The congestion window of one stream, in segments.
+/// Congestion control of one stream.
 #[derive(Debug, Clone)]
 pub struct LossBased {
-    window: f64,
+    /// Congestion window, in segments.
+    cwnd: f64,
     /// Slow-start threshold, in segments.
-    threshold: f64,
+    ssthresh: f64,
     /// Segment up to which all must be acknowledged before the window is cut again.
     cut_until: u32,
     growth: Growth,
@@ -28,18 +29,18 @@ enum Growth {
 /// State of CUBIC since the last congestion (RFC 9438 §4).
 #[derive(Debug, Clone, Default)]
 struct Cubic {
-    /// W_max, the window to which it returns; 0 before the first congestion.
-    most: f64,
-    /// cwnd_prior, the window before the last cut.
-    prior: f64,
-    /// W_est, the window that Reno would have.
-    reno: f64,
-    /// Start of the current growth, and K, the seconds until the window is back at `most`.
+    /// W_max, the window to which it returns, in segments; 0 before the first congestion.
+    w_max: f64,
+    /// Window before the last cut, in segments.
+    cwnd_prior: f64,
+    /// W_est, the window that Reno would have, in segments.
+    w_est: f64,
+    /// Start of the current growth, and K, the seconds until the window is back at `w_max`.
     epoch: Option<(Time, f64)>,
 }
 
 /// Constant C, in segments per cubic second; and the factor of a cut (RFC 9438 §4.1).
-const SCALE: f64 = 0.4;
+const C: f64 = 0.4;
 const BETA: f64 = 0.7;
 /// Least window after a cut, in segments (RFC 5681 §3.1 eq. 4).
 const MIN_WINDOW: f64 = 2.0;
@@ -48,8 +49,8 @@ impl LossBased {
     /// Creates the congestion control of a new stream.
     pub fn new(params: &Params) -> LossBased {
         LossBased {
-            window: f64::from(params.initial_window.max(1)),
-            threshold: f64::INFINITY,
+            cwnd: f64::from(params.initial_window.max(1)),
+            ssthresh: f64::INFINITY,
             cut_until: 0,
             growth: match params.congestion {
                 Congestion::NewReno => Growth::Linear,
@@ -67,14 +68,14 @@ impl LossBased {
 
     /// Cuts the threshold in proportion to the segments in flight, once per window: RFC 5681 §3.1 eq. 4 (RFC 9438
     /// §4.6). Returns whether it did.
-    fn cut_threshold(&mut self, lost: Outstanding) -> bool {
+    fn cut_ssthresh(&mut self, lost: Outstanding) -> bool {
         if lost.una < self.cut_until {
             return false;
         }
-        self.threshold = (f64::from(lost.flight()) * self.factor()).max(MIN_WINDOW);
+        self.ssthresh = (f64::from(lost.flight()) * self.factor()).max(MIN_WINDOW);
         self.cut_until = lost.next;
         if let Growth::Cubic(cubic) = &mut self.growth {
-            cubic.congested(self.window);
+            cubic.congested(self.cwnd);
         }
         true
     }
@@ -83,36 +84,36 @@ impl LossBased {
 impl Cubic {
     /// Notes a congestion. Fast convergence (RFC 9438 §4.7): a stream that loses before it is back at its former window
     /// yields.
-    fn congested(&mut self, window: f64) {
-        self.most = if window < self.most { window * (1.0 + BETA) / 2.0 } else { window };
-        self.prior = window;
+    fn congested(&mut self, cwnd: f64) {
+        self.w_max = if cwnd < self.w_max { cwnd * (1.0 + BETA) / 2.0 } else { cwnd };
+        self.cwnd_prior = cwnd;
         self.epoch = None;
     }
 
     /// Returns the window after these segments arrived: RFC 9438 §4.2 to §4.5.
-    fn grown(&mut self, window: f64, delivered: f64, now: Time, rtt: Time) -> f64 {
+    fn grown(&mut self, cwnd: f64, delivered: f64, now: Time, rtt: Time) -> f64 {
         let seconds = |time: Time| time.as_ps() as f64 * 1e-12;
-        let (begin, until_most) = *self.epoch.get_or_insert_with(|| {
-            self.most = self.most.max(window);
-            self.reno = window;
-            (now, ((self.most - window) / SCALE).cbrt())
+        let (begin, k) = *self.epoch.get_or_insert_with(|| {
+            self.w_max = self.w_max.max(cwnd);
+            self.w_est = cwnd;
+            (now, ((self.w_max - cwnd) / C).cbrt())
         });
-        let at = |t: f64| SCALE * (t - until_most).powi(3) + self.most;
+        let w_cubic = |t: f64| C * (t - k).powi(3) + self.w_max;
         // §4.3: as fast as Reno, with growth below 1 per window to make up for the smaller cut.
-        let share = if self.reno >= self.prior { 1.0 } else { 3.0 * (1.0 - BETA) / (1.0 + BETA) };
-        self.reno += share * delivered / window;
+        let alpha = if self.w_est >= self.cwnd_prior { 1.0 } else { 3.0 * (1.0 - BETA) / (1.0 + BETA) };
+        self.w_est += alpha * delivered / cwnd;
         let elapsed = seconds(now - begin);
-        if at(elapsed) < self.reno {
-            return window.max(self.reno);
+        if w_cubic(elapsed) < self.w_est {
+            return cwnd.max(self.w_est);
         }
-        let target = at(elapsed + seconds(rtt)).clamp(window, 1.5 * window);
-        window + (target - window) * delivered / window
+        let target = w_cubic(elapsed + seconds(rtt)).clamp(cwnd, 1.5 * cwnd);
+        cwnd + (target - cwnd) * delivered / cwnd
     }
 }
 
 impl Control for LossBased {
     fn window(&self) -> u32 {
-        self.window as u32
+        self.cwnd as u32
     }
 
     fn handle_ack(&mut self, ack: &Acked) {
@@ -121,26 +122,26 @@ impl Control for LossBased {
         }
         let delivered = f64::from(ack.delivered);
         // RFC 3465 §2.1: count segments acknowledged, not acknowledgements.
-        if self.window < self.threshold {
-            self.window += delivered;
+        if self.cwnd < self.ssthresh {
+            self.cwnd += delivered;
             return;
         }
-        self.window = match &mut self.growth {
-            Growth::Linear => self.window + delivered / self.window,
-            Growth::Cubic(cubic) => cubic.grown(self.window, delivered, ack.now, ack.rtt),
+        self.cwnd = match &mut self.growth {
+            Growth::Linear => self.cwnd + delivered / self.cwnd,
+            Growth::Cubic(cubic) => cubic.grown(self.cwnd, delivered, ack.now, ack.rtt),
         };
     }
 
     fn handle_loss(&mut self, lost: Outstanding) {
-        if self.cut_threshold(lost) {
-            self.window = self.threshold;
+        if self.cut_ssthresh(lost) {
+            self.cwnd = self.ssthresh;
         }
     }
 
     fn handle_timeout(&mut self, lost: Outstanding) {
-        self.cut_threshold(lost);
+        self.cut_ssthresh(lost);
         // RFC 5681 §3.1: the loss window is one segment.
-        self.window = 1.0;
+        self.cwnd = 1.0;
     }
 
     fn resume(&mut self, pause: &Pause) {
@@ -149,7 +150,7 @@ impl Control for LossBased {
         if let Growth::Cubic(Cubic { epoch: Some((begin, _)), .. }) = &mut self.growth {
             *begin = (*begin + pause.time).min(pause.now);
         }
-        pause.shrink(&mut self.window, &mut self.threshold);
+        pause.shrink(&mut self.cwnd, &mut self.ssthresh);
     }
 }
 
