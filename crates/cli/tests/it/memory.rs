@@ -89,6 +89,8 @@ fn role() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_unrack"));
     command.args(["sim", "--json", arguments.next().unwrap()]);
     arguments.for_each(|set| _ = command.args(["--set", set]));
+    // `wait4` below waits for it, and says what it used.
+    #[expect(clippy::zombie_processes)]
     let child = command.stdout(Stdio::null()).spawn().unwrap();
     let mut status = 0;
     // SAFETY: `rusage` is plain data, for which zeroes are valid.
