@@ -21,6 +21,8 @@ pub struct Kept<'a> {
 struct Measurements {
     of: Identity,
     calibration: Option<KeptCalibration>,
+    /// The program's footprint, by which shares became sizes.
+    footprint_bytes: Option<u64>,
     delays: Vec<Delays>,
     /// Runs in the order in which they were made.
     runs: Vec<Run>,
@@ -91,6 +93,20 @@ impl<'a> Kept<'a> {
         self.keep(|runs| runs.calibration = Some(KeptCalibration { floor_ns, unseen_ns, is_disturbed }))
     }
 
+    /// Returns the program's footprint: the kept one if there is any, otherwise the largest of the native runs so far.
+    /// It stays, so that shares are the same sizes when runs are made again.
+    pub fn footprint_bytes(&self) -> u64 {
+        let mut runs = self.runs.borrow_mut();
+        if let Some(kept) = runs.footprint_bytes {
+            return kept;
+        }
+        let native = runs.runs.iter().filter(|run| matches!(run.task, Task::Native { .. }));
+        let largest = native.map(|run| run.done.footprint_bytes).max();
+        // Written with the next run.
+        runs.footprint_bytes = largest;
+        largest.unwrap_or(0)
+    }
+
     /// Returns the delays for `local` memory: the kept ones if there are any, otherwise those that `choose` returns.
     pub fn delays_ns(&self, local: Bytes, choose: impl FnOnce() -> Vec<f64>) -> Result<Vec<f64>, Failure> {
         let local_bytes = local.get();
@@ -159,5 +175,20 @@ mod tests {
         assert!(kept.has(task));
         assert_eq!(kept.all(|_| true), [done(1.0)]);
         assert_eq!(kept.undisturbed(|task| matches!(task, Task::Native { .. })), [(task, done(1.0))]);
+    }
+
+    #[test]
+    fn a_footprint_stays_once_shares_of_it_are_sizes() {
+        let kept = Kept::in_memory();
+        let native = |nth, footprint_bytes| {
+            kept.put(Task::Native { nth }, Done { footprint_bytes, ..done(1.0) }, false).unwrap();
+        };
+        assert_eq!(kept.footprint_bytes(), 0, "nothing was run");
+        native(1, 4096);
+        native(2, 8192);
+        assert_eq!(kept.footprint_bytes(), 8192);
+        native(2, 4096);
+        native(3, 12288);
+        assert_eq!(kept.footprint_bytes(), 8192);
     }
 }

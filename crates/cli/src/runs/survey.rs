@@ -200,10 +200,9 @@ impl<'a> Survey<'a> {
         }
     }
 
-    /// Returns the program's footprint, the largest of its native runs.
+    /// Returns the program's footprint.
     pub fn footprint(&self) -> Bytes {
-        let all = self.kept.all(is_native).into_iter().map(|done| done.footprint_bytes);
-        Bytes::new(all.max().unwrap_or(0))
+        Bytes::new(self.kept.footprint_bytes())
     }
 
     /// Returns the median native run time, of disturbed runs if there are no others: for plans, and for the pace of
