@@ -165,7 +165,7 @@ const LIBRARY: &str = "libunrack_mptcp.so";
 pub fn main(args: Args) -> Result<ExitCode, Failure> {
     match args.verb {
         Verb::Up { scenario, set, among, place } => {
-            let network = Scenario::load(&scenario, &set.iter().collect())?.check()?.network;
+            let network = unrack_sim::check(Scenario::load(&scenario, &set.iter().collect())?)?.network;
             if network.topology.graph().is_some() {
                 return direct::up(&scenario, &set, &among, &place.folder());
             }

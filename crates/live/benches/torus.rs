@@ -29,7 +29,7 @@ messages = 1
 
 fn plan(rate: Rate, mtu: u64) -> Plan {
     let scenario = Scenario::parse("bench", SCENARIO, &Overrides::none()).expect("it is ours");
-    let mut network = scenario.check().expect("it is ours").network;
+    let mut network = unrack_sim::check(scenario).expect("it is ours").network;
     (network.link, network.mtu) = (Link { rate, propagation: Time::ZERO }, Bytes::new(mtu));
     let params =
         Params { interval: Time::from_us(2_500), timeout: Time::from_us(50_000), ..Params::default() };

@@ -20,7 +20,7 @@ fn failing(shape: &str, rate: Rate, params: Params, faults: &Faults) -> Plan {
          [fabric]\nprotocol = \"r2c2\"\n[workload]\nkind = \"flows\"\nsize = \"1KiB\"\nload = \"1%\"\nmessages = 1\n"
     );
     let scenario = Scenario::parse("test", &text, &std::iter::empty::<String>().collect()).unwrap();
-    let mut network: Network = scenario.check().unwrap().network;
+    let mut network: Network = unrack_sim::check(scenario).unwrap().network;
     network.link = Link { rate, propagation: Time::from_us(5) };
     Plan::new(&network, faults, &params, 3).unwrap()
 }

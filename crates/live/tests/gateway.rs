@@ -27,7 +27,7 @@ messages = 1
 ";
 
 fn plan() -> Plan {
-    let scenario = Scenario::parse("test", SCENARIO, &Overrides::none()).unwrap().check().unwrap();
+    let scenario = Scenario::parse("test", SCENARIO, &Overrides::none()).and_then(unrack_sim::check).unwrap();
     Plan::new(&scenario.network, &Faults::default(), &Params::default(), 1).unwrap()
 }
 

@@ -63,7 +63,7 @@ pub fn scenario(input: &[u8]) {
 }
 
 fn prepared(text: &str) -> Result<(), ScenarioError> {
-    let mut scenario = Scenario::parse("mutated.toml", text, &Overrides::none())?.check()?;
+    let mut scenario = unrack_sim::check(Scenario::parse("mutated.toml", text, &Overrides::none())?)?;
     scenario.explain();
     if Need::of_scenario(&scenario).bytes() > MOST_BYTES {
         return Ok(());

@@ -27,11 +27,12 @@ use crate::source::{Origin, Source};
 use crate::tree::{Node, Value};
 use crate::wiring::Wiring;
 use crate::workload::{Blades, FileRef, Size, Trace, Workload};
-use crate::{Protocol, fabric};
+use crate::{Known, Protocol};
 
 pub(crate) struct Checker<'a> {
     root: &'a Node,
     sources: &'a [Source],
+    known: &'a Known,
     pub problems: Vec<Problem>,
 }
 
@@ -44,16 +45,6 @@ pub(crate) struct Parts {
     pub faults: Faults,
     pub host: Option<Host>,
 }
-
-/// Words that a key may hold: those of this version, and those reserved for later ones.
-struct Choice {
-    known: &'static [&'static str],
-    later: &'static [&'static str],
-}
-
-const TOPOLOGY: Choice = Choice { known: Topology::KINDS, later: &[] };
-const PROTOCOL: Choice = Choice { known: Protocol::NAMES, later: fabric::LATER };
-const WORKLOAD: Choice = Choice { known: Workload::KINDS, later: &[] };
 
 /// Keys at the top of a scenario, and their meanings.
 pub(crate) const SECTIONS: [(&str, &str); 8] = [
@@ -146,8 +137,8 @@ struct CablesFile {
 
 impl<'a> Checker<'a> {
     /// Creates a checker of the scenario `root` without problems so far.
-    pub fn new(root: &'a Node, sources: &'a [Source]) -> Checker<'a> {
-        Checker { root, sources, problems: Vec::new() }
+    pub fn new(root: &'a Node, sources: &'a [Source], known: &'a Known) -> Checker<'a> {
+        Checker { root, sources, known, problems: Vec::new() }
     }
 
     /// Returns the parts if nothing is wrong; otherwise `None`, and `problems` is not empty.
@@ -158,8 +149,9 @@ impl<'a> Checker<'a> {
             None => Some(DEFAULT_SEED),
         };
         let network = self.network();
+        let names = self.known.names(|_| true);
         let protocol =
-            self.chosen("fabric", "protocol", &PROTOCOL).and_then(|(name, _)| Protocol::from_name(name));
+            self.chosen("fabric", "protocol", &names).and_then(|(name, _)| self.known.protocol(name));
         let workload = self.workload(network.as_ref());
         let faults = self.faults(network.as_ref(), protocol);
         let host = self.host(network.as_ref(), protocol);
@@ -208,7 +200,7 @@ impl<'a> Checker<'a> {
 
     fn topology(&mut self) -> Option<Topology> {
         let path = "network.topology";
-        let (kind, rest) = self.chosen(path, "kind", &TOPOLOGY)?;
+        let (kind, rest) = self.chosen(path, "kind", Topology::KINDS)?;
         match kind {
             "star" => {
                 self.decode_beside(&rest, path, "kind").map(|StarSize { nodes }| Topology::Star { nodes })
@@ -250,7 +242,7 @@ impl<'a> Checker<'a> {
 
     /// Reads the workload; what it needs of the network is checked only if there is a valid network.
     fn workload(&mut self, network: Option<&Network>) -> Option<Workload> {
-        let (kind, rest) = self.chosen("workload", "kind", &WORKLOAD)?;
+        let (kind, rest) = self.chosen("workload", "kind", Workload::KINDS)?;
         let mut workload = match kind {
             "memory" => self.decode_beside(&rest, "workload", "kind").map(Workload::Memory),
             "flows" => self.decode_beside(&rest, "workload", "kind").map(Workload::Flows),
@@ -293,7 +285,7 @@ impl<'a> Checker<'a> {
     }
 
     /// Returns the word that selects the kind of the table at `path`, and the rest of that table.
-    fn chosen(&mut self, path: &str, tag: &str, choice: &Choice) -> Option<(&'static str, Node)> {
+    fn chosen(&mut self, path: &str, tag: &str, words: &[&'static str]) -> Option<(&'static str, Node)> {
         let table = self.table(path)?;
         let Some(word) = table.get(tag) else {
             self.missing(path, table, tag);
@@ -301,22 +293,14 @@ impl<'a> Checker<'a> {
         };
         let tag_path = format!("{path}.{tag}");
         let Value::Text(text) = &word.value else {
-            self.complain(
-                &tag_path,
-                format!("no such choice: {}{}", word.describe(), hint("", choice.known)),
-            );
+            self.complain(&tag_path, format!("no such choice: {}{}", word.describe(), hint("", words)));
             return None;
         };
-        match choice.known.iter().find(|known| *known == text) {
+        match words.iter().find(|known| *known == text) {
             Some(known) => Some((known, table.without(tag))),
-            None if choice.later.contains(&text.as_str()) => {
-                let known = hint("", choice.known);
-                self.complain(&tag_path, format!("`{text}` is not available in this version{known}"));
-                None
-            }
             None => {
                 let shown = word.describe();
-                self.complain(&tag_path, format!("no such choice: {shown}{}", hint(text, choice.known)));
+                self.complain(&tag_path, format!("no such choice: {shown}{}", hint(text, words)));
                 None
             }
         }

@@ -1,91 +1,85 @@
-//! Protocols that carry the traffic. Their parameters are defined with the protocol, not here.
+//! Protocols that carry the traffic, as scenarios see them: a name, and the networks that each runs on.
+//!
+//! The list of protocols and their parameters are the simulator's; this crate checks a scenario against whatever list
+//! it is given.
 
-/// A protocol that a scenario can name.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Protocol {
-    /// Lower bound that no fabric on the same links can beat: every message is alone, and only its bits take time.
-    Ideal,
-    /// EDM: scheduled by the switch, inside the Ethernet PHY.
-    Edm,
-    /// CXL: credit flow control, hop by hop.
-    Cxl,
-    /// DCTCP: windows cut in proportion to the marks of switches.
-    Dctcp,
-    /// TCP: windows cut by loss.
-    Tcp,
-    /// pFabric: switches send the packet whose transfer has the least left first, and drop the one with the most.
-    Pfabric,
-    /// pHost: receivers grant tokens for what senders send; short transfers need none.
-    Phost,
-    /// Homa: receivers grant to several senders at once, at priorities of their own.
-    Homa,
-    /// Idealized receiver-driven transport of EDM: receivers learn of everything at once.
-    Ird,
-    /// NDP: switches trim packets to their headers, and receivers pull the following ones.
-    Ndp,
-    /// DCQCN over priority flow control: links that pause, under senders that slow down when switches mark.
-    PfcDcqcn,
-    /// Fastpass: an arbiter gives every packet a timeslot.
-    Fastpass,
-    /// Multipath TCP: subflows over each NIC of a pool.
-    Mptcp,
-    /// R2C2: nodes that know of all flows compute their rates; for racks without switches.
-    R2c2,
-    /// Per-flow queues with back-pressure: a queue for each flow at each node, held back hop by hop; the ideal of R2C2.
-    Pfq,
+/// Description of a protocol: its name, what it runs on, and what it refuses.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Profile {
+    /// Name in scenarios, tables and reports.
+    pub name: &'static str,
+    /// One line that says what the protocol does.
+    pub about: &'static str,
+    pub networks: Networks,
+    /// Whether a node may have several links, as on a `drack`.
+    pub several_links: bool,
+    /// Whether it knows the inside of hosts (`[host]`).
+    pub hosts: bool,
+    /// Whether a run can be split over threads.
+    pub splits: bool,
+    /// Reason why switches cannot share a buffer among their ports, if they cannot.
+    pub no_shared_buffer: Option<&'static str>,
+    /// Reason why it cannot be run with faults, if it cannot.
+    pub no_faults: Option<&'static str>,
 }
 
+impl Profile {
+    /// Profile of a protocol between switches that does no more than carry packets.
+    pub const SWITCHED: Profile = Profile {
+        name: "",
+        about: "",
+        networks: Networks::Switched,
+        several_links: false,
+        hosts: false,
+        splits: false,
+        no_shared_buffer: None,
+        no_faults: None,
+    };
+}
+
+/// Networks that a protocol runs on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Networks {
+    /// One switch with all nodes around it.
+    Star,
+    /// Any network with switches.
+    Switched,
+    /// Networks without switches, whose nodes forward for each other.
+    Direct,
+    /// All networks.
+    Any,
+}
+
+impl Networks {
+    /// Returns whether networks with switches are among them.
+    pub const fn have_switches(self) -> bool {
+        !matches!(self, Networks::Direct)
+    }
+
+    /// Returns whether networks without switches are among them.
+    pub const fn have_direct(self) -> bool {
+        matches!(self, Networks::Direct | Networks::Any)
+    }
+}
+
+/// A protocol that a scenario can name.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Protocol(&'static Profile);
+
 impl Protocol {
-    /// All protocols.
-    pub const ALL: [Protocol; 15] = [
-        Protocol::Ideal,
-        Protocol::Edm,
-        Protocol::Cxl,
-        Protocol::Dctcp,
-        Protocol::Tcp,
-        Protocol::Pfabric,
-        Protocol::Phost,
-        Protocol::Homa,
-        Protocol::Ird,
-        Protocol::Ndp,
-        Protocol::PfcDcqcn,
-        Protocol::Fastpass,
-        Protocol::Mptcp,
-        Protocol::R2c2,
-        Protocol::Pfq,
-    ];
-    /// Names of the protocols, in the order of [`Protocol::ALL`].
-    pub const NAMES: &[&str] = &[
-        "ideal",
-        "edm",
-        "cxl",
-        "dctcp",
-        "tcp",
-        "pfabric",
-        "phost",
-        "homa",
-        "ird",
-        "ndp",
-        "pfc-dcqcn",
-        "fastpass",
-        "mptcp",
-        "r2c2",
-        "pfq",
-    ];
+    /// Creates the protocol that a profile describes.
+    pub const fn new(profile: &'static Profile) -> Protocol {
+        Protocol(profile)
+    }
 
     /// Returns the name in scenarios, tables and reports.
     pub const fn name(self) -> &'static str {
-        Protocol::NAMES[self as usize]
+        self.0.name
     }
 
-    /// Returns whether nodes forward for each other, without switches.
-    pub const fn is_direct(self) -> bool {
-        matches!(self, Protocol::R2c2 | Protocol::Pfq)
-    }
-
-    /// Returns the protocol of this name.
-    pub fn from_name(name: &str) -> Option<Protocol> {
-        Protocol::ALL.into_iter().find(|protocol| protocol.name() == name)
+    /// Returns the description.
+    pub const fn profile(self) -> &'static Profile {
+        self.0
     }
 }
 
@@ -95,5 +89,36 @@ impl std::fmt::Display for Protocol {
     }
 }
 
-/// Names of planned protocols that this version does not have.
-pub(crate) const LATER: &[&str] = &[];
+impl std::fmt::Debug for Protocol {
+    fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+/// Protocols that a scenario may name, in the order in which they are listed.
+#[derive(Debug, Clone, Default)]
+pub struct Known {
+    pub protocols: Vec<Protocol>,
+}
+
+impl Known {
+    /// Returns the protocol of this name.
+    pub fn protocol(&self, name: &str) -> Option<Protocol> {
+        self.protocols.iter().copied().find(|protocol| protocol.name() == name)
+    }
+
+    /// Returns the names of the protocols that a test selects.
+    pub fn names(&self, selects: impl Fn(&Profile) -> bool) -> Vec<&'static str> {
+        self.protocols.iter().filter(|it| selects(it.profile())).map(|it| it.name()).collect()
+    }
+}
+
+/// Joins words to a list for a sentence, such as "a, b and c".
+pub fn listed(words: &[impl AsRef<str>], conjunction: &str) -> String {
+    let words: Vec<&str> = words.iter().map(AsRef::as_ref).collect();
+    match words.split_last() {
+        Some((last, [])) => (*last).into(),
+        Some((last, others)) => format!("{} {conjunction} {last}", others.join(", ")),
+        None => String::new(),
+    }
+}

@@ -10,8 +10,10 @@
 //! file is reported at once, each with its line, a caret and the nearest valid key; no text makes this crate panic.
 //!
 //! ```
-//! use unrack_rack::{Overrides, Scenario};
+//! use unrack_rack::{Known, Overrides, Profile, Protocol, Scenario};
 //!
+//! const EDM: Profile = Profile { name: "edm", ..Profile::SWITCHED };
+//! let known = Known { protocols: vec![Protocol::new(&EDM)] };
 //! let text = r#"
 //! [network]
 //! topology = { kind = "star", nodes = 16 }
@@ -23,7 +25,7 @@
 //! load = 0.8
 //! messages = 1000
 //! "#;
-//! let error = Scenario::parse("rack.toml", text, &Overrides::none()).unwrap().check().unwrap_err();
+//! let error = Scenario::parse("rack.toml", text, &Overrides::none()).unwrap().check(&known).unwrap_err();
 //! assert_eq!(error.to_string(), r#"
 //! error: network.link has no key `ratee`; did you mean `rate`?
 //!  --> rack.toml:4:10
@@ -55,7 +57,7 @@ mod warning;
 mod wiring;
 mod workload;
 
-pub use fabric::Protocol;
+pub use fabric::{Known, Networks, Profile, Protocol, listed};
 pub use faults::{BitErrors, Failure, Faults, Outage};
 pub use host::{Cache, Cpu, Host, HostMemory, Nic};
 pub use network::{Buffer, Cabling, Headers, Link, Network, Switch, Topology};

@@ -17,7 +17,7 @@ use crate::schema;
 use crate::source::Source;
 use crate::tables::{Fabric, Part, Said, parts};
 use crate::tree::Node;
-use crate::{Cabling, Faults, Flows, Host, Memory, Network, Protocol, Size, Topology, Workload};
+use crate::{Cabling, Faults, Flows, Host, Known, Memory, Network, Protocol, Size, Topology, Workload};
 
 /// Scenario as written, with the files that it extends and its overrides; its keys are not checked yet.
 #[derive(Debug, Clone)]
@@ -58,11 +58,12 @@ impl Scenario {
     }
 
     /// Checks every key and value but the parameters of the fabric, which [`ValidScenario::fabric_params`] checks.
+    /// `known` is what the scenario may name.
     ///
     /// # Errors
     /// All problems of the scenario.
-    pub fn check(self) -> Result<ValidScenario, ScenarioError> {
-        let mut checker = Checker::new(&self.root, &self.sources);
+    pub fn check(self, known: &Known) -> Result<ValidScenario, ScenarioError> {
+        let mut checker = Checker::new(&self.root, &self.sources, known);
         let Some(Parts { seed, network, protocol, workload, faults, host }) = checker.parts() else {
             return Err(ScenarioError::new(checker.problems, self.sources));
         };

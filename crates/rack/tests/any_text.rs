@@ -1,6 +1,9 @@
 //! Any text is either a scenario or is refused with a report: it never causes a panic.
 
+mod protocols;
+
 use proptest::prelude::*;
+use protocols::known;
 use serde::{Deserialize, Serialize};
 use unrack_rack::{Overrides, Scenario, ValidScenario};
 
@@ -76,7 +79,7 @@ fn look_at(text: &str, sets: &[String]) -> Option<ValidScenario> {
         let text = scenario.explain();
         scenario.fabric_params::<Params>().map(|_| text)
     };
-    let checked = Scenario::parse("any.toml", text, &overrides).and_then(Scenario::check);
+    let checked = Scenario::parse("any.toml", text, &overrides).and_then(|it| it.check(&known()));
     let report = match checked.clone() {
         Ok(scenario) => params(scenario).err(),
         Err(error) => Some(error),
@@ -138,7 +141,7 @@ proptest! {
     fn explanations_read_back(good in prop::sample::select(GOOD), edits in edits(), odd in "\\PC{0,9}") {
         let sets = [format!("fabric.extra={{{}=\"x\\n\"}}", serde_quoted(&odd))];
         let overrides: Overrides = sets.into_iter().collect();
-        let parse = |text: &str, overrides| Scenario::parse("any.toml", text, overrides).and_then(Scenario::check);
+        let parse = |text: &str, overrides| Scenario::parse("any.toml", text, overrides).and_then(|it| it.check(&known()));
         if let Ok(scenario) = parse(&mutated(good, &edits[..edits.len().min(1)]), &overrides) {
             let explained = scenario.explain();
             let again = parse(&explained, &Overrides::none());

@@ -1,5 +1,8 @@
 //! Reports that users see, each compared in full.
 
+mod protocols;
+
+use protocols::known;
 use unrack_rack::{Overrides, Scenario};
 
 const GOOD: &str = r#"seed = 3
@@ -23,13 +26,13 @@ fn report(from: &str, to: &str) -> String {
 
 fn report_of(text: &str, sets: &[&str]) -> String {
     let overrides: Overrides = sets.iter().copied().collect();
-    let checked = Scenario::parse("rack.toml", text, &overrides).and_then(Scenario::check);
+    let checked = Scenario::parse("rack.toml", text, &overrides).and_then(|it| it.check(&known()));
     format!("{}\n", checked.expect_err("this scenario is wrong"))
 }
 
 #[test]
 fn the_scenario_that_the_others_spoil_is_good() {
-    Scenario::parse("rack.toml", GOOD, &Overrides::none()).unwrap().check().unwrap();
+    Scenario::parse("rack.toml", GOOD, &Overrides::none()).unwrap().check(&known()).unwrap();
 }
 
 #[test]
@@ -161,7 +164,7 @@ fn an_impossible_topology() {
              workload = {{ kind = \"flows\", size = \"1kB\", load = 0.5, messages = 1 }}"
         );
         let scenario = Scenario::parse("rack.toml", &text, &Overrides::none()).unwrap();
-        let error = scenario.check().unwrap_err().to_string();
+        let error = scenario.check(&known()).unwrap_err().to_string();
         assert!(error.contains(why) && error.contains("rack.toml:1"), "{error}");
         assert_eq!(error.matches("error:").count(), 1, "what follows from one fault is not another: {error}");
     }
@@ -181,7 +184,7 @@ fn hosts_that_cannot_be() {
             "network.topology = {{ {shape} }}\nfabric.protocol = \"{protocol}\"\nhost = {{ {host} }}\n\
              workload = {{ kind = \"flows\", size = \"1kB\", load = 0.5, messages = 1 }}"
         );
-        Scenario::parse("rack.toml", &text, &Overrides::none()).unwrap().check()
+        Scenario::parse("rack.toml", &text, &Overrides::none()).unwrap().check(&known())
     };
     let pool = "kind = \"drack\", racks = 2, hosts_per_rack = 4";
     assert!(checked("", "tcp", pool).is_ok());
@@ -413,7 +416,7 @@ impl Folder {
 
     /// Returns the report on a file, without the folder's name.
     fn report(&self, file: &str) -> String {
-        let checked = Scenario::load(self.0.join(file), &Overrides::none()).and_then(Scenario::check);
+        let checked = Scenario::load(self.0.join(file), &Overrides::none()).and_then(|it| it.check(&known()));
         checked
             .expect_err("this scenario is wrong")
             .to_string()

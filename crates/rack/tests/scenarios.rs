@@ -1,5 +1,8 @@
 //! Valid scenarios: values, defaults, inheritance, overrides, explanations.
 
+mod protocols;
+
+use protocols::known;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -12,12 +15,12 @@ fn examples() -> PathBuf {
 
 fn example(name: &str, sets: &[&str]) -> ValidScenario {
     let overrides: Overrides = sets.iter().copied().collect();
-    Scenario::load(examples().join(name), &overrides).unwrap().check().unwrap()
+    Scenario::load(examples().join(name), &overrides).unwrap().check(&known()).unwrap()
 }
 
 fn parsed(text: &str, sets: &[&str]) -> ValidScenario {
     let overrides: Overrides = sets.iter().copied().collect();
-    Scenario::parse("test.toml", text, &overrides).unwrap().check().unwrap()
+    Scenario::parse("test.toml", text, &overrides).unwrap().check(&known()).unwrap()
 }
 
 const SMALL: &str = r#"
@@ -32,7 +35,7 @@ fn every_example_is_a_scenario() {
     let scenarios: Vec<_> = files.filter(|path| path.extension().is_some_and(|e| e == "toml")).collect();
     assert!(scenarios.len() >= 3, "{scenarios:?}");
     for path in scenarios {
-        Scenario::load(&path, &Overrides::none()).and_then(Scenario::check).unwrap();
+        Scenario::load(&path, &Overrides::none()).and_then(|it| it.check(&known())).unwrap();
     }
 }
 
@@ -53,7 +56,7 @@ fn a_scenario_says_what_it_says() {
             headers: Headers::Ethernet
         }
     );
-    assert_eq!((scenario.seed, scenario.protocol), (1, Protocol::Edm));
+    assert_eq!((scenario.seed, scenario.protocol.name()), (1, "edm"));
     let half = Fraction::new(0.5).unwrap();
     let memory = Memory {
         read_fraction: half,
@@ -117,7 +120,8 @@ fn other_cables_are_another_network() {
     std::fs::write(folder.join("rack.toml"), text).unwrap();
     let of = |cables: &str| {
         std::fs::write(folder.join("cables"), cables).unwrap();
-        let scenario = Scenario::load(folder.join("rack.toml"), &Overrides::none()).unwrap().check().unwrap();
+        let scenario =
+            Scenario::load(folder.join("rack.toml"), &Overrides::none()).unwrap().check(&known()).unwrap();
         (scenario.network.topology.nodes(), scenario.hash(), scenario.hash_with_files().unwrap())
     };
     let [small, same, faster, large] = ["0 1", "0 1", "0 1 400Gbps", "0 1\n1 2"].map(of);
@@ -353,7 +357,8 @@ fn racks_with_pooled_nics() {
     let sets = ["network.topology.cores=1", "network.cxl_link.rate=1000Gbps"];
     let set = parsed(&text, &sets);
     assert_eq!(set.network.topology.wiring().unwrap().oversubscription(), Some(2.0));
-    let again = Scenario::parse("again.toml", &set.explain(), &Overrides::none()).unwrap().check().unwrap();
+    let again =
+        Scenario::parse("again.toml", &set.explain(), &Overrides::none()).unwrap().check(&known()).unwrap();
     assert_eq!(again.network, set.network);
     let torack = text.replace("drack", "torack").replace("hosts_per_rack = 2", "hosts_per_rack = 3");
     let uplinks = |sets: &[&str]| parsed(&torack, sets).network.topology;
@@ -375,7 +380,8 @@ fn hosts_read_back_as_they_are() {
     let set = parsed(&text, &sets);
     let host = set.host.as_ref().unwrap();
     assert_eq!((host.memory_pool, host.references(), host.cpu.cores), (false, false, 4));
-    let again = Scenario::parse("again.toml", &set.explain(), &Overrides::none()).unwrap().check().unwrap();
+    let again =
+        Scenario::parse("again.toml", &set.explain(), &Overrides::none()).unwrap().check(&known()).unwrap();
     assert_eq!(
         (&again.host, again.network.cxl_link, again.hash()),
         (&set.host, set.network.cxl_link, set.hash())

@@ -10,13 +10,13 @@ use serde_json::{Value, json};
 use std::process::Command;
 use std::sync::Arc;
 use std::time::Instant;
+use unrack_rack::Wiring;
 use unrack_rack::graph::{Graph, Sides};
-use unrack_rack::{Protocol, Wiring};
 use unrack_sim::fabric::stream::{Buffer, Ethernet};
 use unrack_sim::host::Inside;
 use unrack_sim::network::{Network, Pace};
 use unrack_sim::topology::{Link, Topology};
-use unrack_sim::{FabricConfig, Setup, Work};
+use unrack_sim::{FabricConfig, Setup, Work, known};
 use unrack_units::{Bytes, Rate, Time};
 use unrack_workload::{Arrivals, Cdf, Pareto, Pattern, Scale, Size, SyntheticSpec, Traffic};
 
@@ -37,9 +37,9 @@ impl Scenario {
     }
 
     fn setup(&self) -> Setup {
-        let protocol = Protocol::from_name(self.fabric).expect("a fabric");
+        let protocol = known().protocol(self.fabric).expect("a fabric");
         // 36 KiB, as in pFabric's evaluation; but on a star no stream is to lose anything.
-        let deep = self.on.is_star() && matches!(protocol, Protocol::Dctcp | Protocol::Tcp);
+        let deep = self.on.is_star() && matches!(self.fabric, "dctcp" | "tcp");
         let buffer = if deep { u64::MAX } else { 36 << 10 };
         let (mtu, buffer) = (Bytes::new(1500), Buffer::Private(Bytes::new(buffer)));
         Setup {

@@ -1,5 +1,6 @@
 //! Errors: why a run cannot be set up, or cannot go on.
 
+use std::borrow::Cow;
 use unrack_units::Time;
 use unrack_workload::WorkloadError;
 
@@ -8,7 +9,7 @@ use unrack_workload::WorkloadError;
 #[error("`{key}` {rule}, but is {value}")]
 pub struct SetupError {
     pub key: &'static str,
-    pub rule: &'static str,
+    pub rule: Cow<'static, str>,
     pub value: String,
     /// Simulated time at which the error ended a run; `None` if it was found before the run.
     pub ended: Option<Time>,
@@ -16,8 +17,12 @@ pub struct SetupError {
 
 impl SetupError {
     /// Creates an error for a parameter `key` whose `value` breaks `rule`, found before the run.
-    pub fn new(key: &'static str, rule: &'static str, value: impl std::fmt::Display) -> SetupError {
-        SetupError { key, rule, value: value.to_string(), ended: None }
+    pub fn new(
+        key: &'static str,
+        rule: impl Into<Cow<'static, str>>,
+        value: impl std::fmt::Display,
+    ) -> SetupError {
+        SetupError { key, rule: rule.into(), value: value.to_string(), ended: None }
     }
 
     /// Creates the error of a run whose last event was at `ended` and whose next event is beyond [`Time::END`]. `key`
@@ -34,6 +39,6 @@ impl SetupError {
 
 impl From<WorkloadError> for SetupError {
     fn from(error: WorkloadError) -> SetupError {
-        SetupError { key: error.key, rule: error.rule, value: error.value, ended: None }
+        SetupError { key: error.key, rule: error.rule.into(), value: error.value, ended: None }
     }
 }

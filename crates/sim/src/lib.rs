@@ -9,6 +9,7 @@
 //! | [`faults`] | links and switches that fail, bits that flip |
 //! | [`host`] | what is inside nodes: memory, NICs, cores, a cache |
 //! | [`observe`] | more views of a run: links over time, packets, where a message spent its time |
+//! | [`registry`] | the fabrics that scenarios can name: here and only here they are listed |
 //! | [`setup`] | a run from plain parts: any fabric, any work |
 //! | [`scenario`] | a run from a checked scenario file |
 //! | [`memory`] | how much memory a scenario will take |
@@ -29,6 +30,7 @@ pub mod host;
 pub mod memory;
 pub mod network;
 pub mod observe;
+pub mod registry;
 pub mod run;
 pub mod scenario;
 pub mod setup;
@@ -42,7 +44,8 @@ pub use engine::{
 pub use error::SetupError;
 pub use fabric::Fabric;
 pub use memory::Need;
+pub use registry::{FabricConfig, NoParams, Parts, Registered, Site, check, known, register};
 pub use run::{Outcome, Run};
-pub use setup::{FabricConfig, Finished, Setup, Work};
+pub use setup::{Finished, Setup, Work};
 pub use summary::{Excluded, Labels, Summary};
 pub use warnings::warnings;

@@ -11,8 +11,9 @@
 
 mod jobs;
 
+use crate::registry::cost;
 use crate::scenario::mean_size;
-use unrack_rack::{Memory, Protocol, Topology, ValidScenario, Workload};
+use unrack_rack::{Memory, Topology, ValidScenario, Workload};
 
 /// Accuracy of the estimate: at most this many times the memory used, and at least the memory used divided by it.
 pub const FACTOR: f64 = 3.0;
@@ -42,49 +43,39 @@ const PROGRAM: f64 = 14e6;
 const MESSAGE: f64 = 72.0;
 
 /// Bytes that a protocol keeps.
-struct Cost {
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Cost {
     /// Bytes of a switch port, or of a link without switches.
-    port: f64,
+    pub port: f64,
     /// Bytes of a pair of nodes.
-    pair: f64,
+    pub pair: f64,
     /// Bytes of a message under way, at all places that know of it.
-    open: f64,
+    pub open: f64,
     /// Bytes on the wire that a packet brings along, there and back.
-    overhead: f64,
+    pub overhead: f64,
+    /// Bytes of each link at each node.
+    pub link_at_node: f64,
+    /// Bytes of a message under way at each node.
+    pub open_at_node: f64,
+    /// Bytes of the broadcasts of a message that cross each link of a tree over all nodes.
+    pub broadcast: f64,
 }
 
 impl Cost {
-    fn of(protocol: Protocol) -> Cost {
-        let cost = |port, pair, open, overhead| Cost { port, pair, open, overhead };
-        match protocol {
-            Protocol::Ideal => cost(10.0, 0.0, 10.0, 0.0),
-            // Queues of the scheduler (16 bytes) and of announcements (9).
-            Protocol::Edm => cost(100.0, 25.0, 60.0, 6.0),
-            Protocol::Cxl => cost(600.0, 0.5, 30.0, 6.0),
-            Protocol::Dctcp => cost(80.0, 0.0, 550.0, ETHERNET),
-            Protocol::Tcp => cost(80.0, 0.0, 580.0, ETHERNET),
-            Protocol::Mptcp => cost(150.0, 0.0, 950.0, ETHERNET),
-            Protocol::Pfabric => cost(100.0, 0.0, 250.0, ETHERNET),
-            Protocol::Phost => cost(400.0, 0.0, 500.0, 2.0 * ETHERNET),
-            Protocol::Homa => cost(400.0, 0.0, 420.0, ETHERNET),
-            Protocol::Ird => cost(400.0, 0.0, 460.0, 2.0 * ETHERNET),
-            Protocol::Ndp => cost(150.0, 0.0, 260.0, 2.0 * ETHERNET),
-            Protocol::PfcDcqcn => cost(200.0, 0.0, 280.0, ETHERNET),
-            Protocol::Fastpass => cost(200.0, 0.0, 310.0, 4.0 * ETHERNET),
-            Protocol::R2c2 => cost(200.0, 0.0, 300.0, ETHERNET),
-            Protocol::Pfq => cost(200.0, 0.0, 60.0, 6.0),
-        }
-    }
+    /// Cost of a protocol that keeps nothing.
+    pub const NONE: Cost = Cost {
+        port: 0.0,
+        pair: 0.0,
+        open: 0.0,
+        overhead: 0.0,
+        link_at_node: 0.0,
+        open_at_node: 0.0,
+        broadcast: 0.0,
+    };
+    /// Overhead of a packet in Ethernet: bytes of a frame without its payload, plus those of a frame that answers it.
+    pub const ETHERNET: f64 = 78.0 + 84.0;
 }
 
-/// Bytes of a frame without its payload, plus those of a frame that answers it.
-const ETHERNET: f64 = 78.0 + 84.0;
-/// R2C2: bytes that each node keeps for each link, whose rates it computes.
-const LINK_AT_NODE: f64 = 75.0;
-/// R2C2: bytes that each node keeps for each flow under way.
-const FLOW_AT_NODE: f64 = 145.0;
-/// R2C2 §3.2: bytes of the broadcasts of a flow, its start and its end, that cross each link of a tree.
-const BROADCASTS: f64 = 2.0 * 16.0;
 /// Messages under way to each node, where the network keeps up: more than was ever seen.
 const OPEN_AT_NODE: f64 = 50.0;
 /// Bytes of a port's cable and of its possible failures.
@@ -151,7 +142,7 @@ impl Need {
 
     fn network(&mut self, scenario: &ValidScenario) {
         let topology = &scenario.network.topology;
-        let cost = Cost::of(scenario.protocol);
+        let cost = cost(scenario.protocol);
         let (nodes, ports) = (f64::from(topology.nodes()), topology.ports() as f64);
         let key = match topology {
             Topology::Star { .. } => "network.topology.nodes",
@@ -161,8 +152,8 @@ impl Need {
         let faults = if scenario.faults.is_empty() { 0.0 } else { FAULTY_PORT };
         self.sure(key, "ports", ports * (cost.port + faults));
         self.sure(key, "pairs of nodes", nodes * nodes * cost.pair);
-        if scenario.protocol == Protocol::R2c2 {
-            self.sure(key, "every link at every node", nodes * ports * LINK_AT_NODE);
+        if cost.link_at_node > 0.0 {
+            self.sure(key, "every link at every node", nodes * ports * cost.link_at_node);
         }
         if let Some(host) = &scenario.host {
             let queued = f64::from(host.nic.receive_queue) + f64::from(host.nic.transmit_queue);
@@ -175,11 +166,10 @@ impl Need {
     fn messages(&mut self, scenario: &ValidScenario, messages: u64, offered: (f64, f64, f64)) {
         let messages = messages as f64;
         self.sure("workload.messages", "messages", messages * MESSAGE);
-        let (nodes, cost) = (f64::from(scenario.network.topology.nodes()), Cost::of(scenario.protocol));
+        let (nodes, cost) = (f64::from(scenario.network.topology.nodes()), cost(scenario.protocol));
         let open = messages * share_open(scenario, offered);
         let open = open.max(messages.min(nodes * OPEN_AT_NODE));
-        let places = if scenario.protocol == Protocol::R2c2 { nodes * FLOW_AT_NODE } else { 0.0 };
-        let bytes = open * (cost.open + places);
+        let bytes = open * (cost.open + nodes * cost.open_at_node);
         let what = "messages that are under way at the same time";
         self.parts.push(Part { key: "workload.load", what, bytes, is_sure: false });
     }
@@ -198,12 +188,9 @@ fn offered_memory(memory: &Memory) -> (f64, f64, f64) {
 /// Returns the share of the messages that are under way at the end of the arrivals, where headers and answers raise
 /// the load beyond the capacity of links.
 fn share_open(scenario: &ValidScenario, (load, size, request): (f64, f64, f64)) -> f64 {
-    let cost = Cost::of(scenario.protocol);
+    let cost = cost(scenario.protocol);
     let packets = (size / scenario.network.mtu.get() as f64).ceil().max(1.0);
-    let told = match scenario.protocol {
-        Protocol::R2c2 => BROADCASTS * f64::from(scenario.network.topology.nodes()) / 3.0,
-        _ => 0.0,
-    };
-    let wire = size + request + packets * cost.overhead + told;
+    let broadcasts = cost.broadcast * f64::from(scenario.network.topology.nodes()) / 3.0;
+    let wire = size + request + packets * cost.overhead + broadcasts;
     (1.0 - (size + request) / (load * wire)).max(0.0)
 }

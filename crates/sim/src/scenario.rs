@@ -12,12 +12,12 @@ use crate::fabric::stream::{Buffer, Ethernet};
 use crate::faults::{BitErrors, Broken, Failure, Faults};
 use crate::host::Inside;
 use crate::network::{Network, Pace};
-use crate::setup::{FabricConfig, Setup, Work};
+use crate::registry::FabricConfig;
+use crate::setup::{Setup, Work};
 use crate::topology::{Link, Topology};
 use std::sync::Arc;
-use unrack_protocol::{cxl, dcqcn, dctcp, fastpass, homa, mptcp, ndp, pfabric, phost, r2c2, tcp};
 use unrack_rack as rack;
-use unrack_rack::{Protocol, ScenarioError, ValidScenario};
+use unrack_rack::{ScenarioError, ValidScenario};
 use unrack_units::{Bytes, Time};
 use unrack_workload::trace::{Mode, Offsets, Row};
 use unrack_workload::{
@@ -31,23 +31,7 @@ impl Setup {
     /// # Errors
     /// If the fabric's parameters, the links or the faults do not fit.
     pub fn from_scenario(scenario: &mut ValidScenario) -> Result<Setup, ScenarioError> {
-        let fabric = match scenario.protocol {
-            Protocol::Ideal => scenario.fabric_params::<NoParams>().map(|_| FabricConfig::Ideal),
-            Protocol::Edm => scenario.fabric_params().map(FabricConfig::Edm),
-            Protocol::Cxl => scenario.fabric_params().map(FabricConfig::Cxl),
-            Protocol::Dctcp => scenario.fabric_params().map(FabricConfig::Dctcp),
-            Protocol::Tcp => scenario.fabric_params().map(FabricConfig::Tcp),
-            Protocol::Mptcp => scenario.fabric_params().map(FabricConfig::Mptcp),
-            Protocol::Pfabric => scenario.fabric_params().map(FabricConfig::Pfabric),
-            Protocol::Fastpass => scenario.fabric_params().map(FabricConfig::Fastpass),
-            Protocol::PfcDcqcn => scenario.fabric_params().map(FabricConfig::PfcDcqcn),
-            Protocol::Ndp => scenario.fabric_params().map(FabricConfig::Ndp),
-            Protocol::Ird => scenario.fabric_params::<NoParams>().map(|_| FabricConfig::Ird),
-            Protocol::Homa => scenario.fabric_params().map(FabricConfig::Homa),
-            Protocol::Phost => scenario.fabric_params().map(FabricConfig::Phost),
-            Protocol::R2c2 => scenario.fabric_params().map(FabricConfig::R2c2),
-            Protocol::Pfq => scenario.fabric_params::<NoParams>().map(|_| FabricConfig::Pfq),
-        }?;
+        let fabric = FabricConfig::from_scenario(scenario)?;
         let setup = Setup::with_fabric(scenario, fabric);
         setup.check_links().map_err(|why| why.in_scenario(scenario))?;
         if scenario.faults.is_empty() {
@@ -136,29 +120,6 @@ fn faults(scenario: &ValidScenario, topology: &Topology) -> Result<Faults, Setup
     Faults::new(topology, &failures, errors, scenario.seed)
 }
 
-impl FabricConfig {
-    /// Returns a protocol with its default parameters, those of its paper.
-    pub fn default_of(protocol: Protocol) -> FabricConfig {
-        match protocol {
-            Protocol::Ideal => FabricConfig::Ideal,
-            Protocol::Edm => FabricConfig::Edm(Default::default()),
-            Protocol::Cxl => FabricConfig::Cxl(cxl::Params::default()),
-            Protocol::Dctcp => FabricConfig::Dctcp(dctcp::Params::default()),
-            Protocol::Tcp => FabricConfig::Tcp(tcp::Params::default()),
-            Protocol::Mptcp => FabricConfig::Mptcp(mptcp::Params::default()),
-            Protocol::Pfabric => FabricConfig::Pfabric(pfabric::Params::default()),
-            Protocol::Fastpass => FabricConfig::Fastpass(fastpass::Params::default()),
-            Protocol::PfcDcqcn => FabricConfig::PfcDcqcn(dcqcn::Params::default()),
-            Protocol::Ndp => FabricConfig::Ndp(ndp::Params::default()),
-            Protocol::Ird => FabricConfig::Ird,
-            Protocol::Homa => FabricConfig::Homa(homa::Params::default()),
-            Protocol::Phost => FabricConfig::Phost(phost::Params::default()),
-            Protocol::R2c2 => FabricConfig::R2c2(r2c2::Params::default()),
-            Protocol::Pfq => FabricConfig::Pfq,
-        }
-    }
-}
-
 impl Work {
     /// Returns traffic that the scenario describes completely. `None` if the scenario names a trace: read the file,
     /// and then call [`Work::captured`] or [`Work::listed`].
@@ -234,11 +195,6 @@ impl SetupError {
         scenario.error_at(self.key, format!("{}, but is {}", self.rule, self.value))
     }
 }
-
-/// Parameters of a fabric that has none.
-#[derive(Default, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-struct NoParams {}
 
 fn memory_spec(memory: &rack::Memory) -> Result<SyntheticSpec, SetupError> {
     let small = |key, bytes: Bytes| {

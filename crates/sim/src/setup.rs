@@ -2,30 +2,17 @@
 //!
 //! The engine is generic; here, in one place, the choice of fabric and work selects one of its compiled loops.
 
-use crate::engine::{Observer, Progress, Sim, Split, Unobserved, run_split};
+use crate::engine::{Observer, Progress, Sim, Split, run_split};
 use crate::error::SetupError;
-use crate::fabric::Fabric;
-use crate::fabric::cxl::Cxl;
-use crate::fabric::dctcp::Dctcp;
-use crate::fabric::edm::{Edm, EdmConfig};
-use crate::fabric::fastpass::Fastpass;
-use crate::fabric::ideal::Ideal;
-use crate::fabric::mptcp::Mptcp;
-use crate::fabric::ndp::Ndp;
-use crate::fabric::pfabric::Pfabric;
-use crate::fabric::pfc_dcqcn::PfcDcqcn;
-use crate::fabric::pfq::Pfq;
-use crate::fabric::r2c2::R2c2;
-use crate::fabric::receiver_driven::{Homa, Ird, Phost};
 use crate::fabric::stream::Ethernet;
-use crate::fabric::tcp::Tcp;
 use crate::network::Network;
 use crate::observe::Watch;
+use crate::registry::{FabricConfig, Job, Parts, Registered, Site, known};
 use crate::run::{Ending, Run};
 use crate::summary::{Excluded, JobSummary, Labels, Program, Summary};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use unrack_protocol::{cxl, dcqcn, dctcp, fastpass, homa, mptcp, ndp, pfabric, phost, r2c2, tcp};
+use unrack_rack::listed;
 use unrack_units::Time;
 use unrack_workload::trace::Mode;
 use unrack_workload::{
@@ -44,31 +31,6 @@ pub struct Setup {
     /// Time at which the run ends even if messages are unfinished. Default: never.
     pub time_limit: Time,
 }
-
-/// A fabric and its parameters.
-#[derive(Debug, Clone)]
-pub enum FabricConfig {
-    Ideal,
-    Edm(EdmConfig),
-    Cxl(cxl::Params),
-    Dctcp(dctcp::Params),
-    Tcp(tcp::Params),
-    Mptcp(mptcp::Params),
-    Pfabric(pfabric::Params),
-    Ird,
-    Homa(homa::Params),
-    Phost(phost::Params),
-    Fastpass(fastpass::Params),
-    PfcDcqcn(dcqcn::Params),
-    Ndp(ndp::Params),
-    R2c2(r2c2::Params),
-    Pfq,
-}
-
-const CANNOT_SPLIT: &str =
-    "is 1 for ideal, edm, cxl, fastpass, ird, homa, mptcp, r2c2 and pfq (docs/decisions/0007-split-runs.md)";
-
-const ONE_LINK: &str = "has one link to a node for fabrics other than ideal, dctcp, tcp and mptcp";
 
 /// Work for the network. Cheap to clone: traces and lists are shared.
 #[derive(Debug, Clone)]
@@ -138,7 +100,8 @@ impl Setup {
     /// If a parameter of the fabric, the network or the work does not fit, or simulated time ends before the run
     /// does.
     pub fn run(&self, work: &Work, mut progress: impl FnMut(Progress)) -> Result<Finished, SetupError> {
-        self.unobserved(work, &mut progress)
+        self.check()?;
+        self.fabric.run(Job { setup: self, work, progress: &mut progress })
     }
 
     /// Runs `work` with an observer, in about twice the time.
@@ -151,108 +114,51 @@ impl Setup {
         watch: &mut Watch,
         mut progress: impl FnMut(Progress),
     ) -> Result<Finished, SetupError> {
-        self.with_watch(work, watch, &mut progress)
+        self.check()?;
+        self.fabric.watched(Job { setup: self, work, progress: &mut progress }, watch)
     }
 
-    // The next two functions are not generic, so that the loops of all fabrics are compiled twice and not once per
-    // caller.
-
-    fn unobserved(&self, work: &Work, progress: &mut dyn FnMut(Progress)) -> Result<Finished, SetupError> {
-        self.observed(work, Unobserved, progress)
-    }
-
-    fn with_watch(
-        &self,
-        work: &Work,
-        watch: &mut Watch,
-        progress: &mut dyn FnMut(Progress),
-    ) -> Result<Finished, SetupError> {
-        self.observed(work, watch, progress)
+    /// Checks that the fabric can be run on this network.
+    fn check(&self) -> Result<(), SetupError> {
+        self.check_links()?;
+        self.check_topology()
     }
 
     /// Checks that the fabric can use several links of a node, and the insides of hosts, if there are any.
     pub(crate) fn check_links(&self) -> Result<(), SetupError> {
-        use FabricConfig::{Dctcp, Ideal, Mptcp, Tcp};
-        let uses_all = matches!(self.fabric, Ideal | Dctcp(_) | Tcp(_) | Mptcp(_));
-        let knows_hosts = matches!(self.fabric, Dctcp(_) | Tcp(_) | Mptcp(_));
-        if self.network.topology.hosts().is_some() && !knows_hosts {
-            return Err(SetupError::new("host", "is for dctcp, tcp and mptcp", "another fabric's"));
+        let profile = self.fabric.protocol().profile();
+        let topology = &self.network.topology;
+        if topology.hosts().is_some() && !profile.hosts {
+            let rule = format!("is for {}", listed(&known().names(|it| it.hosts), "and"));
+            return Err(SetupError::new("host", rule, "another fabric's"));
         }
-        match self.network.topology.attachments() > self.network.nodes() && !uses_all {
-            true => Err(SetupError::new("network.topology.kind", ONE_LINK, "drack")),
-            false => Ok(()),
+        if topology.attachments() > self.network.nodes() && !profile.several_links {
+            let others = listed(&known().names(|it| it.several_links), "and");
+            let rule = format!("has one link to a node for fabrics other than {others}");
+            return Err(SetupError::new("network.topology.kind", rule, "drack"));
         }
-    }
-
-    fn observed<O: Observer>(
-        &self,
-        work: &Work,
-        observer: O,
-        progress: &mut dyn FnMut(Progress),
-    ) -> Result<Finished, SetupError> {
-        self.check_links()?;
-        self.check_topology()?;
-        match &self.fabric {
-            FabricConfig::Ideal => self.run_on(Ideal::new(&self.network), work, observer, progress),
-            FabricConfig::Edm(config) => {
-                let config = config.for_tail(work.is_heavy_tailed());
-                let edm = Edm::new(&self.network.as_star("edm")?, &config)?;
-                let edm = edm.with_faults(&self.network.topology, &config)?.seeded(&config, self.seed);
-                self.run_on(edm, work, observer, progress)
-            }
-            FabricConfig::Cxl(params) => {
-                self.run_on(Cxl::new(&self.network, params)?, work, observer, progress)
-            }
-            FabricConfig::Dctcp(params) => {
-                self.run_on(Dctcp::new(&self.network, &self.ethernet, params)?, work, observer, progress)
-            }
-            FabricConfig::Tcp(params) => {
-                self.run_on(Tcp::new(&self.network, &self.ethernet, params)?, work, observer, progress)
-            }
-            FabricConfig::Mptcp(params) => {
-                self.run_on(Mptcp::new(&self.network, &self.ethernet, params)?, work, observer, progress)
-            }
-            FabricConfig::Pfabric(params) => {
-                self.run_on(Pfabric::new(&self.network, &self.ethernet, params)?, work, observer, progress)
-            }
-            FabricConfig::Fastpass(params) => {
-                self.run_on(Fastpass::new(&self.network, &self.ethernet, params)?, work, observer, progress)
-            }
-            FabricConfig::PfcDcqcn(params) => {
-                let fabric = PfcDcqcn::new(&self.network, &self.ethernet, params, self.seed)?;
-                self.run_on(fabric, work, observer, progress)
-            }
-            FabricConfig::Ndp(params) => {
-                self.run_on(Ndp::new(&self.network, &self.ethernet, params)?, work, observer, progress)
-            }
-            FabricConfig::R2c2(params) => {
-                let fabric = R2c2::new(&self.network, &self.ethernet, params, self.seed)?;
-                self.run_on(fabric, work, observer, progress)
-            }
-            FabricConfig::Pfq => {
-                self.run_on(Pfq::new(&self.network, &self.ethernet, self.seed)?, work, observer, progress)
-            }
-            FabricConfig::Ird => {
-                self.run_on(Ird::with(&self.network, &self.ethernet)?, work, observer, progress)
-            }
-            FabricConfig::Homa(params) => {
-                self.run_on(Homa::with(&self.network, &self.ethernet, params)?, work, observer, progress)
-            }
-            FabricConfig::Phost(params) => {
-                self.run_on(Phost::with(&self.network, &self.ethernet, params)?, work, observer, progress)
-            }
-        }
+        Ok(())
     }
 
     /// Checks that the network has switches, if the fabric needs them.
     fn check_topology(&self) -> Result<(), SetupError> {
-        use FabricConfig::{Dctcp, Ideal, Pfq, R2c2, Tcp};
-        let forwards = matches!(self.fabric, Ideal | Dctcp(_) | Pfq | R2c2(_) | Tcp(_));
-        if self.network.topology.graph().is_some() && !forwards {
-            let rule = "is one with switches but for ideal, tcp, dctcp, r2c2 and pfq";
+        let networks = self.fabric.protocol().profile().networks;
+        if self.network.topology.graph().is_some() && !networks.have_direct() {
+            let others = listed(&known().names(|it| it.networks.have_direct()), "and");
+            let rule = format!("is one with switches but for {others}");
             return Err(SetupError::new("network.topology.kind", rule, "one without"));
         }
         Ok(())
+    }
+
+    /// Returns the surroundings in which the fabric is built.
+    pub(crate) fn site(&self, work: &Work) -> Site<'_> {
+        Site {
+            network: &self.network,
+            ethernet: &self.ethernet,
+            seed: self.seed,
+            heavy_tailed: work.is_heavy_tailed(),
+        }
     }
 
     /// Runs `work` on several threads, with the same results as [`Setup::run`].
@@ -273,37 +179,8 @@ impl Setup {
         if self.network.topology.hosts().is_some() {
             return Err(SetupError::new("--threads", "is 1 with [host]", threads));
         }
-        let (network, ethernet) = (&self.network, &self.ethernet);
-        match &self.fabric {
-            FabricConfig::Dctcp(params) => {
-                self.run_parts(|| Dctcp::new(network, ethernet, params), work, &part_of, &mut progress)
-            }
-            FabricConfig::Tcp(params) => {
-                self.run_parts(|| Tcp::new(network, ethernet, params), work, &part_of, &mut progress)
-            }
-            FabricConfig::Pfabric(params) => {
-                self.run_parts(|| Pfabric::new(network, ethernet, params), work, &part_of, &mut progress)
-            }
-            FabricConfig::PfcDcqcn(params) => {
-                let make = || PfcDcqcn::new(network, ethernet, params, self.seed);
-                self.run_parts(make, work, &part_of, &mut progress)
-            }
-            FabricConfig::Ndp(params) => {
-                self.run_parts(|| Ndp::new(network, ethernet, params), work, &part_of, &mut progress)
-            }
-            FabricConfig::Phost(params) => {
-                self.run_parts(|| Phost::with(network, ethernet, params), work, &part_of, &mut progress)
-            }
-            FabricConfig::Ideal
-            | FabricConfig::Edm(_)
-            | FabricConfig::Cxl(_)
-            | FabricConfig::Fastpass(_)
-            | FabricConfig::Mptcp(_)
-            | FabricConfig::Ird
-            | FabricConfig::R2c2(_)
-            | FabricConfig::Pfq
-            | FabricConfig::Homa(_) => Err(SetupError::new("--threads", CANNOT_SPLIT, threads)),
-        }
+        let job = Job { setup: self, work, progress: &mut progress };
+        self.fabric.split(Parts { job, part_of, protocol: self.fabric.protocol() })
     }
 
     /// Returns the messages that `work` submits, each with its time; `None` if some wait for others.
@@ -334,7 +211,7 @@ impl Setup {
         })
     }
 
-    fn run_parts<F: Split>(
+    pub(crate) fn run_parts<F: Registered + Split>(
         &self,
         make: impl Fn() -> Result<F, SetupError>,
         work: &Work,
@@ -342,7 +219,6 @@ impl Setup {
         progress: &mut dyn FnMut(Progress),
     ) -> Result<Finished, SetupError> {
         let fabric = make()?;
-        let name = fabric.name();
         if fabric.lookahead() == Time::ZERO {
             let rule = "takes a network with some latency between switches";
             return Err(SetupError::new("--threads", rule, part_of.len()));
@@ -357,17 +233,16 @@ impl Setup {
             run_split(make, &calls, part_of, |node| topology.switch_of(node), self.time_limit, progress);
         check_time(&run, work)?;
         let (nodes, seed) = (self.network.nodes(), self.seed);
-        Ok(Finished { run, fabric: name, nodes, seed, program: None, jobs: BTreeMap::new() })
+        Ok(Finished { run, fabric: F::PROTOCOL.name(), nodes, seed, program: None, jobs: BTreeMap::new() })
     }
 
-    fn run_on<F: Fabric>(
+    pub(crate) fn run_on<F: Registered>(
         &self,
         fabric: F,
         work: &Work,
         observer: impl Observer,
         progress: &mut dyn FnMut(Progress),
     ) -> Result<Finished, SetupError> {
-        let name = fabric.name();
         let asker = self.asker(work)?;
         let sim = Sim::observed(fabric, asker, observer).until(self.time_limit);
         let (run, asker, _) = sim.run_with_progress(progress);
@@ -380,7 +255,8 @@ impl Setup {
             (Asker::Jobs(jobs), Work::Jobs(_)) => JobSummary::all(jobs, run.ended),
             _ => BTreeMap::new(),
         };
-        Ok(Finished { run, fabric: name, nodes: self.network.nodes(), seed: self.seed, program, jobs })
+        let (nodes, seed) = (self.network.nodes(), self.seed);
+        Ok(Finished { run, fabric: F::PROTOCOL.name(), nodes, seed, program, jobs })
     }
 
     fn asker(&self, work: &Work) -> Result<Asker, SetupError> {

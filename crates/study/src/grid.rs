@@ -91,7 +91,7 @@ impl Point {
             |error| StudyError::Scenario { point: format!("{} {}", study.name, self.describe()), error };
         self.asked.check(&study.name, &self.grid)?;
         let overrides: Overrides = self.set.iter().collect();
-        let parsed = Scenario::parse(&study.name, &study.scenario, &overrides).and_then(Scenario::check);
+        let parsed = Scenario::parse(&study.name, &study.scenario, &overrides).and_then(unrack_sim::check);
         let mut scenario = parsed.map_err(refuse)?;
         let setup = Setup::from_scenario(&mut scenario).map_err(refuse)?;
         let setup = Setup { time_limit: LONGEST, ..setup };

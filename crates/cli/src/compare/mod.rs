@@ -27,7 +27,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use unrack_paging::{Input, Job, quality};
-use unrack_rack::Protocol;
+use unrack_rack::{Profile, Protocol};
 use unrack_record::{Capture, Comparison, FabricResult, Injection, Purpose, RunFolder, Started, Warning};
 use unrack_report::{Report, Run};
 use unrack_units::nearest::hint;
@@ -91,13 +91,15 @@ pub struct Args {
     command: Vec<OsString>,
 }
 
+/// Returns the protocol of this name, if it runs around one switch, as the rack of a comparison is.
 fn parse_fabric(name: &str) -> Result<Protocol, String> {
-    // The other protocols are compared around one switch.
-    let fits = |protocol: &Protocol| !protocol.is_direct();
-    let names: Vec<_> = Protocol::ALL.into_iter().filter(fits).map(Protocol::name).collect();
-    Protocol::from_name(name)
-        .filter(fits)
-        .ok_or_else(|| format!("not a fabric around a switch of this version{}", hint(name, &names)))
+    let known = unrack_sim::known();
+    let around_a_switch = |profile: &Profile| profile.networks.have_switches();
+    let found = known.protocol(name).filter(|protocol| around_a_switch(protocol.profile()));
+    found.ok_or_else(|| {
+        let names = known.names(around_a_switch);
+        format!("not a fabric around a switch of this version{}", hint(name, &names))
+    })
 }
 
 /// Runs `unrack compare`.

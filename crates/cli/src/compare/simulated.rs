@@ -74,7 +74,7 @@ impl<'a> Simulator<'a> {
         folder: &'a RunFolder,
     ) -> Result<Simulator<'a>, Failure> {
         let scenario = Scenario::parse("compare.toml", scenario, &Overrides::none())
-            .and_then(|scenario| scenario.check())
+            .and_then(unrack_sim::check)
             .map_err(failed)?;
         Ok(Simulator { args, local, scenario, folder, predicted_s: RefCell::default() })
     }
@@ -215,7 +215,7 @@ mod tests {
 
     #[test]
     fn the_scenario_of_a_comparison_is_valid() {
-        let text = scenario(&Protocol::ALL, 16, Rate::from_gbps(100), 1);
-        Scenario::parse("compare.toml", &text, &Overrides::none()).unwrap().check().unwrap();
+        let text = scenario(&unrack_sim::known().protocols, 16, Rate::from_gbps(100), 1);
+        unrack_sim::check(Scenario::parse("compare.toml", &text, &Overrides::none()).unwrap()).unwrap();
     }
 }

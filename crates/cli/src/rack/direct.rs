@@ -11,8 +11,8 @@ use std::process::{Command, ExitCode, Stdio};
 use unrack_live::direct::{Emulation, Plan, Seat};
 use unrack_protocol::r2c2::Params;
 use unrack_rack::{Flows, Size, Topology, ValidScenario, Workload};
+use unrack_sim::Setup;
 use unrack_sim::fabric::r2c2::R2c2;
-use unrack_sim::{FabricConfig, Setup};
 
 /// A scenario that a live rack supports.
 pub struct Loaded {
@@ -28,7 +28,7 @@ pub struct Loaded {
 pub fn load(file: &Path, set: &[String]) -> Result<Loaded, Failure> {
     let (mut scenario, setup) = scenario::load(file, set)?;
     anchor(&mut scenario);
-    let FabricConfig::R2c2(params) = setup.fabric.clone() else {
+    let Some(params) = setup.fabric.params::<R2c2>().cloned() else {
         let why = "is r2c2 for a live torus or mesh: `unrack sim` does others";
         return Err(scenario.error_at("fabric.protocol", why).into());
     };

@@ -19,7 +19,7 @@ use unrack_sim::engine::{BusyTimes, Counters};
 use unrack_sim::fabric::r2c2::R2c2;
 use unrack_sim::run::Ending;
 use unrack_sim::scenario::excluded;
-use unrack_sim::{Fabric, Finished, Outcome, Run, Setup, Summary};
+use unrack_sim::{Fabric, Finished, Outcome, Registered, Run, Setup, Summary};
 use unrack_units::Time;
 use unrack_workload::Message;
 
@@ -147,7 +147,7 @@ fn finished(setup: &Setup, fabric: &R2c2, calls: Vec<(Time, Message)>, report: R
     };
     Finished {
         run,
-        fabric: fabric.name(),
+        fabric: R2c2::PROTOCOL.name(),
         nodes: setup.network.nodes(),
         seed: setup.seed,
         program: None,

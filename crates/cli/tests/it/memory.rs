@@ -36,7 +36,8 @@ fn estimates_are_what_runs_take() {
         let [few, many] = numbers.map(|messages| {
             let mut set: Vec<String> = set.iter().map(|set| (*set).to_string()).collect();
             set.push(format!("workload.messages={messages}"));
-            let scenario = Scenario::load(Path::new(&file), &set.iter().collect()).unwrap().check().unwrap();
+            let scenario =
+                Scenario::load(Path::new(&file), &set.iter().collect()).and_then(unrack_sim::check).unwrap();
             let need = Need::of_scenario(&scenario);
             let used = peak(&desk, &file, &set);
             let case = format!("{set:?}: {used:.2e} bytes used, estimated {need:#?}");
@@ -54,7 +55,7 @@ fn estimates_are_what_runs_take() {
 #[test]
 fn a_check_says_what_is_estimated() {
     let file = example("star-edm.toml");
-    let scenario = Scenario::load(Path::new(&file), &Default::default()).unwrap().check().unwrap();
+    let scenario = Scenario::load(Path::new(&file), &Default::default()).and_then(unrack_sim::check).unwrap();
     let said = Desk::new("memory-check").done(&["scenario", "--check", &file]);
     let about = said.lines().find_map(|line| line.strip_prefix("memory: about ")).expect(&said);
     let mut words = about.split([' ', ':']);

@@ -11,7 +11,7 @@ fn network(kind: &str, sets: &[&str]) -> Network {
          workload = {{ kind = \"flows\", size = \"1kB\", load = 0.5, messages = 1 }}"
     );
     let overrides: Overrides = sets.iter().copied().collect();
-    Scenario::parse("rack.toml", &text, &overrides).unwrap().check().unwrap().network
+    Scenario::parse("rack.toml", &text, &overrides).and_then(unrack_sim::check).unwrap().network
 }
 
 fn refusal(kind: &str, sets: &[&str]) -> String {

@@ -115,15 +115,9 @@ impl Checker<'_> {
 
     /// Refuses shared buffers with protocols whose packets do not wait in switches.
     pub(super) fn check_sharing(&mut self, buffer: Buffer, protocol: Protocol) {
-        let why = match (buffer, protocol) {
-            (Buffer::Shared(_), Protocol::Ideal) => "`ideal` is a bound without switches",
-            (Buffer::Shared(_), Protocol::Edm) => "the switch of `edm` queues no data (EDM §3.1)",
-            (Buffer::Shared(_), Protocol::R2c2) => "a node of `r2c2` has a queue of its own for each link",
-            (Buffer::Shared(_), Protocol::Pfq) => "a node of `pfq` has a queue for each flow",
-            (Buffer::Shared(_), Protocol::Cxl) => "credits of `cxl` are for the buffer of one link each",
-            _ => return,
-        };
-        self.complain("network.switch.buffer", format!("{why}: leave out `shared`"));
+        if let (Buffer::Shared(_), Some(why)) = (buffer, protocol.profile().no_shared_buffer) {
+            self.complain("network.switch.buffer", format!("{why}: leave out `shared`"));
+        }
     }
 
     fn check_switch(&mut self, switch: &Switch, mtu: Bytes) {

@@ -22,12 +22,9 @@ impl Checker<'_> {
         }
         let failures = self.failures(network)?;
         let faults = Faults { failures, bit_errors };
-        let why = match protocol {
-            Some(Protocol::Ideal) => "`ideal` is a bound without links",
-            Some(Protocol::Pfq) => "`pfq` loses nothing, and so sends nothing again",
-            _ => return Some(faults),
-        };
-        if !faults.is_empty() {
+        if let Some(why) = protocol.and_then(|it| it.profile().no_faults)
+            && !faults.is_empty()
+        {
             let key = if faults.failures.is_empty() { "bit_errors" } else { "failures" };
             self.complain(key, format!("{why}; use another fabric, or leave this out"));
         }

@@ -3,7 +3,7 @@
 use super::Checker;
 use crate::host::{Cache, Host};
 use crate::network::{Link, Network};
-use crate::{Protocol, Topology};
+use crate::{Protocol, Topology, listed};
 use unrack_units::{Bytes, Time};
 
 /// Least and largest granularity of interleaving in CXL (DRack §2.5).
@@ -35,11 +35,12 @@ impl Checker<'_> {
             self.check_hosts_of(&host, network);
         }
         if let Some(protocol) = protocol
-            && !matches!(protocol, Protocol::Tcp | Protocol::Dctcp | Protocol::Mptcp)
+            && !protocol.profile().hosts
         {
-            let message = format!(
-                "`{protocol}` knows nothing of hosts; use `tcp`, `dctcp` or `mptcp`, or leave this out"
-            );
+            let quoted = |name| format!("`{name}`");
+            let others: Vec<String> = self.known.names(|it| it.hosts).into_iter().map(quoted).collect();
+            let others = listed(&others, "or");
+            let message = format!("`{protocol}` knows nothing of hosts; use {others}, or leave this out");
             self.complain("host", message);
         }
         Some(Some(host))

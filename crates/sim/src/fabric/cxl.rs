@@ -35,11 +35,14 @@ use super::Fabric;
 use super::stream::flow_hash;
 use crate::engine::{Core, Hop, Observer, Packet, PacketKind, Tied, Wait};
 use crate::error::SetupError;
+use crate::memory::Cost;
 use crate::network::Network;
+use crate::registry::{Registered, Site};
 use crate::topology::Topology;
 use std::collections::VecDeque;
 use std::ops::Range;
 use unrack_protocol::cxl::{Burst, Class, ClassSet, Feed, LINE_BYTES, Line, Node, Params, Switch};
+use unrack_rack::{Profile, Protocol};
 use unrack_units::Time;
 use unrack_workload::{Kind, Message, MessageId};
 
@@ -412,12 +415,23 @@ fn line_payload(message: &Message, number: u32) -> u64 {
     (message.bytes - u64::from(number) * LINE_BYTES).min(LINE_BYTES)
 }
 
+impl Registered for Cxl {
+    const PROTOCOL: Protocol = Protocol::new(&Profile {
+        name: "cxl",
+        about: "credit flow control, hop by hop",
+        no_shared_buffer: Some("credits of `cxl` are for the buffer of one link each"),
+        ..Profile::SWITCHED
+    });
+    const COST: Cost = Cost { port: 600.0, pair: 0.5, open: 30.0, overhead: 6.0, ..Cost::NONE };
+    type Params = Params;
+
+    fn build(site: &Site, params: &Params) -> Result<Cxl, SetupError> {
+        Cxl::new(site.network, params)
+    }
+}
+
 impl Fabric for Cxl {
     type Event = Event;
-
-    fn name(&self) -> &'static str {
-        "cxl"
-    }
 
     fn submit<O: Observer>(&mut self, core: &mut Core<Event, O>, id: MessageId) {
         let message = *core.message(id);

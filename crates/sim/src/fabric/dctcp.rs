@@ -5,9 +5,14 @@ use super::stream::{self, Ethernet, Plan, Streams};
 use crate::engine::{Core, Observer};
 use crate::error::SetupError;
 use crate::host::Counts;
+use crate::memory::Cost;
 use crate::network::Network;
+use crate::observe::wire::Wire;
+use crate::registry::{Parts, Registered, Site};
+use crate::setup::Finished;
 use unrack_protocol::dctcp::{Control, Params};
 use unrack_protocol::tcp::Connections;
+use unrack_rack::{Networks, Profile, Protocol};
 use unrack_units::Time;
 use unrack_workload::{Computing, Message, MessageId};
 
@@ -33,12 +38,32 @@ impl Dctcp {
     }
 }
 
+impl Registered for Dctcp {
+    const PROTOCOL: Protocol = Protocol::new(&Profile {
+        name: "dctcp",
+        about: "windows cut in proportion to the marks of switches",
+        networks: Networks::Any,
+        several_links: true,
+        hosts: true,
+        splits: true,
+        ..Profile::SWITCHED
+    });
+    const COST: Cost = Cost { port: 80.0, open: 550.0, overhead: Cost::ETHERNET, ..Cost::NONE };
+    const WIRE: Wire = Wire::Tcp { ecn: true };
+    type Params = Params;
+
+    fn build(site: &Site, params: &Params) -> Result<Dctcp, SetupError> {
+        Dctcp::new(site.network, site.ethernet, params)
+    }
+
+    fn split(parts: Parts, params: &Params) -> Result<Finished, SetupError> {
+        parts.run::<Dctcp>(params)
+    }
+}
+
 impl Fabric for Dctcp {
     type Event = stream::Event;
 
-    fn name(&self) -> &'static str {
-        "dctcp"
-    }
     fn submit<O: Observer>(&mut self, core: &mut Core<Event, O>, id: MessageId) {
         self.streams.submit(core, id);
     }

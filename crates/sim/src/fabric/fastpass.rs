@@ -22,12 +22,15 @@ use super::slab::Slab;
 use super::stream::{Ethernet, Plan};
 use crate::engine::{Observer, PacketKind, Wait};
 use crate::error::SetupError;
+use crate::memory::Cost;
 use crate::network::Network;
+use crate::registry::{Registered, Site};
 use std::collections::BTreeSet;
 use std::ops::Range;
 use unrack_protocol::fastpass::{Allocation, Demand, Params};
 use unrack_protocol::segments::SegmentSet;
 use unrack_protocol::silence::{LONGEST, STEADY, Silence};
+use unrack_rack::{Profile, Protocol};
 use unrack_units::Time;
 use unrack_workload::{Message, NodeId};
 
@@ -56,6 +59,21 @@ impl Fastpass {
         let mut network = PacketNetwork::new(plan, ends, StrictPriority::default())?;
         network.set_outside(network.transport().server.way_up());
         Ok(Fastpass { network })
+    }
+}
+
+impl Registered for Fastpass {
+    const PROTOCOL: Protocol = Protocol::new(&Profile {
+        name: "fastpass",
+        about: "an arbiter gives every packet a timeslot",
+        splits: <Ends as Transport>::SPLITS,
+        ..Profile::SWITCHED
+    });
+    const COST: Cost = Cost { port: 200.0, open: 310.0, overhead: 4.0 * Cost::ETHERNET, ..Cost::NONE };
+    type Params = Params;
+
+    fn build(site: &Site, params: &Params) -> Result<Fastpass, SetupError> {
+        Fastpass::new(site.network, site.ethernet, params)
     }
 }
 
@@ -219,7 +237,6 @@ impl Transport for Ends {
     type Header = Header;
     type Timer = Timer;
     type Queue = StrictPriority;
-    const NAME: &'static str = "fastpass";
     const SPRAYS: bool = true;
     const SPLITS: bool = false;
     const HEARS_OF_LOSSES: bool = true;

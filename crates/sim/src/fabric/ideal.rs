@@ -6,7 +6,11 @@
 
 use super::Fabric;
 use crate::engine::{Core, Observer};
+use crate::error::SetupError;
+use crate::memory::Cost;
 use crate::network::Network;
+use crate::registry::{NoParams, Registered, Site};
+use unrack_rack::{Networks, Profile, Protocol};
 use unrack_units::Time;
 use unrack_workload::{Message, MessageId};
 
@@ -22,13 +26,27 @@ impl Ideal {
     }
 }
 
+impl Registered for Ideal {
+    const PROTOCOL: Protocol = Protocol::new(&Profile {
+        name: "ideal",
+        about: "lower bound that no fabric on the same links can beat: each message is alone, and only its bits take time",
+        networks: Networks::Any,
+        several_links: true,
+        no_shared_buffer: Some("`ideal` is a bound without switches"),
+        no_faults: Some("`ideal` is a bound without links"),
+        ..Profile::SWITCHED
+    });
+    const COST: Cost = Cost { port: 10.0, open: 10.0, ..Cost::NONE };
+    type Params = NoParams;
+
+    fn build(site: &Site, _params: &NoParams) -> Result<Ideal, SetupError> {
+        Ok(Ideal::new(site.network))
+    }
+}
+
 impl Fabric for Ideal {
     /// Completion of a message.
     type Event = MessageId;
-
-    fn name(&self) -> &'static str {
-        "ideal"
-    }
 
     fn submit<O: Observer>(&mut self, core: &mut Core<MessageId, O>, id: MessageId) {
         let message = *core.message(id);

@@ -99,9 +99,6 @@ pub trait Fabric {
     /// Event that this fabric schedules for itself: small and plain.
     type Event: Tied + Send;
 
-    /// Returns the name used in scenarios and tables.
-    fn name(&self) -> &'static str;
-
     /// Carries a message that was submitted now. Read it with [`Core::message`].
     fn submit<O: Observer>(&mut self, core: &mut Core<Self::Event, O>, id: MessageId);
 

@@ -7,10 +7,14 @@ use super::packet::{self, Net, Packet, PacketNetwork, Side, Transport, Trimming,
 use super::stream::{Ethernet, Plan};
 use crate::engine::{Observer, PacketKind, Wait};
 use crate::error::SetupError;
+use crate::memory::Cost;
 use crate::network::Network;
+use crate::registry::{Parts, Registered, Site};
+use crate::setup::Finished;
 use std::collections::VecDeque;
 use unrack_protocol::ndp::{Params, PullQueue, Sender};
 use unrack_protocol::segments::SegmentSet;
+use unrack_rack::{Profile, Protocol};
 use unrack_units::Time;
 use unrack_workload::NodeId;
 
@@ -39,6 +43,30 @@ impl Ndp {
         let nodes = (0..network.nodes()).map(|_| Node::default()).collect();
         let ends = Ends { window, rto: params.rto, pace, transfers: Vec::new(), nodes };
         Ok(Ndp { network: PacketNetwork::new(plan, ends, queue)? })
+    }
+}
+
+impl Registered for Ndp {
+    const PROTOCOL: Protocol = Protocol::new(&Profile {
+        name: "ndp",
+        about: "switches trim packets to their headers, and receivers pull the following ones",
+        splits: <Ends as Transport>::SPLITS,
+        ..Profile::SWITCHED
+    });
+    const COST: Cost = Cost { port: 150.0, open: 260.0, overhead: 2.0 * Cost::ETHERNET, ..Cost::NONE };
+    type Params = Params;
+
+    fn build(site: &Site, params: &Params) -> Result<Ndp, SetupError> {
+        Ndp::new(site.network, site.ethernet, params)
+    }
+
+    fn split(parts: Parts, params: &Params) -> Result<Finished, SetupError> {
+        parts.run::<Ndp>(params)
+    }
+
+    /// Returns the limit at which NDP trims packets, however much room there is.
+    fn against_drops(params: &Params) -> Option<String> {
+        Some(format!("raise `fabric.data_packets` (now {})", params.data_packets))
     }
 }
 
@@ -172,7 +200,6 @@ impl Transport for Ends {
     type Header = Header;
     type Timer = Poll;
     type Queue = Trimming;
-    const NAME: &'static str = "ndp";
     const SPRAYS: bool = true;
     const SPLITS: bool = true;
 

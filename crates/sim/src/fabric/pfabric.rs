@@ -8,9 +8,13 @@ use super::packet::{
 use super::stream::{Ethernet, Plan};
 use crate::engine::{Observer, PacketKind, Wait};
 use crate::error::SetupError;
+use crate::memory::Cost;
 use crate::network::Network;
+use crate::registry::{Parts, Registered, Site};
+use crate::setup::Finished;
 use unrack_protocol::pfabric::{Acknowledged, Params, Receiver, Sender, Transmit};
 use unrack_protocol::turns::{Place, Turns};
+use unrack_rack::{Profile, Protocol};
 use unrack_units::Time;
 use unrack_workload::NodeId;
 
@@ -35,6 +39,25 @@ impl Pfabric {
         let ready = vec![Turns::default(); network.nodes() as usize];
         let ends = Ends { window, rto, transfers: Vec::new(), ready };
         Ok(Pfabric { network: PacketNetwork::new(plan, ends, SmallestFirst::default())? })
+    }
+}
+
+impl Registered for Pfabric {
+    const PROTOCOL: Protocol = Protocol::new(&Profile {
+        name: "pfabric",
+        about: "switches send the packet whose transfer has the least left first, and drop the one with the most",
+        splits: <Ends as Transport>::SPLITS,
+        ..Profile::SWITCHED
+    });
+    const COST: Cost = Cost { port: 100.0, open: 250.0, overhead: Cost::ETHERNET, ..Cost::NONE };
+    type Params = Params;
+
+    fn build(site: &Site, params: &Params) -> Result<Pfabric, SetupError> {
+        Pfabric::new(site.network, site.ethernet, params)
+    }
+
+    fn split(parts: Parts, params: &Params) -> Result<Finished, SetupError> {
+        parts.run::<Pfabric>(params)
     }
 }
 
@@ -97,7 +120,6 @@ impl Transport for Ends {
     type Header = Header;
     type Timer = ();
     type Queue = SmallestFirst;
-    const NAME: &'static str = "pfabric";
     const SPRAYS: bool = false;
     const SPLITS: bool = true;
 

@@ -8,9 +8,13 @@ use super::packet::{self, Lossless, Net, Packet, PacketNetwork, Side, Transport,
 use super::stream::{Ethernet, Plan};
 use crate::engine::{Observer, PacketKind, Wait};
 use crate::error::SetupError;
+use crate::memory::Cost;
 use crate::network::Network;
+use crate::registry::{Parts, Registered, Site};
+use crate::setup::Finished;
 use std::collections::BTreeSet;
 use unrack_protocol::dcqcn::{Params, Rate, Receiver, Reply, Sender};
+use unrack_rack::{Profile, Protocol};
 use unrack_units::Time;
 use unrack_workload::NodeId;
 
@@ -49,6 +53,25 @@ impl PfcDcqcn {
         let line = network.host_rate();
         let ends = Ends { params: params.clone(), line, transfers: Vec::new(), nodes };
         Ok(PfcDcqcn { network: PacketNetwork::new(plan, ends, queue)? })
+    }
+}
+
+impl Registered for PfcDcqcn {
+    const PROTOCOL: Protocol = Protocol::new(&Profile {
+        name: "pfc-dcqcn",
+        about: "links that pause, under senders that slow down when switches mark",
+        splits: <Ends as Transport>::SPLITS,
+        ..Profile::SWITCHED
+    });
+    const COST: Cost = Cost { port: 200.0, open: 280.0, overhead: Cost::ETHERNET, ..Cost::NONE };
+    type Params = Params;
+
+    fn build(site: &Site, params: &Params) -> Result<PfcDcqcn, SetupError> {
+        PfcDcqcn::new(site.network, site.ethernet, params, site.seed)
+    }
+
+    fn split(parts: Parts, params: &Params) -> Result<Finished, SetupError> {
+        parts.run::<PfcDcqcn>(params)
     }
 }
 
@@ -160,7 +183,6 @@ impl Transport for Ends {
     type Header = Header;
     type Timer = Allowed;
     type Queue = Lossless;
-    const NAME: &'static str = "pfc-dcqcn";
     const SPRAYS: bool = false;
     const SPLITS: bool = true;
 

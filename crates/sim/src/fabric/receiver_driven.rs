@@ -9,10 +9,14 @@ use super::packet::{
 use super::stream::{Ethernet, Plan};
 use crate::engine::{Observer, PacketKind, Wait};
 use crate::error::SetupError;
+use crate::memory::Cost;
 use crate::network::Network;
+use crate::registry::{NoParams, Parts, Registered, Site};
+use crate::setup::Finished;
 use unrack_protocol::receiver_driven::{Expiry, Grants, Scheduler, Source};
 use unrack_protocol::turns::{Place, Turns};
 use unrack_protocol::{homa, ird, phost};
+use unrack_rack::{Profile, Protocol};
 use unrack_units::Time;
 use unrack_workload::{Message, NodeId};
 
@@ -30,7 +34,6 @@ enum Announced {
 /// Rules in which the three differ.
 pub trait Policy: Send {
     type Scheduler: Scheduler + Send;
-    const NAME: &'static str;
     /// See [`Transport::SPLITS`].
     const SPLITS: bool;
     /// Most grants that a sender may have. The receiver whose grant is beyond that learns of it at once.
@@ -224,7 +227,6 @@ impl<P: Policy> Transport for Ends<P> {
     type Header = Header;
     type Timer = Poll;
     type Queue = StrictPriority;
-    const NAME: &'static str = P::NAME;
     const SPRAYS: bool = true;
     const SPLITS: bool = P::SPLITS;
 
@@ -423,7 +425,6 @@ pub struct PhostPolicy {
 
 impl Policy for PhostPolicy {
     type Scheduler = phost::Tokens;
-    const NAME: &'static str = "phost";
     const SPLITS: bool = true;
     fn unasked_rank(&self, _receiver: &phost::Tokens, segments: u32) -> u8 {
         phost::free_rank(segments, self.free_tokens)
@@ -449,6 +450,25 @@ impl Phost {
     }
 }
 
+impl Registered for Phost {
+    const PROTOCOL: Protocol = Protocol::new(&Profile {
+        name: "phost",
+        about: "receivers grant tokens for what senders send; short transfers need none",
+        splits: PhostPolicy::SPLITS,
+        ..Profile::SWITCHED
+    });
+    const COST: Cost = Cost { port: 400.0, open: 500.0, overhead: 2.0 * Cost::ETHERNET, ..Cost::NONE };
+    type Params = phost::Params;
+
+    fn build(site: &Site, params: &phost::Params) -> Result<Phost, SetupError> {
+        Phost::with(site.network, site.ethernet, params)
+    }
+
+    fn split(parts: Parts, params: &phost::Params) -> Result<Finished, SetupError> {
+        parts.run::<Phost>(params)
+    }
+}
+
 /// Homa (Montazeri et al., SIGCOMM 2018).
 pub type Homa = ReceiverDriven<HomaPolicy>;
 /// Policy of Homa.
@@ -456,7 +476,6 @@ pub struct HomaPolicy;
 
 impl Policy for HomaPolicy {
     type Scheduler = homa::Overcommitment;
-    const NAME: &'static str = "homa";
     /// Always false: senders know at once which ranks their receivers have chosen.
     const SPLITS: bool = false;
     fn unasked_rank(&self, receiver: &homa::Overcommitment, segments: u32) -> u8 {
@@ -482,6 +501,21 @@ impl Homa {
     }
 }
 
+impl Registered for Homa {
+    const PROTOCOL: Protocol = Protocol::new(&Profile {
+        name: "homa",
+        about: "receivers grant to several senders at once, at priorities of their own",
+        splits: HomaPolicy::SPLITS,
+        ..Profile::SWITCHED
+    });
+    const COST: Cost = Cost { port: 400.0, open: 420.0, overhead: Cost::ETHERNET, ..Cost::NONE };
+    type Params = homa::Params;
+
+    fn build(site: &Site, params: &homa::Params) -> Result<Homa, SetupError> {
+        Homa::with(site.network, site.ethernet, params)
+    }
+}
+
 /// Idealized receiver-driven transport of EDM §4.3.
 pub type Ird = ReceiverDriven<IrdPolicy>;
 /// Policy of the idealized transport.
@@ -489,7 +523,6 @@ pub struct IrdPolicy;
 
 impl Policy for IrdPolicy {
     type Scheduler = ird::Credits;
-    const NAME: &'static str = "ird";
     /// Always false: receivers know at once what senders have.
     const SPLITS: bool = false;
     const MOST_GRANTS: u32 = ird::MOST_CREDITS;
@@ -513,6 +546,21 @@ impl Ird {
         let (how, nodes) = ((Announced::AtOnce, 0), network.nodes());
         let ends = ends(IrdPolicy, nodes, how, (None, timeout), ird::Credits::default);
         ReceiverDriven::new(plan, ends)
+    }
+}
+
+impl Registered for Ird {
+    const PROTOCOL: Protocol = Protocol::new(&Profile {
+        name: "ird",
+        about: "idealized receiver-driven transport: receivers learn of everything at once (EDM §4.3)",
+        splits: IrdPolicy::SPLITS,
+        ..Profile::SWITCHED
+    });
+    const COST: Cost = Cost { port: 400.0, open: 460.0, overhead: 2.0 * Cost::ETHERNET, ..Cost::NONE };
+    type Params = NoParams;
+
+    fn build(site: &Site, _params: &NoParams) -> Result<Ird, SetupError> {
+        Ird::with(site.network, site.ethernet)
     }
 }
 

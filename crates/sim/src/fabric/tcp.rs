@@ -6,8 +6,13 @@ use super::stream::{self, Ethernet, Plan, Streams};
 use crate::engine::{Core, Observer};
 use crate::error::SetupError;
 use crate::host::Counts;
+use crate::memory::Cost;
 use crate::network::Network;
+use crate::observe::wire::Wire;
+use crate::registry::{Parts, Registered, Site};
+use crate::setup::Finished;
 use unrack_protocol::tcp::{Connections, LossBased, Params};
+use unrack_rack::{Networks, Profile, Protocol};
 use unrack_units::{Bytes, Time};
 use unrack_workload::{Computing, Message, MessageId};
 
@@ -37,12 +42,32 @@ impl Tcp {
     }
 }
 
+impl Registered for Tcp {
+    const PROTOCOL: Protocol = Protocol::new(&Profile {
+        name: "tcp",
+        about: "windows cut by loss",
+        networks: Networks::Any,
+        several_links: true,
+        hosts: true,
+        splits: true,
+        ..Profile::SWITCHED
+    });
+    const COST: Cost = Cost { port: 80.0, open: 580.0, overhead: Cost::ETHERNET, ..Cost::NONE };
+    const WIRE: Wire = Wire::Tcp { ecn: false };
+    type Params = Params;
+
+    fn build(site: &Site, params: &Params) -> Result<Tcp, SetupError> {
+        Tcp::new(site.network, site.ethernet, params)
+    }
+
+    fn split(parts: Parts, params: &Params) -> Result<Finished, SetupError> {
+        parts.run::<Tcp>(params)
+    }
+}
+
 impl Fabric for Tcp {
     type Event = stream::Event;
 
-    fn name(&self) -> &'static str {
-        "tcp"
-    }
     fn submit<O: Observer>(&mut self, core: &mut Core<stream::Event, O>, id: MessageId) {
         self.streams.submit(core, id);
     }

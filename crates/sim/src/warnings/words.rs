@@ -3,7 +3,7 @@
 use super::load::{Kind, Load};
 use super::{GROWS, NEARLY_ALL};
 use crate::run::Run;
-use crate::setup::{FabricConfig, Setup};
+use crate::setup::Setup;
 use unrack_rack::{ValidScenario, Warning, Workload};
 
 /// Warns about messages that did not finish, if there are any.
@@ -56,11 +56,8 @@ fn against_drops(scenario: &ValidScenario, setup: &Setup, run: &Run) -> String {
             _ => format!("raise `host.memory.size` (now {})", host.memory.size),
         };
     }
-    // NDP trims packets that find this many others ahead, however much room there is.
-    let buffer = match &setup.fabric {
-        FabricConfig::Ndp(ndp) => format!("raise `fabric.data_packets` (now {})", ndp.data_packets),
-        _ => format!("raise `network.switch.buffer` (now {})", scenario.network.switch.buffer),
-    };
+    let larger = || format!("raise `network.switch.buffer` (now {})", scenario.network.switch.buffer);
+    let buffer = setup.fabric.against_drops().unwrap_or_else(larger);
     match scenario.faults.is_empty() {
         true => buffer,
         false => format!("`failures` and `bit_errors` lose packets; for those that find no room, {buffer}"),

@@ -7,6 +7,8 @@
 
 mod case;
 mod draw;
+#[path = "../it/common/fabrics.rs"]
+mod fabrics;
 mod params;
 
 use case::Case;

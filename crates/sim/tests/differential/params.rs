@@ -2,6 +2,7 @@
 
 use crate::case::Scale;
 use crate::draw::Draw;
+use crate::fabrics::*;
 use serde_json::{Value, json};
 use unrack_protocol::tcp::Congestion;
 use unrack_protocol::{cxl, dcqcn, dctcp, fastpass, homa, ndp, pfabric, phost, tcp};
@@ -27,34 +28,39 @@ pub const FABRICS: [&str; 12] = [
 
 pub fn draw(fabric: &str, draw: &mut Draw, scale: &Scale) -> (FabricConfig, Value) {
     match fabric {
-        "ideal" => (FabricConfig::Ideal, json!({})),
-        "edm" => (FabricConfig::Edm(EdmConfig { policy: Order::Srpt, ..EdmConfig::default() }), json!({})),
+        "ideal" => (FabricConfig::new::<Ideal>(NoParams {}), json!({})),
+        "edm" => {
+            (FabricConfig::new::<Edm>(EdmConfig { policy: Order::Srpt, ..EdmConfig::default() }), json!({}))
+        }
         "tcp" | "dctcp" => streams(fabric, draw),
         "pfabric" => {
             let rto = patience(draw, scale);
             let params = pfabric::Params { rto, ..Default::default() };
-            (FabricConfig::Pfabric(params), json!({ "timeout_ps": ps(rto) }))
+            (FabricConfig::new::<Pfabric>(params), json!({ "timeout_ps": ps(rto) }))
         }
         "phost" => {
             let timeout = patience(draw, scale);
             let token_expiry = draw.flip().then(|| draw.odd(Time::from_ns(100)));
             let params = phost::Params { timeout, token_expiry, ..Default::default() };
             let told = json!({ "timeout_ps": ps(timeout), "token_expiry_ps": ps(token_expiry) });
-            (FabricConfig::Phost(params), told)
+            (FabricConfig::new::<Phost>(params), told)
         }
         "homa" => {
             let resend = patience(draw, scale).unwrap_or(draw.odd(homa::Params::default().resend));
             let params = homa::Params { resend, ..Default::default() };
-            (FabricConfig::Homa(params), json!({ "timeout_ps": resend.as_ps() }))
+            (FabricConfig::new::<Homa>(params), json!({ "timeout_ps": resend.as_ps() }))
         }
         "ndp" => {
             let rto = patience(draw, scale).unwrap_or(draw.odd(ndp::Params::default().rto));
             let data_packets = draw.one(&[1, 2, 8]);
             let params = ndp::Params { rto, data_packets, ..Default::default() };
-            (FabricConfig::Ndp(params), json!({ "timeout_ps": rto.as_ps(), "data_packets": data_packets }))
+            (
+                FabricConfig::new::<Ndp>(params),
+                json!({ "timeout_ps": rto.as_ps(), "data_packets": data_packets }),
+            )
         }
         "cxl" => cxl(draw),
-        "ird" => (FabricConfig::Ird, json!({})),
+        "ird" => (FabricConfig::new::<Ird>(NoParams {}), json!({})),
         "fastpass" => fastpass(draw, scale),
         "pfc-dcqcn" => pfc_dcqcn(draw, scale),
         _ => unreachable!("no parameters for {fabric}"),
@@ -73,7 +79,7 @@ fn cxl(draw: &mut Draw) -> (FabricConfig, Value) {
         "flit": params.flit.bytes().get(), "credits": params.credits, "outstanding": params.outstanding,
         "hop_ps": params.hop.as_ps(), "port_ps": params.port.as_ps(),
     });
-    (FabricConfig::Cxl(params), told)
+    (FabricConfig::new::<Cxl>(params), told)
 }
 
 fn fastpass(draw: &mut Draw, scale: &Scale) -> (FabricConfig, Value) {
@@ -88,7 +94,7 @@ fn fastpass(draw: &mut Draw, scale: &Scale) -> (FabricConfig, Value) {
         "arbiter_rate_bps": params.arbiter_rate.as_bps(), "processing_ps": params.processing.as_ps(),
         "batch": params.batch, "timeout_ps": timeout.as_ps(),
     });
-    (FabricConfig::Fastpass(params), told)
+    (FabricConfig::new::<Fastpass>(params), told)
 }
 
 /// Draws parameters with timers that run out within the life of a short flow.
@@ -118,7 +124,7 @@ fn pfc_dcqcn(draw: &mut Draw, scale: &Scale) -> (FabricConfig, Value) {
         "additive_increase": params.additive_increase.as_bps(),
         "hyper_increase": params.hyper_increase.as_bps(), "timeout_ps": params.rto.as_ps(),
     });
-    (FabricConfig::PfcDcqcn(params), told)
+    (FabricConfig::new::<PfcDcqcn>(params), told)
 }
 
 /// Draws a timeout: `None` for the default, or enough for a few round trips.
@@ -137,13 +143,13 @@ fn streams(fabric: &str, draw: &mut Draw) -> (FabricConfig, Value) {
     let min_rto = draw.odd(about);
     let mark_threshold = draw.one(&[3_000, 15_000, 60_000]);
     let config = match fabric {
-        "tcp" => FabricConfig::Tcp(tcp::Params {
+        "tcp" => FabricConfig::new::<Tcp>(tcp::Params {
             congestion: Congestion::NewReno,
             initial_window,
             min_rto,
             ..tcp::Params::default()
         }),
-        _ => FabricConfig::Dctcp(dctcp::Params {
+        _ => FabricConfig::new::<Dctcp>(dctcp::Params {
             mark_threshold: Some(Bytes::new(mark_threshold)),
             initial_window,
             min_rto,

@@ -1,5 +1,6 @@
 //! Runs against queueing theory and against the formulas of DCTCP's paper.
 
+use crate::common::fabrics::*;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use unrack_protocol::{dctcp, tcp};
@@ -52,7 +53,7 @@ fn interval(values: &[f64]) -> (f64, f64) {
 fn assert_waits_as_m_g_1(size: Size, mtu: u64, load: f64) {
     const SENDERS: u32 = 512;
     const MESSAGES: u64 = 300_000;
-    let fabric = FabricConfig::Tcp(tcp::Params::default());
+    let fabric = FabricConfig::new::<Tcp>(tcp::Params::default());
     let setup = setup(SENDERS + 1, 100, Time::from_ns(10), mtu, fabric);
     let mean_bytes = size.mean();
     let work = Work::Synthetic(SyntheticSpec {
@@ -149,7 +150,7 @@ fn shares(setup: &Setup, messages: &[(u32, u32)], (from, until): (Time, Time)) -
 /// and is marked more often: 20 %.
 #[test]
 fn long_flows_share_as_max_min_fairness_says() {
-    let setup = setup(9, 10, Time::from_us(10), 1500, FabricConfig::Dctcp(dctcp::Params::default()));
+    let setup = setup(9, 10, Time::from_us(10), 1500, FabricConfig::new::<Dctcp>(dctcp::Params::default()));
     let window = (Time::from_us(10_000), Time::from_us(100_000));
     type Case<'a> = (&'a [(u32, u32)], &'a [f64], f64);
     let cases: [Case; 2] = [
@@ -187,7 +188,7 @@ fn the_queue_of_dctcp_is_a_saw_tooth() {
             min_rto: Time::from_us(10_000),
             ..dctcp::Params::default()
         };
-        let setup = setup(flows + 1, 10, Time::from_us(25), 1500, FabricConfig::Dctcp(params));
+        let setup = setup(flows + 1, 10, Time::from_us(25), 1500, FabricConfig::new::<Dctcp>(params));
         let setup = Setup { time_limit: Time::from_us(100_000), ..setup };
         let long = |src: u32| (Time::from_us(40 * u64::from(src)), Message::flow(src, 0, 1 << 31));
         let hops = through(0, &setup, &Work::listed((1..=flows).map(long).collect()));

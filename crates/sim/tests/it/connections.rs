@@ -1,6 +1,8 @@
 //! Connections that are kept between messages.
 
 use crate::common::assert_same;
+use crate::common::change;
+use crate::common::fabrics::*;
 use proptest::prelude::*;
 use unrack_protocol::tcp::{Connections, Params};
 use unrack_protocol::{dctcp, mptcp};
@@ -40,9 +42,19 @@ const TIMEOUT: Time = Time::from_us(2_000);
 fn all(connections: Connections, initial_window: u32) -> [FabricConfig; 3] {
     let min_rto = TIMEOUT;
     [
-        FabricConfig::Tcp(Params { connections, initial_window, min_rto, ..Default::default() }),
-        FabricConfig::Dctcp(dctcp::Params { connections, initial_window, min_rto, ..Default::default() }),
-        FabricConfig::Mptcp(mptcp::Params { connections, initial_window, min_rto, ..Default::default() }),
+        FabricConfig::new::<Tcp>(Params { connections, initial_window, min_rto, ..Default::default() }),
+        FabricConfig::new::<Dctcp>(dctcp::Params {
+            connections,
+            initial_window,
+            min_rto,
+            ..Default::default()
+        }),
+        FabricConfig::new::<Mptcp>(mptcp::Params {
+            connections,
+            initial_window,
+            min_rto,
+            ..Default::default()
+        }),
     ]
 }
 
@@ -139,7 +151,7 @@ fn a_kept_connection_keeps_its_way() {
         let packets = Some(unrack_sim::observe::Packets::new(sink));
         let mut watch = unrack_sim::observe::Watch { packets, ..Default::default() };
         let messages = (0..40).map(|n| (Time::from_us(100 * n), Message::write(0, 1, 20_000))).collect();
-        let setup = setup(topology(), 1 << 20, FabricConfig::Tcp(params));
+        let setup = setup(topology(), 1 << 20, FabricConfig::new::<Tcp>(params));
         setup.watched(&Work::listed(messages), &mut watch, |_| {}).unwrap();
         watch.packets.take().unwrap().finish();
         drop(watch);
@@ -183,12 +195,11 @@ proptest! {
         }).collect();
         messages.sort_by_key(|(at, _)| *at);
         for mut fabric in all(Kept, 10) {
-            match &mut fabric {
-                FabricConfig::Tcp(params) => (params.spraying, params.tail_loss_probe) = (spraying, probes),
-                FabricConfig::Dctcp(params) => params.tail_loss_probe = probes,
-                FabricConfig::Mptcp(params) => params.tail_loss_probe = probes,
-                _ => unreachable!("there are three"),
-            }
+            change::<Tcp>(&mut fabric, |params| {
+                (params.spraying, params.tail_loss_probe) = (spraying, probes);
+            });
+            change::<Dctcp>(&mut fabric, |params| params.tail_loss_probe = probes);
+            change::<Mptcp>(&mut fabric, |params| params.tail_loss_probe = probes);
             let setup = setup(topology.clone(), buffer, fabric);
             let once = run(&setup, messages.clone());
             prop_assert!(once.outcomes.iter().all(|outcome| outcome.completion().is_some()));

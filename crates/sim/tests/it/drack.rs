@@ -1,6 +1,7 @@
 //! Fabrics on racks that pool their NICs, against racks of the same parts where each host has its own.
 
 use crate::common;
+use crate::common::fabrics::*;
 
 use common::{assert_conserved, assert_unloaded_is_exact_between};
 use proptest::prelude::*;
@@ -76,7 +77,7 @@ fn unloaded_is_exact_in_a_rack_in_a_pod_and_between_pods() {
 fn a_packet_between_racks_is_arithmetic() {
     // 64 B and 90 B around it; by NIC, switch and NIC, and through the CXL switch at 16 ps a byte.
     let alone = |dst| {
-        let setup = setup(drack(2, 4), Protocol::Tcp);
+        let setup = setup(drack(2, 4), Tcp::PROTOCOL);
         common::completion_ps(&run(&setup, vec![(Time::ZERO, Message::write(0, dst, 64))]), 0)
     };
     assert_eq!(alone(4), 154 * 80 + 2 * 200_000 + 300_000);
@@ -89,7 +90,7 @@ fn a_busy_host_has_the_nics_of_the_others() {
     let hosts = 8;
     let messages = || (0..64).map(|_| (Time::ZERO, Message::write(0, hosts, 2_000_000))).collect::<Vec<_>>();
     let ended = |topology| {
-        let run = run(&setup(topology, Protocol::Dctcp), messages());
+        let run = run(&setup(topology, Dctcp::PROTOCOL), messages());
         assert!(run.is_complete());
         assert_conserved(&run);
         run.ended.as_ps() as f64
@@ -103,7 +104,7 @@ fn a_busy_host_has_the_nics_of_the_others() {
 fn flows_leave_a_dead_nic_once_that_is_known() {
     let messages = || (0..16).map(|n| (Time::from_ns(n), Message::write(0, 4, 100_000))).collect::<Vec<_>>();
     let with = |detected_after| {
-        let mut setup = setup(drack(2, 4), Protocol::Tcp);
+        let mut setup = setup(drack(2, 4), Tcp::PROTOCOL);
         let until = Time::from_us(50_000);
         let what = Broken::Node(1);
         let failure = Failure { what, from: Time::from_us(10), until, every: None, detected_after };
@@ -126,7 +127,7 @@ fn one_flow() -> Vec<(Time, Message)> {
 #[test]
 fn one_flow_has_all_nics_by_its_subflows() {
     let ended = |protocol| run(&setup(drack(2, 8), protocol), one_flow()).ended.as_ps() as f64;
-    let gain = ended(Protocol::Tcp) / ended(Protocol::Mptcp);
+    let gain = ended(Tcp::PROTOCOL) / ended(Mptcp::PROTOCOL);
     // Eight NICs, less the time of slow start.
     assert!((6.0..8.01).contains(&gain), "{gain}");
     // In a rack all subflows go by the CXL port.
@@ -134,18 +135,18 @@ fn one_flow_has_all_nics_by_its_subflows() {
         let run = run(&setup(drack(2, 8), protocol), vec![(Time::ZERO, Message::write(0, 1, 10_000_000))]);
         run.ended.as_ps() as f64
     };
-    let ratio = inside(Protocol::Tcp) / inside(Protocol::Mptcp);
+    let ratio = inside(Tcp::PROTOCOL) / inside(Mptcp::PROTOCOL);
     assert!((0.95..1.05).contains(&ratio), "{ratio}");
 }
 
 fn sprayed() -> FabricConfig {
-    FabricConfig::Tcp(tcp::Params { spraying: true, ..Default::default() })
+    FabricConfig::new::<Tcp>(tcp::Params { spraying: true, ..Default::default() })
 }
 
 #[test]
 fn one_flow_has_all_nics_if_its_packets_take_turns_at_them() {
-    let by_hash = run(&setup(drack(2, 8), Protocol::Tcp), one_flow());
-    let sprayed = run(&Setup { fabric: sprayed(), ..setup(drack(2, 8), Protocol::Tcp) }, one_flow());
+    let by_hash = run(&setup(drack(2, 8), Tcp::PROTOCOL), one_flow());
+    let sprayed = run(&Setup { fabric: sprayed(), ..setup(drack(2, 8), Tcp::PROTOCOL) }, one_flow());
     assert_conserved(&sprayed);
     assert_eq!(sprayed.outcomes[0].retransmissions, 0, "all ways are alike, and none is used by others");
     let gain = by_hash.ended.as_ps() as f64 / sprayed.ended.as_ps() as f64;
@@ -158,10 +159,10 @@ fn couplings_and_schedulers_carry_all_of_it() {
     for coupling in [Lia, Olia, Uncoupled] {
         for scheduler in [MinRtt, RoundRobin] {
             let params = mptcp::Params { coupling, scheduler, ..Default::default() };
-            let mut setup = setup(drack(2, 8), Protocol::Mptcp);
+            let mut setup = setup(drack(2, 8), Mptcp::PROTOCOL);
             // Four busy hosts, and switches that drop.
             setup.ethernet.buffer = Buffer::Private(Bytes::new(100_000));
-            setup.fabric = FabricConfig::Mptcp(params);
+            setup.fabric = FabricConfig::new::<Mptcp>(params);
             let messages = (0..4).map(|n| (Time::ZERO, Message::read(n, 8, 3_000_000))).collect();
             let run = run(&setup, messages);
             assert!(run.is_complete(), "{coupling:?}, {scheduler:?}");
@@ -174,7 +175,7 @@ fn couplings_and_schedulers_carry_all_of_it() {
 /// Undetected failure of a NIC: the subflow's data goes by the other subflows.
 #[test]
 fn a_nic_that_dies_under_a_subflow() {
-    let mut setup = setup(drack(2, 8), Protocol::Mptcp);
+    let mut setup = setup(drack(2, 8), Mptcp::PROTOCOL);
     let (from, until) = (Time::from_us(50), Time::from_us(1_000_000));
     let failure = Failure { what: Broken::Node(3), from, until, every: None, detected_after: None };
     let faults = Faults::new(&setup.network.topology, &[failure], BitErrors::default(), 1).unwrap();
@@ -194,7 +195,7 @@ fn more_subflows_than_nics_are_refused() {
 
 #[test]
 fn fabrics_with_one_link_to_a_node_say_so() {
-    let error = setup(drack(2, 2), Protocol::Homa).run(&Work::listed(Vec::new()), |_| {}).err().unwrap();
+    let error = setup(drack(2, 2), Homa::PROTOCOL).run(&Work::listed(Vec::new()), |_| {}).err().unwrap();
     assert_eq!(error.key, "network.topology.kind");
 }
 
@@ -205,9 +206,9 @@ proptest! {
         (racks, hosts) in (1u32..6, 1u32..6).prop_filter("one node", |(m, n)| m * n > 1),
         cut_through: bool,
         fabric in prop::sample::select(vec![
-            FabricConfig::default_of(Protocol::Dctcp),
-            FabricConfig::default_of(Protocol::Tcp),
-            FabricConfig::default_of(Protocol::Mptcp),
+            FabricConfig::default_of(Dctcp::PROTOCOL),
+            FabricConfig::default_of(Tcp::PROTOCOL),
+            FabricConfig::default_of(Mptcp::PROTOCOL),
             sprayed(),
         ]),
         drawn in prop::collection::vec((0u64..5_000, any::<u32>(), any::<u32>(), 1u64..60_000), 1..60),
@@ -219,7 +220,7 @@ proptest! {
             (Time::from_ns(at), if bytes % 2 == 0 { Message::read(src, dst, bytes) } else { Message::write(src, dst, bytes) })
         }).collect();
         messages.sort_by_key(|(at, _)| *at);
-        let mut setup = Setup { fabric, ..setup(drack(racks, hosts), Protocol::Tcp) };
+        let mut setup = Setup { fabric, ..setup(drack(racks, hosts), Tcp::PROTOCOL) };
         setup.ethernet = Ethernet { buffer: Buffer::Private(Bytes::new(20_000)), cut_through, ..DEEP };
         let run = run(&setup, messages);
         prop_assert!(run.is_complete());
@@ -247,13 +248,13 @@ fn an_all_reduce_takes_its_steps_and_no_more() {
     // 14 steps of a megabyte: 80 us at 100 Gb/s, and two links of 200 ns; twice, after 50 us each.
     let star = Topology::star(8, link(100, 200));
     let step = 80_000_000 + 2 * 200_000;
-    assert_eq!(all_reduce(&setup(star, Protocol::Ideal)).as_ps(), 2 * (50_000_000 + 14 * step));
+    assert_eq!(all_reduce(&setup(star, Ideal::PROTOCOL)).as_ps(), 2 * (50_000_000 + 14 * step));
 }
 
 /// Ring in which one host of each rack sends to the next rack (fig. 9h): it has both NICs of its rack, or one.
 #[test]
 fn a_ring_through_racks_gains_from_their_pools() {
-    let torack = all_reduce(&setup(torack(4, 2), Protocol::Tcp));
-    let drack = all_reduce(&setup(drack(4, 2), Protocol::Mptcp));
+    let torack = all_reduce(&setup(torack(4, 2), Tcp::PROTOCOL));
+    let drack = all_reduce(&setup(drack(4, 2), Mptcp::PROTOCOL));
     assert!(drack < torack, "{drack}, {torack}");
 }

@@ -10,7 +10,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Once;
 use toml::{Table, Value};
-use unrack_rack::{Overrides, Protocol, Scenario, ScenarioError, ValidScenario, Workload};
+use unrack_rack::{Overrides, Scenario, ScenarioError, ValidScenario, Workload};
+use unrack_sim::known;
 use unrack_sim::scenario::{check_margins, excluded, replay_spec};
 use unrack_sim::{Need, Progress, Setup, SetupError, Work};
 use unrack_units::{Bytes, Fraction, Rate, Time};
@@ -73,8 +74,11 @@ fn scenarios() -> Vec<(String, Table)> {
     files.retain(|path| path.extension().is_some_and(|extension| extension == "toml"));
     files.sort();
     let mut all: Vec<(String, Table)> = files.iter().map(|path| explained(path, &[])).collect();
-    for protocol in Protocol::ALL {
-        let name = if protocol.is_direct() { "torus-r2c2.toml" } else { "star-edm.toml" };
+    for protocol in known().protocols {
+        let name = match protocol.profile().networks.have_switches() {
+            true => "star-edm.toml",
+            false => "torus-r2c2.toml",
+        };
         all.push(explained(&folder.join(name), &[&format!("fabric.protocol={protocol}")]));
     }
     let r2c2 = "fabric.rules=[{ src = [1, 2], weight = 3, priority = 1, demand = \"2Gbps\", at = \"1us\" }]";
@@ -88,7 +92,7 @@ fn scenarios() -> Vec<(String, Table)> {
 
 fn explained(path: &Path, more: &[&str]) -> (String, Table) {
     let valid =
-        |sets: &[&str]| Scenario::load(path, &sets.iter().copied().collect()).and_then(Scenario::check);
+        |sets: &[&str]| Scenario::load(path, &sets.iter().copied().collect()).and_then(unrack_sim::check);
     let mut sets = more.to_vec();
     for small in SMALL {
         sets.push(small);
@@ -222,7 +226,7 @@ fn attempt(table: &Table) -> Result<(), String> {
 }
 
 fn run(text: &str) -> Result<(), ScenarioError> {
-    let mut scenario = Scenario::parse("extreme.toml", text, &Overrides::none())?.check()?;
+    let mut scenario = Scenario::parse("extreme.toml", text, &Overrides::none())?.check(&known())?;
     if Need::of_scenario(&scenario).bytes() > MOST_BYTES {
         return Ok(());
     }

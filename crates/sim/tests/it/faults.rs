@@ -1,6 +1,7 @@
 //! Links and switches that fail under every fabric that has links.
 
 use crate::common;
+use crate::common::fabrics::*;
 
 use common::completion_ps;
 use proptest::prelude::*;
@@ -45,17 +46,17 @@ fn run(setup: &Setup, messages: Vec<(Time, Message)>) -> Run {
     setup.run(&Work::listed(messages), |_| {}).unwrap().run
 }
 
-const STREAMS: [Protocol; 2] = [Protocol::Dctcp, Protocol::Tcp];
+const STREAMS: [Protocol; 2] = [Dctcp::PROTOCOL, Tcp::PROTOCOL];
 const SENT_AGAIN: [Protocol; 9] = [
-    Protocol::Dctcp,
-    Protocol::Tcp,
-    Protocol::Pfabric,
-    Protocol::Phost,
-    Protocol::Homa,
-    Protocol::Ird,
-    Protocol::Ndp,
-    Protocol::PfcDcqcn,
-    Protocol::Fastpass,
+    Dctcp::PROTOCOL,
+    Tcp::PROTOCOL,
+    Pfabric::PROTOCOL,
+    Phost::PROTOCOL,
+    Homa::PROTOCOL,
+    Ird::PROTOCOL,
+    Ndp::PROTOCOL,
+    PfcDcqcn::PROTOCOL,
+    Fastpass::PROTOCOL,
 ];
 
 #[test]
@@ -96,7 +97,7 @@ fn flows_go_around_a_switch_once_that_is_known() {
         (0..8).map(|n| (Time::from_ns(u64::from(n)), Message::write(n, 8 + n, 100_000))).collect::<Vec<_>>()
     };
     // Fabrics whose packets take all paths find one that is up by themselves.
-    for protocol in [Protocol::Dctcp, Protocol::Tcp, Protocol::Pfabric] {
+    for protocol in [Dctcp::PROTOCOL, Tcp::PROTOCOL, Pfabric::PROTOCOL] {
         let down = |detected_after| {
             let failure = Failure { detected_after, ..failure(Broken::Switch(3), 0, 10_000_000_000) };
             let mut setup = setup(tree(), &[failure], BitErrors::default(), protocol);
@@ -185,7 +186,7 @@ proptest! {
     #[test]
     fn every_message_completes_or_is_given_up(
         topology in topologies(),
-        protocol in prop::sample::select([&SENT_AGAIN[..], &[Protocol::Cxl]].concat()),
+        protocol in prop::sample::select([&SENT_AGAIN[..], &[Cxl::PROTOCOL]].concat()),
         failures in prop::collection::vec(any_failure(6, 1, true), 0..4),
         errors in prop::sample::select(vec![0.0, 1e-7, 1e-5]),
         drawn in prop::collection::vec((0u64..100_000, any::<u32>(), any::<u32>(), 1u64..40_000), 1..40),
@@ -229,8 +230,8 @@ fn conserved(run: &Run) -> Result<(), TestCaseError> {
 fn a_cxl_link_sends_a_bad_flit_again_and_loses_nothing() {
     let errors = BitErrors { host: 1e-6, core: 1e-6 };
     for topology in [Topology::star(8, link()), Topology::leaf_spine(2, 4, 2, link(), link())] {
-        let faulty = setup(topology.clone(), &[], errors, Protocol::Cxl);
-        let plain = setup(topology, &[], BitErrors::default(), Protocol::Cxl);
+        let faulty = setup(topology.clone(), &[], errors, Cxl::PROTOCOL);
+        let plain = setup(topology, &[], BitErrors::default(), Cxl::PROTOCOL);
         let messages: Vec<_> = (0..7).map(|n| (Time::ZERO, Message::write(n, n + 1, 1 << 20))).collect();
         let (faulty, plain) = (run(&faulty, messages.clone()), run(&plain, messages));
         for run in [&faulty, &plain] {
@@ -244,7 +245,7 @@ fn a_cxl_link_sends_a_bad_flit_again_and_loses_nothing() {
 #[test]
 fn a_cxl_link_that_comes_back_goes_on() {
     let failures = [failure(Broken::Switch(0), 300, 50_000), failure(Broken::Node(1), 60_000, 70_000)];
-    let setup = setup(Topology::star(3, link()), &failures, BitErrors::default(), Protocol::Cxl);
+    let setup = setup(Topology::star(3, link()), &failures, BitErrors::default(), Cxl::PROTOCOL);
     let run =
         run(&setup, vec![(Time::ZERO, Message::read(0, 1, 1 << 18)), (Time::ZERO, Message::write(2, 1, 64))]);
     assert!(run.is_complete());
@@ -255,7 +256,7 @@ fn a_cxl_link_that_comes_back_goes_on() {
 #[test]
 fn what_a_dead_cxl_device_was_asked_for_is_given_up_and_holds_up_nobody() {
     let failures = [failure(Broken::Node(1), 1_000, FOR_EVER)];
-    let setup = setup(Topology::star(4, link()), &failures, BitErrors::default(), Protocol::Cxl);
+    let setup = setup(Topology::star(4, link()), &failures, BitErrors::default(), Cxl::PROTOCOL);
     let to = |n: u64| (n % 2 + 1) as u32;
     let messages: Vec<_> = (0..400)
         .map(|n| (Time::from_ns(5 * n), Message::read(0, to(n), 4096)))

@@ -1,6 +1,7 @@
 //! Permanent failures: every protocol reports the messages that are lost by one, and finishes all others.
 
 use crate::common;
+use crate::common::fabrics::*;
 
 use common::{assert_same, setup_on};
 use unrack_rack::Protocol;
@@ -13,18 +14,18 @@ use unrack_workload::Message;
 
 /// Protocols that carry packets.
 const PROTOCOLS: [Protocol; 9] = [
-    Protocol::Dctcp,
-    Protocol::Tcp,
-    Protocol::Pfabric,
-    Protocol::Phost,
-    Protocol::Homa,
-    Protocol::Ird,
-    Protocol::Ndp,
-    Protocol::PfcDcqcn,
-    Protocol::Fastpass,
+    Dctcp::PROTOCOL,
+    Tcp::PROTOCOL,
+    Pfabric::PROTOCOL,
+    Phost::PROTOCOL,
+    Homa::PROTOCOL,
+    Ird::PROTOCOL,
+    Ndp::PROTOCOL,
+    PfcDcqcn::PROTOCOL,
+    Fastpass::PROTOCOL,
 ];
 const SPLIT: [Protocol; 6] =
-    [Protocol::Dctcp, Protocol::Tcp, Protocol::Pfabric, Protocol::Phost, Protocol::Ndp, Protocol::PfcDcqcn];
+    [Dctcp::PROTOCOL, Tcp::PROTOCOL, Pfabric::PROTOCOL, Phost::PROTOCOL, Ndp::PROTOCOL, PfcDcqcn::PROTOCOL];
 
 fn link() -> Link {
     Link { pace: Pace::new(Rate::from_gbps(100)), propagation: Time::from_ns(200) }

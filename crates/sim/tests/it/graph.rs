@@ -1,12 +1,12 @@
 //! Racks with any cables, each different, under all fabrics that forward: whole messages, no faster than can be.
 
 use crate::common;
+use crate::common::fabrics::*;
 
 use common::{assert_conserved, setup_on};
 use proptest::prelude::*;
 use std::cell::RefCell;
 use std::sync::Arc;
-use unrack_rack::Protocol;
 use unrack_rack::graph::Graph;
 use unrack_sim::network::Pace;
 use unrack_sim::observe::{Packets, Watch};
@@ -56,7 +56,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
     #[test]
     fn all_arrives_at_the_pace_of_the_links(topology in any_rack(), messages in any_messages(), cut_through: bool) {
-        for protocol in [Protocol::R2c2, Protocol::Pfq, Protocol::Tcp, Protocol::Dctcp] {
+        for protocol in [R2c2::PROTOCOL, Pfq::PROTOCOL, Tcp::PROTOCOL, Dctcp::PROTOCOL] {
             let mut setup = setup_on(topology.clone(), protocol, 1 << 30);
             setup.ethernet.cut_through = cut_through;
             let hops = RefCell::new(Vec::new());
@@ -68,7 +68,7 @@ proptest! {
             watch.packets.take().unwrap().finish();
             drop(watch);
             // Data that others sent again, since it took long, may still be under way.
-            if protocol == Protocol::Pfq {
+            if protocol == Pfq::PROTOCOL {
                 assert_conserved(&run);
             }
             prop_assert!(run.is_complete() && run.counters.dropped_packets == 0);

@@ -1,9 +1,10 @@
 //! Insides of hosts against closed forms, and against networks without them.
 
+use crate::common::fabrics::*;
 use crate::common::{assert_conserved, completion_ps};
 use std::sync::Arc;
 use unrack_protocol::tcp;
-use unrack_rack::{Host, Protocol, Wiring};
+use unrack_rack::{Host, Wiring};
 use unrack_sim::fabric::stream::{Buffer, Ethernet};
 use unrack_sim::host::Inside;
 use unrack_sim::network::{Network, Pace};
@@ -40,7 +41,7 @@ fn setup(pooled: bool, (racks, hosts): (u32, u32), spec: Host, cxl: Link) -> Set
     Setup {
         network: Network { topology, switch_latency: Time::from_ns(300) },
         ethernet: Ethernet { mtu: Bytes::new(4096), headers: true, buffer, cut_through: true },
-        fabric: FabricConfig::default_of(Protocol::Tcp),
+        fabric: FabricConfig::default_of(Tcp::PROTOCOL),
         seed: 1,
         time_limit: Time::MAX,
     }
@@ -121,7 +122,7 @@ fn a_pool_of_memory_has_the_bandwidth_that_one_host_has_not() {
         let mut spec = Host { memory_pool, program_loads: false, ..spec() };
         (spec.cpu.packet_time, spec.cpu.header_loads) = (Time::from_ns(10), 0);
         let mut setup = setup(true, (2, 4), spec, link(10, 55));
-        setup.fabric = FabricConfig::Tcp(tcp::Params { spraying: true, ..Default::default() });
+        setup.fabric = FabricConfig::new::<Tcp>(tcp::Params { spraying: true, ..Default::default() });
         let run = run(&setup, vec![(Time::ZERO, Message::write(0, 4, 20_000_000))]);
         assert_conserved(&run);
         20_000_000.0 * 8.0 / run.ended.as_ns_f64()
@@ -167,6 +168,6 @@ fn what_finds_no_descriptor_is_lost_and_sent_again() {
 #[test]
 fn other_fabrics_say_that_they_know_nothing_of_hosts() {
     let mut setup = setup(false, (2, 2), spec(), CXL());
-    setup.fabric = FabricConfig::default_of(Protocol::Homa);
+    setup.fabric = FabricConfig::default_of(Homa::PROTOCOL);
     assert_eq!(setup.run(&Work::listed(Vec::new()), |_| {}).err().unwrap().key, "host");
 }

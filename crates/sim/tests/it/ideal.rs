@@ -1,6 +1,7 @@
 //! `ideal` against closed forms, and against every other fabric.
 
 use crate::common;
+use crate::common::fabrics::*;
 
 use common::{assert_conserved, assert_unloaded_is_exact, completion_ps};
 use proptest::prelude::*;
@@ -44,7 +45,7 @@ fn arbitrary_message() -> impl Strategy<Value = (Time, Message)> {
 }
 
 fn around_a_switch() -> Vec<Protocol> {
-    Protocol::ALL.into_iter().filter(|protocol| !protocol.is_direct()).collect()
+    known().protocols.into_iter().filter(|protocol| protocol.profile().networks.have_switches()).collect()
 }
 
 fn arbitrary_setup() -> impl Strategy<Value = Setup> {
@@ -63,7 +64,7 @@ fn arbitrary_setup() -> impl Strategy<Value = Setup> {
                 mtu: Bytes::new(1500),
                 headers: true,
                 // Pauses need headroom for packets on the way.
-                buffer: Buffer::Private(Bytes::new(if fabric == Protocol::PfcDcqcn {
+                buffer: Buffer::Private(Bytes::new(if fabric == PfcDcqcn::PROTOCOL {
                     1 << 20
                 } else {
                     36 << 10

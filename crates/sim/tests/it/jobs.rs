@@ -18,7 +18,7 @@ kind = "jobs"
 
 fn scenario(set: &[&str]) -> Result<(Setup, Work), String> {
     let overrides: Overrides = set.iter().copied().collect();
-    let parsed = Scenario::parse("jobs.toml", RACKS, &overrides).and_then(Scenario::check);
+    let parsed = Scenario::parse("jobs.toml", RACKS, &overrides).and_then(unrack_sim::check);
     let mut scenario = parsed.map_err(|why| why.to_string())?;
     let setup = Setup::from_scenario(&mut scenario).map_err(|why| why.to_string())?;
     let work = Work::drawn(&scenario).map_err(|why| why.to_string())?.expect("no file is named");

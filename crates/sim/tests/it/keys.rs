@@ -1,6 +1,7 @@
 //! Keys of scenarios: the accepted keys are those that an explanation names, on every fabric, topology and workload,
 //! also in nested tables; and an explanation reads back as the scenario that it explains.
 
+use crate::common::fabrics::*;
 use std::collections::{BTreeMap, BTreeSet};
 use unrack_rack::{Overrides, Protocol, Scenario, ScenarioError, ValidScenario};
 use unrack_sim::Setup;
@@ -21,11 +22,11 @@ fn scenario(topology: &str, protocol: Protocol, workload: &str) -> String {
 /// rarely set.
 fn scenarios() -> Vec<String> {
     let fitting = |protocol: Protocol| match protocol {
-        Protocol::Mptcp => DRACK,
-        _ if protocol.is_direct() => TORUS,
+        Mptcp::PROTOCOL => DRACK,
+        _ if !protocol.profile().networks.have_switches() => TORUS,
         _ => STAR,
     };
-    let fabrics = Protocol::ALL.map(|protocol| scenario(fitting(protocol), protocol, FLOWS));
+    let fabrics = known().protocols.into_iter().map(|protocol| scenario(fitting(protocol), protocol, FLOWS));
     let switched = [
         r#"{ kind = "leaf-spine", racks = 4, hosts_per_rack = 4, spines = 2 }"#,
         r#"{ kind = "fat-tree", ports = 4 }"#,
@@ -53,15 +54,15 @@ fn scenarios() -> Vec<String> {
     ];
     let selection = "fabric.rules = [{ src = [1], weight = 3 }]\nfabric.selection = { period = \"1ms\" }";
     let all = fabrics.into_iter();
-    let all = all.chain(switched.iter().map(|topology| scenario(topology, Protocol::Tcp, FLOWS)));
-    let all = all.chain(direct.iter().map(|topology| scenario(topology, Protocol::R2c2, FLOWS)));
-    let all = all.chain(workloads.iter().map(|workload| scenario(STAR, Protocol::Dctcp, workload)));
-    let all = all.chain(rare.iter().map(|more| scenario(STAR, Protocol::Dctcp, FLOWS) + more));
-    all.chain([scenario(TORUS, Protocol::R2c2, FLOWS) + selection]).collect()
+    let all = all.chain(switched.iter().map(|topology| scenario(topology, Tcp::PROTOCOL, FLOWS)));
+    let all = all.chain(direct.iter().map(|topology| scenario(topology, R2c2::PROTOCOL, FLOWS)));
+    let all = all.chain(workloads.iter().map(|workload| scenario(STAR, Dctcp::PROTOCOL, workload)));
+    let all = all.chain(rare.iter().map(|more| scenario(STAR, Dctcp::PROTOCOL, FLOWS) + more));
+    all.chain([scenario(TORUS, R2c2::PROTOCOL, FLOWS) + selection]).collect()
 }
 
 fn valid(text: &str, set: Overrides) -> Result<ValidScenario, ScenarioError> {
-    let mut scenario = Scenario::parse("test.toml", text, &set)?.check()?;
+    let mut scenario = Scenario::parse("test.toml", text, &set)?.check(&known())?;
     Setup::from_scenario(&mut scenario)?;
     Ok(scenario)
 }
@@ -141,13 +142,13 @@ fn every_key_that_is_accepted_is_explained() {
     // The search itself has found keys in nested tables.
     let found =
         |tables: Tables, table: &str, key: &str| tables.get(table).is_some_and(|keys| keys.contains(key));
-    let r2c2 = accepted(&scenario(TORUS, Protocol::R2c2, FLOWS));
+    let r2c2 = accepted(&scenario(TORUS, R2c2::PROTOCOL, FLOWS));
     assert!(
         found(r2c2.clone(), "fabric.selection.search", "population") && found(r2c2, "fabric.rules", "weight")
     );
     let jobs = r#"{ kind = "jobs", jobs = [{ pagerank = { scale = 8 } }] }"#;
-    assert!(found(accepted(&scenario(STAR, Protocol::Tcp, jobs)), "workload.jobs.key_value", "sharding"));
-    let dctcp = accepted(&scenario(STAR, Protocol::Dctcp, FLOWS));
+    assert!(found(accepted(&scenario(STAR, Tcp::PROTOCOL, jobs)), "workload.jobs.key_value", "sharding"));
+    let dctcp = accepted(&scenario(STAR, Dctcp::PROTOCOL, FLOWS));
     let keys = ["mark_threshold", "connections", "tail_loss_probe", "protocol"];
     assert!(keys.iter().all(|key| found(dctcp.clone(), "fabric", key)));
 }

@@ -5,6 +5,7 @@
 //! the link fails at that time.
 
 use crate::common;
+use crate::common::fabrics::*;
 
 use common::setup_on;
 use proptest::prelude::*;
@@ -32,15 +33,15 @@ fn link(gbps: u64, ns: u64) -> Link {
 /// alone on them.
 fn topology(protocol: Protocol) -> Topology {
     match protocol {
-        Protocol::R2c2 | Protocol::Pfq => {
+        R2c2::PROTOCOL | Pfq::PROTOCOL => {
             let sides = Sides::new(&[3, 2]).unwrap();
             Topology::direct(Arc::new(Graph::cube(sides, true).unwrap()), link(100, 10))
         }
-        Protocol::Mptcp => {
+        Mptcp::PROTOCOL => {
             let wiring = Wiring { racks: 2, hosts_per_rack: 3, cores: 0 };
             Topology::drack(wiring, link(100, 10), link(100, 10), link(500, 10))
         }
-        Protocol::Edm => Topology::star(6, link(100, 10)),
+        Edm::PROTOCOL => Topology::star(6, link(100, 10)),
         _ => Topology::leaf_spine(2, 3, 2, link(100, 10), link(400, 10)),
     }
 }
@@ -171,7 +172,7 @@ fn lose_each(protocol: Protocol, message: Message) -> BTreeSet<Victim> {
     let mut costly = BTreeSet::new();
     for (victim, hop, at) in victims(&plain) {
         // A link of cxl sends lost flits again: only a longer outage costs time.
-        let is_cxl = protocol == Protocol::Cxl;
+        let is_cxl = protocol == Cxl::PROTOCOL;
         let length = if is_cxl { Time::from_us(20) } else { Time::from_ps(1) };
         let what = cable(&plain.setup.network.topology, hop.link);
         let failed = Watched::new(with_outage(protocol, what, (at, length)), &work);
@@ -207,9 +208,9 @@ fn assert_sums(explained: &Explanation, completion: Time) {
 fn control(protocol: Protocol) -> &'static [PacketKind] {
     match protocol {
         // The next packet makes up for a lost one.
-        Protocol::Homa | Protocol::Phost | Protocol::Ird => &[PacketKind::Grant],
+        Homa::PROTOCOL | Phost::PROTOCOL | Ird::PROTOCOL => &[PacketKind::Grant],
         // Packets to and from the arbiter.
-        Protocol::Fastpass => &[PacketKind::Notification],
+        Fastpass::PROTOCOL => &[PacketKind::Notification],
         _ => &[],
     }
 }
@@ -218,18 +219,18 @@ fn control(protocol: Protocol) -> &'static [PacketKind] {
 fn recovers(protocol: Protocol) -> bool {
     match protocol {
         // It has no packets and no links.
-        Protocol::Ideal => false,
+        Ideal::PROTOCOL => false,
         // Its nodes hold packets back, and it refuses a network that fails.
-        Protocol::Pfq => false,
+        Pfq::PROTOCOL => false,
         // Lost packets are not sent again (EDM §3.3): the reader gives up, or nobody hears of it.
-        Protocol::Edm => false,
+        Edm::PROTOCOL => false,
         _ => true,
     }
 }
 
 #[test]
 fn whichever_packet_is_lost_that_is_the_largest_part() {
-    for protocol in Protocol::ALL.into_iter().filter(|protocol| recovers(*protocol)) {
+    for protocol in known().protocols.into_iter().filter(|protocol| recovers(*protocol)) {
         let three = lose_each(protocol, Message::flow(0, 5, 4_000));
         let read = lose_each(protocol, Message::read(0, 5, 4_000));
         let long = lose_each(protocol, Message::flow(0, 5, 40_000));
@@ -250,15 +251,15 @@ fn whichever_packet_is_lost_that_is_the_largest_part() {
 #[test]
 fn where_nothing_is_sent_again_there_is_nothing_to_explain() {
     let work = Work::listed(vec![(Time::from_us(1), Message::flow(0, 5, 4_000))]);
-    for protocol in Protocol::ALL.into_iter().filter(|protocol| !recovers(*protocol)) {
+    for protocol in known().protocols.into_iter().filter(|protocol| !recovers(*protocol)) {
         let plain = Watched::new(setup(protocol), &work);
         let Some((_, hop, at)) = victims(&plain).into_iter().next() else {
-            assert_eq!(protocol, Protocol::Ideal);
+            assert_eq!(protocol, Ideal::PROTOCOL);
             continue;
         };
         let what = cable(&plain.setup.network.topology, hop.link);
         let setup = with_outage(protocol, what, (at, Time::from_ps(1)));
-        if protocol == Protocol::Pfq {
+        if protocol == Pfq::PROTOCOL {
             assert!(setup.run(&work, |_| {}).is_err());
             continue;
         }
@@ -273,11 +274,11 @@ proptest! {
     /// Losses of any packet of any message among others: the lost part is no larger than it can be.
     #[test]
     fn parts_sum_whatever_is_lost(
-        which in 0usize..Protocol::ALL.len(),
+        which in 0usize..known().protocols.len(),
         drawn in prop::collection::vec((0u64..3_000, 0u32..6, 1u32..6, 1u64..30_000), 1..20),
         from in 0u64..20_000, length in 1u64..2_000, node in 0u32..6,
     ) {
-        let protocol = Protocol::ALL[which];
+        let protocol = known().protocols[which];
         prop_assume!(recovers(protocol));
         let mut script: Vec<_> = drawn.into_iter().map(|(at, src, ahead, bytes)| {
             let make = if bytes % 2 == 0 { Message::read } else { Message::write };
@@ -291,7 +292,7 @@ proptest! {
             let explained = failed.explain(index);
             assert_sums(&explained, completion);
             let nothing = failed.journal.lost(MessageId(index as u32)).next().is_none();
-            prop_assert!(!nothing || protocol == Protocol::Cxl || lost(&explained) == Time::ZERO);
+            prop_assert!(!nothing || protocol == Cxl::PROTOCOL || lost(&explained) == Time::ZERO);
         }
     }
 }
@@ -300,7 +301,7 @@ proptest! {
 /// a receiver that is asked about an unknown message asks for all of it at once).
 #[test]
 fn a_receiver_that_knew_nothing_grants_as_soon_as_it_is_told() {
-    for protocol in [Protocol::Homa, Protocol::Phost] {
+    for protocol in [Homa::PROTOCOL, Phost::PROTOCOL] {
         for timeout in [Time::from_us(60), Time::from_us(2_000)] {
             for (bytes, kind) in [1, 839, 4_000, 9_000, 40_000, 300_000].into_iter().flat_map(|bytes| {
                 [(bytes, Message::flow as fn(u32, u32, u64) -> Message), (bytes, Message::read)]
@@ -308,10 +309,13 @@ fn a_receiver_that_knew_nothing_grants_as_soon_as_it_is_told() {
                 // No packet reaches or leaves node 5 until all that needs no grant has been sent.
                 let mut setup = with_outage(protocol, Broken::Node(5), (Time::ZERO, Time::from_us(20)));
                 setup.fabric = match protocol {
-                    Protocol::Homa => {
-                        FabricConfig::Homa(homa::Params { resend: timeout, ..Default::default() })
+                    Homa::PROTOCOL => {
+                        FabricConfig::new::<Homa>(homa::Params { resend: timeout, ..Default::default() })
                     }
-                    _ => FabricConfig::Phost(phost::Params { timeout: Some(timeout), ..Default::default() }),
+                    _ => FabricConfig::new::<Phost>(phost::Params {
+                        timeout: Some(timeout),
+                        ..Default::default()
+                    }),
                 };
                 let message = kind(0, 5, bytes);
                 let run = setup.run(&Work::listed(vec![(Time::ZERO, message)]), |_| {}).unwrap().run;
@@ -332,7 +336,7 @@ fn a_receiver_that_knew_nothing_grants_as_soon_as_it_is_told() {
 fn what_waits_for_a_time_out_among_others_is_lost_too() {
     for (seed, load) in [(1, 0.6), (4, 0.6), (2, 0.8)] {
         let topology = Topology::leaf_spine(4, 8, 2, link(100, 100), link(400, 200));
-        let setup = Setup { seed, ..setup_on(topology, Protocol::Homa, 36 << 10) };
+        let setup = Setup { seed, ..setup_on(topology, Homa::PROTOCOL, 36 << 10) };
         let points = [(100.0, 0.2), (1_000.0, 0.6), (100_000.0, 0.95), (2_000_000.0, 1.0)];
         let spec = SyntheticSpec {
             traffic: Traffic::Flows,

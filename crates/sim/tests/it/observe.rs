@@ -1,6 +1,7 @@
 //! Reports of runs to observers, on every fabric: against the run's own counters and against arithmetic.
 
 use crate::common;
+use crate::common::fabrics::*;
 
 use common::SIZES;
 use proptest::prelude::*;
@@ -63,15 +64,16 @@ fn torus() -> Network {
 
 /// Adds the headroom that pauses need for packets on the way.
 fn with_headroom(buffer: u64, protocol: Protocol) -> u64 {
-    if protocol == Protocol::PfcDcqcn { buffer + 60_000 } else { buffer }
+    if protocol == PfcDcqcn::PROTOCOL { buffer + 60_000 } else { buffer }
 }
 
 /// Runs the same work on every fabric, on every network that suits it, one after the other: each takes hundreds of
 /// megabytes.
 fn on_all(buffer: u64, script: &[(Time, Message)], mut look: impl FnMut(Watched)) {
     let work = Work::listed(script.to_vec());
-    for (protocol, cut_through) in Protocol::ALL.into_iter().flat_map(|p| [(p, true), (p, false)]) {
-        let networks = if protocol.is_direct() { vec![torus()] } else { networks().into() };
+    for (protocol, cut_through) in known().protocols.into_iter().flat_map(|p| [(p, true), (p, false)]) {
+        let networks =
+            if !protocol.profile().networks.have_switches() { vec![torus()] } else { networks().into() };
         for network in networks {
             let buffer = with_headroom(buffer, protocol);
             let ethernet = Ethernet {
@@ -273,7 +275,7 @@ fn to_be_watched_changes_nothing() {
         .map(|n| (Time::from_ns(u64::from(n) * 50), Message::write(n % 5, 5, 3_000 + u64::from(n))))
         .collect();
     on_all(20_000, &script, |watched| {
-        let protocol = Protocol::from_name(watched.name.split(',').next().unwrap()).unwrap();
+        let protocol = known().protocol(watched.name.split(',').next().unwrap()).unwrap();
         let cut_through = watched.name.ends_with("true");
         let buffer = Bytes::new(with_headroom(20_000, protocol));
         let ethernet =

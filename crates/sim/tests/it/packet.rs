@@ -1,6 +1,7 @@
 //! Transports that send packet by packet, each on networks of one, two and three tiers of switches.
 
 use crate::common;
+use crate::common::fabrics::*;
 
 use common::{SIZES, assert_conserved, completion_ps};
 use proptest::prelude::*;
@@ -13,13 +14,13 @@ use unrack_units::{Bytes, Rate, Time};
 use unrack_workload::Message;
 
 const PROTOCOLS: [Protocol; 7] = [
-    Protocol::Pfabric,
-    Protocol::Phost,
-    Protocol::Homa,
-    Protocol::Ird,
-    Protocol::Ndp,
-    Protocol::PfcDcqcn,
-    Protocol::Fastpass,
+    Pfabric::PROTOCOL,
+    Phost::PROTOCOL,
+    Homa::PROTOCOL,
+    Ird::PROTOCOL,
+    Ndp::PROTOCOL,
+    PfcDcqcn::PROTOCOL,
+    Fastpass::PROTOCOL,
 ];
 
 fn link(gbps: u64, ns: u64) -> Link {
@@ -116,7 +117,7 @@ proptest! {
             (Time::from_ns(at), kind(src, dst, bytes))
         }).collect();
         messages.sort_by_key(|(at, _)| *at);
-        let is_lossless = protocol == Protocol::PfcDcqcn;
+        let is_lossless = protocol == PfcDcqcn::PROTOCOL;
         let buffer = if is_lossless { buffer + 27_000 } else { buffer };
         let setup = with_headers(headers, topology, protocol, buffer, cut_through);
         let run = run(&setup, messages);
@@ -136,7 +137,7 @@ proptest! {
 fn pauses_never_drop_under_incast() {
     // 31 nodes send a megabyte each to one node at once: forty times what its port holds.
     for topology in [Topology::star(32, link(100, 10)), Topology::fat_tree(8, link(40, 100), link(40, 100))] {
-        let setup = setup(topology, Protocol::PfcDcqcn, 36 << 10, true);
+        let setup = setup(topology, PfcDcqcn::PROTOCOL, 36 << 10, true);
         let messages = (1..32).map(|src| (Time::ZERO, Message::flow(src, 0, 1_000_000))).collect();
         let run = run(&setup, messages);
         assert!(run.is_complete());
@@ -151,7 +152,7 @@ fn pauses_never_drop_under_incast() {
 
 #[test]
 fn a_buffer_without_headroom_is_refused() {
-    let setup = setup(Topology::star(2, link(100, 500)), Protocol::PfcDcqcn, 10_000, true);
+    let setup = setup(Topology::star(2, link(100, 500)), PfcDcqcn::PROTOCOL, 10_000, true);
     let error = setup.run(&Work::listed(Vec::new()), |_| {}).err().unwrap();
     assert_eq!(error.key, "switch.buffer");
 }

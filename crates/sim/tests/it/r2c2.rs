@@ -1,6 +1,7 @@
 //! R2C2 on tori and meshes: arithmetic of lone flows, conservation, fair rates, losses.
 
 use crate::common;
+use crate::common::fabrics::*;
 
 use common::{assert_conserved, completion_ps, run, setup_on};
 use proptest::prelude::*;
@@ -9,7 +10,6 @@ use std::sync::Arc;
 use unrack_protocol::r2c2::selection::{Expression, Selection};
 use unrack_protocol::r2c2::terms::Rule;
 use unrack_protocol::r2c2::{Control, FirstRate, Params, Routing};
-use unrack_rack::Protocol;
 use unrack_rack::graph::{Graph, Sides};
 use unrack_sim::fabric::r2c2::R2c2;
 use unrack_sim::fabric::stream::{Buffer, Ethernet};
@@ -269,8 +269,8 @@ fn what_a_controller_costs_is_on_its_links() {
     let mut script: Vec<(Time, Message)> = (1..8).map(|src| flow((0, src))).collect();
     // A later message keeps the run going until all rates have been given; it is announced too.
     script.push((Time::from_us(5_000), Message::flow(1, 2, 100)));
-    let mut setup = setup_on(topology(&[8], true), Protocol::R2c2, LARGE);
-    setup.fabric = FabricConfig::R2c2(central(0));
+    let mut setup = setup_on(topology(&[8], true), R2c2::PROTOCOL, LARGE);
+    setup.fabric = FabricConfig::new::<R2c2>(central(0));
     let hops = RefCell::new(Vec::new());
     let packets = Packets::new(|hop: &Hop, _| hops.borrow_mut().push(*hop));
     let mut watch = Watch { packets: Some(packets), ..Watch::default() };

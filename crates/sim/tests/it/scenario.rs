@@ -1,8 +1,9 @@
 //! Runs from the text of a scenario to the JSON of its summary.
 
-use unrack_rack::{Overrides, Protocol, Scenario, ValidScenario};
+use crate::common::fabrics::*;
+use unrack_rack::{Overrides, Scenario, ValidScenario};
 use unrack_sim::scenario::replay_spec;
-use unrack_sim::{Excluded, FabricConfig, Setup, Summary, Work};
+use unrack_sim::{Excluded, Setup, Summary, Work};
 use unrack_units::Time;
 use unrack_workload::trace::Row;
 
@@ -12,14 +13,14 @@ fn scenario(fabric: &str, workload: &str) -> ValidScenario {
     let text = format!(
         "seed = 7\n[network]\ntopology = {{ kind = {topology} }}\n[fabric]\n{fabric}\n[workload]\n{workload}\n"
     );
-    Scenario::parse("test.toml", &text, &Overrides::none()).unwrap().check().unwrap()
+    Scenario::parse("test.toml", &text, &Overrides::none()).unwrap().check(&known()).unwrap()
 }
 
 const MEMORY: &str = "kind = \"memory\"\nload = 0.5\nmessages = 2000";
 
 #[test]
 fn every_fabric_runs_from_its_name_and_says_what_the_contract_asks() {
-    for protocol in Protocol::ALL {
+    for protocol in known().protocols {
         let mut scenario = scenario(&format!("protocol = \"{protocol}\""), MEMORY);
         let setup = Setup::from_scenario(&mut scenario).unwrap();
         let work = Work::drawn(&scenario).unwrap().unwrap();
@@ -66,7 +67,7 @@ fn what_flows_ask_for_is_read_and_wrong_keys_shown() {
 fn parameters_of_a_fabric_are_read_and_wrong_ones_shown_where_they_are() {
     let mut good = scenario("protocol = \"edm\"\nchunk = \"128B\"\npolicy = \"fcfs\"", MEMORY);
     let setup = Setup::from_scenario(&mut good).unwrap();
-    assert!(matches!(setup.fabric, FabricConfig::Edm(config) if config.chunk.get() == 128));
+    assert_eq!(setup.fabric.params::<Edm>().unwrap().chunk.get(), 128);
     let mut bad = scenario("protocol = \"edm\"\nchunk = \"100B\"", MEMORY);
     let setup = Setup::from_scenario(&mut bad).unwrap();
     let error = setup.run(&Work::drawn(&bad).unwrap().unwrap(), |_| {}).err().unwrap();

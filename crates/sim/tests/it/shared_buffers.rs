@@ -1,6 +1,7 @@
 //! Switches whose ports share a buffer.
 
 use crate::common;
+use crate::common::fabrics::*;
 
 use common::{assert_same, setup_on};
 use proptest::prelude::*;
@@ -13,15 +14,15 @@ use unrack_units::{Bytes, Rate, Time};
 use unrack_workload::Message;
 
 const PROTOCOLS: [Protocol; 9] = [
-    Protocol::Dctcp,
-    Protocol::Tcp,
-    Protocol::Pfabric,
-    Protocol::Phost,
-    Protocol::Ndp,
-    Protocol::PfcDcqcn,
-    Protocol::Homa,
-    Protocol::Ird,
-    Protocol::Fastpass,
+    Dctcp::PROTOCOL,
+    Tcp::PROTOCOL,
+    Pfabric::PROTOCOL,
+    Phost::PROTOCOL,
+    Ndp::PROTOCOL,
+    PfcDcqcn::PROTOCOL,
+    Homa::PROTOCOL,
+    Ird::PROTOCOL,
+    Fastpass::PROTOCOL,
 ];
 /// Number of these protocols, from the first on, that can be split.
 const SPLIT: usize = 6;
@@ -89,7 +90,7 @@ proptest! {
             // Buffers that are too small for pauses are refused.
             let Ok(whole) = setup.run(&Work::listed(messages.clone()), |_| {}) else { continue };
             prop_assert!(whole.run.is_complete());
-            prop_assert!(*protocol != Protocol::PfcDcqcn || whole.run.counters.dropped_packets == 0);
+            prop_assert!(*protocol != PfcDcqcn::PROTOCOL || whole.run.counters.dropped_packets == 0);
             assert_same(&whole.run, &setup.split(&Work::listed(messages.clone()), 2, |_| {}).unwrap().run);
         }
     }
@@ -99,9 +100,9 @@ proptest! {
 #[test]
 fn an_incast_of_dctcp_loses_less_where_the_same_bytes_are_shared() {
     let star = || Topology::star(33, link());
-    let private = run(&setup(star(), Protocol::Dctcp, Buffer::Private(Bytes::new(36 << 10))), &incast());
+    let private = run(&setup(star(), Dctcp::PROTOCOL, Buffer::Private(Bytes::new(36 << 10))), &incast());
     let lost = |alpha| {
-        let shared = run(&setup(star(), Protocol::Dctcp, shared(33 * (36 << 10), alpha)), &incast());
+        let shared = run(&setup(star(), Dctcp::PROTOCOL, shared(33 * (36 << 10), alpha)), &incast());
         assert!(shared.is_complete());
         shared.counters.dropped_packets
     };
@@ -113,7 +114,7 @@ fn an_incast_of_dctcp_loses_less_where_the_same_bytes_are_shared() {
 fn pauses_come_later_where_headroom_alone_is_set_aside() {
     let star = || Topology::star(33, link());
     let pauses = |buffer| {
-        let run = run(&setup(star(), Protocol::PfcDcqcn, buffer), &incast());
+        let run = run(&setup(star(), PfcDcqcn::PROTOCOL, buffer), &incast());
         assert!(run.is_complete() && run.counters.dropped_packets == 0);
         run.counters.packet_hops
     };
@@ -125,7 +126,7 @@ fn pauses_come_later_where_headroom_alone_is_set_aside() {
 #[test]
 fn what_has_no_room_for_headroom_is_refused() {
     let refused = |buffer| {
-        let setup = setup(racks(), Protocol::PfcDcqcn, buffer);
+        let setup = setup(racks(), PfcDcqcn::PROTOCOL, buffer);
         setup
             .run(&Work::listed(vec![(Time::ZERO, Message::flow(0, 1, 64))]), |_| {})
             .err()
@@ -142,7 +143,8 @@ fn a_scenario_says_it() {
             "network.topology = {{ kind = \"star\", nodes = 4 }}\nnetwork.switch = {switch}\n\
              fabric.protocol = \"dctcp\"\nworkload = {{ kind = \"flows\", size = \"1KiB\", load = \"50%\", messages = 10 }}"
         );
-        let mut scenario = Scenario::parse("test.toml", &text, &Overrides::none()).unwrap().check().unwrap();
+        let mut scenario =
+            Scenario::parse("test.toml", &text, &Overrides::none()).unwrap().check(&known()).unwrap();
         Setup::from_scenario(&mut scenario).unwrap().ethernet.buffer
     };
     assert_eq!(read(r#"{ buffer = "shared 1MiB" }"#), shared(1 << 20, 1.0));

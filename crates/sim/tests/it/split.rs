@@ -1,6 +1,8 @@
 //! Split runs give the same results.
 
 use crate::common;
+use crate::common::change;
+use crate::common::fabrics::*;
 
 use common::{assert_same, setup_on};
 use proptest::prelude::*;
@@ -10,12 +12,12 @@ use unrack_sim::fabric::stream::Ethernet;
 use unrack_sim::faults::{BitErrors, Broken, Failure, Faults};
 use unrack_sim::network::Pace;
 use unrack_sim::topology::{Link, Topology};
-use unrack_sim::{FabricConfig, Setup, Work};
+use unrack_sim::{Setup, Work};
 use unrack_units::{Rate, Time};
 use unrack_workload::Message;
 
 const PROTOCOLS: [Protocol; 6] =
-    [Protocol::Tcp, Protocol::Dctcp, Protocol::Pfabric, Protocol::Ndp, Protocol::Phost, Protocol::PfcDcqcn];
+    [Tcp::PROTOCOL, Dctcp::PROTOCOL, Pfabric::PROTOCOL, Ndp::PROTOCOL, Phost::PROTOCOL, PfcDcqcn::PROTOCOL];
 
 fn link(gbps: u64, ns: u64) -> Link {
     Link { pace: Pace::new(Rate::from_gbps(gbps)), propagation: Time::from_ns(ns) }
@@ -23,16 +25,13 @@ fn link(gbps: u64, ns: u64) -> Link {
 
 /// Returns each protocol, and those that keep connections once more with kept ones.
 fn protocols() -> impl Iterator<Item = (Protocol, Connections)> {
-    let kept = [Protocol::Tcp, Protocol::Dctcp].map(|protocol| (protocol, Connections::Kept));
+    let kept = [Tcp::PROTOCOL, Dctcp::PROTOCOL].map(|protocol| (protocol, Connections::Kept));
     PROTOCOLS.map(|protocol| (protocol, Connections::Fresh)).into_iter().chain(kept)
 }
 
 fn keep(setup: &mut Setup, kept: Connections) {
-    match &mut setup.fabric {
-        FabricConfig::Tcp(params) => params.connections = kept,
-        FabricConfig::Dctcp(params) => params.connections = kept,
-        _ => {}
-    }
+    change::<Tcp>(&mut setup.fabric, |params| params.connections = kept);
+    change::<Dctcp>(&mut setup.fabric, |params| params.connections = kept);
 }
 
 fn setup(topology: Topology, protocol: Protocol, buffer: u64, cut_through: bool) -> Setup {
@@ -114,7 +113,7 @@ fn what_is_given_up_is_the_same() {
     let back = |n: u64| (Time::from_us(n), Message::read(5, n as u32 % 5, 30_000));
     let mut messages: Vec<_> = (0..60).map(message).chain((0..60).map(back)).collect();
     messages.sort_by_key(|(at, _)| *at);
-    for (protocol, connections) in [Protocol::Tcp, Protocol::Dctcp]
+    for (protocol, connections) in [Tcp::PROTOCOL, Dctcp::PROTOCOL]
         .into_iter()
         .flat_map(|protocol| [Connections::Fresh, Connections::Kept].map(|how| (protocol, how)))
     {
@@ -137,7 +136,7 @@ fn what_cannot_be_split_is_refused() {
         setup(topology, protocol, 100_000, true).split(&work, threads, |_| {}).err().unwrap().to_string()
     };
     let leaf_spine = |ns| Topology::leaf_spine(3, 2, 2, link(40, 200), link(160, ns));
-    assert!(refused(Topology::star(8, link(40, 200)), Protocol::Tcp, 2).contains("number of racks"));
-    assert!(refused(leaf_spine(200), Protocol::Tcp, 4).contains("number of racks"));
-    assert!(refused(leaf_spine(200), Protocol::Homa, 2).contains("is 1 for ideal"));
+    assert!(refused(Topology::star(8, link(40, 200)), Tcp::PROTOCOL, 2).contains("number of racks"));
+    assert!(refused(leaf_spine(200), Tcp::PROTOCOL, 4).contains("number of racks"));
+    assert!(refused(leaf_spine(200), Homa::PROTOCOL, 2).contains("is 1 for ideal"));
 }

@@ -1,12 +1,12 @@
 //! Fabrics on networks of more than one switch.
 
 use crate::common;
+use crate::common::fabrics::*;
 
 use common::{assert_conserved, assert_unloaded_is_exact_between};
 use proptest::prelude::*;
 use unrack_protocol::dctcp::Params;
 use unrack_protocol::{cxl, tcp};
-use unrack_rack::Protocol;
 use unrack_sim::fabric::cxl::Cxl;
 use unrack_sim::fabric::dctcp::Dctcp;
 use unrack_sim::fabric::ideal::Ideal;
@@ -90,7 +90,7 @@ fn a_fabric_of_one_switch_says_so() {
     let setup = Setup {
         network: leaf_spine(40),
         ethernet: DEEP,
-        fabric: FabricConfig::default_of(Protocol::Edm),
+        fabric: FabricConfig::default_of(Edm::PROTOCOL),
         seed: 1,
         time_limit: Time::MAX,
     };
@@ -115,7 +115,7 @@ proptest! {
     fn nothing_is_lost_for_good_and_nothing_beats_ideal(
         topology in any_topology(),
         cut_through in any::<bool>(),
-        fabric in prop::sample::select(vec![Protocol::Dctcp, Protocol::Tcp, Protocol::Cxl]),
+        fabric in prop::sample::select(vec![Dctcp::PROTOCOL, Tcp::PROTOCOL, Cxl::PROTOCOL]),
         drawn in prop::collection::vec((0u64..5_000, any::<u32>(), any::<u32>(), 1u64..60_000), 1..60),
     ) {
         let network = network(topology);

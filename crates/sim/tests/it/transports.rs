@@ -1,6 +1,7 @@
 //! Transports compared with each other, on the cluster and traffic on which their papers compare them.
 
 use unrack_rack::{Overrides, Scenario};
+use unrack_sim::known;
 use unrack_sim::{Run, Setup, Work};
 
 /// Runs web search flows at load 0.6 between any two of 32 hosts, without oversubscription (pFabric, SIGCOMM 2013,
@@ -22,7 +23,8 @@ fn web_search(protocol: &str, buffer: &str) -> Run {
         messages = 1_500
         "#
     );
-    let mut scenario = Scenario::parse("test.toml", &text, &Overrides::none()).unwrap().check().unwrap();
+    let mut scenario =
+        Scenario::parse("test.toml", &text, &Overrides::none()).unwrap().check(&known()).unwrap();
     let setup = Setup::from_scenario(&mut scenario).unwrap();
     let work = Work::drawn(&scenario).unwrap().unwrap();
     let run = setup.run(&work, |_| {}).unwrap().run;

@@ -2,6 +2,7 @@
 //! there is none.
 
 use unrack_rack::{Overrides, Scenario, ValidScenario, Warning};
+use unrack_sim::known;
 use unrack_sim::scenario::excluded;
 use unrack_sim::{BusyTimes, LinkId, Setup, Work, warnings};
 use unrack_units::Time;
@@ -19,7 +20,7 @@ fn flows(topology: &str, protocol: &str, more: &str) -> String {
 
 fn valid(text: &str, set: &[&str]) -> ValidScenario {
     let overrides: Overrides = set.iter().copied().collect();
-    Scenario::parse("test.toml", text, &overrides).unwrap().check().unwrap()
+    Scenario::parse("test.toml", text, &overrides).unwrap().check(&known()).unwrap()
 }
 
 fn found(text: &str, set: &[&str]) -> Vec<Warning> {

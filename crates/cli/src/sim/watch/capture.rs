@@ -19,9 +19,9 @@ pub struct Capture {
 
 impl Capture {
     /// Creates the file.
-    pub fn create(path: &Path, topology: &Topology, fabric: &'static str) -> Result<Capture, RecordError> {
+    pub fn create(path: &Path, topology: &Topology, wire: Wire) -> Result<Capture, RecordError> {
         let file = Pcapng::create(path)?;
-        Ok(Capture { file, wire: Wire::of(fabric), topology: topology.clone(), interfaces: BTreeMap::new() })
+        Ok(Capture { file, wire, topology: topology.clone(), interfaces: BTreeMap::new() })
     }
 
     /// Writes a packet, at the time when its last bit left.

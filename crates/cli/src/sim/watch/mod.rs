@@ -104,8 +104,11 @@ impl Args {
         let only = self.only.unwrap_or_default();
         let opened = || -> Result<Watching, RecordError> {
             let ports = self.ports.as_ref().map(ports::Writer::create).transpose()?;
-            let capture =
-                self.pcap.as_ref().map(|path| Capture::create(path, topology, fabric)).transpose()?;
+            let capture = self
+                .pcap
+                .as_ref()
+                .map(|path| Capture::create(path, topology, setup.fabric.wire()))
+                .transpose()?;
             let timeline = self.perfetto.as_ref().map(|path| Timeline::create(path, topology)).transpose()?;
             let explain = self.explain.map(MessageId);
             let sinks = RefCell::new(Sinks { capture, timeline, failed: None });

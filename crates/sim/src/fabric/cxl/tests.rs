@@ -42,9 +42,6 @@ impl Counted {
 
 impl Fabric for Counted {
     type Event = Event;
-    fn name(&self) -> &'static str {
-        "counted"
-    }
     fn submit<O: Observer>(&mut self, core: &mut Core<Event, O>, id: MessageId) {
         self.cxl.submit(core, id);
         self.count();

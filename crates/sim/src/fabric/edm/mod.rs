@@ -69,8 +69,11 @@ use self::latency::Latency;
 use super::Fabric;
 use crate::engine::{Core, Hop, LinkId, Observer, Packet, PacketKind, Tied, Wait};
 use crate::error::SetupError;
+use crate::memory::Cost;
 use crate::network::{Pace, Star};
+use crate::registry::{Registered, Site};
 use unrack_protocol::edm::{Demand, Grant, Scheduler};
+use unrack_rack::{Networks, Profile, Protocol};
 use unrack_units::{Bytes, Time};
 use unrack_workload::{Kind, Message, MessageId, NodeId};
 
@@ -394,12 +397,27 @@ impl Edm {
     }
 }
 
+impl Registered for Edm {
+    const PROTOCOL: Protocol = Protocol::new(&Profile {
+        name: "edm",
+        about: "scheduled by the switch, inside the Ethernet PHY",
+        networks: Networks::Star,
+        no_shared_buffer: Some("the switch of `edm` queues no data (EDM §3.1)"),
+        ..Profile::SWITCHED
+    });
+    // Queues of the scheduler (16 bytes) and of announcements (9) for each pair.
+    const COST: Cost = Cost { port: 100.0, pair: 25.0, open: 60.0, overhead: 6.0, ..Cost::NONE };
+    type Params = EdmConfig;
+
+    fn build(site: &Site, params: &EdmConfig) -> Result<Edm, SetupError> {
+        let config = params.for_tail(site.heavy_tailed);
+        let edm = Edm::new(&site.network.as_star("edm")?, &config)?;
+        Ok(edm.with_faults(&site.network.topology, &config)?.seeded(&config, site.seed))
+    }
+}
+
 impl Fabric for Edm {
     type Event = Event;
-
-    fn name(&self) -> &'static str {
-        "edm"
-    }
 
     fn submit<O: Observer>(&mut self, core: &mut Core<Event, O>, id: MessageId) {
         if let (Some(background), false) = (&mut self.background, self.has_started) {

@@ -90,9 +90,6 @@ struct One(Mptcp);
 impl Fabric for One {
     type Event = Event;
 
-    fn name(&self) -> &'static str {
-        self.0.name()
-    }
     fn submit<O: Observer>(&mut self, core: &mut Core<Event, O>, id: MessageId) {
         self.0.submit(core, id);
     }

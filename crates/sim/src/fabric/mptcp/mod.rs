@@ -21,10 +21,13 @@ use super::stream::{Ethernet, Plan, flow_hash, transfer_name};
 use crate::engine::{Core, Observer, Tie, Tied, Wait};
 use crate::error::SetupError;
 use crate::host::{self, Counts, Hosts, Reading};
+use crate::memory::Cost;
 use crate::network::{Network, Pace, Port};
+use crate::registry::{Registered, Site};
 use crate::topology::End;
 use unrack_protocol::mptcp::{Params, Receiver, Resting, Sender, Subflows};
 use unrack_protocol::tcp::{Connections, Timeouts};
+use unrack_rack::{Profile, Protocol};
 use unrack_units::Time;
 use unrack_workload::{Computing, Message, MessageId, NodeId};
 
@@ -355,12 +358,24 @@ impl Mptcp {
     }
 }
 
+impl Registered for Mptcp {
+    const PROTOCOL: Protocol = Protocol::new(&Profile {
+        name: "mptcp",
+        about: "subflows over each NIC of a pool",
+        several_links: true,
+        hosts: true,
+        ..Profile::SWITCHED
+    });
+    const COST: Cost = Cost { port: 150.0, open: 950.0, overhead: Cost::ETHERNET, ..Cost::NONE };
+    type Params = Params;
+
+    fn build(site: &Site, params: &Params) -> Result<Mptcp, SetupError> {
+        Mptcp::new(site.network, site.ethernet, params)
+    }
+}
+
 impl Fabric for Mptcp {
     type Event = Event;
-
-    fn name(&self) -> &'static str {
-        "mptcp"
-    }
 
     fn submit<O: Observer>(&mut self, core: &mut Core<Event, O>, id: MessageId) {
         let message = *core.message(id);

@@ -146,10 +146,6 @@ impl<T: Transport> PacketNetwork<T> {
         Ok(PacketNetwork { wires, transport })
     }
 
-    pub(super) fn name(&self) -> &'static str {
-        T::NAME
-    }
-
     pub(super) fn transport(&self) -> &T {
         &self.transport
     }
@@ -345,9 +341,6 @@ macro_rules! fabric_of_packets {
         impl $(<$policy: $bound>)? $crate::fabric::Fabric for $fabric $(<$policy>)? {
             type Event = $crate::fabric::packet::Event<$timer>;
 
-            fn name(&self) -> &'static str {
-                self.network.name()
-            }
             fn submit<O: $crate::engine::Observer>(
                 &mut self,
                 core: &mut $crate::engine::Core<Self::Event, O>,

@@ -10,6 +10,7 @@ use crate::fabric::receiver_driven::{Homa, Ird, Phost};
 use crate::fabric::stream::{Buffer, Ethernet};
 use crate::faults::{BitErrors, Broken, Failure, Faults};
 use crate::network::{Network, Pace};
+use crate::registry::Registered;
 use crate::topology::{Link, Topology};
 use proptest::prelude::*;
 use std::sync::Arc;
@@ -49,8 +50,8 @@ fn any_message() -> impl Strategy<Value = (Time, Message)> {
     })
 }
 
-fn ends_empty(fabric: impl Emptied, messages: &Arc<Vec<(Time, Message)>>) {
-    let name = fabric.name();
+fn ends_empty<F: Emptied + Registered>(fabric: F, messages: &Arc<Vec<(Time, Message)>>) {
+    let name = F::PROTOCOL;
     let (fabric, run) = Sim::new(fabric, Listed::new(messages.clone(), 6).unwrap()).run_dry();
     let counters = &run.counters;
     assert_eq!(counters.sent_bytes, counters.arrived_bytes + counters.dropped_bytes, "{name}");

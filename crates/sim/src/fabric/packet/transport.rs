@@ -13,8 +13,6 @@ pub(in crate::fabric) trait Transport: Sized {
     /// Timer that the transport schedules.
     type Timer: Copy + Send;
     type Queue: Queue;
-    /// Name in scenarios and tables.
-    const NAME: &'static str;
     /// Whether the packets of a node take all paths in turn, control included. If not, those of a transfer all take
     /// the same.
     const SPRAYS: bool;

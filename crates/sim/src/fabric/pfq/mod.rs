@@ -21,11 +21,14 @@ use super::slab::Slab;
 use super::stream::Ethernet;
 use crate::engine::{Core, Hop, LinkId, Observer, Packet as Seen, PacketKind, Tie, Tied, Wait};
 use crate::error::SetupError;
+use crate::memory::Cost;
 use crate::network::{Departure, Network, Pace};
+use crate::registry::{NoParams, Registered, Site};
 use std::sync::Arc;
 use unrack_protocol::pfq::{Fate, Next, Node, Passing, Ports};
 use unrack_protocol::r2c2::packet::DATA_HEADER;
 use unrack_rack::graph::Graph;
+use unrack_rack::{Networks, Profile, Protocol};
 use unrack_units::Time;
 use unrack_workload::random::mix;
 use unrack_workload::{Message, MessageId};
@@ -422,12 +425,25 @@ impl Pfq {
     }
 }
 
+impl Registered for Pfq {
+    const PROTOCOL: Protocol = Protocol::new(&Profile {
+        name: "pfq",
+        about: "a queue for each flow at each node, held back hop by hop: the ideal of R2C2",
+        networks: Networks::Direct,
+        no_shared_buffer: Some("a node of `pfq` has a queue for each flow"),
+        no_faults: Some("`pfq` loses nothing, and so sends nothing again"),
+        ..Profile::SWITCHED
+    });
+    const COST: Cost = Cost { port: 200.0, open: 60.0, overhead: 6.0, ..Cost::NONE };
+    type Params = NoParams;
+
+    fn build(site: &Site, _params: &NoParams) -> Result<Pfq, SetupError> {
+        Pfq::new(site.network, site.ethernet, site.seed)
+    }
+}
+
 impl Fabric for Pfq {
     type Event = Event;
-
-    fn name(&self) -> &'static str {
-        "pfq"
-    }
 
     fn submit<O: Observer>(&mut self, core: &mut Core<Event, O>, id: MessageId) {
         let message = *core.message(id);

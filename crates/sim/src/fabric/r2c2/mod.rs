@@ -34,7 +34,9 @@ use super::slab::Slab;
 use super::stream::{Buffer, Ethernet};
 use crate::engine::{Core, Observer, Tie, Tied};
 use crate::error::SetupError;
+use crate::memory::Cost;
 use crate::network::Network;
+use crate::registry::{Registered, Site};
 use std::cell::RefCell;
 use std::sync::Arc;
 use unrack_protocol::r2c2::map::Map;
@@ -46,6 +48,7 @@ use unrack_protocol::r2c2::view::View;
 use unrack_protocol::r2c2::weights::{Ways, Weights};
 use unrack_protocol::r2c2::{Control, FirstRate, Params, Routing};
 use unrack_rack::graph::Graph;
+use unrack_rack::{Networks, Profile, Protocol};
 use unrack_units::Time;
 use unrack_workload::random::mix;
 use unrack_workload::{Message, MessageId};
@@ -369,12 +372,33 @@ const SMALLEST: u64 = 8;
 /// Flow of packets that belong to no flow.
 const NONE: u32 = u32::MAX;
 
+impl Registered for R2c2 {
+    const PROTOCOL: Protocol = Protocol::new(&Profile {
+        name: "r2c2",
+        about: "nodes that know of all flows compute their rates; for racks without switches",
+        networks: Networks::Direct,
+        no_shared_buffer: Some("a node of `r2c2` has a queue of its own for each link"),
+        ..Profile::SWITCHED
+    });
+    const COST: Cost = Cost {
+        port: 200.0,
+        open: 300.0,
+        overhead: Cost::ETHERNET,
+        link_at_node: 75.0,
+        open_at_node: 145.0,
+        // Two broadcasts of 16 B, of a flow's start and end (R2C2 §3.2).
+        broadcast: 2.0 * 16.0,
+        ..Cost::NONE
+    };
+    type Params = Params;
+
+    fn build(site: &Site, params: &Params) -> Result<R2c2, SetupError> {
+        R2c2::new(site.network, site.ethernet, params, site.seed)
+    }
+}
+
 impl Fabric for R2c2 {
     type Event = Event;
-
-    fn name(&self) -> &'static str {
-        "r2c2"
-    }
 
     fn submit<O: Observer>(&mut self, core: &mut Core<Event, O>, id: MessageId) {
         let message = *core.message(id);

@@ -61,9 +61,6 @@ struct Alone<C>(Streams<C>);
 impl<C: Control + Clone> Fabric for Alone<C> {
     type Event = Event;
 
-    fn name(&self) -> &'static str {
-        "alone"
-    }
     fn submit<O: Observer>(&mut self, core: &mut Core<Event, O>, id: MessageId) {
         self.0.submit(core, id);
     }

@@ -35,15 +35,6 @@ pub struct Frame {
 }
 
 impl Wire {
-    /// Returns the format for packets of this fabric.
-    pub fn of(fabric: &'static str) -> Wire {
-        match fabric {
-            "tcp" => Wire::Tcp { ecn: false },
-            "dctcp" => Wire::Tcp { ecn: true },
-            fabric => Wire::Plain { fabric },
-        }
-    }
-
     /// Returns whether packets are Ethernet frames.
     pub fn is_ethernet(self) -> bool {
         matches!(self, Wire::Tcp { .. })

@@ -1,12 +1,22 @@
 //! Helpers that the tests of several fabrics share.
 
+pub mod fabrics;
+
 use unrack_rack::Protocol;
 use unrack_sim::fabric::stream::{Buffer, Ethernet};
 use unrack_sim::network::{Network, Pace, Port};
 use unrack_sim::topology::Topology;
-use unrack_sim::{Core, Fabric, FabricConfig, Observer, Run, Setup, Sim};
+use unrack_sim::{Core, Fabric, FabricConfig, Observer, Registered, Run, Setup, Sim};
 use unrack_units::{Bytes, Rate, Time};
 use unrack_workload::{Message, MessageId, NodeId, Outbox, Source};
+
+/// Changes the parameters of a fabric, if it is this one.
+pub fn change<F: Registered>(fabric: &mut FabricConfig, change: impl FnOnce(&mut F::Params)) {
+    if let Some(mut params) = fabric.params::<F>().cloned() {
+        change(&mut params);
+        *fabric = FabricConfig::new::<F>(params);
+    }
+}
 
 /// Source that submits given messages at given times.
 pub struct Script {
@@ -88,9 +98,6 @@ impl Ports {
 impl Fabric for Ports {
     type Event = MessageId;
 
-    fn name(&self) -> &'static str {
-        "ports"
-    }
     fn submit<O: Observer>(&mut self, core: &mut Core<MessageId, O>, id: MessageId) {
         let message = *core.message(id);
         core.sent(message.payload());
@@ -112,9 +119,6 @@ pub struct Fixed(pub Time);
 impl Fabric for Fixed {
     type Event = MessageId;
 
-    fn name(&self) -> &'static str {
-        "fixed"
-    }
     fn submit<O: Observer>(&mut self, core: &mut Core<MessageId, O>, id: MessageId) {
         core.sent(core.message(id).payload());
         core.schedule(core.now() + self.0, id);

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use unrack_protocol::r2c2::packet::BROADCAST;
 use unrack_protocol::r2c2::{Control, Params};
 use unrack_rack::graph::Graph;
+use unrack_sim::fabric::r2c2::R2c2;
 use unrack_sim::fabric::stream::{Buffer, Ethernet};
 use unrack_sim::network::{Network, Pace};
 use unrack_sim::observe::{Packets, Watch};
@@ -83,7 +84,7 @@ fn bytes_an_event(graph: &Arc<Graph>, case: &Case) -> f64 {
             buffer: Buffer::Private(Bytes::new(1 << 20)),
             cut_through: true,
         },
-        fabric: FabricConfig::R2c2(params),
+        fabric: FabricConfig::new::<R2c2>(params),
         seed: 1,
         time_limit: from + lasts,
     };

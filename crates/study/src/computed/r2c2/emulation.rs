@@ -8,8 +8,9 @@
 use crate::run::Scale;
 use unrack_live::direct::{Emulation, Plan};
 use unrack_rack::{Overrides, Scenario};
+use unrack_sim::fabric::r2c2::R2c2;
 use unrack_sim::observe::{Peaks, Watch};
-use unrack_sim::{FabricConfig, Setup, Work};
+use unrack_sim::{Setup, Work};
 
 const SCENARIO: &str = include_str!("../../../../../examples/torus-4x4.toml");
 
@@ -54,10 +55,10 @@ fn compare(mbps: u64, interval: &str, flows: u32) -> Option<Vec<(String, f64)>> 
     ];
     let overrides: Overrides = sets.iter().collect();
     let mut scenario =
-        Scenario::parse("torus-4x4", SCENARIO, &overrides).and_then(Scenario::check).expect("it is ours");
+        Scenario::parse("torus-4x4", SCENARIO, &overrides).and_then(unrack_sim::check).expect("it is ours");
     let setup = Setup::from_scenario(&mut scenario).expect("it is ours");
     let work = Work::drawn(&scenario).expect("it is ours").expect("flows are drawn");
-    let FabricConfig::R2c2(params) = &setup.fabric else { unreachable!("it is a torus of r2c2") };
+    let params = setup.fabric.params::<R2c2>().expect("it is a torus of r2c2");
 
     let calls = setup.calls(&work).expect("it is ours").expect("flows do not wait for each other");
     let plan = Plan::new(&scenario.network, &scenario.faults, params, scenario.seed).expect("it is ours");

@@ -20,7 +20,10 @@ fn network(kind: &str, shape: &str) -> Network {
         "[network]\ntopology = {{ kind = \"{kind}\", shape = {shape} }}\n[fabric]\nprotocol = \"r2c2\"\n\
          [workload]\nkind = \"flows\"\nsize = \"1KiB\"\nload = \"1%\"\nmessages = 1\n"
     );
-    Scenario::parse("test", &text, &std::iter::empty::<String>().collect()).unwrap().check().unwrap().network
+    Scenario::parse("test", &text, &std::iter::empty::<String>().collect())
+        .and_then(unrack_sim::check)
+        .unwrap()
+        .network
 }
 
 fn plan(kind: &str, shape: &str, params: Params) -> Arc<Plan> {

@@ -1,0 +1,158 @@
+//! The `unrack` command: thin, no logic of its own. A library too, so that programs with fabrics of their own have the
+//! same command line: they register these ([`unrack_sim::register`]) and call [`main`] (`docs/extending.md`).
+//!
+//! A verb is a variant of [`Verb`], with its help text there, and a module of the same name with `pub struct Args` and
+//! `pub fn main(args: Args) -> Result<ExitCode, Failure>`.
+
+mod compare;
+mod completions;
+mod diff;
+mod fail_if;
+mod failure;
+mod folder;
+mod keys;
+mod last_words;
+mod map;
+mod memory;
+mod memory_left;
+mod phy;
+mod pool;
+mod provenance;
+mod rack;
+mod report;
+mod rpc;
+mod run;
+mod runs;
+mod scenario;
+mod separator;
+mod sim;
+mod stdout;
+mod study;
+mod sweep;
+mod touch;
+
+use clap::{Parser, Subcommand};
+use failure::Failure;
+use std::process::ExitCode;
+
+/// Takes a program's memory away and says what every fabric would do to it.
+#[derive(Parser)]
+#[command(name = "unrack", version, long_version = provenance::version(), arg_required_else_help = true, max_term_width = 100)]
+#[command(
+    after_help = "Exit status: 0 done, 1 failed while running or --fail-if held, 2 bad usage or scenario, 3 the machine \
+                        lacks something needed; `unrack run` else ends with the program's own."
+)]
+struct Cli {
+    #[command(subcommand)]
+    verb: Verb,
+}
+
+#[derive(Subcommand)]
+enum Verb {
+    /// The main job: what would each fabric do to a program with part of its memory remote?
+    #[command(after_help = compare::EXAMPLES)]
+    Compare(compare::Args),
+    /// Draws a program's slowdown over latency, bandwidth and local share
+    #[command(after_help = map::EXAMPLES)]
+    Map(map::Args),
+    /// Runs a program with part of its memory remote
+    #[command(after_help = run::EXAMPLES)]
+    Run(run::Args),
+    /// Serves memory to programs that page from it over TCP or shared memory
+    #[command(after_help = memory::EXAMPLES)]
+    Memory(memory::Args),
+    /// Makes and trusts the keys of connections beyond this machine
+    #[command(after_help = keys::EXAMPLES)]
+    Keys(keys::Args),
+    /// Serves and lists memory that programs share by reference
+    #[command(after_help = pool::EXAMPLES)]
+    Pool(pool::Args),
+    /// Builds racks on this machine, and runs programs in them
+    #[command(after_help = rack::EXAMPLES)]
+    Rack(rack::Args),
+    /// Shows and measures calls by reference over a pool
+    #[command(after_help = rpc::EXAMPLES)]
+    Rpc(rpc::Args),
+    /// Shows frames and memory messages as the 66-bit blocks of a line, and runs them through a switch
+    #[command(after_help = phy::EXAMPLES)]
+    Phy(phy::Args),
+    /// Simulates a scenario
+    #[command(after_help = sim::EXAMPLES)]
+    Sim(sim::Args),
+    /// Simulates a scenario over a grid of values, on all cores
+    #[command(after_help = sweep::EXAMPLES)]
+    Sweep(sweep::Args),
+    /// Reproduces results that papers published, and compares ours with them
+    #[command(after_help = study::EXAMPLES)]
+    Study(study::Args),
+    /// Checks a scenario, or prints it in full
+    #[command(after_help = scenario::EXAMPLES)]
+    Scenario(scenario::Args),
+    /// Compares two run folders, and says whether they differ by more than noise
+    #[command(after_help = diff::EXAMPLES)]
+    Diff(diff::Args),
+    /// Makes one HTML page from run folders
+    #[command(after_help = report::EXAMPLES)]
+    Report(report::Args),
+    /// Prints scripts by which shells complete these commands
+    #[command(after_help = completions::EXAMPLES)]
+    Completions(completions::Args),
+    /// Touches memory in a circle; `unrack` runs it to find out what its own pager costs
+    #[command(name = "__touch", hide = true)]
+    Touch(touch::Args),
+}
+
+#[global_allocator]
+static ALLOCATOR: last_words::Noting = last_words::Noting;
+
+/// Reads the arguments of the process, runs the verb, and returns the exit status.
+pub fn main() -> ExitCode {
+    last_words::install();
+    let arguments: Vec<_> = std::env::args_os().collect();
+    let verb = match Cli::try_parse_from(&arguments) {
+        Ok(cli) => cli.verb,
+        Err(error) => match separator::missing(&error, &arguments) {
+            Some(failure) => return failure.tell(),
+            None => error.exit(),
+        },
+    };
+    begin(&verb).and_then(|()| run_verb(verb)).unwrap_or_else(|failure| failure.tell())
+}
+
+/// Removes what killed processes left, and starts the guard of verbs that run programs.
+fn begin(verb: &Verb) -> Result<(), Failure> {
+    match verb {
+        // This verb is part of another process's run.
+        Verb::Touch(_) => Ok(()),
+        Verb::Run(_) | Verb::Compare(_) | Verb::Map(_) => {
+            unrack_paging::sweep();
+            Ok(unrack_paging::stand_guard()?)
+        }
+        _ => {
+            unrack_paging::sweep();
+            Ok(())
+        }
+    }
+}
+
+fn run_verb(verb: Verb) -> Result<ExitCode, Failure> {
+    match verb {
+        Verb::Compare(args) => compare::main(args),
+        Verb::Map(args) => map::main(args),
+        Verb::Run(args) => run::main(args),
+        Verb::Memory(args) => memory::main(args),
+        Verb::Keys(args) => keys::main(args),
+        Verb::Pool(args) => pool::main(args),
+        Verb::Rack(args) => rack::main(args),
+        Verb::Rpc(args) => rpc::main(args),
+        Verb::Phy(args) => phy::main(args),
+        Verb::Sim(args) => sim::main(args),
+        Verb::Sweep(args) => sweep::main(args),
+        Verb::Study(args) => study::main(args),
+        Verb::Scenario(args) => scenario::main(args),
+        Verb::Diff(args) => diff::main(args),
+        Verb::Report(args) => report::main(args),
+        Verb::Completions(args) => completions::main(args),
+        Verb::Touch(args) => touch::main(args),
+    }
+}
