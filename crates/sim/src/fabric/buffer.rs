@@ -28,7 +28,7 @@ impl Buffer {
 
 /// Space that a queue may use now.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) enum Room {
+pub enum Room {
     /// Limit of the queue, in bytes.
     Own(u64),
     /// Free bytes of the buffer that the whole switch shares.
@@ -37,7 +37,7 @@ pub(super) enum Room {
 
 impl Room {
     /// Returns whether a queue of `waiting` bytes may grow by `wire`.
-    pub(super) fn takes(self, waiting: u64, wire: u32) -> bool {
+    pub fn takes(self, waiting: u64, wire: u32) -> bool {
         let wire = u64::from(wire);
         match self {
             Room::Own(limit) => waiting + wire <= limit,
@@ -47,7 +47,7 @@ impl Room {
     }
 
     /// Adds bytes that the queue has let go of.
-    pub(super) fn freed(&mut self, bytes: u64) {
+    pub fn freed(&mut self, bytes: u64) {
         if let Room::Shared { free, .. } = self {
             *free += bytes;
         }

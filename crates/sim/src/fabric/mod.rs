@@ -41,7 +41,7 @@ pub mod ideal;
 pub mod mptcp;
 pub mod ndp;
 mod occupancy;
-mod packet;
+pub mod packet;
 mod parts;
 pub mod pfabric;
 pub mod pfc_dcqcn;

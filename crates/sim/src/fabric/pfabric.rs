@@ -191,8 +191,6 @@ impl Transport for Ends {
         }
     }
 
-    fn handle_timer<O: Observer>(&mut self, _net: &mut Net<Self, O>, (): ()) {}
-
     #[cfg(test)]
     fn is_empty(&self) -> bool {
         self.ready.iter().all(Turns::is_empty)

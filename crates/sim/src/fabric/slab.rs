@@ -1,16 +1,19 @@
 //! Dense array of items that come and go: named by index, places reused last in, first out.
 
-pub(in crate::fabric) struct Slab<T> {
+/// Items that are named by index.
+pub struct Slab<T> {
     places: Vec<T>,
     free: Vec<u32>,
 }
 
 impl<T> Slab<T> {
-    pub(in crate::fabric) fn new() -> Self {
+    /// Creates an array without items.
+    pub fn new() -> Self {
         Slab { places: Vec::new(), free: Vec::new() }
     }
 
-    pub(in crate::fabric) fn insert(&mut self, value: T) -> u32 {
+    /// Adds an item, and returns its index.
+    pub fn insert(&mut self, value: T) -> u32 {
         match self.free.pop() {
             Some(place) => {
                 self.places[place as usize] = value;
@@ -25,13 +28,19 @@ impl<T> Slab<T> {
 
     /// Returns the number of places that are taken.
     #[cfg(test)]
-    pub(in crate::fabric) fn used(&self) -> usize {
+    pub fn used(&self) -> usize {
         self.places.len() - self.free.len()
     }
 
     /// Frees a place for another item. Its contents stay until then.
-    pub(in crate::fabric) fn release(&mut self, place: u32) {
+    pub fn release(&mut self, place: u32) {
         self.free.push(place);
+    }
+}
+
+impl<T> Default for Slab<T> {
+    fn default() -> Self {
+        Slab::new()
     }
 }
 

@@ -6,7 +6,7 @@ use unrack_units::Time;
 use unrack_workload::NodeId;
 
 /// Destination of packets that leave the network at the switch of their sender, for a device that is not a node.
-pub(in crate::fabric) const OUTSIDE: NodeId = NodeId::MAX;
+pub const OUTSIDE: NodeId = NodeId::MAX;
 
 /// Packet on its way.
 #[derive(Debug, Clone, Copy)]

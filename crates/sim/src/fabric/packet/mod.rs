@@ -19,29 +19,31 @@ mod transport;
 mod wires;
 
 use self::event::FROM_NODE;
-pub(super) use self::event::OUTSIDE;
-pub use self::event::{Event, Packet};
-pub(super) use self::net::Net;
+pub use self::event::{Event, OUTSIDE, Packet};
+pub use self::net::Net;
 pub use self::parts::Parcel;
-pub(super) use self::queue::{Loss, Lossless, Queue, SmallestFirst, StrictPriority, Trimming};
-pub(super) use self::transfers::{Role, Transfer};
-pub(super) use self::transport::{Transport, alone};
+pub use self::queue::{Loss, Lossless, Queue, SmallestFirst, StrictPriority, Trimming};
+pub use self::transfers::{Role, Transfer};
+pub use self::transport::Transport;
+pub(super) use self::transport::alone;
 
 use self::pause::Pauses;
 use self::transfers::Transfers;
-use super::buffer::{Pools, Room};
+use super::buffer::Pools;
+pub use super::buffer::Room;
 use super::parts::Part;
-use super::slab::Slab;
-use super::stream::Plan;
-pub(super) use super::timers::Side;
+pub use super::slab::Slab;
+pub use super::stream::Plan;
+pub use super::timers::Side;
 use super::timers::{Alarm, Timers};
 use crate::engine::{Core, Observer};
 use crate::error::SetupError;
 use crate::network::Pace;
 use crate::topology::End;
 use std::collections::VecDeque;
-use unrack_units::Time;
-use unrack_workload::{Message, MessageId, NodeId};
+pub use unrack_units::Time;
+use unrack_workload::NodeId;
+pub use unrack_workload::{Message, MessageId};
 
 /// A switch port and the link behind it.
 struct Port<Q> {
@@ -69,7 +71,7 @@ struct Host<H> {
 }
 
 /// State of the network except the transport.
-pub(super) struct Wires<T: Transport> {
+pub struct Wires<T: Transport> {
     pub plan: Plan,
     ports: Vec<Port<T::Queue>>,
     hosts: Vec<Host<T::Header>>,
@@ -95,13 +97,18 @@ pub(super) struct Wires<T: Transport> {
     lost: Vec<T::Header>,
 }
 
-pub(super) struct PacketNetwork<T: Transport> {
+/// Network of queues under a transport.
+pub struct PacketNetwork<T: Transport> {
     wires: Wires<T>,
     transport: T,
 }
 
 impl<T: Transport> PacketNetwork<T> {
-    pub(super) fn new(plan: Plan, transport: T, queue: T::Queue) -> Result<Self, SetupError> {
+    /// Creates the network; each switch port gets a copy of `queue`.
+    ///
+    /// # Errors
+    /// If a queue that pauses has no room for what is under way.
+    pub fn new(plan: Plan, transport: T, queue: T::Queue) -> Result<Self, SetupError> {
         let pauses = if T::Queue::PAUSES { Some(Pauses::new(&plan)?) } else { None };
         let topology = &plan.network.topology;
         let port = |port| {
@@ -146,16 +153,18 @@ impl<T: Transport> PacketNetwork<T> {
         Ok(PacketNetwork { wires, transport })
     }
 
-    pub(super) fn transport(&self) -> &T {
+    /// Returns the transport.
+    pub fn transport(&self) -> &T {
         &self.transport
     }
 
-    pub(super) fn unloaded(&self, message: &Message) -> Time {
+    /// Returns the completion time of a message alone: see [`Fabric::unloaded`](super::Fabric::unloaded).
+    pub fn unloaded(&self, message: &Message) -> Time {
         self.transport.unloaded(&self.wires.plan, message)
     }
 
     /// Sets the time from the end of a packet on a node's link to its arrival outside.
-    pub(super) fn set_outside(&mut self, way: Time) {
+    pub fn set_outside(&mut self, way: Time) {
         self.wires.way_outside = way;
     }
 
@@ -171,7 +180,8 @@ impl<T: Transport> PacketNetwork<T> {
             && self.transport.is_empty()
     }
 
-    pub(super) fn submit<O: Observer>(&mut self, core: &mut Core<Event<T::Timer>, O>, id: MessageId) {
+    /// Carries a message: see [`Fabric::submit`](super::Fabric::submit).
+    pub fn submit<O: Observer>(&mut self, core: &mut Core<Event<T::Timer>, O>, id: MessageId) {
         let message = *core.message(id);
         let (bytes, role) = match message.kind.is_answered() {
             true => (u64::from(message.request), Role::Request),
@@ -181,11 +191,8 @@ impl<T: Transport> PacketNetwork<T> {
         self.settle(core);
     }
 
-    pub(super) fn handle<O: Observer>(
-        &mut self,
-        core: &mut Core<Event<T::Timer>, O>,
-        event: Event<T::Timer>,
-    ) {
+    /// Handles an event: see [`Fabric::handle`](super::Fabric::handle).
+    pub fn handle<O: Observer>(&mut self, core: &mut Core<Event<T::Timer>, O>, event: Event<T::Timer>) {
         match event {
             Event::AtSwitch { packet, .. } => {
                 self.wires.forward(core, packet);
@@ -336,7 +343,8 @@ pub(super) trait Emptied: super::Fabric {
 
 /// Implements [`Fabric`](super::Fabric) and [`Split`](crate::engine::Split) for a struct around a [`PacketNetwork`]
 /// that is called `network`, whose transport has this [`Transport::Timer`] and [`Transport::Header`].
-macro_rules! fabric_of_packets {
+#[macro_export]
+macro_rules! packet_fabric {
     ($fabric:ident $(<$policy:ident: $bound:ident>)?, $timer:ty, $header:ty) => {
         impl $(<$policy: $bound>)? $crate::fabric::Fabric for $fabric $(<$policy>)? {
             type Event = $crate::fabric::packet::Event<$timer>;
@@ -344,7 +352,7 @@ macro_rules! fabric_of_packets {
             fn submit<O: $crate::engine::Observer>(
                 &mut self,
                 core: &mut $crate::engine::Core<Self::Event, O>,
-                id: unrack_workload::MessageId,
+                id: $crate::fabric::packet::MessageId,
             ) {
                 self.network.submit(core, id);
             }
@@ -355,18 +363,11 @@ macro_rules! fabric_of_packets {
             ) {
                 self.network.handle(core, event);
             }
-            fn unloaded(&self, message: &unrack_workload::Message) -> unrack_units::Time {
+            fn unloaded(&self, message: &$crate::fabric::packet::Message) -> $crate::fabric::packet::Time {
                 self.network.unloaded(message)
             }
-            fn lookahead(&self) -> unrack_units::Time {
+            fn lookahead(&self) -> $crate::fabric::packet::Time {
                 self.network.lookahead()
-            }
-        }
-
-        #[cfg(test)]
-        impl $(<$policy: $bound>)? $crate::fabric::packet::Emptied for $fabric $(<$policy>)? {
-            fn is_empty(&self) -> bool {
-                self.network.is_empty()
             }
         }
 
@@ -394,6 +395,20 @@ macro_rules! fabric_of_packets {
             }
             fn forget(&mut self, transfer: u32) {
                 self.network.forget(transfer);
+            }
+        }
+    };
+}
+
+/// Does the same as [`packet_fabric`](crate::packet_fabric), and lets tests check that nothing is left of a run.
+macro_rules! fabric_of_packets {
+    ($fabric:ident $(<$policy:ident: $bound:ident>)?, $timer:ty, $header:ty) => {
+        $crate::packet_fabric!($fabric $(<$policy: $bound>)?, $timer, $header);
+
+        #[cfg(test)]
+        impl $(<$policy: $bound>)? $crate::fabric::packet::Emptied for $fabric $(<$policy>)? {
+            fn is_empty(&self) -> bool {
+                self.network.is_empty()
             }
         }
     };

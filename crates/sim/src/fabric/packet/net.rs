@@ -8,7 +8,7 @@ use unrack_units::Time;
 use unrack_workload::NodeId;
 
 /// Network as a transport sees it.
-pub(in crate::fabric) struct Net<'a, T: Transport, O> {
+pub struct Net<'a, T: Transport, O> {
     pub(super) core: &'a mut Core<Event<T::Timer>, O>,
     pub(super) wires: &'a mut Wires<T>,
 }

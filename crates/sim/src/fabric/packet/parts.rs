@@ -63,7 +63,7 @@ impl<T: Transport> Wires<T> {
 
 impl<T: Transport> PacketNetwork<T> {
     /// Returns the lookahead: see [`Fabric::lookahead`](crate::Fabric::lookahead).
-    pub(in crate::fabric) fn lookahead(&self) -> Time {
+    pub fn lookahead(&self) -> Time {
         let plan = &self.wires.plan;
         let link = plan.network.topology.core_link();
         match plan.lookahead() {
@@ -74,7 +74,8 @@ impl<T: Transport> PacketNetwork<T> {
         }
     }
 
-    pub(in crate::fabric) fn become_part(&mut self, me: u32, part_of: Arc<[u32]>) {
+    /// Becomes part `me` of a split run: see [`Split`](crate::engine::Split).
+    pub fn become_part(&mut self, me: u32, part_of: Arc<[u32]>) {
         self.wires.part = Some(Box::new(Part::new(me, part_of)));
         self.wires.transfers.closed = Some(Vec::new());
     }
@@ -83,15 +84,18 @@ impl<T: Transport> PacketNetwork<T> {
         self.wires.part.as_mut().expect("only parts of a split run are asked")
     }
 
-    pub(in crate::fabric) fn crossed(&mut self) -> &mut Vec<(u32, Parcel<T::Header>)> {
+    /// Returns what has crossed to other parts: see [`Split`](crate::engine::Split).
+    pub fn crossed(&mut self) -> &mut Vec<(u32, Parcel<T::Header>)> {
         &mut self.part().crossed
     }
 
-    pub(in crate::fabric) fn closed(&mut self) -> &mut Vec<u32> {
+    /// Returns the names of transfers that were closed: see [`Split`](crate::engine::Split).
+    pub fn closed(&mut self) -> &mut Vec<u32> {
         self.wires.transfers.closed.as_mut().expect("only parts of a split run are asked")
     }
 
-    pub(in crate::fabric) fn take(
+    /// Takes what came from another part: see [`Split`](crate::engine::Split).
+    pub fn take(
         &mut self,
         core: &mut Core<Event<T::Timer>, Unobserved>,
         Parcel { at, what }: Parcel<T::Header>,
@@ -130,11 +134,13 @@ impl<T: Transport> PacketNetwork<T> {
         transfer
     }
 
-    pub(in crate::fabric) fn under_way(&self, name: u32) -> i32 {
+    /// Returns the references to a transfer: see [`Split`](crate::engine::Split).
+    pub fn under_way(&self, name: u32) -> i32 {
         self.wires.place(name).map_or(0, |transfer| self.wires.transfers[transfer].references)
     }
 
-    pub(in crate::fabric) fn forget(&mut self, name: u32) {
+    /// Forgets a transfer: see [`Split`](crate::engine::Split).
+    pub fn forget(&mut self, name: u32) {
         if let Some(transfer) = self.part().forget(name) {
             self.wires.transfers.forget(transfer);
         }

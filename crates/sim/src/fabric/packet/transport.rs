@@ -7,7 +7,7 @@ use unrack_units::Time;
 use unrack_workload::{Message, NodeId};
 
 /// Transport: decides which node sends what, and when.
-pub(in crate::fabric) trait Transport: Sized {
+pub trait Transport: Sized {
     /// Contents of a packet for its receiver.
     type Header: Copy + Send;
     /// Timer that the transport schedules.
@@ -18,7 +18,7 @@ pub(in crate::fabric) trait Transport: Sized {
     const SPRAYS: bool;
     /// Whether the transport can be split: what it does at the nodes of a switch depends only on these nodes, and on
     /// packets that arrive.
-    const SPLITS: bool;
+    const SPLITS: bool = false;
     /// Whether [`Transport::lost`] is called.
     const HEARS_OF_LOSSES: bool = false;
 
@@ -40,8 +40,8 @@ pub(in crate::fabric) trait Transport: Sized {
     fn poll<O: Observer>(&mut self, net: &mut Net<Self, O>, node: NodeId) -> Option<Packet<Self::Header>>;
     /// Returns whether [`Transport::poll`] may have a packet for this node.
     fn is_ready(&self, node: NodeId) -> bool;
-    /// Handles a timer that is due.
-    fn handle_timer<O: Observer>(&mut self, net: &mut Net<Self, O>, timer: Self::Timer);
+    /// Handles a timer that is due. Default: nothing, for transports that schedule none.
+    fn handle_timer<O: Observer>(&mut self, _net: &mut Net<Self, O>, _timer: Self::Timer) {}
     /// Returns the kind of a packet and, for data and replies to data, the segment.
     fn describe(header: &Self::Header) -> (PacketKind, Option<u32>);
     /// Returns when [`Transport::handle_alarm`] is due for this end of a transfer. The deadline may move to later at
@@ -66,7 +66,7 @@ pub(in crate::fabric) trait Transport: Sized {
 
 /// Returns the completion time of a message alone in the network. Each of its transfers is sent `ahead` after it was
 /// opened, without a break or with one packet each `spacing`.
-pub(in crate::fabric) fn alone<T: Transport>(
+pub fn alone<T: Transport>(
     plan: &Plan,
     message: &Message,
     spacing: Option<Time>,

@@ -24,7 +24,7 @@ use self::nic::{Nic, QUANTUM};
 use self::packet::{Body, Packet};
 pub use self::parts::Parcel;
 pub use self::plan::Ethernet;
-pub(super) use self::plan::Plan;
+pub use self::plan::Plan;
 pub use super::buffer::Buffer;
 use super::buffer::Room;
 use super::occupancy::Occupancy;

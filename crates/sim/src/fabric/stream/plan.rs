@@ -24,7 +24,7 @@ pub struct Ethernet {
 
 /// Network under the streams, with its parameters.
 #[derive(Debug, Clone)]
-pub(in super::super) struct Plan {
+pub struct Plan {
     pub network: Network,
     pub framing: Framing,
     pub mtu: Bytes,
@@ -44,7 +44,7 @@ impl Plan {
     ///
     /// # Errors
     /// If a parameter is out of range.
-    pub(in super::super) fn new(
+    pub fn new(
         network: &Network,
         ethernet: &Ethernet,
         initial_window: u32,
@@ -63,7 +63,7 @@ impl Plan {
     ///
     /// # Errors
     /// If a parameter is out of range.
-    pub(in super::super) fn at_line_rate(network: &Network, ethernet: &Ethernet) -> Result<Plan, SetupError> {
+    pub fn at_line_rate(network: &Network, ethernet: &Ethernet) -> Result<Plan, SetupError> {
         let Ethernet { mtu, headers, buffer, cut_through } = *ethernet;
         let framing = if headers { Framing::ethernet(mtu) } else { Framing::bare(mtu) };
         let framing = framing.filter(|_| mtu <= MAX_MTU).ok_or_else(|| {
@@ -127,7 +127,7 @@ impl Plan {
 
     /// Returns the time from the start of a full packet until its acknowledgement is back, in an empty network,
     /// between the first node and the last: none are further apart.
-    pub(in super::super) fn round_trip(&self) -> Time {
+    pub fn round_trip(&self) -> Time {
         let topology = &self.network.topology;
         let hosts = topology.hosts().map(|inside| host::Plan::new(inside, topology, 0).patience());
         self.alone(0, self.network.nodes() - 1).round_trip() + hosts.unwrap_or_default() * 2
@@ -138,11 +138,7 @@ impl Plan {
     ///
     /// # Errors
     /// If `asked` is less than that product.
-    pub(in super::super) fn line_rate_window(
-        &self,
-        key: &'static str,
-        asked: Option<u32>,
-    ) -> Result<u32, SetupError> {
+    pub fn line_rate_window(&self, key: &'static str, asked: Option<u32>) -> Result<u32, SetupError> {
         let packet = self.network.topology.host_link().pace.transmit(self.full_packet().get());
         let least = self.round_trip().as_ps().div_ceil(packet.as_ps()) as u32;
         match asked {
@@ -159,7 +155,7 @@ impl Plan {
     /// Returns how long a sender that hears nothing should wait before it takes what it sent as lost: three round
     /// trips of the empty network, or one plus the time that a full port needs to empty. (At 10 Gb/s and 36 KB both
     /// are pFabric's 45 us.) With less, packets that only wait are sent again, and wait longer.
-    pub(in super::super) fn patience(&self) -> Time {
+    pub fn patience(&self) -> Time {
         let round_trip = self.round_trip();
         let buffer = self.buffer.of_port();
         let port = match buffer < MOST_BUFFER {
@@ -192,7 +188,7 @@ impl Plan {
     }
 
     /// Returns the bytes of a full packet on the wire.
-    pub(in super::super) fn full_packet(&self) -> Bytes {
+    pub fn full_packet(&self) -> Bytes {
         self.framing.wire(self.framing.mss().get())
     }
 }

@@ -14,7 +14,7 @@ use unrack_workload::random::mix;
 /// because pauses see to it that there is room. The n-th packet with payload to come to port p draws a number of its
 /// own: the upper 53 bits of `mix(mix(seed ^ p) ^ n)`, in 0..1.
 #[derive(Clone)]
-pub(in crate::fabric) struct Lossless {
+pub struct Lossless {
     control: VecDeque<u32>,
     data: VecDeque<u32>,
     bytes: u64,
@@ -26,7 +26,7 @@ pub(in crate::fabric) struct Lossless {
 }
 
 impl Lossless {
-    pub(in crate::fabric) fn new(params: Params, seed: u64) -> Lossless {
+    pub fn new(params: Params, seed: u64) -> Lossless {
         let (control, data, params) = (VecDeque::new(), VecDeque::new(), Arc::new(params));
         Lossless { control, data, bytes: 0, paused: false, params, seed, draws: 0 }
     }

@@ -5,10 +5,10 @@ mod pfabric;
 mod strict;
 mod trimming;
 
-pub(in crate::fabric) use lossless::Lossless;
-pub(in crate::fabric) use pfabric::SmallestFirst;
-pub(in crate::fabric) use strict::StrictPriority;
-pub(in crate::fabric) use trimming::Trimming;
+pub use lossless::Lossless;
+pub use pfabric::SmallestFirst;
+pub use strict::StrictPriority;
+pub use trimming::Trimming;
 
 use super::Packet;
 use crate::fabric::buffer::Room;
@@ -16,7 +16,7 @@ use crate::fabric::slab::Slab;
 
 /// Loss of a packet's payload, or of the whole packet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::fabric) struct Loss {
+pub struct Loss {
     pub packet: u32,
     /// Payload lost, in bytes.
     pub bytes: u32,
@@ -25,7 +25,7 @@ pub(in crate::fabric) struct Loss {
 }
 
 /// Packets that wait at one port. Each queue gives [`Packet::rank`] a meaning of its own.
-pub(in crate::fabric) trait Queue: Clone {
+pub trait Queue: Clone {
     /// Whether the other end of the link may pause this port.
     const PAUSES: bool = false;
 

@@ -12,7 +12,7 @@ use crate::fabric::slab::Slab;
 ///
 /// The queue is two dozen packets, in order of arrival: looking through all is faster than any heap.
 #[derive(Clone, Default)]
-pub(in crate::fabric) struct SmallestFirst {
+pub struct SmallestFirst {
     waiting: Vec<Entry>,
     bytes: u64,
 }

@@ -8,14 +8,14 @@ use std::collections::VecDeque;
 
 /// Queue of eight classes. A packet's rank is its class: 0 leaves first. Packets that do not fit are dropped.
 #[derive(Clone, Default)]
-pub(in crate::fabric) struct StrictPriority {
+pub struct StrictPriority {
     classes: [VecDeque<u32>; CLASSES],
     /// One bit per class that has packets.
     waiting: u8,
     bytes: u64,
 }
 
-pub(in crate::fabric) const CLASSES: usize = 8;
+pub const CLASSES: usize = 8;
 
 impl Queue for StrictPriority {
     fn offer<H: Copy>(

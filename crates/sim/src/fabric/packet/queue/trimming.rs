@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 
 /// Queue of two ranks: 0 is headers and control, and all others are data.
 #[derive(Clone)]
-pub(in crate::fabric) struct Trimming {
+pub struct Trimming {
     headers: VecDeque<u32>,
     data: VecDeque<u32>,
     data_limit: usize,
@@ -26,7 +26,7 @@ const HEADERS_PER_DATA: u32 = 10;
 
 impl Trimming {
     /// Creates a queue in which at most `data_packets` packets wait with their payload.
-    pub(in crate::fabric) fn new(data_packets: u32, header_wire: u32) -> Trimming {
+    pub fn new(data_packets: u32, header_wire: u32) -> Trimming {
         let (headers, data) = (VecDeque::new(), VecDeque::new());
         let data_limit = data_packets as usize;
         Trimming { headers, data, data_limit, bytes: 0, in_a_row: 0, header_wire }
