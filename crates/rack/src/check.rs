@@ -1,6 +1,6 @@
 //! Check of a scenario: from a tree to the scenario's parts, or to a list of all its problems.
 
-mod bounds;
+pub(crate) mod bounds;
 mod cables;
 mod faults;
 mod host;
@@ -17,15 +17,14 @@ use unrack_units::nearest::{hint, nearest};
 
 use crate::decode::{decode, decode_beside};
 use crate::faults::Faults;
-use crate::graph::Sides;
 use crate::host::Host;
 
-use crate::network::{Headers, Link, Network, Switch, Topology};
+use crate::network::{Headers, Link, Network, Switch};
 use crate::problem::Problem;
 use crate::schema;
 use crate::source::{Origin, Source};
+use crate::topology::Topology;
 use crate::tree::{Node, Value};
-use crate::wiring::Wiring;
 use crate::workload::{Blades, FileRef, Size, Trace, Workload};
 use crate::{Known, Protocol};
 
@@ -85,54 +84,6 @@ impl Default for Common {
         let (link, switch, headers) = (Link::default(), Switch::default(), Headers::default());
         Common { link, core_link: None, cxl_link: None, switch, mtu: Bytes::new(1500), headers }
     }
-}
-
-#[derive(Deserialize, JsonSchema)]
-struct StarSize {
-    nodes: u32,
-}
-
-#[derive(Deserialize, JsonSchema)]
-struct LeafSpineSize {
-    racks: u32,
-    hosts_per_rack: u32,
-    spines: u32,
-}
-
-#[derive(Deserialize, JsonSchema)]
-struct FatTreeSize {
-    /// Ports of each switch: the k of a k-ary fat tree.
-    ports: u32,
-}
-
-#[derive(Deserialize, JsonSchema)]
-struct DrackSize {
-    racks: u32,
-    hosts_per_rack: u32,
-    /// Core switches. Default: the number that leaves nothing oversubscribed.
-    #[serde(default)]
-    cores: Option<u32>,
-}
-
-#[derive(Deserialize, JsonSchema)]
-struct TorackSize {
-    racks: u32,
-    hosts_per_rack: u32,
-    /// Uplinks of each ToR switch. Default: as many as hosts, so that nothing is oversubscribed.
-    #[serde(default)]
-    uplinks: Option<u32>,
-}
-
-#[derive(Deserialize, JsonSchema)]
-struct CubeSize {
-    /// Nodes along each dimension.
-    shape: Sides,
-}
-
-#[derive(Deserialize, JsonSchema)]
-struct CablesFile {
-    /// File with one cable per line ([`crate::graph::list`]).
-    file: FileRef,
 }
 
 impl<'a> Checker<'a> {
@@ -200,44 +151,11 @@ impl<'a> Checker<'a> {
 
     fn topology(&mut self) -> Option<Topology> {
         let path = "network.topology";
-        let (kind, rest) = self.chosen(path, "kind", Topology::KINDS)?;
-        match kind {
-            "star" => {
-                self.decode_beside(&rest, path, "kind").map(|StarSize { nodes }| Topology::Star { nodes })
-            }
-            "leaf-spine" => self.decode_beside(&rest, path, "kind").map(
-                |LeafSpineSize { racks, hosts_per_rack, spines }| Topology::LeafSpine {
-                    racks,
-                    hosts_per_rack,
-                    spines,
-                },
-            ),
-            "drack" => {
-                self.decode_beside(&rest, path, "kind").map(|DrackSize { racks, hosts_per_rack, cores }| {
-                    let cores = cores.unwrap_or(Wiring::default_cores(racks, hosts_per_rack));
-                    Topology::Drack { racks, hosts_per_rack, cores }
-                })
-            }
-            "torack" => self.decode_beside(&rest, path, "kind").map(
-                |TorackSize { racks, hosts_per_rack, uplinks }| Topology::Torack {
-                    racks,
-                    hosts_per_rack,
-                    uplinks: uplinks.unwrap_or(hosts_per_rack),
-                },
-            ),
-            "torus" => self
-                .decode_beside(&rest, path, "kind")
-                .map(|CubeSize { shape }| Topology::Torus { sides: shape }),
-            "graph" => {
-                self.decode_beside(&rest, path, "kind").and_then(|CablesFile { file }| self.cabling(file))
-            }
-            "mesh" => self
-                .decode_beside(&rest, path, "kind")
-                .map(|CubeSize { shape }| Topology::Mesh { sides: shape }),
-            _ => self
-                .decode_beside(&rest, path, "kind")
-                .map(|FatTreeSize { ports }| Topology::FatTree { ports }),
-        }
+        let kinds = self.known.all_topologies();
+        let names: Vec<&str> = kinds.iter().map(|kind| kind.name).collect();
+        let (name, rest) = self.chosen(path, "kind", &names)?;
+        let kind = kinds.into_iter().find(|kind| kind.name == name)?;
+        (kind.read)(self, &rest)
     }
 
     /// Reads the workload; what it needs of the network is checked only if there is a valid network.
@@ -333,7 +251,7 @@ impl<'a> Checker<'a> {
         });
     }
 
-    fn complain(&mut self, path: &str, message: impl std::fmt::Display) {
+    pub(crate) fn complain(&mut self, path: &str, message: impl std::fmt::Display) {
         let place = self.root.nearest_place(path);
         self.problems.push(Problem::at(place, format!("{path}: {message}")));
     }
@@ -343,25 +261,22 @@ impl<'a> Checker<'a> {
     }
 
     /// Decodes a table whose key `beside` was read before.
-    fn decode_beside<T: DeserializeOwned>(&mut self, node: &Node, path: &str, beside: &str) -> Option<T> {
+    pub(crate) fn decode_beside<T: DeserializeOwned>(
+        &mut self,
+        node: &Node,
+        path: &str,
+        beside: &str,
+    ) -> Option<T> {
         decode_beside(node, path, &[beside], &mut self.problems)
     }
 }
 
-/// Returns the schema of `network` with a topology of this kind.
-pub(crate) fn network_schema(kind: &str) -> Schema {
+/// Returns the schema of `network` with this topology.
+pub(crate) fn network_schema(topology: &Topology) -> Schema {
     let mut network = schema::of::<Common>();
-    let shape = match kind {
-        "star" => schema::of::<StarSize>(),
-        "leaf-spine" => schema::of::<LeafSpineSize>(),
-        "drack" => schema::of::<DrackSize>(),
-        "torack" => schema::of::<TorackSize>(),
-        "torus" | "mesh" => schema::of::<CubeSize>(),
-        "graph" => schema::of::<CablesFile>(),
-        _ => schema::of::<FatTreeSize>(),
-    };
     network["properties"]["cxl_link"]["default"] = json!(Link::CXL);
-    network["properties"]["topology"] = schema::described("How nodes and switches are connected.", shape);
+    let shape = schema::described("How nodes and switches are connected.", topology.schema());
+    network["properties"]["topology"] = shape;
     network
 }
 

@@ -3,6 +3,8 @@
 //! The list of protocols and their parameters are the simulator's; this crate checks a scenario against whatever list
 //! it is given.
 
+use crate::topology::{KINDS, TopologyKind};
+
 /// Description of a protocol: its name, what it runs on, and what it refuses.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Profile {
@@ -95,16 +97,23 @@ impl std::fmt::Debug for Protocol {
     }
 }
 
-/// Protocols that a scenario may name, in the order in which they are listed.
+/// Protocols and topologies that a scenario may name, in the order in which they are listed.
 #[derive(Debug, Clone, Default)]
 pub struct Known {
     pub protocols: Vec<Protocol>,
+    /// Kinds of topologies beside those of this crate.
+    pub topologies: Vec<TopologyKind>,
 }
 
 impl Known {
     /// Returns the protocol of this name.
     pub fn protocol(&self, name: &str) -> Option<Protocol> {
         self.protocols.iter().copied().find(|protocol| protocol.name() == name)
+    }
+
+    /// Returns all kinds of topologies.
+    pub fn all_topologies(&self) -> Vec<TopologyKind> {
+        KINDS.iter().chain(&self.topologies).copied().collect()
     }
 
     /// Returns the names of the protocols that a test selects.

@@ -13,7 +13,7 @@
 //! use unrack_rack::{Known, Overrides, Profile, Protocol, Scenario};
 //!
 //! const EDM: Profile = Profile { name: "edm", ..Profile::SWITCHED };
-//! let known = Known { protocols: vec![Protocol::new(&EDM)] };
+//! let known = Known { protocols: vec![Protocol::new(&EDM)], ..Known::default() };
 //! let text = r#"
 //! [network]
 //! topology = { kind = "star", nodes = 16 }
@@ -52,6 +52,7 @@ mod scenario;
 mod schema;
 mod source;
 mod tables;
+mod topology;
 mod tree;
 mod warning;
 mod wiring;
@@ -60,10 +61,11 @@ mod workload;
 pub use fabric::{Known, Networks, Profile, Protocol, listed};
 pub use faults::{BitErrors, Failure, Faults, Outage};
 pub use host::{Cache, Cpu, Host, HostMemory, Nic};
-pub use network::{Buffer, Cabling, Headers, Link, Network, Switch, Topology};
+pub use network::{Buffer, Headers, Link, Network, Switch};
 pub use overrides::Overrides;
 pub use problem::ScenarioError;
 pub use scenario::{Scenario, ValidScenario};
+pub use topology::{Built, Cabling, Connects, Refused, Switches, Topology, TopologyKind};
 pub use warning::Warning;
 pub use wiring::Wiring;
 pub use workload::{

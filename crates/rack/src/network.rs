@@ -1,14 +1,9 @@
 //! Network of a rack: its topology, links and switches.
 
-use crate::graph::list::Cable;
-use crate::graph::{Graph, Sides};
-use crate::workload::FileRef;
+use crate::topology::Topology;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::sync::Arc;
 use unrack_units::{Bytes, Rate, Time};
-
-use crate::wiring::Wiring;
 
 /// Network of a rack, ready to be built.
 #[derive(Debug, Clone, PartialEq)]
@@ -36,122 +31,6 @@ pub enum Headers {
     Ethernet,
     /// No headers: to compare with simulators that count payload only. No packet is below 8 B.
     None,
-}
-
-/// Connection of nodes and switches.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Topology {
-    /// Nodes around one switch.
-    Star { nodes: u32 },
-    /// Racks of hosts around a leaf each; every leaf is linked to every spine.
-    LeafSpine { racks: u32, hosts_per_rack: u32, spines: u32 },
-    /// Three tiers of switches with `ports` ports each.
-    FatTree { ports: u32 },
-    /// Racks that pool their NICs, as many as hosts (DRack §4.1): `link` connects a NIC to its aggregation switch,
-    /// `core_link` an aggregation switch to a core switch.
-    Drack { racks: u32, hosts_per_rack: u32, cores: u32 },
-    /// Racks of hosts with a NIC each, around a ToR switch (DRack §7.1): `link` connects a NIC to its ToR switch,
-    /// `core_link` is each of a ToR switch's uplinks, one to every aggregation switch.
-    Torack { racks: u32, hosts_per_rack: u32, uplinks: u32 },
-    /// Nodes that forward for each other, in rings.
-    Torus { sides: Sides },
-    /// Nodes that forward for each other, in lines.
-    Mesh { sides: Sides },
-    /// Nodes that forward for each other, connected as a file lists.
-    Graph(Cabling),
-}
-
-/// Cables between nodes, as a file lists them ([`crate::graph::list`]).
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Cabling {
-    pub file: FileRef,
-    pub graph: Arc<Graph>,
-    /// Properties of each cable, by number ([`Graph::cable`]).
-    pub cables: Arc<[Cable]>,
-}
-
-impl Topology {
-    pub(crate) const KINDS: &[&str] =
-        &["star", "leaf-spine", "fat-tree", "drack", "torack", "torus", "mesh", "graph"];
-
-    /// Returns the name of the kind in scenarios.
-    pub fn kind(&self) -> &'static str {
-        match self {
-            Topology::Star { .. } => "star",
-            Topology::LeafSpine { .. } => "leaf-spine",
-            Topology::FatTree { .. } => "fat-tree",
-            Topology::Drack { .. } => "drack",
-            Topology::Torack { .. } => "torack",
-            Topology::Torus { .. } => "torus",
-            Topology::Mesh { .. } => "mesh",
-            Topology::Graph(_) => "graph",
-        }
-    }
-
-    /// Returns the number of nodes, saturating: see the bounds of each part.
-    pub fn nodes(&self) -> u32 {
-        match *self {
-            Topology::Graph(Cabling { ref graph, .. }) => graph.nodes(),
-            Topology::Star { nodes } => nodes,
-            Topology::LeafSpine { racks, hosts_per_rack, .. }
-            | Topology::Drack { racks, hosts_per_rack, .. }
-            | Topology::Torack { racks, hosts_per_rack, .. } => racks.saturating_mul(hosts_per_rack),
-            Topology::FatTree { ports } => ports.saturating_pow(3) / 4,
-            Topology::Torus { sides } | Topology::Mesh { sides } => sides.nodes(),
-        }
-    }
-
-    /// Returns the ports of all switches; in a rack without switches, an upper bound of its links plus one port per
-    /// node.
-    pub fn ports(&self) -> u64 {
-        let product = |a: u32, b: u64| u64::from(a).saturating_mul(b);
-        match *self {
-            Topology::Star { nodes } => nodes.into(),
-            Topology::LeafSpine { racks, hosts_per_rack, spines: up }
-            | Topology::Torack { racks, hosts_per_rack, uplinks: up } => {
-                product(racks, u64::from(hosts_per_rack) + 2 * u64::from(up))
-            }
-            Topology::FatTree { ports } => product(ports, product(ports, u64::from(ports))) / 4 * 5,
-            Topology::Drack { racks, hosts_per_rack, cores } => {
-                product(racks, 3 * u64::from(hosts_per_rack) + 2 * u64::from(cores))
-            }
-            Topology::Torus { sides } | Topology::Mesh { sides } => {
-                product(sides.nodes(), 2 * sides.as_slice().len() as u64 + 1)
-            }
-            Topology::Graph(Cabling { ref graph, .. }) => u64::from(graph.links()) + u64::from(graph.nodes()),
-        }
-    }
-
-    /// Returns the graph of nodes that forward for each other; `None` where there are switches.
-    ///
-    /// # Panics
-    /// If the graph cannot be built, which a checked scenario excludes.
-    pub fn graph(&self) -> Option<Arc<Graph>> {
-        let graph = |sides, wraps| Arc::new(Graph::cube(sides, wraps).expect("a checked torus or mesh"));
-        match *self {
-            Topology::Graph(Cabling { ref graph, .. }) => Some(graph.clone()),
-            Topology::Torus { sides } => Some(graph(sides, true)),
-            Topology::Mesh { sides } => Some(graph(sides, false)),
-            Topology::Star { .. }
-            | Topology::LeafSpine { .. }
-            | Topology::FatTree { .. }
-            | Topology::Drack { .. }
-            | Topology::Torack { .. } => None,
-        }
-    }
-
-    /// Returns whether nodes forward for each other, without switches.
-    pub fn is_direct(&self) -> bool {
-        matches!(self, Topology::Torus { .. } | Topology::Mesh { .. } | Topology::Graph(_))
-    }
-
-    /// Returns the wiring of NICs, if they are pooled.
-    pub fn wiring(&self) -> Option<Wiring> {
-        match *self {
-            Topology::Drack { racks, hosts_per_rack, cores } => Some(Wiring { racks, hosts_per_rack, cores }),
-            _ => None,
-        }
-    }
 }
 
 /// A full-duplex link.

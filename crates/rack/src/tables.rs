@@ -7,8 +7,9 @@ use toml::{Table, Value as Toml};
 use crate::check::{SECTIONS, network_schema};
 use crate::faults::{BitErrors, Failure, Faults};
 use crate::host::Host;
-use crate::network::{Cabling, Network, Topology};
+use crate::network::Network;
 use crate::schema;
+use crate::topology::{Cabling, Topology};
 use crate::tree::{Node, Value};
 use crate::workload::{Collective, Flows, Jobs, Memory, Trace, Workload};
 
@@ -92,7 +93,7 @@ fn described(section: &str, schema: Schema) -> Schema {
 
 /// Returns the schema of `network`. The hash counts only links that the topology has.
 fn network_keys(network: &Network) -> Schema {
-    let mut schema = network_schema(network.topology.kind());
+    let mut schema = network_schema(&network.topology);
     let topology = &network.topology;
     if matches!(topology, Topology::Star { .. }) || topology.is_direct() {
         schema["properties"]["core_link"]["x-unhashed"] = true.into();
@@ -137,6 +138,7 @@ fn topology_table(topology: &Topology) -> Table {
         ]),
         Topology::Torus { sides } | Topology::Mesh { sides } => table([("shape", toml_of(sides))]),
         Topology::Graph(Cabling { file, .. }) => table([("file", toml_of(file))]),
+        Topology::Built(built) => built.keys.clone(),
     };
     shape.insert("kind".into(), topology.kind().into());
     shape

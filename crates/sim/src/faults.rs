@@ -185,7 +185,7 @@ impl Cables<'_> {
             (Some(attachment), _) => attachment,
             (None, End::Node(_)) => unreachable!("what leads to a node is its cable"),
             (None, End::Switch(to)) => {
-                let from = topology.switch_with(port);
+                let from = topology.owner(port);
                 *between.entry((from.min(to), from.max(to))).or_insert_with(|| {
                     count += 1;
                     count - 1
@@ -218,7 +218,7 @@ impl Cables<'_> {
     fn at_switch(&self, switch: u32) -> Vec<u32> {
         let topology = self.topology;
         let ends_here =
-            |port: &u32| topology.switch_with(*port) == switch || topology.end(*port) == End::Switch(switch);
+            |port: &u32| topology.owner(*port) == switch || topology.end(*port) == End::Switch(switch);
         let mut cables: Vec<u32> = (0..topology.ports()).filter(ends_here).collect();
         cables.iter_mut().for_each(|port| *port = self.of_port[*port as usize]);
         cables.sort_unstable();

@@ -44,7 +44,9 @@ pub use engine::{
 pub use error::SetupError;
 pub use fabric::Fabric;
 pub use memory::Need;
-pub use registry::{FabricConfig, NoParams, Parts, Registered, Site, check, known, register};
+pub use registry::{
+    FabricConfig, NoParams, Parts, Registered, Site, check, known, register, register_topology,
+};
 pub use run::{Outcome, Run};
 pub use setup::{Finished, Setup, Work};
 pub use summary::{Excluded, Labels, Summary};

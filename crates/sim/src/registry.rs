@@ -32,7 +32,7 @@ use serde::de::DeserializeOwned;
 use std::any::Any;
 use std::fmt::Debug;
 use std::sync::{Arc, Mutex, PoisonError};
-use unrack_rack::{Known, Protocol, Scenario, ScenarioError, ValidScenario, listed};
+use unrack_rack::{Connects, Known, Protocol, Scenario, ScenarioError, TopologyKind, ValidScenario, listed};
 
 /// Fabrics of this crate, in the order in which they are listed.
 static FABRICS: [Entry; 15] = [
@@ -55,6 +55,8 @@ static FABRICS: [Entry; 15] = [
 
 /// Fabrics that other crates have registered.
 static OTHERS: Mutex<Vec<Entry>> = Mutex::new(Vec::new());
+/// Topologies that other crates have registered.
+static TOPOLOGIES: Mutex<Vec<TopologyKind>> = Mutex::new(Vec::new());
 
 /// A fabric that scenarios can name.
 pub trait Registered: Fabric + Sized + 'static {
@@ -146,9 +148,24 @@ pub fn register<F: Registered>() {
     OTHERS.lock().unwrap_or_else(PoisonError::into_inner).push(Entry::new::<F>());
 }
 
+/// Adds a kind of topology to those that scenarios can name. To be called before a scenario is read.
+///
+/// # Panics
+/// If there is a kind of this name.
+pub fn register_topology<T: Connects>() {
+    let name = T::NAME;
+    assert!(
+        known().all_topologies().iter().all(|kind| kind.name != name),
+        "there is a topology `{name}` already"
+    );
+    TOPOLOGIES.lock().unwrap_or_else(PoisonError::into_inner).push(TopologyKind::new::<T>());
+}
+
 /// Returns all that a scenario can name.
 pub fn known() -> Known {
-    Known { protocols: entries().iter().map(|entry| entry.protocol).collect() }
+    let protocols = entries().iter().map(|entry| entry.protocol).collect();
+    let topologies = TOPOLOGIES.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    Known { protocols, topologies }
 }
 
 /// Checks a scenario against all that it can name.

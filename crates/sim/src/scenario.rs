@@ -58,6 +58,7 @@ impl Setup {
                 Topology::direct_by(graph.clone(), &cables)
             }
             rack::Topology::Star { nodes } => Topology::star(nodes, host),
+            rack::Topology::Built(ref built) => Topology::built(&built.switches, host, core),
             rack::Topology::LeafSpine { racks, hosts_per_rack, spines } => {
                 Topology::leaf_spine(racks, hosts_per_rack, spines, host, core)
             }

@@ -11,10 +11,12 @@
 //! paths in turn, it is the packet's number among all that the node has sent, from 1.
 
 mod attachment;
+mod built;
 mod cables;
 mod drack;
 mod draw;
 
+use self::built::Built;
 use self::cables::Cables;
 use self::drack::Drack;
 pub use self::draw::MOST_NODES as MOST_DRAWN;
@@ -25,8 +27,8 @@ use crate::network::{Departure, Pace};
 use std::ops::Range;
 use std::sync::Arc;
 use unrack_protocol::r2c2::weights::exact::Towards;
-use unrack_rack::Wiring;
 use unrack_rack::graph::Graph;
+use unrack_rack::{Switches, Wiring};
 use unrack_units::{Rate, Time};
 use unrack_workload::{NodeId, Racks};
 
@@ -56,6 +58,8 @@ enum Shape {
     Drack(Drack),
     /// Nodes that forward for each other: each is a switch with as many links as it has neighbours.
     Direct { nodes: u32, links: u32 },
+    /// Switches whose routes are in tables.
+    Built { nodes: u32 },
 }
 
 /// Ports by which a packet can go on, or links by which it can leave its node: two ranges, of which the second is
@@ -98,6 +102,8 @@ pub struct Topology {
     /// CXL ports of hosts; in networks without, equal to `host_link`.
     cxl_link: Link,
     faults: Option<Arc<Faults>>,
+    /// Tables of [`Shape::Built`].
+    built: Option<Arc<Built>>,
     /// Links between nodes, in a network without switches.
     graph: Option<Arc<Graph>>,
     /// Properties of the links of such a network, unless they are all equal to `core_link`.
@@ -114,6 +120,7 @@ impl Topology {
             core_link,
             cxl_link: host_link,
             faults: None,
+            built: None,
             graph: None,
             cables: None,
             hosts: None,
@@ -133,6 +140,17 @@ impl Topology {
     /// Creates a fat tree of switches with `k` ports, an even number; it has k^3 / 4 nodes.
     pub fn fat_tree(k: u32, host_link: Link, core_link: Link) -> Topology {
         Topology::new(Shape::FatTree { half: k / 2 }, host_link, core_link)
+    }
+
+    /// Creates a network of switches that are connected as another crate says.
+    pub fn built(switches: &Switches, host_link: Link, core_link: Link) -> Topology {
+        let topology = Topology::new(Shape::Built { nodes: switches.nodes() }, host_link, core_link);
+        Topology { built: Some(Arc::new(Built::new(switches))), ..topology }
+    }
+
+    /// Returns the tables of a network that has some.
+    fn tables(&self) -> &Built {
+        self.built.as_ref().expect("a built network has tables")
     }
 
     /// Creates a network of racks that pool their NICs. `nic_link` is that of a NIC to its aggregation switch.
@@ -228,7 +246,7 @@ impl Topology {
             Shape::LeafSpine { racks, hosts, .. } => racks * hosts,
             Shape::FatTree { half } => 2 * half * half * half,
             Shape::Drack(Drack { wiring }) => wiring.nics(),
-            Shape::Direct { nodes, .. } => nodes,
+            Shape::Direct { nodes, .. } | Shape::Built { nodes } => nodes,
         }
     }
 
@@ -240,6 +258,7 @@ impl Topology {
             Shape::FatTree { half } => Racks { racks: 2 * half * half, hosts: half },
             Shape::Drack(Drack { wiring }) => Racks { racks: wiring.racks, hosts: wiring.hosts_per_rack },
             Shape::Direct { nodes, .. } => Racks { racks: 1, hosts: nodes },
+            Shape::Built { .. } => self.tables().racks,
         }
     }
 
@@ -248,6 +267,10 @@ impl Topology {
     pub fn parts(&self, number: u32) -> Option<Arc<[u32]>> {
         let (groups, of_group): (u32, Box<dyn Fn(u32) -> Option<u32>>) = match self.shape {
             Shape::Star { .. } | Shape::Drack(_) | Shape::Direct { .. } => return None,
+            Shape::Built { .. } => {
+                let racks = self.tables().racks.racks;
+                (racks, Box::new(move |switch| (switch < racks).then_some(switch)))
+            }
             Shape::LeafSpine { racks, .. } => {
                 (racks, Box::new(move |switch| (switch < racks).then_some(switch)))
             }
@@ -276,6 +299,7 @@ impl Topology {
             Shape::FatTree { half } => 5 * half * half,
             Shape::Drack(drack) => drack.switches(),
             Shape::Direct { nodes, .. } => nodes,
+            Shape::Built { .. } => self.tables().switches(),
         }
     }
 
@@ -287,6 +311,7 @@ impl Topology {
             Shape::FatTree { half } => 5 * half * half * 2 * half,
             Shape::Drack(drack) => drack.ports(),
             Shape::Direct { nodes, links } => links + nodes,
+            Shape::Built { .. } => self.tables().ports(),
         }
     }
 
@@ -309,17 +334,24 @@ impl Topology {
             Shape::LeafSpine { hosts, .. } => node / hosts,
             Shape::FatTree { half } => node / half,
             Shape::Direct { .. } => node,
+            Shape::Built { .. } => node / self.tables().racks.hosts,
         }
     }
 
     /// Returns the port by which `switch` sends a packet of the flow with this hash on its way to `dst`, when all
     /// links are up.
     pub fn route(&self, switch: u32, dst: NodeId, hash: u32) -> u32 {
-        if let (Some(graph), Shape::Direct { links, .. }) = (&self.graph, self.shape) {
-            return if switch == dst { links + dst } else { Towards::new(graph, dst).by_hash(switch, hash) };
+        match (self.shape, &self.graph) {
+            (Shape::Direct { links, .. }, Some(graph)) => match switch == dst {
+                true => links + dst,
+                false => Towards::new(graph, dst).by_hash(switch, hash),
+            },
+            (Shape::Built { .. }, _) => self.tables().route(switch, dst, hash),
+            _ => {
+                let ports = self.next_ports(switch, dst);
+                ports.nth(self.turn(switch, hash) % ports.len())
+            }
         }
-        let ports = self.next_ports(switch, dst);
-        ports.nth(self.turn(switch, hash) % ports.len())
     }
 
     /// Returns the port as [`Topology::route`] does, but avoids links that are known to be down at `now`. If there is
@@ -350,7 +382,7 @@ impl Topology {
         if is_up(&port) {
             return Some(port);
         }
-        let up = || self.next_ports(switch, dst).ports().filter(is_up);
+        let up = || self.all_next_ports(switch, dst).filter(is_up);
         let turn = self.turn(switch, hash) as usize;
         up().nth(turn % up().count().max(1))
     }
@@ -361,12 +393,22 @@ impl Topology {
             && match self.end(port) {
                 End::Node(_) => true,
                 End::Switch(next) => {
-                    self.next_ports(next, dst).ports().any(|port| self.leads_on(faults, port, dst, now))
+                    self.all_next_ports(next, dst).any(|port| self.leads_on(faults, port, dst, now))
                 }
             }
     }
 
-    /// Returns the ports by which a switch can send a packet on its way to `dst`. Switches of a fat tree are numbered
+    /// Returns the ports by which a switch can send a packet on its way to `dst`, of any network.
+    fn all_next_ports(&self, switch: u32, dst: NodeId) -> impl Iterator<Item = u32> + '_ {
+        let tables = self.built.as_ref();
+        let computed = tables.is_none().then(|| self.next_ports(switch, dst).ports());
+        let listed = tables.map(|tables| tables.next_ports(switch, dst)).unwrap_or_default();
+        let host = tables.and_then(|tables| tables.port_to_host(switch, dst));
+        computed.into_iter().flatten().chain(listed.iter().copied()).chain(host)
+    }
+
+    /// Returns the ports by which a switch can send a packet on its way to `dst`; not for networks with tables.
+    /// Switches of a fat tree are numbered
     /// edge, aggregation (both by pod), core; ports of each switch down, then up.
     fn next_ports(&self, switch: u32, dst: NodeId) -> Route {
         let (only, among) = (Route::only, Route::among);
@@ -396,6 +438,7 @@ impl Topology {
             }
             Shape::Drack(drack) => drack.next_ports(switch, dst),
             Shape::Direct { links, .. } => only(links + dst),
+            Shape::Built { .. } => unreachable!("its ports are in tables"),
         }
     }
 
@@ -404,21 +447,8 @@ impl Topology {
         match self.shape {
             Shape::FatTree { half } if switch >= 2 * half * half => hash / half,
             Shape::Drack(drack) => drack.turn(switch, hash),
+            Shape::Built { .. } => self.tables().turn(switch, hash),
             _ => hash,
-        }
-    }
-
-    /// Returns the switch that a port belongs to.
-    pub fn switch_with(&self, port: u32) -> u32 {
-        match self.shape {
-            Shape::Star { .. } => 0,
-            Shape::LeafSpine { racks, hosts, spines } => match port.checked_sub(racks * (hosts + spines)) {
-                Some(spine) => racks + spine / racks,
-                None => port / (hosts + spines),
-            },
-            Shape::FatTree { half } => port / (2 * half),
-            Shape::Drack(drack) => drack.owner(port),
-            Shape::Direct { links, .. } => self.sender(port, links),
         }
     }
 
@@ -433,6 +463,7 @@ impl Topology {
             Shape::FatTree { half } => port / (2 * half),
             Shape::Drack(drack) => drack.owner(port),
             Shape::Direct { links, .. } => self.sender(port, links),
+            Shape::Built { .. } => self.tables().owner(port),
         }
     }
 
@@ -469,6 +500,7 @@ impl Topology {
                 }
             }
             Shape::Drack(drack) => drack.end(port),
+            Shape::Built { .. } => self.tables().end(port),
             Shape::Direct { links, .. } => match (&self.graph, port.checked_sub(links)) {
                 (Some(graph), None) => End::Switch(graph.to(port)),
                 (_, node) => End::Node(node.unwrap_or_default()),
@@ -494,6 +526,7 @@ impl Topology {
             Shape::Star { .. } | Shape::Direct { .. } => 1,
             Shape::LeafSpine { spines, .. } => spines,
             Shape::FatTree { half } => half,
+            Shape::Built { .. } => self.tables().next_ports(self.switch_of(src), dst).len() as u32,
             Shape::Drack(Drack { wiring }) => wiring.hosts_per_rack,
         }
     }

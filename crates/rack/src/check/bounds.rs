@@ -7,14 +7,15 @@ use unrack_units::{Bytes, Fraction, Time};
 use super::Checker;
 use crate::Protocol;
 use crate::graph::Graph;
-use crate::network::{Buffer, Link, Network, Switch, Topology};
+use crate::network::{Buffer, Link, Network, Switch};
+use crate::topology::Topology;
 use crate::workload::{BUILT_IN_CDFS, Blades, Collective, Margin, Operation, Size, Workload};
 use unrack_units::nearest::hint;
 
 /// Largest number of nodes: per-node tables stay in memory.
-const MOST_NODES: u32 = 1 << 16;
+pub(crate) const MOST_NODES: u32 = 1 << 16;
 /// Largest number of switch ports: ports are numbered in 32 bits, and each takes some hundred bytes.
-const MOST_PORTS: u64 = 1 << 24;
+pub(crate) const MOST_PORTS: u64 = 1 << 24;
 /// Ports of the largest fat tree with no more nodes than that.
 const MOST_FAT_TREE_PORTS: u32 = 64;
 /// Largest number of messages of a run, which are numbered in 32 bits.
@@ -75,8 +76,8 @@ impl Checker<'_> {
                 }
                 return;
             }
-            // A graph was checked when its file was read.
-            Topology::Graph(_) => return,
+            // These were checked when they were read.
+            Topology::Graph(_) | Topology::Built(_) => return,
         }
         let nodes = network.topology.nodes();
         let is_star = matches!(network.topology, Topology::Star { .. });

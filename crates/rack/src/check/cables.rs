@@ -2,7 +2,7 @@
 
 use super::Checker;
 use crate::graph::list::Listed;
-use crate::network::{Cabling, Topology};
+use crate::topology::{Cabling, Topology};
 use crate::workload::FileRef;
 use unrack_input::read_text;
 
@@ -10,7 +10,7 @@ use unrack_input::read_text;
 const MOST_BYTES: u64 = 64 << 20;
 
 impl Checker<'_> {
-    pub(super) fn cabling(&mut self, mut file: FileRef) -> Option<Topology> {
+    pub(crate) fn cabling(&mut self, mut file: FileRef) -> Option<Topology> {
         let path = "network.topology.file";
         self.place_file(&mut file, path);
         match read(&file).and_then(|text| listed(&text)) {

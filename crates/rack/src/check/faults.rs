@@ -2,7 +2,7 @@
 
 use super::Checker;
 use crate::faults::{BitErrors, Failure, Faults};
-use crate::network::{Network, Topology};
+use crate::network::Network;
 use crate::problem::Problem;
 use crate::tree::{Node, Value};
 use crate::{Protocol, decode::decode};
@@ -70,7 +70,7 @@ impl Checker<'_> {
             _ => {}
         }
         if let Some(network) = network {
-            let (nodes, switches) = (network.topology.nodes(), switches(&network.topology));
+            let (nodes, switches) = (network.topology.nodes(), network.topology.switches());
             if let Some(node) = failure.node.filter(|node| *node >= nodes) {
                 refuse(format!("there is no node {node}: the network has {nodes}, numbered from 0"));
             }
@@ -85,15 +85,3 @@ impl Checker<'_> {
 
 /// Latest time of a failure: times count picoseconds in 64 bits, and events after an outage need room.
 const LATEST: Time = Time::from_us(1_000_000_000_000);
-
-fn switches(topology: &Topology) -> u32 {
-    match *topology {
-        Topology::Star { .. } => 1,
-        Topology::LeafSpine { racks, spines, .. } => racks.saturating_add(spines),
-        Topology::FatTree { ports } => 5 * (ports / 2).saturating_pow(2),
-        Topology::Drack { racks, cores, .. } => racks.saturating_mul(2).saturating_add(cores),
-        Topology::Torack { racks, uplinks, .. } => racks.saturating_add(uplinks),
-        // Each node is a switch.
-        Topology::Torus { .. } | Topology::Mesh { .. } | Topology::Graph(_) => topology.nodes(),
-    }
-}

@@ -3,7 +3,7 @@
 use super::Checker;
 use crate::host::{Cache, Host};
 use crate::network::{Link, Network};
-use crate::{Protocol, Topology, listed};
+use crate::{Protocol, listed};
 use unrack_units::{Bytes, Time};
 
 /// Least and largest granularity of interleaving in CXL (DRack §2.5).
@@ -98,14 +98,7 @@ impl Checker<'_> {
             let message = format!("hosts are at switches, not in a `{}`; leave this out", topology.kind());
             return self.complain("host", message);
         }
-        let (of_rack, nics) = match *topology {
-            Topology::Drack { hosts_per_rack, .. } => (hosts_per_rack, hosts_per_rack),
-            Topology::LeafSpine { hosts_per_rack, .. } | Topology::Torack { hosts_per_rack, .. } => {
-                (hosts_per_rack, 1)
-            }
-            Topology::FatTree { ports } => (ports / 2, 1),
-            _ => (topology.nodes(), 1),
-        };
+        let (of_rack, nics) = topology.hosts_and_nics();
         if of_rack > MOST_HOSTS {
             self.complain("host", format!("{of_rack} hosts to a rack are more than {MOST_HOSTS}"));
         }

@@ -152,7 +152,7 @@ fn way(network: &Network, hops: &[Hop], kind: PacketKind, end: Time) -> Vec<Hop>
 /// Returns the hop by which the packet came to where `hop` left from.
 fn before(network: &Network, hops: &[Hop], hop: &Hop) -> Option<Hop> {
     let LinkId::Port(port) = hop.link else { return None };
-    let switch = End::Switch(network.topology.switch_with(port));
+    let switch = End::Switch(network.topology.owner(port));
     let mut came = hops.iter().filter(|other| end_of(network, other.link) == switch);
     match hop.packet.offset {
         // Where packets have no offset, they keep their order, and all paths are the same.

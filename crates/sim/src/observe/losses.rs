@@ -224,7 +224,7 @@ fn first_links<'a>(network: &Network, mut hops: Vec<&'a Hop>) -> Vec<&'a Hop> {
     let direct = !hops.iter().any(|hop| by_host(hop));
     hops.retain(|hop| match hop.link {
         LinkId::Host(_) => true,
-        LinkId::Port(port) => direct && network.topology.switch_with(port) == hop.packet.src,
+        LinkId::Port(port) => direct && network.topology.owner(port) == hop.packet.src,
     });
     hops.sort_by_key(|hop| (hop.ready, hop.first));
     hops

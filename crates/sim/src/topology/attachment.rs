@@ -54,7 +54,7 @@ impl Topology {
     fn attachment_leads_on(&self, faults: &Faults, link: u32, dst: NodeId, now: Time) -> bool {
         let switch = self.switch_at(link);
         !faults.known_down_host(link, now)
-            && self.next_ports(switch, dst).ports().any(|port| self.leads_on(faults, port, dst, now))
+            && self.all_next_ports(switch, dst).any(|port| self.leads_on(faults, port, dst, now))
     }
 
     /// Returns the properties of one of [`Topology::attachments`].

@@ -63,7 +63,7 @@ proptest! {
         let mut to_nodes = vec![0; topology.nodes() as usize];
         let mut cables = std::collections::BTreeMap::new();
         for port in 0..topology.ports() {
-            let from = topology.switch_with(port);
+            let from = topology.owner(port);
             match topology.end(port) {
                 End::Node(node) => {
                     prop_assert_eq!(topology.switch_of(node), from);

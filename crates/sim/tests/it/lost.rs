@@ -103,7 +103,7 @@ fn cable(topology: &Topology, link: LinkId) -> Broken {
     match (topology.attachment_of(port), topology.end(port)) {
         (Some(number), _) | (None, End::Node(number)) => Broken::Node(number),
         (None, End::Switch(other)) => {
-            let own = topology.switch_with(port);
+            let own = topology.owner(port);
             Broken::Between(own.min(other), own.max(other))
         }
     }
@@ -146,7 +146,7 @@ fn victims(plain: &Watched) -> Vec<(Victim, Hop, Time)> {
     let topology = &plain.setup.network.topology;
     let leaves = |hop: &Hop| match hop.link {
         LinkId::Host(_) => true,
-        LinkId::Port(port) => topology.graph().is_some() && topology.switch_with(port) == hop.packet.src,
+        LinkId::Port(port) => topology.graph().is_some() && topology.owner(port) == hop.packet.src,
     };
     let mut all = Vec::new();
     for (kind, leaving) in PacketKind::ALL.into_iter().flat_map(|kind| [(kind, true), (kind, false)]) {

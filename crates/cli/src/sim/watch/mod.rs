@@ -271,7 +271,7 @@ fn link_name(link: LinkId, topology: &Topology) -> String {
             None => format!("node {link} to switch {}", topology.switch_at(link)),
         },
         LinkId::Port(port) => {
-            let from = topology.switch_with(port);
+            let from = topology.owner(port);
             match topology.end(port) {
                 End::Node(node) => format!("port {port}: switch {from} to node {node}"),
                 End::Switch(to) => format!("port {port}: switch {from} to switch {to}"),

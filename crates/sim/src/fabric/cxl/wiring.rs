@@ -22,7 +22,7 @@ impl Wiring {
     pub fn new(topology: &Topology) -> Wiring {
         let (nodes, ports) = (topology.nodes(), topology.ports());
         let mut first = vec![0; topology.switches() as usize];
-        (0..ports).rev().for_each(|port| first[topology.switch_with(port) as usize] = port);
+        (0..ports).rev().for_each(|port| first[topology.owner(port) as usize] = port);
         first.push(ports);
         let mut port_of = vec![0; nodes as usize];
         // Ports by the switches that they lead from and to.
@@ -31,13 +31,13 @@ impl Wiring {
             match topology.end(port) {
                 End::Node(node) => port_of[node as usize] = port,
                 End::Switch(to) => {
-                    between.insert((topology.switch_with(port), to), port);
+                    between.insert((topology.owner(port), to), port);
                 }
             }
         }
         let feeder = |port| match topology.end(port) {
             End::Node(node) => node,
-            End::Switch(from) => nodes + between[&(from, topology.switch_with(port))],
+            End::Switch(from) => nodes + between[&(from, topology.owner(port))],
         };
         Wiring { nodes, feeders: (0..ports).map(feeder).collect(), first, port_of }
     }
@@ -51,13 +51,13 @@ impl Wiring {
     pub fn links(&self, topology: &Topology, params: &Params) -> Vec<Link> {
         let host = (0..self.nodes).map(|node| {
             let port = self.port_of[node as usize];
-            let (link, switch) = (topology.host_link(), topology.switch_with(port));
+            let (link, switch) = (topology.host_link(), topology.owner(port));
             let receiver = Receiver::Input { switch, port: self.output(switch, port) };
             let times = (link.pace.transmit(params.flit.bytes().get()), link.propagation);
             Link::new(LinkId::Host(node), (Sender::Node(node as u16), receiver), times, params)
         });
         let from_switches = (0..topology.ports()).map(|port| {
-            let (link, switch) = (topology.link(port), topology.switch_with(port));
+            let (link, switch) = (topology.link(port), topology.owner(port));
             let sender = Sender::Output { switch, port: self.output(switch, port) };
             let receiver = match topology.end(port) {
                 End::Node(node) => Receiver::Node(node as u16),

@@ -1,0 +1,192 @@
+//! Topologies of a rack: the kinds that a scenario can name, and what each connects.
+//!
+//! A kind has a name, keys and a way to read them: one entry of [`KINDS`], or of [`Known::topologies`] where another
+//! crate connects nodes and switches in a way of its own ([`Connects`]).
+
+mod kinds;
+mod switches;
+
+pub(crate) use kinds::KINDS;
+pub use kinds::{Connects, TopologyKind};
+pub use switches::{Refused, Switches};
+
+use crate::graph::list::Cable;
+use crate::graph::{Graph, Sides};
+use crate::wiring::Wiring;
+use crate::workload::FileRef;
+use serde_json::Value as Schema;
+use std::sync::Arc;
+use toml::Table;
+
+/// Connection of nodes and switches.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Topology {
+    /// Nodes around one switch.
+    Star { nodes: u32 },
+    /// Racks of hosts around a leaf each; every leaf is linked to every spine.
+    LeafSpine { racks: u32, hosts_per_rack: u32, spines: u32 },
+    /// Three tiers of switches with `ports` ports each.
+    FatTree { ports: u32 },
+    /// Racks that pool their NICs, as many as hosts (DRack §4.1): `link` connects a NIC to its aggregation switch,
+    /// `core_link` an aggregation switch to a core switch.
+    Drack { racks: u32, hosts_per_rack: u32, cores: u32 },
+    /// Racks of hosts with a NIC each, around a ToR switch (DRack §7.1): `link` connects a NIC to its ToR switch,
+    /// `core_link` is each of a ToR switch's uplinks, one to every aggregation switch.
+    Torack { racks: u32, hosts_per_rack: u32, uplinks: u32 },
+    /// Nodes that forward for each other, in rings.
+    Torus { sides: Sides },
+    /// Nodes that forward for each other, in lines.
+    Mesh { sides: Sides },
+    /// Nodes that forward for each other, connected as a file lists.
+    Graph(Cabling),
+    /// Nodes around switches, as another crate connects them.
+    Built(Built),
+}
+
+/// Cables between nodes, as a file lists them ([`crate::graph::list`]).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cabling {
+    pub file: FileRef,
+    pub graph: Arc<Graph>,
+    /// Properties of each cable, by number ([`Graph::cable`]).
+    pub cables: Arc<[Cable]>,
+}
+
+impl Topology {
+    /// Returns the name of the kind in scenarios.
+    pub fn kind(&self) -> &'static str {
+        match *self {
+            Topology::Star { .. } => "star",
+            Topology::LeafSpine { .. } => "leaf-spine",
+            Topology::FatTree { .. } => "fat-tree",
+            Topology::Drack { .. } => "drack",
+            Topology::Torack { .. } => "torack",
+            Topology::Torus { .. } => "torus",
+            Topology::Mesh { .. } => "mesh",
+            Topology::Graph(_) => "graph",
+            Topology::Built(ref built) => built.kind.name,
+        }
+    }
+
+    /// Returns the number of nodes, saturating: see the bounds of each part.
+    pub fn nodes(&self) -> u32 {
+        match *self {
+            Topology::Graph(Cabling { ref graph, .. }) => graph.nodes(),
+            Topology::Built(ref built) => built.switches.nodes(),
+            Topology::Star { nodes } => nodes,
+            Topology::LeafSpine { racks, hosts_per_rack, .. }
+            | Topology::Drack { racks, hosts_per_rack, .. }
+            | Topology::Torack { racks, hosts_per_rack, .. } => racks.saturating_mul(hosts_per_rack),
+            Topology::FatTree { ports } => ports.saturating_pow(3) / 4,
+            Topology::Torus { sides } | Topology::Mesh { sides } => sides.nodes(),
+        }
+    }
+
+    /// Returns the ports of all switches; in a rack without switches, an upper bound of its links plus one port per
+    /// node.
+    pub fn ports(&self) -> u64 {
+        let product = |a: u32, b: u64| u64::from(a).saturating_mul(b);
+        match *self {
+            Topology::Star { nodes } => nodes.into(),
+            Topology::LeafSpine { racks, hosts_per_rack, spines: up }
+            | Topology::Torack { racks, hosts_per_rack, uplinks: up } => {
+                product(racks, u64::from(hosts_per_rack) + 2 * u64::from(up))
+            }
+            Topology::FatTree { ports } => product(ports, product(ports, u64::from(ports))) / 4 * 5,
+            Topology::Drack { racks, hosts_per_rack, cores } => {
+                product(racks, 3 * u64::from(hosts_per_rack) + 2 * u64::from(cores))
+            }
+            Topology::Torus { sides } | Topology::Mesh { sides } => {
+                product(sides.nodes(), 2 * sides.as_slice().len() as u64 + 1)
+            }
+            Topology::Graph(Cabling { ref graph, .. }) => u64::from(graph.links()) + u64::from(graph.nodes()),
+            Topology::Built(ref built) => built.switches.ports(),
+        }
+    }
+
+    /// Returns the graph of nodes that forward for each other; `None` where there are switches.
+    ///
+    /// # Panics
+    /// If the graph cannot be built, which a checked scenario excludes.
+    pub fn graph(&self) -> Option<Arc<Graph>> {
+        let graph = |sides, wraps| Arc::new(Graph::cube(sides, wraps).expect("a checked torus or mesh"));
+        match *self {
+            Topology::Graph(Cabling { ref graph, .. }) => Some(graph.clone()),
+            Topology::Torus { sides } => Some(graph(sides, true)),
+            Topology::Mesh { sides } => Some(graph(sides, false)),
+            Topology::Star { .. }
+            | Topology::LeafSpine { .. }
+            | Topology::FatTree { .. }
+            | Topology::Drack { .. }
+            | Topology::Torack { .. }
+            | Topology::Built(_) => None,
+        }
+    }
+
+    /// Returns whether nodes forward for each other, without switches.
+    pub fn is_direct(&self) -> bool {
+        matches!(self, Topology::Torus { .. } | Topology::Mesh { .. } | Topology::Graph(_))
+    }
+
+    /// Returns the number of switches, saturating. A node that forwards for others counts as one.
+    pub fn switches(&self) -> u32 {
+        match *self {
+            Topology::Star { .. } => 1,
+            Topology::LeafSpine { racks, spines: up, .. } | Topology::Torack { racks, uplinks: up, .. } => {
+                racks.saturating_add(up)
+            }
+            Topology::FatTree { ports } => 5 * (ports / 2).saturating_pow(2),
+            Topology::Drack { racks, cores, .. } => racks.saturating_mul(2).saturating_add(cores),
+            Topology::Torus { .. } | Topology::Mesh { .. } | Topology::Graph(_) => self.nodes(),
+            Topology::Built(ref built) => built.switches.switches,
+        }
+    }
+
+    /// Returns the most hosts of a rack, and the NICs that each of them may use.
+    pub(crate) fn hosts_and_nics(&self) -> (u32, u32) {
+        match *self {
+            Topology::Drack { hosts_per_rack, .. } => (hosts_per_rack, hosts_per_rack),
+            Topology::LeafSpine { hosts_per_rack, .. } | Topology::Torack { hosts_per_rack, .. } => {
+                (hosts_per_rack, 1)
+            }
+            Topology::FatTree { ports } => (ports / 2, 1),
+            Topology::Built(ref built) => (built.switches.hosts_per_rack, 1),
+            _ => (self.nodes(), 1),
+        }
+    }
+
+    /// Returns the wiring of NICs, if they are pooled.
+    pub fn wiring(&self) -> Option<Wiring> {
+        match *self {
+            Topology::Drack { racks, hosts_per_rack, cores } => Some(Wiring { racks, hosts_per_rack, cores }),
+            _ => None,
+        }
+    }
+}
+
+/// Topology that another crate's kind connects.
+#[derive(Debug, Clone)]
+pub struct Built {
+    pub(crate) kind: TopologyKind,
+    /// Keys of the scenario, defaults included.
+    pub(crate) keys: Table,
+    pub switches: Arc<Switches>,
+}
+
+impl PartialEq for Built {
+    fn eq(&self, other: &Built) -> bool {
+        (self.kind.name, &self.keys, &self.switches) == (other.kind.name, &other.keys, &other.switches)
+    }
+}
+
+impl Topology {
+    /// Returns the schema of its keys.
+    pub(crate) fn schema(&self) -> Schema {
+        let name = self.kind();
+        let kind = match self {
+            Topology::Built(built) => &built.kind,
+            _ => KINDS.iter().find(|kind| kind.name == name).expect("a kind of this crate"),
+        };
+        (kind.schema)()
+    }
+}

@@ -1,0 +1,196 @@
+//! Kinds of topologies, with their keys.
+
+use super::{Built, Refused, Switches, Topology};
+use crate::check::Checker;
+use crate::graph::Sides;
+use crate::schema;
+use crate::tree::Node;
+use crate::wiring::Wiring;
+use crate::workload::FileRef;
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::Value as Schema;
+use std::sync::Arc;
+use toml::Table;
+
+/// A kind of topology that a scenario can name.
+#[derive(Clone, Copy)]
+pub struct TopologyKind {
+    /// Name in scenarios.
+    pub name: &'static str,
+    /// One line that says how nodes are connected.
+    pub about: &'static str,
+    pub(crate) schema: fn() -> Schema,
+    pub(crate) read: fn(&mut Checker, &Node) -> Option<Topology>,
+}
+
+/// Keys of a topology that another crate adds: they say how nodes and switches are connected.
+///
+/// The documentation of the fields is the help of `unrack scenario --explain`.
+pub trait Connects: DeserializeOwned + Serialize + JsonSchema {
+    /// Name in scenarios.
+    const NAME: &'static str;
+    /// One line that says how nodes are connected.
+    const ABOUT: &'static str;
+
+    /// Returns the switches and their cables.
+    ///
+    /// # Errors
+    /// If a key is out of range.
+    fn switches(&self) -> Result<Switches, Refused>;
+}
+
+impl TopologyKind {
+    /// Creates the kind of another crate's topology.
+    pub const fn new<T: Connects>() -> TopologyKind {
+        TopologyKind { name: T::NAME, about: T::ABOUT, schema: schema::of::<T>, read: read_built::<T> }
+    }
+}
+
+impl std::fmt::Debug for TopologyKind {
+    fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
+        f.pad(self.name)
+    }
+}
+
+/// Kinds of this crate, in the order in which they are listed.
+pub(crate) static KINDS: [TopologyKind; 8] = [
+    TopologyKind {
+        name: "star",
+        about: "nodes around one switch",
+        schema: schema::of::<Star>,
+        read: |checker, node| keys(checker, node).map(|Star { nodes }| Topology::Star { nodes }),
+    },
+    TopologyKind {
+        name: "leaf-spine",
+        about: "racks around a leaf each, which is linked to every spine",
+        schema: schema::of::<LeafSpine>,
+        read: |checker, node| {
+            let LeafSpine { racks, hosts_per_rack, spines } = keys(checker, node)?;
+            Some(Topology::LeafSpine { racks, hosts_per_rack, spines })
+        },
+    },
+    TopologyKind {
+        name: "fat-tree",
+        about: "three tiers of equal switches",
+        schema: schema::of::<FatTree>,
+        read: |checker, node| keys(checker, node).map(|FatTree { ports }| Topology::FatTree { ports }),
+    },
+    TopologyKind {
+        name: "drack",
+        about: "racks that pool their NICs (DRack §4.1)",
+        schema: schema::of::<Drack>,
+        read: |checker, node| {
+            let Drack { racks, hosts_per_rack, cores } = keys(checker, node)?;
+            let cores = cores.unwrap_or(Wiring::default_cores(racks, hosts_per_rack));
+            Some(Topology::Drack { racks, hosts_per_rack, cores })
+        },
+    },
+    TopologyKind {
+        name: "torack",
+        about: "racks with a ToR switch, and a NIC for each host (DRack §7.1)",
+        schema: schema::of::<Torack>,
+        read: |checker, node| {
+            let Torack { racks, hosts_per_rack, uplinks } = keys(checker, node)?;
+            Some(Topology::Torack { racks, hosts_per_rack, uplinks: uplinks.unwrap_or(hosts_per_rack) })
+        },
+    },
+    TopologyKind {
+        name: "torus",
+        about: "nodes that forward for each other, in rings",
+        schema: schema::of::<Cube>,
+        read: |checker, node| keys(checker, node).map(|Cube { shape }| Topology::Torus { sides: shape }),
+    },
+    TopologyKind {
+        name: "mesh",
+        about: "nodes that forward for each other, in lines",
+        schema: schema::of::<Cube>,
+        read: |checker, node| keys(checker, node).map(|Cube { shape }| Topology::Mesh { sides: shape }),
+    },
+    TopologyKind {
+        name: "graph",
+        about: "nodes that forward for each other, connected as a file lists",
+        schema: schema::of::<CablesFile>,
+        read: |checker, node| {
+            let CablesFile { file } = keys(checker, node)?;
+            checker.cabling(file)
+        },
+    },
+];
+
+/// Reads the keys beside `kind`.
+fn keys<T: DeserializeOwned>(checker: &mut Checker, node: &Node) -> Option<T> {
+    checker.decode_beside(node, "network.topology", "kind")
+}
+
+/// Reads the keys of another crate's topology, and connects its switches.
+fn read_built<T: Connects>(checker: &mut Checker, node: &Node) -> Option<Topology> {
+    let read: T = keys(checker, node)?;
+    let complain = |checker: &mut Checker, key: &str, why: String| match key.is_empty() {
+        true => checker.complain("network.topology", why),
+        false => checker.complain(&format!("network.topology.{key}"), why),
+    };
+    match read.switches().and_then(Switches::checked) {
+        Ok(switches) => {
+            let keys = Table::try_from(&read).expect("keys that were read are TOML");
+            Some(Topology::Built(Built {
+                kind: TopologyKind::new::<T>(),
+                keys,
+                switches: Arc::new(switches),
+            }))
+        }
+        Err(Refused { key, why }) => {
+            complain(checker, key, why);
+            None
+        }
+    }
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Star {
+    nodes: u32,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct LeafSpine {
+    racks: u32,
+    hosts_per_rack: u32,
+    spines: u32,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct FatTree {
+    /// Ports of each switch: the k of a k-ary fat tree.
+    ports: u32,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Drack {
+    racks: u32,
+    hosts_per_rack: u32,
+    /// Core switches. Default: the number that leaves nothing oversubscribed.
+    #[serde(default)]
+    cores: Option<u32>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Torack {
+    racks: u32,
+    hosts_per_rack: u32,
+    /// Uplinks of each ToR switch. Default: as many as hosts, so that nothing is oversubscribed.
+    #[serde(default)]
+    uplinks: Option<u32>,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct Cube {
+    /// Nodes along each dimension.
+    shape: Sides,
+}
+
+#[derive(Deserialize, JsonSchema)]
+struct CablesFile {
+    /// File with one cable per line ([`crate::graph::list`]).
+    file: FileRef,
+}

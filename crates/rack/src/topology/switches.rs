@@ -1,0 +1,90 @@
+//! Switches and the cables between them, as data: what another crate's topology gives.
+
+use crate::check::bounds::{MOST_NODES, MOST_PORTS};
+use std::collections::VecDeque;
+
+/// Hosts around switches, and cables between these.
+///
+/// Switches are numbered from 0; the first `racks` of them have hosts, all as many. Host `n` is at switch
+/// `n / hosts_per_rack`. A packet takes a shortest path, one of several equal ones by the hash of its flow.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Switches {
+    pub racks: u32,
+    pub hosts_per_rack: u32,
+    /// Number of all switches.
+    pub switches: u32,
+    /// Cables between two switches each; several between the same two are allowed. Ports of a switch are those to its
+    /// hosts, and then its cables in this order.
+    pub cables: Vec<(u32, u32)>,
+}
+
+/// Refusal of a topology: the key that is wrong, empty for the whole, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refused {
+    pub key: &'static str,
+    pub why: String,
+}
+
+impl Refused {
+    /// Creates the refusal of a key.
+    pub fn new(key: &'static str, why: impl Into<String>) -> Refused {
+        Refused { key, why: why.into() }
+    }
+}
+
+/// Largest number of pairs of a switch and a rack: the paths of each are kept in memory.
+const MOST_PAIRS: u64 = 1 << 24;
+
+impl Switches {
+    /// Returns the number of hosts, saturating.
+    pub fn nodes(&self) -> u32 {
+        self.racks.saturating_mul(self.hosts_per_rack)
+    }
+
+    /// Returns the number of ports of all switches.
+    pub fn ports(&self) -> u64 {
+        u64::from(self.nodes()) + 2 * self.cables.len() as u64
+    }
+
+    /// Returns the switches if they make a network.
+    pub(crate) fn checked(self) -> Result<Switches, Refused> {
+        let refuse = |why: String| Err(Refused::new("", why));
+        let Switches { racks, switches, ref cables, .. } = self;
+        if !(2..=MOST_NODES).contains(&self.nodes()) {
+            return refuse(format!("{} nodes is outside 2 to {MOST_NODES}", self.nodes()));
+        }
+        if racks > switches {
+            return refuse(format!("{racks} switches have hosts, but there are {switches}"));
+        }
+        if self.ports() > MOST_PORTS || u64::from(switches) * u64::from(racks) > MOST_PAIRS {
+            return refuse(format!(
+                "{} switch ports, or {switches} switches to {racks} racks, are more than fit",
+                self.ports()
+            ));
+        }
+        if let Some((a, b)) = cables.iter().find(|(a, b)| a == b || *a.max(b) >= switches) {
+            return refuse(format!("no cable connects switches {a} and {b}: there are {switches}"));
+        }
+        match self.unreached() {
+            Some(switch) => refuse(format!("no path leads from switch 0 to switch {switch}")),
+            None => Ok(self),
+        }
+    }
+
+    /// Returns a switch with hosts that has no path to the first.
+    fn unreached(&self) -> Option<u32> {
+        let mut next = vec![Vec::new(); self.switches as usize];
+        for (a, b) in &self.cables {
+            next[*a as usize].push(*b);
+            next[*b as usize].push(*a);
+        }
+        let mut seen = vec![false; self.switches as usize];
+        let mut queue = VecDeque::from([0]);
+        while let Some(switch) = queue.pop_front() {
+            if !std::mem::replace(&mut seen[switch as usize], true) {
+                queue.extend(&next[switch as usize]);
+            }
+        }
+        (0..self.racks).find(|switch| !seen[*switch as usize])
+    }
+}
