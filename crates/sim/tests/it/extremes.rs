@@ -10,11 +10,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Once;
 use toml::{Table, Value};
+use unrack_basis::mix;
 use unrack_rack::{Overrides, Protocol, Scenario, ScenarioError, ValidScenario, Workload};
 use unrack_sim::scenario::{check_margins, excluded, replay_spec};
 use unrack_sim::{Need, Progress, Setup, SetupError, Work};
 use unrack_units::{Bytes, Fraction, Rate, Time};
-use unrack_workload::random::mix;
 use unrack_workload::trace::Row;
 
 /// Events handled before a run is abandoned: some tens of milliseconds.
