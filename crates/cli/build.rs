@@ -5,6 +5,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use unrack_basis::Fnv1a;
 
 fn main() {
     let crates = Path::new(&std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it")).join("..");
@@ -36,32 +37,20 @@ pub fn parts(root: &Path) -> Vec<PathBuf> {
 
 /// Returns a hash of the names and contents of all files in `parts`.
 pub fn hash(root: &Path, parts: &[PathBuf]) -> String {
-    let mut hash = Fnv(0xcbf2_9ce4_8422_2325);
-    parts.iter().for_each(|part| hash.add_all(root, part));
-    format!("{:016x}", hash.0)
+    let whole = parts.iter().fold(Fnv1a::EMPTY, |hash, part| with_all(hash, root, part));
+    format!("{:016x}", whole.value())
 }
 
-/// State of FNV-1a, 64 bits.
-struct Fnv(u64);
-
-impl Fnv {
-    fn add_all(&mut self, root: &Path, part: &Path) {
-        if root.join(part).is_dir() {
-            return names(root, part).iter().for_each(|inner| self.add_all(root, inner));
-        }
-        // Lengths keep one file's end apart from the next one's beginning.
-        for bytes in [part.to_string_lossy().as_bytes(), &std::fs::read(root.join(part)).unwrap_or_default()]
-        {
-            self.add(&(bytes.len() as u64).to_le_bytes());
-            self.add(bytes);
-        }
+/// Adds the name and contents of a file, or of all files in a folder.
+fn with_all(hash: Fnv1a, root: &Path, part: &Path) -> Fnv1a {
+    if root.join(part).is_dir() {
+        return names(root, part).iter().fold(hash, |hash, inner| with_all(hash, root, inner));
     }
-
-    fn add(&mut self, bytes: &[u8]) {
-        self.0 = bytes
-            .iter()
-            .fold(self.0, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3));
-    }
+    let contents = std::fs::read(root.join(part)).unwrap_or_default();
+    // Lengths keep one file's end apart from the next one's beginning.
+    [part.to_string_lossy().as_bytes(), &contents]
+        .into_iter()
+        .fold(hash, |hash, bytes| hash.with(&(bytes.len() as u64).to_le_bytes()).with(bytes))
 }
 
 /// Returns the paths in a folder, sorted: `folder/name` for each. Hidden files are left out, since editors create

@@ -16,6 +16,7 @@ mod map;
 mod memory;
 mod memory_left;
 mod phy;
+mod points_bar;
 mod pool;
 mod provenance;
 mod rack;

@@ -2,12 +2,13 @@
 
 use crate::failure::{Failure, say};
 use crate::folder;
+use crate::points_bar::PointsBar;
 use crate::provenance::build;
 use crate::stdout::print;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use unrack_grid::runner::cores;
 use unrack_record::{KeptPoints, Machine, Purpose, RunFolder, Started, atomic_write, read_json, write_json};
 use unrack_report::write_svgs;
 use unrack_study::page::{Done, PICTURES, charts, markdown};
@@ -120,7 +121,7 @@ impl Run {
         let scale = if self.quick { Scale::Quick } else { Scale::Full };
         let folder = self.folder(&chosen)?;
         let kept = KeptPoints::open(folder.path("points"), &build())?;
-        let results = with_bar(|progress| run(&chosen, scale, &kept, progress))?;
+        let results = run(&chosen, scale, &kept, cores(), &PointsBar::new(None))?;
         let both = || chosen.iter().zip(&results);
         let figures: Vec<Vec<Compared>> = both()
             .map(|(study, results)| figure::compare(study, results, &computed::of(&study.name, scale), scale))
@@ -195,19 +196,6 @@ impl Run {
         let studies = done.iter().map(one).collect();
         Found { version: env!("CARGO_PKG_VERSION"), quick: self.quick, studies }
     }
-}
-
-/// Runs `work` with a bar on stderr, if that is a terminal.
-fn with_bar<T>(work: impl FnOnce(&(dyn Fn(usize, usize) + Sync)) -> T) -> T {
-    let look = "{wide_bar} {pos} of {len} points, {eta} left";
-    let style = ProgressStyle::with_template(look).expect("the template is ours");
-    let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr()).with_style(style);
-    let done = work(&|finished, all| {
-        bar.set_length(all as u64);
-        bar.set_position(finished as u64);
-    });
-    bar.finish_and_clear();
-    done
 }
 
 /// Returns the figures of each study, for a person.

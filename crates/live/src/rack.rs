@@ -10,6 +10,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
+use unrack_basis::fnv_1a;
 use unrack_rack::Network;
 
 /// The rack of a state folder.
@@ -38,9 +39,8 @@ impl Rack {
     /// If the path cannot be made absolute.
     pub fn at(folder: &Path) -> Result<Rack, Error> {
         let folder = std::path::absolute(folder).map_err(file(folder))?;
-        // FNV-1a: the same folder always gives the same names.
-        let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
-        let hash = folder.as_os_str().as_encoded_bytes().iter().fold(0xcbf2_9ce4_8422_2325, step);
+        // The same folder always gives the same names.
+        let hash = fnv_1a(folder.as_os_str().as_encoded_bytes());
         Ok(Rack { prefix: format!("unrack-{:08x}", hash as u32 ^ (hash >> 32) as u32), folder })
     }
 

@@ -1,6 +1,6 @@
 //! Random numbers of one input.
 
-use unrack_workload::random::mix;
+use unrack_basis::mix;
 
 /// Generator whose numbers depend only on a seed and the number of an input.
 pub struct Draws(u64);

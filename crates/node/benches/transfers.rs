@@ -9,10 +9,10 @@ use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use unrack_node::{Listen, Node, Options};
+use unrack_pager::node::wire::PAGE;
 use unrack_pager::node::{Address, Client, Completion, Settings, Tuning};
 use unrack_units::Bytes;
 
-const PAGE: usize = 4096;
 const PAGES: usize = 8192;
 /// Number of measurements whose median is each figure.
 const REPEATS: usize = 5;

@@ -5,6 +5,7 @@
 
 use crate::control::{Control, Settings};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use unrack_basis::{SplitMix64, mix_13};
 
 /// Returns the arrival time (monotonic ns) of a transfer requested at `start_ns`, which takes `transmit_ns` on
 /// the link and `latency_ns` besides. Occupies the link, which is free again at `free_ns`.
@@ -28,15 +29,15 @@ pub fn transmit_ns(settings: &Settings, bytes: u64) -> u64 {
 /// Source of latencies: a constant, or random draws from samples.
 pub struct Delays {
     samples: &'static [AtomicU64],
-    /// State of the generator, counter-based: draw `n` of process `p` is a function of (seed, p, n) alone.
-    state: u64,
+    /// Draw `n` of process `p` is a function of (seed, p, n) alone.
+    random: SplitMix64,
 }
 
 impl Delays {
     /// Makes the source of one process.
     pub fn new(control: &Control, samples: &'static [AtomicU64], process: u32) -> Delays {
         let seed = control.settings.seed.load(Relaxed);
-        Delays { samples, state: mix(seed ^ (process as u64) << 32) }
+        Delays { samples, random: SplitMix64::new(mix_13(seed ^ (process as u64) << 32)) }
     }
 
     /// Returns the latency of the next fetch besides its transmission.
@@ -44,18 +45,10 @@ impl Delays {
         if self.samples.is_empty() {
             return settings.latency_ns.load(Relaxed);
         }
-        self.state = self.state.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let pick = (mix(self.state) as u128 * self.samples.len() as u128) >> 64;
+        let pick = (self.random.next_u64() as u128 * self.samples.len() as u128) >> 64;
         // A drawn completion time includes the page's transmission already.
         (self.samples[pick as usize].load(Relaxed) / 1000).saturating_sub(transmit_ns)
     }
-}
-
-/// Mixes bits (SplitMix64's finalizer).
-fn mix(mut z: u64) -> u64 {
-    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    z ^ (z >> 31)
 }
 
 #[cfg(test)]

@@ -11,8 +11,7 @@ use rustix::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
 use rustix::io::Errno;
 use std::ffi::c_void;
 
-/// Bytes of a page.
-pub const PAGE: usize = 4096;
+pub use unrack_basis::PAGE;
 
 /// An `ioctl` that reads and writes one plain struct.
 struct Exchange<'a, const OPCODE: u32, T>(&'a mut T);

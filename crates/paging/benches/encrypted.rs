@@ -5,6 +5,7 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
+use unrack_basis::PAGE;
 use unrack_keys::folder::trust;
 use unrack_keys::{Keys, Policy};
 use unrack_node::{Listen, Node, Options};
@@ -13,7 +14,6 @@ use unrack_pager::node::{Address, Client, Completion, Settings};
 use unrack_paging::MemoryNode;
 use unrack_units::Bytes;
 
-const PAGE: usize = 4096;
 const PAGES: usize = 4096;
 const LOADS: usize = 4000;
 

@@ -8,12 +8,12 @@ use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::path::Path;
+use unrack_basis::PAGE;
 use unrack_pager::spool::{FETCH, Transfer, WRITE_BACK};
 use unrack_record::page_space;
 use unrack_record::trace::{Kind, Meta, Row, Writer};
 
 const RECORD: usize = size_of::<Transfer>();
-const PAGE_BYTES: u32 = 4096;
 const HIGHEST_PAGE: u64 = 1 << 48;
 /// Largest difference in ns between a run's clock and its records' clock: starting and ending take time.
 const CLOCK_SLACK_NS: u64 = 10_000_000_000;
@@ -106,7 +106,7 @@ fn row(transfer: Transfer, process: u32, latest_ns: u64) -> Option<Row> {
         // Beyond 65,536 processes, numbers are reused.
         page: page_space::page_number(process as u16, transfer.page),
         kind,
-        bytes: PAGE_BYTES,
+        bytes: PAGE as u32,
         wait_ns: if kind == Kind::Fetch { transfer.wait_ns } else { 0 },
         overhead_ns: transfer.overhead_ns,
     })

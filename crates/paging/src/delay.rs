@@ -7,7 +7,7 @@ use unrack_units::{Bytes, Rate, Time};
 
 /// Number of samples beyond which more say nothing new.
 const MOST_SAMPLES: usize = 1_000_000;
-const PAGE: Bytes = Bytes::new(4096);
+const PAGE: Bytes = Bytes::new(crate::proc::PAGE);
 
 /// Delay of a fetch.
 #[derive(Debug, Clone, PartialEq)]

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 /// Bytes of a page.
-pub const PAGE: u64 = 4096;
+pub const PAGE: u64 = unrack_basis::PAGE as u64;
 
 /// Returns the direct children of all threads.
 pub fn children(pid: u32) -> Vec<u32> {

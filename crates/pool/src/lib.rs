@@ -37,4 +37,4 @@ pub use manager::{Manager, Options};
 /// Bytes of a section: a huge page (DRack §4.2).
 pub const SECTION: u64 = 2 << 20;
 /// Bytes of the smallest mapping.
-pub const PAGE: u64 = 4096;
+pub const PAGE: u64 = unrack_basis::PAGE as u64;

@@ -9,6 +9,7 @@ use std::collections::VecDeque;
 use std::hint::black_box;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use unrack_basis::SplitMix64;
 use unrack_protocol::r2c2::Routing;
 use unrack_protocol::r2c2::rates::{Asked, Rates, Slot};
 use unrack_protocol::r2c2::selection::{Candidate, Params, Search, Utility, aggregate};
@@ -50,13 +51,8 @@ fn timed(work: impl FnOnce()) -> Duration {
 }
 
 fn drawing() -> impl FnMut() -> u64 {
-    let mut state = 1u64;
-    move || {
-        state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mixed = (state ^ (state >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        mixed ^ (mixed >> 31)
-    }
+    let mut random = SplitMix64::new(1);
+    move || random.next_u64()
 }
 
 fn shares(weights: &mut Weights, routing: Routing, random: &mut impl FnMut() -> u64) -> Arc<[Share]> {

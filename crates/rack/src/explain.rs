@@ -2,6 +2,7 @@
 
 use serde_json::Value as Schema;
 use toml::{Table, Value as Toml};
+use unrack_basis::fnv_1a;
 
 use crate::schema::{self, Inside, Key};
 use crate::source::Source;
@@ -35,12 +36,7 @@ pub(crate) fn hash(parts: &[Part]) -> String {
             plain(&mut text, &part.path(), &schema::hashed(values, &part.schema));
         }
     }
-    format!("{:016x}", fnv_1a(text.bytes()))
-}
-
-pub(crate) fn fnv_1a(bytes: impl Iterator<Item = u8>) -> u64 {
-    let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
-    bytes.fold(0xcbf2_9ce4_8422_2325, step)
+    format!("{:016x}", fnv_1a(text.as_bytes()))
 }
 
 /// Appends a table's values, and after them the tables inside.

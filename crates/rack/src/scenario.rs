@@ -6,6 +6,7 @@ use std::sync::Arc;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use unrack_basis::Fnv1a;
 
 use crate::check::{Checker, Parts};
 use crate::decode::decode_beside;
@@ -163,7 +164,7 @@ impl ValidScenario {
         for (key, file) in cables.into_iter().chain(work) {
             let contents = unrack_input::read(&file.path, u64::MAX)
                 .map_err(|why| self.error_at(key, format!("`{}` {}", file.written, why.reason)))?;
-            hash = format!("{:016x}", explain::fnv_1a(hash.into_bytes().into_iter().chain(contents)));
+            hash = format!("{:016x}", Fnv1a::EMPTY.with(hash.as_bytes()).with(&contents).value());
         }
         Ok(hash)
     }

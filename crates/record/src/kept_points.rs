@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use unrack_basis::fnv_1a;
 
 use crate::{Build, RecordError, read_json, write_json};
 
@@ -70,12 +71,6 @@ impl KeptPoints {
     fn path(&self, key: &Key) -> PathBuf {
         self.folder.join(format!("{}-{:016x}.json", key.scenario, fnv_1a(key.asked.as_bytes())))
     }
-}
-
-/// Returns the FNV-1a hash, 64 bits.
-fn fnv_1a(bytes: &[u8]) -> u64 {
-    let step = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x0000_0100_0000_01b3);
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, step)
 }
 
 #[cfg(test)]

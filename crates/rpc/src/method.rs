@@ -1,5 +1,7 @@
 //! Numbers of methods, from their names.
 
+use unrack_basis::fnv_1a_32;
+
 /// Number of a method: the hash of its name (FNV-1a, 32 bits). A server with two names of one number does not
 /// start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -8,14 +10,7 @@ pub struct Method(pub u32);
 impl Method {
     /// Computes the number of a name, also at compile time: `const GET: Method = Method::named("kv.get");`
     pub const fn named(name: &str) -> Method {
-        let bytes = name.as_bytes();
-        let mut hash: u32 = 0x811c_9dc5;
-        let mut index = 0;
-        while index < bytes.len() {
-            hash = (hash ^ bytes[index] as u32).wrapping_mul(0x0100_0193);
-            index += 1;
-        }
-        Method(hash)
+        Method(fnv_1a_32(name.as_bytes()))
     }
 }
 

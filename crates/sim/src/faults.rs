@@ -10,10 +10,10 @@ use crate::error::SetupError;
 use crate::network::{Departure, Pace};
 use crate::topology::{End, Topology};
 use std::collections::BTreeMap;
+use unrack_basis::mix;
 use unrack_rack::Outage;
 use unrack_units::Time;
 use unrack_workload::NodeId;
-use unrack_workload::random::mix;
 
 /// A part of the network that is down for a while, once or repeatedly.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,6 +3,7 @@
 use crate::model::{self, Rng, ZEROS};
 use crate::story::{expect, fail};
 use crate::sys;
+use unrack_basis::mix_13;
 
 /// Most blocks, so that a full check stays cheap.
 const MOST_BLOCKS: usize = 4096;
@@ -55,7 +56,7 @@ impl Heap {
 
     /// Returns a number that depends on the expected bytes of all blocks.
     pub fn digest(&self) -> u64 {
-        self.blocks.iter().fold(0, |d, b| model::mix(d ^ b.key ^ b.len as u64))
+        self.blocks.iter().fold(0, |d, b| mix_13(d ^ b.key ^ b.len as u64))
     }
 
     fn allocate(&mut self, rng: &mut Rng) {

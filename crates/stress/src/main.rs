@@ -21,6 +21,7 @@ use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
+use unrack_basis::{PAGE, mix_13};
 use unrack_units::Bytes;
 use worker::{End, Outcome, Worker};
 
@@ -96,10 +97,10 @@ fn stress(args: &StressArgs) {
         None => End::At(Instant::now() + Duration::from_secs(args.seconds)),
     };
     let threads = usize::from(args.threads);
-    let pages = (args.memory.get() as usize / model::PAGE).max(threads * 64);
+    let pages = (args.memory.get() as usize / PAGE).max(threads * 64);
     let shared = Arc::new(Shared::map(args.seed, pages / 8));
     let start = |id| {
-        let heap = pages / 4 / threads * model::PAGE;
+        let heap = pages / 4 / threads * PAGE;
         Worker::new(id, args.seed, pages * 5 / 8 / threads, heap, shared.clone()).run(&ops, end)
     };
     // The first worker is the main thread, whose stack is the process's own.
@@ -130,7 +131,7 @@ fn finish(args: &StressArgs, shared: &Shared, outcomes: &[Outcome]) {
     for (name, n) in done {
         println!("  {name} {n}");
     }
-    let digest = outcomes.iter().fold(shared.digest(), |d, outcome| model::mix(d ^ outcome.digest));
+    let digest = outcomes.iter().fold(shared.digest(), |d, outcome| mix_13(d ^ outcome.digest));
     println!("digest {digest:016x}");
     println!("every byte was right");
 }

@@ -4,26 +4,16 @@
 //! that comes back from another place, time or process is detected. Key 0 stands for zeros, which the kernel
 //! provides.
 
-/// Bytes of a page on every supported machine.
-pub const PAGE: usize = 4096;
+use unrack_basis::{GOLDEN_GAMMA, SplitMix64, mix, mix_13};
 
 /// Key of bytes that were never written.
 pub const ZEROS: u64 = 0;
 
-const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
-
-/// Mixes the bits of a number, like the finisher of splitmix64.
-pub fn mix(mut z: u64) -> u64 {
-    z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-    z ^ (z >> 31)
-}
-
 /// Returns the key of the bytes that `owner` writes at `place` in its write number `version`. Never [`ZEROS`].
 pub fn key(seed: u64, owner: u64, version: u64, place: u64) -> u64 {
-    let mut k = mix(seed.wrapping_add(GOLDEN));
+    let mut k = mix(seed);
     for part in [owner, version, place] {
-        k = mix(k ^ part.wrapping_mul(GOLDEN));
+        k = mix_13(k ^ part.wrapping_mul(GOLDEN_GAMMA));
     }
     k | 1
 }
@@ -31,7 +21,7 @@ pub fn key(seed: u64, owner: u64, version: u64, place: u64) -> u64 {
 /// Returns word `i` of the bytes of `key`. The words are a Weyl sequence, which costs one addition, differs in
 /// every word, and differs between keys.
 pub fn word(key: u64, i: usize) -> u64 {
-    if key == ZEROS { 0 } else { key.wrapping_add((i as u64).wrapping_mul(GOLDEN)) }
+    if key == ZEROS { 0 } else { key.wrapping_add((i as u64).wrapping_mul(GOLDEN_GAMMA)) }
 }
 
 /// First wrong byte.
@@ -74,20 +64,19 @@ fn compare(found: &[u8], expected: u64) -> Result<(), Mismatch> {
     }
 }
 
-/// Random generator (splitmix64), one per thread, so that no thread depends on another.
+/// Random generator, one per thread, so that no thread depends on another.
 #[derive(Clone)]
-pub struct Rng(u64);
+pub struct Rng(SplitMix64);
 
 impl Rng {
     /// Makes a generator.
     pub fn new(seed: u64) -> Rng {
-        Rng(mix(seed ^ GOLDEN))
+        Rng(SplitMix64::new(mix_13(seed ^ GOLDEN_GAMMA)))
     }
 
     /// Returns 64 random bits.
     pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(GOLDEN);
-        mix(self.0)
+        self.0.next_u64()
     }
 
     /// Returns a random number below `n`, which must not be 0.
@@ -109,6 +98,7 @@ impl Rng {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use unrack_basis::PAGE;
 
     #[test]
     fn a_changed_byte_is_found_at_any_place_and_length() {

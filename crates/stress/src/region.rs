@@ -1,9 +1,10 @@
 //! Ranges of mapped pages, and the bytes that each page should hold.
 
-use crate::model::{self, Mismatch, PAGE, ZEROS};
+use crate::model::{self, Mismatch, ZEROS};
 use crate::story::expect;
 use crate::sys;
 use std::ops::Range;
+use unrack_basis::{PAGE, mix_13};
 
 /// Expected bytes of one page.
 #[derive(Clone, Copy)]
@@ -133,6 +134,6 @@ impl Region {
 
     /// Returns a number that depends on the expected bytes of all pages.
     pub fn digest(&self) -> u64 {
-        self.pages.iter().fold(self.id, |d, page| model::mix(d ^ page.key))
+        self.pages.iter().fold(self.id, |d, page| mix_13(d ^ page.key))
     }
 }

@@ -1,10 +1,11 @@
 //! Memory that all threads write: pages under locks, and counters without locks.
 
-use crate::model::{self, PAGE, ZEROS};
+use crate::model::{self, ZEROS};
 use crate::story::{expect, fail};
 use crate::sys;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use unrack_basis::{PAGE, mix_13};
 
 /// Pages under one lock.
 const STRIPE: usize = 32;
@@ -79,7 +80,7 @@ impl Shared {
 
     /// Returns a number that depends on the versions of all pages.
     pub fn digest(&self) -> u64 {
-        self.freeze().iter().flat_map(|versions| versions.iter()).fold(0, |d, v| model::mix(d ^ v))
+        self.freeze().iter().flat_map(|versions| versions.iter()).fold(0, |d, v| mix_13(d ^ v))
     }
 
     fn lock(&self, stripe: usize) -> MutexGuard<'_, [u64; STRIPE]> {

@@ -3,8 +3,8 @@
 //! Addresses are numbers here, since ranges move, shrink and vanish under the program, which is its purpose.
 //! Every caller passes ranges that are mapped and its own, by its model.
 
-use crate::model::PAGE;
 use crate::story::fail;
+use unrack_basis::PAGE;
 
 pub const READ_WRITE: i32 = libc::PROT_READ | libc::PROT_WRITE;
 pub const ANONYMOUS: i32 = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;

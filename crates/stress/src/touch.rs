@@ -1,10 +1,11 @@
 //! `touch`: measures the cost of fetching a page. Maps memory, writes it, then touches one word of each page,
 //! pass after pass, and prints the time and the faults of each pass.
 
-use crate::model::{PAGE, Rng};
+use crate::model::Rng;
 use crate::sys;
 use clap::{Args, ValueEnum};
 use std::time::Instant;
+use unrack_basis::PAGE;
 use unrack_units::Bytes;
 
 #[derive(Args)]

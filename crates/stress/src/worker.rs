@@ -1,7 +1,7 @@
 //! One thread of the stress: its regions and heap blocks, and the loop that picks its operations.
 
 use crate::heap::Heap;
-use crate::model::{Rng, mix};
+use crate::model::Rng;
 use crate::ops::Op;
 use crate::region::Region;
 use crate::shared::Shared;
@@ -10,6 +10,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
+use unrack_basis::mix_13;
 
 /// Most regions of one thread: far below the kernel's limit on mappings.
 const MOST_REGIONS: usize = 48;
@@ -61,7 +62,7 @@ impl Worker {
         Worker {
             id,
             seed,
-            rng: Rng::new(seed ^ mix(id as u64 + 1)),
+            rng: Rng::new(seed ^ mix_13(id as u64 + 1)),
             regions: Vec::new(),
             heap: Heap::new(seed, id as u64, heap),
             added: vec![0; shared.counter_count],
@@ -89,7 +90,7 @@ impl Worker {
         }
         story::op("final check");
         self.verify_everything();
-        let regions = self.regions.iter().fold(0, |d, region| mix(d ^ region.digest()));
+        let regions = self.regions.iter().fold(0, |d, region| mix_13(d ^ region.digest()));
         Outcome { digest: regions ^ self.heap.digest(), done: self.done, added: self.added }
     }
 

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use unrack_sim::observe::{Peaks, Watch};
 use unrack_sim::summary::Stats;
-use unrack_sim::{Excluded, Finished, Run, Setup, SetupError, Work};
+use unrack_sim::{Excluded, Finished, Progress, Run, Setup, SetupError, Work};
 use unrack_units::{Bytes, Time};
 
 /// Additional results; each is in the summary under its name.
@@ -43,13 +43,18 @@ impl Asked {
     }
 
     /// Runs a setup, and returns with it the additional results that need an observer.
-    pub fn run(&self, setup: &Setup, work: &Work) -> Result<(Finished, BTreeMap<String, Value>), SetupError> {
+    pub fn run(
+        &self,
+        setup: &Setup,
+        work: &Work,
+        progress: impl FnMut(Progress),
+    ) -> Result<(Finished, BTreeMap<String, Value>), SetupError> {
         if !self.peaks {
-            return Ok((setup.run(work, |_| {})?, BTreeMap::new()));
+            return Ok((setup.run(work, progress)?, BTreeMap::new()));
         }
         let peaks = Peaks::new(&setup.network.topology);
         let mut watch = Watch { peaks: Some(peaks), ..Watch::default() };
-        let done = setup.watched(work, &mut watch, |_| {})?;
+        let done = setup.watched(work, &mut watch, progress)?;
         let peaks = watch.peaks.expect("it was put there");
         let stats =
             |values: &mut dyn Iterator<Item = u64>| Stats::of(values.map(|value| value as f64).collect());

@@ -25,6 +25,8 @@ pub struct Point {
 pub struct Ready {
     pub point: Point,
     pub scenario: ValidScenario,
+    /// Hash of the scenario and of the files that it names.
+    pub scenario_hash: String,
     pub setup: Setup,
     pub work: Work,
 }
@@ -102,7 +104,8 @@ impl Point {
         let over = Setup { time_limit: Time::ZERO, ..setup.clone() };
         let checked = over.run(&work, |_| {}).and_then(|_| check_margins(&scenario, &setup, &work));
         checked.map_err(|error| refuse(error.in_scenario(&scenario)))?;
-        Ok(Ready { point: self, scenario, setup, work })
+        let scenario_hash = scenario.hash_with_files().map_err(refuse)?;
+        Ok(Ready { point: self, scenario, scenario_hash, setup, work })
     }
 }
 

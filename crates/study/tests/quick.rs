@@ -1,7 +1,8 @@
 //! Studies in their quick form: they run, repeat to the byte, and are resumed.
 
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use unrack_grid::runner::cores;
 use unrack_record::{Build, KeptPoints};
 use unrack_study::page::{Done, charts, markdown};
 use unrack_study::run::run;
@@ -19,7 +20,7 @@ fn points_of(folder: &Path, sources: &str) -> KeptPoints {
 }
 
 fn quick(studies: &[Study], keep: &Path) -> Vec<Results> {
-    run(studies, Scale::Quick, &points_of(keep, "this"), |_, _| ()).unwrap()
+    run(studies, Scale::Quick, &points_of(keep, "this"), cores(), &()).unwrap()
 }
 
 /// Misspells the name of each figure's value: the value is not measured then, and the run fails.
@@ -115,8 +116,8 @@ fn results_are_the_same_on_any_number_of_cores_and_when_resumed() {
     let (one, two) = (Folder::new("one"), Folder::new("two"));
     let studies = [study("ddc/table4")];
     let on = |threads, desk: &Folder| {
-        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-        pool.install(|| quick(&studies, desk))
+        run(&studies, Scale::Quick, &points_of(desk, "this"), NonZeroUsize::new(threads).unwrap(), &())
+            .unwrap()
     };
     let first = on(1, &one);
     assert_eq!(first, on(4, &two));
@@ -126,13 +127,7 @@ fn results_are_the_same_on_any_number_of_cores_and_when_resumed() {
     let times: Vec<_> = kept.iter().map(before).collect();
     let lost = kept.len() / 2;
     kept[..lost].iter().for_each(|path| std::fs::remove_file(path).unwrap());
-    let told = AtomicUsize::new(0);
-    let progress = |_, all| {
-        told.store(all, Ordering::Relaxed);
-    };
-    let again = run(&studies, Scale::Quick, &points_of(&one, "this"), progress).unwrap();
-    assert_eq!(again, first);
-    assert_eq!(told.into_inner(), kept.len());
+    assert_eq!(quick(&studies, &one), first);
     assert!(kept[lost..].iter().map(before).eq(times[lost..].iter().copied()));
     assert!(kept.iter().all(|path| path.is_file()));
 }
@@ -150,7 +145,7 @@ fn a_point_of_another_build_or_a_broken_one_is_run_again() {
         unrack_record::write_json(&path, &point).unwrap();
     }
     assert_ne!(quick(&studies, &desk), first);
-    assert_eq!(run(&studies, Scale::Quick, &points_of(&desk, "changed"), |_, _| ()).unwrap(), first);
+    assert_eq!(run(&studies, Scale::Quick, &points_of(&desk, "changed"), cores(), &()).unwrap(), first);
     for path in files() {
         let text = std::fs::read_to_string(&path).unwrap();
         std::fs::write(&path, &text[..text.len() / 2]).unwrap();
@@ -166,7 +161,7 @@ fn a_study_that_leads_nowhere_is_refused_with_its_name() {
         let study = Study::parse("mine", &good.replacen(from, to, 1));
         let desk = Folder::new("bad");
         let run =
-            |study: Study| run(&[study], Scale::Quick, &points_of(&desk, "this"), |_, _| ()).map(|_| ());
+            |study: Study| run(&[study], Scale::Quick, &points_of(&desk, "this"), cores(), &()).map(|_| ());
         study.and_then(run).unwrap_err().to_string()
     };
     let grid = said("grid = \"page\"\nwhere", "grid = \"pages\"\nwhere");

@@ -3,6 +3,7 @@
 
 use rand::{Rng, SeedableRng};
 use rand_pcg::Pcg64Mcg;
+use unrack_basis::mix;
 
 /// Generator of random numbers.
 pub type Generator = Pcg64Mcg;
@@ -56,12 +57,4 @@ pub fn scale(value: u32, below: u32) -> u32 {
 /// last.
 pub fn drawn(rank: f64, of: u32) -> u32 {
     (rank as u32).clamp(1, of) - 1
-}
-
-/// Spreads nearby numbers (SplitMix64's finalizer).
-pub fn mix(value: u64) -> u64 {
-    let value = value.wrapping_add(0x9e37_79b9_7f4a_7c15);
-    let value = (value ^ (value >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-    let value = (value ^ (value >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-    value ^ (value >> 31)
 }

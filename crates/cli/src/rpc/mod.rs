@@ -27,7 +27,7 @@ enum Verb {
     Bench(bench::Args),
     /// The server of `unrack rpc bench`
     #[command(name = "__serve", hide = true)]
-    Serve(bench::server::Args),
+    Serve(bench::ServeArgs),
 }
 
 /// Runs `unrack rpc`.
@@ -35,6 +35,16 @@ pub fn main(args: Args) -> Result<ExitCode, Failure> {
     match args.verb {
         Verb::Ls(args) => ls::main(args),
         Verb::Bench(args) => bench::main(args),
-        Verb::Serve(args) => bench::server::main(args),
+        Verb::Serve(args) => bench::serve(args),
+    }
+}
+
+impl From<unrack_rpc::Error> for Failure {
+    fn from(error: unrack_rpc::Error) -> Failure {
+        match error {
+            unrack_rpc::Error::Pool(error) => error.into(),
+            unrack_rpc::Error::Version { .. } => Failure::Lacking(error.to_string()),
+            error => Failure::Failed(error.to_string()),
+        }
     }
 }

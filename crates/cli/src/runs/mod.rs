@@ -158,7 +158,7 @@ impl Runner<'_> {
     }
 }
 
-pub const PAGE: Bytes = Bytes::new(4096);
+pub const PAGE: Bytes = Bytes::new(unrack_basis::PAGE as u64);
 
 /// Reason why there is no run.
 enum Ended {

@@ -1,20 +1,21 @@
 //! `unrack sweep`: a scenario over a grid of values, on all cores.
 
-mod grid;
-mod points;
-mod progress;
+mod axes;
+mod file;
 
-use self::grid::Axis;
-use self::points::{Point, Points};
+use self::file::ScenarioFile;
 use crate::fail_if::{self, FailIf, Shape};
 use crate::failure::{Failure, say};
+use crate::points_bar::PointsBar;
 use crate::provenance::build;
 use crate::{folder, scenario, stdout};
 use serde::Serialize;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use unrack_record::{Machine, Purpose, RunFolder, Started, Sweep, SweepPoint, read_json};
+use unrack_grid::runner::cores;
+use unrack_grid::sweep::Points;
+use unrack_record::{KeptPoints, Machine, Purpose, RunFolder, Started, Sweep, read_json};
 use unrack_report::{sweep_figures, sweep_text, write_svgs};
 use unrack_sim::Summary;
 
@@ -62,6 +63,9 @@ pub struct Args {
     transfers: u64,
 }
 
+/// Folder of finished points, in the folder of the sweep.
+const KEPT: &str = "points";
+
 /// Output of `--json`: `sweep.json`, and the sweep's cost to the machine.
 #[derive(Serialize)]
 struct Found<'a> {
@@ -74,13 +78,12 @@ struct Found<'a> {
 pub fn main(args: Args) -> Result<ExitCode, Failure> {
     let started = Started::now(build());
     args.fail_if.iter().try_for_each(|limit| limit.check(&Shape::of::<Summary>()))?;
-    let axes = grid::axes(&args.set, args.seeds.as_deref()).map_err(Failure::Usage)?;
-    let points = Points::check(&args.scenario, &axes, args.transfers)?;
+    let axes = axes::parsed(&args.set, args.seeds.as_deref()).map_err(Failure::Usage)?;
+    let file = ScenarioFile { path: args.scenario.clone(), transfers: args.transfers };
+    let points = Points::check(&file, axes)?;
     let folder = args.folder(&points)?;
-    let cores = || std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
-    let threads = args.threads.map_or_else(cores, NonZeroUsize::get);
-    let summaries = points.run(&folder, threads)?;
-    let sweep = table(&axes, &points, &summaries);
+    let summaries = args.run(&folder, &points)?;
+    let sweep = points.table(build().version, &summaries);
     args.save(&folder, &points, &sweep, &started)?;
     let text = match args.json {
         true => {
@@ -98,30 +101,13 @@ pub fn main(args: Args) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns a row for each point, with the keys that vary.
-fn table(axes: &[Axis], points: &Points, summaries: &[Summary]) -> Sweep {
-    let varied = |n: &usize| axes[*n].values.len() > 1;
-    let columns: Vec<usize> = (0..axes.len()).filter(varied).collect();
-    let point = |(point, summary): (&Point, &Summary)| SweepPoint {
-        values: columns.iter().map(|n| point.values[*n].clone()).collect(),
-        scenario_hash: point.scenario_hash.clone(),
-        figures: points::figures(summary),
-    };
-    Sweep {
-        version: build().version,
-        keys: columns.iter().map(|n| axes[*n].key.clone()).collect(),
-        points: points.all.iter().zip(summaries).map(point).collect(),
-    }
-}
-
 impl Args {
     /// Creates the folder, unless a table would be lost there: only a grid with all points of an earlier sweep may
     /// replace its table.
-    fn folder(&self, points: &Points) -> Result<RunFolder, Failure> {
+    fn folder(&self, points: &Points<ScenarioFile>) -> Result<RunFolder, Failure> {
         let earlier = read_json::<Sweep>(self.out.join("sweep.json")).ok().filter(|_| !self.replace);
         if let Some(earlier) = earlier {
-            let is_here = |hash: &String| points.all.iter().any(|point| point.scenario_hash == *hash);
-            let lost = earlier.points.iter().filter(|point| !is_here(&point.scenario_hash)).count();
+            let lost = points.lacks(&earlier);
             if lost > 0 {
                 return Err(Failure::Usage(format!(
                     "{} holds a sweep with {lost} points that are not in this grid: name another folder, or say \
@@ -134,11 +120,18 @@ impl Args {
         folder::create(&self.out, &purpose, self.replace)
     }
 
+    /// Runs the points that are not in the folder yet.
+    fn run(&self, folder: &RunFolder, points: &Points<ScenarioFile>) -> Result<Vec<Summary>, Failure> {
+        let place = folder.path(KEPT);
+        let kept = KeptPoints::open(&place, &build())?;
+        points.run(&kept, self.threads.unwrap_or_else(cores), &PointsBar::new(Some(place)))
+    }
+
     /// Saves the sweep. The manifest comes last and marks it as complete; its scenario is that of the first point.
     fn save(
         &self,
         folder: &RunFolder,
-        points: &Points,
+        points: &Points<ScenarioFile>,
         sweep: &Sweep,
         started: &Started,
     ) -> Result<(), Failure> {

@@ -4,7 +4,7 @@ use crate::desk;
 
 use desk::{Desk, example};
 use std::process::{Command, Stdio};
-use unrack_record::{Sweep, read_json};
+use unrack_record::{Sweep, read_json, write_json};
 
 /// A grid of two fabrics, two loads and two seeds: 8 points.
 fn grid(out: &str) -> Vec<String> {
@@ -86,4 +86,27 @@ fn all_points_are_checked_before_the_first_runs() {
     assert!(said(&["--set", "workload.lod=0.5,0.6"]).contains("did you mean `load`"));
     assert!(said(&["--seeds", "3..1"]).contains("FIRST..LAST"));
     assert!(!std::path::Path::new(&desk.path("out")).exists());
+}
+
+/// Points that another build of the same version has kept are run again; only those of this build are trusted.
+#[test]
+fn a_point_of_another_build_is_not_handed_out() {
+    let desk = Desk::new("sweep-stale");
+    let star = example("star-edm.toml");
+    let words = ["sweep", &star, "--set", "workload.messages=3000", "--seeds", "1..2", "--out", "out"];
+    let whole = desk.done(&words);
+    let spoil = |sources: Option<&str>| {
+        for path in kept(&desk, "out") {
+            let mut point: serde_json::Value = read_json(&path).unwrap();
+            point["result"]["slowdown"]["mean"] = 99.0.into();
+            if let Some(sources) = sources {
+                point["key"]["sources"] = sources.into();
+            }
+            write_json(&path, &point).unwrap();
+        }
+    };
+    spoil(None);
+    assert_ne!(desk.done(&words), whole, "this build's points are trusted");
+    spoil(Some("0123456789abcdef"));
+    assert_eq!(desk.done(&words), whole);
 }

@@ -2,7 +2,7 @@
 
 use super::node::FlowKey;
 use std::collections::HashMap;
-use unrack_workload::random::mix;
+use unrack_basis::{GOLDEN_GAMMA, mix};
 
 /// Writes a flow's bytes from `offset` on; `offset` is the start of a segment.
 pub(crate) fn fill(flow: FlowKey, offset: u64, into: &mut [u8]) {
@@ -22,9 +22,8 @@ fn is_content(flow: FlowKey, offset: u64, bytes: &[u8]) -> bool {
 }
 
 fn words((src, number): FlowKey, offset: u64) -> impl Iterator<Item = [u8; 8]> {
-    const STEP: u64 = 0x9E37_79B9_7F4A_7C15;
     let first = mix(u64::from(src) << 48 | u64::from(number) << 32) ^ mix(offset);
-    (0u64..).map(move |n| first.wrapping_add(n.wrapping_mul(STEP)).to_le_bytes())
+    (0u64..).map(move |n| first.wrapping_add(n.wrapping_mul(GOLDEN_GAMMA)).to_le_bytes())
 }
 
 /// Verification of the flows that arrive at the nodes of one thread.

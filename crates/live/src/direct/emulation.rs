@@ -19,6 +19,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::Duration;
+use unrack_basis::SplitMix64;
 use unrack_keys::datagram::Pair;
 use unrack_units::Time;
 use unrack_workload::{Kind, Message};
@@ -149,9 +150,10 @@ impl Emulation {
             emulation.spawn(format!("unrack-gateway-{node}"), move || listen(tap, &traffic, hand_on))?;
         }
         if seeker.is_some() {
-            let (callers, own, seed) = (emulation.callers.clone(), emulation.own.clone(), plan.seed);
+            let (callers, own) = (emulation.callers.clone(), emulation.own.clone());
+            let random = SplitMix64::new(plan.seed).after(1);
             let of = move |node| thread_of(&own, workers, node);
-            emulation.spawn("unrack-seeker".into(), move || seeker::run(&asked, &callers, of, seed))?;
+            emulation.spawn("unrack-seeker".into(), move || seeker::run(&asked, &callers, of, random))?;
         }
         let threads = emulation.handles.iter().map(|handle| handle.thread().clone()).collect();
         let _ = emulation.callers.threads.set(threads);

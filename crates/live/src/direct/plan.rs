@@ -2,6 +2,7 @@
 
 use crate::error::Error;
 use std::sync::Arc;
+use unrack_basis::mix;
 use unrack_protocol::r2c2::bridge::most_mtu;
 use unrack_protocol::r2c2::map::Map;
 use unrack_protocol::r2c2::packet::DATA_HEADER;
@@ -10,7 +11,6 @@ use unrack_protocol::r2c2::{Control, Params, Routing};
 use unrack_rack::graph::Graph;
 use unrack_rack::{Buffer, Cabling, Failure, Faults, Headers, Link, Network, Outage, Topology};
 use unrack_units::{Bytes, Time};
-use unrack_workload::random::mix;
 
 /// A torus, mesh or graph of nodes that run R2C2.
 #[derive(Debug, Clone)]

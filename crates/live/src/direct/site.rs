@@ -11,12 +11,12 @@ use rtrb::Producer;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
+use unrack_basis::{SplitMix64, mix};
 use unrack_protocol::r2c2::links::LinkStates;
 use unrack_protocol::r2c2::map::Map;
 use unrack_protocol::r2c2::packet::{Broadcast, Data, Hello, Kind};
 use unrack_protocol::r2c2::selection::Problem;
 use unrack_units::{Bytes, Time};
-use unrack_workload::random::mix;
 
 /// A packet on a link, and the time at which it arrives at the other end.
 pub(crate) struct Crossing {
@@ -44,7 +44,7 @@ pub(crate) struct Site {
     pub now: Time,
     /// Start of the run, if one has begun: times of failures are relative to it.
     began: Option<Time>,
-    random: u64,
+    random: SplitMix64,
     /// TAP devices of gateways among these nodes.
     taps: BTreeMap<u32, Tap>,
     /// Channel to the seeker, for problems and the nodes that have them.
@@ -94,7 +94,7 @@ impl Site {
             began: None,
             is_all,
             links: LinkStates::default(),
-            random: mix(plan.seed ^ mix(number as u64)),
+            random: SplitMix64::new(mix(plan.seed ^ mix(number as u64))).after(1),
             seeker,
             taps,
             queues: Queues::new(outlets.len()),
@@ -144,9 +144,8 @@ impl Site {
 
     fn loses(&mut self, link: usize, (first, last): (Time, Time), bytes: u64) -> bool {
         let Some(began) = self.began else { return false };
-        self.random = self.random.wrapping_add(0x9E37_79B9_7F4A_7C15);
         let since = |at: Time| at.saturating_sub(began);
-        self.plan.loses(link as u32, (since(first), since(last)), bytes, mix(self.random))
+        self.plan.loses(link as u32, (since(first), since(last)), bytes, self.random.next_u64())
     }
 
     /// Sends a report to the thread that runs flows.

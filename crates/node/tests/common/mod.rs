@@ -11,7 +11,7 @@ use unrack_node::{Listen, Node, Options};
 use unrack_pager::node::{Address, Client, Completion, Error, Settings};
 use unrack_units::Bytes;
 
-pub const PAGE: usize = 4096;
+pub use unrack_pager::node::wire::PAGE;
 
 /// Page at an address that does not change.
 pub struct Slot(Box<[u8; PAGE]>);

@@ -3,7 +3,7 @@
 //! Time in which this process is stopped does not count: waits are cut into slices, and a slice counts for
 //! little.
 
-use super::wire::{Hello, PAGE, Status, Transport, VERSION, WELCOME, WELCOME_HEAD, Welcome};
+use super::wire::{Hello, Status, Transport, VERSION, WELCOME, WELCOME_HEAD, Welcome};
 use super::{Address, Error, ErrorKind, Settings};
 use crate::sys::now_ns;
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -181,5 +181,3 @@ fn keep_alive(socket: &OwnedFd, patience_ns: u64) -> Result<(), Errno> {
     let user_timeout_ms = (patience_ns / 1_000_000).min(i32::MAX as u64);
     sockopt::set_tcp_user_timeout(socket, user_timeout_ms as u32)
 }
-
-const _: () = assert!(PAGE == crate::sys::PAGE);

@@ -17,12 +17,12 @@
 //! Replies come in the order of their requests and repeat the header with [`REPLY`] added to the verb. Instead of
 //! any reply the node may send *bye*, with the reason in `detail`, and end the session.
 
+pub use unrack_basis::PAGE;
+
 /// Magic number at the start of both greetings.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"unrackmn");
 /// Version of the protocol.
 pub const VERSION: u16 = 2;
-/// Bytes of a page.
-pub const PAGE: usize = 4096;
 /// Bytes of a client's greeting.
 pub const HELLO: usize = 32;
 /// Bytes of a node's greeting.

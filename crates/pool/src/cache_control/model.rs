@@ -12,6 +12,7 @@ use super::{LINE, Memory, lines};
 use crate::sync::{AtomicU64, Ordering};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use unrack_basis::{PAGE, SplitMix64};
 
 const WORDS: usize = LINE / 8;
 /// Number of recently used lines, among and around which random events happen.
@@ -33,7 +34,7 @@ struct Host {
 }
 
 struct State {
-    random: u64,
+    random: SplitMix64,
     /// Contents of each line when cache and device last agreed; zeros if they never did.
     clean: HashMap<usize, Line>,
     /// Lines that were used recently, in no order.
@@ -48,7 +49,7 @@ impl Model {
     /// host's own and began as zeros. Parts may be unmapped as long as they are not used.
     pub unsafe fn new(cache: *mut u8, device: *mut u8, bytes: usize, seed: u64) -> Model {
         assert!((cache as usize | device as usize).is_multiple_of(LINE));
-        let state = State { random: seed, clean: HashMap::new(), recent: Vec::new() };
+        let state = State { random: SplitMix64::new(seed), clean: HashMap::new(), recent: Vec::new() };
         Model(Arc::new(Host {
             cache: cache as usize,
             device: device as usize,
@@ -181,8 +182,8 @@ impl Host {
 
     /// Has the cache do something by itself: evict a line, dirty or not, or fetch a clean one.
     fn happen(&self, state: &mut State) {
-        const PAGE_LINES: usize = 4096 / LINE;
-        let drawn = state.draw();
+        const PAGE_LINES: usize = PAGE / LINE;
+        let drawn = state.random.next_u64();
         if drawn & 1 == 0 || state.recent.is_empty() {
             return;
         }
@@ -204,20 +205,11 @@ impl Host {
 
 impl State {
     fn used(&mut self, line: usize) {
-        let drawn = self.draw() as usize;
+        let drawn = self.random.next_u64() as usize;
         match self.recent.len() {
             RECENT => self.recent[drawn % RECENT] = line,
             _ => self.recent.push(line),
         }
-    }
-
-    /// Draws the next random number (SplitMix64).
-    fn draw(&mut self) -> u64 {
-        self.random = self.random.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.random;
-        z = (z ^ z >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ z >> 31
     }
 }
 
@@ -237,7 +229,7 @@ pub struct View {
 impl Device {
     /// Makes a device of this many bytes, rounded up to whole pages.
     pub fn new(bytes: usize) -> Device {
-        let bytes = bytes.next_multiple_of(4096);
+        let bytes = bytes.next_multiple_of(PAGE);
         Device { bytes, memory: Arc::new(Zeros::new(bytes)) }
     }
 

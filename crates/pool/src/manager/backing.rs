@@ -98,9 +98,7 @@ impl Store {
 impl Backing {
     /// Returns a hash of the description (FNV-1a), the same in all managers for the same memory.
     pub fn hash(&self) -> u64 {
-        let text = self.to_string();
-        text.bytes()
-            .fold(0xcbf2_9ce4_8422_2325, |sum, byte| (sum ^ byte as u64).wrapping_mul(0x100_0000_01b3))
+        unrack_basis::fnv_1a(self.to_string().as_bytes())
     }
 
     /// Returns why only processes of one user may share this memory, whose descriptors let each process end the

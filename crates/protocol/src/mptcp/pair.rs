@@ -6,6 +6,7 @@ use crate::tcp::{Ack, Segment};
 use proptest::prelude::*;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use unrack_basis::GOLDEN_GAMMA;
 use unrack_units::Time;
 
 #[derive(Debug, Clone)]
@@ -128,8 +129,8 @@ impl Pair {
     }
 
     fn gets_over(&mut self, link: &Link) -> bool {
-        // SplitMix64's step and first mix.
-        self.seed = self.seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        // SplitMix64's step and first mix alone.
+        self.seed = self.seed.wrapping_add(GOLDEN_GAMMA);
         let drawn = (self.seed ^ (self.seed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 32;
         self.now < link.dies && (link.drop == 0 || drawn % 1000 >= link.drop)
     }

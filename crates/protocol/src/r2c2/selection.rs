@@ -224,17 +224,13 @@ fn below(random: &mut impl FnMut() -> u64, limit: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use unrack_basis::SplitMix64;
     use unrack_rack::graph::{Graph, Sides};
     use unrack_units::Rate;
 
     fn random() -> impl FnMut() -> u64 {
-        let mut state = 7u64;
-        move || {
-            state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
-            let mixed = (state ^ (state >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-            let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-            mixed ^ (mixed >> 31)
-        }
+        let mut random = SplitMix64::new(7);
+        move || random.next_u64()
     }
 
     fn candidates(graph: &Arc<Graph>, ends: &[(u32, u32)]) -> Vec<Candidate> {

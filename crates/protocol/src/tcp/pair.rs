@@ -3,6 +3,7 @@
 use super::{Ack, Control, Receiver, Segment, Sender};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use unrack_basis::SplitMix64;
 use unrack_units::Time;
 
 /// Behaviour of the link. Delays are one way.
@@ -53,7 +54,7 @@ pub(crate) struct Pair<C> {
     pub handed_on: u32,
     pub timeouts: u32,
     link: Link,
-    seed: u64,
+    random: SplitMix64,
     wire_free: Time,
     /// Timers last asked for: sender's, receiver's. Timers asked for before fire too, without effect.
     armed: [Option<Time>; 2],
@@ -71,7 +72,7 @@ impl<C: Control> Pair<C> {
             handed_on: 0,
             timeouts: 0,
             link,
-            seed,
+            random: SplitMix64::new(seed),
             wire_free: Time::ZERO,
             armed: [None; 2],
             queue: BinaryHeap::new(),
@@ -150,19 +151,10 @@ impl<C: Control> Pair<C> {
 
     fn delay(&mut self) -> Time {
         let jitter = self.link.jitter.as_ps();
-        self.link.delay + Time::from_ps(if jitter == 0 { 0 } else { self.draw() % jitter })
+        self.link.delay + Time::from_ps(if jitter == 0 { 0 } else { self.random.next_u64() % jitter })
     }
 
     fn chance(&mut self, per_mille: u64) -> bool {
-        per_mille > 0 && self.draw() % 1000 < per_mille
-    }
-
-    /// Returns a random number (SplitMix64).
-    fn draw(&mut self) -> u64 {
-        self.seed = self.seed.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.seed;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        per_mille > 0 && self.random.next_u64() % 1000 < per_mille
     }
 }

@@ -98,6 +98,7 @@ pub(super) fn statement(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use unrack_basis::SplitMix64;
 
     /// Student (Biometrika 6, 1908): hours of sleep gained with two soporifics; Welch's interval as R's `t.test` gives it.
     #[test]
@@ -121,14 +122,9 @@ mod tests {
 
     #[test]
     fn chance_alone_is_rarely_more_than_noise() {
-        // Means of uniform draws by SplitMix64: two samples of the same distribution, a thousand times.
-        let mut state = 1u64;
-        let mut draw = || {
-            state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
-            let mixed = (state ^ (state >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-            let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-            (mixed ^ (mixed >> 31)) as f64 / u64::MAX as f64
-        };
+        // Means of uniform draws: two samples of the same distribution, a thousand times.
+        let mut random = SplitMix64::new(1);
+        let mut draw = || random.next_u64() as f64 / u64::MAX as f64;
         for seeds in [3, 5, 10] {
             let mut sample = || (0..seeds).map(|_| draw()).collect::<Vec<_>>();
             let more = (0..1000).filter(|_| Noise::of_samples(&sample(), &sample()).0 == Noise::More).count();

@@ -13,8 +13,8 @@
 use super::memory::{LINE, Place, last_of};
 use super::{Event, Hosts, Output};
 use crate::network::Pace;
+use unrack_basis::mix;
 use unrack_units::Time;
-use unrack_workload::random::mix;
 use unrack_workload::{Computing, NodeId};
 
 /// First address of data that are loaded again and again. These addresses are beyond all buffers of a rack.

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use unrack_basis::mix;
 use unrack_rack::jobs::{self, Training};
 use unrack_rack::{Collective, Operation as Word};
 use unrack_workload::collective::Operation;
 use unrack_workload::jobs::{embedding, graph, key_value, training, word_count};
-use unrack_workload::random::mix;
 use unrack_workload::{CollectiveSpec, Job, JobsSpec, WorkloadError};
 
 /// Computes the jobs of a mix for `nodes` nodes, with their messages.

@@ -59,7 +59,7 @@ pub struct Scale {
 
 impl Case {
     pub fn draw(fabric: &'static str, number: u64) -> Case {
-        let draw = &mut Draw(number);
+        let draw = &mut Draw::new(number);
         let shape = match ["ideal", "edm"].contains(&fabric) || draw.flip() {
             true => Shape::Star { nodes: 2 + draw.below(5) as u32 },
             false => Shape::LeafSpine {

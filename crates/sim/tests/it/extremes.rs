@@ -10,6 +10,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Once;
 use toml::{Table, Value};
+use unrack_basis::mix;
 use unrack_rack::{Overrides, Scenario, ScenarioError, ValidScenario, Workload};
 use unrack_sim::known;
 use unrack_sim::scenario::{check_margins, excluded, replay_spec};

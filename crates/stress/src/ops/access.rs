@@ -1,8 +1,8 @@
 //! Operations that read and write memory: own pages, shared pages, heap blocks.
 
-use crate::model::PAGE;
 use crate::sys;
 use crate::worker::Worker;
+use unrack_basis::PAGE;
 
 /// Checks a few ranges of a few regions.
 pub fn visit(w: &mut Worker) {

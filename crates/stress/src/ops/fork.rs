@@ -1,10 +1,11 @@
 //! Operations that make children. Each child must see memory as it was at the fork, and change only its own.
 
-use crate::model::{self, PAGE, ZEROS};
+use crate::model::{self, ZEROS};
 use crate::ops::{Op, programs};
 use crate::story::{expect, note};
 use crate::sys::{self, Pair};
 use crate::worker::Worker;
+use unrack_basis::PAGE;
 
 const DEEPEST: usize = 2;
 

@@ -1,10 +1,11 @@
 //! Operations that map, unmap, move, protect and advise memory.
 
-use crate::model::{self, PAGE};
+use crate::model;
 use crate::region::{Page, Region};
 use crate::story::{expect, note};
 use crate::sys::{self, READ_WRITE};
 use crate::worker::Worker;
+use unrack_basis::PAGE;
 
 /// Maps a new region.
 pub fn map(w: &mut Worker) {

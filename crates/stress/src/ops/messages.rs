@@ -1,10 +1,10 @@
 //! Operations on sockets: messages of many pieces with a descriptor beside them, and waits for events.
 
 use super::syscalls::{Transfer, pieces};
-use crate::model::PAGE;
 use crate::story::fail;
 use crate::sys::{self, Pair};
 use crate::worker::Worker;
+use unrack_basis::PAGE;
 
 /// Most pages of a message, which the kernel carries as one piece. With a descriptor beside the message, a read
 /// never returns more than one piece.

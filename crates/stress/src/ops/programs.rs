@@ -1,12 +1,13 @@
 //! Operations with other programs and libraries: this program started again, and a library loaded at run time.
 
-use crate::model::{self, PAGE, mix};
+use crate::model;
 use crate::story::{expect, fail};
 use crate::sys::{self, Pair};
 use crate::worker::Worker;
 use std::ffi::{CString, c_char};
 use std::io::{Read, Write};
 use std::process::{Command, Stdio};
+use unrack_basis::{PAGE, mix_13};
 
 /// Prepared start of this program as `mirror`, which checks the bytes it reads and answers with others.
 pub struct Mirror {
@@ -61,7 +62,7 @@ impl Mirror {
         if sink.write_all(&out).and_then(|()| source.read_exact(&mut back)).is_err() {
             fail("the other program ended early");
         }
-        expect(model::check(&back, mix(key) | 1), "answer of another program");
+        expect(model::check(&back, mix_13(key) | 1), "answer of another program");
         super::access::visit(w);
     }
 }
@@ -99,7 +100,7 @@ pub fn mirror(key: u64, len: usize) {
         fail(format_args!("mirror: {error}"));
     }
     expect(model::check(&bytes, key), "bytes from another program");
-    model::fill(&mut bytes, mix(key) | 1);
+    model::fill(&mut bytes, mix_13(key) | 1);
     if let Err(error) = std::io::stdout().lock().write_all(&bytes) {
         fail(format_args!("mirror: {error}"));
     }
@@ -122,7 +123,7 @@ pub fn spawn(w: &mut Worker) {
     });
     match ended {
         Ok(output) if output.status.success() && output.stdout.len() == len => {
-            expect(model::check(&output.stdout, mix(key) | 1), "answer of a spawned program");
+            expect(model::check(&output.stdout, mix_13(key) | 1), "answer of a spawned program");
         }
         Ok(output) => fail(format_args!("spawned program: {}, {} bytes", output.status, output.stdout.len())),
         Err(error) => fail(format_args!("spawn: {error}")),

@@ -1,12 +1,13 @@
 //! Operations with signals that arrive while memory is used, on any stack, and with handlers that repair faults.
 
 use super::threads::recurse;
-use crate::model::{self, PAGE};
+use crate::model;
 use crate::story::{fail, note};
 use crate::sys;
 use crate::worker::Worker;
 use std::cell::Cell;
 use std::ops::Range;
+use unrack_basis::{PAGE, mix_13};
 
 /// State that the handlers use on this thread. Plain cells need no set-up when a signal comes.
 struct Board {
@@ -72,9 +73,9 @@ extern "C" fn on_signal(_: i32, _: *mut libc::siginfo_t, _: *mut libc::c_void) {
             if model::check(sys::bytes(page, PAGE), b.key.get()).is_err() {
                 b.wrong.set(true);
             }
-            model::fill(sys::bytes_mut(page, PAGE), model::mix(b.key.get()) | 1);
+            model::fill(sys::bytes_mut(page, PAGE), mix_13(b.key.get()) | 1);
         }
-        b.key.set(model::mix(b.key.get()) | 1);
+        b.key.set(mix_13(b.key.get()) | 1);
     });
 }
 

@@ -1,11 +1,11 @@
 //! Operations in which the kernel reads and writes the program's memory, in or out of it.
 
-use crate::model::PAGE;
 use crate::story::{fail, note};
 use crate::sys::{self, File, Pair};
 use crate::worker::Worker;
 use std::ops::Range;
 use std::time::Duration;
+use unrack_basis::PAGE;
 
 /// Pages that a pipe holds without a reader.
 const FITS: usize = 12;

@@ -5,6 +5,7 @@ use crate::region::Region;
 use crate::story::{self, expect, note};
 use crate::sys;
 use crate::worker::Worker;
+use unrack_basis::{PAGE, mix_13};
 
 /// Bytes that each level of recursion keeps on the stack.
 const FRAME: usize = 2000;
@@ -15,7 +16,7 @@ pub fn recurse(key: u64, depth: usize) {
     let mut frame = [0u8; FRAME];
     model::fill(std::hint::black_box(&mut frame), key);
     if depth > 0 {
-        recurse(model::mix(key), depth - 1);
+        recurse(mix_13(key), depth - 1);
     }
     expect(model::check(std::hint::black_box(&frame), key), format_args!("stack, {depth} above the deepest"));
 }
@@ -47,7 +48,7 @@ pub fn churn(w: &mut Worker) {
                 let copy: Vec<u64> = share.iter().map(|&(_, key)| key).collect();
                 recurse(copy[0], depth);
                 for (&(address, _), key) in share.iter().zip(copy) {
-                    model::fill(sys::bytes_mut(address, model::PAGE), key);
+                    model::fill(sys::bytes_mut(address, PAGE), key);
                 }
             });
             if let Err(error) = spawned {
@@ -73,14 +74,14 @@ pub fn own_stack(w: &mut Worker) {
     let pages = w.rng.between(64, 256);
     let base = sys::map(pages, sys::READ_WRITE, sys::ANONYMOUS | libc::MAP_STACK, -1);
     let key = w.rng.next();
-    let depth = (pages * model::PAGE / 2) / (FRAME * 3 / 2);
+    let depth = (pages * PAGE / 2) / (FRAME * 3 / 2);
     let mut job = Job { key, depth, seed: w.seed, id: w.id };
     // SAFETY: the attributes are initialised before use; the stack and the job outlive the thread, which is
     // joined.
     unsafe {
         let mut attributes: libc::pthread_attr_t = std::mem::zeroed();
         libc::pthread_attr_init(&mut attributes);
-        libc::pthread_attr_setstack(&mut attributes, base as *mut _, pages * model::PAGE);
+        libc::pthread_attr_setstack(&mut attributes, base as *mut _, pages * PAGE);
         let mut thread = 0;
         let error = libc::pthread_create(&mut thread, &attributes, start, (&raw mut job).cast());
         libc::pthread_attr_destroy(&mut attributes);

@@ -2,10 +2,11 @@
 //! once, and computes when it has them all. An owner loads the requested rows, from anywhere in its tables.
 
 use super::tasks::{Builder, Tasks};
-use crate::random::{Purpose, drawn, generator, mix, scale};
+use crate::random::{Purpose, drawn, generator, scale};
 use crate::source::Loads;
 use rand_distr::{Distribution, Zipf};
 use std::sync::Arc;
+use unrack_basis::mix;
 use unrack_rack::jobs::{Embedding, Spread};
 use unrack_units::Time;
 

@@ -6,10 +6,11 @@
 
 use super::tasks::{Builder, Tasks};
 use crate::error::WorkloadError;
-use crate::random::{Generator, Purpose, drawn, generator, mix, scale, unit};
+use crate::random::{Generator, Purpose, drawn, generator, scale, unit};
 use crate::source::Loads;
 use rand_distr::{Distribution, Normal, Zipf};
 use std::sync::Arc;
+use unrack_basis::mix;
 use unrack_rack::jobs::{KeyPattern, KeyValue, Sharding};
 
 /// Bytes of a key: `memtier-` and eight digits.

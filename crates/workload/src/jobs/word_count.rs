@@ -3,10 +3,11 @@
 
 use super::tasks::{Builder, Tasks};
 use crate::error::WorkloadError;
-use crate::random::{Purpose, drawn, generator, mix, scale};
+use crate::random::{Purpose, drawn, generator, scale};
 use crate::source::Loads;
 use rand_distr::{Distribution, Zipf};
 use std::sync::Arc;
+use unrack_basis::mix;
 use unrack_rack::jobs::{Shuffle, WordCount};
 use unrack_units::Time;
 

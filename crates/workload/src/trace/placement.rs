@@ -5,7 +5,8 @@
 
 use crate::blades::{Blades, ByRack, Racks, Scope};
 use crate::message::NodeId;
-use crate::random::{mix, scale};
+use crate::random::scale;
+use unrack_basis::mix;
 
 /// Nodes of the replicas and of their pages.
 pub struct Placement {

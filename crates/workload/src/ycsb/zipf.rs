@@ -6,6 +6,7 @@
 //! Zipf's law, the others follow a curve through them.
 
 use rand::RngExt;
+use unrack_basis::fnv_1a;
 
 /// Exponent: `ZipfianGenerator.ZIPFIAN_CONSTANT`.
 pub const CONSTANT: f64 = 0.99;
@@ -70,10 +71,7 @@ impl Zipf {
 
 /// Returns the hash `Utils.fnvhash64`: FNV-1a over the bytes of a number, lowest first; its sign is dropped.
 pub fn scatter(number: u64) -> u64 {
-    let hash = number.to_le_bytes().into_iter().fold(0xcbf2_9ce4_8422_2325u64, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3)
-    });
-    (hash as i64).unsigned_abs()
+    (fnv_1a(&number.to_le_bytes()) as i64).unsigned_abs()
 }
 
 #[cfg(test)]
@@ -138,7 +136,7 @@ mod tests {
         (1..=count).map(|i| f64::from(i).powf(-CONSTANT)).sum()
     }
 
-    /// FNV's authors publish 64-bit values for texts only; this one is for eight zero bytes, by definition.
+    /// FNV's authors publish values of texts; this one is for eight zero bytes, by definition.
     #[test]
     fn scattered_as_fnv_does() {
         let prime = 0x0000_0100_0000_01b3u64;

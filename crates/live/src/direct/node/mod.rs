@@ -26,6 +26,7 @@ use super::plan::Plan;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
 use std::sync::Arc;
+use unrack_basis::{GOLDEN_GAMMA, SplitMix64, mix};
 use unrack_protocol::r2c2::FirstRate;
 use unrack_protocol::r2c2::links::{LinkStates, Neighbours};
 use unrack_protocol::r2c2::map::Map;
@@ -35,7 +36,6 @@ use unrack_protocol::r2c2::selection::Problem;
 use unrack_protocol::r2c2::view::View;
 use unrack_protocol::r2c2::weights::Ways;
 use unrack_units::Time;
-use unrack_workload::random::mix;
 
 /// Bytes of a packet. They move with it from node to node, and are not copied.
 pub type Packet = Vec<u8>;
@@ -144,7 +144,7 @@ pub struct Node {
     announced: VecDeque<(u16, Packet)>,
     /// Start of the run: times of rules are relative to it.
     began: Time,
-    random: u64,
+    random: SplitMix64,
     pub counters: Counters,
 }
 
@@ -198,7 +198,7 @@ impl Node {
             selects: false,
             announced: VecDeque::new(),
             began: Time::ZERO,
-            random: mix(plan.seed ^ u64::from(me).wrapping_mul(0x9E37_79B9_7F4A_7C15)),
+            random: SplitMix64::new(mix(plan.seed ^ u64::from(me).wrapping_mul(GOLDEN_GAMMA))).after(1),
             counters: Counters::default(),
             plan: plan.clone(),
         }
@@ -322,10 +322,7 @@ impl Node {
     /// Draws a route; `None` if no path is known.
     fn draw(&mut self, ways: Ways, around: &mut impl Around) -> Option<Route> {
         let random = &mut self.random;
-        around.map().draw(ways, &mut || {
-            *random = random.wrapping_add(0x9E37_79B9_7F4A_7C15);
-            mix(*random)
-        })
+        around.map().draw(ways, &mut || random.next_u64())
     }
 
     /// Returns a flow number that no open flow of this node has.

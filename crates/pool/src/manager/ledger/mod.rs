@@ -19,6 +19,7 @@ use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
+use unrack_basis::Fnv1a32;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"unrackld");
 /// Version of the format, raised with any change of a ledger's contents.
@@ -304,8 +305,7 @@ fn errno(error: std::io::Error) -> Errno {
 
 /// Returns a slot's first word: a mark that there is a record, the number of its bytes, and a checksum (FNV-1a).
 fn seal(bytes: &[u8; ROOM], used: usize, written: u64) -> u64 {
-    let hashed = bytes.iter().copied().chain(written.to_le_bytes());
-    let sum = hashed.fold(0x811c_9dc5u32, |sum, byte| (sum ^ byte as u32).wrapping_mul(0x0100_0193));
+    let sum = Fnv1a32::EMPTY.with(bytes).with(&written.to_le_bytes()).value();
     1 << 63 | (used as u64) << 32 | sum as u64
 }
 

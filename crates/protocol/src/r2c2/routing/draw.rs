@@ -199,6 +199,7 @@ impl Walk<'_> {
 mod tests {
     use super::*;
     use crate::r2c2::weights::{Exact, Loads};
+    use unrack_basis::SplitMix64;
     use unrack_rack::graph::Sides;
 
     fn graphs() -> Vec<Graph> {
@@ -212,13 +213,8 @@ mod tests {
     #[test]
     fn packets_go_where_the_weights_say() {
         const PACKETS: u32 = 20_000;
-        let mut state = 1u64;
-        let mut random = || {
-            state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
-            let mixed = (state ^ (state >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-            let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-            mixed ^ (mixed >> 31)
-        };
+        let mut random = SplitMix64::new(1);
+        let mut random = || random.next_u64();
         for graph in graphs().into_iter().map(Arc::new) {
             let mut router = Router::new(graph.clone());
             let allowed = Routing::ALL.into_iter().filter(|routing| routing.check(&graph).is_ok());

@@ -25,12 +25,12 @@ use crate::memory::Cost;
 use crate::network::{Departure, Network, Pace};
 use crate::registry::{NoParams, Registered, Site};
 use std::sync::Arc;
+use unrack_basis::{SplitMix64, mix};
 use unrack_protocol::pfq::{Fate, Next, Node, Passing, Ports};
 use unrack_protocol::r2c2::packet::DATA_HEADER;
 use unrack_rack::graph::Graph;
 use unrack_rack::{Networks, Profile, Protocol};
 use unrack_units::Time;
-use unrack_workload::random::mix;
 use unrack_workload::{Message, MessageId};
 
 /// Per-flow queues on a network whose nodes forward for each other.
@@ -48,7 +48,7 @@ pub struct Pfq {
     nodes: Vec<Node<u32>>,
     flows: Slab<Flow>,
     packets: Slab<Packet>,
-    random: u64,
+    random: SplitMix64,
 }
 
 /// One direction of a link.
@@ -178,7 +178,7 @@ impl Pfq {
             graph,
             flows: Slab::new(),
             packets: Slab::new(),
-            random: mix(seed),
+            random: SplitMix64::new(mix(seed)).after(1),
         })
     }
 
@@ -198,8 +198,7 @@ impl Pfq {
     fn draw(&mut self, ports: Ports) -> u8 {
         let mut left = ports;
         if ports.count_ones() > 1 {
-            self.random = self.random.wrapping_add(0x9E37_79B9_7F4A_7C15);
-            let skipped = (u128::from(mix(self.random)) * u128::from(ports.count_ones())) >> 64;
+            let skipped = (u128::from(self.random.next_u64()) * u128::from(ports.count_ones())) >> 64;
             (0..skipped).for_each(|_| left &= left - 1);
         }
         left.trailing_zeros() as u8

@@ -39,6 +39,7 @@ use crate::network::Network;
 use crate::registry::{Registered, Site};
 use std::cell::RefCell;
 use std::sync::Arc;
+use unrack_basis::{SplitMix64, mix};
 use unrack_protocol::r2c2::map::Map;
 use unrack_protocol::r2c2::news::{News, Reports};
 use unrack_protocol::r2c2::packet::{Assignment, DATA_HEADER, Route};
@@ -50,7 +51,6 @@ use unrack_protocol::r2c2::{Control, FirstRate, Params, Routing};
 use unrack_rack::graph::Graph;
 use unrack_rack::{Networks, Profile, Protocol};
 use unrack_units::Time;
-use unrack_workload::random::mix;
 use unrack_workload::{Message, MessageId};
 
 /// R2C2 on a network whose nodes forward for each other.
@@ -88,14 +88,14 @@ pub struct R2c2 {
     selects: bool,
     /// Number of choices of routings so far.
     selections: u32,
-    /// State of the random numbers of the search. They are separate, so that packets take the same paths without a
+    /// Random numbers of the search. They are separate, so that packets take the same paths without a
     /// search.
-    search_random: u64,
+    search_random: SplitMix64,
     /// Rules that hold from a later time on are scheduled.
     rules_told: bool,
     /// Number of events and timers named so far.
     turns: u32,
-    random: u64,
+    random: SplitMix64,
 }
 
 struct Node {
@@ -233,10 +233,10 @@ impl R2c2 {
             chosen: Vec::new(),
             selects: false,
             selections: 0,
-            search_random: mix(seed ^ SEARCH),
+            search_random: SplitMix64::new(mix(seed ^ SEARCH)).after(1),
             rules_told: false,
             turns: 0,
-            random: mix(seed),
+            random: SplitMix64::new(mix(seed)).after(1),
         })
     }
 
@@ -248,10 +248,7 @@ impl R2c2 {
     /// Draws a route; `None` if no path is known.
     fn draw(&mut self, ways: Ways) -> Option<Route> {
         let random = &mut self.random;
-        self.map.draw(ways, &mut || {
-            *random = random.wrapping_add(0x9E37_79B9_7F4A_7C15);
-            mix(*random)
-        })
+        self.map.draw(ways, &mut || random.next_u64())
     }
 
     fn wire(&self, payload: u64) -> u32 {

@@ -7,7 +7,6 @@ use unrack_protocol::r2c2::news::News;
 use unrack_protocol::r2c2::packet::{Assignment, MOST_ASSIGNMENTS};
 use unrack_protocol::r2c2::selection::{Problem, Selection};
 use unrack_units::Time;
-use unrack_workload::random::mix;
 
 impl R2c2 {
     /// Schedules a choice of routings at the next multiple of the period. Choices go on while there are flows.
@@ -42,11 +41,6 @@ impl R2c2 {
         let Some(selection) = &self.params.selection else { return Vec::new() };
         let told = self.nodes[node as usize].view.counting();
         let problem = Problem::new(selection, &mut self.map, self.empty.clone(), told);
-        let state = &mut self.search_random;
-        let mut random = || {
-            *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
-            mix(*state)
-        };
-        problem.map_or(Vec::new(), |problem| problem.solve(&mut random))
+        problem.map_or(Vec::new(), |problem| problem.solve(&mut || self.search_random.next_u64()))
     }
 }

@@ -15,8 +15,8 @@ mod rdma;
 
 use super::Computed;
 use crate::run::Scale;
+use unrack_basis::mix;
 use unrack_units::{Rate, Time};
-use unrack_workload::random::mix;
 use unrack_workload::ycsb::{Operation, Operations, Workload};
 
 /// Rate of a link (§4.1).

@@ -377,11 +377,8 @@ fn better_routings_are_announced_to_all() {
     }
     net.run(Time::from_us(2_500));
     let (node, problem) = net.around.sought.pop().expect("node 1 looks for better ones at 2 ms");
-    let mut random = 1u64;
-    let chosen = problem.solve(&mut || {
-        random = random.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        mix(random)
-    });
+    let mut random = SplitMix64::new(1).after(1);
+    let chosen = problem.solve(&mut || random.next_u64());
     assert_eq!(node, 1);
     assert!(!chosen.is_empty());
     net.around.at = node;

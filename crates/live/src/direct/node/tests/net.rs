@@ -56,7 +56,7 @@ pub(super) struct Wires {
 
 impl Wires {
     pub(super) fn strikes(&mut self, of: u8) -> bool {
-        self.random = self.random.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        self.random = self.random.wrapping_add(GOLDEN_GAMMA);
         (mix(self.random) as u8) < of
     }
 

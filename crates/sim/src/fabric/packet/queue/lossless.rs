@@ -7,8 +7,8 @@ use crate::fabric::packet::Packet;
 use crate::fabric::slab::Slab;
 use std::collections::VecDeque;
 use std::sync::Arc;
+use unrack_basis::mix;
 use unrack_protocol::dcqcn::Params;
-use unrack_workload::random::mix;
 
 /// Queue of two ranks: 0 is control, and all others are data, which is marked as in DCQCN. Nothing is dropped here,
 /// because pauses see to it that there is room. The n-th packet with payload to come to port p draws a number of its

@@ -1,7 +1,6 @@
 //! Results, as tables and JSON.
 
-use super::client::{Load, Round, histogram};
-use crate::failure::Failure;
+use crate::client::{Load, Round, histogram};
 use hdrhistogram::Histogram;
 use serde::Serialize;
 use std::fmt;
@@ -57,7 +56,7 @@ pub struct Results {
 }
 
 impl Times {
-    fn of(ns: &Histogram<u64>) -> Times {
+    fn new(ns: &Histogram<u64>) -> Times {
         let at = |quantile| ns.value_at_quantile(quantile);
         Times { p50_ns: at(0.5), p99_ns: at(0.99), p999_ns: at(0.999), calls: ns.len() }
     }
@@ -65,7 +64,7 @@ impl Times {
 
 impl Cell {
     /// Returns a load without rounds.
-    pub fn of(load: Load) -> Cell {
+    pub fn new(load: Load) -> Cell {
         Cell { load, calls_per_s: Vec::new(), ns: histogram() }
     }
 
@@ -78,7 +77,7 @@ impl Cell {
     fn row(mut self) -> Row {
         self.calls_per_s.sort_by(f64::total_cmp);
         let calls_per_s = self.calls_per_s[self.calls_per_s.len() / 2];
-        Row { load: self.load, calls_per_s, times: Times::of(&self.ns) }
+        Row { load: self.load, calls_per_s, times: Times::new(&self.ns) }
     }
 }
 
@@ -91,22 +90,16 @@ impl fmt::Display for Cell {
 
 impl Use {
     /// Returns the use at one rate.
-    pub fn of(asked_per_s: u32, calls_per_s: f64, server_share: f64, ns: &Histogram<u64>) -> Use {
-        Use { asked_per_s, calls_per_s, server_share, times: Times::of(ns) }
+    pub fn new(asked_per_s: u32, calls_per_s: f64, server_share: f64, ns: &Histogram<u64>) -> Use {
+        Use { asked_per_s, calls_per_s, server_share, times: Times::new(ns) }
     }
 }
 
 impl Results {
     /// Returns the results of all loads and rates.
-    pub fn of(memory: Mode, waiting: Waiting, cells: Vec<Cell>, processor: Vec<Use>) -> Results {
+    pub fn new(memory: Mode, waiting: Waiting, cells: Vec<Cell>, processor: Vec<Use>) -> Results {
         let calls = cells.into_iter().map(Cell::row).collect();
         Results { version: env!("CARGO_PKG_VERSION"), memory, waiting: waiting.to_string(), calls, processor }
-    }
-
-    /// Returns the results as one JSON object.
-    pub fn json(&self) -> Result<String, Failure> {
-        let text = serde_json::to_string(self).map_err(|error| Failure::Failed(error.to_string()))?;
-        Ok(text + "\n")
     }
 }
 

@@ -1,15 +1,15 @@
 //! The server's process: a pool and a server. It ends when its parent closes its standard input, or is gone.
 
-use super::pin;
-use crate::failure::Failure;
+use crate::Error;
+use crate::cores::pin;
 use std::ffi::OsString;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitCode, Stdio};
+use std::process::{Child, Command, Stdio};
+use unrack_pool::Manager;
 use unrack_pool::cache_control::Mode;
-use unrack_pool::{Manager, Options};
 use unrack_record::temporary::TemporaryFolder;
 use unrack_rpc::server::{Answered, Call, Serving};
 use unrack_rpc::view::{View, ViewMut};
@@ -24,44 +24,45 @@ pub const PASS: Method = Method::named("pass");
 /// Method that returns the nanoseconds of processor time that this process has used.
 pub const PROCESSOR: Method = Method::named("processor");
 
-#[derive(clap::Args)]
-pub struct Args {
-    #[arg(long)]
-    memory: Mode,
-    #[arg(long)]
-    waiting: Waiting,
-    #[arg(long)]
-    capacity: Bytes,
-    #[arg(long)]
-    core: usize,
+/// Options of the server's process.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Options {
+    pub memory: Mode,
+    pub waiting: Waiting,
+    /// Memory of the pool.
+    pub capacity: Bytes,
+    /// Core that the process keeps to.
+    pub core: usize,
 }
 
-/// Serves a pool and the bench's methods until the parent closes standard input or is gone.
-pub fn main(args: Args) -> Result<ExitCode, Failure> {
-    pin(args.core)?;
+/// Serves a pool and the benchmark's methods until the parent closes standard input or is gone. The socket's path is
+/// written to standard output, and a zero byte.
+///
+/// # Errors
+/// If the process cannot keep to its core, or the pool or the server cannot start.
+pub fn serve(options: &Options) -> Result<(), Error> {
+    pin(options.core)?;
     let parent = std::env::temp_dir();
-    let folder = TemporaryFolder::within(&parent).map_err(|error| {
-        Failure::Failed(format!("cannot make a folder in {} (see TMPDIR): {error}", parent.display()))
-    })?;
+    let folder = TemporaryFolder::within(&parent).map_err(|why| Error::Folder { parent, why })?;
     let socket = folder.path("pool");
-    let served = serve(&args, &socket)?;
+    let served = start(options, &socket)?;
     // If the parent is gone already, there is nothing to read either.
     let mut stdout = std::io::stdout();
     let _ = stdout.write_all(&[socket.as_os_str().as_bytes(), b"\0"].concat()).and_then(|()| stdout.flush());
     let _ = std::io::stdin().read(&mut [0]);
     drop(served);
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 /// Starts the pool, and the service over it.
-fn serve(args: &Args, socket: &Path) -> Result<(Serving, Manager), Failure> {
-    let mut pool = Options::new(socket, args.capacity);
-    pool.mode = args.memory;
+fn start(options: &Options, socket: &Path) -> Result<(Serving, Manager), Error> {
+    let mut pool = unrack_pool::Options::new(socket, options.capacity);
+    pool.mode = options.memory;
     // There are no other clients.
-    pool.per_client = Some(Share::Size(args.capacity));
+    pool.per_client = Some(Share::Size(options.capacity));
     let manager = Manager::start(&pool)?;
-    let options = server::Options { waiting: args.waiting, ..server::Options::default() };
-    let serving = Server::new(SERVICE, options)
+    let answering = server::Options { waiting: options.waiting, ..server::Options::default() };
+    let serving = Server::new(SERVICE, answering)
         .method("touch", touch)
         .method("pass", |call| {
             let length = call.request().len();
@@ -115,14 +116,10 @@ pub struct Peer {
 
 impl Peer {
     /// Starts the process, and returns when it takes calls.
-    pub fn start(memory: Mode, waiting: Waiting, capacity: Bytes, core: usize) -> Result<Peer, Failure> {
-        let failed = |error| Failure::Failed(format!("cannot start the server: {error}"));
-        let mut command = Command::new(std::env::current_exe().map_err(failed)?);
-        command.args(["rpc", "__serve", "--memory", &memory.to_string(), "--waiting", &waiting.to_string()]);
-        command.args(["--capacity", &capacity.to_string(), "--core", &core.to_string()]);
+    pub fn start(mut command: Command) -> Result<Peer, Error> {
         // In its own process group, it is not interrupted before it has cleaned up.
         command.process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped());
-        let process = command.spawn().map_err(failed)?;
+        let process = command.spawn().map_err(Error::Start)?;
         let mut peer = Peer { process, socket: PathBuf::new() };
         let mut socket = Vec::new();
         let said = peer.process.stdout.take().expect("it is piped");
@@ -131,7 +128,7 @@ impl Peer {
                 peer.socket = OsString::from_vec(socket).into();
                 Ok(peer)
             }
-            _ => Err(peer.failed()),
+            _ => Err(peer.ended()),
         }
     }
 
@@ -140,14 +137,9 @@ impl Peer {
         &self.socket
     }
 
-    /// Returns the failure of a process that ended instead of serving, after it said why on stderr.
-    fn failed(&mut self) -> Failure {
-        let text = "the server did not start: see above".to_string();
-        match self.process.wait().ok().and_then(|status| status.code()) {
-            Some(2) => Failure::Usage(text),
-            Some(3) => Failure::Lacking(text),
-            _ => Failure::Failed(text),
-        }
+    /// Returns the error of a process that ended instead of serving.
+    fn ended(&mut self) -> Error {
+        Error::Server { status: self.process.wait().ok().and_then(|status| status.code()) }
     }
 }
 
@@ -155,15 +147,5 @@ impl Drop for Peer {
     fn drop(&mut self) {
         drop(self.process.stdin.take());
         let _ = self.process.wait();
-    }
-}
-
-impl From<unrack_rpc::Error> for Failure {
-    fn from(error: unrack_rpc::Error) -> Failure {
-        match error {
-            unrack_rpc::Error::Pool(error) => error.into(),
-            unrack_rpc::Error::Version { .. } => Failure::Lacking(error.to_string()),
-            error => Failure::Failed(error.to_string()),
-        }
     }
 }

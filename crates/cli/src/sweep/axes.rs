@@ -1,14 +1,9 @@
-//! A grid of scenarios: keys, each with a list of values.
+//! Axes of a grid, as `--set` and `--seeds` give them.
 
-/// One axis of the grid: `--set KEY=V1,V2,...`.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Axis {
-    pub key: String,
-    pub values: Vec<String>,
-}
+use unrack_grid::axes::Axis;
 
 /// Parses axes as given, seeds last.
-pub fn axes(set: &[String], seeds: Option<&str>) -> Result<Vec<Axis>, String> {
+pub fn parsed(set: &[String], seeds: Option<&str>) -> Result<Vec<Axis>, String> {
     let mut axes = Vec::new();
     for text in set {
         let (key, values) = text
@@ -28,16 +23,6 @@ pub fn axes(set: &[String], seeds: Option<&str>) -> Result<Vec<Axis>, String> {
         }
     }
     Ok(axes)
-}
-
-/// Returns every choice of a value for each axis; those of the last vary fastest.
-pub fn points(axes: &[Axis]) -> Vec<Vec<String>> {
-    axes.iter().fold(vec![Vec::new()], |points, axis| {
-        let with = |point: Vec<String>| {
-            axis.values.iter().map(move |value| [point.as_slice(), std::slice::from_ref(value)].concat())
-        };
-        points.into_iter().flat_map(with).collect()
-    })
 }
 
 /// Splits values at commas that are in no brackets, braces or quotes.
@@ -94,18 +79,17 @@ mod tests {
     }
 
     #[test]
-    fn the_last_axis_varies_fastest() {
-        let axes = axes(&["a=1,2".into(), "b=x".into()], Some("7..9")).unwrap();
-        let points = points(&axes);
-        assert_eq!(points.len(), 6);
-        assert_eq!(points[1], ["1", "x", "8"]);
-        assert_eq!(points[3], ["2", "x", "7"]);
+    fn seeds_come_last() {
+        let axes = parsed(&["a=1,2".into(), "b=x".into()], Some("7..9")).unwrap();
+        let keys: Vec<&str> = axes.iter().map(|axis| axis.key.as_str()).collect();
+        assert_eq!(keys, ["a", "b", "seed"]);
+        assert_eq!(axes[2].values, ["7", "8", "9"]);
     }
 
     #[test]
     fn what_makes_no_grid_is_refused() {
         let refused = |set: &[&str], seeds| {
-            axes(&set.iter().map(|text| text.to_string()).collect::<Vec<_>>(), seeds).unwrap_err()
+            parsed(&set.iter().map(|text| text.to_string()).collect::<Vec<_>>(), seeds).unwrap_err()
         };
         assert!(refused(&["load"], None).contains("KEY=VALUE"));
         assert!(refused(&["a=1", "a=2"], None).contains("set twice"));

@@ -1,8 +1,8 @@
 //! Timed calls.
 
-use super::results::Use;
-use super::server::{self, PASS, PROCESSOR, Peer, SERVICE, TOUCH};
-use crate::failure::Failure;
+use crate::Error;
+use crate::results::Use;
+use crate::server::{self, PASS, PROCESSOR, Peer, SERVICE, TOUCH};
 use hdrhistogram::Histogram;
 use serde::Serialize;
 use std::collections::VecDeque;
@@ -36,7 +36,7 @@ pub fn histogram() -> Histogram<u64> {
 }
 
 impl Load {
-    fn connect(&self, peer: &Peer) -> Result<Vec<Client>, Failure> {
+    fn connect(&self, peer: &Peer) -> Result<Vec<Client>, Error> {
         let options =
             || Options { waiting: self.waiting, window: Window::Fixed(self.window), ..Options::default() };
         let connect = || Client::connect(peer.socket(), SERVICE, options());
@@ -63,7 +63,7 @@ struct Calls<'c> {
 }
 
 impl<'c> Calls<'c> {
-    fn new(load: Load, clients: &'c [Client]) -> Result<Calls<'c>, Failure> {
+    fn new(load: Load, clients: &'c [Client]) -> Result<Calls<'c>, Error> {
         let under_way = clients.iter().map(|_| VecDeque::new()).collect();
         let mut calls = Calls { load, clients, under_way, next: 0 };
         for _ in 0..load.ahead(clients) {
@@ -76,7 +76,7 @@ impl<'c> Calls<'c> {
 
     /// Starts a call; [`Calls::finish`] returns `now` with its answer.
     #[inline(always)]
-    fn start(&mut self, at: usize, now: u64) -> Result<(), Failure> {
+    fn start(&mut self, at: usize, now: u64) -> Result<(), Error> {
         let mut request = self.clients[at].request(self.load.bytes)?;
         if self.load.touched {
             server::write(request.body(), 1);
@@ -88,7 +88,7 @@ impl<'c> Calls<'c> {
 
     /// Waits for the oldest call of a connection, and returns when it was started.
     #[inline(always)]
-    fn finish(&mut self, at: usize) -> Result<u64, Failure> {
+    fn finish(&mut self, at: usize) -> Result<u64, Error> {
         let (pending, started) = self.under_way[at].pop_front().expect("each has calls under way");
         let answer = pending.wait()?;
         if self.load.touched {
@@ -111,7 +111,7 @@ const BATCH: u32 = 64;
 
 /// Measures a load: half of the time for throughput, without a clock reading for each call, and half for the time of
 /// each call.
-pub fn measure(peer: &Peer, load: Load, time: Duration) -> Result<Round, Failure> {
+pub fn measure(peer: &Peer, load: Load, time: Duration) -> Result<Round, Error> {
     let clients = load.connect(peer)?;
     let mut calls = Calls::new(load, &clients)?;
     throughput(&mut calls, time / 10)?;
@@ -122,7 +122,7 @@ pub fn measure(peer: &Peer, load: Load, time: Duration) -> Result<Round, Failure
 
 /// Returns calls per second, by the median of the batches: other work on the machine disturbs some of them, and the
 /// median is of the rest.
-fn throughput(calls: &mut Calls<'_>, time: Duration) -> Result<f64, Failure> {
+fn throughput(calls: &mut Calls<'_>, time: Duration) -> Result<f64, Error> {
     let mut batches = histogram();
     let begun = Instant::now();
     let mut before = begun;
@@ -139,7 +139,7 @@ fn throughput(calls: &mut Calls<'_>, time: Duration) -> Result<f64, Failure> {
     Ok(f64::from(BATCH) * 1e9 / batches.value_at_quantile(0.5) as f64)
 }
 
-fn times(calls: &mut Calls<'_>, time: Duration) -> Result<Histogram<u64>, Failure> {
+fn times(calls: &mut Calls<'_>, time: Duration) -> Result<Histogram<u64>, Error> {
     let mut ns = histogram();
     let begun = Instant::now();
     let end = time.as_nanos() as u64;
@@ -160,11 +160,11 @@ fn times(calls: &mut Calls<'_>, time: Duration) -> Result<Histogram<u64>, Failur
 }
 
 /// Measures the server's use of the processor while one client makes `rate` calls per second.
-pub fn use_at(peer: &Peer, rate: u32, bytes: usize, time: Duration) -> Result<Use, Failure> {
+pub fn use_at(peer: &Peer, rate: u32, bytes: usize, time: Duration) -> Result<Use, Error> {
     let client = Client::connect(peer.socket(), SERVICE, Options::default())?;
-    let used = || -> Result<u64, Failure> {
+    let used = || -> Result<u64, Error> {
         let answer = client.request(8)?.call(PROCESSOR)?;
-        answer.body().get(0).map_err(|error| Failure::Failed(error.to_string()))
+        Ok(answer.body().get(0)?)
     };
     let (begun, before) = (Instant::now(), used()?);
     let mut ns = histogram();
@@ -180,7 +180,7 @@ pub fn use_at(peer: &Peer, rate: u32, bytes: usize, time: Duration) -> Result<Us
     wait_until(begun + time);
     let elapsed = begun.elapsed();
     let share = (used()? - before) as f64 / elapsed.as_nanos() as f64;
-    Ok(Use::of(rate, f64::from(count) / elapsed.as_secs_f64(), share, &ns))
+    Ok(Use::new(rate, f64::from(count) / elapsed.as_secs_f64(), share, &ns))
 }
 
 /// Waits, asleep while that is exact enough.

@@ -1,0 +1,45 @@
+//! Progress of a grid of scenarios, for a person who watches.
+
+use crate::failure::say;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::path::PathBuf;
+use unrack_grid::Watch;
+use unrack_grid::watch::STEPS;
+
+const LOOK: &str = "{wide_bar} {percent:>3} % of {prefix} points, {eta} left";
+
+/// Bar of all points, on stderr if that is a terminal.
+pub struct PointsBar {
+    bar: ProgressBar,
+    /// Folder to name as the one that had points already.
+    kept_in: Option<PathBuf>,
+}
+
+impl PointsBar {
+    /// Returns a bar. With a folder, it says first how many points that had.
+    pub fn new(kept_in: Option<PathBuf>) -> PointsBar {
+        let style = ProgressStyle::with_template(LOOK).expect("the template is ours");
+        let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr()).with_style(style);
+        PointsBar { bar, kept_in }
+    }
+}
+
+impl Watch for PointsBar {
+    fn begin(&self, kept: usize, all: usize) {
+        if let Some(folder) = self.kept_in.as_ref().filter(|_| kept > 0) {
+            say(&format!("{kept} of {all} points are in {} already", folder.display()));
+        }
+        self.bar.set_prefix((all - kept).to_string());
+        self.bar.set_length((all - kept) as u64 * STEPS);
+    }
+
+    fn advance(&self, steps: u64) {
+        self.bar.inc(steps);
+    }
+}
+
+impl Drop for PointsBar {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}

@@ -1,0 +1,182 @@
+//! `unrack rpc bench`: the cost of calls on this machine.
+
+use crate::failure::Failure;
+use crate::stdout::print;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::process::{Command, ExitCode};
+use std::time::Duration;
+use unrack_pool::cache_control::Mode;
+use unrack_rpc::Waiting;
+use unrack_rpc_bench::plan::SIZES;
+use unrack_rpc_bench::{Error, Plan, server};
+use unrack_units::{Bytes, Time};
+
+pub const EXAMPLES: &str = "\
+Examples:
+  unrack rpc bench                                  all of it: about half a minute
+  unrack rpc bench --sizes 64B --windows 0,16       round trip and throughput of small calls
+  unrack rpc bench --memory incoherent              with lines flushed, as memory needs that hosts share
+  unrack rpc bench --connections 1,96 --rates none  many connections, no figures of processor time
+  unrack rpc bench --json > calls.json
+
+Client and server are two processes, pinned to the first two cores that this one may use; what else runs there shows \
+in the percentiles. A call carries its size there and back, and both sides read and write all of it, but for the rows \
+`not touched`. Times are those of whole calls; with a window, from the request to the answer's turn.";
+
+#[derive(clap::Args)]
+pub struct Args {
+    /// Bytes of requests and of answers
+    #[arg(
+        long,
+        value_name = "SIZES",
+        value_delimiter = ',',
+        default_value = "64B,512B,4KiB,32KiB,256KiB,2MiB"
+    )]
+    sizes: Vec<Bytes>,
+    /// Calls under way beside the one that is waited for
+    #[arg(long, value_name = "NUMBERS", value_delimiter = ',', default_value = "0,1,4,16",
+          value_parser = clap::value_parser!(u16).range(..=255))]
+    windows: Vec<u16>,
+    /// Numbers of connections of one client, at the smallest size: with queues each, and sharing queues
+    #[arg(long, value_name = "NUMBERS", value_delimiter = ',', default_value = "1,8,96",
+          value_parser = clap::value_parser!(u16).range(1..=1024))]
+    connections: Vec<u16>,
+    /// Calls per second at which the server's use of the processor is measured, or `none`
+    #[arg(long, value_name = "NUMBERS", value_delimiter = ',', default_value = "0,1000,10000", value_parser = rate)]
+    rates: Vec<Rate>,
+    /// Access to memory: coherent, incoherent (lines are flushed), or model (for tests)
+    #[arg(long, value_name = "MODE", default_value = "coherent", value_parser = mode)]
+    memory: Mode,
+    /// Way in which both sides wait: spin, adaptive or sleep. Rates are always measured with adaptive
+    #[arg(long, value_name = "HOW", default_value = "spin")]
+    waiting: Waiting,
+    /// Time for each figure; ten times as long for those of the processor
+    #[arg(long, value_name = "TIME", default_value = "100ms")]
+    time: Time,
+    /// Rounds of each figure: percentiles are of all rounds, calls per second the middle one's
+    #[arg(long, value_name = "N", default_value = "3", value_parser = clap::value_parser!(u16).range(1..))]
+    rounds: u16,
+    /// Memory of the pool
+    #[arg(long, value_name = "SIZE", default_value = "1GiB")]
+    capacity: Bytes,
+    /// Print one JSON object
+    #[arg(long)]
+    json: bool,
+}
+
+/// Calls per second, or no measurement.
+#[derive(Clone, Copy, PartialEq)]
+enum Rate {
+    None,
+    PerSecond(u32),
+}
+
+/// Highest rate: above it, a client that makes one call after the other does not keep up.
+const MOST_RATE: u32 = 1_000_000;
+
+fn rate(text: &str) -> Result<Rate, String> {
+    match text.parse() {
+        Ok(rate) if rate <= MOST_RATE => Ok(Rate::PerSecond(rate)),
+        Err(_) if text == "none" => Ok(Rate::None),
+        _ => Err(format!("give calls a second, up to {MOST_RATE}, or `none`")),
+    }
+}
+
+fn mode(text: &str) -> Result<Mode, String> {
+    text.parse().map_err(|error: unrack_pool::cache_control::UnknownMode| error.to_string())
+}
+
+/// Runs `unrack rpc bench`.
+pub fn main(args: Args) -> Result<ExitCode, Failure> {
+    if let Some(size) = args.sizes.iter().find(|size| !SIZES.contains(&size.get())) {
+        return Err(Failure::Usage(format!("--sizes {size}: give 8B to {}", Bytes::new(*SIZES.end()))));
+    }
+    let is_json = args.json;
+    let plan = args.plan();
+    let (bar, mut begun) = (progress(plan.steps()), 0);
+    let results = plan.run(process, |step| {
+        bar.set_message(step.to_string());
+        bar.set_position(begun);
+        begun += 1;
+    });
+    bar.finish_and_clear();
+    let results = results?;
+    let json = || serde_json::to_string(&results).map(|text| text + "\n");
+    print(&if is_json {
+        json().map_err(|why| Failure::Failed(why.to_string()))?
+    } else {
+        results.to_string()
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+impl Args {
+    fn plan(self) -> Plan {
+        let per_second = |rate| match rate {
+            Rate::PerSecond(rate) => Some(rate),
+            Rate::None => None,
+        };
+        Plan {
+            sizes: self.sizes,
+            windows: self.windows,
+            connections: self.connections,
+            rates: self.rates.into_iter().filter_map(per_second).collect(),
+            memory: self.memory,
+            waiting: self.waiting,
+            time: Duration::from_secs_f64(self.time.as_secs_f64()),
+            rounds: self.rounds,
+            capacity: self.capacity,
+        }
+    }
+}
+
+fn progress(steps: usize) -> ProgressBar {
+    const LOOK: &str = "{bar:24} {percent:>3} %  {msg} [{elapsed}, about {eta} left]";
+    let bar = ProgressBar::with_draw_target(Some(steps as u64), ProgressDrawTarget::stderr());
+    bar.with_style(ProgressStyle::with_template(LOOK).expect("the template is ours"))
+}
+
+/// Returns the command of the server's process: this program as `unrack rpc __serve`.
+fn process(options: &server::Options) -> Result<Command, Error> {
+    let server::Options { memory, waiting, capacity, core } = options;
+    let mut command = Command::new(std::env::current_exe().map_err(Error::Start)?);
+    command.args(["rpc", "__serve", "--memory", &memory.to_string(), "--waiting", &waiting.to_string()]);
+    command.args(["--capacity", &capacity.to_string(), "--core", &core.to_string()]);
+    Ok(command)
+}
+
+#[derive(clap::Args)]
+pub struct ServeArgs {
+    #[arg(long)]
+    memory: Mode,
+    #[arg(long)]
+    waiting: Waiting,
+    #[arg(long)]
+    capacity: Bytes,
+    #[arg(long)]
+    core: usize,
+}
+
+/// Runs `unrack rpc __serve`.
+pub fn serve(args: ServeArgs) -> Result<ExitCode, Failure> {
+    let ServeArgs { memory, waiting, capacity, core } = args;
+    server::serve(&server::Options { memory, waiting, capacity, core })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Failure {
+        let text = error.to_string();
+        match error {
+            Error::Pool(error) => error.into(),
+            Error::Call(error) => error.into(),
+            Error::Server { status: Some(2) } => Failure::Usage(text),
+            Error::OneCore | Error::Server { status: Some(3) } => Failure::Lacking(text),
+            Error::Core(_)
+            | Error::Folder { .. }
+            | Error::Start(_)
+            | Error::Server { .. }
+            | Error::Answer(_) => Failure::Failed(text),
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! A scenario over a grid of values: `unrack sweep`.
+
+use crate::axes::{Axis, product};
+use crate::runner::{self, run};
+use crate::watch::{Share, Watch};
+use std::num::NonZeroUsize;
+use unrack_rack::{ScenarioError, ValidScenario};
+use unrack_record::{Figures, KeptPoints, RecordError, Sweep, SweepPoint};
+use unrack_sim::scenario::excluded;
+use unrack_sim::{Setup, SetupError, Summary, Work};
+
+/// Scenario that is ready to run.
+pub struct Ready {
+    pub scenario: ValidScenario,
+    pub setup: Setup,
+    pub work: Work,
+}
+
+/// Source of a sweep's scenarios.
+pub trait Source: Sync {
+    type Error: From<RecordError> + From<ScenarioError> + Send;
+
+    /// Loads the scenario with these settings `KEY=VALUE`, and checks that it can be run.
+    ///
+    /// # Errors
+    /// If it cannot be run.
+    fn load(&self, set: &[String]) -> Result<Ready, Self::Error>;
+
+    /// Returns what, beside the scenario, changes a result.
+    fn asked(&self) -> String;
+
+    /// Converts the error of a run that ended early.
+    fn ended(&self, error: &SetupError, scenario: &ValidScenario) -> Self::Error;
+
+    /// Adds the settings of a point to its error.
+    fn at(&self, error: Self::Error, set: &[String]) -> Self::Error;
+}
+
+/// One scenario of a grid.
+pub struct Point<'s, S> {
+    source: &'s S,
+    /// Values, one for each axis.
+    values: Vec<String>,
+    /// Settings, as `--set` takes them.
+    pub set: Vec<String>,
+    scenario_hash: String,
+}
+
+/// All scenarios of a grid, checked.
+pub struct Points<'s, S> {
+    axes: Vec<Axis>,
+    pub all: Vec<Point<'s, S>>,
+}
+
+impl<'s, S: Source> Points<'s, S> {
+    /// Checks that every point can be run, and returns them.
+    ///
+    /// # Errors
+    /// That of the first point that cannot be run.
+    pub fn check(source: &'s S, axes: Vec<Axis>) -> Result<Points<'s, S>, S::Error> {
+        let point = |values| Point::check(source, &axes, values);
+        let all = product(&axes).into_iter().map(point).collect::<Result<_, _>>()?;
+        Ok(Points { axes, all })
+    }
+
+    /// Returns the number of an earlier sweep's points that this grid lacks.
+    pub fn lacks(&self, earlier: &Sweep) -> usize {
+        let is_here = |hash: &String| self.all.iter().any(|point| point.scenario_hash == *hash);
+        earlier.points.iter().filter(|point| !is_here(&point.scenario_hash)).count()
+    }
+
+    /// Returns the summaries of all points, in their order ([`run`]).
+    ///
+    /// # Errors
+    /// If a point cannot be run to its end, or kept.
+    pub fn run(
+        &self,
+        kept: &KeptPoints,
+        threads: NonZeroUsize,
+        watch: &impl Watch,
+    ) -> Result<Vec<Summary>, S::Error> {
+        run(&self.all, kept, threads, watch)
+    }
+
+    /// Returns a row for each point, with the keys that vary.
+    pub fn table(&self, version: String, summaries: &[Summary]) -> Sweep {
+        let varied = |n: &usize| self.axes[*n].values.len() > 1;
+        let columns: Vec<usize> = (0..self.axes.len()).filter(varied).collect();
+        let row = |(point, summary): (&Point<'s, S>, &Summary)| SweepPoint {
+            values: columns.iter().map(|n| point.values[*n].clone()).collect(),
+            scenario_hash: point.scenario_hash.clone(),
+            figures: figures(summary),
+        };
+        Sweep {
+            version,
+            keys: columns.iter().map(|n| self.axes[*n].key.clone()).collect(),
+            points: self.all.iter().zip(summaries).map(row).collect(),
+        }
+    }
+}
+
+impl<'s, S: Source> Point<'s, S> {
+    fn check(source: &'s S, axes: &[Axis], values: Vec<String>) -> Result<Point<'s, S>, S::Error> {
+        let set: Vec<String> =
+            axes.iter().zip(&values).map(|(axis, value)| format!("{}={value}", axis.key)).collect();
+        let hash = |ready: Ready| ready.scenario.hash_with_files().map_err(S::Error::from);
+        let scenario_hash = source.load(&set).and_then(hash).map_err(|error| source.at(error, &set))?;
+        Ok(Point { source, values, set, scenario_hash })
+    }
+
+    fn simulate(&self, share: &mut Share<'_>) -> Result<Summary, S::Error> {
+        let Ready { scenario, setup, work } = self.source.load(&self.set)?;
+        let done = setup.run(&work, |progress| share.show(progress));
+        let done = done.map_err(|error| self.source.ended(&error, &scenario))?;
+        Ok(done.summary(excluded(&scenario, &done.run)))
+    }
+}
+
+impl<S: Source> runner::Point for Point<'_, S> {
+    type Found = Summary;
+    type Error = S::Error;
+
+    fn scenario_hash(&self) -> &str {
+        &self.scenario_hash
+    }
+
+    fn asked(&self) -> String {
+        self.source.asked()
+    }
+
+    fn run(&self, share: &mut Share<'_>) -> Result<Summary, S::Error> {
+        self.simulate(share).map_err(|error| self.source.at(error, &self.set))
+    }
+}
+
+/// Returns the figures that a sweep's tables hold.
+fn figures(summary: &Summary) -> Figures {
+    Figures {
+        fabric: summary.fabric.clone(),
+        seed: summary.seed,
+        nodes: u64::from(summary.nodes),
+        messages: summary.messages,
+        completed: summary.completed,
+        dropped_packets: summary.dropped,
+        slowdown_mean: summary.slowdown.mean,
+        slowdown_p50: summary.slowdown.p50,
+        slowdown_p99: summary.slowdown.p99,
+        slowdown_p999: summary.slowdown.p999,
+        slowdown_max: summary.slowdown.max,
+        completion_mean_ns: summary.completion_ns.mean,
+        completion_p99_ns: summary.completion_ns.p99,
+        throughput_gbps: summary.throughput_gbps,
+        queue_mean_bytes: summary.queue_bytes.mean,
+        queue_p99_bytes: summary.queue_bytes.p99,
+        queue_max_bytes: summary.queue_bytes.max,
+        sim_time_ns: summary.sim_time_ns,
+        events: summary.events,
+        packet_hops: summary.packet_hops,
+    }
+}

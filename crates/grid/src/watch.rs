@@ -1,0 +1,51 @@
+//! How far the points of a grid are, for whoever watches.
+
+use unrack_sim::Progress;
+
+/// Parts of a point, in which its progress is counted.
+pub const STEPS: u64 = 1000;
+
+/// Listener of a grid that runs. All threads call it.
+pub trait Watch: Sync {
+    /// Says that the grid begins; `kept` of `all` points are not run again.
+    fn begin(&self, kept: usize, all: usize);
+    /// Says that a point came further, by so many of its [`STEPS`].
+    fn advance(&self, steps: u64);
+}
+
+/// Nobody watches.
+impl Watch for () {
+    fn begin(&self, _kept: usize, _all: usize) {}
+    fn advance(&self, _steps: u64) {}
+}
+
+/// Progress of one point. At its end, it has come all the way.
+pub struct Share<'a> {
+    watch: &'a dyn Watch,
+    shown: u64,
+}
+
+impl<'a> Share<'a> {
+    /// Returns the progress of a point that starts now.
+    pub(crate) fn new(watch: &'a dyn Watch) -> Share<'a> {
+        Share { watch, shown: 0 }
+    }
+
+    /// Says how far the point's run is.
+    pub fn show(&mut self, progress: Progress) {
+        let total = progress.total.unwrap_or(progress.submitted).max(1);
+        self.to((u128::from(progress.finished) * u128::from(STEPS) / u128::from(total)) as u64);
+    }
+
+    fn to(&mut self, steps: u64) {
+        let steps = steps.clamp(self.shown, STEPS);
+        self.watch.advance(steps - self.shown);
+        self.shown = steps;
+    }
+}
+
+impl Drop for Share<'_> {
+    fn drop(&mut self) {
+        self.to(STEPS);
+    }
+}
