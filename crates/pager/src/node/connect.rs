@@ -3,7 +3,6 @@
 //! Time in which this process is stopped does not count: waits are cut into slices, and a slice counts for
 //! little.
 
-use super::wire::{Hello, PAGE, Status, Transport, VERSION, WELCOME, WELCOME_HEAD, Welcome};
 use super::{Address, Error, ErrorKind, Settings};
 use crate::sys::now_ns;
 use rustix::event::{PollFd, PollFlags, Timespec};
@@ -14,6 +13,7 @@ use rustix::net::{
 };
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
+use unrack_wire::{Hello, PAGE, Status, Transport, VERSION, WELCOME, WELCOME_HEAD, Welcome};
 
 /// A connected socket and the node's address.
 pub struct Link {

@@ -1,8 +1,8 @@
 //! Errors of a session with a memory node, with messages that name the node.
 
-use super::wire::{Reason, Status, VERSION};
 use rustix::io::Errno;
 use std::fmt;
+use unrack_wire::{Reason, Status, VERSION};
 
 /// Address of a node.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -8,7 +8,6 @@
 //!
 //! | module | idea |
 //! |---|---|
-//! | [`wire`] | the protocol's bytes; the node uses it too |
 //! | [`session`] | batching, merging, overtaking and checking, without input and output |
 //! | `tcp` | drives a session over a socket |
 //! | `shared` | copies pages into memory that the node hands out |
@@ -25,7 +24,6 @@ pub mod pulse;
 pub mod session;
 mod shared;
 mod tcp;
-pub mod wire;
 
 pub use error::{Address, Error, ErrorKind};
 
@@ -52,14 +50,11 @@ pub struct Settings {
 impl Settings {
     /// Makes settings with the usual times and tuning.
     pub fn new(address: Address) -> Settings {
-        let (timeout_ns, patience_ns, tuning) = (5_000_000_000, PATIENCE_NS, Tuning::default());
+        let (timeout_ns, patience_ns, tuning) =
+            (5_000_000_000, unrack_wire::PATIENCE.as_nanos() as u64, Tuning::default());
         Settings { address, reserve_pages: 0, timeout_ns, waited_ns: None, patience_ns, tuning }
     }
 }
-
-/// Default patience in ns, the same as a node's with a silent client: a machine that restarts its network is back
-/// sooner, and TCP gives up a lost peer in the same time.
-pub const PATIENCE_NS: u64 = 60_000_000_000;
 
 /// Parameters of a session's queues.
 #[derive(Debug, Clone, Copy)]
@@ -80,14 +75,21 @@ pub struct Tuning {
 
 impl Default for Tuning {
     fn default() -> Tuning {
-        Tuning { batch: 32, merge: 32, window: 64, queue: 1024, checksums: true, most_ids: wire::MOST_IDS }
+        Tuning {
+            batch: 32,
+            merge: 32,
+            window: 64,
+            queue: 1024,
+            checksums: true,
+            most_ids: unrack_wire::MOST_IDS,
+        }
     }
 }
 
 impl Tuning {
     /// Returns the tuning within sensible bounds, and within the node's limits.
-    fn within(self, welcome: &wire::Welcome) -> Tuning {
-        let most = welcome.most_pages.min(wire::MOST_PAGES) as usize;
+    fn within(self, welcome: &unrack_wire::Welcome) -> Tuning {
+        let most = welcome.most_pages.min(unrack_wire::MOST_PAGES) as usize;
         Tuning {
             batch: self.batch.max(1),
             merge: self.merge.clamp(1, most),
@@ -107,7 +109,7 @@ pub struct Limits {
 }
 
 impl Limits {
-    fn new(welcome: &wire::Welcome) -> Limits {
+    fn new(welcome: &unrack_wire::Welcome) -> Limits {
         Limits { capacity: welcome.capacity, share: welcome.share }
     }
 }

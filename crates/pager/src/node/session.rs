@@ -18,10 +18,10 @@ mod receiving;
 mod sending;
 
 use super::held::ById;
-use super::wire::{HEADER, Header, Malformed, PAGE, Reason};
 use super::{Owed, Rejected, Tuning};
 use rapidhash::v3::rapidhash_v3;
 use std::collections::VecDeque;
+use unrack_wire::{HEADER, Header, Malformed, PAGE, Reason};
 
 /// Reason why a session cannot go on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -9,7 +9,6 @@ use super::connect::{self, Link};
 use super::held::ById;
 use super::pulse::Pulse;
 use super::session::hash_of;
-use super::wire::{HEADER, Header, PAGE, Reason, Transport, Verb};
 use super::{Completion, Error, ErrorKind, Limits, Owed, Rejected, Settings, Tuning};
 use crate::sys::now_ns;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -21,6 +20,7 @@ use std::collections::VecDeque;
 use std::ffi::c_void;
 use std::io::IoSliceMut;
 use std::mem::MaybeUninit;
+use unrack_wire::{HEADER, Header, PAGE, Reason, Transport, Verb};
 
 #[derive(Debug, Clone, Copy)]
 struct Known {

@@ -3,13 +3,13 @@
 use super::connect::{self, Link};
 use super::pulse::Pulse;
 use super::session::{Fault, Session};
-use super::wire::Transport;
 use super::{Completion, Error, ErrorKind, Limits, Settings};
 use crate::sys::now_ns;
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::io::Errno;
 use rustix::net::{SendAncillaryBuffer, SendFlags};
 use std::io::{IoSlice, IoSliceMut};
+use unrack_wire::Transport;
 
 /// Most pieces that one system call sends or receives.
 const PARTS: usize = 64;
