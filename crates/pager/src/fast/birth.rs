@@ -4,12 +4,17 @@
 //! stack, with a copy of the parent's frame in which its stack pointer and its result are its own, and goes on
 //! from that.
 
-use super::calls::{Outcome, fetch, hold_some, refuse};
-use super::entry::{self, Context};
-use super::lock::lock;
+use super::context::{Context, resume};
+use super::descriptors;
+use super::dispatch::{dispatch, enable};
+use super::engine::{Engine, lock};
+use super::outcome::{Outcome, refuse};
+use super::prepare::{fetch, hold_some};
 use super::raw::{self, Args};
+use super::start::start_engine;
 use super::thread::Thread;
-use crate::{gate, pins};
+use crate::sys::now_ns;
+use crate::{attached, gate, pins};
 use rustix::io::Errno;
 
 /// Fields of `struct clone_args` that all kernels know.
@@ -128,7 +133,7 @@ fn fork(thread: &Thread, context: &mut Context, wish: Wish) -> isize {
         refuse("fork in a child of vfork");
     }
     let mut engine = lock();
-    engine.thaw();
+    thaw(&mut engine);
     let args = CloneArgs::of(wish, 0, 0);
     let request = [&raw const args as usize, size_of::<CloneArgs>(), 0, 0, 0, 0];
     // SAFETY: the program's own call; parent and child both go on from here, each in its own memory.
@@ -138,17 +143,26 @@ fn fork(thread: &Thread, context: &mut Context, wish: Wish) -> isize {
     }
     let control = engine.control;
     let stacks = std::mem::take(&mut engine.stacks);
-    super::lock::forget(engine);
-    super::descriptors::close_all();
+    engine.forget();
+    descriptors::close_all();
     thread.be_alone(rustix::thread::gettid().as_raw_nonzero().get() as u32);
     thread.holds.set(false);
-    if super::start_engine(control, stacks).and_then(|()| entry::dispatch(thread)).is_err() {
+    if start_engine(control, stacks).and_then(|()| dispatch(thread)).is_err() {
         gate::die(control, "cannot handle faults in a forked process: no slot, thread or descriptor is free");
     }
     if wish.stack != 0 {
         context.set_register(libc::REG_RSP, wish.stack_top());
     }
     0
+}
+
+/// Puts every page into the program. Fetches under way need not arrive any more.
+fn thaw(engine: &mut Engine) {
+    let now = now_ns();
+    for id in engine.pages.thawing() {
+        engine.put_back(id, false, now);
+    }
+    engine.forked_ns = now;
 }
 
 /// Makes a frame for the child on its block's stack, from which it goes on. Returns its address.
@@ -244,12 +258,12 @@ extern "C" fn live(thread: &'static Thread, frame: usize) -> ! {
     thread.settle(tid);
     pins::pin_this_thread();
     // SAFETY: this thread's own block, whose stack it leaves below.
-    if unsafe { entry::enable(thread) }.is_err() {
+    if unsafe { enable(thread) }.is_err() {
         gate::die(
-            crate::life::control().expect("attached before"),
+            attached::control().expect("attached before"),
             "a new thread cannot have its faults handled",
         );
     }
     // SAFETY: made by `copy_frame`.
-    unsafe { entry::resume(thread, frame) }
+    unsafe { resume(thread, frame) }
 }

@@ -3,7 +3,9 @@
 //! Time in which this process is stopped does not count: waits are cut into slices, and a slice counts for
 //! little.
 
-use super::{Address, Error, ErrorKind, Settings};
+use super::address::Address;
+use super::error::{Error, ErrorKind};
+use super::settings::Settings;
 use crate::sys::now_ns;
 use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fd::OwnedFd;

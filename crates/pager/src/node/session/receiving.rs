@@ -1,7 +1,7 @@
 //! Processing of a session's answers.
 
 use super::{Awaited, Fault, Session, hash_of};
-use crate::node::Completion;
+use crate::node::request::Completion;
 use std::io::IoSliceMut;
 use unrack_wire::{HEADER, Header, PAGE, Reason, Verb};
 
