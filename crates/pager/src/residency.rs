@@ -60,8 +60,8 @@ pub(crate) struct Residency {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fate {
     Goes,
-    /// It cannot be taken now. It counts as new again: it is not tried again at once, and does not make this
-    /// process the one with the oldest page, which makes room for all.
+    /// Cannot be taken now, and counts as new again: it is not tried again at once, and does not make this process
+    /// the one with the oldest page, which makes room for all.
     Stays,
     /// The caller stops tracking it.
     Untracked,
@@ -341,4 +341,132 @@ impl Residency {
 fn hash_of(at: usize) -> u64 {
     // SAFETY: a populated slot of the arena, which only this thread touches.
     rapidhash::v3::rapidhash_v3(unsafe { std::slice::from_raw_parts(at as *const u8, PAGE) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMIT: u64 = 100;
+    const START: usize = 0x7000_0000_0000;
+
+    /// Makes the books of two processes of one run.
+    fn run() -> (&'static Control, [Residency; 2]) {
+        den::reserve().unwrap();
+        // SAFETY: all fields are atomics, for which zero is valid.
+        let control: &'static Control = Box::leak(unsafe { Box::new(std::mem::zeroed()) });
+        control.settings.limit_pages.store(LIMIT, Relaxed);
+        let own = [std::process::id(), 1].map(|pid| &control.slots[control.take_slot(pid).unwrap()]);
+        (control, own.map(|slot| Residency::new(control, slot)))
+    }
+
+    fn addresses(pages: &Residency, ids: &[Id]) -> Vec<usize> {
+        ids.iter().map(|id| (pages.table.get(*id).address - START) / PAGE).collect()
+    }
+
+    #[test]
+    fn local_pages_are_counted_on_every_way_of_a_page() {
+        let (control, [mut pages, _]) = run();
+        let mut transfers = Transfers::new(control, 0, None);
+        pages.track_new(START, 3, 1);
+        let [a, b, c] = [0, 1, 2].map(|n| pages.table.find(START + n * PAGE).unwrap());
+        pages.taken(&[a, b]);
+        assert_eq!((pages.local, pages.next_victim()), (3, Some(a)), "what is inactive is local");
+        let leaving = pages.leaving(a);
+        assert!(leaving.changed, "it was never remote");
+        pages.left(leaving, &mut transfers, 2);
+        assert_eq!((pages.local, pages.next_victim()), (2, Some(b)));
+        pages.activate(b, false, 3);
+        assert_eq!(pages.local, 2, "a soft fault brings nothing");
+        pages.table.set_state(a, State::Fetching);
+        assert_eq!((pages.local, pages.remote_in_slots()), (2, 1));
+        pages.activate(a, false, 4);
+        assert_eq!((pages.local, pages.remote_in_slots()), (3, 0));
+        pages.taken(&[a]);
+        assert!(!pages.leaving(a).changed, "its contents are those that left");
+        pages.lost(c);
+        pages.table.remove(c);
+        assert_eq!(pages.local, 2);
+    }
+
+    #[test]
+    fn a_page_by_another_record_is_where_the_old_one_was() {
+        let (control, [mut pages, _]) = run();
+        pages.track_new(START, 1, 1);
+        let old = pages.table.find(START).unwrap();
+        pages.taken(&[old]);
+        let leaving = pages.leaving(old);
+        pages.left(leaving, &mut Transfers::new(control, 0, None), 2);
+        let record = *pages.table.get(old);
+        pages.table.detach(old);
+        let new = pages.track_again(&record);
+        assert_eq!((new == old, pages.local, pages.table.remote()), (false, 0, 1));
+        pages.activate(new, false, 3);
+        assert_eq!((pages.local, pages.table.remote(), pages.table.get(new).dirty), (1, 0, false));
+    }
+
+    #[test]
+    fn the_process_with_the_oldest_page_makes_room_for_all() {
+        let (_, [mut old, mut young]) = run();
+        old.track_new(START, 60, 1);
+        young.track_new(START, 50, 2);
+        for _ in 0..2 {
+            old.sync(None, 0);
+            young.sync(None, 0);
+        }
+        assert!(old.is_over() && young.is_over());
+        assert_eq!(old.excess() as u64, 10 + SLACK);
+        assert_eq!(young.excess(), 0, "a small excess is left to the other");
+        young.track_new(START + 64 * PAGE, 10, 2);
+        assert_eq!(young.excess() as u64, 20 + SLACK, "a large one is not");
+        old.sync(Some(50), 40);
+        assert_eq!((old.local, old.excess()), (10, 0), "the kernel knows better");
+    }
+
+    #[test]
+    fn the_oldest_pages_are_chosen_and_neighbours_stay_together() {
+        let (_, [mut pages, _]) = run();
+        for n in [7, 2, 3, 9, 4, 5] {
+            pages.track_new(START + n * PAGE, 1, n as u64);
+        }
+        let fates = |_, record: &Record| match (record.address - START) / PAGE {
+            9 => Fate::Stays,
+            4 => Fate::Untracked,
+            _ => Fate::Goes,
+        };
+        let batch = pages.choose(5, fates);
+        assert_eq!(addresses(&pages, &batch), [2, 3, 7], "5 would be the sixth");
+        assert_eq!(pages.run_length(&batch), 2);
+        assert_eq!(pages.run_length(&batch[1..]), 1);
+        pages.taken(&batch);
+        let last = pages.table.find(START + 9 * PAGE).unwrap();
+        assert_eq!(pages.table.after(last), None, "what stays is the newest");
+        assert!(pages.table.get(last).since_ns > 9);
+        let all = pages.choose(usize::MAX, |_, _| Fate::Goes);
+        assert_eq!(addresses(&pages, &all), [4, 5, 9]);
+    }
+
+    #[test]
+    fn ticks_come_sooner_the_less_room_is_left() {
+        let (_, [mut pages, _]) = run();
+        pages.control.settings.limit_pages.store(50_000, Relaxed);
+        assert_eq!(pages.pause_ns(), 25_000 * FASTEST_TOUCH_NS);
+        pages.local = 49_999;
+        assert_eq!(pages.pause_ns(), SHORTEST_TICK_NS);
+        pages.control.settings.limit_pages.store(10_000_000, Relaxed);
+        assert_eq!(pages.pause_ns(), LONGEST_TICK_NS);
+    }
+
+    #[test]
+    fn what_a_fork_shares_is_copied_only_if_the_child_lives() {
+        let (_, [mut pages, _]) = run();
+        pages.track_new(START, 4, 1);
+        let [first, second, third] = [0, 1, 2].map(|n| pages.table.find(START + n * PAGE).unwrap());
+        pages.table.set_state(second, State::Stuck);
+        pages.taken(&[third]);
+        let now = now_ns();
+        assert_eq!(pages.shared(first, now), None);
+        assert!(pages.rests(now) && !pages.rests(now + 10 * PATIENCE_NS));
+        assert_eq!(pages.shared(first, now.saturating_sub(2 * PATIENCE_NS)), Some((START, 2 * PAGE)));
+    }
 }

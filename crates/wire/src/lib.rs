@@ -1,4 +1,4 @@
-//! What a pager and a memory node say to each other, byte for byte (decision 2). Little-endian.
+//! Protocol between a pager and a memory node, byte for byte (decision 2). Little-endian.
 //!
 //! The pager is a guest in a program: it may use neither the C library's allocator nor its thread-local storage
 //! nor its locks. So this crate is `no_std`, without `alloc`, without dependencies and without `unsafe`: there is

@@ -13,7 +13,7 @@ use crate::sys::{
     FEATURE_THREAD_ID, PAGE, now_ns,
 };
 use crate::{den, gate, heap, pins};
-use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 use std::ffi::{c_int, c_void};
 
@@ -118,8 +118,7 @@ impl Pager {
         }
         let margin = if self.next_due_ns().is_some() { SPIN_NS / 2 } else { 0 };
         let nap = (until - now).saturating_sub(margin);
-        let timeout =
-            Timespec { tv_sec: (nap / 1_000_000_000) as i64, tv_nsec: (nap % 1_000_000_000) as i64 };
+        let timeout = sys::timespec(nap);
         let uffd = self.memory.uffd.fd();
         let faults = PollFd::from_borrowed_fd(uffd, PollFlags::IN);
         // An error means a signal or nothing: the loop checks by itself.

@@ -4,13 +4,13 @@ use super::pager::Pager;
 use crate::control::{FOR_PAGES, FOR_ROOM};
 use crate::den::LANDINGS;
 use crate::node::Owed;
-use crate::sys::now_ns;
+use crate::sys::{now_ns, timespec};
 use crate::table::{Id, State};
-use rustix::event::{PollFd, PollFlags, Timespec};
+use rustix::event::{PollFd, PollFlags};
 use std::sync::atomic::Ordering::Relaxed;
 
 /// Time in ns that evicting waits for a busy node before it handles faults again.
-const BACK_PRESSURE_NS: i64 = 2_000_000;
+const BACK_PRESSURE_NS: u64 = 2_000_000;
 
 impl Pager {
     /// Checks the run's owner and the node. Cheap enough for every tick and every wait.
@@ -36,7 +36,7 @@ impl Pager {
         self.progress();
         self.keep_watch();
         let Some(node) = &self.node else { return };
-        let moment = Timespec { tv_sec: 0, tv_nsec: BACK_PRESSURE_NS };
+        let moment = timespec(BACK_PRESSURE_NS);
         let uffd = self.memory.uffd.fd();
         let mut both = [node.poll(), PollFd::from_borrowed_fd(uffd, PollFlags::IN)];
         // An error means a signal or nothing: the caller checks by itself.

@@ -6,7 +6,7 @@ use super::thread::Thread;
 use crate::control::count;
 use crate::gate;
 use crate::stride::Stride;
-use crate::sys::{PAGE, now_ns};
+use crate::sys::{PAGE, now_ns, timespec};
 use crate::table::{Id, State};
 use crate::transfers::Fetched;
 use rustix::io::Errno;
@@ -72,13 +72,8 @@ fn wait_until(due_ns: u64) -> u64 {
         }
         let left = due_ns - now;
         if left > 2 * SPIN_NS {
-            let nap = left - SPIN_NS;
-            let nap = rustix::thread::Timespec {
-                tv_sec: (nap / 1_000_000_000) as i64,
-                tv_nsec: (nap % 1_000_000_000) as i64,
-            };
             // The result does not matter: the loop reads the clock.
-            let _ = rustix::thread::nanosleep(&nap);
+            let _ = rustix::thread::nanosleep(&timespec(left - SPIN_NS));
         }
         std::hint::spin_loop();
     }

@@ -8,20 +8,20 @@
 //!
 //! | module | idea |
 //! |---|---|
-//! | [`entry`] | entry from the kernel |
-//! | [`calls`] | handling of system calls: one of the four below makes a call, or it proceeds by itself |
-//! | [`birth`] | threads, children and forks |
-//! | [`signals`] | masks, handlers and stacks of signals |
-//! | [`space`] | `mmap` and related calls |
-//! | [`descriptors`] | protection of our file descriptors |
-//! | [`prepare`], [`touches`], [`requests`] | the memory that each system call uses |
-//! | [`hold`], [`holds`] | memory in use by system calls |
-//! | [`fault`] | handling of a fault |
-//! | [`start`] | start of the engine |
-//! | [`reclaim`] | taking of pages |
-//! | [`engine`] | books, behind the lock |
-//! | [`dispatch`], [`context`] | ways of a thread to the handlers, and back to the program |
-//! | [`thread`], [`lock`], [`ranges`], [`outcome`], [`raw`] | what the others share |
+//! | `entry` | entry from the kernel |
+//! | `calls` | handling of system calls: one of the four below makes a call, or it proceeds by itself |
+//! | `birth` | threads, children and forks |
+//! | `signals` | masks, handlers and stacks of signals |
+//! | `space` | `mmap` and related calls |
+//! | `descriptors` | protection of our file descriptors |
+//! | `prepare`, `touches`, `requests` | the memory that each system call uses |
+//! | `hold`, `holds` | memory in use by system calls |
+//! | `fault` | handling of a fault |
+//! | `start` | start of the engine |
+//! | `reclaim` | taking of pages |
+//! | `engine` | books, behind the lock |
+//! | `dispatch`, `context` | ways of a thread to the handlers, and back to the program |
+//! | `thread`, `lock`, `ranges`, `outcome`, `raw` | what the others share |
 
 mod birth;
 mod calls;

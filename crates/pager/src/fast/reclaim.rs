@@ -5,7 +5,7 @@ use crate::control::count;
 use crate::den;
 use crate::pins;
 use crate::residency::{BATCH, Fate, LONGEST_TICK_NS, SHORTEST_TICK_NS};
-use crate::sys::{PAGE, now_ns};
+use crate::sys::{PAGE, now_ns, timespec};
 use crate::table::Id;
 use rustix::io::Errno;
 use rustix::mm::Advice;
@@ -154,9 +154,8 @@ fn prefetch(page: usize) {
 pub(super) extern "C" fn tick_main(_: *mut c_void) -> c_int {
     let mut pause_ns = SHORTEST_TICK_NS;
     loop {
-        let pause = rustix::thread::Timespec { tv_sec: 0, tv_nsec: pause_ns as i64 };
         // Interrupted or not, it is time to look again.
-        let _ = rustix::thread::nanosleep(&pause);
+        let _ = rustix::thread::nanosleep(&timespec(pause_ns));
         let mut engine = lock();
         let now = now_ns();
         let control = engine.control;

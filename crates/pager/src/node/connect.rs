@@ -6,8 +6,8 @@
 use super::address::Address;
 use super::error::{Error, ErrorKind};
 use super::settings::Settings;
-use crate::sys::now_ns;
-use rustix::event::{PollFd, PollFlags, Timespec};
+use crate::sys::{now_ns, timespec};
+use rustix::event::{PollFd, PollFlags};
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use rustix::net::{
@@ -74,7 +74,7 @@ impl Patience {
     /// Polls for one slice of the time left.
     fn poll(&mut self, fds: &mut [PollFd]) -> Result<usize, Errno> {
         let slice = self.left_ns.min(SLICE_NS);
-        let timeout = Timespec { tv_sec: 0, tv_nsec: slice as i64 };
+        let timeout = timespec(slice);
         let begin = now_ns();
         let ready = rustix::event::poll(fds, Some(&timeout));
         let passed = (now_ns() - begin).min(2 * slice);
