@@ -35,12 +35,12 @@ const CLEAR_SIGHAND: u64 = 0x1_0000_0000;
 /// Handles calls that create or end threads; `None` for other calls.
 pub fn outcome(thread: &Thread, context: &mut Context, number: i64, args: Args) -> Option<Outcome> {
     let wish = match number {
-        libc::SYS_clone => Ok(Wish::of_clone(args)),
-        libc::SYS_clone3 => Wish::of_clone3(thread, args),
+        libc::SYS_clone => Ok(Wish::from_clone(args)),
+        libc::SYS_clone3 => Wish::from_clone3(thread, args),
         libc::SYS_vfork => {
-            Ok(Wish::of_clone([(libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD) as usize, 0, 0, 0, 0, 0]))
+            Ok(Wish::from_clone([(libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD) as usize, 0, 0, 0, 0, 0]))
         }
-        libc::SYS_fork => Ok(Wish::of_clone([libc::SIGCHLD as usize, 0, 0, 0, 0, 0])),
+        libc::SYS_fork => Ok(Wish::from_clone([libc::SIGCHLD as usize, 0, 0, 0, 0, 0])),
         libc::SYS_exit => {
             thread.leave();
             return Some(Outcome::GoOn(args));
@@ -51,7 +51,7 @@ pub fn outcome(thread: &Thread, context: &mut Context, number: i64, args: Args) 
 }
 
 impl Wish {
-    fn of_clone([flags, stack, parent_tid, child_tid, tls, _]: Args) -> Wish {
+    fn from_clone([flags, stack, parent_tid, child_tid, tls, _]: Args) -> Wish {
         const SIGNAL: u64 = 0xff;
         let flags = flags as u64;
         Wish {
@@ -66,7 +66,7 @@ impl Wish {
         }
     }
 
-    fn of_clone3(thread: &Thread, [at, size, ..]: Args) -> Result<Wish, isize> {
+    fn from_clone3(thread: &Thread, [at, size, ..]: Args) -> Result<Wish, isize> {
         if size < 64 {
             return Err(raw::error(Errno::INVAL));
         }
@@ -134,7 +134,7 @@ fn fork(thread: &Thread, context: &mut Context, wish: Wish) -> isize {
     }
     let mut engine = lock();
     thaw(&mut engine);
-    let args = CloneArgs::of(wish, 0, 0);
+    let args = CloneArgs::new(wish, 0, 0);
     let request = [&raw const args as usize, size_of::<CloneArgs>(), 0, 0, 0, 0];
     // SAFETY: the program's own call; parent and child both go on from here, each in its own memory.
     let result = unsafe { raw::call(libc::SYS_clone3 as usize, request) };
@@ -203,7 +203,7 @@ fn floating_point_len(state: usize) -> usize {
 /// Creates the child. Returns in the parent.
 fn start(wish: Wish, child: &'static Thread, frame: usize) -> isize {
     let bottom = child.stack().base;
-    let args = CloneArgs::of(wish, bottom, (frame - bottom) & !63);
+    let args = CloneArgs::new(wish, bottom, (frame - bottom) & !63);
     let result;
     // SAFETY: the child begins on its block's stack, below its frame, and never returns here. It shares all
     // memory, and the kernel keeps the parent's registers.
@@ -244,7 +244,7 @@ struct CloneArgs {
 }
 
 impl CloneArgs {
-    fn of(wish: Wish, stack: usize, stack_size: usize) -> CloneArgs {
+    fn new(wish: Wish, stack: usize, stack_size: usize) -> CloneArgs {
         let Wish { flags, pidfd, child_tid, parent_tid, exit_signal, tls, .. } = wish;
         // The handlers are ours, and end with the program that the child becomes.
         let flags = flags & !CLEAR_SIGHAND;
