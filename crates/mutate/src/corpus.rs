@@ -201,7 +201,7 @@ fn packets() -> Vec<Vec<u8>> {
 }
 
 fn node() -> Vec<Vec<u8>> {
-    use unrack_pager::node::wire::{Header, Hello, Reason, Transport, Verb};
+    use unrack_wire::{Header, Hello, Reason, Transport, Verb};
     let requests = [Verb::Store, Verb::Load, Verb::Forget, Verb::Grant]
         .map(|verb| Header::request(verb, 3, 2, 1).encode().to_vec());
     let hello = Hello::new(Transport::Stream, 100).encode().to_vec();

@@ -233,7 +233,7 @@ fn r2c2_packet(packet: &[u8]) {
 
 /// Decodes messages of a memory node.
 pub fn node(input: &[u8]) {
-    use unrack_pager::node::wire::{Header, Hello, Welcome};
+    use unrack_wire::{Header, Hello, Welcome};
     if let Some(Ok(header)) = input.first_chunk().map(Header::decode) {
         let _ = header.check_request();
         assert_eq!(Some(&header.encode()), input.first_chunk());

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use unrack_keys::Wire;
 use unrack_keys::shares::Peer;
 use unrack_keys::wire::{keep_alive, part, speaks_plainly};
-use unrack_pager::node::wire::{HELLO, Hello, Reason, Status};
+use unrack_wire::{HELLO, Hello, Reason, Status};
 
 /// Longest time between a connection and its greeting.
 const GREETING_TIME: Duration = Duration::from_secs(5);

@@ -3,7 +3,7 @@
 use crate::part::Part;
 use std::sync::Arc;
 use unrack_keys::shares::{NoRoom, Peer, Shares};
-use unrack_pager::node::wire::{Hello, MOST_IDS, MOST_PAGES, PAGE, Status, Transport, VERSION, Welcome};
+use unrack_wire::{Hello, MOST_IDS, MOST_PAGES, PAGE, Status, Transport, VERSION, Welcome};
 
 /// Limits that a node states in its answer to a greeting.
 #[derive(Debug, Clone)]

@@ -1,6 +1,6 @@
 //! A memory node: one thread that accepts connections, and one thread for each connection.
 
-use crate::Error;
+use crate::error::Error;
 use crate::greeting::Terms;
 pub use crate::listen::Listen;
 use crate::listen::{Listener, Stream};
@@ -15,8 +15,8 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use unrack_keys::shares::{Peer, Shares};
 use unrack_keys::{Keys, Policy};
-use unrack_pager::node::wire::{PAGE, Transport};
 use unrack_units::{Bytes, Share};
+use unrack_wire::{PAGE, PATIENCE, Transport};
 
 /// Most sessions of a node: twice as many as a run has processes, so that half of them is enough for any one
 /// client.
@@ -33,9 +33,6 @@ pub const EXTENT_PAGES: u32 = 4096;
 const EXTENTS_OF_A_SHARE: u64 = 8;
 /// Usual share of one client: half of the capacity, so that no client can take the room of all others.
 pub const USUAL_SHARE: &str = "50%";
-/// Usual silence after which a client is given up. Clients send four times as often, and a network that restarts
-/// is back sooner.
-pub const USUAL_SILENCE: Duration = Duration::from_secs(60);
 
 /// Options of a node.
 #[derive(Debug, Clone)]
@@ -61,7 +58,7 @@ impl Options {
             capacity,
             per_client: USUAL_SHARE.parse().expect("a share"),
             extent_pages: EXTENT_PAGES,
-            silence: Some(USUAL_SILENCE),
+            silence: Some(PATIENCE),
             policy: Policy::default(),
         }
     }

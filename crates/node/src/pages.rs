@@ -10,7 +10,7 @@
 use crate::index::Index;
 use crate::part::Part;
 use memmap2::MmapMut;
-use unrack_pager::node::wire::PAGE;
+use unrack_wire::PAGE;
 
 /// Contents of a page.
 pub type Page = [u8; PAGE];

@@ -3,7 +3,7 @@
 use crate::pages::Pages;
 use crate::statistics::{Counters, count};
 use std::sync::Arc;
-use unrack_pager::node::wire::{HEADER, Header, Malformed, PAGE, Reason, Verb};
+use unrack_wire::{HEADER, Header, Malformed, PAGE, Reason, Verb};
 
 /// Bytes of answers after which no further request is handled. One answer more, with its page, may come on top.
 pub const MOST_REPLIES: usize = 128 << 10;

@@ -15,7 +15,7 @@ use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
 use std::io::{IoSlice, Read};
 use std::mem::MaybeUninit;
 use std::os::unix::net::UnixStream;
-use unrack_pager::node::wire::{HEADER, Header, Malformed, PAGE, Reason, Verb};
+use unrack_wire::{HEADER, Header, Malformed, PAGE, Reason, Verb};
 
 /// Serves a session over shared memory until it ends, then empties its extents.
 pub(crate) fn serve(stream: &mut UnixStream, mut part: Part, extent_pages: u32, counters: &Counters) -> End {

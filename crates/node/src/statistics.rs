@@ -3,7 +3,7 @@
 use crate::greeting::Terms;
 use serde::Serialize;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use unrack_pager::node::wire::MOST_PAGES;
+use unrack_wire::MOST_PAGES;
 
 /// Number of size classes: messages of 1, 2 to 3, 4 to 7, … pages.
 const SIZES: usize = MOST_PAGES.ilog2() as usize + 1;

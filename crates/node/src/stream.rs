@@ -2,7 +2,7 @@
 
 use crate::session::{Fault, MOST_REPLIES, Session};
 use std::io::{ErrorKind, Read, Write};
-use unrack_pager::node::wire::{Header, PAGE, Reason};
+use unrack_wire::{Header, PAGE, Reason};
 
 /// Bytes of requests that are read at once. This and [`OUTPUT_BYTES`] are part of [`crate::SESSION_BYTES`], which
 /// is not charged.

@@ -8,8 +8,8 @@ use proptest::prelude::*;
 use std::io::{IoSlice, IoSliceMut};
 use unrack_node::session::{MOST_REPLIES, Session as NodeSession};
 use unrack_pager::node::session::Session;
-use unrack_pager::node::wire::{HEADER, Header, MOST_IDS, PAGE, Verb};
 use unrack_pager::node::{Completion, Tuning};
+use unrack_wire::{HEADER, Header, MOST_IDS, PAGE, Verb};
 
 const CAPACITY: u64 = 8;
 

@@ -12,8 +12,8 @@ use unrack_node::pages::{BLOCK, INDEX_BYTES, Pages};
 use unrack_node::part::Part;
 use unrack_node::session::Session;
 use unrack_node::{Node, Options, SESSION_BYTES};
-use unrack_pager::node::wire::{HEADER, Header, Status, Verb};
 use unrack_pager::node::{Client, Completion, ErrorKind, Settings};
+use unrack_wire::{HEADER, Header, Status, Verb};
 
 const CLIENTS: usize = 4;
 

@@ -5,9 +5,9 @@ mod common;
 use common::{Slot, connect, end_of, load, pages, refusal, settings, store, tcp_node};
 use std::path::PathBuf;
 use unrack_node::{Listen, Node, Options};
-use unrack_pager::node::wire::{Reason, Status};
 use unrack_pager::node::{Completion, ErrorKind, Rejected, Settings};
 use unrack_testing::Folder;
+use unrack_wire::{Reason, Status};
 
 /// Starts a node with extents of 16 pages.
 fn node(folder: &Folder, capacity: u64) -> Node {

@@ -6,10 +6,8 @@ use common::{PAGE, Slot, connect, end_of, load, pages, refusal, settings, settle
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Command, Stdio};
-use unrack_pager::node::wire::{
-    HEADER, HELLO, Header, MOST_IDS, MOST_PAGES, Reason, Status, VERSION, Verb, Welcome,
-};
 use unrack_pager::node::{Client, Completion, ErrorKind, Rejected, Settings};
+use unrack_wire::{HEADER, HELLO, Header, MOST_IDS, MOST_PAGES, Reason, Status, VERSION, Verb, Welcome};
 
 #[test]
 fn pages_come_back_as_they_were_stored_and_sessions_do_not_see_each_other() {
@@ -225,9 +223,9 @@ fn a_faulty_session_ends_alone() {
     let mut good = connect(&node);
     store(&mut good, 1, 1);
     let mut faulty = TcpStream::connect(node.address().to_string()).unwrap();
-    let hello = unrack_pager::node::wire::Hello::new(unrack_pager::node::wire::Transport::Stream, 0);
+    let hello = unrack_wire::Hello::new(unrack_wire::Transport::Stream, 0);
     faulty.write_all(&hello.encode()).unwrap();
-    faulty.read_exact(&mut [0; unrack_pager::node::wire::WELCOME]).unwrap();
+    faulty.read_exact(&mut [0; unrack_wire::WELCOME]).unwrap();
     faulty.write_all(&[0xFF; HEADER]).unwrap();
     let mut answer = [0; HEADER];
     faulty.read_exact(&mut answer).unwrap();

@@ -8,32 +8,33 @@
 //! | module | idea |
 //! |---|---|
 //! | [`control`] | settings from `unrack` and counts of the pagers, in one shared file |
+//! | [`blocking`] | the pager: a thread that serves faults |
 //! | [`fast`] | the alternative: faults handled in the faulting thread |
-//! | [`life`] | the pager thread: start, loop, fork |
-//! | [`pager`] | serving a fault |
-//! | [`reclaim`] | choice of the pages to take |
-//! | `baseline` | anonymous pages that do not count as the program's |
-//! | [`changes`] | following the program's `munmap`, `mremap`, `madvise` |
+//! | `residency` | the books that both keep: which pages are here, which goes next, what is on its way |
 //! | [`table`] | location and state of each page |
-//! | `helper` | thread that calls `madvise`, which the pager must not call |
+//! | `memory` | the program's memory, as the kernel lets a pager at it |
+//! | `transfers` | arrival, cost and capture of what goes over the link |
+//! | `scan`, `stride` | memory that can be remote; first touches of successive pages |
+//! | [`attached`] | the control file of this process, and the files beside it |
+//! | `bare_thread` | threads that the C library does not know |
+//! | [`gate`] | forks, merges of mappings, and the emergency end |
 //! | `owner` | end of the run when `unrack` is killed |
-//! | `silence` | time that the process has waited for the memory node |
 //! | [`link`] | arrival times of pages |
-//! | `remote` | storage of taken pages |
 //! | [`node`] | client of a memory node that holds the pages |
 //! | [`pins`] | pages that are never taken |
 //! | [`spool`] | capture of transfers |
 //! | [`moves`] | moves of pages out of the program and into it |
-//! | [`threads`] | the core on which a faulting thread wakes |
+//!
+//! Uses go one way: a module is used by those above it alone. `tests/arrows.rs` looks.
 
+pub mod attached;
+pub mod blocking;
 pub mod control;
 pub mod den;
 #[cfg(target_arch = "x86_64")]
 pub mod fast;
 pub mod gate;
 pub mod heap;
-mod helper;
-pub mod life;
 pub mod link;
 pub mod moves;
 pub mod node;
@@ -42,12 +43,11 @@ pub mod spool;
 pub mod sys;
 pub mod table;
 
-mod baseline;
-mod changes;
+mod bare_thread;
 mod maps;
+mod memory;
 mod owner;
-mod pager;
-mod reclaim;
-mod remote;
-mod silence;
-mod threads;
+mod residency;
+mod scan;
+mod stride;
+mod transfers;

@@ -39,6 +39,9 @@ pub struct Spool {
     windows: usize,
 }
 
+// SAFETY: the window is a mapping that only this value uses, whichever thread has it.
+unsafe impl Send for Spool {}
+
 impl Spool {
     /// Creates the file.
     pub fn create(path: &CStr) -> Result<Spool, Errno> {

@@ -9,6 +9,7 @@
 
 use rustix::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
 use rustix::io::Errno;
+use rustix::time::Timespec;
 use std::ffi::c_void;
 
 pub use unrack_basis::PAGE;
@@ -328,6 +329,11 @@ pub fn is_filled(pagemap: BorrowedFd, page: usize) -> Option<bool> {
     let mut entry = [0u8; 8];
     let read = rustix::io::pread(pagemap, &mut entry, (page / PAGE * 8) as u64);
     (read == Ok(entry.len())).then(|| u64::from_ne_bytes(entry) & SOMEWHERE != 0)
+}
+
+/// Returns a time in ns as the kernel takes it.
+pub fn timespec(ns: u64) -> Timespec {
+    Timespec { tv_sec: (ns / 1_000_000_000) as i64, tv_nsec: (ns % 1_000_000_000) as i64 }
 }
 
 /// Returns the monotonic time in nanoseconds, on the same clock in all processes of a run.

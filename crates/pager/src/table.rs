@@ -86,7 +86,7 @@ const FREE: Record = Record {
 
 /// A doubly linked list through the records; oldest first.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct List {
+struct List {
     head: Id,
     tail: Id,
     len: usize,
@@ -109,10 +109,11 @@ pub struct Table {
     /// Records in chunks, so that growing never copies.
     records: Vec<Box<[Record]>>,
     free: Vec<Id>,
-    pub active: List,
-    pub inactive: List,
+    active: List,
+    inactive: List,
     stuck: List,
     remote: usize,
+    fetching: usize,
 }
 
 const CHUNK: usize = 4096;
@@ -144,6 +145,7 @@ impl Table {
             inactive: List::default(),
             stuck: List::default(),
             remote: 0,
+            fetching: 0,
         }
     }
 
@@ -155,6 +157,11 @@ impl Table {
     /// Returns the number of pages whose only copy is remote.
     pub fn remote(&self) -> usize {
         self.remote
+    }
+
+    /// Returns the number of pages that are being fetched.
+    pub fn fetching(&self) -> usize {
+        self.fetching
     }
 
     /// Returns a record.
@@ -215,7 +222,8 @@ impl Table {
             State::Inactive => self.unlink(Queue::Inactive, id),
             State::Stuck => self.unlink(Queue::Stuck, id),
             State::Remote => self.remote -= 1,
-            State::Free | State::Fetching => {}
+            State::Fetching => self.fetching -= 1,
+            State::Free => {}
         }
         self.get_mut(id).state = state;
         match state {
@@ -223,7 +231,8 @@ impl Table {
             State::Inactive => self.append(Queue::Inactive, id),
             State::Stuck => self.append(Queue::Stuck, id),
             State::Remote => self.remote += 1,
-            State::Free | State::Fetching => {}
+            State::Fetching => self.fetching += 1,
+            State::Free => {}
         }
     }
 

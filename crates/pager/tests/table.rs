@@ -79,8 +79,9 @@ impl Model {
             assert_eq!(walked, Vec::from(list.clone()), "{queue:?}");
             assert_eq!(table.len(queue), list.len());
         }
-        let remote = self.pages.values().filter(|(_, state)| *state == State::Remote).count();
-        assert_eq!(table.remote(), remote);
+        let count = |wanted| self.pages.values().filter(|(_, state)| *state == wanted).count();
+        assert_eq!(table.remote(), count(State::Remote));
+        assert_eq!(table.fetching(), count(State::Fetching));
         let mut found = Vec::new();
         table.tracked_in(0, 1 << 47, &mut found);
         assert_eq!(found, self.pages.values().map(|(id, _)| *id).collect::<Vec<_>>());

@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use unrack_keys::wire::keep_alive;
 use unrack_keys::{Keys, Wire};
-use unrack_pager::node::PATIENCE_NS;
+use unrack_wire::PATIENCE;
 
 /// Longest time to reach the node and prove keys: the same as a pager waits to be greeted.
 const TIMEOUT: Duration = Duration::from_secs(5);
@@ -108,7 +108,7 @@ impl Shared {
         socket.set_nodelay(true)?;
         socket.set_read_timeout(Some(TICK))?;
         socket.set_write_timeout(Some(TICK))?;
-        keep_alive(&socket, Duration::from_nanos(PATIENCE_NS))?;
+        keep_alive(&socket, PATIENCE)?;
         Wire::connect(Arc::new(socket), Some(&self.keys), deadline)
     }
 }

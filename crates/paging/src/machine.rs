@@ -4,7 +4,7 @@ use crate::PagingError;
 use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
 use std::path::{Path, PathBuf};
-use unrack_pager::{den, life, sys};
+use unrack_pager::{blocking, den, sys};
 
 const LIBRARY: &str = "libunrack_preload.so";
 /// Environment variable with the preload library's path, if it is not near the executable.
@@ -22,7 +22,7 @@ pub fn check() -> Result<(), PagingError> {
             sys::PAGE
         )));
     }
-    sys::Uffd::open(life::FEATURES).map_err(no_userfaultfd)?;
+    sys::Uffd::open(blocking::FEATURES).map_err(no_userfaultfd)?;
     check_address_space()?;
     check_scan()
 }

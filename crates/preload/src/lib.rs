@@ -9,7 +9,7 @@ use std::ffi::{CStr, c_int, c_long, c_void};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 #[cfg(target_arch = "x86_64")]
 use unrack_pager::fast;
-use unrack_pager::{control::CONTROL_VARIABLE, gate, heap, life};
+use unrack_pager::{attached, blocking, control::CONTROL_VARIABLE, gate, heap};
 
 /// Allocator of this library: the pager's own heap.
 #[global_allocator]
@@ -49,7 +49,7 @@ extern "C" fn at_load() {
 
 fn begin(path: &CStr) -> Result<(), rustix::io::Errno> {
     unrack_pager::den::reserve()?;
-    let control = life::attach(path)?;
+    let control = attached::attach(path)?;
     if control.settings.limit_pages.load(Relaxed) == u64::MAX {
         return Ok(());
     }
@@ -63,7 +63,7 @@ fn begin(path: &CStr) -> Result<(), rustix::io::Errno> {
     // These handlers are registered first, so they run last before the fork and first after it.
     // SAFETY: the handlers live as long as this library, which is never unloaded.
     unsafe { libc::pthread_atfork(Some(before_fork), Some(after_fork), Some(in_child)) };
-    life::start(control)
+    blocking::start(control)
 }
 
 /// True if this process has a pager thread. In fast mode, the pager does this work at the system calls instead.
@@ -72,7 +72,7 @@ fn is_blocking() -> bool {
     if fast::is_wanted() {
         return false;
     }
-    life::control().is_some()
+    attached::control().is_some()
 }
 
 extern "C" fn before_fork() {
@@ -85,7 +85,7 @@ extern "C" fn after_fork() {
 
 extern "C" fn in_child() {
     // SAFETY: this runs in the child of a fork, after `before_fork`.
-    unsafe { life::start_in_child() };
+    unsafe { blocking::start_in_child() };
 }
 
 /// Runs `fork`, one of the calls that bypass the handlers of `pthread_atfork`, between those handlers.
@@ -170,7 +170,7 @@ pub unsafe extern "C" fn syscall(
         unsafe { NEXT_SYSCALL.get() };
     let call = || next(number, a, b, c, d, e, f);
     if number == libc::SYS_userfaultfd
-        && let Some(control) = life::control()
+        && let Some(control) = attached::control()
     {
         gate::die(control, "this program uses userfaultfd itself, which unrack run needs for it");
     }
@@ -325,7 +325,7 @@ const THRD_SUCCESS: c_int = 0;
 /// since no result of a program depends on it.
 #[unsafe(no_mangle)]
 pub extern "C" fn mlockall(flags: c_int) -> c_int {
-    if life::control().is_some() {
+    if attached::control().is_some() {
         return 0;
     }
     // SAFETY: this is its type in <sys/mman.h>.

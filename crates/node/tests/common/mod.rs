@@ -11,7 +11,7 @@ use unrack_node::{Listen, Node, Options};
 use unrack_pager::node::{Address, Client, Completion, Error, Settings};
 use unrack_units::Bytes;
 
-pub use unrack_pager::node::wire::PAGE;
+pub use unrack_wire::PAGE;
 
 /// Page at an address that does not change.
 pub struct Slot(Box<[u8; PAGE]>);

@@ -4,12 +4,17 @@
 //! stack, with a copy of the parent's frame in which its stack pointer and its result are its own, and goes on
 //! from that.
 
-use super::calls::{Outcome, fetch, hold_some, refuse};
-use super::entry::{self, Context};
-use super::lock::lock;
+use super::context::{Context, resume};
+use super::descriptors;
+use super::dispatch::{dispatch, enable};
+use super::engine::{Engine, lock};
+use super::outcome::{Outcome, refuse};
+use super::prepare::{fetch, hold_some};
 use super::raw::{self, Args};
+use super::start::start_engine;
 use super::thread::Thread;
-use crate::{gate, pins};
+use crate::sys::now_ns;
+use crate::{attached, gate, pins};
 use rustix::io::Errno;
 
 /// Fields of `struct clone_args` that all kernels know.
@@ -30,12 +35,17 @@ const CLEAR_SIGHAND: u64 = 0x1_0000_0000;
 /// Handles calls that create or end threads; `None` for other calls.
 pub fn outcome(thread: &Thread, context: &mut Context, number: i64, args: Args) -> Option<Outcome> {
     let wish = match number {
-        libc::SYS_clone => Ok(Wish::of_clone(args)),
-        libc::SYS_clone3 => Wish::of_clone3(thread, args),
-        libc::SYS_vfork => {
-            Ok(Wish::of_clone([(libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD) as usize, 0, 0, 0, 0, 0]))
-        }
-        libc::SYS_fork => Ok(Wish::of_clone([libc::SIGCHLD as usize, 0, 0, 0, 0, 0])),
+        libc::SYS_clone => Ok(Wish::from_clone(args)),
+        libc::SYS_clone3 => Wish::from_clone3(thread, args),
+        libc::SYS_vfork => Ok(Wish::from_clone([
+            (libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD) as usize,
+            0,
+            0,
+            0,
+            0,
+            0,
+        ])),
+        libc::SYS_fork => Ok(Wish::from_clone([libc::SIGCHLD as usize, 0, 0, 0, 0, 0])),
         libc::SYS_exit => {
             thread.leave();
             return Some(Outcome::GoOn(args));
@@ -46,7 +56,7 @@ pub fn outcome(thread: &Thread, context: &mut Context, number: i64, args: Args) 
 }
 
 impl Wish {
-    fn of_clone([flags, stack, parent_tid, child_tid, tls, _]: Args) -> Wish {
+    fn from_clone([flags, stack, parent_tid, child_tid, tls, _]: Args) -> Wish {
         const SIGNAL: u64 = 0xff;
         let flags = flags as u64;
         Wish {
@@ -61,7 +71,7 @@ impl Wish {
         }
     }
 
-    fn of_clone3(thread: &Thread, [at, size, ..]: Args) -> Result<Wish, isize> {
+    fn from_clone3(thread: &Thread, [at, size, ..]: Args) -> Result<Wish, isize> {
         if size < 64 {
             return Err(raw::error(Errno::INVAL));
         }
@@ -128,8 +138,8 @@ fn fork(thread: &Thread, context: &mut Context, wish: Wish) -> isize {
         refuse("fork in a child of vfork");
     }
     let mut engine = lock();
-    engine.thaw();
-    let args = CloneArgs::of(wish, 0, 0);
+    thaw(&mut engine);
+    let args = CloneArgs::new(wish, 0, 0);
     let request = [&raw const args as usize, size_of::<CloneArgs>(), 0, 0, 0, 0];
     // SAFETY: the program's own call; parent and child both go on from here, each in its own memory.
     let result = unsafe { raw::call(libc::SYS_clone3 as usize, request) };
@@ -138,17 +148,26 @@ fn fork(thread: &Thread, context: &mut Context, wish: Wish) -> isize {
     }
     let control = engine.control;
     let stacks = std::mem::take(&mut engine.stacks);
-    super::lock::forget(engine);
-    super::descriptors::close_all();
+    engine.forget();
+    descriptors::close_all();
     thread.be_alone(rustix::thread::gettid().as_raw_nonzero().get() as u32);
     thread.holds.set(false);
-    if super::start_engine(control, stacks).and_then(|()| entry::dispatch(thread)).is_err() {
+    if start_engine(control, stacks).and_then(|()| dispatch(thread)).is_err() {
         gate::die(control, "cannot handle faults in a forked process: no slot, thread or descriptor is free");
     }
     if wish.stack != 0 {
         context.set_register(libc::REG_RSP, wish.stack_top());
     }
     0
+}
+
+/// Puts every page into the program. Fetches under way need not arrive any more.
+fn thaw(engine: &mut Engine) {
+    let now = now_ns();
+    for id in engine.pages.thawing() {
+        engine.put_back(id, false, now);
+    }
+    engine.forked_ns = now;
 }
 
 /// Makes a frame for the child on its block's stack, from which it goes on. Returns its address.
@@ -189,7 +208,7 @@ fn floating_point_len(state: usize) -> usize {
 /// Creates the child. Returns in the parent.
 fn start(wish: Wish, child: &'static Thread, frame: usize) -> isize {
     let bottom = child.stack().base;
-    let args = CloneArgs::of(wish, bottom, (frame - bottom) & !63);
+    let args = CloneArgs::new(wish, bottom, (frame - bottom) & !63);
     let result;
     // SAFETY: the child begins on its block's stack, below its frame, and never returns here. It shares all
     // memory, and the kernel keeps the parent's registers.
@@ -230,7 +249,7 @@ struct CloneArgs {
 }
 
 impl CloneArgs {
-    fn of(wish: Wish, stack: usize, stack_size: usize) -> CloneArgs {
+    fn new(wish: Wish, stack: usize, stack_size: usize) -> CloneArgs {
         let Wish { flags, pidfd, child_tid, parent_tid, exit_signal, tls, .. } = wish;
         // The handlers are ours, and end with the program that the child becomes.
         let flags = flags & !CLEAR_SIGHAND;
@@ -244,12 +263,12 @@ extern "C" fn live(thread: &'static Thread, frame: usize) -> ! {
     thread.settle(tid);
     pins::pin_this_thread();
     // SAFETY: this thread's own block, whose stack it leaves below.
-    if unsafe { entry::enable(thread) }.is_err() {
+    if unsafe { enable(thread) }.is_err() {
         gate::die(
-            crate::life::control().expect("attached before"),
+            attached::control().expect("attached before"),
             "a new thread cannot have its faults handled",
         );
     }
     // SAFETY: made by `copy_frame`.
-    unsafe { entry::resume(thread, frame) }
+    unsafe { resume(thread, frame) }
 }

@@ -1,27 +1,17 @@
 //! Handling of the program's system calls, before they are made.
 //!
 //! Most calls proceed by themselves, on the program's own stack and with its own signal mask, once their memory
-//! is held: the handler sends the thread to [`entry::go_on`], so that interruptions, restarts and cancellation
+//! is held: the handler sends the thread to [`go_on`], so that interruptions, restarts and cancellation
 //! work as usual. Calls that change memory, threads, signals or our descriptors are made here, in the program's
 //! stead. Unknown calls are refused.
 
-use super::entry::{self, Context};
-use super::hold::{hold, release};
-use super::raw::{self, Args};
-use super::requests::request;
+use super::context::{Context, go_on};
+use super::hold::release;
+use super::outcome::Outcome;
+use super::prepare::prepare;
+use super::raw::Args;
 use super::thread::Thread;
-use super::touches::{Touch, touches};
 use super::{birth, descriptors, signals, space};
-use crate::gate;
-use rustix::io::Errno;
-
-/// Result of handling a call.
-pub enum Outcome {
-    /// The call was made, with this result.
-    Made(isize),
-    /// The memory of the call is held: it can proceed by itself, with these arguments.
-    GoOn(Args),
-}
 
 /// Handles the call at which the context stands.
 pub fn handle(thread: &Thread, context: &mut Context) {
@@ -35,14 +25,7 @@ pub fn handle(thread: &Thread, context: &mut Context) {
             let result = signals::call_here(thread, number, args);
             context.set_result(result);
         }
-        Outcome::GoOn(args) => entry::go_on(context, args),
-    }
-}
-
-/// Holds memory again, before a thread returns to a call that a signal interrupted.
-pub fn hold_again(thread: &Thread, context: &Context) {
-    if context.stands_at_call() {
-        prepare(thread, context.number(), context.args());
+        Outcome::GoOn(args) => go_on(context, args),
     }
 }
 
@@ -55,151 +38,4 @@ fn outcome(thread: &Thread, context: &mut Context, number: i64, args: Args) -> O
             prepare(thread, number, args);
             Outcome::GoOn(args)
         })
-}
-
-/// Holds the memory of a known call, and ends the process at any other.
-pub fn prepare(thread: &Thread, number: i64, args: Args) {
-    if let Some(request) = request(number, args) {
-        match request {
-            Ok(parts) => parts.iter().for_each(|(at, len)| hold_some(thread, *at, *len)),
-            Err(what) => refuse(what),
-        }
-        return;
-    }
-    match touches(number) {
-        Some(list) => list.iter().for_each(|touch| hold_touch(thread, *touch, args)),
-        None => refuse(name(number).as_str()),
-    }
-}
-
-/// Ends the process, since nothing else would be certain to be right.
-pub fn refuse(what: &str) -> ! {
-    let control = crate::life::control().expect("attached before");
-    gate::die(control, &format!("the program uses {what}, which fast mode cannot do: run it without --fast"))
-}
-
-fn name(number: i64) -> String {
-    const KNOWN: &[(i64, &str)] = &[
-        (libc::SYS_io_uring_setup, "io_uring"),
-        (libc::SYS_io_uring_enter, "io_uring"),
-        (libc::SYS_io_setup, "io_setup (asynchronous input and output)"),
-        (libc::SYS_userfaultfd, "userfaultfd"),
-        (libc::SYS_ptrace, "ptrace"),
-        (libc::SYS_process_madvise, "process_madvise"),
-        (libc::SYS_vmsplice, "vmsplice"),
-        (libc::SYS_seccomp, "seccomp"),
-        (libc::SYS_bpf, "bpf"),
-        (libc::SYS_perf_event_open, "perf_event_open"),
-        (libc::SYS_remap_file_pages, "remap_file_pages"),
-        (libc::SYS_shmat, "shmat (System V shared memory)"),
-        (libc::SYS_semctl, "semctl"),
-        (libc::SYS_msgsnd, "msgsnd"),
-        (libc::SYS_msgrcv, "msgrcv"),
-    ];
-    match KNOWN.iter().find(|known| known.0 == number) {
-        Some((_, name)) => (*name).into(),
-        None => format!("system call {number}"),
-    }
-}
-
-/// Holds `[at, at+len)` unless it is empty or no address of the program's.
-pub fn hold_some(thread: &Thread, at: usize, len: usize) {
-    const USER: usize = 1 << 47;
-    if at != 0 && len != 0 && at < USER {
-        hold(thread, at, at.saturating_add(len).min(USER));
-    }
-}
-
-fn hold_touch(thread: &Thread, touch: Touch, args: Args) {
-    let arg = |n: u8| args[n as usize];
-    match touch {
-        Touch::Bytes(at, len) => hold_some(thread, arg(at), arg(len)),
-        Touch::Fixed(at, len) => hold_some(thread, arg(at), len as usize),
-        Touch::Array(at, n, size) => hold_some(thread, arg(at), (arg(n) as u32 as usize) * size as usize),
-        Touch::Bits(at, n) => hold_some(thread, arg(at), (arg(n) as u32 as usize).div_ceil(64) * 8),
-        // Missing pages of another process cannot be fetched from here.
-        Touch::Own(at) => {
-            if arg(at) as i32 != rustix::process::getpid().as_raw_nonzero().get() {
-                refuse("process_vm_readv or process_vm_writev with another process");
-            }
-        }
-        Touch::Text(at) => hold_text(thread, arg(at)),
-        Touch::Texts(at) => hold_texts(thread, arg(at)),
-        Touch::Vector(at, n) => hold_vector(thread, arg(at), arg(n)),
-        Touch::Message(at) => hold_message(thread, arg(at)),
-        Touch::Messages(at, n) => {
-            const SIZE: usize = 64;
-            hold_some(thread, arg(at), arg(n).min(1024) * SIZE);
-            (0..arg(n).min(1024)).for_each(|n| hold_message(thread, arg(at) + n * SIZE));
-        }
-        Touch::Sized(at, len) => {
-            // It is held already: see the table.
-            let len: Result<u32, isize> = raw::read(arg(len));
-            hold_some(thread, arg(at), len.unwrap_or(0) as usize);
-        }
-    }
-}
-
-/// Holds a text, page by page until its end.
-fn hold_text(thread: &Thread, at: usize) {
-    const PIECE: usize = 256;
-    let mut at = at;
-    loop {
-        let len = PIECE - at % PIECE;
-        let mut piece = [0u8; PIECE];
-        hold_some(thread, at, 1);
-        if raw::read_slice(at, &mut piece[..len]).is_err() || piece[..len].contains(&0) {
-            return;
-        }
-        at += len;
-    }
-}
-
-fn hold_texts(thread: &Thread, at: usize) {
-    for slot in (at..).step_by(8) {
-        hold_some(thread, slot, 8);
-        match raw::read::<usize>(slot) {
-            Ok(text) if text != 0 => hold_text(thread, text),
-            _ => return,
-        }
-    }
-}
-
-fn hold_vector(thread: &Thread, at: usize, n: usize) {
-    // The kernel refuses longer vectors.
-    const MOST: usize = 1024;
-    if n > MOST {
-        return;
-    }
-    hold_some(thread, at, n * 16);
-    for part in (at..).step_by(16).take(n) {
-        let Ok([base, len]) = raw::read::<[usize; 2]>(part) else { return };
-        hold_some(thread, base, len);
-    }
-}
-
-/// Holds all that a `struct msghdr` names: name, name length, vector, its length, control, control length, flags.
-fn hold_message(thread: &Thread, at: usize) {
-    hold_some(thread, at, 56);
-    let Ok([name, name_len, vector, n, control, control_len, _]) = raw::read::<[usize; 7]>(at) else {
-        return;
-    };
-    hold_some(thread, name, name_len as u32 as usize);
-    hold_vector(thread, vector, n);
-    hold_some(thread, control, control_len);
-}
-
-/// Reads a value that an argument points to.
-pub fn fetch<T: raw::Plain>(thread: &Thread, at: usize) -> Result<T, isize> {
-    if at == 0 {
-        return Err(raw::error(Errno::FAULT));
-    }
-    hold_some(thread, at, size_of::<T>());
-    raw::read(at)
-}
-
-/// Writes a value to the address that an argument gives.
-pub fn store<T: raw::Plain>(thread: &Thread, at: usize, value: T) -> Result<(), isize> {
-    hold_some(thread, at, size_of::<T>());
-    raw::write(at, value)
 }

@@ -1,6 +1,6 @@
 //! Our own file descriptors, which are in the program's table: it can neither close nor replace them.
 
-use super::calls::Outcome;
+use super::outcome::Outcome;
 use super::raw::{self, Args};
 use rustix::fd::{AsRawFd, OwnedFd};
 use rustix::io::Errno;

@@ -3,28 +3,17 @@
 //! A system call that meets a missing page fails, or worse, loses data. So the memory of each call is made
 //! present before it, and held until the thread's next call or fault: by then the call is over.
 
-use super::engine::{Engine, Fault, resolve};
-use super::lock::lock;
+use super::engine::{Engine, lock};
+use super::fault::{Fault, resolve};
 use super::thread::Thread;
 use crate::sys::{PAGE, now_ns};
 use crate::table::State;
-
-/// Range of memory that a thread's system call uses; not taken meanwhile.
-pub(super) struct Hold {
-    pub start: usize,
-    pub end: usize,
-    /// Thread that makes the call.
-    thread: *const Thread,
-}
-
-// SAFETY: `thread` is compared, never followed.
-unsafe impl Send for Hold {}
 
 /// Makes every page of `[start, end)` present, and keeps it present until [`release`].
 pub fn hold(thread: &Thread, start: usize, end: usize) {
     let (start, end) = (start & !(PAGE - 1), end.next_multiple_of(PAGE));
     let mut engine = lock();
-    engine.holds.push(Hold { start, end, thread });
+    engine.holds.add(thread, start, end);
     thread.holds.set(true);
     let mut at = start;
     while let Some(address) = engine.next_missing(at, end) {
@@ -38,15 +27,15 @@ pub fn hold(thread: &Thread, start: usize, end: usize) {
 /// Ends all holds of a thread.
 pub fn release(thread: &Thread) {
     if thread.holds.replace(false) {
-        lock().holds.retain(|hold| !std::ptr::eq(hold.thread, thread));
+        lock().holds.release(thread);
     }
 }
 
 impl Engine {
     /// Returns the first page of `[start, end)` that an access would fault on.
     fn next_missing(&self, start: usize, end: usize) -> Option<usize> {
-        let is_active =
-            |page| self.table.find(page).is_some_and(|id| self.table.get(id).state == State::Active);
+        let table = &self.pages.table;
+        let is_active = |page| table.find(page).is_some_and(|id| table.get(id).state == State::Active);
         let mut at = start;
         while let Some((from, to)) = self.registered.next(at)
             && from < end
@@ -58,9 +47,5 @@ impl Engine {
             at = to;
         }
         None
-    }
-
-    pub(super) fn is_held(&self, page: usize) -> bool {
-        self.holds.iter().any(|hold| (hold.start..hold.end).contains(&page))
     }
 }

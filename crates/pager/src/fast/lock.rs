@@ -1,9 +1,8 @@
-//! The lock of fast mode, around the [`Engine`].
+//! The lock of fast mode, around the books.
 //!
 //! It is held for microseconds, and only where no handler of the program can run: in our own handlers, which
 //! block all signals, and on the tick thread, which never receives any. Waiting threads spin.
 
-use super::engine::Engine;
 use std::cell::UnsafeCell;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicBool, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
@@ -11,68 +10,80 @@ use std::sync::atomic::{AtomicBool, Ordering::Acquire, Ordering::Relaxed, Orderi
 /// Number of spins before yielding: longer than most holders need, if each has a core.
 const SPINS: u32 = 300;
 
-struct Locked {
+/// A value, once [`Lock::put`] has put it there, and its lock.
+pub struct Lock<T> {
     held: AtomicBool,
-    engine: UnsafeCell<Option<Engine>>,
+    value: UnsafeCell<Option<T>>,
 }
 
-// SAFETY: `engine` is only touched while `held` is ours.
-unsafe impl Sync for Locked {}
+// SAFETY: `value` is only touched while `held` is ours.
+unsafe impl<T: Send> Sync for Lock<T> {}
 
-static LOCKED: Locked = Locked { held: AtomicBool::new(false), engine: UnsafeCell::new(None) };
-
-/// Access to the engine, which ends when dropped.
-pub struct Held(&'static mut Engine);
-
-/// Waits for the engine, which [`put`] installed.
-pub fn lock() -> Held {
-    acquire();
-    // SAFETY: the lock is ours.
-    let engine = unsafe { &mut *LOCKED.engine.get() };
-    Held(engine.as_mut().expect("the engine was put there at start"))
+/// Access to the value, which ends when dropped.
+pub struct Held<T: 'static> {
+    lock: &'static Lock<T>,
+    value: &'static mut T,
 }
 
-/// Installs the engine at start, before any thread can ask for it.
-pub fn put(engine: Engine) {
-    acquire();
-    // SAFETY: the lock is ours.
-    unsafe { *LOCKED.engine.get() = Some(engine) };
-    LOCKED.held.store(false, Release);
-}
+impl<T> Lock<T> {
+    /// Makes a lock around nothing.
+    pub const fn new() -> Lock<T> {
+        Lock { held: AtomicBool::new(false), value: UnsafeCell::new(None) }
+    }
 
-/// Forgets the engine in the child of a fork, which holds the lock: it was its parent's.
-pub fn forget(held: Held) {
-    std::mem::forget(held);
-    // SAFETY: the lock is ours, and this process has no other thread.
-    std::mem::forget(unsafe { (*LOCKED.engine.get()).take() });
-    LOCKED.held.store(false, Release);
-}
+    /// Waits for the value, which [`Lock::put`] put there.
+    pub fn lock(&'static self) -> Held<T> {
+        self.acquire();
+        // SAFETY: the lock is ours.
+        let value = unsafe { &mut *self.value.get() };
+        Held { lock: self, value: value.as_mut().expect("the value was put there at start") }
+    }
 
-fn acquire() {
-    let mut spins = 0;
-    while LOCKED.held.swap(true, Acquire) {
-        while LOCKED.held.load(Relaxed) {
-            spins += 1;
-            if spins % SPINS == 0 { rustix::thread::sched_yield() } else { std::hint::spin_loop() }
+    /// Puts the value there at start, before any thread can ask for it.
+    pub fn put(&self, value: T) {
+        self.acquire();
+        // SAFETY: the lock is ours.
+        unsafe { *self.value.get() = Some(value) };
+        self.held.store(false, Release);
+    }
+
+    fn acquire(&self) {
+        let mut spins = 0;
+        while self.held.swap(true, Acquire) {
+            while self.held.load(Relaxed) {
+                spins += 1;
+                if spins % SPINS == 0 { rustix::thread::sched_yield() } else { std::hint::spin_loop() }
+            }
         }
     }
 }
 
-impl Deref for Held {
-    type Target = Engine;
-    fn deref(&self) -> &Engine {
-        self.0
+impl<T> Held<T> {
+    /// Forgets the value in the child of a fork, which holds the lock: it was its parent's.
+    pub fn forget(self) {
+        let lock = self.lock;
+        std::mem::forget(self);
+        // SAFETY: the lock is ours, and this process has no other thread.
+        std::mem::forget(unsafe { (*lock.value.get()).take() });
+        lock.held.store(false, Release);
     }
 }
 
-impl DerefMut for Held {
-    fn deref_mut(&mut self) -> &mut Engine {
-        self.0
+impl<T> Deref for Held<T> {
+    type Target = T;
+    fn deref(&self) -> &T {
+        self.value
     }
 }
 
-impl Drop for Held {
+impl<T> DerefMut for Held<T> {
+    fn deref_mut(&mut self) -> &mut T {
+        self.value
+    }
+}
+
+impl<T> Drop for Held<T> {
     fn drop(&mut self) {
-        LOCKED.held.store(false, Release);
+        self.lock.held.store(false, Release);
     }
 }

@@ -30,6 +30,14 @@ pub fn error(errno: Errno) -> isize {
     -(errno.raw_os_error() as isize)
 }
 
+/// Returns a result as others have it.
+pub fn check(result: isize) -> Result<(), Errno> {
+    match result {
+        0.. => Ok(()),
+        error => Err(Errno::from_raw_os_error(-error as i32)),
+    }
+}
+
 /// Reads the program's memory at `at`, which may be any address. The memory must be held.
 pub fn read<T: Plain>(at: usize) -> Result<T, isize> {
     let mut value = T::ZERO;

@@ -1,8 +1,9 @@
 //! The program's signals. Its masks never block `SIGBUS` and `SIGSYS`; its actions for those two are remembered,
 //! and done when they are meant for it.
 
-use super::calls::{Outcome, fetch, store};
-use super::entry::{Context, return_from_signal};
+use super::context::{Context, resume};
+use super::outcome::Outcome;
+use super::prepare::{fetch, hold_again, hold_some, prepare, store};
 use super::raw::{self, Args, Plain};
 use super::thread::{ALLOW, DISPATCH, Stack, Thread};
 use rustix::io::Errno;
@@ -139,7 +140,7 @@ fn sigaltstack(thread: &Thread, context: &Context, args: Args) -> Result<isize, 
 
 /// Handles calls that set a mask of their own: removes our signals from it.
 fn masked(thread: &Thread, number: i64, mut args: Args) -> Option<Outcome> {
-    super::calls::prepare(thread, number, args);
+    prepare(thread, number, args);
     let mut scratch = [0u64; 3];
     let own = thread.scratch.as_ptr() as usize;
     let (at, argument) = match number {
@@ -148,7 +149,7 @@ fn masked(thread: &Thread, number: i64, mut args: Args) -> Option<Outcome> {
         libc::SYS_pselect6 => {
             let Ok([set, size]) = raw::read::<[usize; 2]>(args[5]) else { return Some(Outcome::GoOn(args)) };
             (scratch[1], scratch[2]) = (own as u64, size as u64);
-            super::calls::hold_some(thread, set, size_of::<u64>());
+            hold_some(thread, set, size_of::<u64>());
             (set, 5)
         }
         _ => (args[4], 4),
@@ -160,6 +161,22 @@ fn masked(thread: &Thread, number: i64, mut args: Args) -> Option<Outcome> {
         args[argument] = if number == libc::SYS_pselect6 { own + 8 } else { own };
     }
     Some(Outcome::GoOn(args))
+}
+
+/// Returns from the program's handler of a signal to the interrupted code.
+fn return_from_signal(thread: &Thread, context: &Context) -> ! {
+    /// Bytes of a context that the kernel reads; below, of most of the floating-point state that it points to.
+    const CONTEXT: usize = 304;
+    const STATE: usize = 4096;
+    let frame = context.register(libc::REG_RSP);
+    hold_some(thread, frame, CONTEXT);
+    // SAFETY: the program's frame, as the kernel made it; the program may have changed it, as it always may.
+    let target = unsafe { &mut *(frame as *mut Context) };
+    hold_some(thread, target.0.uc_mcontext.fpregs as usize, STATE);
+    *target.mask() &= !OURS;
+    hold_again(thread, target);
+    // SAFETY: the kernel itself will read the same frame.
+    unsafe { resume(thread, frame) }
 }
 
 /// Passes one of our signals on to the program, as if its own handler had been installed.

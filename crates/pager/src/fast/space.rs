@@ -1,8 +1,8 @@
 //! Changes of the program's address space, each made in one step with the books, with the lock held.
 
-use super::calls::{Outcome, hold_some, refuse};
-use super::engine::Engine;
-use super::lock::lock;
+use super::engine::{Engine, lock};
+use super::outcome::{Outcome, refuse};
+use super::prepare::hold_some;
 use super::raw::{self, Args, is_error};
 use super::thread::Thread;
 use crate::sys::{PAGE, now_ns};
@@ -149,7 +149,7 @@ impl Engine {
     ) -> isize {
         let registered = self.registered.parts(old, old_end);
         for (start, end) in &registered {
-            if self.uffd.unregister(*start, end - start).is_err() {
+            if self.memory.uffd.unregister(*start, end - start).is_err() {
                 gate::die(self.control, "internal error: memory cannot be unregistered. Please report this");
             }
         }
@@ -182,8 +182,8 @@ impl Engine {
         let kept_end = old_end.min(old + (new_end - new));
         self.forget(kept_end, old_end);
         for id in self.tracked(old, kept_end) {
-            let address = self.table.get(id).address;
-            self.table.rename(id, new + (address - old));
+            let address = self.pages.table.get(id).address;
+            self.pages.table.rename(id, new + (address - old));
         }
         if self.stacks.covers(old, old_end) {
             self.stacks.add(new, new_end);
@@ -198,7 +198,7 @@ impl Engine {
     }
 
     fn register_again(&mut self, start: usize, end: usize) {
-        if start < end && self.uffd.register(start, end - start).is_err() {
+        if start < end && self.memory.uffd.register(start, end - start).is_err() {
             gate::die(self.control, "internal error: moved memory cannot be registered. Please report this");
         }
         self.registered.add(start, end);
@@ -215,15 +215,11 @@ impl Engine {
     fn forget(&mut self, start: usize, end: usize) {
         let mut full: Vec<Id> = Vec::new();
         for id in self.tracked(start, end) {
-            match self.table.get(id).state {
-                State::Active | State::Stuck | State::Inactive => self.local = self.local.saturating_sub(1),
-                State::Fetching => self.fetching -= 1,
-                State::Remote | State::Free => {}
-            }
-            if !matches!(self.table.get(id).state, State::Active | State::Stuck) {
+            self.pages.lost(id);
+            if !matches!(self.pages.table.get(id).state, State::Active | State::Stuck) {
                 full.push(id);
             }
-            self.table.remove(id);
+            self.pages.table.remove(id);
         }
         full.sort_unstable();
         for run in full.chunk_by(|a, b| a + 1 == *b) {
@@ -235,7 +231,7 @@ impl Engine {
     fn tracked(&self, start: usize, end: usize) -> Vec<Id> {
         let mut ids = Vec::new();
         if start < end {
-            self.table.tracked_in(start, end, &mut ids);
+            self.pages.table.tracked_in(start, end, &mut ids);
         }
         ids
     }
@@ -245,18 +241,14 @@ impl Engine {
         self.stacks.add(start, end);
         for (from, to) in self.registered.parts(start, end) {
             for id in self.tracked(from, to) {
-                match self.table.get(id).state {
-                    State::Inactive => self.put_back(id, true, now_ns()),
-                    State::Remote => {
-                        self.put_back(id, true, now_ns());
-                        self.local += 1;
-                    }
+                match self.pages.table.get(id).state {
+                    State::Inactive | State::Remote => self.put_back(id, true, now_ns()),
                     State::Fetching => refuse("a thread's stack that another thread is using"),
                     State::Active | State::Stuck | State::Free => {}
                 }
-                self.table.remove(id);
+                self.pages.table.remove(id);
             }
-            if self.uffd.unregister(from, to - from).is_ok() {
+            if self.memory.uffd.unregister(from, to - from).is_ok() {
                 self.registered.remove(from, to);
             }
         }

@@ -7,6 +7,7 @@
 
 use super::lock::Held;
 use crate::den;
+use crate::stride::Stride;
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering::Relaxed};
 
@@ -23,9 +24,8 @@ pub struct Thread {
     pub index: Cell<Option<u32>>,
     /// Our time in ns, since the thread's previous fetch, for faults that a real blade would not have.
     pub overhead_ns: Cell<u64>,
-    /// Page after the last ones that the thread touched first; below, how many those were.
-    pub next_touch: Cell<usize>,
-    pub touched: Cell<usize>,
+    /// Pages that it was given last for a first touch.
+    pub(super) stride: Cell<Stride>,
     /// True if memory is held for its current system call.
     pub holds: Cell<bool>,
     /// Alternate signal stack that the program believes to have set.
@@ -69,9 +69,9 @@ impl Thread {
         unsafe { &*(block as *const Thread) }
     }
 
-    /// Takes a block for a new thread, with the engine's lock held; `None` if there are too many or no memory is
+    /// Takes a block for a new thread, with the lock held; `None` if there are too many or no memory is
     /// left.
-    pub fn take(_: &Held) -> Option<&'static Thread> {
+    pub fn take<T>(_: &Held<T>) -> Option<&'static Thread> {
         let used = USED.load(Relaxed) as usize;
         let block = match (0..used).map(den::block).find(|block| Thread::is_free(*block)) {
             Some(block) => block,
@@ -87,8 +87,7 @@ impl Thread {
                 leaves: AtomicBool::new(false),
                 index: Cell::new(None),
                 overhead_ns: Cell::new(0),
-                next_touch: Cell::new(0),
-                touched: Cell::new(0),
+                stride: Cell::new(Stride::default()),
                 holds: Cell::new(false),
                 alternate: Cell::new(Stack::NONE),
                 is_guest: Cell::new(false),

@@ -3,10 +3,11 @@
 //! Time in which this process is stopped does not count: waits are cut into slices, and a slice counts for
 //! little.
 
-use super::wire::{Hello, Status, Transport, VERSION, WELCOME, WELCOME_HEAD, Welcome};
-use super::{Address, Error, ErrorKind, Settings};
-use crate::sys::now_ns;
-use rustix::event::{PollFd, PollFlags, Timespec};
+use super::address::Address;
+use super::error::{Error, ErrorKind};
+use super::settings::Settings;
+use crate::sys::{now_ns, timespec};
+use rustix::event::{PollFd, PollFlags};
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use rustix::net::{
@@ -14,6 +15,7 @@ use rustix::net::{
 };
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
+use unrack_wire::{Hello, PAGE, Status, Transport, VERSION, WELCOME, WELCOME_HEAD, Welcome};
 
 /// A connected socket and the node's address.
 pub struct Link {
@@ -72,7 +74,7 @@ impl Patience {
     /// Polls for one slice of the time left.
     fn poll(&mut self, fds: &mut [PollFd]) -> Result<usize, Errno> {
         let slice = self.left_ns.min(SLICE_NS);
-        let timeout = Timespec { tv_sec: 0, tv_nsec: slice as i64 };
+        let timeout = timespec(slice);
         let begin = now_ns();
         let ready = rustix::event::poll(fds, Some(&timeout));
         let passed = (now_ns() - begin).min(2 * slice);
@@ -181,3 +183,5 @@ fn keep_alive(socket: &OwnedFd, patience_ns: u64) -> Result<(), Errno> {
     let user_timeout_ms = (patience_ns / 1_000_000).min(i32::MAX as u64);
     sockopt::set_tcp_user_timeout(socket, user_timeout_ms as u32)
 }
+
+const _: () = assert!(PAGE == crate::sys::PAGE);

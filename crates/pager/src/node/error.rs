@@ -1,26 +1,10 @@
 //! Errors of a session with a memory node, with messages that name the node.
 
-use super::wire::{Reason, Status, VERSION};
+use super::address::Address;
+use super::session::Fault;
 use rustix::io::Errno;
 use std::fmt;
-
-/// Address of a node.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Address {
-    Tcp {
-        ip: [u8; 4],
-        port: u16,
-    },
-    /// Path of the socket through which the node hands out memory.
-    Shared(String),
-    /// Node over TCP, encrypted by a process of this machine that listens at a socket.
-    Encrypted {
-        ip: [u8; 4],
-        port: u16,
-        /// Path of that socket.
-        by: String,
-    },
-}
+use unrack_wire::{Reason, Status, VERSION};
 
 /// Error that ends the session. Nothing more can be stored or loaded, and only completed requests count.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -63,17 +47,6 @@ pub enum ErrorKind {
     Map(Errno),
 }
 
-impl fmt::Display for Address {
-    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
-        match self {
-            Address::Tcp { ip: [a, b, c, d], port } | Address::Encrypted { ip: [a, b, c, d], port, .. } => {
-                write!(f, "{a}.{b}.{c}.{d}:{port}")
-            }
-            Address::Shared(path) => f.write_str(path),
-        }
-    }
-}
-
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         use ErrorKind::*;
@@ -104,6 +77,16 @@ impl fmt::Display for Error {
 }
 
 impl std::error::Error for Error {}
+
+impl From<Fault> for ErrorKind {
+    fn from(fault: Fault) -> ErrorKind {
+        match fault {
+            Fault::Ended(reason) => ErrorKind::Ended(reason),
+            Fault::Garbage(what) => ErrorKind::Garbage(what),
+            Fault::Corrupt { id } => ErrorKind::Corrupt { id },
+        }
+    }
+}
 
 /// Writes why a session was refused. `pages`: free, wanted, and the most that one client may hold.
 fn refusal(f: &mut fmt::Formatter, version: u16, status: Status, pages: [u64; 3]) -> fmt::Result {

@@ -18,10 +18,11 @@ mod receiving;
 mod sending;
 
 use super::held::ById;
-use super::wire::{HEADER, Header, Malformed, PAGE, Reason};
-use super::{Owed, Rejected, Tuning};
+use super::request::{Owed, Rejected};
+use super::settings::Tuning;
 use rapidhash::v3::rapidhash_v3;
 use std::collections::VecDeque;
+use unrack_wire::{HEADER, Header, Malformed, PAGE, Reason};
 
 /// Reason why a session cannot go on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -138,7 +139,7 @@ impl Session {
     /// Queues a store of the page at `at`.
     ///
     /// # Safety
-    /// The page stays readable and unchanged until [`super::Completion::Stored`] or [`super::Completion::Refused`], or
+    /// The page stays readable and unchanged until [`super::request::Completion::Stored`] or [`super::request::Completion::Refused`], or
     /// [`Session::withdraw`] gives it back.
     pub unsafe fn store(&mut self, id: u32, at: usize) -> Result<(), Rejected> {
         self.check(id, self.lazy.len())?;
@@ -154,7 +155,7 @@ impl Session {
     /// Queues a load into the page at `at`.
     ///
     /// # Safety
-    /// The page stays writable, and nothing else uses it, until [`super::Completion::Loaded`].
+    /// The page stays writable, and nothing else uses it, until [`super::request::Completion::Loaded`].
     pub unsafe fn load(&mut self, id: u32, at: usize) -> Result<(), Rejected> {
         self.check(id, self.loads)?;
         let known = self.known.get(id);

@@ -6,11 +6,12 @@
 //! closes it then, whatever the reason.
 
 use super::connect::{self, Link};
+use super::error::{Error, ErrorKind};
 use super::held::ById;
 use super::pulse::Pulse;
+use super::request::{Completion, Owed, Rejected};
 use super::session::hash_of;
-use super::wire::{HEADER, Header, PAGE, Reason, Transport, Verb};
-use super::{Completion, Error, ErrorKind, Limits, Owed, Rejected, Settings, Tuning};
+use super::settings::{Limits, Settings, Tuning};
 use crate::sys::now_ns;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::SealFlags;
@@ -21,6 +22,7 @@ use std::collections::VecDeque;
 use std::ffi::c_void;
 use std::io::IoSliceMut;
 use std::mem::MaybeUninit;
+use unrack_wire::{HEADER, Header, PAGE, Reason, Transport, Verb};
 
 #[derive(Debug, Clone, Copy)]
 struct Known {

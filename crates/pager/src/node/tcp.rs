@@ -1,15 +1,17 @@
 //! A session over TCP.
 
 use super::connect::{self, Link};
+use super::error::{Error, ErrorKind};
 use super::pulse::Pulse;
-use super::session::{Fault, Session};
-use super::wire::Transport;
-use super::{Completion, Error, ErrorKind, Limits, Settings};
+use super::request::Completion;
+use super::session::Session;
+use super::settings::{Limits, Settings};
 use crate::sys::now_ns;
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::io::Errno;
 use rustix::net::{SendAncillaryBuffer, SendFlags};
 use std::io::{IoSlice, IoSliceMut};
+use unrack_wire::Transport;
 
 /// Most pieces that one system call sends or receives.
 const PARTS: usize = 64;
@@ -135,16 +137,6 @@ impl Connection {
             if landed < bytes || !self.session.awaits() {
                 return Ok(came);
             }
-        }
-    }
-}
-
-impl From<Fault> for ErrorKind {
-    fn from(fault: Fault) -> ErrorKind {
-        match fault {
-            Fault::Ended(reason) => ErrorKind::Ended(reason),
-            Fault::Garbage(what) => ErrorKind::Garbage(what),
-            Fault::Corrupt { id } => ErrorKind::Corrupt { id },
         }
     }
 }

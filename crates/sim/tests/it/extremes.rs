@@ -16,7 +16,6 @@ use unrack_sim::known;
 use unrack_sim::scenario::{check_margins, excluded, replay_spec};
 use unrack_sim::{Need, Progress, Setup, SetupError, Work};
 use unrack_units::{Bytes, Fraction, Rate, Time};
-use unrack_workload::random::mix;
 use unrack_workload::trace::Row;
 
 /// Events handled before a run is abandoned: some tens of milliseconds.

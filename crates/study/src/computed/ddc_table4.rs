@@ -3,7 +3,7 @@
 use super::Computed;
 use unrack_units::{Rate, Time};
 
-const PAGE_BYTES: u64 = 4096;
+const PAGE_BYTES: u64 = unrack_basis::PAGE as u64;
 /// Time of one traversal of each component (DDC §3.3, table 4).
 const OS: Time = Time::from_ns(950);
 const COPY: Time = Time::from_ns(1_000);

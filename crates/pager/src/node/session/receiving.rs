@@ -1,9 +1,9 @@
 //! Processing of a session's answers.
 
 use super::{Awaited, Fault, Session, hash_of};
-use crate::node::Completion;
-use crate::node::wire::{HEADER, Header, PAGE, Reason, Verb};
+use crate::node::request::Completion;
 use std::io::IoSliceMut;
+use unrack_wire::{HEADER, Header, PAGE, Reason, Verb};
 
 impl Session {
     /// Fills `parts` with the places where the next bytes belong. Returns the number of parts used, and their

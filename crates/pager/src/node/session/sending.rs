@@ -1,9 +1,9 @@
 //! Selection of what a session sends next.
 
 use super::{Awaited, Content, Piece, Session, Wish};
-use crate::node::wire::{HEADER, Header, PAGE, Verb};
 use std::collections::VecDeque;
 use std::io::IoSlice;
+use unrack_wire::{HEADER, Header, PAGE, Verb};
 
 impl Session {
     /// Moves wishes into the outbox, as far as the windows allow. Urgent ones go before all others: that keeps a

@@ -5,7 +5,7 @@
 //! is bound to the pager's core for the moment of its wake-up, and released at once.
 
 use crate::control::Control;
-use crate::sys::PAGE;
+use crate::stride::Stride;
 use rustix::thread::{CpuSet, Pid};
 use std::sync::atomic::Ordering::Relaxed;
 
@@ -16,9 +16,8 @@ pub struct Thread {
     pub index: u32,
     /// Pager time in ns, since the thread's previous fetch, for faults that a real blade would not have.
     pub overhead_ns: u64,
-    /// Page after the last ones that the thread touched first; below, how many those were.
-    next_touch: usize,
-    touched: usize,
+    /// Pages that it was given last for a first touch.
+    pub stride: Stride,
     /// Moving average of the time between faults, in ns.
     interval_ns: u64,
     last_ns: u64,
@@ -57,8 +56,7 @@ impl Threads {
             pid,
             index,
             overhead_ns: 0,
-            next_touch: 0,
-            touched: 0,
+            stride: Stride::default(),
             interval_ns: OFTEN_NS,
             last_ns: 0,
         });
@@ -73,22 +71,7 @@ impl Threads {
     }
 }
 
-/// Most pages to give at once to a thread that touches successive pages for the first time.
-pub const MOST_AHEAD: usize = 16;
-
 impl Thread {
-    /// Returns how many new pages to give for a first touch at `address`: twice as many each time the thread
-    /// continues where it was.
-    pub fn pages_ahead(&self, address: usize) -> usize {
-        if address == self.next_touch { (2 * self.touched).clamp(1, MOST_AHEAD) } else { 1 }
-    }
-
-    /// Notes that the thread got `pages` new pages from `address` on.
-    pub fn gave(&mut self, address: usize, pages: usize) {
-        self.next_touch = address + pages * PAGE;
-        self.touched = pages;
-    }
-
     /// Runs `wake` such that this thread, if it faults often, wakes up on core `here`.
     pub fn woken_on<T>(&self, here: usize, wake: impl FnOnce() -> T) -> T {
         if self.interval_ns >= OFTEN_NS {

@@ -1,12 +1,6 @@
 //! Time that this process has waited for its memory node. It is stored in the process's slot of the control
 //! segment; `unrack` reads it there, warns, and ends the run when the node is silent for too long.
 
-use crate::control::{FOR_PAGES, FOR_ROOM};
-use crate::node::Owed;
-use crate::pager::Pager;
-use crate::sys::now_ns;
-use std::sync::atomic::Ordering::Relaxed;
-
 /// Time between two checks.
 const PAUSE_NS: u64 = 20_000_000;
 /// Most time that counts between two checks. A pager checks at least every 50 ms while it runs: more time passes
@@ -15,7 +9,7 @@ const MOST_COUNTED_NS: u64 = 100_000_000;
 
 /// Clock of one pager thread, and the time on it since which its node has been silent.
 #[derive(Default)]
-pub(crate) struct Silence {
+pub(super) struct Silence {
     /// Time that passed while this thread ran, in ns.
     awake_ns: u64,
     looked_ns: u64,
@@ -25,12 +19,13 @@ pub(crate) struct Silence {
 }
 
 impl Silence {
-    pub(crate) fn awake_ns(&self) -> u64 {
+    /// Returns the time in ns that passed while this thread ran.
+    pub fn awake_ns(&self) -> u64 {
         self.awake_ns
     }
 
     /// Advances the clock. Returns false if it is too soon for another check.
-    fn advance(&mut self, now_ns: u64) -> bool {
+    pub fn advance(&mut self, now_ns: u64) -> bool {
         let passed = now_ns.saturating_sub(self.looked_ns);
         if passed < PAUSE_NS {
             return false;
@@ -41,30 +36,11 @@ impl Silence {
     }
 
     /// Returns how long the node has owed an answer and sent nothing, in ns.
-    fn silent_ns(&mut self, is_owed: bool, heard: u64) -> u64 {
+    pub fn silent_ns(&mut self, is_owed: bool, heard: u64) -> u64 {
         if !is_owed || heard != self.heard {
             (self.heard, self.since_ns) = (heard, self.awake_ns);
         }
         self.awake_ns - self.since_ns
-    }
-}
-
-impl Pager {
-    /// Checks the run's owner and the node. Cheap enough for every tick and every wait.
-    pub(crate) fn keep_watch(&mut self) {
-        let now = now_ns();
-        self.owner.check(self.control, now);
-        if !self.silence.advance(now) {
-            return;
-        }
-        let Some(node) = &self.node else { return };
-        let owed = node.client.owed();
-        let silent_ns = self.silence.silent_ns(owed.is_some(), node.client.heard());
-        let coming = self.pending.iter().filter(|pending| self.contents(pending.id).is_none());
-        let oldest_ns = coming.map(|pending| self.silence.awake_ns() - pending.begun_ns).max();
-        let for_pages = oldest_ns.is_some() || owed == Some(Owed::Pages);
-        self.slot.waits_for.store(if for_pages { FOR_PAGES } else { FOR_ROOM }, Relaxed);
-        self.slot.waited_ns.store(silent_ns.max(oldest_ns.unwrap_or(0)), Relaxed);
     }
 }
 

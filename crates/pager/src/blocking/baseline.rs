@@ -16,7 +16,7 @@ static AT_START: AtomicU64 = AtomicU64::new(0);
 
 /// Measures the baseline. Call in the program's thread, before the pager's starts: the program continues to touch
 /// memory while the pager starts.
-pub(crate) fn measure() {
+pub(super) fn measure() {
     let pages = rustix::fs::open(c"/proc/self/statm", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
         .ok()
         .and_then(|statm| anonymous_pages(statm.as_fd()))
@@ -26,14 +26,14 @@ pub(crate) fn measure() {
 }
 
 /// Result of [`measure`], for the pager.
-pub(crate) struct Baseline {
+pub(super) struct Baseline {
     first: u64,
     at_start: u64,
     parent: Option<Pid>,
 }
 
 impl Baseline {
-    pub(crate) fn measured() -> Baseline {
+    pub(super) fn measured() -> Baseline {
         Baseline {
             first: FIRST.load(Relaxed),
             at_start: AT_START.load(Relaxed),
@@ -41,7 +41,8 @@ impl Baseline {
         }
     }
 
-    pub(crate) fn pages(&mut self) -> u64 {
+    /// Returns the number of pages now.
+    pub fn pages(&mut self) -> u64 {
         if self.at_start > self.first && rustix::process::getppid() != self.parent {
             self.at_start = self.first;
         }

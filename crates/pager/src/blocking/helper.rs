@@ -9,7 +9,7 @@
 //! Orders go through a ring that only the pager fills and only the helper empties; each side advances only its
 //! own counter. `FILLED` (release) pairs with the helper's load (acquire), `EMPTIED` (release) with [`is_done`].
 
-use crate::den;
+use crate::{bare_thread, den};
 use rustix::thread::futex;
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
@@ -53,7 +53,7 @@ pub fn is_done(number: u32) -> bool {
 }
 
 /// Resets the state in the child of a fork, which has no helper and no orders.
-pub(crate) fn reset() {
+pub fn reset() {
     FILLED.store(0, Relaxed);
     EMPTIED.store(0, Relaxed);
     RUNNING.store(0, Relaxed);
@@ -64,15 +64,8 @@ fn ensure_running() -> bool {
     if RUNNING.load(Relaxed) == 1 {
         return true;
     }
-    let flags = libc::CLONE_VM
-        | libc::CLONE_FS
-        | libc::CLONE_FILES
-        | libc::CLONE_SIGHAND
-        | libc::CLONE_THREAD
-        | libc::CLONE_SYSVSEM;
-    let stack = den::stack_top(1) as *mut c_void;
-    // SAFETY: `helper_main` never returns and uses only its own stack and the statics above.
-    let started = unsafe { libc::clone(helper_main, stack, flags, std::ptr::null_mut()) } != -1;
+    // SAFETY: `helper_main` never returns and uses only its own stack, the second, and the statics above.
+    let started = unsafe { bare_thread::start(helper_main, 1, true, 0) }.is_ok();
     RUNNING.store(started as u32, Relaxed);
     started
 }

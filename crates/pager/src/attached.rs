@@ -1,0 +1,113 @@
+//! The control file that this process is attached to, and the files beside it.
+
+use crate::control::{Control, MAGIC};
+use crate::spool::Spool;
+use rustix::fd::OwnedFd;
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use std::ffi::CStr;
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering::Relaxed};
+
+static CONTROL: AtomicPtr<Control> = AtomicPtr::new(std::ptr::null_mut());
+/// Path of the control file, beside which spool files go, with a trailing NUL; leaked, since it must outlive
+/// every fork.
+static PATH: AtomicPtr<[u8; LONGEST_PATH]> = AtomicPtr::new(std::ptr::null_mut());
+const LONGEST_PATH: usize = 512;
+const SPOOL_NAME: &[u8] = b"spool-00000000";
+
+/// Returns the control segment of this process, if it runs under `unrack run`.
+pub fn control() -> Option<&'static Control> {
+    // SAFETY: set once by `attach` to a mapping that is never removed.
+    unsafe { CONTROL.load(Relaxed).as_ref() }
+}
+
+/// Maps the control file. The spool files go to the same folder.
+pub fn attach(path: &CStr) -> Result<&'static Control, Errno> {
+    let file = rustix::fs::open(path, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
+    let len = rustix::fs::fstat(&file)?.st_size as usize;
+    if len < size_of::<Control>() {
+        return Err(Errno::INVAL);
+    }
+    let protection = rustix::mm::ProtFlags::READ | rustix::mm::ProtFlags::WRITE;
+    // SAFETY: a new mapping, as long as the file, which `unrack` does not shrink.
+    let at = unsafe {
+        rustix::mm::mmap(std::ptr::null_mut(), len, protection, rustix::mm::MapFlags::SHARED, &file, 0)?
+    };
+    let control = at as *mut Control;
+    // SAFETY: page-aligned, long enough, and atomics may hold anything.
+    let checked = unsafe { &*control };
+    if checked.magic.load(Relaxed) != MAGIC {
+        return Err(Errno::INVAL);
+    }
+    let samples = checked.settings.samples.load(Relaxed) as usize;
+    if samples.checked_mul(8).is_none_or(|bytes| bytes > len - size_of::<Control>()) {
+        return Err(Errno::INVAL);
+    }
+    CONTROL.store(control, Relaxed);
+    remember_path(path);
+    Ok(checked)
+}
+
+fn remember_path(path: &CStr) {
+    let path = path.to_bytes();
+    let mut kept = [0u8; LONGEST_PATH];
+    let len = path.len().min(kept.len() - SPOOL_NAME.len() - 1);
+    kept[..len].copy_from_slice(&path[..len]);
+    keep_path(kept);
+}
+
+fn keep_path(path: [u8; LONGEST_PATH]) {
+    PATH.store(Box::into_raw(Box::new(path)), Relaxed);
+}
+
+/// Keeps the path while `reset` empties the heap that it is in.
+pub(crate) fn keep_path_over(reset: impl FnOnce()) {
+    let kept = control_path();
+    reset();
+    kept.map(keep_path);
+}
+
+fn control_path() -> Option<[u8; LONGEST_PATH]> {
+    // SAFETY: leaked by `keep_path`.
+    unsafe { PATH.load(Relaxed).as_ref() }.copied()
+}
+
+fn spool_path(process: u32) -> Option<[u8; LONGEST_PATH]> {
+    let mut path = control_path()?;
+    let folder = path.iter().rposition(|b| *b == b'/').map_or(0, |at| at + 1);
+    path[folder..].fill(0);
+    let name = &mut path[folder..][..SPOOL_NAME.len()];
+    name.copy_from_slice(SPOOL_NAME);
+    for (power, digit) in name.iter_mut().rev().take(8).enumerate() {
+        *digit = b'0' + (process / 10u32.pow(power as u32) % 10) as u8;
+    }
+    Some(path)
+}
+
+/// Opens the control file, to check its lock. Returns `None` if there is no lock, or if the file cannot be
+/// opened, as by a process that changed its root or its user.
+pub(crate) fn open_locked(control: &Control) -> Option<OwnedFd> {
+    if control.settings.is_locked.load(Relaxed) == 0 {
+        return None;
+    }
+    let path = control_path()?;
+    let path = CStr::from_bytes_until_nul(&path).ok()?;
+    rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok()
+}
+
+/// Opens the capture file of a process, if transfers are captured.
+pub(crate) fn open_spool(control: &Control, process: u32) -> Result<Option<Spool>, Errno> {
+    if control.settings.capture.load(Relaxed) == 0 {
+        return Ok(None);
+    }
+    let path = spool_path(process).ok_or(Errno::INVAL)?;
+    let path = CStr::from_bytes_until_nul(&path).map_err(|_| Errno::INVAL)?;
+    Spool::create(path).map(Some)
+}
+
+/// Returns the delay samples behind the head of the control file.
+pub(crate) fn samples(control: &'static Control) -> &'static [AtomicU64] {
+    let len = control.settings.samples.load(Relaxed) as usize;
+    // SAFETY: `attach` checked that the file holds them, right behind the head.
+    unsafe { std::slice::from_raw_parts((control as *const Control).add(1).cast(), len) }
+}

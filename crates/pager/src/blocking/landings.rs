@@ -1,0 +1,131 @@
+//! Session of a process with a memory node, and its landings: pages of the den that are always present, in which
+//! loaded pages arrive before they are moved into the program.
+//!
+//! A slot's memory becomes a landing once its contents are at the node, so that in the steady state no memory is
+//! allocated or freed.
+
+use crate::control::{Control, FOR_GREETING, Slot};
+use crate::den::{self, LANDINGS};
+use crate::memory::Memory;
+use crate::node::{self, Address, Client, Completion};
+use crate::sys::PAGE;
+use crate::table::Id;
+use rustix::event::PollFd;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// Most spare landings with memory, kept for the next loads.
+const SPARE: usize = 64;
+
+/// Time in ns by which a session outlasts the patience of `unrack`, whose message is more detailed when it ends
+/// the run.
+const SECOND_THOUGHT_NS: u64 = 5_000_000_000;
+
+/// Load of a page under way from the node.
+struct Load {
+    id: Id,
+    landing: u32,
+}
+
+/// Session of this process with a memory node, and the landings.
+pub(super) struct Node {
+    pub client: Client,
+    pub done: Vec<Completion>,
+    loads: Vec<Load>,
+    /// Landings that hold a page that is not needed; below, those without memory.
+    spare: Vec<u32>,
+    bare: Vec<u32>,
+    /// Number of slots whose contents are being stored, or are stored but not yet emptied.
+    pub full_slots: usize,
+}
+
+impl Node {
+    /// Connects, for at most the run's patience, and shows in `slot` that it waits for the greeting.
+    pub fn connect(address: Address, control: &Control, slot: &'static Slot) -> Result<Node, node::Error> {
+        slot.waits_for.store(FOR_GREETING, Relaxed);
+        let timeout_ns = control.settings.patience_ns.load(Relaxed);
+        let waited_ns = Some(&slot.waited_ns);
+        let patience_ns = timeout_ns.saturating_add(SECOND_THOUGHT_NS);
+        let settings = node::Settings { timeout_ns, waited_ns, patience_ns, ..node::Settings::new(address) };
+        let client = Client::connect(&settings)?;
+        slot.waited_ns.store(0, Relaxed);
+        Ok(Node {
+            client,
+            done: Vec::new(),
+            loads: Vec::new(),
+            spare: Vec::new(),
+            bare: (0..LANDINGS as u32).collect(),
+            full_slots: 0,
+        })
+    }
+
+    /// Returns the number of pages of this process's memory that hold remote pages or serve as landings.
+    pub fn resident(&self) -> usize {
+        self.full_slots + LANDINGS - self.bare.len()
+    }
+
+    /// Takes a landing with memory; `None` when all are in use, or the address space is changing.
+    pub fn take_landing(&mut self, memory: &Memory) -> Option<u32> {
+        if let Some(spare) = self.spare.pop() {
+            return Some(spare);
+        }
+        let bare = self.bare.pop()?;
+        if memory.fill(den::landing(bare), 1).1.is_err() {
+            self.bare.push(bare);
+            return None;
+        }
+        Some(bare)
+    }
+
+    /// Gives back a landing with memory that was not used.
+    pub fn give_landing_back(&mut self, landing: u32) {
+        self.spare.push(landing);
+    }
+
+    /// Notes that a page is being loaded into a landing.
+    pub fn loading(&mut self, id: Id, landing: u32) {
+        self.loads.push(Load { id, landing });
+    }
+
+    /// Returns the address at which a page that was loaded is.
+    pub fn landed(&self, id: Id) -> Option<usize> {
+        let load = self.loads.iter().find(|load| load.id == id)?;
+        Some(den::landing(load.landing))
+    }
+
+    /// Notes that a loaded page was moved out: its landing has no memory now.
+    pub fn bare_landing(&mut self, id: Id) {
+        let landing = self.end_load(id);
+        self.bare.push(landing);
+    }
+
+    /// Notes that a loaded page is not needed: its landing is spare.
+    pub fn spare_landing(&mut self, id: Id) {
+        let landing = self.end_load(id);
+        self.spare.push(landing);
+    }
+
+    /// Makes the memory of a slot a landing, if spare ones are short. Returns false if the slot is still full.
+    pub fn land_slot(&mut self, memory: &Memory, id: Id) -> bool {
+        if self.spare.len() >= SPARE {
+            return false;
+        }
+        let Some(landing) = self.bare.pop() else { return false };
+        let is_moved = memory.take(den::landing(landing), den::slot(id), PAGE).1.is_ok();
+        if is_moved {
+            self.spare.push(landing)
+        } else {
+            self.bare.push(landing)
+        }
+        is_moved
+    }
+
+    /// Returns what to poll besides the userfaultfd.
+    pub fn poll(&self) -> PollFd<'_> {
+        PollFd::from_borrowed_fd(self.client.fd(), self.client.interest())
+    }
+
+    fn end_load(&mut self, id: Id) -> u32 {
+        let at = self.loads.iter().position(|load| load.id == id).expect("it was being loaded");
+        self.loads.swap_remove(at).landing
+    }
+}

@@ -1,0 +1,165 @@
+//! The pager thread: its start and its main loop. It is a bare thread, with a table of open files of its own.
+
+use super::baseline;
+use super::pager::Pager;
+use super::serve::Fault;
+use crate::attached::{control, keep_path_over};
+use crate::bare_thread::{self, with_signals_blocked};
+use crate::control::{Control, Slot, count};
+use crate::memory::Memory;
+use crate::residency::SHORTEST_TICK_NS;
+use crate::sys::{
+    self, Event, FEATURE_EVENT_REMAP, FEATURE_EVENT_REMOVE, FEATURE_EVENT_UNMAP, FEATURE_MOVE,
+    FEATURE_THREAD_ID, PAGE, now_ns,
+};
+use crate::{den, gate, heap, pins};
+use rustix::event::{PollFd, PollFlags};
+use rustix::io::Errno;
+use std::ffi::{c_int, c_void};
+
+/// Features of userfaultfd that the kernel must offer.
+pub const FEATURES: u64 =
+    FEATURE_EVENT_REMAP | FEATURE_EVENT_REMOVE | FEATURE_EVENT_UNMAP | FEATURE_THREAD_ID | FEATURE_MOVE;
+
+/// Waits in ns below which the thread spins: a sleeping core takes too long to wake.
+const SPIN_NS: u64 = 60_000;
+
+/// Starts the pager of this process. Call from the program's first thread, before `main`.
+pub fn start(control: &'static Control) -> Result<(), Errno> {
+    let pid = rustix::process::getpid().as_raw_nonzero().get() as u32;
+    let slot = control.take_slot(pid).ok_or(Errno::NOSPC)?;
+    pins::pin_this_thread();
+    baseline::measure();
+    // SAFETY: `pager_main` never returns, uses only its own stack, the first, and its own memory, and touches no
+    // thread-local storage.
+    with_signals_blocked(|| unsafe { bare_thread::start(pager_main, 0, false, slot) })
+}
+
+/// Forgets the parent's pager in the child of a fork, and starts an own one.
+///
+/// # Safety
+/// Called in the child of a fork that `gate::close` preceded, with its one thread.
+pub unsafe fn start_in_child() {
+    let Some(control) = control() else { return };
+    gate::reset();
+    super::helper::reset();
+    // SAFETY: the pager that used them is not in this process, and its pages were all put back.
+    keep_path_over(|| unsafe {
+        heap::reset();
+        den::forget_arena();
+    });
+    if start(control).is_err() {
+        gate::die(control, "cannot start the pager in a forked process: no slot or thread is free");
+    }
+}
+
+extern "C" fn pager_main(slot: *mut c_void) -> c_int {
+    sys::close_all_files();
+    let control = control().expect("attached before");
+    match Pager::open(control, &control.slots[slot as usize]) {
+        Ok(pager) => pager.run(),
+        Err(Errno::PERM) => gate::die(control, "no permission to use userfaultfd"),
+        Err(Errno::INVAL) => {
+            gate::die(control, "this kernel's userfaultfd lacks UFFDIO_MOVE: Linux 6.8 or later is needed")
+        }
+        Err(_) => gate::die(control, "cannot start the pager: /proc or userfaultfd is not usable"),
+    }
+}
+
+impl Pager {
+    fn open(control: &'static Control, slot: &'static Slot) -> Result<Pager, Errno> {
+        let memory = Memory::open(FEATURES, Ok)?;
+        memory.uffd.register(den::doorbell(), den::DOORBELL_BYTES)?;
+        // Destinations of moves, as the arena.
+        memory.uffd.register(den::landing(0), den::LANDINGS * PAGE)?;
+        count(&control.counts.processes, 1);
+        Pager::new(control, slot, memory, stay_on_this_core())
+    }
+
+    /// Serves faults for ever.
+    fn run(mut self) -> ! {
+        let mut next_tick = now_ns();
+        loop {
+            if self.read_events().is_err() {
+                gate::die(self.control, "the userfaultfd cannot be read any more");
+            }
+            self.handle_events();
+            self.progress();
+            self.finish_fetches();
+            if now_ns() >= next_tick {
+                next_tick = now_ns() + self.tick();
+            }
+            self.wait(next_tick);
+        }
+    }
+
+    /// Handles all events read so far, changes of the address space first: they determine what a fault means.
+    fn handle_events(&mut self) {
+        let read_ns = now_ns();
+        self.apply_changes();
+        while let Some(event) = self.backlog.pop_front() {
+            match event {
+                Event::Fault { address, .. } if address == den::doorbell() => self.answer_doorbell(),
+                Event::Fault { address, write, thread } => {
+                    self.serve(Fault { address, write, thread, read_ns })
+                }
+                Event::Remap { .. } | Event::Remove { .. } | Event::Unmap { .. } => {}
+            }
+        }
+    }
+
+    /// Waits for an event, the next arrival or the next tick.
+    fn wait(&mut self, next_tick: u64) {
+        let until = self.next_due_ns().map_or(next_tick, |due| due.min(next_tick));
+        let now = now_ns();
+        let spin = self.next_due_ns().is_some_and(|due| due < now + SPIN_NS);
+        if spin || until <= now {
+            return;
+        }
+        let margin = if self.next_due_ns().is_some() { SPIN_NS / 2 } else { 0 };
+        let nap = (until - now).saturating_sub(margin);
+        let timeout = sys::timespec(nap);
+        let uffd = self.memory.uffd.fd();
+        let faults = PollFd::from_borrowed_fd(uffd, PollFlags::IN);
+        // An error means a signal or nothing: the loop checks by itself.
+        let _ = match &self.node {
+            Some(node) => rustix::event::poll(&mut [faults, node.poll()], Some(&timeout)),
+            None => rustix::event::poll(&mut [faults], Some(&timeout)),
+        };
+    }
+
+    /// Does the periodic work. Returns the time in ns until the next tick.
+    fn tick(&mut self) -> u64 {
+        self.sync();
+        self.recycle();
+        self.flush();
+        self.keep_watch();
+        if !self.pages.is_over() {
+            return self.pages.pause_ns();
+        }
+        self.retry_stuck();
+        self.reclaim();
+        SHORTEST_TICK_NS
+    }
+
+    fn sync(&mut self) {
+        let elsewhere = match &self.node {
+            Some(node) => node.resident(),
+            None => self.pages.remote_in_slots(),
+        };
+        let not_its_own = elsewhere as u64 + heap::used_pages() + self.baseline.pages();
+        self.pages.sync(self.memory.anonymous_pages(), not_its_own);
+    }
+}
+
+/// Binds the pager to its current core, which is its program's: waking another core takes five times as long. It
+/// keeps its program's priority: with precedence, the scheduler lets the woken thread wait, and a fetch takes
+/// twice as long (Linux 6.18). Asks for precise timers; goes on without if that is not permitted.
+fn stay_on_this_core() -> usize {
+    let here = rustix::thread::sched_getcpu();
+    let mut only_here = rustix::thread::CpuSet::new();
+    only_here.set(here);
+    let _ = rustix::thread::sched_setaffinity(None, &only_here);
+    let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
+    here
+}

@@ -1,0 +1,100 @@
+//! State of the pager of one process, and the kernel's events for it.
+
+use super::baseline::Baseline;
+use super::landings::Node;
+use super::silence::Silence;
+use super::slots::Slots;
+use super::threads::Threads;
+use crate::attached;
+use crate::control::{Control, Slot};
+use crate::memory::Memory;
+use crate::owner::Owner;
+use crate::residency::Residency;
+use crate::scan::Scan;
+use crate::sys::Event;
+use crate::table::Id;
+use crate::transfers::Transfers;
+use rustix::io::Errno;
+use std::collections::VecDeque;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// State of the pager of one process.
+pub(super) struct Pager {
+    pub control: &'static Control,
+    pub slot: &'static Slot,
+    pub memory: Memory,
+    pub pages: Residency,
+    pub transfers: Transfers,
+    pub scan: Scan,
+    /// Events that were read but not yet handled.
+    pub backlog: VecDeque<Event>,
+    incoming: Vec<Event>,
+    /// Fetches under way.
+    pub pending: Vec<Pending>,
+    pub threads: Threads,
+    /// Core that this thread is bound to.
+    pub here: usize,
+    pub baseline: Baseline,
+    /// Number of changes of the address space applied so far.
+    pub changes: u64,
+    /// Time of the next attempt to take stuck pages.
+    pub next_retry_ns: u64,
+    pub slots: Slots,
+    pub node: Option<Node>,
+    pub owner: Owner,
+    pub silence: Silence,
+}
+
+/// Fetch under way.
+#[derive(Clone, Copy)]
+pub(super) struct Pending {
+    pub id: Id,
+    /// Address of the fault; the page may have been renamed since.
+    pub address: usize,
+    pub due_ns: u64,
+    pub read_ns: u64,
+    /// Time of the request, on the clock of [`Silence`].
+    pub begun_ns: u64,
+    pub thread: u32,
+    pub write: bool,
+}
+
+impl Pager {
+    /// Makes the pager of the process of `slot`, with empty books.
+    pub fn new(
+        control: &'static Control,
+        slot: &'static Slot,
+        memory: Memory,
+        here: usize,
+    ) -> Result<Pager, Errno> {
+        let process = slot.process.load(Relaxed);
+        Ok(Pager {
+            control,
+            slot,
+            memory,
+            here,
+            pages: Residency::new(control, slot),
+            transfers: Transfers::new(control, process, attached::open_spool(control, process)?),
+            owner: Owner::new(attached::open_locked(control)),
+            baseline: Baseline::measured(),
+            scan: Scan::default(),
+            backlog: VecDeque::new(),
+            incoming: Vec::new(),
+            pending: Vec::new(),
+            threads: Threads::default(),
+            changes: 0,
+            next_retry_ns: 0,
+            slots: Slots::default(),
+            node: None,
+            silence: Silence::default(),
+        })
+    }
+
+    /// Reads the kernel's events. Returns whether there were any.
+    pub fn read_events(&mut self) -> Result<bool, Errno> {
+        self.incoming.clear();
+        self.memory.uffd.read(&mut self.incoming)?;
+        self.backlog.extend(self.incoming.iter().copied());
+        Ok(!self.incoming.is_empty())
+    }
+}

@@ -1,0 +1,71 @@
+//! Slots that hold contents which are not needed there. The helper empties them, since the pager cannot.
+
+use super::helper::{self, Order};
+use crate::den;
+use crate::sys::PAGE;
+use crate::table::Id;
+use std::collections::VecDeque;
+
+/// Slots to be emptied.
+#[derive(Default)]
+pub(super) struct Slots {
+    /// Records without a page whose slots are full; below, records of pages at the memory node.
+    garbage: Vec<Id>,
+    vacated: Vec<Id>,
+    /// Slots that are being emptied, in the order of the helper's work.
+    emptying: VecDeque<Emptying>,
+}
+
+/// Slots that the helper is emptying.
+pub(super) struct Emptying {
+    order: u32,
+    pub ids: Vec<Id>,
+    /// True if the records have no page any more; false if their pages are at the memory node.
+    pub garbage: bool,
+}
+
+impl Slots {
+    /// Has the slot of a record emptied that has no page any more.
+    pub fn discard(&mut self, id: Id) {
+        self.garbage.push(id);
+    }
+
+    /// Has the slot of a page emptied that the memory node holds.
+    pub fn vacate(&mut self, id: Id) {
+        self.vacated.push(id);
+    }
+
+    /// Returns slots that were emptied.
+    pub fn next_emptied(&mut self) -> Option<Emptying> {
+        let is_emptied = self.emptying.front().is_some_and(|first| helper::is_done(first.order));
+        if is_emptied { self.emptying.pop_front() } else { None }
+    }
+
+    /// Orders slots emptied, of discarded records those that `is_forgotten`.
+    pub fn order(&mut self, mut is_forgotten: impl FnMut(Id) -> bool) {
+        // These come first: a slot may be in both lists, and its record is free when the second is done.
+        let mut vacated = std::mem::take(&mut self.vacated);
+        self.have_emptied(&mut vacated, false);
+        self.vacated = vacated;
+        if !self.vacated.is_empty() {
+            return;
+        }
+        let mut forgotten = self.garbage.extract_if(.., |id| is_forgotten(*id)).collect();
+        self.have_emptied(&mut forgotten, true);
+        self.garbage.append(&mut forgotten);
+    }
+
+    /// Orders the slots of `ids` emptied; leaves those for which the helper has no room.
+    fn have_emptied(&mut self, ids: &mut Vec<Id>, garbage: bool) {
+        ids.sort_unstable();
+        while let Some(last) = ids.last().copied() {
+            let run = 1 + ids.windows(2).rev().take_while(|pair| pair[0] + 1 == pair[1]).count();
+            let first = last + 1 - run as Id;
+            let Some(order) = helper::post(Order::Forget { at: den::slot(first), len: run * PAGE }) else {
+                return;
+            };
+            let ids = ids.split_off(ids.len() - run);
+            self.emptying.push_back(Emptying { order, ids, garbage });
+        }
+    }
+}

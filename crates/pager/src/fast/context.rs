@@ -1,0 +1,140 @@
+//! State of an interrupted thread of the program, and ways back to it.
+//!
+//! A call that proceeds by itself is made by `unrack_fast_call`, on the program's own stack, below its red zone,
+//! where its return address waits. For unwinders and for interruptions this is a function call.
+
+use super::raw::Args;
+use super::thread::{DISPATCH, Thread};
+use std::ffi::c_int;
+use std::sync::atomic::Ordering::Relaxed;
+
+std::arch::global_asm!(
+    ".pushsection .text.unrack_fast, \"ax\", @progbits",
+    ".globl unrack_fast_call, unrack_fast_call_changed, unrack_fast_return",
+    ".hidden unrack_fast_call, unrack_fast_call_changed, unrack_fast_return",
+    // At [rsp]: where to go on; above it the program's red zone.
+    "unrack_fast_call:",
+    ".cfi_startproc",
+    ".cfi_def_cfa rsp, 136",
+    ".cfi_offset rip, -136",
+    "syscall",
+    "ret 128",
+    ".cfi_endproc",
+    // The same with the arguments' registers as the program knows them, before the address.
+    "unrack_fast_call_changed:",
+    ".cfi_startproc",
+    ".cfi_def_cfa rsp, 184",
+    ".cfi_offset rip, -136",
+    "syscall",
+    "pop rdi",
+    "pop rsi",
+    "pop rdx",
+    "pop r10",
+    "pop r8",
+    "pop r9",
+    "ret 128",
+    ".cfi_endproc",
+    // Unwinders recognize the frame of a signal by these very bytes.
+    "unrack_fast_return:",
+    ".byte 0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0",
+    "syscall",
+    ".popsection",
+);
+
+unsafe extern "C" {
+    fn unrack_fast_call();
+    fn unrack_fast_call_changed();
+    fn unrack_fast_return();
+}
+
+const RED_ZONE: usize = 128;
+
+/// State of an interrupted thread of the program; changes here take effect when it goes on.
+#[repr(transparent)]
+pub struct Context(pub libc::ucontext_t);
+
+impl Context {
+    /// Returns a register.
+    pub fn register(&self, which: c_int) -> usize {
+        self.0.uc_mcontext.gregs[which as usize] as usize
+    }
+
+    /// Changes a register.
+    pub fn set_register(&mut self, which: c_int, value: usize) {
+        self.0.uc_mcontext.gregs[which as usize] = value as i64;
+    }
+
+    /// Returns the number of the system call.
+    pub fn number(&self) -> i64 {
+        self.register(libc::REG_RAX) as i64
+    }
+
+    /// Returns the arguments of the system call.
+    pub fn args(&self) -> Args {
+        ARGUMENTS.map(|which| self.register(which))
+    }
+
+    /// Sets the result of the system call.
+    pub fn set_result(&mut self, result: isize) {
+        self.set_register(libc::REG_RAX, result as usize);
+    }
+
+    /// Returns the blocked signals: the kernel's sets have 64 bits.
+    pub fn mask(&mut self) -> &mut u64 {
+        // SAFETY: the C library's set begins with the kernel's, and any bits are valid.
+        unsafe { &mut *(&raw mut self.0.uc_sigmask).cast() }
+    }
+
+    /// Returns whether the thread is about to make a call that was sent to [`go_on`].
+    pub fn stands_at_call(&self) -> bool {
+        let at = self.register(libc::REG_RIP);
+        at == unrack_fast_call as *const () as usize || at == unrack_fast_call_changed as *const () as usize
+    }
+}
+
+const ARGUMENTS: [c_int; 6] =
+    [libc::REG_RDI, libc::REG_RSI, libc::REG_RDX, libc::REG_R10, libc::REG_R8, libc::REG_R9];
+
+/// Has the thread make its call by itself when the handler returns.
+pub fn go_on(context: &mut Context, args: Args) {
+    let before = context.args();
+    let back = context.register(libc::REG_RIP);
+    let mut stack = context.register(libc::REG_RSP) - RED_ZONE;
+    let mut push = |value: usize| {
+        stack -= 8;
+        // SAFETY: the program's stack, where it has nothing yet. The page may be missing: a fault here is handled
+        // like any other.
+        unsafe { (stack as *mut usize).write(value) };
+    };
+    push(back);
+    if args != before {
+        before.iter().rev().for_each(|value| push(*value));
+        ARGUMENTS.iter().zip(args).for_each(|(which, value)| context.set_register(*which, value));
+        context.set_register(libc::REG_RIP, unrack_fast_call_changed as *const () as usize);
+    } else {
+        context.set_register(libc::REG_RIP, unrack_fast_call as *const () as usize);
+    }
+    context.set_register(libc::REG_RSP, stack);
+}
+
+/// Leaves our handler for the state in a frame that the kernel, or we, made.
+///
+/// # Safety
+/// `frame` is the address of the `ucontext` of such a frame.
+pub unsafe fn resume(thread: &Thread, frame: usize) -> ! {
+    thread.selector.store(DISPATCH, Relaxed);
+    // SAFETY: as the caller says. This stack is not used again.
+    unsafe {
+        std::arch::asm!("mov rsp, {}", "jmp {}", in(reg) frame, sym unrack_fast_return, options(noreturn));
+    }
+}
+
+/// Returns an address among this library's instructions.
+pub fn own_code() -> usize {
+    unrack_fast_call as *const () as usize
+}
+
+/// Returns the address at which the kernel's frame of a signal is left.
+pub fn signal_return() -> usize {
+    unrack_fast_return as *const () as usize
+}

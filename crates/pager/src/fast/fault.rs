@@ -1,0 +1,166 @@
+//! Handling of a fault in the thread that took it. The lock is not held while a fetch is on its way, so waits of
+//! threads overlap.
+
+use super::engine::{Engine, lock};
+use super::thread::Thread;
+use crate::control::count;
+use crate::gate;
+use crate::stride::Stride;
+use crate::sys::{PAGE, now_ns, timespec};
+use crate::table::{Id, State};
+use crate::transfers::Fetched;
+use rustix::io::Errno;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// Fault as the thread sees it.
+#[derive(Clone, Copy)]
+pub struct Fault {
+    pub address: usize,
+    pub write: bool,
+    /// Time when the handler was entered.
+    pub entered_ns: u64,
+}
+
+/// Fetch under way. `serial` is also in the page's record: if that one differs, the page was dropped.
+struct Fetch {
+    id: Id,
+    serial: u64,
+    due_ns: u64,
+}
+
+enum Step {
+    Done,
+    Wait(Fetch),
+    /// The page is being fetched for another thread.
+    Elsewhere,
+    /// The address is not in memory of ours.
+    Foreign,
+}
+
+/// Waits in ns below which the thread spins: a sleeping core takes too long to wake.
+const SPIN_NS: u64 = 60_000;
+
+/// Makes the page present. Returns false if it is none of ours.
+pub fn resolve(thread: &Thread, fault: Fault) -> bool {
+    loop {
+        let mut engine = lock();
+        match engine.step(thread, fault) {
+            Step::Done => return true,
+            Step::Foreign => return false,
+            Step::Elsewhere => {
+                drop(engine);
+                rustix::thread::sched_yield();
+            }
+            Step::Wait(fetch) => {
+                drop(engine);
+                let arrived_ns = wait_until(fetch.due_ns);
+                let mut engine = lock();
+                engine.finish(thread, fault, fetch, arrived_ns);
+                engine.reclaim(arrived_ns);
+                return true;
+            }
+        }
+    }
+}
+
+/// Waits until `due_ns` and returns the time.
+fn wait_until(due_ns: u64) -> u64 {
+    loop {
+        let now = now_ns();
+        if now >= due_ns {
+            return now;
+        }
+        let left = due_ns - now;
+        if left > 2 * SPIN_NS {
+            // The result does not matter: the loop reads the clock.
+            let _ = rustix::thread::nanosleep(&timespec(left - SPIN_NS));
+        }
+        std::hint::spin_loop();
+    }
+}
+
+impl Engine {
+    fn step(&mut self, thread: &Thread, fault: Fault) -> Step {
+        let page = fault.address & !(PAGE - 1);
+        let Some(id) = self.pages.table.find(page) else {
+            return self.first_touch(thread, fault, page);
+        };
+        match self.pages.table.get(id).state {
+            State::Active | State::Stuck | State::Free => self.check_present(page),
+            State::Fetching => Step::Elsewhere,
+            State::Remote => Step::Wait(self.start_fetch(id, fault)),
+            State::Inactive => {
+                self.put_back(id, fault.write, fault.entered_ns);
+                count(&self.control.counts.soft_faults, 1);
+                self.reclaim(fault.entered_ns);
+                self.charge(thread, fault);
+                Step::Done
+            }
+        }
+    }
+
+    /// Handles a fault on a page that is active in the books: another thread's fault has brought it.
+    fn check_present(&mut self, page: usize) -> Step {
+        match self.memory.uffd.probe(page) {
+            Err(Errno::EXIST) => Step::Done,
+            Err(_) => Step::Foreign,
+            Ok(()) => gate::die(self.control, "internal error: a page is missing. Please report this"),
+        }
+    }
+
+    /// Handles the first touch of a page of registered memory.
+    fn first_touch(&mut self, thread: &Thread, fault: Fault, page: usize) -> Step {
+        if !self.registered.contains(page) {
+            return Step::Foreign;
+        }
+        let wanted = self.pages.untracked(page, thread.stride.get().pages_ahead(page));
+        let given = self.memory.fill(page, wanted).0 / PAGE;
+        thread.stride.set(Stride::new(page, given));
+        self.pages.track_new(page, given, fault.entered_ns);
+        self.reclaim(fault.entered_ns);
+        self.charge(thread, fault);
+        // If nothing could be given, the repeated access will show why.
+        Step::Done
+    }
+
+    fn start_fetch(&mut self, id: Id, fault: Fault) -> Fetch {
+        let due_ns = self.transfers.request(fault.entered_ns, self.finish_ns);
+        let serial = self.next_serial;
+        self.next_serial += 1;
+        self.pages.table.set_state(id, State::Fetching);
+        self.pages.table.get_mut(id).since_ns = serial;
+        Fetch { id, serial, due_ns }
+    }
+
+    fn finish(&mut self, thread: &Thread, fault: Fault, fetch: Fetch, begin_ns: u64) {
+        let record = self.pages.table.get(fetch.id);
+        if record.state != State::Fetching || record.since_ns != fetch.serial {
+            // Dropped meanwhile: the access now means something else.
+            return;
+        }
+        self.put_back(fetch.id, fault.write, begin_ns);
+        let now = now_ns();
+        let fetched = Fetched {
+            address: fault.address,
+            seen_ns: fault.entered_ns,
+            thread: self.index(thread),
+            overhead_ns: thread.overhead_ns.take(),
+        };
+        self.transfers.fetched(fetched, now);
+        // A single interruption says nothing about the next fetch.
+        let work_ns = (now - begin_ns).min(2 * self.finish_ns + 500);
+        self.finish_ns = (15 * self.finish_ns + work_ns) / 16;
+    }
+
+    fn index(&self, thread: &Thread) -> u32 {
+        let index = thread.index.get().unwrap_or_else(|| self.control.next_thread.fetch_add(1, Relaxed));
+        thread.index.set(Some(index));
+        index
+    }
+
+    /// Charges a fault that was no fetch to its thread: time that a real blade would not have taken.
+    fn charge(&self, thread: &Thread, fault: Fault) {
+        let cost_ns = self.transfers.overhead_ns(fault.entered_ns, now_ns());
+        thread.overhead_ns.set(thread.overhead_ns.get() + cost_ns);
+    }
+}

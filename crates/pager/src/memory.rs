@@ -1,0 +1,94 @@
+//! The program's memory, as the kernel lets a pager at it: a userfaultfd, and three files of `/proc/self`.
+
+use crate::control::Control;
+use crate::maps::{self, Area};
+use crate::moves::{self, Moved};
+use crate::stride::MOST_AHEAD;
+use crate::sys::{self, PAGE, PageRegion, Uffd};
+use crate::{den, gate};
+use rustix::fd::{AsFd, OwnedFd};
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+use std::ffi::CStr;
+
+/// Descriptors for the memory of this process, opened while this is certainly permitted.
+pub(crate) struct Memory {
+    pub(crate) uffd: Uffd,
+    maps: OwnedFd,
+    statm: OwnedFd,
+    pagemap: OwnedFd,
+}
+
+impl Memory {
+    /// Opens all, with a userfaultfd of these features, and registers the arena. `keep` may replace descriptors.
+    pub(crate) fn open(
+        features: u64,
+        keep: impl Fn(OwnedFd) -> Result<OwnedFd, Errno>,
+    ) -> Result<Memory, Errno> {
+        let open =
+            |path: &CStr| keep(rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?);
+        let [maps, statm, pagemap] =
+            [c"/proc/self/maps", c"/proc/self/statm", c"/proc/self/pagemap"].map(open);
+        let (maps, statm, pagemap) = (maps?, statm?, pagemap?);
+        let uffd = Uffd::open(features)?.with_descriptor(&keep)?;
+        // Destinations of moves. The arena's unopened part may be registered as well.
+        uffd.register(den::arena(), den::ARENA_SLOTS * PAGE)?;
+        Ok(Memory { uffd, maps, statm, pagemap })
+    }
+
+    /// Moves the program's pages at `address` into empty pages of the den.
+    pub(crate) fn take(&self, den: usize, address: usize, len: usize) -> Moved {
+        moves::take(&self.uffd, self.pagemap.as_fd(), den, address, len)
+    }
+
+    /// Moves pages of the den into the program; if `wake`, wakes the threads that wait for them.
+    pub(crate) fn give(&self, address: usize, den: usize, len: usize, wake: bool) -> Moved {
+        moves::give(&self.uffd, self.pagemap.as_fd(), address, den, len, wake)
+    }
+
+    /// Copies a taken page from the den into memory that is not writable right now, or locked, where a move is
+    /// refused. The den's page stays full.
+    pub(crate) fn copy(&self, control: &Control, address: usize, den: usize) -> Result<(), Errno> {
+        if sys::is_filled(self.pagemap.as_fd(), den) != Some(true) {
+            gate::die(control, gate::EMPTY);
+        }
+        match self.uffd.copy(address, den, PAGE).1 {
+            Err(Errno::EXIST) => gate::die(control, gate::OCCUPIED),
+            other => other,
+        }
+    }
+
+    /// Fills up to [`MOST_AHEAD`] missing pages with zeros. Returns the bytes filled and why it stopped early, if
+    /// it did.
+    pub(crate) fn fill(&self, address: usize, pages: usize) -> (usize, Result<(), Errno>) {
+        self.uffd.copy(address, zero_pages(), pages * PAGE)
+    }
+
+    /// Returns the number of resident pages that are not file-backed or shared.
+    pub(crate) fn anonymous_pages(&self) -> Option<u64> {
+        sys::anonymous_pages(self.statm.as_fd())
+    }
+
+    /// Finds pages of `[start, end)` that are present; see [`sys::scan_present`].
+    pub(crate) fn present(
+        &self,
+        start: usize,
+        end: usize,
+        found: &mut [PageRegion],
+    ) -> Result<(usize, usize), Errno> {
+        sys::scan_present(self.pagemap.as_fd(), start, end, found)
+    }
+
+    /// Reads the memory that can be remote, lowest address first. `text` is a buffer for reuse.
+    pub(crate) fn read_areas(&self, text: &mut Vec<u8>, areas: &mut Vec<Area>) -> Result<(), Errno> {
+        maps::read_areas(self.maps.as_fd(), text, areas)
+    }
+}
+
+/// Returns the address of [`MOST_AHEAD`] pages of zeros.
+fn zero_pages() -> usize {
+    #[repr(align(4096))]
+    struct Zeros([u8; MOST_AHEAD * PAGE]);
+    static ZEROS: Zeros = Zeros([0; MOST_AHEAD * PAGE]);
+    ZEROS.0.as_ptr() as usize
+}

@@ -1,0 +1,33 @@
+//! Sizes, limits and times that both ends know.
+
+use core::time::Duration;
+
+/// Magic number at the start of both greetings.
+pub const MAGIC: u64 = u64::from_le_bytes(*b"unrackmn");
+/// Version of the protocol.
+pub const VERSION: u16 = 2;
+pub use unrack_basis::PAGE;
+/// Bytes of a client's greeting.
+pub const HELLO: usize = 32;
+/// Bytes of a node's greeting.
+pub const WELCOME: usize = 64;
+/// Bytes at the start of a welcome that have the same layout in all versions.
+pub const WELCOME_HEAD: usize = 12;
+/// Bytes of a message's header.
+pub const HEADER: usize = 16;
+/// Most pages that one store or load may carry.
+pub const MOST_PAGES: u32 = 64;
+/// Number of ids, counted from 0: 256 GiB of pages per session.
+pub const MOST_IDS: u32 = 1 << 26;
+/// Usual time for which each end waits for the other while that says nothing, and owes something: a machine that
+/// restarts its network is back sooner, and TCP gives up a lost peer in the same time.
+pub const PATIENCE: Duration = Duration::from_secs(60);
+
+/// Error for bytes that violate the protocol, with the reason.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Malformed(pub &'static str);
+
+/// Returns `N` bytes at a constant place of a longer array.
+pub(crate) fn field<const N: usize>(bytes: &[u8], at: usize) -> [u8; N] {
+    core::array::from_fn(|n| bytes[at + n])
+}

@@ -1,0 +1,119 @@
+//! Messages after the greeting: each begins with a header.
+
+use crate::layout::{HEADER, MOST_IDS, MOST_PAGES, Malformed, field};
+
+/// Bit added to the verb in a reply.
+const REPLY: u8 = 0x80;
+
+/// Kind of a message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Verb {
+    Store = 1,
+    Load = 2,
+    Forget = 3,
+    Grant = 4,
+    Bye = 5,
+    /// Asks the node to reply, which also shows that the client is there.
+    Ping = 6,
+}
+
+impl Verb {
+    fn decode(byte: u8) -> Result<Verb, Malformed> {
+        [Verb::Store, Verb::Load, Verb::Forget, Verb::Grant, Verb::Bye, Verb::Ping]
+            .into_iter()
+            .find(|verb| *verb as u8 == byte)
+            .ok_or(Malformed("an unknown kind of message"))
+    }
+}
+
+/// Reason why a node ends a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u32)]
+pub enum Reason {
+    Stopping = 1,
+    Malformed = 2,
+    NotHeld = 3,
+    /// The client was silent for longer than the node waits.
+    Silent = 4,
+}
+
+impl Reason {
+    /// Decodes a reason; `None` if it is unknown.
+    pub fn decode(number: u32) -> Option<Reason> {
+        [Reason::Stopping, Reason::Malformed, Reason::NotHeld, Reason::Silent]
+            .into_iter()
+            .find(|reason| *reason as u32 == number)
+    }
+}
+
+/// Header of every message after the greeting.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Header {
+    pub verb: Verb,
+    pub reply: bool,
+    pub count: u16,
+    /// First of `count` consecutive page ids.
+    pub id: u32,
+    /// Sequence number of the request in the session; a reply repeats it.
+    pub number: u32,
+    pub detail: u32,
+}
+
+impl Header {
+    /// Makes the header of a request.
+    pub fn request(verb: Verb, id: u32, count: u16, number: u32) -> Header {
+        Header { verb, reply: false, count, id, number, detail: 0 }
+    }
+
+    /// Returns the header of this request's reply.
+    pub fn answer(self, detail: u32) -> Header {
+        Header { reply: true, detail, ..self }
+    }
+
+    /// Makes the header of a farewell.
+    pub fn bye(reason: Reason) -> Header {
+        Header { verb: Verb::Bye, reply: true, count: 0, id: 0, number: 0, detail: reason as u32 }
+    }
+
+    /// Encodes the header.
+    pub fn encode(self) -> [u8; HEADER] {
+        let mut bytes = [0; HEADER];
+        bytes[0] = self.verb as u8 | if self.reply { REPLY } else { 0 };
+        bytes[2..4].copy_from_slice(&self.count.to_le_bytes());
+        bytes[4..8].copy_from_slice(&self.id.to_le_bytes());
+        bytes[8..12].copy_from_slice(&self.number.to_le_bytes());
+        bytes[12..16].copy_from_slice(&self.detail.to_le_bytes());
+        bytes
+    }
+
+    /// Decodes a header.
+    pub fn decode(bytes: &[u8; HEADER]) -> Result<Header, Malformed> {
+        if bytes[1] != 0 {
+            return Err(Malformed("a reserved byte that is not zero"));
+        }
+        Ok(Header {
+            verb: Verb::decode(bytes[0] & !REPLY)?,
+            reply: bytes[0] & REPLY != 0,
+            count: u16::from_le_bytes(field(bytes, 2)),
+            id: u32::from_le_bytes(field(bytes, 4)),
+            number: u32::from_le_bytes(field(bytes, 8)),
+            detail: u32::from_le_bytes(field(bytes, 12)),
+        })
+    }
+
+    /// Checks that a node may act on this header as a request.
+    pub fn check_request(&self) -> Result<(), Malformed> {
+        let pages = self.count as u32;
+        let most = if self.verb == Verb::Forget { u16::MAX as u32 } else { MOST_PAGES };
+        match self.verb {
+            _ if self.reply || self.detail != 0 => Err(Malformed("a reply where a request belongs")),
+            Verb::Bye => Err(Malformed("a message that only a node may send")),
+            Verb::Grant => Ok(()),
+            Verb::Ping if pages == 0 && self.id == 0 => Ok(()),
+            _ if pages == 0 || pages > most => Err(Malformed("a count of pages out of bounds")),
+            _ if self.id > MOST_IDS - pages => Err(Malformed("a page id out of bounds")),
+            _ => Ok(()),
+        }
+    }
+}
