@@ -9,7 +9,7 @@ use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use unrack_node::{Listen, Node, Options};
-use unrack_pager::node::wire::PAGE;
+use unrack_wire::PAGE;
 use unrack_pager::node::{Address, Client, Completion, Settings, Tuning};
 use unrack_units::Bytes;
 
