@@ -64,7 +64,9 @@ fn keep_path(path: [u8; LONGEST_PATH]) {
 pub(crate) fn keep_path_over(reset: impl FnOnce()) {
     let kept = control_path();
     reset();
-    kept.map(keep_path);
+    if let Some(path) = kept {
+        keep_path(path);
+    }
 }
 
 fn control_path() -> Option<[u8; LONGEST_PATH]> {

@@ -37,14 +37,10 @@ pub fn outcome(thread: &Thread, context: &mut Context, number: i64, args: Args) 
     let wish = match number {
         libc::SYS_clone => Ok(Wish::from_clone(args)),
         libc::SYS_clone3 => Wish::from_clone3(thread, args),
-        libc::SYS_vfork => Ok(Wish::from_clone([
-            (libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD) as usize,
-            0,
-            0,
-            0,
-            0,
-            0,
-        ])),
+        libc::SYS_vfork => {
+            let flags = libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD;
+            Ok(Wish::from_clone([flags as usize, 0, 0, 0, 0, 0]))
+        }
         libc::SYS_fork => Ok(Wish::from_clone([libc::SIGCHLD as usize, 0, 0, 0, 0, 0])),
         libc::SYS_exit => {
             thread.leave();
