@@ -9,9 +9,9 @@ use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use unrack_node::{Listen, Node, Options};
-use unrack_wire::PAGE;
 use unrack_pager::node::{Address, Client, Completion, Settings, Tuning};
 use unrack_units::Bytes;
+use unrack_wire::PAGE;
 
 const PAGES: usize = 8192;
 /// Number of measurements whose median is each figure.
