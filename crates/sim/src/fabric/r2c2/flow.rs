@@ -1,6 +1,7 @@
 //! State of one transfer, at both of its ends.
 
 use unrack_protocol::r2c2::node;
+use unrack_protocol::r2c2::transfer::Unsaid;
 use unrack_protocol::segments::SegmentSet;
 use unrack_workload::MessageId;
 
@@ -39,25 +40,20 @@ pub(super) enum Role {
 pub(super) struct Receiver {
     got: SegmentSet,
     segments: u32,
-    /// Segments received since the last acknowledgement.
-    unsaid: u32,
+    unsaid: Unsaid,
 }
 
 impl Receiver {
     /// Creates a receiver of `segments` segments.
     pub fn new(segments: u32) -> Receiver {
-        Receiver { got: SegmentSet::new(segments), segments, unsaid: 0 }
+        Receiver { got: SegmentSet::new(segments), segments, unsaid: Unsaid::default() }
     }
 
     /// Takes a segment that has arrived. Returns whether it is new, and whether an acknowledgement is due.
     pub fn take(&mut self, segment: u32, ack_every: u32) -> (bool, bool) {
         let is_new = self.got.insert(segment);
-        self.unsaid += 1;
-        let is_due = !is_new || self.is_complete() || self.unsaid >= ack_every;
-        if is_due {
-            self.unsaid = 0;
-        }
-        (is_new, is_due)
+        let is_complete = self.is_complete();
+        (is_new, self.unsaid.is_due(is_complete, !is_new, ack_every))
     }
 
     /// Returns whether all segments have arrived.
