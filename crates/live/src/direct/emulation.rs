@@ -110,7 +110,7 @@ impl Emulation {
         let mut ends = Ends::new(&plan, &emulation.own, workers, machines);
         let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
         let has_core = workers <= cores;
-        let seeker = plan.params.selection.as_ref().map(|_| seek);
+        let seeker = plan.setup.params.selection.as_ref().map(|_| seek);
         for (own, orders) in inboxes.into_iter().enumerate() {
             let outlets = std::mem::take(&mut ends.outlets[own]);
             let here = taps.iter().filter(|(node, _)| thread_of(&emulation.own, workers, *node) == own);
@@ -254,7 +254,7 @@ impl Emulation {
 
     /// Waits until no packet is under way, and takes the threads' counts.
     fn settle(&mut self) -> Result<Totals, Error> {
-        let links = self.plan.graph.links() as usize;
+        let links = self.plan.setup.graph.links() as usize;
         let mut sum = Totals {
             counters: Counters::default(),
             queues: Queues::new(links),
@@ -344,7 +344,7 @@ struct Ends {
 
 impl Ends {
     fn new(plan: &Plan, own: &Range<u32>, threads: usize, machines: Option<&Machines>) -> Ends {
-        let (graph, nodes) = (&plan.graph, plan.nodes());
+        let (graph, nodes) = (&plan.setup.graph, plan.nodes());
         let mut ends = Ends {
             outlets: (0..threads).map(|_| (0..graph.links()).map(|_| None).collect()).collect(),
             inlets: (0..nodes).map(|_| Vec::new()).collect(),

@@ -10,7 +10,7 @@
 //! | module | holds |
 //! |---|---|
 //! | [`plan`] | static description of the rack |
-//! | [`node`] | the protocol of a node, without clock or thread |
+//! | [`node`] | a node: the protocol's, and packets as bytes; without clock or thread |
 //! | [`line`] | the pace of a link |
 //! | [`content`] | content of flows, and its verification |
 //! | [`site`] | surroundings of the nodes of one thread |
@@ -47,8 +47,8 @@ mod thread;
 mod udp;
 
 pub use emulation::Emulation;
-pub use node::{Counters, SLACK};
-pub use plan::Plan;
+pub use node::Counters;
+pub use plan::{Plan, SLACK};
 pub use report::{Outcome, Report};
 pub use seat::Seat;
 pub use udp::Machines;

@@ -1,10 +1,10 @@
 //! Static description of a rack without switches, as its nodes need it.
 
 use crate::error::Error;
-use std::sync::Arc;
 use unrack_basis::mix;
 use unrack_protocol::r2c2::bridge::most_mtu;
 use unrack_protocol::r2c2::map::Map;
+use unrack_protocol::r2c2::node::{Limits, Setup};
 use unrack_protocol::r2c2::packet::DATA_HEADER;
 use unrack_protocol::r2c2::rates::Rates;
 use unrack_protocol::r2c2::{Control, Params, Routing};
@@ -15,8 +15,7 @@ use unrack_units::{Bytes, Time};
 /// A torus, mesh or graph of nodes that run R2C2.
 #[derive(Debug, Clone)]
 pub struct Plan {
-    pub(crate) graph: Arc<Graph>,
-    pub(crate) params: Params,
+    pub(crate) setup: Setup,
     /// Routings that the topology supports.
     allowed: Vec<Routing>,
     /// Rate and propagation delay, by link number.
@@ -25,8 +24,6 @@ pub struct Plan {
     outages: Vec<Vec<Outage>>,
     /// Probability that a bit is flipped on a link.
     bit_errors: f64,
-    /// Payload of a full packet, in bytes.
-    pub(crate) most: u64,
     /// Capacity of the queue of each link, in bytes.
     pub(crate) buffer: u64,
     pub(crate) cut_through: bool,
@@ -36,6 +33,16 @@ pub struct Plan {
     pub(crate) gateways: Vec<u16>,
     pub(crate) seed: u64,
 }
+
+/// Time by which a flow may be ahead of its rate, beyond one packet. Threads that are late by less do not slow it
+/// down; on a machine with other work they may well be late by more.
+pub const SLACK: Time = Time::from_us(1_000);
+/// Most packets of one flow ahead of the next in order: twenty times what the paper's longest re-order buffer held
+/// (§5.2).
+pub(crate) const WINDOW: u32 = 1_024;
+/// Limits of nodes that are real: they have so much memory, their threads wake late, and they die. With timeouts of a
+/// millisecond, doubled, thirteen in a row are 16 seconds; however long they are, it is not more than TCP's limit.
+const LIMITS: Limits = Limits { window: WINDOW, slack: SLACK, timeouts: 13 };
 
 /// Largest queue of a link: it takes real memory here.
 const MOST_BUFFER: Bytes = Bytes::new(16 << 20);
@@ -73,14 +80,15 @@ impl Plan {
             let rule = "a packet has 36 B of header and some payload, and fits in a queue";
             return refuse("network.mtu", rule);
         }
+        let links = links(network, &graph);
+        let rate = |link| links[link as usize].rate;
+        let sizes = (most, DATA_HEADER as u64);
         Ok(Plan {
+            setup: Setup::new(params, &graph, rate, sizes, LIMITS),
             allowed: Routing::ALL.into_iter().filter(|routing| routing.check(&graph).is_ok()).collect(),
-            links: links(network, &graph),
             outages: outages(&graph, &faults.failures)?,
             bit_errors: faults.bit_errors.core_link,
-            graph,
-            params: params.clone(),
-            most,
+            links,
             buffer,
             cut_through: network.switch.cut_through,
             latency: network.switch.latency,
@@ -106,17 +114,18 @@ impl Plan {
 
     /// Returns the MTU of hosts behind a gateway, in bytes.
     pub(crate) fn hosts_mtu(&self) -> u64 {
-        most_mtu(self.most)
+        most_mtu(self.setup.most)
     }
 
     /// Returns the number of nodes.
     pub fn nodes(&self) -> u32 {
-        self.graph.nodes()
+        self.setup.graph.nodes()
     }
 
     /// Returns a hash that is equal on all machines of one rack.
     pub(crate) fn fingerprint(&self) -> u64 {
-        let Plan { graph, params, links, most, buffer, cut_through, latency, seed, .. } = self;
+        let Plan { setup, links, buffer, cut_through, latency, seed, .. } = self;
+        let Setup { params, graph, most, .. } = setup;
         let wires: Vec<u32> = (0..graph.links()).map(|link| graph.to(link)).collect();
         let text = format!("{wires:?}{params:?}{links:?}{most}{buffer}{cut_through}{latency}{seed}");
         text.bytes().fold(0, |hash, byte| mix(hash ^ u64::from(byte)))
@@ -128,41 +137,23 @@ impl Plan {
     }
 
     pub(crate) fn degree(&self, node: u32) -> u32 {
-        self.graph.links_of(node).len() as u32
+        self.setup.graph.links_of(node).len() as u32
     }
 
     pub(crate) fn link(&self, link: u32) -> Link {
         self.links[link as usize]
     }
 
-    /// Returns the rate of a node's fastest link, in kb/s.
-    pub(crate) fn fastest_kbps(&self, src: u32) -> u32 {
-        let of = |link| self.link(link).rate.as_bps() / 1_000;
-        u32::try_from(self.graph.links_of(src).map(of).max().unwrap_or(0)).unwrap_or(u32::MAX)
-    }
-
     /// Returns the rates of the links that are up, without any flows.
     pub(crate) fn rates(&self, map: &Map) -> Rates {
-        Rates::new(map.links().map(|link| self.link(link).rate), self.params.headroom.get())
-    }
-
-    pub(crate) fn segments(&self, bytes: u64) -> u32 {
-        u32::try_from(bytes.div_ceil(self.most).max(1)).expect("a workload's messages are below 4 GiB")
-    }
-
-    pub(crate) fn offset(&self, segment: u32) -> u64 {
-        u64::from(segment) * self.most
-    }
-
-    pub(crate) fn payload(&self, bytes: u64, segment: u32) -> u64 {
-        (bytes - self.offset(segment)).min(self.most)
+        Rates::new(map.links().map(|link| self.link(link).rate), self.setup.params.headroom.get())
     }
 }
 
 /// Failures. Times are relative to the start of the run.
 impl Plan {
     fn outages_of(&self, link: u32) -> &[Outage] {
-        &self.outages[self.graph.cable(link) as usize]
+        &self.outages[self.setup.graph.cable(link) as usize]
     }
 
     /// Returns whether a packet of `bytes` bytes is lost that is on a link from `first` to `last`: the link is down
@@ -180,7 +171,7 @@ impl Plan {
     /// Returns the links that are known to be down.
     pub(crate) fn known_down(&self, since: Time) -> Vec<u32> {
         let is_known = |link: &u32| self.outages_of(*link).iter().any(|outage| outage.is_known(since));
-        (0..self.graph.links()).filter(is_known).collect()
+        (0..self.setup.graph.links()).filter(is_known).collect()
     }
 
     /// Returns the next time at which [`Plan::known_down`] may change.

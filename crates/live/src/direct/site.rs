@@ -88,7 +88,7 @@ impl Site {
         taps: BTreeMap<u32, Tap>,
     ) -> Site {
         Site {
-            map: Map::whole(&plan.graph, plan.params.trees),
+            map: Map::whole(&plan.setup.graph, plan.setup.params.trees),
             down: Vec::new(),
             now: Time::ZERO,
             began: None,
@@ -110,7 +110,7 @@ impl Site {
 
     /// Returns the surroundings of one of its nodes.
     pub fn around(&mut self, node: u32) -> Here<'_> {
-        let first = self.plan.graph.links_of(node).start as usize;
+        let first = self.plan.setup.graph.links_of(node).start as usize;
         Here { site: self, node, first }
     }
 
@@ -122,7 +122,7 @@ impl Site {
 
     /// Updates the links known to be down. Returns whether they changed, so that the nodes have to be told.
     pub fn discover(&mut self, now: Time) -> bool {
-        let mut down = self.links.down(&self.plan.graph);
+        let mut down = self.links.down(&self.plan.setup.graph);
         if let Some(began) = self.began.filter(|_| self.is_all) {
             down.extend(self.plan.known_down(now.saturating_sub(began)));
         }
@@ -219,10 +219,10 @@ impl Around for Here<'_> {
         let next = if Broadcast::is(&packet) { None } else { Data::next_port(&packet) };
         let ready = match next {
             Some(port) if plan.cut_through => {
-                let next = plan.graph.links_of(plan.graph.to(link as u32)).start + port;
+                let next = plan.setup.graph.links_of(plan.setup.graph.to(link as u32)).start + port;
                 // A faster link must not run out of bits in the middle of a packet. The next node refuses a port that
                 // does not exist.
-                let next = plan.link(next.min(plan.graph.links() - 1)).rate.transmit(Bytes::new(wire));
+                let next = plan.link(next.min(plan.setup.graph.links() - 1)).rate.transmit(Bytes::new(wire));
                 departure.first.max(departure.last.saturating_sub(next))
             }
             _ => departure.last,

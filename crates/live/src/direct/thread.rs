@@ -236,7 +236,7 @@ impl Worker {
 
     fn count(&mut self) -> Totals {
         let mut counters = Counters::default();
-        self.places.iter_mut().for_each(|place| counters += std::mem::take(&mut place.node.counters));
+        self.places.iter_mut().for_each(|place| counters += place.node.take_counters());
         let links = self.site.queues.most.len();
         let queues = std::mem::replace(&mut self.site.queues, Queues::new(links));
         let late = self.late.clone();

@@ -274,7 +274,7 @@ impl Entrance {
         let (tunnel, packet) = Tunnel::decode(datagram).ok()?;
         let door =
             self.doors.get_mut(&tunnel.link).filter(|door| tunnel.rack == rack && door.from == from)?;
-        if packet.len() as u64 > self.plan.most + DATA_HEADER as u64 {
+        if packet.len() as u64 > self.plan.setup.most + DATA_HEADER as u64 {
             return None;
         }
         let at = self.clock.now();

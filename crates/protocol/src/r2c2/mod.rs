@@ -16,6 +16,7 @@
 //! | [`transfer`] | acknowledgement and retransmission of a flow |
 //! | [`selection`] | the choice of each flow's routing |
 //! | [`links`] | failed links, found by keep-alives |
+//! | [`node`] | a node: what it does when a flow, a packet, a timer or a failure comes |
 //! | [`news`] | broadcasts, and reports of lost ones |
 //! | [`trees`] | the links along which a broadcast goes |
 //! | [`packet`] | packets on the wire |
@@ -29,6 +30,7 @@ pub mod host;
 pub mod links;
 pub mod map;
 pub mod news;
+pub mod node;
 pub mod packet;
 mod params;
 pub mod rates;

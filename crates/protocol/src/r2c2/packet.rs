@@ -33,6 +33,7 @@ pub use hello::Hello;
 use super::Routing;
 use super::rates::Asked;
 use super::routing::MOST_HOPS;
+use super::weights::Ways;
 use crc::{crc16, crc32};
 use std::fmt;
 
@@ -303,6 +304,12 @@ pub struct Broadcast {
 }
 
 impl Broadcast {
+    /// Returns the ways of the flow's packets.
+    pub fn ways(&self) -> Ways {
+        let Broadcast { routing, src, dst, flow, .. } = *self;
+        Ways { routing, src: src.into(), dst: dst.into(), flow: flow.into() }
+    }
+
     /// Encodes the broadcast.
     pub fn encode(&self) -> [u8; BROADCAST] {
         let mut packet = [0; BROADCAST];

@@ -2,13 +2,30 @@
 //! flow.
 //!
 //! A receiver acknowledges several segments at once; a sender retransmits what is not acknowledged once all was sent
-//! and its [`Patience`] has run out. Segments that come too early wait in a [`Reorder`].
+//! and its [`Patience`] has run out. Segments that come too early wait in a [`Reorder`], where their bytes are kept.
 
 mod patience;
 mod reorder;
 
 pub use patience::Patience;
 pub use reorder::{Placed, Reorder};
+
+/// Segments that a destination has taken in since its last acknowledgement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Unsaid(u32);
+
+impl Unsaid {
+    /// Counts a segment that has come. Returns whether an acknowledgement is due, which then counts as sent: because
+    /// it is the last that was missing, because it came before and its source does not know, or because enough came.
+    pub fn is_due(&mut self, completes: bool, is_again: bool, ack_every: u32) -> bool {
+        self.0 += 1;
+        let is_due = completes || is_again || self.0 >= ack_every;
+        if is_due {
+            self.0 = 0;
+        }
+        is_due
+    }
+}
 
 use crate::segments::SegmentSet;
 

@@ -6,7 +6,7 @@
 use super::Routing;
 use super::packet::{Broadcast, Event};
 use super::rates::{Rates, Slot};
-use super::weights::{Share, Ways, Weights};
+use super::weights::{Share, Weights};
 use rapidhash::fast::SeedableState;
 use std::collections::{HashMap, VecDeque};
 use unrack_units::Time;
@@ -233,9 +233,7 @@ impl View {
     fn count(&mut self, at: u32, weights: &mut Weights) {
         let known = &mut self.flows[at as usize];
         if known.state == State::Open && known.slot.is_none() {
-            let Broadcast { src, dst, routing, asked, flow, .. } = known.told;
-            let ways = Ways { routing, src: src.into(), dst: dst.into(), flow: u32::from(flow) };
-            known.slot = Some(self.rates.add(asked, weights.shares(ways)));
+            known.slot = Some(self.rates.add(known.told.asked, weights.shares(known.told.ways())));
         }
     }
 

@@ -2,14 +2,15 @@
 //! computed rate, and over when none came for a while. Nothing is retransmitted; that is left to the hosts. The frames
 //! of a flow take one path, for hosts expect a network to keep their order.
 
-use super::{Around, Node, Packet, Timer};
+use super::{Around, Driven, Node, Own, Packet, Timer};
 use std::collections::{BTreeMap, VecDeque};
 use unrack_protocol::r2c2::Routing;
 use unrack_protocol::r2c2::bridge::Stations;
 use unrack_protocol::r2c2::bucket::TokenBucket;
 use unrack_protocol::r2c2::demand::Demand;
+use unrack_protocol::r2c2::news::News;
+use unrack_protocol::r2c2::node::World;
 use unrack_protocol::r2c2::packet::{Broadcast, DATA_HEADER, Data, Event as Told, Kind};
-use unrack_protocol::r2c2::weights::Ways;
 use unrack_units::{Bytes, Time};
 
 /// Most bytes of frames that a gateway queues for another; it drops more, as a switch would.
@@ -44,15 +45,14 @@ pub(super) struct Stream {
 impl Node {
     /// Takes a frame from a host behind this gateway.
     pub fn take_from_host(&mut self, now: Time, frame: &[u8], around: &mut impl Around) {
-        if frame.len() as u64 > self.plan.most {
-            self.counters.dropped_packets += 1;
+        let (plan, me) = (self.own.plan.clone(), self.own.me);
+        if frame.len() as u64 > plan.setup.most {
+            self.own.counters.dropped_packets += 1;
             return;
         }
-        self.bridge.stations.learn(now, frame, self.me);
-        let plan = self.plan.clone();
-        let me = self.me;
+        self.own.bridge.stations.learn(now, frame, me);
         let others = plan.gateways.iter().copied().filter(|gateway| *gateway != me);
-        match self.bridge.stations.gateway_of(now, frame) {
+        match self.own.bridge.stations.gateway_of(now, frame) {
             // Both hosts are behind this gateway, and hear each other.
             Some(gateway) if gateway == me => {}
             Some(gateway) => self.bridge_to(now, gateway, frame, around),
@@ -61,12 +61,12 @@ impl Node {
     }
 
     fn bridge_to(&mut self, now: Time, dst: u16, frame: &[u8], around: &mut impl Around) {
-        if !self.bridge.streams.contains_key(&dst) && !self.open_stream(now, dst, around) {
+        if !self.own.bridge.streams.contains_key(&dst) && !self.open_stream(now, dst, around) {
             return;
         }
-        let Some(stream) = self.bridge.streams.get_mut(&dst) else { return };
+        let Some(stream) = self.own.bridge.streams.get_mut(&dst) else { return };
         if stream.bytes + frame.len() as u64 > MOST_WAITING {
-            self.counters.dropped_packets += 1;
+            self.own.counters.dropped_packets += 1;
             return;
         }
         let mut packet = around.empty();
@@ -75,54 +75,112 @@ impl Node {
         stream.bytes += frame.len() as u64;
         stream.waiting.push_back(packet);
         stream.last = now;
-        self.wake_stream(now, dst, around);
+        self.at(now, around).1.wake_stream(dst);
     }
 
     fn open_stream(&mut self, now: Time, dst: u16, around: &mut impl Around) -> bool {
-        let Some(flow) = self.next_number() else { return false };
-        let plan = self.plan.clone();
+        let Some(flow) = self.own.next_number() else { return false };
+        let (core, mut driven) = self.at(now, around);
+        let stream = driven.stream(dst, flow);
+        let told = stream.told;
+        driven.own.bridge.streams.insert(dst, stream);
+        core.announce(&mut driven, News::Flow(told));
+        core.start_ticking(&mut driven);
+        true
+    }
+
+    /// Updates the rates of streams, once an interval, and ends those without frames.
+    pub(super) fn tick_streams(&mut self, now: Time, around: &mut impl Around) {
+        let interval = self.own.plan.setup.params.interval;
+        for dst in self.own.bridge.streams.keys().copied().collect::<Vec<u16>>() {
+            let (core, mut driven) = self.at(now, around);
+            let Some(stream) = driven.own.bridge.streams.get_mut(&dst) else { continue };
+            if stream.waiting.is_empty() && stream.last + REST <= now {
+                let told = Broadcast { event: Told::End, ..stream.told };
+                driven.own.bridge.streams.remove(&dst);
+                core.announce(&mut driven, News::Flow(told));
+                continue;
+            }
+            let sent = std::mem::take(&mut stream.sent);
+            let Some(kbps) = core.view.kbps((stream.told.src, stream.told.flow)) else { continue };
+            let waiting = stream.bytes + (stream.waiting.len() * DATA_HEADER) as u64;
+            let told = stream.demand.observe(Bytes::new(sent), Bytes::new(waiting), interval, kbps);
+            if let Some(demand_kbps) = told {
+                stream.told.asked.demand_kbps = demand_kbps;
+                let told = Broadcast { event: Told::Demand, ..stream.told };
+                core.announce(&mut driven, News::Flow(told));
+            }
+            driven.set_stream_rate(dst, kbps);
+        }
+    }
+
+    /// Announces all streams again after links failed or came back.
+    pub(super) fn discover_streams(&mut self, now: Time, around: &mut impl Around) {
+        let routing = around.map().usable(Routing::Ecmp);
+        let (core, mut driven) = self.at(now, around);
+        for dst in driven.own.bridge.streams.keys().copied().collect::<Vec<u16>>() {
+            let Some(stream) = driven.own.bridge.streams.get_mut(&dst) else { continue };
+            stream.told.routing = routing;
+            let told = Broadcast { event: Told::Start, ..stream.told };
+            core.announce(&mut driven, News::Flow(told));
+        }
+    }
+}
+
+impl<A: Around> Driven<'_, A> {
+    /// Returns a new stream to another gateway, under this number.
+    fn stream(&mut self, dst: u16, flow: u16) -> Stream {
+        let (plan, src) = (self.own.plan.clone(), self.own.me);
+        let since = self.now.saturating_sub(self.own.began);
         let told = Broadcast {
             event: Told::Start,
-            src: self.me,
+            src,
             dst,
             flow,
-            asked: self.terms(now, dst.into()).asked,
-            routing: around.map().usable(Routing::Ecmp),
-            tree: (flow % u16::from(plan.params.trees)) as u8,
+            asked: plan.setup.terms((src.into(), dst.into()), since).asked,
+            routing: self.around.map().usable(Routing::Ecmp),
+            tree: plan.setup.tree(flow.into()),
         };
-        let ways = Ways { routing: told.routing, src: self.me.into(), dst: dst.into(), flow: flow.into() };
-        let first_kbps = self.first_kbps(ways, around);
-        let stream = Stream {
+        let first_kbps = plan.setup.first_kbps(self.alone_kbps(told.ways()), src.into());
+        Stream {
             told,
-            bucket: TokenBucket::new(first_kbps, self.depth(first_kbps)),
-            demand: Demand::new(plan.params.demand_gain.get()),
+            bucket: TokenBucket::new(first_kbps, plan.setup.depth(first_kbps)),
+            demand: Demand::new(plan.setup.params.demand_gain.get()),
             waiting: VecDeque::new(),
             bytes: 0,
             sent: 0,
             seq: 0,
-            last: now,
+            last: self.now,
             turn: 0,
-        };
-        self.bridge.streams.insert(dst, stream);
-        self.announce(now, told, around);
-        self.start_ticking(now);
-        true
+        }
     }
 
-    fn wake_stream(&mut self, now: Time, dst: u16, around: &mut impl Around) {
+    fn set_stream_rate(&mut self, dst: u16, kbps: u32) {
+        let depth = self.own.plan.setup.depth(kbps);
+        let Some(stream) = self.own.bridge.streams.get_mut(&dst) else { return };
+        if kbps != stream.bucket.kbps() {
+            stream.bucket.set_rate(self.now, kbps);
+            stream.bucket.set_depth(depth);
+            // The stream sends at the new rate at once, whatever timer it waited for.
+            stream.turn = 0;
+            self.wake_stream(dst);
+        }
+    }
+
+    fn wake_stream(&mut self, dst: u16) {
         let turn = self.turn();
-        if let Some(stream) = self.bridge.streams.get_mut(&dst).filter(|stream| stream.turn == 0) {
+        if let Some(stream) = self.own.bridge.streams.get_mut(&dst).filter(|stream| stream.turn == 0) {
             stream.turn = turn;
-            self.send_frames(now, dst, turn, around);
+            self.send_frames(dst, turn);
         }
     }
 
     /// Sends frames of a stream as its bucket and its queue allow.
-    pub(super) fn send_frames(&mut self, now: Time, dst: u16, turn: u32, around: &mut impl Around) {
+    pub(super) fn send_frames(&mut self, dst: u16, turn: u32) {
+        let now = self.now;
         loop {
-            let Some(stream) = self.bridge.streams.get_mut(&dst).filter(|stream| stream.turn == turn) else {
-                return;
-            };
+            let streams = &mut self.own.bridge.streams;
+            let Some(stream) = streams.get_mut(&dst).filter(|stream| stream.turn == turn) else { return };
             let Some(first) = stream.waiting.front() else {
                 stream.turn = 0;
                 return;
@@ -132,38 +190,45 @@ impl Node {
                 Some(at) if at <= now => {}
                 // Without a rate, the stream waits for the next computation.
                 at => {
-                    return self
-                        .at(at.unwrap_or(now + self.plan.params.interval), Timer::Frames { dst, turn });
+                    let at = at.unwrap_or(now + self.own.plan.setup.params.interval);
+                    return self.own.at(at, Timer::Frames { dst, turn });
                 }
             }
-            let ways =
-                Ways { routing: told.routing, src: told.src.into(), dst: dst.into(), flow: told.flow.into() };
-            let route = self.draw(ways, around);
+            let route = self.draw(told.ways());
             let port = route.and_then(|route| route.port(0)).unwrap_or(0);
-            let room = around.room_at(now, port, wire.into());
+            let room = self.around.room_at(now, port, wire.into());
             if room > now {
-                return self.at(room, Timer::Frames { dst, turn });
+                return self.own.at(room, Timer::Frames { dst, turn });
             }
-            let Some(stream) = self.bridge.streams.get_mut(&dst) else { return };
-            let Some(mut packet) = stream.waiting.pop_front() else { return };
-            let plen = wire as usize - DATA_HEADER;
-            stream.bytes -= plen as u64;
-            stream.bucket.take(now, wire);
-            stream.sent += u64::from(wire);
-            let seq = stream.seq;
-            stream.seq = seq.wrapping_add(1);
+            let Some(stream) = self.own.bridge.streams.get_mut(&dst) else { return };
+            let Some((seq, mut packet)) = stream.pop(now, wire) else { return };
             let Some(route) = route else {
-                self.counters.dropped_packets += 1;
-                around.spare(packet);
+                self.own.counters.dropped_packets += 1;
+                self.around.spare(packet);
                 continue;
             };
-            let (flow, src, plen) = (told.flow, told.src, plen as u16);
+            let (flow, src, plen) = (told.flow, told.src, (wire as usize - DATA_HEADER) as u16);
             Data { kind: Kind::Frame, flow, src, dst, seq, plen, route, ridx: 1 }.seal(&mut packet);
-            self.counters.sent_bytes += u64::from(plen);
-            self.put(now, port, packet, around);
+            self.own.counters.sent_bytes += u64::from(plen);
+            self.put(port, packet);
         }
     }
+}
 
+impl Stream {
+    /// Takes the next packet, of `wire` bytes, with its number.
+    fn pop(&mut self, now: Time, wire: u32) -> Option<(u32, Packet)> {
+        let packet = self.waiting.pop_front()?;
+        self.bytes -= u64::from(wire) - DATA_HEADER as u64;
+        self.bucket.take(now, wire);
+        self.sent += u64::from(wire);
+        let seq = self.seq;
+        self.seq = seq.wrapping_add(1);
+        Some((seq, packet))
+    }
+}
+
+impl Own {
     /// Takes a frame for a host behind this gateway.
     pub(super) fn take_frame(&mut self, now: Time, data: Data, packet: Packet, around: &mut impl Around) {
         if !(self.plan.gateways.contains(&self.me) && self.plan.gateways.contains(&data.src)) {
@@ -174,48 +239,6 @@ impl Node {
         self.bridge.stations.learn(now, frame, data.src);
         around.to_host(frame);
         around.spare(packet);
-    }
-
-    /// Updates the rates of streams, once an interval, and ends those without frames.
-    pub(super) fn tick_streams(&mut self, now: Time, around: &mut impl Around) {
-        for dst in self.bridge.streams.keys().copied().collect::<Vec<u16>>() {
-            let Some(stream) = self.bridge.streams.get_mut(&dst) else { continue };
-            if stream.waiting.is_empty() && stream.last + REST <= now {
-                let told = Broadcast { event: Told::End, ..stream.told };
-                self.bridge.streams.remove(&dst);
-                self.announce(now, told, around);
-                continue;
-            }
-            let sent = std::mem::take(&mut stream.sent);
-            let Some(kbps) = self.view.kbps((self.me, stream.told.flow)) else { continue };
-            let waiting = stream.bytes + (stream.waiting.len() * DATA_HEADER) as u64;
-            let interval = self.plan.params.interval;
-            let told = stream.demand.observe(Bytes::new(sent), Bytes::new(waiting), interval, kbps);
-            if let Some(demand_kbps) = told {
-                stream.told.asked.demand_kbps = demand_kbps;
-                let told = Broadcast { event: Told::Demand, ..stream.told };
-                self.announce(now, told, around);
-            }
-            let depth = self.depth(kbps);
-            let Some(stream) = self.bridge.streams.get_mut(&dst) else { continue };
-            if kbps != stream.bucket.kbps() {
-                stream.bucket.set_rate(now, kbps);
-                stream.bucket.set_depth(depth);
-                // The stream sends at the new rate at once, whatever timer it waited for.
-                stream.turn = 0;
-                self.wake_stream(now, dst, around);
-            }
-        }
-    }
-
-    /// Announces all streams again after links failed or came back.
-    pub(super) fn discover_streams(&mut self, now: Time, around: &mut impl Around) {
-        for dst in self.bridge.streams.keys().copied().collect::<Vec<u16>>() {
-            let Some(stream) = self.bridge.streams.get_mut(&dst) else { continue };
-            stream.told.routing = around.map().usable(Routing::Ecmp);
-            let told = Broadcast { event: Told::Start, ..stream.told };
-            self.announce(now, told, around);
-        }
     }
 
     /// Returns the current announcement of a stream.

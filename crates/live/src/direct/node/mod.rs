@@ -1,17 +1,23 @@
 //! A node of a rack without switches: it sends flows, forwards for others, and reassembles flows that arrive.
 //!
-//! It has no clock, thread or socket: its caller passes in packets and times, and lends it what is [`Around`] it. Its
-//! decisions are made by the parts that the simulator uses: rates and known flows ([`View`]), paths ([`Map`]),
-//! buckets, demand estimates, retransmissions, repeated broadcasts, better routings. Here they meet bytes: every
+//! It has no clock, thread or socket: its caller passes in packets and times, and lends it what is [`Around`] it. What
+//! it does is decided by [`unrack_protocol::r2c2::node`], which the simulator drives too. Here it meets bytes: every
 //! packet is written, checked and read as [`unrack_protocol::r2c2::packet`] says, whatever its origin.
 //!
-//! Departure from the simulator: a bucket holds what its flow may send in [`SLACK`], since a thread wakes late; and a
-//! sender gives up when [`MOST_SILENCE`] timeouts in a row brought no acknowledgement.
+//! | module | holds |
+//! |---|---|
+//! | `driven` | the surroundings of the protocol's node |
+//! | `sending`, `arriving` | flows at their two ends |
+//! | `broadcasts`, `selecting` | announcements as bytes |
+//! | `rating`, `discovery` | what is computed anew, and when |
+//! | `neighbours` | keep-alives |
+//! | `bridging` | frames of hosts behind gateways |
 
 mod arriving;
 mod bridging;
 mod broadcasts;
 mod discovery;
+mod driven;
 mod neighbours;
 mod rating;
 mod selecting;
@@ -21,20 +27,19 @@ mod tests;
 
 use self::arriving::Arriving;
 use self::bridging::Bridge;
+use self::driven::Driven;
 use self::sending::Sending;
 use super::plan::Plan;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
 use std::sync::Arc;
 use unrack_basis::{GOLDEN_GAMMA, SplitMix64, mix};
-use unrack_protocol::r2c2::FirstRate;
 use unrack_protocol::r2c2::links::{LinkStates, Neighbours};
 use unrack_protocol::r2c2::map::Map;
-use unrack_protocol::r2c2::news::{News, Reports};
-use unrack_protocol::r2c2::packet::{Announcement, Broadcast, DATA_HEADER, Data, Hello, Kind, Route};
+use unrack_protocol::r2c2::node;
+use unrack_protocol::r2c2::packet::{Announcement, Broadcast, DATA_HEADER, Data, Hello, Kind};
+use unrack_protocol::r2c2::rates::Rates;
 use unrack_protocol::r2c2::selection::Problem;
-use unrack_protocol::r2c2::view::View;
-use unrack_protocol::r2c2::weights::Ways;
 use unrack_units::Time;
 
 /// Bytes of a packet. They move with it from node to node, and are not copied.
@@ -118,10 +123,16 @@ impl std::ops::AddAssign for Counters {
     }
 }
 
+/// A node, with what it keeps of its own.
 pub struct Node {
+    core: node::Node<FlowKey>,
+    own: Own,
+}
+
+/// What a node keeps besides the state of the protocol.
+struct Own {
     plan: Arc<Plan>,
     me: u16,
-    view: View,
     sending: HashMap<u16, Sending>,
     /// Number of the last flow.
     number: u16,
@@ -134,55 +145,36 @@ pub struct Node {
     asked: u64,
     /// Number of the last timer of a flow or stream.
     turns: u32,
-    /// Whether the node computes rates once an interval.
-    ticks: bool,
-    /// Broadcasts to be repeated, in this order.
-    repeats: VecDeque<News>,
-    reports: Reports,
+    /// Rates of the links that are up, without flows.
+    empty: Rates,
     /// Whether a search for better routings is scheduled; and below, the node's last announcements of routings.
     selects: bool,
     announced: VecDeque<(u16, Packet)>,
-    /// Start of the run: times of rules are relative to it.
+    /// Start of the run: times of searches are relative to it.
     began: Time,
     random: SplitMix64,
-    pub counters: Counters,
+    counters: Counters,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Timer {
-    Tick,
+    /// A timer of the protocol.
+    Core(node::Timer<FlowKey>),
     Hello,
-    Repeat,
-    /// Repeats reports of dropped broadcasts.
-    Report,
     /// Applies a rule from now on.
     Rule(u32),
     Select,
-    Send {
-        flow: u16,
-        turn: u32,
-    },
     Frames {
         dst: u16,
         turn: u32,
     },
-    Alarm {
-        flow: u16,
-        turn: u32,
-    },
 }
 
-/// Time by which a flow may be ahead of its rate, beyond one packet. Threads that are late by less do not slow it
-/// down; on a machine with other work they may well be late by more.
-pub const SLACK: Time = Time::from_us(1_000);
-/// Timeouts in a row without an acknowledgement after which a sender gives up. With timeouts of a millisecond,
-/// doubled, this is 16 seconds; however long they are, it is not more than TCP's limit.
-const MOST_SILENCE: u32 = 13;
-
 impl Node {
+    /// Creates node `me`, which has nothing to do yet.
     pub fn new(plan: &Arc<Plan>, me: u32) -> Node {
-        Node {
-            view: View::new(plan.rates(&Map::whole(&plan.graph, 1))),
+        let rates = plan.rates(&Map::whole(&plan.setup.graph, 1));
+        let own = Own {
             me: me as u16,
             sending: HashMap::new(),
             number: 0,
@@ -192,47 +184,63 @@ impl Node {
             timers: BinaryHeap::new(),
             asked: 0,
             turns: 0,
-            ticks: false,
-            repeats: VecDeque::new(),
-            reports: Reports::default(),
+            empty: rates.clone(),
             selects: false,
             announced: VecDeque::new(),
             began: Time::ZERO,
             random: SplitMix64::new(mix(plan.seed ^ u64::from(me).wrapping_mul(GOLDEN_GAMMA))).after(1),
             counters: Counters::default(),
             plan: plan.clone(),
-        }
+        };
+        Node { core: node::Node::new(me, rates), own }
+    }
+
+    /// Returns the node of the protocol, and its surroundings at this time.
+    fn at<'a, A: Around>(
+        &'a mut self,
+        now: Time,
+        around: &'a mut A,
+    ) -> (&'a mut node::Node<FlowKey>, Driven<'a, A>) {
+        (&mut self.core, Driven { now, own: &mut self.own, around })
+    }
+
+    /// Returns the totals since the last call.
+    pub fn take_counters(&mut self) -> Counters {
+        std::mem::take(&mut self.own.counters)
     }
 
     /// Returns when [`Node::wake`] should be called next.
     pub fn next_wake(&self) -> Option<Time> {
-        self.timers.peek().map(|Reverse((at, ..))| *at)
+        self.own.timers.peek().map(|Reverse((at, ..))| *at)
     }
 
     /// Handles the timers that are due.
     pub fn wake(&mut self, now: Time, around: &mut impl Around) {
-        while let Some(&Reverse((at, _, timer))) = self.timers.peek()
+        while let Some(&Reverse((at, _, timer))) = self.own.timers.peek()
             && at <= now
         {
-            self.timers.pop();
-            self.counters.events += 1;
+            self.own.timers.pop();
+            self.own.counters.events += 1;
             match timer {
-                Timer::Tick => self.tick(now, around),
+                Timer::Core(node::Timer::Tick) => self.tick(now, around),
+                Timer::Core(timer) => {
+                    let (core, mut driven) = self.at(now, around);
+                    core.wake(&mut driven, timer);
+                }
                 Timer::Hello => self.say_hello(now, around),
-                Timer::Repeat => self.repeat(now, around),
-                Timer::Report => self.report_again(now, around),
-                Timer::Rule(rule) => self.rule(now, rule, around),
+                Timer::Rule(rule) => {
+                    let (core, mut driven) = self.at(now, around);
+                    core.apply_rule(&mut driven, rule);
+                }
                 Timer::Select => self.select(now, around),
-                Timer::Send { flow, turn } => self.send(now, flow, turn, around),
-                Timer::Alarm { flow, turn } => self.alarm(now, flow, turn, around),
-                Timer::Frames { dst, turn } => self.send_frames(now, dst, turn, around),
+                Timer::Frames { dst, turn } => self.at(now, around).1.send_frames(dst, turn),
             }
         }
     }
 
     /// Takes bytes that came over a link, from a neighbour or from a stranger who wrote to its socket.
     pub fn take(&mut self, now: Time, mut packet: Packet, around: &mut impl Around) {
-        self.counters.events += 1;
+        self.own.counters.events += 1;
         if Hello::is(&packet) {
             return self.take_hello(now, packet, around);
         }
@@ -243,86 +251,48 @@ impl Node {
             return self.hear(now, packet, around);
         }
         match Data::forward(&mut packet) {
-            Ok(Some(port)) if port < self.plan.degree(self.me.into()) => {
-                self.put(now, port, packet, around);
+            Ok(Some(port)) if port < self.own.plan.degree(self.own.me.into()) => {
+                self.at(now, around).1.put(port, packet);
             }
             Ok(None) => self.arrive(now, packet, around),
-            Ok(Some(_)) | Err(_) => self.refuse(packet, around),
+            Ok(Some(_)) | Err(_) => self.own.refuse(packet, around),
         }
     }
 
     /// Takes a packet that is at the end of its route.
     fn arrive(&mut self, now: Time, packet: Packet, around: &mut impl Around) {
         match Data::decode(&packet) {
-            Ok((data, _)) if data.dst == self.me && u32::from(data.src) < self.plan.nodes() => {
+            Ok((data, _)) if data.dst == self.own.me && u32::from(data.src) < self.own.plan.nodes() => {
                 match data.kind {
                     Kind::Data | Kind::Last => self.take_part(now, data, packet, around),
                     Kind::Ack => self.take_ack(now, data, packet, around),
                     Kind::Lost => self.take_report(now, packet, around),
-                    Kind::Frame => self.take_frame(now, data, packet, around),
+                    Kind::Frame => self.own.take_frame(now, data, packet, around),
                 }
             }
-            _ => self.refuse(packet, around),
+            _ => self.own.refuse(packet, around),
         }
     }
 
+    /// Counts and drops a packet.
+    pub fn lose(&mut self, packet: Packet, around: &mut impl Around) {
+        self.own.lose(packet, around);
+    }
+}
+
+impl Own {
     /// Drops bytes that no node of this rack would have sent.
     fn refuse(&mut self, packet: Packet, around: &mut impl Around) {
         self.counters.malformed += 1;
         self.lose(packet, around);
     }
 
-    fn put(&mut self, now: Time, port: u32, packet: Packet, around: &mut impl Around) {
-        self.counters.packet_hops += 1;
-        if let Err(packet) = around.put(now, port, packet) {
-            self.lose(packet, around);
-        }
-    }
-
-    /// Counts and drops a packet.
-    pub fn lose(&mut self, packet: Packet, around: &mut impl Around) {
+    fn lose(&mut self, packet: Packet, around: &mut impl Around) {
         if Kind::of(&packet).is_some_and(Kind::is_data) {
             self.counters.dropped_bytes += packet.len().saturating_sub(DATA_HEADER) as u64;
         }
         self.counters.dropped_packets += 1;
         around.spare(packet);
-    }
-
-    /// Sends a packet that follows a route and is no part of a flow.
-    fn put_control(
-        &mut self,
-        now: Time,
-        header: (Kind, u16, u32),
-        dst: u16,
-        body: &[u8],
-        around: &mut impl Around,
-    ) {
-        let (kind, flow, seq) = header;
-        let ways = Ways { src: self.me.into(), dst: dst.into(), flow: 0, ..CONTROL };
-        // Without a path, the node that waits for the packet times out.
-        let Some(route) = self.draw(ways, around) else { return };
-        let Some(port) = route.port(0) else { return };
-        let data = Data { kind, flow, src: self.me, dst, seq, plen: body.len() as u16, route, ridx: 1 };
-        let mut packet = around.empty();
-        packet.resize(DATA_HEADER, 0);
-        packet.extend_from_slice(body);
-        data.seal(&mut packet);
-        self.put(now, port, packet, around);
-    }
-
-    /// Returns the rate of a flow before its first computed rate, in kb/s.
-    fn first_kbps(&self, ways: Ways, around: &mut impl Around) -> u32 {
-        let alone = self.view.alone_kbps(&around.map().weights.shares(ways));
-        match self.plan.params.first_rate {
-            FirstRate::Link => alone.min(self.plan.fastest_kbps(self.me.into())),
-            FirstRate::Alone => alone,
-        }
-    }
-
-    /// Draws a route; `None` if no path is known.
-    fn draw(&mut self, ways: Ways, around: &mut impl Around) -> Option<Route> {
-        let random = &mut self.random;
-        around.map().draw(ways, &mut || random.next_u64())
     }
 
     /// Returns a flow number that no open flow of this node has.
@@ -332,16 +302,8 @@ impl Node {
         Some(self.number)
     }
 
-    fn turn(&mut self) -> u32 {
-        self.turns = self.turns.wrapping_add(1).max(1);
-        self.turns
-    }
-
     fn at(&mut self, at: Time, timer: Timer) {
         self.asked += 1;
         self.timers.push(Reverse((at, self.asked, timer)));
     }
 }
-
-/// Control packets take any shortest path.
-const CONTROL: Ways = Ways { routing: unrack_protocol::r2c2::Routing::Spraying, src: 0, dst: 0, flow: 0 };

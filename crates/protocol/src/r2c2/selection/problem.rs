@@ -5,7 +5,6 @@ use crate::r2c2::Routing;
 use crate::r2c2::map::Map;
 use crate::r2c2::packet::{Assignment, Broadcast};
 use crate::r2c2::rates::Rates;
-use crate::r2c2::weights::Ways;
 
 /// Complete input of a search, which can be solved elsewhere, and later.
 #[derive(Debug, Clone)]
@@ -31,9 +30,7 @@ impl Problem {
         };
         let choices: Vec<Vec<Routing>> = told.iter().map(choices).collect();
         let candidate = |(told, choices): (&Broadcast, &Vec<Routing>)| {
-            let Broadcast { asked, routing, src, dst, flow, .. } = *told;
-            let ways = Ways { routing, src: src.into(), dst: dst.into(), flow: flow.into() };
-            Candidate::new(asked, choices, ways, &mut map.weights)
+            Candidate::new(told.asked, choices, told.ways(), &mut map.weights)
         };
         let flows: Vec<Candidate> = told.iter().zip(&choices).map(candidate).collect();
         (!flows.is_empty()).then(|| Problem { selection: selection.clone(), links, told, flows, choices })

@@ -1,5 +1,6 @@
 //! Re-order buffer of a flow's destination (§5.2): parts that come too early wait, up to a bound.
 
+use super::Unsaid;
 use std::collections::VecDeque;
 
 /// Parts of a flow, delivered in order. `T` holds a part's bytes: they are not copied.
@@ -12,11 +13,7 @@ pub struct Reorder<T> {
     window: u32,
     /// Number of parts of the flow, once its last has come.
     parts: Option<u32>,
-    /// Parts that came since the last acknowledgement.
-    unsaid: u32,
-    /// True if a part came that more than 64 places had waited for: a sender that retransmits is to know at once (RFC
-    /// 5681 §4.2).
-    fills: bool,
+    unsaid: Unsaid,
 }
 
 /// Outcome of a part's arrival.
@@ -33,19 +30,12 @@ pub enum Placed<T> {
 impl<T> Reorder<T> {
     /// Creates a buffer for parts less than `window` after the next; at least 1.
     pub fn new(window: u32) -> Reorder<T> {
-        Reorder {
-            next: 0,
-            waiting: VecDeque::new(),
-            window: window.max(1),
-            parts: None,
-            unsaid: 0,
-            fills: false,
-        }
+        let unsaid = Unsaid::default();
+        Reorder { next: 0, waiting: VecDeque::new(), window: window.max(1), parts: None, unsaid }
     }
 
     /// Takes in a part that has come.
     pub fn put(&mut self, number: u32, is_last: bool, part: T) -> Placed<T> {
-        self.unsaid += 1;
         let Some(ahead) = number.checked_sub(self.next) else { return Placed::Again(part) };
         let ends = is_last.then_some(number.saturating_add(1));
         let is_beyond = self.parts.is_some_and(|parts| number >= parts);
@@ -66,8 +56,6 @@ impl<T> Reorder<T> {
             return Placed::Again(part);
         }
         *place = Some(part);
-        // Without loss, fewer parts wait at once (§5.2: 51 at the most), and acknowledgements cover those.
-        self.fills |= ahead == 0 && self.waiting.len() > 64;
         self.parts = self.parts.or(ends);
         Placed::Waits
     }
@@ -95,13 +83,10 @@ impl<T> Reorder<T> {
         self.waiting.len()
     }
 
-    /// Returns whether an acknowledgement is due, because enough has come since the last; it then counts as sent.
-    pub fn is_due(&mut self, ack_every: u32) -> bool {
-        let is_due = self.unsaid >= ack_every || self.is_complete() || self.fills;
-        if is_due {
-            (self.unsaid, self.fills) = (0, false);
-        }
-        is_due
+    /// Returns whether an acknowledgement is due after a part that was not refused; it then counts as sent.
+    pub fn is_due(&mut self, is_again: bool, ack_every: u32) -> bool {
+        let is_complete = self.is_complete();
+        self.unsaid.is_due(is_complete, is_again, ack_every)
     }
 
     /// Returns the acknowledgement: all parts below the number have arrived, and of the 64 from there on those in the
@@ -160,7 +145,7 @@ mod tests {
                         given.push(part);
                     }
                     prop_assert_eq!(told as usize, given.len());
-                    if buffer.is_due(ack_every) || matches!(placed, Placed::Again(_)) {
+                    if buffer.is_due(matches!(placed, Placed::Again(_)), ack_every) {
                         let (next, mask) = buffer.acknowledgement();
                         sender.acknowledge(next, mask);
                     }

@@ -8,11 +8,11 @@ use unrack_units::{Bytes, Rate, Time};
 
 impl R2c2 {
     pub(super) fn alone(&self, src: u32, dst: u32, bytes: u64) -> Time {
-        let last = self.segments(bytes) - 1;
-        let full = self.wire(self.most);
+        let last = self.rack.setup.segments(bytes) - 1;
+        let full = self.rack.setup.wire(self.rack.setup.most);
         let pace = (last > 0).then(|| self.pace_alone(src, dst));
         let arrival = |segment: u32| {
-            let wire = self.wire(self.payload(bytes, segment));
+            let wire = self.rack.setup.wire(self.rack.setup.payload(bytes, segment));
             // A short packet finds more in the bucket than it needs.
             let start = pace.as_ref().map_or(Time::ZERO, |pace| pace.start(segment, full, full - wire));
             start + self.way_alone(src, dst, wire)
@@ -21,7 +21,7 @@ impl R2c2 {
         let arrival = arrival(last).max(arrival(last.saturating_sub(1)));
         match self.slowest_host(src, dst) {
             Some(rate) => {
-                let wire = self.wire(self.payload(bytes, last));
+                let wire = self.rack.setup.wire(self.rack.setup.payload(bytes, last));
                 arrival.max(rate.transmit(Bytes::new(bytes)) + self.way_alone(src, dst, wire))
             }
             None => arrival,
@@ -30,17 +30,18 @@ impl R2c2 {
 
     /// Returns the rate at which the host gives a flow bytes, if that is known for all times.
     fn slowest_host(&self, src: u32, dst: u32) -> Option<Rate> {
-        let mut matching = self.params.rules.iter().filter(|rule| rule.matches(src, dst));
-        let first = self.terms(src, dst, Time::ZERO).demand?;
+        let mut matching = self.rack.setup.params.rules.iter().filter(|rule| rule.matches(src, dst));
+        let first = self.rack.setup.terms((src, dst), Time::ZERO).demand?;
         matching.all(|rule| rule.at == Time::ZERO || rule.demand.is_none()).then_some(first)
     }
 
     /// Returns all routings by which packets between these nodes may ever be sent.
     fn routings(&self, src: u32, dst: u32) -> Vec<Routing> {
-        let rules = self.params.rules.iter().filter(|rule| rule.matches(src, dst));
+        let rules = self.rack.setup.params.rules.iter().filter(|rule| rule.matches(src, dst));
         let of_rules = rules.filter_map(|rule| rule.routing);
-        let chosen = self.params.selection.iter().flat_map(|selection| selection.routings.iter().copied());
-        [self.params.routing].into_iter().chain(of_rules).chain(chosen).collect()
+        let chosen =
+            self.rack.setup.params.selection.iter().flat_map(|selection| selection.routings.iter().copied());
+        [self.rack.setup.params.routing].into_iter().chain(of_rules).chain(chosen).collect()
     }
 
     fn pace_alone(&self, src: u32, dst: u32) -> Pace {
@@ -53,22 +54,22 @@ impl R2c2 {
             }
         };
         let alone = self.routings(src, dst).into_iter().map(alone).max().unwrap_or(0);
-        let first = self.first_of(alone, src);
-        Pace { first, alone, interval: self.params.interval }
+        let first = self.rack.setup.first_kbps(alone, src);
+        Pace { first, alone, interval: self.rack.setup.params.interval }
     }
 
     /// Returns the narrowest link of the widest shortest path between these nodes.
     fn widest(&self, src: u32, dst: u32) -> Share {
-        let rate = |link: u32| self.links[link as usize].pace.rate();
+        let rate = |link: u32| self.rack.links[link as usize].pace.rate();
         let mut best = BTreeMap::from([(src, None)]);
-        for _ in 0..self.graph.distance(src, dst) {
+        for _ in 0..self.rack.setup.graph.distance(src, dst) {
             let mut next: BTreeMap<u32, Option<u32>> = BTreeMap::new();
             for (&node, &narrowest) in &best {
-                let ports = self.graph.closer(node, dst);
-                let links = self.graph.links_of(node).enumerate();
+                let ports = self.rack.setup.graph.closer(node, dst);
+                let links = self.rack.setup.graph.links_of(node).enumerate();
                 for (_, link) in links.filter(|(port, _)| ports >> port & 1 == 1) {
                     let narrowest = narrowest.filter(|other| rate(*other) <= rate(link)).unwrap_or(link);
-                    let known = next.entry(self.graph.to(link)).or_default();
+                    let known = next.entry(self.rack.setup.graph.to(link)).or_default();
                     *known = Some(known.filter(|known| rate(*known) >= rate(narrowest)).unwrap_or(narrowest));
                 }
             }
@@ -80,15 +81,16 @@ impl R2c2 {
 
     /// Returns the time from the start of a packet to its arrival by a shortest path.
     fn way_alone(&self, src: u32, dst: u32, wire: u32) -> Time {
-        let (topology, hops) = (&self.network.topology, u64::from(self.graph.distance(src, dst)));
-        let link = match self.params.routing {
+        let (topology, hops) =
+            (&self.rack.network.topology, u64::from(self.rack.setup.graph.distance(src, dst)));
+        let link = match self.rack.setup.params.routing {
             // Valiant routing goes by any node.
             Routing::Vlb => topology.core_link(),
             _ => topology.best_link(src, dst),
         };
         let transmit = link.pace.transmit(u64::from(wire));
-        let stored = if self.cut_through { 1 } else { hops };
-        link.propagation * hops + self.network.switch_latency * (hops - 1) + transmit * stored
+        let stored = if self.rack.cut_through { 1 } else { hops };
+        link.propagation * hops + self.rack.network.switch_latency * (hops - 1) + transmit * stored
     }
 }
 

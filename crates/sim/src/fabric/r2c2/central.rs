@@ -5,11 +5,11 @@ use super::wire::{Body, Packet};
 use super::{Event, NONE, R2c2, Slab};
 use crate::engine::{Core, Observer};
 use std::collections::BTreeMap;
-use unrack_protocol::r2c2::news::News;
+use unrack_protocol::r2c2::node::CONTROL;
 use unrack_protocol::r2c2::packet::BROADCAST;
 use unrack_protocol::r2c2::view::Key;
 use unrack_protocol::r2c2::weights::Ways;
-use unrack_protocol::r2c2::{Control, Params, Routing};
+use unrack_protocol::r2c2::{Control, Params};
 
 /// State that the controller has besides a node's view.
 pub(super) struct Controller {
@@ -37,23 +37,9 @@ impl Controller {
 }
 
 impl R2c2 {
-    /// Tells news to the controller alone.
-    pub(super) fn tell_controller<O: Observer>(&mut self, core: &mut Core<Event, O>, news: News) {
-        let (src, dst) = (news.src(), self.params.controller);
-        match src == dst {
-            true => self.hear_as_controller(core, news),
-            false => self.unicast(core, src, dst, Body::Told(news), BROADCAST as u64),
-        }
-    }
-
-    pub(super) fn hear_as_controller<O: Observer>(&mut self, core: &mut Core<Event, O>, news: News) {
-        self.learn(core.now(), self.params.controller, news);
-        self.start_ticking(core, self.params.controller);
-    }
-
     /// Sends to each node the rates of its flows that have changed.
     pub(super) fn give_rates<O: Observer>(&mut self, core: &mut Core<Event, O>) {
-        let node = self.params.controller;
+        let node = self.rack.setup.params.controller;
         let Some(controller) = &mut self.controller else { return };
         let view = &mut self.nodes[node as usize].view;
         let counting = view.counting().into_iter().map(|told| (told.src, told.flow));
@@ -64,7 +50,7 @@ impl R2c2 {
             new.entry(*src).or_default().push((*flow, *kbps));
         }
         controller.given = rates;
-        let most = (self.most / RATE).max(1) as usize;
+        let most = (self.rack.setup.most / RATE).max(1) as usize;
         for (src, rates) in new {
             for rates in rates.chunks(most) {
                 let (dst, bytes) = (u32::from(src), rates.len() as u64 * RATE);
@@ -72,7 +58,7 @@ impl R2c2 {
                 let list = controller.lists.insert(List { node: dst, rates: rates.into() });
                 match dst == node {
                     true => self.take_rates(core, list),
-                    false => self.unicast(core, node, dst, Body::Rates(list), bytes),
+                    false => self.unicast(core, node, dst, Body::Rates { node: dst, list }, bytes),
                 }
             }
         }
@@ -84,22 +70,15 @@ impl R2c2 {
         let node = controller.lists[list].node;
         let rates = std::mem::take(&mut controller.lists[list].rates);
         controller.lists.release(list);
-        for (number, kbps) in rates {
-            let is_it = |flow: &&u32| self.flows[**flow].told.flow == number;
-            if let Some(flow) = self.nodes[node as usize].own.iter().find(is_it).copied() {
-                self.flows[flow].sender.given_kbps = Some(kbps);
-                self.pace(core, flow, kbps);
-            }
-        }
+        let (node, mut around) = self.at(core, node);
+        node.take_rates(&mut around, &rates);
     }
 
     /// Tells the controller which new rates a node had to drop.
     pub(super) fn report_rates<O: Observer>(&mut self, core: &mut Core<Event, O>, node: u32, list: u32) {
-        match node == self.params.controller {
-            true => self.give_again(list),
-            false => {
-                self.unicast(core, node, self.params.controller, Body::LostRates(list), BROADCAST as u64);
-            }
+        match self.rack.setup.params.controller {
+            controller if controller == node => self.give_again(list),
+            controller => self.unicast(core, node, controller, Body::LostRates(list), BROADCAST as u64),
         }
     }
 
@@ -121,11 +100,6 @@ impl R2c2 {
         }
     }
 
-    /// Returns the node that a list is sent to.
-    pub(super) fn destination(&self, list: u32) -> u32 {
-        self.controller.as_ref().map_or(NONE, |controller| controller.lists[list].node)
-    }
-
     /// Sends a packet of no flow by a sprayed route. Without a path it is lost: once there is one, sources announce
     /// their flows again.
     fn unicast<O: Observer>(
@@ -136,16 +110,16 @@ impl R2c2 {
         body: Body,
         bytes: u64,
     ) {
-        match self.draw(Ways { routing: Routing::Spraying, src, dst, flow: 0 }) {
-            Some(route) => {
-                let wire = self.wire(bytes);
-                self.put(core, src, Packet { flow: NONE, body, route, done: 0, wire, payload: 0 });
-            }
-            None => match body {
-                Body::Rates(list) => self.give_again(list),
-                Body::LostRates(list) => self.forget_rates(list),
-                _ => {}
-            },
+        let Some(route) = self.rack.draw(Ways { src, dst, ..CONTROL }) else {
+            return match body {
+                Body::Rates { list, .. } => self.give_again(list),
+                _ => self.report_loss(core, src, body),
+            };
+        };
+        let wire = self.rack.setup.wire(bytes);
+        let packet = Packet { flow: NONE, body, route, done: 0, wire, payload: 0 };
+        if !self.rack.put(core, src, packet) {
+            self.report_loss(core, src, body);
         }
     }
 }

@@ -1,11 +1,7 @@
 //! State of one transfer, at both of its ends.
 
-use unrack_protocol::r2c2::Routing;
-use unrack_protocol::r2c2::bucket::TokenBucket;
-use unrack_protocol::r2c2::demand::Demand;
-use unrack_protocol::r2c2::host::Host;
-use unrack_protocol::r2c2::packet::Broadcast;
-use unrack_protocol::r2c2::transfer::{self, Patience};
+use unrack_protocol::r2c2::node;
+use unrack_protocol::r2c2::transfer::Unsaid;
 use unrack_protocol::segments::SegmentSet;
 use unrack_workload::MessageId;
 
@@ -13,18 +9,23 @@ use unrack_workload::MessageId;
 pub(super) struct Flow {
     pub message: MessageId,
     pub role: Role,
-    pub src: u32,
-    pub dst: u32,
-    pub bytes: u64,
-    /// Last announcement of the flow to all nodes.
-    pub told: Broadcast,
-    /// Requested routing; `told.routing` is the one that the topology allows.
-    pub routing: Routing,
-    pub sender: Sender,
+    pub sending: node::Flow,
     pub receiver: Receiver,
     /// Packets of the flow under way.
     pub references: u32,
     pub is_given_up: bool,
+}
+
+impl Flow {
+    /// Returns the node that sends it.
+    pub fn src(&self) -> u32 {
+        self.sending.told.src.into()
+    }
+
+    /// Returns the node that it is for.
+    pub fn dst(&self) -> u32 {
+        self.sending.told.dst.into()
+    }
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,59 +36,24 @@ pub(super) enum Role {
     Request,
 }
 
-/// Sending end of a flow: its transfer, and its limits.
-pub(super) struct Sender {
-    pub transfer: transfer::Sender,
-    pub bucket: TokenBucket,
-    /// Name of the event that sends the next packet; 0 if there is none.
-    pub turn: u32,
-    /// Name of the timer; 0 if there is none.
-    pub alarm: u32,
-    pub patience: Patience,
-    pub host: Host,
-    pub demand: Demand,
-    /// Bytes put on the wire since the node last computed rates, or looked at the demand.
-    pub sent: u64,
-    /// Rate given by the controller in Kb/s, if there is one.
-    pub given_kbps: Option<u32>,
-}
-
-impl Sender {
-    /// Creates a sender of `segments` segments.
-    pub fn new(
-        bucket: TokenBucket,
-        segments: u32,
-        patience: Patience,
-        (host, demand): (Host, Demand),
-    ) -> Sender {
-        let transfer = transfer::Sender::new(segments);
-        Sender { transfer, bucket, turn: 0, alarm: 0, patience, host, demand, sent: 0, given_kbps: None }
-    }
-}
-
 /// Receiving end of a flow.
 pub(super) struct Receiver {
     got: SegmentSet,
     segments: u32,
-    /// Segments received since the last acknowledgement.
-    unsaid: u32,
+    unsaid: Unsaid,
 }
 
 impl Receiver {
     /// Creates a receiver of `segments` segments.
     pub fn new(segments: u32) -> Receiver {
-        Receiver { got: SegmentSet::new(segments), segments, unsaid: 0 }
+        Receiver { got: SegmentSet::new(segments), segments, unsaid: Unsaid::default() }
     }
 
     /// Takes a segment that has arrived. Returns whether it is new, and whether an acknowledgement is due.
     pub fn take(&mut self, segment: u32, ack_every: u32) -> (bool, bool) {
         let is_new = self.got.insert(segment);
-        self.unsaid += 1;
-        let is_due = !is_new || self.is_complete() || self.unsaid >= ack_every;
-        if is_due {
-            self.unsaid = 0;
-        }
-        (is_new, is_due)
+        let is_complete = self.is_complete();
+        (is_new, self.unsaid.is_due(is_complete, !is_new, ack_every))
     }
 
     /// Returns whether all segments have arrived.

@@ -12,20 +12,25 @@
 //! again after a timeout, at the flow's rate. A flow without any new acknowledgement, for as long as TCP would try,
 //! is given up. A packet has the size that the formats say, without other headers.
 //!
+//! What a node does is `protocol::r2c2::node`, which live racks drive too. Here are its surroundings: queues, packets as
+//! values, flows with both of their ends, and what all nodes learn at once.
+//!
 //! With a controller, all of this is the same, except that the controller is told of flows instead of all nodes, and
 //! sends rates back.
 
 mod alone;
+mod around;
 mod broadcasts;
 mod central;
 mod discovery;
 mod flow;
+mod opening;
 mod packets;
 mod rating;
 mod selecting;
-mod sending;
 mod wire;
 
+use self::around::Around;
 use self::central::Controller;
 use self::flow::{Flow, Role};
 use self::wire::{Link, Packet, Spread};
@@ -41,13 +46,12 @@ use std::cell::RefCell;
 use std::sync::Arc;
 use unrack_basis::{SplitMix64, mix};
 use unrack_protocol::r2c2::map::Map;
-use unrack_protocol::r2c2::news::{News, Reports};
+use unrack_protocol::r2c2::node::{Limits, Node, Setup, Timer};
 use unrack_protocol::r2c2::packet::{Assignment, DATA_HEADER, Route};
 use unrack_protocol::r2c2::rates::Rates;
 use unrack_protocol::r2c2::selection::Selection;
-use unrack_protocol::r2c2::view::View;
 use unrack_protocol::r2c2::weights::{Ways, Weights};
-use unrack_protocol::r2c2::{Control, FirstRate, Params, Routing};
+use unrack_protocol::r2c2::{Control, Params, Routing};
 use unrack_rack::graph::Graph;
 use unrack_rack::{Networks, Profile, Protocol};
 use unrack_units::Time;
@@ -55,22 +59,11 @@ use unrack_workload::{Message, MessageId};
 
 /// R2C2 on a network whose nodes forward for each other.
 pub struct R2c2 {
-    params: Params,
-    network: Network,
-    graph: Arc<Graph>,
-    /// Payload of a full packet.
-    most: u64,
-    /// Bytes on the wire around every payload.
-    header: u64,
-    buffer: u64,
-    cut_through: bool,
-    links: Vec<Link>,
-    nodes: Vec<Node>,
-    flows: Slab<Flow>,
-    packets: Slab<Packet>,
-    spreads: Slab<Spread>,
-    /// Topology as nodes know it.
-    map: Map,
+    rack: Rack,
+    /// All nodes. They keep their flows in `rack`.
+    nodes: Vec<Node<u32>>,
+    /// Number of each node's flows so far.
+    numbers: Vec<u16>,
     /// Links that nodes know to be down, sorted.
     down: Vec<u32>,
     discovers: bool,
@@ -78,37 +71,38 @@ pub struct R2c2 {
     weights: RefCell<Weights>,
     /// Rates of the whole topology, without flows.
     whole: Rates,
-    /// Rates of the links that are not known to be down, without flows.
-    empty: Rates,
     /// Controller that computes the rates of all flows, if there is one.
     controller: Option<Controller>,
-    /// Lists of chosen routings that were announced so far.
-    chosen: Vec<Arc<[Assignment]>>,
-    /// The next choice of routings is scheduled.
-    selects: bool,
     /// Number of choices of routings so far.
     selections: u32,
     /// Random numbers of the search. They are separate, so that packets take the same paths without a
     /// search.
     search_random: SplitMix64,
+}
+
+/// What all nodes share, since one process simulates them.
+struct Rack {
+    setup: Setup,
+    network: Network,
+    buffer: u64,
+    cut_through: bool,
+    links: Vec<Link>,
+    flows: Slab<Flow>,
+    packets: Slab<Packet>,
+    spreads: Slab<Spread>,
+    /// Topology as nodes know it.
+    map: Map,
+    /// Rates of the links that are not known to be down, without flows.
+    empty: Rates,
+    /// Lists of chosen routings that were announced so far.
+    chosen: Vec<Arc<[Assignment]>>,
+    /// The next choice of routings is scheduled.
+    selects: bool,
     /// Rules that hold from a later time on are scheduled.
     rules_told: bool,
     /// Number of events and timers named so far.
     turns: u32,
     random: SplitMix64,
-}
-
-struct Node {
-    view: View,
-    /// Flows that the node sends.
-    own: Vec<u32>,
-    /// Number of its flows so far.
-    numbers: u16,
-    /// The node computes rates once an interval.
-    ticks: bool,
-    /// News that the node is about to repeat: another loss of the same news does not repeat it twice.
-    repeats: Vec<News>,
-    reports: Reports,
 }
 
 /// Events of [`R2c2`].
@@ -133,10 +127,8 @@ pub enum Event {
         flow: u32,
         turn: u32,
     },
-    /// A source repeats news, since a copy of it was lost.
-    Repeat {
-        spread: u32,
-    },
+    /// A node repeats news of its own, since a copy of it was lost.
+    Repeat(u32),
     /// A node reports again a broadcast that it had to drop.
     Report(u32),
     /// A rule begins to hold.
@@ -145,6 +137,19 @@ pub enum Event {
     Select,
     /// Nodes find out that a part of the network is down, or up again.
     Discover,
+}
+
+impl Event {
+    /// Returns the event of a node's timer.
+    fn new(node: u32, timer: Timer<u32>) -> Event {
+        match timer {
+            Timer::Tick => Event::Tick(node),
+            Timer::Repeat => Event::Repeat(node),
+            Timer::Report => Event::Report(node),
+            Timer::Send { flow, turn } => Event::Send { flow, turn },
+            Timer::Alarm { flow, turn } => Event::Alarm { flow, turn },
+        }
+    }
 }
 
 impl Tied for Event {
@@ -201,87 +206,60 @@ impl R2c2 {
                 ethernet.mtu,
             ));
         }
-        let rates = Rates::new((0..graph.links()).map(|link| topology.link(link).pace.rate()), headroom);
-        let node = |_| Node {
-            view: View::new(rates.clone()),
-            own: Vec::new(),
-            numbers: 0,
-            ticks: false,
-            repeats: Vec::new(),
-            reports: Reports::default(),
-        };
-        Ok(R2c2 {
-            params: params.clone(),
+        let rate = |link| topology.link(link).pace.rate();
+        let rates = Rates::new((0..graph.links()).map(rate), headroom);
+        let rack = Rack {
+            setup: Setup::new(params, &graph, rate, (most, header), Limits::NONE),
             network: network.clone(),
-            most,
-            header,
             buffer: buffer.get(),
             cut_through: ethernet.cut_through,
             links: Link::all(topology, graph.links()),
-            nodes: (0..graph.nodes()).map(node).collect(),
             flows: Slab::new(),
             packets: Slab::new(),
             spreads: Slab::new(),
             map: Map::whole(&graph, params.trees),
-            down: Vec::new(),
-            discovers: false,
-            weights: RefCell::new(Weights::new(graph.clone())),
-            graph,
-            whole: rates.clone(),
-            empty: rates,
-            controller: Controller::of(params),
+            empty: rates.clone(),
             chosen: Vec::new(),
             selects: false,
-            selections: 0,
-            search_random: SplitMix64::new(mix(seed ^ SEARCH)).after(1),
             rules_told: false,
             turns: 0,
             random: SplitMix64::new(mix(seed)).after(1),
+        };
+        Ok(R2c2 {
+            rack,
+            nodes: (0..graph.nodes()).map(|node| Node::new(node, rates.clone())).collect(),
+            numbers: vec![0; graph.nodes() as usize],
+            down: Vec::new(),
+            discovers: false,
+            weights: RefCell::new(Weights::new(graph)),
+            whole: rates,
+            controller: Controller::of(params),
+            selections: 0,
+            search_random: SplitMix64::new(mix(seed ^ SEARCH)).after(1),
         })
     }
 
-    fn turn(&mut self) -> u32 {
-        self.turns = self.turns.wrapping_add(1).max(1);
-        self.turns
+    /// Returns a node, and its surroundings.
+    fn at<'a, O: Observer>(
+        &'a mut self,
+        core: &'a mut Core<Event, O>,
+        node: u32,
+    ) -> (&'a mut Node<u32>, Around<'a, O>) {
+        (&mut self.nodes[node as usize], Around { node, core, rack: &mut self.rack })
     }
 
+    /// Has a node handle a timer.
+    fn wake<O: Observer>(&mut self, core: &mut Core<Event, O>, node: u32, timer: Timer<u32>) {
+        let (node, mut around) = self.at(core, node);
+        node.wake(&mut around, timer);
+    }
+}
+
+impl Rack {
     /// Draws a route; `None` if no path is known.
     fn draw(&mut self, ways: Ways) -> Option<Route> {
         let random = &mut self.random;
         self.map.draw(ways, &mut || random.next_u64())
-    }
-
-    fn wire(&self, payload: u64) -> u32 {
-        (self.header + payload).max(SMALLEST) as u32
-    }
-
-    fn segments(&self, bytes: u64) -> u32 {
-        u32::try_from(bytes.div_ceil(self.most).max(1)).expect("a message of less than 2^32 segments")
-    }
-
-    fn payload(&self, bytes: u64, segment: u32) -> u64 {
-        (bytes - u64::from(segment) * self.most).min(self.most)
-    }
-
-    /// Returns the rate in Kb/s at which a flow begins, before its rate has been computed.
-    fn first_kbps(&mut self, ways: Ways) -> u32 {
-        let alone = self.empty.alone_kbps(&self.map.weights.shares(ways));
-        self.first_of(alone, ways.src)
-    }
-
-    /// Returns the rate in Kb/s at which a flow begins that would get `alone_kbps` alone.
-    fn first_of(&self, alone_kbps: u32, src: u32) -> u32 {
-        match self.params.first_rate {
-            FirstRate::Link => alone_kbps.min(self.fastest_kbps(src)),
-            FirstRate::Alone => alone_kbps,
-        }
-    }
-
-    /// Returns the rate of the fastest link of a node in Kb/s.
-    fn fastest_kbps(&self, node: u32) -> u32 {
-        let of = |link: u32| self.links[link as usize].pace.rate().as_bps() / 1_000;
-        let fastest = self.graph.links_of(node).map(of).max().unwrap_or(0);
-        u32::try_from(fastest).unwrap_or(u32::MAX)
     }
 }
 
@@ -363,9 +341,6 @@ fn check(params: &Params, graph: &Graph) -> Result<(), SetupError> {
 /// Makes the random numbers of the search differ from those of packets.
 const SEARCH: u64 = 0x5EA2_C4E2;
 
-/// Fewest bytes of a packet on the wire, as in simulators without headers.
-const SMALLEST: u64 = 8;
-
 /// Flow of packets that belong to no flow.
 const NONE: u32 = u32::MAX;
 
@@ -410,11 +385,15 @@ impl Fabric for R2c2 {
         match event {
             Event::Arrive { packet, link } => self.arrive(core, packet, link),
             Event::Heard { spread, link } => self.heard(core, spread, link),
-            Event::Send { flow, turn } => self.send(core, flow, turn),
+            Event::Send { flow, turn } => {
+                self.wake(core, self.rack.flows[flow].src(), Timer::Send { flow, turn });
+            }
             Event::Tick(node) => self.tick(core, node),
-            Event::Alarm { flow, turn } => self.alarm(core, flow, turn),
-            Event::Repeat { spread } => self.repeat(core, spread),
-            Event::Report(node) => self.report_again(core, node),
+            Event::Alarm { flow, turn } => {
+                self.wake(core, self.rack.flows[flow].src(), Timer::Alarm { flow, turn });
+            }
+            Event::Repeat(node) => self.wake(core, node, Timer::Repeat),
+            Event::Report(node) => self.wake(core, node, Timer::Report),
             Event::Rule(rule) => self.rule(core, rule),
             Event::Select => self.select(core),
             Event::Discover => self.discover(core),
@@ -435,6 +414,6 @@ impl Fabric for R2c2 {
             false => (message.src, message.dst),
         };
         // Where links differ, the time by the best of them may be less than the ideal time.
-        (request + alone(src, dst, message.bytes)).max(self.network.ideal(message))
+        (request + alone(src, dst, message.bytes)).max(self.rack.network.ideal(message))
     }
 }

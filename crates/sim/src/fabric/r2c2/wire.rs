@@ -53,7 +53,10 @@ pub(super) enum Body {
     /// Announcement to the controller, instead of all nodes.
     Told(News),
     /// New rates of a node's flows, from the controller; index of the list.
-    Rates(u32),
+    Rates {
+        node: u32,
+        list: u32,
+    },
     /// Report to the controller that this list was lost.
     LostRates(u32),
 }

@@ -1,6 +1,7 @@
 //! Nodes in virtual time: reproducible, and as fast as they compute.
 
 mod net;
+mod script;
 
 use self::net::{Faults, Net};
 use super::*;
@@ -8,7 +9,7 @@ use crate::direct::content::Checks;
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 use unrack_protocol::r2c2::links::LinkState;
-use unrack_protocol::r2c2::packet::{Assignment, Event as Told};
+use unrack_protocol::r2c2::packet::{Assignment, Event as Told, Route};
 use unrack_protocol::r2c2::selection::Selection;
 use unrack_protocol::r2c2::terms::Rule;
 use unrack_protocol::r2c2::{Params, Routing};
@@ -143,12 +144,12 @@ proptest! {
         net.around.faults = Faults::default();
         net.run(Time::from_us(120_000));
         let flows = |node: &mut Node| -> Vec<FlowKey> {
-            node.view.counting().iter().map(|told| (told.src, told.flow)).collect()
+            node.core.view.counting().iter().map(|told| (told.src, told.flow)).collect()
         };
         let known: Vec<Vec<FlowKey>> = net.nodes.iter_mut().map(flows).collect();
         prop_assert!(known.iter().all(|flows| flows.len() == 9 && *flows == known[0]), "{known:?}");
         net.run(END);
-        prop_assert!(net.nodes.iter_mut().all(|node| node.view.is_idle() && node.next_wake().is_none()));
+        prop_assert!(net.nodes.iter_mut().all(|node| node.core.view.is_idle() && node.next_wake().is_none()));
         prop_assert!(net.around.given_up.is_empty() && net.around.wrong == 0);
     }
 
@@ -159,7 +160,7 @@ proptest! {
         seed: u64, failures in prop::collection::vec((0u32..36, 0u64..900, any::<bool>()), 1..5),
     ) {
         let mut net = Net::new(plan("torus", "[3, 3]", Params::default()), Faults { lost: 16, ..Faults::default() }, seed);
-        let graph = net.around.plan.graph.clone();
+        let graph = net.around.plan.setup.graph.clone();
         net.start();
         let mut failures = failures;
         failures.sort_by_key(|(_, at, _)| *at);
@@ -277,7 +278,7 @@ fn who_sends_to_the_dead_gives_up() {
             net.around
                 .crossings
                 .iter()
-                .find(|(_, (link, _))| net.around.plan.graph.to(*link) == 5)
+                .find(|(_, (link, _))| net.around.plan.setup.graph.to(*link) == 5)
                 .map(|(key, _)| *key)
         };
         while let Some(key) = toward(&net) {
@@ -385,13 +386,13 @@ fn better_routings_are_announced_to_all() {
     net.nodes[node as usize].choose(net.now, &chosen, &mut net.around);
     net.run(net.now + Time::from_us(1_000));
     for node in &mut net.nodes {
-        let counting = node.view.counting();
+        let counting = node.core.view.counting();
         let has = |pair: &&Assignment| {
             counting
                 .iter()
                 .any(|told| (told.src, told.flow, told.routing) == (pair.src, pair.flow, pair.routing))
         };
-        assert_eq!(chosen.iter().filter(has).count(), chosen.len(), "node {}", node.me);
+        assert_eq!(chosen.iter().filter(has).count(), chosen.len(), "node {}", node.own.me);
     }
     net.run(END);
     assert_eq!(net.around.acknowledged.len(), 25);
@@ -424,7 +425,7 @@ fn gateways_learn_where_hosts_are() {
     // To a host behind the same gateway; and longer than a packet.
     let dropped = net.counters().dropped_packets;
     assert!(send(&mut net, 0, &frame(1, 3, 60)).is_empty());
-    assert!(send(&mut net, 0, &frame(2, 1, plan.most as usize + 1)).is_empty());
+    assert!(send(&mut net, 0, &frame(2, 1, plan.setup.most as usize + 1)).is_empty());
     assert_eq!(net.counters().dropped_packets, dropped + 1);
     // A hundred at once keep their order, beside a flow.
     net.submit(0, (0, 2), 500_000);
@@ -441,7 +442,7 @@ fn gateways_learn_where_hosts_are() {
         (counters.malformed, counters.sent_bytes),
         (0, counters.arrived_bytes + counters.dropped_bytes)
     );
-    assert!(net.nodes.iter().all(|node| node.next_wake().is_none() && node.bridge.streams.is_empty()));
+    assert!(net.nodes.iter().all(|node| node.next_wake().is_none() && node.own.bridge.streams.is_empty()));
 }
 
 /// A node's power is cut: its neighbours detect that, all others learn of it, and flows avoid it. When it comes back,

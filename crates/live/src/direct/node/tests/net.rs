@@ -1,5 +1,6 @@
 //! Nodes and links without threads; the links lose, double and flip packets.
 
+use super::script::described;
 use super::*;
 use crate::direct::content::{self, Checks};
 use crate::direct::line::Line;
@@ -52,6 +53,8 @@ pub(super) struct Wires {
     pub(super) doubled: u64,
     /// Bytes carried, by link.
     pub(super) carried: Vec<u64>,
+    /// Packets put on links, with the times at which they were, if they are to be described.
+    pub(super) seen: Option<Vec<(Time, String)>>,
 }
 
 impl Wires {
@@ -82,10 +85,10 @@ impl Around for Wires {
     }
     fn spare(&mut self, _packet: Packet) {}
     fn room_at(&self, now: Time, port: u32, bytes: u64) -> Time {
-        self.lines[(self.plan.graph.links_of(self.at).start + port) as usize].room_at(now, bytes)
+        self.lines[(self.plan.setup.graph.links_of(self.at).start + port) as usize].room_at(now, bytes)
     }
     fn put(&mut self, now: Time, port: u32, mut packet: Packet) -> Result<(), Packet> {
-        let link = self.plan.graph.links_of(self.at).start + port;
+        let link = self.plan.setup.graph.links_of(self.at).start + port;
         if Broadcast::is(&packet) && self.strikes(self.faults.refused) {
             return Err(packet);
         }
@@ -93,6 +96,14 @@ impl Around for Wires {
             return Err(packet);
         };
         self.carried[link as usize] += packet.len() as u64;
+        let (first, last) = (departure.first, departure.last);
+        if let Some(seen) = &mut self.seen {
+            seen.push((now, described(&self.plan, link, &packet, (first, last))));
+        }
+        // As in a site, a node is told what the plan's links lose.
+        if self.plan.loses(link, (first, last), packet.len() as u64, 0) {
+            return Err(packet);
+        }
         let at = departure.last + self.plan.link(link).propagation;
         let Faults { lost, doubled, flipped, unreported, .. } = self.faults;
         let is_report = Kind::of(&packet) == Some(Kind::Lost);
@@ -144,14 +155,16 @@ impl Around for Wires {
 
 impl Net {
     pub(super) fn new(plan: Arc<Plan>, faults: Faults, seed: u64) -> Net {
-        let links = plan.graph.links() as usize;
+        let links = plan.setup.graph.links() as usize;
         let around = Wires {
-            maps: (0..plan.nodes()).map(|_| Map::whole(&plan.graph, plan.params.trees)).collect(),
+            maps: (0..plan.nodes()).map(|_| Map::whole(&plan.setup.graph, plan.setup.params.trees)).collect(),
             links: vec![LinkStates::default(); plan.nodes() as usize],
             sought: Vec::new(),
             to_hosts: Vec::new(),
             down: Vec::new(),
-            lines: (0..plan.graph.links()).map(|link| Line::new(plan.link(link).rate, plan.buffer)).collect(),
+            lines: (0..plan.setup.graph.links())
+                .map(|link| Line::new(plan.link(link).rate, plan.buffer))
+                .collect(),
             at: 0,
             crossings: BTreeMap::new(),
             serial: 0,
@@ -167,6 +180,7 @@ impl Net {
             lost: 0,
             doubled: 0,
             carried: vec![0; links],
+            seen: None,
             plan: plan.clone(),
         };
         Net { nodes: (0..plan.nodes()).map(|node| Node::new(&plan, node)).collect(), around, now: Time::ZERO }
@@ -189,7 +203,7 @@ impl Net {
             self.now = self.now.max(next);
             if arrival == Some(next) {
                 let (_, (link, packet)) = self.around.crossings.pop_first().unwrap();
-                let graph = self.around.plan.graph.clone();
+                let graph = self.around.plan.setup.graph.clone();
                 let (to, port) = (graph.to(link), graph.port(graph.reverse(link)));
                 self.around.at = to;
                 self.nodes[to as usize].take(self.now, packet, &mut self.around);
@@ -209,7 +223,7 @@ impl Net {
         let place = node as usize;
         if around.links[place].take_news() {
             self.nodes[place].tell_links(self.now, around);
-            let down = around.links[place].down(&around.plan.graph);
+            let down = around.links[place].down(&around.plan.setup.graph);
             around.maps[place] = around.maps[place].without(|link| down.contains(&link));
             self.nodes[place].discover(self.now, around);
         }
@@ -223,14 +237,14 @@ impl Net {
     /// Returns the number of nodes that know exactly these links to be down.
     pub(super) fn know(&self, down: &[u32]) -> usize {
         let left = |map: &Map| map.links().collect::<BTreeSet<u32>>();
-        let links = self.around.plan.graph.links();
+        let links = self.around.plan.setup.graph.links();
         let expected: BTreeSet<u32> = (0..links).filter(|link| !down.contains(link)).collect();
         self.around.maps.iter().filter(|map| left(map) == expected).count()
     }
 
     /// Cuts all cables of a node: packets on them are lost from now on.
     pub(super) fn fail(&mut self, node: u32) {
-        let graph = &self.around.plan.graph;
+        let graph = &self.around.plan.setup.graph;
         let cables = graph.links_of(node).flat_map(|link| [link, graph.reverse(link)]);
         self.around.down = cables.collect();
     }
@@ -238,6 +252,11 @@ impl Net {
     /// Tells all nodes which links are down.
     pub(super) fn discover(&mut self) {
         let down = self.around.down.clone();
+        self.learn(&down);
+    }
+
+    /// Tells all nodes that these links are down, and no others.
+    pub(super) fn learn(&mut self, down: &[u32]) {
         self.around.maps.iter_mut().for_each(|map| *map = map.without(|link| down.contains(&link)));
         for (number, node) in self.nodes.iter_mut().enumerate() {
             self.around.at = number as u32;
@@ -247,7 +266,7 @@ impl Net {
 
     pub(super) fn counters(&self) -> Counters {
         let mut sum = Counters::default();
-        self.nodes.iter().for_each(|node| sum += node.counters);
+        self.nodes.iter().for_each(|node| sum += node.own.counters);
         sum
     }
 }

@@ -1,0 +1,147 @@
+//! Broadcasts: announced by a source, forwarded along a tree, reported and repeated if a copy is lost (§3.2).
+
+use super::{Control, Node, Timer, World};
+use crate::r2c2::Control as Controlled;
+use crate::r2c2::news::News;
+use crate::r2c2::packet::{Assignment, Broadcast, Event as Told};
+use unrack_units::Time;
+
+/// Delay of a repetition, after which a full queue of 36 KiB at 10 Gb/s is a third emptier.
+const REPEAT_AFTER: Time = Time::from_us(10);
+
+impl<F: Copy + PartialEq> Node<F> {
+    /// Announces a flow to all nodes, or to the controller if there is one.
+    pub fn announce<W: World<Flow = F>>(&mut self, world: &mut W, news: News) {
+        match world.setup().params.control {
+            Controlled::Central => self.tell_controller(world, news),
+            Controlled::Decentralized => self.announce_routings(world, news, &[]),
+        }
+    }
+
+    /// Announces routings that the node has chosen, and applies them (§3.4).
+    pub fn announce_routings<W: World<Flow = F>>(&mut self, world: &mut W, news: News, pairs: &[Assignment]) {
+        self.learn(world, news, pairs);
+        self.send_out(world, news);
+    }
+
+    /// Sends a broadcast of the node along its tree.
+    fn send_out<W: World<Flow = F>>(&mut self, world: &mut W, news: News) {
+        let Some(carried) = world.carry(news) else { return };
+        self.spread(world, news, &carried);
+        world.put_down(carried);
+    }
+
+    /// Tells news to the controller alone.
+    fn tell_controller<W: World<Flow = F>>(&mut self, world: &mut W, news: News) {
+        match world.setup().params.controller {
+            controller if controller == self.me => self.hear_as_controller(world, news),
+            controller => self.put_control(world, controller, Control::Told(news)),
+        }
+    }
+
+    /// Takes news that only the controller is told.
+    pub fn hear_as_controller<W: World<Flow = F>>(&mut self, world: &mut W, news: News) {
+        self.learn(world, news, &[]);
+        self.start_ticking(world);
+    }
+
+    /// Takes another node's broadcast, of a flow or of routings for some (`pairs`), and forwards it.
+    pub fn hear<W: World<Flow = F>>(
+        &mut self,
+        world: &mut W,
+        news: News,
+        pairs: &[Assignment],
+        carried: &W::Carried,
+    ) {
+        self.reports.heard(news);
+        self.learn(world, news, pairs);
+        self.spread(world, news, carried);
+    }
+
+    fn learn<W: World<Flow = F>>(&mut self, world: &mut W, news: News, pairs: &[Assignment]) {
+        if let News::Flow(told) = news {
+            // News that was on its way when a failure was found out may name a routing that is no longer possible.
+            let routing = world.map().usable(told.routing);
+            self.view.hear(world.now(), &Broadcast { routing, ..told });
+        }
+        self.reroute(world, pairs);
+    }
+
+    fn reroute<W: World<Flow = F>>(&mut self, world: &mut W, pairs: &[Assignment]) {
+        for Assignment { src, flow, routing } in pairs.iter().copied() {
+            let usable = world.map().usable(routing);
+            self.view.reroute((src, flow), usable);
+            if u32::from(src) != self.me {
+                continue;
+            }
+            let own = self.own_of(world, flow);
+            if let Some(own) = own.and_then(|own| world.flow(own)) {
+                (own.routing, own.told.routing) = (routing, usable);
+            }
+        }
+    }
+
+    /// Forwards a broadcast along its tree, and reports copies that are dropped.
+    fn spread<W: World<Flow = F>>(&mut self, world: &mut W, news: News, carried: &W::Carried) {
+        for link in world.map().onward(self.me, news.src(), news.tree()) {
+            if !world.cross(link, news, carried) {
+                self.report(world, news);
+            }
+        }
+    }
+
+    /// Tells the source of a broadcast that the node had to drop it (§3.2).
+    pub fn report<W: World<Flow = F>>(&mut self, world: &mut W, news: News) {
+        if news.src() == self.me {
+            return self.repeat_later(world, news);
+        }
+        // News on its way to a controller will not be heard by any other node, so it is reported once.
+        if world.setup().params.control == Controlled::Decentralized {
+            let (now, timeout) = (world.now(), world.setup().params.timeout);
+            if !self.reports.dropped(now, timeout, news) {
+                return;
+            }
+            world.wake_at(now + timeout, Timer::Report);
+        }
+        self.put_control(world, news.src(), Control::Lost(news));
+    }
+
+    /// Repeats reports of broadcasts that the node has dropped and not heard again for too long.
+    pub(super) fn report_again<W: World<Flow = F>>(&mut self, world: &mut W) {
+        let (now, timeout) = (world.now(), world.setup().params.timeout);
+        while let Some((news, next)) = self.reports.poll(now, timeout) {
+            world.wake_at(next, Timer::Report);
+            self.put_control(world, news.src(), Control::Lost(news));
+        }
+    }
+
+    /// Schedules the repetition of a broadcast of the node along another tree, unless one is scheduled already.
+    pub fn repeat_later<W: World<Flow = F>>(&mut self, world: &mut W, news: News) {
+        if self.repeats.iter().any(|repeat| repeat.is_like(news)) {
+            return;
+        }
+        self.repeats.push_back(news.along(world.setup().tree(u32::from(news.tree()) + 1)));
+        world.wake_at(world.now() + REPEAT_AFTER, Timer::Repeat);
+    }
+
+    /// Repeats the next broadcast that is to be, unless it is outdated.
+    pub(super) fn repeat<W: World<Flow = F>>(&mut self, world: &mut W) {
+        let repeat = self.repeats.pop_front();
+        let Some(news) = repeat.and_then(|news| self.still(world, news)) else { return };
+        match world.setup().params.control {
+            Controlled::Central => self.tell_controller(world, news),
+            Controlled::Decentralized => self.send_out(world, news),
+        }
+    }
+
+    /// Returns the news as it is now: a flow may ask for something else meanwhile, or be over.
+    fn still<W: World<Flow = F>>(&self, world: &mut W, news: News) -> Option<News> {
+        let News::Flow(told) = news else { return Some(news) };
+        let own = self.own_of(world, told.flow).and_then(|own| world.flow(own));
+        let open = own.filter(|own| !own.transfer.is_through()).map(|own| own.told);
+        match open.or_else(|| world.told_besides(told.flow)) {
+            Some(now) => Some(News::Flow(Broadcast { event: told.event, tree: told.tree, ..now })),
+            None => (told.event == Told::End).then_some(news),
+        }
+    }
+}

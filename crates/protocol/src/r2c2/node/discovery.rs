@@ -1,0 +1,39 @@
+//! Discovery of failures (§3.2): the topology is discovered anew, paths and rates are of the links that are left, and
+//! every node announces its flows again.
+
+use super::{Node, World};
+use crate::r2c2::news::News;
+use crate::r2c2::packet::{Broadcast, Event as Told};
+use crate::r2c2::rates::Rates;
+
+impl<F: Copy + PartialEq> Node<F> {
+    /// Adopts the links that are now known to be up, as in the map of its world; `rates` of these, without flows.
+    /// [`Node::tell_again`] is to be called next.
+    pub fn discover<W: World<Flow = F>>(&mut self, world: &mut W, rates: Rates) {
+        let now = world.now();
+        let map = world.map();
+        self.reports.clear();
+        self.view.discover(now, rates, |routing| map.usable(routing));
+    }
+
+    /// Announces the flows again that are under way, and lets those go on that had no path.
+    pub fn tell_again<W: World<Flow = F>>(&mut self, world: &mut W) {
+        for n in 0..self.own.len() {
+            let flow = self.own[n];
+            let Some(wanted) = world.flow(flow).map(|place| place.routing) else { continue };
+            let routing = world.map().usable(wanted);
+            let Some(place) = world.flow(flow) else { continue };
+            place.told.routing = routing;
+            let has_begun = !matches!(place.transfer.next(), Some((0, false)));
+            if has_begun && !place.transfer.is_through() {
+                let told = Broadcast { event: Told::Start, ..place.told };
+                self.announce(world, News::Flow(told));
+            }
+            let waits =
+                world.flow(flow).is_some_and(|place| place.turn == 0 && place.transfer.next().is_some());
+            if waits {
+                self.go_on(world, flow);
+            }
+        }
+    }
+}

@@ -1,0 +1,64 @@
+//! A flow at its source.
+
+use super::Setup;
+use crate::r2c2::Routing;
+use crate::r2c2::bucket::TokenBucket;
+use crate::r2c2::demand::Demand;
+use crate::r2c2::host::Host;
+use crate::r2c2::packet::Broadcast;
+use crate::r2c2::terms::Terms;
+use crate::r2c2::transfer::{Patience, Sender};
+use unrack_units::Time;
+
+/// State of a flow that a node sends.
+#[derive(Debug, Clone)]
+pub struct Flow {
+    /// Last announcement of the flow.
+    pub told: Broadcast,
+    /// Requested routing; the one in `told` is what the links that are up allow.
+    pub(super) routing: Routing,
+    pub bytes: u64,
+    pub transfer: Sender,
+    pub(super) bucket: TokenBucket,
+    /// Name of the timer that sends the next packet; 0 if there is none.
+    pub(super) turn: u32,
+    /// Name of the timer that ends the wait for an acknowledgement; 0 if there is none.
+    pub(super) alarm: u32,
+    pub(super) patience: Patience,
+    /// Timeouts in a row without a new acknowledgement.
+    pub(super) silence: u32,
+    pub(super) host: Host,
+    pub(super) demand: Demand,
+    /// Bytes put on the wire since the node last computed rates.
+    pub(super) sent: u64,
+    /// Rate given by the controller in Kb/s, if there is one.
+    pub(super) given_kbps: Option<u32>,
+}
+
+impl Flow {
+    /// Creates a flow of `bytes` bytes that begins at `first_kbps`.
+    pub(super) fn new(
+        setup: &Setup,
+        now: Time,
+        (told, terms): (Broadcast, Terms),
+        bytes: u64,
+        first_kbps: u32,
+    ) -> Flow {
+        let params = &setup.params;
+        Flow {
+            told,
+            routing: terms.routing,
+            bytes,
+            transfer: Sender::new(setup.segments(bytes)).within(setup.limits.window),
+            bucket: TokenBucket::new(first_kbps, setup.depth(first_kbps)),
+            turn: 0,
+            alarm: 0,
+            patience: Patience::new(params.timeout, u32::from(told.src) << 16 | u32::from(told.flow)),
+            silence: 0,
+            host: Host::new(terms.demand, now),
+            demand: Demand::new(params.demand_gain.get()),
+            sent: 0,
+            given_kbps: None,
+        }
+    }
+}

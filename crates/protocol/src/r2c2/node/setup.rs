@@ -1,0 +1,108 @@
+//! What is the same for all nodes of a rack, and does not change.
+
+use crate::r2c2::terms::Terms;
+use crate::r2c2::{FirstRate, Params};
+use std::sync::Arc;
+use unrack_rack::graph::Graph;
+use unrack_units::{Rate, Time};
+
+/// Parameters of a rack, and the sizes and limits of its world.
+#[derive(Debug, Clone)]
+pub struct Setup {
+    pub params: Params,
+    pub graph: Arc<Graph>,
+    /// Payload of a full packet, in bytes.
+    pub most: u64,
+    /// Bytes on the wire around every payload.
+    pub header: u64,
+    pub limits: Limits,
+    /// Rate of each node's fastest link, in Kb/s.
+    fastest_kbps: Vec<u32>,
+}
+
+/// Limits that a world sets to its nodes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Limits {
+    /// Packets of one flow that a destination has room for, from the first one that is missing on.
+    pub window: u32,
+    /// Time by which a flow may be ahead of its rate, beyond one packet.
+    pub slack: Time,
+    /// Timeouts in a row without an acknowledgement after which a source gives up, if TCP would not earlier.
+    pub timeouts: u32,
+}
+
+impl Limits {
+    /// Limits of a world that keeps no bytes and is never late: none.
+    pub const NONE: Limits = Limits { window: u32::MAX, slack: Time::ZERO, timeouts: u32::MAX };
+}
+
+/// Fewest bytes of a packet on the wire, as in simulators without headers.
+const SMALLEST: u64 = 8;
+
+impl Setup {
+    /// Describes a rack whose packets have `most` bytes of payload and `header` bytes around it; `rate` of each link.
+    pub fn new(
+        params: &Params,
+        graph: &Arc<Graph>,
+        rate: impl Fn(u32) -> Rate,
+        (most, header): (u64, u64),
+        limits: Limits,
+    ) -> Setup {
+        let kbps = |link| u32::try_from(rate(link).as_bps() / 1_000).unwrap_or(u32::MAX);
+        let fastest = |node| graph.links_of(node).map(kbps).max().unwrap_or(0);
+        let fastest_kbps = (0..graph.nodes()).map(fastest).collect();
+        Setup { params: params.clone(), graph: graph.clone(), most, header, limits, fastest_kbps }
+    }
+
+    /// Returns the bytes of a packet on the wire.
+    pub fn wire(&self, payload: u64) -> u32 {
+        (self.header + payload).max(SMALLEST) as u32
+    }
+
+    /// Returns the segments of a flow of `bytes` bytes.
+    ///
+    /// # Panics
+    /// If there are 2^32 or more.
+    pub fn segments(&self, bytes: u64) -> u32 {
+        u32::try_from(bytes.div_ceil(self.most).max(1)).expect("a message of less than 2^32 segments")
+    }
+
+    /// Returns where a segment begins in its flow, in bytes.
+    pub fn offset(&self, segment: u32) -> u64 {
+        u64::from(segment) * self.most
+    }
+
+    /// Returns the payload of a segment of a flow of `bytes` bytes.
+    pub fn payload(&self, bytes: u64, segment: u32) -> u64 {
+        (bytes - self.offset(segment)).min(self.most)
+    }
+
+    /// Returns the rate of a node's fastest link, in Kb/s.
+    pub fn fastest_kbps(&self, node: u32) -> u32 {
+        self.fastest_kbps[node as usize]
+    }
+
+    /// Returns the rate in Kb/s at which a flow of node `src` begins that would get `alone_kbps` alone.
+    pub fn first_kbps(&self, alone_kbps: u32, src: u32) -> u32 {
+        match self.params.first_rate {
+            FirstRate::Link => alone_kbps.min(self.fastest_kbps(src)),
+            FirstRate::Alone => alone_kbps,
+        }
+    }
+
+    /// Returns the depth of a flow's bucket at this rate, in bytes: a full packet, and what the flow may be ahead.
+    pub fn depth(&self, kbps: u32) -> u32 {
+        let ahead = u64::from(kbps) * self.limits.slack.as_ns() / 8_000_000;
+        self.wire(self.most).saturating_add(u32::try_from(ahead).unwrap_or(u32::MAX))
+    }
+
+    /// Returns the tree that broadcasts of this number of their source follow first.
+    pub fn tree(&self, number: u32) -> u8 {
+        (number % u32::from(self.params.trees)) as u8
+    }
+
+    /// Returns the terms of flows between these nodes, this time after the rules began to hold.
+    pub fn terms(&self, ends: (u32, u32), since: Time) -> Terms {
+        Terms::of(&self.params.rules, self.params.routing, ends, since)
+    }
+}

@@ -1,0 +1,118 @@
+//! Surroundings of a node: simulated time, the queues of its links, packets as values.
+
+use super::flow::Flow;
+use super::wire::{Body, Packet, Spread};
+use super::{Event, NONE, Rack};
+use crate::engine::{Core, Observer, Wait};
+use unrack_protocol::r2c2::map::Map;
+use unrack_protocol::r2c2::news::News;
+use unrack_protocol::r2c2::node::{self, Control, Part, Setup, Timer, World};
+use unrack_protocol::r2c2::packet::{BROADCAST, MASK, Route};
+use unrack_protocol::r2c2::weights::Ways;
+use unrack_units::Time;
+
+/// Surroundings of one node, at the time of an event.
+pub(super) struct Around<'a, O> {
+    pub node: u32,
+    pub core: &'a mut Core<Event, O>,
+    pub rack: &'a mut Rack,
+}
+
+impl<O: Observer> World for Around<'_, O> {
+    type Flow = u32;
+    /// Index of the broadcast, which counts its copies.
+    type Carried = u32;
+
+    fn now(&self) -> Time {
+        self.core.now()
+    }
+
+    fn setup(&self) -> &Setup {
+        &self.rack.setup
+    }
+
+    fn map(&mut self) -> &mut Map {
+        &mut self.rack.map
+    }
+
+    fn alone_kbps(&mut self, ways: Ways) -> u32 {
+        self.rack.empty.alone_kbps(&self.rack.map.weights.shares(ways))
+    }
+
+    fn draw(&mut self, ways: Ways) -> Option<Route> {
+        self.rack.draw(ways)
+    }
+
+    fn flow(&mut self, flow: u32) -> Option<&mut node::Flow> {
+        Some(&mut self.rack.flows[flow].sending)
+    }
+
+    fn turn(&mut self) -> u32 {
+        self.rack.turns = self.rack.turns.wrapping_add(1).max(1);
+        self.rack.turns
+    }
+
+    fn wake_at(&mut self, at: Time, timer: Timer<u32>) {
+        self.core.schedule(at, Event::new(self.node, timer));
+    }
+
+    fn room_at(&self, port: u32, wire: u32) -> Time {
+        let (rack, now) = (&*self.rack, self.core.now());
+        let first = &rack.links[(rack.setup.graph.links_of(self.node).start + port) as usize];
+        match (first.port.backlog(now) + u64::from(wire)).saturating_sub(rack.buffer) {
+            0 => now,
+            over => now + first.pace.transmit(over),
+        }
+    }
+
+    fn put_part(&mut self, part: &Part<u32>) {
+        let Part { flow, segment, is_again, route, payload, wire, .. } = *part;
+        self.core.sent(u64::from(payload));
+        if is_again {
+            self.core.retransmitted(self.rack.flows[flow].message);
+        }
+        let packet = Packet { flow, body: Body::Data(segment), route, done: 0, wire, payload };
+        self.rack.put(self.core, self.node, packet);
+    }
+
+    fn put_control(&mut self, _dst: u32, route: Route, control: Control<u32>) -> bool {
+        let (flow, body, bytes) = match control {
+            Control::Ack { flow, next, mask } => (flow, Body::Ack { next, mask }, MASK),
+            Control::Lost(news) => (NONE, Body::Lost(news), BROADCAST),
+            Control::Told(news) => (NONE, Body::Told(news), BROADCAST),
+        };
+        let wire = self.rack.setup.wire(bytes as u64);
+        self.rack.put(self.core, self.node, Packet { flow, body, route, done: 0, wire, payload: 0 })
+    }
+
+    fn carry(&mut self, news: News) -> Option<u32> {
+        Some(self.rack.spreads.insert(Spread { news, copies: 1 }))
+    }
+
+    fn cross(&mut self, link: u32, news: News, spread: &u32) -> bool {
+        let Some(at) = self.rack.cross_with_broadcast(self.core, link, news) else { return false };
+        self.rack.spreads[*spread].copies += 1;
+        self.core.schedule(at, Event::Heard { spread: *spread, link });
+        true
+    }
+
+    fn put_down(&mut self, spread: u32) {
+        self.rack.drop_copy(spread);
+    }
+
+    fn happened(&mut self, flow: u32, event: node::Event) {
+        let Flow { message, ref receiver, .. } = self.rack.flows[flow];
+        match event {
+            node::Event::Opened => {
+                self.rack.schedule_rules(self.core);
+                self.rack.start_selecting(self.core);
+            }
+            node::Event::Paced => self.core.waits(message, || Wait::Pacing),
+            node::Event::Waits => self.core.waits(message, || Wait::Retransmission),
+            // Unless the receiver has all of it.
+            node::Event::GivenUp if !receiver.is_complete() => self.core.give_up(message),
+            node::Event::GivenUp => {}
+            node::Event::Closed => self.rack.close(flow),
+        }
+    }
+}
