@@ -10,7 +10,7 @@ use unrack_basis::Fnv1a;
 fn main() {
     let crates = Path::new(&std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it")).join("..");
     let root = crates.join("..").canonicalize().expect("the workspace is above its crates");
-    let (parts, commit) = (parts(&root), Commit::of(&root));
+    let (parts, commit) = (parts(&root), Commit::read(&root));
     for watched in parts.iter().chain(commit.iter().flat_map(|commit| &commit.files)) {
         println!("cargo::rerun-if-changed={}", root.join(watched).display());
     }
@@ -76,7 +76,7 @@ pub struct Commit {
 impl Commit {
     /// Finds the commit. `None` without git, outside a repository, or if the tree lies in a repository that does not
     /// track it, as an unpacked archive may.
-    pub fn of(root: &Path) -> Option<Commit> {
+    pub fn read(root: &Path) -> Option<Commit> {
         git(root, &["ls-files", "--error-unmatch", "crates/cli/Cargo.toml"])?;
         let id = git(root, &["rev-parse", "HEAD"])?;
         let compiled: Vec<String> = parts(root).iter().map(|part| part.display().to_string()).collect();

@@ -110,7 +110,7 @@ pub fn main(mut args: Args) -> Result<ExitCode, Failure> {
     let (seed, output) = (args.seed, Output::Inherited);
     let setup = Setup { local, delay: &delay, calibration, seed, capture, node, output, until: None };
     let report = measure(&job, &setup)?;
-    let summary = summary::Summary::of(&args, &job, &setup, footprint, &report, &started);
+    let summary = summary::Summary::from_run(&args, &job, &setup, footprint, &report, &started);
     if let Some(target) = json {
         target.write_json(&summary)?;
     }

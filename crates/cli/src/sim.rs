@@ -83,7 +83,7 @@ impl Figures {
 pub fn main(args: Args) -> Result<ExitCode, Failure> {
     let started = Started::now(build());
     if let Some(limit) = &args.fail_if {
-        limit.check(&Shape::of::<Summary>().with("machine", Shape::of::<Machine>()))?;
+        limit.check(&Shape::from_type::<Summary>().with("machine", Shape::from_type::<Machine>()))?;
     }
     let (scenario, setup) = scenario::load(&args.scenario, &args.set)?;
     let (work, need) = work::checked(&scenario, &setup, args.transfers)?;

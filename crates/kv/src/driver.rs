@@ -48,7 +48,7 @@ pub struct Outcome {
 /// If the store has no room for the records, or is gone.
 pub fn load(client: &Client, records: u64, value_bytes: usize) -> Result<(), Error> {
     for record in 0..records {
-        client.put_with(&Key::of(record), value_bytes, |value| fill(value, record))?;
+        client.put_with(&Key::for_record(record), value_bytes, |value| fill(value, record))?;
     }
     Ok(())
 }
@@ -66,11 +66,11 @@ pub fn run(run: &Run, connect: impl Fn() -> Result<Client, Error> + Sync) -> Res
         let mut now = begun;
         while now - begun < run.time {
             let (operation, record) = operations.draw();
-            let key = Key::of(record);
+            let key = Key::for_record(record);
             let started = Instant::now();
             perform(&client, operation, &key, run.value_bytes, started)?;
             now = Instant::now();
-            timed.of(operation).saturating_record((now - started).as_nanos() as u64);
+            timed.histogram(operation).saturating_record((now - started).as_nanos() as u64);
         }
         let rate = timed.count() as f64 / (now - begun).as_secs_f64();
         Ok((timed, rate))
@@ -144,7 +144,7 @@ impl Timed {
     }
 
     /// Returns the histogram of one kind of operation.
-    fn of(&mut self, operation: Operation) -> &mut Histogram<u64> {
+    fn histogram(&mut self, operation: Operation) -> &mut Histogram<u64> {
         &mut self.0[operation as usize]
     }
 

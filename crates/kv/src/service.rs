@@ -65,21 +65,21 @@ impl Shared {
             .method("kv.get", move |call| get.get(call))
             .method("kv.read", move |call| read.read(call))
             .method("kv.put", move |call| {
-                let asked = Asked::of(call)?;
+                let asked = Asked::from_call(call)?;
                 let put = put.lock().put(asked.key(), asked.value(call)?);
                 answer_version(call, Some(put?))
             })
             .method("kv.put_if", move |call| {
-                let asked = Asked::of(call)?;
+                let asked = Asked::from_call(call)?;
                 let put = put_if.lock().put_if(asked.key(), asked.header.version, asked.value(call)?);
                 answer_version(call, put?)
             })
             .method("kv.delete", move |call| {
-                let deleted = delete.lock().delete(Asked::of(call)?.key());
+                let deleted = delete.lock().delete(Asked::from_call(call)?.key());
                 answer_version(call, deleted)
             })
             .method("kv.let_go", move |call| {
-                let_go.lock().let_go(call.client(), Asked::of(call)?.header.place);
+                let_go.lock().let_go(call.client(), Asked::from_call(call)?.header.place);
                 Ok(())
             })
             .when_gone(move |client| gone.lock().forget(client))
@@ -87,7 +87,7 @@ impl Shared {
 
     /// Answers with a copy of the value.
     fn read(&self, call: &mut Call<'_>) -> Answered {
-        let asked = Asked::of(call)?;
+        let asked = Asked::from_call(call)?;
         let mut store = self.lock();
         let Some((value, version)) = store.read(asked.key()) else {
             call.answer(0)?;
@@ -101,7 +101,7 @@ impl Shared {
 
     /// Answers with the value's position, and holds the value.
     fn get(&self, call: &mut Call<'_>) -> Answered {
-        let asked = Asked::of(call)?;
+        let asked = Asked::from_call(call)?;
         if call.room() < Found::BYTES {
             // The client would not learn what the place holds.
             return call.answer(Found::BYTES).map(drop).map_err(Refusal::from);
@@ -124,8 +124,8 @@ struct Asked {
 }
 
 impl Asked {
-    fn of(call: &Call<'_>) -> Result<Asked, Refusal> {
-        let malformed = || Refusal::of(wire::MALFORMED);
+    fn from_call(call: &Call<'_>) -> Result<Asked, Refusal> {
+        let malformed = || Refusal::from_number(wire::MALFORMED);
         let header = Header::read(call.request()).ok_or_else(malformed)?;
         let mut asked = Asked { header, key: [0; MOST_KEY] };
         let length = usize::from(header.key);
@@ -138,7 +138,7 @@ impl Asked {
     }
 
     fn value<'c>(&self, call: &'c Call<'_>) -> Result<unrack_rpc::view::View<'c>, Refusal> {
-        self.header.value_of(call.request()).ok_or_else(|| Refusal::of(wire::MALFORMED))
+        self.header.value_of(call.request()).ok_or_else(|| Refusal::from_number(wire::MALFORMED))
     }
 }
 
@@ -155,6 +155,6 @@ fn answer_version(call: &mut Call<'_>, version: Option<u64>) -> Answered {
 
 impl From<Full> for Refusal {
     fn from(_: Full) -> Refusal {
-        Refusal::of(wire::FULL)
+        Refusal::from_number(wire::FULL)
     }
 }

@@ -39,7 +39,7 @@ struct Entry {
 impl Key {
     /// Makes the key of a command from what its footprint visibly depends on: its words, its file, the current
     /// folder.
-    pub fn of(program: &Program) -> Option<Key> {
+    pub fn for_program(program: &Program) -> Option<Key> {
         let meta = program.path.metadata().ok()?;
         let path = program.path.canonicalize().ok()?;
         let folder = std::env::current_dir().ok()?;
@@ -157,7 +157,7 @@ mod tests {
     fn other_words_are_another_command() {
         let key = |words: &[&str]| {
             let command: Vec<_> = words.iter().map(Into::into).collect();
-            Key::of(&Program::resolve(&command).unwrap()).unwrap().0
+            Key::for_program(&Program::resolve(&command).unwrap()).unwrap().0
         };
         assert_eq!(key(&["sh", "-c", "a"]), key(&["sh", "-c", "a"]));
         assert_ne!(key(&["sh", "-c", "a"]), key(&["sh", "-c", "b"]));
@@ -174,7 +174,7 @@ mod tests {
         };
         let key = |sources: &str| {
             let program = Program::resolve(&["sh".into()]).unwrap();
-            Key::of(&program).unwrap().weighed_by(&build(sources)).0
+            Key::for_program(&program).unwrap().weighed_by(&build(sources)).0
         };
         assert_eq!(key("a"), key("a"));
         assert_ne!(key("a"), key("b"));

@@ -69,7 +69,7 @@ pub fn calibrate(mode: Mode, until: Option<Instant>) -> Result<Calibration, Pagi
     let answer = folder.path("passes");
     let executable = std::env::current_exe().map_err(PagingError::failed("find this executable"))?;
     let command = vec!["unrack".into(), TOUCH_VERB.into()];
-    let job = Job::of(Program { path: executable, command })?;
+    let job = Job::for_program(Program { path: executable, command })?;
     let setup = Setup {
         local: Bytes::new(LOCAL_PAGES * proc::PAGE),
         delay: &Delay::constant(Time::ZERO, Rate::from_bps(0)),

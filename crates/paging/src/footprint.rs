@@ -79,7 +79,7 @@ pub fn native(job: &Job, output: &Output, until: Option<Instant>) -> Result<Nati
 /// native run whose output is discarded. Without a build nothing is remembered.
 pub fn footprint(job: &Job, weighed_by: Option<&Build>) -> Result<Footprint, PagingError> {
     let cache = weighed_by.and_then(|_| Cache::of_user());
-    let key = weighed_by.and_then(|build| Some(Key::of(&job.program)?.weighed_by(build)));
+    let key = weighed_by.and_then(|build| Some(Key::for_program(&job.program)?.weighed_by(build)));
     if let (Some(cache), Some(key)) = (&cache, &key)
         && let Some(known) = cache.get(key)
     {

@@ -23,10 +23,10 @@ impl Job {
     /// Checks all that can be checked before anything starts. Standard input is inherited.
     pub fn prepare(command: &[OsString]) -> Result<Job, PagingError> {
         let program = Program::resolve(command)?;
-        Job::of(program)
+        Job::for_program(program)
     }
 
-    pub(crate) fn of(program: Program) -> Result<Job, PagingError> {
+    pub(crate) fn for_program(program: Program) -> Result<Job, PagingError> {
         machine::check()?;
         Ok(Job { program, preload: machine::preload_library()?, input: Input::Inherited })
     }
@@ -34,7 +34,7 @@ impl Job {
     /// Returns what a measurement of this command visibly depends on: its words, the program's file, the current
     /// folder.
     pub fn identity(&self) -> Option<String> {
-        Key::of(&self.program).map(Key::into_text)
+        Key::for_program(&self.program).map(Key::into_text)
     }
 
     /// Returns the command, as a person reads it.

@@ -82,7 +82,7 @@ pub struct Tally {
 }
 
 impl Tally {
-    fn of(counts: &Counts, threads: u32) -> Tally {
+    fn from_counts(counts: &Counts, threads: u32) -> Tally {
         Tally {
             fetches: counts.fetches.load(Relaxed),
             write_backs: counts.write_backs.load(Relaxed),
@@ -124,7 +124,7 @@ pub fn measure(job: &Job, setup: &Setup) -> Result<RunReport, PagingError> {
         warnings.extend(session.capture(job, setup, to, ended.wall)?);
     }
     let threads = session.control.next_thread.load(Relaxed);
-    let tally = Tally::of(&session.control.counts, threads);
+    let tally = Tally::from_counts(&session.control.counts, threads);
     Ok(RunReport { status: ended.status, wall_s: ended.wall.as_secs_f64(), tally, warnings })
 }
 
@@ -351,7 +351,7 @@ mod tests {
             let mut watcher = Watcher::new(&control, Some(node));
             // Either is fine: what counts is that it returns.
             let _ = watcher.look(&[std::process::id()]);
-            let _ = (watcher.warnings(), Tally::of(&control.counts, 1));
+            let _ = (watcher.warnings(), Tally::from_counts(&control.counts, 1));
         }
     }
 

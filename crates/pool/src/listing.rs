@@ -69,7 +69,7 @@ impl Listing {
     ///
     /// # Errors
     /// If the manager is gone.
-    pub fn of(client: &Client) -> Result<Listing, Error> {
+    pub fn read(client: &Client) -> Result<Listing, Error> {
         let welcome = client.pool();
         let mut listing = Listing {
             capacity_bytes: 0,

@@ -131,7 +131,7 @@ fn the_quota_is_as_large_as_was_said_and_listed() {
         let (held, denied) = lease_all(&client);
         assert_eq!(held.len() as u64, sections);
         assert_eq!(matches!(denied, Denied::Full { .. }), sections * SECTION == CAPACITY, "{denied}");
-        let listing = Listing::of(&pool.client("observer")).unwrap();
+        let listing = Listing::read(&pool.client("observer")).unwrap();
         assert_eq!(listing.per_client_bytes, sections * SECTION);
         assert_eq!(listing.processes[0].quota_used_bytes, sections * SECTION);
         assert!(listing.to_string().contains("100%"), "{listing}");
@@ -180,7 +180,7 @@ fn all_that_is_not_free_counts() {
         let far = scope.spawn(|| service.accept(PATIENCE).unwrap().unwrap().accept(b"", 0, &[]).unwrap());
         (client.open("kv", b"", 0, &[], PATIENCE).unwrap().0, far.join().unwrap())
     });
-    let used = || Listing::of(&pool.client("observer")).unwrap().processes[0].quota_used_bytes;
+    let used = || Listing::read(&pool.client("observer")).unwrap().processes[0].quota_used_bytes;
     assert_eq!(used(), QUEUES);
     let segment = client.lease(3).unwrap();
     near.grant(&segment, Access::Write).unwrap();

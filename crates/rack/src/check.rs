@@ -273,7 +273,7 @@ impl<'a> Checker<'a> {
 
 /// Returns the schema of `network` with this topology.
 pub(crate) fn network_schema(topology: &Topology) -> Schema {
-    let mut network = schema::of::<Common>();
+    let mut network = schema::for_type::<Common>();
     network["properties"]["cxl_link"]["default"] = json!(Link::CXL);
     let shape = schema::described("How nodes and switches are connected.", topology.schema());
     network["properties"]["topology"] = shape;

@@ -118,7 +118,7 @@ impl ValidScenario {
         let mut values =
             toml::Table::try_from(&params).map_err(|why| self.error_at("fabric", why.to_string()))?;
         values.insert("protocol".into(), self.protocol.name().into());
-        self.fabric = Fabric { values, schema: schema::of::<P>() };
+        self.fabric = Fabric { values, schema: schema::for_type::<P>() };
         Ok(params)
     }
 

@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use toml::{Table, Value as Toml};
 
 /// Returns the schema of a type, without references.
-pub(crate) fn of<T: JsonSchema>() -> Value {
+pub(crate) fn for_type<T: JsonSchema>() -> Value {
     let settings = SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true);
     settings.into_generator().into_root_schema_for::<T>().to_value()
 }

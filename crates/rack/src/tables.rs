@@ -58,12 +58,12 @@ impl Fabric {
 pub(crate) fn parts(said: &Said) -> Vec<Part> {
     let Said { network, fabric, host, workload, faults, .. } = *said;
     let part = |name, values, schema| Part { name, values, schema, hashed: true };
-    let bit_errors = part("bit_errors", Some(fields_of(&faults.bit_errors)), schema::of::<BitErrors>());
+    let bit_errors = part("bit_errors", Some(fields_of(&faults.bit_errors)), schema::for_type::<BitErrors>());
     vec![
         part("", Some(general(said)), general_schema()),
         part("network", Some(network_table(network, host.is_some())), network_keys(network)),
         part("fabric", Some(fabric.values.clone()), fabric.schema.clone()),
-        part("host", host.as_ref().map(fields_of), described("host", schema::of::<Host>())),
+        part("host", host.as_ref().map(fields_of), described("host", schema::for_type::<Host>())),
         part("workload", Some(workload_table(workload)), workload_schema(workload)),
         Part { hashed: faults.bit_errors != BitErrors::default(), ..bit_errors },
     ]
@@ -80,9 +80,9 @@ fn general(said: &Said) -> Table {
 
 fn general_schema() -> Schema {
     schema::table([
-        ("extends", described("extends", schema::of::<String>())),
-        ("seed", described("seed", schema::of::<u64>())),
-        ("failures", described("failures", schema::of::<Vec<Failure>>())),
+        ("extends", described("extends", schema::for_type::<String>())),
+        ("seed", described("seed", schema::for_type::<u64>())),
+        ("failures", described("failures", schema::for_type::<Vec<Failure>>())),
     ])
 }
 
@@ -158,11 +158,11 @@ fn workload_table(workload: &Workload) -> Table {
 
 fn workload_schema(workload: &Workload) -> Schema {
     match workload {
-        Workload::Memory(_) => schema::of::<Memory>(),
-        Workload::Flows(_) => schema::of::<Flows>(),
-        Workload::Trace(_) => schema::of::<Trace>(),
-        Workload::Collective(_) => schema::of::<Collective>(),
-        Workload::Jobs(_) => schema::of::<Jobs>(),
+        Workload::Memory(_) => schema::for_type::<Memory>(),
+        Workload::Flows(_) => schema::for_type::<Flows>(),
+        Workload::Trace(_) => schema::for_type::<Trace>(),
+        Workload::Collective(_) => schema::for_type::<Collective>(),
+        Workload::Jobs(_) => schema::for_type::<Jobs>(),
     }
 }
 

@@ -12,7 +12,7 @@ const QUANTILES: usize = 400;
 
 impl Cdf {
     /// Returns the distribution of the finite values; `None` if there are none.
-    pub fn of(mut values: Vec<f64>) -> Option<Cdf> {
+    pub fn from_values(mut values: Vec<f64>) -> Option<Cdf> {
         values.retain(|value| value.is_finite());
         values.sort_by(f64::total_cmp);
         let last = values.len().checked_sub(1)?;
@@ -51,7 +51,7 @@ const STEPS: usize = 240;
 
 impl FetchRate {
     /// Counts `moves`: time in ns, and whether it was a fetch. `None` if nothing moved.
-    pub fn of(run_ns: u64, moves: impl Iterator<Item = (u64, bool)> + Clone) -> Option<FetchRate> {
+    pub fn from_moves(run_ns: u64, moves: impl Iterator<Item = (u64, bool)> + Clone) -> Option<FetchRate> {
         let end = moves.clone().map(|(t_ns, _)| t_ns + 1).max()?.max(run_ns);
         let mut rate = FetchRate {
             step_s: end as f64 / 1e9 / STEPS as f64,
@@ -79,7 +79,7 @@ mod tests {
 
     #[test]
     fn a_cdf_rises_from_nothing_to_all() {
-        let cdf = Cdf::of((1..=1000).rev().map(f64::from).collect()).unwrap();
+        let cdf = Cdf::from_values((1..=1000).rev().map(f64::from).collect()).unwrap();
         assert_eq!((cdf.count, cdf.range()), (1000, (1.0, 1000.0)));
         assert!(cdf.points().is_sorted_by(|a, b| a.0 <= b.0 && a.1 <= b.1));
         assert_eq!((cdf.share_at(0.5), cdf.share_at(1000.0)), (0.0, 1.0));
@@ -88,22 +88,22 @@ mod tests {
 
     #[test]
     fn small_and_senseless_samples() {
-        assert_eq!(Cdf::of(vec![]), None);
-        assert_eq!(Cdf::of(vec![f64::NAN]), None);
-        let one = Cdf::of(vec![3.0]).unwrap();
+        assert_eq!(Cdf::from_values(vec![]), None);
+        assert_eq!(Cdf::from_values(vec![f64::NAN]), None);
+        let one = Cdf::from_values(vec![3.0]).unwrap();
         assert_eq!((one.share_at(2.9), one.share_at(3.0)), (0.0, 1.0));
-        let two = Cdf::of(vec![1.0, 2.0]).unwrap();
+        let two = Cdf::from_values(vec![1.0, 2.0]).unwrap();
         assert_eq!(two.share_at(1.5), 0.5);
     }
 
     #[test]
     fn every_move_is_counted_once() {
         let moves = (0..10_000u64).map(|t| (t * 1_000, t % 4 != 0));
-        let rate = FetchRate::of(5_000_000, moves).unwrap();
+        let rate = FetchRate::from_moves(5_000_000, moves).unwrap();
         assert_eq!(rate.fetches.iter().sum::<u64>(), 7_500);
         assert_eq!(rate.write_backs.iter().sum::<u64>(), 2_500);
         let seconds = rate.step_s * STEPS as f64;
         assert!((seconds - 0.009_999_001).abs() < 1e-9, "{seconds}");
-        assert_eq!(FetchRate::of(100, std::iter::empty()), None);
+        assert_eq!(FetchRate::from_moves(100, std::iter::empty()), None);
     }
 }

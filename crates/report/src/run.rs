@@ -88,7 +88,7 @@ fn read_compared(folder: &Path, comparison: Comparison) -> Result<Compared, Repo
 
 fn read_fetch_rate(path: &Path) -> Result<Option<FetchRate>, ReportError> {
     let (meta, rows) = trace::read(path)?;
-    Ok(FetchRate::of(meta.run_ns, rows.iter().map(|row| (row.t_ns, row.kind == trace::Kind::Fetch))))
+    Ok(FetchRate::from_moves(meta.run_ns, rows.iter().map(|row| (row.t_ns, row.kind == trace::Kind::Fetch))))
 }
 
 /// Reads the tables of completion times. They name their fabric, so their files may have any name that begins with
@@ -98,7 +98,7 @@ fn read_completions(folder: &Path, comparison: &Comparison) -> Result<Vec<(Strin
     for path in tables(folder)? {
         let (meta, rows) = completions::read(&path)?;
         let fetches = rows.iter().filter(|row| row.kind == completions::Kind::Fetch);
-        let cdf = Cdf::of(fetches.map(|row| row.completion_ps as f64 / 1e6).collect());
+        let cdf = Cdf::from_values(fetches.map(|row| row.completion_ps as f64 / 1e6).collect());
         found.extend(cdf.map(|cdf| (meta.fabric, cdf)));
     }
     let stated = comparison.fabrics.iter().filter(|fabric| fabric.fetch_us.is_some());

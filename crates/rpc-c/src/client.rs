@@ -172,7 +172,7 @@ struct Eventfd(File);
 
 impl Eventfd {
     /// A descriptor of its own, which nobody else closes.
-    fn of(descriptor: i32) -> Result<Eventfd, Failure> {
+    fn from_descriptor(descriptor: i32) -> Result<Eventfd, Failure> {
         if descriptor < 0 {
             return Err(Failure::invalid(format!("`eventfd` is {descriptor}")));
         }
@@ -347,7 +347,7 @@ unsafe extern "C" fn unrack_call_poll(
     let poll = || {
         // SAFETY: null or a call that no other thread uses, and null or a place to write to.
         let (call, ready) = unsafe { (border::reach(call, "call")?, border::reach(ready, "ready")?) };
-        *ready = call.poll(&Waker::from(Arc::new(Eventfd::of(eventfd)?)))?;
+        *ready = call.poll(&Waker::from(Arc::new(Eventfd::from_descriptor(eventfd)?)))?;
         Ok(())
     };
     // SAFETY: null or a place to write to.

@@ -62,7 +62,7 @@ impl Context {
 }
 
 impl Incoming {
-    pub fn of(call: &mut Call<'_>) -> Incoming {
+    pub fn from_call(call: &mut Call<'_>) -> Incoming {
         Incoming { call: ptr::from_mut(call).cast(), no_room: None }
     }
 
@@ -90,7 +90,7 @@ impl Server {
 
 fn answered(number: i32, no_room: Option<NoRoom>) -> Answered {
     match (number, no_room) {
-        (1..=REFUSALS, _) => Err(Refusal::of(number as u16)),
+        (1..=REFUSALS, _) => Err(Refusal::from_number(number as u16)),
         (_, Some(no_room)) => Err(no_room.into()),
         (0, None) => Ok(()),
         _ => Err(Refusal::Status(RpcStatus::FAILED)),
@@ -143,7 +143,7 @@ unsafe extern "C" fn unrack_server_method(
         let handler = handler.ok_or_else(|| Failure::null("handler"))?;
         let context = Context(context);
         let handle = move |call: &mut Call<'_>| {
-            let mut incoming = Incoming::of(call);
+            let mut incoming = Incoming::from_call(call);
             // SAFETY: a handler and its context, good as long as the server, as the header says.
             let number = unsafe { handler(context.get(), &mut incoming) };
             incoming.answered(number)

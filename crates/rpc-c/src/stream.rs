@@ -130,14 +130,14 @@ unsafe extern "C" fn unrack_server_stream(
         let next = next.ok_or_else(|| Failure::null("next"))?;
         let context = Context(context);
         let begin = move |call: &mut Handled<'_>| -> Result<Writes, Refusal> {
-            let mut incoming = Incoming::of(call);
+            let mut incoming = Incoming::from_call(call);
             let mut stream = ptr::null_mut();
             // SAFETY: functions and their context, good as long as the server, as the header says.
             let number = unsafe { open(context.get(), &mut incoming, &mut stream) };
             incoming.answered(number)?;
             let opened = Opened { stream, close };
             Ok(Box::new(move |call| {
-                let mut incoming = Incoming::of(call);
+                let mut incoming = Incoming::from_call(call);
                 // SAFETY: what `open` left and its functions, good until `close` was told, as the header says.
                 let number = unsafe { next(opened.stream(), &mut incoming) };
                 let more = number == MORE;

@@ -37,7 +37,7 @@ impl Listing {
     ///
     /// # Errors
     /// If the manager of the pool is gone.
-    pub fn of(pool: &Client) -> Result<Listing, Error> {
+    pub fn read(pool: &Client) -> Result<Listing, Error> {
         Ok(Listing::from_listed(&pool.list()?))
     }
 

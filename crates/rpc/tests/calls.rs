@@ -432,10 +432,10 @@ fn services_and_their_clients_are_listed_while_they_are_there() {
     for mode in modes() {
         let pool = Pool::new(mode);
         let looker = unrack_pool::Client::connect_as(pool.socket(), "looker").unwrap();
-        assert_eq!(Listing::of(&looker).unwrap().to_string(), "no services\n");
+        assert_eq!(Listing::read(&looker).unwrap().to_string(), "no services\n");
         let serving = serve(&pool.socket(), server::Options::default());
         let client = pool.client(client::Options::default());
-        let listing = Listing::of(&looker).unwrap();
+        let listing = Listing::read(&looker).unwrap();
         let [service] = listing.services.as_slice() else { panic!("{listing}") };
         assert_eq!((service.name.as_str(), service.connections.len()), ("test", 1));
         assert_eq!(service.connections[0].slots, client.slots());
@@ -443,8 +443,8 @@ fn services_and_their_clients_are_listed_while_they_are_there() {
         // The manager learns of it with a delay.
         let soon = |holds: &dyn Fn(&Listing) -> bool| {
             let end = Instant::now() + Duration::from_secs(20);
-            while !holds(&Listing::of(&looker).unwrap()) {
-                assert!(Instant::now() < end, "{}", Listing::of(&looker).unwrap());
+            while !holds(&Listing::read(&looker).unwrap()) {
+                assert!(Instant::now() < end, "{}", Listing::read(&looker).unwrap());
                 std::thread::sleep(Duration::from_millis(5));
             }
         };

@@ -72,7 +72,7 @@ fn serve(socket: &Path, which: usize, life: u64) {
         Ok(())
     };
     let count = |call: &mut Call<'_>| {
-        let mut left: u64 = call.request().get(0).map_err(|_| Refusal::of(0))?;
+        let mut left: u64 = call.request().get(0).map_err(|_| Refusal::from_number(0))?;
         Ok(Box::new(move |call: &mut Call<'_>| {
             call.answer(8)?.put(0, left).expect("eight bytes");
             left -= 1;

@@ -155,7 +155,7 @@ impl ByRack {
     }
 
     /// Returns the indices in [`ByRack::nodes`] of a rack's nodes.
-    pub fn of(&self, rack: u32) -> std::ops::Range<u32> {
+    pub fn in_rack(&self, rack: u32) -> std::ops::Range<u32> {
         self.starts[rack as usize]..self.starts[rack as usize + 1]
     }
 }

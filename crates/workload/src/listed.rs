@@ -22,7 +22,7 @@ pub struct Listed {
 pub fn parse_csv(text: &str) -> Result<Vec<(Time, Message)>, WorkloadError> {
     let mut lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
     let (_, header) = lines.next().ok_or_else(|| refusal("has a header line", "empty"))?;
-    let columns = Columns::of(header)?;
+    let columns = Columns::from_header(header)?;
     lines.map(|(number, line)| columns.message(number + 1, line)).collect()
 }
 
@@ -36,7 +36,7 @@ struct Columns {
 }
 
 impl Columns {
-    fn of(header: &str) -> Result<Columns, WorkloadError> {
+    fn from_header(header: &str) -> Result<Columns, WorkloadError> {
         let names: Vec<&str> = header.split(',').map(str::trim).collect();
         let place = |name| names.iter().position(|column| *column == name);
         let needed = |name| place(name).ok_or_else(|| refusal(HEADER, clipped(header)));

@@ -97,7 +97,7 @@ pub struct Key([u8; 24], usize);
 
 impl Key {
     /// Returns the key of a record.
-    pub fn of(record: u64) -> Key {
+    pub fn for_record(record: u64) -> Key {
         use std::io::Write;
         let mut bytes = [0; 24];
         let mut left = &mut bytes[..];
@@ -152,7 +152,7 @@ mod tests {
     #[test]
     fn keys_differ() {
         let keys: std::collections::BTreeSet<Vec<u8>> =
-            (0..10_000).map(|record| Key::of(record).to_vec()).collect();
+            (0..10_000).map(|record| Key::for_record(record).to_vec()).collect();
         assert_eq!(keys.len(), 10_000);
         assert!(keys.iter().all(|key| key.starts_with(b"user")));
     }

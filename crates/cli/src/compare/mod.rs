@@ -106,7 +106,7 @@ fn parse_fabric(name: &str) -> Result<Protocol, String> {
 pub fn main(args: Args) -> Result<ExitCode, Failure> {
     if let Some(limit) = &args.fail_if {
         let fabrics = args.fabric.iter().map(|fabric| fabric.name().to_string()).collect();
-        limit.check(&Shape::of::<Comparison>().with_elements("fabrics", fabrics))?;
+        limit.check(&Shape::from_type::<Comparison>().with_elements("fabrics", fabrics))?;
     }
     let budget = Budget::new(args.budget);
     let mut job = Job::prepare(&args.command)?;
@@ -123,7 +123,7 @@ pub fn main(args: Args) -> Result<ExitCode, Failure> {
     folder.write_json("manifest.json", &started.manifest(args.seed, Some(scenario), settings))?;
     steps.begin("writing the report");
     let report = folder.path("report.html");
-    Report::of(vec![Run::read(&args.out).map_err(failed)?]).write(&report).map_err(failed)?;
+    Report::from_runs(vec![Run::read(&args.out).map_err(failed)?]).write(&report).map_err(failed)?;
     steps.finish();
     if args.json {
         println!("{}", serde_json::to_string_pretty(&comparison).map_err(failed)?);
@@ -190,7 +190,7 @@ fn conclude(
         local_bytes: measured.local.get(),
         footprint_bytes: measured.footprint.get(),
         fabrics: fabrics.map(|(fabric, simulation)| result(fabric, simulation, &measured)).collect(),
-        requirements: requirements::of(&measured, args.rate),
+        requirements: requirements::from_measured(&measured, args.rate),
         capture: measured.captured.map(|Done { fetches, write_backs, threads, wall_s, .. }| Capture {
             fetches,
             write_backs,

@@ -21,7 +21,7 @@ const WIDE: f64 = 2.0;
 const FASTEST: Rate = Rate::from_gbps(1_600);
 
 /// Returns the requirements for each loss.
-pub fn of(measured: &Measured, rate: Rate) -> Vec<Requirement> {
+pub fn from_measured(measured: &Measured, rate: Rate) -> Vec<Requirement> {
     LOSSES.map(|loss| requirement(measured, rate, loss)).to_vec()
 }
 

@@ -25,7 +25,7 @@ pub enum Shape {
 
 impl Shape {
     /// Returns the shape of a type; [`Shape::Open`] for a type that cannot be made from nothing.
-    pub fn of<T: DeserializeOwned>() -> Shape {
+    pub fn from_type<T: DeserializeOwned>() -> Shape {
         let mut shape = Shape::Open;
         match T::deserialize(Nothing(&mut shape)) {
             Ok(_) => shape,

@@ -105,7 +105,7 @@ pub fn main(mut args: Args) -> Result<ExitCode, Failure> {
     let settings = serde_json::json!({ "repeat": args.repeat });
     folder.write_json("manifest.json", &started.manifest(SEED, None, settings))?;
     let report = folder.path("report.html");
-    Report::of(vec![Run::read(&args.out)?]).write(&report)?;
+    Report::from_runs(vec![Run::read(&args.out)?]).write(&report)?;
     match args.json {
         true => {
             let text = serde_json::to_string_pretty(&map);

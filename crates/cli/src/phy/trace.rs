@@ -138,7 +138,7 @@ fn policy(args: &Args) -> Policy {
 }
 
 fn parse(line: &str, nodes: u16) -> Result<Option<Step>, String> {
-    let Some(mut fields) = Fields::of(line)? else { return Ok(None) };
+    let Some(mut fields) = Fields::parse(line)? else { return Ok(None) };
     let at = fields.number_or("at", u64::MAX, 0)?;
     let last = u64::from(nodes) - 1;
     let what = if fields.verb == "frame" {

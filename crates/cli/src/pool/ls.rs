@@ -26,7 +26,7 @@ pub fn main(args: Args) -> Result<ExitCode, Failure> {
     let client = Client::connect_as(args.socket.unwrap_or_else(socket::default_socket), "unrack pool ls")?;
     client.count()?;
     std::thread::sleep(COUNT);
-    let listing = Listing::of(&client)?;
+    let listing = Listing::read(&client)?;
     if args.json {
         let text = serde_json::to_string(&listing).map_err(|error| Failure::Failed(error.to_string()))?;
         print(&format!("{text}\n"))?;

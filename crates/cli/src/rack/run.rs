@@ -102,7 +102,7 @@ pub fn main(args: &Args) -> Result<ExitCode, Failure> {
     let clock = Instant::now();
     let report = seat.run(&calls)?;
     let wall_s = clock.elapsed().as_secs_f64();
-    let live = Live::of(&report);
+    let live = Live::from_report(&report);
     let wrong = report.wrong_bytes;
     let done = finished(&setup, &fabric, calls, report);
     let summary = done.summary(excluded(&scenario, &done.run));
@@ -156,7 +156,7 @@ fn finished(setup: &Setup, fabric: &R2c2, calls: Vec<(Time, Message)>, report: R
 }
 
 impl Live {
-    fn of(report: &Report) -> Live {
+    fn from_report(report: &Report) -> Live {
         let late: &Histogram<u64> = &report.late_ns;
         Live {
             late_ns: Late {

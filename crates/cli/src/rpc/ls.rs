@@ -20,7 +20,7 @@ pub struct Args {
 /// Runs `unrack rpc ls`.
 pub fn main(args: Args) -> Result<ExitCode, Failure> {
     let client = Client::connect_as(args.socket.unwrap_or_else(socket::default_socket), "unrack rpc ls")?;
-    let listing = Listing::of(&client)?;
+    let listing = Listing::read(&client)?;
     if args.json {
         let text = serde_json::to_string(&listing).map_err(|error| Failure::Failed(error.to_string()))?;
         print(&format!("{text}\n"))?;

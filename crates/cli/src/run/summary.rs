@@ -34,7 +34,7 @@ pub struct Summary {
 
 impl Summary {
     /// Returns the summary of a run.
-    pub fn of(
+    pub fn from_run(
         args: &Args,
         job: &Job,
         setup: &Setup,

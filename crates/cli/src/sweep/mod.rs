@@ -77,7 +77,7 @@ struct Found<'a> {
 /// Runs `unrack sweep`.
 pub fn main(args: Args) -> Result<ExitCode, Failure> {
     let started = Started::now(build());
-    args.fail_if.iter().try_for_each(|limit| limit.check(&Shape::of::<Summary>()))?;
+    args.fail_if.iter().try_for_each(|limit| limit.check(&Shape::from_type::<Summary>()))?;
     let axes = axes::parsed(&args.set, args.seeds.as_deref()).map_err(Failure::Usage)?;
     let file = ScenarioFile { path: args.scenario.clone(), transfers: args.transfers };
     let points = Points::check(&file, axes)?;

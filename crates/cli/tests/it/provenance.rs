@@ -56,7 +56,7 @@ fn every_manifest_has_the_commit_and_the_sources_of_a_plain_build() {
     desk.done(&[&["sim", &star, "--out", "sim"], &sets[..]].concat());
     desk.done(&[&["sweep", &star, "--out", "sweep"], &sets[..]].concat());
     desk.done(&["study", "run", "edm/scheduler", "--quick", "--out", "study"]);
-    let commit = Commit::of(&root());
+    let commit = Commit::read(&root());
     for folder in ["sim", "sweep", "study"] {
         let manifest: Value =
             serde_json::from_slice(&desk.bytes(&format!("{folder}/manifest.json"))).unwrap();
@@ -101,20 +101,20 @@ fn a_commit_is_found_in_a_repository_that_holds_the_tree() {
     let desk = Desk::new("commit");
     let root = Path::new(&desk.path("")).canonicalize().unwrap();
     workspace(&root);
-    assert!(Commit::of(&root).is_none(), "an unpacked archive");
+    assert!(Commit::read(&root).is_none(), "an unpacked archive");
     if !git(&root, &["init", "-q"]) {
         return skip(Needed::Git, "git is not installed");
     }
-    assert!(Commit::of(&root).is_none(), "an unpacked archive in another's repository");
+    assert!(Commit::read(&root).is_none(), "an unpacked archive in another's repository");
     assert!(git(&root, &["add", "."]) && git(&root, &["commit", "-qm", "first"]));
-    let first = Commit::of(&root).unwrap();
+    let first = Commit::read(&root).unwrap();
     assert!(first.id.len() == 40 && !first.is_changed, "{}", first.id);
     std::fs::write(root.join("README.md"), "other").unwrap();
-    assert!(!Commit::of(&root).unwrap().is_changed, "only what is compiled counts");
+    assert!(!Commit::read(&root).unwrap().is_changed, "only what is compiled counts");
     std::fs::write(root.join("crates/cli/src/new.rs"), "").unwrap();
-    assert!(Commit::of(&root).unwrap().is_changed);
+    assert!(Commit::read(&root).unwrap().is_changed);
     assert!(git(&root, &["add", "."]) && git(&root, &["commit", "-qm", "second"]));
-    let second = Commit::of(&root).unwrap();
+    let second = Commit::read(&root).unwrap();
     assert!(second.id != first.id && !second.is_changed);
 }
 

@@ -58,7 +58,7 @@ impl Emulation {
     pub fn start_bridged(plan: Plan, threads: usize, gateways: &[(u32, String)]) -> Result<Emulation, Error> {
         let (plan, taps) = bridged(plan, gateways)?;
         let own = 0..plan.nodes();
-        Emulation::of(plan, threads, own, None, taps)
+        Emulation::start_all(plan, threads, own, None, taps)
     }
 
     /// Verifies that [`Emulation::start_bridged`] could create its devices: creates them, and closes them again.
@@ -78,10 +78,10 @@ impl Emulation {
         if own.is_empty() {
             return Err(Error::Usage(format!("{} nodes are too few for so many machines", plan.nodes())));
         }
-        Emulation::of(plan, threads, own, Some(machines), Vec::new())
+        Emulation::start_all(plan, threads, own, Some(machines), Vec::new())
     }
 
-    fn of(
+    fn start_all(
         plan: Plan,
         threads: usize,
         own: Range<u32>,

@@ -76,19 +76,19 @@ impl Machines {
         others.map(|(there, address)| (*address, pair(there))).collect()
     }
 
-    fn of(&self, node: u32, nodes: u32) -> usize {
+    fn machine_of(&self, node: u32, nodes: u32) -> usize {
         (u64::from(node) * self.addresses.len() as u64 / u64::from(nodes)) as usize
     }
 
     /// Returns the nodes of this machine, of `nodes` in all.
     pub fn own(&self, nodes: u32) -> Range<u32> {
-        let start = (0..nodes).find(|node| self.of(*node, nodes) == self.here).unwrap_or(nodes);
-        let end = (start..nodes).find(|node| self.of(*node, nodes) != self.here).unwrap_or(nodes);
+        let start = (0..nodes).find(|node| self.machine_of(*node, nodes) == self.here).unwrap_or(nodes);
+        let end = (start..nodes).find(|node| self.machine_of(*node, nodes) != self.here).unwrap_or(nodes);
         start..end
     }
 
     pub(crate) fn address(&self, node: u32, nodes: u32) -> SocketAddr {
-        self.addresses[self.of(node, nodes)]
+        self.addresses[self.machine_of(node, nodes)]
     }
 
     pub(crate) fn socket(&self) -> Result<UdpSocket, Error> {

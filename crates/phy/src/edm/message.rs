@@ -202,16 +202,16 @@ impl Message {
     fn parts(&self) -> (u16, bool, Front, &[u8]) {
         let size = |data: &[u8]| u16::try_from(data.len()).expect("a chunk has at most 65,535 bytes");
         match &self.body {
-            Body::Read { address, bytes } => (*bytes, true, Front::of(&[*address]), &[]),
+            Body::Read { address, bytes } => (*bytes, true, Front::from_words(&[*address]), &[]),
             Body::Write { address, last, data } => {
                 assert!(!data.is_empty(), "a write has data");
-                (size(data), *last, Front::of(&[*address]), data)
+                (size(data), *last, Front::from_words(&[*address]), data)
             }
             Body::Modify { address, operation } => {
                 let ([first, second], count) = operation.operands();
-                (operation.opcode(), true, Front::of(&[*address, first, second][..=count]), &[])
+                (operation.opcode(), true, Front::from_words(&[*address, first, second][..=count]), &[])
             }
-            Body::Response { last, data } => (size(data), *last, Front::of(&[]), data),
+            Body::Response { last, data } => (size(data), *last, Front::from_words(&[]), data),
         }
     }
 }
@@ -225,7 +225,7 @@ struct Front {
 
 impl Front {
     #[inline]
-    fn of(words: &[u64]) -> Front {
+    fn from_words(words: &[u64]) -> Front {
         let mut front = Front { words: [0; 3], count: words.len() };
         front.words[..words.len()].copy_from_slice(words);
         front

@@ -162,16 +162,16 @@ impl Testbed {
     /// Returns nodes configured as `host`, each with its own number, and a switch.
     pub fn new(switch: SwitchConfig, host: HostConfig, policy: Policy, wire: usize) -> Testbed {
         let hosts = each_node(switch, host, Host::new);
-        Testbed::of(hosts, vec![star(switch, policy, wire)])
+        Testbed::from_parts(hosts, vec![star(switch, policy, wire)])
     }
 
     /// Returns nodes with two switches, to which everything is mirrored.
     pub fn mirrored(switch: SwitchConfig, host: HostConfig, policy: Policy, wire: usize) -> Testbed {
         let hosts = each_node(switch, host, Host::mirrored);
-        Testbed::of(hosts, vec![star(switch, policy, wire); 2])
+        Testbed::from_parts(hosts, vec![star(switch, policy, wire); 2])
     }
 
-    fn of(hosts: Vec<Host>, stars: Vec<Star>) -> Testbed {
+    fn from_parts(hosts: Vec<Host>, stars: Vec<Star>) -> Testbed {
         let memory = vec![Bytes::default(); hosts.len()];
         Testbed { now: 0, hosts, memory, stars, crossings: None }
     }

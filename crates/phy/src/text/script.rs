@@ -42,7 +42,7 @@ pub struct Fields<'a> {
 
 impl<'a> Fields<'a> {
     /// Splits a line; `None` if it is empty.
-    pub fn of(line: &'a str) -> Result<Option<Fields<'a>>, String> {
+    pub fn parse(line: &'a str) -> Result<Option<Fields<'a>>, String> {
         let mut words = line.split('#').next().unwrap_or("").split_whitespace();
         let Some(verb) = words.next() else { return Ok(None) };
         if !VERBS.contains(&verb) {
@@ -117,7 +117,7 @@ impl<'a> Fields<'a> {
 
 /// Parses a line; `None` if it is empty.
 pub fn parse(line: &str) -> Result<Option<Item>, String> {
-    let Some(mut fields) = Fields::of(line)? else { return Ok(None) };
+    let Some(mut fields) = Fields::parse(line)? else { return Ok(None) };
     let item = match fields.verb {
         "frame" => Item::Frame(frame(&mut fields)?),
         "idle" => Item::Idle(fields.number("blocks", MOST_IDLE)? as usize),

@@ -44,7 +44,7 @@ pub trait Connects: DeserializeOwned + Serialize + JsonSchema {
 impl TopologyKind {
     /// Creates the kind of another crate's topology.
     pub const fn new<T: Connects>() -> TopologyKind {
-        TopologyKind { name: T::NAME, about: T::ABOUT, schema: schema::of::<T>, read: read_built::<T> }
+        TopologyKind { name: T::NAME, about: T::ABOUT, schema: schema::for_type::<T>, read: read_built::<T> }
     }
 }
 
@@ -59,13 +59,13 @@ pub(crate) static KINDS: [TopologyKind; 8] = [
     TopologyKind {
         name: "star",
         about: "nodes around one switch",
-        schema: schema::of::<Star>,
+        schema: schema::for_type::<Star>,
         read: |checker, node| keys(checker, node).map(|Star { nodes }| Topology::Star { nodes }),
     },
     TopologyKind {
         name: "leaf-spine",
         about: "racks around a leaf each, which is linked to every spine",
-        schema: schema::of::<LeafSpine>,
+        schema: schema::for_type::<LeafSpine>,
         read: |checker, node| {
             let LeafSpine { racks, hosts_per_rack, spines } = keys(checker, node)?;
             Some(Topology::LeafSpine { racks, hosts_per_rack, spines })
@@ -74,13 +74,13 @@ pub(crate) static KINDS: [TopologyKind; 8] = [
     TopologyKind {
         name: "fat-tree",
         about: "three tiers of equal switches",
-        schema: schema::of::<FatTree>,
+        schema: schema::for_type::<FatTree>,
         read: |checker, node| keys(checker, node).map(|FatTree { ports }| Topology::FatTree { ports }),
     },
     TopologyKind {
         name: "drack",
         about: "racks that pool their NICs (DRack §4.1)",
-        schema: schema::of::<Drack>,
+        schema: schema::for_type::<Drack>,
         read: |checker, node| {
             let Drack { racks, hosts_per_rack, cores } = keys(checker, node)?;
             let cores = cores.unwrap_or(Wiring::default_cores(racks, hosts_per_rack));
@@ -90,7 +90,7 @@ pub(crate) static KINDS: [TopologyKind; 8] = [
     TopologyKind {
         name: "torack",
         about: "racks with a ToR switch, and a NIC for each host (DRack §7.1)",
-        schema: schema::of::<Torack>,
+        schema: schema::for_type::<Torack>,
         read: |checker, node| {
             let Torack { racks, hosts_per_rack, uplinks } = keys(checker, node)?;
             Some(Topology::Torack { racks, hosts_per_rack, uplinks: uplinks.unwrap_or(hosts_per_rack) })
@@ -99,19 +99,19 @@ pub(crate) static KINDS: [TopologyKind; 8] = [
     TopologyKind {
         name: "torus",
         about: "nodes that forward for each other, in rings",
-        schema: schema::of::<Cube>,
+        schema: schema::for_type::<Cube>,
         read: |checker, node| keys(checker, node).map(|Cube { shape }| Topology::Torus { sides: shape }),
     },
     TopologyKind {
         name: "mesh",
         about: "nodes that forward for each other, in lines",
-        schema: schema::of::<Cube>,
+        schema: schema::for_type::<Cube>,
         read: |checker, node| keys(checker, node).map(|Cube { shape }| Topology::Mesh { sides: shape }),
     },
     TopologyKind {
         name: "graph",
         about: "nodes that forward for each other, connected as a file lists",
-        schema: schema::of::<CablesFile>,
+        schema: schema::for_type::<CablesFile>,
         read: |checker, node| {
             let CablesFile { file } = keys(checker, node)?;
             checker.cabling(file)

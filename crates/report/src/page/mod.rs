@@ -52,7 +52,7 @@ impl Report {
     }
 
     /// Returns a report of these runs.
-    pub fn of(runs: Vec<Run>) -> Report {
+    pub fn from_runs(runs: Vec<Run>) -> Report {
         Report { runs }
     }
 

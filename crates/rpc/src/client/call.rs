@@ -132,7 +132,7 @@ impl<'c> Pending<'c> {
     /// As [`Request::call`].
     #[inline(always)]
     pub fn wait(mut self) -> Result<Response<'c>, Error> {
-        self.take().collect().map(Response::of)
+        self.take().collect().map(Response::new)
     }
 
     /// Waits for the answer for at most `longest`, whatever deadline the connection has. Then the call is
@@ -141,7 +141,7 @@ impl<'c> Pending<'c> {
     /// # Errors
     /// As [`Request::call`].
     pub fn wait_for(mut self, longest: Duration) -> Result<Response<'c>, Error> {
-        self.take().collect_within(longest).map(Response::of)
+        self.take().collect_within(longest).map(Response::new)
     }
 
     /// Waits for the answer for at most `longest`. A call without an answer by then is still under way.
@@ -151,7 +151,7 @@ impl<'c> Pending<'c> {
     pub fn try_wait_for(mut self, longest: Duration) -> Result<Result<Response<'c>, Error>, Pending<'c>> {
         let slot = self.take();
         match slot.wait_for(longest) {
-            Some(ended) => Ok(slot.finish(ended).map(Response::of)),
+            Some(ended) => Ok(slot.finish(ended).map(Response::new)),
             None => Err(Pending { slot: Some(slot) }),
         }
     }
@@ -163,7 +163,7 @@ impl<'c> Pending<'c> {
     pub fn try_wait(mut self) -> Result<Result<Response<'c>, Error>, Pending<'c>> {
         let slot = self.take();
         match slot.client.shared.glance(slot.index()) {
-            true => Ok(slot.finish(Ok(())).map(Response::of)),
+            true => Ok(slot.finish(Ok(())).map(Response::new)),
             false => Err(Pending { slot: Some(slot) }),
         }
     }
@@ -201,7 +201,7 @@ impl<'c> Future for Pending<'c> {
                 Ok(())
             }
         };
-        Poll::Ready(this.take().finish(ended).map(Response::of))
+        Poll::Ready(this.take().finish(ended).map(Response::new))
     }
 }
 
@@ -214,7 +214,7 @@ pub struct Response<'c> {
 
 impl<'c> Response<'c> {
     #[inline(always)]
-    fn of((slot, (base, length)): (Slot<'c>, Message)) -> Self {
+    fn new((slot, (base, length)): (Slot<'c>, Message)) -> Self {
         Response { _slot: slot, base, length }
     }
 

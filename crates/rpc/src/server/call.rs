@@ -56,7 +56,7 @@ impl Refusal {
     ///
     /// # Panics
     /// If it is above 3839, the last that fits.
-    pub fn of(number: u16) -> Refusal {
+    pub fn from_number(number: u16) -> Refusal {
         assert!(number <= Status::LAST - Status::SERVICE, "statuses of services go up to 3839");
         Refusal::Status(Status(Status::SERVICE + number))
     }
@@ -155,7 +155,7 @@ pub struct Outcome {
 
 impl Outcome {
     /// Makes an outcome without an answer's bytes.
-    pub fn of(status: Status) -> Outcome {
+    pub fn from_status(status: Status) -> Outcome {
         Outcome { status, length: 0, written: 0 }
     }
 }

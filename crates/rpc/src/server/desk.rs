@@ -39,13 +39,13 @@ impl Desk {
                 Some(Handler::Plain(handler)) => {
                     self.handle(incoming, memory, |call| handler(call).map(|()| Status::DONE))
                 }
-                _ => Outcome::of(Status::UNKNOWN_METHOD),
+                _ => Outcome::from_status(Status::UNKNOWN_METHOD),
             },
             Kind::Open => self.open(incoming, memory, methods),
             Kind::Next => self.next(incoming, memory),
             Kind::Close => {
                 self.streams.remove(&(request.method as u16));
-                Outcome::of(Status::DONE)
+                Outcome::from_status(Status::DONE)
             }
         }
     }
@@ -63,7 +63,7 @@ impl Desk {
 
     fn open(&mut self, incoming: &Incoming, memory: &dyn Memory, methods: &Methods) -> Outcome {
         let Some(Handler::Stream(handler)) = methods.get(incoming.request.method) else {
-            return Outcome::of(Status::UNKNOWN_METHOD);
+            return Outcome::from_status(Status::UNKNOWN_METHOD);
         };
         let mut source = None;
         let outcome = self.handle(incoming, memory, |call| {
@@ -82,7 +82,7 @@ impl Desk {
     fn next(&mut self, incoming: &Incoming, memory: &dyn Memory) -> Outcome {
         let stream = incoming.request.method as u16;
         let Some(mut source) = self.streams.remove(&stream) else {
-            return Outcome::of(Status::NO_STREAM);
+            return Outcome::from_status(Status::NO_STREAM);
         };
         let outcome =
             self.handle(incoming, memory, |call| Ok(if source(call)? { Status::MORE } else { Status::DONE }));

@@ -59,7 +59,7 @@ pub fn serve(socket: &Path, options: server::Options) -> unrack_rpc::server::Ser
 }
 
 fn word(call: &Call<'_>, at: usize) -> Result<u64, Refusal> {
-    call.request().get(at * 8).map_err(|_| Refusal::of(0))
+    call.request().get(at * 8).map_err(|_| Refusal::from_number(0))
 }
 
 pub fn service(options: server::Options) -> Server {
@@ -83,7 +83,7 @@ pub fn service(options: server::Options) -> Server {
             call.answer(bytes)?.copy_from(&vec![0x5a; bytes]);
             Ok(())
         })
-        .method("refuse", |_| Err(Refusal::of(7)))
+        .method("refuse", |_| Err(Refusal::from_number(7)))
         .method("panic", |_| std::panic::resume_unwind(Box::new("as the client asked")))
         .method("slow", |call| {
             std::thread::sleep(Duration::from_millis(word(call, 0)?));

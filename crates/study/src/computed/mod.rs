@@ -16,7 +16,7 @@ use std::collections::BTreeMap;
 pub type Computed = BTreeMap<String, f64>;
 
 /// Returns the computed values of a study; none for most.
-pub fn of(study: &str, scale: Scale) -> Computed {
+pub fn figures(study: &str, scale: Scale) -> Computed {
     match study {
         "edm/scheduler" => edm_scheduler::values(),
         "edm/mac-limits" => edm_mac_limits::values(),

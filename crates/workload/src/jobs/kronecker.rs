@@ -29,11 +29,11 @@ impl Graph {
             let (from, to) = edge(spec.scale, &mut draws);
             (label(from), label(to))
         });
-        Graph::of(vertices, drawn.collect())
+        Graph::from_edges(vertices, drawn.collect())
     }
 
     /// Builds a graph of these edges.
-    pub fn of(vertices: u32, edges: Vec<(u32, u32)>) -> Graph {
+    pub fn from_edges(vertices: u32, edges: Vec<(u32, u32)>) -> Graph {
         let mut starts = vec![0; vertices as usize + 1];
         for (from, _) in &edges {
             starts[*from as usize + 1] += 1;
@@ -53,7 +53,7 @@ impl Graph {
     /// Returns the graph with each edge in both directions.
     pub fn undirected(&self) -> Graph {
         let both = |from: u32| self.targets(from).iter().flat_map(move |to| [(from, *to), (*to, from)]);
-        Graph::of(self.vertices(), (0..self.vertices()).flat_map(both).collect())
+        Graph::from_edges(self.vertices(), (0..self.vertices()).flat_map(both).collect())
     }
 
     /// Returns the number of vertices.

@@ -126,7 +126,7 @@ impl Partners {
         }
         for src in &self.sources {
             let rack = self.racks.rack_of(*src);
-            let near = self.destinations.of(rack).len() as u32;
+            let near = self.destinations.in_rack(rack).len() as u32;
             if share > 0.0 && near == u32::from(self.both) {
                 return refuse(
                     "is 0 where a rack has nobody to talk to",
@@ -165,7 +165,7 @@ impl Partners {
     }
 
     fn near_or_far(&self, src: NodeId, share: f64, draws: &mut Pcg64Mcg) -> u32 {
-        let near = self.destinations.of(self.racks.rack_of(src));
+        let near = self.destinations.in_rack(self.racks.rack_of(src));
         let count = near.len() as u32;
         if unit(draws) >= share {
             let other = below(draws, self.destinations.len() - count);
@@ -209,7 +209,7 @@ impl Partners {
         let racks = 0..self.racks.racks;
         let mut sources = vec![0.0; racks.len()];
         self.sources.iter().for_each(|src| sources[self.racks.rack_of(*src) as usize] += 1.0);
-        let to = |rack| self.destinations.of(rack).len() as f64;
+        let to = |rack| self.destinations.in_rack(rack).len() as f64;
         let all = f64::from(self.destinations.len());
         // Messages that one destination outside of a rack gets from the sources in it.
         let far = |rack: u32| match sources[rack as usize] {

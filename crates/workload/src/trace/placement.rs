@@ -45,7 +45,7 @@ impl Placement {
         let hash = mix(mix(self.seed ^ u64::from(replica)) ^ page);
         let near = match self.scope {
             Scope::Datacenter => 0..self.memory.len(),
-            Scope::Rack => self.memory.of(self.racks.rack_of(self.compute_node(replica))),
+            Scope::Rack => self.memory.in_rack(self.racks.rack_of(self.compute_node(replica))),
         };
         self.memory.nodes[(near.start + scale((hash >> 32) as u32, near.len() as u32)) as usize]
     }

@@ -77,7 +77,7 @@ pub enum Turn {
 
 impl Turn {
     /// Compares the uses of a place, which ids count in `bits` bits.
-    pub fn of(uses: u8, before: u8, bits: u32) -> Turn {
+    pub fn compare(uses: u8, before: u8, bits: u32) -> Turn {
         let ahead = uses.wrapping_sub(before) & ((1 << bits) - 1);
         match ahead {
             0 => Turn::Same,
@@ -103,9 +103,9 @@ mod tests {
 
     #[test]
     fn uses_wrap() {
-        assert_eq!(Turn::of(0, 63, 6), Turn::Newer);
-        assert_eq!(Turn::of(63, 0, 6), Turn::Older);
-        assert_eq!(Turn::of(5, 5, 6), Turn::Same);
-        assert_eq!(Turn::of(3, 1, 2), Turn::Older);
+        assert_eq!(Turn::compare(0, 63, 6), Turn::Newer);
+        assert_eq!(Turn::compare(63, 0, 6), Turn::Older);
+        assert_eq!(Turn::compare(5, 5, 6), Turn::Same);
+        assert_eq!(Turn::compare(3, 1, 2), Turn::Older);
     }
 }

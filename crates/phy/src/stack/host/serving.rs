@@ -121,7 +121,7 @@ impl Host {
         let bits = self.config.place_bits();
         let place = (node, is_write, self.config.place_of(id));
         let before = self.served.get(&place).map(|served| served.id);
-        let of = |before| Turn::of(id >> bits, before >> bits, self.config.uses_bits());
+        let of = |before| Turn::compare(id >> bits, before >> bits, self.config.uses_bits());
         let turn = before.map_or(Turn::Newer, of);
         if turn == Turn::Newer {
             self.served.insert(place, Served { id, copies: Copies::default() });
