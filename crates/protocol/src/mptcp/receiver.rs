@@ -1,15 +1,11 @@
 //! Reassembly: segments of all subflows, put into the order of the data.
 
-use crate::tcp::{self, Ack, Ranges, Segment};
+use super::Dss;
+use crate::tcp::{self, Ack, Ranges, ReceivingEnd, Segment};
 use std::collections::BTreeMap;
 use unrack_units::Time;
 
-/// Receives the data of one connection.
-///
-/// | what happened | [`handle_segment`](Receiver::handle_segment) |
-/// |---|---|
-/// | what to do | [`poll_ack`](Receiver::poll_ack) |
-/// | what is known | [`next`](Receiver::next) |
+/// Receives the data of one connection: see [`ReceivingEnd`].
 #[derive(Debug, Clone)]
 pub struct Receiver {
     subflows: Vec<Subflow>,
@@ -32,22 +28,17 @@ impl Receiver {
         let subflow = Subflow { receiver: tcp::Receiver::new(1, Time::ZERO), early: BTreeMap::new() };
         Receiver { subflows: vec![subflow; subflows as usize], next: 0, beyond: Ranges::default() }
     }
+}
 
-    /// Returns the next data segment expected: all below have been handed on in order.
-    pub fn next(&self) -> u32 {
+impl ReceivingEnd for Receiver {
+    type Signal = Dss;
+
+    fn next(&self) -> u32 {
         self.next
     }
 
-    /// Takes in a segment of a subflow that carries data segment `data`. Returns how many data segments are handed on
-    /// now.
-    pub fn handle_segment(
-        &mut self,
-        now: Time,
-        subflow: u32,
-        segment: Segment,
-        data: u32,
-        marked: bool,
-    ) -> u32 {
+    fn handle_segment(&mut self, now: Time, segment: Segment, signal: Dss, marked: bool) -> u32 {
+        let Dss { subflow, data } = signal;
         let Subflow { receiver, early } = &mut self.subflows[subflow as usize];
         let before = self.next;
         let in_turn = receiver.next();
@@ -67,9 +58,10 @@ impl Receiver {
         self.next - before
     }
 
-    /// Returns the acknowledgement of a subflow; [`Receiver::next`] goes with it (RFC 8684 §3.3.2: the data ACK).
-    pub fn poll_ack(&mut self, subflow: u32) -> Option<Ack> {
-        self.subflows[subflow as usize].receiver.poll_ack()
+    fn poll_ack(&mut self, subflow: u32) -> Option<(Ack, Dss)> {
+        let ack = self.subflows[subflow as usize].receiver.poll_ack()?;
+        // RFC 8684 §3.3.2: the data ACK.
+        Some((ack, Dss { subflow, data: self.next }))
     }
 }
 

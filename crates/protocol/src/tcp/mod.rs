@@ -13,6 +13,7 @@
 //! 3. `poll_timeout`, and arms one timer for it.
 
 mod control;
+mod ends;
 mod framing;
 mod loss_based;
 #[cfg(test)]
@@ -28,6 +29,7 @@ mod sender;
 mod tail_loss;
 
 pub use control::{Acked, Control, Outstanding, Pause};
+pub use ends::{OneSubflow, ReceivingEnd, SendingEnd, Signal, SubflowSet};
 pub use framing::Framing;
 pub use loss_based::LossBased;
 pub use params::{Congestion, Connections, Params};
