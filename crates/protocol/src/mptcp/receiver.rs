@@ -1,7 +1,7 @@
 //! Reassembly: segments of all subflows, put into the order of the data.
 
 use super::Dss;
-use crate::tcp::{self, Ack, Ranges, ReceivingEnd, Segment};
+use crate::tcp::{self, Ack, Reassembly, ReceivingEnd, Segment};
 use std::collections::BTreeMap;
 use unrack_units::Time;
 
@@ -9,10 +9,8 @@ use unrack_units::Time;
 #[derive(Debug, Clone)]
 pub struct Receiver {
     subflows: Vec<Subflow>,
-    /// Next data segment to hand on: all below have been.
-    next: u32,
-    /// Data segments that came too early.
-    beyond: Ranges,
+    /// Data segments that have left their subflows.
+    data: Reassembly,
 }
 
 #[derive(Debug, Clone)]
@@ -26,7 +24,7 @@ impl Receiver {
     /// Creates a receiver that acknowledges each segment.
     pub fn new(subflows: u32) -> Receiver {
         let subflow = Subflow { receiver: tcp::Receiver::new(1, Time::ZERO), early: BTreeMap::new() };
-        Receiver { subflows: vec![subflow; subflows as usize], next: 0, beyond: Ranges::default() }
+        Receiver { subflows: vec![subflow; subflows as usize], data: Reassembly::default() }
     }
 }
 
@@ -34,20 +32,20 @@ impl ReceivingEnd for Receiver {
     type Signal = Dss;
 
     fn next(&self) -> u32 {
-        self.next
+        self.data.next()
     }
 
     fn handle_segment(&mut self, now: Time, segment: Segment, signal: Dss, marked: bool) -> u32 {
         let Dss { subflow, data } = signal;
         let Subflow { receiver, early } = &mut self.subflows[subflow as usize];
-        let before = self.next;
+        let before = self.data.next();
         let in_turn = receiver.next();
         receiver.handle_segment(now, segment, marked);
         // As in Linux, data leaves a subflow in the subflow's order.
         if segment.number == in_turn {
             let mut reached = data;
             loop {
-                reassemble(&mut self.next, &mut self.beyond, reached);
+                self.data.add(reached);
                 let first = early.first_entry().filter(|first| *first.key() < receiver.next());
                 let Some(first) = first else { break };
                 reached = first.remove();
@@ -55,25 +53,12 @@ impl ReceivingEnd for Receiver {
         } else if segment.number > in_turn {
             early.insert(segment.number, data);
         }
-        self.next - before
+        self.data.next() - before
     }
 
     fn poll_ack(&mut self, subflow: u32) -> Option<(Ack, Dss)> {
         let ack = self.subflows[subflow as usize].receiver.poll_ack()?;
         // RFC 8684 §3.3.2: the data ACK.
-        Some((ack, Dss { subflow, data: self.next }))
-    }
-}
-
-/// Records that a data segment has left its subflow, in a stream that has all below `next` and some beyond.
-fn reassemble(next: &mut u32, beyond: &mut Ranges, data: u32) {
-    if data > *next {
-        beyond.insert(data..data + 1);
-    } else if data == *next {
-        *next += 1;
-        if !beyond.is_empty() {
-            *next = beyond.gap_from(*next);
-            beyond.remove_below(*next);
-        }
+        Some((ack, Dss { subflow, data: self.data.next() }))
     }
 }
