@@ -124,7 +124,9 @@ impl Run {
         let results = run(&chosen, scale, &kept, cores(), &PointsBar::new(None))?;
         let both = || chosen.iter().zip(&results);
         let figures: Vec<Vec<Compared>> = both()
-            .map(|(study, results)| figure::compare(study, results, &computed::figures(&study.name, scale), scale))
+            .map(|(study, results)| {
+                figure::compare(study, results, &computed::figures(&study.name, scale), scale)
+            })
             .collect();
         let done: Vec<Done> = both()
             .zip(&figures)

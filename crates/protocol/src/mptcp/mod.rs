@@ -5,9 +5,9 @@
 //! sent again by its subflow; the segments that a timed-out subflow has in flight are also sent by another.
 //! Acknowledgements of subflows also say up to where data has arrived.
 //!
-//! A driver calls, after every event: `handle_*` with the current time; [`Sender::poll_transmit`] until `None`;
-//! [`Receiver::poll_ack`]; and arms a timer for each subflow ([`Sender::poll_timeout`]). When it polls, it says which
-//! subflows have room on their link.
+//! A driver uses both ends as it uses TCP's ([`SendingEnd`](crate::tcp::SendingEnd),
+//! [`ReceivingEnd`](crate::tcp::ReceivingEnd)), arms a timer for each subflow, and says which subflows have room on
+//! their link when it polls for a segment.
 //!
 // Departure: subflows are open when the connection is created: no MP_CAPABLE, no MP_JOIN, no addresses announced, as
 // there is no SYN in `crate::tcp`. The receiver's window is unlimited (RFC 8684 §3.3.5 shares one among subflows).
@@ -23,5 +23,5 @@ mod subflows;
 pub use coupled::Coupled;
 pub use params::{Coupling, Params, Scheduler};
 pub use receiver::Receiver;
-pub use sender::{Mapped, Resting, Sender};
+pub use sender::{Dss, Resting, Sender};
 pub use subflows::Subflows;

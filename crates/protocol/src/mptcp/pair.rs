@@ -2,7 +2,7 @@
 //! that both ends must keep whatever the links do.
 
 use super::*;
-use crate::tcp::{Ack, Segment};
+use crate::tcp::{Ack, ReceivingEnd, Segment, SendingEnd};
 use proptest::prelude::*;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -38,7 +38,7 @@ struct Pair {
     links: Vec<Link>,
     free: Vec<Time>,
     armed: Vec<Option<Time>>,
-    acks: Vec<(u32, Ack, u32)>,
+    acks: Vec<(Ack, Dss)>,
     queue: BinaryHeap<Reverse<(Time, u64, Event)>>,
     sent: Vec<u64>,
     handed_on: u32,
@@ -78,11 +78,12 @@ impl Pair {
             match event {
                 Event::Data(subflow, number, sent, data) => {
                     let segment = Segment { number, sent: Time::from_ps(sent) };
-                    self.handed_on += self.receiver.handle_segment(at, subflow, segment, data, false);
+                    let signal = Dss { subflow, data };
+                    self.handed_on += self.receiver.handle_segment(at, segment, signal, false);
                 }
                 Event::Ack(index) => {
-                    let (subflow, ack, data_next) = self.acks[index];
-                    self.sender.handle_ack(at, subflow, &ack, data_next);
+                    let (ack, signal) = self.acks[index];
+                    self.sender.handle_ack(at, &ack, signal);
                 }
                 Event::Timer(subflow) => self.sender.handle_timeout(at, subflow),
             }
@@ -92,7 +93,7 @@ impl Pair {
     }
 
     fn poll(&mut self) {
-        while let Some(Mapped { subflow, segment, data }) =
+        while let Some((segment, Dss { subflow, data })) =
             self.sender.poll_transmit(self.now, self.sender.subflows())
         {
             let link = self.links[subflow as usize].clone();
@@ -111,7 +112,7 @@ impl Pair {
             while let Some(ack) = self.receiver.poll_ack(subflow) {
                 let link = self.links[subflow as usize].clone();
                 if self.gets_over(&link) {
-                    self.acks.push((subflow, ack, self.receiver.next()));
+                    self.acks.push(ack);
                     self.schedule(self.now + link.delay, Event::Ack(self.acks.len() - 1));
                 }
             }
@@ -221,10 +222,10 @@ proptest! {
         let params = Params::default();
         let mut sender = Sender::new(&params, 3, params.timeouts(Time::from_us(20)), 50);
         let mut now = Time::ZERO;
-        for (subflow, next, data_next, echo) in acks {
+        for (subflow, next, data, echo) in acks {
             while sender.poll_transmit(now, sender.subflows()).is_some() {}
             let ack = Ack { next, echo: Time::from_us(echo), marked: false, sack: crate::tcp::Sack::NONE };
-            sender.handle_ack(now, subflow, &ack, data_next);
+            sender.handle_ack(now, &ack, Dss { subflow, data });
             now += Time::from_us(1);
         }
     }

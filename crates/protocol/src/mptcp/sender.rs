@@ -2,16 +2,11 @@
 
 use super::coupled::{Coupled, increase};
 use super::{Params, Scheduler, Subflows};
-use crate::tcp::{self, Ack, Segment, Timeouts};
+use crate::tcp::{self, Ack, Segment, SendingEnd, Signal, SubflowSet, Timeouts};
 use std::collections::VecDeque;
 use unrack_units::Time;
 
-/// Sends the segments of one stream by several subflows, each until it is acknowledged.
-///
-/// | what happened | [`handle_ack`](Sender::handle_ack), [`handle_answer`](Sender::handle_answer), [`handle_timeout`](Sender::handle_timeout) |
-/// |---|---|
-/// | what to do | [`poll_transmit`](Sender::poll_transmit), [`poll_timeout`](Sender::poll_timeout) |
-/// | what is known | [`rest`](Sender::rest), [`wants`](Sender::wants), [`is_done`](Sender::is_done), [`has_given_up`](Sender::has_given_up), [`retransmissions`](Sender::retransmissions) |
+/// Sends the segments of one stream by several subflows, each until it is acknowledged: see [`SendingEnd`].
 #[derive(Debug, Clone)]
 pub struct Sender {
     params: Params,
@@ -43,13 +38,21 @@ pub struct Resting {
     turn: u32,
 }
 
-/// A segment to put on the wire.
+/// Data sequence signal (RFC 8684 §3.3), and the subflow of the packet that it is in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Mapped {
+pub struct Dss {
     pub subflow: u32,
-    pub segment: Segment,
-    /// Data segment that it carries.
+    /// Data segment that a segment carries (the mapping); in an acknowledgement, the next one expected (the data ACK).
     pub data: u32,
+}
+
+impl Signal for Dss {
+    fn subflow(self) -> u32 {
+        self.subflow
+    }
+    fn in_stream(self, _: u32) -> u32 {
+        self.data
+    }
 }
 
 impl Sender {
@@ -85,42 +88,6 @@ impl Sender {
         }
     }
 
-    /// Returns the connection for another stream; segments of this stream in flight count as arrived. `None` if a
-    /// subflow timed out and nothing has been heard of it since.
-    pub fn rest(&self) -> Option<Resting> {
-        let subflows = || self.subflows.iter().map(|subflow| subflow.sender.rest()).collect();
-        self.stale.is_empty().then(|| Resting { subflows: subflows(), turn: self.turn })
-    }
-
-    /// Returns whether all data has arrived, or the sender has given up.
-    pub fn is_done(&self) -> bool {
-        self.acknowledged == self.total || self.has_given_up()
-    }
-    /// Returns whether every subflow has given up.
-    pub fn has_given_up(&self) -> bool {
-        self.subflows.iter().all(|subflow| subflow.sender.has_given_up())
-    }
-    /// Returns the number of segments that their subflow sent again.
-    pub fn retransmissions(&self) -> u32 {
-        self.retransmissions
-    }
-
-    /// Returns the set of all subflows.
-    pub fn subflows(&self) -> Subflows {
-        Subflows::first(self.subflows.len() as u32)
-    }
-
-    /// Returns whether a subflow would send if its link had room and no other link had.
-    pub fn wants(&mut self, subflow: u32) -> bool {
-        if self.is_done() {
-            return false;
-        }
-        let waits = self.next_data().is_some_and(|(_, not_by)| not_by != Some(subflow));
-        let is_sound = self.is_sound(subflow);
-        let place = &mut self.subflows[subflow as usize];
-        place.sender.is_ready() || waits && is_sound && place.sender.has_room()
-    }
-
     /// Returns whether a subflow may take new data: not if it is stale and others are not.
     fn is_sound(&self, subflow: u32) -> bool {
         !self.stale.has(subflow) || self.stale == self.subflows()
@@ -134,84 +101,12 @@ impl Sender {
         }
     }
 
-    /// Handles the start of the answer to all data, which implies its acknowledgement (RFC 9293 §3.8.6.3).
-    pub fn handle_answer(&mut self, now: Time) {
-        self.handle_data_ack(self.total);
-        for subflow in self.subflows().without(self.stale) {
-            let ack = self.subflows[subflow as usize].sender.acknowledged_by_answer();
-            self.handle_ack(now, subflow, &ack, self.total);
-        }
-    }
-
-    /// Handles an acknowledgement of a subflow, which says that all data below `data_next` has arrived. Returns the
-    /// subflows that may have something to send now and had not before.
-    pub fn handle_ack(&mut self, now: Time, number: u32, ack: &Ack, data_next: u32) -> Subflows {
-        self.handle_data_ack(data_next);
-        let control = self.subflows[number as usize].sender.control();
-        if !control.is_in_slow_start() {
-            let all = self.subflows.iter().map(|subflow| subflow.sender.control());
-            let growth = increase(self.params.coupling, all, control);
-            self.subflows[number as usize].sender.control_mut().set_increase(growth);
-        }
-        let sender = &mut self.subflows[number as usize].sender;
-        let before = sender.acknowledged();
-        sender.handle_ack(now, ack);
-        if self.stale.is_empty() {
-            return Subflows::only(number);
-        }
-        // Which data is stranded, and which subflow may take it, depends on the stale subflows.
-        self.stale.set(number, self.stale.has(number) && sender.acknowledged() == before);
-        self.subflows()
-    }
-
-    /// Handles the retransmission timeout of a subflow; any subflow may have something to send afterwards.
-    pub fn handle_timeout(&mut self, now: Time, number: u32) {
-        let subflow = &mut self.subflows[number as usize];
-        if subflow.sender.poll_timeout().is_none_or(|at| now < at) {
-            return;
-        }
-        let before = subflow.sender.timeouts();
-        subflow.sender.handle_timeout(now);
-        if subflow.sender.timeouts() == before && !subflow.sender.has_given_up() {
-            // A probe.
-            return;
-        }
-        // RFC 8684 §3.3.6: segments in flight may also go by another subflow; once.
-        if !self.stale.has(number) {
-            self.stale.set(number, true);
-            let under_way = subflow.sender.acknowledged() as usize..;
-            self.stranded.extend(subflow.carries[under_way].iter().map(|data| (*data, number)));
-        }
-    }
-
-    /// Returns the next segment to send, if windows allow one, by a subflow of `open`: those whose links have room.
-    pub fn poll_transmit(&mut self, now: Time, mut open: Subflows) -> Option<Mapped> {
-        if self.is_done() {
-            return None;
-        }
-        let ready = open.into_iter().find(|number| self.subflows[*number as usize].sender.is_ready());
-        if let Some(subflow) = ready {
-            return self.transmit(now, subflow);
-        }
-        let (data, not_by) = self.next_data()?;
-        not_by.into_iter().for_each(|number| open.set(number, false));
-        let subflow = self.choose(open)?;
-        match not_by {
-            Some(_) => drop(self.stranded.pop_front()),
-            None => self.given += 1,
-        }
-        let place = &mut self.subflows[subflow as usize];
-        place.carries.push(data);
-        place.sender.push(1);
-        self.transmit(now, subflow)
-    }
-
-    fn transmit(&mut self, now: Time, subflow: u32) -> Option<Mapped> {
+    fn transmit(&mut self, now: Time, subflow: u32) -> Option<(Segment, Dss)> {
         let place = &mut self.subflows[subflow as usize];
         let before = place.sender.retransmissions();
         let segment = place.sender.poll_transmit(now)?;
         self.retransmissions += place.sender.retransmissions() - before;
-        Some(Mapped { subflow, segment, data: place.carries[segment.number as usize] })
+        Some((segment, Dss { subflow, data: place.carries[segment.number as usize] }))
     }
 
     /// Returns the next data segment, stranded ones first, and the subflow that should not take it.
@@ -241,9 +136,116 @@ impl Sender {
         self.turn = (number + 1) % count;
         Some(number)
     }
+}
 
-    /// Returns when to call [`handle_timeout`](Sender::handle_timeout) for a subflow unless something happens before.
-    pub fn poll_timeout(&self, subflow: u32) -> Option<Time> {
+impl SendingEnd for Sender {
+    type Subflows = Subflows;
+    type Signal = Dss;
+    type Resting = Resting;
+
+    /// Returns the connection for another stream; segments of this stream in flight count as arrived. `None` if a
+    /// subflow timed out and nothing has been heard of it since.
+    fn rest(&self) -> Option<Resting> {
+        let subflows = || self.subflows.iter().map(|subflow| subflow.sender.rest()).collect();
+        self.stale.is_empty().then(|| Resting { subflows: subflows(), turn: self.turn })
+    }
+
+    /// Returns whether all data has arrived, or the sender has given up.
+    fn is_done(&self) -> bool {
+        self.acknowledged == self.total || self.has_given_up()
+    }
+    /// Returns whether every subflow has given up.
+    fn has_given_up(&self) -> bool {
+        self.subflows.iter().all(|subflow| subflow.sender.has_given_up())
+    }
+    /// Returns the number of segments that their subflow sent again.
+    fn retransmissions(&self) -> u32 {
+        self.retransmissions
+    }
+
+    fn subflows(&self) -> Subflows {
+        Subflows::first(self.subflows.len() as u32)
+    }
+
+    fn wants(&mut self, subflow: u32) -> bool {
+        if self.is_done() {
+            return false;
+        }
+        let waits = self.next_data().is_some_and(|(_, not_by)| not_by != Some(subflow));
+        let is_sound = self.is_sound(subflow);
+        let place = &mut self.subflows[subflow as usize];
+        place.sender.is_ready() || waits && is_sound && place.sender.has_room()
+    }
+
+    fn handle_answer(&mut self, now: Time) {
+        self.handle_data_ack(self.total);
+        for subflow in self.subflows().without(self.stale) {
+            let ack = self.subflows[subflow as usize].sender.acknowledged_by_answer();
+            self.handle_ack(now, &ack, Dss { subflow, data: self.total });
+        }
+    }
+
+    fn handle_ack(&mut self, now: Time, ack: &Ack, signal: Dss) -> Subflows {
+        let Dss { subflow: number, data } = signal;
+        self.handle_data_ack(data);
+        let control = self.subflows[number as usize].sender.control();
+        if !control.is_in_slow_start() {
+            let all = self.subflows.iter().map(|subflow| subflow.sender.control());
+            let growth = increase(self.params.coupling, all, control);
+            self.subflows[number as usize].sender.control_mut().set_increase(growth);
+        }
+        let sender = &mut self.subflows[number as usize].sender;
+        let before = sender.acknowledged();
+        sender.handle_ack(now, ack);
+        if self.stale.is_empty() {
+            return Subflows::only(number);
+        }
+        // Which data is stranded, and which subflow may take it, depends on the stale subflows.
+        self.stale.set(number, self.stale.has(number) && sender.acknowledged() == before);
+        self.subflows()
+    }
+
+    fn handle_timeout(&mut self, now: Time, number: u32) {
+        let subflow = &mut self.subflows[number as usize];
+        if subflow.sender.poll_timeout().is_none_or(|at| now < at) {
+            return;
+        }
+        let before = subflow.sender.timeouts();
+        subflow.sender.handle_timeout(now);
+        if subflow.sender.timeouts() == before && !subflow.sender.has_given_up() {
+            // A probe.
+            return;
+        }
+        // RFC 8684 §3.3.6: segments in flight may also go by another subflow; once.
+        if !self.stale.has(number) {
+            self.stale.set(number, true);
+            let under_way = subflow.sender.acknowledged() as usize..;
+            self.stranded.extend(subflow.carries[under_way].iter().map(|data| (*data, number)));
+        }
+    }
+
+    fn poll_transmit(&mut self, now: Time, mut open: Subflows) -> Option<(Segment, Dss)> {
+        if self.is_done() {
+            return None;
+        }
+        let ready = open.into_iter().find(|number| self.subflows[*number as usize].sender.is_ready());
+        if let Some(subflow) = ready {
+            return self.transmit(now, subflow);
+        }
+        let (data, not_by) = self.next_data()?;
+        not_by.into_iter().for_each(|number| open.set(number, false));
+        let subflow = self.choose(open)?;
+        match not_by {
+            Some(_) => drop(self.stranded.pop_front()),
+            None => self.given += 1,
+        }
+        let place = &mut self.subflows[subflow as usize];
+        place.carries.push(data);
+        place.sender.push(1);
+        self.transmit(now, subflow)
+    }
+
+    fn poll_timeout(&self, subflow: u32) -> Option<Time> {
         if self.is_done() { None } else { self.subflows[subflow as usize].sender.poll_timeout() }
     }
 }

@@ -1,12 +1,12 @@
 //! Sets of the subflows of a connection.
 
+use crate::tcp::SubflowSet;
+
 /// A set of subflows, by number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Subflows(u64);
 
 impl Subflows {
-    /// Maximum number of subflows of a connection.
-    pub const MOST: u32 = u64::BITS;
     /// The empty set.
     pub const NONE: Subflows = Subflows(0);
 
@@ -16,24 +16,9 @@ impl Subflows {
         Subflows(u64::MAX >> (Subflows::MOST - count))
     }
 
-    /// Returns the set of one subflow.
-    pub fn only(subflow: u32) -> Subflows {
-        Subflows(1 << subflow)
-    }
-
-    /// Returns whether the set has no subflow.
-    pub fn is_empty(self) -> bool {
-        self.0 == 0
-    }
-
     /// Returns whether the set has a subflow.
     pub fn has(self, subflow: u32) -> bool {
         self.0 >> subflow & 1 == 1
-    }
-
-    /// Adds or removes a subflow.
-    pub fn set(&mut self, subflow: u32, is_in: bool) {
-        self.0 = self.0 & !(1 << subflow) | u64::from(is_in) << subflow;
     }
 
     /// Returns the subflows that are not in `others`.
@@ -42,7 +27,20 @@ impl Subflows {
     }
 }
 
-/// Iterates in ascending order.
+impl SubflowSet for Subflows {
+    const MOST: u32 = u64::BITS;
+
+    fn only(subflow: u32) -> Subflows {
+        Subflows(1 << subflow)
+    }
+    fn is_empty(self) -> bool {
+        self.0 == 0
+    }
+    fn set(&mut self, subflow: u32, is_in: bool) {
+        self.0 = self.0 & !(1 << subflow) | u64::from(is_in) << subflow;
+    }
+}
+
 impl Iterator for Subflows {
     type Item = u32;
 

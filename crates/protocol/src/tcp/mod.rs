@@ -13,12 +13,14 @@
 //! 3. `poll_timeout`, and arms one timer for it.
 
 mod control;
+mod ends;
 mod framing;
 mod loss_based;
 #[cfg(test)]
 pub(crate) mod pair;
 mod params;
 mod ranges;
+mod reassembly;
 mod receiver;
 mod resting;
 mod rto;
@@ -28,10 +30,11 @@ mod sender;
 mod tail_loss;
 
 pub use control::{Acked, Control, Outstanding, Pause};
+pub use ends::{OneSubflow, ReceivingEnd, SendingEnd, Signal, SubflowSet};
 pub use framing::Framing;
 pub use loss_based::LossBased;
 pub use params::{Congestion, Connections, Params};
-pub(crate) use ranges::Ranges;
+pub(crate) use reassembly::Reassembly;
 pub use receiver::Receiver;
 pub use resting::Resting;
 pub use sender::{MOST_TIMEOUTS, Sender, Timeouts};

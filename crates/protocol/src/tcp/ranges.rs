@@ -6,13 +6,13 @@
 use std::ops::Range;
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Ranges {
+pub(super) struct Ranges {
     /// Ranges in ascending order; no two touch.
     ranges: Vec<Range<u32>>,
 }
 
 impl Ranges {
-    pub(crate) fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.ranges.is_empty()
     }
 
@@ -32,7 +32,7 @@ impl Ranges {
     }
 
     /// Returns the smallest number at or above `number` that is not in the set.
-    pub(crate) fn gap_from(&self, number: u32) -> u32 {
+    pub(super) fn gap_from(&self, number: u32) -> u32 {
         self.containing(number).map_or(number, |r| r.end)
     }
 
@@ -54,7 +54,7 @@ impl Ranges {
     }
 
     /// Adds a range. Returns how many of its numbers are new.
-    pub(crate) fn insert(&mut self, new: Range<u32>) -> u32 {
+    pub(super) fn insert(&mut self, new: Range<u32>) -> u32 {
         if new.is_empty() {
             return 0;
         }
@@ -72,7 +72,7 @@ impl Ranges {
     }
 
     /// Removes all numbers below `number`.
-    pub(crate) fn remove_below(&mut self, number: u32) {
+    pub(super) fn remove_below(&mut self, number: u32) {
         let gone = self.first_ending_after(number);
         self.ranges.drain(..gone);
         if let Some(first) = self.ranges.first_mut() {

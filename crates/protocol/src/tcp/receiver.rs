@@ -1,6 +1,6 @@
 //! Reassembly and acknowledgement.
 
-use super::ranges::Ranges;
+use super::reassembly::Reassembly;
 use super::{Ack, Sack, Segment};
 use unrack_units::Time;
 
@@ -12,10 +12,7 @@ use unrack_units::Time;
 /// | what is known | [`next`](Receiver::next) |
 #[derive(Debug, Clone)]
 pub struct Receiver {
-    /// Next segment expected: all below have been handed on in order.
-    next: u32,
-    /// Segments that arrived out of order.
-    beyond: Ranges,
+    arrived: Reassembly,
     /// Congestion mark of the last segment (RFC 8257 §3.2: DCTCP.CE).
     marked: bool,
     /// Segments not yet acknowledged, and the time echoed for them.
@@ -33,8 +30,7 @@ impl Receiver {
     /// §4.2; 1 acknowledges each).
     pub fn new(every: u32, delay: Time) -> Receiver {
         Receiver {
-            next: 0,
-            beyond: Ranges::default(),
+            arrived: Reassembly::default(),
             marked: false,
             pending: 0,
             echo: Time::ZERO,
@@ -47,15 +43,15 @@ impl Receiver {
 
     /// Returns the next segment expected: all below have arrived and been handed on in order.
     pub fn next(&self) -> u32 {
-        self.next
+        self.arrived.next()
     }
 
     /// Takes in a segment, with or without a congestion mark. Returns how many segments are now handed on in order: 0
     /// if it was a duplicate or came too early.
     pub fn handle_segment(&mut self, now: Time, segment: Segment, marked: bool) -> u32 {
         self.note_mark(marked);
-        let in_order = segment.number == self.next && self.beyond.is_empty();
-        let handed_on = self.reassemble(segment.number);
+        let in_order = segment.number == self.next() && self.arrived.beyond().is_empty();
+        let handed_on = self.arrived.add(segment.number);
         self.note_pending(now, segment.sent);
         // RFC 5681 §4.2: at once when out of order or when a hole is filled, even partly.
         if !in_order || self.pending >= self.every {
@@ -67,7 +63,7 @@ impl Receiver {
     /// Makes the delayed acknowledgement due, once its time has come.
     pub fn handle_timeout(&mut self, now: Time) {
         if self.deadline.is_some_and(|deadline| deadline <= now) {
-            self.due[1] = Some(self.acknowledge(self.next));
+            self.due[1] = Some(self.acknowledge(self.next()));
         }
     }
 
@@ -85,22 +81,9 @@ impl Receiver {
     /// own mark.
     fn note_mark(&mut self, marked: bool) {
         if marked != self.marked && self.pending > 0 {
-            self.due[0] = Some(self.acknowledge(self.next));
+            self.due[0] = Some(self.acknowledge(self.next()));
         }
         self.marked = marked;
-    }
-
-    fn reassemble(&mut self, number: u32) -> u32 {
-        let before = self.next;
-        if number > self.next {
-            self.beyond.insert(number..number + 1);
-        } else if number == self.next {
-            self.next = self.beyond.gap_from(number + 1);
-            if !self.beyond.is_empty() {
-                self.beyond.remove_below(self.next);
-            }
-        }
-        self.next - before
     }
 
     fn note_pending(&mut self, now: Time, sent: Time) {
@@ -115,17 +98,18 @@ impl Receiver {
     fn acknowledge(&mut self, newest: u32) -> Ack {
         self.pending = 0;
         self.deadline = None;
-        Ack { next: self.next, echo: self.echo, marked: self.marked, sack: self.sack(newest) }
+        Ack { next: self.next(), echo: self.echo, marked: self.marked, sack: self.sack(newest) }
     }
 
     /// Returns the selective acknowledgement, the block of the newest segment first (RFC 2018 §4).
     // Departure: then the highest others, where the RFC says the most recently reported. They are the same unless
     // segments arrive out of order.
     fn sack(&self, newest: u32) -> Sack {
-        if self.beyond.is_empty() {
+        let beyond = self.arrived.beyond();
+        if beyond.is_empty() {
             return Sack::NONE;
         }
-        let first = self.beyond.containing(newest);
-        Sack::from_ranges(first.into_iter().chain(self.beyond.iter().rev().filter(|r| Some(*r) != first)))
+        let first = beyond.containing(newest);
+        Sack::from_ranges(first.into_iter().chain(beyond.iter().rev().filter(|r| Some(*r) != first)))
     }
 }

@@ -1,6 +1,7 @@
 //! `dctcp`: windows cut in proportion to marks (Alizadeh et al., SIGCOMM 2010; RFC 8257).
 
 use super::Fabric;
+use super::stream::single::Single;
 use super::stream::{self, Ethernet, Plan, Streams};
 use crate::engine::{Core, Observer};
 use crate::error::SetupError;
@@ -20,7 +21,7 @@ pub use super::stream::Event;
 
 /// DCTCP on a network.
 pub struct Dctcp {
-    streams: Streams<Control>,
+    streams: Streams<Single<Control>>,
 }
 
 impl Dctcp {
@@ -33,8 +34,8 @@ impl Dctcp {
         let plan = Plan { kept: params.connections == Connections::Kept, ..plan };
         let round_trip = plan.round_trip();
         let threshold = |rate| params.threshold(rate, round_trip, plan.full_packet());
-        let (control, timeouts) = (Control::new(params), params.timeouts(round_trip));
-        Ok(Dctcp { streams: Streams::new(&plan, control, timeouts, threshold) })
+        let kind = Single { fresh: Control::new(params), timeouts: params.timeouts(round_trip) };
+        Ok(Dctcp { streams: Streams::new(&plan, kind, threshold) })
     }
 }
 

@@ -2,7 +2,8 @@
 //! 6675). Switches drop packets that do not fit, and mark none.
 
 use super::Fabric;
-use super::stream::{self, Ethernet, Plan, Streams};
+use super::stream::single::Single;
+use super::stream::{self, Ethernet, NEVER_MARKED, Plan, Streams};
 use crate::engine::{Core, Observer};
 use crate::error::SetupError;
 use crate::host::Counts;
@@ -13,15 +14,13 @@ use crate::registry::{Parts, Registered, Site};
 use crate::setup::Finished;
 use unrack_protocol::tcp::{Connections, LossBased, Params};
 use unrack_rack::{Networks, Profile, Protocol};
-use unrack_units::{Bytes, Time};
+use unrack_units::Time;
 use unrack_workload::{Computing, Message, MessageId};
 
 /// TCP on a network.
 pub struct Tcp {
-    streams: Streams<LossBased>,
+    streams: Streams<Single<LossBased>>,
 }
-
-const NEVER_MARKED: Bytes = Bytes::new(u64::MAX);
 
 impl Tcp {
     /// Creates TCP endpoints on a network.
@@ -32,12 +31,12 @@ impl Tcp {
         let plan = Plan::new(network, ethernet, params.initial_window, params.min_rto)?;
         let kept = params.connections == Connections::Kept;
         let plan = Plan { spraying: params.spraying, kept, ..plan };
-        let (control, timeouts) = (LossBased::new(params), params.timeouts(plan.round_trip()));
-        Ok(Tcp { streams: Streams::new(&plan, control, timeouts, |_| NEVER_MARKED) })
+        let kind = Single { fresh: LossBased::new(params), timeouts: params.timeouts(plan.round_trip()) };
+        Ok(Tcp { streams: Streams::new(&plan, kind, |_| NEVER_MARKED) })
     }
 
     #[cfg(test)]
-    pub(super) fn streams(&self) -> &Streams<LossBased> {
+    pub(super) fn streams(&self) -> &Streams<Single<LossBased>> {
         &self.streams
     }
 }

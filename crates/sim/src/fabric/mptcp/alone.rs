@@ -7,32 +7,19 @@
 //! Where this need not hold, a message is carried itself: inside hosts, in shared buffers, after a loss, and from the
 //! first segment on that another has overtaken.
 
-use super::{Event, Mptcp, Plan};
-use crate::engine::{Core, Hop, LinkId, Observer, PacketKind, Sim, Unobserved};
-use crate::fabric::Fabric;
-use crate::fabric::stream::lone::places;
-use crate::network::{Departure, Network};
+use super::{Mptcp, Multipath, Plan, Streams};
+use crate::engine::{Hop, LinkId, Observer, PacketKind};
+use crate::fabric::stream::lone::Alike;
+use crate::network::Departure;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use unrack_units::Time;
-use unrack_workload::{Listed, Message, MessageId};
+use unrack_workload::{Message, MessageId};
 
-/// Completion times known so far.
+/// Messages that have been carried for others.
 #[derive(Default)]
-pub(super) struct Alone {
-    patterns: RefCell<BTreeMap<Kind, Pattern>>,
-    /// Completion times of messages that were carried themselves, by their bytes.
-    carried: RefCell<BTreeMap<(Kind, u64), Time>>,
-}
-
-/// Parameters that determine the time, besides bytes: number of links on the path, whether the ends are in one rack,
-/// whether there is an answer, the bytes of the request and, with hosts, the places of the ends in their racks.
-type Kind = (usize, bool, bool, u32, [u32; 2]);
-
-fn kind(network: &Network, message: &Message) -> Kind {
-    let inside = network.topology.switch_of(message.src) == network.topology.switch_of(message.dst);
-    let links = network.links(message.src, message.dst).count();
-    (links, inside, message.kind.is_answered(), message.request, places(network, message))
+pub(super) struct Patterns {
+    known: RefCell<BTreeMap<Alike, Pattern>>,
 }
 
 /// Segments of the longest message that is carried for others: beyond this, the notes take more memory than they are
@@ -41,63 +28,26 @@ const MOST_SEGMENTS: usize = 1 << 18;
 
 impl Mptcp {
     pub(super) fn carried_alone(&self, message: &Message) -> Time {
-        let kind = kind(&self.plan.network, message);
-        if let Some(time) = self.as_part_of_another(kind, message) {
-            return time;
-        }
-        let key = (kind, message.bytes);
-        if let Some(time) = self.alone.carried.borrow().get(&key) {
-            return *time;
-        }
-        let (time, _) = self.carry(message, Unobserved);
-        self.alone.carried.borrow_mut().insert(key, time);
-        time
+        self.as_part_of_another(message).unwrap_or_else(|| self.streams.carried_alone(message))
     }
 
     /// Returns the completion time of a message that is sent as the first part of a longer one was, if that is known.
-    fn as_part_of_another(&self, kind: Kind, message: &Message) -> Option<Time> {
-        let segments = self.plan.framing.segments(message.bytes) as usize;
-        if self.hosts.is_some() || self.occupancy.is_some() || segments > MOST_SEGMENTS {
+    fn as_part_of_another(&self, message: &Message) -> Option<Time> {
+        let streams = &self.streams;
+        let segments = streams.plan.framing.segments(message.bytes) as usize;
+        if streams.hosts.is_some() || streams.occupancy.is_some() || segments > MOST_SEGMENTS {
             return None;
         }
-        let mut patterns = self.alone.patterns.borrow_mut();
-        let pattern = patterns.entry(kind).or_default();
+        let alike = Alike::new(&streams.plan.network, message);
+        let mut patterns = self.patterns.known.borrow_mut();
+        let pattern = patterns.entry(alike).or_default();
         if pattern.ways.len() < segments && pattern.ways.len() == pattern.sound {
             let longer = segments.max(2 * pattern.sound).min(MOST_SEGMENTS);
-            let bytes = longer as u64 * self.plan.framing.mss().get();
-            let tracer = Tracer::new(&self.plan, kind.0, longer);
-            *pattern = self.carry(&Message { bytes, ..*message }, tracer).1.finish();
+            let bytes = longer as u64 * streams.plan.framing.mss().get();
+            let tracer = Tracer::new(&streams.plan, alike.links, longer);
+            *pattern = streams.carry_alone(&Message { bytes, ..*message }, tracer).1.finish();
         }
-        pattern.time(self, message.bytes)
-    }
-
-    /// Carries a message alone, without faults; returns its completion time.
-    fn carry<O: Observer>(&self, message: &Message, observer: O) -> (Time, O) {
-        let network = &self.plan.network;
-        let topology = network.topology.clone().without_faults();
-        let plan = Plan { network: Network { topology, ..network.clone() }, ..self.plan.clone() };
-        let fabric = One(Mptcp::on(plan, &self.params, self.timeouts, self.subflows));
-        let work = Listed::new(vec![(Time::ZERO, *message)].into(), network.nodes());
-        let work = work.expect("a message of this network");
-        let (run, _, observer) = Sim::observed(fabric, work, observer).run();
-        (run.outcomes[0].completion().expect("nothing is in its way"), observer)
-    }
-}
-
-/// Fabric for a single message, without an unloaded time.
-struct One(Mptcp);
-
-impl Fabric for One {
-    type Event = Event;
-
-    fn submit<O: Observer>(&mut self, core: &mut Core<Event, O>, id: MessageId) {
-        self.0.submit(core, id);
-    }
-    fn handle<O: Observer>(&mut self, core: &mut Core<Event, O>, event: Event) {
-        self.0.handle(core, event);
-    }
-    fn unloaded(&self, _: &Message) -> Time {
-        Time::ZERO
+        pattern.time(streams, message.bytes)
     }
 }
 
@@ -139,21 +89,22 @@ impl Pattern {
         Pattern { ways: vec![way; segments], steps: vec![step; segments * links], sound: segments }
     }
 
-    fn time(&self, fabric: &Mptcp, bytes: u64) -> Option<Time> {
-        let last = fabric.plan.framing.segments(bytes) - 1;
-        let wire = fabric.plan.framing.wire(fabric.plan.framing.payload(bytes, last)).get();
+    fn time(&self, streams: &Streams<Multipath>, bytes: u64) -> Option<Time> {
+        let framing = &streams.plan.framing;
+        let last = framing.segments(bytes) - 1;
+        let wire = framing.wire(framing.payload(bytes, last)).get();
         if last as usize >= self.sound {
             return None;
         }
-        let arrived = self.again(fabric, last as usize, wire as u32)?;
+        let arrived = self.again(streams, last as usize, wire as u32)?;
         let before = last.checked_sub(1).map(|before| self.ways[before as usize].arrived);
         Some(arrived.max(before.unwrap_or(Time::ZERO)))
     }
 
     /// Returns when a packet of `wire` bytes, sent in the place of this segment, arrives; `None` if that is not
     /// known.
-    fn again(&self, fabric: &Mptcp, number: usize, wire: u32) -> Option<Time> {
-        let topology = &fabric.plan.network.topology;
+    fn again(&self, streams: &Streams<Multipath>, number: usize, wire: u32) -> Option<Time> {
+        let topology = &streams.plan.network.topology;
         let pace = |link| match link {
             LinkId::Host(nic) => topology.attachment_link(nic).pace,
             LinkId::Port(port) => topology.link(port).pace,
@@ -163,13 +114,13 @@ impl Pattern {
         for (n, Step { link, joined, free }) in steps.iter().copied().enumerate() {
             let ahead = pace(link).bytes_in(free.saturating_sub(at));
             // A shorter packet comes sooner, perhaps before another that the segment came after.
-            if n > 0 && (joined.is_some_and(|joined| joined >= at) || !fabric.room.takes(ahead, wire)) {
+            if n > 0 && (joined.is_some_and(|joined| joined >= at) || !streams.room.takes(ahead, wire)) {
                 return None;
             }
             let first = free.max(at);
             let departure = Departure { first, last: first + pace(link).transmit(u64::from(wire)) };
             let ready = match steps.get(n + 1) {
-                Some(next) => fabric.plan.ready(departure, wire, pace(next.link)),
+                Some(next) => streams.plan.ready(departure, wire, pace(next.link)),
                 None => departure.last,
             };
             at = ready + topology.propagation(link);
@@ -253,9 +204,10 @@ impl Observer for Tracer<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::engine::Unobserved;
     use crate::fabric::buffer::Buffer;
     use crate::fabric::stream::Ethernet;
-    use crate::network::Pace;
+    use crate::network::{Network, Pace};
     use crate::topology::{Link, Topology};
     use proptest::prelude::*;
     use unrack_protocol::mptcp::{Coupling, Params, Scheduler};
@@ -283,7 +235,7 @@ mod tests {
         for bytes in (1..400_000).rev().step_by(999).chain([1, 1460, 1461]) {
             assert!(fabric.carried_alone(&Message::write(0, 4, bytes)) > Time::ZERO);
         }
-        assert!(fabric.alone.carried.borrow().is_empty());
+        assert!(fabric.streams.lone.known.borrow().is_empty());
     }
 
     proptest! {
@@ -309,7 +261,7 @@ mod tests {
             let fabric = fabric(topology, buffer, cut_through, &params);
             for (bytes, reads) in sizes {
                 let message = if reads { Message::read(0, dst, bytes) } else { Message::write(0, dst, bytes) };
-                prop_assert_eq!(fabric.carried_alone(&message), fabric.carry(&message, Unobserved).0, "{} B", bytes);
+                prop_assert_eq!(fabric.carried_alone(&message), fabric.streams.carry_alone(&message, Unobserved).0, "{} B", bytes);
             }
         }
     }

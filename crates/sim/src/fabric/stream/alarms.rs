@@ -1,19 +1,38 @@
 //! Retransmission timers.
 
+use super::kind::{Kind, SubflowsOf};
+use super::turns::{flow, stream_of};
 use super::{Event, Streams};
 use crate::engine::{Core, Observer};
 use crate::fabric::timers::{Alarm, Needs, Side};
-use unrack_protocol::tcp::Control;
+use unrack_protocol::tcp::{SendingEnd, SubflowSet};
 use unrack_units::Time;
 
-impl<C: Control + Clone> Streams<C> {
-    pub(super) fn set_timer<O: Observer>(&mut self, core: &mut Core<Event, O>, stream: u32) {
+impl<K: Kind> Streams<K> {
+    /// Sets the timers of these subflows.
+    pub(in crate::fabric) fn set_timers<O: Observer>(
+        &mut self,
+        core: &mut Core<Event, O>,
+        stream: u32,
+        which: SubflowsOf<K>,
+    ) {
+        for subflow in which {
+            self.set_timer(core, stream, subflow);
+        }
+    }
+
+    fn set_timer<O: Observer>(&mut self, core: &mut Core<Event, O>, stream: u32, subflow: u32) {
         let place = &mut self.streams[stream];
-        let Some(at) = place.sender.poll_timeout().filter(|at| *at < place.alarm) else { return };
-        place.alarm = at;
-        let alarm = Alarm { owner: stream, serial: place.serial, side: Side::Sender };
+        let earliest = &mut place.alarms.as_mut()[subflow as usize];
+        let Some(at) = place.sender.poll_timeout(subflow).filter(|at| *at < *earliest) else { return };
+        *earliest = at;
+        let alarm = Alarm { owner: flow::<K>(stream, subflow), serial: place.serial, side: Side::Sender };
         let switch = self.plan.network.topology.switch_of(place.src);
-        match self.timers[switch as usize].set(at, alarm) {
+        let needs = match K::SPLITS {
+            true => self.timers[switch as usize].set(at, alarm),
+            false => Needs::OwnEvent,
+        };
+        match needs {
             Needs::Nothing => {}
             Needs::QueueEvent => core.schedule(at, Event::Timers(switch)),
             Needs::OwnEvent => core.schedule(at, Event::Timer(alarm)),
@@ -28,7 +47,7 @@ impl<C: Control + Clone> Streams<C> {
         let timers = &mut self.timers[switch as usize];
         // The place of a stream whose sender is done may still be kept.
         let is_live = |alarm: Alarm| {
-            let stream = &streams[alarm.owner];
+            let stream = &streams[stream_of::<K>(alarm.owner).0];
             stream.serial == alarm.serial && !stream.sender.is_done()
         };
         if let Some(at) = timers.next(is_live) {
@@ -37,16 +56,23 @@ impl<C: Control + Clone> Streams<C> {
     }
 
     pub(super) fn expire<O: Observer>(&mut self, core: &mut Core<Event, O>, alarm: Alarm) {
-        let stream = &mut self.streams[alarm.owner];
-        if stream.serial != alarm.serial || core.now() < stream.alarm {
+        let (stream, subflow) = stream_of::<K>(alarm.owner);
+        let place = &mut self.streams[stream];
+        // The place of a finished request may be kept for its answer.
+        if place.serial != alarm.serial || place.sender.is_done() {
             return;
         }
-        stream.alarm = Time::MAX;
-        stream.sender.handle_timeout(core.now());
-        if stream.sender.has_given_up() {
-            return self.give_up(core, alarm.owner);
+        let earliest = &mut place.alarms.as_mut()[subflow as usize];
+        if core.now() < *earliest {
+            return;
         }
-        self.send(core, alarm.owner);
-        self.set_timer(core, alarm.owner);
+        *earliest = Time::MAX;
+        place.sender.handle_timeout(core.now(), subflow);
+        if place.sender.has_given_up() {
+            return self.give_up(core, stream);
+        }
+        let all = place.sender.subflows();
+        K::send(self, core, stream, all);
+        self.set_timers(core, stream, SubflowsOf::<K>::only(subflow));
     }
 }

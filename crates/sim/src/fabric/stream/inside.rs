@@ -2,22 +2,23 @@
 //!
 //! A message is complete when the program has read its last byte.
 
+use super::kind::Kind;
 use super::packet::Body;
 use super::{Event, Role, Streams};
-use crate::engine::{Core, Observer, Wait};
-use crate::host::{self, Output, Way};
+use crate::engine::{Core, Observer};
+use crate::host::{self, Output};
 use crate::topology::End;
-use unrack_protocol::tcp::Control;
+use unrack_protocol::tcp::{ReceivingEnd, Signal};
 use unrack_units::Time;
 use unrack_workload::{Computing, NodeId};
 
-impl<C: Control + Clone> Streams<C> {
+impl<K: Kind> Streams<K> {
     /// Hands a packet that a node sends to its host, to go by this NIC if it goes by one.
     pub(super) fn enter_host(&mut self, now: Time, (from, to): (NodeId, NodeId), nic: u32, index: u32) {
         let Some(hosts) = &mut self.hosts else { return };
         let packet = &self.packets[index];
         let bytes = self.plan.in_memory(packet.payload);
-        let hash = self.streams[packet.stream].hash;
+        let hash = self.streams[packet.stream].hash_unsprayed(packet.signal.subflow());
         let way = hosts.way(from, to, nic);
         hosts.send(now, index, host::Packet::new((from, to), hash, (bytes, packet.payload), way));
     }
@@ -63,51 +64,16 @@ impl<C: Control + Clone> Streams<C> {
         }
     }
 
-    pub(super) fn send_from_host<O: Observer>(&mut self, core: &mut Core<Event, O>, stream: u32) {
-        loop {
-            let (from, to, way) = self.way_of(core.now(), stream);
-            let Some(hosts) = &mut self.hosts else { return };
-            if !hosts.is_open(from, to, way) {
-                hosts.wait(from, to, way, stream);
-                self.streams[stream].waits = true;
-                return core.waits(self.streams[stream].id, || Wait::Turn);
-            }
-            if !self.take_turn(core, stream) {
-                return;
-            }
-        }
-    }
-
-    fn way_of(&self, now: Time, stream: u32) -> (NodeId, NodeId, Way) {
-        let (from, to) = (self.streams[stream].src, self.streams[stream].dst);
-        let nic = self.nic_of(now, stream);
-        let hosts = self.hosts.as_ref().expect("asked for with hosts only");
-        (from, to, hosts.way(from, to, nic))
-    }
-
-    /// Lets streams take turns at a queue that has room.
-    fn use_room<O: Observer>(&mut self, core: &mut Core<Event, O>, queue: u32) {
-        while let Some(hosts) = self.hosts.as_mut().filter(|hosts| hosts.has_room(queue))
-            && let Some(stream) = hosts.next_waiting(queue)
-        {
-            self.streams[stream].waits = false;
-            if self.take_turn(core, stream) {
-                self.send_from_host(core, stream);
-            }
-            self.free_if_over(stream);
-        }
-    }
-
     fn reach_stack<O: Observer>(&mut self, core: &mut Core<Event, O>, index: u32) {
         let packet = self.packets[index];
         let segment = match packet.body {
             Body::Data(segment) => segment,
             Body::Ack(ack) => {
-                self.take_ack(core, packet.stream, &ack);
+                self.take_ack(core, &packet, &ack);
                 return self.forget_packet(index);
             }
         };
-        let number = segment.number;
+        let number = packet.signal.in_stream(segment.number);
         let stream = &self.streams[packet.stream];
         let is_useless = stream.reading.is_useless(number, stream.receiver.next());
         self.take_data(core, packet, segment);
@@ -116,6 +82,7 @@ impl<C: Control + Clone> Streams<C> {
             stream.reading.keep(number, index);
         }
         let Some(hosts) = &mut self.hosts else { return };
+        // A copy may be what its subflow waited for, so that other segments are in order now.
         for packet in stream.reading.take(stream.receiver.next()) {
             hosts.read(core.now(), packet);
         }
@@ -219,13 +186,11 @@ mod tests {
                 let params = mptcp::Params { connections, tail_loss_probe, ..Default::default() };
                 let mptcp = Mptcp::new(&network, &ethernet, &params).unwrap();
                 let (mptcp, run) = Sim::new(mptcp, listed).run_dry();
-                (run, mptcp.is_at_rest())
+                (run, mptcp.streams().is_at_rest())
             } else {
                 let params = Params { spraying, connections, tail_loss_probe, ..Params::default() };
                 let (tcp, run) = Sim::new(Tcp::new(&network, &ethernet, &params).unwrap(), listed).run_dry();
-                let streams = tcp.streams();
-                let used = (streams.packets.used(), streams.streams.used());
-                (run, used == (0, 0) && streams.hosts.as_ref().unwrap().is_at_rest())
+                (run, tcp.streams().is_at_rest())
             };
             let given_up = |outcome: &Outcome| outcome.is_given_up() && outcome.drops >= MOST_TIMEOUTS;
             prop_assert!(run.outcomes.iter().all(|outcome| outcome.completed().is_some() || given_up(outcome)));

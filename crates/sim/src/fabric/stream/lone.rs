@@ -2,37 +2,49 @@
 //!
 //! Paths of one length count as alike, so each size is carried once for each length.
 
+use super::kind::Kind;
 use super::{Event, Streams};
-use crate::engine::{Core, Observer, Sim};
+use crate::engine::{Core, Observer, Sim, Unobserved};
 use crate::fabric::Fabric;
 use crate::network::Network;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
-use unrack_protocol::tcp::Control;
 use unrack_units::Time;
 use unrack_workload::{Listed, Message, MessageId};
 
-/// Completion times known so far.
+/// Completion times known so far, by the bytes of the message.
 #[derive(Default)]
-pub(super) struct Lone {
-    known: RefCell<BTreeMap<Key, Time>>,
+pub(in crate::fabric) struct Lone {
+    pub known: RefCell<BTreeMap<(Alike, u64), Time>>,
 }
 
-/// Parameters that determine the time: number of links on the path, whether the ends are in one rack, whether there is
-/// an answer, the bytes of the message and of the request and, with hosts, the places of the ends in their racks.
-type Key = (usize, bool, bool, u64, u32, [u32; 2]);
+/// Parameters that determine the time, besides bytes: number of links on the path, whether the ends are in one rack,
+/// whether there is an answer, the bytes of the request and, with hosts, the places of the ends in their racks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(in crate::fabric) struct Alike {
+    pub links: usize,
+    inside: bool,
+    answered: bool,
+    request: u32,
+    places: [u32; 2],
+}
 
-impl Lone {
-    fn key(network: &Network, message: &Message) -> Key {
-        let inside = network.topology.switch_of(message.src) == network.topology.switch_of(message.dst);
-        let links = network.links(message.src, message.dst).count();
-        (links, inside, message.kind.is_answered(), message.bytes, message.request, places(network, message))
+impl Alike {
+    /// Returns the parameters of a message.
+    pub(in crate::fabric) fn new(network: &Network, message: &Message) -> Alike {
+        Alike {
+            links: network.links(message.src, message.dst).count(),
+            inside: network.topology.switch_of(message.src) == network.topology.switch_of(message.dst),
+            answered: message.kind.is_answered(),
+            request: message.request,
+            places: places(network, message),
+        }
     }
 }
 
 /// Returns the places of the ends in their racks, with hosts. They matter because the first lines of buffers are in
 /// the memory of one host.
-pub(in crate::fabric) fn places(network: &Network, message: &Message) -> [u32; 2] {
+fn places(network: &Network, message: &Message) -> [u32; 2] {
     let of_rack = network.topology.racks().hosts;
     match network.topology.hosts() {
         Some(_) => [message.src, message.dst].map(|host| host % of_rack),
@@ -40,25 +52,31 @@ pub(in crate::fabric) fn places(network: &Network, message: &Message) -> [u32; 2
     }
 }
 
-impl<C: Control + Clone> Streams<C> {
-    pub(super) fn carried_alone(&self, message: &Message) -> Time {
-        let network = &self.plan.network;
-        let key = Lone::key(network, message);
+impl<K: Kind> Streams<K> {
+    /// Returns the completion time of a message that is alone; it is carried if none like it has been.
+    pub(in crate::fabric) fn carried_alone(&self, message: &Message) -> Time {
+        let key = (Alike::new(&self.plan.network, message), message.bytes);
         if let Some(time) = self.lone.known.borrow().get(&key) {
             return *time;
         }
-        let work = Listed::new(vec![(Time::ZERO, *message)].into(), network.nodes());
-        let (run, ..) = Sim::new(Alone(self.afresh()), work.expect("a message of this network")).run();
-        let time = run.outcomes[0].completion().expect("nothing is in its way");
+        let (time, _) = self.carry_alone(message, Unobserved);
         self.lone.known.borrow_mut().insert(key, time);
         time
+    }
+
+    /// Carries a message alone, without faults; returns its completion time.
+    pub(in crate::fabric) fn carry_alone<O: Observer>(&self, message: &Message, observer: O) -> (Time, O) {
+        let work = Listed::new(vec![(Time::ZERO, *message)].into(), self.plan.network.nodes());
+        let work = work.expect("a message of this network");
+        let (run, _, observer) = Sim::observed(Alone(self.afresh()), work, observer).run();
+        (run.outcomes[0].completion().expect("nothing is in its way"), observer)
     }
 }
 
 /// Streams for a single message, without an unloaded time.
-struct Alone<C>(Streams<C>);
+struct Alone<K: Kind>(Streams<K>);
 
-impl<C: Control + Clone> Fabric for Alone<C> {
+impl<K: Kind> Fabric for Alone<K> {
     type Event = Event;
 
     fn submit<O: Observer>(&mut self, core: &mut Core<Event, O>, id: MessageId) {

@@ -1,4 +1,4 @@
-//! Messages over windowed streams, shared by `dctcp` and its relatives.
+//! Messages over windowed streams of one subflow (`tcp`, `dctcp`) or several (`mptcp`).
 //!
 //! Each message is a stream of its own, open when it starts: a flow or write from `src` to `dst`. A read or rmw is a
 //! stream of its request and, once that has arrived, a stream of the answer, whose first packet acknowledges the
@@ -12,13 +12,17 @@
 mod alarms;
 mod alone;
 mod inside;
+pub(super) mod kind;
 pub(super) mod lone;
-pub(super) mod nic;
+mod nic;
 mod packet;
 mod parts;
 mod plan;
+pub(super) mod single;
+mod turns;
 mod way;
 
+use self::kind::{Kind, RestingOf, SignalOf, SubflowsOf};
 use self::lone::Lone;
 use self::nic::{Nic, QUANTUM};
 use self::packet::{Body, Packet};
@@ -32,13 +36,13 @@ use super::parts::Part;
 use super::pool::Pool;
 use super::slab::Slab;
 use super::timers::{Alarm, Timers};
-use crate::engine::{Core, Observer, Tie, Tied, Wait};
+use crate::engine::{Core, Observer, Tie, Tied};
 use crate::host::{self, Counts, Hosts, Reading};
 use crate::network::{Network, Pace, Port};
 use crate::topology::End;
-use unrack_protocol::tcp::{Ack, Control, Receiver, Resting, Segment, Sender, Timeouts};
+use unrack_protocol::tcp::{Ack, ReceivingEnd, Segment, SendingEnd, Signal, SubflowSet};
 use unrack_units::{Bytes, Rate, Time};
-use unrack_workload::{Message, MessageId, NodeId};
+use unrack_workload::{MessageId, NodeId};
 
 /// A switch port and the link behind it.
 struct Hop {
@@ -50,34 +54,32 @@ struct Hop {
     threshold: u64,
 }
 
-/// Streams under one congestion control.
-pub(super) struct Streams<C> {
-    plan: Plan,
-    /// Initial congestion control of a new stream.
-    fresh: C,
-    timeouts: Timeouts,
-    /// Bytes that a node's sending queue takes before streams take turns.
+/// Streams over one kind of connection.
+pub(super) struct Streams<K: Kind> {
+    pub(super) kind: K,
+    pub(super) plan: Plan,
+    /// Bytes that a node's sending queue takes before subflows take turns.
     nic_limit: u64,
     /// State of each link by which nodes send.
     nics: Vec<Nic>,
     /// Switch ports.
     hops: Vec<Hop>,
     /// Bytes at switches that share their buffers; `None` if ports have buffers of their own.
-    occupancy: Option<Box<Occupancy>>,
+    pub(super) occupancy: Option<Box<Occupancy>>,
     /// Buffer of each port, if switches do not share theirs.
-    room: Room,
-    packets: Slab<Packet>,
-    streams: Slab<Stream<C>>,
+    pub(super) room: Room,
+    packets: Slab<Packet<SignalOf<K>>>,
+    pub(super) streams: Slab<Stream<K>>,
     streams_opened: u32,
     /// Idle connections, if connections are kept.
-    pool: Option<Pool<Kept<C>>>,
-    /// Retransmission timers of the nodes of each switch.
+    pool: Option<Pool<Kept<K>>>,
+    /// Retransmission timers of the nodes of each switch ([`Kind::SPLITS`]).
     timers: Vec<Timers>,
     /// State of this part, in a run that is split.
-    part: Option<Box<Part<Parcel>>>,
+    part: Option<Box<Part<Parcel<SignalOf<K>>>>>,
     /// State of hosts, if packets take time in nodes.
-    hosts: Option<Box<Hosts>>,
-    lone: Lone,
+    pub(super) hosts: Option<Box<Hosts>>,
+    pub(super) lone: Lone,
 }
 
 /// Events of streams.
@@ -102,6 +104,9 @@ pub enum Event {
 /// Value of `by` for packets from a node.
 const FROM_NODE: u32 = u32::MAX;
 
+/// Threshold of switches that mark nothing.
+pub(super) const NEVER_MARKED: Bytes = Bytes::new(u64::MAX);
+
 impl Tied for Event {
     fn tie(&self) -> u32 {
         match *self {
@@ -112,8 +117,8 @@ impl Tied for Event {
     }
 }
 
-struct Stream<C> {
-    id: MessageId,
+pub(super) struct Stream<K: Kind> {
+    pub(super) id: MessageId,
     src: NodeId,
     dst: NodeId,
     role: Role,
@@ -121,7 +126,7 @@ struct Stream<C> {
     segments: u32,
     /// Name that both ends know the stream by.
     name: u32,
-    /// Hash of the connection, which selects one of several equal-cost paths.
+    /// Hash of the first subflow, which selects one of several equal-cost paths; those of the others follow.
     hash: u32,
     /// Number of data packets sent so far, where packets take equal-cost paths in turn.
     sprayed: u32,
@@ -129,24 +134,24 @@ struct Stream<C> {
     serial: u32,
     /// Number of packets under way, plus the answer to this request.
     references: i32,
-    /// The stream waits for its turn at the sender's link.
-    waits: bool,
+    /// Subflows that wait for their turn at the sender's links.
+    pub(super) waiting: SubflowsOf<K>,
     /// The sender is done.
     closed: bool,
-    /// Earliest timer set.
-    alarm: Time,
+    /// Earliest timer set, by subflow.
+    alarms: K::Alarms,
     /// Request that the sender answers by this stream; it is kept as long as the stream.
     answers: Option<u32>,
-    sender: Sender<C>,
-    receiver: Receiver,
+    pub(super) sender: K::Sender,
+    receiver: K::Receiver,
     reading: Reading,
 }
 
 /// Connection that no stream uses.
-struct Kept<C> {
+struct Kept<K: Kind> {
     hash: u32,
     sprayed: u32,
-    sender: Resting<C>,
+    sender: RestingOf<K>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -159,17 +164,22 @@ enum Role {
     Answer(u32),
 }
 
-impl<C> Stream<C> {
-    /// Returns the hash that selects one of several equal-cost paths for the next data packet.
-    fn hash(&self) -> u32 {
-        self.hash.wrapping_add(self.sprayed)
+impl<K: Kind> Stream<K> {
+    /// Returns the hash that selects one of several equal-cost paths for the next data packet of a subflow.
+    fn hash(&self, subflow: u32) -> u32 {
+        self.hash_unsprayed(subflow).wrapping_add(self.sprayed)
+    }
+
+    /// Returns the hash that selects the path of a subflow whose packets all take the same.
+    fn hash_unsprayed(&self, subflow: u32) -> u32 {
+        self.hash.wrapping_add(subflow)
     }
 }
 
-impl<C: Control + Clone> Streams<C> {
+impl<K: Kind> Streams<K> {
     /// Creates streams. `threshold` gives the bytes that may be ahead of data, at a port of this rate, before it is
     /// marked.
-    pub(super) fn new(plan: &Plan, fresh: C, timeouts: Timeouts, threshold: impl Fn(Rate) -> Bytes) -> Self {
+    pub(super) fn new(plan: &Plan, kind: K, threshold: impl Fn(Rate) -> Bytes) -> Self {
         let topology = &plan.network.topology;
         let hop = |port| {
             let (link, end) = (topology.link(port), topology.end(port));
@@ -184,9 +194,8 @@ impl<C: Control + Clone> Streams<C> {
             occupancy: Occupancy::new(plan.buffer, topology).map(Box::new),
             room: Room::Own(plan.buffer.of_port().get()),
             pool: plan.kept.then(Pool::new),
+            kind,
             plan: plan.clone(),
-            fresh,
-            timeouts,
             packets: Slab::new(),
             streams: Slab::new(),
             streams_opened: 0,
@@ -198,30 +207,15 @@ impl<C: Control + Clone> Streams<C> {
     }
 
     /// Returns these streams as they were before the first message, in a network without faults.
-    fn afresh(&self) -> Streams<C> {
+    fn afresh(&self) -> Streams<K> {
         let network = &self.plan.network;
         let topology = network.topology.clone().without_faults();
         let plan = Plan { network: Network { topology, ..network.clone() }, ..self.plan.clone() };
-        let mut streams = Streams::new(&plan, self.fresh.clone(), self.timeouts, |_| Bytes::ZERO);
+        let mut streams = Streams::new(&plan, self.kind.clone(), |_| Bytes::ZERO);
         for (hop, ours) in streams.hops.iter_mut().zip(&self.hops) {
             hop.threshold = ours.threshold;
         }
         streams
-    }
-
-    pub(super) fn unloaded(&self, message: &Message) -> Time {
-        // The time depends on earlier messages, so this is a bound for all of them.
-        if self.plan.kept {
-            return self.plan.network.ideal(message);
-        }
-        if self.plan.spraying || self.hosts.is_some() {
-            return self.carried_alone(message);
-        }
-        let alone = self.plan.alone(message.src, message.dst);
-        let request =
-            if message.kind.is_answered() { alone.stream(u64::from(message.request)) } else { Time::ZERO };
-        // A bound, where nodes forward for each other by links that differ.
-        (request + alone.stream(message.bytes)).max(self.plan.network.ideal(message))
     }
 
     pub(super) fn host_counts(&self) -> Option<Counts> {
@@ -230,6 +224,14 @@ impl<C: Control + Clone> Streams<C> {
 
     pub(super) fn lookahead(&self) -> Time {
         self.plan.lookahead()
+    }
+
+    /// Returns whether nothing is under way, in hosts either.
+    #[cfg(test)]
+    fn is_at_rest(&self) -> bool {
+        self.packets.used() == 0
+            && self.streams.used() == 0
+            && self.hosts.as_ref().is_none_or(|hosts| hosts.is_at_rest())
     }
 
     pub(super) fn submit<O: Observer>(&mut self, core: &mut Core<Event, O>, id: MessageId) {
@@ -266,17 +268,19 @@ impl<C: Control + Clone> Streams<C> {
         if let Some(kept) = self.pool.as_mut().and_then(|pool| pool.take(ends)) {
             let place = &mut self.streams[stream];
             (place.hash, place.sprayed) = (kept.hash, kept.sprayed);
-            place.sender = kept.sender.resume(core.now(), place.segments);
+            place.sender = self.kind.resume(kept.sender, core.now(), place.segments);
         }
         if let Role::Answer(request) = role {
             self.streams[stream].answers = Some(request);
             self.streams[request].references += 1;
         }
-        self.send(core, stream);
+        let all = self.streams[stream].sender.subflows();
+        K::send(self, core, stream, all);
     }
 
     fn create(&mut self, id: MessageId, (src, dst): (NodeId, NodeId), bytes: u64, role: Role) -> u32 {
         let segments = self.plan.framing.segments(bytes);
+        let subflows = self.kind.subflows(&self.plan.network, (src, dst));
         self.streams_opened = self.streams_opened.wrapping_add(1).max(1);
         let name = transfer_name(id, matches!(role, Role::Answer(_)));
         let stream = self.streams.insert(Stream {
@@ -287,105 +291,22 @@ impl<C: Control + Clone> Streams<C> {
             bytes,
             segments,
             name,
-            hash: flow_hash(name),
+            hash: K::hash(name),
             sprayed: 0,
             serial: self.streams_opened,
             references: 0,
-            waits: false,
+            waiting: SubflowsOf::<K>::default(),
             closed: false,
-            alarm: Time::MAX,
+            alarms: K::alarms(subflows),
             answers: None,
-            sender: Sender::new(self.fresh.clone(), self.timeouts, segments),
-            receiver: Receiver::new(1, Time::ZERO),
+            sender: self.kind.sender(subflows, segments),
+            receiver: K::receiver(subflows),
             reading: Reading::default(),
         });
         if let Some(part) = &mut self.part {
             part.keep(name, stream);
         }
         stream
-    }
-
-    /// Sends what the stream may send now; it waits for its turn if there is more.
-    fn send<O: Observer>(&mut self, core: &mut Core<Event, O>, stream: u32) {
-        let place = &mut self.streams[stream];
-        if place.waits || !place.sender.is_ready() {
-            return;
-        }
-        if self.hosts.is_some() {
-            return self.send_from_host(core, stream);
-        }
-        loop {
-            let nic = self.nic_of(core.now(), stream);
-            let open = self.nics[nic as usize].is_open(core.now(), self.nic_limit);
-            let more = !open || self.take_turn(core, stream);
-            if more && (!open || !self.plan.spraying) {
-                return self.wait(core, stream);
-            } else if !more {
-                return;
-            }
-        }
-    }
-
-    /// Returns the link by which a stream sends its next packet.
-    fn nic_of(&self, now: Time, stream: u32) -> u32 {
-        let place = &self.streams[stream];
-        self.plan.network.topology.attachment_at(place.src, place.dst, place.hash(), now)
-    }
-
-    /// Queues a stream for its turn at the link of its next packet.
-    fn wait<O: Observer>(&mut self, core: &mut Core<Event, O>, stream: u32) {
-        let nic = self.nic_of(core.now(), stream);
-        self.streams[stream].waits = true;
-        core.waits(self.streams[stream].id, || Wait::Turn);
-        self.nics[nic as usize].wait(stream);
-        self.schedule_refill(core, nic);
-    }
-
-    /// Sends up to a quantum: one packet, where each takes another path. Returns whether the stream has more to send.
-    fn take_turn<O: Observer>(&mut self, core: &mut Core<Event, O>, stream: u32) -> bool {
-        let quantum = if self.plan.spraying { 1 } else { QUANTUM };
-        let mut sent = 0;
-        while sent < quantum {
-            let place = &mut self.streams[stream];
-            let before = place.sender.retransmissions();
-            let Some(segment) = place.sender.poll_transmit(core.now()) else { break };
-            if place.sender.retransmissions() > before {
-                core.retransmitted(place.id);
-            }
-            self.send_data(core, stream, segment);
-            sent += 1;
-        }
-        self.set_timer(core, stream);
-        let in_host = self.hosts.is_some();
-        core.waits(self.streams[stream].id, || if in_host { Wait::Nothing } else { Wait::Window });
-        sent == quantum && self.streams[stream].sender.is_ready()
-    }
-
-    fn refill<O: Observer>(&mut self, core: &mut Core<Event, O>, nic: u32) {
-        self.nics[nic as usize].refilling = false;
-        while let Some(stream) = self.nics[nic as usize].next_ready() {
-            if self.take_turn(core, stream) {
-                self.wait(core, stream);
-            } else {
-                self.streams[stream].waits = false;
-                self.free_if_over(stream);
-            }
-            // A turn may be empty: the segment that the stream waited to send again has arrived meanwhile.
-            if self.nics[nic as usize].free_at() > core.now() {
-                break;
-            }
-        }
-        if self.nics[nic as usize].has_ready() {
-            self.schedule_refill(core, nic);
-        }
-    }
-
-    fn schedule_refill<O: Observer>(&mut self, core: &mut Core<Event, O>, nic: u32) {
-        let place = &mut self.nics[nic as usize];
-        if !place.refilling {
-            place.refilling = true;
-            core.schedule(place.free_at().max(core.now()), Event::Refill(nic));
-        }
     }
 }
 
@@ -404,19 +325,27 @@ pub(super) fn flow_hash(name: u32) -> u32 {
 }
 
 /// Packets on their way.
-impl<C: Control + Clone> Streams<C> {
-    fn send_data<O: Observer>(&mut self, core: &mut Core<Event, O>, stream: u32, segment: Segment) {
+impl<K: Kind> Streams<K> {
+    fn send_data<O: Observer>(
+        &mut self,
+        core: &mut Core<Event, O>,
+        stream: u32,
+        segment: Segment,
+        signal: SignalOf<K>,
+    ) {
         let Stream { src, dst, bytes, .. } = self.streams[stream];
-        let payload = self.plan.framing.payload(bytes, segment.number);
+        let payload = self.plan.framing.payload(bytes, signal.in_stream(segment.number));
         let wire = self.plan.framing.wire(payload).get() as u32;
         core.sent(payload);
-        self.put(core, (src, dst), stream, wire, payload as u32, Body::Data(segment));
+        self.put(core, (src, dst), (stream, signal), (wire, payload as u32), Body::Data(segment));
     }
 
-    fn send_ack<O: Observer>(&mut self, core: &mut Core<Event, O>, stream: u32, ack: Ack) {
+    fn send_acks<O: Observer>(&mut self, core: &mut Core<Event, O>, stream: u32, subflow: u32) {
         let Stream { src, dst, .. } = self.streams[stream];
-        let wire = self.plan.framing.ack_wire(ack.sack.len()).get() as u32;
-        self.put(core, (dst, src), stream, wire, 0, Body::Ack(ack));
+        while let Some((ack, signal)) = self.streams[stream].receiver.poll_ack(subflow) {
+            let wire = self.plan.framing.ack_wire(ack.sack.len()).get() as u32;
+            self.put(core, (dst, src), (stream, signal), (wire, 0), Body::Ack(ack));
+        }
     }
 
     fn arrive<O: Observer>(&mut self, core: &mut Core<Event, O>, index: u32) {
@@ -426,20 +355,27 @@ impl<C: Control + Clone> Streams<C> {
         let packet = self.packets[index];
         match packet.body {
             Body::Data(segment) => self.take_data(core, packet, segment),
-            Body::Ack(ack) => self.take_ack(core, packet.stream, &ack),
+            Body::Ack(ack) => self.take_ack(core, &packet, &ack),
         }
         self.finish_packet(index);
     }
 
-    fn take_data<O: Observer>(&mut self, core: &mut Core<Event, O>, packet: Packet, segment: Segment) {
+    fn take_data<O: Observer>(
+        &mut self,
+        core: &mut Core<Event, O>,
+        packet: Packet<SignalOf<K>>,
+        segment: Segment,
+    ) {
         core.arrived(u64::from(packet.payload));
         let stream = &mut self.streams[packet.stream];
-        let handed_on = stream.receiver.handle_segment(core.now(), segment, packet.marked);
+        let handed_on = stream.receiver.handle_segment(core.now(), segment, packet.signal, packet.marked);
         let complete = handed_on > 0 && stream.receiver.next() == stream.segments;
         let (id, role) = (stream.id, stream.role);
         if let Role::Answer(request) = role {
             self.streams[packet.stream].role = Role::Data;
-            self.acknowledge_request(core, request);
+            // The first packet of the answer acknowledges the request.
+            self.streams[request].sender.handle_answer(core.now());
+            self.free_if_over(request);
         }
         match (complete, role) {
             // The answer acknowledges the request.
@@ -449,9 +385,7 @@ impl<C: Control + Clone> Streams<C> {
             // With hosts, a message is complete, or answered, when the program has read it.
             _ => {}
         }
-        while let Some(ack) = self.streams[packet.stream].receiver.poll_ack() {
-            self.send_ack(core, packet.stream, ack);
-        }
+        self.send_acks(core, packet.stream, packet.signal.subflow());
     }
 
     fn answer<O: Observer>(&mut self, core: &mut Core<Event, O>, request: u32) {
@@ -461,16 +395,9 @@ impl<C: Control + Clone> Streams<C> {
         self.open(core, id, ends, bytes, Role::Answer(request));
     }
 
-    /// Acknowledges a request, since the first packet of its answer has arrived.
-    fn acknowledge_request<O: Observer>(&mut self, core: &mut Core<Event, O>, request: u32) {
-        let ack = self.streams[request].sender.acknowledged_by_answer();
-        self.take_ack(core, request, &ack);
-        self.free_if_over(request);
-    }
-
-    fn take_ack<O: Observer>(&mut self, core: &mut Core<Event, O>, stream: u32, ack: &Ack) {
-        self.streams[stream].sender.handle_ack(core.now(), ack);
-        self.send(core, stream);
+    fn take_ack<O: Observer>(&mut self, core: &mut Core<Event, O>, packet: &Packet<SignalOf<K>>, ack: &Ack) {
+        let which = self.streams[packet.stream].sender.handle_ack(core.now(), ack, packet.signal);
+        K::send(self, core, packet.stream, which);
     }
 
     fn finish_packet(&mut self, index: u32) {
@@ -484,21 +411,25 @@ impl<C: Control + Clone> Streams<C> {
     }
 
     /// Closes a stream whose sender is done, and frees its place when nothing refers to it.
-    fn free_if_over(&mut self, stream: u32) {
+    pub(super) fn free_if_over(&mut self, stream: u32) {
         let place = &mut self.streams[stream];
-        if !place.sender.is_done() || place.waits {
+        let waits = !place.waiting.is_empty();
+        // Of several subflows, some may wait for their links long after others have sent the rest.
+        if !place.sender.is_done() || waits && SubflowsOf::<K>::MOST == 1 {
             return;
         }
         let closes = !std::mem::replace(&mut place.closed, true);
-        if let Some(pool) = self.pool.as_mut().filter(|_| closes && !place.sender.has_given_up()) {
-            let kept = Kept { hash: place.hash, sprayed: place.sprayed, sender: place.sender.rest() };
-            pool.put((place.src, place.dst), kept);
+        if closes
+            && let Some(pool) = &mut self.pool
+            && let Some(sender) = place.sender.rest()
+        {
+            pool.put((place.src, place.dst), Kept { hash: place.hash, sprayed: place.sprayed, sender });
         }
         if let Some(part) = &mut self.part {
             if closes {
                 part.closed.push(place.name);
             }
-        } else if place.references == 0 {
+        } else if place.references == 0 && !waits {
             self.release(stream);
         }
     }

@@ -1,4 +1,4 @@
-//! Sending side of a node: streams take turns at one link.
+//! Sending side of a node: subflows take turns at one link.
 //!
 //! As in Linux, a short first-in-first-out queue feeds the link (byte queue limits), and streams that find it full
 //! take turns at refilling it, two packets each (fair queueing, `tc-fq`: quantum). So a long stream delays a short
@@ -8,48 +8,48 @@ use crate::network::{Departure, Pace, Port};
 use std::collections::VecDeque;
 use unrack_units::Time;
 
-pub(in super::super) struct Nic {
+pub(super) struct Nic {
     port: Port,
     free_at: Time,
-    /// Streams that wait for their turn.
+    /// Subflows that wait for their turn.
     ready: VecDeque<u32>,
     /// A refill is scheduled.
-    pub(in super::super) refilling: bool,
+    pub(super) refilling: bool,
 }
 
 /// Packets per turn; also the number of full packets that the queue takes.
-pub(in super::super) const QUANTUM: u32 = 2;
+pub(super) const QUANTUM: u32 = 2;
 
 impl Nic {
-    pub(in super::super) fn new(pace: Pace) -> Nic {
+    pub(super) fn new(pace: Pace) -> Nic {
         Nic { port: Port::new(pace), free_at: Time::ZERO, ready: VecDeque::new(), refilling: false }
     }
 
-    pub(in super::super) fn enqueue(&mut self, now: Time, bytes: u64) -> Departure {
+    pub(super) fn enqueue(&mut self, now: Time, bytes: u64) -> Departure {
         let departure = self.port.enqueue(now, bytes);
         self.free_at = departure.last;
         departure
     }
 
     /// Returns when the link has sent all that it was given.
-    pub(in super::super) fn free_at(&self) -> Time {
+    pub(super) fn free_at(&self) -> Time {
         self.free_at
     }
 
-    /// Returns whether a stream may send at once: no other waits and the queue is short.
-    pub(in super::super) fn is_open(&self, now: Time, limit: u64) -> bool {
+    /// Returns whether a subflow may send at once: no other waits and the queue is short.
+    pub(super) fn is_open(&self, now: Time, limit: u64) -> bool {
         self.ready.is_empty() && self.port.backlog(now) < limit
     }
 
-    pub(in super::super) fn wait(&mut self, stream: u32) {
-        self.ready.push_back(stream);
+    pub(super) fn wait(&mut self, flow: u32) {
+        self.ready.push_back(flow);
     }
 
-    pub(in super::super) fn next_ready(&mut self) -> Option<u32> {
+    pub(super) fn next_ready(&mut self) -> Option<u32> {
         self.ready.pop_front()
     }
 
-    pub(in super::super) fn has_ready(&self) -> bool {
+    pub(super) fn has_ready(&self) -> bool {
         !self.ready.is_empty()
     }
 }

@@ -1,16 +1,19 @@
 //! A packet on its way, and its description for an observer.
 
+use super::kind::{Kind, SignalOf, SubflowsOf};
 use super::{Role, Streams};
 use crate::engine::{self, Hop, LinkId, PacketKind};
 use crate::network::Departure;
 use crate::topology::End;
-use unrack_protocol::tcp::{Ack, Control, Segment};
+use unrack_protocol::tcp::{Ack, Segment, Signal, SubflowSet};
 use unrack_units::Time;
 use unrack_workload::NodeId;
 
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Packet {
+pub(super) struct Packet<S> {
     pub stream: u32,
+    /// What is said of the stream beside the header.
+    pub signal: S,
     pub to: NodeId,
     /// Switch port that the packet is on its way to, or in.
     pub port: u32,
@@ -28,11 +31,11 @@ pub(super) enum Body {
     Ack(Ack),
 }
 
-impl<C: Control + Clone> Streams<C> {
+impl<K: Kind> Streams<K> {
     /// Describes a packet over a link, by when it joined the queue, leaves, and can go on.
     pub(super) fn seen(
         &self,
-        packet: &Packet,
+        packet: &Packet<SignalOf<K>>,
         link: LinkId,
         ready: Time,
         Departure { first, last }: Departure,
@@ -65,7 +68,7 @@ impl<C: Control + Clone> Streams<C> {
     }
 
     /// Describes a packet to an observer.
-    pub(super) fn looks(&self, packet: &Packet) -> engine::Packet {
+    pub(super) fn looks(&self, packet: &Packet<SignalOf<K>>) -> engine::Packet {
         let stream = &self.streams[packet.stream];
         let mss = self.plan.framing.mss().get();
         let bytes = |segment: u32| (u64::from(segment) * mss).min(stream.bytes);
@@ -73,17 +76,20 @@ impl<C: Control + Clone> Streams<C> {
         match packet.body {
             Body::Data(segment) => {
                 let kind = if stream.role == Role::Request { PacketKind::Request } else { PacketKind::Data };
-                let offset = Some(bytes(segment.number));
+                let offset = Some(bytes(packet.signal.in_stream(segment.number)));
                 let (sent, marked) = (Some(segment.sent), packet.marked);
                 engine::Packet { offset, sent, marked, ..engine::Packet::new(kind, from, packet.to) }
             }
             Body::Ack(ack) => {
                 let mut sack = [(0, 0); 3];
-                for (range, block) in sack.iter_mut().zip(ack.sack.blocks()) {
+                // Where there are several subflows, blocks are of a subflow's own segments.
+                let blocks = ack.sack.blocks().filter(|_| SubflowsOf::<K>::MOST == 1);
+                for (range, block) in sack.iter_mut().zip(blocks) {
                     *range = (bytes(block.start), bytes(block.end));
                 }
                 let plain = engine::Packet::new(PacketKind::Ack, from, packet.to);
-                let (offset, sent, echo) = (Some(bytes(ack.next)), Some(ack.echo), ack.marked);
+                let (offset, sent, echo) =
+                    (Some(bytes(packet.signal.in_stream(ack.next))), Some(ack.echo), ack.marked);
                 engine::Packet { offset, sack, sent, echo, ..plain }
             }
         }

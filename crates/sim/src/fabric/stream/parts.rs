@@ -3,31 +3,31 @@
 //! A stream has a place in each part that its packets pass. The part of the sender uses the sender, and that of the
 //! receiver the receiver. Every part counts the packets that it has.
 
+use super::kind::{Kind, SignalOf};
 use super::packet::Packet;
 use super::{Event, Role, Stream, Streams};
 use crate::engine::{Core, Unobserved};
 use crate::fabric::parts::Part;
 use std::sync::Arc;
-use unrack_protocol::tcp::Control;
 use unrack_units::Time;
 use unrack_workload::MessageId;
 
 /// Packet that has crossed to another part: the time at which it is ready there, the port that it came from, its
 /// stream, and the stream's hash.
-pub struct Parcel {
+pub struct Parcel<S = ()> {
     at: Time,
     by: u32,
     name: u32,
     hash: u32,
-    packet: Packet,
+    packet: Packet<S>,
 }
 
-impl<C: Control + Clone> Streams<C> {
+impl<K: Kind> Streams<K> {
     pub(in crate::fabric) fn become_part(&mut self, me: u32, part_of: Arc<[u32]>) {
         self.part = Some(Box::new(Part::new(me, part_of)));
     }
 
-    pub(in crate::fabric) fn part(&mut self) -> &mut Part<Parcel> {
+    pub(in crate::fabric) fn part(&mut self) -> &mut Part<Parcel<SignalOf<K>>> {
         self.part.as_mut().expect("only parts of a split run are asked for what crossed")
     }
 
@@ -44,7 +44,11 @@ impl<C: Control + Clone> Streams<C> {
         self.finish_packet(index);
     }
 
-    pub(in crate::fabric) fn take(&mut self, core: &mut Core<Event, Unobserved>, parcel: Parcel) {
+    pub(in crate::fabric) fn take(
+        &mut self,
+        core: &mut Core<Event, Unobserved>,
+        parcel: Parcel<SignalOf<K>>,
+    ) {
         let Parcel { at, by, name, hash, packet } = parcel;
         let stream = match self.part().place(name) {
             Some(stream) => stream,

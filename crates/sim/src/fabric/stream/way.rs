@@ -1,35 +1,35 @@
 //! A packet's path: from a node's link through switch ports to its end.
 
+use super::kind::{Kind, SignalOf};
 use super::packet::{Body, Packet};
 use super::{Event, FROM_NODE, Streams};
 use crate::engine::{Core, LinkId, Observer};
 use crate::network::Departure;
 use crate::topology::End;
-use unrack_protocol::tcp::Control;
+use unrack_protocol::tcp::Signal;
 use unrack_units::Time;
 use unrack_workload::NodeId;
 
-impl<C: Control + Clone> Streams<C> {
+impl<K: Kind> Streams<K> {
     /// Queues a packet in the host, or at one of the node's links.
     pub(super) fn put<O: Observer>(
         &mut self,
         core: &mut Core<Event, O>,
         (from, to): (NodeId, NodeId),
-        stream: u32,
-        wire: u32,
-        payload: u32,
+        (stream, signal): (u32, SignalOf<K>),
+        (wire, payload): (u32, u32),
         body: Body,
     ) {
         let place = &mut self.streams[stream];
         place.references += 1;
         let hash = match body {
-            Body::Data(_) => place.hash(),
-            Body::Ack(_) => place.hash,
+            Body::Data(_) => place.hash(signal.subflow()),
+            Body::Ack(_) => place.hash_unsprayed(signal.subflow()),
         };
         place.sprayed += u32::from(self.plan.spraying && matches!(body, Body::Data(_)));
         let nic = self.plan.network.topology.attachment_at(from, to, hash, core.now());
         // `port` is set when the packet is launched.
-        let packet = Packet { stream, to, port: 0, hash, wire, payload, marked: false, body };
+        let packet = Packet { stream, signal, to, port: 0, hash, wire, payload, marked: false, body };
         let index = self.packets.insert(packet);
         match &mut self.hosts {
             Some(_) => self.enter_host(core.now(), (from, to), nic, index),
@@ -63,7 +63,7 @@ impl<C: Control + Clone> Streams<C> {
     }
 
     /// Returns when a packet with this departure can be queued at the next port, without propagation.
-    fn ready(&self, departure: Departure, packet: &Packet) -> Time {
+    fn ready(&self, departure: Departure, packet: &Packet<SignalOf<K>>) -> Time {
         self.plan.ready(departure, packet.wire, self.hops[packet.port as usize].pace)
     }
 
@@ -95,7 +95,7 @@ impl<C: Control + Clone> Streams<C> {
                 let topology = &self.plan.network.topology;
                 packet.port = topology.route_at(switch, packet.to, packet.hash, core.now());
                 let at = self.ready(departure, &self.packets[index]) + propagation;
-                (at, Event::AtSwitch { packet: index, by })
+                (at, Event::AtSwitch { packet: index, by: if K::SPLITS { by } else { FROM_NODE } })
             }
         };
         let now = core.now();

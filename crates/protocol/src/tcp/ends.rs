@@ -1,0 +1,199 @@
+//! The two ends of a stream as a driver knows them, whether the stream has one subflow (TCP) or several
+//! ([`crate::mptcp`]).
+//!
+//! Subflows are numbered from 0. Everything about a single subflow is decided at compile time: its sets are a bit, and
+//! its packets say nothing beside TCP's header.
+
+use super::{Ack, Control, Receiver, Resting, Segment, Sender};
+use unrack_units::Time;
+
+/// A set of the subflows of a stream; iterates in ascending order.
+pub trait SubflowSet: Copy + Default + Iterator<Item = u32> {
+    /// Maximum number of subflows of a stream.
+    const MOST: u32;
+
+    /// Returns the set of one subflow.
+    fn only(subflow: u32) -> Self;
+
+    /// Returns whether the set has no subflow.
+    fn is_empty(self) -> bool;
+
+    /// Adds or removes a subflow.
+    fn set(&mut self, subflow: u32, is_in: bool);
+}
+
+/// What a packet says of the stream beside TCP's header, which is about its subflow.
+pub trait Signal: Copy {
+    /// Returns the packet's subflow.
+    fn subflow(self) -> u32;
+
+    /// Returns the segment of the stream that `number` in the header means.
+    fn in_stream(self, number: u32) -> u32;
+}
+
+/// Sending end of a stream.
+pub trait SendingEnd {
+    type Subflows: SubflowSet;
+    type Signal: Signal;
+    /// The connection between one stream and the next.
+    type Resting;
+
+    /// Returns the set of all subflows.
+    fn subflows(&self) -> Self::Subflows;
+
+    /// Returns whether everything has been acknowledged, or the sender has given up.
+    fn is_done(&self) -> bool;
+
+    /// Returns whether the sender has given up.
+    fn has_given_up(&self) -> bool;
+
+    /// Returns the number of segments sent again.
+    fn retransmissions(&self) -> u32;
+
+    /// Returns the connection for another stream, if it is fit for one.
+    fn rest(&self) -> Option<Self::Resting>;
+
+    /// Returns whether a subflow would send if its link had room and no other link had.
+    fn wants(&mut self, subflow: u32) -> bool;
+
+    /// Returns the next segment to send by a subflow of `open`, those whose links have room, if windows allow one.
+    fn poll_transmit(&mut self, now: Time, open: Self::Subflows) -> Option<(Segment, Self::Signal)>;
+
+    /// Returns when to call [`handle_timeout`](SendingEnd::handle_timeout) for a subflow unless something happens
+    /// before.
+    fn poll_timeout(&self, subflow: u32) -> Option<Time>;
+
+    /// Handles an acknowledgement. Returns the subflows that may have something to send now and had not before.
+    fn handle_ack(&mut self, now: Time, ack: &Ack, signal: Self::Signal) -> Self::Subflows;
+
+    /// Handles the start of the answer to the whole stream, which implies its acknowledgement (RFC 9293 §3.8.6.3).
+    fn handle_answer(&mut self, now: Time);
+
+    /// Handles the timeout of a subflow; any subflow may have something to send afterwards.
+    fn handle_timeout(&mut self, now: Time, subflow: u32);
+}
+
+/// Receiving end of a stream.
+pub trait ReceivingEnd {
+    type Signal: Signal;
+
+    /// Returns the next segment of the stream expected: all below have been handed on in order.
+    fn next(&self) -> u32;
+
+    /// Takes in a segment, with or without a congestion mark. Returns how many segments of the stream are handed on
+    /// now.
+    fn handle_segment(&mut self, now: Time, segment: Segment, signal: Self::Signal, marked: bool) -> u32;
+
+    /// Returns the next acknowledgement to send by a subflow.
+    fn poll_ack(&mut self, subflow: u32) -> Option<(Ack, Self::Signal)>;
+}
+
+/// The only subflow of a stream, or none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct OneSubflow(bool);
+
+impl SubflowSet for OneSubflow {
+    const MOST: u32 = 1;
+
+    #[inline]
+    fn only(_: u32) -> OneSubflow {
+        OneSubflow(true)
+    }
+    #[inline]
+    fn is_empty(self) -> bool {
+        !self.0
+    }
+    #[inline]
+    fn set(&mut self, _: u32, is_in: bool) {
+        self.0 = is_in;
+    }
+}
+
+impl Iterator for OneSubflow {
+    type Item = u32;
+
+    #[inline]
+    fn next(&mut self) -> Option<u32> {
+        std::mem::take(&mut self.0).then_some(0)
+    }
+}
+
+/// Nothing more to say: the segments of a single subflow are those of the stream.
+impl Signal for () {
+    #[inline]
+    fn subflow(self) -> u32 {
+        0
+    }
+    #[inline]
+    fn in_stream(self, number: u32) -> u32 {
+        number
+    }
+}
+
+impl<C: Control + Clone> SendingEnd for Sender<C> {
+    type Subflows = OneSubflow;
+    type Signal = ();
+    type Resting = Resting<C>;
+
+    #[inline]
+    fn subflows(&self) -> OneSubflow {
+        OneSubflow(true)
+    }
+    #[inline]
+    fn is_done(&self) -> bool {
+        Sender::is_done(self)
+    }
+    #[inline]
+    fn has_given_up(&self) -> bool {
+        Sender::has_given_up(self)
+    }
+    #[inline]
+    fn retransmissions(&self) -> u32 {
+        Sender::retransmissions(self)
+    }
+    fn rest(&self) -> Option<Resting<C>> {
+        (!self.has_given_up()).then(|| Sender::rest(self))
+    }
+    #[inline]
+    fn wants(&mut self, _: u32) -> bool {
+        self.is_ready()
+    }
+    #[inline]
+    fn poll_transmit(&mut self, now: Time, _: OneSubflow) -> Option<(Segment, ())> {
+        Some((Sender::poll_transmit(self, now)?, ()))
+    }
+    #[inline]
+    fn poll_timeout(&self, _: u32) -> Option<Time> {
+        Sender::poll_timeout(self)
+    }
+    #[inline]
+    fn handle_ack(&mut self, now: Time, ack: &Ack, (): ()) -> OneSubflow {
+        Sender::handle_ack(self, now, ack);
+        OneSubflow(true)
+    }
+    fn handle_answer(&mut self, now: Time) {
+        let ack = self.acknowledged_by_answer();
+        Sender::handle_ack(self, now, &ack);
+    }
+    #[inline]
+    fn handle_timeout(&mut self, now: Time, _: u32) {
+        Sender::handle_timeout(self, now);
+    }
+}
+
+impl ReceivingEnd for Receiver {
+    type Signal = ();
+
+    #[inline]
+    fn next(&self) -> u32 {
+        Receiver::next(self)
+    }
+    #[inline]
+    fn handle_segment(&mut self, now: Time, segment: Segment, (): (), marked: bool) -> u32 {
+        Receiver::handle_segment(self, now, segment, marked)
+    }
+    #[inline]
+    fn poll_ack(&mut self, _: u32) -> Option<(Ack, ())> {
+        Some((Receiver::poll_ack(self)?, ()))
+    }
+}

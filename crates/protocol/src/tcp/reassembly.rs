@@ -1,0 +1,37 @@
+//! Order of segments at a receiver.
+
+use super::ranges::Ranges;
+
+/// Segments of a stream that have arrived: all below the next one expected, and some beyond it.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Reassembly {
+    next: u32,
+    beyond: Ranges,
+}
+
+impl Reassembly {
+    /// Returns the next segment expected: all below have arrived and been handed on in order.
+    pub(crate) fn next(&self) -> u32 {
+        self.next
+    }
+
+    /// Returns the segments that arrived out of order.
+    pub(super) fn beyond(&self) -> &Ranges {
+        &self.beyond
+    }
+
+    /// Adds a segment that has arrived. Returns how many are handed on in order now: 0 if it was a duplicate or came
+    /// too early.
+    pub(crate) fn add(&mut self, number: u32) -> u32 {
+        let before = self.next;
+        if number > self.next {
+            self.beyond.insert(number..number + 1);
+        } else if number == self.next {
+            self.next = self.beyond.gap_from(number + 1);
+            if !self.beyond.is_empty() {
+                self.beyond.remove_below(self.next);
+            }
+        }
+        self.next - before
+    }
+}

@@ -1,0 +1,89 @@
+//! Streams of several subflows: which of them send by which links.
+
+use crate::engine::{Core, Observer, Wait};
+use crate::fabric::stream::kind::Kind;
+use crate::fabric::stream::{Event, Streams, flow_hash};
+use crate::network::Network;
+use unrack_protocol::mptcp::{Params, Receiver, Resting, Sender, Subflows};
+use unrack_protocol::tcp::{SendingEnd, SubflowSet, Timeouts};
+use unrack_units::Time;
+use unrack_workload::NodeId;
+
+/// Connections of several subflows between racks, and of one inside a rack.
+#[derive(Clone)]
+pub(in crate::fabric) struct Multipath {
+    pub params: Params,
+    pub timeouts: Timeouts,
+    /// Number of subflows of a connection between racks.
+    pub subflows: u32,
+}
+
+impl Kind for Multipath {
+    type Sender = Sender;
+    type Receiver = Receiver;
+    type Alarms = Vec<Time>;
+
+    const SPLITS: bool = false;
+
+    fn subflows(&self, network: &Network, (src, dst): (NodeId, NodeId)) -> u32 {
+        let between = network.topology.switch_of(src) != network.topology.switch_of(dst);
+        if between { self.subflows } else { 1 }
+    }
+    fn sender(&self, subflows: u32, segments: u32) -> Sender {
+        Sender::new(&self.params, subflows, self.timeouts, segments)
+    }
+    fn resume(&self, resting: Resting, now: Time, segments: u32) -> Sender {
+        Sender::resume(&self.params, resting, now, segments)
+    }
+    fn receiver(subflows: u32) -> Receiver {
+        Receiver::new(subflows)
+    }
+    fn alarms(subflows: u32) -> Vec<Time> {
+        vec![Time::MAX; subflows as usize]
+    }
+    fn hash(name: u32) -> u32 {
+        // Half of the range, so that the next hashes are the next numbers.
+        flow_hash(name) >> 1
+    }
+
+    /// Sends what the links of these subflows take at once.
+    fn send<O: Observer>(
+        streams: &mut Streams<Self>,
+        core: &mut Core<Event, O>,
+        stream: u32,
+        which: Subflows,
+    ) {
+        let (now, mut nics, mut open) = (core.now(), [0; Subflows::MOST as usize], Subflows::NONE);
+        let free = which.without(streams.streams[stream].waiting);
+        for k in free {
+            let nic = streams.nic_of(now, stream, k);
+            nics[k as usize] = nic;
+            open.set(k, streams.is_open(now, stream, nic));
+        }
+        while let Some(sent) = streams.send_one(core, stream, open) {
+            let nic = nics[sent as usize];
+            for k in open.filter(|k| nics[*k as usize] == nic) {
+                open.set(k, streams.is_open(now, stream, nic));
+            }
+        }
+        let in_host = streams.hosts.is_some();
+        core.waits(streams.streams[stream].id, || if in_host { Wait::Nothing } else { Wait::Window });
+        for k in free {
+            if streams.streams[stream].sender.wants(k) {
+                streams.wait(core, stream, k, nics[k as usize]);
+            }
+        }
+        streams.set_timers(core, stream, which);
+    }
+
+    fn turn<O: Observer>(streams: &mut Streams<Self>, core: &mut Core<Event, O>, stream: u32, subflow: u32) {
+        streams.streams[stream].waiting.set(subflow, false);
+        if streams.send_quantum(core, stream, subflow) {
+            let nic = streams.nic_of(core.now(), stream, subflow);
+            streams.wait(core, stream, subflow, nic);
+        } else {
+            core.waits(streams.streams[stream].id, || Wait::Window);
+        }
+        streams.free_if_over(stream);
+    }
+}

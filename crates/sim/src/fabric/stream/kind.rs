@@ -1,0 +1,56 @@
+//! Kinds of connections that streams have: over one subflow ([`super::single`]), or several ([`crate::fabric::mptcp`]).
+
+use super::{Event, Streams, flow_hash};
+use crate::engine::{Core, Observer};
+use crate::network::Network;
+use unrack_protocol::tcp::{ReceivingEnd, SendingEnd};
+use unrack_units::Time;
+use unrack_workload::NodeId;
+
+/// A kind of connection, with the parameters of new ones.
+pub(in crate::fabric) trait Kind: Clone {
+    type Sender: SendingEnd;
+    type Receiver: ReceivingEnd<Signal = SignalOf<Self>>;
+    /// A time for each subflow of a stream.
+    type Alarms: AsMut<[Time]>;
+
+    /// Whether a run can be split by switch. If so, the order of events at one instant is that of their ties, and
+    /// timers lie in a queue of each switch; if not, it is the order in which they were scheduled.
+    const SPLITS: bool;
+
+    /// Returns the number of subflows of a connection between two nodes.
+    fn subflows(&self, network: &Network, ends: (NodeId, NodeId)) -> u32;
+
+    /// Creates the sender of a new connection's first stream.
+    fn sender(&self, subflows: u32, segments: u32) -> Self::Sender;
+
+    /// Creates the sender of the next stream of a connection.
+    fn resume(&self, resting: RestingOf<Self>, now: Time, segments: u32) -> Self::Sender;
+
+    /// Creates the receiver of a stream.
+    fn receiver(subflows: u32) -> Self::Receiver;
+
+    /// Returns the alarms of a stream that has none set.
+    fn alarms(subflows: u32) -> Self::Alarms;
+
+    /// Returns the hash of the first subflow of a new connection; those of the others follow.
+    fn hash(name: u32) -> u32 {
+        flow_hash(name)
+    }
+
+    /// Sends what a stream may send now. Of its subflows, only `which` may have something to send, and those that wait
+    /// for their turn already; which wait for it afterwards if there is more.
+    fn send<O: Observer>(
+        streams: &mut Streams<Self>,
+        core: &mut Core<Event, O>,
+        stream: u32,
+        which: SubflowsOf<Self>,
+    );
+
+    /// Gives a subflow that waited its turn.
+    fn turn<O: Observer>(streams: &mut Streams<Self>, core: &mut Core<Event, O>, stream: u32, subflow: u32);
+}
+
+pub(in crate::fabric) type SubflowsOf<K> = <<K as Kind>::Sender as SendingEnd>::Subflows;
+pub(in crate::fabric) type SignalOf<K> = <<K as Kind>::Sender as SendingEnd>::Signal;
+pub(in crate::fabric) type RestingOf<K> = <<K as Kind>::Sender as SendingEnd>::Resting;

@@ -1,0 +1,99 @@
+//! Streams of one subflow: TCP under one congestion control.
+
+use super::kind::Kind;
+use super::{Event, Streams};
+use crate::engine::{Core, Observer, Wait};
+use crate::network::Network;
+use unrack_protocol::tcp::{Control, OneSubflow, Receiver, Resting, Sender, SubflowSet, Timeouts};
+use unrack_units::Time;
+use unrack_workload::{Message, NodeId};
+
+/// Connections of one subflow.
+#[derive(Clone)]
+pub(in crate::fabric) struct Single<C> {
+    /// Initial congestion control of a new connection.
+    pub fresh: C,
+    pub timeouts: Timeouts,
+}
+
+impl<C: Control + Clone> Kind for Single<C> {
+    type Sender = Sender<C>;
+    type Receiver = Receiver;
+    type Alarms = [Time; 1];
+
+    const SPLITS: bool = true;
+
+    fn subflows(&self, _: &Network, _: (NodeId, NodeId)) -> u32 {
+        1
+    }
+    fn sender(&self, _: u32, segments: u32) -> Sender<C> {
+        Sender::new(self.fresh.clone(), self.timeouts, segments)
+    }
+    fn resume(&self, resting: Resting<C>, now: Time, segments: u32) -> Sender<C> {
+        resting.resume(now, segments)
+    }
+    fn receiver(_: u32) -> Receiver {
+        Receiver::new(1, Time::ZERO)
+    }
+    fn alarms(_: u32) -> [Time; 1] {
+        [Time::MAX]
+    }
+
+    fn send<O: Observer>(streams: &mut Streams<Self>, core: &mut Core<Event, O>, stream: u32, _: OneSubflow) {
+        let place = &mut streams.streams[stream];
+        if !place.waiting.is_empty() || !place.sender.is_ready() {
+            return;
+        }
+        // After a turn another may follow at once: in a host as long as there is room, and where each packet takes
+        // another path, by another link.
+        let goes_on = streams.hosts.is_some() || streams.plan.spraying;
+        loop {
+            let nic = streams.nic_of(core.now(), stream, 0);
+            let open = streams.is_open(core.now(), stream, nic);
+            if open && !streams.take_quantum(core, stream) {
+                return;
+            }
+            if !open || !goes_on {
+                return streams.wait(core, stream, 0, nic);
+            }
+        }
+    }
+
+    fn turn<O: Observer>(streams: &mut Streams<Self>, core: &mut Core<Event, O>, stream: u32, _: u32) {
+        streams.streams[stream].waiting = OneSubflow::default();
+        if !streams.take_quantum(core, stream) {
+            return streams.free_if_over(stream);
+        }
+        if streams.hosts.is_some() {
+            Self::send(streams, core, stream, OneSubflow::only(0));
+            return streams.free_if_over(stream);
+        }
+        let nic = streams.nic_of(core.now(), stream, 0);
+        streams.wait(core, stream, 0, nic);
+    }
+}
+
+impl<C: Control + Clone> Streams<Single<C>> {
+    /// Sends up to a quantum. Returns whether there is more to send.
+    fn take_quantum<O: Observer>(&mut self, core: &mut Core<Event, O>, stream: u32) -> bool {
+        let more = self.send_quantum(core, stream, 0);
+        let in_host = self.hosts.is_some();
+        core.waits(self.streams[stream].id, || if in_host { Wait::Nothing } else { Wait::Window });
+        more
+    }
+
+    pub(in crate::fabric) fn unloaded(&self, message: &Message) -> Time {
+        // The time depends on earlier messages, so this is a bound for all of them.
+        if self.plan.kept {
+            return self.plan.network.ideal(message);
+        }
+        if self.plan.spraying || self.hosts.is_some() {
+            return self.carried_alone(message);
+        }
+        let alone = self.plan.alone(message.src, message.dst);
+        let request =
+            if message.kind.is_answered() { alone.stream(u64::from(message.request)) } else { Time::ZERO };
+        // A bound, where nodes forward for each other by links that differ.
+        (request + alone.stream(message.bytes)).max(self.plan.network.ideal(message))
+    }
+}
