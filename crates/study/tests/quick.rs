@@ -85,7 +85,7 @@ fn every_study_runs_and_keeps_what_must_be_kept() {
     let studies = all().unwrap();
     let results = quick(&studies, &desk);
     for (study, results) in studies.iter().zip(&results) {
-        let computed = computed::of(&study.name, Scale::Quick);
+        let computed = computed::figures(&study.name, Scale::Quick);
         let figures = figure::compare(study, results, &computed, Scale::Quick);
         misspelt_values_are_not_measured(study, results, &computed);
         let failed: Vec<&Compared> = figures.iter().filter(|compared| figure::fails(compared)).collect();
