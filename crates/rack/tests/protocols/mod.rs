@@ -17,13 +17,21 @@ const EDM: Profile = Profile {
 const TCP: Profile = Profile { networks: Networks::Any, several_links: true, hosts: true, ..named("tcp") };
 const DCTCP: Profile = Profile { name: "dctcp", ..TCP };
 const MPTCP: Profile = Profile { several_links: true, hosts: true, ..named("mptcp") };
-const CXL: Profile = named("cxl");
+const CXL: Profile = Profile {
+    no_shared_buffer: Some("credits of `cxl` are for the buffer of one link each"),
+    ..named("cxl")
+};
 const HOMA: Profile = named("homa");
 const NDP: Profile = named("ndp");
 const PFC_DCQCN: Profile = named("pfc-dcqcn");
-const R2C2: Profile = Profile { networks: Networks::Direct, ..named("r2c2") };
+const R2C2: Profile = Profile {
+    networks: Networks::Direct,
+    no_shared_buffer: Some("a node of `r2c2` has a queue of its own for each link"),
+    ..named("r2c2")
+};
 const PFQ: Profile = Profile {
     networks: Networks::Direct,
+    no_shared_buffer: Some("a node of `pfq` has a queue for each flow"),
     no_faults: Some("`pfq` loses nothing, and so sends nothing again"),
     ..named("pfq")
 };
