@@ -182,7 +182,7 @@ mod tests {
             prop_assert!(all.iter().all(|node| *node < racks.nodes()));
             for kind in kinds {
                 let by_rack = ByRack::new(kind, racks);
-                let counts: Vec<usize> = (0..racks.racks).map(|rack| by_rack.of(rack).len()).collect();
+                let counts: Vec<usize> = (0..racks.racks).map(|rack| by_rack.in_rack(rack).len()).collect();
                 let (least, most) = (counts.iter().min().unwrap(), counts.iter().max().unwrap());
                 prop_assert!(!mixed || most - least <= 1, "{:?}", counts);
             }

@@ -12,9 +12,10 @@
 //!    `message`, `complete`, and the counters that every fabric keeps: `hop` at each link crossed, `sent`
 //!    and `arrived` at the ends, `dropped` and `retransmitted`, `queued` at each switch port; and
 //!    `waits` when something other than the network begins or ceases to hold a message up.
-//! 4. Tests: unloaded completion equals `unloaded` to the picosecond for sizes around every
-//!    boundary (`crates/sim/tests` has the loop: add the fabric's name to it), conservation
-//!    (`sent = arrived + dropped` when a run is done), same seed same bytes.
+//! 4. It implements [`Registered`](crate::registry::Registered), and gets a line of the list there.
+//! 5. Tests: what runs for all fabrics runs for it then (unloaded completion to the picosecond for sizes around every
+//!    boundary, conservation of bytes, explanations, keys, memory, `crates/sim/tests`); its own rules need tests of
+//!    their own.
 //!
 //! A transport over packets is shorter: `packet::Transport` is asked for a packet when a node's link is free and told
 //! what has arrived. Ports, queues, routes, pauses, faults, acknowledgement of requests by their answers and the life

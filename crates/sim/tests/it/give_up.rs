@@ -12,21 +12,6 @@ use unrack_sim::{Run, Setup, Work};
 use unrack_units::{Rate, Time};
 use unrack_workload::Message;
 
-/// Protocols that carry packets.
-const PROTOCOLS: [Protocol; 9] = [
-    Dctcp::PROTOCOL,
-    Tcp::PROTOCOL,
-    Pfabric::PROTOCOL,
-    Phost::PROTOCOL,
-    Homa::PROTOCOL,
-    Ird::PROTOCOL,
-    Ndp::PROTOCOL,
-    PfcDcqcn::PROTOCOL,
-    Fastpass::PROTOCOL,
-];
-const SPLIT: [Protocol; 6] =
-    [Dctcp::PROTOCOL, Tcp::PROTOCOL, Pfabric::PROTOCOL, Phost::PROTOCOL, Ndp::PROTOCOL, PfcDcqcn::PROTOCOL];
-
 fn link() -> Link {
     Link { pace: Pace::new(Rate::from_gbps(100)), propagation: Time::from_ns(200) }
 }
@@ -69,7 +54,7 @@ fn exactly_those_that_need_it_are_reported_and_all_others_finish() {
         (Broken::Switch(2), in_other_racks),
         (Broken::Between(0, 2), in_other_racks),
     ];
-    for protocol in PROTOCOLS {
+    for protocol in buffered() {
         for (what, needs) in cases {
             let run = run(&setup(protocol, what, Time::ZERO));
             for (message, outcome) in run.messages.iter().zip(&run.outcomes) {
@@ -86,7 +71,7 @@ fn exactly_those_that_need_it_are_reported_and_all_others_finish() {
 
 #[test]
 fn what_others_wait_for_is_not_held_up() {
-    for protocol in PROTOCOLS {
+    for protocol in buffered() {
         let run = run(&setup(protocol, Broken::Node(5), Time::from_us(20)));
         for (message, outcome) in run.messages.iter().zip(&run.outcomes) {
             let needs = message.src == 5 || message.dst == 5;
@@ -103,7 +88,7 @@ fn what_others_wait_for_is_not_held_up() {
 
 #[test]
 fn a_run_that_is_split_reports_the_same() {
-    for protocol in SPLIT {
+    for protocol in splitting() {
         for (what, from) in [(Broken::Node(5), 20), (Broken::Switch(1), 0), (Broken::Between(0, 2), 30)] {
             let setup = setup(protocol, what, Time::from_us(from));
             let work = Work::listed(messages());
@@ -115,7 +100,7 @@ fn a_run_that_is_split_reports_the_same() {
 /// Links that let only short packets through: control packets of a transfer arrive, and its data does not.
 #[test]
 fn who_hears_of_a_peer_but_gets_nowhere_gives_up_too() {
-    for protocol in PROTOCOLS {
+    for protocol in buffered() {
         // 84 B arrive one time in eight over two links, full packets not in any number of tries.
         let faults = Faults::new(&racks(), &[], BitErrors { host: 1.5e-3, core: 0.0 }, 3).unwrap();
         let setup = setup_on(racks().with_faults(faults), protocol, 100_000);

@@ -13,20 +13,6 @@ use unrack_sim::{Run, Setup, Work};
 use unrack_units::{Bytes, Rate, Time};
 use unrack_workload::Message;
 
-const PROTOCOLS: [Protocol; 9] = [
-    Dctcp::PROTOCOL,
-    Tcp::PROTOCOL,
-    Pfabric::PROTOCOL,
-    Phost::PROTOCOL,
-    Ndp::PROTOCOL,
-    PfcDcqcn::PROTOCOL,
-    Homa::PROTOCOL,
-    Ird::PROTOCOL,
-    Fastpass::PROTOCOL,
-];
-/// Number of these protocols, from the first on, that can be split.
-const SPLIT: usize = 6;
-
 fn link() -> Link {
     Link { pace: Pace::new(Rate::from_gbps(100)), propagation: Time::from_ns(100) }
 }
@@ -73,7 +59,7 @@ proptest! {
 
     #[test]
     fn where_nothing_is_scarce_it_makes_no_difference(messages in any_messages()) {
-        for protocol in PROTOCOLS {
+        for protocol in buffered() {
             let private = setup(racks(), protocol, Buffer::Private(Bytes::new(1 << 40)));
             let shared = setup(racks(), protocol, shared(1 << 42, 1.0));
             assert_same(&run(&private, &messages), &run(&shared, &messages));
@@ -85,12 +71,12 @@ proptest! {
     fn a_run_that_is_split_is_the_same_and_all_arrive(
         messages in any_messages(), size in 70_000u64..400_000, alpha in 0.2f64..8.0,
     ) {
-        for protocol in &PROTOCOLS[..SPLIT] {
-            let setup = setup(racks(), *protocol, shared(size, alpha));
+        for protocol in splitting() {
+            let setup = setup(racks(), protocol, shared(size, alpha));
             // Buffers that are too small for pauses are refused.
             let Ok(whole) = setup.run(&Work::listed(messages.clone()), |_| {}) else { continue };
             prop_assert!(whole.run.is_complete());
-            prop_assert!(*protocol != PfcDcqcn::PROTOCOL || whole.run.counters.dropped_packets == 0);
+            prop_assert!(protocol != PfcDcqcn::PROTOCOL || whole.run.counters.dropped_packets == 0);
             assert_same(&whole.run, &setup.split(&Work::listed(messages.clone()), 2, |_| {}).unwrap().run);
         }
     }

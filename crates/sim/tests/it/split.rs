@@ -16,9 +16,6 @@ use unrack_sim::{Setup, Work};
 use unrack_units::{Rate, Time};
 use unrack_workload::Message;
 
-const PROTOCOLS: [Protocol; 6] =
-    [Tcp::PROTOCOL, Dctcp::PROTOCOL, Pfabric::PROTOCOL, Ndp::PROTOCOL, Phost::PROTOCOL, PfcDcqcn::PROTOCOL];
-
 fn link(gbps: u64, ns: u64) -> Link {
     Link { pace: Pace::new(Rate::from_gbps(gbps)), propagation: Time::from_ns(ns) }
 }
@@ -26,7 +23,7 @@ fn link(gbps: u64, ns: u64) -> Link {
 /// Returns each protocol, and those that keep connections once more with kept ones.
 fn protocols() -> impl Iterator<Item = (Protocol, Connections)> {
     let kept = [Tcp::PROTOCOL, Dctcp::PROTOCOL].map(|protocol| (protocol, Connections::Kept));
-    PROTOCOLS.map(|protocol| (protocol, Connections::Fresh)).into_iter().chain(kept)
+    splitting().into_iter().map(|protocol| (protocol, Connections::Fresh)).chain(kept)
 }
 
 fn keep(setup: &mut Setup, kept: Connections) {
