@@ -127,6 +127,7 @@ bench: setup build
 	cargo bench -q -p unrack-paging --bench encrypted
 	cargo bench -q -p unrack-pool --bench allocation
 	cargo bench -q -p unrack-rpc --bench tcp
+	cargo bench -q -p unrack-rpc --bench view
 	cargo bench -q -p unrack-sim
 	cargo bench -q -p unrack-protocol
 	$(release)/unrack study run r2c2/fig7 r2c2/fig8 --out runs/measured
