@@ -46,7 +46,7 @@ pub struct Point<'s, S> {
     scenario_hash: String,
 }
 
-/// All scenarios of a grid, checked.
+/// Checked scenarios of a grid.
 pub struct Points<'s, S> {
     axes: Vec<Axis>,
     pub all: Vec<Point<'s, S>>,

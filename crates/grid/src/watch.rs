@@ -1,4 +1,4 @@
-//! How far the points of a grid are, for whoever watches.
+//! Progress of a grid's points, for a watcher.
 
 use unrack_sim::Progress;
 
@@ -13,7 +13,7 @@ pub trait Watch: Sync {
     fn advance(&self, steps: u64);
 }
 
-/// Nobody watches.
+/// Watcher that ignores all progress.
 impl Watch for () {
     fn begin(&self, _kept: usize, _all: usize) {}
     fn advance(&self, _steps: u64) {}

@@ -1,4 +1,4 @@
-//! What is measured, and in which order.
+//! Plan of a benchmark: its measurements, in order.
 
 use crate::Error;
 use crate::client::{Load, measure, use_at};

@@ -78,6 +78,8 @@ impl Cost {
 
 /// Messages under way to each node, where the network keeps up: more than was ever seen.
 const OPEN_AT_NODE: f64 = 50.0;
+/// Bytes of the routes from a switch to a rack, and of the distance between them.
+const ROUTE: f64 = 8.0 + 4.0;
 /// Bytes of a port's cable and of its possible failures.
 const FAULTY_PORT: f64 = 40.0;
 
@@ -152,6 +154,10 @@ impl Need {
         let faults = if scenario.faults.is_empty() { 0.0 } else { FAULTY_PORT };
         self.sure(key, "ports", ports * (cost.port + faults));
         self.sure(key, "pairs of nodes", nodes * nodes * cost.pair);
+        if let Topology::Built(built) = topology {
+            let pairs = f64::from(built.switches.switches) * f64::from(built.switches.racks);
+            self.sure(key, "routes from every switch to every rack", pairs * ROUTE);
+        }
         if cost.link_at_node > 0.0 {
             self.sure(key, "every link at every node", nodes * ports * cost.link_at_node);
         }

@@ -125,7 +125,7 @@ impl Entry {
         }
     }
 
-    fn of(protocol: Protocol) -> Option<Entry> {
+    fn find(protocol: Protocol) -> Option<Entry> {
         entries().into_iter().find(|entry| entry.protocol == protocol)
     }
 }
@@ -178,7 +178,7 @@ pub fn check(scenario: Scenario) -> Result<ValidScenario, ScenarioError> {
 
 /// Returns the memory that a run with this protocol takes; nothing for one that is not registered.
 pub(crate) fn cost(protocol: Protocol) -> Cost {
-    Entry::of(protocol).map_or(Cost::NONE, |entry| entry.cost)
+    Entry::find(protocol).map_or(Cost::NONE, |entry| entry.cost)
 }
 
 /// A fabric and its parameters.
@@ -196,7 +196,7 @@ impl FabricConfig {
     /// # Panics
     /// If the protocol is not registered.
     pub fn default_of(protocol: Protocol) -> FabricConfig {
-        let entry = Entry::of(protocol).expect("a registered protocol");
+        let entry = Entry::find(protocol).expect("a registered protocol");
         (entry.with_defaults)()
     }
 
@@ -205,7 +205,7 @@ impl FabricConfig {
     /// # Errors
     /// If they are wrong, or the protocol is not registered.
     pub(crate) fn from_scenario(scenario: &mut ValidScenario) -> Result<FabricConfig, ScenarioError> {
-        match Entry::of(scenario.protocol) {
+        match Entry::find(scenario.protocol) {
             Some(entry) => (entry.read)(scenario),
             None => {
                 let names = listed(&known().names(|_| true), "or");

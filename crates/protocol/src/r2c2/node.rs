@@ -42,7 +42,7 @@ pub struct Node<F> {
     pub view: View,
     /// Flows that it sends.
     own: Vec<F>,
-    /// It computes rates once an interval.
+    /// True while the node computes rates once an interval.
     ticks: bool,
     /// Broadcasts that it is about to repeat, in this order.
     repeats: VecDeque<News>,

@@ -22,7 +22,7 @@ pub trait SubflowSet: Copy + Default + Iterator<Item = u32> {
     fn set(&mut self, subflow: u32, is_in: bool);
 }
 
-/// What a packet says of the stream beside TCP's header, which is about its subflow.
+/// Words of a packet about the stream, beside TCP's header, which is about its subflow.
 pub trait Signal: Copy {
     /// Returns the packet's subflow.
     fn subflow(self) -> u32;
@@ -118,7 +118,7 @@ impl Iterator for OneSubflow {
     }
 }
 
-/// Nothing more to say: the segments of a single subflow are those of the stream.
+/// Empty: the segments of a single subflow are those of the stream.
 impl Signal for () {
     #[inline]
     fn subflow(self) -> u32 {

@@ -34,6 +34,8 @@ impl Refused {
 
 /// Largest number of pairs of a switch and a rack: the paths of each are kept in memory.
 const MOST_PAIRS: u64 = 1 << 24;
+/// Largest number of pairs of a port and a rack: the search for paths looks at each, for some seconds.
+const MOST_CHOICES: u64 = 1 << 31;
 
 impl Switches {
     /// Returns the number of hosts, saturating.
@@ -56,7 +58,9 @@ impl Switches {
         if racks > switches {
             return refuse(format!("{racks} switches have hosts, but there are {switches}"));
         }
-        if self.ports() > MOST_PORTS || u64::from(switches) * u64::from(racks) > MOST_PAIRS {
+        let pairs = u64::from(switches) * u64::from(racks);
+        let choices = self.ports().saturating_mul(u64::from(racks));
+        if self.ports() > MOST_PORTS || pairs > MOST_PAIRS || choices > MOST_CHOICES {
             return refuse(format!(
                 "{} switch ports, or {switches} switches to {racks} racks, are more than fit",
                 self.ports()
@@ -86,5 +90,32 @@ impl Switches {
             }
         }
         (0..self.racks).find(|switch| !seen[*switch as usize])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn why(racks: u32, hosts_per_rack: u32, switches: u32, cables: &[(u32, u32)]) -> Option<String> {
+        let switches = Switches { racks, hosts_per_rack, switches, cables: cables.to_vec() };
+        switches.checked().err().map(|refused| refused.why)
+    }
+
+    #[test]
+    fn switches_that_make_no_network_are_refused() {
+        assert_eq!(why(2, 1, 3, &[(0, 2), (1, 2)]), None);
+        let refused = |found: Option<String>, words: &str| {
+            let found = found.expect("a refusal");
+            assert!(found.contains(words), "{found}");
+        };
+        refused(why(0, 0, 1, &[]), "0 nodes");
+        refused(why(u32::MAX, u32::MAX, 1, &[]), "nodes is outside");
+        refused(why(3, 1, 2, &[(0, 1)]), "3 switches have hosts");
+        refused(why(2, 1, 2, &[(1, 1)]), "no cable connects");
+        refused(why(2, 1, 2, &[(0, 7)]), "no cable connects");
+        refused(why(3, 1, 4, &[(0, 3), (1, 3)]), "to switch 2");
+        refused(why(2, 1, u32::MAX, &[]), "more than fit");
+        refused(why(1 << 11, 1, 1 << 12, &vec![(0, 1); 1 << 20]), "more than fit");
     }
 }

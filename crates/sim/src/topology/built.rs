@@ -7,7 +7,7 @@
 //! and a rack: 34 GB for 65,536 racks of one host under 64 spines.
 
 use super::End;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use unrack_rack::Switches;
 use unrack_workload::{NodeId, Racks};
 
@@ -58,15 +58,20 @@ impl Built {
         let distances: Vec<Vec<u32>> =
             (0..self.racks.racks).map(|rack| distances(neighbours, &[rack])).collect();
         for switch in 0..neighbours.len() {
+            // Racks that are reached by the same ports share a range.
+            let mut known: BTreeMap<Vec<u32>, (u32, u32)> = BTreeMap::new();
             for distance in &distances {
-                let start = self.ports.len() as u32;
                 let here = distance[switch];
                 let nearer =
                     |port: &u32| distance.get(self.to[*port as usize] as usize).is_some_and(|it| *it < here);
-                let mut ports: Vec<u32> =
-                    (self.first[switch]..self.first[switch + 1]).filter(nearer).collect();
-                self.ports.append(&mut ports);
-                self.ranges.push((start, self.ports.len() as u32 - start));
+                let ports: Vec<u32> = (self.first[switch]..self.first[switch + 1]).filter(nearer).collect();
+                let range = known.entry(ports).or_insert_with_key(|ports| {
+                    let start = self.ports.len();
+                    self.ports.extend(ports);
+                    let start = u32::try_from(start).expect("checked switches have fewer choices");
+                    (start, ports.len() as u32)
+                });
+                self.ranges.push(*range);
             }
         }
     }

@@ -1,4 +1,4 @@
-//! What profiles say of fabrics is what fabrics do.
+//! Profiles of fabrics, compared with what the fabrics do.
 
 use crate::common::{fabrics::*, setup_on};
 use unrack_rack::graph::{Graph, Sides};

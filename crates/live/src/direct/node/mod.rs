@@ -1,7 +1,7 @@
 //! A node of a rack without switches: it sends flows, forwards for others, and reassembles flows that arrive.
 //!
-//! It has no clock, thread or socket: its caller passes in packets and times, and lends it what is [`Around`] it. What
-//! it does is decided by [`unrack_protocol::r2c2::node`], which the simulator drives too. Here it meets bytes: every
+//! The node has no clock, thread or socket: its caller passes in packets and times, and lends it what is [`Around`] it.
+//! What it does is decided by [`unrack_protocol::r2c2::node`], which the simulator drives too. Here it meets bytes: every
 //! packet is written, checked and read as [`unrack_protocol::r2c2::packet`] says, whatever its origin.
 //!
 //! | module | holds |
@@ -129,7 +129,7 @@ pub struct Node {
     own: Own,
 }
 
-/// What a node keeps besides the state of the protocol.
+/// State of a node besides that of the protocol.
 struct Own {
     plan: Arc<Plan>,
     me: u16,

@@ -1,4 +1,4 @@
-//! What is the same for all nodes of a rack, and does not change.
+//! Settings that all nodes of a rack share, and that do not change.
 
 use crate::r2c2::terms::Terms;
 use crate::r2c2::{FirstRate, Params};

@@ -1,4 +1,4 @@
-//! What a node asks of the world around it.
+//! Requests of a node to the world around it.
 
 use super::{Flow, Setup};
 use crate::r2c2::map::Map;
@@ -72,7 +72,7 @@ pub struct Part<F> {
     pub flow: F,
     pub told: Broadcast,
     pub segment: u32,
-    /// It was sent before.
+    /// True if the part was sent before.
     pub is_again: bool,
     pub is_last: bool,
     pub route: Route,
@@ -95,14 +95,14 @@ pub enum Control<F> {
 /// Events of a flow at its source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
-    /// It is one of its node's.
+    /// The flow became one of its node's.
     Opened,
-    /// Its next packet waits for its bucket.
+    /// The flow's next packet waits for its bucket.
     Paced,
-    /// It waits for an acknowledgement.
+    /// The flow waits for an acknowledgement.
     Waits,
-    /// Its source gives up: no acknowledgement came for too long.
+    /// The source gives up: no acknowledgement came for too long.
     GivenUp,
-    /// It is no longer one of its node's: all is acknowledged, or its source has given up.
+    /// The flow left its node: all is acknowledged, or its source has given up.
     Closed,
 }

@@ -80,7 +80,7 @@ pub struct R2c2 {
     search_random: SplitMix64,
 }
 
-/// What all nodes share, since one process simulates them.
+/// State that all nodes share, since one process simulates them.
 struct Rack {
     setup: Setup,
     network: Network,

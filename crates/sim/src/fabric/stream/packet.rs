@@ -12,7 +12,7 @@ use unrack_workload::NodeId;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Packet<S> {
     pub stream: u32,
-    /// What is said of the stream beside the header.
+    /// Words about the stream, beside the header.
     pub signal: S,
     pub to: NodeId,
     /// Switch port that the packet is on its way to, or in.

@@ -72,7 +72,7 @@ fn rule(words: &[&str], (src, dst): (u32, u32), at: Time) -> Rule {
 const NODES: u32 = 5;
 const LINK: Link = Link { rate: Rate::from_gbps(1), propagation: Time::from_us(1) };
 
-/// What is seen of a run: packets on links, and ends of flows.
+/// Observations of a run: packets on links, and ends of flows.
 #[derive(Default)]
 struct Seen {
     lines: Vec<(Time, String)>,
