@@ -23,7 +23,7 @@ fn main() {
 
 /// Returns the files and folders of the workspace that are compiled, relative to its root: the crates without their
 /// tests and benchmarks, and the texts that they include.
-pub fn parts(root: &Path) -> Vec<PathBuf> {
+pub(crate) fn parts(root: &Path) -> Vec<PathBuf> {
     let texts = ["studies", "examples/torus-4x4.toml"];
     let mut parts: Vec<PathBuf> =
         ["Cargo.toml", "Cargo.lock"].iter().chain(&texts).map(PathBuf::from).collect();
@@ -36,7 +36,7 @@ pub fn parts(root: &Path) -> Vec<PathBuf> {
 }
 
 /// Returns a hash of the names and contents of all files in `parts`.
-pub fn hash(root: &Path, parts: &[PathBuf]) -> String {
+pub(crate) fn hash(root: &Path, parts: &[PathBuf]) -> String {
     let whole = parts.iter().fold(Fnv1a::EMPTY, |hash, part| with_all(hash, root, part));
     format!("{:016x}", whole.value())
 }
@@ -65,7 +65,7 @@ fn names(root: &Path, folder: &Path) -> Vec<PathBuf> {
 }
 
 /// The commit that is checked out.
-pub struct Commit {
+pub(crate) struct Commit {
     pub id: String,
     /// True if the compiled files differ from it.
     pub is_changed: bool,
@@ -76,7 +76,7 @@ pub struct Commit {
 impl Commit {
     /// Finds the commit. `None` without git, outside a repository, or if the tree lies in a repository that does not
     /// track it, as an unpacked archive may.
-    pub fn read(root: &Path) -> Option<Commit> {
+    pub(crate) fn read(root: &Path) -> Option<Commit> {
         git(root, &["ls-files", "--error-unmatch", "crates/cli/Cargo.toml"])?;
         let id = git(root, &["rev-parse", "HEAD"])?;
         let compiled: Vec<String> = parts(root).iter().map(|part| part.display().to_string()).collect();

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use unrack_report::Difference;
 
-pub const EXAMPLES: &str = "\
+pub(crate) const EXAMPLES: &str = "\
 Examples:
   unrack diff runs/edm runs/dctcp                       two simulations
   unrack diff runs/before runs/after --json | jq '.results[] | select(.noise == \"more\")'
@@ -22,7 +22,7 @@ to. Of single runs noise is not known.
 The exit status is 0 whether or not they differ.";
 
 #[derive(clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     /// A run folder
     #[arg(value_name = "A")]
     a: PathBuf,
@@ -35,7 +35,7 @@ pub struct Args {
 }
 
 /// Runs `unrack diff`.
-pub fn main(args: Args) -> Result<ExitCode, Failure> {
+pub(crate) fn main(args: Args) -> Result<ExitCode, Failure> {
     let difference = Difference::between(&args.a, &args.b)?;
     let text = match args.json {
         true => serde_json::to_string(&difference).map_err(|why| Failure::Failed(why.to_string()))? + "\n",

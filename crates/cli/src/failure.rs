@@ -5,7 +5,7 @@ use unrack_paging::PagingError;
 
 /// A failure; its text says what is wrong and what to do, without `unrack:` or `error:` in front.
 #[derive(Debug)]
-pub enum Failure {
+pub(crate) enum Failure {
     /// A failure while running: status 1.
     Failed(String),
     /// A wrong command line or scenario: status 2.
@@ -18,7 +18,7 @@ pub enum Failure {
 
 impl Failure {
     /// Prints the reason on stderr, and returns the exit status.
-    pub fn tell(self) -> ExitCode {
+    pub(crate) fn tell(self) -> ExitCode {
         let (status, text) = match self {
             Failure::Failed(text) => (1, text),
             Failure::Usage(text) => (2, text),
@@ -30,7 +30,7 @@ impl Failure {
     }
 }
 
-pub use unrack_paging::say;
+pub(crate) use unrack_paging::say;
 
 impl From<unrack_record::RecordError> for Failure {
     fn from(error: unrack_record::RecordError) -> Failure {

@@ -9,7 +9,7 @@ use unrack_keys::datagram::SharedKey;
 use unrack_keys::folder::{distrust, trust, trusted, usual_folder};
 use unrack_keys::{Error, Fingerprint, Keys, Policy};
 
-pub const EXAMPLES: &str = "\
+pub(crate) const EXAMPLES: &str = "\
 Examples:
   unrack keys make                            on each machine, once: prints the key's fingerprint
   unrack keys trust sha256:1f0e... --name node1
@@ -22,7 +22,7 @@ $XDG_CONFIG_HOME or ~/.config, for every address beyond loopback. A key has no d
 trusted any more is taken off the list, and the next connection is refused.";
 
 #[derive(clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     #[command(subcommand)]
     verb: Verb,
 }
@@ -70,7 +70,7 @@ struct Place {
 
 /// Options of verbs that connect or listen, for the keys to use.
 #[derive(clap::Args, Debug)]
-pub struct Protection {
+pub(crate) struct Protection {
     /// Encrypt by the keys of this folder, on loopback too [default: beyond loopback, by those of the usual one; see
     /// `unrack keys`]
     #[arg(long, value_name = "DIR", conflicts_with = "insecure")]
@@ -82,7 +82,7 @@ pub struct Protection {
 
 impl Protection {
     /// Returns the policy that these options choose.
-    pub fn policy(&self) -> Policy {
+    pub(crate) fn policy(&self) -> Policy {
         Policy::from_options(self.keys.clone(), self.insecure)
     }
 }
@@ -101,7 +101,7 @@ struct Entry {
 }
 
 /// Runs `unrack keys`.
-pub fn main(args: Args) -> Result<ExitCode, Failure> {
+pub(crate) fn main(args: Args) -> Result<ExitCode, Failure> {
     let usual = |folder: Option<PathBuf>| folder.unwrap_or_else(usual_folder);
     match args.verb {
         Verb::Make { folder } => print(&format!("{}\n", Keys::make(&usual(folder))?.fingerprint()))?,

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 static REFUSED: AtomicUsize = AtomicUsize::new(0);
 
 /// The system's allocator, with a note of what it refuses.
-pub struct Noting;
+pub(crate) struct Noting;
 
 impl Noting {
     fn noted(pointer: *mut u8, bytes: usize) -> *mut u8 {
@@ -43,7 +43,7 @@ unsafe impl GlobalAlloc for Noting {
 }
 
 /// Installs the handlers.
-pub fn install() {
+pub(crate) fn install() {
     for (signal, handler) in [(libc::SIGABRT, aborted as *const ()), (libc::SIGXFSZ, went_on as *const ())] {
         // SAFETY: all zeros is an empty mask and no flags; both handlers have the type that a handler without
         // `SA_SIGINFO` has, and call nothing that is not safe in a signal handler.

@@ -10,7 +10,7 @@ use std::time::Duration;
 use unrack_node::{Error, Listen, Node, Options};
 use unrack_units::{Bytes, Share, Time};
 
-pub const EXAMPLES: &str = "\
+pub(crate) const EXAMPLES: &str = "\
 Examples:
   unrack memory serve --listen 127.0.0.1:7000 --capacity 4GiB
                                               pages come and go over TCP
@@ -25,7 +25,7 @@ whose pages it holds end with an error when it ends. Beyond loopback it encrypts
 trusts; a socket of shared memory is its user's alone (chmod lets others in).";
 
 #[derive(clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     #[command(subcommand)]
     verb: Verb,
 }
@@ -76,7 +76,7 @@ struct Status<'a> {
 }
 
 /// Runs `unrack memory`.
-pub fn main(args: Args) -> Result<ExitCode, Failure> {
+pub(crate) fn main(args: Args) -> Result<ExitCode, Failure> {
     let Verb::Serve(serve) = args.verb;
     let listen = match (serve.listen, serve.shm) {
         (Some(address), None) => Listen::Tcp(address.into()),

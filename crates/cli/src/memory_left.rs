@@ -7,7 +7,7 @@ use unrack_units::Bytes;
 
 /// Remaining memory, by the tightest of all limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Left {
+pub(crate) struct Left {
     pub bytes: u64,
     /// Description of the tightest limit.
     limit: &'static str,
@@ -18,7 +18,7 @@ const SHARE: u64 = 2;
 
 impl Left {
     /// Determines the remaining memory. Without known limits, there is no limit.
-    pub fn now() -> Left {
+    pub(crate) fn now() -> Left {
         let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
         let available = available(&read("/proc/meminfo"));
         let of_group = in_groups(&read("/proc/self/cgroup"), |path| read(&format!("/sys/fs/cgroup{path}")));
@@ -34,12 +34,12 @@ impl Left {
     }
 
     /// Returns the bytes that a table may use whose size the run decides.
-    pub fn for_a_table(self) -> u64 {
+    pub(crate) fn for_a_table(self) -> u64 {
         self.bytes / SHARE
     }
 
     /// Refuses a run that surely needs more than is left.
-    pub fn check(self, need: &Need) -> Result<(), Failure> {
+    pub(crate) fn check(self, need: &Need) -> Result<(), Failure> {
         let sure = need.sure_bytes();
         let Some(driver) = need.driver().filter(|_| sure > self.bytes as f64) else { return Ok(()) };
         Err(Failure::Lacking(format!(
@@ -56,7 +56,7 @@ impl Left {
 }
 
 /// Formats bytes to three digits, in the largest unit that fits.
-pub fn rounded(bytes: f64) -> String {
+pub(crate) fn rounded(bytes: f64) -> String {
     let units = [("EiB", 60), ("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10)];
     match units.into_iter().find(|(_, shift)| bytes >= (1u64 << shift) as f64) {
         Some((unit, shift)) => {

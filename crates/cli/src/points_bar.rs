@@ -9,7 +9,7 @@ use unrack_grid::watch::STEPS;
 const LOOK: &str = "{wide_bar} {percent:>3} % of {prefix} points, {eta} left";
 
 /// Bar of all points, on stderr if that is a terminal.
-pub struct PointsBar {
+pub(crate) struct PointsBar {
     bar: ProgressBar,
     /// Folder to name as the one that had points already.
     kept_in: Option<PathBuf>,
@@ -17,7 +17,7 @@ pub struct PointsBar {
 
 impl PointsBar {
     /// Returns a bar. With a folder, it says first how many points that had.
-    pub fn new(kept_in: Option<PathBuf>) -> PointsBar {
+    pub(crate) fn new(kept_in: Option<PathBuf>) -> PointsBar {
         let style = ProgressStyle::with_template(LOOK).expect("the template is ours");
         let bar = ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr()).with_style(style);
         PointsBar { bar, kept_in }

@@ -4,7 +4,7 @@ use std::sync::LazyLock;
 use unrack_record::Build;
 
 /// Returns the build.
-pub fn build() -> Build {
+pub(crate) fn build() -> Build {
     let commit = Some(env!("UNRACK_COMMIT")).filter(|commit| !commit.is_empty());
     Build {
         version: env!("CARGO_PKG_VERSION").into(),
@@ -15,7 +15,7 @@ pub fn build() -> Build {
 }
 
 /// Returns the text that `--version` prints after the command's name.
-pub fn version() -> &'static str {
+pub(crate) fn version() -> &'static str {
     static VERSION: LazyLock<String> = LazyLock::new(|| {
         let build = build();
         format!("{}\ncommit   {}\nsources  {}", build.version, build.commit_text(), build.sources)

@@ -14,7 +14,7 @@ use unrack_live::direct::Machines;
 use unrack_live::{Error, Rack};
 use unrack_rack::Scenario;
 
-pub const EXAMPLES: &str = "\
+pub(crate) const EXAMPLES: &str = "\
 Examples:
   sudo unrack rack up examples/drack-2x2.toml
   sudo unrack rack exec 2 -- redis-server --bind 0.0.0.0 --protected-mode no
@@ -43,7 +43,7 @@ cross the rack to the gateway behind which their destination is, at the rate tha
 down also removes what a crash left.";
 
 #[derive(clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     #[command(subcommand)]
     verb: Verb,
 }
@@ -162,7 +162,7 @@ impl Place {
 const LIBRARY: &str = "libunrack_mptcp.so";
 
 /// Runs `unrack rack`.
-pub fn main(args: Args) -> Result<ExitCode, Failure> {
+pub(crate) fn main(args: Args) -> Result<ExitCode, Failure> {
     match args.verb {
         Verb::Up { scenario, set, among, place } => {
             let network = unrack_sim::check(Scenario::load(&scenario, &set.iter().collect())?)?.network;

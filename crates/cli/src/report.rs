@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use unrack_report::{Report, ReportError, write_pngs, write_svgs};
 
-pub const EXAMPLES: &str = "\
+pub(crate) const EXAMPLES: &str = "\
 Examples:
   unrack report runs/redis -o report.html               the page of one run
   unrack report runs/edm runs/dctcp -o both.html        simulations side by side
@@ -16,7 +16,7 @@ DIR is what `unrack compare`, `unrack map` or `unrack sim` wrote with --out. The
 needs no network.";
 
 #[derive(clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     /// Run folders, in the order of the page
     #[arg(required = true, value_name = "DIR")]
     folders: Vec<PathBuf>,
@@ -32,7 +32,7 @@ pub struct Args {
 }
 
 /// Runs `unrack report`.
-pub fn main(args: Args) -> Result<ExitCode, Failure> {
+pub(crate) fn main(args: Args) -> Result<ExitCode, Failure> {
     let report = Report::read(&args.folders).map_err(|why| Failure::Usage(why.to_string()))?;
     report.unlike().iter().for_each(|warning| say(warning));
     if let Some(page) = &args.output {

@@ -18,7 +18,7 @@ use unrack_paging::{
 use unrack_record::Started;
 use unrack_units::{Bytes, Rate, Share, Time};
 
-pub const EXAMPLES: &str = "\
+pub(crate) const EXAMPLES: &str = "\
 Examples:
   unrack run -- python3 job.py                         a quarter of its memory local, 3us a fetch
   unrack run --local 64MiB --latency 10us -- sort big  a fixed size
@@ -38,7 +38,7 @@ cost is measured first and counts towards the delay; the summary on stderr says 
 that floor. To learn what a smaller delay would do, use `unrack compare`.";
 
 #[derive(clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     /// Memory that stays local: a share of the program's footprint, or a size
     #[arg(long, value_name = "SHARE", default_value = "25%")]
     local: Share,
@@ -85,7 +85,7 @@ const USUAL_LATENCY: Time = Time::from_us(3);
 const USUAL_BANDWIDTH: Rate = Rate::from_gbps(100);
 
 /// Runs `unrack run`.
-pub fn main(mut args: Args) -> Result<ExitCode, Failure> {
+pub(crate) fn main(mut args: Args) -> Result<ExitCode, Failure> {
     let started = Started::now(build());
     let mut job = Job::prepare(&args.command)?;
     let mode = if args.fast { Mode::Fast } else { Mode::Blocking };

@@ -11,7 +11,7 @@ use unrack_sim::memory::Part;
 use unrack_sim::topology::MOST_DRAWN;
 use unrack_sim::{Need, Setup, SetupError};
 
-pub const EXAMPLES: &str = "\
+pub(crate) const EXAMPLES: &str = "\
 Examples:
   unrack scenario --check rack.toml
   unrack scenario --explain rack.toml --set network.link.rate=400Gbps
@@ -23,7 +23,7 @@ scenario names. What --explain prints is a scenario itself, with every default; 
 value are comments that say what they mean.";
 
 #[derive(clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     /// Check whether this scenario can be run
     #[arg(long, value_name = "FILE", conflicts_with_all = ["explain", "draw"])]
     check: Option<PathBuf>,
@@ -39,7 +39,7 @@ pub struct Args {
 }
 
 /// Runs `unrack scenario`.
-pub fn main(args: Args) -> Result<ExitCode, Failure> {
+pub(crate) fn main(args: Args) -> Result<ExitCode, Failure> {
     let text = match (&args.check, &args.explain, &args.draw) {
         (Some(file), ..) => check(file, &args.set)?,
         (_, Some(file), _) => load(file, &args.set)?.0.explain(),
@@ -51,7 +51,7 @@ pub fn main(args: Args) -> Result<ExitCode, Failure> {
 }
 
 /// Loads a scenario file with overrides, and builds its network and fabric, if there is memory for it.
-pub fn load(file: &Path, set: &[String]) -> Result<(ValidScenario, Setup), Failure> {
+pub(crate) fn load(file: &Path, set: &[String]) -> Result<(ValidScenario, Setup), Failure> {
     let mut scenario = unrack_sim::check(Scenario::load(file, &set.iter().collect())?)?;
     Left::now().check(&Need::of_scenario(&scenario))?;
     let setup = Setup::from_scenario(&mut scenario)?;
@@ -90,7 +90,7 @@ fn draw(file: &Path, set: &[String]) -> Result<String, Failure> {
 }
 
 /// Returns the failure of a run that cannot begin or ended early, with the place in the scenario that causes it.
-pub fn refused(error: &SetupError, scenario: &ValidScenario) -> Failure {
+pub(crate) fn refused(error: &SetupError, scenario: &ValidScenario) -> Failure {
     let shown = error.in_scenario(scenario);
     match error.ended {
         Some(_) => Failure::Failed(format!("this scenario could not be run to its end\n\n{shown}")),

@@ -6,7 +6,7 @@ use clap::error::{ContextKind, ContextValue, Error, ErrorKind};
 use std::ffi::{OsStr, OsString};
 
 /// Suggests the intended command, if a `--` before the word that `error` is about makes the arguments valid.
-pub fn missing(error: &Error, arguments: &[OsString]) -> Option<Failure> {
+pub(crate) fn missing(error: &Error, arguments: &[OsString]) -> Option<Failure> {
     let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidArg) else { return None };
     if error.kind() != ErrorKind::UnknownArgument || word.starts_with('-') {
         return None;

@@ -1,10 +1,10 @@
 //! `unrack sim`: one scenario, simulated.
 
-pub mod progress;
-pub mod tables;
+pub(crate) mod progress;
+pub(crate) mod tables;
 mod watch;
-pub mod words;
-pub mod work;
+pub(crate) mod words;
+pub(crate) mod work;
 
 use self::watch::Explained;
 use crate::fail_if::{self, FailIf, Shape};
@@ -20,7 +20,7 @@ use unrack_record::{Machine, RunFolder, Started};
 use unrack_sim::scenario::excluded;
 use unrack_sim::{Finished, Setup, SetupError, Summary, Work};
 
-pub const EXAMPLES: &str = "\
+pub(crate) const EXAMPLES: &str = "\
 Examples:
   unrack sim examples/star-edm.toml
   unrack sim examples/star-edm.toml --set fabric.protocol=cxl --set workload.load=0.5
@@ -36,7 +36,7 @@ pages would have waited (for `unrack run --completions`). The same scenario and 
 byte for byte.";
 
 #[derive(clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     /// The scenario file
     scenario: PathBuf,
     /// Replace a value of the file, such as network.link.rate=400Gbps
@@ -65,7 +65,7 @@ pub struct Args {
 
 /// Figures of a run, and its cost to the machine: `summary.json`, and the output of `--json`.
 #[derive(Serialize)]
-pub struct Figures {
+pub(crate) struct Figures {
     #[serde(flatten)]
     pub summary: Summary,
     pub machine: Machine,
@@ -80,7 +80,7 @@ impl Figures {
 }
 
 /// Runs `unrack sim`.
-pub fn main(args: Args) -> Result<ExitCode, Failure> {
+pub(crate) fn main(args: Args) -> Result<ExitCode, Failure> {
     let started = Started::now(build());
     if let Some(limit) = &args.fail_if {
         limit.check(&Shape::from_type::<Summary>().with("machine", Shape::from_type::<Machine>()))?;

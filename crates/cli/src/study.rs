@@ -16,7 +16,7 @@ use unrack_study::run::run;
 use unrack_study::{Compared, Results, Scale, Study, StudyError, Verdict, computed, figure};
 use unrack_units::nearest::hint;
 
-pub const EXAMPLES: &str = "\
+pub(crate) const EXAMPLES: &str = "\
 Examples:
   unrack study list
   unrack study run edm/fig8a
@@ -29,7 +29,7 @@ new, or that another build has found, are simulated. A full run of all takes min
 be met is not.";
 
 #[derive(clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     #[command(subcommand)]
     verb: Verb,
 }
@@ -99,7 +99,7 @@ struct FoundStudy<'a> {
 }
 
 /// Runs `unrack study`.
-pub fn main(args: Args) -> Result<ExitCode, Failure> {
+pub(crate) fn main(args: Args) -> Result<ExitCode, Failure> {
     let studies = unrack_study::all()?;
     match args.verb {
         Verb::List => {

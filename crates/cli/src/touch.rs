@@ -4,10 +4,10 @@ use crate::failure::Failure;
 use std::process::ExitCode;
 
 #[derive(clap::Args)]
-pub struct Args {}
+pub(crate) struct Args {}
 
 /// Touches memory in passes, and prints the time of each pass on stdout.
-pub fn main(_: Args) -> Result<ExitCode, Failure> {
+pub(crate) fn main(_: Args) -> Result<ExitCode, Failure> {
     unrack_paging::calibrate::touch(std::io::stdout())?;
     Ok(ExitCode::SUCCESS)
 }

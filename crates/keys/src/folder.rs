@@ -166,7 +166,7 @@ mod tests {
     use std::fs::{Permissions, set_permissions};
     use std::os::unix::fs::{MetadataExt, PermissionsExt};
 
-    pub fn fresh(name: &str) -> PathBuf {
+    pub(super) fn fresh(name: &str) -> PathBuf {
         let folder = std::env::temp_dir().join(format!("unrack-keys-{}-{name}", std::process::id()));
         let _ = std::fs::remove_dir_all(&folder);
         folder

@@ -12,7 +12,7 @@ const MOST_BYTES: u64 = 1 << 20;
 
 /// Access that other users must not have.
 #[derive(Clone, Copy)]
-pub enum Guard {
+pub(crate) enum Guard {
     /// Reading or writing: for secrets.
     Read,
     /// Writing: for lists that are trusted.
@@ -20,7 +20,7 @@ pub enum Guard {
 }
 
 /// Reads a regular file that belongs to this user or root, and that `guard` protects from others.
-pub fn read(path: &Path, guard: Guard) -> Result<String, Error> {
+pub(crate) fn read(path: &Path, guard: Guard) -> Result<String, Error> {
     // NONBLOCK: opening a FIFO or a device must not block.
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK;
     let file = File::from(
@@ -44,7 +44,7 @@ pub fn read(path: &Path, guard: Guard) -> Result<String, Error> {
 }
 
 /// Fails for a folder that others may write to.
-pub fn check_folder(path: &Path) -> Result<(), Error> {
+pub(crate) fn check_folder(path: &Path) -> Result<(), Error> {
     let found = std::fs::metadata(path).map_err(Error::file(path))?;
     check_owner(path, found.uid())?;
     match found.mode() & 0o022 {
@@ -59,7 +59,7 @@ fn check_owner(path: &Path, uid: u32) -> Result<(), Error> {
 }
 
 /// Makes a new file of mode 0600.
-pub fn create_new(path: &Path, text: &str) -> Result<(), Error> {
+pub(crate) fn create_new(path: &Path, text: &str) -> Result<(), Error> {
     let failed = Error::file(path);
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
     let made =
@@ -74,7 +74,7 @@ pub fn create_new(path: &Path, text: &str) -> Result<(), Error> {
 }
 
 /// Replaces a file: writes a new one of mode 0600 beside it, and renames it.
-pub fn replace(path: &Path, text: &str) -> Result<(), Error> {
+pub(crate) fn replace(path: &Path, text: &str) -> Result<(), Error> {
     let aside = path.with_extension(format!("{}.new", std::process::id()));
     match std::fs::remove_file(&aside) {
         Err(why) if why.kind() != ErrorKind::NotFound => return Err(Error::file(&aside)(why)),

@@ -26,7 +26,7 @@ pub(crate) struct Parts {
 
 impl Parts {
     /// Makes both configurations for a key that trusts the list in `folder`.
-    pub fn new(key: PrivatePkcs8KeyDer<'static>, folder: &Path) -> Result<Parts, Error> {
+    pub(crate) fn new(key: PrivatePkcs8KeyDer<'static>, folder: &Path) -> Result<Parts, Error> {
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let key = provider.key_provider.load_private_key(key.into())?;
         let public = key.public_key().ok_or(Error::General("a key without a public part".into()))?.to_vec();

@@ -13,7 +13,7 @@ const SLOT: usize = 8;
 const LEAST: usize = 512;
 
 /// Map from page ids to places.
-pub struct Index {
+pub(crate) struct Index {
     slots: Option<MmapMut>,
     /// Slots in use.
     used: usize,
@@ -23,22 +23,22 @@ pub struct Index {
 
 impl Index {
     /// Makes an empty table, which takes no memory.
-    pub fn new() -> Index {
+    pub(crate) fn new() -> Index {
         Index { slots: None, used: 0, hasher: RandomState::new() }
     }
 
     /// Returns the table's size in bytes.
-    pub fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.slots.as_ref().map_or(0, |slots| slots.len())
     }
 
     /// Returns the place of a page.
-    pub fn get(&self, id: u32) -> Option<u32> {
+    pub(crate) fn get(&self, id: u32) -> Option<u32> {
         self.find(id).ok().map(|at| self.read(at).1 - 1)
     }
 
     /// Sets the place of a page. Returns false, and changes nothing, if there is no memory.
-    pub fn insert(&mut self, id: u32, place: u32) -> bool {
+    pub(crate) fn insert(&mut self, id: u32, place: u32) -> bool {
         if let Ok(at) = self.find(id) {
             self.write(at, id, place + 1);
             return true;
@@ -54,7 +54,7 @@ impl Index {
     }
 
     /// Removes a page, and returns its place.
-    pub fn remove(&mut self, id: u32) -> Option<u32> {
+    pub(crate) fn remove(&mut self, id: u32) -> Option<u32> {
         let at = self.find(id).ok()?;
         let place = self.read(at).1 - 1;
         self.close_gap(at);

@@ -46,7 +46,7 @@ const BACKLOG: i32 = 128;
 
 impl Listener {
     /// Starts to listen, and returns the listener with its real address.
-    pub fn bind(at: &Listen) -> io::Result<(Listener, Listen)> {
+    pub(crate) fn bind(at: &Listen) -> io::Result<(Listener, Listen)> {
         match at {
             Listen::Tcp(address) => {
                 let listener = TcpListener::bind(address)?;
@@ -61,7 +61,7 @@ impl Listener {
     }
 
     /// Waits for the next connection.
-    pub fn accept(&self) -> io::Result<Stream> {
+    pub(crate) fn accept(&self) -> io::Result<Stream> {
         match self {
             Listener::Tcp(listener) => {
                 let stream = listener.accept()?.0;
@@ -94,7 +94,7 @@ fn remove_left_over(path: &Path) {
 
 impl Stream {
     /// Returns the client at the other end: a TCP address, or the user that the kernel reports.
-    pub fn client(&self) -> io::Result<Peer> {
+    pub(crate) fn client(&self) -> io::Result<Peer> {
         match self {
             Stream::Tcp(stream) => Ok(Peer::from_address(stream.peer_addr()?.ip())),
             Stream::Unix(stream) => Ok(Peer::User(sockopt::socket_peercred(&**stream)?.uid.as_raw())),
@@ -102,7 +102,7 @@ impl Stream {
     }
 
     /// Shuts down one or both directions.
-    pub fn shutdown(&self, how: Shutdown) {
+    pub(crate) fn shutdown(&self, how: Shutdown) {
         // An error means that the connection is closed already.
         let _ = match self {
             Stream::Tcp(stream) => stream.shutdown(how),

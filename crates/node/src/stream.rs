@@ -23,7 +23,7 @@ pub(crate) enum End {
 
 impl End {
     /// Tells a timeout from a broken connection.
-    pub fn from_error(error: &std::io::Error) -> End {
+    pub(crate) fn from_error(error: &std::io::Error) -> End {
         match error.kind() {
             ErrorKind::WouldBlock | ErrorKind::TimedOut => End::Silent,
             _ => End::Gone,

@@ -8,13 +8,13 @@ use rustix::io::Errno;
 
 /// Part of a mapping whose pages can be taken: private, anonymous, writable.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Area {
+pub(crate) struct Area {
     pub start: usize,
     pub end: usize,
 }
 
 /// Reads the areas, lowest address first. `text` is a buffer for reuse.
-pub fn read_areas(maps: BorrowedFd, text: &mut Vec<u8>, areas: &mut Vec<Area>) -> Result<(), Errno> {
+pub(crate) fn read_areas(maps: BorrowedFd, text: &mut Vec<u8>, areas: &mut Vec<Area>) -> Result<(), Errno> {
     rustix::fs::seek(maps, rustix::fs::SeekFrom::Start(0))?;
     text.resize(text.capacity().max(64 << 10), 0);
     let mut len = 0;

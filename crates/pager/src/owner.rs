@@ -12,7 +12,7 @@ use rustix::fs::{FlockOperation, flock};
 const PAUSE_NS: u64 = 50_000_000;
 
 /// Owner of the run, as the pager of one process sees it.
-pub struct Owner {
+pub(crate) struct Owner {
     /// The control file; `None` if it cannot be opened from here, or its file system has no locks.
     file: Option<OwnedFd>,
     next_look_ns: u64,
@@ -20,12 +20,12 @@ pub struct Owner {
 
 impl Owner {
     /// Makes the check for a control file.
-    pub fn new(file: Option<OwnedFd>) -> Owner {
+    pub(crate) fn new(file: Option<OwnedFd>) -> Owner {
         Owner { file, next_look_ns: 0 }
     }
 
     /// Ends this process if its owner was killed.
-    pub fn check(&mut self, control: &Control, now_ns: u64) {
+    pub(crate) fn check(&mut self, control: &Control, now_ns: u64) {
         if now_ns < self.next_look_ns {
             return;
         }

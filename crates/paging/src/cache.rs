@@ -21,12 +21,12 @@ use unrack_record::Build;
 const MOST_ENTRIES: usize = 1000;
 
 /// Cache of a user.
-pub struct Cache {
+pub(crate) struct Cache {
     path: PathBuf,
 }
 
 /// Text that identifies a command.
-pub struct Key(String);
+pub(crate) struct Key(String);
 
 #[derive(Clone, Copy, Serialize, Deserialize)]
 struct Entry {
@@ -39,7 +39,7 @@ struct Entry {
 impl Key {
     /// Makes the key of a command from what its footprint visibly depends on: its words, its file, the current
     /// folder.
-    pub fn for_program(program: &Program) -> Option<Key> {
+    pub(crate) fn for_program(program: &Program) -> Option<Key> {
         let meta = program.path.metadata().ok()?;
         let path = program.path.canonicalize().ok()?;
         let folder = std::env::current_dir().ok()?;
@@ -49,12 +49,12 @@ impl Key {
     }
 
     /// Makes the key specific to a build, since another one may measure differently.
-    pub fn weighed_by(self, build: &Build) -> Key {
+    pub(crate) fn weighed_by(self, build: &Build) -> Key {
         Key(format!("{} {}", self.0, build.sources))
     }
 
     /// Returns the text.
-    pub fn into_text(self) -> String {
+    pub(crate) fn into_text(self) -> String {
         self.0
     }
 
@@ -70,19 +70,19 @@ fn is_digest(name: &str) -> bool {
 
 impl Cache {
     /// Returns the user's cache, if its folder is known.
-    pub fn of_user() -> Option<Cache> {
+    pub(crate) fn of_user() -> Option<Cache> {
         let named = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
         let folder = named("XDG_CACHE_HOME").or_else(|| named("HOME").map(|home| home.join(".cache")))?;
         Some(Cache { path: folder.join("unrack/footprints.json") })
     }
 
     /// Returns the footprint of a command, if it is remembered.
-    pub fn get(&self, key: &Key) -> Option<Footprint> {
+    pub(crate) fn get(&self, key: &Key) -> Option<Footprint> {
         self.entries().get(&key.digest()).map(|entry| entry.footprint)
     }
 
     /// Remembers the footprint of a command.
-    pub fn put(&self, key: &Key, footprint: Footprint) {
+    pub(crate) fn put(&self, key: &Key, footprint: Footprint) {
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
         let mut entries = self.entries();
         entries.insert(key.digest(), Entry { footprint, at: now.as_secs() });

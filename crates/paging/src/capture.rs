@@ -20,14 +20,14 @@ const CLOCK_SLACK_NS: u64 = 10_000_000_000;
 
 /// Contents of the spools.
 #[derive(Debug, Default, PartialEq)]
-pub struct Found {
+pub(crate) struct Found {
     pub rows: Vec<Row>,
     /// Number of invalid records.
     pub damaged: u64,
 }
 
 /// Reads all spools of `folder`. Rows are sorted by time, and threads numbered from 0 in order of appearance.
-pub fn read_spools(folder: &Path, run_ns: u64) -> Result<Found, PagingError> {
+pub(crate) fn read_spools(folder: &Path, run_ns: u64) -> Result<Found, PagingError> {
     let cannot = || PagingError::failed("read what was captured");
     let mut found = Found::default();
     for entry in std::fs::read_dir(folder).map_err(cannot())? {
@@ -43,7 +43,7 @@ pub fn read_spools(folder: &Path, run_ns: u64) -> Result<Found, PagingError> {
 }
 
 /// Writes the trace.
-pub fn write_trace(path: &Path, rows: &[Row], meta: &Meta) -> Result<(), PagingError> {
+pub(crate) fn write_trace(path: &Path, rows: &[Row], meta: &Meta) -> Result<(), PagingError> {
     let failed = |why: unrack_record::RecordError| PagingError::Failed(why.to_string());
     let mut writer = Writer::create(path).map_err(failed)?;
     for row in rows {

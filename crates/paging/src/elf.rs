@@ -21,7 +21,7 @@ const THIS_MACHINE: u16 = 183;
 
 /// Kind of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Elf {
+pub(crate) enum Elf {
     Other,
     /// Built for a 32-bit, big-endian or other processor.
     Foreign,
@@ -35,7 +35,7 @@ pub enum Elf {
 ///
 /// # Errors
 /// If the file cannot be read, or is an ELF file that is truncated.
-pub fn read(file: &File) -> io::Result<Elf> {
+pub(crate) fn read(file: &File) -> io::Result<Elf> {
     let mut head = [0u8; 64];
     let len = read_up_to(file, &mut head, 0)?;
     if !head[..len].starts_with(MAGIC) {

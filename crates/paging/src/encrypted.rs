@@ -28,7 +28,7 @@ const SOCKET: &str = "node";
 
 /// Socket for pagers, which exists until this is dropped.
 #[derive(Debug)]
-pub struct Encryption {
+pub(crate) struct Encryption {
     folder: Folder,
     shared: Arc<Shared>,
 }
@@ -44,7 +44,7 @@ struct Shared {
 
 impl Encryption {
     /// Starts the socket and its thread.
-    pub fn start(node: SocketAddrV4, keys: Arc<Keys>) -> Result<Encryption, PagingError> {
+    pub(crate) fn start(node: SocketAddrV4, keys: Arc<Keys>) -> Result<Encryption, PagingError> {
         let folder = Folder::fast()?;
         let path = folder.path(SOCKET);
         let listener = UnixListener::bind(&path)
@@ -59,12 +59,12 @@ impl Encryption {
     }
 
     /// Returns the path to which pagers connect.
-    pub fn socket(&self) -> PathBuf {
+    pub(crate) fn socket(&self) -> PathBuf {
         self.folder.path(SOCKET)
     }
 
     /// Returns why the last connection that failed did so.
-    pub fn failure(&self) -> Option<String> {
+    pub(crate) fn failure(&self) -> Option<String> {
         self.shared.failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }

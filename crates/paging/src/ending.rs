@@ -16,7 +16,7 @@ const APART: Duration = Duration::from_millis(500);
 
 /// State of the requests so far.
 #[derive(Default)]
-pub struct Ending {
+pub(crate) struct Ending {
     asked: Option<(Asked, Instant)>,
     is_urgent: bool,
     is_told: bool,
@@ -24,7 +24,7 @@ pub struct Ending {
 
 impl Ending {
     /// Returns the signal that asked for the end, once the program has had its time or was asked again.
-    pub fn due(&mut self, asked: Asked, now: Instant) -> Option<i32> {
+    pub(crate) fn due(&mut self, asked: Asked, now: Instant) -> Option<i32> {
         if asked.times == 0 {
             return None;
         }

@@ -5,7 +5,7 @@ use crate::{PagingError, proc};
 use rustix::process::{Pid, Signal, WaitOptions, WaitStatus};
 
 /// The processes of a run.
-pub struct Family {
+pub(crate) struct Family {
     /// Children that this process had before the run.
     strangers: Vec<u32>,
     own: u32,
@@ -13,7 +13,7 @@ pub struct Family {
 
 impl Family {
     /// Makes this process a subreaper. Call before the program is started.
-    pub fn claim() -> Result<Family, PagingError> {
+    pub(crate) fn claim() -> Result<Family, PagingError> {
         let own = rustix::process::getpid();
         rustix::process::set_child_subreaper(Some(own))
             .map_err(PagingError::failed("follow the program's processes"))?;
@@ -29,7 +29,7 @@ impl Family {
     }
 
     /// Returns all processes of the run, ended or not.
-    pub fn members(&self) -> Vec<u32> {
+    pub(crate) fn members(&self) -> Vec<u32> {
         let mut members = self.roots();
         let mut next = 0;
         while next < members.len() {
@@ -43,14 +43,14 @@ impl Family {
     }
 
     /// Reaps orphans that have ended.
-    pub fn bury_orphans(&self, program: u32) {
+    pub(crate) fn bury_orphans(&self, program: u32) {
         for pid in self.roots().into_iter().filter(|pid| *pid != program) {
             ended(pid);
         }
     }
 
     /// Sends a signal to all processes, except those that have ended.
-    pub fn signal_all(&self, signal: Signal) {
+    pub(crate) fn signal_all(&self, signal: Signal) {
         for pid in self.members() {
             send(pid, signal);
         }
@@ -65,12 +65,12 @@ impl Drop for Family {
 }
 
 /// Returns the exit status of a child that has ended.
-pub fn ended(pid: u32) -> Option<WaitStatus> {
+pub(crate) fn ended(pid: u32) -> Option<WaitStatus> {
     rustix::process::waitpid(Some(handle(pid)?), WaitOptions::NOHANG).ok()?.map(|(_, status)| status)
 }
 
 /// Sends a signal to a process; one that has ended meanwhile needs none.
-pub fn send(pid: u32, signal: Signal) {
+pub(crate) fn send(pid: u32, signal: Signal) {
     if let Some(handle) = handle(pid) {
         let _ = rustix::process::kill_process(handle, signal);
     }

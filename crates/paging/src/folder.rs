@@ -16,16 +16,16 @@ const LONGEST_PATH: usize = 400;
 
 /// Folder for this process alone, which does not outlive it.
 #[derive(Debug)]
-pub struct Folder(TemporaryFolder);
+pub(crate) struct Folder(TemporaryFolder);
 
 impl Folder {
     /// Makes a folder in memory, if possible.
-    pub fn fast() -> Result<Folder, PagingError> {
+    pub(crate) fn fast() -> Result<Folder, PagingError> {
         TemporaryFolder::within(Path::new(FAST)).map(Folder).or_else(|_| Folder::roomy())
     }
 
     /// Makes a folder for large files, in the folder that `TMPDIR` names.
-    pub fn roomy() -> Result<Folder, PagingError> {
+    pub(crate) fn roomy() -> Result<Folder, PagingError> {
         let parent = std::env::temp_dir();
         let folder = TemporaryFolder::within(&parent)
             .map_err(PagingError::failed(format_args!("make a folder in {}", parent.display())))?;
@@ -50,7 +50,7 @@ pub fn sweep() {
 }
 
 /// Makes a file without a name, which disappears when it is closed.
-pub fn unnamed_file() -> io::Result<File> {
+pub(crate) fn unnamed_file() -> io::Result<File> {
     use rustix::fs::{Mode, OFlags, open};
     let parent = std::env::temp_dir();
     let (read_write, mode) = (OFlags::RDWR | OFlags::CLOEXEC, Mode::RUSR | Mode::WUSR);

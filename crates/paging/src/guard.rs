@@ -50,7 +50,7 @@ pub fn stand_guard() -> Result<(), PagingError> {
 }
 
 /// Returns whether this is a worker whose guard was killed.
-pub fn is_lost() -> bool {
+pub(crate) fn is_lost() -> bool {
     let guard = GUARD.load(Relaxed);
     guard != 0 && rustix::process::getppid().is_none_or(|parent| parent.as_raw_nonzero().get() != guard)
 }

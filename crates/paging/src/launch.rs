@@ -28,7 +28,7 @@ const AGE_SHARE: u32 = 8;
 static ONE_RUN: Mutex<()> = Mutex::new(());
 
 /// Observer that looks at a run from time to time.
-pub trait Observer {
+pub(crate) trait Observer {
     /// Returns the interval between looks, if looking is cheap.
     fn pace(&self) -> Duration;
     /// Looks at the run. `members`: all its processes, ended or not.
@@ -39,7 +39,7 @@ pub trait Observer {
 }
 
 /// How a run ended.
-pub struct Ended {
+pub(crate) struct Ended {
     pub status: Status,
     pub wall: Duration,
     /// Names of programs that were still running when the command had ended, and were ended.
@@ -47,7 +47,7 @@ pub struct Ended {
 }
 
 /// A program to start.
-pub struct Launch<'a> {
+pub(crate) struct Launch<'a> {
     pub job: &'a Job,
     pub environment: Vec<(&'static str, OsString)>,
     pub output: &'a Output,
@@ -62,7 +62,7 @@ impl Launch<'_> {
     /// Also if a signal asked us to stop and the output is not [`Output::Inherited`]: a series of runs ends
     /// there, while a single run ends as its program does, if that ends in time. [`PagingError::OutOfTime`] if it
     /// was ended at [`Launch::until`].
-    pub fn run(self, observer: &mut dyn Observer) -> Result<Ended, PagingError> {
+    pub(crate) fn run(self, observer: &mut dyn Observer) -> Result<Ended, PagingError> {
         let _guard: MutexGuard<()> = ONE_RUN.lock().unwrap_or_else(PoisonError::into_inner);
         let watch = Watch::start()?;
         let family = Family::claim()?;

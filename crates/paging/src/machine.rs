@@ -14,7 +14,7 @@ pub const PRELOAD_VARIABLE: &str = "UNRACK_PRELOAD";
 ///
 /// # Errors
 /// [`PagingError::Lacking`], with what to do about it.
-pub fn check() -> Result<(), PagingError> {
+pub(crate) fn check() -> Result<(), PagingError> {
     let page = rustix::param::page_size();
     if page != sys::PAGE {
         return Err(PagingError::Lacking(format!(
@@ -43,7 +43,7 @@ fn check_address_space() -> Result<(), PagingError> {
 
 /// Checks the further requirements of fast mode.
 #[cfg(target_arch = "x86_64")]
-pub fn check_fast() -> Result<(), PagingError> {
+pub(crate) fn check_fast() -> Result<(), PagingError> {
     use unrack_pager::fast;
     sys::Uffd::open(fast::FEATURES).map_err(no_userfaultfd)?;
     match fast::can_dispatch() {
@@ -86,7 +86,7 @@ fn old_kernel(lacks: &str) -> String {
 }
 
 /// Returns the preload library's path: named by the environment, beside the executable, or installed near it.
-pub fn preload_library() -> Result<PathBuf, PagingError> {
+pub(crate) fn preload_library() -> Result<PathBuf, PagingError> {
     if let Some(named) = std::env::var_os(PRELOAD_VARIABLE) {
         let named = PathBuf::from(named);
         return absolute(&named).ok_or_else(|| {

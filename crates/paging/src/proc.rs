@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 
 /// Bytes of a page.
-pub const PAGE: u64 = unrack_basis::PAGE as u64;
+pub(crate) const PAGE: u64 = unrack_basis::PAGE as u64;
 
 /// Returns the direct children of all threads.
-pub fn children(pid: u32) -> Vec<u32> {
+pub(crate) fn children(pid: u32) -> Vec<u32> {
     let Ok(threads) = std::fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };
     let lists = threads.flatten().map(|thread| std::fs::read_to_string(thread.path().join("children")));
     lists.flatten().flat_map(|list| numbers(&list)).collect()
@@ -17,7 +17,7 @@ fn numbers(text: &str) -> Vec<u32> {
 }
 
 /// Returns whether a process runs no more: it is gone, or only its exit status is left.
-pub fn has_ended(pid: u32) -> bool {
+pub(crate) fn has_ended(pid: u32) -> bool {
     match state(pid) {
         None | Some('X') => true,
         // The first thread may have ended alone; then the others are listed beside it.
@@ -36,24 +36,24 @@ fn state_in(stat: &str) -> Option<char> {
 }
 
 /// Returns the name of a process.
-pub fn name(pid: u32) -> Option<String> {
+pub(crate) fn name(pid: u32) -> Option<String> {
     let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).ok()?;
     Some(name.trim_end().to_string()).filter(|name| !name.is_empty())
 }
 
 /// Returns the path of a process's executable.
-pub fn executable(pid: u32) -> Option<PathBuf> {
+pub(crate) fn executable(pid: u32) -> Option<PathBuf> {
     std::fs::read_link(format!("/proc/{pid}/exe")).ok()
 }
 
 /// Returns whether a file whose path contains `text` is mapped; `None` if that cannot be told.
-pub fn maps_file(pid: u32, text: &str) -> Option<bool> {
+pub(crate) fn maps_file(pid: u32, text: &str) -> Option<bool> {
     let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).ok()?;
     (!maps.is_empty()).then(|| maps.contains(text))
 }
 
 /// Returns the resident bytes that belong to no file and are not shared.
-pub fn anonymous_bytes(pid: u32) -> Option<u64> {
+pub(crate) fn anonymous_bytes(pid: u32) -> Option<u64> {
     anonymous_in(&std::fs::read_to_string(format!("/proc/{pid}/statm")).ok()?)
 }
 
@@ -64,7 +64,7 @@ fn anonymous_in(statm: &str) -> Option<u64> {
 }
 
 /// Returns the resident bytes of shared memory: `shm_open`, `mmap(MAP_SHARED | MAP_ANONYMOUS)`, System V, tmpfs.
-pub fn shared_bytes(pid: u32) -> Option<u64> {
+pub(crate) fn shared_bytes(pid: u32) -> Option<u64> {
     shared_in(&std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?)
 }
 

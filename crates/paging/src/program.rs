@@ -20,7 +20,7 @@ const OWN_PAGER: &[u8] = b"userfaultfd";
 
 /// A command whose file was found and checked.
 #[derive(Debug, Clone)]
-pub struct Program {
+pub(crate) struct Program {
     /// The file that will run.
     pub path: PathBuf,
     /// The command as given.
@@ -33,7 +33,7 @@ impl Program {
     /// # Errors
     /// [`PagingError::Usage`] if there is no such program, [`PagingError::Lacking`] if it exists and cannot be
     /// run with remote memory.
-    pub fn resolve(command: &[OsString]) -> Result<Program, PagingError> {
+    pub(crate) fn resolve(command: &[OsString]) -> Result<Program, PagingError> {
         let name = command.first().ok_or_else(|| PagingError::Usage("there is no command to run".into()))?;
         let path = find(name)?;
         check(&path, 0)?;
@@ -41,7 +41,7 @@ impl Program {
     }
 
     /// Returns the command, as a person reads it.
-    pub fn words(&self) -> Vec<String> {
+    pub(crate) fn words(&self) -> Vec<String> {
         self.command.iter().map(|word| word.to_string_lossy().into_owned()).collect()
     }
 }

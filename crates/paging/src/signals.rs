@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 /// Signals that are meant for the program.
-pub const FOR_THE_PROGRAM: [c_int; 6] =
+pub(crate) const FOR_THE_PROGRAM: [c_int; 6] =
     [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT, libc::SIGUSR1, libc::SIGUSR2];
 /// Signals that end a whole series of runs.
 const STOPS: [c_int; 4] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT];
@@ -23,7 +23,7 @@ const ENDS: [c_int; 2] = [libc::SIGINT, libc::SIGTERM];
 
 /// Requests for the run's end: their number, and the signal of the last one.
 #[derive(Debug, Clone, Copy)]
-pub struct Asked {
+pub(crate) struct Asked {
     pub times: u32,
     pub signal: c_int,
 }
@@ -59,14 +59,14 @@ extern "C" fn note(signal: c_int, info: *mut libc::siginfo_t, _: *mut c_void) {
 static ONE: u64 = 1;
 
 /// Guard that records signals until dropped.
-pub struct Watch {
+pub(crate) struct Watch {
     before: Vec<(c_int, libc::sigaction)>,
     wake: &'static OwnedFd,
 }
 
 impl Watch {
     /// Starts recording signals.
-    pub fn start() -> Result<Watch, PagingError> {
+    pub(crate) fn start() -> Result<Watch, PagingError> {
         let wake = wake_up().map_err(PagingError::failed("watch for signals"))?;
         CAME.store(0, Relaxed);
         TO_FORWARD.store(0, Relaxed);
@@ -76,7 +76,7 @@ impl Watch {
     }
 
     /// Waits until a signal has come, or `longest` has passed.
-    pub fn wait(&self, longest: Duration) {
+    pub(crate) fn wait(&self, longest: Duration) {
         let timeout = Timespec::try_from(longest).unwrap_or(Timespec { tv_sec: 1, tv_nsec: 0 });
         let mut fds = [PollFd::new(self.wake, PollFlags::IN)];
         // Being interrupted is as good as being woken, and nothing else can fail.
@@ -85,18 +85,18 @@ impl Watch {
     }
 
     /// Returns the signals to forward to the program, each once.
-    pub fn take_forwards(&self) -> impl Iterator<Item = c_int> {
+    pub(crate) fn take_forwards(&self) -> impl Iterator<Item = c_int> {
         let bits = TO_FORWARD.swap(0, Relaxed);
         FOR_THE_PROGRAM.into_iter().filter(move |signal| bits & (1 << signal) != 0)
     }
 
     /// Returns the requests for the run's end so far.
-    pub fn asked_to_end(&self) -> Asked {
+    pub(crate) fn asked_to_end(&self) -> Asked {
         Asked { times: END_TIMES.load(Relaxed), signal: END_SIGNAL.load(Relaxed) }
     }
 
     /// Returns the signal that asked to stop, if there was one.
-    pub fn stopped_by(&self) -> Option<c_int> {
+    pub(crate) fn stopped_by(&self) -> Option<c_int> {
         let came = CAME.load(Relaxed);
         STOPS.into_iter().find(|signal| came & (1 << signal) != 0)
     }
@@ -124,7 +124,7 @@ fn wake_up() -> Result<&'static OwnedFd, rustix::io::Errno> {
 type Handler = extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void);
 
 /// Installs a handler. Returns the previous action; `None` if the signal is ignored and stays so.
-pub fn take_over(signal: c_int, handler: Handler) -> Option<(c_int, libc::sigaction)> {
+pub(crate) fn take_over(signal: c_int, handler: Handler) -> Option<(c_int, libc::sigaction)> {
     // SAFETY: plain structs on our stack; the handlers given here do only what handlers may.
     unsafe {
         let mut before: libc::sigaction = std::mem::zeroed();

@@ -12,7 +12,7 @@ use unrack_pager::control::{Control, FOR_GREETING, FOR_ROOM, Slot};
 const LINE_EVERY: Duration = Duration::from_secs(1);
 
 /// Warnings about a node's silence.
-pub struct Silence<'a> {
+pub(crate) struct Silence<'a> {
     node: RemoteNode<'a>,
     /// Time when the next warning is due; `None` while the node answers.
     next_line: Option<Instant>,
@@ -20,7 +20,7 @@ pub struct Silence<'a> {
 
 impl Silence<'_> {
     /// Makes the check for a node.
-    pub fn new(node: RemoteNode) -> Silence {
+    pub(crate) fn new(node: RemoteNode) -> Silence {
         Silence { node, next_line: None }
     }
 
@@ -28,7 +28,7 @@ impl Silence<'_> {
     ///
     /// # Errors
     /// If a process has waited for longer than [`RemoteNode::patience`].
-    pub fn look(&mut self, control: &Control) -> Result<(), PagingError> {
+    pub(crate) fn look(&mut self, control: &Control) -> Result<(), PagingError> {
         if let Some(line) = self.heed(control, Instant::now())? {
             say(&line);
         }

@@ -88,12 +88,12 @@ impl Default for Common {
 
 impl<'a> Checker<'a> {
     /// Creates a checker of the scenario `root` without problems so far.
-    pub fn new(root: &'a Node, sources: &'a [Source], known: &'a Known) -> Checker<'a> {
+    pub(crate) fn new(root: &'a Node, sources: &'a [Source], known: &'a Known) -> Checker<'a> {
         Checker { root, sources, known, problems: Vec::new() }
     }
 
     /// Returns the parts if nothing is wrong; otherwise `None`, and `problems` is not empty.
-    pub fn parts(&mut self) -> Option<Parts> {
+    pub(crate) fn parts(&mut self) -> Option<Parts> {
         self.refuse_unknown_sections();
         let seed = match self.root.get("seed") {
             Some(seed) => self.decode(seed, "seed"),

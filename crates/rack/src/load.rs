@@ -21,12 +21,12 @@ pub(crate) struct Loader {
 
 impl Loader {
     /// Reads a scenario file and all that it extends.
-    pub fn file(&mut self, path: &Path) -> Option<Node> {
+    pub(crate) fn file(&mut self, path: &Path) -> Option<Node> {
         self.read(path, None)
     }
 
     /// Reads a text and all that it extends, relative to `folder`.
-    pub fn text(&mut self, name: &str, folder: &Path, text: &str) -> Option<Node> {
+    pub(crate) fn text(&mut self, name: &str, folder: &Path, text: &str) -> Option<Node> {
         let origin = Origin::File { name: name.into(), folder: folder.into() };
         self.sources.push(Source { origin, text: text.into() });
         let source = self.sources.len() - 1;
@@ -36,7 +36,7 @@ impl Loader {
 
     /// Returns `root` with the overrides on top. They are first laid over each other, so that their order does not
     /// matter when one changes the kind of a table.
-    pub fn overridden(&mut self, root: Node, overrides: &Overrides) -> Node {
+    pub(crate) fn overridden(&mut self, root: Node, overrides: &Overrides) -> Node {
         let mut all: Option<Node> = None;
         for text in overrides.texts() {
             self.sources.push(Source { origin: Origin::Override, text: text.clone() });

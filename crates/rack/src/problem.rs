@@ -23,7 +23,7 @@ pub(crate) struct Problem {
 
 impl Problem {
     /// Creates a problem at a place.
-    pub fn at(place: Place, message: impl Into<String>) -> Problem {
+    pub(crate) fn at(place: Place, message: impl Into<String>) -> Problem {
         Problem { message: message.into(), place: Some(place) }
     }
 }

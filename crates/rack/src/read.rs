@@ -24,7 +24,7 @@ pub(crate) struct Reader<'a> {
 
 impl Reader<'_> {
     /// Reads a whole file.
-    pub fn document(&mut self, text: &str) -> Option<Node> {
+    pub(crate) fn document(&mut self, text: &str) -> Option<Node> {
         self.bound_keys(text)?;
         let (table, errors) = DeTable::parse_recoverable(text);
         errors.iter().for_each(|error| self.syntax(error));
@@ -33,7 +33,7 @@ impl Reader<'_> {
     }
 
     /// Reads one value. Text that is not a value and does not begin like one is taken as a string.
-    pub fn value(&mut self, text: &str) -> Option<Node> {
+    pub(crate) fn value(&mut self, text: &str) -> Option<Node> {
         self.bound_keys(text)?;
         let trimmed = text.trim();
         match DeValue::parse(text) {

@@ -51,20 +51,20 @@ pub(crate) fn needs(table: &Value, key: &str) -> bool {
 
 impl<'a> Key<'a> {
     /// Returns the description on one line, without the marks of documentation.
-    pub fn meaning(&self) -> String {
+    pub(crate) fn meaning(&self) -> String {
         let text = self.0.get("description").and_then(Value::as_str).unwrap_or_default();
         let plain = text.replace("[`", "`").replace("`]", "`");
         plain.split_whitespace().collect::<Vec<_>>().join(" ")
     }
 
     /// Returns the default as in a scenario, if the key has one.
-    pub fn default(&self) -> Option<Toml> {
+    pub(crate) fn default(&self) -> Option<Toml> {
         let default = self.0.get("default").filter(|default| !default.is_null())?;
         Toml::try_from(default).ok()
     }
 
     /// Returns the table that its value may be, or a list of.
-    pub fn inside(&self) -> Option<Inside<'a>> {
+    pub(crate) fn inside(&self) -> Option<Inside<'a>> {
         let list = || alternatives(self.0).find_map(|schema| schema.get("items"));
         match table_in(self.0) {
             Some(table) => Some(Inside::Table(table)),

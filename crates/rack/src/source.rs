@@ -38,7 +38,7 @@ pub(crate) struct Position<'a> {
 
 impl Source {
     /// Returns the line and column of a place.
-    pub fn position(&self, place: Place) -> Position<'_> {
+    pub(crate) fn position(&self, place: Place) -> Position<'_> {
         let start = floor_char(&self.text, place.start);
         let line_start = self.text[..start].rfind('\n').map_or(0, |newline| newline + 1);
         let line_end = self.text[start..].find('\n').map_or(self.text.len(), |newline| start + newline);
@@ -52,7 +52,7 @@ impl Source {
     }
 
     /// Returns the origin of a value, in the words of `--explain`.
-    pub fn describe(&self, place: Place) -> String {
+    pub(crate) fn describe(&self, place: Place) -> String {
         match &self.origin {
             Origin::File { name, .. } => format!("{name}:{}", self.position(place).line),
             Origin::Override => format!("--set {}", self.text),

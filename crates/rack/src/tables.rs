@@ -26,7 +26,7 @@ pub(crate) struct Part {
 
 impl Part {
     /// Returns the keys that lead to it.
-    pub fn path(&self) -> Vec<String> {
+    pub(crate) fn path(&self) -> Vec<String> {
         if self.name.is_empty() { Vec::new() } else { vec![self.name.into()] }
     }
 }
@@ -50,7 +50,7 @@ pub(crate) struct Fabric {
 
 impl Fabric {
     /// Returns the table as written, before its parameters are read.
-    pub fn as_written(node: Option<&Node>) -> Fabric {
+    pub(crate) fn as_written(node: Option<&Node>) -> Fabric {
         Fabric { values: node.map(table_of).unwrap_or_default(), schema: Schema::Null }
     }
 }

@@ -36,7 +36,7 @@ const TELLING: [&str; 5] = ["kind", "protocol", "cdf", "cdf_file", "pareto"];
 
 impl Node {
     /// Returns the table, if the node is one.
-    pub fn table(&self) -> Option<&Table> {
+    pub(crate) fn table(&self) -> Option<&Table> {
         match &self.value {
             Value::Table(table) => Some(table),
             _ => None,
@@ -44,17 +44,17 @@ impl Node {
     }
 
     /// Returns the value of a key in this table.
-    pub fn get(&self, key: &str) -> Option<&Node> {
+    pub(crate) fn get(&self, key: &str) -> Option<&Node> {
         self.table()?.get(key).map(|entry| &entry.node)
     }
 
     /// Returns the value at a dotted path, if it is written.
-    pub fn at(&self, path: &str) -> Option<&Node> {
+    pub(crate) fn at(&self, path: &str) -> Option<&Node> {
         path.split('.').try_fold(self, Node::get)
     }
 
     /// Returns the place of the value at a dotted path, or else of the nearest table around it.
-    pub fn nearest_place(&self, path: &str) -> Place {
+    pub(crate) fn nearest_place(&self, path: &str) -> Place {
         let mut node = self;
         for key in path.split('.') {
             match node.get(key) {
@@ -66,7 +66,7 @@ impl Node {
     }
 
     /// Returns this table without one of its keys.
-    pub fn without(&self, key: &str) -> Node {
+    pub(crate) fn without(&self, key: &str) -> Node {
         let mut node = self.clone();
         if let Value::Table(table) = &mut node.value {
             table.remove(key);
@@ -75,7 +75,7 @@ impl Node {
     }
 
     /// Removes the entry at a path of keys. Returns `false` if there is none.
-    pub fn remove(&mut self, keys: &[String]) -> bool {
+    pub(crate) fn remove(&mut self, keys: &[String]) -> bool {
         let Value::Table(table) = &mut self.value else { return false };
         match keys {
             [] => false,
@@ -85,7 +85,7 @@ impl Node {
     }
 
     /// Describes the value in the words of an error message.
-    pub fn describe(&self) -> String {
+    pub(crate) fn describe(&self) -> String {
         match &self.value {
             Value::Text(text) => format!("`{}`", text.escape_debug()),
             Value::Integer(number) => format!("`{number}`"),

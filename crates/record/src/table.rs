@@ -10,10 +10,10 @@ pub(crate) mod text;
 mod write;
 
 pub(crate) use cell::kind;
-pub use cell::{Cell, Mismatch};
+pub(crate) use cell::{Cell, Mismatch};
 pub use read::rows_of;
 pub(crate) use read::{Batch, read};
-pub use write::Writer;
+pub(crate) use write::Writer;
 pub(crate) use write::properties;
 
 use arrow_array::ArrayRef;

@@ -11,62 +11,62 @@ pub(crate) struct Markup(String);
 
 impl Markup {
     /// Returns empty markup.
-    pub fn new() -> Markup {
+    pub(crate) fn new() -> Markup {
         Markup::default()
     }
 
     /// Returns the markup written.
-    pub fn into_string(self) -> String {
+    pub(crate) fn into_string(self) -> String {
         self.0
     }
 
     /// Writes an opening tag.
-    pub fn open(&mut self, tag: &str, attributes: Attributes) -> &mut Markup {
+    pub(crate) fn open(&mut self, tag: &str, attributes: Attributes) -> &mut Markup {
         self.start(tag, attributes);
         self.0.push('>');
         self
     }
 
     /// Writes a closing tag.
-    pub fn close(&mut self, tag: &str) -> &mut Markup {
+    pub(crate) fn close(&mut self, tag: &str) -> &mut Markup {
         let _ = write!(self.0, "</{tag}>");
         self
     }
 
     /// Writes an element without content.
-    pub fn leaf(&mut self, tag: &str, attributes: Attributes) -> &mut Markup {
+    pub(crate) fn leaf(&mut self, tag: &str, attributes: Attributes) -> &mut Markup {
         self.start(tag, attributes);
         self.0.push_str("/>");
         self
     }
 
     /// Writes an element that holds only text.
-    pub fn text(&mut self, tag: &str, attributes: Attributes, text: &str) -> &mut Markup {
+    pub(crate) fn text(&mut self, tag: &str, attributes: Attributes, text: &str) -> &mut Markup {
         self.open(tag, attributes).0.push_str(&escaped(text));
         self.close(tag)
     }
 
     /// Writes an element whose content `fill` writes.
-    pub fn element(&mut self, tag: &str, attributes: Attributes, fill: impl FnOnce(&mut Markup)) {
+    pub(crate) fn element(&mut self, tag: &str, attributes: Attributes, fill: impl FnOnce(&mut Markup)) {
         self.open(tag, attributes);
         fill(self);
         self.close(tag);
     }
 
     /// Writes a mark with an explanation under the pointer: an SVG shape with a `<title>`.
-    pub fn explained(&mut self, tag: &str, attributes: Attributes, explanation: &str) -> &mut Markup {
+    pub(crate) fn explained(&mut self, tag: &str, attributes: Attributes, explanation: &str) -> &mut Markup {
         self.open(tag, attributes).text("title", &[], explanation);
         self.close(tag)
     }
 
     /// Writes text between elements.
-    pub fn words(&mut self, text: &str) -> &mut Markup {
+    pub(crate) fn words(&mut self, text: &str) -> &mut Markup {
         self.0.push_str(&escaped(text));
         self
     }
 
     /// Writes finished markup, which must not come from outside.
-    pub fn raw(&mut self, markup: &str) -> &mut Markup {
+    pub(crate) fn raw(&mut self, markup: &str) -> &mut Markup {
         self.0.push_str(markup);
         self
     }

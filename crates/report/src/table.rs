@@ -9,18 +9,18 @@ pub(crate) struct Table {
 
 impl Table {
     /// Adds a line to the header; several lines stand above each other.
-    pub fn header(mut self, cells: &[&str]) -> Table {
+    pub(crate) fn header(mut self, cells: &[&str]) -> Table {
         self.header.push(cells.iter().map(|cell| cell.to_string()).collect());
         self
     }
 
     /// Adds a row.
-    pub fn row(&mut self, cells: Vec<String>) {
+    pub(crate) fn row(&mut self, cells: Vec<String>) {
         self.rows.push(cells);
     }
 
     /// Returns the table as lines, each ended, without trailing blanks.
-    pub fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         let widths = self.widths();
         let rule = vec!["-".repeat(widths.iter().sum::<usize>() + 2 * widths.len().saturating_sub(1))];
         let lines = self.header.iter().chain([&rule]).chain(&self.rows);

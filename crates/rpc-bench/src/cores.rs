@@ -12,7 +12,7 @@ pub(crate) struct Cores {
 
 impl Cores {
     /// Returns the first two cores that this process may use.
-    pub fn find() -> Result<Cores, Error> {
+    pub(crate) fn find() -> Result<Cores, Error> {
         let allowed = sched_getaffinity(None).map_err(Error::Core)?;
         let mut cores = (0..CpuSet::MAX_CPU).filter(|&core| allowed.is_set(core));
         match (cores.next(), cores.next()) {

@@ -11,7 +11,7 @@ use unrack_rpc::Waiting;
 ///
 /// # Safety
 /// `error` is null or can be written.
-pub unsafe fn run(error: *mut *mut Failure, body: impl FnOnce() -> Result<(), Failure>) -> Status {
+pub(crate) unsafe fn run(error: *mut *mut Failure, body: impl FnOnce() -> Result<(), Failure>) -> Status {
     let ended = catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|_| Err(Failure::panicked()));
     let failure = match ended {
         Ok(()) => return Status::Ok,
@@ -26,7 +26,7 @@ pub unsafe fn run(error: *mut *mut Failure, body: impl FnOnce() -> Result<(), Fa
 }
 
 /// A value for a function that has no way to say what went wrong but this value.
-pub fn or<T>(otherwise: T, body: impl FnOnce() -> Option<T>) -> T {
+pub(crate) fn or<T>(otherwise: T, body: impl FnOnce() -> Option<T>) -> T {
     catch_unwind(AssertUnwindSafe(body)).ok().flatten().unwrap_or(otherwise)
 }
 
@@ -34,7 +34,7 @@ pub fn or<T>(otherwise: T, body: impl FnOnce() -> Option<T>) -> T {
 ///
 /// # Safety
 /// It is null, or was made by `Box::into_raw` and is not used any more.
-pub unsafe fn free<T>(made: *mut T) {
+pub(crate) unsafe fn free<T>(made: *mut T) {
     if !made.is_null() {
         // SAFETY: as the caller says.
         let made = unsafe { Box::from_raw(made) };
@@ -45,7 +45,7 @@ pub unsafe fn free<T>(made: *mut T) {
 
 /// # Safety
 /// The pointer is null, or to a value that nobody else uses meanwhile.
-pub unsafe fn reach<'a, T>(pointer: *mut T, name: &str) -> Result<&'a mut T, Failure> {
+pub(crate) unsafe fn reach<'a, T>(pointer: *mut T, name: &str) -> Result<&'a mut T, Failure> {
     // SAFETY: as the caller says.
     unsafe { pointer.as_mut() }.ok_or_else(|| Failure::null(name))
 }
@@ -54,7 +54,7 @@ pub unsafe fn reach<'a, T>(pointer: *mut T, name: &str) -> Result<&'a mut T, Fai
 ///
 /// # Safety
 /// The pointer is null or can be written.
-pub unsafe fn give<T>(
+pub(crate) unsafe fn give<T>(
     place: *mut *mut T,
     name: &str,
     make: impl FnOnce() -> Result<T, Failure>,
@@ -70,7 +70,7 @@ pub unsafe fn give<T>(
 
 /// # Safety
 /// The pointer is null, or to a text that ends with a zero and is not changed meanwhile.
-pub unsafe fn text<'a>(pointer: *const c_char, name: &str) -> Result<&'a str, Failure> {
+pub(crate) unsafe fn text<'a>(pointer: *const c_char, name: &str) -> Result<&'a str, Failure> {
     if pointer.is_null() {
         return Err(Failure::null(name));
     }
@@ -83,7 +83,7 @@ pub unsafe fn text<'a>(pointer: *const c_char, name: &str) -> Result<&'a str, Fa
 ///
 /// # Safety
 /// As for [`text`].
-pub unsafe fn socket(pool: *const c_char) -> Result<PathBuf, Failure> {
+pub(crate) unsafe fn socket(pool: *const c_char) -> Result<PathBuf, Failure> {
     if pool.is_null() {
         return Ok(unrack_pool::socket::default_socket());
     }
@@ -92,13 +92,13 @@ pub unsafe fn socket(pool: *const c_char) -> Result<PathBuf, Failure> {
 }
 
 /// What waiting is to be good at, as a number: looks as long as that has been worth it lately (the default).
-pub const WAITING_ADAPTIVE: u32 = 0;
+pub(crate) const WAITING_ADAPTIVE: u32 = 0;
 /// Looks until it comes: lowest latency, a core for each who waits.
-pub const WAITING_SPIN: u32 = 1;
+pub(crate) const WAITING_SPIN: u32 = 1;
 /// Sleeps at once: lowest use of the processor.
-pub const WAITING_SLEEP: u32 = 2;
+pub(crate) const WAITING_SLEEP: u32 = 2;
 
-pub fn waiting(number: u32) -> Result<Waiting, Failure> {
+pub(crate) fn waiting(number: u32) -> Result<Waiting, Failure> {
     match number {
         WAITING_ADAPTIVE => Ok(Waiting::Adaptive),
         WAITING_SPIN => Ok(Waiting::Spin),

@@ -17,11 +17,11 @@ use unrack_rpc::client::{Options, Pending, Request, Response, Window};
 use unrack_rpc::{Client as Connection, Error};
 
 /// A connection to a service. Threads may share it. It may be freed before its calls, which keep what they need.
-pub struct Client(Arc<Connection>);
+pub(crate) struct Client(Arc<Connection>);
 
 /// How a client calls. All zero is the default.
 #[repr(C)]
-pub struct ClientOptions {
+pub(crate) struct ClientOptions {
     /// `UNRACK_WAITING_ADAPTIVE`, `_SPIN` or `_SLEEP`.
     pub waiting: u32,
     /// How many calls may be under way at a time: who starts one more waits. 0: 17.
@@ -35,7 +35,7 @@ pub struct ClientOptions {
 }
 
 /// A call: a request that is written, then under way, then an answer that is read. One thread at a time may use it.
-pub struct Call {
+pub(crate) struct Call {
     // Before the client, which it borrows from.
     stage: Stage,
     client: Arc<Connection>,
@@ -52,7 +52,7 @@ enum Stage {
 }
 
 /// `unrack_call_wait` waits as long as the client's own deadline says.
-pub const NO_TIMEOUT: u64 = u64::MAX;
+pub(crate) const NO_TIMEOUT: u64 = u64::MAX;
 
 fn nanoseconds(given: u64) -> Option<Duration> {
     (given > 0).then(|| Duration::from_nanos(given))
@@ -106,7 +106,7 @@ impl Call {
         Ok(started)
     }
 
-    pub fn stream(&mut self, method: &str, ahead: usize) -> Result<Stream, Failure> {
+    pub(crate) fn stream(&mut self, method: &str, ahead: usize) -> Result<Stream, Failure> {
         let parts = self.take_request()?.0.stream(method, ahead)?;
         Ok(Stream::new(parts, self.client.clone()))
     }

@@ -9,7 +9,7 @@ use unrack_rpc::{Error, Status as RpcStatus};
 /// How a function ended.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Status {
+pub(crate) enum Status {
     Ok = 0,
     /// An argument is wrong, or it is not the time for this.
     Invalid = 1,
@@ -44,7 +44,7 @@ pub enum Status {
 
 /// Why a function failed. Belongs to who called it, until `unrack_error_free`.
 #[derive(Debug)]
-pub struct Failure {
+pub(crate) struct Failure {
     pub status: Status,
     text: CString,
     peer: Option<CString>,
@@ -56,15 +56,15 @@ impl Failure {
         Failure { status, text: c_text(text), peer: None, number: 0 }
     }
 
-    pub fn invalid(text: impl Into<String>) -> Failure {
+    pub(crate) fn invalid(text: impl Into<String>) -> Failure {
         Failure::new(Status::Invalid, text)
     }
 
-    pub fn null(name: &str) -> Failure {
+    pub(crate) fn null(name: &str) -> Failure {
         Failure::invalid(format!("`{name}` is a null pointer"))
     }
 
-    pub fn panicked() -> Failure {
+    pub(crate) fn panicked() -> Failure {
         Failure::new(Status::Internal, "a fault of this library: it panicked, and said why on standard error")
     }
 }

@@ -9,7 +9,7 @@ use unrack_rpc::Status as RpcStatus;
 use unrack_rpc::server::{Answered, Call, NoRoom, Options, Refusal, Serving};
 
 /// A service. One thread at a time may use it; its handlers run on threads of its own.
-pub struct Server(Stage);
+pub(crate) struct Server(Stage);
 
 enum Stage {
     Building(unrack_rpc::Server),
@@ -20,7 +20,7 @@ enum Stage {
 
 /// How a server serves. All zero is the default.
 #[repr(C)]
-pub struct ServerOptions {
+pub(crate) struct ServerOptions {
     /// `UNRACK_WAITING_ADAPTIVE`, `_SPIN` or `_SLEEP`.
     pub waiting: u32,
     /// Threads that look for calls. 0: 1.
@@ -30,7 +30,7 @@ pub struct ServerOptions {
 }
 
 /// A call that is being handled. It is gone when the handler returns.
-pub struct Incoming {
+pub(crate) struct Incoming {
     call: *mut Call<'static>,
     /// What the handler asked for last was more than there is room for.
     no_room: Option<NoRoom>,
@@ -38,17 +38,19 @@ pub struct Incoming {
 
 /// Runs a call: reads the request, writes the answer, returns 0; or refuses with a number from 1 to `UNRACK_REFUSALS`,
 /// which the client is told. Any other number says that it failed. It may run on several threads at a time.
-pub type Handler = Option<unsafe extern "C" fn(context: *mut c_void, incoming: *mut Incoming) -> i32>;
+pub(crate) type Handler = Option<unsafe extern "C" fn(context: *mut c_void, incoming: *mut Incoming) -> i32>;
 
 /// Memory of messages that is kept mapped.
-pub struct Kept(#[expect(dead_code, reason = "it is kept until it is dropped")] unrack_rpc::server::Kept);
+pub(crate) struct Kept(
+    #[expect(dead_code, reason = "it is kept until it is dropped")] unrack_rpc::server::Kept,
+);
 
 /// Numbers that a handler may refuse with: 1 up to this.
-pub const REFUSALS: i32 = 3839;
+pub(crate) const REFUSALS: i32 = 3839;
 const _: () = assert!(REFUSALS == (RpcStatus::LAST - RpcStatus::SERVICE) as i32);
 
 /// What a handler is called with.
-pub struct Context(pub *mut c_void);
+pub(crate) struct Context(pub *mut c_void);
 
 // SAFETY: the header says that handlers run on other threads, several at a time, with this pointer.
 unsafe impl Send for Context {}
@@ -56,25 +58,28 @@ unsafe impl Send for Context {}
 unsafe impl Sync for Context {}
 
 impl Context {
-    pub fn get(&self) -> *mut c_void {
+    pub(crate) fn get(&self) -> *mut c_void {
         self.0
     }
 }
 
 impl Incoming {
-    pub fn from_call(call: &mut Call<'_>) -> Incoming {
+    pub(crate) fn from_call(call: &mut Call<'_>) -> Incoming {
         Incoming { call: ptr::from_mut(call).cast(), no_room: None }
     }
 
     /// How a handler ended that returned this number.
-    pub fn answered(&self, number: i32) -> Answered {
+    pub(crate) fn answered(&self, number: i32) -> Answered {
         answered(number, self.no_room)
     }
 }
 
 impl Server {
     /// Adds something before the service is started.
-    pub fn add(&mut self, add: impl FnOnce(unrack_rpc::Server) -> unrack_rpc::Server) -> Result<(), Failure> {
+    pub(crate) fn add(
+        &mut self,
+        add: impl FnOnce(unrack_rpc::Server) -> unrack_rpc::Server,
+    ) -> Result<(), Failure> {
         match mem::replace(&mut self.0, Stage::Over) {
             Stage::Building(building) => {
                 self.0 = Stage::Building(add(building));

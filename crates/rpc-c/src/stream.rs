@@ -11,14 +11,14 @@ use unrack_rpc::client::Stream as Parts;
 use unrack_rpc::server::{Call as Handled, Refusal, Source as Writes};
 
 /// An answer in parts that is under way. One thread at a time may use it. It may be freed at any time, and after its client.
-pub struct Stream {
+pub(crate) struct Stream {
     // Before the client, which it borrows from.
     parts: Parts<'static>,
     _client: Arc<unrack_rpc::Client>,
 }
 
 impl Stream {
-    pub fn new(parts: Parts<'static>, client: Arc<unrack_rpc::Client>) -> Stream {
+    pub(crate) fn new(parts: Parts<'static>, client: Arc<unrack_rpc::Client>) -> Stream {
         Stream { parts, _client: client }
     }
 }
@@ -75,17 +75,17 @@ unsafe extern "C" fn unrack_stream_free(stream: *mut Stream) {
 
 /// Begins an answer in parts: reads the request, leaves at `stream` what it is to be known by, and returns 0; or refuses, as
 /// a handler does.
-pub type Opener = Option<
+pub(crate) type Opener = Option<
     unsafe extern "C" fn(context: *mut c_void, incoming: *mut Incoming, stream: *mut *mut c_void) -> i32,
 >;
 /// Writes the next part of an answer. Returns `UNRACK_MORE` if another follows, 0 if it is the last, or refuses, as a handler
 /// does. It runs once at a time for each answer.
-pub type Source = Option<unsafe extern "C" fn(stream: *mut c_void, incoming: *mut Incoming) -> i32>;
+pub(crate) type Source = Option<unsafe extern "C" fn(stream: *mut c_void, incoming: *mut Incoming) -> i32>;
 /// The answer is over: all of it was written, nobody wants more, or the client is gone.
-pub type Closer = Option<unsafe extern "C" fn(stream: *mut c_void)>;
+pub(crate) type Closer = Option<unsafe extern "C" fn(stream: *mut c_void)>;
 
 /// Another part follows.
-pub const MORE: i32 = 4096;
+pub(crate) const MORE: i32 = 4096;
 
 /// An answer that is under way, for the service.
 struct Opened {

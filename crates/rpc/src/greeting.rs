@@ -4,14 +4,14 @@
 //! untrusted input, like everything from the other side.
 
 /// Version of the protocol, raised with any change of the layout of queues and entries.
-pub const VERSION: u16 = 1;
+pub(crate) const VERSION: u16 = 1;
 
 const MAGIC: [u8; 6] = *b"urrpc\0";
 
 /// Greeting of either side: the client's says which version it speaks and the lines of its queues, the server's
 /// the same.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Greeting {
+pub(crate) struct Greeting {
     pub version: u16,
     /// Number of lines of each queue, equal to the number of calls at a time. Both sides derive it from the area,
     /// and must agree.
@@ -20,12 +20,12 @@ pub struct Greeting {
 
 impl Greeting {
     /// Makes the greeting of this version for queues of this many lines.
-    pub fn new(lines: usize) -> Greeting {
+    pub(crate) fn new(lines: usize) -> Greeting {
         Greeting { version: VERSION, lines: lines as u16 }
     }
 
     /// Encodes the greeting.
-    pub fn to_bytes(self) -> [u8; 10] {
+    pub(crate) fn to_bytes(self) -> [u8; 10] {
         let mut bytes = [0; 10];
         bytes[..6].copy_from_slice(&MAGIC);
         bytes[6..8].copy_from_slice(&self.version.to_le_bytes());
@@ -34,7 +34,7 @@ impl Greeting {
     }
 
     /// Parses a greeting. One of another version may have more or fewer bytes after the version.
-    pub fn from_bytes(bytes: &[u8]) -> Option<Greeting> {
+    pub(crate) fn from_bytes(bytes: &[u8]) -> Option<Greeting> {
         let rest = bytes.strip_prefix(&MAGIC)?;
         let (version, rest) = rest.split_first_chunk::<2>()?;
         let version = u16::from_le_bytes(*version);

@@ -16,7 +16,7 @@ struct Block {
 }
 
 /// Heap blocks of one worker.
-pub struct Heap {
+pub(crate) struct Heap {
     seed: u64,
     owner: u64,
     budget: usize,
@@ -28,12 +28,12 @@ pub struct Heap {
 
 impl Heap {
     /// Makes an empty heap of at most `budget` bytes.
-    pub fn new(seed: u64, worker: u64, budget: usize) -> Heap {
+    pub(crate) fn new(seed: u64, worker: u64, budget: usize) -> Heap {
         Heap { seed, owner: !worker, budget, used: 0, version: 0, blocks: Vec::new() }
     }
 
     /// Performs a few operations that programs perform on their heap.
-    pub fn exercise(&mut self, rng: &mut Rng) {
+    pub(crate) fn exercise(&mut self, rng: &mut Rng) {
         for _ in 0..rng.between(1, 64) {
             match rng.below(8) {
                 0..=3 => self.allocate(rng),
@@ -50,12 +50,12 @@ impl Heap {
     }
 
     /// Checks every block.
-    pub fn verify(&self) {
+    pub(crate) fn verify(&self) {
         self.blocks.iter().for_each(verify);
     }
 
     /// Returns a number that depends on the expected bytes of all blocks.
-    pub fn digest(&self) -> u64 {
+    pub(crate) fn digest(&self) -> u64 {
         self.blocks.iter().fold(0, |d, b| mix_13(d ^ b.key ^ b.len as u64))
     }
 

@@ -7,10 +7,10 @@
 use unrack_basis::{GOLDEN_GAMMA, SplitMix64, mix, mix_13};
 
 /// Key of bytes that were never written.
-pub const ZEROS: u64 = 0;
+pub(crate) const ZEROS: u64 = 0;
 
 /// Returns the key of the bytes that `owner` writes at `place` in its write number `version`. Never [`ZEROS`].
-pub fn key(seed: u64, owner: u64, version: u64, place: u64) -> u64 {
+pub(crate) fn key(seed: u64, owner: u64, version: u64, place: u64) -> u64 {
     let mut k = mix(seed);
     for part in [owner, version, place] {
         k = mix_13(k ^ part.wrapping_mul(GOLDEN_GAMMA));
@@ -20,20 +20,20 @@ pub fn key(seed: u64, owner: u64, version: u64, place: u64) -> u64 {
 
 /// Returns word `i` of the bytes of `key`. The words are a Weyl sequence, which costs one addition, differs in
 /// every word, and differs between keys.
-pub fn word(key: u64, i: usize) -> u64 {
+pub(crate) fn word(key: u64, i: usize) -> u64 {
     if key == ZEROS { 0 } else { key.wrapping_add((i as u64).wrapping_mul(GOLDEN_GAMMA)) }
 }
 
 /// First wrong byte.
 #[derive(Debug)]
-pub struct Mismatch {
+pub(crate) struct Mismatch {
     pub address: usize,
     pub expected: u8,
     pub found: u8,
 }
 
 /// Writes the bytes of `key` into `out`.
-pub fn fill(out: &mut [u8], key: u64) {
+pub(crate) fn fill(out: &mut [u8], key: u64) {
     let (words, rest) = out.as_chunks_mut::<8>();
     let count = words.len();
     for (i, bytes) in words.iter_mut().enumerate() {
@@ -43,7 +43,7 @@ pub fn fill(out: &mut [u8], key: u64) {
 }
 
 /// Compares all bytes with those of `key`.
-pub fn check(bytes: &[u8], key: u64) -> Result<(), Mismatch> {
+pub(crate) fn check(bytes: &[u8], key: u64) -> Result<(), Mismatch> {
     let (words, rest) = bytes.as_chunks::<8>();
     for (i, found) in words.iter().enumerate() {
         if u64::from_le_bytes(*found) != word(key, i) {
@@ -66,31 +66,31 @@ fn compare(found: &[u8], expected: u64) -> Result<(), Mismatch> {
 
 /// Random generator, one per thread, so that no thread depends on another.
 #[derive(Clone)]
-pub struct Rng(SplitMix64);
+pub(crate) struct Rng(SplitMix64);
 
 impl Rng {
     /// Makes a generator.
-    pub fn new(seed: u64) -> Rng {
+    pub(crate) fn new(seed: u64) -> Rng {
         Rng(SplitMix64::new(mix_13(seed ^ GOLDEN_GAMMA)))
     }
 
     /// Returns 64 random bits.
-    pub fn next(&mut self) -> u64 {
+    pub(crate) fn next(&mut self) -> u64 {
         self.0.next_u64()
     }
 
     /// Returns a random number below `n`, which must not be 0.
-    pub fn below(&mut self, n: usize) -> usize {
+    pub(crate) fn below(&mut self, n: usize) -> usize {
         ((u128::from(self.next()) * n as u128) >> 64) as usize
     }
 
     /// Returns a random number from `low` to `high`, both included.
-    pub fn between(&mut self, low: usize, high: usize) -> usize {
+    pub(crate) fn between(&mut self, low: usize, high: usize) -> usize {
         low + self.below(high - low + 1)
     }
 
     /// Returns true with probability 1/`n`.
-    pub fn one_in(&mut self, n: usize) -> bool {
+    pub(crate) fn one_in(&mut self, n: usize) -> bool {
         self.below(n) == 0
     }
 }

@@ -8,7 +8,7 @@ use unrack_basis::{PAGE, mix_13};
 
 /// Expected bytes of one page.
 #[derive(Clone, Copy)]
-pub struct Page {
+pub(crate) struct Page {
     key: u64,
     /// True after MADV_FREE: the page holds the old bytes or zeros, until it is written again.
     lazy: bool,
@@ -16,11 +16,11 @@ pub struct Page {
 
 impl Page {
     /// Page of zeros.
-    pub const ZERO: Page = Page { key: ZEROS, lazy: false };
+    pub(crate) const ZERO: Page = Page { key: ZEROS, lazy: false };
 }
 
 /// Range of mapped pages.
-pub struct Region {
+pub(crate) struct Region {
     pub id: u64,
     pub base: usize,
     pub pages: Vec<Page>,
@@ -30,7 +30,7 @@ pub struct Region {
 
 impl Region {
     /// Maps a region of zeros.
-    pub fn map(id: u64, pages: usize) -> Region {
+    pub(crate) fn map(id: u64, pages: usize) -> Region {
         Region {
             id,
             base: sys::map(pages, sys::READ_WRITE, sys::ANONYMOUS, -1),
@@ -40,22 +40,22 @@ impl Region {
     }
 
     /// Returns the number of pages.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.pages.len()
     }
 
     /// Returns the range of all pages.
-    pub fn all(&self) -> Range<usize> {
+    pub(crate) fn all(&self) -> Range<usize> {
         0..self.len()
     }
 
     /// Returns the address of a page.
-    pub fn address(&self, page: usize) -> usize {
+    pub(crate) fn address(&self, page: usize) -> usize {
         self.base + page * PAGE
     }
 
     /// Sets the protection of the whole region.
-    pub fn protect(&mut self, prot: i32) {
+    pub(crate) fn protect(&mut self, prot: i32) {
         if self.prot != prot {
             sys::protect(self.base, self.len(), prot);
             self.prot = prot;
@@ -63,7 +63,7 @@ impl Region {
     }
 
     /// Writes new bytes into whole pages.
-    pub fn write(&mut self, range: Range<usize>, seed: u64, version: u64) {
+    pub(crate) fn write(&mut self, range: Range<usize>, seed: u64, version: u64) {
         self.protect(sys::READ_WRITE);
         for page in range {
             let key = self.stamp(page, seed, version);
@@ -72,26 +72,26 @@ impl Region {
     }
 
     /// Notes that a page gets new bytes, and returns their key.
-    pub fn stamp(&mut self, page: usize, seed: u64, version: u64) -> u64 {
+    pub(crate) fn stamp(&mut self, page: usize, seed: u64, version: u64) -> u64 {
         let key = model::key(seed, self.id, version, page as u64);
         self.pages[page] = Page { key, lazy: false };
         key
     }
 
     /// Notes that pages are zeros now.
-    pub fn zeroed(&mut self, range: Range<usize>) {
+    pub(crate) fn zeroed(&mut self, range: Range<usize>) {
         self.pages[range].fill(Page::ZERO);
     }
 
     /// Notes that pages may become zeros at any time.
-    pub fn freed(&mut self, range: Range<usize>) {
+    pub(crate) fn freed(&mut self, range: Range<usize>) {
         for page in &mut self.pages[range] {
             page.lazy = page.key != ZEROS;
         }
     }
 
     /// Writes those pages again whose bytes the kernel may still take away. Touches no other page.
-    pub fn settle(&mut self, range: Range<usize>, seed: u64, version: u64) {
+    pub(crate) fn settle(&mut self, range: Range<usize>, seed: u64, version: u64) {
         self.protect(sys::READ_WRITE);
         for page in range {
             if self.pages[page].lazy {
@@ -101,12 +101,12 @@ impl Region {
     }
 
     /// Notes that the pages from `to` on now hold copies of the pages `from`.
-    pub fn copied(&mut self, from: Range<usize>, to: usize) {
+    pub(crate) fn copied(&mut self, from: Range<usize>, to: usize) {
         self.pages.copy_within(from, to);
     }
 
     /// Checks every byte of the pages, whatever their protection is.
-    pub fn verify(&mut self, range: Range<usize>) {
+    pub(crate) fn verify(&mut self, range: Range<usize>) {
         let prot = self.prot;
         if prot & libc::PROT_READ == 0 {
             self.protect(libc::PROT_READ);
@@ -128,12 +128,12 @@ impl Region {
     }
 
     /// Gives the pages from `at` on to a new region.
-    pub fn split_off(&mut self, at: usize, id: u64) -> Region {
+    pub(crate) fn split_off(&mut self, at: usize, id: u64) -> Region {
         Region { id, base: self.address(at), pages: self.pages.split_off(at), prot: self.prot }
     }
 
     /// Returns a number that depends on the expected bytes of all pages.
-    pub fn digest(&self) -> u64 {
+    pub(crate) fn digest(&self) -> u64 {
         self.pages.iter().fold(self.id, |d, page| mix_13(d ^ page.key))
     }
 }

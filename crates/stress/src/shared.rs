@@ -14,7 +14,7 @@ const STRIPE: usize = 32;
 const OWNER: u64 = u64::MAX;
 
 /// Shared pages and counters.
-pub struct Shared {
+pub(crate) struct Shared {
     seed: u64,
     base: usize,
     counters: usize,
@@ -28,7 +28,7 @@ const COUNTER_STEP: usize = 64 * 8;
 
 impl Shared {
     /// Maps at least `pages` pages, and as many pages of counters as there are stripes.
-    pub fn map(seed: u64, pages: usize) -> Shared {
+    pub(crate) fn map(seed: u64, pages: usize) -> Shared {
         let stripes = pages.div_ceil(STRIPE).max(1);
         let base = sys::map(stripes * STRIPE, sys::READ_WRITE, sys::ANONYMOUS, -1);
         let counters = sys::map(stripes, sys::READ_WRITE, sys::ANONYMOUS, -1);
@@ -37,12 +37,12 @@ impl Shared {
     }
 
     /// Returns the number of pages.
-    pub fn pages(&self) -> usize {
+    pub(crate) fn pages(&self) -> usize {
         self.stripes.len() * STRIPE
     }
 
     /// Checks a page, and writes its next version.
-    pub fn bump(&self, page: usize) {
+    pub(crate) fn bump(&self, page: usize) {
         let mut versions = self.lock(page / STRIPE);
         self.check(page, versions[page % STRIPE]);
         versions[page % STRIPE] += 1;
@@ -50,17 +50,17 @@ impl Shared {
     }
 
     /// Adds to a counter without a lock.
-    pub fn add(&self, counter: usize, n: u64) {
+    pub(crate) fn add(&self, counter: usize, n: u64) {
         self.counter(counter).fetch_add(n, Ordering::Relaxed);
     }
 
     /// Stops all writers of pages as long as the guards live, as `pthread_atfork` handlers do.
-    pub fn freeze(&self) -> Vec<MutexGuard<'_, [u64; STRIPE]>> {
+    pub(crate) fn freeze(&self) -> Vec<MutexGuard<'_, [u64; STRIPE]>> {
         (0..self.stripes.len()).map(|stripe| self.lock(stripe)).collect()
     }
 
     /// Checks every page. The guards prove that no page is being written.
-    pub fn verify(&self, frozen: &[MutexGuard<'_, [u64; STRIPE]>]) {
+    pub(crate) fn verify(&self, frozen: &[MutexGuard<'_, [u64; STRIPE]>]) {
         for (stripe, versions) in frozen.iter().enumerate() {
             for (i, &version) in versions.iter().enumerate() {
                 self.check(stripe * STRIPE + i, version);
@@ -69,7 +69,7 @@ impl Shared {
     }
 
     /// Compares the counters with the sums that the threads added.
-    pub fn verify_counters(&self, added: &[u64]) {
+    pub(crate) fn verify_counters(&self, added: &[u64]) {
         for (i, &expected) in added.iter().enumerate() {
             let found = self.counter(i).load(Ordering::Relaxed);
             if found != expected {
@@ -79,7 +79,7 @@ impl Shared {
     }
 
     /// Returns a number that depends on the versions of all pages.
-    pub fn digest(&self) -> u64 {
+    pub(crate) fn digest(&self) -> u64 {
         self.freeze().iter().flat_map(|versions| versions.iter()).fold(0, |d, v| mix_13(d ^ v))
     }
 

@@ -25,12 +25,12 @@ thread_local! {
 }
 
 /// Starts the record of this thread.
-pub fn begin(seed: u64, thread: usize) {
+pub(crate) fn begin(seed: u64, thread: usize) {
     STORY.with_borrow_mut(|s| *s = Story { seed, thread, ..Story::default() });
 }
 
 /// Starts a numbered operation.
-pub fn op(name: &str) {
+pub(crate) fn op(name: &str) {
     STORY.with_borrow_mut(|s| {
         s.done += 1;
         let line = format!("#{} {name}", s.done);
@@ -42,7 +42,7 @@ pub fn op(name: &str) {
 }
 
 /// Adds a detail to the current operation.
-pub fn note(detail: impl Display) {
+pub(crate) fn note(detail: impl Display) {
     STORY.with_borrow_mut(|s| {
         if let Some(line) = s.lines.back_mut() {
             line.push_str(&format!("; {detail}"));
@@ -51,7 +51,7 @@ pub fn note(detail: impl Display) {
 }
 
 /// Ends the process with a report: the failure, and this thread's last operations.
-pub fn fail(what: impl Display) -> ! {
+pub(crate) fn fail(what: impl Display) -> ! {
     let text = STORY.with_borrow(|s| {
         let mut text = format!(
             "unrack-stress: {what}\n  seed {} thread {} process {} after {} operations, the last ones:\n",
@@ -73,7 +73,7 @@ pub fn fail(what: impl Display) -> ! {
 }
 
 /// Ends the process if a byte is wrong.
-pub fn expect(result: Result<(), Mismatch>, place: impl Display) {
+pub(crate) fn expect(result: Result<(), Mismatch>, place: impl Display) {
     if let Err(m) = result {
         fail(format_args!(
             "wrong byte at {:#x} ({place}): expected {:#04x}, found {:#04x}",

@@ -6,16 +6,16 @@
 use crate::story::fail;
 use unrack_basis::PAGE;
 
-pub const READ_WRITE: i32 = libc::PROT_READ | libc::PROT_WRITE;
-pub const ANONYMOUS: i32 = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+pub(crate) const READ_WRITE: i32 = libc::PROT_READ | libc::PROT_WRITE;
+pub(crate) const ANONYMOUS: i32 = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
 
 /// Returns the thread's error number.
-pub fn errno() -> i32 {
+pub(crate) fn errno() -> i32 {
     std::io::Error::last_os_error().raw_os_error().unwrap_or(0)
 }
 
 /// Returns the result of a call that reports failure by a negative number.
-pub fn must<T: PartialOrd + From<i8>>(result: T, call: &str) -> T {
+pub(crate) fn must<T: PartialOrd + From<i8>>(result: T, call: &str) -> T {
     if result < T::from(0) {
         fail(format_args!("{call}: {}", std::io::Error::last_os_error()));
     }
@@ -23,7 +23,7 @@ pub fn must<T: PartialOrd + From<i8>>(result: T, call: &str) -> T {
 }
 
 /// Repeats a call as long as a signal interrupts it.
-pub fn retry(call: &str, mut f: impl FnMut() -> isize) -> usize {
+pub(crate) fn retry(call: &str, mut f: impl FnMut() -> isize) -> usize {
     loop {
         let n = f();
         if n >= 0 || errno() != libc::EINTR {
@@ -33,13 +33,13 @@ pub fn retry(call: &str, mut f: impl FnMut() -> isize) -> usize {
 }
 
 /// Returns the bytes at an address.
-pub fn bytes<'a>(address: usize, len: usize) -> &'a [u8] {
+pub(crate) fn bytes<'a>(address: usize, len: usize) -> &'a [u8] {
     // SAFETY: see the module: the range is mapped, and only this thread writes it.
     unsafe { std::slice::from_raw_parts(address as *const u8, len) }
 }
 
 /// Returns the bytes at an address, for writing.
-pub fn bytes_mut<'a>(address: usize, len: usize) -> &'a mut [u8] {
+pub(crate) fn bytes_mut<'a>(address: usize, len: usize) -> &'a mut [u8] {
     // SAFETY: see the module: the range is mapped writable, and only this thread uses it.
     unsafe { std::slice::from_raw_parts_mut(address as *mut u8, len) }
 }
@@ -52,13 +52,13 @@ fn mapped(address: *mut libc::c_void, call: &str) -> usize {
 }
 
 /// Maps pages at an address that the kernel chooses.
-pub fn map(pages: usize, prot: i32, flags: i32, fd: i32) -> usize {
+pub(crate) fn map(pages: usize, prot: i32, flags: i32, fd: i32) -> usize {
     // SAFETY: a new mapping where the kernel finds room touches nothing that exists.
     mapped(unsafe { libc::mmap(std::ptr::null_mut(), pages * PAGE, prot, flags, fd, 0) }, "mmap")
 }
 
 /// Maps fresh memory over the pages at `address`.
-pub fn map_over(address: usize, pages: usize, prot: i32) {
+pub(crate) fn map_over(address: usize, pages: usize, prot: i32) {
     let flags = ANONYMOUS | libc::MAP_FIXED;
     // SAFETY: see the module: the range is the caller's, and its content is given up.
     let at = mapped(unsafe { libc::mmap(address as *mut _, pages * PAGE, prot, flags, -1, 0) }, "mmap fixed");
@@ -68,13 +68,13 @@ pub fn map_over(address: usize, pages: usize, prot: i32) {
 }
 
 /// Unmaps pages.
-pub fn unmap(address: usize, pages: usize) {
+pub(crate) fn unmap(address: usize, pages: usize) {
     // SAFETY: see the module: the range is the caller's, and its content is given up.
     must(unsafe { libc::munmap(address as *mut _, pages * PAGE) }, "munmap");
 }
 
 /// Moves or resizes a range of pages. `to` is the address that it must move to. Returns its address.
-pub fn remap(from: usize, pages: usize, new_pages: usize, flags: i32, to: Option<usize>) -> usize {
+pub(crate) fn remap(from: usize, pages: usize, new_pages: usize, flags: i32, to: Option<usize>) -> usize {
     let (old, new) = (pages * PAGE, new_pages * PAGE);
     // A fifth argument is always passed: the C library reads it for some flags even without MREMAP_FIXED.
     // SAFETY: see the module: source and target are the caller's, and the caller's model follows.
@@ -83,13 +83,13 @@ pub fn remap(from: usize, pages: usize, new_pages: usize, flags: i32, to: Option
 }
 
 /// Sets the protection of pages.
-pub fn protect(address: usize, pages: usize, prot: i32) {
+pub(crate) fn protect(address: usize, pages: usize, prot: i32) {
     // SAFETY: see the module: the range is the caller's, and its model keeps the protection.
     must(unsafe { libc::mprotect(address as *mut _, pages * PAGE, prot) }, "mprotect");
 }
 
 /// Gives advice that the kernel must accept, or may refuse if `optional`.
-pub fn advise(address: usize, pages: usize, advice: i32, optional: bool) {
+pub(crate) fn advise(address: usize, pages: usize, advice: i32, optional: bool) {
     // SAFETY: see the module: the range is the caller's; the model follows what the advice destroys.
     let result = unsafe { libc::madvise(address as *mut _, pages * PAGE, advice) };
     if !optional {
@@ -98,7 +98,7 @@ pub fn advise(address: usize, pages: usize, advice: i32, optional: bool) {
 }
 
 /// Locks a range in memory while `meanwhile` runs, if limits allow it.
-pub fn lock_briefly(address: usize, pages: usize, meanwhile: impl FnOnce()) {
+pub(crate) fn lock_briefly(address: usize, pages: usize, meanwhile: impl FnOnce()) {
     // SAFETY: see the module; locking changes no byte.
     let locked = unsafe { libc::mlock(address as *const _, pages * PAGE) } == 0;
     meanwhile();
@@ -109,7 +109,7 @@ pub fn lock_briefly(address: usize, pages: usize, meanwhile: impl FnOnce()) {
 }
 
 /// Waits for a child, which must end with status 0.
-pub fn wait(child: i32, what: &str) {
+pub(crate) fn wait(child: i32, what: &str) {
     let mut status = 0;
     // SAFETY: `status` is alive for the call.
     retry("waitpid", || unsafe { libc::waitpid(child, &mut status, 0) as isize });
@@ -121,11 +121,11 @@ pub fn wait(child: i32, what: &str) {
 }
 
 /// Two connected descriptors, closed when dropped.
-pub struct Pair(pub i32, pub i32);
+pub(crate) struct Pair(pub i32, pub i32);
 
 impl Pair {
     /// Makes a pipe: its reading and its writing end.
-    pub fn pipe() -> Pair {
+    pub(crate) fn pipe() -> Pair {
         let mut fds = [0; 2];
         // SAFETY: `fds` has room for the two descriptors.
         must(unsafe { libc::pipe2(fds.as_mut_ptr(), libc::O_CLOEXEC) }, "pipe2");
@@ -133,7 +133,7 @@ impl Pair {
     }
 
     /// Makes two connected Unix sockets.
-    pub fn sockets(kind: i32) -> Pair {
+    pub(crate) fn sockets(kind: i32) -> Pair {
         let mut fds = [0; 2];
         // SAFETY: `fds` has room for the two descriptors.
         must(
@@ -155,11 +155,11 @@ impl Drop for Pair {
 }
 
 /// File without a name, closed when dropped.
-pub struct File(pub i32);
+pub(crate) struct File(pub i32);
 
 impl File {
     /// Makes a file in memory.
-    pub fn anonymous(pages: usize) -> File {
+    pub(crate) fn anonymous(pages: usize) -> File {
         // SAFETY: the name is a constant C string.
         let fd = must(unsafe { libc::memfd_create(c"stress".as_ptr(), libc::MFD_CLOEXEC) }, "memfd_create");
         // SAFETY: the descriptor was just made.
@@ -168,7 +168,7 @@ impl File {
     }
 
     /// Makes a file on disk without a name. `None` if the file system cannot, or refuses the flags.
-    pub fn on_disk(flags: i32) -> Option<File> {
+    pub(crate) fn on_disk(flags: i32) -> Option<File> {
         let dir = std::ffi::CString::new(std::env::temp_dir().into_os_string().into_encoded_bytes()).ok()?;
         // SAFETY: the path is a C string; the mode is passed because O_TMPFILE makes a file.
         let fd = unsafe {

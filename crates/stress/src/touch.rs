@@ -9,7 +9,7 @@ use unrack_basis::PAGE;
 use unrack_units::Bytes;
 
 #[derive(Args)]
-pub struct TouchArgs {
+pub(crate) struct TouchArgs {
     /// Memory to touch
     #[arg(long, default_value = "256MiB")]
     memory: Bytes,
@@ -65,7 +65,7 @@ struct Pass {
 }
 
 /// Runs the passes, and prints the report.
-pub fn run(args: &TouchArgs) {
+pub(crate) fn run(args: &TouchArgs) {
     let pages = (args.memory.get() as usize / PAGE).max(1);
     let base = sys::map(pages, sys::READ_WRITE, sys::ANONYMOUS, -1);
     // Large pages would follow other rules.

@@ -20,7 +20,7 @@ const FULL_CHECK_EVERY: usize = 256;
 
 /// Condition that ends a worker.
 #[derive(Clone, Copy)]
-pub enum End {
+pub(crate) enum End {
     /// Number of operations.
     Ops(usize),
     /// Point in time.
@@ -28,7 +28,7 @@ pub enum End {
 }
 
 /// Result of a worker. It depends only on the seed and the number of operations, not on how memory is provided.
-pub struct Outcome {
+pub(crate) struct Outcome {
     /// Number of operations by name.
     pub done: BTreeMap<&'static str, usize>,
     pub digest: u64,
@@ -37,7 +37,7 @@ pub struct Outcome {
 }
 
 /// State of one thread of the stress.
-pub struct Worker {
+pub(crate) struct Worker {
     pub id: usize,
     pub seed: u64,
     pub rng: Rng,
@@ -57,7 +57,7 @@ pub struct Worker {
 
 impl Worker {
     /// Makes a worker that keeps about `budget` pages mapped and `heap` bytes allocated.
-    pub fn new(id: usize, seed: u64, budget: usize, heap: usize, shared: Arc<Shared>) -> Worker {
+    pub(crate) fn new(id: usize, seed: u64, budget: usize, heap: usize, shared: Arc<Shared>) -> Worker {
         story::begin(seed, id);
         Worker {
             id,
@@ -76,7 +76,7 @@ impl Worker {
     }
 
     /// Performs random operations until the end.
-    pub fn run(mut self, ops: &[&'static Op], end: End) -> Outcome {
+    pub(crate) fn run(mut self, ops: &[&'static Op], end: End) -> Outcome {
         let total: usize = ops.iter().map(|op| op.weight).sum();
         for n in 1.. {
             match end {
@@ -108,7 +108,7 @@ impl Worker {
     }
 
     /// Checks every byte that this thread owns.
-    pub fn verify_everything(&mut self) {
+    pub(crate) fn verify_everything(&mut self) {
         for region in &mut self.regions {
             region.verify(region.all());
         }
@@ -116,19 +116,19 @@ impl Worker {
     }
 
     /// Returns a new region id.
-    pub fn new_id(&mut self) -> u64 {
+    pub(crate) fn new_id(&mut self) -> u64 {
         self.next_id += 1;
         self.next_id
     }
 
     /// Returns a new version, which makes the bytes of a write unique.
-    pub fn new_version(&mut self) -> u64 {
+    pub(crate) fn new_version(&mut self) -> u64 {
         self.version += 1;
         self.version
     }
 
     /// Adds a region, after discarding others if there are too many regions or pages. Returns its index.
-    pub fn adopt(&mut self, region: Region) -> usize {
+    pub(crate) fn adopt(&mut self, region: Region) -> usize {
         while self.regions.len() >= MOST_REGIONS || self.mapped() + region.len() > self.budget {
             if self.regions.is_empty() {
                 break;
@@ -141,7 +141,7 @@ impl Worker {
     }
 
     /// Checks a region for the last time, and unmaps it.
-    pub fn discard(&mut self, region: usize) {
+    pub(crate) fn discard(&mut self, region: usize) {
         let mut region = self.regions.swap_remove(region);
         region.verify(region.all());
         crate::sys::unmap(region.base, region.len());
@@ -152,14 +152,14 @@ impl Worker {
     }
 
     /// Returns a random size in pages. Small sizes are as likely as large ones.
-    pub fn any_size(&mut self) -> usize {
+    pub(crate) fn any_size(&mut self) -> usize {
         let most = (self.budget / 4).max(2);
         let bits = self.rng.between(0, most.ilog2() as usize);
         self.rng.between(1, (2 << bits).min(most))
     }
 
     /// Returns the index of a random region with at least so many pages. Makes a region if there is none.
-    pub fn any_region(&mut self, pages: usize) -> usize {
+    pub(crate) fn any_region(&mut self, pages: usize) -> usize {
         let fit: Vec<usize> = (0..self.regions.len()).filter(|&i| self.regions[i].len() >= pages).collect();
         if !fit.is_empty() {
             return fit[self.rng.below(fit.len())];
@@ -169,7 +169,7 @@ impl Worker {
     }
 
     /// Maps a new region, and writes some of it. Returns its index.
-    pub fn fresh(&mut self, pages: usize) -> usize {
+    pub(crate) fn fresh(&mut self, pages: usize) -> usize {
         let region = Region::map(self.new_id(), pages);
         let i = self.adopt(region);
         self.write_some(i);
@@ -177,7 +177,7 @@ impl Worker {
     }
 
     /// Writes all, none or some of a region.
-    pub fn write_some(&mut self, region: usize) {
+    pub(crate) fn write_some(&mut self, region: usize) {
         let range = match self.rng.below(8) {
             0 => return,
             1..=4 => self.regions[region].all(),
@@ -187,13 +187,13 @@ impl Worker {
     }
 
     /// Writes new bytes into pages of a region.
-    pub fn write(&mut self, region: usize, range: Range<usize>) {
+    pub(crate) fn write(&mut self, region: usize, range: Range<usize>) {
         let version = self.new_version();
         self.regions[region].write(range, self.seed, version);
     }
 
     /// Returns a random range of a region's pages, at most `most`, never empty.
-    pub fn any_range(&mut self, region: usize, most: usize) -> Range<usize> {
+    pub(crate) fn any_range(&mut self, region: usize, most: usize) -> Range<usize> {
         let len = self.regions[region].len();
         let start = self.rng.below(len);
         let most = most.min(len - start);

@@ -33,7 +33,7 @@ pub(crate) struct Units {
 
 impl Units {
     /// Reads `"<decimal><unit>"`, exactly.
-    pub fn parse(&self, text: &str) -> Result<u64, UnitError> {
+    pub(crate) fn parse(&self, text: &str) -> Result<u64, UnitError> {
         let trimmed = text.trim();
         let split =
             trimmed.find(|c: char| !(c.is_ascii_digit() || c == '.' || c == '_')).unwrap_or(trimmed.len());
@@ -56,7 +56,7 @@ impl Units {
     }
 
     /// Prints with the largest unit in which at most three decimals are exact.
-    pub fn print(&self, value: u64, f: &mut std::fmt::Formatter) -> std::fmt::Result {
+    pub(crate) fn print(&self, value: u64, f: &mut std::fmt::Formatter) -> std::fmt::Result {
         let exact = |scale: u64| value >= scale && (value as u128 * 1000).is_multiple_of(scale as u128);
         let smallest = self.table[self.table.len() - 1];
         let (unit, scale) = *self.table.iter().find(|(_, scale)| exact(*scale)).unwrap_or(&smallest);
@@ -66,7 +66,7 @@ impl Units {
     }
 
     /// Returns `number` with the unit of the example: the quantity that a number without a unit may have meant.
-    pub fn with_unit(&self, number: &str) -> String {
+    pub(crate) fn with_unit(&self, number: &str) -> String {
         format!("{number}{}", self.example.trim_start_matches(|c: char| c.is_ascii_digit()))
     }
 

@@ -143,19 +143,19 @@ pub(crate) struct ByRack {
 
 impl ByRack {
     /// Groups nodes, which must be in ascending order.
-    pub fn new(nodes: Vec<NodeId>, racks: Racks) -> ByRack {
+    pub(crate) fn new(nodes: Vec<NodeId>, racks: Racks) -> ByRack {
         let before = |rack| nodes.partition_point(|node| racks.rack_of(*node) < rack) as u32;
         let starts = (0..=racks.racks).map(before).collect();
         ByRack { nodes, starts }
     }
 
     /// Returns the number of nodes.
-    pub fn len(&self) -> u32 {
+    pub(crate) fn len(&self) -> u32 {
         self.nodes.len() as u32
     }
 
     /// Returns the indices in [`ByRack::nodes`] of a rack's nodes.
-    pub fn in_rack(&self, rack: u32) -> std::ops::Range<u32> {
+    pub(crate) fn in_rack(&self, rack: u32) -> std::ops::Range<u32> {
         self.starts[rack as usize]..self.starts[rack as usize + 1]
     }
 }

@@ -9,7 +9,7 @@ use unrack_paging::local_bytes;
 use unrack_record::{Runs, Warning};
 use unrack_units::{Bytes, Share};
 
-pub struct Measured {
+pub(super) struct Measured {
     pub native: Result<Runs, Warning>,
     /// Native run time that sets the pace of replays, in seconds: of disturbed runs, if there are no others.
     pub pace_s: f64,
@@ -30,12 +30,12 @@ pub struct Measured {
 const SHARES: [f64; 3] = [0.4, 0.6, 0.8];
 
 /// Returns the local memory that was asked for, of a program that has been run once.
-pub fn local(survey: &Survey, share: Share) -> Result<Bytes, Failure> {
+pub(super) fn local(survey: &Survey, share: Share) -> Result<Bytes, Failure> {
     Ok(local_bytes(share, survey.footprint())?)
 }
 
 /// Makes all runs, and has the simulator predict its time.
-pub fn measure(survey: &Survey, local: Bytes, simulator: &Simulator) -> Result<Measured, Failure> {
+pub(super) fn measure(survey: &Survey, local: Bytes, simulator: &Simulator) -> Result<Measured, Failure> {
     survey.capture(local)?;
     simulator.predict(survey)?;
     let footprint = survey.footprint();
@@ -71,12 +71,12 @@ fn captured_doubt(survey: &Survey, captured: Task) -> Option<Warning> {
 
 impl Measured {
     /// Returns why replays of the captured run say nothing, if so: they need its pace, and the pace of a native run.
-    pub fn traffic_doubt(&self) -> Option<&Warning> {
+    pub(super) fn traffic_doubt(&self) -> Option<&Warning> {
         self.native.as_ref().err().or(self.captured_doubt.as_ref())
     }
 
     /// Returns warnings beyond those about the runs themselves.
-    pub fn doubts(&self) -> Vec<Warning> {
+    pub(super) fn doubts(&self) -> Vec<Warning> {
         let mut doubts = Vec::new();
         if let Some(Done { fetches, .. }) = self.captured.filter(|captured| captured.fetches < 1000) {
             let text =

@@ -33,7 +33,7 @@ use unrack_report::{Report, Run};
 use unrack_units::nearest::hint;
 use unrack_units::{Rate, Share, Time};
 
-pub const EXAMPLES: &str = "\
+pub(crate) const EXAMPLES: &str = "\
 Examples:
   unrack compare -- python3 job.py                     a quarter local, four fabrics
   unrack compare --local 10% --fabric edm,cxl -- ./program
@@ -50,7 +50,7 @@ Every answer has a 95 % interval. Runs that other work on the machine disturbed 
 again if most were not disturbed. What is then too uncertain is withheld, with the reason and what to do.";
 
 #[derive(clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     /// Memory that stays local: a share of the program's footprint, or a size
     #[arg(long, value_name = "SHARE", default_value = "25%")]
     local: Share,
@@ -103,7 +103,7 @@ fn parse_fabric(name: &str) -> Result<Protocol, String> {
 }
 
 /// Runs `unrack compare`.
-pub fn main(args: Args) -> Result<ExitCode, Failure> {
+pub(crate) fn main(args: Args) -> Result<ExitCode, Failure> {
     if let Some(limit) = &args.fail_if {
         let fabrics = args.fabric.iter().map(|fabric| fabric.name().to_string()).collect();
         limit.check(&Shape::from_type::<Comparison>().with_elements("fabrics", fabrics))?;

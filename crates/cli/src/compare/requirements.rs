@@ -21,7 +21,7 @@ const WIDE: f64 = 2.0;
 const FASTEST: Rate = Rate::from_gbps(1_600);
 
 /// Returns the requirements for each loss.
-pub fn from_measured(measured: &Measured, rate: Rate) -> Vec<Requirement> {
+pub(super) fn from_measured(measured: &Measured, rate: Rate) -> Vec<Requirement> {
     LOSSES.map(|loss| requirement(measured, rate, loss)).to_vec()
 }
 
@@ -47,7 +47,7 @@ fn needs(measured: &Measured, fit: &Fit, loss: f64) -> (Stated, Option<Stated>) 
 }
 
 /// Returns the transmission time of a page in us.
-pub fn page_us(rate: Rate) -> f64 {
+pub(super) fn page_us(rate: Rate) -> f64 {
     rate.transmit(PAGE).as_us_f64()
 }
 

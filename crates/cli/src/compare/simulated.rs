@@ -26,7 +26,7 @@ const PIECE: u64 = 30;
 const LEAST: u64 = 3_000;
 
 /// Results of one fabric.
-pub struct Simulation {
+pub(super) struct Simulation {
     /// Most transfers replayed, over all blades.
     pub transfers: u64,
     pub over_ideal: Spread,
@@ -36,7 +36,7 @@ pub struct Simulation {
 }
 
 /// The simulations of a comparison.
-pub struct Simulator<'a> {
+pub(super) struct Simulator<'a> {
     args: &'a Args,
     local: Bytes,
     scenario: ValidScenario,
@@ -47,7 +47,7 @@ pub struct Simulator<'a> {
 
 /// Returns the rack as a scenario file, for the manifest and for `unrack sim`. A store-and-forward switch takes 400 ns
 /// for a layer-2 lookup (EDM table 1); fabrics with a switch of their own bring its latency.
-pub fn scenario(fabrics: &[Protocol], nodes: u32, rate: Rate, seed: u64) -> String {
+pub(super) fn scenario(fabrics: &[Protocol], nodes: u32, rate: Rate, seed: u64) -> String {
     let first = fabrics.first().map_or("ideal", |protocol| protocol.name());
     format!(
         "# Each fabric of the comparison in turn; this is the first.\n\
@@ -67,7 +67,7 @@ pub fn scenario(fabrics: &[Protocol], nodes: u32, rate: Rate, seed: u64) -> Stri
 
 impl<'a> Simulator<'a> {
     /// Checks the scenario.
-    pub fn new(
+    pub(super) fn new(
         args: &'a Args,
         local: Bytes,
         scenario: &str,
@@ -81,7 +81,7 @@ impl<'a> Simulator<'a> {
 
     /// Simulates a piece with each fabric, once there is a captured run, to predict the time of the whole, and
     /// reserves that time in the budget.
-    pub fn predict(&self, survey: &Survey) -> Result<(), Failure> {
+    pub(super) fn predict(&self, survey: &Survey) -> Result<(), Failure> {
         let Some(captured) = survey.kept.get(undelayed(self.local)) else { return Ok(()) };
         let whole = self.args.transfers;
         let piece = (whole / PIECE).max(LEAST).min(whole);
@@ -100,7 +100,7 @@ impl<'a> Simulator<'a> {
 
     /// Simulates all fabrics in turn; for each, returns the results or why it was not simulated. Traffic whose pace is
     /// in doubt is not simulated at all, since its completion times would be taken for the program's.
-    pub fn run(
+    pub(super) fn run(
         &self,
         measured: &Measured,
         budget: &Budget,

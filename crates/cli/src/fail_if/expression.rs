@@ -5,14 +5,14 @@ use serde_json::Value;
 
 /// A parsed expression.
 #[derive(Debug, Clone)]
-pub enum Condition {
+pub(super) enum Condition {
     Comparison(Comparison),
     All(Vec<Condition>),
     Any(Vec<Condition>),
 }
 
 #[derive(Debug, Clone)]
-pub struct Comparison {
+pub(super) struct Comparison {
     left: Operand,
     relation: Relation,
     right: Operand,
@@ -42,7 +42,7 @@ const RELATIONS: [(&str, Relation); 6] = [
 
 impl Condition {
     /// Returns all paths in the expression.
-    pub fn paths(&self) -> Vec<&Path> {
+    pub(super) fn paths(&self) -> Vec<&Path> {
         match self {
             Condition::Comparison(Comparison { left, right, .. }) => {
                 [left, right].into_iter().filter_map(Operand::path).collect()
@@ -54,7 +54,7 @@ impl Condition {
     }
 
     /// Returns the values by which the expression holds of `result`; `None` if it does not hold.
-    pub fn holds(&self, result: &Value) -> Option<Vec<String>> {
+    pub(super) fn holds(&self, result: &Value) -> Option<Vec<String>> {
         match self {
             Condition::Comparison(comparison) => comparison.holds(result),
             Condition::All(parts) => {
@@ -100,7 +100,7 @@ impl Relation {
 ///
 /// # Errors
 /// A text that says what is expected where.
-pub fn parse(text: &str) -> Result<Condition, String> {
+pub(super) fn parse(text: &str) -> Result<Condition, String> {
     let mut parser = Parser { tokens: tokens(text)?, next: 0, depth: 0 };
     let condition = parser.any()?;
     match parser.take() {

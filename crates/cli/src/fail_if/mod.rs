@@ -17,16 +17,16 @@ use crate::failure::Failure;
 use expression::Condition;
 use serde::Serialize;
 use serde_json::Value;
-pub use shape::Shape;
+pub(crate) use shape::Shape;
 
 /// Help text of the option.
-pub const HELP: &str = "\
+pub(crate) const HELP: &str = "\
 Exit with status 1 if this holds of the summary, such as 'slowdown.p99>3' or \
 'completed<messages or completion_ns.p99>5us'; a missing value counts as holding";
 
 /// An expression, as given and as parsed.
 #[derive(Debug, Clone)]
-pub struct FailIf {
+pub(crate) struct FailIf {
     text: String,
     condition: Condition,
 }
@@ -40,13 +40,13 @@ impl std::str::FromStr for FailIf {
 
 impl FailIf {
     /// Refuses an expression with a path that no result of this shape has.
-    pub fn check(&self, shape: &Shape) -> Result<(), Failure> {
+    pub(crate) fn check(&self, shape: &Shape) -> Result<(), Failure> {
         let refused = |why: String| Failure::Usage(format!("--fail-if '{}': {why}", self.text));
         self.condition.paths().into_iter().try_for_each(|path| shape.check(path)).map_err(refused)
     }
 
     /// Fails if the expression holds of `result`, with the values by which it does.
-    pub fn judge(&self, result: &impl Serialize) -> Result<(), Failure> {
+    pub(crate) fn judge(&self, result: &impl Serialize) -> Result<(), Failure> {
         let result = serde_json::to_value(result).map_err(|why| Failure::Failed(why.to_string()))?;
         match self.holds(&result) {
             Some(values) => Err(Failure::Failed(format!("--fail-if '{}' holds: {values}", self.text))),
@@ -55,7 +55,7 @@ impl FailIf {
     }
 
     /// Fails if the expression holds of any of these named results; see [`FailIf::judge`].
-    pub fn judge_all<T: Serialize>(&self, results: &[(String, T)]) -> Result<(), Failure> {
+    pub(crate) fn judge_all<T: Serialize>(&self, results: &[(String, T)]) -> Result<(), Failure> {
         let mut held = Vec::new();
         for (name, result) in results {
             let result = serde_json::to_value(result).map_err(|why| Failure::Failed(why.to_string()))?;

@@ -7,7 +7,7 @@ use unrack_units::{Bytes, Rate, Time};
 
 /// One side of a comparison.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Operand {
+pub(super) enum Operand {
     Path(Path),
     /// A quantity, with its text as given, for messages.
     Quantity {
@@ -19,11 +19,11 @@ pub enum Operand {
 
 /// Dotted keys into a JSON object; elements of a list are named by their name or number.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Path(pub Vec<String>);
+pub(crate) struct Path(pub Vec<String>);
 
 /// A unit: its dimension, and its size in base units (picoseconds, bits per second, bytes).
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Unit {
+pub(super) struct Unit {
     dimension: Dimension,
     scale: f64,
 }
@@ -85,7 +85,7 @@ fn quantity(word: &str) -> Result<Operand, String> {
 
 impl Operand {
     /// Returns the path; `None` for a quantity.
-    pub fn path(&self) -> Option<&Path> {
+    pub(super) fn path(&self) -> Option<&Path> {
         match self {
             Operand::Path(path) => Some(path),
             Operand::Quantity { .. } => None,
@@ -93,7 +93,7 @@ impl Operand {
     }
 
     /// Returns the number, if there is one in `result`.
-    pub fn value(&self, result: &Value) -> Option<f64> {
+    pub(super) fn value(&self, result: &Value) -> Option<f64> {
         match self {
             Operand::Path(path) => path.find(result)?.as_f64(),
             Operand::Quantity { value, .. } => Some(*value),
@@ -101,7 +101,7 @@ impl Operand {
     }
 
     /// Returns a path's value in words, as in `slowdown.p99 is 4.713`; `None` for a quantity.
-    pub fn words(&self, result: &Value) -> Option<String> {
+    pub(super) fn words(&self, result: &Value) -> Option<String> {
         let path = self.path()?;
         Some(match path.find(result).filter(|value| value.is_number()) {
             Some(value) => format!("{path} is {value}"),
@@ -110,7 +110,7 @@ impl Operand {
     }
 
     /// Returns factors that convert both sides to one unit. A bare number is in the unit of the other side.
-    pub fn scales(left: &Operand, right: &Operand) -> Result<[f64; 2], String> {
+    pub(super) fn scales(left: &Operand, right: &Operand) -> Result<[f64; 2], String> {
         if left.path().is_none() && right.path().is_none() {
             return Err(format!(
                 "`{left}` and `{right}` are no part of a result: name a path, such as slowdown.p99"
@@ -139,7 +139,7 @@ impl Operand {
 
 impl Path {
     /// Returns the value at this path.
-    pub fn find<'a>(&self, result: &'a Value) -> Option<&'a Value> {
+    pub(crate) fn find<'a>(&self, result: &'a Value) -> Option<&'a Value> {
         self.0.iter().try_fold(result, |value, key| match value {
             Value::Array(items) => {
                 let is_named =

@@ -12,7 +12,7 @@ use unrack_units::nearest::hint;
 
 /// Kind of value at a path.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Shape {
+pub(crate) enum Shape {
     Number,
     /// Text, or true or false.
     NoNumber,
@@ -25,7 +25,7 @@ pub enum Shape {
 
 impl Shape {
     /// Returns the shape of a type; [`Shape::Open`] for a type that cannot be made from nothing.
-    pub fn from_type<T: DeserializeOwned>() -> Shape {
+    pub(crate) fn from_type<T: DeserializeOwned>() -> Shape {
         let mut shape = Shape::Open;
         match T::deserialize(Nothing(&mut shape)) {
             Ok(_) => shape,
@@ -34,7 +34,7 @@ impl Shape {
     }
 
     /// Adds a field.
-    pub fn with(mut self, name: &str, field: Shape) -> Shape {
+    pub(crate) fn with(mut self, name: &str, field: Shape) -> Shape {
         if let Shape::Fields(fields) = &mut self {
             fields.insert(name.into(), field);
         }
@@ -42,7 +42,7 @@ impl Shape {
     }
 
     /// Sets the names of the elements of the list `field`.
-    pub fn with_elements(mut self, field: &str, names: Vec<String>) -> Shape {
+    pub(crate) fn with_elements(mut self, field: &str, names: Vec<String>) -> Shape {
         if let Shape::Fields(fields) = &mut self
             && let Some(Shape::Each(_, known)) = fields.get_mut(field)
         {
@@ -52,7 +52,7 @@ impl Shape {
     }
 
     /// Refuses a path at which no result has a number.
-    pub fn check(&self, path: &Path) -> Result<(), String> {
+    pub(crate) fn check(&self, path: &Path) -> Result<(), String> {
         let mut at = self;
         for (n, key) in path.0.iter().enumerate() {
             let place = if n == 0 { "the summary".into() } else { format!("`{}`", path.0[..n].join(".")) };

@@ -6,13 +6,13 @@ use unrack_record::{Fit, MapLocal, Warning};
 use unrack_units::{Rate, Time};
 
 /// Axes of a map.
-pub struct Grid {
+pub(super) struct Grid {
     pub latencies: Vec<Time>,
     pub bandwidths: Vec<Rate>,
 }
 
 /// Slowdowns and their 95 % intervals: `[latency][bandwidth]`.
-pub type Cells = (Vec<Vec<f64>>, Vec<Vec<[f64; 2]>>);
+pub(super) type Cells = (Vec<Vec<f64>>, Vec<Vec<[f64; 2]>>);
 
 impl Grid {
     /// Returns the slowdown in every cell.
@@ -20,7 +20,7 @@ impl Grid {
     /// # Errors
     /// The reason, if the slowdown at the longest latency and the slowest rate is too uncertain to be stated. A share
     /// is drawn as a whole or not at all: half a picture would suggest that the other half is fine.
-    pub fn slowdowns(&self, native_s: f64, fit: &Fit, fetches: u64) -> Result<Cells, Warning> {
+    pub(super) fn slowdowns(&self, native_s: f64, fit: &Fit, fetches: u64) -> Result<Cells, Warning> {
         quality::slowdown(fit, self.longest_ns())?;
         let cell = |latency: &Time, rate: &Rate| slowdown(native_s, fit, fetches, *latency, *rate);
         let row = |latency: &Time| self.bandwidths.iter().map(|rate| cell(latency, rate)).unzip();
@@ -28,7 +28,7 @@ impl Grid {
     }
 
     /// Returns warnings to check before trusting the cells of one local share.
-    pub fn doubts(&self, local: &MapLocal) -> Vec<Warning> {
+    pub(super) fn doubts(&self, local: &MapLocal) -> Vec<Warning> {
         let (name, longest) = (&local.local, self.longest_ns());
         let injected = local.points.iter().map(|point| point.delay_ns).fold(0.0, f64::max);
         let is_beyond = local.withheld.is_none() && longest > injected;

@@ -26,7 +26,7 @@ use unrack_record::{MapLocal, Purpose, RunFolder, SlowdownMap, Started, Warning}
 use unrack_report::{Report, Run};
 use unrack_units::{Bytes, Rate, Share, Time};
 
-pub const EXAMPLES: &str = "\
+pub(crate) const EXAMPLES: &str = "\
 Examples:
   unrack map -- python3 job.py                         four local shares, the usual networks
   unrack map --local 10%,20%,40% --latency 1us,5us,10us --bandwidth 10Gbps,40Gbps,100Gbps -- ./program
@@ -43,7 +43,7 @@ Runs that other work on the machine disturbed are not used, and are made again i
 A share of which too little is then known is withheld, with the reason and what to do.";
 
 #[derive(clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     /// Memory that stays local: shares of the program's footprint, or sizes, with commas between them
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "10%,25%,50%,75%")]
     local: Vec<Share>,
@@ -89,7 +89,7 @@ const SEED: u64 = 1;
 const FREE_LINK: Rate = Rate::from_gbps(10_000);
 
 /// Runs `unrack map`.
-pub fn main(mut args: Args) -> Result<ExitCode, Failure> {
+pub(crate) fn main(mut args: Args) -> Result<ExitCode, Failure> {
     let budget = Budget::new(args.budget);
     let mut job = Job::prepare(&args.command)?;
     job.input = Input::repeatable()?;

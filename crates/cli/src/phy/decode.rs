@@ -12,7 +12,7 @@ use unrack_phy::pcs::{Decoder, Descrambler};
 use unrack_phy::text::{hex, listing};
 
 #[derive(clap::Args)]
-pub struct Args {
+pub(super) struct Args {
     #[command(flatten)]
     input: Input,
     /// The payloads are scrambled, as they are on the line
@@ -24,7 +24,7 @@ pub struct Args {
 }
 
 /// Runs `unrack phy decode`.
-pub fn main(args: Args) -> Result<ExitCode, Failure> {
+pub(super) fn main(args: Args) -> Result<ExitCode, Failure> {
     let policy = if args.strict { Policy::Strict } else { Policy::Fair };
     let (mut demux, mut assembler) = (Demux::new(policy), Assembler::default());
     let (mut decoder, mut deframer, mut descrambler) =

@@ -13,7 +13,7 @@ use unrack_phy::text::listing;
 use unrack_phy::text::script::{self, Item};
 
 #[derive(clap::Args)]
-pub struct Args {
+pub(super) struct Args {
     #[command(flatten)]
     input: Input,
     /// Scramble the payloads, as they are on the line
@@ -22,7 +22,7 @@ pub struct Args {
 }
 
 /// Runs `unrack phy encode`.
-pub fn main(args: Args) -> Result<ExitCode, Failure> {
+pub(super) fn main(args: Args) -> Result<ExitCode, Failure> {
     let (mut framer, mut encoder) = (Framer::default(), Encoder::default());
     let mut scrambler = Scrambler::default();
     let mut blocks = Vec::new();

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use unrack_input::{WIDTH, clipped_to};
 
-pub const EXAMPLES: &str = "\
+pub(crate) const EXAMPLES: &str = "\
 Examples:
   echo 'read node=1 id=2 address=0x40 bytes=64' | unrack phy encode     a line for each block
   unrack phy encode frames.txt | unrack phy decode                      and back
@@ -19,7 +19,7 @@ Examples:
 docs/phy.md has the verbs of these files, and every bit of the blocks.";
 
 #[derive(clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     #[command(subcommand)]
     verb: Verb,
 }
@@ -35,7 +35,7 @@ enum Verb {
 }
 
 /// Runs `unrack phy`.
-pub fn main(args: Args) -> Result<ExitCode, Failure> {
+pub(crate) fn main(args: Args) -> Result<ExitCode, Failure> {
     match args.verb {
         Verb::Encode(args) => encode::main(args),
         Verb::Decode(args) => decode::main(args),

@@ -19,7 +19,7 @@ use unrack_record::atomic_write;
 use unrack_record::waves::{Fst, Vcd};
 
 #[derive(clap::Args)]
-pub struct Args {
+pub(super) struct Args {
     #[command(flatten)]
     input: Input,
     /// Nodes at the switch
@@ -63,7 +63,7 @@ enum What {
 }
 
 /// Runs `unrack phy trace`.
-pub fn main(args: Args) -> Result<ExitCode, Failure> {
+pub(super) fn main(args: Args) -> Result<ExitCode, Failure> {
     let mut steps = args.input.lines(|line| parse(line, args.nodes))?;
     steps.sort_by_key(|step| step.at);
     let mut bed = testbed(&args);

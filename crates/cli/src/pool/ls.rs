@@ -12,7 +12,7 @@ use unrack_pool::{Client, socket};
 const COUNT: Duration = Duration::from_millis(50);
 
 #[derive(clap::Args)]
-pub struct Args {
+pub(super) struct Args {
     /// Socket of the pool [default: unrack/pool.sock in $XDG_RUNTIME_DIR]
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
@@ -22,7 +22,7 @@ pub struct Args {
 }
 
 /// Runs `unrack pool ls`.
-pub fn main(args: Args) -> Result<ExitCode, Failure> {
+pub(super) fn main(args: Args) -> Result<ExitCode, Failure> {
     let client = Client::connect_as(args.socket.unwrap_or_else(socket::default_socket), "unrack pool ls")?;
     client.count()?;
     std::thread::sleep(COUNT);

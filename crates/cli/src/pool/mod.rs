@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use unrack_pool::manager::Error as ManagerError;
 use unrack_pool::wire::Denied;
 
-pub const EXAMPLES: &str = "\
+pub(crate) const EXAMPLES: &str = "\
 Examples:
   unrack pool serve --capacity 4GiB           for programs of this user, until SIGINT or SIGTERM
   unrack pool serve --per-client 25%          no program may have more than a quarter of it
@@ -24,7 +24,7 @@ If it is killed, start it again with the same options: programs go on meanwhile,
 they have. Nothing has to be deleted by hand.";
 
 #[derive(clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     #[command(subcommand)]
     verb: Verb,
 }
@@ -38,7 +38,7 @@ enum Verb {
 }
 
 /// Runs `unrack pool`.
-pub fn main(args: Args) -> Result<ExitCode, Failure> {
+pub(crate) fn main(args: Args) -> Result<ExitCode, Failure> {
     match args.verb {
         Verb::Serve(args) => serve::main(args),
         Verb::Ls(args) => ls::main(args),

@@ -15,7 +15,7 @@ use unrack_units::{Bytes, Share};
 const IDLE: Duration = Duration::from_secs(10);
 
 #[derive(clap::Args)]
-pub struct Args {
+pub(super) struct Args {
     /// Socket to which programs connect [default: unrack/pool.sock in $XDG_RUNTIME_DIR]
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
@@ -68,7 +68,7 @@ struct Status<'a> {
 }
 
 /// Runs `unrack pool serve`.
-pub fn main(args: Args) -> Result<ExitCode, Failure> {
+pub(super) fn main(args: Args) -> Result<ExitCode, Failure> {
     let place = Place::new(args.socket.clone())?;
     serve(args, &place.socket).inspect_err(|_| place.clear())
 }

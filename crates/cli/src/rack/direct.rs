@@ -15,7 +15,7 @@ use unrack_sim::Setup;
 use unrack_sim::fabric::r2c2::R2c2;
 
 /// A scenario that a live rack supports.
-pub struct Loaded {
+pub(super) struct Loaded {
     pub scenario: ValidScenario,
     pub setup: Setup,
     pub params: Params,
@@ -25,7 +25,7 @@ pub struct Loaded {
 }
 
 /// Loads a scenario, and refuses one that a live rack does not support.
-pub fn load(file: &Path, set: &[String]) -> Result<Loaded, Failure> {
+pub(super) fn load(file: &Path, set: &[String]) -> Result<Loaded, Failure> {
     let (mut scenario, setup) = scenario::load(file, set)?;
     anchor(&mut scenario);
     let Some(params) = setup.fabric.params::<R2c2>().cloned() else {
@@ -56,7 +56,7 @@ fn anchor(scenario: &mut ValidScenario) {
 }
 
 /// Builds the rack, and leaves its process behind.
-pub fn up(file: &Path, set: &[String], among: &Among, folder: &Path) -> Result<ExitCode, Failure> {
+pub(super) fn up(file: &Path, set: &[String], among: &Among, folder: &Path) -> Result<ExitCode, Failure> {
     let Loaded { scenario, plan, .. } = load(file, set)?;
     let machines = among.machines()?;
     // Otherwise the rack's process would be the first to notice.
@@ -107,7 +107,7 @@ fn leave_behind(seat: &Seat, among: &Among, folder: &Path) -> Result<(), Failure
 const READY: &str = "ready\n";
 
 /// Serves the rack in this process, until it is to leave.
-pub fn serve(among: &Among, folder: &Path) -> Result<(), Failure> {
+pub(super) fn serve(among: &Among, folder: &Path) -> Result<(), Failure> {
     let seat = find(folder)?;
     let plan = load(&seat.scenario(), &[])?.plan;
     let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
@@ -121,7 +121,7 @@ pub fn serve(among: &Among, folder: &Path) -> Result<(), Failure> {
 }
 
 /// Returns the rack that is up in a folder.
-pub fn find(folder: &Path) -> Result<Seat, Failure> {
+pub(super) fn find(folder: &Path) -> Result<Seat, Failure> {
     let shown = folder.display();
     Seat::find(folder)?.ok_or_else(|| {
         Failure::Usage(format!("no torus or mesh is up in {shown}: `unrack rack up SCENARIO` starts one"))
@@ -129,7 +129,7 @@ pub fn find(folder: &Path) -> Result<Seat, Failure> {
 }
 
 /// Refuses a folder that has a rack without switches.
-pub fn check_free(folder: &Path) -> Result<(), Failure> {
+pub(super) fn check_free(folder: &Path) -> Result<(), Failure> {
     match Seat::sweep(folder)? {
         false => Ok(()),
         true => {
@@ -140,7 +140,7 @@ pub fn check_free(folder: &Path) -> Result<(), Failure> {
 }
 
 /// Takes down the rack without switches in this folder. Returns whether there was one, or what was left of one.
-pub fn down(folder: &Path) -> Result<bool, Failure> {
+pub(super) fn down(folder: &Path) -> Result<bool, Failure> {
     let Some(seat) = Seat::find(folder)? else { return Ok(false) };
     match seat.down()? {
         true => say("the nodes are gone"),

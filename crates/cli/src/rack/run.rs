@@ -24,7 +24,7 @@ use unrack_units::Time;
 use unrack_workload::Message;
 
 #[derive(clap::Args)]
-pub struct Args {
+pub(super) struct Args {
     /// The scenario file; its network and fabric are those of the rack that is up
     scenario: PathBuf,
     /// Replace a value of the file, such as workload.load=10%
@@ -75,7 +75,7 @@ struct Figures {
 }
 
 /// Runs `unrack rack run`.
-pub fn main(args: &Args) -> Result<ExitCode, Failure> {
+pub(super) fn main(args: &Args) -> Result<ExitCode, Failure> {
     let started = Started::now(build());
     let Loaded { scenario, setup, params, fabric, .. } = direct::load(&args.scenario, &args.set)?;
     let folder = args.place.folder();

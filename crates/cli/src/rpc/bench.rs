@@ -11,7 +11,7 @@ use unrack_rpc_bench::plan::SIZES;
 use unrack_rpc_bench::{Error, Plan, server};
 use unrack_units::{Bytes, Time};
 
-pub const EXAMPLES: &str = "\
+pub(super) const EXAMPLES: &str = "\
 Examples:
   unrack rpc bench                                  all of it: about half a minute
   unrack rpc bench --sizes 64B --windows 0,16       round trip and throughput of small calls
@@ -24,7 +24,7 @@ in the percentiles. A call carries its size there and back, and both sides read 
 `not touched`. Times are those of whole calls; with a window, from the request to the answer's turn.";
 
 #[derive(clap::Args)]
-pub struct Args {
+pub(super) struct Args {
     /// Bytes of requests and of answers
     #[arg(
         long,
@@ -87,7 +87,7 @@ fn mode(text: &str) -> Result<Mode, String> {
 }
 
 /// Runs `unrack rpc bench`.
-pub fn main(args: Args) -> Result<ExitCode, Failure> {
+pub(super) fn main(args: Args) -> Result<ExitCode, Failure> {
     if let Some(size) = args.sizes.iter().find(|size| !SIZES.contains(&size.get())) {
         return Err(Failure::Usage(format!("--sizes {size}: give 8B to {}", Bytes::new(*SIZES.end()))));
     }
@@ -146,7 +146,7 @@ fn process(options: &server::Options) -> Result<Command, Error> {
 }
 
 #[derive(clap::Args)]
-pub struct ServeArgs {
+pub(super) struct ServeArgs {
     #[arg(long)]
     memory: Mode,
     #[arg(long)]
@@ -158,7 +158,7 @@ pub struct ServeArgs {
 }
 
 /// Runs `unrack rpc __serve`.
-pub fn serve(args: ServeArgs) -> Result<ExitCode, Failure> {
+pub(super) fn serve(args: ServeArgs) -> Result<ExitCode, Failure> {
     let ServeArgs { memory, waiting, capacity, core } = args;
     server::serve(&server::Options { memory, waiting, capacity, core })?;
     Ok(ExitCode::SUCCESS)

@@ -8,7 +8,7 @@ use unrack_pool::{Client, socket};
 use unrack_rpc::listing::Listing;
 
 #[derive(clap::Args)]
-pub struct Args {
+pub(super) struct Args {
     /// Socket of the pool [default: unrack/pool.sock in $XDG_RUNTIME_DIR]
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
@@ -18,7 +18,7 @@ pub struct Args {
 }
 
 /// Runs `unrack rpc ls`.
-pub fn main(args: Args) -> Result<ExitCode, Failure> {
+pub(super) fn main(args: Args) -> Result<ExitCode, Failure> {
     let client = Client::connect_as(args.socket.unwrap_or_else(socket::default_socket), "unrack rpc ls")?;
     let listing = Listing::read(&client)?;
     if args.json {

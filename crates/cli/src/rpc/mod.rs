@@ -6,14 +6,14 @@ mod ls;
 use crate::failure::Failure;
 use std::process::ExitCode;
 
-pub const EXAMPLES: &str = "\
+pub(crate) const EXAMPLES: &str = "\
 Examples:
   unrack rpc ls                               services, who offers them, and who is connected
   unrack rpc ls --json --socket /run/user/1000/unrack/pool.sock
   unrack rpc bench                            what calls cost here";
 
 #[derive(clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     #[command(subcommand)]
     verb: Verb,
 }
@@ -31,7 +31,7 @@ enum Verb {
 }
 
 /// Runs `unrack rpc`.
-pub fn main(args: Args) -> Result<ExitCode, Failure> {
+pub(crate) fn main(args: Args) -> Result<ExitCode, Failure> {
     match args.verb {
         Verb::Ls(args) => ls::main(args),
         Verb::Bench(args) => bench::main(args),

@@ -8,14 +8,14 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 /// Target to write to. Symbolic links are followed, so that they stay links.
-pub enum Target {
+pub(super) enum Target {
     File(PathBuf),
     Stream(PathBuf),
 }
 
 impl Target {
     /// Verifies that the target can be written, before an hour of work is lost.
-    pub fn check(path: &Path) -> Result<Target, Failure> {
+    pub(super) fn check(path: &Path) -> Result<Target, Failure> {
         let refuse = |why: &dyn std::fmt::Display| Failure::Usage(format!("{}: {why}", path.display()));
         match path.metadata() {
             Ok(meta) if meta.is_dir() => Err(refuse(&"is a folder: name a file in it")),
@@ -32,7 +32,7 @@ impl Target {
     }
 
     /// Verifies a target that is written piece by piece, and so has to be a file.
-    pub fn check_file(path: &Path) -> Result<PathBuf, Failure> {
+    pub(super) fn check_file(path: &Path) -> Result<PathBuf, Failure> {
         match Target::check(path)? {
             Target::File(path) => Ok(path),
             Target::Stream(path) => {
@@ -42,7 +42,7 @@ impl Target {
     }
 
     /// Writes a value as JSON.
-    pub fn write_json(&self, value: &impl Serialize) -> Result<(), Failure> {
+    pub(super) fn write_json(&self, value: &impl Serialize) -> Result<(), Failure> {
         match self {
             Target::File(path) => Ok(unrack_record::write_json(path, value)?),
             Target::Stream(path) => write_stream(path, value)

@@ -7,7 +7,7 @@ use unrack_record::{Machine, Started, Warning};
 use unrack_units::{Bytes, Rate, Time};
 
 #[derive(Serialize)]
-pub struct Summary {
+pub(super) struct Summary {
     version: &'static str,
     command: Vec<String>,
     exit_status: u8,
@@ -34,7 +34,7 @@ pub struct Summary {
 
 impl Summary {
     /// Returns the summary of a run.
-    pub fn from_run(
+    pub(super) fn from_run(
         args: &Args,
         job: &Job,
         setup: &Setup,
@@ -74,7 +74,7 @@ impl Summary {
     }
 
     /// Returns one line, warnings last.
-    pub fn line(&self) -> String {
+    pub(super) fn line(&self) -> String {
         let share = match self.footprint_bytes {
             Some(footprint) => {
                 format!("{} local ({} of {})", self.local, size(self.local_bytes), size(footprint))

@@ -5,11 +5,11 @@ use std::time::{Duration, Instant};
 use unrack_units::Time;
 
 /// Help of the option, which `compare` and `map` share.
-pub const HELP: &str =
+pub(crate) const HELP: &str =
     "Time for the whole command, such as 90s or 2m: fewer runs first, then answers are withheld";
 
 /// Time for runs of the program, and time reserved for the steps after them.
-pub struct Budget {
+pub(crate) struct Budget {
     whole: Option<Duration>,
     until: Option<Instant>,
     reserved: Cell<Duration>,
@@ -23,42 +23,42 @@ const CLOSING: Duration = Duration::from_millis(500);
 
 impl Budget {
     /// Starts a budget now; without a time there is no bound.
-    pub fn new(time: Option<Time>) -> Budget {
+    pub(crate) fn new(time: Option<Time>) -> Budget {
         let whole = time.map(|time| Duration::from_secs_f64(time.as_secs_f64()));
         let until = whole.and_then(|whole| Instant::now().checked_add(whole));
         Budget { whole, until, reserved: Cell::new(CLOSING) }
     }
 
     /// Reserves this time for steps that come after the runs: at most half of what is left, so that there are runs.
-    pub fn reserve(&self, seconds: f64) {
+    pub(crate) fn reserve(&self, seconds: f64) {
         let half = self.left_s().map_or(f64::INFINITY, |left| left / 2.0);
         let seconds = (seconds * MARGIN).min(half).clamp(0.0, 1e9);
         self.reserved.set(CLOSING + Duration::from_secs_f64(seconds));
     }
 
     /// Releases all reserved time to the steps that come now.
-    pub fn release(&self) {
+    pub(crate) fn release(&self) {
         self.reserved.set(CLOSING);
     }
 
     /// Returns the seconds that are not reserved; `None` without a bound.
-    pub fn left_s(&self) -> Option<f64> {
+    pub(crate) fn left_s(&self) -> Option<f64> {
         Some(self.deadline()?.saturating_duration_since(Instant::now()).as_secs_f64())
     }
 
     /// Returns the time by which a run under way must have ended.
-    pub fn deadline(&self) -> Option<Instant> {
+    pub(crate) fn deadline(&self) -> Option<Instant> {
         let until = self.until?;
         Some(until.checked_sub(self.reserved.get()).unwrap_or(until))
     }
 
     /// Returns true if a step with this predicted time may start.
-    pub fn allows(&self, predicted_s: f64) -> bool {
+    pub(crate) fn allows(&self, predicted_s: f64) -> bool {
         self.left_s().is_none_or(|left_s| affords(left_s, predicted_s))
     }
 
     /// Returns the budget in words.
-    pub fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         self.whole.map_or("no bound".into(), |whole| format!("{} s", whole.as_secs_f64()))
     }
 }
@@ -69,7 +69,7 @@ fn affords(left_s: f64, predicted_s: f64) -> bool {
 
 /// Returns the size of the work that fits in the time left, if the whole is predicted to take `predicted_s`; `None` if
 /// that is less than `least`.
-pub fn fitting(size: u64, least: u64, predicted_s: f64, left_s: f64) -> Option<u64> {
+pub(crate) fn fitting(size: u64, least: u64, predicted_s: f64, left_s: f64) -> Option<u64> {
     if affords(left_s, predicted_s) {
         return Some(size);
     }
@@ -78,7 +78,7 @@ pub fn fitting(size: u64, least: u64, predicted_s: f64, left_s: f64) -> Option<u
 }
 
 /// Parses `90s`, `2m`, `2min` or `1h`: minutes and hours as people write them.
-pub fn parse(text: &str) -> Result<Time, String> {
+pub(crate) fn parse(text: &str) -> Result<Time, String> {
     let minutes = |number: &str, each: u32| {
         let number: f64 = number.trim_end().parse().map_err(|_| ())?;
         Ok::<_, ()>(format!("{}s", number * f64::from(each) * 60.0))

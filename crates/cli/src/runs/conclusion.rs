@@ -6,7 +6,7 @@ use unrack_paging::{fit, quality};
 use unrack_record::{Fit, InjectionPoint, Runs, Warning};
 use unrack_units::Bytes;
 
-pub struct Conclusion {
+pub(crate) struct Conclusion {
     pub points: Vec<InjectionPoint>,
     pub fit: Option<Fit>,
     /// Reason why nothing can be concluded.
@@ -15,7 +15,7 @@ pub struct Conclusion {
 
 impl Conclusion {
     /// Returns the line, if conclusions can be drawn from it.
-    pub fn line(&self) -> Result<&Fit, &Warning> {
+    pub(crate) fn line(&self) -> Result<&Fit, &Warning> {
         match (&self.fit, &self.withheld) {
             (_, Some(why)) => Err(why),
             (fit, None) => Ok(fit.as_ref().expect("a line, or the reason why there is none")),
@@ -30,7 +30,7 @@ impl Survey<'_> {
     ///
     /// # Errors
     /// The reason, if there are too few.
-    pub fn native(&self) -> Result<Runs, Warning> {
+    pub(crate) fn native(&self) -> Result<Runs, Warning> {
         let runs = self.kept.undisturbed(|task| matches!(task, Task::Native { .. }));
         match runs.len() < quality::FEWEST_NATIVE {
             true => Err(self.too_few("native runs", runs.len(), quality::FEWEST_NATIVE)),
@@ -39,7 +39,7 @@ impl Survey<'_> {
     }
 
     /// Concludes from the runs with `local` memory.
-    pub fn conclude(&self, local: Bytes) -> Conclusion {
+    pub(crate) fn conclude(&self, local: Bytes) -> Conclusion {
         let points = self.points(local);
         let native = match self.native().and_then(|native| self.enough(&points).map(|()| native)) {
             Ok(native) => native,

@@ -11,7 +11,7 @@ use unrack_units::Bytes;
 const NAME: &str = "measured.json";
 
 /// Runs of one command so far.
-pub struct Kept<'a> {
+pub(crate) struct Kept<'a> {
     /// Run folder; `None` if runs are kept in memory only.
     folder: Option<&'a RunFolder>,
     runs: RefCell<Measurements>,
@@ -30,7 +30,7 @@ struct Measurements {
 
 /// Values that have to be equal for kept runs to be reused.
 #[derive(Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Identity {
+pub(crate) struct Identity {
     /// Hash of the sources of this command: another pager or fit measures something else.
     pub sources: String,
     pub program: String,
@@ -62,12 +62,12 @@ struct Run {
 
 impl<'a> Kept<'a> {
     /// Returns an empty store that keeps nothing beyond this command.
-    pub fn in_memory() -> Kept<'a> {
+    pub(crate) fn in_memory() -> Kept<'a> {
         Kept { folder: None, runs: RefCell::default() }
     }
 
     /// Opens the undisturbed runs of this command in the folder; none if the folder has those of another command.
-    pub fn open(folder: &'a RunFolder, of: Identity, is_repeatable: bool) -> Kept<'a> {
+    pub(crate) fn open(folder: &'a RunFolder, of: Identity, is_repeatable: bool) -> Kept<'a> {
         let found: Option<Measurements> = read_json(folder.path(NAME)).ok();
         let nothing = Measurements { of: of.clone(), ..Measurements::default() };
         let mut runs = found.filter(|found| is_repeatable && found.of == of).unwrap_or(nothing);
@@ -82,20 +82,24 @@ impl<'a> Kept<'a> {
     }
 
     /// Returns the pager's cost, and true if its measurement was disturbed.
-    pub fn calibration(&self) -> Option<(Calibration, bool)> {
+    pub(crate) fn calibration(&self) -> Option<(Calibration, bool)> {
         let KeptCalibration { floor_ns, unseen_ns, is_disturbed } = self.runs.borrow().calibration?;
         Some((Calibration { mode: Mode::Blocking, floor_ns, unseen_ns }, is_disturbed))
     }
 
     /// Keeps the pager's cost.
-    pub fn keep_calibration(&self, calibration: Calibration, is_disturbed: bool) -> Result<(), Failure> {
+    pub(crate) fn keep_calibration(
+        &self,
+        calibration: Calibration,
+        is_disturbed: bool,
+    ) -> Result<(), Failure> {
         let Calibration { floor_ns, unseen_ns, .. } = calibration;
         self.keep(|runs| runs.calibration = Some(KeptCalibration { floor_ns, unseen_ns, is_disturbed }))
     }
 
     /// Returns the program's footprint: the kept one if there is any, otherwise the largest of the native runs so far.
     /// It stays, so that shares are the same sizes when runs are made again.
-    pub fn footprint_bytes(&self) -> u64 {
+    pub(crate) fn footprint_bytes(&self) -> u64 {
         let mut runs = self.runs.borrow_mut();
         if let Some(kept) = runs.footprint_bytes {
             return kept;
@@ -108,7 +112,11 @@ impl<'a> Kept<'a> {
     }
 
     /// Returns the delays for `local` memory: the kept ones if there are any, otherwise those that `choose` returns.
-    pub fn delays_ns(&self, local: Bytes, choose: impl FnOnce() -> Vec<f64>) -> Result<Vec<f64>, Failure> {
+    pub(crate) fn delays_ns(
+        &self,
+        local: Bytes,
+        choose: impl FnOnce() -> Vec<f64>,
+    ) -> Result<Vec<f64>, Failure> {
         let local_bytes = local.get();
         if let Some(kept) = self.runs.borrow().delays.iter().find(|kept| kept.local_bytes == local_bytes) {
             return Ok(kept.delays_ns.clone());
@@ -119,7 +127,7 @@ impl<'a> Kept<'a> {
     }
 
     /// Keeps a run, which replaces an earlier one of the same task.
-    pub fn put(&self, task: Task, done: Done, is_disturbed: bool) -> Result<(), Failure> {
+    pub(crate) fn put(&self, task: Task, done: Done, is_disturbed: bool) -> Result<(), Failure> {
         self.keep(|runs| {
             runs.runs.retain(|run| run.task != task);
             runs.runs.push(Run { task, done, is_disturbed });
@@ -127,24 +135,24 @@ impl<'a> Kept<'a> {
     }
 
     /// Returns true if there is an undisturbed run.
-    pub fn has(&self, task: Task) -> bool {
+    pub(crate) fn has(&self, task: Task) -> bool {
         self.runs.borrow().runs.iter().any(|run| run.task == task && !run.is_disturbed)
     }
 
     /// Returns a run, disturbed if there is no other.
-    pub fn get(&self, task: Task) -> Option<Done> {
+    pub(crate) fn get(&self, task: Task) -> Option<Done> {
         self.runs.borrow().runs.iter().find(|run| run.task == task).map(|run| run.done)
     }
 
     /// Returns undisturbed runs in the order in which they were made.
-    pub fn undisturbed(&self, is_wanted: impl Fn(Task) -> bool) -> Vec<(Task, Done)> {
+    pub(crate) fn undisturbed(&self, is_wanted: impl Fn(Task) -> bool) -> Vec<(Task, Done)> {
         let runs = self.runs.borrow();
         let wanted = runs.runs.iter().filter(|run| !run.is_disturbed && is_wanted(run.task));
         wanted.map(|run| (run.task, run.done)).collect()
     }
 
     /// Returns all runs, also disturbed ones.
-    pub fn all(&self, is_wanted: impl Fn(Task) -> bool) -> Vec<Done> {
+    pub(crate) fn all(&self, is_wanted: impl Fn(Task) -> bool) -> Vec<Done> {
         self.runs.borrow().runs.iter().filter(|run| is_wanted(run.task)).map(|run| run.done).collect()
     }
 

@@ -2,7 +2,7 @@
 
 /// Kind of steps: the ratio of actual to predicted time of some holds for the next.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub(crate) enum Kind {
     Native,
     /// Remote memory without an injected delay.
     Undelayed,
@@ -22,22 +22,22 @@ struct Sum {
 
 /// All steps of a measurement.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Left([Sum; 4]);
+pub(crate) struct Left([Sum; 4]);
 
 impl Left {
     /// Adds a step to come.
-    pub fn expect(&mut self, kind: Kind, predicted_s: f64) {
+    pub(crate) fn expect(&mut self, kind: Kind, predicted_s: f64) {
         self.0[kind as usize].ahead += predicted_s;
     }
 
     /// Removes an expected step that will not come.
-    pub fn drop(&mut self, kind: Kind, predicted_s: f64) {
+    pub(crate) fn drop(&mut self, kind: Kind, predicted_s: f64) {
         let ahead = &mut self.0[kind as usize].ahead;
         *ahead = (*ahead - predicted_s).max(0.0);
     }
 
     /// Records a finished step.
-    pub fn done(&mut self, kind: Kind, predicted_s: f64, took_s: f64) {
+    pub(crate) fn done(&mut self, kind: Kind, predicted_s: f64, took_s: f64) {
         self.drop(kind, predicted_s);
         let sum = &mut self.0[kind as usize];
         sum.predicted += predicted_s;
@@ -45,13 +45,13 @@ impl Left {
     }
 
     /// Returns the predicted time of a step, corrected by the actual times of its kind.
-    pub fn corrected(&self, kind: Kind, predicted_s: f64) -> f64 {
+    pub(crate) fn corrected(&self, kind: Kind, predicted_s: f64) -> f64 {
         let Sum { predicted, took, .. } = self.0[kind as usize];
         if predicted > 0.0 { predicted_s * took / predicted } else { predicted_s }
     }
 
     /// Returns the seconds until all steps are done.
-    pub fn seconds(&self) -> f64 {
+    pub(crate) fn seconds(&self) -> f64 {
         let kinds = [Kind::Native, Kind::Undelayed, Kind::Injected, Kind::Simulation];
         kinds.into_iter().map(|kind| self.corrected(kind, self.0[kind as usize].ahead)).sum()
     }

@@ -4,7 +4,7 @@ use super::Task;
 
 /// Number of injected delays, evenly spaced: two make a line, the third shows whether it is one, and the others where
 /// it bends.
-pub const POINTS: usize = 5;
+pub(crate) const POINTS: usize = 5;
 /// Smallest delay, in multiples of the pager's cost: no fetch may take the pager longer than its delay. Of 58,000
 /// fetches at 1.25 none did; the rest is for less even machines.
 const SMALLEST: f64 = 1.5;
@@ -17,7 +17,7 @@ const LARGEST_DELAY_NS: f64 = 500_000.0;
 
 /// Returns the delays to inject, transmission included, in whole nanoseconds, smallest first, for a program that
 /// makes `fetches` fetches.
-pub fn delays_ns(native_s: f64, fetches: u64, floor_ns: f64) -> Vec<f64> {
+pub(crate) fn delays_ns(native_s: f64, fetches: u64, floor_ns: f64) -> Vec<f64> {
     let affordable = STRETCH * native_s * 1e9 / fetches.max(1) as f64;
     let smallest = SMALLEST * floor_ns;
     let largest = affordable.min(LARGEST_DELAY_NS).max(LARGEST * floor_ns);
@@ -26,7 +26,7 @@ pub fn delays_ns(native_s: f64, fetches: u64, floor_ns: f64) -> Vec<f64> {
 }
 
 /// Runs at each of the delays for one amount of local memory.
-pub struct Delayed {
+pub(crate) struct Delayed {
     pub local_bytes: u64,
     pub delays_ns: Vec<f64>,
 }
@@ -37,7 +37,7 @@ pub struct Delayed {
 /// machine gets slower and faster over minutes, so native runs are spread over the whole, and a repeated round goes
 /// from the largest delay to the smallest. A repeated round is of the two ends alone, which carry four fifths of the
 /// information on the slope. With two rounds, seven runs take about as long as three delays twice.
-pub fn plan(lines: &[Delayed], others: &[Task], rounds: u32) -> Vec<Task> {
+pub(crate) fn plan(lines: &[Delayed], others: &[Task], rounds: u32) -> Vec<Task> {
     let native = |nth| vec![Task::Native { nth }];
     let first = [native(2), at(&[0, 4, 2], lines, 1), native(3), at(&[1, 3], lines, 1), others.to_vec()];
     let again = (2..=rounds).flat_map(|round| [native(round + 2), at(&[4, 0], lines, round)]);

@@ -5,13 +5,13 @@
 //!                                                                     kept -> conclusion: line, or why there is none
 //! ```
 
-pub mod budget;
-pub mod conclusion;
-pub mod kept;
-pub mod left;
-pub mod line;
-pub mod progress;
-pub mod survey;
+pub(crate) mod budget;
+pub(crate) mod conclusion;
+pub(crate) mod kept;
+pub(crate) mod left;
+pub(crate) mod line;
+pub(crate) mod progress;
+pub(crate) mod survey;
 
 use crate::failure::Failure;
 use serde::{Deserialize, Serialize};
@@ -24,7 +24,7 @@ use unrack_record::{RunFolder, Runs, Warning};
 use unrack_units::{Bytes, Rate, Time};
 
 /// Parameters of all runs of the program.
-pub struct Runner<'a> {
+pub(crate) struct Runner<'a> {
     pub job: &'a Job,
     pub folder: &'a RunFolder,
     /// Rate of the link to remote memory.
@@ -35,7 +35,7 @@ pub struct Runner<'a> {
 /// One run of a measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Task {
+pub(crate) enum Task {
     /// A native run, counted from 1.
     Native { nth: u32 },
     /// A run with this local memory and delay of each fetch (0: none); runs with the same values count from 1.
@@ -44,7 +44,7 @@ pub enum Task {
 
 /// Results of a run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
-pub struct Done {
+pub(crate) struct Done {
     pub wall_s: f64,
     /// Footprint, of a native run only.
     pub footprint_bytes: u64,
@@ -56,7 +56,7 @@ pub struct Done {
 
 /// Results of earlier runs that a run needs.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Known {
+pub(crate) struct Known {
     pub calibration: Calibration,
     pub footprint: Bytes,
     /// Native run time; `None` if other work disturbed all native runs.
@@ -66,7 +66,7 @@ pub struct Known {
 }
 
 /// A finished run, and the load of the machine during it.
-pub struct Made {
+pub(crate) struct Made {
     pub done: Done,
     pub load: Load,
     pub warnings: Vec<Warning>,
@@ -78,7 +78,12 @@ const REMOTE_OUTPUT: &str = "remote.out";
 
 impl Runner<'_> {
     /// Makes a run. `None` if it had not ended at `until`.
-    pub fn make(&self, task: Task, known: &Known, until: Option<Instant>) -> Result<Option<Made>, Failure> {
+    pub(crate) fn make(
+        &self,
+        task: Task,
+        known: &Known,
+        until: Option<Instant>,
+    ) -> Result<Option<Made>, Failure> {
         let before = Reading::now();
         let made = match task {
             Task::Native { .. } => self.natively(until),
@@ -132,7 +137,7 @@ impl Runner<'_> {
     }
 
     /// Returns a delay of `whole_ns` in all, transmission included.
-    pub fn delay(&self, whole_ns: f64) -> Delay {
+    pub(crate) fn delay(&self, whole_ns: f64) -> Delay {
         let transmission = self.rate.transmit(PAGE);
         let whole = Time::from_secs_f64(whole_ns.max(0.0) / 1e9);
         Delay::constant(whole.saturating_sub(transmission), self.rate)
@@ -158,7 +163,7 @@ impl Runner<'_> {
     }
 }
 
-pub const PAGE: Bytes = Bytes::new(unrack_basis::PAGE as u64);
+pub(crate) const PAGE: Bytes = Bytes::new(unrack_basis::PAGE as u64);
 
 /// Reason why there is no run.
 enum Ended {
@@ -186,7 +191,7 @@ fn check_status(status: Status, how: &str, output: &Path) -> Result<(), Ended> {
 }
 
 /// Returns runs of these times, which must not be empty.
-pub fn with_median(seconds: Vec<f64>) -> Runs {
+pub(crate) fn with_median(seconds: Vec<f64>) -> Runs {
     let median_s = unrack_paging::fit::median(&mut seconds.clone());
     Runs { seconds, median_s }
 }

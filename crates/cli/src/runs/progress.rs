@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Steps of a measurement, as shown to a person.
-pub struct Steps {
+pub(crate) struct Steps {
     bar: ProgressBar,
     /// Steps to come, as known when the last one ended.
     known: Arc<Mutex<Known>>,
@@ -27,7 +27,7 @@ const WHOLE: f64 = 1000.0;
 
 impl Steps {
     /// Shows an empty bar.
-    pub fn new() -> Steps {
+    pub(crate) fn new() -> Steps {
         let known = Known { left: Left::default(), at: Instant::now(), is_whole: false };
         let known = Arc::new(Mutex::new(known));
         let shown = known.clone();
@@ -43,27 +43,27 @@ impl Steps {
     }
 
     /// Shows the step that starts now.
-    pub fn begin(&self, what: impl Into<String>) {
+    pub(crate) fn begin(&self, what: impl Into<String>) {
         self.bar.set_message(what.into());
     }
 
     /// Adds a step to come, with its predicted time in seconds.
-    pub fn expect(&self, kind: Kind, predicted_s: f64) {
+    pub(crate) fn expect(&self, kind: Kind, predicted_s: f64) {
         lock(&self.known).left.expect(kind, predicted_s);
     }
 
     /// Notes that all steps to come are known.
-    pub fn all_expected(&self) {
+    pub(crate) fn all_expected(&self) {
         lock(&self.known).is_whole = true;
     }
 
     /// Removes an expected step that will not come.
-    pub fn drop(&self, kind: Kind, predicted_s: f64) {
+    pub(crate) fn drop(&self, kind: Kind, predicted_s: f64) {
         lock(&self.known).left.drop(kind, predicted_s);
     }
 
     /// Records a finished step, and moves the bar.
-    pub fn done(&self, kind: Kind, predicted_s: f64, took_s: f64) {
+    pub(crate) fn done(&self, kind: Kind, predicted_s: f64, took_s: f64) {
         let mut known = lock(&self.known);
         known.left.done(kind, predicted_s, took_s);
         known.at = Instant::now();
@@ -74,12 +74,12 @@ impl Steps {
     }
 
     /// Returns the predicted time of a step, corrected by the actual times of its kind.
-    pub fn corrected(&self, kind: Kind, predicted_s: f64) -> f64 {
+    pub(crate) fn corrected(&self, kind: Kind, predicted_s: f64) -> f64 {
         lock(&self.known).left.corrected(kind, predicted_s)
     }
 
     /// Removes the bar.
-    pub fn finish(&self) {
+    pub(crate) fn finish(&self) {
         self.bar.finish_and_clear();
     }
 }

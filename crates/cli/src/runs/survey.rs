@@ -14,7 +14,7 @@ use unrack_paging::{Load, Mode, PagingError, Reading, calibrate};
 use unrack_record::{Disturbance, DisturbedRun, OtherWork, Warning};
 use unrack_units::Bytes;
 
-pub struct Survey<'a> {
+pub(crate) struct Survey<'a> {
     pub runner: &'a Runner<'a>,
     pub kept: &'a Kept<'a>,
     pub budget: &'a Budget,
@@ -48,7 +48,7 @@ const REPEATS: u32 = 2;
 
 impl<'a> Survey<'a> {
     /// Observes the machine, runs the program once natively, and measures the pager.
-    pub fn begin(
+    pub(crate) fn begin(
         runner: &'a Runner<'a>,
         kept: &'a Kept<'a>,
         budget: &'a Budget,
@@ -101,20 +101,20 @@ impl<'a> Survey<'a> {
     }
 
     /// Does what [`Survey::undelayed`] does, and keeps every page transfer in `trace.parquet`.
-    pub fn capture(&self, local: Bytes) -> Result<(), Failure> {
+    pub(crate) fn capture(&self, local: Bytes) -> Result<(), Failure> {
         self.captured_local.set(Some(local));
         self.undelayed(local)
     }
 
     /// Runs the program with `local` memory and no delay: it shows fetches, and the cost of paging without
     /// waits.
-    pub fn undelayed(&self, local: Bytes) -> Result<(), Failure> {
+    pub(crate) fn undelayed(&self, local: Bytes) -> Result<(), Failure> {
         let task = undelayed(local);
         self.perform(task, self.predicted_s(task))
     }
 
     /// Makes all runs with injected delays, the other native ones, and `others`; then repeats disturbed ones.
-    pub fn inject(&self, locals: &[Bytes], others: &[Bytes]) -> Result<(), Failure> {
+    pub(crate) fn inject(&self, locals: &[Bytes], others: &[Bytes]) -> Result<(), Failure> {
         let lines: Result<Vec<_>, _> =
             locals.iter().filter_map(|local| self.delays(*local).transpose()).collect();
         let others: Vec<_> = others.iter().map(|local| undelayed(*local)).collect();
@@ -201,13 +201,13 @@ impl<'a> Survey<'a> {
     }
 
     /// Returns the program's footprint.
-    pub fn footprint(&self) -> Bytes {
+    pub(crate) fn footprint(&self) -> Bytes {
         Bytes::new(self.kept.footprint_bytes())
     }
 
     /// Returns the median native run time, of disturbed runs if there are no others: for plans, and for the pace of
     /// replays.
-    pub fn pace_s(&self) -> f64 {
+    pub(crate) fn pace_s(&self) -> f64 {
         let all =
             || super::with_median(self.kept.all(is_native).iter().map(|done| done.wall_s).collect()).median_s;
         self.known().native_s.unwrap_or_else(all)
@@ -257,7 +257,7 @@ impl<'a> Survey<'a> {
     }
 
     /// Returns the load by other work, before and during the runs.
-    pub fn disturbance(&self) -> Disturbance {
+    pub(crate) fn disturbance(&self) -> Disturbance {
         let log = self.log.borrow();
         let repeated = |(task, run): &(Task, DisturbedRun)| DisturbedRun {
             repeated: self.kept.has(*task),
@@ -268,7 +268,7 @@ impl<'a> Survey<'a> {
     }
 
     /// Returns warnings about all runs together.
-    pub fn warnings(&self) -> Vec<Warning> {
+    pub(crate) fn warnings(&self) -> Vec<Warning> {
         let log = self.log.borrow();
         let (disturbed, left_out) = (self.all_disturbed().len(), self.left_out.get());
         let mut warnings = log.warnings.clone();
@@ -288,7 +288,7 @@ impl<'a> Survey<'a> {
     }
 
     /// Returns the warning that too few runs are left to conclude from.
-    pub fn too_few(&self, what: &str, usable: usize, needed: usize) -> Warning {
+    pub(crate) fn too_few(&self, what: &str, usable: usize, needed: usize) -> Warning {
         if self.all_disturbed().is_empty() {
             let budget = self.budget.text();
             let text = format!(
@@ -335,7 +335,7 @@ fn is_native(task: Task) -> bool {
 }
 
 /// Returns the task with `local` memory and no delay.
-pub fn undelayed(local: Bytes) -> Task {
+pub(crate) fn undelayed(local: Bytes) -> Task {
     Task::Remote { local_bytes: local.get(), delay_ns: 0.0, nth: 1 }
 }
 

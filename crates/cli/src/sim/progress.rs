@@ -7,17 +7,22 @@ use unrack_sim::{Finished, Progress, Setup, SetupError, Work};
 const LOOK: &str = "{prefix} {wide_bar} {percent:>3} %  {human_pos} of {human_len} messages, {eta} left";
 
 /// Runs `work` with a bar on stderr named `name`, if that is a terminal.
-pub fn run(name: &str, setup: &Setup, work: &Work) -> Result<Finished, SetupError> {
+pub(crate) fn run(name: &str, setup: &Setup, work: &Work) -> Result<Finished, SetupError> {
     with_bar(name, |bar| setup.run(work, |progress| show(bar, progress)))
 }
 
 /// Runs `work` on several threads, with a bar.
-pub fn split(name: &str, setup: &Setup, work: &Work, threads: u32) -> Result<Finished, SetupError> {
+pub(crate) fn split(name: &str, setup: &Setup, work: &Work, threads: u32) -> Result<Finished, SetupError> {
     with_bar(name, |bar| setup.split(work, threads, |progress| show(bar, progress)))
 }
 
 /// Runs `work` observed by `watch`, with a bar.
-pub fn watched(name: &str, setup: &Setup, work: &Work, watch: &mut Watch) -> Result<Finished, SetupError> {
+pub(crate) fn watched(
+    name: &str,
+    setup: &Setup,
+    work: &Work,
+    watch: &mut Watch,
+) -> Result<Finished, SetupError> {
     with_bar(name, |bar| setup.watched(work, watch, |progress| show(bar, progress)))
 }
 

@@ -8,13 +8,17 @@ use unrack_units::Time;
 use unrack_workload::{Kind, Message};
 
 /// Writes `messages.parquet` and `completions.parquet` of a run on this network. The same run gives the same bytes.
-pub fn write_tables(folder: &RunFolder, done: &Finished, network: &Network) -> Result<(), RecordError> {
+pub(crate) fn write_tables(
+    folder: &RunFolder,
+    done: &Finished,
+    network: &Network,
+) -> Result<(), RecordError> {
     write_messages(&folder.path("messages.parquet"), done)?;
     write_completions(&folder.path("completions.parquet"), done, network)
 }
 
 /// Writes every message, also those that did not finish.
-pub fn write_messages(path: &Path, done: &Finished) -> Result<(), RecordError> {
+pub(crate) fn write_messages(path: &Path, done: &Finished) -> Result<(), RecordError> {
     let mut table = messages::Writer::create(path)?;
     for (index, (message, outcome)) in done.run.messages.iter().zip(&done.run.outcomes).enumerate() {
         table.push(messages::Row {
@@ -36,7 +40,7 @@ pub fn write_messages(path: &Path, done: &Finished) -> Result<(), RecordError> {
 
 /// Writes the table that `unrack run --completions` draws from: reads that finished are fetches, writes write-backs.
 /// Other messages are no pages.
-pub fn write_completions(path: &Path, done: &Finished, network: &Network) -> Result<(), RecordError> {
+pub(crate) fn write_completions(path: &Path, done: &Finished, network: &Network) -> Result<(), RecordError> {
     let mut table = completions::Writer::create(path)?;
     for (message, outcome) in done.run.messages.iter().zip(&done.run.outcomes) {
         if let (Some(kind), Some(completion)) = (page(message), outcome.completion()) {

@@ -7,13 +7,13 @@ use unrack_sim::summary::{JobSummary, Program};
 use unrack_sim::{Excluded, Summary};
 
 /// Returns the table of one run, and a line on its network.
-pub fn figures(name: &str, summary: &Summary) -> serde_json::Result<String> {
+pub(crate) fn figures(name: &str, summary: &Summary) -> serde_json::Result<String> {
     let shown: Simulation = serde_json::from_value(serde_json::to_value(summary)?)?;
     Ok(format!("{}\n{}\n", simulation_text(&[(name.to_string(), shown)]), network(summary)))
 }
 
 /// Returns the figures of a simulation, and everything that the table does not hold.
-pub fn table(name: &str, Figures { summary, machine }: &Figures) -> serde_json::Result<String> {
+pub(crate) fn table(name: &str, Figures { summary, machine }: &Figures) -> serde_json::Result<String> {
     let mut text = figures(name, summary)? + &simulator(summary, machine) + "\n";
     text += &counted(summary).map_or(String::new(), |line| line + "\n");
     if let Some(program) = &summary.program {
@@ -29,7 +29,7 @@ pub fn table(name: &str, Figures { summary, machine }: &Figures) -> serde_json::
 }
 
 /// Describes the messages that did not finish, and why.
-pub fn unfinished(summary: &Summary) -> Option<String> {
+pub(crate) fn unfinished(summary: &Summary) -> Option<String> {
     let unfinished = summary.unfinished.as_ref()?;
     Some(format!(
         "{} of {} messages did not finish ({}); the figures are of the others",

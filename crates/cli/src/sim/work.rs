@@ -13,7 +13,7 @@ use unrack_workload::trace::Row;
 use unrack_workload::{Message, listed};
 
 /// Most transfers of a captured trace, over all its copies: a gigabyte of messages.
-pub const MOST_TRANSFERS: u64 = 10_000_000;
+pub(crate) const MOST_TRANSFERS: u64 = 10_000_000;
 
 /// Most bytes of a list of messages as CSV: more than its memory would hold.
 const MOST_CSV_BYTES: u64 = 16 << 30;
@@ -22,7 +22,7 @@ const LEAST_LINE: u64 = 8;
 
 /// Returns the work of a scenario that `setup` accepts, and the memory that it will need. A captured trace is cut to
 /// its middle if its copies would make more than `most` transfers.
-pub fn checked(scenario: &ValidScenario, setup: &Setup, most: u64) -> Result<(Work, Need), Failure> {
+pub(crate) fn checked(scenario: &ValidScenario, setup: &Setup, most: u64) -> Result<(Work, Need), Failure> {
     let mut need = Need::of_scenario(scenario);
     let work = match &scenario.workload {
         Workload::Trace(trace) => {
@@ -55,7 +55,7 @@ fn rows(path: &Path) -> Result<u64, String> {
 }
 
 /// Converts the rows of a captured trace for a replay.
-pub fn captured_rows(rows: &[trace::Row]) -> Vec<Row> {
+pub(crate) fn captured_rows(rows: &[trace::Row]) -> Vec<Row> {
     let row = |row: &trace::Row| Row {
         t_ns: row.t_ns,
         thread: row.thread,

@@ -3,7 +3,7 @@
 use unrack_grid::axes::Axis;
 
 /// Parses axes as given, seeds last.
-pub fn parsed(set: &[String], seeds: Option<&str>) -> Result<Vec<Axis>, String> {
+pub(super) fn parsed(set: &[String], seeds: Option<&str>) -> Result<Vec<Axis>, String> {
     let mut axes = Vec::new();
     for text in set {
         let (key, values) = text

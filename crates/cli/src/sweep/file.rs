@@ -9,7 +9,7 @@ use unrack_rack::ValidScenario;
 use unrack_sim::SetupError;
 
 /// Scenario file, and how much of a captured trace is replayed.
-pub struct ScenarioFile {
+pub(super) struct ScenarioFile {
     pub path: PathBuf,
     pub transfers: u64,
 }

@@ -19,7 +19,7 @@ use unrack_record::{KeptPoints, Machine, Purpose, RunFolder, Started, Sweep, rea
 use unrack_report::{sweep_figures, sweep_text, write_svgs};
 use unrack_sim::Summary;
 
-pub const EXAMPLES: &str = "\
+pub(crate) const EXAMPLES: &str = "\
 Examples:
   unrack sweep examples/star-edm.toml --set workload.load=0.1,0.5,0.9 --seeds 1..5 --out runs/load
   unrack sweep examples/star-edm.toml --set fabric.protocol=edm,cxl --set workload.load=0.2,0.4 --out runs/two
@@ -34,7 +34,7 @@ after an interruption the same command goes on with those that are not, and a la
 is new. The results are the same, byte for byte, on any number of threads.";
 
 #[derive(clap::Args)]
-pub struct Args {
+pub(crate) struct Args {
     /// The scenario file
     scenario: PathBuf,
     /// Replace a value of the file, or try each of a list
@@ -75,7 +75,7 @@ struct Found<'a> {
 }
 
 /// Runs `unrack sweep`.
-pub fn main(args: Args) -> Result<ExitCode, Failure> {
+pub(crate) fn main(args: Args) -> Result<ExitCode, Failure> {
     let started = Started::now(build());
     args.fail_if.iter().try_for_each(|limit| limit.check(&Shape::from_type::<Summary>()))?;
     let axes = axes::parsed(&args.set, args.seeds.as_deref()).map_err(Failure::Usage)?;

@@ -8,14 +8,14 @@ use std::process::{Child, ChildStdout, Command, Output, Stdio};
 use unrack_testing::ClosedPort;
 
 /// A running `unrack memory serve`, ended with the test.
-pub struct Node {
+pub(crate) struct Node {
     pub process: Child,
     _stdout: BufReader<ChildStdout>,
     pub at: String,
 }
 
 impl Node {
-    pub fn serve(arguments: &[&str]) -> Node {
+    pub(crate) fn serve(arguments: &[&str]) -> Node {
         let mut command = Command::new(env!("CARGO_BIN_EXE_unrack"));
         command.args(["memory", "serve", "--json"]).args(arguments).stdout(Stdio::piped());
         let mut process = command.stderr(Stdio::null()).spawn().unwrap();
@@ -79,7 +79,7 @@ fn pages_survive_a_node_in_shared_memory() {
 }
 
 /// Program that runs for ever, and prints a line for each turn through its memory.
-pub const ENDLESS: &str = r#"
+pub(crate) const ENDLESS: &str = r#"
 data = bytearray(16 << 20)
 turn = 0
 while True:

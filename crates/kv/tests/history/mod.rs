@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Operation with its result.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Done {
+pub(crate) enum Done {
     Put(u64),
     Get(Option<u64>),
     /// True if there was a value.
@@ -17,27 +17,27 @@ pub enum Done {
 }
 
 #[derive(Debug, Clone, Copy)]
-pub struct Event {
+pub(crate) struct Event {
     pub begun: u64,
     pub ended: u64,
     pub done: Done,
 }
 
 #[derive(Default)]
-pub struct History {
+pub(crate) struct History {
     clock: AtomicU64,
     events: Mutex<Vec<Event>>,
 }
 
 impl History {
-    pub fn record(&self, act: impl FnOnce() -> Done) {
+    pub(crate) fn record(&self, act: impl FnOnce() -> Done) {
         let begun = self.clock.fetch_add(1, Ordering::SeqCst);
         let done = act();
         let ended = self.clock.fetch_add(1, Ordering::SeqCst);
         self.events.lock().unwrap().push(Event { begun, ended, done });
     }
 
-    pub fn events(&self) -> Vec<Event> {
+    pub(crate) fn events(&self) -> Vec<Event> {
         self.events.lock().unwrap().clone()
     }
 }
@@ -53,7 +53,7 @@ fn after(value: Option<u64>, done: Done) -> Option<Option<u64>> {
 }
 
 /// True if an order of the events, starting without a value, agrees with their times and results.
-pub fn is_linearizable(events: &[Event]) -> bool {
+pub(crate) fn is_linearizable(events: &[Event]) -> bool {
     fn search(
         events: &[Event],
         taken: u32,

@@ -15,13 +15,13 @@ pub(crate) struct Bell(AtomicU64);
 
 impl Bell {
     /// Returns a bell whose thread is awake.
-    pub fn new() -> Bell {
+    pub(super) fn new() -> Bell {
         Bell(AtomicU64::new(0))
     }
 
     /// Calls `park` with `until`, unless `earliest` then returns an earlier time. `park` may return at any time, and
     /// must return at once if `unpark` was called since it last returned.
-    pub fn sleep(&self, until: u64, earliest: impl FnOnce() -> u64, park: impl FnOnce(u64)) {
+    pub(super) fn sleep(&self, until: u64, earliest: impl FnOnce() -> u64, park: impl FnOnce(u64)) {
         // SYNC POINT with `ring`.
         self.0.store(until, Ordering::Relaxed);
         fence(Ordering::SeqCst);
@@ -34,7 +34,7 @@ impl Bell {
 
     /// Calls `unpark` if the sleeper would sleep beyond `at`, the time at which work is due that the caller has
     /// already made visible to it.
-    pub fn ring(&self, at: u64, unpark: impl FnOnce()) {
+    pub(super) fn ring(&self, at: u64, unpark: impl FnOnce()) {
         // SYNC POINT with `sleep`.
         fence(Ordering::SeqCst);
         if at < self.0.load(Ordering::Relaxed) {

@@ -40,7 +40,7 @@ pub(crate) struct Arrived {
 
 impl Checks {
     /// Verifies the next bytes of a flow and counts them.
-    pub fn deliver(&mut self, flow: FlowKey, offset: u64, bytes: &[u8]) {
+    pub(super) fn deliver(&mut self, flow: FlowKey, offset: u64, bytes: &[u8]) {
         let arrived = self.0.entry(flow).or_default();
         if offset != arrived.bytes || !is_content(flow, offset, bytes) {
             arrived.wrong += bytes.len() as u64;
@@ -49,7 +49,7 @@ impl Checks {
     }
 
     /// Removes a complete flow and returns its counts.
-    pub fn close(&mut self, flow: FlowKey) -> Arrived {
+    pub(super) fn close(&mut self, flow: FlowKey) -> Arrived {
         self.0.remove(&flow).unwrap_or_default()
     }
 }

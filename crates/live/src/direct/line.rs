@@ -21,18 +21,18 @@ pub(crate) struct Departure {
 
 impl Line {
     /// Returns an idle link of this rate, whose queue holds `buffer` bytes.
-    pub fn new(rate: Rate, buffer: u64) -> Line {
+    pub(super) fn new(rate: Rate, buffer: u64) -> Line {
         Line { rate, buffer, free_at: Time::ZERO, joined: Time::ZERO }
     }
 
     /// Returns the bytes that are not yet on the wire.
-    pub fn backlog(&self, now: Time) -> u64 {
+    pub(super) fn backlog(&self, now: Time) -> u64 {
         let left = u128::from(self.free_at.saturating_sub(now.max(self.joined)).as_ps());
         (left * u128::from(self.rate.as_bps()) / 8_000_000_000_000) as u64
     }
 
     /// Returns the earliest time at which `bytes` more fit into the queue.
-    pub fn room_at(&self, now: Time, bytes: u64) -> Time {
+    pub(super) fn room_at(&self, now: Time, bytes: u64) -> Time {
         match (self.backlog(now) + bytes).saturating_sub(self.buffer) {
             0 => now,
             over => now + self.rate.transmit(Bytes::new(over)),
@@ -40,7 +40,7 @@ impl Line {
     }
 
     /// Queues a packet, if it fits.
-    pub fn enqueue(&mut self, now: Time, bytes: u64) -> Option<Departure> {
+    pub(super) fn enqueue(&mut self, now: Time, bytes: u64) -> Option<Departure> {
         if self.backlog(now) + bytes > self.buffer {
             return None;
         }

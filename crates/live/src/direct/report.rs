@@ -88,7 +88,7 @@ pub(crate) struct Ledger {
 
 impl Ledger {
     /// Starts the ledger of a run: the messages' sizes in bytes, and when it began.
-    pub fn new(bytes: Vec<u64>, began: Time) -> Ledger {
+    pub(super) fn new(bytes: Vec<u64>, began: Time) -> Ledger {
         Ledger {
             outcomes: vec![Outcome::default(); bytes.len()],
             open: bytes.len(),
@@ -101,12 +101,12 @@ impl Ledger {
     }
 
     /// Returns whether all messages have ended.
-    pub fn is_over(&self) -> bool {
+    pub(super) fn is_over(&self) -> bool {
         self.open == 0
     }
 
     /// Enters a thread's report, made at time `at`.
-    pub fn enter(&mut self, at: Time, told: &Told) {
+    pub(super) fn enter(&mut self, at: Time, told: &Told) {
         let since = at.saturating_sub(self.began).as_ps();
         match *told {
             Told::Opened { message, flow } => {
@@ -136,7 +136,7 @@ impl Ledger {
     }
 
     /// Returns the run's report, with the threads' counts.
-    pub fn close(self, totals: Totals) -> Report {
+    pub(super) fn close(self, totals: Totals) -> Report {
         Report {
             outcomes: self.outcomes,
             wrong_bytes: self.wrong_bytes,
@@ -161,7 +161,7 @@ mod recorded {
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
     /// Writes the pairs of a histogram.
-    pub fn serialize<S: Serializer>(histogram: &Histogram<u64>, to: S) -> Result<S::Ok, S::Error> {
+    pub(super) fn serialize<S: Serializer>(histogram: &Histogram<u64>, to: S) -> Result<S::Ok, S::Error> {
         let pairs = histogram
             .iter_recorded()
             .map(|step| (step.value_iterated_to(), step.count_since_last_iteration()));
@@ -169,7 +169,7 @@ mod recorded {
     }
 
     /// Reads a histogram from its pairs.
-    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Histogram<u64>, D::Error> {
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Histogram<u64>, D::Error> {
         let mut histogram = super::empty_histogram();
         for (value, count) in Vec::<(u64, u64)>::deserialize(from)? {
             histogram.saturating_record_n(value, count);

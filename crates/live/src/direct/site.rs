@@ -78,7 +78,7 @@ const MOST_SPARE: usize = 4_096;
 impl Site {
     /// Returns the surroundings of thread `number`, which seeds its random numbers; `threads` counts all threads, with
     /// the one that sends to other machines.
-    pub fn new(
+    pub(super) fn new(
         plan: &Arc<Plan>,
         outlets: Vec<Option<Outlet>>,
         (number, threads): (usize, usize),
@@ -109,19 +109,19 @@ impl Site {
     }
 
     /// Returns the surroundings of one of its nodes.
-    pub fn around(&mut self, node: u32) -> Here<'_> {
+    pub(super) fn around(&mut self, node: u32) -> Here<'_> {
         let first = self.plan.setup.graph.links_of(node).start as usize;
         Here { site: self, node, first }
     }
 
     /// Starts a run at `began`. Returns whether the links known to be down have changed.
-    pub fn begin(&mut self, began: Time) -> bool {
+    pub(super) fn begin(&mut self, began: Time) -> bool {
         self.began = Some(began);
         self.discover(began)
     }
 
     /// Updates the links known to be down. Returns whether they changed, so that the nodes have to be told.
-    pub fn discover(&mut self, now: Time) -> bool {
+    pub(super) fn discover(&mut self, now: Time) -> bool {
         let mut down = self.links.down(&self.plan.setup.graph);
         if let Some(began) = self.began.filter(|_| self.is_all) {
             down.extend(self.plan.known_down(now.saturating_sub(began)));
@@ -136,7 +136,7 @@ impl Site {
     }
 
     /// Returns the next time at which the outages known by the plan may change.
-    pub fn next_known(&self, now: Time) -> Option<Time> {
+    pub(super) fn next_known(&self, now: Time) -> Option<Time> {
         let began = self.began.filter(|_| self.is_all)?;
         let next = self.plan.next_known(now.saturating_sub(began))?;
         Some(Time::from_ps(next.as_ps().saturating_add(began.as_ps())))
@@ -149,7 +149,7 @@ impl Site {
     }
 
     /// Sends a report to the thread that runs flows.
-    pub fn tell(&self, at: Time, told: Told) {
+    pub(super) fn tell(&self, at: Time, told: Told) {
         // The receiver is gone if the rack is going down.
         let _ = self.news.send(News { at, told });
     }
@@ -157,7 +157,7 @@ impl Site {
 
 impl Queues {
     /// Returns empty counts for `links` links.
-    pub fn new(links: usize) -> Queues {
+    pub(super) fn new(links: usize) -> Queues {
         Queues { found: empty_histogram(), most: vec![0; links] }
     }
 }

@@ -35,7 +35,7 @@ impl Tap {
     ///
     /// # Errors
     /// [`Error::Usage`] if the name is invalid or taken; [`Error::Lacking`] if this machine or user cannot create one.
-    pub fn new(name: &str, mtu: u64) -> Result<Tap, Error> {
+    pub(super) fn new(name: &str, mtu: u64) -> Result<Tap, Error> {
         let fits = |byte: u8| byte.is_ascii_graphic() && byte != b'/' && byte != b':' && byte != b'%';
         if name.is_empty() || name.len() >= IFNAMSIZ || !name.bytes().all(fits) {
             let rule = "a device has a name of 1 to 15 letters and digits";
@@ -63,12 +63,12 @@ impl Tap {
     }
 
     /// Returns another handle of the same device.
-    pub fn try_clone(&self) -> std::io::Result<Tap> {
+    pub(super) fn try_clone(&self) -> std::io::Result<Tap> {
         self.0.try_clone().map(Tap)
     }
 
     /// Returns the next frame from hosts, if one arrives within 200 ms.
-    pub fn read<'a>(&mut self, frame: &'a mut [u8]) -> Option<&'a [u8]> {
+    pub(super) fn read<'a>(&mut self, frame: &'a mut [u8]) -> Option<&'a [u8]> {
         let soon = Timespec { tv_sec: 0, tv_nsec: 200_000_000 };
         let mut ready = [PollFd::from_borrowed_fd(self.0.as_fd(), PollFlags::IN)];
         if !poll(&mut ready, Some(&soon)).is_ok_and(|ready| ready > 0) {
@@ -86,7 +86,7 @@ impl Tap {
     }
 
     /// Sends a frame to hosts. A device that is down loses it, as a cable would.
-    pub fn write(&mut self, frame: &[u8]) {
+    pub(super) fn write(&mut self, frame: &[u8]) {
         let _ = self.0.write(frame);
     }
 }

@@ -23,12 +23,12 @@ pub(crate) struct Clock(Instant);
 
 impl Clock {
     /// Starts a clock at zero.
-    pub fn new() -> Clock {
+    pub(super) fn new() -> Clock {
         Clock(Instant::now())
     }
 
     /// Returns the time since the clock was started.
-    pub fn now(self) -> Time {
+    pub(super) fn now(self) -> Time {
         let since = self.0.elapsed();
         Time::from_ns(since.as_secs() * 1_000_000_000 + u64::from(since.subsec_nanos()))
     }
@@ -51,7 +51,7 @@ pub(crate) struct Callers {
 
 impl Callers {
     /// Sends an order to a thread and wakes it.
-    pub fn call(&self, thread: usize, order: Order) {
+    pub(super) fn call(&self, thread: usize, order: Order) {
         // A caller that waits for a thread that is gone notices that elsewhere.
         let _ = self.orders[thread].send(order);
         self.sleepers[thread].called.store(true, Ordering::Release);
@@ -59,7 +59,7 @@ impl Callers {
     }
 
     /// Sends an order to each thread.
-    pub fn call_all(&self, order: impl Fn() -> Order) {
+    pub(super) fn call_all(&self, order: impl Fn() -> Order) {
         (0..self.orders.len()).for_each(|thread| self.call(thread, order()));
     }
 }
@@ -128,7 +128,7 @@ const MOST_AT_ONCE: usize = 32;
 
 impl Worker {
     /// Works until it gets the order to leave.
-    pub fn run(mut self) {
+    pub(super) fn run(mut self) {
         // A sleep should end on time, not up to 50 us later. If this fails, it only takes longer.
         let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1_000));
         let (now, mut last) = (self.clock.now(), (Time::ZERO, 0));
@@ -335,12 +335,12 @@ impl Worker {
 
 impl Sleeper {
     /// Returns the state of a thread that is awake and has no orders.
-    pub fn new() -> Sleeper {
+    pub(super) fn new() -> Sleeper {
         Sleeper { bell: Bell::new(), called: AtomicBool::new(false) }
     }
 
     /// Sleeps until `next`, unless a packet is due earlier or the thread has orders. Senders of either wake it.
-    pub fn sleep(&self, clock: Clock, next: Time, earliest: impl FnOnce() -> Time) {
+    pub(super) fn sleep(&self, clock: Clock, next: Time, earliest: impl FnOnce() -> Time) {
         let earliest = || if self.called.load(Ordering::Acquire) { 0 } else { earliest().as_ps() };
         self.bell.sleep(next.as_ps(), earliest, |until| match Time::from_ps(until) {
             Time::MAX => std::thread::park(),

@@ -133,7 +133,7 @@ pub(crate) struct Exit {
 
 impl Exit {
     /// Sends packets as they fall due, until the rack leaves.
-    pub fn run(mut self) {
+    pub(super) fn run(mut self) {
         let mut datagram = Vec::new();
         loop {
             self.sleepers[self.own].called.swap(false, Ordering::Acquire);
@@ -205,7 +205,7 @@ const TELL_AFTER: Time = Time::from_us(10_000);
 
 impl Acquaintance {
     /// Returns the state of a machine to which no life has been announced.
-    pub fn new(pair: Arc<Pair>) -> Acquaintance {
+    pub(super) fn new(pair: Arc<Pair>) -> Acquaintance {
         Acquaintance { opener: Opener::new(pair.clone()), pair, told: None }
     }
 
@@ -243,7 +243,7 @@ const LOOK_AFTER: Duration = Duration::from_millis(200);
 
 impl Entrance {
     /// Receives datagrams until the rack leaves.
-    pub fn run(mut self) {
+    pub(super) fn run(mut self) {
         // If this fails, the thread leaves with the next datagram.
         let _ = self.socket.set_read_timeout(Some(LOOK_AFTER));
         let mut datagram = vec![0; 1 << 16];

@@ -11,57 +11,57 @@ use unrack_node::{Listen, Node, Options};
 use unrack_pager::node::{Address, Client, Completion, Error, Settings};
 use unrack_units::Bytes;
 
-pub use unrack_wire::PAGE;
+pub(crate) use unrack_wire::PAGE;
 
 /// Page at an address that does not change.
-pub struct Slot(Box<[u8; PAGE]>);
+pub(crate) struct Slot(Box<[u8; PAGE]>);
 
 impl Slot {
     /// Makes a page whose every word depends on `value` and the word's index.
-    pub fn with(value: u64) -> Slot {
+    pub(crate) fn with(value: u64) -> Slot {
         let mut slot = Slot(Box::new([0; PAGE]));
         slot.fill(value);
         slot
     }
 
-    pub fn fill(&mut self, value: u64) {
+    pub(crate) fn fill(&mut self, value: u64) {
         for (word, at) in self.0.chunks_exact_mut(8).zip(0u64..) {
             word.copy_from_slice(&value.wrapping_mul(0x9E37_79B9_7F4A_7C15).wrapping_add(at).to_le_bytes());
         }
     }
 
-    pub fn holds(&self, value: u64) -> bool {
+    pub(crate) fn holds(&self, value: u64) -> bool {
         self.0 == Slot::with(value).0
     }
 
-    pub fn address(&mut self) -> usize {
+    pub(crate) fn address(&mut self) -> usize {
         self.0.as_mut_ptr() as usize
     }
 }
 
-pub fn pages(count: u64) -> Bytes {
+pub(crate) fn pages(count: u64) -> Bytes {
     Bytes::new(count * PAGE as u64)
 }
 
 /// Returns options of a node at a free port of loopback, whose clients may each have all of its capacity.
-pub fn options(capacity: Bytes) -> Options {
+pub(crate) fn options(capacity: Bytes) -> Options {
     let listen = Listen::Tcp("127.0.0.1:0".parse().unwrap());
     Options { per_client: "100%".parse().unwrap(), ..Options::new(listen, capacity) }
 }
 
-pub fn tcp_node(capacity: Bytes) -> Node {
+pub(crate) fn tcp_node(capacity: Bytes) -> Node {
     Node::start(&options(capacity)).unwrap()
 }
 
 /// Returns the pages of a session, and the shares of a node with `capacity` pages.
-pub fn session_pages(capacity: u64) -> (Arc<Shares>, Pages) {
+pub(crate) fn session_pages(capacity: u64) -> (Arc<Shares>, Pages) {
     let shares = Shares::new(capacity, capacity);
     let part = Part::new(shares.account(Peer::User(0)), 0).unwrap();
     (shares, Pages::new(part))
 }
 
 /// Returns the settings of a client that reaches the node.
-pub fn settings(node: &Node) -> Settings {
+pub(crate) fn settings(node: &Node) -> Settings {
     Settings::new(match node.address() {
         Listen::Tcp(std::net::SocketAddr::V4(address)) => tcp(address.port()),
         Listen::Tcp(other) => panic!("not an address of IPv4: {other}"),
@@ -69,16 +69,16 @@ pub fn settings(node: &Node) -> Settings {
     })
 }
 
-pub fn tcp(port: u16) -> Address {
+pub(crate) fn tcp(port: u16) -> Address {
     Address::Tcp { ip: [127, 0, 0, 1], port }
 }
 
-pub fn connect(node: &Node) -> Client {
+pub(crate) fn connect(node: &Node) -> Client {
     Client::connect(&settings(node)).unwrap()
 }
 
 /// Returns the error of a client that the node refuses.
-pub fn refusal(settings: &Settings) -> Error {
+pub(crate) fn refusal(settings: &Settings) -> Error {
     match Client::connect(settings) {
         Ok(_) => panic!("a session where none should be"),
         Err(error) => error,
@@ -86,12 +86,12 @@ pub fn refusal(settings: &Settings) -> Error {
 }
 
 /// Makes progress until the client is idle.
-pub fn settle(client: &mut Client) -> Result<Vec<Completion>, Error> {
+pub(crate) fn settle(client: &mut Client) -> Result<Vec<Completion>, Error> {
     settle_until(client, |client, _| client.is_idle())
 }
 
 /// Makes progress until so many operations have completed.
-pub fn settle_for(client: &mut Client, completions: usize) -> Result<Vec<Completion>, Error> {
+pub(crate) fn settle_for(client: &mut Client, completions: usize) -> Result<Vec<Completion>, Error> {
     settle_until(client, |_, done| done.len() >= completions)
 }
 
@@ -114,7 +114,7 @@ fn settle_until(
 }
 
 /// Stores a page, and waits until the node has it.
-pub fn store(client: &mut Client, id: u32, value: u64) -> Completion {
+pub(crate) fn store(client: &mut Client, id: u32, value: u64) -> Completion {
     let mut slot = Slot::with(value);
     // A client of shared memory first has to be granted some.
     // SAFETY: the slot lives until the store has completed.
@@ -125,7 +125,7 @@ pub fn store(client: &mut Client, id: u32, value: u64) -> Completion {
 }
 
 /// Loads a page, and waits for it.
-pub fn load(client: &mut Client, id: u32) -> Slot {
+pub(crate) fn load(client: &mut Client, id: u32) -> Slot {
     let mut slot = Slot::with(u64::MAX);
     // SAFETY: the slot lives until the load has completed.
     unsafe { client.load(id, slot.address()) }.unwrap();
@@ -134,6 +134,6 @@ pub fn load(client: &mut Client, id: u32) -> Slot {
 }
 
 /// Returns the error that ends the session.
-pub fn end_of(client: &mut Client) -> Error {
+pub(crate) fn end_of(client: &mut Client) -> Error {
     settle_until(client, |_, _| false).unwrap_err()
 }

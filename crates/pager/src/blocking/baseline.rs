@@ -42,7 +42,7 @@ impl Baseline {
     }
 
     /// Returns the number of pages now.
-    pub fn pages(&mut self) -> u64 {
+    pub(super) fn pages(&mut self) -> u64 {
         if self.at_start > self.first && rustix::process::getppid() != self.parent {
             self.at_start = self.first;
         }

@@ -10,7 +10,7 @@ use crate::table::{Id, State};
 
 impl Pager {
     /// Reads until no change is outstanding, and applies the changes. Faults read meanwhile wait.
-    pub fn read_changes(&mut self) {
+    pub(super) fn read_changes(&mut self) {
         match self.read_events() {
             Ok(true) => self.apply_changes(),
             // The change has begun but its message has not arrived: its thread needs to run.
@@ -20,7 +20,7 @@ impl Pager {
     }
 
     /// Applies all changes in the backlog and leaves the faults.
-    pub fn apply_changes(&mut self) {
+    pub(super) fn apply_changes(&mut self) {
         for n in 0..self.backlog.len() {
             match self.backlog[n] {
                 Event::Fault { .. } => {}

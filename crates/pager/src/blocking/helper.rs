@@ -18,7 +18,7 @@ const RING: usize = 256;
 
 /// Call to make for `[at, at+len)`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Order {
+pub(super) enum Order {
     Forget { at: usize, len: usize },
     Unshare { at: usize, len: usize },
 }
@@ -31,7 +31,7 @@ static EMPTIED: AtomicU32 = AtomicU32::new(0);
 static RUNNING: AtomicU32 = AtomicU32::new(0);
 
 /// Queues an order. Returns its number, or `None` if the ring is full: try again later.
-pub fn post(order: Order) -> Option<u32> {
+pub(super) fn post(order: Order) -> Option<u32> {
     let number = FILLED.load(Relaxed);
     if number.wrapping_sub(EMPTIED.load(Acquire)) as usize == RING || !ensure_running() {
         return None;
@@ -48,12 +48,12 @@ pub fn post(order: Order) -> Option<u32> {
 }
 
 /// Returns whether the order with this number was carried out.
-pub fn is_done(number: u32) -> bool {
+pub(super) fn is_done(number: u32) -> bool {
     EMPTIED.load(Acquire).wrapping_sub(number) as i32 > 0
 }
 
 /// Resets the state in the child of a fork, which has no helper and no orders.
-pub fn reset() {
+pub(super) fn reset() {
     FILLED.store(0, Relaxed);
     EMPTIED.store(0, Relaxed);
     RUNNING.store(0, Relaxed);

@@ -40,7 +40,11 @@ pub(super) struct Node {
 
 impl Node {
     /// Connects, for at most the run's patience, and shows in `slot` that it waits for the greeting.
-    pub fn connect(address: Address, control: &Control, slot: &'static Slot) -> Result<Node, node::Error> {
+    pub(super) fn connect(
+        address: Address,
+        control: &Control,
+        slot: &'static Slot,
+    ) -> Result<Node, node::Error> {
         slot.waits_for.store(FOR_GREETING, Relaxed);
         let timeout_ns = control.settings.patience_ns.load(Relaxed);
         let waited_ns = Some(&slot.waited_ns);
@@ -59,12 +63,12 @@ impl Node {
     }
 
     /// Returns the number of pages of this process's memory that hold remote pages or serve as landings.
-    pub fn resident(&self) -> usize {
+    pub(super) fn resident(&self) -> usize {
         self.full_slots + LANDINGS - self.bare.len()
     }
 
     /// Takes a landing with memory; `None` when all are in use, or the address space is changing.
-    pub fn take_landing(&mut self, memory: &Memory) -> Option<u32> {
+    pub(super) fn take_landing(&mut self, memory: &Memory) -> Option<u32> {
         if let Some(spare) = self.spare.pop() {
             return Some(spare);
         }
@@ -77,35 +81,35 @@ impl Node {
     }
 
     /// Gives back a landing with memory that was not used.
-    pub fn give_landing_back(&mut self, landing: u32) {
+    pub(super) fn give_landing_back(&mut self, landing: u32) {
         self.spare.push(landing);
     }
 
     /// Notes that a page is being loaded into a landing.
-    pub fn loading(&mut self, id: Id, landing: u32) {
+    pub(super) fn loading(&mut self, id: Id, landing: u32) {
         self.loads.push(Load { id, landing });
     }
 
     /// Returns the address at which a page that was loaded is.
-    pub fn landed(&self, id: Id) -> Option<usize> {
+    pub(super) fn landed(&self, id: Id) -> Option<usize> {
         let load = self.loads.iter().find(|load| load.id == id)?;
         Some(den::landing(load.landing))
     }
 
     /// Notes that a loaded page was moved out: its landing has no memory now.
-    pub fn bare_landing(&mut self, id: Id) {
+    pub(super) fn bare_landing(&mut self, id: Id) {
         let landing = self.end_load(id);
         self.bare.push(landing);
     }
 
     /// Notes that a loaded page is not needed: its landing is spare.
-    pub fn spare_landing(&mut self, id: Id) {
+    pub(super) fn spare_landing(&mut self, id: Id) {
         let landing = self.end_load(id);
         self.spare.push(landing);
     }
 
     /// Makes the memory of a slot a landing, if spare ones are short. Returns false if the slot is still full.
-    pub fn land_slot(&mut self, memory: &Memory, id: Id) -> bool {
+    pub(super) fn land_slot(&mut self, memory: &Memory, id: Id) -> bool {
         if self.spare.len() >= SPARE {
             return false;
         }
@@ -120,7 +124,7 @@ impl Node {
     }
 
     /// Returns what to poll besides the userfaultfd.
-    pub fn poll(&self) -> PollFd<'_> {
+    pub(super) fn poll(&self) -> PollFd<'_> {
         PollFd::from_borrowed_fd(self.client.fd(), self.client.interest())
     }
 

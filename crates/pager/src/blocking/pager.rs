@@ -61,7 +61,7 @@ pub(super) struct Pending {
 
 impl Pager {
     /// Makes the pager of the process of `slot`, with empty books.
-    pub fn new(
+    pub(super) fn new(
         control: &'static Control,
         slot: &'static Slot,
         memory: Memory,
@@ -91,7 +91,7 @@ impl Pager {
     }
 
     /// Reads the kernel's events. Returns whether there were any.
-    pub fn read_events(&mut self) -> Result<bool, Errno> {
+    pub(super) fn read_events(&mut self) -> Result<bool, Errno> {
         self.incoming.clear();
         self.memory.uffd.read(&mut self.incoming)?;
         self.backlog.extend(self.incoming.iter().copied());

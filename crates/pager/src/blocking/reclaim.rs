@@ -20,7 +20,7 @@ const MOST_RETRIED: usize = 512;
 
 impl Pager {
     /// Brings the run back under its limit, as far as this process has to.
-    pub fn reclaim(&mut self) {
+    pub(super) fn reclaim(&mut self) {
         let wanted = self.pages.excess();
         if wanted == 0 {
             return;
@@ -68,7 +68,7 @@ impl Pager {
     }
 
     /// Makes stuck pages active from time to time, so that taking them is tried again.
-    pub fn retry_stuck(&mut self) {
+    pub(super) fn retry_stuck(&mut self) {
         let now = now_ns();
         if now < self.next_retry_ns {
             return;

@@ -6,14 +6,14 @@ use rustix::io::Errno;
 
 impl Pager {
     /// Stops tracking a page whose contents are not in the program, and has its slot emptied.
-    pub fn discard(&mut self, id: Id) {
+    pub(super) fn discard(&mut self, id: Id) {
         self.pages.table.detach(id);
         self.dropped(id);
         self.slots.discard(id);
     }
 
     /// Stops tracking a page whose contents, if any, are in the program.
-    pub fn untrack(&mut self, id: Id) {
+    pub(super) fn untrack(&mut self, id: Id) {
         let record = self.pages.table.get(id);
         match record.held || record.emptying {
             true => self.discard(id),
@@ -23,7 +23,7 @@ impl Pager {
 
     /// Copies a page back into memory that is not writable right now, or locked, where `UFFDIO_MOVE` refuses. The
     /// copy leaves the slot full, so the page gets another record, which is returned.
-    pub fn copy_back(&mut self, id: Id, address: usize) -> Result<Id, Errno> {
+    pub(super) fn copy_back(&mut self, id: Id, address: usize) -> Result<Id, Errno> {
         let contents = self.contents(id).expect("the page is here");
         self.memory.copy(self.control, address, contents)?;
         let record = *self.pages.table.get(id);
@@ -32,7 +32,7 @@ impl Pager {
     }
 
     /// Gets back records whose slots were emptied, and has more emptied.
-    pub fn recycle(&mut self) {
+    pub(super) fn recycle(&mut self) {
         while let Some(done) = self.slots.next_emptied() {
             for id in done.ids {
                 self.emptied(id, done.garbage);

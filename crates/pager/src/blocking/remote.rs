@@ -19,7 +19,7 @@ use crate::table::{Contents, Id, State};
 
 impl Pager {
     /// Connects to the run's memory node before the first page goes there: most forked processes never send one.
-    pub fn connect(&mut self) {
+    pub(super) fn connect(&mut self) {
         if self.node.is_some() {
             return;
         }
@@ -49,7 +49,7 @@ impl Pager {
     }
 
     /// Returns where a taken page's contents are, if they are in this process.
-    pub fn contents(&self, id: Id) -> Option<usize> {
+    pub(super) fn contents(&self, id: Id) -> Option<usize> {
         match self.pages.table.get(id).contents {
             Contents::Slot => Some(den::slot(id)),
             Contents::Landed => self.node.as_ref()?.landed(id),
@@ -58,7 +58,7 @@ impl Pager {
     }
 
     /// Notes that a page was moved out of the place from [`Pager::contents`]: its landing has no memory now.
-    pub fn contents_moved(&mut self, id: Id) {
+    pub(super) fn contents_moved(&mut self, id: Id) {
         let Some(node) = &mut self.node else { return };
         let record = self.pages.table.get_mut(id);
         if record.contents == Contents::Landed {
@@ -68,7 +68,7 @@ impl Pager {
     }
 
     /// Sends an inactive page to the node. Returns false if the node is too busy now.
-    pub fn send_out(&mut self, id: Id, changed: bool) -> bool {
+    pub(super) fn send_out(&mut self, id: Id, changed: bool) -> bool {
         let Some(node) = &mut self.node else { return true };
         let record = self.pages.table.get_mut(id);
         if record.held && !changed {
@@ -92,7 +92,7 @@ impl Pager {
     }
 
     /// Takes a page back whose store was not sent yet. Its contents are in its slot again.
-    pub fn withdraw(&mut self, id: Id) -> bool {
+    pub(super) fn withdraw(&mut self, id: Id) -> bool {
         let Some(node) = &mut self.node else { return false };
         let record = self.pages.table.get_mut(id);
         if record.contents != Contents::Leaving || !node.client.withdraw(id) {
@@ -104,7 +104,7 @@ impl Pager {
     }
 
     /// Requests the load of a page that is being fetched, unless it is under way, or here.
-    pub fn ask_for(&mut self, id: Id) {
+    pub(super) fn ask_for(&mut self, id: Id) {
         let Some(node) = &mut self.node else { return };
         if self.pages.table.get(id).contents != Contents::AtNode {
             return;
@@ -126,7 +126,7 @@ impl Pager {
     }
 
     /// Requests pending loads, exchanges bytes with the node, and handles completed requests.
-    pub fn progress(&mut self) {
+    pub(super) fn progress(&mut self) {
         if self.node.is_none() {
             return;
         }
@@ -190,7 +190,7 @@ impl Pager {
     }
 
     /// Sends what is queued, although no batch is full.
-    pub fn flush(&mut self) {
+    pub(super) fn flush(&mut self) {
         if let Some(node) = &mut self.node {
             node.client.flush();
         }

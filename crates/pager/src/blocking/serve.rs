@@ -27,7 +27,7 @@ enum Served {
 
 impl Pager {
     /// Serves a fault, makes room for its page, and charges it to its thread.
-    pub fn serve(&mut self, fault: Fault) {
+    pub(super) fn serve(&mut self, fault: Fault) {
         while let Served::NotYet = self.try_serve(fault) {
             self.read_changes();
         }
@@ -105,13 +105,13 @@ impl Pager {
     }
 
     /// Returns when the next fetch under way is due. A page from a memory node counts once it is here.
-    pub fn next_due_ns(&self) -> Option<u64> {
+    pub(super) fn next_due_ns(&self) -> Option<u64> {
         let here = self.pending.iter().filter(|pending| self.contents(pending.id).is_some());
         here.map(|pending| pending.due_ns).min()
     }
 
     /// Gives the program the pages that have arrived by now.
-    pub fn finish_fetches(&mut self) {
+    pub(super) fn finish_fetches(&mut self) {
         let now = now_ns();
         let arrived =
             |pager: &Pager, pending: &Pending| pending.due_ns <= now && pager.contents(pending.id).is_some();
@@ -122,7 +122,7 @@ impl Pager {
     }
 
     /// Gives the program the page of a fetch that is not in `pending` any more, as soon as it is here.
-    pub fn finish_fetch(&mut self, pending: Pending) {
+    pub(super) fn finish_fetch(&mut self, pending: Pending) {
         loop {
             // Changes read below may have dropped or renamed the page.
             if self.pages.table.get(pending.id).state != State::Fetching {

@@ -20,12 +20,12 @@ pub(super) struct Silence {
 
 impl Silence {
     /// Returns the time in ns that passed while this thread ran.
-    pub fn awake_ns(&self) -> u64 {
+    pub(super) fn awake_ns(&self) -> u64 {
         self.awake_ns
     }
 
     /// Advances the clock. Returns false if it is too soon for another check.
-    pub fn advance(&mut self, now_ns: u64) -> bool {
+    pub(super) fn advance(&mut self, now_ns: u64) -> bool {
         let passed = now_ns.saturating_sub(self.looked_ns);
         if passed < PAUSE_NS {
             return false;
@@ -36,7 +36,7 @@ impl Silence {
     }
 
     /// Returns how long the node has owed an answer and sent nothing, in ns.
-    pub fn silent_ns(&mut self, is_owed: bool, heard: u64) -> u64 {
+    pub(super) fn silent_ns(&mut self, is_owed: bool, heard: u64) -> u64 {
         if !is_owed || heard != self.heard {
             (self.heard, self.since_ns) = (heard, self.awake_ns);
         }

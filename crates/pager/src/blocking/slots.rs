@@ -26,23 +26,23 @@ pub(super) struct Emptying {
 
 impl Slots {
     /// Has the slot of a record emptied that has no page any more.
-    pub fn discard(&mut self, id: Id) {
+    pub(super) fn discard(&mut self, id: Id) {
         self.garbage.push(id);
     }
 
     /// Has the slot of a page emptied that the memory node holds.
-    pub fn vacate(&mut self, id: Id) {
+    pub(super) fn vacate(&mut self, id: Id) {
         self.vacated.push(id);
     }
 
     /// Returns slots that were emptied.
-    pub fn next_emptied(&mut self) -> Option<Emptying> {
+    pub(super) fn next_emptied(&mut self) -> Option<Emptying> {
         let is_emptied = self.emptying.front().is_some_and(|first| helper::is_done(first.order));
         if is_emptied { self.emptying.pop_front() } else { None }
     }
 
     /// Orders slots emptied, of discarded records those that `is_forgotten`.
-    pub fn order(&mut self, mut is_forgotten: impl FnMut(Id) -> bool) {
+    pub(super) fn order(&mut self, mut is_forgotten: impl FnMut(Id) -> bool) {
         // These come first: a slot may be in both lists, and its record is free when the second is done.
         let mut vacated = std::mem::take(&mut self.vacated);
         self.have_emptied(&mut vacated, false);

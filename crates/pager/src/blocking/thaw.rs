@@ -10,7 +10,7 @@ use rustix::io::Errno;
 impl Pager {
     /// Answers a thread that waits for all pages to be in the program, before a fork, or for one mapping to be
     /// registered.
-    pub fn answer_doorbell(&mut self) {
+    pub(super) fn answer_doorbell(&mut self) {
         if let Some((start, len)) = gate::merge_wish() {
             self.register_whole(start, len);
             gate::merge_done();

@@ -10,7 +10,7 @@ use rustix::thread::{CpuSet, Pid};
 use std::sync::atomic::Ordering::Relaxed;
 
 /// A thread of the program.
-pub struct Thread {
+pub(super) struct Thread {
     pid: Pid,
     /// Index of the thread, dense over all processes of the run.
     pub index: u32,
@@ -28,7 +28,7 @@ const OFTEN_NS: u64 = 400_000;
 
 /// Threads that faulted.
 #[derive(Default)]
-pub struct Threads {
+pub(super) struct Threads {
     known: Vec<Thread>,
     /// Index of the thread that faulted last: usually the next, too.
     last: usize,
@@ -36,7 +36,7 @@ pub struct Threads {
 
 impl Threads {
     /// Returns the thread with this id, which faulted at `now_ns`.
-    pub fn faulted(&mut self, tid: u32, now_ns: u64, control: &Control) -> &mut Thread {
+    pub(super) fn faulted(&mut self, tid: u32, now_ns: u64, control: &Control) -> &mut Thread {
         let is = |thread: &Thread| thread.pid.as_raw_nonzero().get() as u32 == tid;
         if !self.known.get(self.last).is_some_and(is) {
             self.last = self.known.iter().position(is).unwrap_or_else(|| self.add(tid, control));
@@ -73,7 +73,7 @@ impl Threads {
 
 impl Thread {
     /// Runs `wake` such that this thread, if it faults often, wakes up on core `here`.
-    pub fn woken_on<T>(&self, here: usize, wake: impl FnOnce() -> T) -> T {
+    pub(super) fn woken_on<T>(&self, here: usize, wake: impl FnOnce() -> T) -> T {
         if self.interval_ns >= OFTEN_NS {
             return wake();
         }

@@ -14,7 +14,7 @@ const BACK_PRESSURE_NS: u64 = 2_000_000;
 
 impl Pager {
     /// Checks the run's owner and the node. Cheap enough for every tick and every wait.
-    pub fn keep_watch(&mut self) {
+    pub(super) fn keep_watch(&mut self) {
         let now = now_ns();
         self.owner.check(self.control, now);
         if !self.silence.advance(now) {
@@ -31,7 +31,7 @@ impl Pager {
     }
 
     /// Waits for a moment until the node makes progress.
-    pub fn wait_for_node(&mut self) {
+    pub(super) fn wait_for_node(&mut self) {
         self.flush();
         self.progress();
         self.keep_watch();
@@ -45,7 +45,7 @@ impl Pager {
     }
 
     /// Calls `put_back` for every page of `away` as soon as it is here, including those at the node.
-    pub fn bring_back(&mut self, away: &[Id], mut put_back: impl FnMut(&mut Pager, Id)) {
+    pub(super) fn bring_back(&mut self, away: &[Id], mut put_back: impl FnMut(&mut Pager, Id)) {
         let mut rest = away.iter().copied();
         let mut wave: Vec<Id> = Vec::with_capacity(LANDINGS / 2);
         loop {
@@ -73,7 +73,7 @@ impl Pager {
     }
 
     /// Returns whether a page's contents are outside the program, and nobody waits for them.
-    pub fn is_away(&self, id: Id) -> bool {
+    pub(super) fn is_away(&self, id: Id) -> bool {
         matches!(self.pages.table.get(id).state, State::Inactive | State::Remote)
     }
 }

@@ -33,7 +33,7 @@ struct Wish {
 const CLEAR_SIGHAND: u64 = 0x1_0000_0000;
 
 /// Handles calls that create or end threads; `None` for other calls.
-pub fn outcome(thread: &Thread, context: &mut Context, number: i64, args: Args) -> Option<Outcome> {
+pub(super) fn outcome(thread: &Thread, context: &mut Context, number: i64, args: Args) -> Option<Outcome> {
     let wish = match number {
         libc::SYS_clone => Ok(Wish::from_clone(args)),
         libc::SYS_clone3 => Wish::from_clone3(thread, args),

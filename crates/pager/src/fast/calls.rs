@@ -14,7 +14,7 @@ use super::thread::Thread;
 use super::{birth, descriptors, signals, space};
 
 /// Handles the call at which the context stands.
-pub fn handle(thread: &Thread, context: &mut Context) {
+pub(super) fn handle(thread: &Thread, context: &mut Context) {
     release(thread);
     let (number, args) = (context.number(), context.args());
     match outcome(thread, context, number, args) {

@@ -51,42 +51,42 @@ const RED_ZONE: usize = 128;
 
 /// State of an interrupted thread of the program; changes here take effect when it goes on.
 #[repr(transparent)]
-pub struct Context(pub libc::ucontext_t);
+pub(super) struct Context(pub libc::ucontext_t);
 
 impl Context {
     /// Returns a register.
-    pub fn register(&self, which: c_int) -> usize {
+    pub(super) fn register(&self, which: c_int) -> usize {
         self.0.uc_mcontext.gregs[which as usize] as usize
     }
 
     /// Changes a register.
-    pub fn set_register(&mut self, which: c_int, value: usize) {
+    pub(super) fn set_register(&mut self, which: c_int, value: usize) {
         self.0.uc_mcontext.gregs[which as usize] = value as i64;
     }
 
     /// Returns the number of the system call.
-    pub fn number(&self) -> i64 {
+    pub(super) fn number(&self) -> i64 {
         self.register(libc::REG_RAX) as i64
     }
 
     /// Returns the arguments of the system call.
-    pub fn args(&self) -> Args {
+    pub(super) fn args(&self) -> Args {
         ARGUMENTS.map(|which| self.register(which))
     }
 
     /// Sets the result of the system call.
-    pub fn set_result(&mut self, result: isize) {
+    pub(super) fn set_result(&mut self, result: isize) {
         self.set_register(libc::REG_RAX, result as usize);
     }
 
     /// Returns the blocked signals: the kernel's sets have 64 bits.
-    pub fn mask(&mut self) -> &mut u64 {
+    pub(super) fn mask(&mut self) -> &mut u64 {
         // SAFETY: the C library's set begins with the kernel's, and any bits are valid.
         unsafe { &mut *(&raw mut self.0.uc_sigmask).cast() }
     }
 
     /// Returns whether the thread is about to make a call that was sent to [`go_on`].
-    pub fn stands_at_call(&self) -> bool {
+    pub(super) fn stands_at_call(&self) -> bool {
         let at = self.register(libc::REG_RIP);
         at == unrack_fast_call as *const () as usize || at == unrack_fast_call_changed as *const () as usize
     }
@@ -96,7 +96,7 @@ const ARGUMENTS: [c_int; 6] =
     [libc::REG_RDI, libc::REG_RSI, libc::REG_RDX, libc::REG_R10, libc::REG_R8, libc::REG_R9];
 
 /// Has the thread make its call by itself when the handler returns.
-pub fn go_on(context: &mut Context, args: Args) {
+pub(super) fn go_on(context: &mut Context, args: Args) {
     let before = context.args();
     let back = context.register(libc::REG_RIP);
     let mut stack = context.register(libc::REG_RSP) - RED_ZONE;
@@ -121,7 +121,7 @@ pub fn go_on(context: &mut Context, args: Args) {
 ///
 /// # Safety
 /// `frame` is the address of the `ucontext` of such a frame.
-pub unsafe fn resume(thread: &Thread, frame: usize) -> ! {
+pub(super) unsafe fn resume(thread: &Thread, frame: usize) -> ! {
     thread.selector.store(DISPATCH, Relaxed);
     // SAFETY: as the caller says. This stack is not used again.
     unsafe {
@@ -130,11 +130,11 @@ pub unsafe fn resume(thread: &Thread, frame: usize) -> ! {
 }
 
 /// Returns an address among this library's instructions.
-pub fn own_code() -> usize {
+pub(super) fn own_code() -> usize {
     unrack_fast_call as *const () as usize
 }
 
 /// Returns the address at which the kernel's frame of a signal is left.
-pub fn signal_return() -> usize {
+pub(super) fn signal_return() -> usize {
     unrack_fast_return as *const () as usize
 }

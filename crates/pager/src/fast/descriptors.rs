@@ -14,7 +14,7 @@ static FIRST: AtomicI32 = AtomicI32::new(i32::MAX);
 static COUNT: AtomicI32 = AtomicI32::new(0);
 
 /// Moves a descriptor of ours to a number that the program does not expect to have.
-pub fn hide(file: OwnedFd) -> Result<OwnedFd, Errno> {
+pub(super) fn hide(file: OwnedFd) -> Result<OwnedFd, Errno> {
     const MOST: u64 = 16;
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile).current.unwrap_or(u64::MAX);
     let lowest = match COUNT.load(Relaxed) {
@@ -31,7 +31,7 @@ pub fn hide(file: OwnedFd) -> Result<OwnedFd, Errno> {
 }
 
 /// Closes the parent's descriptors in the child of a fork.
-pub fn close_all() {
+pub(super) fn close_all() {
     for number in ours() {
         // SAFETY: ours, and the code that used it was forgotten.
         unsafe { raw::call(libc::SYS_close as usize, [number, 0, 0, 0, 0, 0]) };
@@ -47,7 +47,7 @@ fn ours() -> std::ops::Range<usize> {
 
 /// Handles calls that would close or copy a descriptor of ours, which the program believes closed; `None` for
 /// other calls.
-pub fn outcome(number: i64, args: Args) -> Option<Outcome> {
+pub(super) fn outcome(number: i64, args: Args) -> Option<Outcome> {
     let is_ours = |n: usize| ours().contains(&(args[n] as u32 as usize));
     let refused = match number {
         libc::SYS_close => is_ours(0),

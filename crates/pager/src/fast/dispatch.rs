@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 static TEXT: [AtomicUsize; 2] = [AtomicUsize::new(0), AtomicUsize::new(0)];
 
 /// Finds the instructions whose calls the kernel lets pass. Call first, while there is one thread.
-pub fn find_text() -> Result<(), Errno> {
+pub(super) fn find_text() -> Result<(), Errno> {
     let (start, len) = own_text().ok_or(Errno::NOENT)?;
     TEXT[0].store(start, Relaxed);
     TEXT[1].store(len, Relaxed);
@@ -32,7 +32,7 @@ pub fn can_dispatch() -> bool {
 ///
 /// # Safety
 /// `thread` is the calling thread's, which does not stand on its block's stack or is about to leave it.
-pub unsafe fn enable(thread: &Thread) -> Result<(), Errno> {
+pub(super) unsafe fn enable(thread: &Thread) -> Result<(), Errno> {
     let stack = thread.stack();
     // SAFETY: this thread's own memory, which stays.
     raw::check(unsafe {
@@ -42,7 +42,7 @@ pub unsafe fn enable(thread: &Thread) -> Result<(), Errno> {
 }
 
 /// Does the part of [`enable`] that a fork does not copy.
-pub fn dispatch(thread: &Thread) -> Result<(), Errno> {
+pub(super) fn dispatch(thread: &Thread) -> Result<(), Errno> {
     const PR_SYS_DISPATCH_ON: usize = 1;
     let [start, len] = TEXT.each_ref().map(|part| part.load(Relaxed));
     let selector = thread.selector.as_ptr() as usize;

@@ -18,7 +18,7 @@ use crate::table::Id;
 use crate::transfers::Transfers;
 
 /// State of fast mode in one process.
-pub struct Engine {
+pub(super) struct Engine {
     pub(super) control: &'static Control,
     pub(super) memory: Memory,
     pub(super) pages: Residency,
@@ -47,12 +47,12 @@ pub struct Engine {
 static ENGINE: Lock<Engine> = Lock::new();
 
 /// Waits for the engine, which [`install`] installed.
-pub fn lock() -> Held<Engine> {
+pub(super) fn lock() -> Held<Engine> {
     ENGINE.lock()
 }
 
 /// Installs the engine at start, before any thread can ask for it.
-pub fn install(engine: Engine) {
+pub(super) fn install(engine: Engine) {
     ENGINE.put(engine);
 }
 

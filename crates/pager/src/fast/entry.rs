@@ -58,7 +58,7 @@ extern "C" fn on_call(signal: c_int, info: *mut libc::siginfo_t, context: *mut c
 }
 
 /// Installs the handlers, for the whole process.
-pub fn install() -> Result<(), Errno> {
+pub(super) fn install() -> Result<(), Errno> {
     for (signal, handler) in [(libc::SIGBUS, on_bus as *const ()), (libc::SIGSYS, on_call as *const ())] {
         const FLAGS: usize = (libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_NODEFER) as usize;
         let mask = !signals::OURS as usize;

@@ -14,7 +14,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 /// Fault as the thread sees it.
 #[derive(Clone, Copy)]
-pub struct Fault {
+pub(super) struct Fault {
     pub address: usize,
     pub write: bool,
     /// Time when the handler was entered.
@@ -41,7 +41,7 @@ enum Step {
 const SPIN_NS: u64 = 60_000;
 
 /// Makes the page present. Returns false if it is none of ours.
-pub fn resolve(thread: &Thread, fault: Fault) -> bool {
+pub(super) fn resolve(thread: &Thread, fault: Fault) -> bool {
     loop {
         let mut engine = lock();
         match engine.step(thread, fault) {

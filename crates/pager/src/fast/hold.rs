@@ -10,7 +10,7 @@ use crate::sys::{PAGE, now_ns};
 use crate::table::State;
 
 /// Makes every page of `[start, end)` present, and keeps it present until [`release`].
-pub fn hold(thread: &Thread, start: usize, end: usize) {
+pub(super) fn hold(thread: &Thread, start: usize, end: usize) {
     let (start, end) = (start & !(PAGE - 1), end.next_multiple_of(PAGE));
     let mut engine = lock();
     engine.holds.add(thread, start, end);
@@ -25,7 +25,7 @@ pub fn hold(thread: &Thread, start: usize, end: usize) {
 }
 
 /// Ends all holds of a thread.
-pub fn release(thread: &Thread) {
+pub(super) fn release(thread: &Thread) {
     if thread.holds.replace(false) {
         lock().holds.release(thread);
     }

@@ -15,26 +15,26 @@ unsafe impl Send for Hold {}
 
 /// Holds of all threads.
 #[derive(Default)]
-pub struct Holds(Vec<Hold>);
+pub(super) struct Holds(Vec<Hold>);
 
 impl Holds {
     /// Adds a hold of `[start, end)`.
-    pub fn add(&mut self, thread: &Thread, start: usize, end: usize) {
+    pub(super) fn add(&mut self, thread: &Thread, start: usize, end: usize) {
         self.0.push(Hold { start, end, thread });
     }
 
     /// Ends all holds of a thread.
-    pub fn release(&mut self, thread: &Thread) {
+    pub(super) fn release(&mut self, thread: &Thread) {
         self.0.retain(|hold| !std::ptr::eq(hold.thread, thread));
     }
 
     /// Returns whether a page is held.
-    pub fn contains(&self, page: usize) -> bool {
+    pub(super) fn contains(&self, page: usize) -> bool {
         self.0.iter().any(|hold| (hold.start..hold.end).contains(&page))
     }
 
     /// Returns the parts of `[start, end)` that are held, each as often as it is.
-    pub fn parts(&self, start: usize, end: usize) -> impl Iterator<Item = (usize, usize)> {
+    pub(super) fn parts(&self, start: usize, end: usize) -> impl Iterator<Item = (usize, usize)> {
         let within = self.0.iter().filter(move |hold| hold.start < end && start < hold.end);
         within.map(move |hold| (hold.start.max(start), hold.end.min(end)))
     }

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Acquire, Ordering::Relaxed, Orderi
 const SPINS: u32 = 300;
 
 /// A value, once [`Lock::put`] has put it there, and its lock.
-pub struct Lock<T> {
+pub(super) struct Lock<T> {
     held: AtomicBool,
     value: UnsafeCell<Option<T>>,
 }
@@ -20,19 +20,19 @@ pub struct Lock<T> {
 unsafe impl<T: Send> Sync for Lock<T> {}
 
 /// Access to the value, which ends when dropped.
-pub struct Held<T: 'static> {
+pub(super) struct Held<T: 'static> {
     lock: &'static Lock<T>,
     value: &'static mut T,
 }
 
 impl<T> Lock<T> {
     /// Makes a lock around nothing.
-    pub const fn new() -> Lock<T> {
+    pub(super) const fn new() -> Lock<T> {
         Lock { held: AtomicBool::new(false), value: UnsafeCell::new(None) }
     }
 
     /// Waits for the value, which [`Lock::put`] put there.
-    pub fn lock(&'static self) -> Held<T> {
+    pub(super) fn lock(&'static self) -> Held<T> {
         self.acquire();
         // SAFETY: the lock is ours.
         let value = unsafe { &mut *self.value.get() };
@@ -40,7 +40,7 @@ impl<T> Lock<T> {
     }
 
     /// Puts the value there at start, before any thread can ask for it.
-    pub fn put(&self, value: T) {
+    pub(super) fn put(&self, value: T) {
         self.acquire();
         // SAFETY: the lock is ours.
         unsafe { *self.value.get() = Some(value) };
@@ -60,7 +60,7 @@ impl<T> Lock<T> {
 
 impl<T> Held<T> {
     /// Forgets the value in the child of a fork, which holds the lock: it was its parent's.
-    pub fn forget(self) {
+    pub(super) fn forget(self) {
         let lock = self.lock;
         std::mem::forget(self);
         // SAFETY: the lock is ours, and this process has no other thread.

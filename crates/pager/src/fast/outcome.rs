@@ -4,7 +4,7 @@ use super::raw::Args;
 use crate::{attached, gate};
 
 /// Result of handling a call.
-pub enum Outcome {
+pub(super) enum Outcome {
     /// The call was made, with this result.
     Made(isize),
     /// The memory of the call is held: it can proceed by itself, with these arguments.
@@ -12,7 +12,7 @@ pub enum Outcome {
 }
 
 /// Ends the process, since nothing else would be certain to be right.
-pub fn refuse(what: &str) -> ! {
+pub(super) fn refuse(what: &str) -> ! {
     let control = attached::control().expect("attached before");
     gate::die(control, &format!("the program uses {what}, which fast mode cannot do: run it without --fast"))
 }

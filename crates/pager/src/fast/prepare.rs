@@ -10,7 +10,7 @@ use super::touches::{Touch, touches};
 use rustix::io::Errno;
 
 /// Holds the memory of a known call, and ends the process at any other.
-pub fn prepare(thread: &Thread, number: i64, args: Args) {
+pub(super) fn prepare(thread: &Thread, number: i64, args: Args) {
     if let Some(request) = request(number, args) {
         match request {
             Ok(parts) => parts.iter().for_each(|(at, len)| hold_some(thread, *at, *len)),
@@ -25,7 +25,7 @@ pub fn prepare(thread: &Thread, number: i64, args: Args) {
 }
 
 /// Holds memory again, before a thread returns to a call that a signal interrupted.
-pub fn hold_again(thread: &Thread, context: &Context) {
+pub(super) fn hold_again(thread: &Thread, context: &Context) {
     if context.stands_at_call() {
         prepare(thread, context.number(), context.args());
     }
@@ -56,7 +56,7 @@ fn name(number: i64) -> String {
 }
 
 /// Holds `[at, at+len)` unless it is empty or no address of the program's.
-pub fn hold_some(thread: &Thread, at: usize, len: usize) {
+pub(super) fn hold_some(thread: &Thread, at: usize, len: usize) {
     const USER: usize = 1 << 47;
     if at != 0 && len != 0 && at < USER {
         hold(thread, at, at.saturating_add(len).min(USER));
@@ -143,7 +143,7 @@ fn hold_message(thread: &Thread, at: usize) {
 }
 
 /// Reads a value that an argument points to.
-pub fn fetch<T: raw::Plain>(thread: &Thread, at: usize) -> Result<T, isize> {
+pub(super) fn fetch<T: raw::Plain>(thread: &Thread, at: usize) -> Result<T, isize> {
     if at == 0 {
         return Err(raw::error(Errno::FAULT));
     }
@@ -152,7 +152,7 @@ pub fn fetch<T: raw::Plain>(thread: &Thread, at: usize) -> Result<T, isize> {
 }
 
 /// Writes a value to the address that an argument gives.
-pub fn store<T: raw::Plain>(thread: &Thread, at: usize, value: T) -> Result<(), isize> {
+pub(super) fn store<T: raw::Plain>(thread: &Thread, at: usize, value: T) -> Result<(), isize> {
     hold_some(thread, at, size_of::<T>());
     raw::write(at, value)
 }

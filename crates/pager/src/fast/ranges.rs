@@ -2,32 +2,32 @@
 
 /// Set of addresses.
 #[derive(Debug, Default)]
-pub struct Ranges(Vec<(usize, usize)>);
+pub(super) struct Ranges(Vec<(usize, usize)>);
 
 impl Ranges {
     /// Returns whether an address is in the set.
-    pub fn contains(&self, address: usize) -> bool {
+    pub(super) fn contains(&self, address: usize) -> bool {
         self.next(address).is_some_and(|(start, _)| start <= address)
     }
 
     /// Returns whether all of `[start, end)` is in the set.
-    pub fn covers(&self, start: usize, end: usize) -> bool {
+    pub(super) fn covers(&self, start: usize, end: usize) -> bool {
         self.next(start).is_some_and(|range| range.0 <= start && end <= range.1)
     }
 
     /// Returns the first range that ends behind `address`.
-    pub fn next(&self, address: usize) -> Option<(usize, usize)> {
+    pub(super) fn next(&self, address: usize) -> Option<(usize, usize)> {
         self.0.get(self.0.partition_point(|range| range.1 <= address)).copied()
     }
 
     /// Returns the parts of `[start, end)` that are in the set.
-    pub fn parts(&self, start: usize, end: usize) -> Vec<(usize, usize)> {
+    pub(super) fn parts(&self, start: usize, end: usize) -> Vec<(usize, usize)> {
         let within = self.0.iter().filter(|range| range.0 < end && start < range.1);
         within.map(|range| (range.0.max(start), range.1.min(end))).collect()
     }
 
     /// Returns the parts of `[start, end)` that are not in the set.
-    pub fn gaps(&self, start: usize, end: usize) -> Vec<(usize, usize)> {
+    pub(super) fn gaps(&self, start: usize, end: usize) -> Vec<(usize, usize)> {
         let mut rest = Ranges(vec![(start, end)]);
         for range in self.0.iter().filter(|range| range.0 < end && start < range.1) {
             rest.remove(range.0, range.1);
@@ -36,7 +36,7 @@ impl Ranges {
     }
 
     /// Adds `[start, end)`.
-    pub fn add(&mut self, start: usize, end: usize) {
+    pub(super) fn add(&mut self, start: usize, end: usize) {
         if start >= end {
             return;
         }
@@ -48,7 +48,7 @@ impl Ranges {
     }
 
     /// Removes `[start, end)`.
-    pub fn remove(&mut self, start: usize, end: usize) {
+    pub(super) fn remove(&mut self, start: usize, end: usize) {
         let first = self.0.partition_point(|range| range.1 <= start);
         let last = self.0.partition_point(|range| range.0 < end);
         if start >= end || first >= last {

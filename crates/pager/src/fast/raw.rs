@@ -3,13 +3,13 @@
 use rustix::io::Errno;
 
 /// Arguments of a system call, as registers.
-pub type Args = [usize; 6];
+pub(super) type Args = [usize; 6];
 
 /// Makes a system call. Returns the result as the kernel gives it: an error is a small negative number.
 ///
 /// # Safety
 /// The call is the program's own, or does not harm its memory.
-pub unsafe fn call(number: usize, args: Args) -> isize {
+pub(super) unsafe fn call(number: usize, args: Args) -> isize {
     let result;
     // SAFETY: as the caller says; the kernel keeps all registers but these.
     unsafe {
@@ -21,17 +21,17 @@ pub unsafe fn call(number: usize, args: Args) -> isize {
 }
 
 /// Returns whether a result is an error.
-pub fn is_error(result: isize) -> bool {
+pub(super) fn is_error(result: isize) -> bool {
     (-4095..0).contains(&result)
 }
 
 /// Returns the result that means an error.
-pub fn error(errno: Errno) -> isize {
+pub(super) fn error(errno: Errno) -> isize {
     -(errno.raw_os_error() as isize)
 }
 
 /// Returns a result as others have it.
-pub fn check(result: isize) -> Result<(), Errno> {
+pub(super) fn check(result: isize) -> Result<(), Errno> {
     match result {
         0.. => Ok(()),
         error => Err(Errno::from_raw_os_error(-error as i32)),
@@ -39,18 +39,18 @@ pub fn check(result: isize) -> Result<(), Errno> {
 }
 
 /// Reads the program's memory at `at`, which may be any address. The memory must be held.
-pub fn read<T: Plain>(at: usize) -> Result<T, isize> {
+pub(super) fn read<T: Plain>(at: usize) -> Result<T, isize> {
     let mut value = T::ZERO;
     copy(libc::SYS_process_vm_readv, &raw mut value as usize, at, size_of::<T>()).map(|()| value)
 }
 
 /// Reads a whole slice from the program's memory at `at`, as [`read`] does.
-pub fn read_slice<T: Plain>(at: usize, values: &mut [T]) -> Result<(), isize> {
+pub(super) fn read_slice<T: Plain>(at: usize, values: &mut [T]) -> Result<(), isize> {
     copy(libc::SYS_process_vm_readv, values.as_mut_ptr() as usize, at, size_of_val(values))
 }
 
 /// Writes to the program's memory at `at`, which may be any address. The memory must be held.
-pub fn write<T: Plain>(at: usize, value: T) -> Result<(), isize> {
+pub(super) fn write<T: Plain>(at: usize, value: T) -> Result<(), isize> {
     copy(libc::SYS_process_vm_writev, &raw const value as usize, at, size_of::<T>())
 }
 
@@ -58,7 +58,7 @@ pub fn write<T: Plain>(at: usize, value: T) -> Result<(), isize> {
 ///
 /// # Safety
 /// The type has these properties.
-pub unsafe trait Plain: Copy {
+pub(super) unsafe trait Plain: Copy {
     const ZERO: Self;
 }
 

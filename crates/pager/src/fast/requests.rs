@@ -3,12 +3,12 @@
 use super::raw::Args;
 
 /// Memory that a request uses; or the reason why it is refused.
-pub type Request = Result<[(usize, usize); 3], &'static str>;
+pub(super) type Request = Result<[(usize, usize); 3], &'static str>;
 
 const NOTHING: (usize, usize) = (0, 0);
 
 /// Returns the memory that such a call uses; `None` for other calls.
-pub fn request(number: i64, args: Args) -> Option<Request> {
+pub(super) fn request(number: i64, args: Args) -> Option<Request> {
     Some(match number {
         libc::SYS_futex => Ok(futex(args)),
         libc::SYS_fcntl => fcntl(args),

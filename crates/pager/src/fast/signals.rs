@@ -10,9 +10,9 @@ use rustix::io::Errno;
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-pub const SA_RESTORER: usize = 0x0400_0000;
+pub(super) const SA_RESTORER: usize = 0x0400_0000;
 /// Signals that must not be blocked while code of the program runs: a fault then would end the process.
-pub const OURS: u64 = bit(libc::SIGBUS) | bit(libc::SIGSYS);
+pub(super) const OURS: u64 = bit(libc::SIGBUS) | bit(libc::SIGSYS);
 
 const fn bit(signal: c_int) -> u64 {
     1 << (signal - 1)
@@ -40,7 +40,7 @@ fn wish(signal: c_int) -> Option<&'static [AtomicUsize; 4]> {
 }
 
 /// Handles calls about signals; `None` for other calls.
-pub fn outcome(thread: &Thread, context: &mut Context, number: i64, args: Args) -> Option<Outcome> {
+pub(super) fn outcome(thread: &Thread, context: &mut Context, number: i64, args: Args) -> Option<Outcome> {
     let made = match number {
         libc::SYS_rt_sigaction => sigaction(thread, args),
         libc::SYS_rt_sigprocmask => sigprocmask(thread, context, args),
@@ -180,7 +180,7 @@ fn return_from_signal(thread: &Thread, context: &Context) -> ! {
 }
 
 /// Passes one of our signals on to the program, as if its own handler had been installed.
-pub fn pass_on(thread: &Thread, signal: c_int, info: &libc::siginfo_t, context: &mut Context) {
+pub(super) fn pass_on(thread: &Thread, signal: c_int, info: &libc::siginfo_t, context: &mut Context) {
     let wish = wish(signal).expect("a signal of ours").each_ref().map(|part| part.load(Relaxed));
     let is_fault = info.si_code > 0;
     match wish[HANDLER] {
@@ -210,7 +210,7 @@ fn set_mask(mask: u64) {
 }
 
 /// Makes a call right here, with all signals blocked.
-pub fn call_here(thread: &Thread, number: i64, args: Args) -> isize {
+pub(super) fn call_here(thread: &Thread, number: i64, args: Args) -> isize {
     thread.selector.store(DISPATCH, Relaxed);
     // SAFETY: the program's own call.
     let result = unsafe { raw::call(number as usize, args) };

@@ -13,7 +13,7 @@ use rustix::io::Errno;
 const MADV_GUARD_INSTALL: i32 = 102;
 
 /// Handles calls that change the address space; `None` for other calls.
-pub fn outcome(thread: &Thread, number: i64, args: Args) -> Option<Outcome> {
+pub(super) fn outcome(thread: &Thread, number: i64, args: Args) -> Option<Outcome> {
     let made = match number {
         libc::SYS_mmap => lock().mmap(args),
         libc::SYS_munmap => lock().munmap(args),

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering::Relaxed};
 
 /// A thread of the program, as its own handlers see it. Other threads read only `tid`.
 #[repr(C)]
-pub struct Thread {
+pub(super) struct Thread {
     /// Byte that the kernel reads at each system call outside of this library: [`ALLOW`] or [`DISPATCH`].
     pub selector: AtomicU8,
     /// Number of the thread; 0: the block is free.
@@ -39,7 +39,7 @@ pub struct Thread {
 /// The kernel's `stack_t`.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub struct Stack {
+pub(super) struct Stack {
     pub base: usize,
     pub flags: i32,
     pub size: usize,
@@ -47,13 +47,13 @@ pub struct Stack {
 
 impl Stack {
     /// No stack.
-    pub const NONE: Stack = Stack { base: 0, flags: libc::SS_DISABLE, size: 0 };
+    pub(super) const NONE: Stack = Stack { base: 0, flags: libc::SS_DISABLE, size: 0 };
 }
 
 /// Selector that lets system calls pass.
-pub const ALLOW: u8 = 0;
+pub(super) const ALLOW: u8 = 0;
 /// Selector that dispatches system calls to our handler.
-pub const DISPATCH: u8 = 1;
+pub(super) const DISPATCH: u8 = 1;
 
 const STACK_AT: usize = 8192;
 
@@ -61,7 +61,7 @@ static USED: AtomicU32 = AtomicU32::new(0);
 
 impl Thread {
     /// Returns the calling thread. Only for our handlers, which run on its block's stack.
-    pub fn current() -> &'static Thread {
+    pub(super) fn current() -> &'static Thread {
         let here = 0u8;
         let block = (&raw const here) as usize & !(den::BLOCK_BYTES - 1);
         assert!(den::is_block(block), "a handler of ours runs on its own stack");
@@ -71,7 +71,7 @@ impl Thread {
 
     /// Takes a block for a new thread, with the lock held; `None` if there are too many or no memory is
     /// left.
-    pub fn take<T>(_: &Held<T>) -> Option<&'static Thread> {
+    pub(super) fn take<T>(_: &Held<T>) -> Option<&'static Thread> {
         let used = USED.load(Relaxed) as usize;
         let block = match (0..used).map(den::block).find(|block| Thread::is_free(*block)) {
             Some(block) => block,
@@ -115,17 +115,17 @@ impl Thread {
     }
 
     /// Assigns the block to the thread with this number.
-    pub fn settle(&self, tid: u32) {
+    pub(super) fn settle(&self, tid: u32) {
         self.tid.store(tid, Relaxed);
     }
 
     /// Marks the thread as ending: its block is free as soon as it is gone.
-    pub fn leave(&self) {
+    pub(super) fn leave(&self) {
         self.leaves.store(true, Relaxed);
     }
 
     /// Makes this the only thread, and a new one, in the child of a fork.
-    pub fn be_alone(&self, tid: u32) {
+    pub(super) fn be_alone(&self, tid: u32) {
         let own = self as *const Thread as usize;
         for block in (0..USED.load(Relaxed) as usize).map(den::block).filter(|block| *block != own) {
             // SAFETY: used blocks have records.
@@ -137,27 +137,27 @@ impl Thread {
     }
 
     /// Gives back a block on whose stack nothing runs.
-    pub fn release(&self) {
+    pub(super) fn release(&self) {
         self.tid.store(0, Relaxed);
     }
 
     /// Sets whether the thread shares memory with its parent for a moment, as another process.
-    pub fn set_guest(&self, is_guest: bool) {
+    pub(super) fn set_guest(&self, is_guest: bool) {
         self.is_guest.set(is_guest);
     }
 
     /// Returns whether the thread shares memory with its parent for a moment, as another process.
-    pub fn is_guest(&self) -> bool {
+    pub(super) fn is_guest(&self) -> bool {
         self.is_guest.get()
     }
 
     /// Returns whether `pointer` is in its block.
-    pub fn is_on_stack(&self, pointer: usize) -> bool {
+    pub(super) fn is_on_stack(&self, pointer: usize) -> bool {
         pointer.wrapping_sub(self as *const Thread as usize) < den::BLOCK_BYTES
     }
 
     /// Returns the stack of the thread's block.
-    pub fn stack(&self) -> Stack {
+    pub(super) fn stack(&self) -> Stack {
         let block = self as *const Thread as usize;
         Stack { base: block + STACK_AT, flags: 0, size: den::BLOCK_BYTES - STACK_AT }
     }

@@ -4,7 +4,7 @@
 
 /// Memory that a system call uses, in terms of its arguments (0 to 5).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Touch {
+pub(super) enum Touch {
     /// Bytes at argument `.0`, as many as argument `.1` says.
     Bytes(u8, u8),
     /// `.1` bytes at argument `.0`.
@@ -32,7 +32,7 @@ pub enum Touch {
 use Touch::*;
 
 /// Returns the memory that system call `number` touches; `None` if that is not known here.
-pub fn touches(number: i64) -> Option<&'static [Touch]> {
+pub(super) fn touches(number: i64) -> Option<&'static [Touch]> {
     // Calls whose use depends on the request are in `requests`.
     Some(match number {
         libc::SYS_read | libc::SYS_write | libc::SYS_pread64 | libc::SYS_pwrite64 => &[Bytes(1, 2)],

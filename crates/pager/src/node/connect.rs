@@ -18,19 +18,19 @@ use std::time::Duration;
 use unrack_wire::{Hello, PAGE, Status, Transport, VERSION, WELCOME, WELCOME_HEAD, Welcome};
 
 /// A connected socket and the node's address.
-pub struct Link {
+pub(super) struct Link {
     pub socket: OwnedFd,
     pub address: Address,
 }
 
 impl Link {
     /// Makes an error that names the node.
-    pub fn error(&self, kind: ErrorKind) -> Error {
+    pub(super) fn error(&self, kind: ErrorKind) -> Error {
         Error { address: self.address.clone(), kind }
     }
 
     /// Makes the error of a connection that failed.
-    pub fn broken(&self, errno: Errno) -> Error {
+    pub(super) fn broken(&self, errno: Errno) -> Error {
         self.error(match errno {
             Errno::PIPE | Errno::CONNRESET => ErrorKind::Closed,
             other => ErrorKind::Broken(other),
@@ -90,7 +90,7 @@ impl Patience {
 const SLICE_NS: u64 = 50_000_000;
 
 /// Connects, sends the hello and receives the welcome.
-pub fn greet(settings: &Settings, transport: Transport) -> Result<(Link, Welcome), Error> {
+pub(super) fn greet(settings: &Settings, transport: Transport) -> Result<(Link, Welcome), Error> {
     let mut patience = Patience { left_ns: settings.timeout_ns, waited_ns: settings.waited_ns };
     let link = connect(settings, &mut patience)?;
     let hello = Hello::new(transport, settings.reserve_pages);

@@ -24,7 +24,7 @@ const NORMAL_975: f64 = 1.959_964;
 const SHORTEST_NATIVE: f64 = 0.1;
 
 /// Slope of the line in each draw.
-pub struct Resampled {
+pub(super) struct Resampled {
     pub waits: Vec<f64>,
     /// Slope divided by the native run time of that draw, in seconds.
     pub waits_per_s: Vec<f64>,
@@ -32,7 +32,7 @@ pub struct Resampled {
 
 impl Resampled {
     /// Draws lines from the residuals.
-    pub fn draw(
+    pub(super) fn draw(
         pairs: &Pairs,
         runs: &[f64],
         fitted: &[f64],

@@ -3,14 +3,14 @@
 use super::median;
 
 /// Pairs of points at different `x`, prepared for many sets of `y`.
-pub struct Pairs {
+pub(super) struct Pairs {
     /// Indexes of the two points, and the difference of their `x`.
     pairs: Vec<(usize, usize, f64)>,
 }
 
 impl Pairs {
     /// Makes the pairs; `None` if all `x` are the same.
-    pub fn new(x: &[f64]) -> Option<Pairs> {
+    pub(super) fn new(x: &[f64]) -> Option<Pairs> {
         let after = |a: usize| (a + 1..x.len()).map(move |b| (a, b));
         let all = (0..x.len()).flat_map(after).map(|(a, b)| (a, b, x[b] - x[a]));
         let pairs: Vec<_> = all.filter(|(.., apart)| *apart != 0.0).collect();
@@ -18,13 +18,13 @@ impl Pairs {
     }
 
     /// Returns the median of all slopes between two points (Sen 1968, eq. 2.5).
-    pub fn slope(&self, y: &[f64]) -> f64 {
+    pub(super) fn slope(&self, y: &[f64]) -> f64 {
         let slopes = self.pairs.iter().map(|(a, b, apart)| (y[*b] - y[*a]) / apart);
         median(&mut slopes.collect::<Vec<_>>())
     }
 }
 
 /// Returns where the line of this slope meets `x = 0`, so that half of the points lie above it.
-pub fn intercept(x: &[f64], y: &[f64], slope: f64) -> f64 {
+pub(super) fn intercept(x: &[f64], y: &[f64], slope: f64) -> f64 {
     median(&mut x.iter().zip(y).map(|(x, y)| y - slope * x).collect::<Vec<_>>())
 }

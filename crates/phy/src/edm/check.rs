@@ -37,7 +37,7 @@ const fn tables() -> [[u8; 256]; 16] {
 /// Remainder of the blocks so far modulo x^127 + 1: bit n of `last` stands for x^(63 - n), of `before` for x^(127 -
 /// n).
 #[derive(Debug, Clone, Copy)]
-pub struct Check {
+pub(crate) struct Check {
     before: u64,
     last: u64,
 }
@@ -50,11 +50,11 @@ impl Default for Check {
 
 impl Check {
     /// State before the first block: it adds ones to the block's first byte, as CRC-8/ROHC prescribes.
-    pub const START: Check = Check { before: 0xff << 1, last: 0 };
+    pub(crate) const START: Check = Check { before: 0xff << 1, last: 0 };
 
     /// Adds a block.
     #[inline]
-    pub fn block(self, payload: u64) -> Check {
+    pub(crate) fn block(self, payload: u64) -> Check {
         let Check { before, last } = self;
         // x^(127 - n) times x^64 is x^(64 - n): the ring's bit n + 63.
         Check { before: last ^ before << 63, last: payload ^ before >> 1 }
@@ -62,7 +62,7 @@ impl Check {
 
     /// Returns the last block, whose top byte is free, with the check in it.
     #[inline]
-    pub fn close(self, payload: u64) -> u64 {
+    pub(crate) fn close(self, payload: u64) -> u64 {
         let Check { before, last } = self.block(payload);
         // The check covers the bytes before it, one byte less than the block.
         let of_last = last.to_le_bytes()[..7].iter().rev().zip(&TABLES).fold(0, look_up);
@@ -75,18 +75,18 @@ impl Check {
     /// Returns the last block with a check that is wrong in every bit: the switch's mark of a message that was damaged
     /// before the switch, not behind it. A wrong bit of a line does not look like a mark, nor do all three bits that
     /// it becomes: their number is odd, and a mark's is even. Of pairs of them, one in 127 does.
-    pub fn mark(self, payload: u64) -> u64 {
+    pub(crate) fn mark(self, payload: u64) -> u64 {
         self.close(payload) ^ 0xff << 56
     }
 
     /// Returns whether these blocks end with a [`mark`](Check::mark).
-    pub fn is_mark(self) -> bool {
+    pub(crate) fn is_mark(self) -> bool {
         self.left() == TABLES[0][0xff]
     }
 
     /// Returns whether these blocks end with a valid check.
     #[inline]
-    pub fn holds(self) -> bool {
+    pub(crate) fn holds(self) -> bool {
         self.left() == 0
     }
 

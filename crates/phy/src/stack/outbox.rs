@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 
 /// The two queues of a host to its line. Entries carry the cycle from which on they may go.
 #[derive(Debug, Clone, Default)]
-pub struct Outbox {
+pub(super) struct Outbox {
     control: VecDeque<(u64, Block)>,
     data: VecDeque<(u64, Block)>,
     order: Order,
@@ -14,7 +14,7 @@ pub struct Outbox {
 
 /// Queue of a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Queue {
+pub(super) enum Queue {
     Control,
     Data,
 }
@@ -22,34 +22,34 @@ pub enum Queue {
 /// Choice between the two queues. A single-block message goes ahead of data, also between the blocks of a message; a
 /// block that begins a message waits until none is open.
 #[derive(Debug, Clone, Default)]
-pub struct Order {
+pub(super) struct Order {
     /// Queue that has begun a message on the line.
     open: Option<Queue>,
 }
 
 impl Outbox {
     /// Adds control blocks that may go from cycle `from` on, one after the other.
-    pub fn control(&mut self, from: u64, blocks: impl IntoIterator<Item = Block>) {
+    pub(super) fn control(&mut self, from: u64, blocks: impl IntoIterator<Item = Block>) {
         self.control.extend(blocks.into_iter().map(|block| (from, block)));
     }
 
     /// Adds data blocks that may go from cycle `from` on, one after the other.
-    pub fn data(&mut self, from: u64, blocks: impl IntoIterator<Item = Block>) {
+    pub(super) fn data(&mut self, from: u64, blocks: impl IntoIterator<Item = Block>) {
         self.data.extend(blocks.into_iter().map(|block| (from, block)));
     }
 
     /// Returns whether both queues are empty.
-    pub fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.control.is_empty() && self.data.is_empty()
     }
 
     /// Returns the block that may go now.
-    pub fn offer(&self, now: u64) -> Option<Block> {
+    pub(super) fn offer(&self, now: u64) -> Option<Block> {
         self.next(now).map(|(block, _)| block)
     }
 
     /// Removes the offered block, which went.
-    pub fn took(&mut self, now: u64) {
+    pub(super) fn took(&mut self, now: u64) {
         let (block, queue) = self.next(now).expect("only what was offered is taken");
         match queue {
             Queue::Control => self.control.pop_front(),
@@ -64,13 +64,13 @@ impl Outbox {
 }
 
 /// Returns the head of a queue, if it may go now.
-pub fn due(queue: &VecDeque<(u64, Block)>, now: u64) -> Option<Block> {
+pub(super) fn due(queue: &VecDeque<(u64, Block)>, now: u64) -> Option<Block> {
     queue.front().filter(|(from, _)| *from <= now).map(|(_, block)| *block)
 }
 
 impl Order {
     /// Chooses between the heads of both queues.
-    pub fn choose(&self, control: Option<Block>, data: Option<Block>) -> Option<(Block, Queue)> {
+    pub(super) fn choose(&self, control: Option<Block>, data: Option<Block>) -> Option<(Block, Queue)> {
         let is_alone = |block: &Block| !block.is_data() && !matches!(block.block_type(), Some(MS | MT));
         let control = control.filter(|block| self.open != Some(Queue::Data) || is_alone(block));
         let data = data.filter(|_| self.open != Some(Queue::Control));
@@ -78,7 +78,7 @@ impl Order {
     }
 
     /// Notes that a block of this queue went.
-    pub fn went(&mut self, block: Block, queue: Queue) {
+    pub(super) fn went(&mut self, block: Block, queue: Queue) {
         match block.block_type() {
             Some(MS) => self.open = Some(queue),
             Some(MT) => self.open = None,

@@ -10,7 +10,7 @@ use crate::wire::{Access, Denied};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Record of an arena's segments and sections; locked by the arena.
-pub struct Books {
+pub(super) struct Books {
     /// Segments, keyed by their offset in the pool.
     segments: BTreeMap<u64, Held>,
     shares: Shares,
@@ -30,7 +30,7 @@ struct Held {
 
 impl Books {
     /// Makes empty books; `region` is the most sections that are leased at a time for small buffers.
-    pub fn new(region: u32) -> Books {
+    pub(super) fn new(region: u32) -> Books {
         Books {
             segments: BTreeMap::new(),
             shares: Vec::new(),
@@ -42,7 +42,7 @@ impl Books {
     }
 
     /// Takes `count` adjacent free sections and returns the offset of the first, if some segment has them.
-    pub fn take_sections(&mut self, count: u32) -> Option<u64> {
+    pub(super) fn take_sections(&mut self, count: u32) -> Option<u64> {
         if count > self.free {
             return None;
         }
@@ -55,7 +55,7 @@ impl Books {
 
     /// Takes `count` adjacent sections, from a newly leased segment if need be. The lease is larger than needed
     /// if much is held already.
-    pub fn take_sections_or_lease(&mut self, count: u32, client: &Client) -> Result<u64, Error> {
+    pub(super) fn take_sections_or_lease(&mut self, count: u32, client: &Client) -> Result<u64, Error> {
         if let Some(offset) = self.take_sections(count) {
             return Ok(offset);
         }
@@ -79,7 +79,7 @@ impl Books {
     }
 
     /// Marks sections free again, all of whose buffers are unused.
-    pub fn give_sections(&mut self, offset: u64, count: u32) {
+    pub(super) fn give_sections(&mut self, offset: u64, count: u32) {
         let held = self.segments.range_mut(..=offset).next_back().expect("sections are of a segment").1;
         let first = ((offset - held.segment.extent().offset) / SECTION) as usize;
         let sections = &mut held.free[first..first + count as usize];
@@ -90,7 +90,7 @@ impl Books {
 
     /// Returns segments without used sections to the manager (DRack §4.2), as long as more sections are free than
     /// a region and than a quarter of those held.
-    pub fn give_back_excess(&mut self) {
+    pub(super) fn give_back_excess(&mut self) {
         let excess = |books: &Books| {
             let spare = (books.held / 4).max(books.region);
             let mut unused = books.segments.values().filter(|held| held.free.iter().all(|free| *free));
@@ -105,7 +105,7 @@ impl Books {
     }
 
     /// Grants a peer all segments, and those leased later.
-    pub fn share_with(&mut self, grantee: Grantee, access: Access) -> Result<(), Error> {
+    pub(super) fn share_with(&mut self, grantee: Grantee, access: Access) -> Result<(), Error> {
         for held in self.segments.values() {
             grantee.grant(&held.segment, access)?;
         }
@@ -115,22 +115,22 @@ impl Books {
     }
 
     /// Records that a section of the class has free buffers.
-    pub fn add_partial(&mut self, class: usize, offset: u64) {
+    pub(super) fn add_partial(&mut self, class: usize, offset: u64) {
         self.partial[class].insert(offset);
     }
 
     /// Removes a section from those of the class that have free buffers.
-    pub fn drop_partial(&mut self, class: usize, offset: u64) {
+    pub(super) fn drop_partial(&mut self, class: usize, offset: u64) {
         self.partial[class].remove(&offset);
     }
 
     /// Takes a section of the class that has free buffers.
-    pub fn take_partial(&mut self, class: usize, sections: &Table) -> Option<*mut Section> {
+    pub(super) fn take_partial(&mut self, class: usize, sections: &Table) -> Option<*mut Section> {
         self.partial[class].pop_first().map(|offset| sections.make(offset))
     }
 
     /// Returns the bytes of all sections held.
-    pub fn held_bytes(&self) -> u64 {
+    pub(super) fn held_bytes(&self) -> u64 {
         self.held as u64 * SECTION
     }
 }

@@ -3,13 +3,13 @@
 use crate::{LINE, SECTION};
 
 /// Number of sizes.
-pub const CLASSES: usize = 52;
+pub(super) const CLASSES: usize = 52;
 /// Bytes of the largest buffer that shares a section.
 pub const MOST_SMALL: u64 = size_of_class(CLASSES - 1);
 
 /// Returns the smallest class whose buffers have at least `bytes` bytes; `bytes` is at most [`MOST_SMALL`].
 #[inline(always)]
-pub const fn class_of(bytes: u64) -> usize {
+pub(super) const fn class_of(bytes: u64) -> usize {
     let lines = bytes.div_ceil(LINE as u64);
     if lines <= 4 {
         return lines.saturating_sub(1) as usize;
@@ -20,7 +20,7 @@ pub const fn class_of(bytes: u64) -> usize {
 }
 
 /// Returns the bytes of a buffer of this class.
-pub const fn size_of_class(class: usize) -> u64 {
+pub(super) const fn size_of_class(class: usize) -> u64 {
     let lines = match class {
         0..4 => class as u64 + 1,
         _ => ((class as u64 & 3) + 5) << (class / 4 - 1),
@@ -29,7 +29,7 @@ pub const fn size_of_class(class: usize) -> u64 {
 }
 
 /// Returns the number of buffers of this class in a section.
-pub const fn count_of_class(class: usize) -> u32 {
+pub(super) const fn count_of_class(class: usize) -> u32 {
     (SECTION / size_of_class(class)) as u32
 }
 

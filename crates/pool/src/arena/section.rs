@@ -6,7 +6,7 @@ use crate::{LINE, SECTION};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 /// One section: closed, divided into buffers of one class, or the first of a large buffer.
-pub struct Section {
+pub(super) struct Section {
     /// Offset in the pool at which it begins.
     pub offset: u64,
     pub list: List,
@@ -18,13 +18,13 @@ pub struct Section {
 
 impl Section {
     /// Makes a closed section that begins at an offset of the pool.
-    pub fn new(offset: u64) -> Section {
+    pub(super) fn new(offset: u64) -> Section {
         let list = List::new(MOST);
         Section { offset, list, inverse: AtomicU32::new(0), large: AtomicU64::new(0) }
     }
 
     /// Divides a closed section into buffers of a class. The caller has locked the arena's books.
-    pub fn open(&self, class: usize) {
+    pub(super) fn open(&self, class: usize) {
         let lines = size_of_class(class) / LINE as u64;
         // With buffers of a single line, 2^32 does not fit in the word; 2^32 - 1 gives the same numbers but for
         // rounding, which `number` undoes.
@@ -34,23 +34,23 @@ impl Section {
 
     /// Closes the section if its buffers are all free, and returns whether it did. The caller has locked the
     /// arena's books.
-    pub fn close(&self) -> bool {
+    pub(super) fn close(&self) -> bool {
         self.list.class().is_some_and(|class| self.list.close(count_of_class(class)))
     }
 
     /// Sets the number of sections of the large buffer that begins here; zero for none.
-    pub fn set_large(&self, sections: u64) {
+    pub(super) fn set_large(&self, sections: u64) {
         self.large.store(sections, Ordering::Relaxed);
     }
 
     /// Returns the number of sections of the large buffer that begins here; zero for none.
-    pub fn large(&self) -> u64 {
+    pub(super) fn large(&self) -> u64 {
         self.large.load(Ordering::Relaxed)
     }
 
     /// Returns the offset in the pool of a buffer of a class.
     #[inline(always)]
-    pub fn place(&self, class: usize, buffer: u16) -> u64 {
+    pub(super) fn place(&self, class: usize, buffer: u16) -> u64 {
         self.offset + buffer as u64 * size_of_class(class)
     }
 
@@ -59,7 +59,7 @@ impl Section {
     /// # Panics
     /// If no buffer begins there.
     #[inline(always)]
-    pub fn number(&self, class: usize, offset: u64) -> u16 {
+    pub(super) fn number(&self, class: usize, offset: u64) -> u16 {
         let inside = offset % SECTION;
         let line = inside / LINE as u64;
         let inverse = self.inverse.load(Ordering::Relaxed) as u64;

@@ -7,17 +7,17 @@ use crate::client::Counter;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 /// Table of sections. A section that was held once stays in it: late threads look at it, and find it closed.
-pub struct Table(Box<[AtomicPtr<Section>]>);
+pub(super) struct Table(Box<[AtomicPtr<Section>]>);
 
 impl Table {
     /// Makes an empty table for a pool of this many sections.
-    pub fn new(sections: u64) -> Table {
+    pub(super) fn new(sections: u64) -> Table {
         Table((0..sections).map(|_| AtomicPtr::default()).collect())
     }
 
     /// Returns the section that contains an offset, if it was ever held.
     #[inline(always)]
-    pub fn get(&self, offset: u64) -> Option<&Section> {
+    pub(super) fn get(&self, offset: u64) -> Option<&Section> {
         let slot = self.0.get((offset / SECTION) as usize)?;
         // SAFETY: made by `make`, and dropped with the table.
         unsafe { slot.load(Ordering::Acquire).as_ref() }
@@ -25,7 +25,7 @@ impl Table {
 
     /// Returns the section that begins at an offset of the pool, made now if it was never held. The caller has
     /// locked the arena's books.
-    pub fn make(&self, offset: u64) -> *mut Section {
+    pub(super) fn make(&self, offset: u64) -> *mut Section {
         let slot = &self.0[(offset / SECTION) as usize];
         let known = slot.load(Ordering::Relaxed);
         if !known.is_null() {

@@ -5,7 +5,7 @@ use rustix::thread::futex;
 use std::time::Duration;
 
 /// Sleeps until woken or until the timeout expires, if the word still equals `expected`. May return spuriously.
-pub fn wait(word: &AtomicU32, expected: u32, timeout: Option<Duration>) {
+pub(super) fn wait(word: &AtomicU32, expected: u32, timeout: Option<Duration>) {
     let timeout = timeout.map(|timeout| futex::Timespec {
         tv_sec: timeout.as_secs().min(i32::MAX as u64) as i64,
         tv_nsec: timeout.subsec_nanos().into(),
@@ -16,7 +16,7 @@ pub fn wait(word: &AtomicU32, expected: u32, timeout: Option<Duration>) {
 /// Wakes all threads that sleep on the word: any process that may read it may also sleep on it, and would
 /// otherwise be woken in place of the word's owner. Returns whether any thread slept, and true if the kernel does
 /// not say.
-pub fn wake(word: &AtomicU32) -> bool {
+pub(super) fn wake(word: &AtomicU32) -> bool {
     const ALL: u32 = i32::MAX as u32;
     futex::wake(word, futex::Flags::empty(), ALL) != Ok(0)
 }

@@ -67,21 +67,21 @@ mod hints {
 
     #[inline(always)]
     /// Moves a line to the cache that cores share: a hint.
-    pub fn push_out(line: *const u8) {
+    pub(super) fn push_out(line: *const u8) {
         // SAFETY: a hint, which changes no contents and never faults.
         unsafe { asm!("cldemote [{}]", in(reg) line, options(nostack, preserves_flags)) };
     }
 
     #[inline(always)]
     /// Prefetches a line for reading: a hint.
-    pub fn fetch(line: *const u8) {
+    pub(super) fn fetch(line: *const u8) {
         // SAFETY: a hint, which changes nothing and never faults.
         unsafe { asm!("prefetcht0 [{}]", in(reg) line, options(nostack, preserves_flags, readonly)) };
     }
 
     #[inline(always)]
     /// Prefetches a line for writing: a hint.
-    pub fn claim(line: *const u8) {
+    pub(super) fn claim(line: *const u8) {
         // SAFETY: a hint, which changes no contents and never faults; processors without it execute it as a
         // no-op.
         unsafe { asm!("prefetchw [{}]", in(reg) line, options(nostack, preserves_flags, readonly)) };

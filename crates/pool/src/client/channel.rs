@@ -123,19 +123,19 @@ pub(crate) struct Grantee {
 
 impl Grantee {
     /// Grants the other side a segment.
-    pub fn grant(&self, segment: &Segment, access: Access) -> Result<(), Error> {
+    pub(crate) fn grant(&self, segment: &Segment, access: Access) -> Result<(), Error> {
         let request = Request::Grant { channel: self.link.id, offset: segment.extent().offset, access };
         self.client.ask(request).map(drop)
     }
 
     /// Returns whether the other side is gone.
-    pub fn is_gone(&self) -> bool {
+    pub(crate) fn is_gone(&self) -> bool {
         self.link.gone().is_some()
     }
 }
 
 /// State of a channel that the reading thread and the channel's user share.
-pub struct ChannelLink {
+pub(super) struct ChannelLink {
     id: ChannelId,
     peer: Peer,
     queues: Extent,
@@ -164,7 +164,7 @@ struct Granted {
 
 impl ChannelLink {
     /// Maps the queue area and the bells of a new channel.
-    pub fn new(
+    pub(super) fn new(
         space: &Space,
         opened: Opened,
         mut beside: Vec<OwnedFd>,
@@ -195,32 +195,32 @@ impl ChannelLink {
     }
 
     /// Returns the channel's identity.
-    pub fn id(&self) -> ChannelId {
+    pub(super) fn id(&self) -> ChannelId {
         self.id
     }
 
     /// Returns the process at the other side.
-    pub fn peer(&self) -> &Peer {
+    pub(super) fn peer(&self) -> &Peer {
         &self.peer
     }
 
     /// Returns the index of this process's bell for the channel.
-    pub fn own_bell(&self) -> usize {
+    pub(super) fn own_bell(&self) -> usize {
         self.own_bell.load(Ordering::Relaxed) as usize
     }
 
     /// Sets the index of this process's bell for the channel.
-    pub fn set_own_bell(&self, bell: usize) {
+    pub(super) fn set_own_bell(&self, bell: usize) {
         self.own_bell.store(bell as u32, Ordering::Relaxed);
     }
 
     /// Returns why the peer is gone, or `None`.
-    pub fn gone(&self) -> Option<Cause> {
+    pub(super) fn gone(&self) -> Option<Cause> {
         cause_of(self.gone.load(Ordering::Acquire))
     }
 
     /// Records why the peer is gone. The first cause counts: a peer that gives a channel up closes it later.
-    pub fn note_gone(&self, cause: Cause) {
+    pub(super) fn note_gone(&self, cause: Cause) {
         let _ = self.gone.compare_exchange(0, word_of(cause), Ordering::Release, Ordering::Relaxed);
     }
 
@@ -238,7 +238,7 @@ impl ChannelLink {
     ///
     /// # Errors
     /// What the kernel says.
-    pub fn map(
+    pub(super) fn map(
         &self,
         space: &Space,
         segment: Extent,
@@ -267,7 +267,7 @@ impl ChannelLink {
 
     /// Forgets a segment: its offsets are no longer valid. It stays mapped until the channel is dropped, since a
     /// thread may still be reading it.
-    pub fn withdrawn(&self, offset: u64) {
+    pub(super) fn withdrawn(&self, offset: u64) {
         for granted in self.used() {
             if granted.start.load(Ordering::Relaxed) == offset {
                 granted.end.store(0, Ordering::Release);
@@ -277,7 +277,7 @@ impl ChannelLink {
 
     /// Returns whether a granted segment allows this access to all of a range.
     #[inline(always)]
-    pub fn has(&self, offset: u64, bytes: u64, access: Access) -> bool {
+    pub(super) fn has(&self, offset: u64, bytes: u64, access: Access) -> bool {
         let last = &self.granted[self.last.load(Ordering::Relaxed) as usize % MOST_GRANTED];
         last.has(offset, bytes, access) || self.find(offset, bytes, access)
     }
@@ -292,7 +292,7 @@ impl ChannelLink {
     }
 
     /// Unmaps all that came by the channel, into which no pointer is in use.
-    pub fn unmap(&self, space: &Space) {
+    pub(super) fn unmap(&self, space: &Space) {
         let mut unmapped = self.unmapped.lock().unwrap_or_else(PoisonError::into_inner);
         *unmapped = true;
         let granted = self.used().iter().map(|granted| {

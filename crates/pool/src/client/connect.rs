@@ -9,14 +9,14 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use std::path::{Path, PathBuf};
 
 /// Parameters of a connection, kept for connecting to the next manager.
-pub struct Connecting {
+pub(super) struct Connecting {
     pub path: PathBuf,
     pub name: String,
     pub bells: Bells,
 }
 
 /// Connects to the socket of a manager.
-pub fn connect(path: &Path) -> Result<OwnedFd, Error> {
+pub(super) fn connect(path: &Path) -> Result<OwnedFd, Error> {
     let failed = |error: Errno| match error {
         Errno::NOENT | Errno::CONNREFUSED => Error::NoManager(path.into()),
         error => Error::Connect { path: path.into(), error: error.into() },
@@ -29,7 +29,7 @@ pub fn connect(path: &Path) -> Result<OwnedFd, Error> {
 }
 
 /// Sends our hello and receives the manager's welcome, with the descriptors of devices.
-pub fn greet(
+pub(super) fn greet(
     socket: &OwnedFd,
     path: &Path,
     name: &str,

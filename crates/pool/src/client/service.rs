@@ -131,7 +131,7 @@ impl Drop for Offer {
 
 /// Queue of offers that were not accepted yet.
 #[derive(Default)]
-pub struct Waiting {
+pub(super) struct Waiting {
     offers: Mutex<Offers>,
     changed: Condvar,
 }
@@ -145,13 +145,13 @@ struct Offers {
 
 impl Waiting {
     /// Adds an offer.
-    pub fn push(&self, link: Arc<ChannelLink>, greeting: Greeting) {
+    pub(super) fn push(&self, link: Arc<ChannelLink>, greeting: Greeting) {
         self.offers().queue.push_back((link, greeting));
         self.changed.notify_one();
     }
 
     /// Ends the queue since the manager is gone.
-    pub fn end(&self) {
+    pub(super) fn end(&self) {
         self.offers().ended = true;
         self.changed.notify_all();
     }

@@ -23,7 +23,7 @@ pub enum Backing {
 }
 
 /// Memory of a pool, in use.
-pub struct Store {
+pub(super) struct Store {
     pub backing: Backing,
     /// The devices, if it consists of devices.
     pub devices: Option<Arc<Devices>>,
@@ -33,7 +33,7 @@ pub struct Store {
 
 /// Reason why a file cannot be sealed for the peers that are granted it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Unfit {
+pub(super) enum Unfit {
     /// The file was sealed for the other kind of access.
     Sealed,
     /// The kernel's error.
@@ -48,7 +48,7 @@ impl From<Errno> for Unfit {
 
 impl Store {
     /// Makes a segment's file; `None` in a device.
-    pub fn make(&self, extent: Extent) -> rustix::io::Result<Option<OwnedFd>> {
+    pub(super) fn make(&self, extent: Extent) -> rustix::io::Result<Option<OwnedFd>> {
         match self.devices {
             Some(_) => Ok(None),
             None => self.backing.make(extent).map(Some),
@@ -57,7 +57,7 @@ impl Store {
 
     /// Makes a queue area's file, filled with zeros; `None` in a device. Both sides of a channel write it, so it
     /// is sealed against everything but writing. It has no name, even if segments' files have one.
-    pub fn make_queues(&self, extent: Extent) -> rustix::io::Result<Option<OwnedFd>> {
+    pub(super) fn make_queues(&self, extent: Extent) -> rustix::io::Result<Option<OwnedFd>> {
         if let Some(devices) = &self.devices {
             devices.clear(extent);
             return Ok(None);
@@ -76,7 +76,7 @@ impl Store {
     ///
     /// # Errors
     /// If it was sealed for the other kind of access, or is not one of our files.
-    pub fn seal(&self, file: &OwnedFd, access: Access) -> Result<(), Unfit> {
+    pub(super) fn seal(&self, file: &OwnedFd, access: Access) -> Result<(), Unfit> {
         if !matches!(self.backing, Backing::Memfd { .. }) {
             // Files with names have no seals; all their users are one user's processes.
             return Ok(());
@@ -239,7 +239,7 @@ fn make_memfd(bytes: u64, huge: bool) -> rustix::io::Result<OwnedFd> {
 ///
 /// # Errors
 /// The kernel's error.
-pub fn try_huge() -> rustix::io::Result<()> {
+pub(super) fn try_huge() -> rustix::io::Result<()> {
     make_memfd(SECTION, true).map(drop)
 }
 
@@ -248,7 +248,7 @@ pub fn try_huge() -> rustix::io::Result<()> {
 /// # Errors
 /// The kernel's error; returned at once even if another process holds a lease on the file, which would otherwise
 /// block us.
-pub fn narrow(file: &OwnedFd) -> rustix::io::Result<OwnedFd> {
+pub(super) fn narrow(file: &OwnedFd) -> rustix::io::Result<OwnedFd> {
     let path = format!("/proc/self/fd/{}", file.as_raw_fd());
     rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK, Mode::empty())
 }

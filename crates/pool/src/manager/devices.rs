@@ -14,10 +14,10 @@ use rustix::fs::{FallocateFlags, FileType, FlockOperation, Mode, OFlags};
 use std::path::{Path, PathBuf};
 
 /// Most devices of an interleave set: all their descriptors go with one message.
-pub const MOST_DEVICES: usize = 8;
+pub(super) const MOST_DEVICES: usize = 8;
 
 /// An interleave set that this manager uses exclusively.
-pub struct Devices {
+pub(super) struct Devices {
     files: Vec<OwnedFd>,
     /// Descriptors that hold the locks, opened separately: a lock lasts for as long as any process has the same
     /// open file description, and processes that are handed `files` outlive us.
@@ -33,7 +33,7 @@ impl Devices {
     ///
     /// # Errors
     /// If there are none or too many, one cannot be used, or they are smaller than the capacity.
-    pub fn open(
+    pub(super) fn open(
         paths: &[PathBuf],
         granularity: u64,
         sections: u64,
@@ -72,12 +72,12 @@ impl Devices {
     }
 
     /// Returns the descriptors that every process gets.
-    pub fn files(&self) -> Vec<BorrowedFd<'_>> {
+    pub(super) fn files(&self) -> Vec<BorrowedFd<'_>> {
         self.files.iter().map(|file| file.as_fd()).collect()
     }
 
     /// Zeroes a queue area that was used before.
-    pub fn clear(&self, extent: Extent) {
+    pub(super) fn clear(&self, extent: Extent) {
         let zeros = [0; PAGE as usize];
         for offset in (extent.offset..extent.end()).step_by(PAGE as usize) {
             // SAFETY: all of the space is mapped, and nobody else uses the extent.

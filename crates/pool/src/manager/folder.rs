@@ -7,7 +7,7 @@ use rustix::io::Errno;
 use std::path::Path;
 
 /// Folder of segments, locked for as long as this lives: two pools in one folder would remove each other's files.
-pub struct Folder {
+pub(super) struct Folder {
     file: OwnedFd,
     huge: bool,
 }
@@ -21,7 +21,7 @@ impl Folder {
     ///
     /// # Errors
     /// If it is not such a folder, or another pool has it locked.
-    pub fn take(path: &Path) -> Result<Folder, Error> {
+    pub(super) fn take(path: &Path) -> Result<Folder, Error> {
         let unfit = |why: String| Error::Folder { path: path.into(), why };
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file = rustix::fs::open(path, flags, Mode::empty()).map_err(|error| match error {
@@ -50,12 +50,12 @@ impl Folder {
     }
 
     /// Returns whether its files consist of huge pages, which are not part of the machine's free memory.
-    pub fn is_huge(&self) -> bool {
+    pub(super) fn is_huge(&self) -> bool {
         self.huge
     }
 
     /// Returns the bytes that its file system still has for this user.
-    pub fn free_bytes(&self) -> Option<u64> {
+    pub(super) fn free_bytes(&self) -> Option<u64> {
         let found = rustix::fs::fstatvfs(&self.file).ok()?;
         found.f_bavail.checked_mul(found.f_frsize)
     }

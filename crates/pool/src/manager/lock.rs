@@ -12,7 +12,7 @@ use rustix::io::Errno;
 use std::path::{Path, PathBuf};
 
 /// The ledger's file, locked. Dropping this removes it, unless some process still needs it.
-pub struct Locked {
+pub(super) struct Locked {
     file: OwnedFd,
     path: PathBuf,
     needed: bool,
@@ -23,7 +23,7 @@ impl Locked {
     ///
     /// # Errors
     /// If another manager has it, or it cannot be made.
-    pub fn take(socket: &Path) -> Result<Locked, Error> {
+    pub(super) fn take(socket: &Path) -> Result<Locked, Error> {
         let path = ledger_of(socket);
         let failed = |error: Errno| Error::Ledger { path: path.clone(), error: error.into() };
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW;
@@ -48,7 +48,7 @@ impl Locked {
     ///
     /// # Errors
     /// If it cannot be mapped, or belongs to another pool that programs still use.
-    pub fn open(
+    pub(super) fn open(
         &mut self,
         shape: Shape,
         alive: impl Fn(&Record) -> bool,
@@ -70,12 +70,12 @@ impl Locked {
     }
 
     /// Returns whether the ledger still has to be kept for a process that runs, or for the next manager.
-    pub fn is_needed(&self) -> bool {
+    pub(super) fn is_needed(&self) -> bool {
         self.needed
     }
 
     /// Sets whether the next manager needs the ledger.
-    pub fn set_needed(&mut self, needed: bool) {
+    pub(super) fn set_needed(&mut self, needed: bool) {
         self.needed = needed;
     }
 }

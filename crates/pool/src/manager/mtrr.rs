@@ -6,7 +6,7 @@ use std::path::Path;
 ///
 /// # Errors
 /// If a device-DAX device may be cached. A file is in this host's own memory, which is coherent anyhow.
-pub fn check_uncached(device: &Path) -> Result<(), String> {
+pub(super) fn check_uncached(device: &Path) -> Result<(), String> {
     let name = device.file_name().unwrap_or_default().to_string_lossy();
     let of_device = |what: &str| std::fs::read_to_string(format!("/sys/bus/dax/devices/{name}/{what}")).ok();
     let Some(resource) = of_device("resource") else { return Ok(()) };

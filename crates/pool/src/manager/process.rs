@@ -5,7 +5,7 @@ use rustix::fd::OwnedFd;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 /// Returns when a process started, in clock ticks since boot.
-pub fn started(pid: u32) -> Option<u64> {
+pub(super) fn started(pid: u32) -> Option<u64> {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The name is in parentheses, and may contain any characters, including parentheses.
     let after_name = &stat[stat.rfind(')')? + 1..];
@@ -14,7 +14,7 @@ pub fn started(pid: u32) -> Option<u64> {
 }
 
 /// Returns a descriptor (pidfd) that becomes readable when a process ends; `None` if it has ended already.
-pub fn watch(process: &Process) -> Option<OwnedFd> {
+pub(super) fn watch(process: &Process) -> Option<OwnedFd> {
     let pid = Pid::from_raw(i32::try_from(process.peer.pid).ok()?)?;
     let watched = pidfd_open(pid, PidfdFlags::empty()).ok()?;
     // Checked with the pidfd open, when the number can no longer pass to another process.

@@ -8,7 +8,7 @@ use unrack_units::Bytes;
 
 /// Free memory of some kind, and its name in messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Room {
+pub(super) struct Room {
     pub bytes: u64,
     pub of: &'static str,
 }

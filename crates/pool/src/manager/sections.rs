@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 /// The space may be larger than the memory behind it, so that adjacent free sections are found although memory is
 /// fragmented. Queue areas are smaller than a section: they share sections of their own.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Sections {
+pub(super) struct Sections {
     /// Free runs: index of the first section, and number of sections.
     runs: BTreeMap<u32, u32>,
     free: u32,
@@ -22,7 +22,7 @@ pub struct Sections {
 impl Sections {
     /// Makes a space of `space` sections, of which the `first` ones are reserved and `capacity` may be in use.
     /// `queue_bytes` is whole pages, and at most a section.
-    pub fn new(first: u32, space: u32, capacity: u32, queue_bytes: u64) -> Sections {
+    pub(super) fn new(first: u32, space: u32, capacity: u32, queue_bytes: u64) -> Sections {
         assert!(queue_bytes.is_multiple_of(PAGE) && (1..=SECTION).contains(&queue_bytes));
         assert!(first < space && capacity <= space - first);
         Sections {
@@ -35,17 +35,17 @@ impl Sections {
     }
 
     /// Returns the number of sections that can still be leased, not necessarily adjacent.
-    pub fn free(&self) -> u32 {
+    pub(super) fn free(&self) -> u32 {
         self.free
     }
 
     /// Returns the number of sections that may be in use.
-    pub fn capacity(&self) -> u32 {
+    pub(super) fn capacity(&self) -> u32 {
         self.capacity
     }
 
     /// Takes adjacent sections from the first run that is long enough.
-    pub fn take(&mut self, sections: u32) -> Option<Extent> {
+    pub(super) fn take(&mut self, sections: u32) -> Option<Extent> {
         if sections == 0 || sections > self.free {
             return None;
         }
@@ -54,7 +54,7 @@ impl Sections {
     }
 
     /// Takes exactly these sections, if all are free; returns whether it did.
-    pub fn take_at(&mut self, extent: Extent) -> bool {
+    pub(super) fn take_at(&mut self, extent: Extent) -> bool {
         let Some((first, sections)) = sections_of(extent) else { return false };
         sections <= self.free && self.cut(first, sections)
     }
@@ -78,7 +78,7 @@ impl Sections {
     }
 
     /// Returns sections that were taken.
-    pub fn give(&mut self, extent: Extent) {
+    pub(super) fn give(&mut self, extent: Extent) {
         let (first, sections) = sections_of(extent).expect("only whole sections are taken");
         let before = self.runs.range(..first).next_back().map(|(&start, &length)| (start, length));
         let after = self.runs.range(first..).next().map(|(&start, &length)| (start, length));
@@ -98,7 +98,7 @@ impl Sections {
     }
 
     /// Takes a queue area.
-    pub fn take_queues(&mut self) -> Option<Extent> {
+    pub(super) fn take_queues(&mut self) -> Option<Extent> {
         if self.queues.is_empty() {
             let section = self.take(1)?;
             self.divide(section.offset);
@@ -108,7 +108,7 @@ impl Sections {
     }
 
     /// Takes exactly this queue area, if it is free; returns whether it did.
-    pub fn take_queues_at(&mut self, extent: Extent) -> bool {
+    pub(super) fn take_queues_at(&mut self, extent: Extent) -> bool {
         let section = extent.offset / SECTION * SECTION;
         let inside = extent.offset - section;
         if extent.bytes != self.queue_bytes || !inside.is_multiple_of(self.queue_bytes) {
@@ -124,7 +124,7 @@ impl Sections {
     }
 
     /// Returns a queue area that was taken, and its section if no other area of it is used.
-    pub fn give_queues(&mut self, extent: Extent) {
+    pub(super) fn give_queues(&mut self, extent: Extent) {
         assert!(extent.bytes == self.queue_bytes && self.queues.insert(extent.offset), "given twice");
         let section = extent.offset / SECTION * SECTION;
         let areas = section..section + SECTION;
@@ -135,7 +135,7 @@ impl Sections {
     }
 
     /// Returns the bytes of a queue area.
-    pub fn queue_bytes(&self) -> u64 {
+    pub(super) fn queue_bytes(&self) -> u64 {
         self.queue_bytes
     }
 

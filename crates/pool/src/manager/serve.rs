@@ -22,7 +22,7 @@ const MOST_UNGREETED: usize = 64;
 const TURN: usize = 32;
 
 /// Event loop of the manager.
-pub struct Server {
+pub(super) struct Server {
     state: State,
     listener: OwnedFd,
     /// Eventfd that stops the manager; kept open for as long as it is watched.
@@ -66,7 +66,7 @@ const PROCESS: u64 = 3;
 
 impl Server {
     /// Makes a server; `before` are the processes that the state knows from the manager before.
-    pub fn new(
+    pub(super) fn new(
         options: &Options,
         state: State,
         before: Vec<Process>,
@@ -124,7 +124,7 @@ impl Server {
     }
 
     /// Serves until stopped or idle.
-    pub fn run(mut self) {
+    pub(super) fn run(mut self) {
         let mut ready = Vec::with_capacity(64);
         loop {
             ready.clear();

@@ -5,19 +5,19 @@
 use std::path::PathBuf;
 
 /// Folder that is removed when dropped.
-pub struct Folder(unrack_testing::Folder);
+pub(crate) struct Folder(unrack_testing::Folder);
 
 impl Folder {
-    pub fn new() -> Folder {
+    pub(crate) fn new() -> Folder {
         Folder(unrack_testing::Folder::new("pool"))
     }
 
     /// Makes a folder whose files are memory.
-    pub fn in_memory() -> Folder {
+    pub(crate) fn in_memory() -> Folder {
         Folder(unrack_testing::Folder::in_memory("pool"))
     }
 
-    pub fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.0.join(name)
     }
 }

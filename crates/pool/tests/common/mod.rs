@@ -2,8 +2,8 @@
 // Not every test uses all of it.
 #![allow(dead_code)]
 
-pub mod folder;
-pub mod raw;
+pub(crate) mod folder;
+pub(crate) mod raw;
 
 use folder::Folder;
 use std::time::Duration;
@@ -11,18 +11,18 @@ use unrack_pool::{Client, Manager, Options};
 use unrack_units::{Bytes, Share};
 
 /// Timeout that no working operation reaches.
-pub const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
 
 /// The whole capacity.
-pub const ALL: Share = Share::Size(Bytes::new(u64::MAX));
+pub(crate) const ALL: Share = Share::Size(Bytes::new(u64::MAX));
 
-pub struct Pool {
+pub(crate) struct Pool {
     pub manager: Manager,
     _folder: Folder,
 }
 
 impl Pool {
-    pub fn new(change: impl FnOnce(&mut Options)) -> Pool {
+    pub(crate) fn new(change: impl FnOnce(&mut Options)) -> Pool {
         let folder = Folder::new();
         let mut options = Options::new(folder.path("pool.sock"), Bytes::new(64 << 20));
         // The processes of a test are threads of one.
@@ -32,7 +32,7 @@ impl Pool {
         Pool { manager, _folder: folder }
     }
 
-    pub fn client(&self, name: &str) -> Client {
+    pub(crate) fn client(&self, name: &str) -> Client {
         Client::connect_as(self.manager.socket(), name).expect("the manager is there")
     }
 }

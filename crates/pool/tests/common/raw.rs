@@ -12,7 +12,7 @@ use unrack_pool::wire::{
 };
 
 /// A connection without the library.
-pub struct Raw {
+pub(crate) struct Raw {
     /// Number that the manager gave this process.
     pub id: ClientId,
     pub socket: OwnedFd,
@@ -23,12 +23,12 @@ pub struct Raw {
 
 impl Raw {
     /// Connects as a new process.
-    pub fn new(path: &Path) -> Raw {
+    pub(crate) fn new(path: &Path) -> Raw {
         Raw::greet(path, None)
     }
 
     /// Connects as the process that had this number at the manager before.
-    pub fn again(path: &Path, id: ClientId) -> Raw {
+    pub(crate) fn again(path: &Path, id: ClientId) -> Raw {
         Raw::greet(path, Some(id))
     }
 
@@ -46,7 +46,7 @@ impl Raw {
     }
 
     /// Asks, and returns the reply with the descriptors beside it.
-    pub fn ask(&mut self, request: Request) -> (Result<Reply, Denied>, Vec<OwnedFd>) {
+    pub(crate) fn ask(&mut self, request: Request) -> (Result<Reply, Denied>, Vec<OwnedFd>) {
         self.number += 1;
         wire::send(self.socket.as_fd(), &wire::encode(&Ask { number: self.number, request }), &[]).unwrap();
         loop {
@@ -60,7 +60,7 @@ impl Raw {
     }
 
     /// Returns the next event.
-    pub fn hear(&mut self) -> (Tell, Vec<OwnedFd>) {
+    pub(crate) fn hear(&mut self) -> (Tell, Vec<OwnedFd>) {
         self.heard.pop_front().unwrap_or_else(|| self.receive())
     }
 
@@ -72,7 +72,7 @@ impl Raw {
     }
 
     /// Accepts the next caller of a service, and returns the channel.
-    pub fn accept(&mut self) -> ChannelId {
+    pub(crate) fn accept(&mut self) -> ChannelId {
         loop {
             if let (Tell::Event(Event::Offered { offer, .. }), _) = self.hear() {
                 let accepted = wire::Accepted { greeting: Vec::new(), bell: 0 };
@@ -84,7 +84,7 @@ impl Raw {
     }
 
     /// Returns the next segment that is granted to it.
-    pub fn granted(&mut self) -> OwnedFd {
+    pub(crate) fn granted(&mut self) -> OwnedFd {
         loop {
             if let (Tell::Event(Event::Granted { .. }), mut beside) = self.hear() {
                 return beside.remove(0);

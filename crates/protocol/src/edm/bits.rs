@@ -13,66 +13,66 @@ pub(super) struct PortSets {
 
 impl PortSet {
     /// Creates an empty set.
-    pub fn empty(ports: usize) -> PortSet {
+    pub(super) fn empty(ports: usize) -> PortSet {
         PortSet(vec![0; ports.div_ceil(64)])
     }
     /// Creates the set of all ports.
-    pub fn full(ports: usize) -> PortSet {
+    pub(super) fn full(ports: usize) -> PortSet {
         let mut set = PortSet::empty(ports);
         (0..ports as u32).for_each(|port| set.insert(port));
         set
     }
     /// Adds a port.
-    pub fn insert(&mut self, port: u32) {
+    pub(super) fn insert(&mut self, port: u32) {
         self.0[port as usize / 64] |= 1 << (port % 64);
     }
     /// Removes a port.
-    pub fn remove(&mut self, port: u32) {
+    pub(super) fn remove(&mut self, port: u32) {
         self.0[port as usize / 64] &= !(1 << (port % 64));
     }
     /// Returns whether the set has a port.
-    pub fn contains(&self, port: u32) -> bool {
+    pub(super) fn contains(&self, port: u32) -> bool {
         self.0[port as usize / 64] >> (port % 64) & 1 == 1
     }
     /// Returns whether the set has no port.
-    pub fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.0.iter().all(|word| *word == 0)
     }
     /// Returns the words of the set: bit b of word w is port 64 w + b.
-    pub fn words(&self) -> &[u64] {
+    pub(super) fn words(&self) -> &[u64] {
         &self.0
     }
     /// Adds the ports of these words.
-    pub fn add_all(&mut self, words: impl Iterator<Item = u64>) {
+    pub(super) fn add_all(&mut self, words: impl Iterator<Item = u64>) {
         self.0.iter_mut().zip(words).for_each(|(mine, more)| *mine |= more);
     }
     /// Takes word number `index` out of the set, leaving it empty.
-    pub fn take_word(&mut self, index: usize) -> u64 {
+    pub(super) fn take_word(&mut self, index: usize) -> u64 {
         std::mem::take(&mut self.0[index])
     }
 }
 
 impl PortSets {
     /// Creates an empty set for each port.
-    pub fn empty(ports: usize) -> PortSets {
+    pub(super) fn empty(ports: usize) -> PortSets {
         let row = ports.div_ceil(64);
         PortSets { words: vec![0; ports * row], row }
     }
     /// Adds `port` to the set of port `of`.
-    pub fn insert(&mut self, of: u32, port: u32) {
+    pub(super) fn insert(&mut self, of: u32, port: u32) {
         self.words[of as usize * self.row + port as usize / 64] |= 1 << (port % 64);
     }
     /// Removes `port` from the set of port `of`.
-    pub fn remove(&mut self, of: u32, port: u32) {
+    pub(super) fn remove(&mut self, of: u32, port: u32) {
         self.words[of as usize * self.row + port as usize / 64] &= !(1 << (port % 64));
     }
     /// Returns the words of one port's set, each restricted to `within`.
-    pub fn meet<'a>(&'a self, of: u32, within: &'a PortSet) -> impl Iterator<Item = u64> + 'a {
+    pub(super) fn meet<'a>(&'a self, of: u32, within: &'a PortSet) -> impl Iterator<Item = u64> + 'a {
         let start = of as usize * self.row;
         self.words[start..start + self.row].iter().zip(within.words()).map(|(a, b)| a & b)
     }
     /// Returns whether one port's set and `within` have a port in common.
-    pub fn meets(&self, of: u32, within: &PortSet) -> bool {
+    pub(super) fn meets(&self, of: u32, within: &PortSet) -> bool {
         self.meet(of, within).any(|word| word != 0)
     }
 }

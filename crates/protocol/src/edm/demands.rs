@@ -52,12 +52,12 @@ const EMPTY: Pair = Pair { head: NONE, tail: NONE, key: 0 };
 
 impl Demands {
     /// Creates empty queues for all pairs of `ports` ports.
-    pub fn new(ports: usize) -> Demands {
+    pub(super) fn new(ports: usize) -> Demands {
         Demands { ports, pairs: vec![EMPTY; ports * ports], entries: Vec::new(), unused: NONE, arrived: 0 }
     }
 
     /// Adds a demand to its pair's queue: at the end, or, if it `overtakes`, ahead of demands with more bytes left.
-    pub fn push(&mut self, demand: &Demand, first_grant: Time, overtakes: bool) -> Place {
+    pub(super) fn push(&mut self, demand: &Demand, first_grant: Time, overtakes: bool) -> Place {
         let Demand { src, dst, bytes, token, .. } = *demand;
         let order = self.arrived;
         self.arrived = self.arrived.wrapping_add(1);
@@ -93,13 +93,13 @@ impl Demands {
     }
 
     /// Returns the head of a pair that has one.
-    pub fn head(&mut self, src: u32, dst: u32) -> &mut Entry {
+    pub(super) fn head(&mut self, src: u32, dst: u32) -> &mut Entry {
         let slot = self.slot(src, dst);
         &mut self.entries[self.pairs[slot].head as usize]
     }
 
     /// Removes the head. Returns whether another demand follows.
-    pub fn pop(&mut self, src: u32, dst: u32) -> bool {
+    pub(super) fn pop(&mut self, src: u32, dst: u32) -> bool {
         let slot = self.slot(src, dst);
         let head = self.pairs[slot].head;
         let next = self.entries[head as usize].next;
@@ -113,12 +113,12 @@ impl Demands {
     }
 
     /// Returns the priority of a pair's head (smaller goes first).
-    pub fn key(&self, src: u32, dst: u32) -> u64 {
+    pub(super) fn key(&self, src: u32, dst: u32) -> u64 {
         self.pairs[self.slot(src, dst)].key
     }
 
     /// Sets the priority of a pair's head.
-    pub fn set_key(&mut self, src: u32, dst: u32, key: u64) {
+    pub(super) fn set_key(&mut self, src: u32, dst: u32, key: u64) {
         let slot = self.slot(src, dst);
         self.pairs[slot].key = key;
     }

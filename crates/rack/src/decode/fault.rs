@@ -33,40 +33,40 @@ impl Fault {
     }
 
     /// Returns the fault of an unknown key, with a suggestion.
-    pub fn unknown_key(key: &str, known: &[&str]) -> Fault {
+    pub(super) fn unknown_key(key: &str, known: &[&str]) -> Fault {
         let shown = key.escape_debug();
         Fault::new(Message::Around(format!("has no key `{shown}`{}", hint(key, known))))
     }
 
     /// Returns the fault of a value that is not what was expected.
-    pub fn wrong(found: &str, expected: &str) -> Fault {
+    pub(super) fn wrong(found: &str, expected: &str) -> Fault {
         Fault::new(Message::Of(format!("expected {expected}, found {found}")))
     }
 
     /// Returns the fault of an unknown word, with a suggestion.
-    pub fn unknown_word(found: &str, words: &[&str]) -> Fault {
+    pub(super) fn unknown_word(found: &str, words: &[&str]) -> Fault {
         Fault::new(Message::Of(format!("no such choice: {found}{}", hint(found.trim_matches('`'), words))))
     }
 
     /// Sets the place, unless a more precise one is set already.
-    pub fn at(mut self, place: Place) -> Fault {
+    pub(super) fn at(mut self, place: Place) -> Fault {
         self.place.get_or_insert(place);
         self
     }
 
     /// Returns the fault with `key` added to its path.
-    pub fn inside(mut self, key: &str, place: Place) -> Fault {
+    pub(super) fn inside(mut self, key: &str, place: Place) -> Fault {
         self.keys.push(key.into());
         self.at(place)
     }
 
     /// Returns the keys from the outermost to the innermost.
-    pub fn keys(&self) -> Vec<String> {
+    pub(super) fn keys(&self) -> Vec<String> {
         self.keys.iter().rev().cloned().collect()
     }
 
     /// Returns the problem to report, with `path` as the path of the outermost table.
-    pub fn problem(self, path: &str, otherwise: Place) -> Problem {
+    pub(super) fn problem(self, path: &str, otherwise: Place) -> Problem {
         let mut keys = self.keys();
         if let Message::Around(_) = self.message {
             keys.pop();

@@ -10,7 +10,7 @@ pub(super) struct Distances(Box<[OnceLock<Box<[u16]>>]>);
 
 impl Distances {
     /// Creates an empty cache.
-    pub fn new(nodes: usize) -> Distances {
+    pub(super) fn new(nodes: usize) -> Distances {
         Distances((0..nodes).map(|_| OnceLock::new()).collect())
     }
 }

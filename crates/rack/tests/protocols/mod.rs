@@ -41,7 +41,7 @@ const fn named(name: &'static str) -> Profile {
 }
 
 /// Returns the protocols.
-pub fn known() -> Known {
+pub(crate) fn known() -> Known {
     let profiles = [&IDEAL, &EDM, &CXL, &DCTCP, &TCP, &HOMA, &NDP, &PFC_DCQCN, &MPTCP, &R2C2, &PFQ];
     Known { protocols: profiles.map(Protocol::new).to_vec(), ..Known::default() }
 }

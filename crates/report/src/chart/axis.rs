@@ -15,7 +15,7 @@ pub(crate) struct Axis {
 
 impl Axis {
     /// Returns an axis with equal steps, whose range is extended to the next ticks.
-    pub fn linear(label: &str, lo: f64, hi: f64) -> Axis {
+    pub(crate) fn linear(label: &str, lo: f64, hi: f64) -> Axis {
         let (lo, hi) = widened(lo, hi);
         let step = nice_step((hi - lo) / 5.0);
         let (first, last) = ((lo / step).floor() as i64, (hi / step - 1e-9).ceil() as i64);
@@ -24,7 +24,7 @@ impl Axis {
     }
 
     /// Returns an axis with equal ratios: ticks at decades, and at 2 and 5 between them if there are few decades.
-    pub fn log(label: &str, lo: f64, hi: f64) -> Axis {
+    pub(crate) fn log(label: &str, lo: f64, hi: f64) -> Axis {
         let lo = if lo > 0.0 && lo.is_finite() { lo } else { 1e-3 };
         let (lo, hi) = if hi > lo * 1.2 { (lo, hi) } else { (lo / 1.5, lo.max(hi) * 1.5) };
         let steps: &[f64] = if hi / lo > 300.0 { &[1.0] } else { &[1.0, 2.0, 5.0] };
@@ -35,13 +35,13 @@ impl Axis {
     }
 
     /// Returns an axis with a place for each name: 0, 1, 2 ..
-    pub fn named(label: &str, names: &[String]) -> Axis {
+    pub(crate) fn named(label: &str, names: &[String]) -> Axis {
         let ticks = names.iter().enumerate().map(|(place, name)| (place as f64, name.clone())).collect();
         Axis { label: label.into(), lo: -0.5, hi: names.len().max(1) as f64 - 0.5, log: false, ticks }
     }
 
     /// Returns the position of `value`: 0 at the start, 1 at the end, never outside.
-    pub fn position(&self, value: f64) -> f64 {
+    pub(crate) fn position(&self, value: f64) -> f64 {
         let part = match self.log {
             true => (value.max(self.lo) / self.lo).ln() / (self.hi / self.lo).ln(),
             false => (value - self.lo) / (self.hi - self.lo),
@@ -50,7 +50,7 @@ impl Axis {
     }
 
     /// Returns the value at a position: the inverse of [`Axis::position`].
-    pub fn value(&self, position: f64) -> f64 {
+    pub(crate) fn value(&self, position: f64) -> f64 {
         match self.log {
             true => self.lo * (self.hi / self.lo).powf(position),
             false => self.lo + (self.hi - self.lo) * position,
@@ -58,12 +58,12 @@ impl Axis {
     }
 
     /// Returns whether a value is in the range.
-    pub fn contains(&self, value: f64) -> bool {
+    pub(crate) fn contains(&self, value: f64) -> bool {
         (self.lo..=self.hi).contains(&value)
     }
 
     /// Returns the end of the range.
-    pub fn end(&self) -> f64 {
+    pub(crate) fn end(&self) -> f64 {
         self.hi
     }
 }

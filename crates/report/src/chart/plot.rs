@@ -15,29 +15,29 @@ pub(crate) struct Plot {
 
 impl Plot {
     /// Returns a plot that fills a figure of this size below `top`, with room for the axes' text.
-    pub fn filling(width: f64, height: f64, top: f64, x: Axis, y: Axis) -> Plot {
+    pub(crate) fn filling(width: f64, height: f64, top: f64, x: Axis, y: Axis) -> Plot {
         let widest = y.ticks.iter().map(|(_, text)| text_width(text)).fold(0.0, f64::max);
         Plot { left: widest + 36.0, top, right: width - 16.0, bottom: height - 44.0, x, y }
     }
 
     /// Returns the horizontal position of a value in the figure.
-    pub fn at_x(&self, value: f64) -> f64 {
+    pub(crate) fn at_x(&self, value: f64) -> f64 {
         self.left + (self.right - self.left) * self.x.position(value)
     }
 
     /// Returns the vertical position of a value in the figure.
-    pub fn at_y(&self, value: f64) -> f64 {
+    pub(crate) fn at_y(&self, value: f64) -> f64 {
         self.bottom - (self.bottom - self.top) * self.y.position(value)
     }
 
     /// Draws grid, ticks and labels. It is called first, so that marks lie above them.
-    pub fn frame(&self, m: &mut Markup) {
+    pub(crate) fn frame(&self, m: &mut Markup) {
         self.frame_x(m);
         self.frame_y(m);
     }
 
     /// Draws the lower axis with its grid lines. Ticks whose texts would touch are left out.
-    pub fn frame_x(&self, m: &mut Markup) {
+    pub(crate) fn frame_x(&self, m: &mut Markup) {
         let y = self.bottom;
         let mut free = f64::NEG_INFINITY;
         for (value, text) in &self.x.ticks {
@@ -69,20 +69,20 @@ impl Plot {
     }
 
     /// Draws a line through the points, in the colour of `class`.
-    pub fn line(&self, m: &mut Markup, class: &str, points: &[(f64, f64)], explanation: &str) {
+    pub(crate) fn line(&self, m: &mut Markup, class: &str, points: &[(f64, f64)], explanation: &str) {
         let d = path(points.iter().map(|&(x, y)| (self.at_x(x), self.at_y(y))));
         m.explained("path", &[("class", &format!("mark line {class}")), ("d", &d)], explanation);
     }
 
     /// Draws the area between two lines over the same x.
-    pub fn band(&self, m: &mut Markup, class: &str, below: &[(f64, f64)], above: &[(f64, f64)]) {
+    pub(crate) fn band(&self, m: &mut Markup, class: &str, below: &[(f64, f64)], above: &[(f64, f64)]) {
         let around = below.iter().chain(above.iter().rev());
         let d = path(around.map(|&(x, y)| (self.at_x(x), self.at_y(y)))) + "Z";
         m.leaf("path", &[("class", &format!("mark band {class}")), ("d", &d)]);
     }
 
     /// Draws a dot with its bar from `lo` to `hi`.
-    pub fn dot(
+    pub(crate) fn dot(
         &self,
         m: &mut Markup,
         class: &str,
@@ -99,7 +99,7 @@ impl Plot {
     }
 
     /// Draws invisible upright stripes that explain what is at the pointer.
-    pub fn stripes(&self, m: &mut Markup, number: usize, explain: impl Fn(f64) -> String) {
+    pub(crate) fn stripes(&self, m: &mut Markup, number: usize, explain: impl Fn(f64) -> String) {
         let width = (self.right - self.left) / number as f64;
         let (top, height) = (Px(self.top), Px(self.bottom - self.top));
         for index in 0..number {

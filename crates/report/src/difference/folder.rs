@@ -51,7 +51,7 @@ const RESULTS: [(&str, Kind); 3] =
 
 impl Folder {
     /// Reads a folder.
-    pub fn read(folder: &Path) -> Result<Folder, ReportError> {
+    pub(super) fn read(folder: &Path) -> Result<Folder, ReportError> {
         let is_there = |name: &str| folder.join(name).is_file();
         let found = RESULTS.into_iter().find(|(name, _)| is_there(name) && is_there("manifest.json"));
         let Some((name, kind)) = found else {
@@ -82,7 +82,7 @@ impl Folder {
     }
 
     /// Returns the sweep, if the folder is of one.
-    pub fn sweep(&self) -> Result<Option<Sweep>, ReportError> {
+    pub(super) fn sweep(&self) -> Result<Option<Sweep>, ReportError> {
         if self.side.kind != Kind::Sweep {
             return Ok(None);
         }
@@ -94,7 +94,7 @@ impl Folder {
     }
 
     /// Returns the build that made the run and, if it measured, the machine.
-    pub fn provenance(&self) -> Settings {
+    pub(super) fn provenance(&self) -> Settings {
         let mut provenance = Settings::new();
         add_texts(&mut provenance, "", &self.manifest.build);
         if self.side.kind.is_measured() {

@@ -24,7 +24,7 @@ pub(crate) struct Lines<'a> {
 
 impl Lines<'_> {
     /// Draws the lines; `explain` returns the text for a value of x.
-    pub fn draw(&self, width: f64, explain: impl Fn(f64) -> String) -> Drawing {
+    pub(super) fn draw(&self, width: f64, explain: impl Fn(f64) -> String) -> Drawing {
         let mut body = Markup::new();
         let height = if width < WIDE { 300.0 } else { 360.0 };
         let top = self.legend(&mut body, width);

@@ -15,7 +15,7 @@ pub(crate) struct Section {
 impl Section {
     /// Returns a section. `prefix` keeps the ids of several sections apart. [`Section::figure`] places the figures
     /// into the body.
-    pub fn new(prefix: &str, question: String, answer: String, figures: Vec<Figure>) -> Section {
+    pub(super) fn new(prefix: &str, question: String, answer: String, figures: Vec<Figure>) -> Section {
         let renamed = |figure: Figure| {
             let id = format!("{prefix}{}", figure.id);
             figure.renamed(id)
@@ -25,7 +25,7 @@ impl Section {
     }
 
     /// Places the figure whose id ends with `id`, if there is one, with a caption that helps to read it.
-    pub fn figure(&mut self, id: &str, caption: &str) {
+    pub(super) fn figure(&mut self, id: &str, caption: &str) {
         let Some(figure) = self.figures.iter().find(|figure| figure.id.ends_with(id)) else { return };
         self.body.element("figure", &[("id", &figure.id)], |m| {
             m.text("h3", &[], &figure.title);
@@ -35,7 +35,7 @@ impl Section {
     }
 
     /// Writes warnings to check before trusting the result, if there are any.
-    pub fn warnings(&mut self, warnings: &[String]) {
+    pub(super) fn warnings(&mut self, warnings: &[String]) {
         if warnings.is_empty() {
             return;
         }
@@ -46,7 +46,7 @@ impl Section {
     }
 
     /// Writes names and values, large, in a row.
-    pub fn facts(&mut self, facts: &[(&str, String)]) {
+    pub(super) fn facts(&mut self, facts: &[(&str, String)]) {
         self.body.element("dl", &[("class", &"facts")], |m| {
             for (name, value) in facts {
                 m.open("div", &[]).text("dt", &[], name).text("dd", &[], value).close("div");
@@ -55,7 +55,7 @@ impl Section {
     }
 
     /// Writes the section.
-    pub fn draw(&self, m: &mut Markup, with_heading: bool) {
+    pub(super) fn draw(&self, m: &mut Markup, with_heading: bool) {
         m.element("section", &[("id", &self.id)], |m| {
             if with_heading {
                 m.text("h2", &[], &self.question).text("p", &[("class", &"answer")], &self.answer);

@@ -22,7 +22,7 @@ pub(crate) struct Unlike {
 
 impl Unlike {
     /// Compares the settings of these runs.
-    pub fn new(runs: &[(&Run, &Simulation)]) -> Unlike {
+    pub(super) fn new(runs: &[(&Run, &Simulation)]) -> Unlike {
         let names: Vec<String> = runs.iter().map(|(run, _)| run.name.clone()).collect();
         let known: Vec<Option<Settings>> =
             runs.iter().map(|(run, _)| of_run(run.manifest.as_ref())).collect();
@@ -36,7 +36,7 @@ impl Unlike {
     }
 
     /// Returns the title of the section: a comparison of fabrics only if nothing else differs.
-    pub fn question(&self, fabrics: &[String]) -> String {
+    pub(super) fn question(&self, fabrics: &[String]) -> String {
         let is_of_fabric = |thing: &String| thing == "fabric" || thing.starts_with("fabric.");
         let carriers = listed(fabrics);
         match &self.things[..] {
@@ -56,7 +56,7 @@ impl Unlike {
     }
 
     /// Returns warnings to read before two results are compared.
-    pub fn warnings(&self) -> Vec<String> {
+    pub(super) fn warnings(&self) -> Vec<String> {
         let mut warnings = Vec::new();
         if !self.unknown.is_empty() && self.names.len() > 1 {
             let names = listed(&self.unknown);
@@ -74,7 +74,7 @@ impl Unlike {
     }
 
     /// Returns a line for each key: `workload.load: 50% in half, 40% in less`.
-    pub fn lines(&self) -> Vec<String> {
+    pub(super) fn lines(&self) -> Vec<String> {
         let value = |(value, name): (&Option<String>, &String)| {
             format!("{} in {name}", value.as_deref().unwrap_or("absent"))
         };

@@ -6,14 +6,14 @@ use std::path::{Path, PathBuf};
 
 use unrack_record::*;
 
-pub const COMMAND: [&str; 3] = ["/usr/bin/sort", "--parallel=2", "words <b>&amp;.txt"];
-pub const HOSTILE: &str = "</script><script>document.body.id='owned'</script> \"'&";
+pub(crate) const COMMAND: [&str; 3] = ["/usr/bin/sort", "--parallel=2", "words <b>&amp;.txt"];
+pub(crate) const HOSTILE: &str = "</script><script>document.body.id='owned'</script> \"'&";
 
-pub fn command() -> Vec<String> {
+pub(crate) fn command() -> Vec<String> {
     COMMAND.map(String::from).to_vec()
 }
 
-pub fn spread(mean: f64, p50: f64, p99: f64) -> Spread {
+pub(crate) fn spread(mean: f64, p50: f64, p99: f64) -> Spread {
     let between = |part: f64| p50 + (p99 - p50) * part;
     Spread { mean, p50, p95: between(0.6), p99, p999: p99 * 1.4, max: p99 * 2.0, count: 40_000 }
 }
@@ -62,7 +62,7 @@ fn fabric(name: &str, mean_us: f64, p99_us: f64) -> FabricResult {
     }
 }
 
-pub fn comparison() -> Comparison {
+pub(crate) fn comparison() -> Comparison {
     Comparison {
         version: "0.1.0".into(),
         command: command(),
@@ -103,7 +103,7 @@ pub fn comparison() -> Comparison {
 }
 
 /// The same comparison, disturbed by other work so that everything is withheld.
-pub fn withheld_comparison() -> Comparison {
+pub(crate) fn withheld_comparison() -> Comparison {
     let why = || Warning::new("disturbed", "too few undisturbed native runs, 1 of at least 3");
     let mut comparison = comparison();
     (comparison.native, comparison.injection.fit, comparison.injection.floor_ns) = (None, None, None);
@@ -136,7 +136,7 @@ fn requirement(loss: f64, max_fetch_us: Stated) -> Requirement {
     }
 }
 
-pub fn disturbance() -> Disturbance {
+pub(crate) fn disturbance() -> Disturbance {
     let why = Warning::new("other-work", "other work took 0.90 of 2 cores");
     let run = |run: &str, repeated| DisturbedRun { run: run.into(), wall_s: 3.1, why: why.clone(), repeated };
     Disturbance {
@@ -147,7 +147,7 @@ pub fn disturbance() -> Disturbance {
     }
 }
 
-pub fn map() -> SlowdownMap {
+pub(crate) fn map() -> SlowdownMap {
     let latencies_ns = vec![500.0, 1e3, 2e3, 3e3, 5e3, 10e3, 20e3, 50e3];
     let bandwidths_bps =
         vec![10, 25, 40, 100, 200].into_iter().map(|gbps: u64| gbps * 1_000_000_000).collect();
@@ -190,7 +190,7 @@ fn local(map: &SlowdownMap, name: &str, share: f64, waits: f64) -> MapLocal {
     }
 }
 
-pub fn simulation(fabric: &str, mean: f64) -> serde_json::Value {
+pub(crate) fn simulation(fabric: &str, mean: f64) -> serde_json::Value {
     let spread = |mean: f64| serde_json::to_value(spread(mean, mean * 0.9, mean * 4.0)).unwrap();
     serde_json::json!({
         "fabric": fabric, "nodes": 144, "messages": 100_000, "completed": 99_990, "dropped": 0,
@@ -212,19 +212,19 @@ pub fn simulation(fabric: &str, mean: f64) -> serde_json::Value {
     })
 }
 
-pub fn build() -> Build {
+pub(crate) fn build() -> Build {
     let (version, commit) = ("0.1.0".into(), Some("c0ffee".into()));
     Build { version, commit, tree_changed: Some(true), sources: "0123456789abcdef".into() }
 }
 
-pub fn manifest() -> Manifest {
+pub(crate) fn manifest() -> Manifest {
     let settings = serde_json::json!({ "local": "25%", "fabrics": ["ideal", "edm", "cxl", "dctcp"] });
     let scenario = format!("seed = 1\n# {HOSTILE}\n[fabric]\nprotocol = \"edm\"\n");
     Started::now(build()).manifest(1, Some(scenario), settings)
 }
 
 /// A folder as `unrack compare` leaves it.
-pub fn compare_folder(parent: &Path, name: &str) -> PathBuf {
+pub(crate) fn compare_folder(parent: &Path, name: &str) -> PathBuf {
     let folder = RunFolder::create(parent.join(name), &Purpose::new("test", name, name), false).unwrap();
     folder.write_json("manifest.json", &manifest()).unwrap();
     folder.write_json("summary.json", &comparison()).unwrap();
@@ -235,14 +235,14 @@ pub fn compare_folder(parent: &Path, name: &str) -> PathBuf {
     parent.join(name)
 }
 
-pub fn sim_folder(parent: &Path, name: &str, mean: f64) -> PathBuf {
+pub(crate) fn sim_folder(parent: &Path, name: &str, mean: f64) -> PathBuf {
     let folder = RunFolder::create(parent.join(name), &Purpose::new("test", name, name), false).unwrap();
     folder.write_json("manifest.json", &manifest()).unwrap();
     folder.write_json("summary.json", &simulation(name, mean)).unwrap();
     parent.join(name)
 }
 
-pub fn map_folder(parent: &Path, name: &str) -> PathBuf {
+pub(crate) fn map_folder(parent: &Path, name: &str) -> PathBuf {
     let folder = RunFolder::create(parent.join(name), &Purpose::new("test", name, name), false).unwrap();
     folder.write_json("map.json", &map()).unwrap();
     parent.join(name)

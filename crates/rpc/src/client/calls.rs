@@ -32,7 +32,7 @@ impl ends::Buffer for Buffer {
 }
 
 /// Calls under way over a pair of queues.
-pub struct Calls {
+pub(super) struct Calls {
     pub caller: Caller<AnyMemory, Buffer>,
     buffers: Buffers,
     /// Buffer that was given back last, if it is small: mostly the next request has the same size.
@@ -56,7 +56,7 @@ pub struct Calls {
 
 impl Calls {
     /// Makes the state of a new connection.
-    pub fn new(caller: Caller<AnyMemory, Buffer>, buffers: Buffers) -> Calls {
+    pub(super) fn new(caller: Caller<AnyMemory, Buffer>, buffers: Buffers) -> Calls {
         let slots = caller.lines();
         Calls {
             caller,
@@ -74,7 +74,7 @@ impl Calls {
 
     /// Reserves a free slot and a buffer of a size that was used lately; `None` if one of them is lacking.
     #[inline(always)]
-    pub fn reserve_kept(&mut self, bytes: usize) -> Option<(u16, NonNull<u8>)> {
+    pub(super) fn reserve_kept(&mut self, bytes: usize) -> Option<(u16, NonNull<u8>)> {
         if self.caller.free_slots() == 0 {
             return None;
         }
@@ -86,7 +86,7 @@ impl Calls {
     }
 
     /// Reserves a slot and a buffer, if a slot is free.
-    pub fn reserve(&mut self, bytes: usize) -> Result<Option<(u16, NonNull<u8>)>, Error> {
+    pub(super) fn reserve(&mut self, bytes: usize) -> Result<Option<(u16, NonNull<u8>)>, Error> {
         if bytes > MOST_BYTES {
             return Err(Error::TooLong { asked: bytes });
         }
@@ -114,19 +114,19 @@ impl Calls {
 
     /// Returns whether there is room for the request of a slot.
     #[inline(always)]
-    pub fn can_send(&self, slot: u16) -> bool {
+    pub(super) fn can_send(&self, slot: u16) -> bool {
         !self.caller.is_full() && self.caller.is_settled(slot)
     }
 
     /// Sends the request of a slot, for which there must be room.
-    pub fn send(&mut self, slot: u16, what: (Kind, u16, u32), (length, room): (usize, usize)) {
+    pub(super) fn send(&mut self, slot: u16, what: (Kind, u16, u32), (length, room): (usize, usize)) {
         self.caller.post(slot, what, length, room).expect("there is room");
         self.unrung = true;
     }
 
     /// Returns `Some` if the call of a slot is answered.
     #[inline(always)]
-    pub fn answered(&self, slot: u16) -> Option<()> {
+    pub(super) fn answered(&self, slot: u16) -> Option<()> {
         self.caller.is_answered(slot).then_some(())
     }
 
@@ -135,7 +135,7 @@ impl Calls {
     /// them would send its next requests only then, and it and the server would alternate instead of working in
     /// parallel.
     #[inline(always)]
-    pub fn take_answers(&mut self, mine: u16) -> bool {
+    pub(super) fn take_answers(&mut self, mine: u16) -> bool {
         let mut others = false;
         let Calls { caller, buffers, wakers, woken, .. } = self;
         let count = caller.poll(|change| {
@@ -158,18 +158,18 @@ impl Calls {
 
     /// Returns whether a thread or task waits for a slot, or for room to send.
     #[inline(always)]
-    pub fn is_room_sought(&self) -> bool {
+    pub(super) fn is_room_sought(&self) -> bool {
         self.seekers > 0
     }
 
     /// Notes that there may be room: tasks that wait for it will be woken when the calls are no longer locked.
-    pub fn tell_of_room(&mut self) {
+    pub(super) fn tell_of_room(&mut self) {
         self.seekers -= self.seeking.len();
         self.woken.append(&mut self.seeking);
     }
 
     /// Has a task woken when there may be room, or at its deadline. Returns whether the alarm is now earlier.
-    pub fn seek_room(&mut self, waker: &Waker, deadline: Option<Instant>) -> bool {
+    pub(super) fn seek_room(&mut self, waker: &Waker, deadline: Option<Instant>) -> bool {
         if !self.seeking.iter().any(|seeking| seeking.will_wake(waker)) {
             self.seeking.push(waker.clone());
             self.seekers += 1;
@@ -179,7 +179,7 @@ impl Calls {
 
     /// Releases the slot of a call that its caller is done with.
     #[inline(always)]
-    pub fn release(&mut self, slot: u16) {
+    pub(super) fn release(&mut self, slot: u16) {
         self.wakers[usize::from(slot)] = None;
         self.deadlines[usize::from(slot)] = None;
         let Some(mut buffer) = self.caller.release(slot) else { return };
@@ -194,7 +194,7 @@ impl Calls {
 
     /// Returns when the call of a slot is given up: at its own deadline, or else `after` the first time this was
     /// asked.
-    pub fn deadline(&mut self, slot: u16, after: Option<Duration>) -> Option<Instant> {
+    pub(super) fn deadline(&mut self, slot: u16, after: Option<Duration>) -> Option<Instant> {
         let deadline = &mut self.deadlines[usize::from(slot)];
         if deadline.is_none() {
             *deadline = after.map(|after| (Instant::now() + after, after));
@@ -203,17 +203,17 @@ impl Calls {
     }
 
     /// Gives the call of a slot a deadline of its own.
-    pub fn set_deadline(&mut self, slot: u16, after: Duration) {
+    pub(super) fn set_deadline(&mut self, slot: u16, after: Duration) {
         self.deadlines[usize::from(slot)] = Some((Instant::now() + after, after));
     }
 
     /// Returns when the call of a slot is given up, and after how long, if a deadline is set.
-    pub fn given_up(&self, slot: u16) -> Option<(Instant, Duration)> {
+    pub(super) fn given_up(&self, slot: u16) -> Option<(Instant, Duration)> {
         self.deadlines[usize::from(slot)]
     }
 
     /// Has a task woken when a slot is answered, or at its deadline. Returns whether the alarm is now earlier.
-    pub fn register(&mut self, slot: u16, waker: &Waker, deadline: Option<Instant>) -> bool {
+    pub(super) fn register(&mut self, slot: u16, waker: &Waker, deadline: Option<Instant>) -> bool {
         let waiting = &mut self.wakers[usize::from(slot)];
         if !waiting.as_ref().is_some_and(|waiting| waiting.will_wake(waker)) {
             *waiting = Some(waker.clone());
@@ -235,12 +235,12 @@ impl Calls {
     }
 
     /// Returns whether any task waits.
-    pub fn anybody_registered(&self) -> bool {
+    pub(super) fn anybody_registered(&self) -> bool {
         !self.seeking.is_empty() || self.wakers.iter().any(Option::is_some)
     }
 
     /// Takes all waiting tasks: each checks for itself why it is woken.
-    pub fn take_wakers(&mut self) -> Vec<Waker> {
+    pub(super) fn take_wakers(&mut self) -> Vec<Waker> {
         self.alarm = None;
         self.seekers -= self.seeking.len();
         self.wakers.iter_mut().filter_map(Option::take).chain(self.seeking.drain(..)).collect()

@@ -10,7 +10,7 @@ use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::thread::JoinHandle;
 
 /// Handle of the thread, which starts when it is first needed.
-pub struct Reactor {
+pub(super) struct Reactor {
     shared: Arc<Shared>,
     state: Arc<State>,
     thread: OnceLock<JoinHandle<()>>,
@@ -29,7 +29,7 @@ struct State {
 
 impl Reactor {
     /// Makes a reactor whose thread is not started yet.
-    pub fn new(shared: &Arc<Shared>) -> Reactor {
+    pub(super) fn new(shared: &Arc<Shared>) -> Reactor {
         Reactor {
             shared: shared.clone(),
             state: Arc::default(),
@@ -40,7 +40,7 @@ impl Reactor {
 
     /// Makes sure that the thread runs after a task has registered. `earlier`: the task's deadline is before all
     /// others.
-    pub fn attend(&self, earlier: bool) -> Result<(), Error> {
+    pub(super) fn attend(&self, earlier: bool) -> Result<(), Error> {
         if self.thread.get().is_none() {
             self.start()?;
         }

@@ -19,20 +19,20 @@ use unrack_pool::{Bell, Channel, Rung};
 const BELL: usize = 0;
 
 /// Transport of calls.
-pub enum Road {
+pub(super) enum Road {
     Pool { channel: Channel, pool: unrack_pool::Client },
     Tcp(Link),
 }
 
 /// Source of a client's buffers.
 #[expect(clippy::large_enum_variant, reason = "a client has one, and mostly the large one")]
-pub enum Buffers {
+pub(super) enum Buffers {
     Arena(Cache),
     Heap { heap: Heap, peer: String },
 }
 
 /// A new connection, before any call.
-pub struct Connected {
+pub(super) struct Connected {
     pub road: Road,
     pub caller: Caller<AnyMemory, Buffer>,
     pub buffers: Buffers,
@@ -40,7 +40,7 @@ pub struct Connected {
 
 impl Connected {
     /// Connects to a service of a pool or at a TCP address.
-    pub fn to(place: &Path, service: &str, options: &Options) -> Result<Connected, Error> {
+    pub(super) fn to(place: &Path, service: &str, options: &Options) -> Result<Connected, Error> {
         match crate::tcp::address(place) {
             Some(address) => Connected::over_tcp(address, service, options),
             None => Connected::over_pool(place, service, options),
@@ -84,7 +84,7 @@ impl Connected {
 
 impl Road {
     /// Returns the server.
-    pub fn peer(&self) -> &Peer {
+    pub(super) fn peer(&self) -> &Peer {
         match self {
             Road::Pool { channel, .. } => channel.peer(),
             Road::Tcp(link) => link.peer(),
@@ -93,7 +93,7 @@ impl Road {
 
     /// Returns why the server is gone, or `None`.
     #[inline(always)]
-    pub fn gone(&self) -> Option<Cause> {
+    pub(super) fn gone(&self) -> Option<Cause> {
         match self {
             Road::Pool { channel, .. } => channel.gone(),
             Road::Tcp(link) => link.lost().map(|_| Cause::Died),
@@ -101,7 +101,7 @@ impl Road {
     }
 
     /// Returns the error of calls to a server that is gone.
-    pub fn error_of(&self, cause: Cause) -> Error {
+    pub(super) fn error_of(&self, cause: Cause) -> Error {
         let peer = self.peer().to_string();
         match self {
             Road::Tcp(link) => Error::Lost { peer, why: link.lost().unwrap_or("it is closed").into() },
@@ -111,7 +111,7 @@ impl Road {
 
     /// Returns whether the thread that takes requests may be asleep.
     #[inline(always)]
-    pub fn is_seen_asleep(&self) -> bool {
+    pub(super) fn is_seen_asleep(&self) -> bool {
         match self {
             Road::Pool { channel, .. } => channel.peer_bell().is_seen_asleep(&Rung::default()),
             Road::Tcp(_) => true,
@@ -119,7 +119,7 @@ impl Road {
     }
 
     /// Wakes the thread that takes requests. Returns false if it announces a sleep and cannot be woken.
-    pub fn ring(&self) -> bool {
+    pub(super) fn ring(&self) -> bool {
         match self {
             Road::Pool { channel, .. } => channel.peer_bell().ring(),
             Road::Tcp(link) => {
@@ -130,7 +130,7 @@ impl Road {
     }
 
     /// Returns the way of pausing between two looks for answers.
-    pub fn pause(&self) -> Pause {
+    pub(super) fn pause(&self) -> Pause {
         match self {
             // For a process on another host, only the name is known.
             Road::Pool { channel, pool } => Pause::new(pool.pool().mode, channel.peer().pid != 0),
@@ -139,7 +139,7 @@ impl Road {
     }
 
     /// Returns the bell to sleep on until answers come.
-    pub fn bell(&self) -> &Bell {
+    pub(super) fn bell(&self) -> &Bell {
         match self {
             Road::Pool { pool, .. } => pool.bell(BELL),
             Road::Tcp(link) => link.bell(),
@@ -148,7 +148,7 @@ impl Road {
 
     /// Returns a view of bytes that the server granted for reading.
     #[inline]
-    pub fn lent(&self, offset: u64, bytes: usize) -> Option<View<'_>> {
+    pub(super) fn lent(&self, offset: u64, bytes: usize) -> Option<View<'_>> {
         let Road::Pool { channel, pool } = self else { return None };
         let base = channel.resolve(offset, bytes as u64, Access::Read)?;
         // SAFETY: all of it is granted, hence mapped until the channel is dropped, and this host only reads it.
@@ -162,7 +162,7 @@ impl Road {
 impl Buffers {
     /// Takes a buffer of a size that was used lately, if there is one.
     #[inline(always)]
-    pub fn take_kept(&mut self, bytes: u64) -> Option<Buffer> {
+    pub(super) fn take_kept(&mut self, bytes: u64) -> Option<Buffer> {
         match self {
             Buffers::Arena(cache) => cache.take_kept(bytes),
             Buffers::Heap { .. } => None,
@@ -170,7 +170,7 @@ impl Buffers {
     }
 
     /// Allocates a buffer.
-    pub fn alloc(&mut self, bytes: u64) -> Result<Buffer, Error> {
+    pub(super) fn alloc(&mut self, bytes: u64) -> Result<Buffer, Error> {
         match self {
             Buffers::Arena(cache) => Ok(cache.alloc(bytes)?),
             Buffers::Heap { heap, peer } => heap.alloc(bytes).map_err(|no| no_buffer(&no, peer, bytes)),
@@ -179,7 +179,7 @@ impl Buffers {
 
     /// Frees a buffer.
     #[inline(always)]
-    pub fn free(&mut self, buffer: Buffer) {
+    pub(super) fn free(&mut self, buffer: Buffer) {
         match self {
             Buffers::Arena(cache) => cache.free(buffer),
             Buffers::Heap { heap, .. } => heap.free(buffer),

@@ -30,7 +30,7 @@ use unrack_pool::{Bell, LOST_RING};
 const SHORT: Duration = Duration::from_micros(50);
 
 /// Connection of a process to a service, which its threads share.
-pub struct Shared {
+pub(super) struct Shared {
     calls: Lock<Calls>,
     sleepers: Sleepers,
     patience: Patience,
@@ -47,18 +47,18 @@ pub struct Shared {
 const RING_AGAIN: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(100)];
 
 /// Number that is no slot's.
-pub const NOBODY: u16 = u16::MAX;
+pub(super) const NOBODY: u16 = u16::MAX;
 
 /// Reason why waiting ended in vain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Ended {
+pub(super) enum Ended {
     TimeOver,
     Gone(Cause),
 }
 
 impl Shared {
     /// Connects to a service of a pool or at a TCP address.
-    pub fn connect(place: &Path, service: &str, options: Options) -> Result<Shared, Error> {
+    pub(super) fn connect(place: &Path, service: &str, options: Options) -> Result<Shared, Error> {
         let Connected { road, caller, buffers } = Connected::to(place, service, &options)?;
         let slots = caller.lines();
         Ok(Shared {
@@ -74,50 +74,50 @@ impl Shared {
     }
 
     /// Returns the configuration.
-    pub fn options(&self) -> &Options {
+    pub(super) fn options(&self) -> &Options {
         &self.options
     }
 
     /// Returns the server.
-    pub fn peer(&self) -> &Peer {
+    pub(super) fn peer(&self) -> &Peer {
         self.road.peer()
     }
 
     /// Returns whether the server can lend memory.
-    pub fn shares_memory(&self) -> bool {
+    pub(super) fn shares_memory(&self) -> bool {
         matches!(self.road, Road::Pool { .. })
     }
 
     /// Returns a view of bytes that the server lends.
     #[inline]
-    pub fn lent(&self, offset: u64, bytes: usize) -> Option<View<'_>> {
+    pub(super) fn lent(&self, offset: u64, bytes: usize) -> Option<View<'_>> {
         self.road.lent(offset, bytes)
     }
 
     /// Returns the number of calls that the queues take at a time.
-    pub fn slots(&self) -> usize {
+    pub(super) fn slots(&self) -> usize {
         self.slots
     }
 
     /// Returns why the server is gone, or `None`.
-    pub fn gone(&self) -> Option<Cause> {
+    pub(super) fn gone(&self) -> Option<Cause> {
         self.road.gone()
     }
 
     /// Locks the calls.
     #[inline(always)]
-    pub fn calls(&self) -> Guard<'_, Calls> {
+    pub(super) fn calls(&self) -> Guard<'_, Calls> {
         self.calls.lock()
     }
 
     /// Returns whether the answer of a slot is there.
-    pub fn glance(&self, slot: u16) -> bool {
+    pub(super) fn glance(&self, slot: u16) -> bool {
         self.find(slot, Place::Beside, &mut |calls: &mut Calls| calls.answered(slot)).is_some()
     }
 
     /// Tells the server that no more parts are wanted, if there is room for the message. If not, the stream ends
     /// when its slot is used again.
-    pub fn close_stream(&self, connection: u16, opener: u16) {
+    pub(super) fn close_stream(&self, connection: u16, opener: u16) {
         let mut calls = self.calls();
         if let Ok(Some((slot, _))) = calls.reserve(0) {
             let _ = calls.caller.post(slot, (Kind::Close, connection, u32::from(opener)), 0, 0);
@@ -130,7 +130,7 @@ impl Shared {
     /// Sends the request of a slot, and rings if the server is seen asleep. A server that is just going to sleep
     /// is rung for when the answer is waited for; if nobody waits, it looks once more by itself.
     #[inline(never)]
-    pub fn post(
+    pub(super) fn post(
         &self,
         slot: u16,
         what: (Kind, u16, u32),
@@ -150,14 +150,14 @@ impl Shared {
     }
 
     /// Repeats the request of a waiting slot.
-    pub fn post_again(&self, slot: u16) {
+    pub(super) fn post_again(&self, slot: u16) {
         // If there is no room for it, calls under way will be answered first.
         let _ = self.calls().caller.post_again(slot);
         self.ring();
     }
 
     /// Rings for requests that a server may have missed while going to sleep, before waiting for their answers.
-    pub fn ring_after_all(&self) {
+    pub(super) fn ring_after_all(&self) {
         if std::mem::take(&mut self.calls().unrung) {
             self.ring();
         }
@@ -176,13 +176,13 @@ impl Shared {
 
     /// Reserves a slot with a buffer, if both are at hand.
     #[inline(never)]
-    pub fn reserve(&self, bytes: usize) -> Option<(u16, NonNull<u8>)> {
+    pub(super) fn reserve(&self, bytes: usize) -> Option<(u16, NonNull<u8>)> {
         self.calls().reserve_kept(bytes)
     }
 
     /// Reserves a slot with a newly allocated buffer, or waits for a slot.
     #[cold]
-    pub fn reserve_later(&self, bytes: usize) -> Result<(u16, NonNull<u8>), Box<Error>> {
+    pub(super) fn reserve_later(&self, bytes: usize) -> Result<(u16, NonNull<u8>), Box<Error>> {
         // The lock ends with this statement: in the `match` it would be held until its end.
         let reserved = self.calls().reserve(bytes);
         match reserved {
@@ -196,7 +196,7 @@ impl Shared {
     }
 
     /// Returns the error if there is no slot.
-    pub fn no_slot(&self, ended: Ended) -> Error {
+    pub(super) fn no_slot(&self, ended: Ended) -> Error {
         match ended {
             Ended::TimeOver => Error::Exhausted { peer: self.peer().to_string(), slots: self.slots },
             Ended::Gone(_) => self.error_of(ended, Duration::ZERO),
@@ -205,7 +205,7 @@ impl Shared {
 
     /// Returns the answer of a slot, if it has come with success; the call no longer counts in the window.
     #[inline(never)]
-    pub fn collect(&self, slot: u16, window: Option<&Limit>) -> Option<Message> {
+    pub(super) fn collect(&self, slot: u16, window: Option<&Limit>) -> Option<Message> {
         let mut calls = self.calls();
         // Each look at the queue takes the line that the server is about to write away from it: none is made
         // without need.
@@ -222,7 +222,7 @@ impl Shared {
 
     /// Releases a slot whose caller is done with it.
     #[inline(never)]
-    pub fn release(&self, slot: u16, window: Option<&Limit>) {
+    pub(super) fn release(&self, slot: u16, window: Option<&Limit>) {
         let mut calls = self.calls();
         calls.release(slot);
         self.leave(calls, window);
@@ -242,7 +242,7 @@ impl Shared {
     }
 
     /// Waits until `ready` finds room, which answers and released slots make.
-    pub fn wait_for_room<T>(
+    pub(super) fn wait_for_room<T>(
         &self,
         deadline: Option<Instant>,
         ready: impl FnMut(&mut Calls) -> Option<T>,
@@ -262,7 +262,7 @@ impl Shared {
     }
 
     /// Returns the error of a call whose waiting ended in vain. `after`: how long it waited.
-    pub fn error_of(&self, ended: Ended, after: Duration) -> Error {
+    pub(super) fn error_of(&self, ended: Ended, after: Duration) -> Error {
         let peer = self.peer().to_string();
         match ended {
             Ended::TimeOver => Error::Deadline { peer, after, stopped: self.unheard.load(Ordering::Relaxed) },
@@ -273,7 +273,7 @@ impl Shared {
     /// Waits until `ready` finds something; it is called after answers were taken. Others need not be told of the
     /// answer of `slot`.
     #[inline(always)]
-    pub fn wait_until<T>(
+    pub(super) fn wait_until<T>(
         &self,
         slot: u16,
         deadline: Option<Instant>,
@@ -423,12 +423,12 @@ impl Shared {
     }
 
     /// Wakes threads that sleep on the bell, to look at something that a thread of this process changed.
-    pub fn ring_own(&self) {
+    pub(super) fn ring_own(&self) {
         self.sleepers.tell_all(self.bell());
     }
 
     /// Returns the answer of an answered slot and its status, if it is an answer or a part of one.
-    pub fn part(&self, slot: u16) -> Result<(Message, Status), Error> {
+    pub(super) fn part(&self, slot: u16) -> Result<(Message, Status), Error> {
         let calls = self.calls();
         let answer = calls.caller.answer(slot).expect("it is answered");
         let base = NonNull::new(calls.caller.buffer(slot).base());
@@ -441,7 +441,7 @@ impl Shared {
 
     /// Returns the error that the answer of a slot means.
     #[cold]
-    pub fn failure(&self, slot: u16) -> Error {
+    pub(super) fn failure(&self, slot: u16) -> Error {
         let (answer, room) = {
             let calls = self.calls();
             (calls.caller.answer(slot).expect("it is answered"), calls.caller.room(slot))

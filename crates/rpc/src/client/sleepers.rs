@@ -10,14 +10,14 @@ use unrack_pool::sync::{AtomicBool, AtomicUsize, Condvar, Mutex, Ordering, fence
 
 /// Place from which a thread looks for the last time before it sleeps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
+pub(super) enum Place {
     OnBell,
     Beside,
 }
 
 /// State of the threads of a client that sleep.
 #[derive(Default)]
-pub struct Sleepers {
+pub(super) struct Sleepers {
     /// True while a thread sleeps on the bell, or is about to.
     on_bell: AtomicBool,
     /// Lock of the threads that sleep beside the bell.
@@ -42,7 +42,7 @@ impl Sleepers {
     /// Sleeps once, unless `ready`, which is called when others can see that this thread is about to sleep. A
     /// thread on the bell takes the answers that have come; those beside it only look at answers that were taken.
     /// May return spuriously.
-    pub fn sleep(&self, bell: &Bell, left: Option<Duration>, mut ready: impl FnMut(Place) -> bool) {
+    pub(super) fn sleep(&self, bell: &Bell, left: Option<Duration>, mut ready: impl FnMut(Place) -> bool) {
         match self.take_bell() {
             Some(_on_bell) => bell.sleep(left, || ready(Place::OnBell)),
             None => self.sleep_beside(left, || ready(Place::Beside)),
@@ -72,7 +72,7 @@ impl Sleepers {
     /// before the thread that tells did, that one sees the announcement here; if after, it has seen what was
     /// taken.
     #[inline]
-    pub fn tell(&self, bell: &Bell, place: Place) {
+    pub(super) fn tell(&self, bell: &Bell, place: Place) {
         if place == Place::Beside && self.on_bell.load(Ordering::Relaxed) {
             bell.ring();
         }
@@ -80,7 +80,7 @@ impl Sleepers {
     }
 
     /// Wakes all threads, to look at something that a thread of this process changed.
-    pub fn tell_all(&self, bell: &Bell) {
+    pub(super) fn tell_all(&self, bell: &Bell) {
         // Pairs with the threads that go to sleep, which look after they announced it.
         fence(Ordering::SeqCst);
         bell.ring();

@@ -18,7 +18,7 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 /// A slot with its buffer, given back when it is dropped. Two words, which are passed in registers.
-pub struct Slot<'c> {
+pub(super) struct Slot<'c> {
     pub client: &'c Client,
     /// The index, [`COUNTED`] and [`TIMED`].
     index: u64,
@@ -30,12 +30,12 @@ const COUNTED: u64 = 1 << 32;
 const TIMED: u64 = 1 << 33;
 
 /// Address of a message, and its bytes.
-pub type Message = (NonNull<u8>, usize);
+pub(super) type Message = (NonNull<u8>, usize);
 
 impl<'c> Slot<'c> {
     /// Reserves a slot; returns it and the address of its buffer.
     #[inline(always)]
-    pub fn reserve(client: &'c Client, bytes: usize) -> Result<(Slot<'c>, NonNull<u8>), Error> {
+    pub(super) fn reserve(client: &'c Client, bytes: usize) -> Result<(Slot<'c>, NonNull<u8>), Error> {
         let shared = &*client.shared;
         let reserved = match shared.reserve(bytes) {
             Some(reserved) => Ok(reserved),
@@ -48,7 +48,10 @@ impl<'c> Slot<'c> {
     }
 
     /// Reserves a slot as [`reserve`](Slot::reserve) does, without blocking the thread until one is free.
-    pub async fn reserve_async(client: &'c Client, bytes: usize) -> Result<(Slot<'c>, NonNull<u8>), Error> {
+    pub(super) async fn reserve_async(
+        client: &'c Client,
+        bytes: usize,
+    ) -> Result<(Slot<'c>, NonNull<u8>), Error> {
         let deadline = client.shared.options().deadline.map(|deadline| Instant::now() + deadline);
         poll_fn(|context| Slot::poll_reserve(client, context, bytes, deadline)).await
     }
@@ -80,19 +83,19 @@ impl<'c> Slot<'c> {
 
     /// Returns the index of the slot.
     #[inline(always)]
-    pub fn index(&self) -> u16 {
+    pub(super) fn index(&self) -> u16 {
         self.index as u16
     }
 
     /// Sends a request, and rings if the server sleeps.
     #[inline(always)]
-    pub fn post(&mut self, kind: Kind, method: u32, bytes: (usize, usize)) -> Result<(), Error> {
+    pub(super) fn post(&mut self, kind: Kind, method: u32, bytes: (usize, usize)) -> Result<(), Error> {
         self.post_within(None, (kind, self.client.connection, method), bytes)
     }
 
     /// Sends the request of a call as [`post`](Slot::post) does, once the window has room for it.
     #[inline(always)]
-    pub fn post_in_window(&mut self, method: u32, bytes: (usize, usize)) -> Result<(), Error> {
+    pub(super) fn post_in_window(&mut self, method: u32, bytes: (usize, usize)) -> Result<(), Error> {
         let client = self.client;
         self.post_within(Some(&client.window), (Kind::Call, client.connection, method), bytes)?;
         self.index |= COUNTED;
@@ -114,7 +117,7 @@ impl<'c> Slot<'c> {
     }
 
     /// Sends the request as [`post_in_window`](Slot::post_in_window) does, but only if there is room for it now.
-    pub fn try_post(&mut self, method: u32, bytes: (usize, usize)) -> Result<(), Full> {
+    pub(super) fn try_post(&mut self, method: u32, bytes: (usize, usize)) -> Result<(), Full> {
         let client = self.client;
         let what = (Kind::Call, client.connection, method);
         client.shared.post(self.index(), what, bytes, Some(&client.window))?;
@@ -123,7 +126,7 @@ impl<'c> Slot<'c> {
     }
 
     /// Sends the request as [`post_in_window`](Slot::post_in_window) does, without blocking the thread.
-    pub fn poll_post(
+    pub(super) fn poll_post(
         &mut self,
         context: &mut Context<'_>,
         method: u32,
@@ -155,19 +158,19 @@ impl<'c> Slot<'c> {
     }
 
     /// Gives the call a deadline of its own.
-    pub fn set_deadline(&mut self, longest: Duration) {
+    pub(super) fn set_deadline(&mut self, longest: Duration) {
         self.client.shared.calls().set_deadline(self.index(), longest);
         self.index |= TIMED;
     }
 
     /// Waits for the answer, whatever its status is.
-    pub fn wait(&self) -> Result<(), Ended> {
+    pub(super) fn wait(&self) -> Result<(), Ended> {
         wait(&self.client.shared, self.index)
     }
 
     /// Waits for the answer for at most `longest`; returns `None` if it has not come by then and the call may
     /// take longer.
-    pub fn wait_for(&self, longest: Duration) -> Option<Result<(), Ended>> {
+    pub(super) fn wait_for(&self, longest: Duration) -> Option<Result<(), Ended>> {
         let (shared, slot) = (&*self.client.shared, self.index());
         let over = Instant::now() + longest;
         let deadline = shared.calls().deadline(slot, shared.options().deadline);
@@ -180,7 +183,7 @@ impl<'c> Slot<'c> {
 
     /// Waits for the answer, and returns it.
     #[inline(always)]
-    pub fn collect(self) -> Result<(Slot<'c>, Message), Error> {
+    pub(super) fn collect(self) -> Result<(Slot<'c>, Message), Error> {
         let shared = &*self.client.shared;
         let collected = match shared.collect(self.index(), self.window()) {
             Some(message) => Ok(message),
@@ -190,7 +193,7 @@ impl<'c> Slot<'c> {
     }
 
     /// Waits for the answer for at most `longest`, whatever deadline the call has, and returns it.
-    pub fn collect_within(self, longest: Duration) -> Result<(Slot<'c>, Message), Error> {
+    pub(super) fn collect_within(self, longest: Duration) -> Result<(Slot<'c>, Message), Error> {
         let shared = &*self.client.shared;
         let waited =
             wait_until(shared, self.index(), Some(Instant::now() + longest), shared.options().resend);
@@ -202,7 +205,7 @@ impl<'c> Slot<'c> {
     }
 
     /// Returns the answer, or the error, of a call that is answered or no longer waited for.
-    pub fn finish(self, ended: Result<(), Ended>) -> Result<(Slot<'c>, Message), Error> {
+    pub(super) fn finish(self, ended: Result<(), Ended>) -> Result<(Slot<'c>, Message), Error> {
         let collected = finish(&self.client.shared, self.index(), self.window(), ended);
         self.with(collected)
     }

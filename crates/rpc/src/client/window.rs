@@ -19,7 +19,7 @@ const MOST: u32 = 255;
 const EPOCH: u32 = 512;
 
 /// Window of one connection, and the calls in it.
-pub struct Limit {
+pub(super) struct Limit {
     window: Window,
     now: AtomicU32,
     under_way: AtomicU32,
@@ -36,7 +36,7 @@ struct Climb {
 
 impl Limit {
     /// Makes a window without calls.
-    pub fn new(window: Window) -> Limit {
+    pub(super) fn new(window: Window) -> Limit {
         let now = match window {
             Window::Fixed(window) => u32::from(window),
             Window::Adaptive => 4,
@@ -53,7 +53,7 @@ impl Limit {
     /// Counts one more call, if the window has room for it. The calls are locked, so this needs no atomic
     /// exchange.
     #[inline]
-    pub fn enter(&self, _: &mut Calls) -> bool {
+    pub(super) fn enter(&self, _: &mut Calls) -> bool {
         let under_way = self.under_way.load(Ordering::Relaxed);
         if under_way > self.now.load(Ordering::Relaxed) {
             return false;
@@ -64,7 +64,7 @@ impl Limit {
 
     /// Uncounts a call that is done, or given up.
     #[inline]
-    pub fn leave(&self, _: &mut Calls) {
+    pub(super) fn leave(&self, _: &mut Calls) {
         self.under_way.store(self.under_way.load(Ordering::Relaxed) - 1, Ordering::Relaxed);
         if self.window == Window::Adaptive {
             let calls = self.calls.load(Ordering::Relaxed).wrapping_add(1);

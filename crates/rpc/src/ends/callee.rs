@@ -141,7 +141,7 @@ impl<M: Memory> Callee<M> {
 }
 
 /// Returns whether a generation is after another, as far as 31 bits can tell.
-pub fn is_newer(generation: u32, than: u32) -> bool {
+pub(crate) fn is_newer(generation: u32, than: u32) -> bool {
     let ahead = generation.wrapping_sub(than) % GENERATIONS;
     0 < ahead && ahead < GENERATIONS / 2
 }

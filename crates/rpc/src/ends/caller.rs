@@ -319,6 +319,6 @@ impl<M: Memory, B: Buffer> Caller<M, B> {
 }
 
 /// Returns whether an answer's length is a number of bytes in the buffer.
-pub fn has_bytes(status: Status) -> bool {
+pub(crate) fn has_bytes(status: Status) -> bool {
     matches!(status, Status::DONE | Status::MORE) || status.0 >= Status::SERVICE
 }

@@ -19,7 +19,7 @@ use threads::{barrier_everywhere, barrier_here, can_withdraw, this_thread};
 use unrack_pool::sync::{AtomicBool, AtomicUsize, Ordering, spin_loop, yield_now};
 
 /// Lock on data that threads of this process share.
-pub struct Lock<T> {
+pub(crate) struct Lock<T> {
     /// Number of the thread that owns the lock, or [`NOBODY_YET`], or [`SHARED`].
     owner: AtomicUsize,
     /// True while the owner is inside. Stored by the owner only.
@@ -36,7 +36,7 @@ const SHARED: usize = 1;
 unsafe impl<T: Send> Sync for Lock<T> {}
 
 /// Access to the data, which ends when dropped.
-pub struct Guard<'a, T> {
+pub(crate) struct Guard<'a, T> {
     lock: &'a Lock<T>,
     /// Flag to clear when this is dropped.
     held: &'a AtomicBool,
@@ -46,7 +46,7 @@ pub struct Guard<'a, T> {
 
 impl<T> Lock<T> {
     /// Makes a lock that no thread owns yet.
-    pub fn new(data: T) -> Self {
+    pub(crate) fn new(data: T) -> Self {
         let owner = if can_withdraw() { NOBODY_YET } else { SHARED };
         Lock {
             owner: AtomicUsize::new(owner),
@@ -58,7 +58,7 @@ impl<T> Lock<T> {
 
     /// Waits for the lock and takes it.
     #[inline]
-    pub fn lock(&self) -> Guard<'_, T> {
+    pub(crate) fn lock(&self) -> Guard<'_, T> {
         match self.enter_as_owner() {
             Some(guard) => guard,
             None => self.lock_shared(),
@@ -67,7 +67,7 @@ impl<T> Lock<T> {
 
     /// Takes the lock if no thread holds it.
     #[inline]
-    pub fn try_lock(&self) -> Option<Guard<'_, T>> {
+    pub(crate) fn try_lock(&self) -> Option<Guard<'_, T>> {
         match self.enter_as_owner() {
             Some(guard) => Some(guard),
             None => self.try_lock_shared(),

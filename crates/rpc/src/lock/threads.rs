@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering, compiler_fence};
 
 /// Returns a number that no other thread has, from 2 on.
 #[inline]
-pub fn this_thread() -> usize {
+pub(super) fn this_thread() -> usize {
     thread_local!(static NUMBER: Cell<usize> = const { Cell::new(0) });
     match NUMBER.get() {
         0 => {
@@ -21,7 +21,7 @@ pub fn this_thread() -> usize {
 }
 
 /// Returns whether this process may have the kernel order the stores of all its threads.
-pub fn can_withdraw() -> bool {
+pub(super) fn can_withdraw() -> bool {
     static REGISTERED: OnceLock<bool> = OnceLock::new();
     *REGISTERED.get_or_init(|| membarrier(MembarrierCommand::RegisterPrivateExpedited).is_ok())
 }
@@ -29,11 +29,11 @@ pub fn can_withdraw() -> bool {
 /// Orders this thread's accesses against those of a thread that calls `barrier_everywhere`: either that thread's
 /// later loads see this thread's earlier stores, or this thread's later loads see that thread's earlier stores.
 #[inline]
-pub fn barrier_here() {
+pub(super) fn barrier_here() {
     compiler_fence(Ordering::SeqCst);
 }
 
 /// Makes a barrier in all threads of this process.
-pub fn barrier_everywhere() {
+pub(super) fn barrier_everywhere() {
     membarrier(MembarrierCommand::PrivateExpedited).expect("the process is registered for it");
 }

@@ -147,7 +147,7 @@ impl<'a> Call<'a> {
 
 /// Outcome of a call, to be sent.
 #[derive(Debug, Clone, Copy)]
-pub struct Outcome {
+pub(crate) struct Outcome {
     pub status: Status,
     pub length: u32,
     pub written: usize,
@@ -155,7 +155,7 @@ pub struct Outcome {
 
 impl Outcome {
     /// Makes an outcome without an answer's bytes.
-    pub fn from_status(status: Status) -> Outcome {
+    pub(crate) fn from_status(status: Status) -> Outcome {
         Outcome { status, length: 0, written: 0 }
     }
 }

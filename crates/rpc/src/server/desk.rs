@@ -9,7 +9,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use unrack_pool::wire::Peer;
 
 /// A client, however it is connected.
-pub struct Desk {
+pub(crate) struct Desk {
     peer: Peer,
     client: u64,
     /// Open streams, by the slot that each was opened on.
@@ -18,12 +18,12 @@ pub struct Desk {
 
 impl Desk {
     /// Makes the desk of a client with number `client`.
-    pub fn new(peer: Peer, client: u64) -> Desk {
+    pub(crate) fn new(peer: Peer, client: u64) -> Desk {
         Desk { peer, client, streams: HashMap::new() }
     }
 
     /// Returns the client's number.
-    pub fn client(&self) -> u64 {
+    pub(crate) fn client(&self) -> u64 {
         self.client
     }
 
@@ -32,7 +32,12 @@ impl Desk {
     /// # Safety
     /// The call's buffer is in the memory, and nothing else in this process uses it.
     #[inline(always)]
-    pub unsafe fn run(&mut self, incoming: &Incoming, memory: &dyn Memory, methods: &Methods) -> Outcome {
+    pub(crate) unsafe fn run(
+        &mut self,
+        incoming: &Incoming,
+        memory: &dyn Memory,
+        methods: &Methods,
+    ) -> Outcome {
         let request = &incoming.request;
         match request.kind {
             Kind::Call | Kind::OneWay => match methods.get(request.method) {
@@ -98,7 +103,7 @@ impl Desk {
 /// # Safety
 /// As [`Desk::run`].
 #[inline]
-pub unsafe fn run_handler(
+pub(super) unsafe fn run_handler(
     incoming: &Incoming,
     memory: &dyn Memory,
     client: (&Peer, u64),

@@ -30,7 +30,7 @@ const FEW: usize = 4;
 const ROUNDS: u32 = 1024;
 
 /// All lanes of a server.
-pub struct Lanes {
+pub(super) struct Lanes {
     lanes: Vec<Arc<Lane>>,
     threads: Mutex<Vec<JoinHandle<()>>>,
     next: AtomicUsize,
@@ -38,7 +38,7 @@ pub struct Lanes {
 }
 
 /// State that a lane's thread and the acceptor share.
-pub struct Lane {
+pub(super) struct Lane {
     number: usize,
     pool: Client,
     adopted: Mutex<Vec<Port>>,
@@ -49,7 +49,11 @@ pub struct Lane {
 
 impl Lanes {
     /// Starts the lanes' threads.
-    pub fn start(pool: &Client, methods: &Arc<Methods>, options: &Options) -> Result<Arc<Lanes>, Error> {
+    pub(super) fn start(
+        pool: &Client,
+        methods: &Arc<Methods>,
+        options: &Options,
+    ) -> Result<Arc<Lanes>, Error> {
         let mut lanes = Lanes {
             lanes: Vec::new(),
             threads: Mutex::default(),
@@ -86,17 +90,17 @@ impl Lanes {
     }
 
     /// Returns the lane for the next client, in turn.
-    pub fn next(&self) -> &Lane {
+    pub(super) fn next(&self) -> &Lane {
         &self.lanes[self.next.fetch_add(1, Ordering::Relaxed) % self.lanes.len()]
     }
 
     /// Returns the bytes of a queue area.
-    pub fn queue_bytes(&self) -> usize {
+    pub(super) fn queue_bytes(&self) -> usize {
         self.queue_bytes
     }
 
     /// Stops all lanes and waits for their threads.
-    pub fn stop(&self) {
+    pub(super) fn stop(&self) {
         for lane in &self.lanes {
             lane.stop.store(true, Ordering::SeqCst);
             lane.call();
@@ -109,12 +113,12 @@ impl Lanes {
 
 impl Lane {
     /// Returns the index of the bell that its clients ring.
-    pub fn bell(&self) -> usize {
+    pub(super) fn bell(&self) -> usize {
         self.number
     }
 
     /// Hands an accepted client to the lane's thread.
-    pub fn adopt(&self, channel: Channel, layout: Layout) {
+    pub(super) fn adopt(&self, channel: Channel, layout: Layout) {
         let port = Port::new(channel, &self.pool, layout);
         self.adopted.lock().unwrap_or_else(PoisonError::into_inner).push(port);
         self.call();

@@ -14,14 +14,14 @@ pub type Source = Box<dyn FnMut(&mut Call<'_>) -> Result<bool, Refusal> + Send>;
 type Handles<T> = Box<dyn Fn(&mut Call<'_>) -> Result<T, Refusal> + Send + Sync>;
 
 /// Handler of a method.
-pub enum Handler {
+pub(crate) enum Handler {
     Plain(Handles<()>),
     Stream(Handles<Source>),
 }
 
 /// Handlers, sorted by number once all are known.
 #[derive(Default)]
-pub struct Methods {
+pub(crate) struct Methods {
     all: Vec<(Method, String, Handler)>,
     gone: Option<Gone>,
 }
@@ -31,18 +31,18 @@ type Gone = Box<dyn Fn(u64) + Send + Sync>;
 
 impl Methods {
     /// Adds a method.
-    pub fn add(&mut self, name: &str, handler: Handler) {
+    pub(crate) fn add(&mut self, name: &str, handler: Handler) {
         self.all.push((Method::named(name), name.to_string(), handler));
     }
 
     /// Sets the callback for clients that are gone.
-    pub fn when_gone(&mut self, gone: Gone) {
+    pub(crate) fn when_gone(&mut self, gone: Gone) {
         self.gone = Some(gone);
     }
 
     /// Calls the callback for a client that is gone, and of which no call runs. The callback may panic without
     /// harm to others.
-    pub fn tell_gone(&self, client: u64) {
+    pub(crate) fn tell_gone(&self, client: u64) {
         if let Some(gone) = &self.gone {
             let _ = catch_unwind(AssertUnwindSafe(|| gone(client)));
         }
@@ -52,7 +52,7 @@ impl Methods {
     ///
     /// # Errors
     /// If two names have one number.
-    pub fn finish(mut self) -> Result<Methods, Error> {
+    pub(crate) fn finish(mut self) -> Result<Methods, Error> {
         self.all.sort_by_key(|&(number, ..)| number);
         match self.all.windows(2).find(|pair| pair[0].0 == pair[1].0) {
             Some([first, second]) => Err(Error::SameNumber(first.1.clone(), second.1.clone())),
@@ -62,7 +62,7 @@ impl Methods {
 
     /// Returns the handler of a method's number.
     #[inline]
-    pub fn get(&self, number: u32) -> Option<&Handler> {
+    pub(crate) fn get(&self, number: u32) -> Option<&Handler> {
         let at = self.all.binary_search_by_key(&Method(number), |&(number, ..)| number).ok()?;
         Some(&self.all[at].2)
     }

@@ -18,7 +18,7 @@ use unrack_pool::{Channel, Client, Rung};
 const TURN: usize = 16;
 
 /// Server's side of the connection of one client.
-pub struct Port {
+pub(super) struct Port {
     callee: Callee<AnyMemory>,
     granted: Granted,
     desk: Desk,
@@ -62,7 +62,7 @@ impl Reach for Granted {
 
 impl Port {
     /// Makes the port of a client that was accepted.
-    pub fn new(channel: Channel, pool: &Client, layout: Layout) -> Port {
+    pub(super) fn new(channel: Channel, pool: &Client, layout: Layout) -> Port {
         // For a process on another host, only the name is known.
         let pause = Pause::new(pool.pool().mode, channel.peer().pid != 0);
         let area = channel.queue_base().as_ptr();
@@ -77,26 +77,26 @@ impl Port {
     }
 
     /// Returns whether the client is gone, and no worker has a call of it.
-    pub fn may_go(&self) -> bool {
+    pub(super) fn may_go(&self) -> bool {
         self.running == 0 && self.granted.channel.gone().is_some()
     }
 
     /// Returns the client's number, as handlers know it.
-    pub fn client(&self) -> u64 {
+    pub(super) fn client(&self) -> u64 {
         self.desk.client()
     }
 
     /// Pauses until the next request comes, or for a moment. Returns whether the pause, or the look before it,
     /// took long.
     #[inline]
-    pub fn pause(&self, moment: Moment) -> bool {
+    pub(super) fn pause(&self, moment: Moment) -> bool {
         // SAFETY: the queues are mapped as long as the port exists.
         unsafe { self.callee.awaited().pause(self.pause, moment) }
     }
 
     /// Runs the calls that have come, at most a turn of them. Returns whether there were any.
     #[inline(always)]
-    pub fn serve(&mut self, number: usize, methods: &Arc<Methods>, workers: Option<&Workers>) -> bool {
+    pub(super) fn serve(&mut self, number: usize, methods: &Arc<Methods>, workers: Option<&Workers>) -> bool {
         let (mut any, mut next) = (false, None);
         for turn in 1..=TURN {
             let Some(incoming) = next.take().or_else(|| self.callee.poll(&self.granted)) else { break };
@@ -136,7 +136,7 @@ impl Port {
 
     /// Answers a call.
     #[inline(always)]
-    pub fn answer(&mut self, slot: u16, outcome: Outcome) {
+    pub(super) fn answer(&mut self, slot: u16, outcome: Outcome) {
         self.callee.answer(slot, outcome.status, outcome.length, outcome.written);
     }
 
@@ -144,7 +144,7 @@ impl Port {
     /// globally visible; it is done when there is time. A client that is about to sleep is rung for again later,
     /// rather than waited for: others wait meanwhile, and it may never sleep.
     #[inline(always)]
-    pub fn ring(&mut self) {
+    pub(super) fn ring(&mut self) {
         self.owes_ring = !self.granted.channel.peer_bell().try_ring(&mut self.rung);
     }
 }

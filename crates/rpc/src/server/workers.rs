@@ -11,7 +11,7 @@ use std::thread::JoinHandle;
 use unrack_pool::{Channel, Client};
 
 /// Call for a worker to run. It keeps its buffer mapped.
-pub struct Job {
+pub(super) struct Job {
     pub port: usize,
     pub incoming: Incoming,
     pub channel: Arc<Channel>,
@@ -22,14 +22,14 @@ pub struct Job {
 unsafe impl Send for Job {}
 
 /// Outcome of a job.
-pub struct Done {
+pub(super) struct Done {
     pub port: usize,
     pub slot: u16,
     pub outcome: Outcome,
 }
 
 /// Worker threads of one lane.
-pub struct Workers {
+pub(super) struct Workers {
     shared: Arc<Shared>,
     threads: Vec<JoinHandle<()>>,
 }
@@ -50,7 +50,7 @@ struct Work {
 
 impl Workers {
     /// Starts `count` workers. `bell`: index of the lane's bell, which is rung when a job is done.
-    pub fn start(count: usize, pool: &Client, bell: usize) -> std::io::Result<Workers> {
+    pub(super) fn start(count: usize, pool: &Client, bell: usize) -> std::io::Result<Workers> {
         let shared = Arc::new(Shared {
             work: Mutex::default(),
             given: Condvar::new(),
@@ -69,13 +69,13 @@ impl Workers {
     }
 
     /// Queues a job.
-    pub fn give(&self, job: Job) {
+    pub(super) fn give(&self, job: Job) {
         self.shared.work().jobs.push_back(job);
         self.shared.given.notify_one();
     }
 
     /// Takes the finished jobs, for the lane to answer.
-    pub fn take_done(&self) -> Vec<Done> {
+    pub(super) fn take_done(&self) -> Vec<Done> {
         std::mem::take(&mut *self.shared.done())
     }
 }

@@ -22,7 +22,7 @@ const IDLE: Duration = Duration::from_secs(10);
 /// Activity of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Doing {
+pub(super) enum Doing {
     Greeting = 0,
     Waiting = 1,
     Calling = 2,
@@ -30,7 +30,7 @@ pub enum Doing {
 
 /// All connections of a server.
 #[derive(Debug)]
-pub struct Connections {
+pub(super) struct Connections {
     most: usize,
     began: Instant,
     all: Mutex<BTreeMap<u64, Connection>>,
@@ -51,7 +51,7 @@ struct Activity {
 }
 
 /// A counted connection. Dropping it uncounts it.
-pub struct Counted {
+pub(super) struct Counted {
     connections: Arc<Connections>,
     number: u64,
     activity: Arc<Activity>,
@@ -59,7 +59,7 @@ pub struct Counted {
 
 impl Connections {
     /// Makes a counter of at most `most` connections.
-    pub fn new(most: usize) -> Arc<Connections> {
+    pub(super) fn new(most: usize) -> Arc<Connections> {
         Arc::new(Connections { most, began: Instant::now(), all: Mutex::default() })
     }
 
@@ -67,7 +67,7 @@ impl Connections {
     ///
     /// # Errors
     /// If there are too many, and none makes room: the number of connections.
-    pub fn admit(self: &Arc<Self>, peer: Peer, socket: &Arc<TcpStream>) -> Result<Counted, Backlog> {
+    pub(super) fn admit(self: &Arc<Self>, peer: Peer, socket: &Arc<TcpStream>) -> Result<Counted, Backlog> {
         let mut all = self.all();
         if all.len() >= self.most {
             let number = choose(&all, peer, self.now_ms()).ok_or_else(|| backlog(&all, peer))?;
@@ -96,7 +96,7 @@ impl Connections {
 
 impl Counted {
     /// Records what the connection does from now on.
-    pub fn now(&self, doing: Doing) {
+    pub(super) fn now(&self, doing: Doing) {
         self.activity.doing.store(doing as u8, Relaxed);
         self.activity.since_ms.store(self.connections.now_ms(), Relaxed);
     }

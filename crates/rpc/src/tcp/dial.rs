@@ -12,7 +12,7 @@ use unrack_keys::Wire;
 use unrack_pool::wire::Denied;
 
 /// Address of a server, and this client's identity there.
-pub struct Server {
+pub(super) struct Server {
     /// Host and port, with their scheme.
     pub address: String,
     pub service: String,
@@ -21,7 +21,7 @@ pub struct Server {
 }
 
 /// Reason why there is no connection.
-pub enum Not {
+pub(super) enum Not {
     Reached(io::Error),
     /// Keys are missing, or do not match.
     Keys(unrack_keys::Error),
@@ -31,12 +31,12 @@ pub enum Not {
 
 impl Server {
     /// Returns the service's name and address, for messages.
-    pub fn name(&self) -> String {
+    pub(super) fn name(&self) -> String {
         format!("{} at {}", self.service, self.address)
     }
 
     /// Connects, and sends the hello.
-    pub fn connect(&self, deadline: Instant) -> Result<(Wire, Welcome), Not> {
+    pub(super) fn connect(&self, deadline: Instant) -> Result<(Wire, Welcome), Not> {
         let (scheme, place) = Scheme::split(&self.address);
         let mut last = io::Error::from(ErrorKind::NotFound);
         for address in place.to_socket_addrs().map_err(Not::Reached)? {
@@ -82,7 +82,7 @@ impl Server {
 
 impl Not {
     /// Returns the error to report.
-    pub fn error(self, server: &Server) -> Error {
+    pub(super) fn error(self, server: &Server) -> Error {
         let peer = server.name();
         match self {
             Not::Reached(error) => Error::Connect { peer, error },
@@ -101,7 +101,7 @@ impl Not {
     }
 
     /// Returns why a session cannot go on; `None` if it may, later.
-    pub fn why(&self) -> Option<String> {
+    pub(super) fn why(&self) -> Option<String> {
         match self {
             Not::Reached(_) => None,
             Not::Keys(error) if error.may_pass() => None,

@@ -23,7 +23,7 @@ use unrack_pool::wire::{ClientId, Peer};
 use unrack_pool::{Bell, Bells};
 
 /// Most calls under way at a time: the same as over a pool of the usual size.
-pub const LINES: usize = 512;
+pub(crate) const LINES: usize = 512;
 /// Pause between two attempts to connect again.
 const PAUSE: Duration = Duration::from_millis(20);
 /// Time after which a server that takes no bytes is left without a farewell.
@@ -32,7 +32,7 @@ const STALLED: rustix::event::Timespec = rustix::event::Timespec { tv_sec: 0, tv
 const BUFFER: usize = 64 << 10;
 
 /// Connection to a server, as the client's threads see it.
-pub struct Link {
+pub(crate) struct Link {
     shared: Arc<Shared>,
     local: Arc<Local>,
     peer: Peer,
@@ -53,7 +53,7 @@ struct Shared {
 
 impl Link {
     /// Connects to a service at a host and port. Returns the link and the allocator of its buffers.
-    pub fn connect(address: &str, service: &str, options: &Options) -> Result<(Link, Heap), Error> {
+    pub(crate) fn connect(address: &str, service: &str, options: &Options) -> Result<(Link, Heap), Error> {
         let mut server = Server {
             address: address.into(),
             service: service.into(),
@@ -82,27 +82,27 @@ impl Link {
     }
 
     /// Returns the local queues and buffers.
-    pub fn local(&self) -> &Local {
+    pub(crate) fn local(&self) -> &Local {
         &self.local
     }
 
     /// Returns the server.
-    pub fn peer(&self) -> &Peer {
+    pub(crate) fn peer(&self) -> &Peer {
         &self.peer
     }
 
     /// Returns why no call is answered any more, or `None`.
-    pub fn lost(&self) -> Option<&str> {
+    pub(crate) fn lost(&self) -> Option<&str> {
         self.shared.lost.get().map(String::as_str)
     }
 
     /// Returns the bell that the client's threads sleep on.
-    pub fn bell(&self) -> &Bell {
+    pub(crate) fn bell(&self) -> &Bell {
         self.shared.bells.get(0)
     }
 
     /// Wakes the thread if it sleeps, as there is a request in the queue.
-    pub fn ring(&self) {
+    pub(crate) fn ring(&self) {
         // Pairs with the fence of `Carrier::sleep`: either the thread sees the request, or we see it asleep.
         fence(Ordering::SeqCst);
         if self.shared.asleep.load(Ordering::Relaxed) {

@@ -39,7 +39,7 @@ const STEP: usize = 1 << 20;
 const TICK: rustix::event::Timespec = rustix::event::Timespec { tv_sec: 0, tv_nsec: 500_000_000 };
 
 /// A service that listens until this is dropped.
-pub struct Listening {
+pub(crate) struct Listening {
     address: SocketAddr,
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
@@ -60,7 +60,7 @@ struct Shared {
 
 impl Listening {
     /// Starts listening. `address`: host and port with a [`Scheme`]; port 0 is a free one.
-    pub fn start(
+    pub(crate) fn start(
         address: &str,
         service: &str,
         methods: &Arc<Methods>,
@@ -93,18 +93,18 @@ impl Listening {
     }
 
     /// Returns the address at which it listens.
-    pub fn address(&self) -> SocketAddr {
+    pub(crate) fn address(&self) -> SocketAddr {
         self.address
     }
 
     /// Returns the bytes that are held for all clients.
     #[cfg(test)]
-    pub fn held(&self) -> u64 {
+    pub(crate) fn held(&self) -> u64 {
         self.shared.shares.all().taken()
     }
 
     /// Waits until it ends, which only dropping it causes.
-    pub fn wait(&mut self) {
+    pub(crate) fn wait(&mut self) {
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }

@@ -10,7 +10,7 @@ use unrack_pool::arena::Buffer;
 
 /// Block of whole lines, zeros at first. A large block is mapped by itself: pages that were never written take no
 /// memory, and freed blocks go back to the machine at once.
-pub struct Block {
+pub(crate) struct Block {
     at: NonNull<u8>,
     bytes: usize,
 }
@@ -22,7 +22,7 @@ unsafe impl Sync for Block {}
 
 impl Block {
     /// Allocates a block; `None` if the machine has no memory left.
-    pub fn new(bytes: usize) -> Option<Block> {
+    pub(crate) fn new(bytes: usize) -> Option<Block> {
         let bytes = bytes.max(1).next_multiple_of(LINE);
         let at = match bytes < MAPPED {
             // SAFETY: the size is not zero.
@@ -33,24 +33,24 @@ impl Block {
     }
 
     /// Returns the address of the block.
-    pub fn base(&self) -> *mut u8 {
+    pub(crate) fn base(&self) -> *mut u8 {
         self.at.as_ptr()
     }
 
     /// Returns the bytes of the block; whole lines.
-    pub fn capacity(&self) -> usize {
+    pub(crate) fn capacity(&self) -> usize {
         self.bytes
     }
 
     /// Returns the first `length` bytes.
-    pub fn bytes(&self, length: usize) -> &[u8] {
+    pub(crate) fn bytes(&self, length: usize) -> &[u8] {
         assert!(length <= self.bytes);
         // SAFETY: ours, initialized, and borrowed.
         unsafe { std::slice::from_raw_parts(self.base(), length) }
     }
 
     /// Returns the first `length` bytes, to write.
-    pub fn bytes_mut(&mut self, length: usize) -> &mut [u8] {
+    pub(crate) fn bytes_mut(&mut self, length: usize) -> &mut [u8] {
         assert!(length <= self.bytes);
         // SAFETY: ours, initialized, and borrowed only once for as long as the returned slice.
         unsafe { std::slice::from_raw_parts_mut(self.base(), length) }
@@ -100,7 +100,7 @@ fn layout_of(bytes: usize) -> std::alloc::Layout {
 }
 
 /// Pair of queues and its buffers, which a client and its link share.
-pub struct Local {
+pub(crate) struct Local {
     area: Block,
     layout: Layout,
     /// Address and bytes of each buffer, by offset in lines. Null: there is none.
@@ -109,24 +109,24 @@ pub struct Local {
 
 impl Local {
     /// Allocates a pair of queues of `lines` lines each; `None` if there is no memory.
-    pub fn new(lines: usize) -> Option<Arc<Local>> {
+    pub(crate) fn new(lines: usize) -> Option<Arc<Local>> {
         let bytes = 2 * crate::queue::bytes(lines);
         let buffers = (0..lines).map(|_| Default::default()).collect();
         Some(Arc::new(Local { area: Block::new(bytes)?, layout: Layout::fitting(bytes)?, buffers }))
     }
 
     /// Returns the address of the queues' area.
-    pub fn area(&self) -> *mut u8 {
+    pub(crate) fn area(&self) -> *mut u8 {
         self.area.base()
     }
 
     /// Returns the layout of the queues.
-    pub fn layout(&self) -> Layout {
+    pub(crate) fn layout(&self) -> Layout {
         self.layout
     }
 
     /// Returns the address of the buffer that a request names.
-    pub fn base(&self, offset: u64) -> *mut u8 {
+    pub(crate) fn base(&self, offset: u64) -> *mut u8 {
         // Pairs with the store in `alloc`, by way of the queue.
         self.buffers[offset as usize / LINE].0.load(Ordering::Acquire)
     }
@@ -149,27 +149,27 @@ impl Drop for Local {
 }
 
 /// Allocator of a client's buffers.
-pub struct Heap {
+pub(crate) struct Heap {
     local: Arc<Local>,
     free: Vec<u64>,
     most_bytes: usize,
 }
 
 /// Reason why there is no buffer.
-pub enum NoBuffer {
+pub(crate) enum NoBuffer {
     TooLong { most: usize },
     NoMemory,
 }
 
 impl Heap {
     /// Makes an allocator of buffers of at most `most_bytes` bytes.
-    pub fn new(local: Arc<Local>, most_bytes: usize) -> Heap {
+    pub(crate) fn new(local: Arc<Local>, most_bytes: usize) -> Heap {
         let free = (0..local.buffers.len()).rev().map(|number| (number * LINE) as u64).collect();
         Heap { local, free, most_bytes }
     }
 
     /// Allocates a buffer.
-    pub fn alloc(&mut self, bytes: u64) -> Result<Buffer, NoBuffer> {
+    pub(crate) fn alloc(&mut self, bytes: u64) -> Result<Buffer, NoBuffer> {
         if bytes > self.most_bytes as u64 {
             return Err(NoBuffer::TooLong { most: self.most_bytes });
         }
@@ -183,7 +183,7 @@ impl Heap {
     }
 
     /// Frees a buffer.
-    pub fn free(&mut self, buffer: Buffer) {
+    pub(crate) fn free(&mut self, buffer: Buffer) {
         drop(self.local.take(buffer.offset()));
         self.free.push(buffer.offset());
     }

@@ -8,7 +8,7 @@ use std::io::{self, ErrorKind, IoSlice, Write};
 use unrack_keys::Wire;
 
 /// Queue of requests and notices to send.
-pub struct Outgoing {
+pub(super) struct Outgoing {
     pieces: VecDeque<Piece>,
     /// True for each slot whose request is not sent completely. Until then its buffer is needed, whatever the
     /// server answers.
@@ -30,17 +30,17 @@ unsafe impl Send for Piece {}
 
 impl Outgoing {
     /// Makes an empty queue.
-    pub fn new(slots: usize) -> Outgoing {
+    pub(super) fn new(slots: usize) -> Outgoing {
         Outgoing { pieces: VecDeque::new(), unsent: vec![false; slots] }
     }
 
     /// Returns whether part of a slot's request is still to be sent.
-    pub fn is_unsent(&self, slot: u16) -> bool {
+    pub(super) fn is_unsent(&self, slot: u16) -> bool {
         self.unsent[usize::from(slot)]
     }
 
     /// Adds a request.
-    pub fn push(&mut self, request: &Request, local: &Local) {
+    pub(super) fn push(&mut self, request: &Request, local: &Local) {
         let header = to_bytes(Request { offset: 0, ..*request }.entries());
         let body = local.base(request.offset);
         let (slot, length) = (Some(request.slot), request.length as usize);
@@ -49,30 +49,30 @@ impl Outgoing {
     }
 
     /// Adds a notice.
-    pub fn notice(&mut self, notice: Notice) {
+    pub(super) fn notice(&mut self, notice: Notice) {
         let body = std::ptr::NonNull::dangling().as_ptr();
         let header = to_bytes(notice.entries());
         self.pieces.push_back(Piece { slot: None, header, body, length: 0, sent: 0 });
     }
 
     /// Returns whether all is sent.
-    pub fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.pieces.is_empty()
     }
 
     /// Returns the number of bytes that are still to be sent.
-    pub fn bytes(&self) -> usize {
+    pub(super) fn bytes(&self) -> usize {
         self.pieces.iter().map(|piece| piece.header.len() + piece.length - piece.sent).sum()
     }
 
     /// Discards all that is not sent.
-    pub fn clear(&mut self) {
+    pub(super) fn clear(&mut self) {
         self.pieces.clear();
         self.unsent.fill(false);
     }
 
     /// Writes as much as the socket takes. Returns whether it took anything.
-    pub fn write(&mut self, wire: &mut Wire) -> io::Result<bool> {
+    pub(super) fn write(&mut self, wire: &mut Wire) -> io::Result<bool> {
         const AT_ONCE: usize = 32;
         let mut any = false;
         while !self.pieces.is_empty() {

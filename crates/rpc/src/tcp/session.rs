@@ -11,7 +11,7 @@ use std::sync::Arc;
 use unrack_keys::shares::Account;
 
 /// Calls of a client. One connection at a time holds it.
-pub struct Session {
+pub(super) struct Session {
     desk: Desk,
     account: Account,
     /// State of each slot.
@@ -26,7 +26,7 @@ pub struct Session {
 }
 
 /// A block and its charge.
-pub struct Room {
+pub(super) struct Room {
     pub block: Arc<Block>,
     charge: Charge,
 }
@@ -51,10 +51,10 @@ struct Kept {
 
 /// Error that ends the session: the client breaks the protocol, or the machine has no memory left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Broken;
+pub(super) struct Broken;
 
 /// Returns the bytes that a session takes by itself.
-pub fn bytes_of_session(lines: usize) -> usize {
+pub(super) fn bytes_of_session(lines: usize) -> usize {
     lines * size_of::<Seen>() + 4096
 }
 
@@ -63,7 +63,7 @@ impl Session {
     ///
     /// # Errors
     /// If the account has no room for it.
-    pub fn new(desk: Desk, lines: usize, account: &Account) -> Result<Session, Full> {
+    pub(super) fn new(desk: Desk, lines: usize, account: &Account) -> Result<Session, Full> {
         let mut charge = Charge::new(account);
         charge.set(bytes_of_session(lines))?;
         let seen = (0..lines).map(|_| Seen::default()).collect();
@@ -72,17 +72,17 @@ impl Session {
     }
 
     /// Returns the client's number.
-    pub fn client(&self) -> u64 {
+    pub(super) fn client(&self) -> u64 {
         self.desk.client()
     }
 
     /// Returns the account that is charged.
-    pub fn account(&self) -> &Account {
+    pub(super) fn account(&self) -> &Account {
         &self.account
     }
 
     /// Returns memory for a request's bytes, and its answer's, which is not shared. [`Room::pay`] charges it.
-    pub fn room(&mut self, request: &Request) -> Result<Room, Broken> {
+    pub(super) fn room(&mut self, request: &Request) -> Result<Room, Broken> {
         let bytes = request.length.max(request.capacity) as usize;
         match self.spare.take() {
             Some(spare) if spare.block.capacity() >= bytes && Arc::strong_count(&spare.block) == 1 => {
@@ -96,14 +96,14 @@ impl Session {
     }
 
     /// Takes back memory that is not needed now.
-    pub fn put_back(&mut self, room: Room) {
+    pub(super) fn put_back(&mut self, room: Room) {
         if room.block.capacity() <= MOST_SPARE {
             self.spare.get_or_insert(room);
         }
     }
 
     /// Runs a call that was not run before, and returns its answer; or returns the earlier answer.
-    pub fn call(
+    pub(super) fn call(
         &mut self,
         request: Request,
         room: Room,
@@ -159,7 +159,7 @@ impl Session {
     }
 
     /// Drops an answer that was not charged, as the connection ends or the next answer is there.
-    pub fn drop_unpaid(&mut self) {
+    pub(super) fn drop_unpaid(&mut self) {
         if let Some(slot) = self.unpaid.take() {
             self.forget(slot);
         }
@@ -167,7 +167,7 @@ impl Session {
 
     /// Drops the answer that was kept longest: a client that asks for it again is told that its session is over.
     /// Returns false if there was neither an answer nor spare memory to drop.
-    pub fn forget_oldest(&mut self) -> bool {
+    pub(super) fn forget_oldest(&mut self) -> bool {
         let kept = |seen: &Seen| seen.answered.as_ref().map(|kept| (kept.number, kept.answer.slot));
         let oldest = self.seen.iter().filter_map(kept).min();
         if let Some((_, slot)) = oldest {
@@ -183,7 +183,7 @@ impl Session {
     }
 
     /// Drops an answer that has arrived, and is not asked for again.
-    pub fn received(&mut self, slot: u16, generation: u32) -> Result<(), Broken> {
+    pub(super) fn received(&mut self, slot: u16, generation: u32) -> Result<(), Broken> {
         let seen = self.seen.get(usize::from(slot)).ok_or(Broken)?;
         if seen.generation == generation {
             self.forget(slot);
@@ -192,7 +192,7 @@ impl Session {
     }
 
     /// Handles a notice. Returns whether more messages follow.
-    pub fn notice(&mut self, notice: Notice) -> Result<bool, Broken> {
+    pub(super) fn notice(&mut self, notice: Notice) -> Result<bool, Broken> {
         match notice {
             Notice::Received { slot, generation } => self.received(slot, generation).map(|()| true),
             Notice::End => Ok(false),
@@ -205,7 +205,7 @@ impl Room {
     ///
     /// # Errors
     /// If there is no room in the account.
-    pub fn pay(&mut self, bytes: usize) -> Result<(), Full> {
+    pub(super) fn pay(&mut self, bytes: usize) -> Result<(), Full> {
         match bytes as u64 <= self.charge.bytes() || bytes <= SMALL {
             true => Ok(()),
             false => self.charge.set(bytes),
@@ -214,6 +214,6 @@ impl Room {
 }
 
 /// Returns the number of bytes that follow an answer's entries.
-pub fn body_of(answer: &Answer) -> usize {
+pub(super) fn body_of(answer: &Answer) -> usize {
     if crate::ends::has_bytes(answer.status) { answer.length as usize } else { 0 }
 }

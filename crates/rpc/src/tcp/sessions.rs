@@ -11,7 +11,7 @@ use unrack_keys::shares::Account;
 
 /// Table of the sessions of a server.
 #[derive(Default)]
-pub struct Sessions {
+pub(super) struct Sessions {
     all: Mutex<HashMap<SessionId, Known>>,
 }
 
@@ -42,7 +42,7 @@ impl Sessions {
     }
 
     /// Adds a new session, held by its first connection.
-    pub fn begin(
+    pub(super) fn begin(
         &self,
         id: SessionId,
         session: Session,
@@ -59,7 +59,7 @@ impl Sessions {
 
     /// Gives a session to a client that comes back, and ends its earlier connection; `None` if there is no such
     /// session.
-    pub fn take_over(&self, id: SessionId, socket: &Arc<TcpStream>) -> Option<Held> {
+    pub(super) fn take_over(&self, id: SessionId, socket: &Arc<TcpStream>) -> Option<Held> {
         let mut all = self.all();
         let known = all.get_mut(&id)?;
         if let Ok(before) = std::mem::replace(&mut known.connection, Ok(Arc::downgrade(socket)))
@@ -72,7 +72,7 @@ impl Sessions {
     }
 
     /// Ends a connection. Its session waits for its client unless it is over.
-    pub fn leave(&self, held: &Held, over: bool, methods: &Methods) {
+    pub(super) fn leave(&self, held: &Held, over: bool, methods: &Methods) {
         let mut all = self.all();
         let Some(known) = all.get_mut(&held.id).filter(|known| known.number == held.number) else { return };
         known.connection = Err(Instant::now());
@@ -85,7 +85,7 @@ impl Sessions {
     }
 
     /// Ends sessions whose client has not come back in time.
-    pub fn expire(&self, methods: &Methods) {
+    pub(super) fn expire(&self, methods: &Methods) {
         let mut gone = Vec::new();
         self.all().retain(|_, known| {
             let over = known.connection.as_ref().is_err_and(|since| since.elapsed() > known.patience)
@@ -98,7 +98,7 @@ impl Sessions {
 
     /// Ends the session that waits longest for its client, of one peer or of any, to free its memory. Returns
     /// false if none waits.
-    pub fn end_oldest(&self, of: Option<&Account>, methods: &Methods) -> bool {
+    pub(super) fn end_oldest(&self, of: Option<&Account>, methods: &Methods) -> bool {
         let mut all = self.all();
         let fits = |known: &&Known| known.is_idle() && of.is_none_or(|of| of.is_same_peer(&known.account));
         let waiting = all.iter().filter(|(_, known)| fits(known));
@@ -111,19 +111,19 @@ impl Sessions {
     }
 
     /// Returns whether a session waits for its client.
-    pub fn any_waits(&self) -> bool {
+    pub(super) fn any_waits(&self) -> bool {
         self.all().values().any(|known| known.connection.is_err())
     }
 
     /// Ends all sessions with the server; no call runs.
-    pub fn end(&self, methods: &Methods) {
+    pub(super) fn end(&self, methods: &Methods) {
         let all = std::mem::take(&mut *self.all());
         all.into_values().for_each(|known| methods.tell_gone(known.client));
     }
 }
 
 /// A session, held by a connection.
-pub struct Held {
+pub(super) struct Held {
     id: SessionId,
     session: Arc<Mutex<Session>>,
     number: u64,
@@ -131,12 +131,12 @@ pub struct Held {
 
 impl Held {
     /// Returns the session's name.
-    pub fn id(&self) -> SessionId {
+    pub(super) fn id(&self) -> SessionId {
         self.id
     }
 
     /// Waits until the earlier connection has left the session. `None`: its last call takes too long.
-    pub fn enter(&self) -> Option<MutexGuard<'_, Session>> {
+    pub(super) fn enter(&self) -> Option<MutexGuard<'_, Session>> {
         let deadline = Instant::now() + TAKE_OVER;
         loop {
             match self.session.try_lock() {

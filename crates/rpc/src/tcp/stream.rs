@@ -18,12 +18,12 @@ const TICK: Duration = if cfg!(test) { Duration::from_millis(20) } else { Durati
 const BUFFER: usize = 64 << 10;
 
 /// Returns the time that a frame of this many bytes may take.
-pub fn allowed(bytes: usize) -> Duration {
+pub(super) fn allowed(bytes: usize) -> Duration {
     FRAME + Duration::from_millis(bytes as u64 / SLOWEST)
 }
 
 /// A connection with a buffer for received bytes.
-pub struct Stream {
+pub(super) struct Stream {
     /// Connection; others may know its socket, to end it.
     wire: Wire,
     buffer: Box<[u8]>,
@@ -35,7 +35,7 @@ pub struct Stream {
 
 impl Stream {
     /// Sets a socket's options: among them the timeouts that a [`Stream`] needs.
-    pub fn prepare(socket: TcpStream) -> io::Result<Arc<TcpStream>> {
+    pub(super) fn prepare(socket: TcpStream) -> io::Result<Arc<TcpStream>> {
         socket.set_nonblocking(false)?;
         socket.set_nodelay(true)?;
         socket.set_read_timeout(Some(TICK))?;
@@ -45,22 +45,22 @@ impl Stream {
     }
 
     /// Makes a stream of a socket that was [prepared](Stream::prepare).
-    pub fn new(wire: Wire) -> Stream {
+    pub(super) fn new(wire: Wire) -> Stream {
         Stream { wire, buffer: vec![0; BUFFER].into(), start: 0, end: 0, ticking: true }
     }
 
     /// Returns the connection.
-    pub fn wire(&self) -> &Wire {
+    pub(super) fn wire(&self) -> &Wire {
         &self.wire
     }
 
     /// Returns the connection, without the buffer.
-    pub fn into_wire(self) -> Wire {
+    pub(super) fn into_wire(self) -> Wire {
         self.wire
     }
 
     /// Waits until there is something to read, without a deadline.
-    pub fn wait(&mut self) -> io::Result<()> {
+    pub(super) fn wait(&mut self) -> io::Result<()> {
         if self.start == self.end {
             (self.start, self.end) = (0, 0);
             self.tick(false)?;
@@ -78,7 +78,7 @@ impl Stream {
     }
 
     /// Reads all of `bytes`.
-    pub fn read(&mut self, mut bytes: &mut [u8], deadline: Instant) -> io::Result<()> {
+    pub(super) fn read(&mut self, mut bytes: &mut [u8], deadline: Instant) -> io::Result<()> {
         loop {
             let count = bytes.len().min(self.end - self.start);
             let (now, later) = bytes.split_at_mut(count);
@@ -104,7 +104,7 @@ impl Stream {
     }
 
     /// Writes all of header and body.
-    pub fn write(&mut self, header: &[u8], body: &[u8], deadline: Instant) -> io::Result<()> {
+    pub(super) fn write(&mut self, header: &[u8], body: &[u8], deadline: Instant) -> io::Result<()> {
         let (mut header, mut body) = (header, body);
         while !header.is_empty() || !body.is_empty() {
             match self.wire.write_vectored(&[IoSlice::new(header), IoSlice::new(body)]) {

@@ -29,7 +29,7 @@ const MOST_WORDS: usize = usize::MAX;
 /// # Safety
 /// The bytes are mapped at `from`, and writable by this thread alone at `to`.
 #[inline(always)]
-pub unsafe fn load(from: *const u8, to: *mut u8, bytes: usize) {
+pub(super) unsafe fn load(from: *const u8, to: *mut u8, bytes: usize) {
     // SAFETY: as the caller says.
     unsafe {
         match bytes <= MOST_WORDS {
@@ -44,7 +44,7 @@ pub unsafe fn load(from: *const u8, to: *mut u8, bytes: usize) {
 /// # Safety
 /// The bytes are readable and not written by anybody at `from`, and mapped writable at `to`.
 #[inline(always)]
-pub unsafe fn store(from: *const u8, to: *mut u8, bytes: usize) {
+pub(super) unsafe fn store(from: *const u8, to: *mut u8, bytes: usize) {
     // SAFETY: as the caller says.
     unsafe {
         match bytes <= MOST_WORDS {

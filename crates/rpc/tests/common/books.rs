@@ -5,7 +5,7 @@ use unrack_pool::Client;
 use unrack_pool::wire::Listed;
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Books {
+pub(crate) struct Books {
     taken_bytes: u64,
     segments: usize,
     grants: usize,
@@ -15,7 +15,7 @@ pub struct Books {
 }
 
 impl Books {
-    pub fn of(observer: &Client) -> Books {
+    pub(crate) fn of(observer: &Client) -> Books {
         let mut books = Books::default();
         for one in observer.list().expect("the manager is there") {
             match one {
@@ -35,7 +35,7 @@ impl Books {
     }
 
     /// Waits until all is as before: clients that leave are cleaned up after with a delay.
-    pub fn come_back(self, observer: &Client, after: &str) {
+    pub(crate) fn come_back(self, observer: &Client, after: &str) {
         let end = Instant::now() + Duration::from_secs(20);
         loop {
             let now = Books::of(observer);

@@ -2,7 +2,7 @@
 
 #![allow(dead_code, reason = "each test uses a part")]
 
-pub mod books;
+pub(crate) mod books;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -13,7 +13,7 @@ use unrack_rpc::{Client, Server, client, server};
 use unrack_testing::{Folder, Needed, skip};
 
 /// Returns all kinds of memory that this machine has.
-pub fn modes() -> Vec<Mode> {
+pub(crate) fn modes() -> Vec<Mode> {
     let flushes = unrack_pool::cache_control::Incoherent::detect();
     if let Err(why) = &flushes {
         skip(Needed::Flush, why);
@@ -22,17 +22,17 @@ pub fn modes() -> Vec<Mode> {
     [Mode::Coherent, Mode::Model].into_iter().chain(incoherent).collect()
 }
 
-pub struct Pool {
+pub(crate) struct Pool {
     _manager: Manager,
     folder: Folder,
 }
 
 impl Pool {
-    pub fn new(mode: Mode) -> Pool {
+    pub(crate) fn new(mode: Mode) -> Pool {
         Pool::with(mode, "64MiB", |_| {})
     }
 
-    pub fn with(mode: Mode, capacity: &str, change: impl FnOnce(&mut manager::Options)) -> Pool {
+    pub(crate) fn with(mode: Mode, capacity: &str, change: impl FnOnce(&mut manager::Options)) -> Pool {
         let folder = Folder::new("rpc");
         let mut options = manager::Options::new(folder.join("pool"), capacity.parse().expect("a size"));
         options.mode = mode;
@@ -43,18 +43,18 @@ impl Pool {
         Pool { _manager: manager, folder }
     }
 
-    pub fn socket(&self) -> PathBuf {
+    pub(crate) fn socket(&self) -> PathBuf {
         self.folder.join("pool")
     }
 
-    pub fn client(&self, options: client::Options) -> Client {
+    pub(crate) fn client(&self, options: client::Options) -> Client {
         Client::connect(self.socket(), "test", options).expect("the service takes clients")
     }
 }
 
 /// Serves `echo`, `sum` (of words), `fill` (as many bytes as asked for), `refuse`, `panic`, `slow`, `count` (a
 /// stream).
-pub fn serve(socket: &Path, options: server::Options) -> unrack_rpc::server::Serving {
+pub(crate) fn serve(socket: &Path, options: server::Options) -> unrack_rpc::server::Serving {
     service(options).serve(socket).expect("the pool is there")
 }
 
@@ -62,7 +62,7 @@ fn word(call: &Call<'_>, at: usize) -> Result<u64, Refusal> {
     call.request().get(at * 8).map_err(|_| Refusal::from_number(0))
 }
 
-pub fn service(options: server::Options) -> Server {
+pub(crate) fn service(options: server::Options) -> Server {
     Server::new("test", options)
         .method("echo", |call| {
             let length = call.request().len();

@@ -19,23 +19,23 @@ const NOWHERE: u32 = u32::MAX;
 
 impl<P> Part<P> {
     /// Creates the part `me`.
-    pub fn new(me: u32, part_of: Arc<[u32]>) -> Part<P> {
+    pub(super) fn new(me: u32, part_of: Arc<[u32]>) -> Part<P> {
         Part { me, part_of, places: Vec::new(), closed: Vec::new(), crossed: Vec::new() }
     }
 
     /// Returns the part of a switch, if that is another part.
-    pub fn elsewhere(&self, switch: u32) -> Option<u32> {
+    pub(super) fn elsewhere(&self, switch: u32) -> Option<u32> {
         let part = self.part_of[switch as usize];
         (part != self.me).then_some(part)
     }
 
     /// Returns the index of a transfer in this part, if it has one.
-    pub fn place(&self, name: u32) -> Option<u32> {
+    pub(super) fn place(&self, name: u32) -> Option<u32> {
         self.places.get(name as usize).copied().filter(|place| *place != NOWHERE)
     }
 
     /// Notes the index of a transfer in this part.
-    pub fn keep(&mut self, name: u32, place: u32) {
+    pub(super) fn keep(&mut self, name: u32, place: u32) {
         let name = name as usize;
         if name >= self.places.len() {
             self.places.resize(name + 1, NOWHERE);
@@ -44,7 +44,7 @@ impl<P> Part<P> {
     }
 
     /// Forgets a transfer; returns the index that it had.
-    pub fn forget(&mut self, name: u32) -> Option<u32> {
+    pub(super) fn forget(&mut self, name: u32) -> Option<u32> {
         let place = self.place(name)?;
         self.places[name as usize] = NOWHERE;
         Some(place)

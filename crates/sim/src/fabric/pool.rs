@@ -11,17 +11,17 @@ pub(super) struct Pool<K> {
 
 impl<K> Pool<K> {
     /// Creates an empty pool.
-    pub fn new() -> Pool<K> {
+    pub(super) fn new() -> Pool<K> {
         Pool { idle: BTreeMap::new() }
     }
 
     /// Adds an idle connection.
-    pub fn put(&mut self, ends: (NodeId, NodeId), connection: K) {
+    pub(super) fn put(&mut self, ends: (NodeId, NodeId), connection: K) {
         self.idle.entry(ends).or_default().push(connection);
     }
 
     /// Removes and returns the connection that was put last: it knows best the present state of the network.
-    pub fn take(&mut self, ends: (NodeId, NodeId)) -> Option<K> {
+    pub(super) fn take(&mut self, ends: (NodeId, NodeId)) -> Option<K> {
         self.idle.get_mut(&ends)?.pop()
     }
 }

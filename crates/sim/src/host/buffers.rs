@@ -20,7 +20,7 @@ pub(super) struct Stock {
 
 impl Stock {
     /// Creates a stock of all whole sections in `bytes`.
-    pub fn new(bytes: u64) -> Stock {
+    pub(super) fn new(bytes: u64) -> Stock {
         Stock { returned: BTreeSet::new(), next: 0, end: bytes / SECTION * SECTION }
     }
 
@@ -73,7 +73,7 @@ impl Class {
 
 impl Buffers {
     /// Creates an empty set of buffers, with a class for each size in bytes.
-    pub fn new(sizes: &[u64]) -> Buffers {
+    pub(super) fn new(sizes: &[u64]) -> Buffers {
         let class = |size: &u64| Class {
             size: *size,
             free: BTreeMap::new(),
@@ -85,7 +85,7 @@ impl Buffers {
 
     /// Returns the number of buffers in use.
     #[cfg(test)]
-    pub fn used(&self) -> usize {
+    pub(super) fn used(&self) -> usize {
         let of = |class: &Class| {
             let free: usize = class.free.values().map(Vec::len).sum();
             class.free.len() * class.count() - free
@@ -94,7 +94,7 @@ impl Buffers {
     }
 
     /// Takes a buffer and returns its address; `None` if no section is left.
-    pub fn take(&mut self, class: u8, stock: &mut Stock) -> Option<u64> {
+    pub(super) fn take(&mut self, class: u8, stock: &mut Stock) -> Option<u64> {
         let number = class as usize;
         loop {
             let class = &mut self.classes[number];
@@ -136,7 +136,7 @@ impl Buffers {
 
     /// Frees a buffer, and its section if that was its last buffer in use and the class takes from another section.
     /// Sections in excess of one and of a quarter of those held go back to the stock.
-    pub fn free(&mut self, class: u8, buffer: u64, stock: &mut Stock) {
+    pub(super) fn free(&mut self, class: u8, buffer: u64, stock: &mut Stock) {
         let class = &mut self.classes[class as usize];
         let section = buffer / SECTION * SECTION;
         let free = class.free.get_mut(&section).expect("of a section that is held");

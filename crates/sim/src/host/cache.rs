@@ -41,7 +41,7 @@ const PAGE: u64 = 64;
 
 impl Cache {
     /// Creates an empty cache.
-    pub fn new(spec: &Spec) -> Cache {
+    pub(super) fn new(spec: &Spec) -> Cache {
         // "the capacity of each part is different, but the total number of lines is the same"
         let (ways, line_bytes) =
             (u64::from(spec.ways), spec.lines.iter().map(|line| line.get()).sum::<u64>());
@@ -53,12 +53,12 @@ impl Cache {
     }
 
     /// Returns the bytes of a line of this part.
-    pub fn line(&self, part: u8) -> u64 {
+    pub(super) fn line(&self, part: u8) -> u64 {
         self.parts[part as usize].line
     }
 
     /// Returns when the line with this address is there, if it is there or on its way.
-    pub fn find(&mut self, part: u8, address: u64) -> Option<Time> {
+    pub(super) fn find(&mut self, part: u8, address: u64) -> Option<Time> {
         self.uses += 1;
         let (ways, used) = (self.ways, self.uses);
         let part = &mut self.parts[part as usize];
@@ -69,7 +69,7 @@ impl Cache {
     }
 
     /// Adds the line with this address, which arrives at `ready`; the least recently used line of its set goes.
-    pub fn fill(&mut self, part: u8, address: u64, ready: Time) {
+    pub(super) fn fill(&mut self, part: u8, address: u64, ready: Time) {
         self.uses += 1;
         let (ways, used) = (self.ways, self.uses);
         let part = &mut self.parts[part as usize];
@@ -79,7 +79,7 @@ impl Cache {
     }
 
     /// Removes the lines of a buffer that nobody uses any more.
-    pub fn release(&mut self, part: u8, buffer: u64, bytes: u64) {
+    pub(super) fn release(&mut self, part: u8, buffer: u64, bytes: u64) {
         let ways = self.ways;
         let part = &mut self.parts[part as usize];
         for number in buffer / part.line..(buffer + bytes).div_ceil(part.line) {
@@ -89,7 +89,7 @@ impl Cache {
     }
 
     /// Counts the loads of `bytes` of one line: all of them are hits if it was found, and all but the first if not.
-    pub fn count(&mut self, bytes: u64, found: bool) {
+    pub(super) fn count(&mut self, bytes: u64, found: bool) {
         let loads = bytes.div_ceil(LINE).max(1);
         self.loads += loads;
         self.hits += loads - u64::from(!found);

@@ -31,7 +31,7 @@ pub(super) struct Core {
 
 impl Core {
     /// Queues a task; returns whether the core is idle.
-    pub fn give(&mut self, task: Task) -> bool {
+    pub(super) fn give(&mut self, task: Task) -> bool {
         match task {
             Task::Read(_) => self.programs.push_back(task),
             Task::Send(_) | Task::Interrupt(_) | Task::Stack(_) => self.stack.push_back(task),
@@ -40,12 +40,12 @@ impl Core {
     }
 
     /// Returns whether the core is idle.
-    pub fn is_idle(&self) -> bool {
+    pub(super) fn is_idle(&self) -> bool {
         self.running.is_none()
     }
 
     /// Begins the next task, if there is one.
-    pub fn begin(&mut self) -> Option<Task> {
+    pub(super) fn begin(&mut self) -> Option<Task> {
         debug_assert!(self.running.is_none());
         let program = match (self.stack.is_empty(), self.programs.is_empty()) {
             (false, false) => !self.program_ran_last,
@@ -57,7 +57,7 @@ impl Core {
     }
 
     /// Ends the running task and returns it.
-    pub fn end(&mut self) -> Task {
+    pub(super) fn end(&mut self) -> Task {
         self.running.take().expect("a core ends what it began")
     }
 }

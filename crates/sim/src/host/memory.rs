@@ -86,7 +86,7 @@ impl Legs {
 
 impl Memory {
     /// Creates idle memories and links.
-    pub fn new(plan: &Plan) -> Memory {
+    pub(super) fn new(plan: &Plan) -> Memory {
         let memory = Pace::new(plan.spec.memory.rate);
         let dma = Pace::new(plan.spec.nic.dma.rate);
         let paces = [memory, plan.cxl.pace, plan.cxl.pace, dma, dma];
@@ -96,12 +96,12 @@ impl Memory {
     }
 
     /// Returns the bytes that crossed no CXL port of a host, and those that crossed one.
-    pub fn bytes(&self) -> (u64, u64) {
+    pub(super) fn bytes(&self) -> (u64, u64) {
         (self.loaded[0], self.loaded[1])
     }
 
     /// Stores `bytes` that are sent at `at`; returns when they are in memory.
-    pub fn write(&mut self, now: Time, agent: Agent, at: Time, place: Place, bytes: u64) -> Time {
+    pub(super) fn write(&mut self, now: Time, agent: Agent, at: Time, place: Place, bytes: u64) -> Time {
         let latency = self.plan.spec.memory.latency;
         let mut done = at;
         for n in self.divide(place, bytes) {
@@ -116,7 +116,7 @@ impl Memory {
     }
 
     /// Reads `bytes` that are asked for at `at`; returns when they have come.
-    pub fn read(&mut self, now: Time, agent: Agent, at: Time, place: Place, bytes: u64) -> Time {
+    pub(super) fn read(&mut self, now: Time, agent: Agent, at: Time, place: Place, bytes: u64) -> Time {
         let mut done = at;
         for n in self.divide(place, bytes) {
             done = done.max(self.read_piece(now, agent, at, n));
@@ -125,7 +125,7 @@ impl Memory {
     }
 
     /// Reads whole lines by a core, whose number of loads is limited; returns when they have come.
-    pub fn load(&mut self, now: Time, core: NodeId, place: Place, bytes: u64) -> Time {
+    pub(super) fn load(&mut self, now: Time, core: NodeId, place: Place, bytes: u64) -> Time {
         let most = u64::from(self.plan.spec.memory.outstanding_loads);
         let lines = bytes.div_ceil(LINE);
         let mut done = now;
@@ -142,13 +142,13 @@ impl Memory {
     }
 
     /// Stores `bytes` from a core in its host's memory; returns when they are there.
-    pub fn store(&mut self, now: Time, core: NodeId, at: Time, bytes: u64) -> Time {
+    pub(super) fn store(&mut self, now: Time, core: NodeId, at: Time, bytes: u64) -> Time {
         self.loaded[0] += bytes;
         self.book(now, (Kind::Memory, core), at, bytes).last
     }
 
     /// Returns the time until a NIC has a store to its registers.
-    pub fn to_nic(&self) -> Time {
+    pub(super) fn to_nic(&self) -> Time {
         self.dma + if self.plan.nics_are_pooled() { self.plan.cxl.propagation } else { Time::ZERO }
     }
 

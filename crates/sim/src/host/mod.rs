@@ -102,7 +102,12 @@ pub(crate) struct Packet {
 
 impl Packet {
     /// Creates a packet that has no buffer yet; `bytes` in memory, and `payload`.
-    pub fn new((from, to): (NodeId, NodeId), hash: u32, (bytes, payload): (u32, u32), way: Way) -> Packet {
+    pub(crate) fn new(
+        (from, to): (NodeId, NodeId),
+        hash: u32,
+        (bytes, payload): (u32, u32),
+        way: Way,
+    ) -> Packet {
         Packet { from, to, hash, bytes, payload, way, buffer: 0, class: 0, owner: to }
     }
 }
@@ -156,7 +161,7 @@ pub(crate) enum Output {
 
 impl Hosts {
     /// Creates idle hosts.
-    pub fn new(plan: Plan) -> Hosts {
+    pub(crate) fn new(plan: Plan) -> Hosts {
         let (hosts, queues) = (plan.hosts, plan.hosts * plan.queues());
         let caches = if plan.spec.dram_cache && plan.spec.memory_pool { hosts } else { 0 };
         let stocks = if plan.spec.memory_pool { plan.hosts / plan.of_rack } else { plan.hosts };
@@ -181,32 +186,32 @@ impl Hosts {
     }
 
     /// Returns the next output, if there is one.
-    pub fn poll(&mut self) -> Option<Output> {
+    pub(crate) fn poll(&mut self) -> Option<Output> {
         self.outputs.pop_front()
     }
 
     /// Returns whether a packet may be sent this way now: no other waits and its queue has room.
-    pub fn is_open(&self, from: NodeId, to: NodeId, way: Way) -> bool {
+    pub(crate) fn is_open(&self, from: NodeId, to: NodeId, way: Way) -> bool {
         let queue = self.plan.transmit_queue(from, to, way);
         self.transmit[queue as usize].waiting.is_empty() && self.has_room(queue)
     }
 
     /// Returns whether a transmit queue, or the queue of references that it stands for, takes another packet.
-    pub fn has_room(&self, queue: u32) -> bool {
+    pub(crate) fn has_room(&self, queue: u32) -> bool {
         let nic = &self.plan.spec.nic;
         let most = if self.plan.is_of_nic(queue) { nic.transmit_queue } else { nic.receive_queue };
         self.transmit[queue as usize].outstanding < most
     }
 
     /// Returns the way by which a packet leaves its host, which would choose this NIC.
-    pub fn way(&self, from: NodeId, to: NodeId, nic: u32) -> Way {
+    pub(crate) fn way(&self, from: NodeId, to: NodeId, nic: u32) -> Way {
         let inside = self.plan.rack_of(from) == self.plan.rack_of(to);
         let by_cxl = self.plan.spec.references() || self.plan.nics_are_pooled();
         if inside && by_cxl { Way::Rack } else { Way::Nic(nic) }
     }
 
     /// Queues `waiting` for room in the queue of this way, behind others.
-    pub fn wait(&mut self, from: NodeId, to: NodeId, way: Way, waiting: u32) {
+    pub(crate) fn wait(&mut self, from: NodeId, to: NodeId, way: Way, waiting: u32) {
         let queue = self.plan.transmit_queue(from, to, way);
         self.transmit[queue as usize].waiting.push_back(waiting);
         if self.transmit[queue as usize].waiting.len() == 1 && self.has_room(queue) {
@@ -215,12 +220,12 @@ impl Hosts {
     }
 
     /// Removes and returns the first that waits for room in a transmit queue.
-    pub fn next_waiting(&mut self, queue: u32) -> Option<u32> {
+    pub(crate) fn next_waiting(&mut self, queue: u32) -> Option<u32> {
         self.transmit[queue as usize].waiting.pop_front()
     }
 
     /// Sends a packet from the stack of `packet.from`; `number` is the fabric's name for it.
-    pub fn send(&mut self, now: Time, number: u32, packet: Packet) {
+    pub(crate) fn send(&mut self, now: Time, number: u32, packet: Packet) {
         let queue = self.plan.transmit_queue(packet.from, packet.to, packet.way);
         self.transmit[queue as usize].outstanding += 1;
         if self.packets.len() <= number as usize {
@@ -231,14 +236,14 @@ impl Hosts {
     }
 
     /// Records that the last bit of a packet will have left its NIC at `at`.
-    pub fn leaves(&mut self, number: u32, at: Time) {
+    pub(crate) fn leaves(&mut self, number: u32, at: Time) {
         let Packet { from, to, way, .. } = self.packets[number as usize];
         let queue = self.plan.transmit_queue(from, to, way);
         self.outputs.push_back(Output::At(at, Event::Left(queue)));
     }
 
     /// Takes a packet whose last bit has arrived at this NIC.
-    pub fn arrive(&mut self, now: Time, number: u32, nic: u32) {
+    pub(crate) fn arrive(&mut self, now: Time, number: u32, nic: u32) {
         let Packet { to, bytes, .. } = self.packets[number as usize];
         if self.headroom[nic as usize] + u64::from(bytes) > self.plan.spec.nic.headroom.get() {
             self.counts.no_room += 1;
@@ -257,13 +262,13 @@ impl Hosts {
     }
 
     /// Has the program read a packet that the stack has in order.
-    pub fn read(&mut self, now: Time, number: u32) {
+    pub(crate) fn read(&mut self, now: Time, number: u32) {
         let Packet { to, hash, .. } = self.packets[number as usize];
         self.give(now, self.plan.core(to, hash), Task::Read(number));
     }
 
     /// Frees the buffer of a packet that the stack had and nobody will read.
-    pub fn release(&mut self, number: u32) {
+    pub(crate) fn release(&mut self, number: u32) {
         let Packet { to, owner, buffer, class, .. } = self.packets[number as usize];
         if !self.caches.is_empty() {
             self.caches[to as usize].release(class, buffer, self.plan.sizes[class as usize]);
@@ -273,7 +278,7 @@ impl Hosts {
     }
 
     /// Handles an event that is due.
-    pub fn handle(&mut self, now: Time, event: Event) {
+    pub(crate) fn handle(&mut self, now: Time, event: Event) {
         match event {
             Event::Core(core) => self.done(now, core),
             Event::Doorbell(queue) => self.fetch(now, queue),
@@ -294,7 +299,7 @@ impl Hosts {
     }
 
     /// Returns counts of what happened so far.
-    pub fn counts(&self) -> Counts {
+    pub(crate) fn counts(&self) -> Counts {
         let busy = self.cores.made().map(|core| core.busy.as_ps()).collect::<Vec<_>>();
         let (hits, loads) =
             self.caches.made().fold((0, 0), |(h, l), cache| (h + cache.hits, l + cache.loads));
@@ -306,7 +311,7 @@ impl Hosts {
 
     /// Returns whether nothing is under way, and no buffer is in use.
     #[cfg(test)]
-    pub fn is_at_rest(&self) -> bool {
+    pub(crate) fn is_at_rest(&self) -> bool {
         self.cores.made().all(|core| core.is_idle())
             && self.headroom.iter().all(|held| *held == 0)
             && self.transmit.made().all(|queue| queue.is_at_rest())

@@ -53,7 +53,7 @@ struct Program {
 
 impl Programs {
     /// Creates the state of `hosts` hosts without programs.
-    pub fn new(hosts: u32) -> Programs {
+    pub(super) fn new(hosts: u32) -> Programs {
         let hosts = hosts as usize;
         Programs { all: Vec::new(), free: Vec::new(), fresh: vec![0; hosts], drawn: vec![0; hosts] }
     }
@@ -67,14 +67,14 @@ impl Programs {
 
     /// Returns whether no program is running.
     #[cfg(test)]
-    pub fn is_at_rest(&self) -> bool {
+    pub(super) fn is_at_rest(&self) -> bool {
         self.free.len() == self.all.len()
     }
 }
 
 impl Hosts {
     /// Starts a program.
-    pub fn compute(&mut self, now: Time, computing: Computing) {
+    pub(crate) fn compute(&mut self, now: Time, computing: Computing) {
         let Computing { actor, node: host, time, loads } = computing;
         let came = if self.plan.spec.references() && !self.plan.spec.program_loads { loads.came } else { 0 };
         let (fresh, again) = ((came + loads.fresh).div_ceil(LINE), loads.again.div_ceil(LINE));

@@ -22,7 +22,7 @@ pub(super) struct Transmit {
 impl Transmit {
     /// Returns whether the queue is idle.
     #[cfg(test)]
-    pub fn is_at_rest(&self) -> bool {
+    pub(super) fn is_at_rest(&self) -> bool {
         self.outstanding == 0 && self.posted.is_empty() && self.waiting.is_empty() && !self.busy
     }
 }
@@ -62,7 +62,7 @@ pub(super) enum Asks {
 
 impl Receive {
     /// Creates an empty queue with all its descriptors posted.
-    pub fn new(spec: &Nic) -> Receive {
+    pub(super) fn new(spec: &Nic) -> Receive {
         let (batch, delay) = (spec.interrupt_batch as usize, spec.interrupt_delay);
         Receive {
             posted: spec.receive_queue,
@@ -76,12 +76,12 @@ impl Receive {
 
     /// Returns whether the queue is idle, with this many descriptors posted.
     #[cfg(test)]
-    pub fn is_at_rest(&self, descriptors: u32) -> bool {
+    pub(super) fn is_at_rest(&self, descriptors: u32) -> bool {
         self.phase == Phase::Idle && self.completed.is_empty() && self.posted == descriptors
     }
 
     /// Records a packet that is in memory.
-    pub fn complete(&mut self, now: Time, packet: u32) -> Asks {
+    pub(super) fn complete(&mut self, now: Time, packet: u32) -> Asks {
         self.completed.push(packet);
         let first = self.phase == Phase::Idle;
         match self.phase {
@@ -99,7 +99,7 @@ impl Receive {
     }
 
     /// Returns whether the queue interrupts now, at a time that a packet asked for.
-    pub fn is_late(&mut self, now: Time) -> bool {
+    pub(super) fn is_late(&mut self, now: Time) -> bool {
         let late = self.phase == Phase::Waits(now);
         if late {
             self.phase = Phase::Handled;
@@ -108,13 +108,13 @@ impl Receive {
     }
 
     /// Returns the packets that have come since the last call, for a core to handle.
-    pub fn take(&mut self) -> Vec<u32> {
+    pub(super) fn take(&mut self) -> Vec<u32> {
         self.handled += self.completed.len() as u32;
         std::mem::take(&mut self.completed)
     }
 
     /// Records that a core has finished a packet. Returns whether there are more to take.
-    pub fn through(&mut self) -> bool {
+    pub(super) fn through(&mut self) -> bool {
         self.handled -= 1;
         if self.handled > 0 {
             return false;

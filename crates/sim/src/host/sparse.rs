@@ -14,23 +14,23 @@ pub(super) struct Sparse<T, const PAGE: usize> {
 
 impl<T: Clone, const PAGE: usize> Sparse<T, PAGE> {
     /// Creates an array of `len` copies of `blank`.
-    pub fn new(len: u32, blank: T) -> Self {
+    pub(super) fn new(len: u32, blank: T) -> Self {
         let len = len as usize;
         Sparse { pages: (0..len.div_ceil(PAGE)).map(|_| Vec::new()).collect(), blank, len }
     }
 
     /// Returns whether the array has no items.
-    pub fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.len == 0
     }
 
     /// Returns the number of items, made or not.
-    pub fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.len
     }
 
     /// Returns the items that are made; all others are blank.
-    pub fn made(&self) -> impl Iterator<Item = &T> {
+    pub(super) fn made(&self) -> impl Iterator<Item = &T> {
         self.pages.iter().flatten()
     }
 }

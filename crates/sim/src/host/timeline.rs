@@ -19,12 +19,12 @@ pub(super) struct Timeline {
 
 impl Timeline {
     /// Creates an idle timeline of this pace.
-    pub fn new(pace: Pace) -> Timeline {
+    pub(super) fn new(pace: Pace) -> Timeline {
         Timeline { pace, last: (Time::ZERO, Time::ZERO), busy: VecDeque::new() }
     }
 
     /// Books the time that `bytes` need, from `at` on. `at` is not before `now`, and `now` does not go back.
-    pub fn book(&mut self, now: Time, at: Time, bytes: u64) -> Departure {
+    pub(super) fn book(&mut self, now: Time, at: Time, bytes: u64) -> Departure {
         debug_assert!(now <= at);
         let need = self.pace.transmit(bytes);
         let (start, end) = self.last;

@@ -30,7 +30,7 @@ pub(super) struct Built {
 
 impl Built {
     /// Creates the tables of checked switches.
-    pub fn new(switches: &Switches) -> Built {
+    pub(super) fn new(switches: &Switches) -> Built {
         let racks = Racks { racks: switches.racks, hosts: switches.hosts_per_rack };
         let number = switches.switches as usize;
         let mut neighbours: Vec<Vec<u32>> = vec![Vec::new(); number];
@@ -97,13 +97,13 @@ impl Built {
     }
 
     /// Returns the ports by which a switch can send a packet on its way to a host.
-    pub fn next_ports(&self, switch: u32, dst: NodeId) -> &[u32] {
+    pub(super) fn next_ports(&self, switch: u32, dst: NodeId) -> &[u32] {
         let (start, length) = self.range(switch, dst / self.racks.hosts);
         &self.ports[start as usize..(start + length) as usize]
     }
 
     /// Returns the port by which a switch sends a packet of the flow with this hash on its way to a host.
-    pub fn route(&self, switch: u32, dst: NodeId, hash: u32) -> u32 {
+    pub(super) fn route(&self, switch: u32, dst: NodeId, hash: u32) -> u32 {
         if let Some(port) = self.port_to_host(switch, dst) {
             return port;
         }
@@ -112,32 +112,32 @@ impl Built {
     }
 
     /// Returns the port to a host, if it is at this switch.
-    pub fn port_to_host(&self, switch: u32, dst: NodeId) -> Option<u32> {
+    pub(super) fn port_to_host(&self, switch: u32, dst: NodeId) -> Option<u32> {
         (dst / self.racks.hosts == switch).then(|| self.first[switch as usize] + dst % self.racks.hosts)
     }
 
     /// Returns the number that decides between equal-cost paths at a switch.
-    pub fn turn(&self, switch: u32, hash: u32) -> u32 {
+    pub(super) fn turn(&self, switch: u32, hash: u32) -> u32 {
         hash / self.divisor[switch as usize]
     }
 
     /// Returns the number of switches.
-    pub fn switches(&self) -> u32 {
+    pub(super) fn switches(&self) -> u32 {
         self.divisor.len() as u32
     }
 
     /// Returns the number of ports.
-    pub fn ports(&self) -> u32 {
+    pub(super) fn ports(&self) -> u32 {
         self.owner.len() as u32
     }
 
     /// Returns the switch that a port belongs to.
-    pub fn owner(&self, port: u32) -> u32 {
+    pub(super) fn owner(&self, port: u32) -> u32 {
         self.owner[port as usize]
     }
 
     /// Returns the device that a port leads to.
-    pub fn end(&self, port: u32) -> End {
+    pub(super) fn end(&self, port: u32) -> End {
         let switch = self.owner(port);
         match port - self.first[switch as usize] {
             host if switch < self.racks.racks && host < self.racks.hosts => {

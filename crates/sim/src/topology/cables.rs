@@ -30,7 +30,7 @@ impl Eq for Cables {}
 
 impl Cables {
     /// Creates the links of a graph; `cables` are by number ([`Graph::cable`]).
-    pub fn new(graph: Arc<Graph>, cables: &[Link]) -> Cables {
+    pub(super) fn new(graph: Arc<Graph>, cables: &[Link]) -> Cables {
         let links: Box<[Link]> = (0..graph.links()).map(|link| cables[graph.cable(link) as usize]).collect();
         let all = (0..graph.nodes()).map(|node| {
             let own = graph.links_of(node).map(|link| links[link as usize].pace.rate().as_bps());
@@ -42,17 +42,17 @@ impl Cables {
     }
 
     /// Returns a link by its number in the graph.
-    pub fn link(&self, link: u32) -> Link {
+    pub(super) fn link(&self, link: u32) -> Link {
         self.links[link as usize]
     }
 
     /// Returns the pace of all links of a node together.
-    pub fn all_of(&self, node: u32) -> Pace {
+    pub(super) fn all_of(&self, node: u32) -> Pace {
         self.all[node as usize]
     }
 
     /// Returns the least propagation between two nodes.
-    pub fn nearest(&self, src: u32, dst: u32) -> Time {
+    pub(super) fn nearest(&self, src: u32, dst: u32) -> Time {
         self.nearest[dst as usize].get_or_init(|| self.search(dst))[src as usize]
     }
 
@@ -73,7 +73,7 @@ impl Cables {
     }
 
     /// Returns the highest rate and the least propagation of any link on the shortest paths between two nodes.
-    pub fn best(&self, src: u32, dst: u32) -> Link {
+    pub(super) fn best(&self, src: u32, dst: u32) -> Link {
         let (mut seen, mut nodes) = (BTreeSet::from([src]), vec![src]);
         let mut best: Option<Link> = None;
         while let Some(node) = nodes.pop() {

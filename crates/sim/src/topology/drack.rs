@@ -38,22 +38,22 @@ impl Drack {
     }
 
     /// Returns the number of switches.
-    pub fn switches(&self) -> u32 {
+    pub(super) fn switches(&self) -> u32 {
         2 * self.wiring.racks + self.wiring.cores
     }
 
     /// Returns the number of ports.
-    pub fn ports(&self) -> u32 {
+    pub(super) fn ports(&self) -> u32 {
         self.first_of_cores() + self.wiring.cores * self.wiring.racks
     }
 
     /// Returns the CXL switch of a host.
-    pub fn rack_of(&self, node: NodeId) -> u32 {
+    pub(super) fn rack_of(&self, node: NodeId) -> u32 {
         self.wiring.rack_of(node)
     }
 
     /// Returns the links by which a host can send (see [`super::Topology::attachment`]).
-    pub fn attachments(&self, src: NodeId, dst: NodeId) -> Route {
+    pub(super) fn attachments(&self, src: NodeId, dst: NodeId) -> Route {
         let (from, to) = (self.rack_of(src), self.rack_of(dst));
         if from == to {
             return Route::only(self.nodes() + src);
@@ -67,7 +67,7 @@ impl Drack {
     }
 
     /// Returns the switch that a link of a host leads to.
-    pub fn switch_at(&self, attachment: u32) -> u32 {
+    pub(super) fn switch_at(&self, attachment: u32) -> u32 {
         match attachment.checked_sub(self.nodes()) {
             Some(node) => self.rack_of(node),
             None => self.wiring.racks + self.wiring.switch_of(attachment),
@@ -75,7 +75,7 @@ impl Drack {
     }
 
     /// Returns the ports by which a switch can send on.
-    pub fn next_ports(&self, switch: u32, dst: NodeId) -> Route {
+    pub(super) fn next_ports(&self, switch: u32, dst: NodeId) -> Route {
         let (m, rack) = (self.wiring.racks, self.rack_of(dst));
         let Some(agg) = switch.checked_sub(m) else { return Route::only(dst) };
         let Some(core) = agg.checked_sub(m) else {
@@ -92,7 +92,7 @@ impl Drack {
     }
 
     /// Returns the number that decides between equal-cost paths at a switch.
-    pub fn turn(&self, switch: u32, hash: u32) -> u32 {
+    pub(super) fn turn(&self, switch: u32, hash: u32) -> u32 {
         let (m, n) = (self.wiring.racks, self.wiring.hosts_per_rack);
         match switch.checked_sub(m) {
             // The NICs of one rack at a switch are every m-th: flows by the k-th of them go to the k-th.
@@ -104,7 +104,7 @@ impl Drack {
     }
 
     /// Returns the switch that a port belongs to.
-    pub fn owner(&self, port: u32) -> u32 {
+    pub(super) fn owner(&self, port: u32) -> u32 {
         let m = self.wiring.racks;
         if port < self.nodes() {
             return self.rack_of(port);
@@ -116,7 +116,7 @@ impl Drack {
     }
 
     /// Returns the device that a port leads to.
-    pub fn end(&self, port: u32) -> End {
+    pub(super) fn end(&self, port: u32) -> End {
         let m = self.wiring.racks;
         if port < self.nodes() {
             return End::Node(port);
@@ -133,7 +133,7 @@ impl Drack {
 
     /// Returns the link (see [`super::Topology::attachment`]) at the other end of the port, a NIC or the CXL port of
     /// a host.
-    pub fn attachment_of(&self, port: u32) -> Option<u32> {
+    pub(super) fn attachment_of(&self, port: u32) -> Option<u32> {
         match self.end(port) {
             End::Node(node) if port < self.nodes() => Some(self.nodes() + node),
             End::Node(nic) => Some(nic),
@@ -142,7 +142,7 @@ impl Drack {
     }
 
     /// Returns whether a port belongs to a CXL switch.
-    pub fn is_cxl(&self, port: u32) -> bool {
+    pub(super) fn is_cxl(&self, port: u32) -> bool {
         port < self.nodes()
     }
 }

@@ -28,7 +28,7 @@ impl Kind {
     }
 
     /// Returns the name for people.
-    pub fn name(self) -> &'static str {
+    pub(super) fn name(self) -> &'static str {
         match self {
             Kind::FromNodes => "links from nodes",
             Kind::ToNodes => "links to nodes",
@@ -46,7 +46,7 @@ pub(super) struct Load {
 
 impl Load {
     /// Computes the utilization; `None` if all messages came at once, or nothing is known of links.
-    pub fn new(topology: &Topology, run: &Run) -> Option<Load> {
+    pub(super) fn new(topology: &Topology, run: &Run) -> Option<Load> {
         let submitted = run.outcomes.iter().map(|outcome| outcome.submitted);
         let span = submitted.clone().max()? - submitted.min()?;
         let share = |time: Time| time.as_ps() as f64 / span.as_ps() as f64;
@@ -58,26 +58,26 @@ impl Load {
     }
 
     /// Returns the kind of links with the highest mean utilization, if it is above one: more came than they carry.
-    pub fn overloaded(&self) -> Option<(Kind, f64)> {
+    pub(super) fn overloaded(&self) -> Option<(Kind, f64)> {
         let means = Kind::ALL.into_iter().filter_map(|kind| Some((kind, self.mean(kind)?)));
         means.filter(|(_, mean)| *mean > 1.0).max_by(|a, b| a.1.total_cmp(&b.1))
     }
 
     /// Returns the share of the messages that crossed a saturated link.
-    pub fn share(&self) -> f64 {
+    pub(super) fn share(&self) -> f64 {
         self.share
     }
 
     /// Returns the number of saturated links, that of links that carried anything, and the utilization of the
     /// busiest.
-    pub fn saturated(&self) -> (usize, usize, f64) {
+    pub(super) fn saturated(&self) -> (usize, usize, f64) {
         let saturated = self.links.iter().filter(|(.., busy)| *busy >= NEARLY_ALL).count();
         let most = self.links.iter().map(|(.., busy)| *busy).fold(0.0, f64::max);
         (saturated, self.links.len(), most)
     }
 
     /// Returns the kind of the busiest link.
-    pub fn busiest(&self) -> Kind {
+    pub(super) fn busiest(&self) -> Kind {
         let busiest = self.links.iter().max_by(|a, b| a.2.total_cmp(&b.2));
         busiest.map_or(Kind::ToNodes, |(kind, ..)| *kind)
     }

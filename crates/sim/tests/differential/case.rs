@@ -10,7 +10,7 @@ use unrack_sim::{FabricConfig, Setup};
 use unrack_units::{Bytes, Rate, Time};
 use unrack_workload::{Kind, Message};
 
-pub struct Case {
+pub(crate) struct Case {
     /// Seed of the case.
     pub number: u64,
     fabric: &'static str,
@@ -48,7 +48,7 @@ impl Cable {
 }
 
 /// Quantities from which parameters are chosen.
-pub struct Scale {
+pub(crate) struct Scale {
     /// Upper bound of the round trip.
     pub round_trip: Time,
     /// Bytes of a full packet on the wire.
@@ -58,7 +58,7 @@ pub struct Scale {
 }
 
 impl Case {
-    pub fn draw(fabric: &'static str, number: u64) -> Case {
+    pub(crate) fn draw(fabric: &'static str, number: u64) -> Case {
         let draw = &mut Draw::new(number);
         let shape = match ["ideal", "edm"].contains(&fabric) || draw.flip() {
             true => Shape::Star { nodes: 2 + draw.below(5) as u32 },
@@ -102,7 +102,7 @@ impl Case {
         Case { number, fabric, shape, host, core, switch_latency, ethernet, config, params, messages }
     }
 
-    pub fn setup(&self) -> Setup {
+    pub(crate) fn setup(&self) -> Setup {
         let topology = match self.shape {
             Shape::Star { nodes } => Topology::star(nodes, self.host.link()),
             Shape::LeafSpine { racks, hosts, spines } => {
@@ -114,7 +114,7 @@ impl Case {
         Setup { network, ethernet, fabric, seed: SEED, time_limit: Time::MAX }
     }
 
-    pub fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         let message = |(at, message): &(Time, Message)| {
             let Message { src, dst, kind, request, bytes, .. } = *message;
             let kind: Kind = kind;

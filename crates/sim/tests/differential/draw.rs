@@ -4,23 +4,23 @@ use unrack_basis::SplitMix64;
 use unrack_units::Time;
 
 /// Generator of random choices.
-pub struct Draw(SplitMix64);
+pub(crate) struct Draw(SplitMix64);
 
 impl Draw {
-    pub fn new(seed: u64) -> Draw {
+    pub(crate) fn new(seed: u64) -> Draw {
         Draw(SplitMix64::new(seed))
     }
-    pub fn below(&mut self, end: u64) -> u64 {
+    pub(crate) fn below(&mut self, end: u64) -> u64 {
         self.0.next_u64() % end
     }
-    pub fn one<T: Copy>(&mut self, of: &[T]) -> T {
+    pub(crate) fn one<T: Copy>(&mut self, of: &[T]) -> T {
         of[self.below(of.len() as u64) as usize]
     }
-    pub fn flip(&mut self) -> bool {
+    pub(crate) fn flip(&mut self) -> bool {
         self.below(2) == 0
     }
     /// Draws a time of about this length, unlikely to equal any sum of packet times and distances.
-    pub fn odd(&mut self, about: Time) -> Time {
+    pub(crate) fn odd(&mut self, about: Time) -> Time {
         about + Time::from_ps(self.below(1_000))
     }
 }

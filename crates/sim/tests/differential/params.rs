@@ -11,7 +11,7 @@ use unrack_sim::fabric::edm::{EdmConfig, Order};
 use unrack_units::{Bytes, Fraction, Rate, Time};
 
 /// Fabrics that the reference knows.
-pub const FABRICS: [&str; 12] = [
+pub(crate) const FABRICS: [&str; 12] = [
     "ideal",
     "edm",
     "cxl",
@@ -26,7 +26,7 @@ pub const FABRICS: [&str; 12] = [
     "pfc-dcqcn",
 ];
 
-pub fn draw(fabric: &str, draw: &mut Draw, scale: &Scale) -> (FabricConfig, Value) {
+pub(crate) fn draw(fabric: &str, draw: &mut Draw, scale: &Scale) -> (FabricConfig, Value) {
     match fabric {
         "ideal" => (FabricConfig::new::<Ideal>(NoParams {}), json!({})),
         "edm" => {

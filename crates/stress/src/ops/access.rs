@@ -5,7 +5,7 @@ use crate::worker::Worker;
 use unrack_basis::PAGE;
 
 /// Checks a few ranges of a few regions.
-pub fn visit(w: &mut Worker) {
+pub(super) fn visit(w: &mut Worker) {
     for _ in 0..w.rng.between(1, 16) {
         let region = w.any_region(1);
         let range = w.any_range(region, 32);
@@ -14,7 +14,7 @@ pub fn visit(w: &mut Worker) {
 }
 
 /// Checks a few ranges, and writes them again.
-pub fn write(w: &mut Worker) {
+pub(super) fn write(w: &mut Worker) {
     for _ in 0..w.rng.between(1, 16) {
         let region = w.any_region(1);
         let range = w.any_range(region, 32);
@@ -24,14 +24,14 @@ pub fn write(w: &mut Worker) {
 }
 
 /// Checks a whole region, from front to back.
-pub fn scan(w: &mut Worker) {
+pub(super) fn scan(w: &mut Worker) {
     let region = w.any_region(1);
     let all = w.regions[region].all();
     w.regions[region].verify(all);
 }
 
 /// Writes shared pages under locks, and adds to shared counters without a lock.
-pub fn shared(w: &mut Worker) {
+pub(super) fn shared(w: &mut Worker) {
     for _ in 0..w.rng.between(1, 32) {
         w.shared.bump(w.rng.below(w.shared.pages()));
         let counter = w.rng.below(w.shared.counter_count);
@@ -42,12 +42,12 @@ pub fn shared(w: &mut Worker) {
 }
 
 /// Allocates, resizes, rewrites and frees heap blocks.
-pub fn heap(w: &mut Worker) {
+pub(super) fn heap(w: &mut Worker) {
     w.heap.exercise(&mut w.rng);
 }
 
 /// Changes one byte without telling the model. Every check must find it.
-pub fn corrupt(w: &mut Worker) {
+pub(super) fn corrupt(w: &mut Worker) {
     let region = w.any_region(1);
     let range = w.any_range(region, 1);
     w.regions[region].protect(sys::READ_WRITE);

@@ -10,13 +10,13 @@ use unrack_basis::PAGE;
 const DEEPEST: usize = 2;
 
 /// Forks a child that checks everything, changes some, lives on for a while, and may have children.
-pub fn fork(w: &mut Worker) {
+pub(super) fn fork(w: &mut Worker) {
     // SAFETY: the child uses only this thread's memory, memory frozen by `with_child`, and malloc.
     with_child(w, "fork", || unsafe { libc::fork() });
 }
 
 /// Forks through the bare system call, which bypasses every handler that a library registered.
-pub fn raw(w: &mut Worker) {
+pub(super) fn raw(w: &mut Worker) {
     // SAFETY: the arguments are those of fork, and the child uses the same memory as the child of `fork`.
     with_child(w, "raw clone", || unsafe {
         libc::syscall(libc::SYS_clone, libc::SIGCHLD, 0, 0, 0, 0) as i32
@@ -75,7 +75,7 @@ fn live(w: &mut Worker, go: Pair) -> ! {
 }
 
 /// Checks memory that a fork treats specially: shared with the child, or wiped in it.
-pub fn family(w: &mut Worker) {
+pub(super) fn family(w: &mut Worker) {
     let pages = w.rng.between(1, 32);
     let version = w.new_version();
     let key = |what: u64, page: usize| model::key(w.seed, what, version, page as u64);
@@ -110,7 +110,7 @@ pub fn family(w: &mut Worker) {
 }
 
 /// Starts another program from a child that borrows this process's memory.
-pub fn vfork(w: &mut Worker) {
+pub(super) fn vfork(w: &mut Worker) {
     let program = programs::Mirror::prepare(w);
     // SAFETY: the child of vfork only redirects its input and output, and calls execve with arguments prepared
     // above.

@@ -8,14 +8,14 @@ use crate::worker::Worker;
 use unrack_basis::PAGE;
 
 /// Maps a new region.
-pub fn map(w: &mut Worker) {
+pub(super) fn map(w: &mut Worker) {
     let pages = w.any_size();
     note(format_args!("{pages} pages"));
     w.fresh(pages);
 }
 
 /// Unmaps a whole region, its head or its tail.
-pub fn unmap(w: &mut Worker) {
+pub(super) fn unmap(w: &mut Worker) {
     let i = w.any_region(2);
     let len = w.regions[i].len();
     let cut = w.rng.between(1, len - 1);
@@ -32,13 +32,13 @@ pub fn unmap(w: &mut Worker) {
 }
 
 /// Unmaps the middle of a region.
-pub fn hole(w: &mut Worker) {
+pub(super) fn hole(w: &mut Worker) {
     let i = w.any_region(3);
     cut_out(w, i, false);
 }
 
 /// Maps fresh memory over the middle of a region.
-pub fn replace(w: &mut Worker) {
+pub(super) fn replace(w: &mut Worker) {
     let i = w.any_region(3);
     cut_out(w, i, true);
 }
@@ -74,7 +74,7 @@ fn cut_out(w: &mut Worker, i: usize, refill: bool) {
 }
 
 /// Reserves address space and commits parts of it, as allocators do.
-pub fn reserve(w: &mut Worker) {
+pub(super) fn reserve(w: &mut Worker) {
     let pages = w.any_size().max(4);
     let base = sys::map(pages, libc::PROT_NONE, sys::ANONYMOUS | libc::MAP_NORESERVE, -1);
     let mut at = 0;
@@ -95,7 +95,7 @@ pub fn reserve(w: &mut Worker) {
 }
 
 /// Grows a region, shrinks it, moves it, or moves it and leaves the old range mapped.
-pub fn remap(w: &mut Worker) {
+pub(super) fn remap(w: &mut Worker) {
     let i = w.any_region(2);
     let mut region = w.regions.swap_remove(i);
     region.verify(region.all());
@@ -137,7 +137,7 @@ pub fn remap(w: &mut Worker) {
 
 /// Changes a region's protection, then checks some of it, writes some of it (which makes it writable again), or
 /// neither.
-pub fn protect(w: &mut Worker) {
+pub(super) fn protect(w: &mut Worker) {
     let i = w.any_region(1);
     let prot = [libc::PROT_NONE, libc::PROT_READ, READ_WRITE][w.rng.below(3)];
     w.regions[i].protect(prot);
@@ -150,7 +150,7 @@ pub fn protect(w: &mut Worker) {
 }
 
 /// Drops pages of a region (MADV_DONTNEED), which are then zeros.
-pub fn dontneed(w: &mut Worker) {
+pub(super) fn dontneed(w: &mut Worker) {
     let i = w.any_region(1);
     let range = w.any_range(i, usize::MAX);
     let region = &mut w.regions[i];
@@ -161,7 +161,7 @@ pub fn dontneed(w: &mut Worker) {
 }
 
 /// Frees pages of a region lazily (MADV_FREE), and may write them again.
-pub fn free(w: &mut Worker) {
+pub(super) fn free(w: &mut Worker) {
     let i = w.any_region(1);
     let range = w.any_range(i, usize::MAX);
     let region = &mut w.regions[i];
@@ -175,7 +175,7 @@ pub fn free(w: &mut Worker) {
 }
 
 /// Gives advice that changes no byte. Old kernels refuse some of it.
-pub fn advise(w: &mut Worker) {
+pub(super) fn advise(w: &mut Worker) {
     const ADVICE: &[i32] = &[
         libc::MADV_WILLNEED,
         libc::MADV_POPULATE_READ,
@@ -198,7 +198,7 @@ pub fn advise(w: &mut Worker) {
 }
 
 /// Asks for large pages in a new region, writes it sparsely, and gives back parts of it.
-pub fn large(w: &mut Worker) {
+pub(super) fn large(w: &mut Worker) {
     let pages = w.rng.between(512, 1536);
     let region = Region::map(w.new_id(), pages);
     sys::advise(region.base, pages, libc::MADV_HUGEPAGE, true);
@@ -220,7 +220,7 @@ pub fn large(w: &mut Worker) {
 }
 
 /// Locks pages of a region, writes them, and unlocks them.
-pub fn lock(w: &mut Worker) {
+pub(super) fn lock(w: &mut Worker) {
     let i = w.any_region(1);
     let range = w.any_range(i, 16);
     let version = w.new_version();
@@ -234,7 +234,7 @@ pub fn lock(w: &mut Worker) {
 }
 
 /// Maps a file privately and shared, and checks that each mapping has the right bytes.
-pub fn file(w: &mut Worker) {
+pub(super) fn file(w: &mut Worker) {
     let pages = w.rng.between(1, 64);
     let file = sys::File::anonymous(pages);
     let shared = sys::map(pages, READ_WRITE, libc::MAP_SHARED, file.0);

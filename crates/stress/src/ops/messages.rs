@@ -11,7 +11,7 @@ use unrack_basis::PAGE;
 const IN_ONE_PIECE: usize = 8;
 
 /// Sends a range of pages as one message with a descriptor beside it.
-pub fn message(w: &mut Worker) {
+pub(super) fn message(w: &mut Worker) {
     let t = Transfer::prepare(w, IN_ONE_PIECE);
     let kind = [libc::SOCK_STREAM, libc::SOCK_SEQPACKET, libc::SOCK_DGRAM][w.rng.below(3)];
     let pair = Pair::sockets(kind);
@@ -76,7 +76,7 @@ fn receive(pair: &Pair, pieces: &mut [libc::iovec], len: usize) {
 }
 
 /// Waits for events with lists of descriptors and events in a page of a region.
-pub fn poll(w: &mut Worker) {
+pub(super) fn poll(w: &mut Worker) {
     let i = w.any_region(1);
     let range = w.any_range(i, 1);
     let version = w.new_version();

@@ -9,13 +9,13 @@ mod signals;
 mod syscalls;
 mod threads;
 
-pub use programs::mirror;
-pub use signals::install_handlers;
+pub(crate) use programs::mirror;
+pub(crate) use signals::install_handlers;
 
 use crate::worker::Worker;
 
 /// An operation of the stress.
-pub struct Op {
+pub(crate) struct Op {
     pub name: &'static str,
     /// Relative frequency: the chance of an operation is its weight over the sum of all.
     pub weight: usize,
@@ -29,7 +29,7 @@ const fn op(name: &'static str, weight: usize, run: fn(&mut Worker)) -> Op {
 }
 
 /// All operations.
-pub const OPS: &[Op] = &[
+pub(crate) const OPS: &[Op] = &[
     op("visit", 20, access::visit),
     op("write", 16, access::write),
     op("scan", 4, access::scan),

@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use unrack_basis::{PAGE, mix_13};
 
 /// Prepared start of this program as `mirror`, which checks the bytes it reads and answers with others.
-pub struct Mirror {
+pub(super) struct Mirror {
     path: CString,
     arguments: Vec<CString>,
     pointers: Vec<*const c_char>,
@@ -22,7 +22,7 @@ pub struct Mirror {
 
 impl Mirror {
     /// Prepares the arguments, the pipes, and a random key and length.
-    pub fn prepare(w: &mut Worker) -> Mirror {
+    pub(super) fn prepare(w: &mut Worker) -> Mirror {
         let key = w.rng.next() | 1;
         let len = w.rng.between(1, 64 * PAGE);
         let text = |s: String| CString::new(s).unwrap_or_default();
@@ -40,7 +40,7 @@ impl Mirror {
     /// # Safety
     ///
     /// No code of the caller may have to run after it.
-    pub unsafe fn exec(&self) -> ! {
+    pub(super) unsafe fn exec(&self) -> ! {
         debug_assert_eq!(self.pointers.len(), self.arguments.len() + 1);
         // SAFETY: the descriptors are open; the lists end in null; only `_exit` follows a failure.
         unsafe {
@@ -52,7 +52,7 @@ impl Mirror {
     }
 
     /// Sends the bytes that the child checks, and checks its answer.
-    pub fn talk(self, w: &mut Worker) {
+    pub(super) fn talk(self, w: &mut Worker) {
         let Mirror { to, from, key, len, .. } = self;
         let out = pattern(key, len);
         let mut back = vec![0; len];
@@ -94,7 +94,7 @@ fn own_path() -> std::path::PathBuf {
 }
 
 /// Runs the other side of a [`Mirror`]: checks the bytes it reads, and answers.
-pub fn mirror(key: u64, len: usize) {
+pub(crate) fn mirror(key: u64, len: usize) {
     let mut bytes = vec![0; len];
     if let Err(error) = std::io::stdin().lock().read_exact(&mut bytes) {
         fail(format_args!("mirror: {error}"));
@@ -107,7 +107,7 @@ pub fn mirror(key: u64, len: usize) {
 }
 
 /// Starts this program through posix_spawn, or through fork and exec.
-pub fn spawn(w: &mut Worker) {
+pub(super) fn spawn(w: &mut Worker) {
     use std::os::unix::process::CommandExt;
     let (key, len) = (w.rng.next() | 1, w.rng.between(1, 256 * PAGE));
     let mut command = Command::new(own_path());
@@ -131,7 +131,7 @@ pub fn spawn(w: &mut Worker) {
 }
 
 /// Loads a library, calls it and unloads it.
-pub fn dlopen(w: &mut Worker) {
+pub(super) fn dlopen(w: &mut Worker) {
     for (library, symbol) in [(c"libm.so.6", c"cos"), (c"libresolv.so.2", c"ns_get16")] {
         // SAFETY: both are parts of the C library; loading them runs nothing of ours.
         let handle = unsafe { libc::dlopen(library.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };

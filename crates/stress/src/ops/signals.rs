@@ -45,7 +45,7 @@ const NORMAL: i32 = libc::SIGUSR1;
 const ALTERNATE: i32 = libc::SIGUSR2;
 
 /// Registers the handlers of the whole process.
-pub fn install_handlers() {
+pub(crate) fn install_handlers() {
     install(NORMAL, on_signal as *const () as usize, libc::SA_RESTART);
     install(ALTERNATE, on_deep_signal as *const () as usize, libc::SA_RESTART | libc::SA_ONSTACK);
     install(libc::SIGSEGV, on_fault as *const () as usize, 0);
@@ -128,7 +128,7 @@ fn with_board(w: &mut Worker, f: impl FnOnce(&mut Worker)) -> usize {
 }
 
 /// Sends signals to this thread between uses of memory.
-pub fn raise(w: &mut Worker) {
+pub(super) fn raise(w: &mut Worker) {
     let times = w.rng.between(1, 10);
     let count = with_board(w, |w| send(w, NORMAL, times));
     if count != times {
@@ -146,7 +146,7 @@ fn send(w: &mut Worker, signal: i32, times: usize) {
 }
 
 /// Runs handlers on an alternate stack, which is fresh memory.
-pub fn alternate(w: &mut Worker) {
+pub(super) fn alternate(w: &mut Worker) {
     const PAGES: usize = 32;
     let stack = sys::map(PAGES, sys::READ_WRITE, sys::ANONYMOUS, -1);
     let mut before = libc::stack_t { ss_sp: std::ptr::null_mut(), ss_flags: 0, ss_size: 0 };
@@ -164,7 +164,7 @@ pub fn alternate(w: &mut Worker) {
 }
 
 /// Starts a timer that interrupts this thread while it uses memory and waits in system calls.
-pub fn timer(w: &mut Worker) {
+pub(super) fn timer(w: &mut Worker) {
     let count = with_board(w, |w| {
         let timer = start_timer(300_000);
         super::access::write(w);
@@ -195,7 +195,7 @@ fn start_timer(every_ns: i64) -> libc::timer_t {
 }
 
 /// Protects pages, and lets the handler open them as they are touched: each exactly once.
-pub fn guard(w: &mut Worker) {
+pub(super) fn guard(w: &mut Worker) {
     let i = w.any_region(1);
     let range = w.any_range(i, 64);
     let write = w.rng.one_in(2);

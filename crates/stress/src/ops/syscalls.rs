@@ -12,7 +12,7 @@ const FITS: usize = 12;
 
 /// Two ranges of one region. The kernel copies the first to the second, and the program touches neither before,
 /// so both may be evicted.
-pub struct Transfer {
+pub(super) struct Transfer {
     region: usize,
     from: Range<usize>,
     to: Range<usize>,
@@ -21,7 +21,7 @@ pub struct Transfer {
 impl Transfer {
     /// Picks two ranges of at most `most` pages. Writes those pages of the source that the kernel may still take
     /// away.
-    pub fn prepare(w: &mut Worker, most: usize) -> Transfer {
+    pub(super) fn prepare(w: &mut Worker, most: usize) -> Transfer {
         let region = w.any_region(2);
         let len = w.regions[region].len();
         let half = len / 2;
@@ -35,22 +35,22 @@ impl Transfer {
     }
 
     /// Returns the address of the source.
-    pub fn source(&self, w: &Worker) -> usize {
+    pub(super) fn source(&self, w: &Worker) -> usize {
         w.regions[self.region].address(self.from.start)
     }
 
     /// Returns the address of the target.
-    pub fn target(&self, w: &Worker) -> usize {
+    pub(super) fn target(&self, w: &Worker) -> usize {
         w.regions[self.region].address(self.to.start)
     }
 
     /// Returns the length in bytes.
-    pub fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.from.len() * PAGE
     }
 
     /// Notes that the bytes have arrived, and checks both ranges.
-    pub fn arrived(self, w: &mut Worker) {
+    pub(super) fn arrived(self, w: &mut Worker) {
         let region = &mut w.regions[self.region];
         region.copied(self.from.clone(), self.to.start);
         region.verify(self.to);
@@ -59,7 +59,7 @@ impl Transfer {
 }
 
 /// Writes and reads a pipe, in a few pieces of odd sizes.
-pub fn pipe(w: &mut Worker) {
+pub(super) fn pipe(w: &mut Worker) {
     let t = Transfer::prepare(w, FITS);
     let pipe = Pair::pipe();
     send_all(w, pipe.1, t.source(w), t.len());
@@ -99,7 +99,7 @@ fn in_pieces(w: &mut Worker, len: usize, mut f: impl FnMut(usize, usize) -> usiz
 
 /// Returns up to 16 pieces that cover `len` bytes from `base`. The list has room for a page, which may be
 /// evicted.
-pub fn pieces(w: &mut Worker, base: usize, len: usize) -> Vec<libc::iovec> {
+pub(super) fn pieces(w: &mut Worker, base: usize, len: usize) -> Vec<libc::iovec> {
     let mut list = Vec::with_capacity(256);
     let mut at = 0;
     while at < len {
@@ -111,7 +111,7 @@ pub fn pieces(w: &mut Worker, base: usize, len: usize) -> Vec<libc::iovec> {
 }
 
 /// Writes many pieces to a pipe and reads them into others (writev, readv).
-pub fn vector(w: &mut Worker) {
+pub(super) fn vector(w: &mut Worker) {
     let t = Transfer::prepare(w, FITS);
     let (source, target) = (t.source(w), t.target(w));
     let out = pieces(w, source, t.len());
@@ -128,7 +128,7 @@ pub fn vector(w: &mut Worker) {
 }
 
 /// Writes a file and reads it back, sometimes past the page cache if the file system can.
-pub fn disk(w: &mut Worker) {
+pub(super) fn disk(w: &mut Worker) {
     let flags = if w.rng.one_in(2) { libc::O_DIRECT } else { 0 };
     let t = Transfer::prepare(w, 64);
     let file = File::on_disk(flags).or_else(|| File::on_disk(0)).unwrap_or_else(|| File::anonymous(0));
@@ -144,7 +144,7 @@ pub fn disk(w: &mut Worker) {
 }
 
 /// Makes calls whose results go to memory: random bytes, file status, paths, copies by the kernel.
-pub fn results(w: &mut Worker) {
+pub(super) fn results(w: &mut Worker) {
     let t = Transfer::prepare(w, 64);
     let (source, target, len) = (t.source(w), t.target(w), t.len());
     // The path and the status are in the target. The result is compared with one on the stack.
@@ -184,7 +184,7 @@ pub fn results(w: &mut Worker) {
 }
 
 /// Checks that calls on forbidden memory fail with EFAULT and change nothing.
-pub fn refused(w: &mut Worker) {
+pub(super) fn refused(w: &mut Worker) {
     let i = w.any_region(1);
     let range = w.any_range(i, 4);
     let address = w.regions[i].address(range.start);
@@ -206,7 +206,7 @@ pub fn refused(w: &mut Worker) {
 }
 
 /// Lets a thread sleep on a word of a region until another thread wakes it.
-pub fn futex(w: &mut Worker) {
+pub(super) fn futex(w: &mut Worker) {
     let i = w.any_region(1);
     let range = w.any_range(i, 1);
     w.write(i, range.clone());

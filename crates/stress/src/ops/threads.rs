@@ -12,7 +12,7 @@ const FRAME: usize = 2000;
 
 /// Fills a frame, goes deeper, and checks the frame on the way back.
 #[inline(never)]
-pub fn recurse(key: u64, depth: usize) {
+pub(super) fn recurse(key: u64, depth: usize) {
     let mut frame = [0u8; FRAME];
     model::fill(std::hint::black_box(&mut frame), key);
     if depth > 0 {
@@ -22,14 +22,14 @@ pub fn recurse(key: u64, depth: usize) {
 }
 
 /// Recurses deeply on this worker's own stack.
-pub fn stack(w: &mut Worker) {
+pub(super) fn stack(w: &mut Worker) {
     let depth = w.rng.between(1, 400);
     note(format_args!("depth {depth}"));
     recurse(w.rng.next(), depth);
 }
 
 /// Runs short-lived threads, each of which uses its stack, its heap and a part of one region.
-pub fn churn(w: &mut Worker) {
+pub(super) fn churn(w: &mut Worker) {
     let threads = w.rng.between(1, 4);
     let i = w.any_region(threads);
     let version = w.new_version();
@@ -70,7 +70,7 @@ fn shares(region: &mut Region, threads: usize, seed: u64, version: u64) -> Vec<V
 }
 
 /// Runs a thread whose stack is fresh memory of ours.
-pub fn own_stack(w: &mut Worker) {
+pub(super) fn own_stack(w: &mut Worker) {
     let pages = w.rng.between(64, 256);
     let base = sys::map(pages, sys::READ_WRITE, sys::ANONYMOUS | libc::MAP_STACK, -1);
     let key = w.rng.next();

@@ -14,7 +14,7 @@ const BETWEEN_RACKS: Time = Time::from_ns(40 * 5);
 const IN_RACK: Time = Time::from_ns(4 * 5);
 
 /// Returns the components in microseconds.
-pub fn values() -> Computed {
+pub(super) fn values() -> Computed {
     let (g40, g100) = (Rate::from_gbps(40), Rate::from_gbps(100));
     let (inter, intra) = (network(6, 4, g40), network(2, 0, g40));
     let values = [

@@ -11,7 +11,7 @@ use unrack_units::{Rate, Time};
 const NETWORKS: [(u32, u32); 5] = [(4, 8), (16, 8), (10, 20), (8, 20), (4, 2)];
 
 /// Returns counts of the wiring.
-pub fn values() -> Computed {
+pub(super) fn values() -> Computed {
     let networks = NETWORKS.map(|(racks, hosts)| Network::new(racks, hosts));
     let misplaced: usize = networks.iter().map(Network::misplaced).sum();
     let [a, b, even, odd, prototype] = networks;

@@ -11,7 +11,7 @@ use unrack_protocol::edm::{Demand, Policy as Order, Scheduler, SchedulerConfig, 
 use unrack_units::Time;
 
 /// Returns cycles, and the blocks of a buffer.
-pub fn values() -> Computed {
+pub(super) fn values() -> Computed {
     let read = Request::Read { dst: MEMORY, address: 64, bytes: 64 };
     let write = Request::Write { dst: MEMORY, address: 64, data: vec![0; 64] };
     let mut values = Computed::new();

@@ -14,7 +14,7 @@ const FRAMES: usize = 1_000;
 const AROUND: usize = 8;
 
 /// Returns shares and nanoseconds.
-pub fn values() -> Computed {
+pub(super) fn values() -> Computed {
     let frame = frame_bytes(REQUEST);
     let gap = gap_bytes(REQUEST);
     let time = |bytes| RATE.transmit(Bytes::new(bytes)).as_ns_f64();

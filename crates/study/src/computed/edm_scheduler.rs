@@ -13,7 +13,7 @@ const WAITING: u32 = 24;
 const MATCHINGS: u32 = 20;
 
 /// Returns times, sizes and shares.
-pub fn values() -> Computed {
+pub(super) fn values() -> Computed {
     let config = EdmConfig::default();
     let matching_ns = matching_ns(&config);
     let line_rate_bytes = matching_ns * RATE.as_bps() as f64 / 8e9;

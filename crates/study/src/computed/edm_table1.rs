@@ -22,7 +22,7 @@ pub(super) const MEMORY: u16 = 1;
 const CYCLES: u64 = 100;
 
 /// Returns nanoseconds and cycles.
-pub fn values() -> Computed {
+pub(super) fn values() -> Computed {
     let ns = |time: Time| time.as_ns_f64();
     let stacks = [("tcp_ip", TCP_IP), ("rocev2", ROCE), ("raw_ethernet", Time::ZERO)];
     let mut values: Computed = stacks

@@ -75,22 +75,22 @@ pub(super) struct Traffic {
 
 impl Traffic {
     /// Returns for how long messages were in flight by `now`.
-    pub fn communicated(&self, now: Time) -> Time {
+    pub(super) fn communicated(&self, now: Time) -> Time {
         self.communicated + self.open_since.map_or(Time::ZERO, |since| now.saturating_sub(since))
     }
 
     /// Returns for how long no message was in flight by `now`, but some waited to be sent.
-    pub fn waited(&self, now: Time) -> Time {
+    pub(super) fn waited(&self, now: Time) -> Time {
         self.waited + self.waits_since.map_or(Time::ZERO, |since| now.saturating_sub(since))
     }
 
     /// Returns the time since which it has been in a stage of communication, if it is.
-    pub fn since(&self) -> Option<Time> {
+    pub(super) fn since(&self) -> Option<Time> {
         self.open_since.or(self.waits_since)
     }
 
     /// Updates the times; `wants` is true if something waits to be sent.
-    pub fn settle(&mut self, wants: bool, now: Time) {
+    pub(super) fn settle(&mut self, wants: bool, now: Time) {
         advance(&mut self.open_since, &mut self.communicated, self.open > 0, now);
         advance(&mut self.waits_since, &mut self.waited, self.open == 0 && wants, now);
     }
@@ -110,7 +110,7 @@ fn advance(since: &mut Option<Time>, sum: &mut Time, lasts: bool, now: Time) {
 
 impl Running {
     /// Creates a job that has not started.
-    pub fn new(job: Job, hosts: Vec<NodeId>, base: u32, loads_take_time: bool) -> Running {
+    pub(super) fn new(job: Job, hosts: Vec<NodeId>, base: u32, loads_take_time: bool) -> Running {
         let ranks = hosts.len();
         Running {
             job,
@@ -141,19 +141,19 @@ impl Running {
     }
 
     /// Starts the job.
-    pub fn start(&mut self, now: Time) {
+    pub(super) fn start(&mut self, now: Time) {
         self.prepare();
         self.go_on(now);
     }
 
     /// Handles the arrival of a message for this task.
-    pub fn arrived(&mut self, task: u32, now: Time) {
+    pub(super) fn arrived(&mut self, task: u32, now: Time) {
         self.input(task);
         self.go_on(now);
     }
 
     /// Handles the end of a task's computation on a core.
-    pub fn computed(&mut self, task: u32, now: Time) {
+    pub(super) fn computed(&mut self, task: u32, now: Time) {
         let tasks = self.tasks();
         let rank = self.moved.remove(&task).unwrap_or_else(|| tasks.rank_of(task));
         self.computed[rank as usize] += now - self.cores[rank as usize].since;
@@ -163,13 +163,13 @@ impl Running {
     }
 
     /// Returns whether something waits to be sent.
-    pub fn wants_to_send(&self) -> bool {
+    pub(super) fn wants_to_send(&self) -> bool {
         let waits = |rank: &u32| !self.cores[*rank as usize].is_busy;
         !self.held.is_empty() || self.to_send.iter().any(waits)
     }
 
     /// Starts the tasks that send, as the policy allows: each takes its rank's core, if that is idle.
-    pub fn take_cores_to_send(&mut self, now: Time) {
+    pub(super) fn take_cores_to_send(&mut self, now: Time) {
         let tasks = self.tasks();
         for rank in std::mem::take(&mut self.to_send) {
             let core = &mut self.cores[rank as usize];
@@ -187,7 +187,7 @@ impl Running {
     }
 
     /// Starts waiting tasks on idle cores.
-    pub fn compute(&mut self, now: Time, begun: &mut Vec<Computing>) {
+    pub(super) fn compute(&mut self, now: Time, begun: &mut Vec<Computing>) {
         for rank in std::mem::take(&mut self.changed) {
             let core = &mut self.cores[rank as usize];
             if !core.is_busy

@@ -53,7 +53,7 @@ impl Partners {
     ///
     /// # Errors
     /// If the pattern is not possible on these nodes.
-    pub fn new(
+    pub(super) fn new(
         pattern: Pattern,
         blades: Option<Blades>,
         racks: Racks,
@@ -80,7 +80,7 @@ impl Partners {
     ///
     /// # Errors
     /// If the pattern is not possible on these nodes.
-    pub fn disks(blades: Blades, racks: Racks, seed: u64) -> Result<Partners, WorkloadError> {
+    pub(super) fn disks(blades: Blades, racks: Racks, seed: u64) -> Result<Partners, WorkloadError> {
         let pattern = match blades.scope {
             Scope::Rack => Pattern::RackLocal(1.0),
             Scope::Datacenter => Pattern::AllToAll,
@@ -144,7 +144,7 @@ impl Partners {
     }
 
     /// Draws the destination of a message of the `n`-th source.
-    pub fn destination(&self, n: u32, draws: &mut Pcg64Mcg) -> NodeId {
+    pub(super) fn destination(&self, n: u32, draws: &mut Pcg64Mcg) -> NodeId {
         let (src, to) = (self.sources[n as usize], &self.destinations);
         let place = match &self.choice {
             Choice::Uniform if self.both => {
@@ -176,12 +176,12 @@ impl Partners {
     }
 
     /// Returns whether sources and destinations are the same nodes.
-    pub fn nodes_do_both(&self) -> bool {
+    pub(super) fn nodes_do_both(&self) -> bool {
         self.both
     }
 
     /// Returns the number of messages that the busiest destination gets per message of one source.
-    pub fn heaviest(&self) -> f64 {
+    pub(super) fn heaviest(&self) -> f64 {
         let even = self.sources.len() as f64 / f64::from(self.destinations.len());
         match &self.choice {
             Choice::Uniform => {

@@ -32,7 +32,7 @@ struct Way {
 }
 
 /// Writes a capture: messages as records of type USER0, whose layout is in docs/phy.md, and frames as Ethernet.
-pub fn capture(path: &Path, crossings: &[Crossing], policy: Policy) -> Result<(), Failure> {
+pub(super) fn capture(path: &Path, crossings: &[Crossing], policy: Policy) -> Result<(), Failure> {
     let mut file = Pcapng::create(path)?;
     let mut ways: BTreeMap<(u16, bool), Way> = BTreeMap::new();
     for crossing in crossings {
@@ -117,7 +117,12 @@ impl Way {
 }
 
 /// Writes waveforms for each direction of each link: sync header, payload and name of the block in every cycle.
-pub fn waves(mut file: impl Waves, crossings: &[Crossing], nodes: u16, cycles: u64) -> Result<(), Failure> {
+pub(super) fn waves(
+    mut file: impl Waves,
+    crossings: &[Crossing],
+    nodes: u16,
+    cycles: u64,
+) -> Result<(), Failure> {
     let mut ways = Vec::new();
     for node in 0..nodes {
         for up in [true, false] {

@@ -10,7 +10,7 @@ use unrack_sim::topology::Topology;
 use unrack_sim::{Hop, LinkId};
 use unrack_workload::Message;
 
-pub struct Capture {
+pub(super) struct Capture {
     file: Pcapng,
     wire: Wire,
     topology: Topology,
@@ -19,13 +19,13 @@ pub struct Capture {
 
 impl Capture {
     /// Creates the file.
-    pub fn create(path: &Path, topology: &Topology, wire: Wire) -> Result<Capture, RecordError> {
+    pub(super) fn create(path: &Path, topology: &Topology, wire: Wire) -> Result<Capture, RecordError> {
         let file = Pcapng::create(path)?;
         Ok(Capture { file, wire, topology: topology.clone(), interfaces: BTreeMap::new() })
     }
 
     /// Writes a packet, at the time when its last bit left.
-    pub fn packet(&mut self, hop: &Hop, message: Option<&Message>) -> Result<(), RecordError> {
+    pub(super) fn packet(&mut self, hop: &Hop, message: Option<&Message>) -> Result<(), RecordError> {
         let interface = match self.interfaces.get(&hop.link) {
             Some(interface) => *interface,
             None => self.describe(hop.link)?,
@@ -54,7 +54,7 @@ impl Capture {
     }
 
     /// Completes the file.
-    pub fn finish(self) -> Result<(), RecordError> {
+    pub(super) fn finish(self) -> Result<(), RecordError> {
         self.file.finish()
     }
 }

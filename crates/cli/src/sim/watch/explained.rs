@@ -7,7 +7,7 @@ use unrack_units::Time;
 use unrack_workload::MessageId;
 
 /// Breakdown of a message's time.
-pub struct Explained {
+pub(crate) struct Explained {
     pub id: MessageId,
     pub explanation: Explanation,
     /// Completion time of the message alone.
@@ -16,7 +16,7 @@ pub struct Explained {
 
 impl Explained {
     /// Returns a table whose times sum to the completion time.
-    pub fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         let Explained { id, explanation, unloaded } = self;
         let Explanation { message, submitted, completed, .. } = explanation;
         let all = *completed - *submitted;
@@ -37,7 +37,7 @@ impl Explained {
     }
 
     /// Returns the parts in order, as JSON.
-    pub fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         let Explained { id, explanation, unloaded } = self;
         let Explanation { message, submitted, completed, parts } = explanation;
         let parts = parts.iter().map(|part| {
@@ -60,7 +60,7 @@ fn row(time: Time, all: Time, place: &str) -> String {
 }
 
 /// Describes a place.
-pub fn where_text(place: Place) -> String {
+pub(super) fn where_text(place: Place) -> String {
     match place {
         Place::HostQueue(node) => format!("node {node}: behind packets of others"),
         Place::Serialization(link) => format!("{}: its own bits", link_text(link)),

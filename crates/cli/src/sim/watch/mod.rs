@@ -5,7 +5,7 @@ mod explained;
 mod timeline;
 
 use self::capture::Capture;
-pub use self::explained::Explained;
+pub(super) use self::explained::Explained;
 use self::timeline::Timeline;
 use crate::failure::Failure;
 use crate::memory_left::Left;
@@ -23,7 +23,7 @@ use unrack_workload::MessageId;
 
 #[derive(clap::Args)]
 #[group(id = "watch")]
-pub struct Args {
+pub(super) struct Args {
     /// Write utilization and queues of links over time to this Parquet file
     #[arg(long, value_name = "FILE")]
     ports: Option<PathBuf>,
@@ -65,7 +65,7 @@ impl Args {
     }
 
     /// Refuses samples for which there is no memory, if the length of the run is known in advance.
-    pub fn check_memory(
+    pub(super) fn check_memory(
         &self,
         scenario: &ValidScenario,
         setup: &Setup,
@@ -82,7 +82,7 @@ impl Args {
 
     /// Opens the files of all observers, so that files that cannot be written are noticed before the run. `None` if
     /// there are no observers.
-    pub fn open(&self, setup: &Setup, fabric: &'static str) -> Result<Option<Watching>, Failure> {
+    pub(super) fn open(&self, setup: &Setup, fabric: &'static str) -> Result<Option<Watching>, Failure> {
         if !self.asks() {
             return Ok(None);
         }
@@ -119,13 +119,13 @@ impl Args {
     }
 
     /// Returns the files that were written.
-    pub fn files(&self) -> impl Iterator<Item = &Path> {
+    pub(super) fn files(&self) -> impl Iterator<Item = &Path> {
         [&self.ports, &self.pcap, &self.perfetto].into_iter().flatten().map(PathBuf::as_path)
     }
 }
 
 /// Observers of one run.
-pub struct Watching {
+pub(super) struct Watching {
     ports: Option<ports::Writer>,
     every: Time,
     sinks: RefCell<Sinks>,
@@ -146,7 +146,7 @@ struct Sinks {
 impl Watching {
     /// Calls `run` with the observers, then completes the files. Also returns the breakdown of the message that was
     /// asked for.
-    pub fn run(
+    pub(super) fn run(
         self,
         run: impl FnOnce(&mut Watch) -> Result<Finished, Failure>,
     ) -> Result<(Finished, Option<Explained>), Failure> {

@@ -16,7 +16,7 @@ use unrack_sim::{Hop, LinkId};
 use unrack_units::Time;
 use unrack_workload::MessageId;
 
-pub struct Timeline {
+pub(super) struct Timeline {
     file: BufWriter<AtomicFile>,
     topology: Topology,
     tracks: BTreeMap<LinkId, Track>,
@@ -37,7 +37,7 @@ const MESSAGES: u32 = 2;
 
 impl Timeline {
     /// Creates the file.
-    pub fn create(path: &Path, topology: &Topology) -> Result<Timeline, RecordError> {
+    pub(super) fn create(path: &Path, topology: &Topology) -> Result<Timeline, RecordError> {
         let file = BufWriter::new(AtomicFile::create(path)?);
         let mut timeline = Timeline { file, topology: topology.clone(), tracks: BTreeMap::new(), events: 0 };
         timeline.write(b"{\"displayTimeUnit\":\"ns\",\"traceEvents\":[")?;
@@ -47,7 +47,7 @@ impl Timeline {
     }
 
     /// Writes a packet.
-    pub fn packet(&mut self, hop: &Hop) -> Result<(), RecordError> {
+    pub(super) fn packet(&mut self, hop: &Hop) -> Result<(), RecordError> {
         if !self.tracks.contains_key(&hop.link) {
             self.name(hop.link)?;
         }
@@ -71,7 +71,7 @@ impl Timeline {
     }
 
     /// Completes the file and gives it its name. `of` is the chosen message.
-    pub fn finish(mut self, of: Option<(MessageId, Explanation)>) -> Result<(), RecordError> {
+    pub(super) fn finish(mut self, of: Option<(MessageId, Explanation)>) -> Result<(), RecordError> {
         for (link, mut track) in std::mem::take(&mut self.tracks) {
             track.waiting.sort_unstable();
             let name = format!("bytes waiting, {}", link_name(link, &self.topology));

@@ -11,13 +11,13 @@ use unrack_testing::{Folder, Needed};
 /// Seconds after which a hanging run is ended; no run here takes that long.
 const LONGEST_S: &str = "60";
 
-pub struct Lab {
+pub(crate) struct Lab {
     folder: Folder,
 }
 
 impl Lab {
     /// Makes a lab with a folder of its own, also for caches and temporary files.
-    pub fn new(name: &str) -> Lab {
+    pub(crate) fn new(name: &str) -> Lab {
         let preload = Path::new(env!("CARGO_BIN_EXE_unrack")).with_file_name("libunrack_preload.so");
         assert!(
             preload.is_file(),
@@ -31,12 +31,12 @@ impl Lab {
     }
 
     /// Makes a lab for runs that page; `None`, with a message, where the kernel does not allow that.
-    pub fn paging(name: &str) -> Option<Lab> {
+    pub(crate) fn paging(name: &str) -> Option<Lab> {
         Lab::of_mode(name, Mode::Blocking)
     }
 
     /// Makes a lab for fast mode; `None`, with a message, where the kernel does not allow that.
-    pub fn fast(name: &str) -> Option<Lab> {
+    pub(crate) fn fast(name: &str) -> Option<Lab> {
         Lab::of_mode(name, Mode::Fast)
     }
 
@@ -51,15 +51,15 @@ impl Lab {
     }
 
     /// Returns a word that names nothing on this machine.
-    pub fn word(&self) -> String {
+    pub(crate) fn word(&self) -> String {
         self.folder.word()
     }
 
-    pub fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder.join(name)
     }
 
-    pub fn command(&self, arguments: &[&dyn AsRef<OsStr>]) -> Command {
+    pub(crate) fn command(&self, arguments: &[&dyn AsRef<OsStr>]) -> Command {
         let mut command = Command::new("timeout");
         command.args(["--foreground", "-k", "5", LONGEST_S, env!("CARGO_BIN_EXE_unrack")]);
         command.args(arguments.iter().map(|argument| argument.as_ref()));
@@ -68,13 +68,13 @@ impl Lab {
         command
     }
 
-    pub fn unrack(&self, arguments: &[&dyn AsRef<OsStr>]) -> Output {
+    pub(crate) fn unrack(&self, arguments: &[&dyn AsRef<OsStr>]) -> Output {
         self.command(arguments).output().unwrap()
     }
 
     /// Makes a stand-in for `/proc`, from which the machine's load is read: two cores on which `others` other tasks
     /// run. Tests must not depend on other work of this machine.
-    pub fn proc(&self, others: u32) -> PathBuf {
+    pub(crate) fn proc(&self, others: u32) -> PathBuf {
         let proc = self.path("proc");
         std::fs::create_dir_all(proc.join("self")).unwrap();
         let stat = "cpu0 1 0 1 9 0 0 0 0 0 0\ncpu1 1 0 1 9 0 0 0 0 0 0\n";
@@ -84,7 +84,7 @@ impl Lab {
     }
 
     /// Runs `unrack run --json`, and returns its output and the JSON.
-    pub fn run(&self, options: &[&str], command: &[&str]) -> (Output, serde_json::Value) {
+    pub(crate) fn run(&self, options: &[&str], command: &[&str]) -> (Output, serde_json::Value) {
         let json = self.path("run.json");
         let mut arguments: Vec<&dyn AsRef<OsStr>> = vec![&"run", &"--json", &json];
         arguments.extend(options.iter().map(|option| option as &dyn AsRef<OsStr>));
@@ -96,12 +96,12 @@ impl Lab {
     }
 }
 
-pub fn stderr(output: &Output) -> String {
+pub(crate) fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
 /// Builds a C program; all machines that build Unrack have a C compiler, for its linker.
-pub fn compile(source: &str, at: &Path, options: &[&str]) {
+pub(crate) fn compile(source: &str, at: &Path, options: &[&str]) {
     let text = at.with_extension("c");
     std::fs::write(&text, source).unwrap();
     let built = Command::new("cc").args(options).arg("-o").arg(at).arg(&text).output().unwrap();
@@ -109,7 +109,7 @@ pub fn compile(source: &str, at: &Path, options: &[&str]) {
 }
 
 /// Returns the folders of runs by process `pid`, in all places where they may be.
-pub fn run_folders(pid: u32, temporary: &Path) -> Vec<PathBuf> {
+pub(crate) fn run_folders(pid: u32, temporary: &Path) -> Vec<PathBuf> {
     let of_run = format!("unrack-{pid}-");
     let entries = [Path::new("/dev/shm"), temporary].into_iter().flat_map(std::fs::read_dir).flatten();
     let paths = entries.flatten().filter(|entry| entry.file_name().to_string_lossy().starts_with(&of_run));
@@ -117,13 +117,13 @@ pub fn run_folders(pid: u32, temporary: &Path) -> Vec<PathBuf> {
 }
 
 /// Returns the children of a process with one thread.
-pub fn children(pid: u32) -> Vec<u32> {
+pub(crate) fn children(pid: u32) -> Vec<u32> {
     let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
     children.split_ascii_whitespace().filter_map(|word| word.parse().ok()).collect()
 }
 
 /// Waits until `is_so` returns true, and fails after a minute.
-pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
+pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
     let begin = Instant::now();
     while !is_so() {
         assert!(begin.elapsed() < Duration::from_secs(60), "not within a minute: {what}");
@@ -133,26 +133,26 @@ pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) {
 
 /// A command and all its descendants, told from other processes by their working folder: reading their memory, such as
 /// their environment, could take a page that is remote.
-pub struct Marked(PathBuf);
+pub(crate) struct Marked(PathBuf);
 
 impl Marked {
-    pub fn new(lab: &Lab) -> Marked {
+    pub(crate) fn new(lab: &Lab) -> Marked {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let folder = lab.path(&format!("run-{}", NEXT.fetch_add(1, Relaxed)));
         std::fs::create_dir(&folder).unwrap();
         Marked(folder.canonicalize().unwrap())
     }
 
-    pub fn mark<'a>(&self, command: &'a mut Command) -> &'a mut Command {
+    pub(crate) fn mark<'a>(&self, command: &'a mut Command) -> &'a mut Command {
         command.current_dir(&self.0)
     }
 
     /// Returns the processes that run, each by its number and name.
-    pub fn left(&self) -> Vec<String> {
+    pub(crate) fn left(&self) -> Vec<String> {
         self.processes().into_iter().map(|pid| format!("{pid} {}", name_of(pid))).collect()
     }
 
-    pub fn named(&self, name: &str) -> Vec<u32> {
+    pub(crate) fn named(&self, name: &str) -> Vec<u32> {
         self.processes().into_iter().filter(|pid| name_of(*pid) == name).collect()
     }
 

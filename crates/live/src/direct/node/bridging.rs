@@ -44,7 +44,7 @@ pub(super) struct Stream {
 
 impl Node {
     /// Takes a frame from a host behind this gateway.
-    pub fn take_from_host(&mut self, now: Time, frame: &[u8], around: &mut impl Around) {
+    pub(crate) fn take_from_host(&mut self, now: Time, frame: &[u8], around: &mut impl Around) {
         let (plan, me) = (self.own.plan.clone(), self.own.me);
         if frame.len() as u64 > plan.setup.most {
             self.own.counters.dropped_packets += 1;

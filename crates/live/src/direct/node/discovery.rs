@@ -5,7 +5,7 @@ use unrack_units::Time;
 
 impl Node {
     /// Adopts the links that are now known to be up, as in the map of `around`.
-    pub fn discover(&mut self, now: Time, around: &mut impl Around) {
+    pub(crate) fn discover(&mut self, now: Time, around: &mut impl Around) {
         let rates = self.own.plan.rates(around.map());
         self.own.empty = rates.clone();
         let (core, mut driven) = self.at(now, around);

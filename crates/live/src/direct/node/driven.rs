@@ -17,7 +17,7 @@ pub(super) struct Driven<'a, A> {
 
 impl<A: Around> Driven<'_, A> {
     /// Counts a packet, and puts it into the queue of a port. Returns whether it left.
-    pub fn put(&mut self, port: u32, packet: Packet) -> bool {
+    pub(super) fn put(&mut self, port: u32, packet: Packet) -> bool {
         self.own.counters.packet_hops += 1;
         match self.around.put(self.now, port, packet) {
             Ok(()) => true,

@@ -43,13 +43,13 @@ use unrack_protocol::r2c2::selection::Problem;
 use unrack_units::Time;
 
 /// Bytes of a packet. They move with it from node to node, and are not copied.
-pub type Packet = Vec<u8>;
+pub(super) type Packet = Vec<u8>;
 
 /// A flow: its source and its number there.
-pub type FlowKey = (u16, u16);
+pub(super) type FlowKey = (u16, u16);
 
 /// Surroundings of a node: the services that its caller provides.
-pub trait Around {
+pub(super) trait Around {
     /// Returns the rack as it is known. It is the same for all nodes, so those of a thread share it.
     fn map(&mut self) -> &mut Map;
     /// Returns the states of links as nodes report them. A caller that finds them changed must call
@@ -77,7 +77,7 @@ pub trait Around {
 
 /// Events of flows. `message` is the number passed to [`Node::submit`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Event {
+pub(super) enum Event {
     /// The flow has been given a number.
     Opened { message: u32, flow: FlowKey },
     /// The destination has delivered all bytes.
@@ -124,7 +124,7 @@ impl std::ops::AddAssign for Counters {
 }
 
 /// A node, with what it keeps of its own.
-pub struct Node {
+pub(super) struct Node {
     core: node::Node<FlowKey>,
     own: Own,
 }
@@ -172,7 +172,7 @@ enum Timer {
 
 impl Node {
     /// Creates node `me`, which has nothing to do yet.
-    pub fn new(plan: &Arc<Plan>, me: u32) -> Node {
+    pub(super) fn new(plan: &Arc<Plan>, me: u32) -> Node {
         let rates = plan.rates(&Map::whole(&plan.setup.graph, 1));
         let own = Own {
             me: me as u16,
@@ -205,17 +205,17 @@ impl Node {
     }
 
     /// Returns the totals since the last call.
-    pub fn take_counters(&mut self) -> Counters {
+    pub(super) fn take_counters(&mut self) -> Counters {
         std::mem::take(&mut self.own.counters)
     }
 
     /// Returns when [`Node::wake`] should be called next.
-    pub fn next_wake(&self) -> Option<Time> {
+    pub(super) fn next_wake(&self) -> Option<Time> {
         self.own.timers.peek().map(|Reverse((at, ..))| *at)
     }
 
     /// Handles the timers that are due.
-    pub fn wake(&mut self, now: Time, around: &mut impl Around) {
+    pub(super) fn wake(&mut self, now: Time, around: &mut impl Around) {
         while let Some(&Reverse((at, _, timer))) = self.own.timers.peek()
             && at <= now
         {
@@ -239,7 +239,7 @@ impl Node {
     }
 
     /// Takes bytes that came over a link, from a neighbour or from a stranger who wrote to its socket.
-    pub fn take(&mut self, now: Time, mut packet: Packet, around: &mut impl Around) {
+    pub(super) fn take(&mut self, now: Time, mut packet: Packet, around: &mut impl Around) {
         self.own.counters.events += 1;
         if Hello::is(&packet) {
             return self.take_hello(now, packet, around);
@@ -275,7 +275,7 @@ impl Node {
     }
 
     /// Counts and drops a packet.
-    pub fn lose(&mut self, packet: Packet, around: &mut impl Around) {
+    pub(super) fn lose(&mut self, packet: Packet, around: &mut impl Around) {
         self.own.lose(packet, around);
     }
 }

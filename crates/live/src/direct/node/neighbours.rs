@@ -7,7 +7,7 @@ use unrack_units::Time;
 
 impl Node {
     /// Starts to send keep-alives, and to miss those of neighbours.
-    pub fn start(&mut self, now: Time) {
+    pub(crate) fn start(&mut self, now: Time) {
         let ports = self.own.plan.degree(self.own.me.into()) as usize;
         self.own.neighbours = Some(Neighbours::new(now, ports, self.own.plan.setup.params.keep_alive()));
         self.own.at(self.next_hello(now), Timer::Hello);
@@ -38,7 +38,7 @@ impl Node {
     }
 
     /// Sends the known states of links to all neighbours.
-    pub fn tell_links(&mut self, now: Time, around: &mut impl Around) {
+    pub(crate) fn tell_links(&mut self, now: Time, around: &mut impl Around) {
         let states = around.links().all();
         let fit = Hello::fit(self.own.plan.setup.most as usize + DATA_HEADER);
         // If there are no states, one keep-alive without any.
@@ -54,7 +54,7 @@ impl Node {
     }
 
     /// Notes that something came over the link that leads here by this port.
-    pub fn heard(&mut self, now: Time, port: usize, around: &mut impl Around) {
+    pub(crate) fn heard(&mut self, now: Time, port: usize, around: &mut impl Around) {
         let Some(neighbours) = &mut self.own.neighbours else { return };
         neighbours.heard(now, port);
         around.links().say(self.inward(port), false);

@@ -5,7 +5,7 @@ use unrack_units::Time;
 
 impl Node {
     /// Starts a run: rules take effect at their times after `began`.
-    pub fn begin(&mut self, began: Time) {
+    pub(crate) fn begin(&mut self, began: Time) {
         self.core.begin(began);
         self.own.began = began;
         self.own.timers.retain(|timer| !matches!(timer.0.2, Timer::Rule(_)));

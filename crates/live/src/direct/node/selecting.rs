@@ -26,7 +26,7 @@ impl Node {
     }
 
     /// Announces routings that a search has found, and applies them.
-    pub fn choose(&mut self, now: Time, chosen: &[Assignment], around: &mut impl Around) {
+    pub(crate) fn choose(&mut self, now: Time, chosen: &[Assignment], around: &mut impl Around) {
         let most = self.own.plan.setup.most as usize;
         let fit = (most.saturating_sub(BROADCAST) / Assignment::BYTES).max(1);
         for pairs in chosen.chunks(fit.min(MOST_ASSIGNMENTS)) {

@@ -14,7 +14,7 @@ pub(super) struct Sending {
 
 impl Node {
     /// Sends `bytes` bytes to node `dst`. `message` is the number in its [`Event`]s.
-    pub fn submit(&mut self, now: Time, message: u32, dst: u32, bytes: u64, around: &mut impl Around) {
+    pub(crate) fn submit(&mut self, now: Time, message: u32, dst: u32, bytes: u64, around: &mut impl Around) {
         let Some(number) = self.own.next_number() else {
             return around.happened(now, Event::GivenUp { message, retransmissions: 0 });
         };
@@ -40,7 +40,7 @@ impl Node {
     }
 
     /// Stops the node and abandons its flows.
-    pub fn die(&mut self, now: Time, around: &mut impl Around) {
+    pub(crate) fn die(&mut self, now: Time, around: &mut impl Around) {
         for Sending { message, retransmissions, .. } in std::mem::take(&mut self.own.sending).into_values() {
             around.happened(now, Event::GivenUp { message, retransmissions });
         }

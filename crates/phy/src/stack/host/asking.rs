@@ -9,7 +9,7 @@ use unrack_protocol::edm::steps;
 
 /// Active messages to one destination, and requests that wait for them to end.
 #[derive(Debug, Clone, Default)]
-pub struct Way {
+pub(super) struct Way {
     places: Vec<Place>,
     pub waiting: VecDeque<(u32, Request)>,
     /// Lines over which the destination does not answer.
@@ -26,7 +26,7 @@ struct Place {
 
 /// A read or read-modify-write that waits for its answer.
 #[derive(Debug, Clone)]
-pub struct Awaited {
+pub(super) struct Awaited {
     ticket: u32,
     bytes: usize,
     data: Vec<u8>,
@@ -41,7 +41,7 @@ pub struct Awaited {
 
 /// A write, or several under one notification.
 #[derive(Debug, Clone)]
-pub struct Announced {
+pub(super) struct Announced {
     /// Parts still to be sent, by line.
     left: Vec<VecDeque<Part>>,
     /// Number of parts that no line has sent yet.
@@ -59,14 +59,14 @@ type Part = (u32, u64, Vec<u8>);
 
 impl Way {
     /// Returns whether a new request would start at once, as fewer than `max_active` are active.
-    pub fn is_ready(&self, max_active: usize) -> bool {
+    pub(super) fn is_ready(&self, max_active: usize) -> bool {
         self.waiting.is_empty() && self.places.iter().filter(|place| place.is_used).count() < max_active
     }
 }
 
 impl Announced {
     /// Returns whether its place is free again, since it has left over all lines that the place waits for.
-    pub fn is_free(&self) -> bool {
+    pub(super) fn is_free(&self) -> bool {
         self.is_free
     }
 }

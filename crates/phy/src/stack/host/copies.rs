@@ -1,45 +1,45 @@
 //! Two lines to mirrored switches (§3.3): sets of lines, and the first copy of what arrives over both.
 
 /// Most lines of a host: one to the switch, or one to each of two.
-pub const MOST: usize = 2;
+pub(super) const MOST: usize = 2;
 
 /// A set of a host's lines.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Lines(u8);
+pub(super) struct Lines(u8);
 
 impl Lines {
     /// Returns the first `count` lines.
-    pub fn first(count: usize) -> Lines {
+    pub(super) fn first(count: usize) -> Lines {
         Lines((1 << count) - 1)
     }
 
     /// Returns whether the set has this line.
-    pub fn has(self, line: usize) -> bool {
+    pub(super) fn has(self, line: usize) -> bool {
         self.0 >> line & 1 == 1
     }
 
     /// Returns whether the set has no line.
-    pub fn is_empty(self) -> bool {
+    pub(super) fn is_empty(self) -> bool {
         self.0 == 0
     }
 
     /// Adds a line.
-    pub fn add(&mut self, line: usize) {
+    pub(super) fn add(&mut self, line: usize) {
         self.0 |= 1 << line;
     }
 
     /// Removes a line.
-    pub fn remove(&mut self, line: usize) {
+    pub(super) fn remove(&mut self, line: usize) {
         self.0 &= !(1 << line);
     }
 
     /// Returns the lines of this set that are not in `others`.
-    pub fn without(self, others: Lines) -> Lines {
+    pub(super) fn without(self, others: Lines) -> Lines {
         Lines(self.0 & !others.0)
     }
 
     /// Returns the lines in ascending order.
-    pub fn iter(self) -> impl Iterator<Item = usize> {
+    pub(super) fn iter(self) -> impl Iterator<Item = usize> {
         (0..MOST).filter(move |line| self.has(*line))
     }
 }
@@ -52,14 +52,14 @@ impl FromIterator<usize> for Lines {
 
 /// Bytes of a message that came over each line. Each line brings them in order, so counts identify them.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Copies {
+pub(super) struct Copies {
     came: [usize; MOST],
     taken: usize,
 }
 
 impl Copies {
     /// Notes `bytes` more over `line`. Returns how many of these, the last ones, no line had brought before.
-    pub fn take(&mut self, line: usize, bytes: usize) -> usize {
+    pub(super) fn take(&mut self, line: usize, bytes: usize) -> usize {
         self.came[line] += bytes;
         let new = self.came[line].saturating_sub(self.taken);
         self.taken += new;
@@ -69,7 +69,7 @@ impl Copies {
 
 /// Relation of a request to the one before it of the same place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Turn {
+pub(super) enum Turn {
     Newer,
     Same,
     Older,
@@ -77,7 +77,7 @@ pub enum Turn {
 
 impl Turn {
     /// Compares the uses of a place, which ids count in `bits` bits.
-    pub fn compare(uses: u8, before: u8, bits: u32) -> Turn {
+    pub(super) fn compare(uses: u8, before: u8, bits: u32) -> Turn {
         let ahead = uses.wrapping_sub(before) & ((1 << bits) - 1);
         match ahead {
             0 => Turn::Same,

@@ -7,7 +7,7 @@ use unrack_protocol::edm::steps;
 
 /// An answer that has not been sent completely.
 #[derive(Debug, Clone)]
-pub struct Answer {
+pub(super) struct Answer {
     data: Vec<u8>,
     sent: [usize; MOST],
     /// Lines over which it has not been sent completely.
@@ -17,18 +17,18 @@ pub struct Answer {
 /// The newest request of a place of another node's table, or its newest write: kept apart, since a request may
 /// overtake the data of the write that had its place before.
 #[derive(Debug, Clone, Copy)]
-pub struct Served {
+pub(super) struct Served {
     id: u8,
     /// Copies of a write; unused for requests.
     copies: Copies,
 }
 
 /// Key of a served request: its source, whether it is a write, and its place.
-pub type Serving = (u16, bool, u8);
+pub(super) type Serving = (u16, bool, u8);
 
 impl Answer {
     /// Closes the answer on this line. Returns whether it is closed on all.
-    pub fn close(&mut self, line: usize) -> bool {
+    pub(super) fn close(&mut self, line: usize) -> bool {
         self.open.remove(line);
         self.open.is_empty()
     }

@@ -17,7 +17,7 @@ use std::ptr::NonNull;
 /// The class of a closed section.
 const CLOSED: u64 = CLASS;
 /// Most buffers of a section: those of one line each.
-pub const MOST: u32 = 1 << 15;
+pub(super) const MOST: u32 = 1 << 15;
 
 // The word, from the lowest bits: top 15, free 16, class 6, changes 27.
 /// Mask of the buffer on top.
@@ -62,7 +62,7 @@ impl Word {
 }
 
 /// Free buffers of a section, by number.
-pub struct List {
+pub(super) struct List {
     word: AtomicU64,
     /// Link of each buffer. For a free buffer: the number of the one below it; else [`TAKEN`] or [`CACHED`].
     links: Box<[AtomicU16]>,
@@ -70,7 +70,7 @@ pub struct List {
 
 /// Effect of giving buffers back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Given {
+pub(super) struct Given {
     /// True if no buffer was free before.
     pub first: bool,
     /// Number of buffers that are free now.
@@ -79,14 +79,14 @@ pub struct Given {
 
 impl List {
     /// Makes the list of a closed section of at most `most` buffers.
-    pub fn new(most: u32) -> List {
+    pub(super) fn new(most: u32) -> List {
         assert!(most <= MOST);
         let links = (0..most).map(|_| AtomicU16::new(0)).collect();
         List { word: AtomicU64::new(CLOSED << CLASS_AT), links }
     }
 
     /// Opens a closed section for a class: all `count` buffers are free.
-    pub fn open(&self, class: usize, count: u32) {
+    pub(super) fn open(&self, class: usize, count: u32) {
         let word = self.load();
         assert!(word.class() == CLOSED && (class as u64) < CLOSED && count >= 1);
         for (buffer, link) in self.links[..count as usize].iter().enumerate() {
@@ -97,25 +97,25 @@ impl List {
     }
 
     /// Closes the section if all its `count` buffers are free; returns whether it did.
-    pub fn close(&self, count: u32) -> bool {
+    pub(super) fn close(&self, count: u32) -> bool {
         let word = self.load();
         word.class() != CLOSED && word.free() == count && self.change(word, word.then_class(0, 0, CLOSED))
     }
 
     /// Returns the number of free buffers.
-    pub fn free(&self) -> u32 {
+    pub(super) fn free(&self) -> u32 {
         self.load().free()
     }
 
     /// Returns the class, or `None` if the section is closed.
-    pub fn class(&self) -> Option<usize> {
+    pub(super) fn class(&self) -> Option<usize> {
         let class = self.load().class();
         (class != CLOSED).then_some(class as usize)
     }
 
     /// Takes up to `most` buffers if the section is of this class, calls `taken` with each, and returns how many.
     #[inline]
-    pub fn take(&self, class: usize, most: u32, mut taken: impl FnMut(u16)) -> u32 {
+    pub(super) fn take(&self, class: usize, most: u32, mut taken: impl FnMut(u16)) -> u32 {
         loop {
             let word = self.load();
             let count = most.min(word.free());
@@ -160,7 +160,7 @@ impl List {
     /// # Panics
     /// If one of them was not taken, so was freed twice.
     #[inline]
-    pub fn give(&self, buffers: &[u16]) -> Given {
+    pub(super) fn give(&self, buffers: &[u16]) -> Given {
         for &buffer in buffers {
             assert!(self.is_taken(buffer), "a buffer was freed that is free");
         }
@@ -189,7 +189,7 @@ impl List {
     /// # Panics
     /// If it was not taken, so was freed twice.
     #[inline(always)]
-    pub fn keep(&self, buffer: u16) -> Kept {
+    pub(super) fn keep(&self, buffer: u16) -> Kept {
         let link = &self.links[buffer as usize];
         assert!(link.load(Ordering::Relaxed) == TAKEN, "a buffer was freed that is free");
         link.store(CACHED, Ordering::Relaxed);
@@ -213,7 +213,7 @@ impl List {
 
 /// Handle of a buffer that a cache keeps: the address of its link, so that giving it out again needs no lookup.
 #[derive(Clone, Copy)]
-pub struct Kept(NonNull<AtomicU16>);
+pub(super) struct Kept(NonNull<AtomicU16>);
 
 // SAFETY: it points to an atomic.
 unsafe impl Send for Kept {}
@@ -224,7 +224,7 @@ impl Kept {
     /// # Safety
     /// The list still exists.
     #[inline(always)]
-    pub unsafe fn give_out(self) {
+    pub(super) unsafe fn give_out(self) {
         // SAFETY: a link of the list, which the caller says still exists.
         unsafe { self.0.as_ref() }.store(TAKEN, Ordering::Relaxed);
     }

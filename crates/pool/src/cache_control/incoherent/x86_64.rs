@@ -7,7 +7,7 @@ use std::arch::x86_64::{__cpuid, __cpuid_count, _mm_clflush, _mm_mfence, _mm_sfe
 
 /// Instructions that the processor has, from the oldest to the best.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Instructions {
+pub(super) enum Instructions {
     Clflush,
     Clflushopt,
     Clwb,
@@ -17,7 +17,7 @@ impl Instructions {
     // Since Rust 1.94 or so `__cpuid` is safe; before, it is not.
     #[allow(unused_unsafe)]
     /// Finds the best instructions of this processor.
-    pub fn detect() -> Result<Instructions, NoFlush> {
+    pub(super) fn detect() -> Result<Instructions, NoFlush> {
         // SAFETY: every x86-64 processor has `cpuid`, and leaf 7 is asked for only where it exists.
         let (basic, extended) =
             unsafe { (__cpuid(1), if __cpuid(0).eax >= 7 { __cpuid_count(7, 0).ebx } else { 0 }) };
@@ -34,7 +34,7 @@ impl Instructions {
     }
 
     /// Returns the names of the instructions, for reports.
-    pub fn name(self) -> &'static str {
+    pub(super) fn name(self) -> &'static str {
         match self {
             Instructions::Clflush => "clflush",
             Instructions::Clflushopt => "clflushopt",
@@ -47,7 +47,7 @@ impl Instructions {
     /// # Safety
     /// The line is mapped.
     #[inline(always)]
-    pub unsafe fn write_back(self, line: *const u8) {
+    pub(super) unsafe fn write_back(self, line: *const u8) {
         // SAFETY: these write only what is in the cache already; the line is mapped, and the processor has the
         // instruction.
         unsafe {
@@ -63,7 +63,7 @@ impl Instructions {
     /// # Safety
     /// The line is mapped.
     #[inline(always)]
-    pub unsafe fn drop_line(self, line: *const u8) {
+    pub(super) unsafe fn drop_line(self, line: *const u8) {
         // SAFETY: a dirty line is written back before it is dropped; it is mapped, and the processor has the
         // instruction.
         unsafe {
@@ -77,14 +77,14 @@ impl Instructions {
 
 /// Orders the write-backs before later stores.
 #[inline(always)]
-pub fn after_write_back() {
+pub(super) fn after_write_back() {
     // SAFETY: every x86-64 processor has it.
     unsafe { _mm_sfence() };
 }
 
 /// Orders the flushes before later loads.
 #[inline(always)]
-pub fn after_drop() {
+pub(super) fn after_drop() {
     // SAFETY: every x86-64 processor has it.
     unsafe { _mm_mfence() };
 }
@@ -95,7 +95,7 @@ pub fn after_drop() {
 /// # Safety
 /// The target is mapped writable.
 #[inline]
-pub unsafe fn copy_around_cache(to: *mut u8, bytes: &[u8]) -> usize {
+pub(super) unsafe fn copy_around_cache(to: *mut u8, bytes: &[u8]) -> usize {
     use std::arch::x86_64::{__m128i, _mm_loadu_si128, _mm_stream_si128};
     // Below this many bytes, a line's way into the cache and out again costs less than the store buffers that
     // bypass it.

@@ -23,7 +23,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 /// A reply, with the descriptors that came with it already taken in.
-pub enum Replied {
+pub(super) enum Replied {
     Plain(Reply),
     /// A leased segment: mapped, and among this process's segments.
     Leased(Extent),
@@ -35,7 +35,7 @@ type Outcome = Result<Replied, Denied>;
 /// Pauses between attempts to reach the next manager: the first one, and the longest.
 const PAUSES: [Duration; 2] = [Duration::from_millis(2), Duration::from_millis(500)];
 
-pub struct Link {
+pub(super) struct Link {
     path: PathBuf,
     name: String,
     welcome: Welcome,
@@ -72,7 +72,7 @@ enum Standing {
 
 impl Link {
     /// Makes the state of a new connection.
-    pub fn new(connecting: Connecting, welcome: Welcome, socket: OwnedFd, space: Space) -> Link {
+    pub(super) fn new(connecting: Connecting, welcome: Welcome, socket: OwnedFd, space: Space) -> Link {
         let books = Books {
             socket: Arc::new(socket),
             standing: Standing::Connected,
@@ -89,17 +89,17 @@ impl Link {
     }
 
     /// Returns the manager's description of the pool.
-    pub fn welcome(&self) -> &Welcome {
+    pub(super) fn welcome(&self) -> &Welcome {
         &self.welcome
     }
 
     /// Returns the address space.
-    pub fn space(&self) -> &Space {
+    pub(super) fn space(&self) -> &Space {
         &self.space
     }
 
     /// Returns the bells of this process.
-    pub fn bells(&self) -> &Bells {
+    pub(super) fn bells(&self) -> &Bells {
         &self.bells
     }
 
@@ -108,7 +108,7 @@ impl Link {
     ///
     /// # Errors
     /// The manager's denial; or that it is gone, or does not answer in time.
-    pub fn ask(
+    pub(super) fn ask(
         &self,
         request: &Request,
         beside: &[BorrowedFd<'_>],
@@ -128,7 +128,7 @@ impl Link {
 
     /// Gives something up. Waits until the manager knows, if one is connected: otherwise the next one finds out
     /// by itself, or is told after all else.
-    pub fn give_up(&self, request: Request) {
+    pub(super) fn give_up(&self, request: Request) {
         let mut books = self.books();
         let socket = books.socket.clone();
         match books.standing {
@@ -142,7 +142,7 @@ impl Link {
     }
 
     /// Sends a request whose reply is not needed.
-    pub fn say(&self, request: Request) {
+    pub(super) fn say(&self, request: Request) {
         let number = self.number.fetch_add(1, Ordering::Relaxed);
         let socket = self.books().socket.clone();
         // Errors are ignored: the next manager asks what we have, and does not find what this one would have been
@@ -204,7 +204,7 @@ impl Link {
 
     /// Reads messages until the connection is closed or no manager knows us; connects to the next manager if need
     /// be.
-    pub fn read(&self) {
+    pub(super) fn read(&self) {
         let mut socket = self.books().socket.clone();
         loop {
             self.read_until_broken(&socket);
@@ -236,7 +236,7 @@ impl Link {
     }
 
     /// Ends the reading thread.
-    pub fn close(&self) {
+    pub(super) fn close(&self) {
         let mut books = self.books();
         books.standing = Standing::Over;
         let _ = rustix::net::shutdown(&books.socket, rustix::net::Shutdown::Both);
@@ -244,7 +244,7 @@ impl Link {
     }
 
     /// Adds a service; returns false if this process has that name already.
-    pub fn add_service(&self, name: &str, waiting: Arc<Waiting>) -> bool {
+    pub(super) fn add_service(&self, name: &str, waiting: Arc<Waiting>) -> bool {
         let mut books = self.books();
         if books.standing == Standing::Over {
             waiting.end();
@@ -257,20 +257,20 @@ impl Link {
     }
 
     /// Adds a counter of bytes in use.
-    pub fn add_counter(&self, counter: Weak<dyn Counter>) {
+    pub(super) fn add_counter(&self, counter: Weak<dyn Counter>) {
         let mut books = self.books();
         books.counters.retain(|counter| counter.strong_count() > 0);
         books.counters.push(counter);
     }
 
     /// Forgets a service.
-    pub fn remove_service(&self, name: &str) {
+    pub(super) fn remove_service(&self, name: &str) {
         self.books().services.remove(name);
     }
 
     /// Unmaps all that came by a channel, and then forgets it. Not the other way round: what the next manager is
     /// not told of it leases to others, perhaps to be mapped here again.
-    pub fn remove_channel(&self, link: &ChannelLink) {
+    pub(super) fn remove_channel(&self, link: &ChannelLink) {
         link.unmap(&self.space);
         self.books().channels.remove(&link.id());
     }
@@ -288,7 +288,7 @@ impl Link {
     ///
     /// # Safety
     /// The segment is not in use any more.
-    pub unsafe fn remove_segment(&self, segment: Extent) {
+    pub(super) unsafe fn remove_segment(&self, segment: Extent) {
         // SAFETY: as the caller says.
         unsafe { self.space.unmap(segment) };
         self.books().segments.remove(&segment.offset);

@@ -11,7 +11,7 @@
 
 mod record;
 
-pub use record::{Granted, Identity, Key, Pair, Process, Record};
+pub(super) use record::{Granted, Identity, Key, Pair, Process, Record};
 
 use crate::PAGE;
 use rustix::fd::OwnedFd;
@@ -32,7 +32,7 @@ const ROOM: usize = SLOT - 16;
 
 /// Properties of a pool: a manager only recovers a ledger with equal ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Shape {
+pub(super) struct Shape {
     pub capacity_sections: u64,
     pub space_sections: u64,
     pub queue_bytes: u64,
@@ -43,7 +43,7 @@ pub struct Shape {
 impl Shape {
     /// Returns the most slots that a ledger has: enough for every section to be a segment, granted and used for
     /// queues.
-    pub fn slots(self) -> usize {
+    pub(super) fn slots(self) -> usize {
         8 * 1024 + 8 * self.space_sections as usize
     }
 
@@ -68,7 +68,7 @@ fn bytes_of(slots: usize) -> usize {
 const NEXT: usize = 6;
 
 /// Open ledger, mapped.
-pub struct Ledger {
+pub(super) struct Ledger {
     file: OwnedFd,
     words: *mut AtomicU64,
     /// Bytes of the mapping, which covers the whole file.
@@ -90,7 +90,7 @@ impl Ledger {
     ///
     /// # Errors
     /// If there is no room for it in memory.
-    pub fn create(file: &OwnedFd, shape: Shape) -> rustix::io::Result<Ledger> {
+    pub(super) fn create(file: &OwnedFd, shape: Shape) -> rustix::io::Result<Ledger> {
         rustix::fs::ftruncate(file, 0)?;
         let mut ledger = Ledger::map(file.try_clone().map_err(errno)?, shape, 0)?;
         ledger.grow(FIRST_SLOTS.min(shape.slots()))?;
@@ -106,7 +106,7 @@ impl Ledger {
     ///
     /// # Errors
     /// If it cannot be mapped.
-    pub fn recover(file: &OwnedFd, shape: Shape) -> rustix::io::Result<Option<(Ledger, Vec<Record>)>> {
+    pub(super) fn recover(file: &OwnedFd, shape: Shape) -> rustix::io::Result<Option<(Ledger, Vec<Record>)>> {
         let found = usize::try_from(rustix::fs::fstat(file)?.st_size).unwrap_or(usize::MAX);
         if found < bytes_of(1) || found > bytes_of(shape.slots()) {
             return Ok(None);
@@ -122,7 +122,7 @@ impl Ledger {
     }
 
     /// Returns the shape that a file's ledger states, if the file is a ledger.
-    pub fn shape_of(file: &OwnedFd) -> Option<Shape> {
+    pub(super) fn shape_of(file: &OwnedFd) -> Option<Shape> {
         let mut bytes = [0; 48];
         rustix::io::pread(file, &mut bytes, 0).ok().filter(|read| *read == bytes.len())?;
         let word = |at: usize| u64::from_le_bytes(bytes[at * 8..at * 8 + 8].try_into().expect("8 bytes"));
@@ -177,13 +177,13 @@ impl Ledger {
     }
 
     /// Marks the numbers up to this one as given.
-    pub fn given(&mut self, number: u64) {
+    pub(super) fn given(&mut self, number: u64) {
         let next = self.word(NEXT).load(Ordering::Relaxed);
         self.word(NEXT).store(next.max(number.saturating_add(1)), Ordering::Release);
     }
 
     /// Returns a number that was never given before.
-    pub fn take_number(&mut self) -> u64 {
+    pub(super) fn take_number(&mut self) -> u64 {
         let next = self.word(NEXT).load(Ordering::Relaxed).max(1);
         // Stored before anybody learns the number.
         self.word(NEXT).store(next + 1, Ordering::Release);
@@ -194,7 +194,7 @@ impl Ledger {
     ///
     /// # Errors
     /// If there is no slot left for a further record; an existing one can always be changed.
-    pub fn put(&mut self, record: &Record) -> rustix::io::Result<()> {
+    pub(super) fn put(&mut self, record: &Record) -> rustix::io::Result<()> {
         let key = record.key();
         if !self.places.contains_key(&key) {
             self.make_room()?;
@@ -217,7 +217,7 @@ impl Ledger {
     }
 
     /// Clears the record of a key, if there is one.
-    pub fn remove(&mut self, key: &Key) {
+    pub(super) fn remove(&mut self, key: &Key) {
         if let Some(slot) = self.places.remove(key) {
             self.clear(slot);
         }

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 /// One thing that outlives the manager.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Record {
+pub(crate) enum Record {
     Client(Process),
     Segment { extent: Extent, owner: Option<ClientId>, file: Option<Identity> },
     Grant(Granted),
@@ -15,7 +15,7 @@ pub enum Record {
 
 /// A process, distinguishable from others that get its number later.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Process {
+pub(crate) struct Process {
     pub peer: Peer,
     /// Start of the process, in clock ticks since boot.
     pub started: u64,
@@ -23,14 +23,14 @@ pub struct Process {
 
 /// Identity of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Identity {
+pub(crate) struct Identity {
     pub device: u64,
     pub inode: u64,
 }
 
 /// A segment that a side of a channel is granted.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Granted {
+pub(crate) struct Granted {
     pub offset: u64,
     pub channel: ChannelId,
     pub to: ClientId,
@@ -39,7 +39,7 @@ pub struct Granted {
 
 /// A channel and the state of its two sides.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Pair {
+pub(crate) struct Pair {
     pub id: ChannelId,
     pub service: String,
     pub client: ClientId,
@@ -53,7 +53,7 @@ pub struct Pair {
 
 /// Immutable part of a record, which identifies it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Key {
+pub(crate) enum Key {
     Client(ClientId),
     Segment(u64),
     Grant(u64, ChannelId, ClientId),
@@ -63,7 +63,7 @@ pub enum Key {
 
 impl Record {
     /// Returns the record's key.
-    pub fn key(&self) -> Key {
+    pub(crate) fn key(&self) -> Key {
         match self {
             Record::Client(process) => Key::Client(process.peer.id),
             Record::Segment { extent, .. } => Key::Segment(extent.offset),

@@ -10,14 +10,14 @@ use std::collections::BTreeMap;
 /// each further process of such a user would bring a quota of its own. Processes of the manager's user count
 /// separately, since any of them can end the others, and the manager, anyway.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Holder {
+pub(crate) enum Holder {
     Process { pid: u32, started: u64 },
     User(u32),
 }
 
 /// Thing that a holder can have. Each but a queue area has a record in the ledger.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Thing {
+pub(crate) enum Thing {
     Connection,
     /// A channel that the holder opened.
     Channel,
@@ -46,7 +46,7 @@ struct Holdings {
 }
 
 /// All holders, and the limits of each.
-pub struct Holders {
+pub(crate) struct Holders {
     limits: Limits,
     quota_bytes: u64,
     /// Bytes of the whole pool. If the quota is as large, a denial is reported as a full pool, not as a quota.
@@ -66,7 +66,7 @@ pub struct Holders {
 impl Holders {
     /// Makes limits with which each holder may have `quota_bytes` of the `capacity`, and the same share of all
     /// connections, of a service's channels and of the ledger's `slots`.
-    pub fn new(limits: Limits, quota_bytes: u64, capacity: u64, slots: usize) -> Holders {
+    pub(crate) fn new(limits: Limits, quota_bytes: u64, capacity: u64, slots: usize) -> Holders {
         let share = |whole: u64| {
             let part = u128::from(whole) * u128::from(quota_bytes) / u128::from(capacity.max(1));
             u32::try_from(part.max(1)).unwrap_or(u32::MAX)
@@ -84,17 +84,17 @@ impl Holders {
     }
 
     /// Returns the limits that were configured.
-    pub fn limits(&self) -> &Limits {
+    pub(crate) fn limits(&self) -> &Limits {
         &self.limits
     }
 
     /// Returns the bytes that one holder may have.
-    pub fn quota_bytes(&self) -> u64 {
+    pub(crate) fn quota_bytes(&self) -> u64 {
         self.quota_bytes
     }
 
     /// Returns the holder that a process's connection counts for.
-    pub fn holder_of(&self, peer: &Peer, started: u64) -> Holder {
+    pub(crate) fn holder_of(&self, peer: &Peer, started: u64) -> Holder {
         match peer.uid == self.user {
             true => Holder::Process { pid: peer.pid, started },
             false => Holder::User(peer.uid),
@@ -102,12 +102,12 @@ impl Holders {
     }
 
     /// Returns the bytes that count against a holder's quota.
-    pub fn bytes_of(&self, holder: Holder) -> u64 {
+    pub(crate) fn bytes_of(&self, holder: Holder) -> u64 {
         self.of.get(&holder).map_or(0, |holdings| holdings.bytes)
     }
 
     /// Counts one more thing, if the holder may have it.
-    pub fn take(&mut self, holder: Holder, thing: Thing) -> Result<(), Denied> {
+    pub(crate) fn take(&mut self, holder: Holder, thing: Thing) -> Result<(), Denied> {
         let mut then = self.of.get(&holder).copied().unwrap_or_default();
         let held_bytes = then.bytes;
         then.add(thing);
@@ -125,7 +125,7 @@ impl Holders {
     }
 
     /// Counts all of these, or none.
-    pub fn take_all(&mut self, things: &[(Holder, Thing)]) -> Result<(), Denied> {
+    pub(crate) fn take_all(&mut self, things: &[(Holder, Thing)]) -> Result<(), Denied> {
         for (at, &(holder, thing)) in things.iter().enumerate() {
             if let Err(denied) = self.take(holder, thing) {
                 things[..at].iter().for_each(|&(holder, thing)| self.give(holder, thing));
@@ -154,12 +154,12 @@ impl Holders {
     }
 
     /// Counts an existing thing, regardless of limits.
-    pub fn note(&mut self, holder: Holder, thing: Thing) {
+    pub(crate) fn note(&mut self, holder: Holder, thing: Thing) {
         self.of.entry(holder).or_default().add(thing);
     }
 
     /// Uncounts a thing.
-    pub fn give(&mut self, holder: Holder, thing: Thing) {
+    pub(crate) fn give(&mut self, holder: Holder, thing: Thing) {
         let holdings = self.of.get_mut(&holder).expect("who gives something back has it");
         holdings.remove(thing);
         if *holdings == Holdings::default() {

@@ -10,7 +10,7 @@ mod listing;
 mod resume;
 mod segments;
 
-pub use holders::{Holder, Holders};
+pub(super) use holders::{Holder, Holders};
 
 use super::backing::Store;
 use super::ledger::{Identity, Key, Ledger, Process, Record};
@@ -45,13 +45,13 @@ impl Default for Limits {
 }
 
 /// A message to a process, and the descriptors that go with it.
-pub struct Outgoing {
+pub(super) struct Outgoing {
     pub tell: Tell,
     pub beside: Vec<Arc<OwnedFd>>,
 }
 
 /// A process: connected, or known from the manager before and not back yet.
-pub struct Client {
+pub(super) struct Client {
     pub peer: Peer,
     /// Messages not sent yet, in order.
     pub waiting: VecDeque<Outgoing>,
@@ -118,7 +118,7 @@ struct Side {
 }
 
 /// All of the manager's state.
-pub struct State {
+pub(super) struct State {
     store: Store,
     holders: Holders,
     sections: Sections,
@@ -133,7 +133,7 @@ pub struct State {
 
 impl State {
     /// Makes the state of a manager without clients.
-    pub fn new(store: Store, sections: Sections, holders: Holders, ledger: Ledger) -> State {
+    pub(super) fn new(store: Store, sections: Sections, holders: Holders, ledger: Ledger) -> State {
         State {
             store,
             holders,
@@ -151,7 +151,7 @@ impl State {
     ///
     /// # Errors
     /// If there are too many, or its name is invalid.
-    pub fn join(&mut self, mut peer: Peer, started: u64, bells: OwnedFd) -> Result<ClientId, Denied> {
+    pub(super) fn join(&mut self, mut peer: Peer, started: u64, bells: OwnedFd) -> Result<ClientId, Denied> {
         let most = self.holders.limits().clients;
         if self.clients.len() >= most as usize {
             return Err(Denied::Limit { what: Limited::Connections, most });
@@ -174,7 +174,7 @@ impl State {
 
     /// Handles a request with descriptors. The reply is among the client's waiting messages when this returns,
     /// unless it depends on another process.
-    pub fn handle(&mut self, from: ClientId, ask: Ask, beside: Vec<OwnedFd>) {
+    pub(super) fn handle(&mut self, from: ClientId, ask: Ask, beside: Vec<OwnedFd>) {
         let Ask { number, request } = ask;
         let outcome = match request {
             Request::Lease { sections } => {
@@ -217,7 +217,7 @@ impl State {
     }
 
     /// Removes a process that ended, or whose connection did: takes back what it held, and tells its peers.
-    pub fn leave(&mut self, id: ClientId) {
+    pub(super) fn leave(&mut self, id: ClientId) {
         let Some(Client { holder, .. }) = self.clients.remove(&id) else { return };
         // The process stays in the ledger until all else is done: a manager that recovers it starts over.
         let names =
@@ -245,12 +245,12 @@ impl State {
     }
 
     /// Returns a client, to send its waiting messages.
-    pub fn client(&mut self, id: ClientId) -> Option<&mut Client> {
+    pub(super) fn client(&mut self, id: ClientId) -> Option<&mut Client> {
         self.clients.get_mut(&id)
     }
 
     /// Returns the clients that got new messages since the last call.
-    pub fn take_told(&mut self) -> Vec<ClientId> {
+    pub(super) fn take_told(&mut self) -> Vec<ClientId> {
         std::mem::take(&mut self.told)
     }
 
@@ -276,7 +276,7 @@ impl State {
     }
 
     /// Returns whether there is no process that the next manager would have to know.
-    pub fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.clients.is_empty()
     }
 

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 /// Things that a returning process has confirmed it still has.
 #[derive(Default)]
-pub struct Kept {
+pub(super) struct Kept {
     segments: BTreeSet<u64>,
     channels: BTreeSet<ChannelId>,
     pub(super) services: BTreeSet<String>,
@@ -20,7 +20,7 @@ pub struct Kept {
 impl State {
     /// Takes over a ledger's records and returns the processes among them: the caller finds out which of them
     /// have ended, and lets them [`leave`](State::leave). A record that does not fit the others is dropped.
-    pub fn recover(&mut self, records: Vec<Record>) -> Vec<Process> {
+    pub(crate) fn recover(&mut self, records: Vec<Record>) -> Vec<Process> {
         let (processes, others): (Vec<_>, Vec<_>) =
             records.into_iter().partition(|record| matches!(record, Record::Client(_)));
         let (grants, others): (Vec<_>, Vec<_>) =
@@ -142,7 +142,13 @@ impl State {
     ///
     /// # Errors
     /// If it is not the process that had this number, or was never away.
-    pub fn rejoin(&mut self, id: ClientId, peer: &Peer, started: u64, bells: OwnedFd) -> Result<(), Denied> {
+    pub(crate) fn rejoin(
+        &mut self,
+        id: ClientId,
+        peer: &Peer,
+        started: u64,
+        bells: OwnedFd,
+    ) -> Result<(), Denied> {
         let client = self.clients.get_mut(&id).ok_or(Denied::Stranger)?;
         let same = (client.peer.pid, client.peer.uid, client.started) == (peer.pid, peer.uid, started);
         if !same || client.bells.is_some() {

@@ -19,14 +19,14 @@ const fn table16() -> [u16; 256] {
 }
 
 /// Returns the CRC-32 of IEEE 802.3 of these parts, one after the other.
-pub fn crc32<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> u32 {
+pub(super) fn crc32<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> u32 {
     let mut hasher = crc32fast::Hasher::new();
     parts.into_iter().for_each(|part| hasher.update(part));
     hasher.finalize()
 }
 
 /// Returns the CRC-16 of CCITT, with all ones as the initial value.
-pub fn crc16(bytes: &[u8]) -> u16 {
+pub(super) fn crc16(bytes: &[u8]) -> u16 {
     bytes.iter().fold(!0, |rest, byte| rest << 8 ^ CRC16[usize::from((rest >> 8) as u8 ^ byte)])
 }
 

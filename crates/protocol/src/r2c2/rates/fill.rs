@@ -18,7 +18,7 @@ pub(super) struct Space {
 
 impl Space {
     /// Creates empty working memory for `links` links.
-    pub fn new(links: usize) -> Space {
+    pub(super) fn new(links: usize) -> Space {
         Space { waiting: Waiting::new(links), limited: BinaryHeap::new(), rising: 0 }
     }
 }

@@ -31,12 +31,12 @@ fn pile_of(level: Level) -> usize {
 
 impl Waiting {
     /// Creates an empty queue for `links` links.
-    pub fn new(links: usize) -> Waiting {
+    pub(super) fn new(links: usize) -> Waiting {
         Waiting { piles: vec![NONE; PILES], next: vec![NONE; links], present: BinaryHeap::new(), pile: 0 }
     }
 
     /// Adds a link that is not in the queue.
-    pub fn push(&mut self, level: Level, link: u32) {
+    pub(super) fn push(&mut self, level: Level, link: u32) {
         match pile_of(level) {
             pile if pile > self.pile => self.put(pile, link),
             _ => self.present.push(word(level, link)),
@@ -49,7 +49,7 @@ impl Waiting {
 
     /// Returns the first link to fill, of equals the one with the lowest number, and its level; it stays in the queue.
     /// `level` returns the level at which a link now fills, not below the one given before, or `None` if it never will.
-    pub fn first(&mut self, level: impl Fn(u32) -> Option<Level>) -> Option<(Level, u32)> {
+    pub(super) fn first(&mut self, level: impl Fn(u32) -> Option<Level>) -> Option<(Level, u32)> {
         loop {
             let Some(mut top) = self.present.peek_mut() else {
                 self.turn_to_next_pile(&level)?;
@@ -73,7 +73,7 @@ impl Waiting {
     }
 
     /// Removes the link that [`Waiting::first`] returned.
-    pub fn drop_first(&mut self) {
+    pub(super) fn drop_first(&mut self) {
         self.present.pop();
     }
 
@@ -93,7 +93,7 @@ impl Waiting {
     }
 
     /// Removes all links.
-    pub fn clear(&mut self) {
+    pub(super) fn clear(&mut self) {
         self.piles.fill(NONE);
         self.present.clear();
         self.pile = 0;

@@ -39,14 +39,14 @@ pub(super) struct Turn {
 
 impl Turn {
     /// Returns the node to which node 0 stands in the same relation as the pair's nodes.
-    pub fn like(&self) -> u32 {
+    pub(super) fn like(&self) -> u32 {
         self.like
     }
 }
 
 impl Torus {
     /// Returns the tables of a graph; `None` if it is not a torus.
-    pub fn new(graph: &Graph) -> Option<Torus> {
+    pub(super) fn new(graph: &Graph) -> Option<Torus> {
         let cube = graph.as_cube().filter(|cube| cube.is_torus())?;
         let coordinates: u32 = (0..cube.dimensions()).map(|dimension| cube.side(dimension)).sum();
         // A ring whose coordinates do not fit in 16 bits is not supported: its routes would not fit into packets by
@@ -71,7 +71,7 @@ impl Torus {
     }
 
     /// Returns the symmetry that maps paths from node 0 onto those from `src` to `dst`.
-    pub fn turn(&self, src: u32, dst: u32) -> Turn {
+    pub(super) fn turn(&self, src: u32, dst: u32) -> Turn {
         let mut turn = Turn { like: 0, moved: Vec::with_capacity(1 + self.coordinates), ports: [0; 8] };
         turn.moved.push(0);
         let mut are_flipped = [false; MOST];
@@ -92,7 +92,7 @@ impl Torus {
     }
 
     /// Returns the shares with their links mapped.
-    pub fn turned(&self, turn: &Turn, shares: &[Share]) -> Arc<[Share]> {
+    pub(super) fn turned(&self, turn: &Turn, shares: &[Share]) -> Arc<[Share]> {
         // The first three dimensions cover most racks: the coordinates in unused ones are 0.
         match self.axes.len() {
             ..=3 => shares.iter().map(|share| self.moved::<3>(turn, *share)).collect(),

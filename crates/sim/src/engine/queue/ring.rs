@@ -23,31 +23,31 @@ const MOST_DAYS: usize = 1 << 18;
 
 impl<E: Copy> Ring<E> {
     /// Creates an empty ring with about as many days as there will be events.
-    pub fn new(events: usize) -> Ring<E> {
+    pub(super) fn new(events: usize) -> Ring<E> {
         let days = days_for(events);
         Ring { days: vec![NONE; days], occupied: vec![0; days / 64], nodes: Vec::new(), unused: NONE, len: 0 }
     }
 
     /// Returns the number of events in the ring.
-    pub fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.len
     }
 
     /// Returns whether the number of days is about right for this number of events.
-    pub fn fits(&self, events: usize) -> bool {
+    pub(super) fn fits(&self, events: usize) -> bool {
         let wanted = days_for(events);
         wanted <= 2 * self.days.len() && self.days.len() <= 8 * wanted
     }
 
     /// Returns whether the ring has a place for the day that is `ahead` days after today.
     #[inline]
-    pub fn reaches(&self, ahead: u64) -> bool {
+    pub(super) fn reaches(&self, ahead: u64) -> bool {
         ahead < self.days.len() as u64
     }
 
     /// Adds an event to a day that the ring reaches.
     #[inline]
-    pub fn push(&mut self, day: u64, key: u64, event: E) {
+    pub(super) fn push(&mut self, day: u64, key: u64, event: E) {
         let at = self.place(day);
         let next = self.days[at];
         self.days[at] = self.store(Node { key, event, next });
@@ -56,7 +56,7 @@ impl<E: Copy> Ring<E> {
     }
 
     /// Moves the events of a day to the end of `out`, last pushed first.
-    pub fn take(&mut self, day: u64, out: &mut Vec<(u64, E)>) {
+    pub(super) fn take(&mut self, day: u64, out: &mut Vec<(u64, E)>) {
         let at = self.place(day);
         let mut index = std::mem::replace(&mut self.days[at], NONE);
         self.occupied[at / 64] &= !(1 << (at % 64));
@@ -71,7 +71,7 @@ impl<E: Copy> Ring<E> {
     }
 
     /// Returns the first day from `today` on that has events.
-    pub fn next_day(&self, today: u64) -> Option<u64> {
+    pub(super) fn next_day(&self, today: u64) -> Option<u64> {
         if self.len == 0 {
             return None;
         }

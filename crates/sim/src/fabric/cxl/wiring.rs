@@ -19,7 +19,7 @@ pub(super) struct Wiring {
 
 impl Wiring {
     /// Numbers the links of a topology.
-    pub fn new(topology: &Topology) -> Wiring {
+    pub(super) fn new(topology: &Topology) -> Wiring {
         let (nodes, ports) = (topology.nodes(), topology.ports());
         let mut first = vec![0; topology.switches() as usize];
         (0..ports).rev().for_each(|port| first[topology.owner(port) as usize] = port);
@@ -43,12 +43,12 @@ impl Wiring {
     }
 
     /// Returns the number of ports of each switch.
-    pub fn sizes(&self) -> impl Iterator<Item = u16> + '_ {
+    pub(super) fn sizes(&self) -> impl Iterator<Item = u16> + '_ {
         self.first.windows(2).map(|two| (two[1] - two[0]) as u16)
     }
 
     /// Creates the links, in order of number.
-    pub fn links(&self, topology: &Topology, params: &Params) -> Vec<Link> {
+    pub(super) fn links(&self, topology: &Topology, params: &Params) -> Vec<Link> {
         let host = (0..self.nodes).map(|node| {
             let port = self.port_of[node as usize];
             let (link, switch) = (topology.host_link(), topology.owner(port));
@@ -78,23 +78,23 @@ impl Wiring {
     }
 
     /// Returns the number of the link that leads to each input of a switch.
-    pub fn feeders(&self, switch: u32) -> &[u32] {
+    pub(super) fn feeders(&self, switch: u32) -> &[u32] {
         let ports = self.ports(switch);
         &self.feeders[ports.start as usize..ports.end as usize]
     }
 
     /// Returns the number that this port has among the outputs of the switch.
-    pub fn output(&self, switch: u32, port: u32) -> u16 {
+    pub(super) fn output(&self, switch: u32, port: u32) -> u16 {
         (port - self.first[switch as usize]) as u16
     }
 
     /// Returns the number of the link of an output.
-    pub fn link_of(&self, switch: u32, output: u16) -> u32 {
+    pub(super) fn link_of(&self, switch: u32, output: u16) -> u32 {
         self.nodes + self.first[switch as usize] + u32::from(output)
     }
 
     /// Returns the number of the link that leads to a node.
-    pub fn to_node(&self, node: u16) -> u32 {
+    pub(super) fn to_node(&self, node: u16) -> u32 {
         self.nodes + self.port_of[usize::from(node)]
     }
 }

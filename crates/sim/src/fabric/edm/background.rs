@@ -77,7 +77,7 @@ struct Frame {
 
 impl Background {
     /// Creates the traffic of `nodes` nodes with links of this rate.
-    pub fn new(frames: &Frames, nodes: u32, rate: Rate, seed: u64) -> Background {
+    pub(super) fn new(frames: &Frames, nodes: u32, rate: Rate, seed: u64) -> Background {
         let block = rate.transmit(Bytes::new(super::BLOCK_BYTES));
         let blocks = (frames.frame.get() + OVERHEAD).div_ceil(super::BLOCK_BYTES);
         let draws = |node| {
@@ -95,7 +95,7 @@ impl Background {
     }
 
     /// Schedules the first frame of each node.
-    pub fn start<O: Observer>(&mut self, core: &mut Core<Event, O>) {
+    pub(super) fn start<O: Observer>(&mut self, core: &mut Core<Event, O>) {
         for node in 0..self.draws.len() as u32 {
             self.schedule_next(core, node);
         }
@@ -108,7 +108,7 @@ impl Background {
     }
 
     /// Sends a frame from a node whose link is busy with memory traffic until `busy`.
-    pub fn send<O: Observer>(&mut self, core: &mut Core<Event, O>, node: NodeId, busy: Time) {
+    pub(super) fn send<O: Observer>(&mut self, core: &mut Core<Event, O>, node: NodeId, busy: Time) {
         let others = self.draws.len() as u32 - 1;
         let other = below(&mut self.draws[node as usize].1, others);
         core.background_sent(self.bytes);
@@ -117,7 +117,13 @@ impl Background {
     }
 
     /// Queues a frame on a link that is busy with memory traffic until `busy`.
-    pub fn queue<O: Observer>(&mut self, core: &mut Core<Event, O>, link: LinkId, dst: NodeId, busy: Time) {
+    pub(super) fn queue<O: Observer>(
+        &mut self,
+        core: &mut Core<Event, O>,
+        link: LinkId,
+        dst: NodeId,
+        busy: Time,
+    ) {
         let (length, now) = (self.length, core.now());
         let filler = self.filler(link);
         if filler.until <= now.max(busy) {
@@ -131,7 +137,11 @@ impl Background {
     }
 
     /// Returns the link and destination of a frame if all of it has left. If not, schedules the next check.
-    pub fn left<O: Observer>(&mut self, core: &mut Core<Event, O>, index: u32) -> Option<(LinkId, NodeId)> {
+    pub(super) fn left<O: Observer>(
+        &mut self,
+        core: &mut Core<Event, O>,
+        index: u32,
+    ) -> Option<(LinkId, NodeId)> {
         let displaced = self.filler(self.frames[index].link).displaced;
         let frame = &mut self.frames[index];
         frame.end += displaced - frame.displaced;
@@ -147,7 +157,7 @@ impl Background {
 
     /// Returns when blocks of memory traffic that are ready at `at` can start, if no other memory traffic is in the
     /// way (`idle`). Displaces the frames on this link.
-    pub fn preempt(&mut self, link: LinkId, at: Time, length: Time, idle: bool) -> Time {
+    pub(super) fn preempt(&mut self, link: LinkId, at: Time, length: Time, idle: bool) -> Time {
         let block = self.block.as_ps();
         let filler = self.filler(link);
         if filler.until <= at {
@@ -165,7 +175,7 @@ impl Background {
     }
 
     /// Counts a frame that has arrived at its destination.
-    pub fn deliver<O: Observer>(&self, core: &mut Core<Event, O>) {
+    pub(super) fn deliver<O: Observer>(&self, core: &mut Core<Event, O>) {
         core.background_arrived(self.bytes);
     }
 

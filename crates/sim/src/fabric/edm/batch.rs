@@ -31,12 +31,12 @@ const NONE: u32 = u32::MAX;
 
 impl Batches {
     /// Creates batches of at most `most` bytes.
-    pub fn new(most: u64) -> Batches {
+    pub(super) fn new(most: u64) -> Batches {
         Batches { most, members: Vec::new() }
     }
 
     /// Returns the bytes that are announced together with this message.
-    pub fn bytes(&self, first: MessageId, message: &Message) -> u32 {
+    pub(super) fn bytes(&self, first: MessageId, message: &Message) -> u32 {
         self.members.get(first.index()).map_or(message.bytes as u32, |member| match member.total {
             0 => message.bytes as u32,
             total => total,
@@ -44,7 +44,7 @@ impl Batches {
     }
 
     /// Adds to `first` the messages that wait behind it, as far as they fit.
-    pub fn collect<O: Observer>(
+    pub(super) fn collect<O: Observer>(
         &mut self,
         core: &Core<Event, O>,
         first: MessageId,
@@ -68,7 +68,7 @@ impl Batches {
 
     /// Takes note that `bytes` of a batch have arrived. Calls `ends` with each member that ends with them, and the
     /// number of these bytes up to its end.
-    pub fn pass<O: Observer>(
+    pub(super) fn pass<O: Observer>(
         &mut self,
         core: &mut Core<Event, O>,
         first: MessageId,

@@ -28,17 +28,17 @@ struct Marks {
 
 impl Fates {
     /// Creates the state for `nodes` nodes, without faults.
-    pub fn new(nodes: u32, timeout: Option<Time>) -> Fates {
+    pub(super) fn new(nodes: u32, timeout: Option<Time>) -> Fates {
         Fates { timeout, star: None, disabled: vec![Time::MAX; nodes as usize], marks: Vec::new() }
     }
 
     /// Adds the faults of this star.
-    pub fn on(self, star: Topology) -> Fates {
+    pub(super) fn on(self, star: Topology) -> Fates {
         Fates { star: Some(star), ..self }
     }
 
     /// Returns whether blocks that cross a link at these times are lost. Disables the link if they are corrupted.
-    pub fn loses(&mut self, link: LinkId, crossing: Departure) -> bool {
+    pub(super) fn loses(&mut self, link: LinkId, crossing: Departure) -> bool {
         let Some(star) = &self.star else { return false };
         let (LinkId::Host(node) | LinkId::Port(node)) = link;
         let disabled = &mut self.disabled[node as usize];
@@ -50,22 +50,22 @@ impl Fates {
     }
 
     /// Marks a message as active.
-    pub fn announced(&mut self, id: MessageId) {
+    pub(super) fn announced(&mut self, id: MessageId) {
         self.mark(id).active = true;
     }
 
     /// Ends the active state of a message; returns whether it was active.
-    pub fn released(&mut self, id: MessageId) -> bool {
+    pub(super) fn released(&mut self, id: MessageId) -> bool {
         std::mem::take(&mut self.mark(id).active)
     }
 
     /// Marks a message as lost.
-    pub fn set_lost(&mut self, id: MessageId) {
+    pub(super) fn set_lost(&mut self, id: MessageId) {
         self.mark(id).lost = true;
     }
 
     /// Returns whether a part of the message was lost.
-    pub fn is_lost(&self, id: MessageId) -> bool {
+    pub(super) fn is_lost(&self, id: MessageId) -> bool {
         self.marks.get(id.index()).is_some_and(|marks| marks.lost)
     }
 

@@ -33,7 +33,7 @@ pub(super) const MOST_ACTIVE: u32 = (OTHERS_WAIT - 1) as u32;
 
 impl Announcements {
     /// Creates an idle state for all pairs. `limit` is at most [`MOST_ACTIVE`].
-    pub fn new(nodes: u32, limit: u32) -> Announcements {
+    pub(super) fn new(nodes: u32, limit: u32) -> Announcements {
         let pairs = nodes as usize * nodes as usize;
         Announcements {
             nodes,
@@ -45,7 +45,7 @@ impl Announcements {
     }
 
     /// Returns whether the message may be announced now; if not, it waits its turn.
-    pub fn admit(&mut self, id: MessageId, message: &Message) -> bool {
+    pub(super) fn admit(&mut self, id: MessageId, message: &Message) -> bool {
         let pair = self.index(message);
         if self.active[pair] < self.limit {
             self.active[pair] += 1;
@@ -56,7 +56,7 @@ impl Announcements {
     }
 
     /// Ends the active state of a message; returns the message that may be announced in its place.
-    pub fn release(&mut self, message: &Message) -> Option<MessageId> {
+    pub(super) fn release(&mut self, message: &Message) -> Option<MessageId> {
         let pair = self.index(message);
         if self.active[pair] & OTHERS_WAIT == 0 {
             self.active[pair] -= 1;
@@ -68,13 +68,13 @@ impl Announcements {
     }
 
     /// Returns the first message that waits for a place of this message's pair.
-    pub fn first_waiting(&self, message: &Message) -> Option<MessageId> {
+    pub(super) fn first_waiting(&self, message: &Message) -> Option<MessageId> {
         let pair = self.index(message);
         (self.active[pair] & OTHERS_WAIT != 0).then(|| MessageId(self.waiting[pair].head))
     }
 
     /// Removes the first waiting message of this message's pair from the queue.
-    pub fn drop_first_waiting(&mut self, message: &Message) {
+    pub(super) fn drop_first_waiting(&mut self, message: &Message) {
         let pair = self.index(message);
         let Queue { head, tail } = self.waiting[pair];
         match head == tail {

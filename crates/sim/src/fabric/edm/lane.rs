@@ -30,7 +30,7 @@ struct Control {
 
 impl Lane {
     /// Books control blocks that are ready at `at`; returns when the first starts.
-    pub fn control(&mut self, at: Time, length: Time) -> Time {
+    pub(super) fn control(&mut self, at: Time, length: Time) -> Time {
         let start = self.control_until.max(at);
         self.control_until = start + length;
         self.last = Control { at, length, until_without: self.until };
@@ -39,7 +39,7 @@ impl Lane {
     }
 
     /// Books data that is ready at `at`; returns when it starts.
-    pub fn data(&mut self, at: Time, length: Time) -> Time {
+    pub(super) fn data(&mut self, at: Time, length: Time) -> Time {
         if at < self.last.at {
             return self.data_before_control(at, length);
         }
@@ -49,7 +49,7 @@ impl Lane {
     }
 
     /// Returns the time until all data and control that is ready by `at` has left.
-    pub fn backlog(&self, at: Time) -> Time {
+    pub(super) fn backlog(&self, at: Time) -> Time {
         let until = if at < self.last.at { self.last.until_without } else { self.until };
         until.saturating_sub(at)
     }

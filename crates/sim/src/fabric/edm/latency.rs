@@ -32,7 +32,7 @@ pub(super) struct Latency {
 
 impl Latency {
     /// Sums up the steps of this configuration.
-    pub fn new(config: &EdmConfig, propagation: Time) -> Latency {
+    pub(super) fn new(config: &EdmConfig, propagation: Time) -> Latency {
         let steps = &config.steps();
         let link = steps.link(propagation);
         let host_ahead = steps.cycles(steps::MAKE_NOTIFICATION);

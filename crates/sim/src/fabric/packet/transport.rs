@@ -66,7 +66,7 @@ pub trait Transport: Sized {
 
 /// Returns the completion time of a message alone in the network. Each of its transfers is sent `ahead` after it was
 /// opened, without a break or with one packet each `spacing`.
-pub fn alone<T: Transport>(
+pub(crate) fn alone<T: Transport>(
     plan: &Plan,
     message: &Message,
     spacing: Option<Time>,

@@ -18,12 +18,12 @@ pub(super) struct Flow {
 
 impl Flow {
     /// Returns the node that sends it.
-    pub fn src(&self) -> u32 {
+    pub(super) fn src(&self) -> u32 {
         self.sending.told.src.into()
     }
 
     /// Returns the node that it is for.
-    pub fn dst(&self) -> u32 {
+    pub(super) fn dst(&self) -> u32 {
         self.sending.told.dst.into()
     }
 }
@@ -45,25 +45,25 @@ pub(super) struct Receiver {
 
 impl Receiver {
     /// Creates a receiver of `segments` segments.
-    pub fn new(segments: u32) -> Receiver {
+    pub(super) fn new(segments: u32) -> Receiver {
         Receiver { got: SegmentSet::new(segments), segments, unsaid: Unsaid::default() }
     }
 
     /// Takes a segment that has arrived. Returns whether it is new, and whether an acknowledgement is due.
-    pub fn take(&mut self, segment: u32, ack_every: u32) -> (bool, bool) {
+    pub(super) fn take(&mut self, segment: u32, ack_every: u32) -> (bool, bool) {
         let is_new = self.got.insert(segment);
         let is_complete = self.is_complete();
         (is_new, self.unsaid.is_due(is_complete, !is_new, ack_every))
     }
 
     /// Returns whether all segments have arrived.
-    pub fn is_complete(&self) -> bool {
+    pub(super) fn is_complete(&self) -> bool {
         self.got.count() == self.segments
     }
 
     /// Returns (next, mask): all segments below `next` have arrived, and those of the 64 from `next` on whose bit is
     /// set.
-    pub fn acknowledgement(&self) -> (u32, u64) {
+    pub(super) fn acknowledgement(&self) -> (u32, u64) {
         let next = self.got.first_absent(0).min(self.segments);
         let beyond = (0..64).filter(|bit| next + bit < self.segments && self.got.contains(next + bit));
         (next, beyond.fold(0, |mask, bit| mask | 1 << bit))

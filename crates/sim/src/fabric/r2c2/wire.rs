@@ -17,7 +17,7 @@ pub(super) struct Link {
 
 impl Link {
     /// Creates all links of a topology, in order of number.
-    pub fn all(topology: &Topology, links: u32) -> Vec<Link> {
+    pub(super) fn all(topology: &Topology, links: u32) -> Vec<Link> {
         let graph = topology.graph().expect("a network without switches");
         let of = |link| {
             let is = topology.link(link);

@@ -1,6 +1,6 @@
 //! Helpers that the tests of several fabrics share.
 
-pub mod fabrics;
+pub(crate) mod fabrics;
 
 use unrack_rack::Protocol;
 use unrack_sim::fabric::stream::{Buffer, Ethernet};
@@ -11,7 +11,7 @@ use unrack_units::{Bytes, Rate, Time};
 use unrack_workload::{Message, MessageId, NodeId, Outbox, Source};
 
 /// Changes the parameters of a fabric, if it is this one.
-pub fn change<F: Registered>(fabric: &mut FabricConfig, change: impl FnOnce(&mut F::Params)) {
+pub(crate) fn change<F: Registered>(fabric: &mut FabricConfig, change: impl FnOnce(&mut F::Params)) {
     if let Some(mut params) = fabric.params::<F>().cloned() {
         change(&mut params);
         *fabric = FabricConfig::new::<F>(params);
@@ -19,13 +19,13 @@ pub fn change<F: Registered>(fabric: &mut FabricConfig, change: impl FnOnce(&mut
 }
 
 /// Source that submits given messages at given times.
-pub struct Script {
+pub(crate) struct Script {
     messages: Vec<(Time, Message)>,
     submitted: usize,
 }
 
 impl Script {
-    pub fn new(messages: Vec<(Time, Message)>) -> Script {
+    pub(crate) fn new(messages: Vec<(Time, Message)>) -> Script {
         Script { messages, submitted: 0 }
     }
 }
@@ -49,25 +49,25 @@ impl Source for Script {
     }
 }
 
-pub fn run<F: Fabric>(fabric: F, script: Vec<(Time, Message)>) -> Run {
+pub(crate) fn run<F: Fabric>(fabric: F, script: Vec<(Time, Message)>) -> Run {
     Sim::new(fabric, Script::new(script)).run().0
 }
 
 /// Returns the completion time of message `index`, in picoseconds.
-pub fn completion_ps(run: &Run, index: usize) -> u64 {
+pub(crate) fn completion_ps(run: &Run, index: usize) -> u64 {
     run.outcomes[index].completion().expect("finished").as_ps()
 }
 
 /// Sizes around every boundary of bursts, chunks, packets and pages.
-pub const SIZES: [u64; 16] =
+pub(crate) const SIZES: [u64; 16] =
     [1, 7, 8, 9, 63, 64, 65, 100, 255, 256, 257, 512, 1_460, 1_461, 4_096, 1_000_000];
 
 /// Asserts that every kind and size alone completes at its computed time, to the picosecond.
-pub fn assert_unloaded_is_exact<F: Fabric>(fabric: F) {
+pub(crate) fn assert_unloaded_is_exact<F: Fabric>(fabric: F) {
     assert_unloaded_is_exact_between(fabric, 0, 1);
 }
 
-pub fn assert_unloaded_is_exact_between<F: Fabric>(fabric: F, src: NodeId, dst: NodeId) {
+pub(crate) fn assert_unloaded_is_exact_between<F: Fabric>(fabric: F, src: NodeId, dst: NodeId) {
     let kinds = [Message::read, Message::write, Message::rmw, Message::flow];
     let all = kinds.iter().flat_map(|kind| SIZES.map(|bytes| kind(src, dst, bytes)));
     let script = all.enumerate().map(|(n, message)| (Time::from_us(10_000) * n as u64, message)).collect();
@@ -78,7 +78,7 @@ pub fn assert_unloaded_is_exact_between<F: Fabric>(fabric: F, src: NodeId, dst: 
 }
 
 /// Asserts that no byte is created or lost, and that every message finished.
-pub fn assert_conserved(run: &Run) {
+pub(crate) fn assert_conserved(run: &Run) {
     let counters = &run.counters;
     assert_eq!(counters.sent_bytes, counters.arrived_bytes + counters.dropped_bytes);
     let payload: u64 = run.messages.iter().map(Message::payload).sum();
@@ -87,10 +87,10 @@ pub fn assert_conserved(run: &Run) {
 }
 
 /// A network with one port towards each node, first in first out, and nothing else.
-pub struct Ports(Vec<Port>, Pace);
+pub(crate) struct Ports(Vec<Port>, Pace);
 
 impl Ports {
-    pub fn new(nodes: u32, rate: Rate) -> Ports {
+    pub(crate) fn new(nodes: u32, rate: Rate) -> Ports {
         Ports(vec![Port::new(Pace::new(rate)); nodes as usize], Pace::new(rate))
     }
 }
@@ -114,7 +114,7 @@ impl Fabric for Ports {
 }
 
 /// A network in which every message takes the same time.
-pub struct Fixed(pub Time);
+pub(crate) struct Fixed(pub Time);
 
 impl Fabric for Fixed {
     type Event = MessageId;
@@ -133,7 +133,7 @@ impl Fabric for Fixed {
 }
 
 /// Creates a setup of a protocol with its defaults, on switches of 300 ns with `buffer` bytes for each port.
-pub fn setup_on(topology: Topology, protocol: Protocol, buffer: u64) -> Setup {
+pub(crate) fn setup_on(topology: Topology, protocol: Protocol, buffer: u64) -> Setup {
     Setup {
         network: Network { topology, switch_latency: Time::from_ns(300) },
         ethernet: Ethernet {
@@ -149,7 +149,7 @@ pub fn setup_on(topology: Topology, protocol: Protocol, buffer: u64) -> Setup {
 }
 
 /// Asserts that two runs are equal, to the last counter.
-pub fn assert_same(whole: &Run, split: &Run) {
+pub(crate) fn assert_same(whole: &Run, split: &Run) {
     assert_eq!(whole.messages, split.messages);
     for (index, (one, other)) in whole.outcomes.iter().zip(&split.outcomes).enumerate() {
         assert_eq!(one, other, "message {index}: {:?}", whole.messages[index]);

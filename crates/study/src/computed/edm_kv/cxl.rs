@@ -12,7 +12,7 @@ use unrack_workload::Message;
 const RATE: Rate = Rate::from_gbps(256);
 
 /// Returns the latency of the simulator's CXL without load.
-pub fn latency() -> Latency {
+pub(super) fn latency() -> Latency {
     let star = Star { nodes: 2, rate: RATE, propagation: Time::from_ns(10), switch_latency: Time::ZERO };
     let cxl = Cxl::new(&Network::star(&star), &Params::default()).expect("two nodes can be connected");
     let alone = |read, write| Alone {

@@ -18,7 +18,7 @@ const LINKS: u64 = 4;
 const LINE: usize = 64;
 
 /// Returns requests per second, with up to [`WINDOW`] under way.
-pub fn rate(accesses: &[Access]) -> f64 {
+pub(super) fn rate(accesses: &[Access]) -> f64 {
     let mut bed = testbed();
     let mut left = accesses.iter();
     let (mut under_way, mut done) = (0, 0);
@@ -44,7 +44,7 @@ pub fn rate(accesses: &[Access]) -> f64 {
 }
 
 /// Returns the time that a request, with its notification, takes on the compute node's line.
-pub fn up(is_read: bool) -> Time {
+pub(super) fn up(is_read: bool) -> Time {
     let (node, id, address) = (MEMORY, 0, 0);
     let body = match is_read {
         true => Body::Read { address, bytes: READ },
@@ -57,7 +57,7 @@ pub fn up(is_read: bool) -> Time {
 
 /// Returns the latency of a single request: until the first word of a line of 64 B arrives, and until all requested
 /// data has.
-pub fn latency() -> Latency {
+pub(super) fn latency() -> Latency {
     let first = |request| steps::PCS_CYCLE * through_the_switch(request).0 + wire(LINKS);
     let data = vec![0; LINE];
     Latency {

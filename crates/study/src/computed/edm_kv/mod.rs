@@ -58,7 +58,7 @@ struct Latency {
 
 /// Returns figure 6: million requests per second over both directions of the links, and what the compute node's own
 /// line alone would allow.
-pub fn throughput(scale: Scale) -> Computed {
+pub(super) fn throughput(scale: Scale) -> Computed {
     let count = match scale {
         Scale::Full => 20_000,
         Scale::Quick => 500,
@@ -93,7 +93,7 @@ pub fn throughput(scale: Scale) -> Computed {
 }
 
 /// Returns figure 7: mean latency in nanoseconds by where objects are, one request at a time.
-pub fn latency(scale: Scale) -> Computed {
+pub(super) fn latency(scale: Scale) -> Computed {
     let count = match scale {
         Scale::Full => 200_000,
         Scale::Quick => 20_000,

@@ -51,7 +51,7 @@ fn payloads(is_read: bool) -> [usize; 2] {
 }
 
 /// Returns requests per second, with up to [`WINDOW`] under way.
-pub fn rate(accesses: &[Access]) -> f64 {
+pub(super) fn rate(accesses: &[Access]) -> f64 {
     let [mut there, mut back] = [Way::default(); 2];
     let mut answers = VecDeque::new();
     let mut last = Time::ZERO;
@@ -66,14 +66,14 @@ pub fn rate(accesses: &[Access]) -> f64 {
 }
 
 /// Returns the time that a request takes on the compute node's line, with its gap.
-pub fn up(is_read: bool) -> Time {
+pub(super) fn up(is_read: bool) -> Time {
     let mut way = Way::default();
     way.carry(Time::ZERO, payloads(is_read)[0]);
     way.free[0]
 }
 
 /// Returns the latency of a single request, without the time of memory.
-pub fn latency() -> Latency {
+pub(super) fn latency() -> Latency {
     let carry = |payload| Way::default().carry(Time::ZERO, payload);
     let [[request, answer], [write, _]] = [true, false].map(payloads);
     Latency {

@@ -12,7 +12,7 @@ use unrack_rack::graph::{Graph, MOST_NODES, MOST_PORTS, Sides};
 use unrack_units::Rate;
 
 /// Returns the examples of figs. 3 and 4.
-pub fn examples() -> Vec<(&'static str, f64)> {
+pub(super) fn examples() -> Vec<(&'static str, f64)> {
     let square = Graph::cube(Sides::new(&[2, 2]).expect("sides"), false).expect("a mesh");
     let mut loads = Loads::new(&square);
     Exact::new(&square).add(Routing::Spraying, (0, 3), 0, 1.0, &mut loads);
@@ -38,7 +38,7 @@ pub fn examples() -> Vec<(&'static str, f64)> {
 }
 
 /// Returns the cost of broadcasts, paths and weights (§3.2, §4.2, §5.1).
-pub fn broadcast() -> Vec<(&'static str, f64)> {
+pub(super) fn broadcast() -> Vec<(&'static str, f64)> {
     let torus = torus(&[8, 8, 8]);
     let bytes = (Trees::new(torus.clone(), 4).links(0, 0).len() * BROADCAST) as f64;
     // The paper counts flows of a node to itself as well, also in the mean length of paths.
@@ -58,7 +58,7 @@ pub fn broadcast() -> Vec<(&'static str, f64)> {
 }
 
 /// Returns the cost of a controller relative to a broadcast (fig. 19).
-pub fn controller() -> Vec<(&'static str, f64)> {
+pub(super) fn controller() -> Vec<(&'static str, f64)> {
     let torus = torus(&[8, 8, 8]);
     let (nodes, hops) = (f64::from(torus.nodes()), mean_hops(&torus));
     let tree = (nodes - 1.0) * BROADCAST as f64;
@@ -121,7 +121,7 @@ fn weights_bytes(torus: &Arc<Graph>) -> f64 {
 }
 
 /// Returns the limits of the formats (§3.4, §4.2).
-pub fn formats() -> Vec<(&'static str, f64)> {
+pub(super) fn formats() -> Vec<(&'static str, f64)> {
     let mut longest = Route::default();
     (0..MOST_HOPS).for_each(|_| longest.push(MOST_PORTS - 1));
     let pairs = [Assignment { src: 0, flow: 0, routing: Routing::Vlb }; MOST_ASSIGNMENTS + 1];

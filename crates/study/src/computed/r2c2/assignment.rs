@@ -2,7 +2,7 @@
 
 /// Returns the largest sum of `size` entries of a square matrix, one in each row and column: shortest augmenting paths
 /// with potentials (Jonker and Volgenant, 1987), on the negated matrix.
-pub fn heaviest(matrix: &[f64], size: usize) -> f64 {
+pub(super) fn heaviest(matrix: &[f64], size: usize) -> f64 {
     let cost = |row: usize, column: usize| -matrix[row * size + column];
     // Rows and columns count from 1. Row 0 means that a column is unassigned; column 0 holds the row to be assigned.
     let mut row_of = vec![0; size + 1];

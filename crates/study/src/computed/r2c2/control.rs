@@ -38,7 +38,7 @@ struct Case {
 /// Returns the control bytes of a controller relative to those of broadcasts, for each flow that begins or ends: of
 /// one that computes once in 50 us, and of one that does about as often as flows begin or end. Also returns the bytes
 /// of broadcasts relative to the size of their trees.
-pub fn measured(scale: Scale) -> Vec<(&'static str, f64)> {
+pub(super) fn measured(scale: Scale) -> Vec<(&'static str, f64)> {
     let graph = torus(if scale == Scale::Full { &[8, 8, 8] } else { &[4, 4, 4] });
     let us = Time::from_us;
     let part = if scale == Scale::Full { 1 } else { 4 };

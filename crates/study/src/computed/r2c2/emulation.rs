@@ -39,7 +39,7 @@ fn at(sorted: &[f64], share: f64) -> f64 {
 }
 
 /// Returns percentiles of rates and queues, live over simulated, by Mb/s of a link; none where threads cannot be had.
-pub fn ratios(scale: Scale) -> Vec<(String, f64)> {
+pub(super) fn ratios(scale: Scale) -> Vec<(String, f64)> {
     let flows = match scale {
         Scale::Full => 1_000,
         Scale::Quick => 60,

@@ -13,7 +13,7 @@ const CASES: [(f64, u64); 7] =
 
 /// Returns the median and 95th percentile of the difference by case, of the rates that flows were assigned, and of the
 /// rates from start to end.
-pub fn errors(scale: Scale) -> Vec<(String, f64)> {
+pub(super) fn errors(scale: Scale) -> Vec<(String, f64)> {
     let flows = match scale {
         Scale::Full => 40_000,
         Scale::Quick => 500,

@@ -13,39 +13,39 @@ use super::Computed;
 use crate::run::Scale;
 
 /// Returns the values of fig. 2.
-pub fn throughput() -> Computed {
+pub(super) fn throughput() -> Computed {
     let named = |(routing, pattern, share)| (format!("{routing}.{pattern}"), share);
     throughput::all().into_iter().map(named).collect()
 }
 
 /// Returns the values of figs. 3 and 4, of broadcasts and of formats.
-pub fn arithmetic() -> Computed {
+pub(super) fn arithmetic() -> Computed {
     let all = [arithmetic::examples(), arithmetic::broadcast(), arithmetic::formats()];
     all.into_iter().flatten().map(|(name, value)| (name.into(), value)).collect()
 }
 
 /// Returns the values of fig. 7.
-pub fn emulation(scale: Scale) -> Computed {
+pub(super) fn emulation(scale: Scale) -> Computed {
     emulation::ratios(scale).into_iter().collect()
 }
 
 /// Returns the values of fig. 8.
-pub fn recomputation(scale: Scale) -> Computed {
+pub(super) fn recomputation(scale: Scale) -> Computed {
     recomputation::shares(scale).into_iter().collect()
 }
 
 /// Returns the values of figs. 15 and 16.
-pub fn intervals(scale: Scale) -> Computed {
+pub(super) fn intervals(scale: Scale) -> Computed {
     intervals::errors(scale).into_iter().collect()
 }
 
 /// Returns the values of fig. 18.
-pub fn selection(scale: Scale) -> Computed {
+pub(super) fn selection(scale: Scale) -> Computed {
     selection::gains(scale).into_iter().collect()
 }
 
 /// Returns the values of fig. 19.
-pub fn control(scale: Scale) -> Computed {
+pub(super) fn control(scale: Scale) -> Computed {
     let all = [arithmetic::controller(), control::measured(scale)];
     all.into_iter().flatten().map(|(name, value)| (name.into(), value)).collect()
 }

@@ -13,7 +13,7 @@ use unrack_protocol::r2c2::weights::Weights;
 use unrack_units::Time;
 
 /// Returns shares of one core by interval in us: median and 99th percentile for rates, and for broadcasts.
-pub fn shares(scale: Scale) -> Vec<(String, f64)> {
+pub(super) fn shares(scale: Scale) -> Vec<(String, f64)> {
     let (count, times) = match scale {
         Scale::Full => (100_000, 7),
         Scale::Quick => (3_000, 1),

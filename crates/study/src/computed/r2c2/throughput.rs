@@ -14,11 +14,11 @@ use unrack_rack::graph::{Graph, Sides};
 const SIDE: u32 = 8;
 const NODES: u32 = SIDE * SIDE;
 
-pub const ROUTINGS: [Routing; 5] =
+pub(super) const ROUTINGS: [Routing; 5] =
     [Routing::Spraying, Routing::Romm, Routing::DestinationTag, Routing::Vlb, Routing::Wlb];
 
 /// Returns routing, pattern and share.
-pub fn all() -> Vec<(Routing, &'static str, f64)> {
+pub(super) fn all() -> Vec<(Routing, &'static str, f64)> {
     let graph = Graph::cube(Sides::new(&[SIDE; 2]).expect("two sides"), true).expect("a torus");
     let of = |routing| {
         let table = Table::new(&graph, routing);

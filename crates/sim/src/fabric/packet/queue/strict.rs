@@ -15,7 +15,7 @@ pub struct StrictPriority {
     bytes: u64,
 }
 
-pub const CLASSES: usize = 8;
+pub(super) const CLASSES: usize = 8;
 
 impl Queue for StrictPriority {
     fn offer<H: Copy>(
