@@ -4,9 +4,6 @@
 //! A crate outside of this workspace registers its own fabric before the command line is read; see
 //! `docs/extending.md` and `examples/own-transport`.
 
-use crate::engine::{Progress, Split, Unobserved};
-use crate::error::SetupError;
-use crate::fabric::Fabric;
 use crate::fabric::cxl::Cxl;
 use crate::fabric::dctcp::Dctcp;
 use crate::fabric::edm::Edm;
@@ -22,7 +19,6 @@ use crate::fabric::receiver_driven::{Homa, Ird, Phost};
 use crate::fabric::stream::Ethernet;
 use crate::fabric::tcp::Tcp;
 use crate::memory::Cost;
-use crate::network::Network;
 use crate::observe::Watch;
 use crate::observe::wire::Wire;
 use crate::setup::{Finished, Setup, Work};
@@ -32,6 +28,10 @@ use serde::de::DeserializeOwned;
 use std::any::Any;
 use std::fmt::Debug;
 use std::sync::{Arc, Mutex, PoisonError};
+use unrack_engine::Fabric;
+use unrack_engine::error::SetupError;
+use unrack_engine::events::{Progress, Split, Unobserved};
+use unrack_engine::network::Network;
 use unrack_rack::{Connects, Known, Protocol, Scenario, ScenarioError, TopologyKind, ValidScenario, listed};
 
 /// Fabrics of this crate, in the order in which they are listed.

@@ -7,15 +7,15 @@ mod size;
 pub use self::margins::{check_margins, excluded};
 pub(crate) use self::size::mean_size;
 use self::size::read_size;
-use crate::error::SetupError;
 use crate::fabric::stream::{Buffer, Ethernet};
-use crate::faults::{BitErrors, Broken, Failure, Faults};
-use crate::host::Inside;
-use crate::network::{Network, Pace};
 use crate::registry::FabricConfig;
 use crate::setup::{Setup, Work};
-use crate::topology::{Link, Topology};
 use std::sync::Arc;
+use unrack_engine::Inside;
+use unrack_engine::error::SetupError;
+use unrack_engine::faults::{BitErrors, Broken, Failure, Faults};
+use unrack_engine::network::{Network, Pace};
+use unrack_engine::topology::{Link, Topology};
 use unrack_rack as rack;
 use unrack_rack::{ScenarioError, ValidScenario};
 use unrack_units::{Bytes, Time};
@@ -187,13 +187,6 @@ pub fn replay_spec(trace: &rack::Trace, nodes: u32, seed: u64) -> ReplaySpec {
             rack::TimeOffsets::Within(time) => Offsets::Within(time),
         },
         seed,
-    }
-}
-
-impl SetupError {
-    /// Converts the error to one that shows the place in the scenario.
-    pub fn in_scenario(&self, scenario: &ValidScenario) -> ScenarioError {
-        scenario.error_at(self.key, format!("{}, but is {}", self.rule, self.value))
     }
 }
 

@@ -2,16 +2,16 @@
 //!
 //! The engine is generic; here, in one place, the choice of fabric and work selects one of its compiled loops.
 
-use crate::engine::{Observer, Progress, Sim, Split, run_split};
-use crate::error::SetupError;
 use crate::fabric::stream::Ethernet;
-use crate::network::Network;
 use crate::observe::Watch;
 use crate::registry::{FabricConfig, Job, Parts, Registered, Site, known};
-use crate::run::{Ending, Run};
 use crate::summary::{Excluded, JobSummary, Labels, Program, Summary};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use unrack_engine::error::SetupError;
+use unrack_engine::events::{Observer, Progress, Sim, Split, run_split};
+use unrack_engine::network::Network;
+use unrack_engine::run::{Ending, Run};
 use unrack_rack::listed;
 use unrack_units::Time;
 use unrack_workload::trace::Mode;

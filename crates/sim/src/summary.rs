@@ -1,9 +1,9 @@
 //! Figures of a run, as `unrack sim --json` prints them.
 
-use crate::host::Counts;
-use crate::run::Run;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use unrack_engine::HostCounts;
+use unrack_engine::run::Run;
 use unrack_rack::Warning;
 use unrack_units::Time;
 use unrack_workload::jobs::Outcome;
@@ -186,7 +186,7 @@ pub struct HostSummary {
 }
 
 impl HostSummary {
-    fn new(counts: &Counts, ended: Time) -> HostSummary {
+    fn new(counts: &HostCounts, ended: Time) -> HostSummary {
         let share = |busy: Time| busy.as_ps() as f64 / ended.as_ps().max(1) as f64;
         HostSummary {
             cache_hit_rate: (counts.loads > 0).then(|| counts.hits as f64 / counts.loads as f64),

@@ -15,10 +15,10 @@ mod load;
 mod words;
 
 use self::load::Load;
-use crate::run::Run;
 use crate::setup::{Finished, Setup};
 use crate::summary::Excluded;
 use std::ops::Range;
+use unrack_engine::run::Run;
 use unrack_rack::{ValidScenario, Warning, Workload};
 use unrack_units::Time;
 

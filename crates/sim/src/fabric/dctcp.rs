@@ -1,16 +1,16 @@
 //! `dctcp`: windows cut in proportion to marks (Alizadeh et al., SIGCOMM 2010; RFC 8257).
 
-use super::Fabric;
 use super::stream::single::Single;
 use super::stream::{self, Ethernet, Plan, Streams};
-use crate::engine::{Core, Observer};
-use crate::error::SetupError;
-use crate::host::Counts;
 use crate::memory::Cost;
-use crate::network::Network;
 use crate::observe::wire::Wire;
 use crate::registry::{Parts, Registered, Site};
 use crate::setup::Finished;
+use unrack_engine::Fabric;
+use unrack_engine::HostCounts;
+use unrack_engine::error::SetupError;
+use unrack_engine::events::{Core, Observer};
+use unrack_engine::network::Network;
 use unrack_protocol::dctcp::{Control, Params};
 use unrack_protocol::tcp::Connections;
 use unrack_rack::{Networks, Profile, Protocol};
@@ -77,7 +77,7 @@ impl Fabric for Dctcp {
     fn unloaded(&self, message: &Message) -> Time {
         self.streams.unloaded(message)
     }
-    fn hosts(&self) -> Option<Counts> {
+    fn hosts(&self) -> Option<HostCounts> {
         self.streams.host_counts()
     }
     fn lookahead(&self) -> Time {

@@ -20,13 +20,13 @@ use super::packet::{
 };
 use super::slab::Slab;
 use super::stream::{Ethernet, Plan};
-use crate::engine::{Observer, PacketKind, Wait};
-use crate::error::SetupError;
 use crate::memory::Cost;
-use crate::network::Network;
 use crate::registry::{Registered, Site};
 use std::collections::BTreeSet;
 use std::ops::Range;
+use unrack_engine::error::SetupError;
+use unrack_engine::events::{Observer, PacketKind, Wait};
+use unrack_engine::network::Network;
 use unrack_protocol::fastpass::{Allocation, Demand, Params};
 use unrack_protocol::segments::SegmentSet;
 use unrack_protocol::silence::{LONGEST, STEADY, Silence};

@@ -4,12 +4,12 @@
 //! way, and wait for nothing. There is no queue, header, switch or host. It bounds each message's completion in open
 //! loop, and so a program's run time in closed loop.
 
-use super::Fabric;
-use crate::engine::{Core, Observer};
-use crate::error::SetupError;
 use crate::memory::Cost;
-use crate::network::Network;
 use crate::registry::{NoParams, Registered, Site};
+use unrack_engine::Fabric;
+use unrack_engine::error::SetupError;
+use unrack_engine::events::{Core, Observer};
+use unrack_engine::network::Network;
 use unrack_rack::{Networks, Profile, Protocol};
 use unrack_units::Time;
 use unrack_workload::{Message, MessageId};

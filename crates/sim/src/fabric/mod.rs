@@ -4,7 +4,7 @@
 //!
 //! 1. The protocol's rules go to `unrack_protocol` as a sans-IO core: it is told what happened at time t,
 //!    and answers with what to do. No queue, no port, no clock in it.
-//! 2. A leaf here owns the parts of the network the protocol uses (see [`crate::network`]: links,
+//! 2. A leaf here owns the parts of the network the protocol uses (see [`unrack_engine::network`]: links,
 //!    ports with known departures, the star), one core per endpoint or per switch in dense arrays
 //!    named by index, and a small `Copy` event enum.
 //! 3. It implements [`Fabric`]: `submit` when a message comes, `handle` when one of its own events
@@ -21,8 +21,8 @@
 //! what has arrived. Ports, queues, routes, pauses, faults, acknowledgement of requests by their answers and the life
 //! of transfers are the business of `packet::PacketNetwork`. `pfabric.rs` is the shortest example.
 //!
-//! Faults: ask [`Topology::route_at`](crate::topology::Topology::route_at) for the next port, and
-//! [`Topology::loses`](crate::topology::Topology::loses) once for each packet and link, when the departure is known,
+//! Faults: ask [`Topology::route_at`](unrack_engine::topology::Topology::route_at) for the next port, and
+//! [`Topology::loses`](unrack_engine::topology::Topology::loses) once for each packet and link, when the departure is known,
 //! host links ([`LinkId::Host`](crate::LinkId)) included. A lost packet has taken its time on the link: book it, call
 //! `dropped`, and forget the packet. Without faults both calls cost one test of an option. A protocol whose peer is
 //! gone for ever stops trying and calls [`Core::give_up`].
@@ -55,17 +55,10 @@ pub mod stream;
 pub mod tcp;
 mod timers;
 
-use crate::engine::{Core, Observer, Tied};
-use crate::host::Counts;
-use unrack_units::Time;
-use unrack_workload::{Computing, Message, MessageId};
-
-impl Tied for MessageId {}
-
 /// Implements `Split` for a fabric by the field that can run a part of the network alone.
 macro_rules! split_by_switch {
     ($fabric:ident, $field:ident, $event:ty, $parcel:ty) => {
-        impl $crate::engine::Split for $fabric {
+        impl unrack_engine::events::Split for $fabric {
             type Parcel = $parcel;
 
             fn become_part(&mut self, me: u32, part_of: std::sync::Arc<[u32]>) {
@@ -76,7 +69,7 @@ macro_rules! split_by_switch {
             }
             fn take(
                 &mut self,
-                core: &mut $crate::engine::Core<$event, $crate::engine::Unobserved>,
+                core: &mut unrack_engine::events::Core<$event, unrack_engine::events::Unobserved>,
                 parcel: $parcel,
             ) {
                 self.$field.take(core, parcel);
@@ -94,35 +87,3 @@ macro_rules! split_by_switch {
     };
 }
 use split_by_switch;
-
-/// A fabric: it carries messages.
-pub trait Fabric {
-    /// Event that this fabric schedules for itself: small and plain.
-    type Event: Tied + Send;
-
-    /// Carries a message that was submitted now. Read it with [`Core::message`].
-    fn submit<O: Observer>(&mut self, core: &mut Core<Self::Event, O>, id: MessageId);
-
-    /// Handles an event that this fabric scheduled and that is due.
-    fn handle<O: Observer>(&mut self, core: &mut Core<Self::Event, O>, event: Self::Event);
-
-    /// Starts a computation of a node now, with the loads that it names; [`Core::wake_at`] reports the end.
-    fn compute<O: Observer>(&mut self, core: &mut Core<Self::Event, O>, computing: Computing) {
-        core.wake_at(core.now() + computing.time, computing.actor);
-    }
-
-    /// Returns the completion time of `message` alone on this fabric: arithmetic, no simulation. At least
-    /// [`Network::ideal`](crate::network::Network::ideal).
-    fn unloaded(&self, message: &Message) -> Time;
-
-    /// Returns counts from inside hosts, if anything takes time there.
-    fn hosts(&self) -> Option<Counts> {
-        None
-    }
-
-    /// Returns the least time after which an event at one switch, or at its nodes, can affect another switch. Zero:
-    /// there is no such time.
-    fn lookahead(&self) -> Time {
-        Time::ZERO
-    }
-}

@@ -5,13 +5,13 @@
 
 use super::packet::{self, Net, Packet, PacketNetwork, Side, Transport, Trimming, fabric_of_packets};
 use super::stream::{Ethernet, Plan};
-use crate::engine::{Observer, PacketKind, Wait};
-use crate::error::SetupError;
 use crate::memory::Cost;
-use crate::network::Network;
 use crate::registry::{Parts, Registered, Site};
 use crate::setup::Finished;
 use std::collections::VecDeque;
+use unrack_engine::error::SetupError;
+use unrack_engine::events::{Observer, PacketKind, Wait};
+use unrack_engine::network::Network;
 use unrack_protocol::ndp::{Params, PullQueue, Sender};
 use unrack_protocol::segments::SegmentSet;
 use unrack_rack::{Profile, Protocol};

@@ -5,10 +5,10 @@
 //! time. A port has one entry in that order: while it stays busy, the entry is put back when its old time has come.
 
 use super::buffer::{Buffer, Room};
-use crate::network::Pace;
-use crate::topology::Topology;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use unrack_engine::network::Pace;
+use unrack_engine::topology::Topology;
 use unrack_units::Time;
 
 pub(in crate::fabric) struct Occupancy {
@@ -110,8 +110,8 @@ impl Occupancy {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::topology::Link;
     use proptest::prelude::*;
+    use unrack_engine::topology::Link;
     use unrack_units::{Bytes, Rate};
 
     fn link(gbps: u64) -> Link {

@@ -1,4 +1,4 @@
-//! Common state of one part of a split run: see [`Split`](crate::engine::Split).
+//! Common state of one part of a split run: see [`Split`](unrack_engine::events::Split).
 
 use std::sync::Arc;
 

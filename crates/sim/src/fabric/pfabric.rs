@@ -6,12 +6,12 @@ use super::packet::{
     self, Net, Packet, PacketNetwork, Side, SmallestFirst, Transfer, Transport, fabric_of_packets,
 };
 use super::stream::{Ethernet, Plan};
-use crate::engine::{Observer, PacketKind, Wait};
-use crate::error::SetupError;
 use crate::memory::Cost;
-use crate::network::Network;
 use crate::registry::{Parts, Registered, Site};
 use crate::setup::Finished;
+use unrack_engine::error::SetupError;
+use unrack_engine::events::{Observer, PacketKind, Wait};
+use unrack_engine::network::Network;
 use unrack_protocol::pfabric::{Acknowledged, Params, Receiver, Sender, Transmit};
 use unrack_protocol::turns::{Place, Turns};
 use unrack_rack::{Profile, Protocol};

@@ -6,13 +6,13 @@
 
 use super::packet::{self, Lossless, Net, Packet, PacketNetwork, Side, Transport, fabric_of_packets};
 use super::stream::{Ethernet, Plan};
-use crate::engine::{Observer, PacketKind, Wait};
-use crate::error::SetupError;
 use crate::memory::Cost;
-use crate::network::Network;
 use crate::registry::{Parts, Registered, Site};
 use crate::setup::Finished;
 use std::collections::BTreeSet;
+use unrack_engine::error::SetupError;
+use unrack_engine::events::{Observer, PacketKind, Wait};
+use unrack_engine::network::Network;
 use unrack_protocol::dcqcn::{Params, Rate, Receiver, Reply, Sender};
 use unrack_rack::{Profile, Protocol};
 use unrack_units::Time;

@@ -1,17 +1,17 @@
 //! `tcp`: windows cut by loss (NewReno: RFC 5681, RFC 6582; CUBIC: RFC 9438), with selective acknowledgements (RFC
 //! 6675). Switches drop packets that do not fit, and mark none.
 
-use super::Fabric;
 use super::stream::single::Single;
 use super::stream::{self, Ethernet, NEVER_MARKED, Plan, Streams};
-use crate::engine::{Core, Observer};
-use crate::error::SetupError;
-use crate::host::Counts;
 use crate::memory::Cost;
-use crate::network::Network;
 use crate::observe::wire::Wire;
 use crate::registry::{Parts, Registered, Site};
 use crate::setup::Finished;
+use unrack_engine::Fabric;
+use unrack_engine::HostCounts;
+use unrack_engine::error::SetupError;
+use unrack_engine::events::{Core, Observer};
+use unrack_engine::network::Network;
 use unrack_protocol::tcp::{Connections, LossBased, Params};
 use unrack_rack::{Networks, Profile, Protocol};
 use unrack_units::Time;
@@ -79,7 +79,7 @@ impl Fabric for Tcp {
     fn unloaded(&self, message: &Message) -> Time {
         self.streams.unloaded(message)
     }
-    fn hosts(&self) -> Option<Counts> {
+    fn hosts(&self) -> Option<HostCounts> {
         self.streams.host_counts()
     }
     fn lookahead(&self) -> Time {

@@ -7,9 +7,9 @@
 
 use super::journal::{Entry, Journal};
 use super::losses::{Losses, end_of, repetitions, union, within};
-use crate::engine::{Hop, LinkId, Packet, PacketKind, Wait};
-use crate::network::Network;
-use crate::topology::End;
+use unrack_engine::events::{Hop, LinkId, Packet, PacketKind, Wait};
+use unrack_engine::network::Network;
+use unrack_engine::topology::End;
 use unrack_units::Time;
 use unrack_workload::{Message, MessageId, NodeId};
 

@@ -1,6 +1,6 @@
 //! Journal of everything that happened to one message, or to every message.
 
-use crate::engine::{Hop, Packet, Wait};
+use unrack_engine::events::{Hop, Packet, Wait};
 use unrack_units::Time;
 use unrack_workload::{Message, MessageId};
 

@@ -1,6 +1,6 @@
 //! Utilization of links and lengths of their queues, in intervals of equal length.
 
-use crate::engine::{Hop, LinkId};
+use unrack_engine::events::{Hop, LinkId};
 use unrack_units::Time;
 
 /// Traffic and queue of each link, interval by interval. Holds 40 bytes for each link and interval up to the last in

@@ -1,9 +1,9 @@
 //! Losses of a message, and the times at which they held it up.
 
-use crate::engine::{Hop, LinkId, Packet, PacketKind, Wait};
-use crate::network::Network;
-use crate::topology::End;
 use std::collections::{BTreeMap, BTreeSet};
+use unrack_engine::events::{Hop, LinkId, Packet, PacketKind, Wait};
+use unrack_engine::network::Network;
+use unrack_engine::topology::End;
 use unrack_units::Time;
 use unrack_workload::NodeId;
 

@@ -23,8 +23,8 @@ pub use links::{LinkSamples, Sample};
 pub use packets::Packets;
 pub use peaks::Peaks;
 
-use crate::engine::{Hop, LinkId, Observer, Packet, Wait};
-use crate::topology::{End, Topology};
+use unrack_engine::events::{Hop, LinkId, Observer, Packet, Wait};
+use unrack_engine::topology::{End, Topology};
 use unrack_units::Time;
 use unrack_workload::{Message, MessageId, NodeId};
 

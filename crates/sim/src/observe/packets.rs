@@ -1,8 +1,8 @@
 //! Packets as they leave, in order of time.
 
-use crate::engine::Hop;
 use std::cmp::{Ordering, Reverse};
 use std::collections::BinaryHeap;
+use unrack_engine::events::Hop;
 use unrack_units::Time;
 use unrack_workload::Message;
 

@@ -1,8 +1,8 @@
 //! Longest queue before each link, and most packets of a message that its receiver held out of order.
 
-use crate::engine::{Hop, LinkId, PacketKind};
-use crate::topology::{End, Topology};
 use std::collections::{BTreeMap, BTreeSet};
+use unrack_engine::events::{Hop, LinkId, PacketKind};
+use unrack_engine::topology::{End, Topology};
 use unrack_units::Time;
 use unrack_workload::MessageId;
 

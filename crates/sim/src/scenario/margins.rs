@@ -1,9 +1,9 @@
 //! Messages that a scenario excludes from the figures of its run.
 
-use crate::error::SetupError;
-use crate::run::Run;
 use crate::setup::{Setup, Work};
 use crate::summary::Excluded;
+use unrack_engine::error::SetupError;
+use unrack_engine::run::Run;
 use unrack_rack::{Margin, ValidScenario};
 use unrack_units::Time;
 

@@ -1,8 +1,8 @@
 //! Sizes of a scenario, and the files with distributions that it names.
 
-use crate::error::SetupError;
 use serde::Deserialize;
 use toml::Spanned;
+use unrack_engine::error::SetupError;
 use unrack_input::{clipped, read_text};
 use unrack_rack as rack;
 use unrack_workload::{Cdf, Pareto, Scale, Size, size};

@@ -1,9 +1,9 @@
 //! Utilization of links while messages came.
 
 use super::NEARLY_ALL;
-use crate::engine::LinkId;
-use crate::run::Run;
-use crate::topology::{End, Topology};
+use unrack_engine::events::LinkId;
+use unrack_engine::run::Run;
+use unrack_engine::topology::{End, Topology};
 use unrack_units::Time;
 
 /// Links of one kind, over which messages are spread.

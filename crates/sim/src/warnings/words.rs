@@ -2,8 +2,8 @@
 
 use super::load::{Kind, Load};
 use super::{GROWS, NEARLY_ALL};
-use crate::run::Run;
 use crate::setup::Setup;
+use unrack_engine::run::Run;
 use unrack_rack::{ValidScenario, Warning, Workload};
 
 /// Warns about messages that did not finish, if there are any.

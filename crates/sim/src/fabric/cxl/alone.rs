@@ -1,6 +1,6 @@
 //! Completion time of a message that is alone in the network, as arithmetic.
 
-use crate::network::Network;
+use unrack_engine::network::Network;
 use unrack_protocol::cxl::{Class, Params};
 use unrack_units::Time;
 use unrack_workload::{Kind, Message, NodeId};

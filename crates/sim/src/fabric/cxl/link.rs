@@ -1,7 +1,7 @@
 //! One direction of a link.
 
-use crate::engine::LinkId;
 use std::collections::VecDeque;
+use unrack_engine::events::LinkId;
 use unrack_protocol::cxl::{Line, Params, Transmitter};
 use unrack_units::Time;
 

@@ -5,9 +5,9 @@
 //! request is back. A link that is down for a while keeps the flits that it has to send.
 
 use super::{Cxl, Event, Link, is_data, line_payload, looks};
-use crate::engine::{Core, Observer};
-use crate::network::Departure;
 use std::ops::Range;
+use unrack_engine::events::{Core, Observer};
+use unrack_engine::network::Departure;
 use unrack_protocol::cxl::Class;
 use unrack_units::Time;
 use unrack_workload::MessageId;

@@ -1,9 +1,9 @@
 //! Conservation of credits, which only this module can see.
 
 use super::*;
-use crate::engine::{Sim, Unobserved};
-use crate::network::Pace;
-use crate::topology;
+use unrack_engine::events::{Sim, Unobserved};
+use unrack_engine::network::Pace;
+use unrack_engine::topology;
 use unrack_units::Rate;
 use unrack_workload::{Outbox, Source};
 

@@ -2,9 +2,9 @@
 //! of switch ports, by port. Inputs and outputs of a switch are numbered as its ports.
 
 use super::link::{Link, Receiver, Sender};
-use crate::engine::LinkId;
-use crate::topology::{End, Topology};
 use std::collections::BTreeMap;
+use unrack_engine::events::LinkId;
+use unrack_engine::topology::{End, Topology};
 use unrack_protocol::cxl::Params;
 
 pub(super) struct Wiring {

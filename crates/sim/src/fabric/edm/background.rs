@@ -11,9 +11,9 @@
 use super::super::slab::Slab;
 use super::lane::Lane;
 use super::{Edm, EdmConfig, Event};
-use crate::engine::{Core, LinkId, Observer};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use unrack_engine::events::{Core, LinkId, Observer};
 use unrack_units::{Bytes, Fraction, Rate, Time};
 use unrack_workload::NodeId;
 use unrack_workload::random::{Generator, Purpose, below, generator, unit};

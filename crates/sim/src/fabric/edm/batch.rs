@@ -5,7 +5,7 @@
 
 use super::Event;
 use super::host::Announcements;
-use crate::engine::{Core, Observer};
+use unrack_engine::events::{Core, Observer};
 use unrack_workload::{Message, MessageId};
 
 pub(super) struct Batches {

@@ -2,10 +2,10 @@
 
 use super::background::Frames;
 use super::host::MOST_ACTIVE;
-use crate::error::SetupError;
-use crate::network::Star;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use unrack_engine::error::SetupError;
+use unrack_engine::network::Star;
 use unrack_protocol::edm::scheduler::ITERATION_CYCLES;
 use unrack_protocol::edm::{Policy, SchedulerConfig, Steps, steps};
 use unrack_units::{Bytes, Time};

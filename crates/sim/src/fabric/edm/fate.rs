@@ -1,10 +1,10 @@
 //! State of messages that can be lost, and of links that can fail. Without faults and timers there is none.
 
 use super::{Edm, EdmConfig, Event};
-use crate::engine::{Core, LinkId, Observer, Packet, PacketKind};
-use crate::error::SetupError;
-use crate::network::Departure;
-use crate::topology::Topology;
+use unrack_engine::error::SetupError;
+use unrack_engine::events::{Core, LinkId, Observer, Packet, PacketKind};
+use unrack_engine::network::Departure;
+use unrack_engine::topology::Topology;
 use unrack_units::Time;
 use unrack_workload::MessageId;
 

@@ -34,7 +34,7 @@
 //!
 //! # What can be lost
 //!
-//! Nothing, except by [faults](crate::faults). The paper has no retransmission (§3.3): a message that lost a block,
+//! Nothing, except by [faults](unrack_engine::faults). The paper has no retransmission (§3.3): a message that lost a block,
 //! notification or grant is lost. A read ends with a NULL response if its timer runs out; a write, or a read without
 //! timer, never ends and keeps its place among the X active for ever. A corrupted block disables its link for the
 //! rest of the run.
@@ -66,12 +66,12 @@ use self::fate::Fates;
 use self::host::Announcements;
 use self::lane::Lane;
 use self::latency::Latency;
-use super::Fabric;
-use crate::engine::{Core, Hop, LinkId, Observer, Packet, PacketKind, Tied, Wait};
-use crate::error::SetupError;
 use crate::memory::Cost;
-use crate::network::{Pace, Star};
 use crate::registry::{Registered, Site};
+use unrack_engine::Fabric;
+use unrack_engine::error::SetupError;
+use unrack_engine::events::{Core, Hop, LinkId, Observer, Packet, PacketKind, Tied, Wait};
+use unrack_engine::network::{Pace, Star};
 use unrack_protocol::edm::{Demand, Grant, Scheduler};
 use unrack_rack::{Networks, Profile, Protocol};
 use unrack_units::{Bytes, Time};

@@ -1,7 +1,7 @@
 //! Descriptions of hops for an observer.
 
 use super::Edm;
-use crate::engine::{Hop, LinkId, Packet};
+use unrack_engine::events::{Hop, LinkId, Packet};
 use unrack_units::Time;
 use unrack_workload::MessageId;
 

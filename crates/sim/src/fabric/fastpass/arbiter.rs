@@ -1,7 +1,7 @@
 //! The arbiter's server: its link, its service time, and the times of its batches.
 
 use crate::fabric::stream::Plan;
-use crate::network::Pace;
+use unrack_engine::network::Pace;
 use unrack_protocol::fastpass::{Allocation, Arbiter, Demand, Params};
 use unrack_units::Time;
 use unrack_workload::NodeId;

@@ -8,11 +8,11 @@
 //! first segment on that another has overtaken.
 
 use super::{Mptcp, Multipath, Plan, Streams};
-use crate::engine::{Hop, LinkId, Observer, PacketKind};
 use crate::fabric::stream::lone::Alike;
-use crate::network::Departure;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use unrack_engine::events::{Hop, LinkId, Observer, PacketKind};
+use unrack_engine::network::Departure;
 use unrack_units::Time;
 use unrack_workload::{Message, MessageId};
 
@@ -204,12 +204,12 @@ impl Observer for Tracer<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::Unobserved;
     use crate::fabric::buffer::Buffer;
     use crate::fabric::stream::Ethernet;
-    use crate::network::{Network, Pace};
-    use crate::topology::{Link, Topology};
     use proptest::prelude::*;
+    use unrack_engine::events::Unobserved;
+    use unrack_engine::network::{Network, Pace};
+    use unrack_engine::topology::{Link, Topology};
     use unrack_protocol::mptcp::{Coupling, Params, Scheduler};
     use unrack_rack::Wiring;
     use unrack_units::{Bytes, Rate};

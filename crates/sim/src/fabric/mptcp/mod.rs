@@ -10,14 +10,14 @@ mod multipath;
 
 use self::alone::Patterns;
 use self::multipath::Multipath;
-use super::Fabric;
 use super::stream::{Ethernet, NEVER_MARKED, Plan, Streams};
-use crate::engine::{Core, Observer};
-use crate::error::SetupError;
-use crate::host::Counts;
 use crate::memory::Cost;
-use crate::network::Network;
 use crate::registry::{Registered, Site};
+use unrack_engine::Fabric;
+use unrack_engine::HostCounts;
+use unrack_engine::error::SetupError;
+use unrack_engine::events::{Core, Observer};
+use unrack_engine::network::Network;
 use unrack_protocol::mptcp::{Params, Subflows};
 use unrack_protocol::tcp::{Connections, SubflowSet};
 use unrack_rack::{Profile, Protocol};
@@ -94,7 +94,7 @@ impl Fabric for Mptcp {
     fn compute<O: Observer>(&mut self, core: &mut Core<Event, O>, computing: Computing) {
         self.streams.compute(core, computing);
     }
-    fn hosts(&self) -> Option<Counts> {
+    fn hosts(&self) -> Option<HostCounts> {
         self.streams.host_counts()
     }
 

@@ -1,9 +1,9 @@
 //! Streams of several subflows: which of them send by which links.
 
-use crate::engine::{Core, Observer, Wait};
 use crate::fabric::stream::kind::Kind;
 use crate::fabric::stream::{Event, Streams, flow_hash};
-use crate::network::Network;
+use unrack_engine::events::{Core, Observer, Wait};
+use unrack_engine::network::Network;
 use unrack_protocol::mptcp::{Params, Receiver, Resting, Sender, Subflows};
 use unrack_protocol::tcp::{SendingEnd, SubflowSet, Timeouts};
 use unrack_units::Time;

@@ -1,7 +1,7 @@
 //! Packets, and the events of a network of packets.
 
-use crate::engine::{Tie, Tied};
 use crate::fabric::timers::Alarm;
+use unrack_engine::events::{Tie, Tied};
 use unrack_units::Time;
 use unrack_workload::NodeId;
 

@@ -9,10 +9,10 @@
 //! So nothing is dropped: a link that is not asked to pause when a packet comes holds at most alpha times the free
 //! bytes, which are not below 0 then; later packets fit in the headroom of the link.
 
-use crate::error::SetupError;
 use crate::fabric::buffer::Buffer;
 use crate::fabric::stream::Plan;
-use crate::topology::Link;
+use unrack_engine::error::SetupError;
+use unrack_engine::topology::Link;
 use unrack_units::Bytes;
 
 /// Bytes of a pause frame on the wire: the shortest frame there is, with preamble and gap.

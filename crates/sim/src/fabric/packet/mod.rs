@@ -36,11 +36,11 @@ pub use super::slab::Slab;
 pub use super::stream::Plan;
 pub use super::timers::Side;
 use super::timers::{Alarm, Timers};
-use crate::engine::{Core, Observer};
-use crate::error::SetupError;
-use crate::network::Pace;
-use crate::topology::End;
 use std::collections::VecDeque;
+use unrack_engine::error::SetupError;
+use unrack_engine::events::{Core, Observer};
+use unrack_engine::network::Pace;
+use unrack_engine::topology::End;
 pub use unrack_units::Time;
 use unrack_workload::NodeId;
 pub use unrack_workload::{Message, MessageId};
@@ -158,7 +158,7 @@ impl<T: Transport> PacketNetwork<T> {
         &self.transport
     }
 
-    /// Returns the completion time of a message alone: see [`Fabric::unloaded`](super::Fabric::unloaded).
+    /// Returns the completion time of a message alone: see [`Fabric::unloaded`](unrack_engine::Fabric::unloaded).
     pub fn unloaded(&self, message: &Message) -> Time {
         self.transport.unloaded(&self.wires.plan, message)
     }
@@ -180,7 +180,7 @@ impl<T: Transport> PacketNetwork<T> {
             && self.transport.is_empty()
     }
 
-    /// Carries a message: see [`Fabric::submit`](super::Fabric::submit).
+    /// Carries a message: see [`Fabric::submit`](unrack_engine::Fabric::submit).
     pub fn submit<O: Observer>(&mut self, core: &mut Core<Event<T::Timer>, O>, id: MessageId) {
         let message = *core.message(id);
         let (bytes, role) = match message.kind.is_answered() {
@@ -191,7 +191,7 @@ impl<T: Transport> PacketNetwork<T> {
         self.settle(core);
     }
 
-    /// Handles an event: see [`Fabric::handle`](super::Fabric::handle).
+    /// Handles an event: see [`Fabric::handle`](unrack_engine::Fabric::handle).
     pub fn handle<O: Observer>(&mut self, core: &mut Core<Event<T::Timer>, O>, event: Event<T::Timer>) {
         match event {
             Event::AtSwitch { packet, .. } => {
@@ -337,16 +337,16 @@ impl<T: Transport> PacketNetwork<T> {
 
 /// Check by tests when a run is over.
 #[cfg(test)]
-pub(super) trait Emptied: super::Fabric {
+pub(super) trait Emptied: unrack_engine::Fabric {
     fn is_empty(&self) -> bool;
 }
 
-/// Implements [`Fabric`](super::Fabric) and [`Split`](crate::engine::Split) for a struct around a [`PacketNetwork`]
+/// Implements [`Fabric`](unrack_engine::Fabric) and [`Split`](unrack_engine::Split) for a struct around a [`PacketNetwork`]
 /// that is called `network`, whose transport has this [`Transport::Timer`] and [`Transport::Header`].
 #[macro_export]
 macro_rules! packet_fabric {
     ($fabric:ident $(<$policy:ident: $bound:ident>)?, $timer:ty, $header:ty) => {
-        impl $(<$policy: $bound>)? $crate::fabric::Fabric for $fabric $(<$policy>)? {
+        impl $(<$policy: $bound>)? $crate::Fabric for $fabric $(<$policy>)? {
             type Event = $crate::fabric::packet::Event<$timer>;
 
             fn submit<O: $crate::engine::Observer>(

@@ -1,9 +1,10 @@
 //! The network as a transport sees it.
 
 use super::{Event, FROM_NODE, Packet, Role, Transfer, Transport, Wires};
-use crate::engine::{self, Core, Observer, PacketKind, Wait};
 use crate::fabric::stream::Plan;
 use crate::fabric::timers::{Alarm, Needs, Side};
+use unrack_engine as engine;
+use unrack_engine::events::{Core, Observer, PacketKind, Wait};
 use unrack_units::Time;
 use unrack_workload::NodeId;
 

@@ -5,9 +5,9 @@
 
 use super::headroom::FRAME;
 use super::{Event, Net, Packet, PacketNetwork, Queue, Role, Transport, Wires};
-use crate::engine::{Core, Unobserved};
 use crate::fabric::parts::Part;
 use std::sync::Arc;
+use unrack_engine::events::{Core, Unobserved};
 use unrack_units::Time;
 use unrack_workload::MessageId;
 
@@ -74,7 +74,7 @@ impl<T: Transport> PacketNetwork<T> {
         }
     }
 
-    /// Becomes part `me` of a split run: see [`Split`](crate::engine::Split).
+    /// Becomes part `me` of a split run: see [`Split`](unrack_engine::events::Split).
     pub fn become_part(&mut self, me: u32, part_of: Arc<[u32]>) {
         self.wires.part = Some(Box::new(Part::new(me, part_of)));
         self.wires.transfers.closed = Some(Vec::new());
@@ -84,17 +84,17 @@ impl<T: Transport> PacketNetwork<T> {
         self.wires.part.as_mut().expect("only parts of a split run are asked")
     }
 
-    /// Returns what has crossed to other parts: see [`Split`](crate::engine::Split).
+    /// Returns what has crossed to other parts: see [`Split`](unrack_engine::events::Split).
     pub fn crossed(&mut self) -> &mut Vec<(u32, Parcel<T::Header>)> {
         &mut self.part().crossed
     }
 
-    /// Returns the names of transfers that were closed: see [`Split`](crate::engine::Split).
+    /// Returns the names of transfers that were closed: see [`Split`](unrack_engine::events::Split).
     pub fn closed(&mut self) -> &mut Vec<u32> {
         self.wires.transfers.closed.as_mut().expect("only parts of a split run are asked")
     }
 
-    /// Takes what came from another part: see [`Split`](crate::engine::Split).
+    /// Takes what came from another part: see [`Split`](unrack_engine::events::Split).
     pub fn take(
         &mut self,
         core: &mut Core<Event<T::Timer>, Unobserved>,
@@ -134,12 +134,12 @@ impl<T: Transport> PacketNetwork<T> {
         transfer
     }
 
-    /// Returns the references to a transfer: see [`Split`](crate::engine::Split).
+    /// Returns the references to a transfer: see [`Split`](unrack_engine::events::Split).
     pub fn under_way(&self, name: u32) -> i32 {
         self.wires.place(name).map_or(0, |transfer| self.wires.transfers[transfer].references)
     }
 
-    /// Forgets a transfer: see [`Split`](crate::engine::Split).
+    /// Forgets a transfer: see [`Split`](unrack_engine::events::Split).
     pub fn forget(&mut self, name: u32) {
         if let Some(transfer) = self.part().forget(name) {
             self.wires.transfers.forget(transfer);

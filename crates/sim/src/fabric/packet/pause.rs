@@ -12,12 +12,13 @@
 
 use super::headroom::{FRAME, Headroom};
 use super::{Event, Packet, Queue, Transport, Wires};
-use crate::engine::{self, Core, Hop, LinkId, Observer, PacketKind};
-use crate::error::SetupError;
 use crate::fabric::stream::Plan;
-use crate::network::Departure;
-use crate::topology::End;
 use std::collections::BTreeMap;
+use unrack_engine as engine;
+use unrack_engine::error::SetupError;
+use unrack_engine::events::{Core, Hop, LinkId, Observer, PacketKind};
+use unrack_engine::network::Departure;
+use unrack_engine::topology::End;
 use unrack_units::Time;
 use unrack_workload::NodeId;
 

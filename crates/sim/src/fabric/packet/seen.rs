@@ -1,9 +1,10 @@
 //! Descriptions of packets for an observer.
 
 use super::{OUTSIDE, Packet, Role, Transport, Wires};
-use crate::engine::{self, Hop, LinkId, PacketKind};
-use crate::network::Departure;
-use crate::topology::End;
+use unrack_engine as engine;
+use unrack_engine::events::{Hop, LinkId, PacketKind};
+use unrack_engine::network::Departure;
+use unrack_engine::topology::End;
 use unrack_units::Time;
 
 impl<T: Transport> Wires<T> {

@@ -1,19 +1,19 @@
 //! Leftovers at the end of a run, whatever failed: no transfer keeps anything.
 
 use super::Emptied;
-use crate::engine::Sim;
 use crate::fabric::fastpass::Fastpass;
 use crate::fabric::ndp::Ndp;
 use crate::fabric::pfabric::Pfabric;
 use crate::fabric::pfc_dcqcn::PfcDcqcn;
 use crate::fabric::receiver_driven::{Homa, Ird, Phost};
 use crate::fabric::stream::{Buffer, Ethernet};
-use crate::faults::{BitErrors, Broken, Failure, Faults};
-use crate::network::{Network, Pace};
 use crate::registry::Registered;
-use crate::topology::{Link, Topology};
 use proptest::prelude::*;
 use std::sync::Arc;
+use unrack_engine::events::Sim;
+use unrack_engine::faults::{BitErrors, Broken, Failure, Faults};
+use unrack_engine::network::{Network, Pace};
+use unrack_engine::topology::{Link, Topology};
 use unrack_protocol::fastpass;
 use unrack_units::{Bytes, Rate, Time};
 use unrack_workload::{Listed, Message};

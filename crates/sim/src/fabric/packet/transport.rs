@@ -1,8 +1,8 @@
 //! Interface between a transport and the network under it.
 
 use super::{Net, Packet, Queue, Side};
-use crate::engine::{Observer, PacketKind};
 use crate::fabric::stream::Plan;
+use unrack_engine::events::{Observer, PacketKind};
 use unrack_units::Time;
 use unrack_workload::{Message, NodeId};
 

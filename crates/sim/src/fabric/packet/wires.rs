@@ -1,10 +1,10 @@
 //! A packet's path: from a node's link through switch ports to its end.
 
 use super::{Event, FROM_NODE, Loss, OUTSIDE, Packet, Queue, Role, Transport, Wires};
-use crate::engine::{Core, LinkId, Observer};
 use crate::fabric::stream::flow_hash;
-use crate::network::Departure;
-use crate::topology::End;
+use unrack_engine::events::{Core, LinkId, Observer};
+use unrack_engine::network::Departure;
+use unrack_engine::topology::End;
 use unrack_units::Time;
 use unrack_workload::{MessageId, NodeId};
 

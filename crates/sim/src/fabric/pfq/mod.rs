@@ -16,16 +16,16 @@
 
 mod alone;
 
-use super::Fabric;
 use super::slab::Slab;
 use super::stream::Ethernet;
-use crate::engine::{Core, Hop, LinkId, Observer, Packet as Seen, PacketKind, Tie, Tied, Wait};
-use crate::error::SetupError;
 use crate::memory::Cost;
-use crate::network::{Departure, Network, Pace};
 use crate::registry::{NoParams, Registered, Site};
 use std::sync::Arc;
 use unrack_basis::{SplitMix64, mix};
+use unrack_engine::Fabric;
+use unrack_engine::error::SetupError;
+use unrack_engine::events::{Core, Hop, LinkId, Observer, Packet as Seen, PacketKind, Tie, Tied, Wait};
+use unrack_engine::network::{Departure, Network, Pace};
 use unrack_protocol::pfq::{Fate, Next, Node, Passing, Ports};
 use unrack_protocol::r2c2::packet::DATA_HEADER;
 use unrack_rack::graph::Graph;

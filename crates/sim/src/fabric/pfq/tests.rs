@@ -1,12 +1,12 @@
 //! Lone flows against arithmetic, shares against max-min, and nothing left of any flow.
 
 use super::*;
-use crate::engine::Sim;
 use crate::fabric::stream::Buffer;
-use crate::faults::{BitErrors, Faults};
-use crate::run::Run;
-use crate::topology::{Link as Wire, Topology};
 use proptest::prelude::*;
+use unrack_engine::events::Sim;
+use unrack_engine::faults::{BitErrors, Faults};
+use unrack_engine::run::Run;
+use unrack_engine::topology::{Link as Wire, Topology};
 use unrack_rack::graph::Sides;
 use unrack_units::{Bytes, Rate};
 use unrack_workload::Listed;

@@ -3,7 +3,7 @@
 use super::flow::Flow;
 use super::wire::{Body, Packet, Spread};
 use super::{Event, NONE, Rack};
-use crate::engine::{Core, Observer, Wait};
+use unrack_engine::events::{Core, Observer, Wait};
 use unrack_protocol::r2c2::map::Map;
 use unrack_protocol::r2c2::news::News;
 use unrack_protocol::r2c2::node::{self, Control, Part, Setup, Timer, World};

@@ -3,8 +3,8 @@
 
 use super::wire::{Body, Packet};
 use super::{Event, NONE, R2c2, Slab};
-use crate::engine::{Core, Observer};
 use std::collections::BTreeMap;
+use unrack_engine::events::{Core, Observer};
 use unrack_protocol::r2c2::node::CONTROL;
 use unrack_protocol::r2c2::packet::BROADCAST;
 use unrack_protocol::r2c2::view::Key;

@@ -1,7 +1,7 @@
 //! Discovery of failures (§3.2). All nodes know at the same time: when the scenario says that a failure is detected.
 
 use super::{Event, R2c2};
-use crate::engine::{Core, Observer};
+use unrack_engine::events::{Core, Observer};
 use unrack_protocol::r2c2::rates::Rates;
 
 impl R2c2 {

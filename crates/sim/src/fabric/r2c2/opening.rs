@@ -3,7 +3,7 @@
 use super::flow::{Flow, Receiver, Role};
 use super::wire::Packet;
 use super::{Event, R2c2, Rack};
-use crate::engine::{Core, Observer};
+use unrack_engine::events::{Core, Observer};
 use unrack_workload::MessageId;
 
 impl R2c2 {

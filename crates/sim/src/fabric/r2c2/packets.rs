@@ -3,8 +3,8 @@
 use super::flow::Role;
 use super::wire::{Body, Packet, ready};
 use super::{Event, NONE, R2c2, Rack};
-use crate::engine::{Core, Hop, LinkId, Observer, Packet as Seen, PacketKind};
-use crate::network::Departure;
+use unrack_engine::events::{Core, Hop, LinkId, Observer, Packet as Seen, PacketKind};
+use unrack_engine::network::Departure;
 use unrack_units::Time;
 
 impl Rack {

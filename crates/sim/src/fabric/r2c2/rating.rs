@@ -1,7 +1,7 @@
 //! Times at which nodes compute rates, and rules begin to hold.
 
 use super::{Event, R2c2, Rack};
-use crate::engine::{Core, Observer};
+use unrack_engine::events::{Core, Observer};
 
 impl R2c2 {
     pub(super) fn tick<O: Observer>(&mut self, core: &mut Core<Event, O>, node: u32) {

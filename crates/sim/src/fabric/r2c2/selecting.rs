@@ -2,7 +2,7 @@
 //! best routings that it can find, and announces them. The search takes no simulated time.
 
 use super::{Event, R2c2, Rack};
-use crate::engine::{Core, Observer};
+use unrack_engine::events::{Core, Observer};
 use unrack_protocol::r2c2::news::News;
 use unrack_protocol::r2c2::packet::{Assignment, MOST_ASSIGNMENTS};
 use unrack_protocol::r2c2::selection::{Problem, Selection};

@@ -1,7 +1,7 @@
 //! Links of the rack and the packets on them.
 
-use crate::network::{Departure, Pace, Port};
-use crate::topology::Topology;
+use unrack_engine::network::{Departure, Pace, Port};
+use unrack_engine::topology::Topology;
 use unrack_protocol::r2c2::news::News;
 use unrack_protocol::r2c2::packet::Route;
 use unrack_units::Time;

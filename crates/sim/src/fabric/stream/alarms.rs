@@ -3,8 +3,8 @@
 use super::kind::{Kind, SubflowsOf};
 use super::turns::{flow, stream_of};
 use super::{Event, Streams};
-use crate::engine::{Core, Observer};
 use crate::fabric::timers::{Alarm, Needs, Side};
+use unrack_engine::events::{Core, Observer};
 use unrack_protocol::tcp::{SendingEnd, SubflowSet};
 use unrack_units::Time;
 

@@ -1,6 +1,6 @@
 //! Completion time of a message that is alone in the network, as arithmetic.
 
-use crate::topology::Link;
+use unrack_engine::topology::Link;
 use unrack_protocol::tcp::Framing;
 use unrack_units::Time;
 

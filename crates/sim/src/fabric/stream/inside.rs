@@ -5,9 +5,9 @@
 use super::kind::Kind;
 use super::packet::Body;
 use super::{Event, Role, Streams};
-use crate::engine::{Core, Observer};
-use crate::host::{self, Output};
-use crate::topology::End;
+use unrack_engine::events::{Core, Observer};
+use unrack_engine::topology::End;
+use unrack_hosts::{self as hosts, Output};
 use unrack_protocol::tcp::{ReceivingEnd, Signal};
 use unrack_units::Time;
 use unrack_workload::{Computing, NodeId};
@@ -20,7 +20,7 @@ impl<K: Kind> Streams<K> {
         let bytes = self.plan.in_memory(packet.payload);
         let hash = self.streams[packet.stream].hash_unsprayed(packet.signal.subflow());
         let way = hosts.way(from, to, nic);
-        hosts.send(now, index, host::Packet::new((from, to), hash, (bytes, packet.payload), way));
+        hosts.send(now, index, hosts::Packet::new((from, to), hash, (bytes, packet.payload), way));
     }
 
     /// Hands a packet that has arrived at its last NIC to the host.
@@ -42,7 +42,7 @@ impl<K: Kind> Streams<K> {
         self.settle_hosts(core);
     }
 
-    pub(super) fn handle_host(&mut self, now: Time, event: host::Event) {
+    pub(super) fn handle_host(&mut self, now: Time, event: hosts::Event) {
         self.hosts.as_mut().expect("asked for with hosts only").handle(now, event);
     }
 
@@ -124,16 +124,16 @@ impl<K: Kind> Streams<K> {
 
 #[cfg(test)]
 mod tests {
-    use crate::engine::Sim;
     use crate::fabric::mptcp::Mptcp;
     use crate::fabric::stream::{Buffer, Ethernet};
     use crate::fabric::tcp::Tcp;
-    use crate::host::Inside;
-    use crate::network::{Network, Pace};
-    use crate::run::Outcome;
-    use crate::topology::{Link, Topology};
     use proptest::prelude::*;
     use std::sync::Arc;
+    use unrack_engine::Inside;
+    use unrack_engine::events::Sim;
+    use unrack_engine::network::{Network, Pace};
+    use unrack_engine::run::Outcome;
+    use unrack_engine::topology::{Link, Topology};
     use unrack_protocol::mptcp;
     use unrack_protocol::tcp::{Connections, MOST_TIMEOUTS, Params};
     use unrack_rack::{Host, Wiring};

@@ -1,8 +1,8 @@
 //! Kinds of connections that streams have: over one subflow ([`super::single`]), or several ([`crate::fabric::mptcp`]).
 
 use super::{Event, Streams, flow_hash};
-use crate::engine::{Core, Observer};
-use crate::network::Network;
+use unrack_engine::events::{Core, Observer};
+use unrack_engine::network::Network;
 use unrack_protocol::tcp::{ReceivingEnd, SendingEnd};
 use unrack_units::Time;
 use unrack_workload::NodeId;

@@ -4,11 +4,11 @@
 
 use super::kind::Kind;
 use super::{Event, Streams};
-use crate::engine::{Core, Observer, Sim, Unobserved};
-use crate::fabric::Fabric;
-use crate::network::Network;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use unrack_engine::Fabric;
+use unrack_engine::events::{Core, Observer, Sim, Unobserved};
+use unrack_engine::network::Network;
 use unrack_units::Time;
 use unrack_workload::{Listed, Message, MessageId};
 

@@ -36,10 +36,11 @@ use super::parts::Part;
 use super::pool::Pool;
 use super::slab::Slab;
 use super::timers::{Alarm, Timers};
-use crate::engine::{Core, Observer, Tie, Tied};
-use crate::host::{self, Counts, Hosts, Reading};
-use crate::network::{Network, Pace, Port};
-use crate::topology::End;
+use unrack_engine::HostCounts;
+use unrack_engine::events::{Core, Observer, Tie, Tied};
+use unrack_engine::network::{Network, Pace, Port};
+use unrack_engine::topology::End;
+use unrack_hosts::{self as hosts, Hosts, Reading};
 use unrack_protocol::tcp::{Ack, ReceivingEnd, Segment, SendingEnd, Signal, SubflowSet};
 use unrack_units::{Bytes, Rate, Time};
 use unrack_workload::{MessageId, NodeId};
@@ -98,7 +99,7 @@ pub enum Event {
     Timers(u32),
     Timer(Alarm),
     /// An event inside a host.
-    Host(host::Event),
+    Host(hosts::Event),
 }
 
 /// Value of `by` for packets from a node.
@@ -218,7 +219,7 @@ impl<K: Kind> Streams<K> {
         streams
     }
 
-    pub(super) fn host_counts(&self) -> Option<Counts> {
+    pub(super) fn host_counts(&self) -> Option<HostCounts> {
         self.hosts.as_ref().map(|hosts| hosts.counts())
     }
 

@@ -4,8 +4,8 @@
 //! take turns at refilling it, two packets each (fair queueing, `tc-fq`: quantum). So a long stream delays a short
 //! one by a few packets, not by its window. Acknowledgements join the queue at once.
 
-use crate::network::{Departure, Pace, Port};
 use std::collections::VecDeque;
+use unrack_engine::network::{Departure, Pace, Port};
 use unrack_units::Time;
 
 pub(super) struct Nic {

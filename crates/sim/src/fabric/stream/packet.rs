@@ -2,9 +2,10 @@
 
 use super::kind::{Kind, SignalOf, SubflowsOf};
 use super::{Role, Streams};
-use crate::engine::{self, Hop, LinkId, PacketKind};
-use crate::network::Departure;
-use crate::topology::End;
+use unrack_engine as engine;
+use unrack_engine::events::{Hop, LinkId, PacketKind};
+use unrack_engine::network::Departure;
+use unrack_engine::topology::End;
 use unrack_protocol::tcp::{Ack, Segment, Signal, SubflowSet};
 use unrack_units::Time;
 use unrack_workload::NodeId;

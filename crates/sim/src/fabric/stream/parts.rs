@@ -6,9 +6,9 @@
 use super::kind::{Kind, SignalOf};
 use super::packet::Packet;
 use super::{Event, Role, Stream, Streams};
-use crate::engine::{Core, Unobserved};
 use crate::fabric::parts::Part;
 use std::sync::Arc;
+use unrack_engine::events::{Core, Unobserved};
 use unrack_units::Time;
 use unrack_workload::MessageId;
 

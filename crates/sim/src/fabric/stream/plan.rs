@@ -1,10 +1,10 @@
 //! The network under streams: its parameters, and checks of them.
 
 use super::alone::Alone;
-use crate::error::SetupError;
 use crate::fabric::buffer::Buffer;
-use crate::host::{self, Hosts};
-use crate::network::{Departure, Network, Pace};
+use unrack_engine::error::SetupError;
+use unrack_engine::network::{Departure, Network, Pace};
+use unrack_hosts::{self as hosts, Hosts};
 use unrack_protocol::tcp::Framing;
 use unrack_units::{Bytes, Time};
 use unrack_workload::NodeId;
@@ -129,7 +129,7 @@ impl Plan {
     /// between the first node and the last: none are further apart.
     pub fn round_trip(&self) -> Time {
         let topology = &self.network.topology;
-        let hosts = topology.hosts().map(|inside| host::Plan::new(inside, topology, 0).patience());
+        let hosts = topology.hosts().map(|inside| hosts::Plan::new(inside, topology, 0).patience());
         self.alone(0, self.network.nodes() - 1).round_trip() + hosts.unwrap_or_default() * 2
     }
 
@@ -178,7 +178,7 @@ impl Plan {
     pub(in super::super) fn hosts(&self) -> Option<Hosts> {
         let topology = &self.network.topology;
         let packet = u64::from(self.in_memory(self.framing.mss().get() as u32));
-        topology.hosts().map(|inside| Hosts::new(host::Plan::new(inside, topology, packet)))
+        topology.hosts().map(|inside| Hosts::new(hosts::Plan::new(inside, topology, packet)))
     }
 
     /// Returns the bytes that a packet takes in memory: its IP and TCP headers and payload, at least a line.

@@ -2,8 +2,8 @@
 
 use super::kind::Kind;
 use super::{Event, Streams};
-use crate::engine::{Core, Observer, Wait};
-use crate::network::Network;
+use unrack_engine::events::{Core, Observer, Wait};
+use unrack_engine::network::Network;
 use unrack_protocol::tcp::{Control, OneSubflow, Receiver, Resting, Sender, SubflowSet, Timeouts};
 use unrack_units::Time;
 use unrack_workload::{Message, NodeId};

@@ -3,7 +3,7 @@
 use super::kind::{Kind, SubflowsOf};
 use super::nic::QUANTUM;
 use super::{Event, Streams};
-use crate::engine::{Core, Observer, Wait};
+use unrack_engine::events::{Core, Observer, Wait};
 use unrack_protocol::tcp::{SendingEnd, Signal, SubflowSet};
 use unrack_units::Time;
 

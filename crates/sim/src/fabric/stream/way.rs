@@ -3,9 +3,9 @@
 use super::kind::{Kind, SignalOf};
 use super::packet::{Body, Packet};
 use super::{Event, FROM_NODE, Streams};
-use crate::engine::{Core, LinkId, Observer};
-use crate::network::Departure;
-use crate::topology::End;
+use unrack_engine::events::{Core, LinkId, Observer};
+use unrack_engine::network::Departure;
+use unrack_engine::topology::End;
 use unrack_protocol::tcp::Signal;
 use unrack_units::Time;
 use unrack_workload::NodeId;

@@ -10,7 +10,7 @@
 pub mod plain;
 pub mod tcp;
 
-use crate::engine::Hop;
+use unrack_engine::events::Hop;
 use unrack_workload::Message;
 
 /// Format in which packets of a fabric are shown.

@@ -20,7 +20,7 @@
 //! | 36 | 12 | name of the fabric, padded with zeros |
 
 use super::Frame;
-use crate::engine::{Hop, PacketKind};
+use unrack_engine::events::{Hop, PacketKind};
 
 /// Bytes of the header.
 pub const LENGTH: usize = 48;

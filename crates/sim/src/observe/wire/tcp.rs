@@ -5,7 +5,7 @@
 //! the simulation: there is no SYN. Sequence numbers begin at 1. Time stamps (RFC 7323) count microseconds.
 
 use super::Frame;
-use crate::engine::{Hop, PacketKind};
+use unrack_engine::events::{Hop, PacketKind};
 use unrack_units::Time;
 use unrack_workload::{Message, MessageId, NodeId};
 

@@ -236,7 +236,7 @@ impl<E: Tied, O: Observer> Core<E, O> {
     }
 
     /// Schedules a wake-up of a source's actor, for the time at which its computation is done.
-    pub(crate) fn wake_at(&mut self, at: Time, actor: u32) {
+    pub fn wake_at(&mut self, at: Time, actor: u32) {
         assert!(at >= self.now, "a source asked to be woken in the past");
         self.queue.push(at, Event::Wake(actor));
     }

@@ -20,7 +20,7 @@ pub(super) enum Task {
 }
 
 #[derive(Clone, Default)]
-pub(super) struct Core {
+pub(crate) struct Core {
     stack: VecDeque<Task>,
     programs: VecDeque<Task>,
     running: Option<Task>,

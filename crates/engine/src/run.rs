@@ -1,7 +1,7 @@
 //! Results of a run, under 100 bytes per message.
 
-use crate::engine::{BusyTimes, Counters};
-use crate::host::Counts;
+use crate::events::{BusyTimes, Counters};
+use crate::inside::HostCounts;
 use hdrhistogram::Histogram;
 use unrack_units::Time;
 use unrack_workload::Message;
@@ -114,7 +114,7 @@ pub struct Run {
     /// Time in which each link carried bits.
     pub busy: BusyTimes,
     /// Counts from inside hosts, if anything takes time there.
-    pub hosts: Option<Counts>,
+    pub hosts: Option<HostCounts>,
     /// Simulated time at which the run ended.
     pub ended: Time,
     pub ending: Ending,

@@ -8,7 +8,7 @@ use unrack_units::Time;
 
 /// Queue from a host to a NIC.
 #[derive(Clone, Default)]
-pub(super) struct Transmit {
+pub(crate) struct Transmit {
     /// Packets that the host has begun to send and that have not left yet.
     pub outstanding: u32,
     /// Packets whose descriptors are in memory, and that the NIC has not yet looked at.
@@ -21,7 +21,6 @@ pub(super) struct Transmit {
 
 impl Transmit {
     /// Returns whether the queue is idle.
-    #[cfg(test)]
     pub(super) fn is_at_rest(&self) -> bool {
         self.outstanding == 0 && self.posted.is_empty() && self.waiting.is_empty() && !self.busy
     }
@@ -29,7 +28,7 @@ impl Transmit {
 
 /// Queue from a NIC to a host.
 #[derive(Clone)]
-pub(super) struct Receive {
+pub(crate) struct Receive {
     /// Descriptors of free buffers.
     pub posted: u32,
     /// Packets that are in memory, and of which no core knows yet.
@@ -75,7 +74,6 @@ impl Receive {
     }
 
     /// Returns whether the queue is idle, with this many descriptors posted.
-    #[cfg(test)]
     pub(super) fn is_at_rest(&self, descriptors: u32) -> bool {
         self.phase == Phase::Idle && self.completed.is_empty() && self.posted == descriptors
     }

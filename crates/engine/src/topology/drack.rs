@@ -155,7 +155,7 @@ fn shifted(range: Range<u32>, by: u32) -> Range<u32> {
 mod tests {
     use super::super::tests::link;
     use super::super::{End, Topology};
-    use crate::engine::LinkId;
+    use crate::events::LinkId;
     use proptest::prelude::*;
     use std::collections::{BTreeMap, BTreeSet};
     use unrack_rack::Wiring;

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 const SECTION: u64 = 2 << 20;
 
 /// Sections that hosts may take: those that the fabric manager has.
-pub(super) struct Stock {
+pub(crate) struct Stock {
     returned: BTreeSet<u64>,
     next: u64,
     end: u64,
@@ -36,7 +36,7 @@ impl Stock {
 
 /// Buffers of a host.
 #[derive(Clone)]
-pub(super) struct Buffers {
+pub(crate) struct Buffers {
     classes: Vec<Class>,
     /// Number of sections that the host holds.
     held: usize,
@@ -84,7 +84,6 @@ impl Buffers {
     }
 
     /// Returns the number of buffers in use.
-    #[cfg(test)]
     pub(super) fn used(&self) -> usize {
         let of = |class: &Class| {
             let free: usize = class.free.values().map(Vec::len).sum();

@@ -45,19 +45,18 @@ use self::buffers::{Buffers, Stock};
 use self::cache::Cache;
 use self::cores::{Core, Task};
 use self::memory::{Agent, Memory};
-pub use self::plan::Inside;
-pub(crate) use self::plan::Plan;
+pub use self::plan::Plan;
 use self::programs::Programs;
 use self::queues::{Receive, Transmit};
-pub(crate) use self::reading::Reading;
+pub use self::reading::Reading;
 use self::sparse::Sparse;
-pub use self::work::Counts;
 use std::collections::VecDeque;
+use unrack_engine::HostCounts;
 use unrack_units::Time;
 use unrack_workload::NodeId;
 
 /// All hosts of a network.
-pub(crate) struct Hosts {
+pub struct Hosts {
     plan: Plan,
     memory: Memory,
     /// DRAM cache of each host; none if hosts have no cache.
@@ -77,13 +76,13 @@ pub(crate) struct Hosts {
     headroom: Vec<u64>,
     /// Packets, by the number that the fabric gave them.
     packets: Vec<Packet>,
-    counts: Counts,
+    counts: HostCounts,
     outputs: VecDeque<Output>,
 }
 
 /// A packet as its hosts see it.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Packet {
+pub struct Packet {
     pub from: NodeId,
     pub to: NodeId,
     /// Hash of the stream: decides which core handles the packet.
@@ -102,19 +101,14 @@ pub(crate) struct Packet {
 
 impl Packet {
     /// Creates a packet that has no buffer yet; `bytes` in memory, and `payload`.
-    pub(crate) fn new(
-        (from, to): (NodeId, NodeId),
-        hash: u32,
-        (bytes, payload): (u32, u32),
-        way: Way,
-    ) -> Packet {
+    pub fn new((from, to): (NodeId, NodeId), hash: u32, (bytes, payload): (u32, u32), way: Way) -> Packet {
         Packet { from, to, hash, bytes, payload, way, buffer: 0, class: 0, owner: to }
     }
 }
 
 /// Way by which a packet leaves its host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Way {
+pub enum Way {
     /// Leaves by this NIC.
     Nic(u32),
     /// Goes to another host of the rack, over CXL.
@@ -142,7 +136,7 @@ pub enum Event {
 
 /// Output for the fabric.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Output {
+pub enum Output {
     /// Hand the event back at this time.
     At(Time, Event),
     /// This packet goes on the wire, by this NIC.
@@ -161,7 +155,7 @@ pub(crate) enum Output {
 
 impl Hosts {
     /// Creates idle hosts.
-    pub(crate) fn new(plan: Plan) -> Hosts {
+    pub fn new(plan: Plan) -> Hosts {
         let (hosts, queues) = (plan.hosts, plan.hosts * plan.queues());
         let caches = if plan.spec.dram_cache && plan.spec.memory_pool { hosts } else { 0 };
         let stocks = if plan.spec.memory_pool { plan.hosts / plan.of_rack } else { plan.hosts };
@@ -179,39 +173,39 @@ impl Hosts {
             programs: Programs::new(hosts),
             headroom: vec![0; plan.nics() as usize],
             packets: Vec::new(),
-            counts: Counts::default(),
+            counts: HostCounts::default(),
             outputs: VecDeque::new(),
             plan,
         }
     }
 
     /// Returns the next output, if there is one.
-    pub(crate) fn poll(&mut self) -> Option<Output> {
+    pub fn poll(&mut self) -> Option<Output> {
         self.outputs.pop_front()
     }
 
     /// Returns whether a packet may be sent this way now: no other waits and its queue has room.
-    pub(crate) fn is_open(&self, from: NodeId, to: NodeId, way: Way) -> bool {
+    pub fn is_open(&self, from: NodeId, to: NodeId, way: Way) -> bool {
         let queue = self.plan.transmit_queue(from, to, way);
         self.transmit[queue as usize].waiting.is_empty() && self.has_room(queue)
     }
 
     /// Returns whether a transmit queue, or the queue of references that it stands for, takes another packet.
-    pub(crate) fn has_room(&self, queue: u32) -> bool {
+    pub fn has_room(&self, queue: u32) -> bool {
         let nic = &self.plan.spec.nic;
         let most = if self.plan.is_of_nic(queue) { nic.transmit_queue } else { nic.receive_queue };
         self.transmit[queue as usize].outstanding < most
     }
 
     /// Returns the way by which a packet leaves its host, which would choose this NIC.
-    pub(crate) fn way(&self, from: NodeId, to: NodeId, nic: u32) -> Way {
+    pub fn way(&self, from: NodeId, to: NodeId, nic: u32) -> Way {
         let inside = self.plan.rack_of(from) == self.plan.rack_of(to);
         let by_cxl = self.plan.spec.references() || self.plan.nics_are_pooled();
         if inside && by_cxl { Way::Rack } else { Way::Nic(nic) }
     }
 
     /// Queues `waiting` for room in the queue of this way, behind others.
-    pub(crate) fn wait(&mut self, from: NodeId, to: NodeId, way: Way, waiting: u32) {
+    pub fn wait(&mut self, from: NodeId, to: NodeId, way: Way, waiting: u32) {
         let queue = self.plan.transmit_queue(from, to, way);
         self.transmit[queue as usize].waiting.push_back(waiting);
         if self.transmit[queue as usize].waiting.len() == 1 && self.has_room(queue) {
@@ -220,12 +214,12 @@ impl Hosts {
     }
 
     /// Removes and returns the first that waits for room in a transmit queue.
-    pub(crate) fn next_waiting(&mut self, queue: u32) -> Option<u32> {
+    pub fn next_waiting(&mut self, queue: u32) -> Option<u32> {
         self.transmit[queue as usize].waiting.pop_front()
     }
 
     /// Sends a packet from the stack of `packet.from`; `number` is the fabric's name for it.
-    pub(crate) fn send(&mut self, now: Time, number: u32, packet: Packet) {
+    pub fn send(&mut self, now: Time, number: u32, packet: Packet) {
         let queue = self.plan.transmit_queue(packet.from, packet.to, packet.way);
         self.transmit[queue as usize].outstanding += 1;
         if self.packets.len() <= number as usize {
@@ -236,14 +230,14 @@ impl Hosts {
     }
 
     /// Records that the last bit of a packet will have left its NIC at `at`.
-    pub(crate) fn leaves(&mut self, number: u32, at: Time) {
+    pub fn leaves(&mut self, number: u32, at: Time) {
         let Packet { from, to, way, .. } = self.packets[number as usize];
         let queue = self.plan.transmit_queue(from, to, way);
         self.outputs.push_back(Output::At(at, Event::Left(queue)));
     }
 
     /// Takes a packet whose last bit has arrived at this NIC.
-    pub(crate) fn arrive(&mut self, now: Time, number: u32, nic: u32) {
+    pub fn arrive(&mut self, now: Time, number: u32, nic: u32) {
         let Packet { to, bytes, .. } = self.packets[number as usize];
         if self.headroom[nic as usize] + u64::from(bytes) > self.plan.spec.nic.headroom.get() {
             self.counts.no_room += 1;
@@ -262,13 +256,13 @@ impl Hosts {
     }
 
     /// Has the program read a packet that the stack has in order.
-    pub(crate) fn read(&mut self, now: Time, number: u32) {
+    pub fn read(&mut self, now: Time, number: u32) {
         let Packet { to, hash, .. } = self.packets[number as usize];
         self.give(now, self.plan.core(to, hash), Task::Read(number));
     }
 
     /// Frees the buffer of a packet that the stack had and nobody will read.
-    pub(crate) fn release(&mut self, number: u32) {
+    pub fn release(&mut self, number: u32) {
         let Packet { to, owner, buffer, class, .. } = self.packets[number as usize];
         if !self.caches.is_empty() {
             self.caches[to as usize].release(class, buffer, self.plan.sizes[class as usize]);
@@ -278,7 +272,7 @@ impl Hosts {
     }
 
     /// Handles an event that is due.
-    pub(crate) fn handle(&mut self, now: Time, event: Event) {
+    pub fn handle(&mut self, now: Time, event: Event) {
         match event {
             Event::Core(core) => self.done(now, core),
             Event::Doorbell(queue) => self.fetch(now, queue),
@@ -299,19 +293,18 @@ impl Hosts {
     }
 
     /// Returns counts of what happened so far.
-    pub(crate) fn counts(&self) -> Counts {
+    pub fn counts(&self) -> HostCounts {
         let busy = self.cores.made().map(|core| core.busy.as_ps()).collect::<Vec<_>>();
         let (hits, loads) =
             self.caches.made().fold((0, 0), |(h, l), cache| (h + cache.hits, l + cache.loads));
         let busiest = Time::from_ps(busy.iter().copied().max().unwrap_or(0));
         let mean = Time::from_ps(busy.iter().sum::<u64>() / self.cores.len().max(1) as u64);
         let (local_bytes, remote_bytes) = self.memory.bytes();
-        Counts { hits, loads, busiest, mean, local_bytes, remote_bytes, ..self.counts }
+        HostCounts { hits, loads, busiest, mean, local_bytes, remote_bytes, ..self.counts }
     }
 
     /// Returns whether nothing is under way, and no buffer is in use.
-    #[cfg(test)]
-    pub(crate) fn is_at_rest(&self) -> bool {
+    pub fn is_at_rest(&self) -> bool {
         self.cores.made().all(|core| core.is_idle())
             && self.headroom.iter().all(|held| *held == 0)
             && self.transmit.made().all(|queue| queue.is_at_rest())

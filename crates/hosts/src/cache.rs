@@ -8,7 +8,7 @@ use unrack_rack::Cache as Spec;
 use unrack_units::Time;
 
 #[derive(Clone)]
-pub(super) struct Cache {
+pub(crate) struct Cache {
     parts: Vec<Part>,
     ways: usize,
     /// Number of loads of 64 B.

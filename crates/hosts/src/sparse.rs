@@ -5,7 +5,7 @@
 use std::ops::{Index, IndexMut};
 
 /// Sparse array; `PAGE` items are made at once.
-pub(super) struct Sparse<T, const PAGE: usize> {
+pub(crate) struct Sparse<T, const PAGE: usize> {
     /// Pages of items; empty until an item of them is changed.
     pages: Vec<Vec<T>>,
     blank: T,

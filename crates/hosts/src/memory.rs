@@ -12,8 +12,8 @@ use super::interleave::shares;
 use super::plan::Plan;
 use super::sparse::Sparse;
 use super::timeline::Timeline;
-use crate::network::{Departure, Pace};
 use std::ops::Range;
+use unrack_engine::network::{Departure, Pace};
 use unrack_units::Time;
 use unrack_workload::NodeId;
 
@@ -36,7 +36,7 @@ pub(super) enum Place {
     Buffer(NodeId, u64),
 }
 
-pub(super) struct Memory {
+pub(crate) struct Memory {
     plan: Plan,
     /// Timelines by [`Kind`], of hosts or NICs.
     timelines: [Sparse<Timeline, 16>; 5],
@@ -250,10 +250,10 @@ pub(super) fn last_of(lines: u64, window: u64, wait: Time, line: Time) -> Time {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::host::Inside;
-    use crate::topology::{Link, Topology};
     use proptest::prelude::*;
     use std::sync::Arc;
+    use unrack_engine::Inside;
+    use unrack_engine::topology::{Link, Topology};
     use unrack_rack::Wiring;
     use unrack_units::Rate;
 

@@ -1,23 +1,16 @@
 //! Numbers of hosts, queues, cores and buffers.
 
 use super::Way;
-use crate::topology::{Link, Topology};
 use std::sync::Arc;
+use unrack_engine::Inside;
+use unrack_engine::topology::{Link, Topology};
 use unrack_rack::Host;
 use unrack_units::Time;
 use unrack_workload::NodeId;
 
-/// Inside of a host; the same for every host of a network.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Inside {
-    pub spec: Arc<Host>,
-    /// CXL port of the host.
-    pub cxl: Link,
-}
-
 /// Hosts of a network, numbered.
 #[derive(Debug, Clone)]
-pub(crate) struct Plan {
+pub struct Plan {
     pub spec: Arc<Host>,
     pub hosts: u32,
     /// Number of hosts in a rack.
@@ -32,7 +25,7 @@ pub(crate) struct Plan {
 
 impl Plan {
     /// Creates the plan. `packet` is the most bytes that a packet takes in memory.
-    pub(crate) fn new(inside: &Inside, topology: &Topology, packet: u64) -> Plan {
+    pub fn new(inside: &Inside, topology: &Topology, packet: u64) -> Plan {
         let Inside { spec, cxl } = inside.clone();
         let mut sizes: Vec<u64> = spec.cache.lines.iter().map(|line| line.get()).collect();
         if let Some(largest) = sizes.last_mut() {
@@ -44,7 +37,7 @@ impl Plan {
 
     /// Returns an estimate for timers, on the high side: the time of a lone packet between the stacks of two hosts,
     /// without wires.
-    pub(crate) fn patience(&self) -> Time {
+    pub fn patience(&self) -> Time {
         let Host { memory, cpu, nic, .. } = &*self.spec;
         let far = memory.latency + self.cxl.propagation * 4 + nic.dma.propagation * 2;
         let handled = cpu.packet_time * 2 + cpu.interrupt_time + far * u64::from(cpu.header_loads + 1);
@@ -54,17 +47,17 @@ impl Plan {
 
     /// Returns the number of queues of a host in each direction: one for each virtual NIC, then one for each host of
     /// its rack.
-    pub(crate) fn queues(&self) -> u32 {
+    pub fn queues(&self) -> u32 {
         self.nics_each + self.of_rack
     }
 
     /// Returns the number of NICs: one for each host, whichever hosts use them.
-    pub(crate) fn nics(&self) -> u32 {
+    pub fn nics(&self) -> u32 {
         self.hosts
     }
 
     /// Returns the rack of a host.
-    pub(crate) fn rack_of(&self, host: NodeId) -> u32 {
+    pub fn rack_of(&self, host: NodeId) -> u32 {
         host / self.of_rack
     }
 
@@ -73,12 +66,12 @@ impl Plan {
     }
 
     /// Returns whether the hosts of a rack share their NICs.
-    pub(crate) fn nics_are_pooled(&self) -> bool {
+    pub fn nics_are_pooled(&self) -> bool {
         self.nics_each > 1
     }
 
     /// Returns the number of the transmit queue for this way.
-    pub(crate) fn transmit_queue(&self, from: NodeId, to: NodeId, way: Way) -> u32 {
+    pub fn transmit_queue(&self, from: NodeId, to: NodeId, way: Way) -> u32 {
         from * self.queues()
             + match way {
                 Way::Nic(nic) => nic - self.first_nic(from),
@@ -87,47 +80,47 @@ impl Plan {
     }
 
     /// Returns the number of the receive queue of a virtual NIC.
-    pub(crate) fn receive_queue_of_nic(&self, to: NodeId, nic: u32) -> u32 {
+    pub fn receive_queue_of_nic(&self, to: NodeId, nic: u32) -> u32 {
         to * self.queues() + nic - self.first_nic(to)
     }
 
     /// Returns the number of the queue of references, of which a host has one for each sender (§4.3).
-    pub(crate) fn reference_queue(&self, from: NodeId, to: NodeId) -> u32 {
+    pub fn reference_queue(&self, from: NodeId, to: NodeId) -> u32 {
         to * self.queues() + self.nics_each + from % self.of_rack
     }
 
     /// Returns the host that a queue belongs to.
-    pub(crate) fn host_of_queue(&self, queue: u32) -> NodeId {
+    pub fn host_of_queue(&self, queue: u32) -> NodeId {
         queue / self.queues()
     }
 
     /// Returns whether a transmit queue is that of a virtual NIC.
-    pub(crate) fn is_of_nic(&self, queue: u32) -> bool {
+    pub fn is_of_nic(&self, queue: u32) -> bool {
         queue % self.queues() < self.nics_each
     }
 
     /// Returns the NIC of a transmit queue.
-    pub(crate) fn nic_of_queue(&self, queue: u32) -> u32 {
+    pub fn nic_of_queue(&self, queue: u32) -> u32 {
         self.first_nic(self.host_of_queue(queue)) + queue % self.queues()
     }
 
     /// Returns the core that handles a stream of this hash, or the interrupts of a queue of this number.
-    pub(crate) fn core(&self, host: NodeId, hash: u32) -> u32 {
+    pub fn core(&self, host: NodeId, hash: u32) -> u32 {
         host * self.spec.cpu.cores + hash % self.spec.cpu.cores
     }
 
     /// Returns the host that a core belongs to.
-    pub(crate) fn host_of_core(&self, core: u32) -> NodeId {
+    pub fn host_of_core(&self, core: u32) -> NodeId {
         core / self.spec.cpu.cores
     }
 
     /// Returns the number of the stock that a host takes sections from.
-    pub(crate) fn stock(&self, host: NodeId) -> u32 {
+    pub fn stock(&self, host: NodeId) -> u32 {
         if self.spec.memory_pool { self.rack_of(host) } else { host }
     }
 
     /// Returns the class of the smallest buffers that hold a packet.
-    pub(crate) fn class(&self, bytes: u32) -> u8 {
+    pub fn class(&self, bytes: u32) -> u8 {
         let class = self.sizes.iter().position(|size| u64::from(bytes) <= *size);
         class.expect("the largest buffers hold every packet") as u8
     }

@@ -1,6 +1,7 @@
 //! Errors: why a run cannot be set up, or cannot go on.
 
 use std::borrow::Cow;
+use unrack_rack::{ScenarioError, ValidScenario};
 use unrack_units::Time;
 use unrack_workload::WorkloadError;
 
@@ -27,13 +28,20 @@ impl SetupError {
 
     /// Creates the error of a run whose last event was at `ended` and whose next event is beyond [`Time::END`]. `key`
     /// names the parameter behind the wait.
-    pub(crate) fn out_of_time(key: &'static str, ended: Time, finished: u64) -> SetupError {
+    pub fn out_of_time(key: &'static str, ended: Time, finished: u64) -> SetupError {
         let rule = "ends within 106 days of simulated time";
         let value = format!(
             "a run that waits beyond them: {finished} messages had finished by {ended}, the last event before; \
              raise the load or the rates of links, or shorten its times"
         );
         SetupError { ended: Some(ended), ..SetupError::new(key, rule, value) }
+    }
+}
+
+impl SetupError {
+    /// Converts the error to one that shows the place in the scenario.
+    pub fn in_scenario(&self, scenario: &ValidScenario) -> ScenarioError {
+        scenario.error_at(self.key, format!("{}, but is {}", self.rule, self.value))
     }
 }
 

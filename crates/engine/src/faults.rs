@@ -5,8 +5,8 @@
 //! A cable has both directions of a link, and a failure breaks both. A switch that is down is one whose cables all
 //! are. A lost packet has still taken its time on the link: the sender does not notice the loss.
 
-use crate::engine::LinkId;
 use crate::error::SetupError;
+use crate::events::LinkId;
 use crate::network::{Departure, Pace};
 use crate::topology::{End, Topology};
 use std::collections::BTreeMap;

@@ -4,12 +4,12 @@
 //! to cross a busy link first may be booked before one that is there already. So a transfer takes free time from its
 //! own time on, in pieces if need be. Transfers that are booked in order of time are served in that order.
 
-use crate::network::{Departure, Pace};
 use std::collections::VecDeque;
+use unrack_engine::network::{Departure, Pace};
 use unrack_units::Time;
 
 #[derive(Debug, Clone)]
-pub(super) struct Timeline {
+pub(crate) struct Timeline {
     pace: Pace,
     /// Start and end of the last busy time. Most transfers need to know no more.
     last: (Time, Time),
@@ -116,8 +116,8 @@ impl Timeline {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::network::Port;
     use proptest::prelude::*;
+    use unrack_engine::network::Port;
     use unrack_units::Rate;
 
     impl Timeline {

@@ -119,9 +119,8 @@ impl<F: Fabric, S: Source, O: Observer> Sim<F, S, O> {
         (Run { hosts: fabric.hosts(), ..run }, source, observer)
     }
 
-    /// Runs until no event is left, and returns the fabric.
-    #[cfg(test)]
-    pub(crate) fn run_dry(mut self) -> (F, Run) {
+    /// Runs until no event is left, late timers included, and returns the fabric: what it still holds is a leak.
+    pub fn run_dry(mut self) -> (F, Run) {
         self.source.start(&mut self.pending);
         self.settle();
         while let Some((at, event)) = self.core.pop() {

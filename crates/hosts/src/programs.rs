@@ -12,8 +12,8 @@
 
 use super::memory::{LINE, Place, last_of};
 use super::{Event, Hosts, Output};
-use crate::network::Pace;
 use unrack_basis::mix;
+use unrack_engine::network::Pace;
 use unrack_units::Time;
 use unrack_workload::{Computing, NodeId};
 
@@ -24,7 +24,7 @@ const SCATTERED: u64 = 2 << 48;
 /// First address of data that are new.
 const FRESH: u64 = 3 << 48;
 
-pub(super) struct Programs {
+pub(crate) struct Programs {
     all: Vec<Program>,
     free: Vec<u32>,
     /// Offset of the next new data of each host.
@@ -66,7 +66,6 @@ impl Programs {
     }
 
     /// Returns whether no program is running.
-    #[cfg(test)]
     pub(super) fn is_at_rest(&self) -> bool {
         self.free.len() == self.all.len()
     }
@@ -74,7 +73,7 @@ impl Programs {
 
 impl Hosts {
     /// Starts a program.
-    pub(crate) fn compute(&mut self, now: Time, computing: Computing) {
+    pub fn compute(&mut self, now: Time, computing: Computing) {
         let Computing { actor, node: host, time, loads } = computing;
         let came = if self.plan.spec.references() && !self.plan.spec.program_loads { loads.came } else { 0 };
         let (fresh, again) = ((came + loads.fresh).div_ceil(LINE), loads.again.div_ceil(LINE));
@@ -187,10 +186,11 @@ impl Hosts {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::host::{Inside, Plan};
-    use crate::topology::{Link, Topology};
+    use crate::plan::Plan;
     use std::collections::BTreeSet;
     use std::sync::Arc;
+    use unrack_engine::Inside;
+    use unrack_engine::topology::{Link, Topology};
     use unrack_rack::{Host, Wiring};
     use unrack_units::Rate;
     use unrack_workload::Loads;

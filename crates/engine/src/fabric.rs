@@ -1,0 +1,40 @@
+//! The contract of a fabric.
+
+use crate::events::{Core, Observer, Tied};
+use crate::inside::HostCounts;
+use unrack_units::Time;
+use unrack_workload::{Computing, Message, MessageId};
+
+impl Tied for MessageId {}
+
+/// A fabric: it carries messages.
+pub trait Fabric {
+    /// Event that this fabric schedules for itself: small and plain.
+    type Event: Tied + Send;
+
+    /// Carries a message that was submitted now. Read it with [`Core::message`].
+    fn submit<O: Observer>(&mut self, core: &mut Core<Self::Event, O>, id: MessageId);
+
+    /// Handles an event that this fabric scheduled and that is due.
+    fn handle<O: Observer>(&mut self, core: &mut Core<Self::Event, O>, event: Self::Event);
+
+    /// Starts a computation of a node now, with the loads that it names; [`Core::wake_at`] reports the end.
+    fn compute<O: Observer>(&mut self, core: &mut Core<Self::Event, O>, computing: Computing) {
+        core.wake_at(core.now() + computing.time, computing.actor);
+    }
+
+    /// Returns the completion time of `message` alone on this fabric: arithmetic, no simulation. At least
+    /// [`Network::ideal`](crate::network::Network::ideal).
+    fn unloaded(&self, message: &Message) -> Time;
+
+    /// Returns counts from inside hosts, if anything takes time there.
+    fn hosts(&self) -> Option<HostCounts> {
+        None
+    }
+
+    /// Returns the least time after which an event at one switch, or at its nodes, can affect another switch. Zero:
+    /// there is no such time.
+    fn lookahead(&self) -> Time {
+        Time::ZERO
+    }
+}
