@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use unrack_basis::SplitMix64;
 use unrack_protocol::r2c2::Routing;
-use unrack_protocol::r2c2::rates::{Asked, Rates, Slot};
+use unrack_protocol::r2c2::rates::{Requirements, Rates, Slot};
 use unrack_protocol::r2c2::selection::{Candidate, Params, Search, Utility, aggregate};
 use unrack_protocol::r2c2::weights::{Share, Ways, Weights};
 use unrack_rack::graph::{Graph, Sides};
@@ -102,7 +102,7 @@ fn replay(graph: &Arc<Graph>, between: f64, interval: f64) {
             });
             for (_, left) in young.drain(..comes) {
                 old.push((
-                    rates.add(Asked::default(), shares(&mut weights, Routing::Spraying, &mut ends)),
+                    rates.add(Requirements::default(), shares(&mut weights, Routing::Spraying, &mut ends)),
                     left,
                 ));
             }
@@ -139,7 +139,7 @@ fn rates(graph: &Arc<Graph>) {
     for flows in [30, 100, 1_000, 2_000, 10_000] {
         let mut rates = links(graph);
         let mut add = |rates: &mut Rates| {
-            rates.add(Asked::default(), shares(&mut weights, Routing::Spraying, &mut random))
+            rates.add(Requirements::default(), shares(&mut weights, Routing::Spraying, &mut random))
         };
         let mut slots: VecDeque<Slot> = (0..flows).map(|_| add(&mut rates)).collect();
         rates.settle();
@@ -192,7 +192,7 @@ fn generation(graph: &Arc<Graph>) {
     let mut weights = Weights::new(graph.clone());
     let flows: Vec<Candidate> = (0..512)
         .map(|_| Candidate {
-            asked: Asked::default(),
+            asked: Requirements::default(),
             choices: [Routing::Spraying, Routing::Vlb]
                 .map(|routing| shares(&mut weights, routing, &mut random))
                 .into(),

@@ -10,7 +10,7 @@ mod tests;
 
 pub use params::{Params, marking_guideline};
 
-use crate::tcp::{self, Acked, Outstanding, Pause};
+use crate::tcp::{self, Acked, Outstanding, IdlePeriod};
 
 /// The congestion window of one DCTCP stream, in segments.
 #[derive(Debug, Clone)]
@@ -124,7 +124,7 @@ impl tcp::Control for Control {
         self.window = 1.0;
     }
 
-    fn resume(&mut self, pause: &Pause) {
+    fn resume(&mut self, pause: &IdlePeriod) {
         (self.observed_until, self.cut_until) = (0, 0);
         pause.shrink(&mut self.window, &mut self.threshold);
     }

@@ -5,7 +5,7 @@ use crate::random::Random;
 use std::sync::Arc;
 use unrack_protocol::r2c2::Routing;
 use unrack_protocol::r2c2::packet::{Broadcast, Event};
-use unrack_protocol::r2c2::rates::{Asked, Rates};
+use unrack_protocol::r2c2::rates::{Requirements, Rates};
 use unrack_protocol::r2c2::view::{Key, View};
 use unrack_protocol::r2c2::weights::{Ways, Weights};
 use unrack_rack::graph::{Graph, Sides};
@@ -134,7 +134,7 @@ impl Active {
             src: flow.src as u16,
             dst: flow.dst as u16,
             flow: number,
-            asked: Asked::default(),
+            asked: Requirements::default(),
             routing: Routing::Spraying,
             tree: 0,
         };

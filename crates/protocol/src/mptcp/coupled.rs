@@ -5,7 +5,7 @@
 //! subflows of the connection ([`increase`]).
 
 use super::Coupling;
-use crate::tcp::{Acked, Control, Outstanding, Pause};
+use crate::tcp::{Acked, Control, Outstanding, IdlePeriod};
 use unrack_units::Time;
 
 /// The congestion window of one subflow, in segments.
@@ -109,7 +109,7 @@ impl Control for Coupled {
         self.window = 1.0;
     }
 
-    fn resume(&mut self, pause: &Pause) {
+    fn resume(&mut self, pause: &IdlePeriod) {
         self.cut_until = 0;
         pause.shrink(&mut self.window, &mut self.threshold);
     }

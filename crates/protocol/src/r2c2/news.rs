@@ -121,12 +121,12 @@ impl Reports {
 mod tests {
     use super::*;
     use crate::r2c2::Routing;
-    use crate::r2c2::rates::Asked;
+    use crate::r2c2::rates::Requirements;
 
     const TIMEOUT: Time = Time::from_us(1_000);
 
     fn told(event: Event, flow: u16, tree: u8) -> News {
-        let (routing, asked) = (Routing::Spraying, Asked::default());
+        let (routing, asked) = (Routing::Spraying, Requirements::default());
         News::Flow(Broadcast { event, src: 0, dst: 1, flow, asked, routing, tree })
     }
 

@@ -31,7 +31,7 @@ pub use assignment::{Announcement, Assignment, MOST_ASSIGNMENTS};
 pub use hello::Hello;
 
 use super::Routing;
-use super::rates::Asked;
+use super::rates::Requirements;
 use super::routing::MOST_HOPS;
 use super::weights::Ways;
 use crc::{crc16, crc32};
@@ -297,7 +297,7 @@ pub struct Broadcast {
     pub dst: u16,
     /// Number of the flow, unique at its source.
     pub flow: u16,
-    pub asked: Asked,
+    pub asked: Requirements,
     pub routing: Routing,
     /// Tree of its source that it follows.
     pub tree: u8,
@@ -344,7 +344,7 @@ impl Broadcast {
         let (Some(event), Some(routing)) = (event, routing) else { return Err(Malformed::Unknown) };
         let [src, dst, flow] = [2, 4, 6].map(|at| u16::from_be_bytes([packet[at], packet[at + 1]]));
         let demand_kbps = u32::from_be_bytes(*packet[10..].first_chunk().expect("four bytes"));
-        let asked = Asked { weight: packet[8], priority: packet[9], demand_kbps };
+        let asked = Requirements { weight: packet[8], priority: packet[9], demand_kbps };
         if asked.weight == 0 {
             return Err(Malformed::Field);
         }

@@ -30,7 +30,7 @@ pub type Slot = u32;
 
 /// Requirements of a flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Asked {
+pub struct Requirements {
     /// Weight relative to other flows. Not 0.
     pub weight: u8,
     /// Priority; 0 is served first.
@@ -39,9 +39,9 @@ pub struct Asked {
     pub demand_kbps: u32,
 }
 
-impl Default for Asked {
-    fn default() -> Asked {
-        Asked { weight: 1, priority: 0, demand_kbps: UNLIMITED }
+impl Default for Requirements {
+    fn default() -> Requirements {
+        Requirements { weight: 1, priority: 0, demand_kbps: UNLIMITED }
     }
 }
 
@@ -145,12 +145,12 @@ struct Use {
 }
 
 impl Use {
-    fn add(&mut self, asked: Asked, top: Top, share: u32) {
+    fn add(&mut self, asked: Requirements, top: Top, share: u32) {
         self.weights += u64::from(share) * u64::from(asked.weight);
         self.tops += tops(share, top);
     }
 
-    fn take(&mut self, asked: Asked, top: Top, share: u32) {
+    fn take(&mut self, asked: Requirements, top: Top, share: u32) {
         self.weights -= u64::from(share) * u64::from(asked.weight);
         self.tops -= tops(share, top);
     }
@@ -167,7 +167,7 @@ impl Class {
 
 #[derive(Debug, Clone, Default)]
 struct Flow {
-    asked: Asked,
+    asked: Requirements,
     shares: Arc<[Share]>,
     /// Shares of links that are watched; empty if all links are.
     watched: Vec<Share>,
@@ -224,7 +224,7 @@ impl Level {
     }
 
     /// Returns the level at which a flow reaches its top.
-    fn of_top(asked: Asked, top: Top) -> Level {
+    fn of_top(asked: Requirements, top: Top) -> Level {
         Level(top.kbps.div_ceil(u32::from(asked.weight)).min(Level::MOST.0))
     }
 }
@@ -260,10 +260,10 @@ impl Rates {
 
     /// Returns the rate in Kb/s that a flow would get alone: [`UNLIMITED`] if it crosses no link.
     pub fn alone_kbps(&self, shares: &[Share]) -> u32 {
-        self.top(Asked::default(), shares).kbps
+        self.top(Requirements::default(), shares).kbps
     }
 
-    fn top(&self, asked: Asked, shares: &[Share]) -> Top {
+    fn top(&self, asked: Requirements, shares: &[Share]) -> Top {
         // Floating point, which is much faster, narrows down the first link to fill; integers decide among near-equal
         // links.
         match self.is_even {
@@ -272,7 +272,7 @@ impl Rates {
         }
     }
 
-    fn top_by(&self, asked: Asked, shares: &[Share], inverse: impl Fn(u32) -> f64) -> Top {
+    fn top_by(&self, asked: Requirements, shares: &[Share], inverse: impl Fn(u32) -> f64) -> Top {
         let need = |share: &Share| f64::from(share.share) * inverse(share.link);
         let most = shares.iter().map(need).fold(0.0, |most, need| if need > most { need } else { most });
         let most = most * (1.0 - NEAR);
@@ -293,7 +293,7 @@ impl Rates {
     ///
     /// # Panics
     /// If its weight is 0.
-    pub fn add(&mut self, asked: Asked, shares: Arc<[Share]>) -> Slot {
+    pub fn add(&mut self, asked: Requirements, shares: Arc<[Share]>) -> Slot {
         assert!(asked.weight > 0, "a flow of weight 0 would never send");
         let top = self.top(asked, &shares);
         let slot = self.free.pop().unwrap_or_else(|| {
@@ -430,7 +430,7 @@ impl Rates {
     }
 
     /// Changes the requirements of a flow from now on. Its slot stays the same.
-    pub fn ask(&mut self, slot: Slot, asked: Asked) -> Slot {
+    pub fn ask(&mut self, slot: Slot, asked: Requirements) -> Slot {
         let shares = self.flows[slot as usize].shares.clone();
         self.remove(slot);
         let again = self.add(asked, shares);
@@ -444,7 +444,7 @@ impl Rates {
     }
 
     /// Returns the requirements of a flow.
-    pub fn asked(&self, slot: Slot) -> Asked {
+    pub fn asked(&self, slot: Slot) -> Requirements {
         self.flows[slot as usize].asked
     }
 

@@ -11,7 +11,7 @@ pub use expression::{Expression, NotAnExpression};
 pub use problem::Problem;
 
 use super::Routing;
-use super::rates::{Asked, Rates, Slot, Trials};
+use super::rates::{Requirements, Rates, Slot, Trials};
 use super::weights::{Share, Ways, Weights};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -64,13 +64,13 @@ impl Default for Params {
 /// Flow with its shares of links under each routing that it may use.
 #[derive(Debug, Clone)]
 pub struct Candidate {
-    pub asked: Asked,
+    pub asked: Requirements,
     pub choices: Vec<Arc<[Share]>>,
 }
 
 impl Candidate {
     /// Creates the candidate of a flow that may use each of these routings.
-    pub fn new(asked: Asked, routings: &[Routing], ways: Ways, weights: &mut Weights) -> Candidate {
+    pub fn new(asked: Requirements, routings: &[Routing], ways: Ways, weights: &mut Weights) -> Candidate {
         let shares = |routing: &Routing| weights.shares(Ways { routing: *routing, ..ways });
         Candidate { asked, choices: routings.iter().map(shares).collect() }
     }
@@ -237,7 +237,7 @@ mod tests {
         let mut weights = Weights::new(graph.clone());
         let routings = [Routing::Spraying, Routing::Vlb];
         let ways = |(src, dst): &(u32, u32)| Ways { routing: routings[0], src: *src, dst: *dst, flow: 0 };
-        let candidate = |ends| Candidate::new(Asked::default(), &routings, ways(ends), &mut weights);
+        let candidate = |ends| Candidate::new(Requirements::default(), &routings, ways(ends), &mut weights);
         ends.iter().map(candidate).collect()
     }
 

@@ -2,7 +2,7 @@
 //! deadlines map to weights and priorities).
 
 use super::Routing;
-use super::rates::Asked;
+use super::rates::Requirements;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use unrack_units::{Rate, Time};
@@ -46,7 +46,7 @@ impl Rule {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Terms {
     /// Weight and priority, with an unlimited demand: R2C2 does not know the demand when a flow starts.
-    pub asked: Asked,
+    pub asked: Requirements,
     pub demand: Option<Rate>,
     pub routing: Routing,
 }
@@ -54,7 +54,7 @@ pub struct Terms {
 impl Terms {
     /// Applies all rules that hold at `now`; a later rule overrides those before it.
     pub fn of(rules: &[Rule], routing: Routing, (src, dst): (u32, u32), now: Time) -> Terms {
-        let mut terms = Terms { asked: Asked::default(), demand: None, routing };
+        let mut terms = Terms { asked: Requirements::default(), demand: None, routing };
         for rule in rules.iter().filter(|rule| rule.at <= now && rule.matches(src, dst)) {
             terms.asked.weight = rule.weight.unwrap_or(terms.asked.weight);
             terms.asked.priority = rule.priority.unwrap_or(terms.asked.priority);
@@ -77,7 +77,7 @@ mod tests {
             Rule { at: Time::from_us(5), routing: Some(Routing::Vlb), ..Rule::default() },
         ];
         let of = |src, dst, us| Terms::of(&rules, Routing::Spraying, (src, dst), Time::from_us(us));
-        assert_eq!(of(0, 3, 4), Terms { asked: Asked::default(), demand: None, routing: Routing::Spraying });
+        assert_eq!(of(0, 3, 4), Terms { asked: Requirements::default(), demand: None, routing: Routing::Spraying });
         assert_eq!((of(1, 3, 4).asked.weight, of(1, 7, 4).asked.weight), (4, 3));
         assert_eq!((of(2, 7, 5).asked.priority, of(2, 7, 5).routing), (2, Routing::Vlb));
     }

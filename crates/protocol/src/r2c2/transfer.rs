@@ -7,7 +7,7 @@
 mod patience;
 mod reorder;
 
-pub use patience::Patience;
+pub use patience::RetransmissionTimer;
 pub use reorder::{Placed, Reorder};
 
 /// Segments that a destination has taken in since its last acknowledgement.

@@ -254,7 +254,7 @@ const MOST_UNREAD: usize = 4_096;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::r2c2::rates::Asked;
+    use crate::r2c2::rates::Requirements;
     use std::sync::Arc;
     use unrack_rack::graph::Graph;
     use unrack_units::Rate;
@@ -262,7 +262,7 @@ mod tests {
     const INTERVAL: Time = Time::from_us(500);
 
     fn told(event: Event, flow: u16) -> Broadcast {
-        let (routing, asked) = (Routing::Spraying, Asked::default());
+        let (routing, asked) = (Routing::Spraying, Requirements::default());
         Broadcast { event, src: 0, dst: 1, flow, asked, routing, tree: 0 }
     }
 
@@ -280,7 +280,7 @@ mod tests {
         assert_eq!((view.kbps((0, 1)), view.kbps((0, 2))), (Some(10_000_000), None));
         view.settle(us(600), INTERVAL, &mut weights);
         assert_eq!((view.kbps((0, 1)), view.kbps((0, 2))), (Some(5_000_000), Some(5_000_000)));
-        let demand = Asked { demand_kbps: 2_000_000, ..Asked::default() };
+        let demand = Requirements { demand_kbps: 2_000_000, ..Requirements::default() };
         view.hear(us(610), &Broadcast { asked: demand, ..told(Event::Demand, 1) });
         view.settle(us(620), INTERVAL, &mut weights);
         assert_eq!((view.kbps((0, 1)), view.kbps((0, 2))), (Some(2_000_000), Some(8_000_000)));

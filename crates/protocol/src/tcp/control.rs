@@ -40,7 +40,7 @@ impl Outstanding {
 
 /// Period in which a connection had nothing to send.
 #[derive(Debug, Clone, Copy)]
-pub struct Pause {
+pub struct IdlePeriod {
     /// End of the period.
     pub now: Time,
     /// Time since the connection last sent a segment.
@@ -51,7 +51,7 @@ pub struct Pause {
     pub initial_window: u32,
 }
 
-impl Pause {
+impl IdlePeriod {
     /// Shrinks a window after a pause. RFC 5681 §4.1 starts again with the initial window after one timeout. Here, as
     /// in Linux and RFC 2861 before, the window is halved for each timeout, and slow start leads back to three quarters
     /// of what it was.
@@ -80,5 +80,5 @@ pub trait Control {
     fn handle_timeout(&mut self, lost: Outstanding);
 
     /// Prepares for another stream on the connection, after all has arrived: segments are numbered from 0 again.
-    fn resume(&mut self, pause: &Pause);
+    fn resume(&mut self, pause: &IdlePeriod);
 }

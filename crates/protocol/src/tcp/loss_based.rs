@@ -3,7 +3,7 @@
 //! Slow start and the detection of loss are common to both; they differ in how the window grows after a loss, and by
 //! how much it is cut.
 
-use super::{Acked, Congestion, Control, Outstanding, Params, Pause};
+use super::{Acked, Congestion, Control, Outstanding, Params, IdlePeriod};
 use unrack_units::Time;
 
 /// Congestion control of one stream.
@@ -144,7 +144,7 @@ impl Control for LossBased {
         self.cwnd = 1.0;
     }
 
-    fn resume(&mut self, pause: &Pause) {
+    fn resume(&mut self, pause: &IdlePeriod) {
         self.cut_until = 0;
         // RFC 9438 §5.8: time without sending does not count.
         if let Growth::Cubic(Cubic { epoch: Some((begin, _)), .. }) = &mut self.growth {

@@ -1,7 +1,7 @@
 //! A connection between one stream and the next.
 
 use super::rto::Rto;
-use super::{Control, Pause, Sender};
+use super::{Control, IdlePeriod, Sender};
 use unrack_units::Time;
 
 /// State of a connection while it has nothing to send: its window, and the round-trip estimate.
@@ -20,7 +20,7 @@ impl<C: Control> Resting<C> {
         let time = now - self.last_sent;
         let timeouts = time.as_ps().saturating_sub(1) / self.rto.timeout().as_ps();
         let timeouts = u32::try_from(timeouts).unwrap_or(u32::MAX);
-        self.control.resume(&Pause { now, time, timeouts, initial_window: self.initial_window });
+        self.control.resume(&IdlePeriod { now, time, timeouts, initial_window: self.initial_window });
         Sender::resumed(self, segments)
     }
 }
@@ -32,8 +32,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn pause(now: Time, time: Time, timeouts: u32) -> Pause {
-        Pause { now, time, timeouts, initial_window: 10 }
+    fn pause(now: Time, time: Time, timeouts: u32) -> IdlePeriod {
+        IdlePeriod { now, time, timeouts, initial_window: 10 }
     }
 
     #[test]

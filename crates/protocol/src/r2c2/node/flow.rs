@@ -7,7 +7,7 @@ use crate::r2c2::demand::Demand;
 use crate::r2c2::host::Host;
 use crate::r2c2::packet::Broadcast;
 use crate::r2c2::terms::Terms;
-use crate::r2c2::transfer::{Patience, Sender};
+use crate::r2c2::transfer::{RetransmissionTimer, Sender};
 use unrack_units::Time;
 
 /// State of a flow that a node sends.
@@ -24,7 +24,7 @@ pub struct Flow {
     pub(super) turn: u32,
     /// Name of the timer that ends the wait for an acknowledgement; 0 if there is none.
     pub(super) alarm: u32,
-    pub(super) patience: Patience,
+    pub(super) patience: RetransmissionTimer,
     /// Timeouts in a row without a new acknowledgement.
     pub(super) silence: u32,
     pub(super) host: Host,
@@ -53,7 +53,7 @@ impl Flow {
             bucket: TokenBucket::new(first_kbps, setup.depth(first_kbps)),
             turn: 0,
             alarm: 0,
-            patience: Patience::new(params.timeout, u32::from(told.src) << 16 | u32::from(told.flow)),
+            patience: RetransmissionTimer::new(params.timeout, u32::from(told.src) << 16 | u32::from(told.flow)),
             silence: 0,
             host: Host::new(terms.demand, now),
             demand: Demand::new(params.demand_gain.get()),

@@ -4,7 +4,7 @@ use super::{Node, Timer, World};
 use crate::r2c2::Control;
 use crate::r2c2::news::News;
 use crate::r2c2::packet::{Broadcast, Event as Told};
-use crate::r2c2::rates::Asked;
+use crate::r2c2::rates::Requirements;
 use unrack_units::{Bytes, Time};
 
 impl<F: Copy + PartialEq> Node<F> {
@@ -114,7 +114,7 @@ impl<F: Copy + PartialEq> Node<F> {
             }
             let wanted = place.routing;
             let routing = world.map().usable(wanted);
-            let asked = Asked { demand_kbps: told.asked.demand_kbps, ..terms.asked };
+            let asked = Requirements { demand_kbps: told.asked.demand_kbps, ..terms.asked };
             self.ask(world, flow, Broadcast { asked, routing, ..told });
         }
     }

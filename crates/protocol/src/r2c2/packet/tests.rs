@@ -28,7 +28,7 @@ fn any_broadcast() -> impl Strategy<Value = Broadcast> {
     let kinds = (prop::sample::select(&Event::ALL[..]), prop::sample::select(&Routing::ALL[..]));
     (ends, kinds, 1u8.., any::<u8>(), any::<u32>()).prop_map(
         |((src, dst, flow, tree), (event, routing), weight, priority, demand_kbps)| {
-            let asked = Asked { weight, priority, demand_kbps };
+            let asked = Requirements { weight, priority, demand_kbps };
             Broadcast { event, src, dst, flow, asked, routing, tree }
         },
     )
@@ -186,7 +186,7 @@ fn formats_are_as_told() {
     data.encode(&[0xFF], &mut packet).unwrap();
     assert_eq!(packet[..16], [1, 3, 1, 0, 1, 2, 3, 4, 5, 6, 0, 1, 7, 8, 9, 10]);
     assert_eq!(packet[16..32], [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0b1100_0101]);
-    let asked = Asked { weight: 9, priority: 8, demand_kbps: 0x0A0B_0C0D };
+    let asked = Requirements { weight: 9, priority: 8, demand_kbps: 0x0A0B_0C0D };
     let (src, dst, flow, tree) = (0x0102, 0x0304, 0x0506, 7);
     let broadcast = Broadcast { event: Event::End, src, dst, flow, asked, routing: Routing::Vlb, tree };
     assert_eq!(broadcast.encode()[..14], [0x32, 7, 1, 2, 3, 4, 5, 6, 9, 8, 10, 11, 12, 13]);

@@ -16,7 +16,7 @@ fn shares(of: &[(u32, f64)]) -> Arc<[Share]> {
 }
 
 /// Requirements of a flow, and its share on each link.
-type Drawn = (Asked, Arc<[Share]>);
+type Drawn = (Requirements, Arc<[Share]>);
 
 fn any_flow() -> impl Strategy<Value = Drawn> {
     let share = prop_oneof![3 => Just(0u32), 1 => Just(Share::ONE), 2 => Share::ONE / 64..2 * Share::ONE];
@@ -25,7 +25,7 @@ fn any_flow() -> impl Strategy<Value = Drawn> {
         |(weight, priority, demand_kbps, on)| {
             let on = on.into_iter().enumerate().filter(|(_, share)| *share > 0);
             let shares = on.map(|(link, share)| Share { link: link as u32, share }).collect();
-            (Asked { weight, priority, demand_kbps }, shares)
+            (Requirements { weight, priority, demand_kbps }, shares)
         },
     )
 }
@@ -147,10 +147,10 @@ proptest! {
     ) {
         let empty = Rates::new(links.iter().copied(), 0.05);
         let thin = |Share { link, share }: &Share| Share { link: *link, share: (share >> thinner).max(1) };
-        let candidate = |choices: &Vec<Drawn>| -> (Asked, Vec<Vec<Share>>) {
+        let candidate = |choices: &Vec<Drawn>| -> (Requirements, Vec<Vec<Share>>) {
             (choices[0].0, choices.iter().map(|(_, shares)| shares.iter().map(thin).collect()).collect())
         };
-        let flows: Vec<(Asked, Vec<Vec<Share>>)> = flows.iter().map(candidate).collect();
+        let flows: Vec<(Requirements, Vec<Vec<Share>>)> = flows.iter().map(candidate).collect();
         let mut trials =
             Trials::new(&empty, flows.iter().map(|(asked, lists)| (*asked, lists.iter().map(Vec::as_slice))));
         for mut chosen in chosen {
@@ -175,12 +175,12 @@ proptest! {
 #[test]
 fn two_flows_of_the_paper() {
     let mut rates = Rates::new([gbps(1); 4], 0.0);
-    let split = rates.add(Asked::default(), shares(&[(0, 0.5), (1, 0.5), (3, 0.5)]));
-    let other = rates.add(Asked::default(), shares(&[(2, 1.0), (3, 1.0)]));
+    let split = rates.add(Requirements::default(), shares(&[(0, 0.5), (1, 0.5), (3, 0.5)]));
+    let other = rates.add(Requirements::default(), shares(&[(2, 1.0), (3, 1.0)]));
     rates.settle();
     assert_eq!((rates.kbps(split), rates.kbps(other)), (666_666, 666_666));
     rates.remove(split);
-    let straight = rates.add(Asked::default(), shares(&[(0, 1.0)]));
+    let straight = rates.add(Requirements::default(), shares(&[(0, 1.0)]));
     rates.settle();
     assert_eq!((rates.kbps(straight), rates.kbps(other)), (1_000_000, 1_000_000));
 }
@@ -189,9 +189,9 @@ fn two_flows_of_the_paper() {
 fn what_one_cannot_use_others_get() {
     let mut rates = Rates::new([gbps(10)], 0.05);
     let whole = || shares(&[(0, 1.0)]);
-    let limited = rates.add(Asked { demand_kbps: 1_500_000, ..Asked::default() }, whole());
-    let [one, three] = [1, 3].map(|weight| rates.add(Asked { weight, ..Asked::default() }, whole()));
-    let later = rates.add(Asked { priority: 1, ..Asked::default() }, whole());
+    let limited = rates.add(Requirements { demand_kbps: 1_500_000, ..Requirements::default() }, whole());
+    let [one, three] = [1, 3].map(|weight| rates.add(Requirements { weight, ..Requirements::default() }, whole()));
+    let later = rates.add(Requirements { priority: 1, ..Requirements::default() }, whole());
     rates.settle();
     let got = [limited, one, three, later].map(|slot| rates.kbps(slot));
     assert_eq!(got, [1_500_000, 2_000_000, 6_000_000, 0]);

@@ -10,7 +10,7 @@
 //! - **Whether a link can fill is computed only when it would.** The tops of few of its flows decide it.
 
 use super::waiting::Waiting;
-use super::{Asked, GRAIN, Level, Rates, Top, UNLIMITED, tops};
+use super::{Requirements, GRAIN, Level, Rates, Top, UNLIMITED, tops};
 use crate::r2c2::weights::Share;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -52,7 +52,7 @@ struct Users {
 }
 
 struct Flow {
-    asked: Asked,
+    asked: Requirements,
     choices: Range<u32>,
     /// Choice in use, as an index in `Trials::choices`.
     chosen: u32,
@@ -127,7 +127,7 @@ impl<'a> Trials<'a> {
     /// If a flow has no choice, or a weight of 0.
     pub fn new(
         empty: &Rates,
-        flows: impl IntoIterator<Item = (Asked, impl IntoIterator<Item = &'a [Share]>)>,
+        flows: impl IntoIterator<Item = (Requirements, impl IntoIterator<Item = &'a [Share]>)>,
     ) -> Trials<'a> {
         let capacity = empty.capacity.clone();
         let mut all: Vec<Flow> = Vec::new();

@@ -10,7 +10,7 @@ use unrack_units::Time;
 
 /// Retransmission timer of one flow, kept by its source.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Patience {
+pub struct RetransmissionTimer {
     least: Time,
     /// Smoothed round-trip time, and its variation (§2.3).
     round_trip: Option<(Time, Time)>,
@@ -23,11 +23,11 @@ pub struct Patience {
     salt: u32,
 }
 
-impl Patience {
+impl RetransmissionTimer {
     /// Creates a timer that never waits less than `least`. `salt` should differ between flows.
-    pub fn new(least: Time, salt: u32) -> Patience {
+    pub fn new(least: Time, salt: u32) -> RetransmissionTimer {
         let (round_trip, timed, silence, since) = (None, None, Silence::default(), Time::ZERO);
-        Patience { least, round_trip, timed, silence, since, salt }
+        RetransmissionTimer { least, round_trip, timed, silence, since, salt }
     }
 
     /// Records that a segment was sent; the receiver acknowledges `ack_every` segments at once.
@@ -93,7 +93,7 @@ mod tests {
     const LEAST: Time = Time::from_us(1_000);
 
     /// Sends a flow of sixteen segments, whose acknowledgement comes after this time.
-    fn acknowledged_after(patience: &mut Patience, now: Time, took: Time) {
+    fn acknowledged_after(patience: &mut RetransmissionTimer, now: Time, took: Time) {
         let mut sender = Sender::new(16);
         for segment in 0..16 {
             patience.sent(now, (segment, false), 16);
@@ -105,7 +105,7 @@ mod tests {
 
     #[test]
     fn it_follows_round_trips() {
-        let mut patience = Patience::new(LEAST, 1);
+        let mut patience = RetransmissionTimer::new(LEAST, 1);
         patience.begin(Time::ZERO);
         assert!((LEAST..LEAST * 2).contains(&patience.until()));
         // §2.2: R + 4 R / 2.
@@ -124,7 +124,7 @@ mod tests {
     /// Karn's algorithm: the acknowledgement does not say which of two transmissions it answers.
     #[test]
     fn what_was_sent_twice_is_not_timed() {
-        let (mut patience, mut sender) = (Patience::new(LEAST, 1), Sender::new(16));
+        let (mut patience, mut sender) = (RetransmissionTimer::new(LEAST, 1), Sender::new(16));
         patience.sent(Time::ZERO, (15, false), 16);
         patience.sent(Time::from_us(5_000), (15, true), 16);
         sender.acknowledge(16, 0);
@@ -137,7 +137,7 @@ mod tests {
         #[test]
         fn it_ends(salt: u32, took_us in 0u64..10_000_000, now_us in 0u64..1_000_000) {
             let now = Time::from_us(now_us);
-            let mut patience = Patience::new(LEAST, salt);
+            let mut patience = RetransmissionTimer::new(LEAST, salt);
             acknowledged_after(&mut patience, now, Time::from_us(took_us));
             let mut waits = Vec::new();
             for _ in 0..100 {

@@ -6,7 +6,7 @@ use crate::run::Scale;
 use rayon::prelude::*;
 use std::sync::Arc;
 use unrack_protocol::r2c2::Routing;
-use unrack_protocol::r2c2::rates::Asked;
+use unrack_protocol::r2c2::rates::Requirements;
 use unrack_protocol::r2c2::selection::{Candidate, Params, Search, Utility, aggregate, worth};
 use unrack_protocol::r2c2::weights::{Ways, Weights};
 use unrack_rack::graph::Graph;
@@ -62,7 +62,7 @@ fn candidates(graph: &Arc<Graph>, pairs: &[(u32, u32)]) -> Vec<Candidate> {
     let routings = [Routing::Spraying, Routing::Vlb];
     let candidate = |(src, dst): &(u32, u32)| {
         let ways = Ways { routing: routings[0], src: *src, dst: *dst, flow: 0 };
-        Candidate::new(Asked::default(), &routings, ways, &mut weights)
+        Candidate::new(Requirements::default(), &routings, ways, &mut weights)
     };
     pairs.iter().map(candidate).collect()
 }

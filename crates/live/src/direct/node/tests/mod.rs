@@ -207,7 +207,7 @@ proptest! {
 fn any_junk() -> impl Strategy<Value = Packet> {
     let heads = prop::sample::select(vec![1u8, 5, 6, 7, 0x60, 0x20, 0x21, 0x30, 0x40, 0x25, 0, 255]);
     let told = (0u16..16, 0u16..16, 0u16..4, 0u8..6).prop_map(|(src, dst, flow, tree)| {
-        let asked = unrack_protocol::r2c2::rates::Asked::default();
+        let asked = unrack_protocol::r2c2::rates::Requirements::default();
         let (event, routing) = (Told::Start, Routing::Spraying);
         Broadcast { event, src, dst, flow, asked, routing, tree }.encode().to_vec()
     });
