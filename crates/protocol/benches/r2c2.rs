@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use unrack_basis::SplitMix64;
 use unrack_protocol::r2c2::Routing;
-use unrack_protocol::r2c2::rates::{Requirements, Rates, Slot};
+use unrack_protocol::r2c2::rates::{Rates, Requirements, Slot};
 use unrack_protocol::r2c2::selection::{Candidate, Params, Search, Utility, aggregate};
 use unrack_protocol::r2c2::weights::{Share, Ways, Weights};
 use unrack_rack::graph::{Graph, Sides};

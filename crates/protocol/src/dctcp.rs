@@ -10,7 +10,7 @@ mod tests;
 
 pub use params::{Params, marking_guideline};
 
-use crate::tcp::{self, Acked, Outstanding, IdlePeriod};
+use crate::tcp::{self, Acked, IdlePeriod, Outstanding};
 
 /// The congestion window of one DCTCP stream, in segments.
 #[derive(Debug, Clone)]

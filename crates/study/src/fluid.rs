@@ -5,7 +5,7 @@ use crate::random::Random;
 use std::sync::Arc;
 use unrack_protocol::r2c2::Routing;
 use unrack_protocol::r2c2::packet::{Broadcast, Event};
-use unrack_protocol::r2c2::rates::{Requirements, Rates};
+use unrack_protocol::r2c2::rates::{Rates, Requirements};
 use unrack_protocol::r2c2::view::{Key, View};
 use unrack_protocol::r2c2::weights::{Ways, Weights};
 use unrack_rack::graph::{Graph, Sides};

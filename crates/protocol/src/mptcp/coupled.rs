@@ -5,7 +5,7 @@
 //! subflows of the connection ([`increase`]).
 
 use super::Coupling;
-use crate::tcp::{Acked, Control, Outstanding, IdlePeriod};
+use crate::tcp::{Acked, Control, IdlePeriod, Outstanding};
 use unrack_units::Time;
 
 /// The congestion window of one subflow, in segments.

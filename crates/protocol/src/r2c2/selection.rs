@@ -11,7 +11,7 @@ pub use expression::{Expression, NotAnExpression};
 pub use problem::Problem;
 
 use super::Routing;
-use super::rates::{Requirements, Rates, Slot, Trials};
+use super::rates::{Rates, Requirements, Slot, Trials};
 use super::weights::{Share, Ways, Weights};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

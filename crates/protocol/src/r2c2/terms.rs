@@ -77,7 +77,10 @@ mod tests {
             Rule { at: Time::from_us(5), routing: Some(Routing::Vlb), ..Rule::default() },
         ];
         let of = |src, dst, us| Terms::of(&rules, Routing::Spraying, (src, dst), Time::from_us(us));
-        assert_eq!(of(0, 3, 4), Terms { asked: Requirements::default(), demand: None, routing: Routing::Spraying });
+        assert_eq!(
+            of(0, 3, 4),
+            Terms { asked: Requirements::default(), demand: None, routing: Routing::Spraying }
+        );
         assert_eq!((of(1, 3, 4).asked.weight, of(1, 7, 4).asked.weight), (4, 3));
         assert_eq!((of(2, 7, 5).asked.priority, of(2, 7, 5).routing), (2, Routing::Vlb));
     }

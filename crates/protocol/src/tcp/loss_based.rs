@@ -3,7 +3,7 @@
 //! Slow start and the detection of loss are common to both; they differ in how the window grows after a loss, and by
 //! how much it is cut.
 
-use super::{Acked, Congestion, Control, Outstanding, Params, IdlePeriod};
+use super::{Acked, Congestion, Control, IdlePeriod, Outstanding, Params};
 use unrack_units::Time;
 
 /// Congestion control of one stream.

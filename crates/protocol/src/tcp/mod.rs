@@ -29,7 +29,7 @@ mod sender;
 #[cfg(test)]
 mod tail_loss;
 
-pub use control::{Acked, Control, Outstanding, IdlePeriod};
+pub use control::{Acked, Control, IdlePeriod, Outstanding};
 pub use ends::{OneSubflow, ReceivingEnd, SendingEnd, Signal, SubflowSet};
 pub use framing::Framing;
 pub use loss_based::LossBased;

@@ -1,23 +1,16 @@
 //! `dctcp`: windows cut in proportion to marks (Alizadeh et al., SIGCOMM 2010; RFC 8257).
 
 use super::stream::single::Single;
-use super::stream::{self, Ethernet, Plan, Streams};
+use super::stream::{Ethernet, Plan, Streams};
 use crate::memory::Cost;
 use crate::observe::wire::Wire;
 use crate::registry::{Parts, Registered, Site};
 use crate::setup::Finished;
-use unrack_engine::Fabric;
-use unrack_engine::HostCounts;
 use unrack_engine::error::SetupError;
-use unrack_engine::events::{Core, Observer};
 use unrack_engine::network::Network;
 use unrack_protocol::dctcp::{Control, Params};
 use unrack_protocol::tcp::Connections;
 use unrack_rack::{Networks, Profile, Protocol};
-use unrack_units::Time;
-use unrack_workload::{Computing, Message, MessageId};
-
-pub use super::stream::Event;
 
 /// DCTCP on a network.
 pub struct Dctcp {
@@ -62,27 +55,4 @@ impl Registered for Dctcp {
     }
 }
 
-impl Fabric for Dctcp {
-    type Event = stream::Event;
-
-    fn submit<O: Observer>(&mut self, core: &mut Core<Event, O>, id: MessageId) {
-        self.streams.submit(core, id);
-    }
-    fn handle<O: Observer>(&mut self, core: &mut Core<Event, O>, event: Event) {
-        self.streams.handle(core, event);
-    }
-    fn compute<O: Observer>(&mut self, core: &mut Core<stream::Event, O>, computing: Computing) {
-        self.streams.compute(core, computing);
-    }
-    fn unloaded(&self, message: &Message) -> Time {
-        self.streams.unloaded(message)
-    }
-    fn hosts(&self) -> Option<HostCounts> {
-        self.streams.host_counts()
-    }
-    fn lookahead(&self) -> Time {
-        self.streams.lookahead()
-    }
-}
-
-super::split_by_switch!(Dctcp, streams, stream::Event, stream::Parcel);
+super::stream::fabric_of_streams!(Dctcp);

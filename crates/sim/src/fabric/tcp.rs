@@ -2,20 +2,15 @@
 //! 6675). Switches drop packets that do not fit, and mark none.
 
 use super::stream::single::Single;
-use super::stream::{self, Ethernet, NEVER_MARKED, Plan, Streams};
+use super::stream::{Ethernet, NEVER_MARKED, Plan, Streams};
 use crate::memory::Cost;
 use crate::observe::wire::Wire;
 use crate::registry::{Parts, Registered, Site};
 use crate::setup::Finished;
-use unrack_engine::Fabric;
-use unrack_engine::HostCounts;
 use unrack_engine::error::SetupError;
-use unrack_engine::events::{Core, Observer};
 use unrack_engine::network::Network;
 use unrack_protocol::tcp::{Connections, LossBased, Params};
 use unrack_rack::{Networks, Profile, Protocol};
-use unrack_units::Time;
-use unrack_workload::{Computing, Message, MessageId};
 
 /// TCP on a network.
 pub struct Tcp {
@@ -64,27 +59,4 @@ impl Registered for Tcp {
     }
 }
 
-impl Fabric for Tcp {
-    type Event = stream::Event;
-
-    fn submit<O: Observer>(&mut self, core: &mut Core<stream::Event, O>, id: MessageId) {
-        self.streams.submit(core, id);
-    }
-    fn handle<O: Observer>(&mut self, core: &mut Core<stream::Event, O>, event: stream::Event) {
-        self.streams.handle(core, event);
-    }
-    fn compute<O: Observer>(&mut self, core: &mut Core<stream::Event, O>, computing: Computing) {
-        self.streams.compute(core, computing);
-    }
-    fn unloaded(&self, message: &Message) -> Time {
-        self.streams.unloaded(message)
-    }
-    fn hosts(&self) -> Option<HostCounts> {
-        self.streams.host_counts()
-    }
-    fn lookahead(&self) -> Time {
-        self.streams.lookahead()
-    }
-}
-
-super::split_by_switch!(Tcp, streams, stream::Event, stream::Parcel);
+super::stream::fabric_of_streams!(Tcp);

@@ -53,7 +53,10 @@ impl Flow {
             bucket: TokenBucket::new(first_kbps, setup.depth(first_kbps)),
             turn: 0,
             alarm: 0,
-            patience: RetransmissionTimer::new(params.timeout, u32::from(told.src) << 16 | u32::from(told.flow)),
+            patience: RetransmissionTimer::new(
+                params.timeout,
+                u32::from(told.src) << 16 | u32::from(told.flow),
+            ),
             silence: 0,
             host: Host::new(terms.demand, now),
             demand: Demand::new(params.demand_gain.get()),

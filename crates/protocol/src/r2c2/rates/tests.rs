@@ -190,7 +190,8 @@ fn what_one_cannot_use_others_get() {
     let mut rates = Rates::new([gbps(10)], 0.05);
     let whole = || shares(&[(0, 1.0)]);
     let limited = rates.add(Requirements { demand_kbps: 1_500_000, ..Requirements::default() }, whole());
-    let [one, three] = [1, 3].map(|weight| rates.add(Requirements { weight, ..Requirements::default() }, whole()));
+    let [one, three] =
+        [1, 3].map(|weight| rates.add(Requirements { weight, ..Requirements::default() }, whole()));
     let later = rates.add(Requirements { priority: 1, ..Requirements::default() }, whole());
     rates.settle();
     let got = [limited, one, three, later].map(|slot| rates.kbps(slot));

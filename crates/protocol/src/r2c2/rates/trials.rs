@@ -10,7 +10,7 @@
 //! - **Whether a link can fill is computed only when it would.** The tops of few of its flows decide it.
 
 use super::waiting::Waiting;
-use super::{Requirements, GRAIN, Level, Rates, Top, UNLIMITED, tops};
+use super::{GRAIN, Level, Rates, Requirements, Top, UNLIMITED, tops};
 use crate::r2c2::weights::Share;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};

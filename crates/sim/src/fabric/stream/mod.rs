@@ -446,3 +446,51 @@ impl<K: Kind> Streams<K> {
         }
     }
 }
+
+/// Implements `Fabric` and `Split` for a struct whose field `streams` has streams of one subflow.
+macro_rules! fabric_of_streams {
+    ($fabric:ident) => {
+        impl $crate::Fabric for $fabric {
+            type Event = $crate::fabric::stream::Event;
+
+            fn submit<O: $crate::Observer>(
+                &mut self,
+                core: &mut $crate::Core<Self::Event, O>,
+                id: unrack_workload::MessageId,
+            ) {
+                self.streams.submit(core, id);
+            }
+            fn handle<O: $crate::Observer>(
+                &mut self,
+                core: &mut $crate::Core<Self::Event, O>,
+                event: Self::Event,
+            ) {
+                self.streams.handle(core, event);
+            }
+            fn compute<O: $crate::Observer>(
+                &mut self,
+                core: &mut $crate::Core<Self::Event, O>,
+                computing: unrack_workload::Computing,
+            ) {
+                self.streams.compute(core, computing);
+            }
+            fn unloaded(&self, message: &unrack_workload::Message) -> unrack_units::Time {
+                self.streams.unloaded(message)
+            }
+            fn hosts(&self) -> Option<unrack_engine::HostCounts> {
+                self.streams.host_counts()
+            }
+            fn lookahead(&self) -> unrack_units::Time {
+                self.streams.lookahead()
+            }
+        }
+
+        $crate::fabric::split_by_switch!(
+            $fabric,
+            streams,
+            $crate::fabric::stream::Event,
+            $crate::fabric::stream::Parcel
+        );
+    };
+}
+pub(super) use fabric_of_streams;

@@ -4,7 +4,7 @@ use crate::fluid::torus;
 use std::sync::Arc;
 use unrack_protocol::r2c2::Routing;
 use unrack_protocol::r2c2::packet::{Assignment, BROADCAST, MOST_ASSIGNMENTS, Route};
-use unrack_protocol::r2c2::rates::{Requirements, Rates, UNLIMITED};
+use unrack_protocol::r2c2::rates::{Rates, Requirements, UNLIMITED};
 use unrack_protocol::r2c2::routing::MOST_HOPS;
 use unrack_protocol::r2c2::trees::Trees;
 use unrack_protocol::r2c2::weights::{Exact, Loads, Share, Ways, Weights};
@@ -21,7 +21,8 @@ pub(super) fn examples() -> Vec<(&'static str, f64)> {
     let rates = |first: &[(u32, u32)]| {
         let mut rates = Rates::new([Rate::from_gbps(1); 4], 0.0);
         let share = |(link, halves): &(u32, u32)| Share { link: *link, share: Share::ONE / 2 * halves };
-        let mut add = |links: &[(u32, u32)]| rates.add(Requirements::default(), links.iter().map(share).collect());
+        let mut add =
+            |links: &[(u32, u32)]| rates.add(Requirements::default(), links.iter().map(share).collect());
         let slots = [add(first), add(&[(2, 2), (3, 2)])];
         rates.settle();
         slots.map(|slot| f64::from(rates.kbps(slot)) / 1e6)
