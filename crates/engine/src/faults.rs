@@ -71,7 +71,7 @@ impl Faults {
         errors: BitErrors,
         seed: u64,
     ) -> Result<Faults, SetupError> {
-        let cables = Cables::of(topology);
+        let cables = Cables::from_topology(topology);
         let mut outages = vec![Vec::new(); cables.count as usize];
         for failure in failures {
             let Failure { from, until, every, detected_after, .. } = *failure;
@@ -179,7 +179,7 @@ struct Cables<'a> {
 }
 
 impl Cables<'_> {
-    fn of(topology: &Topology) -> Cables<'_> {
+    fn from_topology(topology: &Topology) -> Cables<'_> {
         let (mut count, mut between) = (topology.attachments(), BTreeMap::new());
         let mut cable = |port| match (topology.attachment_of(port), topology.end(port)) {
             (Some(attachment), _) => attachment,

@@ -222,7 +222,7 @@ fn r2c2_packet(packet: &[u8]) {
         assert_eq!(usize::from(data.plen), payload.len());
     }
     let mut forwarded = packet.to_vec();
-    let _ = (Data::forward(&mut forwarded), Data::next_port(packet), Kind::of(packet));
+    let _ = (Data::forward(&mut forwarded), Data::next_port(packet), Kind::from_packet(packet));
     if let Ok(broadcast) = Broadcast::decode(packet) {
         assert_eq!(broadcast.encode(), packet);
     }

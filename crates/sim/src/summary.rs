@@ -157,7 +157,7 @@ impl JobSummary {
             compute_ns: outcome.computed.as_ns_f64(),
             messages: outcome.messages,
             bytes: outcome.bytes,
-            request_ns: (!outcome.requests.is_empty()).then(|| Stats::of(requests.collect())),
+            request_ns: (!outcome.requests.is_empty()).then(|| Stats::from_values(requests.collect())),
         }
     }
 }
@@ -272,7 +272,7 @@ impl Program {
 
 impl Stats {
     /// Computes the statistics of these values.
-    pub fn of(mut values: Vec<f64>) -> Stats {
+    pub fn from_values(mut values: Vec<f64>) -> Stats {
         if values.is_empty() {
             return Stats::default();
         }
@@ -313,7 +313,7 @@ impl<'a> Counted<'a> {
 
     fn values(&self, of: impl Fn(&Message) -> bool, value: impl Fn(usize) -> Option<f64>) -> Stats {
         let rows = self.rows.clone().filter(|row| of(&self.run.messages[*row]));
-        Stats::of(rows.filter_map(value).collect())
+        Stats::from_values(rows.filter_map(value).collect())
     }
 
     fn slowdown(&self, of: impl Fn(&Message) -> bool) -> Stats {
@@ -354,13 +354,13 @@ mod tests {
 
     #[test]
     fn percentiles_are_by_nearest_rank() {
-        let stats = Stats::of((1..=1000).rev().map(f64::from).collect());
+        let stats = Stats::from_values((1..=1000).rev().map(f64::from).collect());
         assert_eq!(stats.mean, Some(500.5));
         assert_eq!(
             [stats.p50, stats.p95, stats.p99, stats.p999, stats.max],
             [500.0, 950.0, 990.0, 999.0, 1000.0].map(Some)
         );
-        assert_eq!(Stats::of(vec![7.0]).p999, Some(7.0));
-        assert_eq!(Stats::of(vec![]), Stats::default());
+        assert_eq!(Stats::from_values(vec![7.0]).p999, Some(7.0));
+        assert_eq!(Stats::from_values(vec![]), Stats::default());
     }
 }

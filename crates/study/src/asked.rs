@@ -56,8 +56,9 @@ impl Asked {
         let mut watch = Watch { peaks: Some(peaks), ..Watch::default() };
         let done = setup.watched(work, &mut watch, progress)?;
         let peaks = watch.peaks.expect("it was put there");
-        let stats =
-            |values: &mut dyn Iterator<Item = u64>| Stats::of(values.map(|value| value as f64).collect());
+        let stats = |values: &mut dyn Iterator<Item = u64>| {
+            Stats::from_values(values.map(|value| value as f64).collect())
+        };
         let queues = stats(&mut peaks.queue_bytes());
         let held = stats(&mut peaks.reorder_packets().iter().copied());
         let open = most_open(&done.run);
@@ -123,8 +124,9 @@ fn by_size(run: &Run, excluded: Excluded, sizes: &Sizes) -> Value {
     let last = all.saturating_sub(excluded.cool_down as usize);
     let rows = (excluded.warm_up as usize).min(last)..last;
     let rows: Vec<usize> = rows.filter(|row| sizes.hold(run.messages[*row].bytes)).collect();
-    let stats =
-        |of: &dyn Fn(usize) -> Option<f64>| Stats::of(rows.iter().filter_map(|row| of(*row)).collect());
+    let stats = |of: &dyn Fn(usize) -> Option<f64>| {
+        Stats::from_values(rows.iter().filter_map(|row| of(*row)).collect())
+    };
     let took = |row: usize| Some(run.outcomes[row].completion()?.as_ns_f64());
     json!({
         "completion_ns": stats(&took),

@@ -12,7 +12,7 @@ pub struct BusyTimes {
 
 impl BusyTimes {
     /// Returns the time in which this direction of a link carried bits.
-    pub fn of(&self, link: LinkId) -> Time {
+    pub fn busy(&self, link: LinkId) -> Time {
         let (links, number) = match link {
             LinkId::Host(number) => (&self.hosts, number),
             LinkId::Port(number) => (&self.ports, number),

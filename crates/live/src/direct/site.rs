@@ -208,7 +208,7 @@ impl Around for Here<'_> {
         let link = self.first + port as usize;
         let Outlet { line, ring, .. } = outlets[link].as_mut().expect("a link of this thread");
         let (wire, ahead) = (packet.len() as u64, line.backlog(now));
-        if Kind::of(&packet).is_some_and(Kind::is_data) {
+        if Kind::from_packet(&packet).is_some_and(Kind::is_data) {
             queues.found.saturating_record(ahead);
             queues.most[link] = queues.most[link].max(ahead);
         }

@@ -28,7 +28,7 @@ pub struct Map {
 impl Map {
     /// Creates the map of a rack without failures, with `trees` broadcast trees for each source.
     pub fn whole(whole: &Arc<Graph>, trees: u8) -> Map {
-        Map::of(whole, whole.clone(), None, trees)
+        Map::new(whole, whole.clone(), None, trees)
     }
 
     /// Returns the map without the links for which `down` holds.
@@ -38,10 +38,10 @@ impl Map {
             return Map::whole(&self.whole, trees);
         }
         let (left, links) = self.whole.without(down);
-        Map::of(&self.whole, Arc::new(left), Some(links), trees)
+        Map::new(&self.whole, Arc::new(left), Some(links), trees)
     }
 
-    fn of(whole: &Arc<Graph>, graph: Arc<Graph>, links: Option<Vec<u32>>, trees: u8) -> Map {
+    fn new(whole: &Arc<Graph>, graph: Arc<Graph>, links: Option<Vec<u32>>, trees: u8) -> Map {
         Map {
             part: parts(&graph),
             is_short: Routing::Spraying.check(&graph).is_ok(),

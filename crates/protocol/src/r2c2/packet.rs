@@ -133,7 +133,7 @@ impl Kind {
     }
 
     /// Returns the kind of a packet that follows a route, by its first byte.
-    pub fn of(packet: &[u8]) -> Option<Kind> {
+    pub fn from_packet(packet: &[u8]) -> Option<Kind> {
         packet.first().and_then(|code| Kind::from_code(*code))
     }
 
@@ -265,7 +265,7 @@ pub fn repair(packet: &mut [u8]) {
             let checksum = crc16(&packet[..14]);
             return packet[14..].copy_from_slice(&checksum.to_be_bytes());
         }
-        DATA_HEADER.. if Kind::of(packet).is_some() => (32, Data::checksum(packet)),
+        DATA_HEADER.. if Kind::from_packet(packet).is_some() => (32, Data::checksum(packet)),
         _ => return,
     };
     packet[at..at + 4].copy_from_slice(&checksum.to_be_bytes());

@@ -84,7 +84,7 @@ pub struct Rates {
 struct Room(i64);
 
 impl Room {
-    fn of(capacity: u64) -> Room {
+    fn from_capacity(capacity: u64) -> Room {
         Room((capacity >> GRAIN << 1) as i64)
     }
 
@@ -219,7 +219,7 @@ impl Level {
     const NEVER: Level = Level(u32::MAX);
 
     /// Returns the level at which a link with `left` capacity saturates.
-    fn of(left: u64, weights: u64) -> Level {
+    fn saturating(left: u64, weights: u64) -> Level {
         Level((left / weights).min(u64::from(Level::MOST.0)) as u32)
     }
 
@@ -242,7 +242,7 @@ impl Rates {
             inverse: capacity.iter().map(|capacity| 1.0 / *capacity as f64).collect(),
             loads: capacity.iter().map(|capacity| Load { left: *capacity, rising: 0 }).collect(),
             is_even: capacity.iter().all(|of| *of == capacity[0]),
-            rooms: capacity.iter().map(|of| Room::of(*of)).collect(),
+            rooms: capacity.iter().map(|of| Room::from_capacity(*of)).collect(),
             watches: vec![Watch::default(); capacity.len()],
             is_new: vec![false; capacity.len()],
             watched: Vec::new(),
@@ -278,7 +278,7 @@ impl Rates {
         let most = most * (1.0 - NEAR);
         let level = |Share { link, share }: &Share| {
             let weight = u64::from(*share) * u64::from(asked.weight);
-            (Level::of(self.capacity[*link as usize], weight), *link)
+            (Level::saturating(self.capacity[*link as usize], weight), *link)
         };
         let first = shares.iter().filter(|share| need(share) >= most).map(level).min();
         let alone = first.map_or(UNLIMITED, |(level, _)| level.0.saturating_mul(asked.weight.into()));

@@ -29,7 +29,7 @@ impl Journal {
     }
 
     /// Creates a journal of these messages.
-    pub fn of(messages: Vec<MessageId>) -> Journal {
+    pub fn new(messages: Vec<MessageId>) -> Journal {
         Journal { only: messages, entries: Vec::new() }
     }
 

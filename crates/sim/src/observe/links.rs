@@ -83,7 +83,7 @@ impl LinkSamples {
             return;
         }
         let wire = u64::from(hop.wire);
-        let Bins { bins, counted_until } = self.of(hop.link);
+        let Bins { bins, counted_until } = self.bins(hop.link);
         spread(bins, every, (hop.ready, hop.first), |bin, time| {
             bin.waited += u128::from(wire) * u128::from(time.as_ps());
         });
@@ -101,7 +101,7 @@ impl LinkSamples {
             return;
         }
         let number = now.as_ps() / self.every.as_ps();
-        let bin = at(&mut self.of(LinkId::Port(port)).bins, number);
+        let bin = at(&mut self.bins(LinkId::Port(port)).bins, number);
         bin.most = bin.most.max(bytes);
     }
 
@@ -109,7 +109,7 @@ impl LinkSamples {
     fn makes_room(&mut self, link: LinkId, until: Time) -> bool {
         let len = until.as_ps() / self.every.as_ps() + 1;
         let room = self.room;
-        let bins = &mut self.of(link).bins;
+        let bins = &mut self.bins(link).bins;
         let more = len.saturating_sub(bins.len() as u64);
         let fits = more <= room && bins.try_reserve(more as usize).is_ok();
         if !fits {
@@ -145,7 +145,7 @@ impl LinkSamples {
         })
     }
 
-    fn of(&mut self, link: LinkId) -> &mut Bins {
+    fn bins(&mut self, link: LinkId) -> &mut Bins {
         let (links, number) = match link {
             LinkId::Host(node) => (&mut self.hosts, node as usize),
             LinkId::Port(port) => (&mut self.ports, port as usize),

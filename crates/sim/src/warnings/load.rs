@@ -17,7 +17,7 @@ pub(super) enum Kind {
 impl Kind {
     const ALL: [Kind; 3] = [Kind::FromNodes, Kind::ToNodes, Kind::BetweenSwitches];
 
-    fn of(topology: &Topology, link: LinkId) -> Kind {
+    fn from_link(topology: &Topology, link: LinkId) -> Kind {
         match link {
             LinkId::Host(_) => Kind::FromNodes,
             LinkId::Port(port) => match topology.end(port) {
@@ -50,7 +50,7 @@ impl Load {
         let submitted = run.outcomes.iter().map(|outcome| outcome.submitted);
         let span = submitted.clone().max()? - submitted.min()?;
         let share = |time: Time| time.as_ps() as f64 / span.as_ps() as f64;
-        let link = |(link, time)| (Kind::of(topology, link), link, share(time));
+        let link = |(link, time)| (Kind::from_link(topology, link), link, share(time));
         let links: Vec<_> = (span > Time::ZERO).then(|| run.busy.iter().map(link).collect())?;
         let mut load = Load { links, share: 0.0 };
         load.share = load.crossed(topology, run);

@@ -150,7 +150,7 @@ fn links_are_busy_as_long_as_those_who_look_on_see_them() {
         let seen: Vec<(LinkId, Time)> = watch.links.unwrap().samples().map(|s| (s.link, s.busy)).collect();
         assert_eq!(busy.iter().count(), seen.len(), "{protocol}");
         for (link, time) in seen {
-            let ours = busy.of(link);
+            let ours = busy.busy(link);
             // A flit is counted whole for the link, and by its slots for each line.
             let about =
                 if protocol == "cxl" { Time::from_ps(time.as_ps() / 2)..=time * 2 } else { time..=time };

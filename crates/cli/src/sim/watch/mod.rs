@@ -172,7 +172,7 @@ impl Watching {
         }
         let room = Left::now().for_a_table();
         let links = self.ports.is_some().then(|| LinkSamples::new(self.every).within(room));
-        let journal = (!told.is_empty()).then(|| Journal::of(told));
+        let journal = (!told.is_empty()).then(|| Journal::new(told));
         let mut watch = Watch { links, packets, journal, ..Watch::default() };
         let done = run(&mut watch)?;
         watch.packets.into_iter().for_each(Packets::finish);

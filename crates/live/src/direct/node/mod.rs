@@ -288,7 +288,7 @@ impl Own {
     }
 
     fn lose(&mut self, packet: Packet, around: &mut impl Around) {
-        if Kind::of(&packet).is_some_and(Kind::is_data) {
+        if Kind::from_packet(&packet).is_some_and(Kind::is_data) {
             self.counters.dropped_bytes += packet.len().saturating_sub(DATA_HEADER) as u64;
         }
         self.counters.dropped_packets += 1;

@@ -103,6 +103,6 @@ impl Setup {
 
     /// Returns the terms of flows between these nodes, this time after the rules began to hold.
     pub fn terms(&self, ends: (u32, u32), since: Time) -> Terms {
-        Terms::of(&self.params.rules, self.params.routing, ends, since)
+        Terms::from_rules(&self.params.rules, self.params.routing, ends, since)
     }
 }

@@ -131,7 +131,7 @@ proptest! {
         bytes.splice(..bytes.len().min(1), [kind]);
         repair(&mut bytes);
         let (plen, is_long) = (bytes.len().saturating_sub(DATA_HEADER) as u16, bytes.len() >= DATA_HEADER);
-        if Kind::of(&bytes).is_some() && is_long {
+        if Kind::from_packet(&bytes).is_some() && is_long {
             bytes[10..12].copy_from_slice(&plen.to_be_bytes());
             repair(&mut bytes);
             prop_assert_ne!(Data::decode(&bytes).err(), Some(Malformed::Checksum));

@@ -142,7 +142,7 @@ impl Rates {
         for link in &self.watched {
             let Load { left, rising } = self.loads[*link as usize];
             if rising > 0 && self.may_fill(class, *link, room) {
-                self.space.waiting.push(Level::of(left, rising), *link);
+                self.space.waiting.push(Level::saturating(left, rising), *link);
             }
         }
         let last = class.settled.last().map_or(Level::ZERO, |(slot, _)| self.marks[*slot as usize].level);
@@ -159,7 +159,7 @@ impl Rates {
             // As other flows are settled, more is left for those that rise.
             let level = |link: u32| {
                 let Load { left, rising } = self.loads[link as usize];
-                (rising > 0).then(|| Level::of(left, rising))
+                (rising > 0).then(|| Level::saturating(left, rising))
             };
             let link = self.space.waiting.first(level);
             let flow = self.space.limited.peek().map(|Reverse(flow)| *flow);

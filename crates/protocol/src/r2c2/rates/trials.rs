@@ -192,7 +192,7 @@ impl<'a> Trials<'a> {
             let Links { left, rising, waiting, limited, .. } = &mut self.links;
             let level = |link: u32| {
                 let at = link as usize;
-                (rising[at] > 0).then(|| Level::of(left[at], rising[at]))
+                (rising[at] > 0).then(|| Level::saturating(left[at], rising[at]))
             };
             let link = waiting.first(level);
             let choice = limited.peek().map(|Reverse(choice)| *choice);
@@ -234,7 +234,7 @@ impl<'a> Trials<'a> {
         links.rising_rows.clone_from(&links.rows);
         for (link, (left, rising)) in links.left.iter().zip(&links.rising).enumerate() {
             if *rising > 0 {
-                links.waiting.push(Level::of(*left, *rising), link as u32);
+                links.waiting.push(Level::saturating(*left, *rising), link as u32);
             }
         }
         for flow in class.flows.iter().map(|flow| &self.flows[*flow as usize]) {

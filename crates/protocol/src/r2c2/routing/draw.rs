@@ -235,7 +235,7 @@ mod tests {
                     let mut loads = Loads::new(&graph);
                     Exact::new(&graph).add(routing, (src, dst), 3, 1.0, &mut loads);
                     for (link, crossed) in crossed.iter().enumerate() {
-                        let expected = loads.of(link as u32) * f64::from(PACKETS);
+                        let expected = loads.on_link(link as u32) * f64::from(PACKETS);
                         let spread = 5.0 * expected.max(1.0).sqrt() * f64::sqrt(2.0);
                         let off = (f64::from(*crossed) - expected).abs();
                         assert!(off <= spread, "{routing} {src} {dst} link {link}: {crossed} for {expected}");

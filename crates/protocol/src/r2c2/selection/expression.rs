@@ -95,7 +95,7 @@ impl Expression {
     }
 
     /// Evaluates the expression at these rates in Kb/s. A value that is not a number counts as the worst.
-    pub fn of(&self, rates: &[u32]) -> f64 {
+    pub fn evaluate(&self, rates: &[u32]) -> f64 {
         match self.root.value(rates) {
             Value::One(value) if !value.is_nan() => value,
             _ => f64::NEG_INFINITY,
@@ -167,7 +167,7 @@ impl Node {
                 let Value::Each(values) = of.value(rates) else {
                     unreachable!("what is folded is each flow's")
                 };
-                Value::One(fold.of(values))
+                Value::One(fold.apply(values))
             }
         }
     }
@@ -175,7 +175,7 @@ impl Node {
 
 impl Fold {
     /// Reduces values to one number; 0 if there are none.
-    fn of(self, mut values: Vec<f64>) -> f64 {
+    fn apply(self, mut values: Vec<f64>) -> f64 {
         if values.is_empty() {
             return 0.0;
         }
@@ -345,7 +345,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn of(text: &str, rates: &[u32]) -> f64 {
-        Expression::parse(text).unwrap().of(rates)
+        Expression::parse(text).unwrap().evaluate(rates)
     }
 
     #[test]
@@ -393,7 +393,7 @@ mod tests {
         #[test]
         fn whatever_is_written_is_read_or_refused(text in "[ -~]{0,60}|([a-z]{3,5}|[0-9(),+*/-]){0,40}") {
             match Expression::parse(&text) {
-                Ok(expression) => prop_assert!(!expression.of(&[1, 2, 3]).is_nan()),
+                Ok(expression) => prop_assert!(!expression.evaluate(&[1, 2, 3]).is_nan()),
                 Err(wrong) => prop_assert!(!wrong.to_string().is_empty()),
             }
         }

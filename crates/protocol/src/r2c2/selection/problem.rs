@@ -44,7 +44,7 @@ impl Problem {
             at.expect("what a flow has is one of its choices") as u8
         };
         let current: Vec<u8> = both().map(gene).collect();
-        let value = |rates: &[u32]| self.selection.utility.of(rates);
+        let value = |rates: &[u32]| self.selection.utility.evaluate(rates);
         let before = worth(self.links.clone(), &self.flows, &current, &value);
         let with = (self.selection.search.clone(), &value as Utility);
         let found = Search::new(&self.links, &self.flows, current, with, random).run(random);

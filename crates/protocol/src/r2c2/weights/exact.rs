@@ -28,7 +28,7 @@ impl Loads {
     }
 
     /// Returns the load of a link.
-    pub fn of(&self, link: u32) -> f64 {
+    pub fn on_link(&self, link: u32) -> f64 {
         self.of_link[link as usize]
     }
 

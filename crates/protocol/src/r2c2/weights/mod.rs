@@ -119,7 +119,7 @@ impl Weights {
         let mut loads = Loads::new(&graph);
         Exact::new(&graph).add(ways.routing, (ways.src, ways.dst), ways.flow, 1.0, &mut loads);
         let links = loads.used().to_vec();
-        links.into_iter().filter_map(|link| share(link, loads.of(link))).collect()
+        links.into_iter().filter_map(|link| share(link, loads.on_link(link))).collect()
     }
 
     /// Returns Valiant's shares: spraying from the source to all nodes, and, by symmetry, from all nodes to the
@@ -139,7 +139,7 @@ impl Weights {
         for middle in 0..graph.nodes() {
             exact.add(Routing::Spraying, (src, middle), 0, 1.0 / f64::from(graph.nodes()), &mut loads);
         }
-        let spread: Arc<[f32]> = (0..graph.links()).map(|link| loads.of(link) as f32).collect();
+        let spread: Arc<[f32]> = (0..graph.links()).map(|link| loads.on_link(link) as f32).collect();
         if (self.spread.len() + 1) * size_of_val(&*spread) > MOST_BYTES {
             self.spread.clear();
         }

@@ -50,12 +50,12 @@ proptest! {
         for routing in allowed(&graph) {
             let loads = exact(&graph, routing, (src, dst));
             for node in 0..graph.nodes() {
-                let out: f64 = graph.links_of(node).map(|link| loads.of(link)).sum();
-                let into: f64 = graph.links_of(node).map(|link| loads.of(graph.reverse(link))).sum();
+                let out: f64 = graph.links_of(node).map(|link| loads.on_link(link)).sum();
+                let into: f64 = graph.links_of(node).map(|link| loads.on_link(graph.reverse(link))).sum();
                 let expected = f64::from(u8::from(node == src)) - f64::from(u8::from(node == dst));
                 prop_assert!((out - into - expected).abs() < 1e-9, "{routing} {node}");
             }
-            let hops: f64 = (0..graph.links()).map(|link| loads.of(link)).sum();
+            let hops: f64 = (0..graph.links()).map(|link| loads.on_link(link)).sum();
             match routing {
                 Routing::Vlb | Routing::Wlb => prop_assert!(hops > distance - 1e-9),
                 _ => prop_assert!((hops - distance).abs() < 1e-9, "{routing}"),
@@ -79,7 +79,7 @@ proptest! {
                     got[link as usize] = f64::from(share) / f64::from(Share::ONE);
                 }
                 for link in 0..graph.links() {
-                    let (got, exact) = (got[link as usize], loads.of(link));
+                    let (got, exact) = (got[link as usize], loads.on_link(link));
                     let close = if routing == Routing::Vlb && src == dst { exact > 0.0 } else { true };
                     prop_assert!(!close || (got - exact).abs() < 1e-6, "{routing} {src} {dst}: {got} for {exact}");
                 }
@@ -108,7 +108,7 @@ fn spraying_takes_all_shortest_paths_equally() {
             for link in 0..graph.links() {
                 let through = paths.iter().filter(|path| path.contains(&link)).count();
                 let expected = through as f64 / paths.len() as f64;
-                assert!((loads.of(link) - expected).abs() < 1e-12);
+                assert!((loads.on_link(link) - expected).abs() < 1e-12);
             }
         }
     }
@@ -119,7 +119,7 @@ fn spraying_takes_all_shortest_paths_equally() {
 fn the_square_of_the_paper() {
     let square = cube(&[2, 2], false);
     let loads = exact(&square, Routing::Spraying, (0, 3));
-    let on: Vec<f64> = (0..8).map(|link| loads.of(link)).collect();
+    let on: Vec<f64> = (0..8).map(|link| loads.on_link(link)).collect();
     assert_eq!(on.iter().filter(|load| **load == 0.5).count(), 4);
     assert_eq!(on.iter().sum::<f64>(), 2.0);
 }

@@ -30,7 +30,7 @@ const RATE: u64 = 6;
 
 impl Controller {
     /// Returns a controller if the parameters ask for central control.
-    pub(super) fn of(params: &Params) -> Option<Controller> {
+    pub(super) fn from_params(params: &Params) -> Option<Controller> {
         let controller = || Controller { given: BTreeMap::new(), lists: Slab::new() };
         (params.control == Control::Central).then(controller)
     }

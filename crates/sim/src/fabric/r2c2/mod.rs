@@ -233,7 +233,7 @@ impl R2c2 {
             discovers: false,
             weights: RefCell::new(Weights::new(graph)),
             whole: rates,
-            controller: Controller::of(params),
+            controller: Controller::from_params(params),
             selections: 0,
             search_random: SplitMix64::new(mix(seed ^ SEARCH)).after(1),
         })

@@ -16,7 +16,7 @@ pub(super) fn examples() -> Vec<(&'static str, f64)> {
     let square = Graph::cube(Sides::new(&[2, 2]).expect("sides"), false).expect("a mesh");
     let mut loads = Loads::new(&square);
     Exact::new(&square).add(Routing::Spraying, (0, 3), 0, 1.0, &mut loads);
-    let most = (0..square.links()).map(|link| loads.of(link)).fold(0.0, f64::max);
+    let most = (0..square.links()).map(|link| loads.on_link(link)).fold(0.0, f64::max);
     // Links in order: 1-4, 1-3, 2-3, 3-4.
     let rates = |first: &[(u32, u32)]| {
         let mut rates = Rates::new([Rate::from_gbps(1); 4], 0.0);

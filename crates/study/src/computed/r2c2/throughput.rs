@@ -65,7 +65,7 @@ impl Table {
             for dst in 0..NODES {
                 exact.add(routing, (src, dst), 0, 1.0, &mut loads);
                 for link in loads.used().to_vec() {
-                    table.of[((link * NODES + src) * NODES + dst) as usize] = loads.of(link);
+                    table.of[((link * NODES + src) * NODES + dst) as usize] = loads.on_link(link);
                 }
                 loads.clear();
             }

@@ -233,7 +233,7 @@ fn any_junk() -> impl Strategy<Value = Packet> {
 fn sealed(bytes: &[u8]) -> Vec<u8> {
     let mut route = Route::default();
     route.push(0);
-    let kind = Kind::of(bytes).unwrap_or_default();
+    let kind = Kind::from_packet(bytes).unwrap_or_default();
     let [flow, src, dst] = [4, 6, 8].map(|at| u16::from_be_bytes([bytes[at], bytes[at + 1]]) % 16);
     // A packet's source cannot be verified; so it is never node 0, the source of the flow under test.
     let src = src.max(1);

@@ -70,7 +70,7 @@ impl Wires {
 }
 
 pub(super) fn payload(packet: &Packet) -> u64 {
-    if Kind::of(packet).is_some_and(Kind::is_data) { (packet.len() - DATA_HEADER) as u64 } else { 0 }
+    if Kind::from_packet(packet).is_some_and(Kind::is_data) { (packet.len() - DATA_HEADER) as u64 } else { 0 }
 }
 
 impl Around for Wires {
@@ -106,7 +106,7 @@ impl Around for Wires {
         }
         let at = departure.last + self.plan.link(link).propagation;
         let Faults { lost, doubled, flipped, unreported, .. } = self.faults;
-        let is_report = Kind::of(&packet) == Some(Kind::Lost);
+        let is_report = Kind::from_packet(&packet) == Some(Kind::Lost);
         if self.down.contains(&link) || self.strikes(lost) || (is_report && self.strikes(unreported)) {
             self.lost += payload(&packet);
             return Ok(());
