@@ -132,7 +132,7 @@ bench: setup build
 	cargo bench -q -p unrack-protocol
 	$(release)/unrack study run r2c2/fig7 r2c2/fig8 --out runs/measured
 	cargo bench -q -p unrack-phy
-	cargo bench -q -p unrack-live
+	cargo bench -q -p unrack-torus
 	$(release)/unrack rpc bench
 	$(release)/unrack rpc bench --memory incoherent --connections 1 --rates none
 	$(release)/unrack-kv ycsb
@@ -216,7 +216,7 @@ fmax: .venv/.yosys
 # A target folder of its own: everything is built for the model checker.
 models: rust
 	RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=$(target)/loom \
-		cargo test -q --profile ci -p unrack-pool -p unrack-rpc -p unrack-live --lib loom
+		cargo test -q --profile ci -p unrack-pool -p unrack-rpc -p unrack-torus --lib loom
 
 miri: rust
 	PROPTEST_CASES=2 MIRIFLAGS="-Zmiri-disable-isolation -Zmiri-permissive-provenance" CARGO_TARGET_DIR=$(target)/miri \

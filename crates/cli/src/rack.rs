@@ -10,9 +10,10 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use unrack_keys::datagram::SharedKey;
-use unrack_live::direct::Machines;
-use unrack_live::{Error, Rack};
+use unrack_live::Error;
+use unrack_namespaces::Rack;
 use unrack_rack::Scenario;
+use unrack_torus::Machines;
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:

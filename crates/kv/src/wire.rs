@@ -43,6 +43,9 @@ pub struct Header {
 
 impl Header {
     /// Writes the header and the key, and passes the rest of the body to `value`.
+    ///
+    /// # Errors
+    /// [`OutOfRange`] if the body is shorter than header, key and value together.
     pub fn write(
         self,
         key: &[u8],

@@ -1,7 +1,7 @@
 //! State folders. Their files are trusted, and write access is permission to send requests, so only their user may
 //! write to them.
 
-use crate::error::Error;
+use crate::Error;
 use std::io::ErrorKind;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::Path;
@@ -10,7 +10,7 @@ use std::path::Path;
 ///
 /// # Errors
 /// If the folder cannot be created, or [`check`] refuses it.
-pub(crate) fn claim(folder: &Path) -> Result<(), Error> {
+pub fn claim(folder: &Path) -> Result<(), Error> {
     let file = |why| Error::File { path: folder.to_path_buf(), why };
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(file)?;
     check(folder)
@@ -21,7 +21,7 @@ pub(crate) fn claim(folder: &Path) -> Result<(), Error> {
 /// # Errors
 /// [`Error::Usage`] if it belongs to another user, is a symbolic link, or is writable by others: in a shared folder
 /// like /tmp, others may have created it first.
-pub(crate) fn check(folder: &Path) -> Result<(), Error> {
+pub fn check(folder: &Path) -> Result<(), Error> {
     let found = match std::fs::symlink_metadata(folder) {
         Err(why) if why.kind() == ErrorKind::NotFound => return Ok(()),
         found => found.map_err(|why| Error::File { path: folder.to_path_buf(), why })?,

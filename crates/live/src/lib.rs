@@ -1,31 +1,9 @@
-//! Racks emulated on one machine: with switches, for programs that are not simulated; without, for R2C2 ([`direct`]).
-//!
-//! For programs, a host is a network namespace, and a NIC is a shaped link between two namespaces.
-//!
-//! ```text
-//! scenario --Plan::new--> Plan: which namespaces, which commands in each      (pure)
-//!                          | Rack::up                                          (root)
-//! program --Rack::enter--> runs on a host, its sockets MPTCP   --Rack::down--> nothing is left
-//! ```
-//!
-//! On a `drack` every host has a virtual NIC at each NIC of its rack: a bridge in the namespace of the rack, whose
-//! uplink is the NIC. Hosts announce the addresses of all their virtual NICs, so that the kernel opens an MPTCP subflow
-//! to each of the peer's NICs, from the NIC at the same aggregation switch. On a `torack` a host has one NIC. Switches
-//! are namespaces that route.
-//!
-//! Nothing outside these namespaces is touched: links are made from one into another, and vanish with them. Their
-//! names are derived from the state folder, so that the remains of a crash are found.
-// One request to the kernel has no safe interface: `direct/tap.rs`.
-#![deny(unsafe_code)]
+//! Common ground of the racks that run on this machine, those of namespaces and those without switches: reasons why one
+//! cannot be used, folders of their state, and the tools that configure Linux networks.
+#![forbid(unsafe_code)]
 
-pub mod direct;
 mod error;
-mod folder;
-mod machine;
-mod plan;
-mod rack;
-mod tools;
+pub mod folder;
+pub mod iproute2;
 
 pub use error::Error;
-pub use plan::{Host, Plan};
-pub use rack::Rack;

@@ -22,6 +22,10 @@ pub fn control() -> Option<&'static Control> {
 }
 
 /// Maps the control file. The spool files go to the same folder.
+///
+/// # Errors
+/// `EINVAL` if the file is no control file, or lacks the samples that it announces; else the kernel's reason not to
+/// open or map it.
 pub fn attach(path: &CStr) -> Result<&'static Control, Errno> {
     let file = rustix::fs::open(path, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
     let len = rustix::fs::fstat(&file)?.st_size as usize;

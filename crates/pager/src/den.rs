@@ -41,6 +41,9 @@ static BASE: AtomicUsize = AtomicUsize::new(0);
 static ARENA_OPENED: AtomicUsize = AtomicUsize::new(0);
 
 /// Reserves the den, if it is not yet. Called first, in the program's first thread.
+///
+/// # Errors
+/// `ENOMEM` if the address space, or what this process may reserve of it (`ulimit -v`), has no room for [`LEN`] bytes.
 pub fn reserve() -> Result<(), Errno> {
     if is_reserved() {
         return Ok(());
@@ -98,6 +101,9 @@ pub fn is_block(address: usize) -> bool {
 }
 
 /// Makes `len` bytes of block `n` usable, from `at` on.
+///
+/// # Errors
+/// `ENOMEM` if there is no block of this number, or the kernel has no memory for it.
 pub fn open_block(n: usize, at: usize, len: usize) -> Result<(), Errno> {
     if n >= BLOCKS {
         return Err(Errno::NOMEM);
@@ -117,6 +123,9 @@ pub fn slot(slot: u32) -> usize {
 }
 
 /// Makes the first `bytes` of the arena usable.
+///
+/// # Errors
+/// `ENOMEM` if the arena is not that long, or the kernel has no memory for it.
 pub fn open_arena(bytes: usize) -> Result<(), Errno> {
     let opened = ARENA_OPENED.load(Relaxed);
     if bytes > opened {
@@ -138,6 +147,9 @@ pub unsafe fn forget_arena() {
 }
 
 /// Makes the first `bytes` of the heap usable, of which `opened` are already; returns the new number.
+///
+/// # Errors
+/// `ENOMEM` if the heap is not that long ([`HEAP_BYTES`]), or the kernel has no memory for it.
 pub fn open_heap(opened: usize, bytes: usize) -> Result<usize, Errno> {
     open_more(0, opened, bytes, HEAP_BYTES)
 }

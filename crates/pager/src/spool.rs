@@ -44,6 +44,9 @@ unsafe impl Send for Spool {}
 
 impl Spool {
     /// Creates the file.
+    ///
+    /// # Errors
+    /// The kernel's reason not to create or empty the file.
     pub fn create(path: &CStr) -> Result<Spool, Errno> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::TRUNC | OFlags::CLOEXEC;
         let file = rustix::fs::open(path, flags, Mode::from_raw_mode(0o600))?;
@@ -51,6 +54,9 @@ impl Spool {
     }
 
     /// Replaces the descriptor by one that `f` makes from it.
+    ///
+    /// # Errors
+    /// The error of `f`; the file is closed then, unless `f` kept it.
     pub fn with_descriptor(self, f: impl FnOnce(OwnedFd) -> Result<OwnedFd, Errno>) -> Result<Spool, Errno> {
         Ok(Spool { file: f(self.file)?, ..self })
     }

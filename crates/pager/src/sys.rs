@@ -148,6 +148,9 @@ impl Uffd {
     }
 
     /// Replaces the descriptor by one that `f` makes from it.
+    ///
+    /// # Errors
+    /// The error of `f`; the userfaultfd is closed then, unless `f` kept it.
     pub fn with_descriptor(self, f: impl FnOnce(OwnedFd) -> Result<OwnedFd, Errno>) -> Result<Uffd, Errno> {
         f(self.0).map(Uffd)
     }
@@ -158,6 +161,10 @@ impl Uffd {
     }
 
     /// Registers `[start, start+len)`: from now on, a thread that touches a missing page there waits for us.
+    ///
+    /// # Errors
+    /// `EINVAL` if the range is not of whole pages, or holds memory that cannot be registered; `EBUSY` if another
+    /// userfaultfd has it; `ENOMEM` if the process is ending or the kernel has no memory.
     pub fn register(&self, start: usize, len: usize) -> Result<(), Errno> {
         let range = UffdRange { start: start as u64, len: len as u64 };
         let mut register = UffdRegister { range, mode: 1, ioctls: 0 };
@@ -165,6 +172,10 @@ impl Uffd {
     }
 
     /// Ends [`Uffd::register`]: from now on, the kernel handles missing pages.
+    ///
+    /// # Errors
+    /// `EINVAL` if the range is not of whole pages, or holds memory that cannot be registered; `ENOMEM` if the process
+    /// is ending or the kernel has no memory.
     pub fn unregister(&self, start: usize, len: usize) -> Result<(), Errno> {
         let mut range = UffdRange { start: start as u64, len: len as u64 };
         exchange::<{ read_only::<UffdRange>(0xAA, 0x01) }, _>(self.fd(), &mut range).map(drop)
@@ -181,9 +192,11 @@ impl Uffd {
         self.transfer::<{ read_write::<UffdTransfer>(0xAA, 0x03) }>(dst, src, len, true)
     }
 
-    /// Probes whether this page is present in memory that is registered with us, right now. `EEXIST` means that
-    /// it is, `ENOENT` that its memory is not registered; success that it was missing, and is the zero page from
-    /// now on.
+    /// Probes whether this page, right now, is missing in memory that is registered with us: if it was, it is the zero
+    /// page from now on.
+    ///
+    /// # Errors
+    /// `EEXIST` if the page is present, `ENOENT` if its memory is not registered.
     pub fn probe(&self, page: usize) -> Result<(), Errno> {
         let range = UffdRange { start: page as u64, len: PAGE as u64 };
         let mut zero = UffdZeropage { range, mode: MODE_DONTWAKE, done: 0 };
@@ -212,6 +225,9 @@ impl Uffd {
     }
 
     /// Appends the events that can be read to `events`; it is no error if there are none.
+    ///
+    /// # Errors
+    /// The kernel's reason not to hand over events, unless there are none or a signal came.
     pub fn read(&self, events: &mut Vec<Event>) -> Result<(), Errno> {
         let mut raw = [RawMessage { event: 0, _reserved: [0; 7], words: [0; 3] }; 16];
         // SAFETY: any bytes are valid for `RawMessage`, which has no padding.
@@ -298,6 +314,10 @@ const PAGE_IS_PFNZERO: u64 = 1 << 5;
 
 /// Finds pages of `[start, end)` that are present and not the shared zero page (Linux 6.7). Fills `found` from
 /// its beginning; returns the number of runs and where the walk stopped.
+///
+/// # Errors
+/// `ENOTTY` if the kernel is older than Linux 6.7; `EINVAL` or `EFAULT` if the range is not of whole pages of this
+/// process; `EINTR` if a signal ends the process.
 pub fn scan_present(
     pagemap: BorrowedFd,
     start: usize,

@@ -64,6 +64,11 @@ pub struct Calibration {
 }
 
 /// Measures this machine's pager, in less than half a second if the machine is idle, and no longer than `until`.
+///
+/// # Errors
+/// [`PagingError::Lacking`] if this machine cannot run programs with remote memory, [`PagingError::OutOfTime`] if
+/// `until` has passed, [`PagingError::Interrupted`] if a signal asked us to stop, [`PagingError::Failed`] if too few
+/// passes were good, or the measured program did not run to its end.
 pub fn calibrate(mode: Mode, until: Option<Instant>) -> Result<Calibration, PagingError> {
     let folder = Folder::fast()?;
     let answer = folder.path("passes");
@@ -132,6 +137,10 @@ fn median(values: &mut [f64]) -> Option<f64> {
 }
 
 /// Runs as the measured program: writes one line per pass to `out`.
+///
+/// # Errors
+/// [`PagingError::Usage`] if this process was not started by [`calibrate`], [`PagingError::Failed`] if the control file
+/// cannot be opened, memory cannot be mapped, or `out` cannot be written.
 pub fn touch(mut out: impl std::io::Write) -> Result<(), PagingError> {
     let path = std::env::var_os(CONTROL_VARIABLE)
         .ok_or_else(|| PagingError::Usage(format!("{TOUCH_VERB} is for unrack itself")))?;

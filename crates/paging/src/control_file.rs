@@ -18,6 +18,9 @@ pub struct ControlFile {
 
 impl ControlFile {
     /// Creates a control file of zeros, followed by delay samples (picoseconds).
+    ///
+    /// # Errors
+    /// [`PagingError::Failed`] if there is a file of this name, or the file cannot be made, written or mapped.
     pub fn create(path: &Path, samples: &[u64]) -> Result<ControlFile, PagingError> {
         let cannot = || PagingError::failed::<io::Error>(format!("make {}", path.display()));
         let bytes = size_of::<Control>() as u64 + samples.len() as u64 * 8;
@@ -35,6 +38,9 @@ impl ControlFile {
     }
 
     /// Opens the control file of the run that this process is part of.
+    ///
+    /// # Errors
+    /// [`PagingError::Failed`] if the file cannot be opened or mapped, or is not a control file.
     pub fn open(path: &Path) -> Result<ControlFile, PagingError> {
         let cannot = || PagingError::failed::<io::Error>(format!("open {}", path.display()));
         let file = File::options().read(true).write(true).open(path).map_err(cannot())?;

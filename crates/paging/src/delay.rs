@@ -26,6 +26,9 @@ impl Delay {
 
     /// Makes a delay drawn from the fetches of `completions.parquet`. Pages queue at the rate of that network's
     /// links, unless another is given.
+    ///
+    /// # Errors
+    /// [`PagingError::Usage`] if the file cannot be read as completions, or has no fetch.
     pub fn drawn(path: &Path, bandwidth: Option<Rate>) -> Result<Delay, PagingError> {
         let (meta, rows) = completions::read(path).map_err(|why| PagingError::Usage(why.to_string()))?;
         let fetches = rows.iter().filter(|row| row.kind == Kind::Fetch);

@@ -77,6 +77,10 @@ pub fn native(job: &Job, output: &Output, until: Option<Instant>) -> Result<Nati
 
 /// Returns the program's footprint: remembered, if this build measured it (`weighed_by`); else measured by a
 /// native run whose output is discarded. Without a build nothing is remembered.
+///
+/// # Errors
+/// [`PagingError::Failed`] if the program cannot be started, [`PagingError::Interrupted`] if a signal asked us to stop
+/// during the native run.
 pub fn footprint(job: &Job, weighed_by: Option<&Build>) -> Result<Footprint, PagingError> {
     let cache = weighed_by.and_then(|_| Cache::of_user());
     let key = weighed_by.and_then(|build| Some(Key::for_program(&job.program)?.weighed_by(build)));

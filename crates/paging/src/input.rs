@@ -21,6 +21,9 @@ pub enum Input {
 impl Input {
     /// Makes our standard input readable any number of times. Input from a pipe is first written to a temporary
     /// file, as a whole.
+    ///
+    /// # Errors
+    /// [`PagingError::Failed`] if a pipe cannot be read, or its contents not be written to a temporary file.
     pub fn repeatable() -> Result<Input, PagingError> {
         keep(io::stdin().as_fd()).map_err(PagingError::failed("keep the standard input for repeated runs"))
     }

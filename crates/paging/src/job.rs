@@ -21,6 +21,10 @@ pub struct Job {
 
 impl Job {
     /// Checks all that can be checked before anything starts. Standard input is inherited.
+    ///
+    /// # Errors
+    /// [`PagingError::Usage`] if there is no such program; [`PagingError::Lacking`] if it cannot be run with remote
+    /// memory, or this machine cannot do that for any.
     pub fn prepare(command: &[OsString]) -> Result<Job, PagingError> {
         let program = Program::resolve(command)?;
         Job::for_program(program)

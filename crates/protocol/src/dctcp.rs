@@ -12,20 +12,23 @@ pub use params::{Params, marking_guideline};
 
 use crate::tcp::{self, Acked, IdlePeriod, Outstanding};
 
-/// The congestion window of one DCTCP stream, in segments.
+/// The congestion window of one DCTCP stream, in segments. Names are those of RFC 8257 §3.3 and RFC 5681
+/// §3.1.
 #[derive(Debug, Clone)]
 pub struct Control {
-    window: f64,
+    cwnd: f64,
     /// Slow-start threshold, in segments.
-    threshold: f64,
-    /// Estimated share of marked segments, 0..=1.
+    ssthresh: f64,
+    /// Estimated share of marked segments, 0..=1 (DCTCP.Alpha).
     alpha: f64,
-    gain: f64,
-    /// Segments delivered, and marked ones among them, in the current window of observation.
+    /// Weight of a new observation in `alpha`.
+    g: f64,
+    /// Segments delivered, and marked ones among them, in the current window of observation (DCTCP.BytesAcked and
+    /// DCTCP.BytesMarked, which are in bytes).
     delivered: u32,
     marked: u32,
-    /// Segment whose acknowledgement ends the window of observation.
-    observed_until: u32,
+    /// Segment whose acknowledgement ends the window of observation (DCTCP.WindowEnd).
+    window_end: u32,
     /// Segment up to which all must be acknowledged before the window is cut again.
     cut_until: u32,
 }
@@ -34,18 +37,18 @@ impl Control {
     /// Creates the congestion control of a new stream.
     pub fn new(params: &Params) -> Control {
         Control {
-            window: f64::from(params.initial_window.max(1)),
-            threshold: f64::INFINITY,
+            cwnd: f64::from(params.initial_window.max(1)),
+            ssthresh: f64::INFINITY,
             alpha: params.initial_alpha.get(),
-            gain: params.gain.get(),
+            g: params.gain.get(),
             delivered: 0,
             marked: 0,
-            observed_until: 0,
+            window_end: 0,
             cut_until: 0,
         }
     }
 
-    /// Returns the estimated share of marked segments, 0..=1.
+    /// Returns the estimated share of marked segments, 0..=1 (DCTCP.Alpha of RFC 8257).
     pub fn alpha(&self) -> f64 {
         self.alpha
     }
@@ -58,13 +61,13 @@ impl Control {
         if ack.marked {
             self.marked += ack.delivered;
         }
-        if ack.una <= self.observed_until {
+        if ack.una <= self.window_end {
             return;
         }
         // DCTCP §3.1 eq. 1: alpha <- (1 - g) alpha + g F
-        let fraction = f64::from(self.marked) / f64::from(self.delivered);
-        self.alpha = (1.0 - self.gain) * self.alpha + self.gain * fraction;
-        self.observed_until = ack.next;
+        let f = f64::from(self.marked) / f64::from(self.delivered);
+        self.alpha = (1.0 - self.g) * self.alpha + self.g * f;
+        self.window_end = ack.next;
         (self.delivered, self.marked) = (0, 0);
     }
 
@@ -73,8 +76,8 @@ impl Control {
         if ack.una <= self.cut_until && self.cut_until > 0 {
             return;
         }
-        self.window = (self.window * (1.0 - self.alpha / 2.0)).max(MIN_WINDOW);
-        self.threshold = self.window;
+        self.cwnd = (self.cwnd * (1.0 - self.alpha / 2.0)).max(MIN_WINDOW);
+        self.ssthresh = self.cwnd;
         self.cut_until = ack.next;
     }
 
@@ -82,15 +85,15 @@ impl Control {
     fn grow(&mut self, ack: &Acked) {
         let delivered = f64::from(ack.delivered);
         // RFC 3465 §2.1: count segments acknowledged, not acknowledgements.
-        self.window += if self.window < self.threshold { delivered } else { delivered / self.window };
+        self.cwnd += if self.cwnd < self.ssthresh { delivered } else { delivered / self.cwnd };
     }
 
-    /// Sets the threshold to half of the segments in flight (RFC 5681 §3.1 eq. 4), unless it did so already for this
+    /// Sets ssthresh to half of the segments in flight (RFC 5681 §3.1 eq. 4), unless it did so already for this
     /// window of data (RFC 8257 §3.5). Returns whether it did now.
-    fn halve_threshold(&mut self, lost: Outstanding) -> bool {
+    fn halve_ssthresh(&mut self, lost: Outstanding) -> bool {
         let again = lost.una < self.cut_until;
         if !again {
-            self.threshold = (f64::from(lost.flight()) / 2.0).max(MIN_WINDOW);
+            self.ssthresh = (f64::from(lost.flight()) / 2.0).max(MIN_WINDOW);
             self.cut_until = lost.next;
         }
         !again
@@ -98,8 +101,8 @@ impl Control {
 }
 
 impl tcp::Control for Control {
-    fn window(&self) -> u32 {
-        self.window as u32
+    fn cwnd(&self) -> u32 {
+        self.cwnd as u32
     }
 
     fn handle_ack(&mut self, ack: &Acked) {
@@ -113,20 +116,20 @@ impl tcp::Control for Control {
     }
 
     fn handle_loss(&mut self, lost: Outstanding) {
-        if self.halve_threshold(lost) {
-            self.window = self.threshold;
+        if self.halve_ssthresh(lost) {
+            self.cwnd = self.ssthresh;
         }
     }
 
     fn handle_timeout(&mut self, lost: Outstanding) {
-        self.halve_threshold(lost);
+        self.halve_ssthresh(lost);
         // RFC 5681 §3.1: the loss window is one segment.
-        self.window = 1.0;
+        self.cwnd = 1.0;
     }
 
     fn resume(&mut self, pause: &IdlePeriod) {
-        (self.observed_until, self.cut_until) = (0, 0);
-        pause.shrink(&mut self.window, &mut self.threshold);
+        (self.window_end, self.cut_until) = (0, 0);
+        pause.shrink(&mut self.cwnd, &mut self.ssthresh);
     }
 }
 

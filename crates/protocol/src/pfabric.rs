@@ -39,9 +39,10 @@ pub struct Sender {
     cursor: u32,
     /// Segments sent at least once.
     sent: u32,
-    window: u32,
+    /// Congestion window, in segments.
+    cwnd: u32,
     /// Slow-start threshold, in segments.
-    threshold: u32,
+    ssthresh: u32,
     /// Acknowledgements since the window last grew, in congestion avoidance.
     since_growth: u32,
     timeouts: u32,
@@ -75,16 +76,16 @@ pub enum Acknowledged {
 }
 
 impl Sender {
-    /// Creates the sender of a transfer of `segments` segments, with an initial window of `window`.
-    pub fn new(segments: u32, window: u32, rto: Time) -> Sender {
+    /// Creates the sender of a transfer of `segments` segments, that may send `initial_window` of them at once.
+    pub fn new(segments: u32, initial_window: u32, rto: Time) -> Sender {
         Sender {
             segments,
             acknowledged: SegmentSet::new(segments),
             outstanding: SegmentSet::new(segments),
             cursor: 0,
             sent: 0,
-            window,
-            threshold: u32::MAX,
+            cwnd: initial_window,
+            ssthresh: u32::MAX,
             since_growth: 0,
             timeouts: 0,
             probe: false,
@@ -119,7 +120,7 @@ impl Sender {
         match self.is_probing() {
             _ if self.given_up => false,
             true => self.probe,
-            false => self.cursor < self.segments && self.outstanding.count() < self.window,
+            false => self.cursor < self.segments && self.outstanding.count() < self.cwnd,
         }
     }
 
@@ -188,8 +189,8 @@ impl Sender {
     /// Grows the window as TCP does: slow start, then one segment per window (§4.2).
     fn grow(&mut self) {
         self.since_growth += 1;
-        if self.window < self.threshold || self.since_growth >= self.window {
-            self.window = self.window.saturating_add(1);
+        if self.cwnd < self.ssthresh || self.since_growth >= self.cwnd {
+            self.cwnd = self.cwnd.saturating_add(1);
             self.since_growth = 0;
         }
     }
@@ -206,8 +207,8 @@ impl Sender {
             return;
         }
         self.timeouts += 1;
-        self.threshold = (self.window / 2).max(1);
-        self.window = 1;
+        self.ssthresh = (self.cwnd / 2).max(1);
+        self.cwnd = 1;
         self.since_growth = 0;
         self.outstanding.clear();
         self.advance(0);
@@ -302,7 +303,7 @@ mod tests {
             for _ in 0..10_000 {
                 let mut acks = Vec::new();
                 while let Some(sent) = sender.poll_transmit(now) {
-                    prop_assert!(sender.outstanding.count() <= sender.window);
+                    prop_assert!(sender.outstanding.count() <= sender.cwnd);
                     if losses.next().unwrap_or(false) {
                         continue;
                     }

@@ -111,6 +111,9 @@ const BATCH: u32 = 64;
 
 /// Measures a load: half of the time for throughput, without a clock reading for each call, and half for the time of
 /// each call.
+///
+/// # Errors
+/// [`Error::Call`] if a connection cannot be made or a call does not come back.
 pub fn measure(peer: &Peer, load: Load, time: Duration) -> Result<Round, Error> {
     let clients = load.connect(peer)?;
     let mut calls = Calls::new(load, &clients)?;
@@ -160,6 +163,10 @@ fn times(calls: &mut Calls<'_>, time: Duration) -> Result<Histogram<u64>, Error>
 }
 
 /// Measures the server's use of the processor while one client makes `rate` calls per second.
+///
+/// # Errors
+/// [`Error::Call`] if the connection cannot be made or a call does not come back, [`Error::Answer`] if the server's
+/// answer has no processor time in it.
 pub fn use_at(peer: &Peer, rate: u32, bytes: usize, time: Duration) -> Result<Use, Error> {
     let client = Client::connect(peer.socket(), SERVICE, Options::default())?;
     let used = || -> Result<u64, Error> {

@@ -116,6 +116,9 @@ pub struct Peer {
 
 impl Peer {
     /// Starts the process, and returns when it takes calls.
+    ///
+    /// # Errors
+    /// [`Error::Start`] if the command cannot be executed, [`Error::Server`] if it ended before it took calls.
     pub fn start(mut command: Command) -> Result<Peer, Error> {
         // In its own process group, it is not interrupted before it has cleaned up.
         command.process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped());

@@ -43,6 +43,10 @@ impl Asked {
     }
 
     /// Runs a setup, and returns with it the additional results that need an observer.
+    ///
+    /// # Errors
+    /// [`SetupError`] as [`Setup::run`]: a parameter, the network or the work does not fit, or simulated time ends
+    /// before the run does.
     pub fn run(
         &self,
         setup: &Setup,

@@ -59,7 +59,7 @@ fn tests_take_nothing_for_granted() {
 /// Ports named by number that no process of the machine can have: the end of the file's path, the line's text, and
 /// the reason.
 const FIXED: [(&str, &str, &str); 7] = [
-    ("live/tests/direct.rs", "\"127.0.0.1:7\".parse()", "compared only, never bound or connected to"),
+    ("torus/tests/emulation.rs", "\"127.0.0.1:7\".parse()", "compared only, never bound or connected to"),
     ("cli/tests/it/torus.rs", "\"127.0.0.1:1,192.0.2.1:1\"", "refused before anything is bound"),
     (
         "cli/tests/it/silence.rs",

@@ -42,6 +42,9 @@ impl Hello {
     }
 
     /// Decodes a greeting. All versions begin alike, so that a refusal can name the version.
+    ///
+    /// # Errors
+    /// [`Malformed`] if the bytes are not the greeting of an unrack client, of whatever version.
     pub fn decode(bytes: &[u8; HELLO]) -> Result<Hello, Malformed> {
         if u64::from_le_bytes(field(bytes, 0)) != MAGIC {
             return Err(Malformed("not the greeting of an unrack client"));
@@ -132,6 +135,10 @@ impl Welcome {
     }
 
     /// Decodes a welcome and checks its limits.
+    ///
+    /// # Errors
+    /// [`Malformed`] if the bytes are not the greeting of a memory node, its status is none that is known, or a node
+    /// that welcomes us names limits out of bounds.
     pub fn decode(bytes: &[u8; WELCOME]) -> Result<Welcome, Malformed> {
         Welcome::version(&field(bytes, 0))?;
         let welcome = Welcome {

@@ -88,6 +88,9 @@ impl Header {
     }
 
     /// Decodes a header.
+    ///
+    /// # Errors
+    /// [`Malformed`] if the reserved byte is not zero, or the verb is none that is known.
     pub fn decode(bytes: &[u8; HEADER]) -> Result<Header, Malformed> {
         if bytes[1] != 0 {
             return Err(Malformed("a reserved byte that is not zero"));
@@ -103,6 +106,10 @@ impl Header {
     }
 
     /// Checks that a node may act on this header as a request.
+    ///
+    /// # Errors
+    /// [`Malformed`] if this is a reply, a message that only a node sends, or names no pages, too many, or pages beyond
+    /// the largest id.
     pub fn check_request(&self) -> Result<(), Malformed> {
         let pages = self.count as u32;
         let most = if self.verb == Verb::Forget { u16::MAX as u32 } else { MOST_PAGES };

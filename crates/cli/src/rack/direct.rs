@@ -8,11 +8,11 @@ use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
-use unrack_live::direct::{Emulation, Plan, Seat};
 use unrack_protocol::r2c2::Params;
 use unrack_rack::{Flows, Size, Topology, ValidScenario, Workload};
 use unrack_sim::Setup;
 use unrack_sim::fabric::r2c2::R2c2;
+use unrack_torus::{Emulation, Seat, TorusPlan};
 
 /// A scenario that a live rack supports.
 pub(super) struct Loaded {
@@ -21,7 +21,7 @@ pub(super) struct Loaded {
     pub params: Params,
     /// Fabric of the simulator, for unloaded completion times.
     pub fabric: R2c2,
-    pub plan: Plan,
+    pub plan: TorusPlan,
 }
 
 /// Loads a scenario, and refuses one that a live rack does not support.
@@ -34,7 +34,7 @@ pub(super) fn load(file: &Path, set: &[String]) -> Result<Loaded, Failure> {
     };
     let fabric = R2c2::new(&setup.network, &setup.ethernet, &params, setup.seed);
     let fabric = fabric.map_err(|why| why.in_scenario(&scenario))?;
-    let plan = Plan::new(&scenario.network, &scenario.faults, &params, scenario.seed)?;
+    let plan = TorusPlan::new(&scenario.network, &scenario.faults, &params, scenario.seed)?;
     Ok(Loaded { scenario, setup, params, fabric, plan })
 }
 

@@ -12,7 +12,6 @@ use serde::Serialize;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
-use unrack_live::direct::{Report, SLACK};
 use unrack_rack::ValidScenario;
 use unrack_record::{Machine, RunFolder, Started};
 use unrack_sim::engine::{BusyTimes, Counters};
@@ -20,6 +19,7 @@ use unrack_sim::fabric::r2c2::R2c2;
 use unrack_sim::run::Ending;
 use unrack_sim::scenario::excluded;
 use unrack_sim::{Fabric, Finished, Outcome, Registered, Run, Setup, Summary};
+use unrack_torus::{LiveOutcome, LiveReport, SLACK};
 use unrack_units::Time;
 use unrack_workload::Message;
 
@@ -118,9 +118,9 @@ pub(super) fn main(args: &Args) -> Result<ExitCode, Failure> {
 }
 
 /// Returns the run in the form of a simulation's result.
-fn finished(setup: &Setup, fabric: &R2c2, calls: Vec<(Time, Message)>, report: Report) -> Finished {
+fn finished(setup: &Setup, fabric: &R2c2, calls: Vec<(Time, Message)>, report: LiveReport) -> Finished {
     let messages: Vec<Message> = calls.into_iter().map(|(_, message)| message).collect();
-    let outcome = |outcome: &unrack_live::direct::Outcome| {
+    let outcome = |outcome: &LiveOutcome| {
         let completed = outcome.completed_ps.map(Time::from_ps);
         Outcome::measured(Time::from_ps(outcome.submitted_ps), completed, outcome.retransmissions)
     };
@@ -156,7 +156,7 @@ fn finished(setup: &Setup, fabric: &R2c2, calls: Vec<(Time, Message)>, report: R
 }
 
 impl Live {
-    fn from_report(report: &Report) -> Live {
+    fn from_report(report: &LiveReport) -> Live {
         let late: &Histogram<u64> = &report.late_ns;
         Live {
             late_ns: Late {

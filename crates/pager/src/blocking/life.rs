@@ -25,6 +25,9 @@ pub const FEATURES: u64 =
 const SPIN_NS: u64 = 60_000;
 
 /// Starts the pager of this process. Call from the program's first thread, before `main`.
+///
+/// # Errors
+/// `ENOSPC` if all slots of the control file are taken by processes, `EAGAIN` if the kernel starts no thread.
 pub fn start(control: &'static Control) -> Result<(), Errno> {
     let pid = rustix::process::getpid().as_raw_nonzero().get() as u32;
     let slot = control.take_slot(pid).ok_or(Errno::NOSPC)?;

@@ -63,6 +63,11 @@ pub fn is_wanted() -> bool {
 }
 
 /// Starts fast mode in this process. Call from the program's first thread, before `main`.
+///
+/// # Errors
+/// `ENOSPC` if all slots of the control file are taken by processes, `ENOMEM` if there is no memory for this thread's
+/// block, `ENOENT` if the instructions of this library are not found; else what the kernel said to userfaultfd, to the
+/// capture file, to a new thread, or to Syscall User Dispatch.
 pub fn start(control: &'static Control) -> Result<(), Errno> {
     pins::pin_this_thread();
     start::start_engine(control, Ranges::default())?;

@@ -138,6 +138,9 @@ impl Session {
 
     /// Queues a store of the page at `at`.
     ///
+    /// # Errors
+    /// [`Rejected::BadId`] if the node has no such id, [`Rejected::Full`] if as many stores wait as the queue holds.
+    ///
     /// # Safety
     /// The page stays readable and unchanged until [`super::request::Completion::Stored`] or [`super::request::Completion::Refused`], or
     /// [`Session::withdraw`] gives it back.
@@ -153,6 +156,10 @@ impl Session {
     }
 
     /// Queues a load into the page at `at`.
+    ///
+    /// # Errors
+    /// [`Rejected::BadId`] if the node has no such id, [`Rejected::Full`] if as many loads wait as the queue holds,
+    /// [`Rejected::NotHeld`] if the node does not hold this page.
     ///
     /// # Safety
     /// The page stays writable, and nothing else uses it, until [`super::request::Completion::Loaded`].

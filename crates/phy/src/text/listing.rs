@@ -12,6 +12,9 @@ pub fn line(cycle: u64, block: Block) -> String {
 }
 
 /// Parses such a line; `None` if it is empty. A word before the header must be a number.
+///
+/// # Errors
+/// Description of the word that is wrong or missing: the cycle, the sync header, or the payload.
 pub fn parse(line: &str) -> Result<Option<Block>, String> {
     let mut words = line.split('#').next().unwrap_or("").split_whitespace();
     let Some(first) = words.clone().next() else { return Ok(None) };

@@ -42,6 +42,9 @@ pub struct Fields<'a> {
 
 impl<'a> Fields<'a> {
     /// Splits a line; `None` if it is empty.
+    ///
+    /// # Errors
+    /// Description of the word that is wrong: no verb of a script, not `name=value`, or a name for the second time.
     pub fn parse(line: &'a str) -> Result<Option<Fields<'a>>, String> {
         let mut words = line.split('#').next().unwrap_or("").split_whitespace();
         let Some(verb) = words.next() else { return Ok(None) };
@@ -67,6 +70,9 @@ impl<'a> Fields<'a> {
     }
 
     /// Takes a number up to `most`, decimal or hex.
+    ///
+    /// # Errors
+    /// Description of what is wrong: the name is missing, its value is no number, or is above `most`.
     pub fn number(&mut self, name: &str, most: u64) -> Result<u64, String> {
         let text = self.take(name).ok_or(format!("`{}` needs {name}=", self.verb))?;
         let number = match text.strip_prefix("0x") {
@@ -78,6 +84,9 @@ impl<'a> Fields<'a> {
     }
 
     /// Takes a number, or returns `default` if the name is missing.
+    ///
+    /// # Errors
+    /// Description of what is wrong with the value: it is no number, or is above `most`.
     pub fn number_or(&mut self, name: &str, most: u64, default: u64) -> Result<u64, String> {
         if self.has(name) {
             return self.number(name, most);
@@ -87,6 +96,9 @@ impl<'a> Fields<'a> {
     }
 
     /// Takes bytes in hex, at most `most`; empty if the name is missing.
+    ///
+    /// # Errors
+    /// Description of what is wrong with the value: it is no hex of two digits a byte, or is longer than `most` bytes.
     pub fn bytes(&mut self, name: &str, most: usize) -> Result<Vec<u8>, String> {
         let text = self.take(name).unwrap_or("");
         let digits = text.is_ascii() && text.len().is_multiple_of(2);
@@ -104,6 +116,9 @@ impl<'a> Fields<'a> {
     }
 
     /// Verifies that every value was taken.
+    ///
+    /// # Errors
+    /// Description of the first value that nobody took, with the name that was probably meant.
     pub fn finish(self) -> Result<(), String> {
         match self.values.first() {
             Some((name, _)) => {
@@ -116,6 +131,10 @@ impl<'a> Fields<'a> {
 }
 
 /// Parses a line; `None` if it is empty.
+///
+/// # Errors
+/// Description of what is wrong with the line: its verb, a name that is missing or not known there, or a value out of
+/// bounds.
 pub fn parse(line: &str) -> Result<Option<Item>, String> {
     let Some(mut fields) = Fields::parse(line)? else { return Ok(None) };
     let item = match fields.verb {
@@ -141,6 +160,10 @@ pub fn parse(line: &str) -> Result<Option<Item>, String> {
 }
 
 /// Takes the contents of a frame.
+///
+/// # Errors
+/// Description of what is wrong with the value: `bytes` is no number, `hex` is no hex, or the frame is longer than
+/// [`MAX_FRAME`].
 pub fn frame(fields: &mut Fields) -> Result<Vec<u8>, String> {
     if let Some(text) = fields.take("bytes") {
         let bytes: usize = text.parse().map_err(|_| format!("bytes={text} is no number"))?;
@@ -157,6 +180,10 @@ const VERBS: [&str; 10] =
     ["frame", "idle", "read", "write", "cas", "add", "swap", "response", "notify", "grant"];
 
 /// Takes a request's address and parameters, or a response.
+///
+/// # Errors
+/// Description of what is wrong: the verb is not of a message, a value that it needs is missing, or one is malformed or
+/// out of bounds.
 pub fn body(fields: &mut Fields) -> Result<Body, String> {
     let most = usize::from(u16::MAX);
     if fields.verb == "response" {

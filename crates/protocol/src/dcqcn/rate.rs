@@ -6,11 +6,13 @@ use unrack_units::Time;
 /// Sending rate of one flow. Timers are applied lazily, when the rate is used: no wake-up is needed.
 #[derive(Debug, Clone)]
 pub struct Rate {
-    /// Current rate in bits per second, as are `target` and `line`.
-    current: f64,
-    target: f64,
-    line: f64,
-    /// Estimate of congestion, in 0..=1.
+    /// R_C, the current rate, in bits per second, as are the others.
+    current_rate: f64,
+    /// R_T, the target rate, to which fast recovery returns.
+    target_rate: f64,
+    /// Rate of the link, at which a flow starts.
+    line_rate: f64,
+    /// Estimate of congestion (the paper's alpha), in 0..=1.
     alpha: f64,
     /// Timers; `None` at line rate without a notification since, so that no timer runs.
     clocks: Option<Clocks>,
@@ -22,35 +24,38 @@ struct Clocks {
     increase_due: Time,
     /// Bytes left until the next increase of the byte counter.
     bytes_left: u64,
+    /// T, the times that the increase timer has expired since the last cut.
     by_time: u32,
+    /// BC, the times that the byte counter has run out since the last cut.
     by_bytes: u32,
 }
 
 impl Rate {
     /// Creates the rate of a flow, which starts at line rate (§3.1).
     pub fn new(line: unrack_units::Rate) -> Rate {
-        let line = line.as_bps() as f64;
-        Rate { current: line, target: line, line, alpha: 1.0, clocks: None }
+        let line_rate = line.as_bps() as f64;
+        Rate { current_rate: line_rate, target_rate: line_rate, line_rate, alpha: 1.0, clocks: None }
     }
 
     /// Returns the current rate in bits per second.
     pub fn bps(&self) -> f64 {
-        self.current
+        self.current_rate
     }
 
     /// Returns how long a packet of `bytes` on the wire delays the next.
     pub fn pace(&self, bytes: u32) -> Time {
-        Time::from_ps((f64::from(bytes) * 8e12 / self.current).round() as u64)
+        Time::from_ps((f64::from(bytes) * 8e12 / self.current_rate).round() as u64)
     }
 
-    /// Cuts the rate because a notification has come (eq. 1).
+    /// Cuts the rate because a notification has come. Eq. 1: R_T <- R_C, R_C <- R_C (1 - alpha / 2),
+    /// alpha <- (1 - g) alpha + g.
     pub fn handle_notification(&mut self, params: &Params, now: Time) {
         self.advance(params, now);
-        self.target = self.current;
+        self.target_rate = self.current_rate;
         let least = params.additive_increase.as_bps() as f64;
-        self.current = (self.current * (1.0 - self.alpha / 2.0)).max(least);
-        let gain = params.gain.get();
-        self.alpha = (1.0 - gain) * self.alpha + gain;
+        self.current_rate = (self.current_rate * (1.0 - self.alpha / 2.0)).max(least);
+        let g = params.gain.get();
+        self.alpha = (1.0 - g) * self.alpha + g;
         self.clocks = Some(Clocks {
             alpha_due: now + params.alpha_timer,
             increase_due: now + params.increase_timer,
@@ -80,7 +85,7 @@ impl Rate {
             && clocks.alpha_due.min(clocks.increase_due) <= now
         {
             if clocks.alpha_due <= clocks.increase_due {
-                // Eq. 2.
+                // Eq. 2: alpha <- (1 - g) alpha.
                 clocks.alpha_due += params.alpha_timer;
                 self.alpha *= 1.0 - params.gain.get();
             } else {
@@ -91,21 +96,22 @@ impl Rate {
         }
     }
 
-    /// Raises target and rate: eq. 3 and 4, and hyper increase.
+    /// Raises both rates. Beyond F rounds the target grows, by R_AI (eq. 4) or by R_HAI (hyper increase); in each round
+    /// R_C <- (R_T + R_C) / 2 (eq. 3).
     fn increase(&mut self, params: &Params) {
         let Some(Clocks { by_time, by_bytes, .. }) = self.clocks else { return };
         let (most, least) = (by_time.max(by_bytes), by_time.min(by_bytes));
         if least > params.fast_recovery {
             let steps = f64::from(least - params.fast_recovery);
-            self.target += steps * params.hyper_increase.as_bps() as f64;
+            self.target_rate += steps * params.hyper_increase.as_bps() as f64;
         } else if most > params.fast_recovery {
-            self.target += params.additive_increase.as_bps() as f64;
+            self.target_rate += params.additive_increase.as_bps() as f64;
         }
-        self.target = self.target.min(self.line);
-        self.current = f64::midpoint(self.target, self.current);
-        if self.current > 0.999_999 * self.line {
+        self.target_rate = self.target_rate.min(self.line_rate);
+        self.current_rate = f64::midpoint(self.target_rate, self.current_rate);
+        if self.current_rate > 0.999_999 * self.line_rate {
             // As a new flow, except for the estimate of congestion.
-            self.current = self.line;
+            self.current_rate = self.line_rate;
             self.clocks = None;
         }
     }
@@ -143,12 +149,12 @@ mod tests {
         for _ in 0..3 {
             rate.handle_notification(&params, Time::ZERO);
         }
-        let (target, current) = (rate.target, rate.current);
+        let (target, current) = (rate.target_rate, rate.current_rate);
         rate.advance(&params, Time::from_us(55 * 5));
-        assert_eq!(rate.target, target);
-        assert!((rate.current - (target - (target - current) / 32.0)).abs() < 1.0);
+        assert_eq!(rate.target_rate, target);
+        assert!((rate.current_rate - (target - (target - current) / 32.0)).abs() < 1.0);
         rate.advance(&params, Time::from_us(55 * 6));
-        assert_eq!(rate.target, target + 40e6);
+        assert_eq!(rate.target_rate, target + 40e6);
     }
 
     #[test]

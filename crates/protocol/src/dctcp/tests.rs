@@ -98,17 +98,17 @@ fn alpha_is_the_share_marked_in_the_long_run() {
 #[test]
 fn the_window_is_cut_by_half_alpha_once_per_window() {
     let mut control = Control::new(&Params::default());
-    control.window = 100.0;
-    control.observed_until = 1_000;
+    control.cwnd = 100.0;
+    control.window_end = 1_000;
     control.handle_ack(&ack(1, 100, true));
-    assert_eq!(control.window(), 50);
+    assert_eq!(control.cwnd(), 50);
     for una in 2..=100 {
         control.handle_ack(&ack(una, 150, true));
     }
-    assert_eq!(control.window(), 50, "marks of the same window");
+    assert_eq!(control.cwnd(), 50, "marks of the same window");
     control.alpha = 0.5;
     control.handle_ack(&ack(101, 150, true));
-    assert_eq!(control.window, 37.5);
+    assert_eq!(control.cwnd, 37.5);
 }
 
 #[test]
@@ -118,7 +118,7 @@ fn a_lost_segment_is_sent_again_at_once_and_halves_the_window() {
     pair.run_until(|p| p.sender.retransmissions() == 1).unwrap();
     // 0, 1, 2 grew the window to 13; 4 and 5, selectively acknowledged, let two more leave (RFC 3042).
     assert_eq!(pair.sender.acknowledged(), 3);
-    assert_eq!(pair.sender.control().window(), (13 + 2) / 2);
+    assert_eq!(pair.sender.control().cwnd(), (13 + 2) / 2);
     pair.run().unwrap();
     assert_eq!((pair.sender.retransmissions(), pair.timeouts), (1, 0));
     assert!(pair.now < Time::from_us(20), "{}", pair.now);
@@ -139,7 +139,7 @@ fn a_lost_tail_waits_for_the_timer_which_backs_off() {
     let mut pair = pair(&params, 1, Link { drop_nth: vec![0, 1, 2, 3], ..Link::default() }, 0);
     let end = pair.run().unwrap();
     assert_eq!(end, Time::from_us(3_000) + Time::from_ns(120) + Time::from_us(2));
-    assert_eq!((pair.timeouts, pair.sender.control().window()), (4, 2));
+    assert_eq!((pair.timeouts, pair.sender.control().cwnd()), (4, 2));
 }
 
 #[test]

@@ -11,18 +11,18 @@ use unrack_units::Time;
 /// The congestion window of one subflow, in segments.
 #[derive(Debug, Clone)]
 pub struct Coupled {
-    window: f64,
+    cwnd: f64,
     /// Slow-start threshold, in segments.
-    threshold: f64,
+    ssthresh: f64,
     /// Segment up to which all must be acknowledged before the window is cut again.
     cut_until: u32,
     /// Growth of the window for each segment acknowledged in congestion avoidance.
     increase: f64,
-    /// Smoothed round-trip time, seconds; 0 before the first sample.
+    /// Smoothed round-trip time (rtt_i of RFC 6356, SRTT of RFC 6298), in seconds; 0 before the first sample.
     rtt: f64,
-    /// Segments acknowledged between the last two losses, and since the last (OLIA §2.2).
-    between: f64,
-    since: f64,
+    /// Segments acknowledged between the last two losses, and since the last: l_1r and l_2r of OLIA §2.2.
+    l_1: f64,
+    l_2: f64,
 }
 
 /// Least window after a cut, in segments (RFC 5681 §3.1 eq. 4).
@@ -34,13 +34,13 @@ impl Coupled {
     /// Creates the congestion control of a new subflow.
     pub fn new(initial_window: u32) -> Coupled {
         Coupled {
-            window: f64::from(initial_window.max(1)),
-            threshold: f64::INFINITY,
+            cwnd: f64::from(initial_window.max(1)),
+            ssthresh: f64::INFINITY,
             cut_until: 0,
             increase: 0.0,
             rtt: 0.0,
-            between: 0.0,
-            since: 0.0,
+            l_1: 0.0,
+            l_2: 0.0,
         }
     }
 
@@ -51,7 +51,7 @@ impl Coupled {
 
     /// Returns whether the window grows by every acknowledged segment, and not by the coupled increase.
     pub(super) fn is_in_slow_start(&self) -> bool {
-        self.window < self.threshold
+        self.cwnd < self.ssthresh
     }
 
     pub(super) fn set_increase(&mut self, increase: f64) {
@@ -65,8 +65,8 @@ impl Coupled {
     }
 
     /// Returns l_r of OLIA §2.2: the larger of the segments between the last two losses and since the last.
-    fn unlost(&self) -> f64 {
-        self.between.max(self.since)
+    fn l(&self) -> f64 {
+        self.l_1.max(self.l_2)
     }
 
     fn cut(&mut self, lost: Outstanding) -> bool {
@@ -74,44 +74,44 @@ impl Coupled {
             return false;
         }
         // RFC 6356 §3: the decrease is TCP's.
-        self.threshold = (f64::from(lost.flight()) / 2.0).max(MIN_WINDOW);
+        self.ssthresh = (f64::from(lost.flight()) / 2.0).max(MIN_WINDOW);
         self.cut_until = lost.next;
-        self.between = std::mem::take(&mut self.since);
+        self.l_1 = std::mem::take(&mut self.l_2);
         true
     }
 }
 
 impl Control for Coupled {
-    fn window(&self) -> u32 {
-        self.window as u32
+    fn cwnd(&self) -> u32 {
+        self.cwnd as u32
     }
 
     fn handle_ack(&mut self, ack: &Acked) {
         let delivered = f64::from(ack.delivered);
-        self.since += delivered;
+        self.l_2 += delivered;
         self.sample(ack.rtt);
         if !ack.may_grow {
             return;
         }
         let grown = if self.is_in_slow_start() { 1.0 } else { self.increase };
-        self.window = (self.window + grown * delivered).max(LEAST);
+        self.cwnd = (self.cwnd + grown * delivered).max(LEAST);
     }
 
     fn handle_loss(&mut self, lost: Outstanding) {
         if self.cut(lost) {
-            self.window = self.threshold;
+            self.cwnd = self.ssthresh;
         }
     }
 
     fn handle_timeout(&mut self, lost: Outstanding) {
         self.cut(lost);
         // RFC 5681 §3.1: the loss window is one segment.
-        self.window = 1.0;
+        self.cwnd = 1.0;
     }
 
     fn resume(&mut self, pause: &IdlePeriod) {
         self.cut_until = 0;
-        pause.shrink(&mut self.window, &mut self.threshold);
+        pause.shrink(&mut self.cwnd, &mut self.ssthresh);
     }
 }
 
@@ -124,33 +124,32 @@ pub(super) fn increase<'a>(
     // Subflows without a round-trip sample do not count.
     let known = || all.clone().filter(|one| one.rtt > 0.0);
     if of.rtt == 0.0 || coupling == Coupling::Uncoupled {
-        return 1.0 / of.window;
+        return 1.0 / of.cwnd;
     }
     // (sum_p w_p / rtt_p)^2
-    let rate: f64 = known().map(|one| one.window / one.rtt).sum::<f64>().powi(2);
+    let rate: f64 = known().map(|one| one.cwnd / one.rtt).sum::<f64>().powi(2);
     match coupling {
         Coupling::Lia => {
-            let total: f64 = known().map(|one| one.window).sum();
-            let best = known().map(|one| one.window / one.rtt.powi(2)).fold(0.0, f64::max);
+            let total: f64 = known().map(|one| one.cwnd).sum();
+            let best = known().map(|one| one.cwnd / one.rtt.powi(2)).fold(0.0, f64::max);
             // RFC 6356 §3, eq. 2: alpha = cwnd_total max(cwnd_i / rtt_i^2) / (sum cwnd_i / rtt_i)^2
             let alpha = total * best / rate;
             // eq. 1: min(alpha / cwnd_total, 1 / cwnd_i), for each segment acknowledged
-            (alpha / total).min(1.0 / of.window)
+            (alpha / total).min(1.0 / of.cwnd)
         }
         // OLIA §2.1: w_r / rtt_r^2 / (sum w_p / rtt_p)^2 + alpha_r / w_r
-        _ => of.window / of.rtt.powi(2) / rate + preference(known(), of) / of.window,
+        _ => of.cwnd / of.rtt.powi(2) / rate + olia_alpha(known(), of) / of.cwnd,
     }
 }
 
 /// Returns alpha_r of OLIA §2.2, which moves window from the paths with the largest windows to the best paths with
 /// smaller ones.
-fn preference<'a>(all: impl Iterator<Item = &'a Coupled> + Clone, of: &Coupled) -> f64 {
-    let quality = |one: &Coupled| one.unlost().powi(2) / one.rtt;
-    let (best, most) = all
-        .clone()
-        .fold((0.0f64, 0.0f64), |(best, most), one| (best.max(quality(one)), most.max(one.window)));
+fn olia_alpha<'a>(all: impl Iterator<Item = &'a Coupled> + Clone, of: &Coupled) -> f64 {
+    let quality = |one: &Coupled| one.l().powi(2) / one.rtt;
+    let (best, most) =
+        all.clone().fold((0.0f64, 0.0f64), |(best, most), one| (best.max(quality(one)), most.max(one.cwnd)));
     let is_best = |one: &Coupled| quality(one) >= best;
-    let is_most = |one: &Coupled| one.window >= most;
+    let is_most = |one: &Coupled| one.cwnd >= most;
     let count = |of: &dyn Fn(&Coupled) -> bool| all.clone().filter(|one| of(one)).count() as f64;
     // Best paths whose windows are not the largest: "collected_paths".
     let collected = count(&|one| is_best(one) && !is_most(one));
@@ -170,8 +169,8 @@ fn preference<'a>(all: impl Iterator<Item = &'a Coupled> + Clone, of: &Coupled) 
 mod tests {
     use super::*;
 
-    fn subflow(window: f64, rtt: f64, unlost: f64) -> Coupled {
-        Coupled { window, rtt, since: unlost, threshold: 1.0, ..Coupled::new(10) }
+    fn subflow(cwnd: f64, rtt: f64, l_2: f64) -> Coupled {
+        Coupled { cwnd, rtt, l_2, ssthresh: 1.0, ..Coupled::new(10) }
     }
 
     fn of(coupling: Coupling, all: &[Coupled], n: usize) -> f64 {
@@ -205,7 +204,7 @@ mod tests {
         assert!((of(Coupling::Lia, &all, 1) - 1.0 / 40.0).abs() < 1e-12);
         // Never more than a single TCP: 1 / cwnd_i.
         let all = [subflow(1000.0, 0.1, 0.0), subflow(1.0, 0.01, 0.0)];
-        assert!((0..2).all(|n| of(Coupling::Lia, &all, n) <= 1.0 / all[n].window));
+        assert!((0..2).all(|n| of(Coupling::Lia, &all, n) <= 1.0 / all[n].cwnd));
     }
 
     #[test]
@@ -221,10 +220,10 @@ mod tests {
     fn a_loss_halves_once_for_a_window() {
         let mut control = Coupled::new(40);
         control.handle_loss(Outstanding { una: 0, next: 40 });
-        assert_eq!(control.window(), 20);
+        assert_eq!(control.cwnd(), 20);
         control.handle_loss(Outstanding { una: 10, next: 50 });
-        assert_eq!(control.window(), 20, "the same window");
+        assert_eq!(control.cwnd(), 20, "the same window");
         control.handle_timeout(Outstanding { una: 40, next: 60 });
-        assert_eq!(control.window(), 1);
+        assert_eq!(control.cwnd(), 1);
     }
 }

@@ -9,9 +9,9 @@ pub struct Acked {
     pub delivered: u32,
     /// True if the receiver echoed a congestion mark.
     pub marked: bool,
-    /// First segment not yet acknowledged.
+    /// First segment not yet acknowledged (SND.UNA of RFC 9293).
     pub una: u32,
-    /// First segment not yet sent.
+    /// First segment not yet sent (SND.NXT of RFC 9293).
     pub next: u32,
     /// True if the window may grow: not on selective acknowledgements alone (RFC 5681 §3.2 step 1), nor while holes are
     /// filled (RFC 6675 §5), nor when the window was not the limit in the last round trip, because the sender's own
@@ -25,9 +25,9 @@ pub struct Acked {
 /// Segments outstanding when a loss was noticed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Outstanding {
-    /// First segment not yet acknowledged.
+    /// First segment not yet acknowledged (SND.UNA of RFC 9293).
     pub una: u32,
-    /// First segment not yet sent.
+    /// First segment not yet sent (SND.NXT of RFC 9293).
     pub next: u32,
 }
 
@@ -47,7 +47,7 @@ pub struct IdlePeriod {
     pub time: Time,
     /// Retransmission timeouts that passed meanwhile.
     pub timeouts: u32,
-    /// Segments that the connection could send when it was new.
+    /// Segments that the connection could send when it was new (IW of RFC 5681 §2).
     pub initial_window: u32,
 }
 
@@ -55,20 +55,20 @@ impl IdlePeriod {
     /// Shrinks a window after a pause. RFC 5681 §4.1 starts again with the initial window after one timeout. Here, as
     /// in Linux and RFC 2861 before, the window is halved for each timeout, and slow start leads back to three quarters
     /// of what it was.
-    pub fn shrink(&self, window: &mut f64, threshold: &mut f64) {
+    pub fn shrink(&self, cwnd: &mut f64, ssthresh: &mut f64) {
         if self.timeouts == 0 {
             return;
         }
-        *threshold = threshold.max(0.75 * *window);
-        let least = f64::from(self.initial_window).min(*window);
-        *window = (*window * 0.5f64.powi(self.timeouts.min(64) as i32)).max(least);
+        *ssthresh = ssthresh.max(0.75 * *cwnd);
+        let least = f64::from(self.initial_window).min(*cwnd);
+        *cwnd = (*cwnd * 0.5f64.powi(self.timeouts.min(64) as i32)).max(least);
     }
 }
 
 /// Congestion control: owns the window, and is told of every acknowledgement and loss.
 pub trait Control {
-    /// Returns the number of segments that may be in flight.
-    fn window(&self) -> u32;
+    /// Returns the congestion window (cwnd of RFC 5681 §2) in whole segments: how many may be in flight.
+    fn cwnd(&self) -> u32;
 
     /// Handles an acknowledgement.
     fn handle_ack(&mut self, ack: &Acked);

@@ -66,7 +66,7 @@ impl LossBased {
         }
     }
 
-    /// Cuts the threshold in proportion to the segments in flight, once per window: RFC 5681 §3.1 eq. 4 (RFC 9438
+    /// Cuts ssthresh in proportion to the segments in flight, once per window: RFC 5681 §3.1 eq. 4 (RFC 9438
     /// §4.6). Returns whether it did.
     fn cut_ssthresh(&mut self, lost: Outstanding) -> bool {
         if lost.una < self.cut_until {
@@ -112,7 +112,7 @@ impl Cubic {
 }
 
 impl Control for LossBased {
-    fn window(&self) -> u32 {
+    fn cwnd(&self) -> u32 {
         self.cwnd as u32
     }
 
@@ -186,11 +186,11 @@ mod tests {
     fn a_loss_cuts_once_a_window() {
         for (congestion, left) in [(Congestion::NewReno, 50), (Congestion::Cubic, 70)] {
             let mut control = after_a_loss(congestion, 100);
-            assert_eq!(control.window(), left);
+            assert_eq!(control.cwnd(), left);
             control.handle_loss(Outstanding { una: 99, next: 150 });
-            assert_eq!(control.window(), left, "the same window");
+            assert_eq!(control.cwnd(), left, "the same window");
             control.handle_timeout(Outstanding { una: 100, next: 150 });
-            assert_eq!(control.window(), 1);
+            assert_eq!(control.cwnd(), 1);
         }
     }
 
@@ -198,9 +198,9 @@ mod tests {
     fn new_reno_grows_by_one_a_round_trip() {
         let mut control = after_a_loss(Congestion::NewReno, 100);
         (0..50).for_each(|_| acked(&mut control, 1, Time::from_us(1)));
-        assert_eq!(control.window(), 50);
+        assert_eq!(control.cwnd(), 50);
         (0..2).for_each(|_| acked(&mut control, 1, Time::from_us(1)));
-        assert_eq!(control.window(), 51);
+        assert_eq!(control.cwnd(), 51);
     }
 
     #[test]
@@ -212,9 +212,9 @@ mod tests {
             while now < Time::from_us(seconds * 1_000_000) {
                 now += step;
                 // One window per 100 ms: Reno is slower than the cubic here.
-                acked(control, control.window(), now);
+                acked(control, control.cwnd(), now);
             }
-            control.window()
+            control.cwnd()
         };
         // W(t) = 0.4 (t - K)^3 + W_max, one round trip ahead.
         let cubic = |t: f64| 0.4 * (t - 7500f64.cbrt()).powi(3) + 10_000.0;
@@ -229,10 +229,10 @@ mod tests {
         let mut control = after_a_loss(Congestion::Cubic, 100);
         // In 200 round trips of 100 us the cubic has not moved; Reno has gained 0.53 per window.
         for n in 0..200u64 {
-            let window = control.window();
+            let window = control.cwnd();
             acked(&mut control, window, Time::from_us(100 * n));
         }
-        let gained = control.window() - 70;
+        let gained = control.cwnd() - 70;
         assert!((100..=200).contains(&gained), "{gained}");
     }
 

@@ -39,14 +39,14 @@ mod tests {
     #[test]
     fn a_window_is_halved_for_each_timeout_and_slow_start_leads_back() {
         for (timeouts, left, back) in [(0, 100.0, 50.0), (1, 50.0, 75.0), (3, 12.5, 75.0), (9, 10.0, 75.0)] {
-            let (mut window, mut threshold) = (100.0, 50.0);
-            pause(Time::ZERO, Time::ZERO, timeouts).shrink(&mut window, &mut threshold);
-            assert_eq!((window, threshold), (left, back));
+            let (mut cwnd, mut ssthresh) = (100.0, 50.0);
+            pause(Time::ZERO, Time::ZERO, timeouts).shrink(&mut cwnd, &mut ssthresh);
+            assert_eq!((cwnd, ssthresh), (left, back));
         }
-        // A window below the initial one stays, and a threshold that was never cut stays infinite.
-        let (mut window, mut threshold) = (4.0, f64::INFINITY);
-        pause(Time::ZERO, Time::ZERO, 2).shrink(&mut window, &mut threshold);
-        assert_eq!((window, threshold), (4.0, f64::INFINITY));
+        // A window below the initial one stays, and a slow-start threshold that was never cut stays infinite.
+        let (mut cwnd, mut ssthresh) = (4.0, f64::INFINITY);
+        pause(Time::ZERO, Time::ZERO, 2).shrink(&mut cwnd, &mut ssthresh);
+        assert_eq!((cwnd, ssthresh), (4.0, f64::INFINITY));
     }
 
     /// Returns the window of CUBIC after a loss at 10,000 and `seconds` of growth, with a pause after the first second.
@@ -58,14 +58,14 @@ mod tests {
         for tenth in 0..seconds * 10 {
             let now = Time::from_us(tenth * 100_000) + later;
             let (una, next, rtt) = (u32::MAX - 1, u32::MAX, Time::from_us(100));
-            let delivered = control.window();
+            let delivered = control.cwnd();
             control.handle_ack(&Acked { delivered, marked: false, una, next, may_grow: true, now, rtt });
             if tenth == 10 && paused > Time::ZERO {
                 later = paused;
                 control.resume(&pause(now + paused, paused, 0));
             }
         }
-        control.window()
+        control.cwnd()
     }
 
     #[test]
@@ -87,10 +87,10 @@ mod tests {
             let mut now = Time::ZERO;
             for (n, (segments, pause)) in streams.into_iter().enumerate() {
                 now += Time::from_us(pause);
-                let before = (sender.control().window(), sender.rest().last_sent);
+                let before = (sender.control().cwnd(), sender.rest().last_sent);
                 let resumed = sender.rest().resume(now, segments);
                 let soon = now - before.1 <= params.min_rto;
-                prop_assert!(!soon || resumed.control().window() == before.0);
+                prop_assert!(!soon || resumed.control().cwnd() == before.0);
                 let link = Link { drop_data, drop_ack, ..Link::default() };
                 let mut pair = Pair::new(resumed, Receiver::new(1, Time::ZERO), link, seed.wrapping_add(n as u64));
                 pair.now = now;

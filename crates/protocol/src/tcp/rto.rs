@@ -5,7 +5,7 @@ use unrack_units::Time;
 
 #[derive(Debug, Clone)]
 pub(super) struct Rto {
-    /// Smoothed round-trip time and its variation, ps; `None` before the first sample.
+    /// SRTT and RTTVAR, the smoothed round-trip time and its variation, in ps; `None` before the first sample.
     smoothed: Option<(u64, u64)>,
     base: Time,
     backoff: u32,

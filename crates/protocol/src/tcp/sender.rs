@@ -49,7 +49,7 @@ pub struct Sender<C> {
     retransmissions: u32,
     /// Next segment to send when the window was last the limit.
     held_back_at: u32,
-    /// Window of the connection when it was new, in segments.
+    /// Window of the connection when it was new (IW of RFC 5681 §2), in segments.
     initial_window: u32,
     last_sent: Time,
     probe: Probe,
@@ -97,7 +97,7 @@ pub const MOST_TIMEOUTS: u32 = 15;
 impl<C: Control> Sender<C> {
     /// Creates the sender of a new connection's first stream, of `segments` segments.
     pub fn new(control: C, timeouts: Timeouts, segments: u32) -> Sender<C> {
-        let (initial_window, rto) = (control.window(), Rto::new(timeouts));
+        let (initial_window, rto) = (control.cwnd(), Rto::new(timeouts));
         Sender::resumed(Resting { control, rto, initial_window, last_sent: Time::ZERO }, segments)
     }
 
@@ -323,7 +323,7 @@ impl<C: Control> Sender<C> {
             return false;
         }
         let owed = matches!(self.phase, Phase::Recovery { owed: true, .. });
-        let held_back = !owed && self.board.pipe() >= self.control.window();
+        let held_back = !owed && self.board.pipe() >= self.control.cwnd();
         if held_back {
             self.held_back_at = self.board.next();
         }

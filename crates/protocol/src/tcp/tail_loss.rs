@@ -27,7 +27,7 @@ fn a_lost_tail_is_sent_again_after_two_round_trips() {
         let later = pair.now - whole.now;
         assert!(later > Time::from_us(4) && later < Time::from_us(12), "{segments}: {later}");
         // The segment was really lost: that cuts the window.
-        assert!(pair.sender.control().window() < whole.sender.control().window());
+        assert!(pair.sender.control().cwnd() < whole.sender.control().cwnd());
     }
 }
 
@@ -72,11 +72,11 @@ fn who_is_late_was_not_lost() {
     let acked = |echo| {
         let mut sender = sender(10);
         let probe = probed(&mut sender);
-        let before = sender.control().window();
+        let before = sender.control().cwnd();
         let echo = if echo { probe.sent } else { Time::ZERO };
         sender.handle_ack(Time::from_us(40), &Ack { next: 10, echo, marked: false, sack: Sack::NONE });
         assert!(sender.is_done());
-        (before, sender.control().window())
+        (before, sender.control().cwnd())
     };
     // The probe arrived first: the last segment was lost, and one was under way.
     assert_eq!(acked(true), (19, 2));

@@ -31,6 +31,11 @@ impl Session {
     }
 
     /// Processes `bytes` bytes that were received into the places from [`Session::landing`].
+    ///
+    /// # Errors
+    /// [`Fault::Ended`] if the node said goodbye, [`Fault::Garbage`] if it sent what is no answer to the oldest
+    /// request, [`Fault::Corrupt`] if a page is not the one that was stored, by its checksum. The session is of no use
+    /// after any of these.
     pub fn landed(&mut self, bytes: usize, done: &mut Vec<Completion>) -> Result<(), Fault> {
         if self.asked == 0 {
             return self.landed_unasked(bytes);

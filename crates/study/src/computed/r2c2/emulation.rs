@@ -6,11 +6,11 @@
 //! At still lower rates, threads are less late.
 
 use crate::run::Scale;
-use unrack_live::direct::{Emulation, Plan};
 use unrack_rack::{Overrides, Scenario};
 use unrack_sim::fabric::r2c2::R2c2;
 use unrack_sim::observe::{Peaks, Watch};
 use unrack_sim::{Setup, Work};
+use unrack_torus::{Emulation, TorusPlan};
 
 const SCENARIO: &str = include_str!("../../../../../examples/torus-4x4.toml");
 
@@ -61,7 +61,8 @@ fn compare(mbps: u64, interval: &str, flows: u32) -> Option<Vec<(String, f64)>> 
     let params = setup.fabric.params::<R2c2>().expect("it is a torus of r2c2");
 
     let calls = setup.calls(&work).expect("it is ours").expect("flows do not wait for each other");
-    let plan = Plan::new(&scenario.network, &scenario.faults, params, scenario.seed).expect("it is ours");
+    let plan =
+        TorusPlan::new(&scenario.network, &scenario.faults, params, scenario.seed).expect("it is ours");
     let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
     let report = Emulation::start(plan, cores).and_then(|mut rack| rack.run(&calls)).ok()?;
     assert_eq!(report.wrong_bytes, 0, "bytes that nobody sent");

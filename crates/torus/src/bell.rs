@@ -1,0 +1,73 @@
+//! Wake-up of a sleeping thread: it sleeps until a time, and is woken if something is due earlier.
+//!
+//! The sleeper publishes the time until which it means to sleep, and then looks once more for work. A waker first puts
+//! its work where the sleeper looks, and then reads that time. Both have a full fence between the two steps, so that
+//! at least one of them sees what the other did. No harm is done if both do.
+
+#[cfg(loom)]
+use loom::sync::atomic::{AtomicU64, Ordering, fence};
+#[cfg(not(loom))]
+use std::sync::atomic::{AtomicU64, Ordering, fence};
+
+/// Time until which a thread sleeps, in the unit of its caller; 0 while it is awake.
+#[derive(Debug)]
+pub(crate) struct Bell(AtomicU64);
+
+impl Bell {
+    /// Returns a bell whose thread is awake.
+    pub(crate) fn new() -> Bell {
+        Bell(AtomicU64::new(0))
+    }
+
+    /// Calls `park` with `until`, unless `earliest` then returns an earlier time. `park` may return at any time, and
+    /// must return at once if `unpark` was called since it last returned.
+    pub(crate) fn sleep(&self, until: u64, earliest: impl FnOnce() -> u64, park: impl FnOnce(u64)) {
+        // SYNC POINT with `ring`.
+        self.0.store(until, Ordering::Relaxed);
+        fence(Ordering::SeqCst);
+        let earliest = earliest();
+        if earliest >= until {
+            park(until);
+        }
+        self.0.store(0, Ordering::Relaxed);
+    }
+
+    /// Calls `unpark` if the sleeper would sleep beyond `at`, the time at which work is due that the caller has
+    /// already made visible to it.
+    pub(crate) fn ring(&self, at: u64, unpark: impl FnOnce()) {
+        // SYNC POINT with `sleep`.
+        fence(Ordering::SeqCst);
+        if at < self.0.load(Ordering::Relaxed) {
+            unpark();
+        }
+    }
+}
+
+#[cfg(all(test, loom))]
+mod loom_tests {
+    use super::Bell;
+    use loom::sync::Arc;
+    use loom::sync::atomic::{AtomicU64, Ordering};
+
+    const NEVER: u64 = u64::MAX;
+
+    /// One thread puts work there that is due at 5; the other sleeps for ever unless it learns of it. If it did not,
+    /// loom would report a deadlock.
+    #[test]
+    fn loom_nobody_sleeps_through() {
+        loom::model(|| {
+            let (bell, due) = (Arc::new(Bell::new()), Arc::new(AtomicU64::new(NEVER)));
+            let sleeper = {
+                let (bell, due) = (bell.clone(), due.clone());
+                loom::thread::spawn(move || {
+                    while due.load(Ordering::Acquire) == NEVER {
+                        bell.sleep(NEVER, || due.load(Ordering::Acquire), |_| loom::thread::park());
+                    }
+                })
+            };
+            due.store(5, Ordering::Release);
+            bell.ring(5, || sleeper.thread().unpark());
+            sleeper.join().unwrap();
+        });
+    }
+}

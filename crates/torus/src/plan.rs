@@ -1,0 +1,216 @@
+//! Static description of a rack without switches, as its nodes need it.
+
+use unrack_basis::mix;
+use unrack_live::Error;
+use unrack_protocol::r2c2::bridge::most_mtu;
+use unrack_protocol::r2c2::map::Map;
+use unrack_protocol::r2c2::node::{Limits, Setup};
+use unrack_protocol::r2c2::packet::DATA_HEADER;
+use unrack_protocol::r2c2::rates::Rates;
+use unrack_protocol::r2c2::{Control, Params, Routing};
+use unrack_rack::graph::Graph;
+use unrack_rack::{Buffer, Cabling, Failure, Faults, Headers, Link, Network, Outage, Topology};
+use unrack_units::{Bytes, Time};
+
+/// A torus, mesh or graph of nodes that run R2C2.
+#[derive(Debug, Clone)]
+pub struct TorusPlan {
+    pub(crate) setup: Setup,
+    /// Routings that the topology supports.
+    allowed: Vec<Routing>,
+    /// Rate and propagation delay, by link number.
+    links: Vec<Link>,
+    /// Outages, by cable number.
+    outages: Vec<Vec<Outage>>,
+    /// Probability that a bit is flipped on a link.
+    bit_errors: f64,
+    /// Capacity of the queue of each link, in bytes.
+    pub(crate) buffer: u64,
+    pub(crate) cut_through: bool,
+    /// Forwarding latency of a node.
+    pub(crate) latency: Time,
+    /// Nodes with hosts behind them.
+    pub(crate) gateways: Vec<u16>,
+    pub(crate) seed: u64,
+}
+
+/// Time by which a flow may be ahead of its rate, beyond one packet. Threads that are late by less do not slow it
+/// down; on a machine with other work they may well be late by more.
+pub const SLACK: Time = Time::from_us(1_000);
+/// Most packets of one flow ahead of the next in order: twenty times what the paper's longest re-order buffer held
+/// (§5.2).
+pub(crate) const WINDOW: u32 = 1_024;
+/// Limits of nodes that are real: they have so much memory, their threads wake late, and they die. With timeouts of a
+/// millisecond, doubled, thirteen in a row are 16 seconds; however long they are, it is not more than TCP's limit.
+const LIMITS: Limits = Limits { window: WINDOW, slack: SLACK, timeouts: 13 };
+
+/// Largest queue of a link: it takes real memory here.
+const MOST_BUFFER: Bytes = Bytes::new(16 << 20);
+
+impl TorusPlan {
+    /// Derives the plan from a scenario's parts, which the simulator has accepted.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] if only the simulator supports such a rack.
+    pub fn new(network: &Network, faults: &Faults, params: &Params, seed: u64) -> Result<TorusPlan, Error> {
+        let Some(graph) = network.topology.graph() else {
+            return refuse("network.topology.kind", "only a torus, mesh or graph has nodes that run r2c2");
+        };
+        if params.control == Control::Central {
+            return refuse("fabric.control", "every node of a live rack computes rates: leave it out");
+        }
+        let rules = params.rules.iter().filter_map(|rule| rule.routing);
+        let chosen = params.selection.iter().flat_map(|selection| selection.routings.iter().copied());
+        let mut routings = [params.routing].into_iter().chain(rules).chain(chosen);
+        if let Some(why) = routings.find_map(|routing| routing.check(&graph).err()) {
+            return refuse("fabric.routing", &why.to_string());
+        }
+        let buffer = match network.switch.buffer {
+            Buffer::Limited(size) if size <= MOST_BUFFER => size.get(),
+            _ => {
+                let rule = format!("a live link holds at most {MOST_BUFFER}: say how much, such as \"1MiB\"");
+                return refuse("network.switch.buffer", &rule);
+            }
+        };
+        if network.headers != Headers::Ethernet {
+            return refuse("network.headers", "live packets have headers");
+        }
+        let most = network.mtu.get().saturating_sub(DATA_HEADER as u64).min(u64::from(u16::MAX));
+        if most == 0 || buffer < most + DATA_HEADER as u64 {
+            let rule = "a packet has 36 B of header and some payload, and fits in a queue";
+            return refuse("network.mtu", rule);
+        }
+        let links = links(network, &graph);
+        let rate = |link| links[link as usize].rate;
+        let sizes = (most, DATA_HEADER as u64);
+        Ok(TorusPlan {
+            setup: Setup::new(params, &graph, rate, sizes, LIMITS),
+            allowed: Routing::ALL.into_iter().filter(|routing| routing.check(&graph).is_ok()).collect(),
+            outages: outages(&graph, &faults.failures)?,
+            bit_errors: faults.bit_errors.core_link,
+            links,
+            buffer,
+            cut_through: network.switch.cut_through,
+            latency: network.switch.latency,
+            gateways: Vec::new(),
+            seed,
+        })
+    }
+
+    /// Returns the same plan with hosts behind these nodes.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] if a node does not exist, or is named twice.
+    pub fn with_gateways(self, gateways: &[u32]) -> Result<TorusPlan, Error> {
+        if let Some(node) = gateways.iter().find(|node| **node >= self.nodes()) {
+            return Err(Error::Usage(format!("--gateway: there is no node {node} of {}", self.nodes())));
+        }
+        let twice = gateways.iter().enumerate().find(|(n, node)| gateways[..*n].contains(node));
+        if let Some((_, node)) = twice {
+            return Err(Error::Usage(format!("--gateway: node {node} has two devices")));
+        }
+        Ok(TorusPlan { gateways: gateways.iter().map(|node| *node as u16).collect(), ..self })
+    }
+
+    /// Returns the MTU of hosts behind a gateway, in bytes.
+    pub(crate) fn hosts_mtu(&self) -> u64 {
+        most_mtu(self.setup.most)
+    }
+
+    /// Returns the number of nodes.
+    pub fn nodes(&self) -> u32 {
+        self.setup.graph.nodes()
+    }
+
+    /// Returns a hash that is equal on all machines of one rack.
+    pub(crate) fn fingerprint(&self) -> u64 {
+        let TorusPlan { setup, links, buffer, cut_through, latency, seed, .. } = self;
+        let Setup { params, graph, most, .. } = setup;
+        let wires: Vec<u32> = (0..graph.links()).map(|link| graph.to(link)).collect();
+        let text = format!("{wires:?}{params:?}{links:?}{most}{buffer}{cut_through}{latency}{seed}");
+        text.bytes().fold(0, |hash, byte| mix(hash ^ u64::from(byte)))
+    }
+
+    /// Returns whether the topology supports this routing.
+    pub(crate) fn allows(&self, routing: Routing) -> bool {
+        self.allowed.contains(&routing)
+    }
+
+    pub(crate) fn degree(&self, node: u32) -> u32 {
+        self.setup.graph.links_of(node).len() as u32
+    }
+
+    pub(crate) fn link(&self, link: u32) -> Link {
+        self.links[link as usize]
+    }
+
+    /// Returns the rates of the links that are up, without any flows.
+    pub(crate) fn rates(&self, map: &Map) -> Rates {
+        Rates::new(map.links().map(|link| self.link(link).rate), self.setup.params.headroom.get())
+    }
+}
+
+/// Failures. Times are relative to the start of the run.
+impl TorusPlan {
+    fn outages_of(&self, link: u32) -> &[Outage] {
+        &self.outages[self.setup.graph.cable(link) as usize]
+    }
+
+    /// Returns whether a packet of `bytes` bytes is lost that is on a link from `first` to `last`: the link is down
+    /// meanwhile, or a bit is flipped, which the frame's check sequence reveals. `random` decides the latter.
+    pub(crate) fn loses(&self, link: u32, (first, last): (Time, Time), bytes: u64, random: u64) -> bool {
+        let arrived = last + self.link(link).propagation;
+        if self.outages_of(link).iter().any(|outage| outage.meets(first, arrived)) {
+            return true;
+        }
+        // 1 - (1 - p)^bits.
+        let flips = || -((bytes * 8) as f64 * (-self.bit_errors).ln_1p()).exp_m1();
+        self.bit_errors > 0.0 && (random >> 11) as f64 / (1u64 << 53) as f64 <= flips()
+    }
+
+    /// Returns the links that are known to be down.
+    pub(crate) fn known_down(&self, since: Time) -> Vec<u32> {
+        let is_known = |link: &u32| self.outages_of(*link).iter().any(|outage| outage.is_known(since));
+        (0..self.setup.graph.links()).filter(is_known).collect()
+    }
+
+    /// Returns the next time at which [`TorusPlan::known_down`] may change.
+    pub(crate) fn next_known(&self, since: Time) -> Option<Time> {
+        self.outages.iter().flatten().filter_map(|outage| outage.next_known(since)).min()
+    }
+}
+
+fn refuse<T>(key: &str, rule: &str) -> Result<T, Error> {
+    Err(Error::Usage(format!("{key}: {rule}")))
+}
+
+fn links(network: &Network, graph: &Graph) -> Vec<Link> {
+    let cable = |link| match &network.topology {
+        Topology::Graph(Cabling { cables, .. }) => {
+            let cable = cables[graph.cable(link) as usize];
+            let Link { rate, propagation } = network.link;
+            Link { rate: cable.rate.unwrap_or(rate), propagation: cable.propagation.unwrap_or(propagation) }
+        }
+        _ => network.link,
+    };
+    (0..graph.links()).map(cable).collect()
+}
+
+/// Returns the outages by cable. If a node or switch is down, all of its cables are.
+fn outages(graph: &Graph, failures: &[Failure]) -> Result<Vec<Vec<Outage>>, Error> {
+    let mut outages = vec![Vec::new(); graph.links() as usize];
+    for Failure { node, switch, between, from, until, every, detected_after } in failures {
+        let outage = Outage::new(*from, until.unwrap_or(Time::MAX), *every, *detected_after)
+            .map_err(|(rule, value)| Error::Usage(format!("failures: {rule}: {value}")))?;
+        let broken: Vec<u32> = match (node.or(*switch), between) {
+            (Some(node), _) if node < graph.nodes() => graph.links_of(node).collect(),
+            (None, Some((a, b))) => graph.link_to(*a, *b).into_iter().collect(),
+            _ => Vec::new(),
+        };
+        if broken.is_empty() {
+            return refuse("failures", "there is no such node or cable");
+        }
+        broken.into_iter().for_each(|link| outages[graph.cable(link) as usize].push(outage));
+    }
+    Ok(outages)
+}

@@ -1,0 +1,29 @@
+//! Search for better routings, in a thread of its own since a search takes longer than packets can wait.
+
+use crate::thread::{Callers, Order};
+use std::collections::BTreeMap;
+use std::sync::mpsc::Receiver;
+use unrack_basis::SplitMix64;
+use unrack_protocol::r2c2::selection::Problem;
+
+/// Searches until all senders of problems are gone. `thread_of` maps a node to its thread.
+pub(crate) fn run(
+    asked: &Receiver<(u32, Box<Problem>)>,
+    callers: &Callers,
+    thread_of: impl Fn(u32) -> usize,
+    mut random: SplitMix64,
+) {
+    // Threads of nodes have priority. If `nice` fails, this thread competes with them.
+    let _ = rustix::process::nice(19);
+    while let Ok((node, problem)) = asked.recv() {
+        // The last problem of each node, of those that came meanwhile: earlier ones are out of date.
+        let latest: BTreeMap<u32, Box<Problem>> =
+            [(node, problem)].into_iter().chain(asked.try_iter()).collect();
+        for (node, problem) in latest {
+            let chosen = problem.solve(&mut || random.next_u64());
+            if !chosen.is_empty() {
+                callers.call(thread_of(node), Order::Choose(node, chosen));
+            }
+        }
+    }
+}

@@ -1,0 +1,289 @@
+//! Links between machines: each packet crosses as a datagram of its own ([`Tunnel`]).
+//!
+//! The sending machine keeps the link's rate and delay, and sends a packet at the time at which it would arrive; the
+//! delay of the network between comes on top. Since any process may send to the socket, a datagram is taken only if it
+//! belongs to this rack and comes from the address of the machine at the other end of the link that it names. Beyond
+//! loopback it also has a seal by the key that all machines share, and is taken once ([`unrack_keys::datagram`]); its
+//! content is not encrypted.
+
+use crate::bell::Bell;
+use crate::plan::TorusPlan;
+use crate::site::Crossing;
+use crate::thread::{Clock, NOT_WORTH_SLEEPING, Sleeper, earliest, wake};
+use rtrb::{Consumer, Producer};
+use std::collections::HashMap;
+use std::net::{SocketAddr, UdpSocket};
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::thread::Thread;
+use std::time::Duration;
+use unrack_keys::datagram::{Opened, Opener, Pair, SharedKey, new_life};
+use unrack_keys::policy::is_loopback;
+use unrack_live::Error;
+use unrack_protocol::r2c2::packet::{DATA_HEADER, Hello};
+use unrack_protocol::r2c2::tunnel::Tunnel;
+use unrack_units::Time;
+
+/// The machines of a rack, each with an equal share of its nodes.
+#[derive(Debug, Clone)]
+pub struct Machines {
+    addresses: Vec<SocketAddr>,
+    here: usize,
+    /// Key that seals datagrams, if they are sealed.
+    key: Option<SharedKey>,
+}
+
+impl Machines {
+    /// Takes the machines' UDP addresses, in the same order on every machine; this one is number `here`.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] if two have the same address, or `here` is not one of them.
+    pub fn new(addresses: Vec<SocketAddr>, here: usize) -> Result<Machines, Error> {
+        let twice = addresses.iter().enumerate().find(|(n, address)| addresses[..*n].contains(address));
+        if let Some((_, address)) = twice {
+            return Err(Error::Usage(format!("two machines have the address {address}")));
+        }
+        if here >= addresses.len() {
+            let last = addresses.len().saturating_sub(1);
+            return Err(Error::Usage(format!("there is no machine {here}: they are 0 to {last}")));
+        }
+        Ok(Machines { addresses, here, key: None })
+    }
+
+    /// Sets the key that seals datagrams, the same on all machines. Without one, all machines must be on loopback, or
+    /// the user must have said `insecure`.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] if a key is needed.
+    pub fn protect(self, key: Option<SharedKey>, insecure: bool) -> Result<Machines, Error> {
+        let beyond = self.addresses.iter().find(|address| !is_loopback(**address));
+        match beyond.filter(|_| key.is_none() && !insecure) {
+            None => Ok(Machines { key, ..self }),
+            Some(address) => Err(Error::Usage(format!(
+                "{address} is beyond this machine, where datagrams need a key: `unrack keys shared rack.key` makes one; copy \
+                 it to all machines, and say --key rack.key on each; or say --insecure to go without"
+            ))),
+        }
+    }
+
+    /// Returns the seals for datagrams to and from each other machine, by its address; empty without a key.
+    pub(crate) fn pairs(&self) -> HashMap<SocketAddr, Arc<Pair>> {
+        let Some(key) = &self.key else { return HashMap::new() };
+        let life = new_life();
+        let pair = |there: usize| Pair::new(key.clone(), self.here as u32, there as u32, life);
+        let others = self.addresses.iter().enumerate().filter(|(there, _)| *there != self.here);
+        others.map(|(there, address)| (*address, pair(there))).collect()
+    }
+
+    fn machine_of(&self, node: u32, nodes: u32) -> usize {
+        (u64::from(node) * self.addresses.len() as u64 / u64::from(nodes)) as usize
+    }
+
+    /// Returns the nodes of this machine, of `nodes` in all.
+    pub fn own(&self, nodes: u32) -> Range<u32> {
+        let start = (0..nodes).find(|node| self.machine_of(*node, nodes) == self.here).unwrap_or(nodes);
+        let end = (start..nodes).find(|node| self.machine_of(*node, nodes) != self.here).unwrap_or(nodes);
+        start..end
+    }
+
+    pub(crate) fn address(&self, node: u32, nodes: u32) -> SocketAddr {
+        self.addresses[self.machine_of(node, nodes)]
+    }
+
+    pub(crate) fn socket(&self) -> Result<UdpSocket, Error> {
+        let address = self.addresses[self.here];
+        UdpSocket::bind(address)
+            .map_err(|why| Error::Lacking(format!("machine {}: no socket at {address}: {why}", self.here)))
+    }
+}
+
+/// State shared by both threads of a machine's socket.
+#[derive(Debug, Default)]
+pub(crate) struct Traffic {
+    /// Packets that came for a node here (`pushed`), and that left (`popped`), without keep-alives.
+    pub pushed: AtomicU64,
+    pub popped: AtomicU64,
+    /// Datagrams refused: not from a neighbour of this rack, or too fast. Below, `lost`: packets that could not be
+    /// sent.
+    pub refused: AtomicU64,
+    pub lost: AtomicU64,
+    pub leaves: AtomicBool,
+}
+
+/// A link that leaves this machine.
+pub(crate) struct Lane {
+    pub link: u32,
+    pub to: SocketAddr,
+    pub inlet: Consumer<Crossing>,
+}
+
+/// The thread that sends packets over links that leave this machine.
+pub(crate) struct Exit {
+    pub lanes: Vec<Lane>,
+    /// Seals by address of the other machine; empty if datagrams have no seals.
+    pub pairs: HashMap<SocketAddr, Arc<Pair>>,
+    pub socket: UdpSocket,
+    pub rack: u64,
+    pub clock: Clock,
+    pub own: usize,
+    pub sleepers: Arc<Vec<Sleeper>>,
+    pub traffic: Arc<Traffic>,
+}
+
+impl Exit {
+    /// Sends packets as they fall due, until the rack leaves.
+    pub(crate) fn run(mut self) {
+        let mut datagram = Vec::new();
+        loop {
+            self.sleepers[self.own].called.swap(false, Ordering::Acquire);
+            if self.traffic.leaves.load(Ordering::Relaxed) {
+                return;
+            }
+            let now = self.clock.now();
+            for Lane { link, to, inlet } in &mut self.lanes {
+                while inlet.peek().is_ok_and(|crossing| crossing.at <= now)
+                    && let Ok(Crossing { packet, .. }) = inlet.pop()
+                {
+                    datagram.clear();
+                    datagram.extend_from_slice(&Tunnel { rack: self.rack, link: *link }.encode());
+                    datagram.extend_from_slice(&packet);
+                    if let Some(pair) = self.pairs.get(to) {
+                        pair.seal(&mut datagram);
+                    }
+                    // A lost keep-alive does not count: the other machine may not be up yet.
+                    if self.socket.send_to(&datagram, *to).is_err() && !Hello::is(&packet) {
+                        self.traffic.lost.fetch_add(1, Ordering::Relaxed);
+                    }
+                    if !Hello::is(&packet) {
+                        self.traffic.popped.fetch_add(1, Ordering::Relaxed);
+                    }
+                }
+            }
+            let inlets = || self.lanes.iter().map(|lane| &lane.inlet);
+            let next = earliest(inlets());
+            if next > self.clock.now() + NOT_WORTH_SLEEPING {
+                self.sleepers[self.own].sleep(self.clock, next, || earliest(inlets()));
+            }
+        }
+    }
+}
+
+/// A link that comes from another machine.
+pub(crate) struct Door {
+    pub from: SocketAddr,
+    pub ring: Producer<Crossing>,
+    /// Thread of the node that the link leads to.
+    pub thread: usize,
+}
+
+/// The thread that receives packets over links from other machines.
+pub(crate) struct Entrance {
+    pub doors: HashMap<u32, Door>,
+    /// Seals by address of the other machine; empty if datagrams have no seals.
+    pub openers: HashMap<SocketAddr, Acquaintance>,
+    pub is_sealed: bool,
+    pub socket: UdpSocket,
+    pub plan: Arc<TorusPlan>,
+    pub clock: Clock,
+    pub sleepers: Arc<Vec<Sleeper>>,
+    pub threads: Arc<OnceLock<Vec<Thread>>>,
+    pub traffic: Arc<Traffic>,
+}
+
+/// State of the seals of one other machine.
+pub(crate) struct Acquaintance {
+    pair: Arc<Pair>,
+    opener: Opener,
+    /// Last time at which this process's life was announced to it.
+    told: Option<Time>,
+}
+
+/// Shortest time between two announcements of this process's life to one machine, however many datagrams it sends or
+/// a stranger who replays them.
+const TELL_AFTER: Time = Time::from_us(10_000);
+
+impl Acquaintance {
+    /// Returns the state of a machine to which no life has been announced.
+    pub(crate) fn new(pair: Arc<Pair>) -> Acquaintance {
+        Acquaintance { opener: Opener::new(pair.clone()), pair, told: None }
+    }
+
+    /// Announces this process's life by an empty datagram.
+    fn tell(&mut self, socket: &UdpSocket, to: SocketAddr, now: Time) {
+        if self.told.is_some_and(|told| now < told + TELL_AFTER) {
+            return;
+        }
+        self.told = Some(now);
+        let mut datagram = Vec::new();
+        self.pair.seal(&mut datagram);
+        // If it is lost, the next packet is lost too, and answered again.
+        let _ = socket.send_to(&datagram, to);
+    }
+
+    /// Returns the content of a datagram, empty if there is nothing to take; `None` if its seal is refused.
+    fn open<'a>(
+        &mut self,
+        datagram: &'a [u8],
+        (socket, from, now): (&UdpSocket, SocketAddr, Time),
+    ) -> Option<&'a [u8]> {
+        match self.opener.open(datagram) {
+            Opened::Taken(content) => Some(content),
+            Opened::ForAnotherLife => {
+                self.tell(socket, from, now);
+                Some(&[])
+            }
+            Opened::Refused => None,
+        }
+    }
+}
+
+/// Longest time after which the thread notices that it is to leave.
+const LOOK_AFTER: Duration = Duration::from_millis(200);
+
+impl Entrance {
+    /// Receives datagrams until the rack leaves.
+    pub(crate) fn run(mut self) {
+        // If this fails, the thread leaves with the next datagram.
+        let _ = self.socket.set_read_timeout(Some(LOOK_AFTER));
+        let mut datagram = vec![0; 1 << 16];
+        let rack = self.plan.fingerprint();
+        for (address, other) in &mut self.openers {
+            other.tell(&self.socket, *address, self.clock.now());
+        }
+        while !self.traffic.leaves.load(Ordering::Relaxed) {
+            let Ok((length, from)) = self.socket.recv_from(&mut datagram) else { continue };
+            if self.take(rack, &datagram[..length], from).is_none() {
+                self.traffic.refused.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Puts a datagram's packet on its link; `None` if it is not for a node here.
+    fn take(&mut self, rack: u64, datagram: &[u8], from: SocketAddr) -> Option<()> {
+        let datagram = match self.is_sealed {
+            false => datagram,
+            true => {
+                let around = (&self.socket, from, self.clock.now());
+                self.openers.get_mut(&from)?.open(datagram, around)?
+            }
+        };
+        if self.is_sealed && datagram.is_empty() {
+            return Some(());
+        }
+        let (tunnel, packet) = Tunnel::decode(datagram).ok()?;
+        let door =
+            self.doors.get_mut(&tunnel.link).filter(|door| tunnel.rack == rack && door.from == from)?;
+        if packet.len() as u64 > self.plan.setup.most + DATA_HEADER as u64 {
+            return None;
+        }
+        let at = self.clock.now();
+        door.ring.push(Crossing { at, packet: packet.to_vec() }).ok()?;
+        if !Hello::is(packet) {
+            self.traffic.pushed.fetch_add(1, Ordering::Relaxed);
+        }
+        let bell: &Bell = &self.sleepers[door.thread].bell;
+        bell.ring(at.as_ps(), || wake(&self.threads, door.thread));
+        Some(())
+    }
+}
