@@ -18,7 +18,7 @@ use unrack_sim::network::{Network, Pace};
 use unrack_sim::topology::{Link, Topology};
 use unrack_sim::{FabricConfig, Setup, Work, known};
 use unrack_units::{Bytes, Rate, Time};
-use unrack_workload::{Arrivals, Cdf, Pareto, Pattern, Scale, Size, SyntheticSpec, Traffic};
+use unrack_workload::{Arrivals, Cdf, Pareto, ParetoScale, Pattern, Size, SyntheticSpec, Traffic};
 
 struct Scenario {
     fabric: &'static str,
@@ -102,7 +102,7 @@ fn flows(size: Size, load: f64, messages: u64) -> SyntheticSpec {
 }
 
 fn incast(spec: SyntheticSpec) -> SyntheticSpec {
-    SyntheticSpec { pattern: Pattern::Incast, ..spec }
+    SyntheticSpec { pattern: Pattern::Incast { fan_in: None }, ..spec }
 }
 
 fn scenarios() -> Vec<Scenario> {
@@ -133,7 +133,8 @@ fn scenarios() -> Vec<Scenario> {
     let tree = Topology::fat_tree(16, link(10, 200), link(10, 200));
     add(&["tcp", "dctcp", "pfabric", "homa"], tree, "imc10, load 0.6", flows(cdf("imc10"), 0.6, 20_000));
     // Without switches: R2C2 §5.2's network and sizes, with one flow per microsecond: the cost of hops.
-    let pareto = Pareto::new(1.05, Scale::Mean(100_000), 10_000_000).expect("is a distribution");
+    let pareto =
+        Pareto::new(1.05, ParetoScale::Mean(Bytes::new(100_000)), 10_000_000).expect("is a distribution");
     let direct = ["r2c2", "pfq", "tcp"];
     add(&direct, torus(), "Pareto, load 0.009", flows(Size::Pareto(pareto), 0.009, 10_000));
     // Racks that pool their NICs: DRack's prototype, and a larger one.

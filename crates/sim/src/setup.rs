@@ -12,12 +12,11 @@ use crate::run::{Ending, Run};
 use crate::summary::{Excluded, JobSummary, Labels, Program, Summary};
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use unrack_rack::listed;
+use unrack_rack::{Collective, Replay, listed};
 use unrack_units::Time;
-use unrack_workload::trace::Mode;
 use unrack_workload::{
-    CapturedTrace, CollectiveSpec, Jobs, JobsSpec, Listed, Message, Outbox, Replay, ReplaySpec, Source,
-    Synthetic, SyntheticSpec, forecast, size,
+    CapturedReplay, CapturedTrace, Jobs, JobsSpec, Listed, Message, Outbox, ReplaySpec, Source, Synthetic,
+    SyntheticSpec, forecast, size,
 };
 
 /// A network with its fabric.
@@ -38,7 +37,7 @@ pub enum Work {
     Synthetic(SyntheticSpec),
     Listed(Arc<Vec<(Time, Message)>>),
     Replay(Arc<CapturedTrace>, ReplaySpec),
-    Collective(CollectiveSpec),
+    Collective(Collective),
     Jobs(JobsSpec),
 }
 
@@ -189,7 +188,7 @@ impl Setup {
     /// If a parameter of the work does not fit the network.
     pub fn calls(&self, work: &Work) -> Result<Option<Vec<(Time, Message)>>, SetupError> {
         let waits = match work {
-            Work::Replay(_, spec) => spec.mode == Mode::ClosedLoop,
+            Work::Replay(_, spec) => spec.mode == Replay::ClosedLoop,
             Work::Collective(_) | Work::Jobs(_) => true,
             Work::Synthetic(_) | Work::Listed(_) => false,
         };
@@ -248,7 +247,7 @@ impl Setup {
         let (run, asker, _) = sim.run_with_progress(progress);
         check_time(&run, work)?;
         let program = match &asker {
-            Asker::Replay(replay, Mode::ClosedLoop) if run.is_complete() => Some(Program::new(replay)),
+            Asker::Replay(replay, Replay::ClosedLoop) if run.is_complete() => Some(Program::new(replay)),
             _ => None,
         };
         let jobs = match (&asker, work) {
@@ -271,7 +270,9 @@ impl Setup {
                 Asker::Jobs(Jobs::new(&jobs, racks, rate, loads_take_time)?)
             }
             Work::Jobs(spec) => Asker::Jobs(Jobs::new(spec, racks, rate, loads_take_time)?),
-            Work::Replay(trace, spec) => Asker::Replay(Replay::new(trace.clone(), spec, racks)?, spec.mode),
+            Work::Replay(trace, spec) => {
+                Asker::Replay(CapturedReplay::new(trace.clone(), spec, racks)?, spec.mode)
+            }
         })
     }
 }
@@ -294,7 +295,7 @@ fn check_time(run: &Run, work: &Work) -> Result<(), SetupError> {
 enum Asker {
     Synthetic(Synthetic),
     Listed(Listed),
-    Replay(Replay, Mode),
+    Replay(CapturedReplay, Replay),
     Jobs(Jobs),
 }
 

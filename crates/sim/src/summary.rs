@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use unrack_rack::Warning;
 use unrack_units::Time;
 use unrack_workload::jobs::Outcome;
-use unrack_workload::{Jobs, Kind, Message, Replay};
+use unrack_workload::{CapturedReplay, Jobs, Kind, Message};
 
 /// Messages that do not count: the first and last of a run are not under its full load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -250,7 +250,7 @@ impl Summary {
 
 impl Program {
     /// Computes the results of a closed-loop replay that ran to its end.
-    pub fn new(replay: &Replay) -> Program {
+    pub fn new(replay: &CapturedReplay) -> Program {
         let times: Vec<f64> = replay.run_times().map(Time::as_ns_f64).collect();
         let mean = times.iter().sum::<f64>() / times.len() as f64;
         let zero_latency = replay.trace().run_time_at(Time::ZERO).as_ns_f64();

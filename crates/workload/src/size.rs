@@ -2,7 +2,7 @@
 
 mod pareto;
 
-pub use pareto::{Pareto, Scale};
+pub use pareto::Pareto;
 
 use crate::error::WorkloadError;
 
@@ -26,10 +26,6 @@ pub struct Flaw {
     pub rule: &'static str,
     pub value: String,
 }
-
-/// Names of the built-in distributions.
-pub const BUILT_IN: [&str; 8] =
-    ["websearch", "datamining", "imc10", "hadoop", "spark", "sparksql", "graphlab", "memcached"];
 
 /// Bytes of a packet, the unit of the published distributions.
 pub const PACKET_BYTES: f64 = 1460.0;
@@ -111,7 +107,7 @@ impl Cdf {
         }
     }
 
-    /// Returns a published distribution by name.
+    /// Returns a published distribution by its name among [`BUILT_IN_CDFS`](unrack_rack::BUILT_IN_CDFS).
     pub fn built_in(name: &str) -> Option<Cdf> {
         let points: &[(f64, f64)] = match name {
             "websearch" => &WEBSEARCH,
@@ -209,7 +205,7 @@ mod tests {
 
     #[test]
     fn the_mean_is_that_of_the_draws() {
-        for name in BUILT_IN {
+        for name in unrack_rack::BUILT_IN_CDFS {
             let size = Size::Cdf(Cdf::built_in(name).unwrap());
             let steps = 1_000_000;
             let mean = (0..steps).map(|i| size.at((i as f64 + 0.5) / steps as f64) as f64).sum::<f64>()

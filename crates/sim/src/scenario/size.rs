@@ -5,7 +5,8 @@ use serde::Deserialize;
 use toml::Spanned;
 use unrack_input::{clipped, read_text};
 use unrack_rack as rack;
-use unrack_workload::{Cdf, Pareto, Scale, Size, size};
+use unrack_rack::ParetoScale;
+use unrack_workload::{Cdf, Pareto, Size, size};
 
 /// Reads the size at `key` of a scenario.
 pub(super) fn read_size(key: &'static str, written: &rack::Size) -> Result<Size, SetupError> {
@@ -24,12 +25,8 @@ pub(super) fn read_size(key: &'static str, written: &rack::Size) -> Result<Size,
             read_cdf(key, file, unit_bytes).map(Size::Cdf)
         }
         rack::Size::Pareto { shape, scale, maximum } => {
-            let scale = match scale {
-                rack::Scale::Minimum(bytes) => Scale::Minimum(bytes.get()),
-                rack::Scale::Mean(bytes) => Scale::Mean(bytes.get()),
-            };
             let maximum = maximum.map_or(size::MAX_BYTES, |bytes| bytes.get());
-            let pareto = Pareto::new(*shape, scale, maximum);
+            let pareto = Pareto::new(*shape, *scale, maximum);
             pareto.map(Size::Pareto).map_err(|error| SetupError { key, ..error.into() })
         }
     }
@@ -43,7 +40,7 @@ pub(crate) fn mean_size(written: &rack::Size) -> f64 {
             Cdf::built_in(name).map_or(size::PACKET_BYTES, |cdf| Size::Cdf(cdf).mean())
         }
         rack::Size::File { .. } => size::PACKET_BYTES,
-        rack::Size::Pareto { scale: rack::Scale::Minimum(bytes) | rack::Scale::Mean(bytes), .. } => {
+        rack::Size::Pareto { scale: ParetoScale::Minimum(bytes) | ParetoScale::Mean(bytes), .. } => {
             bytes.get() as f64
         }
     }

@@ -59,7 +59,7 @@ fn assert_waits_as_m_g_1(size: Size, mtu: u64, load: f64) {
     let work = Work::Synthetic(SyntheticSpec {
         traffic: Traffic::Flows,
         size,
-        pattern: Pattern::Incast,
+        pattern: Pattern::Incast { fan_in: None },
         blades: None,
         arrivals: Arrivals::Poisson,
         load,

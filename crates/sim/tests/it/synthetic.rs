@@ -56,7 +56,7 @@ fn the_busiest_link_is_offered_the_load() {
         all_to_all.clone(),
         SyntheticSpec { arrivals: Arrivals::Fixed, ..all_to_all.clone() },
         SyntheticSpec { pattern: Pattern::Permutation, ..all_to_all.clone() },
-        SyntheticSpec { pattern: Pattern::Incast, ..all_to_all.clone() },
+        SyntheticSpec { pattern: Pattern::Incast { fan_in: None }, ..all_to_all.clone() },
         SyntheticSpec { blades, ..all_to_all.clone() },
         SyntheticSpec { blades, pattern: Pattern::Permutation, ..all_to_all.clone() },
         SyntheticSpec { traffic: Traffic::Flows, ..all_to_all.clone() },
@@ -118,7 +118,7 @@ fn data_of_edm_hardly_queues_in_the_switch_however_long_links_are_saturated() {
 #[test]
 fn one_port_waits_as_an_m_d_1_queue_does() {
     // Writes of one size from many sources into one port: Poisson arrivals, equal service times.
-    let pattern = SyntheticSpec { pattern: Pattern::Incast, ..spec(0.7, Size::Fixed(1000)) };
+    let pattern = SyntheticSpec { pattern: Pattern::Incast { fan_in: None }, ..spec(0.7, Size::Fixed(1000)) };
     let case = SyntheticSpec { traffic: Traffic::Flows, ..pattern };
     let run = run(Ports::new(NODES, RATE), case, 5);
     let both = run.outcomes.iter().zip(&run.unloaded);

@@ -27,11 +27,12 @@ use self::policy::{Demand, Policy, Sending};
 use self::running::Running;
 use self::tasks::Tasks;
 use crate::blades::Racks;
-use crate::collective::CollectiveSpec;
+use crate::collective;
 use crate::error::WorkloadError;
 use crate::message::{Message, NodeId};
 use crate::source::{Computing, Outbox, Source};
 use std::sync::Arc;
+use unrack_rack::Collective;
 use unrack_units::{Rate, Time};
 
 /// Work of a job. A round begins when the one before is over everywhere.
@@ -91,8 +92,8 @@ impl JobsSpec {
     ///
     /// # Errors
     /// If the operation is not possible on them.
-    pub fn collective(spec: &CollectiveSpec, nodes: u32) -> Result<JobsSpec, WorkloadError> {
-        let on_all = Job { on: Some((0..nodes).collect()), ..spec.job(nodes)? };
+    pub fn collective(spec: &Collective, nodes: u32) -> Result<JobsSpec, WorkloadError> {
+        let on_all = Job { on: Some((0..nodes).collect()), ..collective::job(spec, nodes)? };
         let jobs = Arc::new(vec![on_all]);
         Ok(JobsSpec { jobs, policy: unrack_rack::jobs::Policy::FirstFit, slots: 1 })
     }

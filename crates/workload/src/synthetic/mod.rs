@@ -6,17 +6,15 @@
 mod arrivals;
 mod pattern;
 
-pub use arrivals::Arrivals;
-pub use pattern::Pattern;
-
 use self::pattern::Partners;
-use crate::blades::{Blades, Racks};
+use crate::blades::Racks;
 use crate::error::WorkloadError;
 use crate::message::{Message, NodeId, READ_REQUEST_BYTES, RMW_REQUEST_BYTES};
 use crate::random::{Purpose, generator, unit};
 use crate::size::Size;
 use crate::source::{Outbox, Source};
 use rand_pcg::Pcg64Mcg;
+use unrack_rack::{Arrivals, Blades, Pattern};
 use unrack_units::{Rate, Time};
 
 /// Parameters of synthetic traffic.
@@ -158,7 +156,7 @@ impl Source for Synthetic {
     fn start<O: Outbox>(&mut self, out: &mut O) {
         for actor in 0..self.senders.len() as u32 {
             let draws = &mut self.senders[actor as usize].arrivals;
-            let first = self.spec.arrivals.first(self.mean_gap_ps, draws);
+            let first = arrivals::first(self.spec.arrivals, self.mean_gap_ps, draws);
             out.wake_at(first, actor);
         }
     }
@@ -170,7 +168,8 @@ impl Source for Synthetic {
         self.submitted += 1;
         let message = self.draw(actor);
         out.submit(message);
-        let gap = self.spec.arrivals.gap(self.mean_gap_ps, &mut self.senders[actor as usize].arrivals);
+        let draws = &mut self.senders[actor as usize].arrivals;
+        let gap = arrivals::gap(self.spec.arrivals, self.mean_gap_ps, draws);
         out.wake_at(now + gap, actor);
     }
 
@@ -206,7 +205,7 @@ impl SyntheticSpec {
         if self.messages == 0 || self.messages >= u64::from(u32::MAX) {
             return Err(WorkloadError::new("workload.messages", "is 1 to 4294967294", self.messages));
         }
-        self.arrivals.check()?;
+        arrivals::check(self.arrivals)?;
         match &self.traffic {
             Traffic::Memory(memory) => memory.check(self.blades),
             Traffic::Flows => Ok(()),

@@ -10,7 +10,7 @@ pub mod placement;
 pub mod replay;
 
 pub use placement::Placement;
-pub use replay::{Mode, Offsets, Replay, ReplaySpec};
+pub use replay::{CapturedReplay, ReplaySpec};
 
 use crate::error::WorkloadError;
 use unrack_units::Time;
