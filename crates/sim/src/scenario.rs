@@ -19,8 +19,8 @@ use std::sync::Arc;
 use unrack_rack as rack;
 use unrack_rack::{Blades, ScenarioError, ValidScenario};
 use unrack_units::{Bytes, Time};
-use unrack_workload::trace::Row;
-use unrack_workload::{CapturedTrace, Disk, Memory, Message, ReplaySpec, SyntheticSpec, Traffic};
+use unrack_workload::trace::TraceRow;
+use unrack_workload::{CapturedTrace, DiskShare, MemoryMix, Message, ReplaySpec, SyntheticSpec, Traffic};
 
 impl Setup {
     /// Creates the network and fabric that a scenario describes.
@@ -148,7 +148,7 @@ impl Work {
     /// # Errors
     /// If the rows make no trace.
     pub fn captured(
-        rows: &[Row],
+        rows: &[TraceRow],
         (run_time, native): (Time, Option<Time>),
         spec: ReplaySpec,
         limit: u64,
@@ -191,9 +191,9 @@ fn memory_spec(memory: &rack::Memory) -> Result<SyntheticSpec, SetupError> {
     };
     let disk = |disk: &rack::Disk| {
         let size = read_size("workload.disk.size", &disk.size)?;
-        Ok::<_, SetupError>(Disk { fraction: disk.fraction.get(), size })
+        Ok::<_, SetupError>(DiskShare { fraction: disk.fraction.get(), size })
     };
-    let mix = Memory {
+    let mix = MemoryMix {
         read_fraction: memory.read_fraction.get(),
         request: small("workload.request_size", memory.request_size)?,
         rmw_fraction: memory.rmw_fraction.get(),

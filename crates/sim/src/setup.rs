@@ -15,8 +15,8 @@ use std::sync::Arc;
 use unrack_rack::{Collective, Replay, listed};
 use unrack_units::Time;
 use unrack_workload::{
-    CapturedReplay, CapturedTrace, Jobs, JobsSpec, Listed, Message, Outbox, ReplaySpec, Source, Synthetic,
-    SyntheticSpec, forecast, size,
+    CapturedReplay, CapturedTrace, JobsSpec, ListedMessages, Message, Outbox, ReplaySpec, RunningJobs,
+    Source, Synthetic, SyntheticSpec, forecast, size,
 };
 
 /// A network with its fabric.
@@ -264,12 +264,12 @@ impl Setup {
         let loads_take_time = self.network.topology.hosts().is_some();
         Ok(match work {
             Work::Synthetic(spec) => Asker::Synthetic(Synthetic::new(spec.clone(), racks, rate, self.seed)?),
-            Work::Listed(messages) => Asker::Listed(Listed::new(messages.clone(), racks.nodes())?),
+            Work::Listed(messages) => Asker::Listed(ListedMessages::new(messages.clone(), racks.nodes())?),
             Work::Collective(spec) => {
                 let jobs = JobsSpec::collective(spec, racks.nodes())?;
-                Asker::Jobs(Jobs::new(&jobs, racks, rate, loads_take_time)?)
+                Asker::Jobs(RunningJobs::new(&jobs, racks, rate, loads_take_time)?)
             }
-            Work::Jobs(spec) => Asker::Jobs(Jobs::new(spec, racks, rate, loads_take_time)?),
+            Work::Jobs(spec) => Asker::Jobs(RunningJobs::new(spec, racks, rate, loads_take_time)?),
             Work::Replay(trace, spec) => {
                 Asker::Replay(CapturedReplay::new(trace.clone(), spec, racks)?, spec.mode)
             }
@@ -294,9 +294,9 @@ fn check_time(run: &Run, work: &Work) -> Result<(), SetupError> {
 #[allow(clippy::large_enum_variant, reason = "there is one of it in a run")]
 enum Asker {
     Synthetic(Synthetic),
-    Listed(Listed),
+    Listed(ListedMessages),
     Replay(CapturedReplay, Replay),
-    Jobs(Jobs),
+    Jobs(RunningJobs),
 }
 
 /// Passes a call on to the present source.

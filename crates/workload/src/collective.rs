@@ -15,10 +15,10 @@
 //! The size is that of each rank's data; for `all-gather` and `all-to-all`, of all chunks together.
 
 use crate::error::WorkloadError;
-use crate::jobs::Job;
+use crate::jobs::ComputedJob;
 use crate::jobs::tasks::Builder;
 use crate::size::MAX_BYTES;
-use crate::source::Loads;
+use crate::source::TaskLoads;
 use std::ops::Range;
 use std::sync::Arc;
 use unrack_rack::{Collective, Operation};
@@ -85,7 +85,7 @@ impl Plan {
             }
             if self.adds(step) {
                 for (task, bytes) in (next..).zip(came) {
-                    builder.loads(task, Loads { came: bytes, again: bytes, ..Loads::default() });
+                    builder.loads(task, TaskLoads { came: bytes, again: bytes, ..TaskLoads::default() });
                 }
             }
             before = next;
@@ -159,7 +159,7 @@ impl Plan {
 ///
 /// # Errors
 /// If the operation is not possible among them, or its size or number of messages is out of bounds.
-pub fn job(collective: &Collective, ranks: u32) -> Result<Job, WorkloadError> {
+pub fn job(collective: &Collective, ranks: u32) -> Result<ComputedJob, WorkloadError> {
     let Collective { operation, size, servers, iterations, compute } = *collective;
     let bytes = size.get();
     let refuse = |key, rule, value: u64| Err(WorkloadError::new(key, rule, value));
@@ -180,14 +180,14 @@ pub fn job(collective: &Collective, ranks: u32) -> Result<Job, WorkloadError> {
     (1..ranks).for_each(|rank| _ = builder.task(rank, compute));
     plan.append(&mut builder, bytes, first);
     let iteration = Arc::new(builder.finish());
-    Ok(Job::new("collective", ranks, vec![iteration; iterations as usize]))
+    Ok(ComputedJob::new("collective", ranks, vec![iteration; iterations as usize]))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::jobs::tests::run_in;
-    use crate::jobs::{Jobs, JobsSpec};
+    use crate::jobs::{JobsSpec, RunningJobs};
     use crate::message::Message;
     use proptest::prelude::*;
     use std::collections::BTreeSet;
@@ -219,7 +219,7 @@ mod tests {
     /// Returns all messages sent, in an order that `pick` chooses, and the time of the last wake.
     fn run(spec: &Collective, ranks: u32, pick: impl FnMut(usize) -> usize) -> (Vec<Message>, Time) {
         let spec = JobsSpec::collective(spec, ranks).unwrap();
-        let mut jobs = Jobs::new(&spec, ranks.into(), Rate::from_gbps(1), false).unwrap();
+        let mut jobs = RunningJobs::new(&spec, ranks.into(), Rate::from_gbps(1), false).unwrap();
         run_in(&mut jobs, pick)
     }
 

@@ -36,12 +36,12 @@ pub mod ycsb;
 pub use blades::{BladeNodes, Racks};
 pub use error::WorkloadError;
 pub use forecast::forecast;
-pub use jobs::{Job, Jobs, JobsSpec};
-pub use listed::Listed;
+pub use jobs::{ComputedJob, JobsSpec, RunningJobs};
+pub use listed::ListedMessages;
 pub use message::{Kind, Message, MessageId, NodeId};
-pub use size::{Cdf, Pareto, Size};
-pub use source::{Computing, Loads, Outbox, Source};
-pub use synthetic::{Disk, Memory, Synthetic, SyntheticSpec, Traffic};
+pub use size::{Pareto, SizeCdf, SizeDistribution};
+pub use source::{Computing, Outbox, Source, TaskLoads};
+pub use synthetic::{DiskShare, MemoryMix, Synthetic, SyntheticSpec, Traffic};
 pub use trace::{CapturedReplay, CapturedTrace, ReplaySpec};
 // Words of scenarios that parameters of this crate are made of.
 pub use unrack_rack::{

@@ -6,7 +6,7 @@ use unrack_basis::mix;
 use unrack_rack::jobs;
 use unrack_workload::collective;
 use unrack_workload::jobs::{embedding, graph, key_value, training, word_count};
-use unrack_workload::{Job, JobsSpec, WorkloadError};
+use unrack_workload::{ComputedJob, JobsSpec, WorkloadError};
 
 /// Computes the jobs of a mix for `nodes` nodes, with their messages.
 pub(super) fn jobs_spec(mix: &jobs::Jobs, nodes: u32, seed: u64) -> Result<JobsSpec, WorkloadError> {
@@ -15,7 +15,7 @@ pub(super) fn jobs_spec(mix: &jobs::Jobs, nodes: u32, seed: u64) -> Result<JobsS
         let name = job.name.clone().unwrap_or_else(|| free_name(job, &mut names));
         computed(job, name, nodes, seed, number)
     });
-    let jobs = computed.collect::<Result<Vec<Job>, WorkloadError>>()?;
+    let jobs = computed.collect::<Result<Vec<ComputedJob>, WorkloadError>>()?;
     Ok(JobsSpec { jobs: Arc::new(jobs), policy: mix.policy, slots: mix.slots })
 }
 
@@ -27,7 +27,13 @@ fn free_name(job: &jobs::Job, names: &mut BTreeSet<String>) -> String {
     all.find(|name| names.insert(name.clone())).expect("numbers do not end")
 }
 
-fn computed(job: &jobs::Job, name: String, nodes: u32, seed: u64, number: u64) -> Result<Job, WorkloadError> {
+fn computed(
+    job: &jobs::Job,
+    name: String,
+    nodes: u32,
+    seed: u64,
+    number: u64,
+) -> Result<ComputedJob, WorkloadError> {
     let on = job.on.as_ref().map(|on| on.len() as u32);
     let ranks = on.or(job.hosts).unwrap_or(nodes);
     // Two jobs with the same text draw different random numbers.
@@ -44,5 +50,5 @@ fn computed(job: &jobs::Job, name: String, nodes: u32, seed: u64, number: u64) -
             collective::job(spec, ranks)?.rounds
         }
     };
-    Ok(Job { start: job.start, on: job.on.clone(), ..Job::new(name, ranks, rounds) })
+    Ok(ComputedJob { start: job.start, on: job.on.clone(), ..ComputedJob::new(name, ranks, rounds) })
 }

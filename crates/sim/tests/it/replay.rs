@@ -8,16 +8,16 @@ use unrack_sim::fabric::edm::{Edm, EdmConfig};
 use unrack_sim::network::Star;
 use unrack_sim::{Run, Sim};
 use unrack_units::{Rate, Time};
-use unrack_workload::trace::Row;
+use unrack_workload::trace::TraceRow;
 use unrack_workload::{Blades, CapturedReplay, CapturedTrace, Kind, Replay, ReplaySpec, TimeOffsets};
 
 /// Returns the rows of three threads that fetch and write back at irregular times.
-fn rows() -> Vec<Row> {
-    let mut rows: Vec<Row> = (0..3_000u64)
+fn rows() -> Vec<TraceRow> {
+    let mut rows: Vec<TraceRow> = (0..3_000u64)
         .map(|n| {
             let (thread, write_back) = ((n * 7 % 3) as u32, n % 5 == 0);
             let wait_ns = if write_back { 0 } else { 200 + n * 37 % 101 };
-            Row { t_ns: 0, thread, page: n, write_back, bytes: 4096, wait_ns, overhead_ns: n * 13 % 50 }
+            TraceRow { t_ns: 0, thread, page: n, write_back, bytes: 4096, wait_ns, overhead_ns: n * 13 % 50 }
         })
         .collect();
     let mut now = [0; 3];

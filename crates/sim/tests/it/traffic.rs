@@ -6,8 +6,8 @@ use common::Fixed;
 use unrack_sim::{Run, Sim};
 use unrack_units::{Fraction, Rate, Time};
 use unrack_workload::{
-    Arrivals, BladeNodes, Blades, Disk, Kind, Memory, Message, Pattern, Racks, Scope, Size, Synthetic,
-    SyntheticSpec, Traffic,
+    Arrivals, BladeNodes, Blades, DiskShare, Kind, MemoryMix, Message, Pattern, Racks, Scope,
+    SizeDistribution, Synthetic, SyntheticSpec, Traffic,
 };
 
 const RACKS: Racks = Racks { racks: 4, hosts: 8 };
@@ -17,7 +17,7 @@ const MESSAGES: u64 = 200_000;
 fn spec(pattern: Pattern) -> SyntheticSpec {
     SyntheticSpec {
         traffic: Traffic::memory(0.5),
-        size: Size::Fixed(64),
+        size: SizeDistribution::Fixed(64),
         pattern,
         blades: None,
         arrivals: Arrivals::Poisson,
@@ -79,10 +79,10 @@ fn offered(run: &Run) -> f64 {
 }
 
 fn with_disks() -> SyntheticSpec {
-    let disk = Disk { fraction: 0.1, size: Size::Fixed(512) };
+    let disk = DiskShare { fraction: 0.1, size: SizeDistribution::Fixed(512) };
     let Traffic::Memory(memory) = Traffic::mixed(0.4, 0.2) else { unreachable!() };
     let blades = Blades { disk: 4, ..Blades::new(16, 12) };
-    let traffic = Traffic::Memory(Memory { disk: Some(disk), ..memory });
+    let traffic = Traffic::Memory(MemoryMix { disk: Some(disk), ..memory });
     SyntheticSpec { traffic, blades: Some(blades), ..spec(Pattern::AllToAll) }
 }
 

@@ -9,7 +9,7 @@ use super::model::tensors;
 use super::tasks::{Builder, Tasks};
 use crate::collective::Plan;
 use crate::error::WorkloadError;
-use crate::source::Loads;
+use crate::source::TaskLoads;
 use std::sync::Arc;
 use unrack_rack::jobs::Training;
 use unrack_units::Time;
@@ -29,7 +29,7 @@ pub fn training(spec: &Training, ranks: u32) -> Result<Vec<Arc<Tasks>>, Workload
     for rank in 0..ranks {
         let works = rank < plan.workers();
         let task = builder.task(rank, if works { spec.compute } else { Time::ZERO });
-        builder.loads(task, Loads { again: if works { weights } else { 0 }, ..Loads::default() });
+        builder.loads(task, TaskLoads { again: if works { weights } else { 0 }, ..TaskLoads::default() });
     }
     let mut before = 0;
     for bucket in buckets(&tensors, spec.bucket.get()) {

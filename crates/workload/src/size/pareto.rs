@@ -74,7 +74,7 @@ const MAX_SHAPE: f64 = 100.0;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Size;
+    use crate::SizeDistribution;
     use proptest::prelude::*;
     use unrack_units::Bytes;
 
@@ -94,7 +94,7 @@ mod tests {
         let below = 1.0 - (pareto.minimum / 100_000.0).powf(1.05);
         assert!((0.95..0.96).contains(&below), "{below}");
         assert!((pareto.at(below) - 100_000.0).abs() < 1e-3);
-        assert!(Size::Pareto(pareto).is_heavy_tailed());
+        assert!(SizeDistribution::Pareto(pareto).is_heavy_tailed());
     }
 
     #[test]
@@ -105,7 +105,7 @@ mod tests {
         assert!((pareto.mean_square() / (5.0 / 3.0 * 1e6) - 1.0).abs() < 1e-9);
         let by_mean = Pareto::new(5.0, mean(1_250), MAX_BYTES).unwrap();
         assert!((by_mean.minimum - 1_000.0).abs() < 1e-9);
-        assert!(!Size::Pareto(pareto).is_heavy_tailed());
+        assert!(!SizeDistribution::Pareto(pareto).is_heavy_tailed());
     }
 
     proptest! {
@@ -135,7 +135,7 @@ mod tests {
             let scale = if is_mean { mean(bytes) } else { minimum(bytes) };
             if let Ok(pareto) = Pareto::new(shape, scale, maximum) {
                 prop_assert!(pareto.mean() >= 1.0 && pareto.mean() <= maximum as f64 * (1.0 + 1e-9));
-                prop_assert!((1..=MAX_BYTES).contains(&Size::Pareto(pareto).at(0.999_999)));
+                prop_assert!((1..=MAX_BYTES).contains(&SizeDistribution::Pareto(pareto).at(0.999_999)));
             }
         }
     }

@@ -55,7 +55,7 @@ fn log_normal(m: f64, sigma: f64, draws: &mut Pcg64Mcg) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::random::{Purpose, generator};
+    use crate::random::{DrawPurpose, generator};
 
     /// Returns the mean and its standard error.
     fn mean(values: &[f64]) -> (f64, f64) {
@@ -67,7 +67,7 @@ mod tests {
 
     #[test]
     fn gaps_have_the_mean_and_the_spread_asked_for() {
-        let mut draws = generator(1, Purpose::Arrivals, 0);
+        let mut draws = generator(1, DrawPurpose::Arrivals, 0);
         for (arrivals, variance) in [
             (Arrivals::Poisson, 1.0),
             (Arrivals::Fixed, 0.0),
@@ -89,7 +89,7 @@ mod tests {
         for arrivals in [Arrivals::Poisson, Arrivals::Fixed, Arrivals::LogNormal { sigma: 1.5 }] {
             let counts: Vec<f64> = (0..40_000)
                 .map(|sender| {
-                    let mut draws = generator(3, Purpose::Arrivals, sender);
+                    let mut draws = generator(3, DrawPurpose::Arrivals, sender);
                     let (mut at, mut count) = (first(arrivals, 1e6, &mut draws), 0.0);
                     while at < Time::from_ps(2_000_000) {
                         at += gap(arrivals, 1e6, &mut draws);

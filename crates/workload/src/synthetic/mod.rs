@@ -10,8 +10,8 @@ use self::pattern::Partners;
 use crate::blades::Racks;
 use crate::error::WorkloadError;
 use crate::message::{Message, NodeId, READ_REQUEST_BYTES, RMW_REQUEST_BYTES};
-use crate::random::{Purpose, generator, unit};
-use crate::size::Size;
+use crate::random::{DrawPurpose, generator, unit};
+use crate::size::SizeDistribution;
 use crate::source::{Outbox, Source};
 use rand_pcg::Pcg64Mcg;
 use unrack_rack::{Arrivals, Blades, Pattern};
@@ -21,7 +21,7 @@ use unrack_units::{Rate, Time};
 #[derive(Debug, Clone, PartialEq)]
 pub struct SyntheticSpec {
     pub traffic: Traffic,
-    pub size: Size,
+    pub size: SizeDistribution,
     pub pattern: Pattern,
     /// Nodes that ask and nodes that hold memory. `None` if every node does both.
     pub blades: Option<Blades>,
@@ -33,13 +33,13 @@ pub struct SyntheticSpec {
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum Traffic {
-    Memory(Memory),
+    Memory(MemoryMix),
     Flows,
 }
 
 /// Mix of reads, read-modify-writes and, for the rest, writes.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Memory {
+pub struct MemoryMix {
     pub read_fraction: f64,
     /// Bytes of a read's request.
     pub request: u32,
@@ -49,15 +49,15 @@ pub struct Memory {
     /// Bytes of a read-modify-write's answer.
     pub rmw_answer: u64,
     /// Messages to disk blades; `None` if there are none.
-    pub disk: Option<Disk>,
+    pub disk: Option<DiskShare>,
 }
 
 /// Reads and writes of disk blades, in the same ratio as those of memory.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Disk {
+pub struct DiskShare {
     /// Share among all messages.
     pub fraction: f64,
-    pub size: Size,
+    pub size: SizeDistribution,
 }
 
 impl Traffic {
@@ -68,7 +68,7 @@ impl Traffic {
 
     /// Returns reads, compare-and-swaps of 24 bytes that are answered with a byte (EDM §2.3), and writes.
     pub fn mixed(read_fraction: f64, rmw_fraction: f64) -> Traffic {
-        Traffic::Memory(Memory {
+        Traffic::Memory(MemoryMix {
             read_fraction,
             request: READ_REQUEST_BYTES,
             rmw_fraction,
@@ -188,11 +188,11 @@ impl Sender {
     fn new(seed: u64, node: u32) -> Sender {
         let of = |purpose| generator(seed, purpose, node);
         Sender {
-            arrivals: of(Purpose::Arrivals),
-            kinds: of(Purpose::Kinds),
-            sizes: of(Purpose::Sizes),
-            destinations: of(Purpose::Destinations),
-            disks: of(Purpose::Disks),
+            arrivals: of(DrawPurpose::Arrivals),
+            kinds: of(DrawPurpose::Kinds),
+            sizes: of(DrawPurpose::Sizes),
+            destinations: of(DrawPurpose::Destinations),
+            disks: of(DrawPurpose::Disks),
         }
     }
 }
@@ -226,7 +226,7 @@ impl SyntheticSpec {
 
     fn disks(&self, racks: Racks, seed: u64) -> Result<Option<Partners>, WorkloadError> {
         match (&self.traffic, self.blades) {
-            (Traffic::Memory(Memory { disk: Some(_), .. }), Some(blades)) => {
+            (Traffic::Memory(MemoryMix { disk: Some(_), .. }), Some(blades)) => {
                 Partners::disks(blades, racks, seed).map(Some)
             }
             _ => Ok(None),
@@ -263,7 +263,7 @@ fn busiest(partners: &Partners, out: f64, back: f64) -> f64 {
     }
 }
 
-impl Memory {
+impl MemoryMix {
     fn check(&self, blades: Option<Blades>) -> Result<(), WorkloadError> {
         let fraction = |key, value: f64| match (0.0..=1.0).contains(&value) {
             true => Ok(()),

@@ -7,7 +7,7 @@
 use crate::blades::{BladeNodes, ByRack, Racks};
 use crate::error::WorkloadError;
 use crate::message::NodeId;
-use crate::random::{Purpose, below, generator, unit};
+use crate::random::{DrawPurpose, below, generator, unit};
 use rand_pcg::Pcg64Mcg;
 use unrack_rack::{Blades, Pattern, Scope};
 use unrack_units::Fraction;
@@ -259,7 +259,7 @@ fn weighed(cumulative: &[f64], p: f64) -> usize {
 /// Returns each source's destination: among the same nodes, a random cycle (Sattolo), so that no node is its own; else
 /// the destinations in a random order, repeated.
 fn permutation(sources: usize, destinations: &[NodeId], seed: u64) -> Vec<NodeId> {
-    let mut draws = generator(seed, Purpose::Permutation, 0);
+    let mut draws = generator(seed, DrawPurpose::Permutation, 0);
     let mut to = destinations.to_vec();
     for last in (1..to.len() as u32).rev() {
         to.swap(last as usize, below(&mut draws, last) as usize);

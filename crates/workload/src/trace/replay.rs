@@ -14,7 +14,7 @@ use super::{CapturedTrace, Step};
 use crate::blades::Racks;
 use crate::error::WorkloadError;
 use crate::message::Message;
-use crate::random::{Purpose, generator, unit};
+use crate::random::{DrawPurpose, generator, unit};
 use crate::source::{Outbox, Source};
 use std::sync::Arc;
 use unrack_rack::{Blades, Replay, TimeOffsets};
@@ -180,7 +180,7 @@ fn starts(spec: &ReplaySpec, replicas: u32, window: Time) -> Vec<Time> {
         TimeOffsets::Within(time) => time,
     };
     let start = |replica| {
-        let mut draws = generator(spec.seed, Purpose::Offsets, replica);
+        let mut draws = generator(spec.seed, DrawPurpose::Offsets, replica);
         Time::from_ps((unit(&mut draws) * within.as_ps() as f64) as u64)
     };
     (0..replicas).map(start).collect()
