@@ -193,7 +193,7 @@ mod tests {
     use unrack_engine::topology::{Link, Topology};
     use unrack_rack::{Host, Wiring};
     use unrack_units::Rate;
-    use unrack_workload::Loads;
+    use unrack_workload::TaskLoads;
 
     const T: fn(u64) -> Time = Time::from_ps;
 
@@ -233,7 +233,7 @@ mod tests {
         last
     }
 
-    fn computing(node: NodeId, loads: Loads) -> Computing {
+    fn computing(node: NodeId, loads: TaskLoads) -> Computing {
         Computing { actor: 7 + node, node, time: T(1_000_000), loads }
     }
 
@@ -244,13 +244,13 @@ mod tests {
         // 64 lines, then 36, of 1,280 ps each after 80 ns, and the time to compute.
         let expected = T(2 * 80_000 + 100 * 1_280 + 1_000_000);
         assert_eq!(
-            run(&mut own, T(5), &[computing(0, Loads { again, ..Loads::default() })]),
+            run(&mut own, T(5), &[computing(0, TaskLoads { again, ..TaskLoads::default() })]),
             T(5) + expected
         );
         assert_eq!(own.memory.bytes(), (100 * LINE, 0));
         // Half of the lines are at the other host: each step takes 220 ns more, and the other half comes meanwhile.
         let mut pool = hosts(true, false);
-        let there = run(&mut pool, T(0), &[computing(0, Loads { again, ..Loads::default() })]);
+        let there = run(&mut pool, T(0), &[computing(0, TaskLoads { again, ..TaskLoads::default() })]);
         let lines = 32 + 16;
         assert_eq!(there, T(2 * 300_000 + lines * 1_280 + 1_000_000));
         assert_eq!(pool.memory.bytes(), (52 * LINE, 48 * LINE));
@@ -259,7 +259,7 @@ mod tests {
     #[test]
     fn who_loads_nothing_only_computes() {
         for (pool, cache) in [(false, false), (true, false), (true, true)] {
-            let at = run(&mut hosts(pool, cache), T(3), &[computing(1, Loads::default())]);
+            let at = run(&mut hosts(pool, cache), T(3), &[computing(1, TaskLoads::default())]);
             assert_eq!(at, T(1_000_003));
         }
     }
@@ -268,7 +268,8 @@ mod tests {
     fn a_cache_misses_each_line_once() {
         let mut hosts = hosts(true, true);
         // 1,024 lines in 16 long ones; 16,384 loads of 64 lines in 32 short ones.
-        let loads = Loads { again: 1024 * LINE, scattered: 16_384, among: 64 * LINE, ..Loads::default() };
+        let loads =
+            TaskLoads { again: 1024 * LINE, scattered: 16_384, among: 64 * LINE, ..TaskLoads::default() };
         let first = run(&mut hosts, T(0), &[computing(0, loads)]);
         let counts = hosts.counts();
         assert_eq!((counts.loads, counts.loads - counts.hits), (1024 + 16_384, 16 + 32));
@@ -279,7 +280,7 @@ mod tests {
         // 272 steps of lines that are in the cache.
         assert_eq!(second, T(272 * (80_000 + 64 * 1_280) + 1_000_000));
         // New data are new each time.
-        let fresh = Loads { fresh: 4096, ..Loads::default() };
+        let fresh = TaskLoads { fresh: 4096, ..TaskLoads::default() };
         let end = run(&mut hosts, first + second, &[computing(0, fresh)]);
         run(&mut hosts, end, &[computing(0, fresh)]);
         assert_eq!(hosts.counts().loads - hosts.counts().hits, 16 + 32 + 2);
@@ -287,7 +288,7 @@ mod tests {
 
     #[test]
     fn programs_share_memories_and_ports() {
-        let loads = Loads { fresh: 1 << 20, ..Loads::default() };
+        let loads = TaskLoads { fresh: 1 << 20, ..TaskLoads::default() };
         // A core waits for about as many lines as two memories of 40 Gb/s give in that time.
         let alone = run(&mut hosts_of(40, true, false), T(0), &[computing(0, loads)]);
         let mut both = hosts_of(40, true, false);
@@ -298,7 +299,7 @@ mod tests {
 
     #[test]
     fn what_came_is_loaded_where_it_lies() {
-        let loads = Loads { came: 4096, ..Loads::default() };
+        let loads = TaskLoads { came: 4096, ..TaskLoads::default() };
         let takes = |memory_pool| run(&mut hosts(memory_pool, false), T(0), &[computing(0, loads)]);
         // Without references it was loaded and copied before.
         assert_eq!(takes(false), T(1_000_000));

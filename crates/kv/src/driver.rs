@@ -8,12 +8,12 @@ use hdrhistogram::Histogram;
 use serde::Serialize;
 use std::time::{Duration, Instant};
 use unrack_rpc::view::{View, ViewMut};
-use unrack_workload::ycsb::{Key, Operation, Operations, Workload};
+use unrack_workload::ycsb::{CoreWorkload, Operations, RecordKey, RecordOperation};
 
 /// Settings of a run.
 #[derive(Debug, Clone, Copy)]
 pub struct Run {
-    pub workload: Workload,
+    pub workload: CoreWorkload,
     pub records: u64,
     pub value_bytes: usize,
     /// Number of threads, with a connection each.
@@ -25,7 +25,7 @@ pub struct Run {
 /// Count and percentiles of one kind of operation.
 #[derive(Debug, Clone, Serialize)]
 pub struct Times {
-    pub operation: Operation,
+    pub operation: RecordOperation,
     pub count: u64,
     pub p50_ns: u64,
     pub p95_ns: u64,
@@ -37,7 +37,7 @@ pub struct Times {
 /// Result of a run.
 #[derive(Debug, Clone, Serialize)]
 pub struct Outcome {
-    pub workload: Workload,
+    pub workload: CoreWorkload,
     pub operations_per_s: f64,
     pub times: Vec<Times>,
 }
@@ -48,7 +48,7 @@ pub struct Outcome {
 /// If the store has no room for the records, or is gone.
 pub fn load(client: &Client, records: u64, value_bytes: usize) -> Result<(), Error> {
     for record in 0..records {
-        client.put_with(&Key::for_record(record), value_bytes, |value| fill(value, record))?;
+        client.put_with(&RecordKey::for_record(record), value_bytes, |value| fill(value, record))?;
     }
     Ok(())
 }
@@ -66,7 +66,7 @@ pub fn run(run: &Run, connect: impl Fn() -> Result<Client, Error> + Sync) -> Res
         let mut now = begun;
         while now - begun < run.time {
             let (operation, record) = operations.draw();
-            let key = Key::for_record(record);
+            let key = RecordKey::for_record(record);
             let started = Instant::now();
             perform(&client, operation, &key, run.value_bytes, started)?;
             now = Instant::now();
@@ -92,18 +92,18 @@ pub fn run(run: &Run, connect: impl Fn() -> Result<Client, Error> + Sync) -> Res
 /// Performs one operation.
 fn perform(
     client: &Client,
-    operation: Operation,
-    key: &Key,
+    operation: RecordOperation,
+    key: &RecordKey,
     bytes: usize,
     seed: Instant,
 ) -> Result<(), Error> {
     let seed = seed.elapsed().as_nanos() as u64;
     match operation {
-        Operation::Read => {
+        RecordOperation::Read => {
             std::hint::black_box(client.get(key)?.map(|value| sum(value.body())));
         }
-        Operation::Update => drop(client.put_with(key, bytes, |value| fill(value, seed))?),
-        Operation::ReadModifyWrite => {
+        RecordOperation::Update => drop(client.put_with(key, bytes, |value| fill(value, seed))?),
+        RecordOperation::ReadModifyWrite => {
             let modify = |value: Option<View<'_>>| {
                 let mut modified = value.map_or_else(|| vec![0; bytes], |value| value.to_vec());
                 if let Some(first) = modified.first_mut() {
@@ -136,7 +136,8 @@ fn sum(value: View<'_>) -> u64 {
 /// Histograms of each kind of operation: 1 ns to a minute, with three digits.
 struct Timed([Histogram<u64>; 3]);
 
-const KINDS: [Operation; 3] = [Operation::Read, Operation::Update, Operation::ReadModifyWrite];
+const KINDS: [RecordOperation; 3] =
+    [RecordOperation::Read, RecordOperation::Update, RecordOperation::ReadModifyWrite];
 
 impl Timed {
     fn new() -> Timed {
@@ -144,7 +145,7 @@ impl Timed {
     }
 
     /// Returns the histogram of one kind of operation.
-    fn histogram(&mut self, operation: Operation) -> &mut Histogram<u64> {
+    fn histogram(&mut self, operation: RecordOperation) -> &mut Histogram<u64> {
         &mut self.0[operation as usize]
     }
 
@@ -159,7 +160,7 @@ impl Timed {
     }
 
     fn times(&self) -> Vec<Times> {
-        let of = |(operation, ns): (Operation, &Histogram<u64>)| Times {
+        let of = |(operation, ns): (RecordOperation, &Histogram<u64>)| Times {
             operation,
             count: ns.len(),
             p50_ns: ns.value_at_quantile(0.5),

@@ -12,7 +12,7 @@ use unrack_kv::{Client, Service};
 use unrack_pool::{Manager, Options, socket};
 use unrack_rpc::{Waiting, client, server};
 use unrack_units::{Bytes, Share, Time};
-use unrack_workload::ycsb::Workload;
+use unrack_workload::ycsb::CoreWorkload;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -64,7 +64,7 @@ struct Serve {
 struct Ycsb {
     /// Workloads, in this order
     #[arg(long, value_delimiter = ',', default_value = "a,b,c,f", value_parser = workloads())]
-    workload: Vec<Workload>,
+    workload: Vec<CoreWorkload>,
     /// Number of records, which are written first
     #[arg(long, value_name = "N", default_value = "100000", value_parser = clap::value_parser!(u64).range(1..))]
     records: u64,
@@ -104,10 +104,10 @@ struct Own {
 }
 
 /// Returns the parser of the workloads' letters, with a help text for each.
-fn workloads() -> impl TypedValueParser<Value = Workload> {
-    let value = |workload: Workload| PossibleValue::new(workload.name()).help(workload.about());
-    let named = |name: String| Workload::ALL.into_iter().find(|workload| workload.name() == name);
-    PossibleValuesParser::new(Workload::ALL.map(value))
+fn workloads() -> impl TypedValueParser<Value = CoreWorkload> {
+    let value = |workload: CoreWorkload| PossibleValue::new(workload.name()).help(workload.about());
+    let named = |name: String| CoreWorkload::ALL.into_iter().find(|workload| workload.name() == name);
+    PossibleValuesParser::new(CoreWorkload::ALL.map(value))
         .map(move |name| named(name).expect("a possible value"))
 }
 

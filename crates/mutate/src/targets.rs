@@ -93,8 +93,9 @@ fn clip(text: &str) -> String {
 
 /// Reads a list of messages.
 pub fn list(input: &[u8]) {
-    use unrack_workload::{Listed, listed::parse_csv};
-    let read = parse_csv(&String::from_utf8_lossy(input)).and_then(|rows| Listed::new(rows.into(), 4));
+    use unrack_workload::{ListedMessages, listed::parse_csv};
+    let read =
+        parse_csv(&String::from_utf8_lossy(input)).and_then(|rows| ListedMessages::new(rows.into(), 4));
     let _ = read.map_err(explained);
 }
 

@@ -70,5 +70,5 @@ pub use warning::Warning;
 pub use wiring::Wiring;
 pub use workload::{
     Arrivals, BUILT_IN_CDFS, Blades, Collective, Disk, FileRef, Flows, Jobs, Margin, Memory, Operation,
-    Organization, Pattern, Replay, Scale, Scope, Size, SizeUnit, TimeOffsets, Trace, Workload, jobs,
+    Organization, ParetoScale, Pattern, Replay, Scope, Size, SizeUnit, TimeOffsets, Trace, Workload, jobs,
 };

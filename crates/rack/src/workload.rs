@@ -13,7 +13,7 @@ pub use collective::{Collective, Operation};
 pub use jobs::Jobs;
 pub use margin::Margin;
 pub use shape::{Arrivals, Pattern};
-pub use size::{BUILT_IN_CDFS, Scale, Size, SizeUnit};
+pub use size::{BUILT_IN_CDFS, ParetoScale, Size, SizeUnit};
 pub use trace::{FileRef, Replay, TimeOffsets, Trace};
 
 use schemars::JsonSchema;

@@ -18,7 +18,9 @@ use unrack_sim::network::{Network, Pace};
 use unrack_sim::topology::{Link, Topology};
 use unrack_sim::{FabricConfig, Setup, Work, known};
 use unrack_units::{Bytes, Rate, Time};
-use unrack_workload::{Arrivals, Cdf, Pareto, Pattern, Scale, Size, SyntheticSpec, Traffic};
+use unrack_workload::{
+    Arrivals, Pareto, ParetoScale, Pattern, SizeCdf, SizeDistribution, SyntheticSpec, Traffic,
+};
 
 struct Scenario {
     fabric: &'static str,
@@ -81,11 +83,11 @@ fn inside() -> Inside {
     Inside { spec: Arc::new(unrack_rack::Host::default()), cxl: link(500, 55) }
 }
 
-fn cdf(name: &str) -> Size {
-    Size::Cdf(Cdf::built_in(name).expect("is built in"))
+fn cdf(name: &str) -> SizeDistribution {
+    SizeDistribution::Cdf(SizeCdf::built_in(name).expect("is built in"))
 }
 
-fn memory(size: Size, load: f64, messages: u64) -> SyntheticSpec {
+fn memory(size: SizeDistribution, load: f64, messages: u64) -> SyntheticSpec {
     SyntheticSpec {
         traffic: Traffic::memory(0.5),
         size,
@@ -97,12 +99,12 @@ fn memory(size: Size, load: f64, messages: u64) -> SyntheticSpec {
     }
 }
 
-fn flows(size: Size, load: f64, messages: u64) -> SyntheticSpec {
+fn flows(size: SizeDistribution, load: f64, messages: u64) -> SyntheticSpec {
     SyntheticSpec { traffic: Traffic::Flows, ..memory(size, load, messages) }
 }
 
 fn incast(spec: SyntheticSpec) -> SyntheticSpec {
-    SyntheticSpec { pattern: Pattern::Incast, ..spec }
+    SyntheticSpec { pattern: Pattern::Incast { fan_in: None }, ..spec }
 }
 
 fn scenarios() -> Vec<Scenario> {
@@ -116,26 +118,37 @@ fn scenarios() -> Vec<Scenario> {
             threads: 1,
         }));
     };
-    let line = Size::Fixed(64);
+    let line = SizeDistribution::Fixed(64);
     add(&["edm", "ideal"], star(144), "64 B, half reads, load 0.8", memory(line.clone(), 0.8, 1_000_000));
-    add(&["edm"], star(144), "4 KiB, half reads, load 0.8", memory(Size::Fixed(4096), 0.8, 250_000));
+    add(
+        &["edm"],
+        star(144),
+        "4 KiB, half reads, load 0.8",
+        memory(SizeDistribution::Fixed(4096), 0.8, 250_000),
+    );
     add(&["edm"], star(144), "hadoop, half reads, load 0.8", memory(cdf("hadoop"), 0.8, 50_000));
     add(&["cxl"], star(144), "64 B, half reads, load 0.3", memory(line.clone(), 0.3, 1_000_000));
-    add(&["cxl"], star(144), "4 KiB, half reads, load 0.2", memory(Size::Fixed(4096), 0.2, 25_000));
+    add(
+        &["cxl"],
+        star(144),
+        "4 KiB, half reads, load 0.2",
+        memory(SizeDistribution::Fixed(4096), 0.2, 25_000),
+    );
     add(&["dctcp"], star(144), "64 B, half reads, load 0.15", memory(line.clone(), 0.15, 1_000_000));
     let packets = ["tcp", "dctcp", "pfabric", "phost", "homa", "ndp", "ird", "fastpass", "pfc-dcqcn"];
     add(&packets, leaf_spine(), "websearch, load 0.6", flows(cdf("websearch"), 0.6, 2_000));
     add(&packets, leaf_spine(), "imc10, load 0.6", flows(cdf("imc10"), 0.6, 20_000));
-    let many = incast(memory(Size::Fixed(1024), 0.9, 100_000));
+    let many = incast(memory(SizeDistribution::Fixed(1024), 0.9, 100_000));
     add(&["edm", "ideal"], star(129), "1 KiB, incast 128:1, load 0.9", many);
-    let many = incast(flows(Size::Fixed(20_000), 0.8, 20_000));
+    let many = incast(flows(SizeDistribution::Fixed(20_000), 0.8, 20_000));
     add(&["dctcp", "homa", "ndp", "pfc-dcqcn"], star(129), "20 kB, incast 128:1, load 0.8", many);
     let tree = Topology::fat_tree(16, link(10, 200), link(10, 200));
     add(&["tcp", "dctcp", "pfabric", "homa"], tree, "imc10, load 0.6", flows(cdf("imc10"), 0.6, 20_000));
     // Without switches: R2C2 §5.2's network and sizes, with one flow per microsecond: the cost of hops.
-    let pareto = Pareto::new(1.05, Scale::Mean(100_000), 10_000_000).expect("is a distribution");
+    let pareto =
+        Pareto::new(1.05, ParetoScale::Mean(Bytes::new(100_000)), 10_000_000).expect("is a distribution");
     let direct = ["r2c2", "pfq", "tcp"];
-    add(&direct, torus(), "Pareto, load 0.009", flows(Size::Pareto(pareto), 0.009, 10_000));
+    add(&direct, torus(), "Pareto, load 0.009", flows(SizeDistribution::Pareto(pareto), 0.009, 10_000));
     // Racks that pool their NICs: DRack's prototype, and a larger one.
     for (racks, hosts) in [(4, 2), (16, 32)] {
         let flows = |load, messages| flows(cdf("websearch"), load, messages);
@@ -152,14 +165,19 @@ fn scenarios() -> Vec<Scenario> {
             &["dctcp", "homa"],
             star(nodes),
             "growing: 4 KiB, load 0.6",
-            flows(Size::Fixed(4096), 0.6, 300_000),
+            flows(SizeDistribution::Fixed(4096), 0.6, 300_000),
         );
     }
     for messages in [100_000, 1_000_000, 10_000_000] {
         add(&["edm"], star(144), "longer: 64 B, load 0.8", memory(line.clone(), 0.8, messages));
     }
     for messages in [100_000, 1_000_000, 3_000_000] {
-        add(&["homa"], star(144), "longer: 4 KiB, load 0.6", flows(Size::Fixed(4096), 0.6, messages));
+        add(
+            &["homa"],
+            star(144),
+            "longer: 4 KiB, load 0.6",
+            flows(SizeDistribution::Fixed(4096), 0.6, messages),
+        );
     }
     // Single runs on two threads.
     let tree = Topology::fat_tree(16, link(100, 200), link(100, 200));

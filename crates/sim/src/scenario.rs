@@ -17,13 +17,10 @@ use unrack_engine::faults::{BitErrors, Broken, Failure, Faults};
 use unrack_engine::network::{Network, Pace};
 use unrack_engine::topology::{Link, Topology};
 use unrack_rack as rack;
-use unrack_rack::{ScenarioError, ValidScenario};
+use unrack_rack::{Blades, ScenarioError, ValidScenario};
 use unrack_units::{Bytes, Time};
-use unrack_workload::trace::{Mode, Offsets, Row};
-use unrack_workload::{
-    Arrivals, Blades, CapturedTrace, Disk, Memory, Message, Organization, Pattern, ReplaySpec, Scope,
-    SyntheticSpec, Traffic,
-};
+use unrack_workload::trace::TraceRow;
+use unrack_workload::{CapturedTrace, DiskShare, MemoryMix, Message, ReplaySpec, SyntheticSpec, Traffic};
 
 impl Setup {
     /// Creates the network and fabric that a scenario describes.
@@ -131,9 +128,7 @@ impl Work {
         let spec = match &scenario.workload {
             rack::Workload::Memory(memory) => memory_spec(memory),
             rack::Workload::Flows(flows) => flows_spec(flows),
-            rack::Workload::Collective(collective) => {
-                return Ok(Some(Work::Collective(jobs::collective_spec(collective))));
-            }
+            rack::Workload::Collective(collective) => return Ok(Some(Work::Collective(*collective))),
             rack::Workload::Jobs(jobs) => {
                 let nodes = scenario.network.topology.nodes();
                 let spec = jobs::jobs_spec(jobs, nodes, scenario.seed);
@@ -153,7 +148,7 @@ impl Work {
     /// # Errors
     /// If the rows make no trace.
     pub fn captured(
-        rows: &[Row],
+        rows: &[TraceRow],
         (run_time, native): (Time, Option<Time>),
         spec: ReplaySpec,
         limit: u64,
@@ -176,16 +171,9 @@ impl Work {
 /// Returns the way in which a scenario wants its trace replayed.
 pub fn replay_spec(trace: &rack::Trace, nodes: u32, seed: u64) -> ReplaySpec {
     ReplaySpec {
-        blades: trace.blades.map_or(Blades::half(nodes), blades),
-        mode: match trace.replay {
-            rack::Replay::ClosedLoop => Mode::ClosedLoop,
-            rack::Replay::OpenLoop => Mode::OpenLoop,
-        },
-        offsets: match trace.time_offsets {
-            rack::TimeOffsets::None => Offsets::None,
-            rack::TimeOffsets::Run => Offsets::Window,
-            rack::TimeOffsets::Within(time) => Offsets::Within(time),
-        },
+        blades: trace.blades.unwrap_or(Blades::half(nodes)),
+        mode: trace.replay,
+        offsets: trace.time_offsets,
         seed,
     }
 }
@@ -196,9 +184,9 @@ fn memory_spec(memory: &rack::Memory) -> Result<SyntheticSpec, SetupError> {
     };
     let disk = |disk: &rack::Disk| {
         let size = read_size("workload.disk.size", &disk.size)?;
-        Ok::<_, SetupError>(Disk { fraction: disk.fraction.get(), size })
+        Ok::<_, SetupError>(DiskShare { fraction: disk.fraction.get(), size })
     };
-    let mix = Memory {
+    let mix = MemoryMix {
         read_fraction: memory.read_fraction.get(),
         request: small("workload.request_size", memory.request_size)?,
         rmw_fraction: memory.rmw_fraction.get(),
@@ -209,9 +197,9 @@ fn memory_spec(memory: &rack::Memory) -> Result<SyntheticSpec, SetupError> {
     Ok(SyntheticSpec {
         traffic: Traffic::Memory(mix),
         size: read_size("workload.size", &memory.size)?,
-        pattern: pattern(memory.pattern),
-        blades: memory.blades.map(blades),
-        arrivals: arrivals(memory.arrivals),
+        pattern: memory.pattern,
+        blades: memory.blades,
+        arrivals: memory.arrivals,
         load: memory.load.get(),
         messages: memory.messages,
     })
@@ -221,45 +209,10 @@ fn flows_spec(flows: &rack::Flows) -> Result<SyntheticSpec, SetupError> {
     Ok(SyntheticSpec {
         traffic: Traffic::Flows,
         size: read_size("workload.size", &flows.size)?,
-        pattern: pattern(flows.pattern),
+        pattern: flows.pattern,
         blades: None,
-        arrivals: arrivals(flows.arrivals),
+        arrivals: flows.arrivals,
         load: flows.load.get(),
         messages: flows.messages,
     })
-}
-
-fn blades(blades: rack::Blades) -> Blades {
-    Blades {
-        compute: blades.compute,
-        memory: blades.memory,
-        disk: blades.disk,
-        organization: match blades.organization {
-            rack::Organization::Mixed => Organization::Mixed,
-            rack::Organization::Segregated => Organization::Segregated,
-        },
-        scope: match blades.scope {
-            rack::Scope::Rack => Scope::Rack,
-            rack::Scope::Datacenter => Scope::Datacenter,
-        },
-    }
-}
-
-fn pattern(pattern: rack::Pattern) -> Pattern {
-    match pattern {
-        rack::Pattern::AllToAll => Pattern::AllToAll,
-        rack::Pattern::Permutation => Pattern::Permutation,
-        rack::Pattern::Incast { fan_in: None } => Pattern::Incast,
-        rack::Pattern::Incast { fan_in: Some(sources) } => Pattern::FanIn(sources),
-        rack::Pattern::RackLocal { fraction } => Pattern::RackLocal(fraction.get()),
-        rack::Pattern::HotSpots { exponent } => Pattern::HotSpots(exponent),
-    }
-}
-
-fn arrivals(arrivals: rack::Arrivals) -> Arrivals {
-    match arrivals {
-        rack::Arrivals::Poisson => Arrivals::Poisson,
-        rack::Arrivals::Fixed => Arrivals::Fixed,
-        rack::Arrivals::LogNormal { sigma } => Arrivals::LogNormal { sigma },
-    }
 }

@@ -12,12 +12,11 @@ use unrack_engine::error::SetupError;
 use unrack_engine::events::{Observer, Progress, Sim, Split, run_split};
 use unrack_engine::network::Network;
 use unrack_engine::run::{Ending, Run};
-use unrack_rack::listed;
+use unrack_rack::{Collective, Replay, listed};
 use unrack_units::Time;
-use unrack_workload::trace::Mode;
 use unrack_workload::{
-    CapturedTrace, CollectiveSpec, Jobs, JobsSpec, Listed, Message, Outbox, Replay, ReplaySpec, Source,
-    Synthetic, SyntheticSpec, forecast, size,
+    CapturedReplay, CapturedTrace, JobsSpec, ListedMessages, Message, Outbox, ReplaySpec, RunningJobs,
+    Source, Synthetic, SyntheticSpec, forecast, size,
 };
 
 /// A network with its fabric.
@@ -38,7 +37,7 @@ pub enum Work {
     Synthetic(SyntheticSpec),
     Listed(Arc<Vec<(Time, Message)>>),
     Replay(Arc<CapturedTrace>, ReplaySpec),
-    Collective(CollectiveSpec),
+    Collective(Collective),
     Jobs(JobsSpec),
 }
 
@@ -189,7 +188,7 @@ impl Setup {
     /// If a parameter of the work does not fit the network.
     pub fn calls(&self, work: &Work) -> Result<Option<Vec<(Time, Message)>>, SetupError> {
         let waits = match work {
-            Work::Replay(_, spec) => spec.mode == Mode::ClosedLoop,
+            Work::Replay(_, spec) => spec.mode == Replay::ClosedLoop,
             Work::Collective(_) | Work::Jobs(_) => true,
             Work::Synthetic(_) | Work::Listed(_) => false,
         };
@@ -248,7 +247,7 @@ impl Setup {
         let (run, asker, _) = sim.run_with_progress(progress);
         check_time(&run, work)?;
         let program = match &asker {
-            Asker::Replay(replay, Mode::ClosedLoop) if run.is_complete() => Some(Program::new(replay)),
+            Asker::Replay(replay, Replay::ClosedLoop) if run.is_complete() => Some(Program::new(replay)),
             _ => None,
         };
         let jobs = match (&asker, work) {
@@ -265,13 +264,15 @@ impl Setup {
         let loads_take_time = self.network.topology.hosts().is_some();
         Ok(match work {
             Work::Synthetic(spec) => Asker::Synthetic(Synthetic::new(spec.clone(), racks, rate, self.seed)?),
-            Work::Listed(messages) => Asker::Listed(Listed::new(messages.clone(), racks.nodes())?),
+            Work::Listed(messages) => Asker::Listed(ListedMessages::new(messages.clone(), racks.nodes())?),
             Work::Collective(spec) => {
                 let jobs = JobsSpec::collective(spec, racks.nodes())?;
-                Asker::Jobs(Jobs::new(&jobs, racks, rate, loads_take_time)?)
+                Asker::Jobs(RunningJobs::new(&jobs, racks, rate, loads_take_time)?)
             }
-            Work::Jobs(spec) => Asker::Jobs(Jobs::new(spec, racks, rate, loads_take_time)?),
-            Work::Replay(trace, spec) => Asker::Replay(Replay::new(trace.clone(), spec, racks)?, spec.mode),
+            Work::Jobs(spec) => Asker::Jobs(RunningJobs::new(spec, racks, rate, loads_take_time)?),
+            Work::Replay(trace, spec) => {
+                Asker::Replay(CapturedReplay::new(trace.clone(), spec, racks)?, spec.mode)
+            }
         })
     }
 }
@@ -293,9 +294,9 @@ fn check_time(run: &Run, work: &Work) -> Result<(), SetupError> {
 #[allow(clippy::large_enum_variant, reason = "there is one of it in a run")]
 enum Asker {
     Synthetic(Synthetic),
-    Listed(Listed),
-    Replay(Replay, Mode),
-    Jobs(Jobs),
+    Listed(ListedMessages),
+    Replay(CapturedReplay, Replay),
+    Jobs(RunningJobs),
 }
 
 /// Passes a call on to the present source.

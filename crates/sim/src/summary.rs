@@ -6,8 +6,8 @@ use unrack_engine::HostCounts;
 use unrack_engine::run::Run;
 use unrack_rack::Warning;
 use unrack_units::Time;
-use unrack_workload::jobs::Outcome;
-use unrack_workload::{Jobs, Kind, Message, Replay};
+use unrack_workload::jobs::JobOutcome;
+use unrack_workload::{CapturedReplay, Kind, Message, RunningJobs};
 
 /// Messages that do not count: the first and last of a run are not under its full load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -143,11 +143,11 @@ pub struct JobSummary {
 
 impl JobSummary {
     /// Returns the results of all jobs of a run that ended at `ended`, by name.
-    pub fn all(jobs: &Jobs, ended: Time) -> BTreeMap<String, JobSummary> {
+    pub fn all(jobs: &RunningJobs, ended: Time) -> BTreeMap<String, JobSummary> {
         jobs.outcomes(ended).map(|outcome| (outcome.name.to_string(), JobSummary::new(&outcome))).collect()
     }
 
-    fn new(outcome: &Outcome) -> JobSummary {
+    fn new(outcome: &JobOutcome) -> JobSummary {
         let requests = outcome.requests.iter().map(|took| took.as_ns_f64());
         JobSummary {
             hosts: outcome.hosts.to_vec(),
@@ -250,7 +250,7 @@ impl Summary {
 
 impl Program {
     /// Computes the results of a closed-loop replay that ran to its end.
-    pub fn new(replay: &Replay) -> Program {
+    pub fn new(replay: &CapturedReplay) -> Program {
         let times: Vec<f64> = replay.run_times().map(Time::as_ns_f64).collect();
         let mean = times.iter().sum::<f64>() / times.len() as f64;
         let zero_latency = replay.trace().run_time_at(Time::ZERO).as_ns_f64();

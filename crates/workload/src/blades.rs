@@ -2,6 +2,7 @@
 
 use crate::error::WorkloadError;
 use crate::message::NodeId;
+use unrack_rack::{Blades, Organization, Scope};
 
 /// Racks of equal size. Nodes are numbered rack by rack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,104 +35,71 @@ impl From<u32> for Racks {
     }
 }
 
-/// Numbers of nodes that are blades of each kind; any others idle.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Blades {
-    pub compute: u32,
-    pub memory: u32,
-    pub disk: u32,
-    pub organization: Organization,
-    pub scope: Scope,
+/// Nodes of the blades of each kind, in ascending order. A single rack holds first the blades that compute, then blades
+/// of memory, then blades of disk.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BladeNodes {
+    pub compute: Vec<NodeId>,
+    pub memory: Vec<NodeId>,
+    pub disk: Vec<NodeId>,
 }
 
-/// Distribution of the kinds of blades over racks. A single rack holds first the blades that compute, then blades of
-/// memory, then blades of disk.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Organization {
-    /// Each rack holds the same mix of kinds (DDC §2.2), give or take a blade.
-    #[default]
-    Mixed,
-    /// The first racks hold the blades that compute, the next ones blades of memory, then blades of disk.
-    Segregated,
-}
-
-/// Part of the network where the resources of a compute blade may be (DDC §2.2).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Scope {
-    Rack,
-    #[default]
-    Datacenter,
-}
-
-impl Blades {
-    /// Returns blades without disks, with mixed racks and datacenter scope.
-    pub fn new(compute: u32, memory: u32) -> Blades {
-        Blades { compute, memory, disk: 0, organization: Organization::default(), scope: Scope::default() }
-    }
-
-    /// Returns blades where half of the nodes compute and the other half hold memory.
-    pub fn half(nodes: u32) -> Blades {
-        Blades::new(nodes / 2, nodes - nodes / 2)
-    }
-
-    /// Checks that these racks have room for the blades, and that every compute blade has what it needs in its scope.
+impl BladeNodes {
+    /// Places blades on these racks, which must have room for them; every compute blade must have what it needs in its
+    /// scope.
     ///
     /// # Errors
     /// The rule that the blades break.
-    pub fn check(&self, racks: Racks) -> Result<(), WorkloadError> {
-        if self.compute == 0 || self.memory == 0 {
-            return Err(WorkloadError::new(KEY, "has at least one that computes and one of memory", self));
+    pub fn new(blades: Blades, racks: Racks) -> Result<BladeNodes, WorkloadError> {
+        let refuse = |rule| Err(WorkloadError::new(KEY, rule, counts(blades)));
+        let Blades { compute, memory, disk, organization, scope } = blades;
+        if compute == 0 || memory == 0 {
+            return refuse("has at least one that computes and one of memory");
         }
-        let all = u64::from(self.compute) + u64::from(self.memory) + u64::from(self.disk);
-        if all > u64::from(racks.nodes()) {
-            return Err(WorkloadError::new(KEY, "fits on the nodes of the network", self));
+        if u64::from(compute) + u64::from(memory) + u64::from(disk) > u64::from(racks.nodes()) {
+            return refuse("fits on the nodes of the network");
         }
-        let has = |rack, nodes: &[NodeId]| nodes.iter().any(|node| racks.rack_of(*node) == rack);
-        let (memory, disk) = (self.memory_nodes(racks), self.disk_nodes(racks));
-        let lacking = |node: &NodeId| {
-            let rack = racks.rack_of(*node);
-            !has(rack, &memory) || self.disk > 0 && !has(rack, &disk)
+        let nodes = BladeNodes {
+            compute: place(organization, racks, 0, compute),
+            memory: place(organization, racks, compute, memory),
+            disk: place(organization, racks, compute + memory, disk),
         };
-        if self.scope == Scope::Rack && self.compute_nodes(racks).iter().any(lacking) {
-            let rule = "has, with the scope of a rack, every kind in each rack that computes";
-            return Err(WorkloadError::new(KEY, rule, self));
+        match scope {
+            Scope::Rack if nodes.is_any_apart(racks) => {
+                refuse("has, with the scope of a rack, every kind in each rack that computes")
+            }
+            _ => Ok(nodes),
         }
-        Ok(())
     }
 
-    /// Returns the nodes that compute, in ascending order.
-    pub fn compute_nodes(&self, racks: Racks) -> Vec<NodeId> {
-        self.nodes(racks, 0, self.compute)
-    }
-
-    /// Returns the nodes of memory, in ascending order.
-    pub fn memory_nodes(&self, racks: Racks) -> Vec<NodeId> {
-        self.nodes(racks, self.compute, self.memory)
-    }
-
-    /// Returns the nodes of disk, in ascending order.
-    pub fn disk_nodes(&self, racks: Racks) -> Vec<NodeId> {
-        self.nodes(racks, self.compute + self.memory, self.disk)
-    }
-
-    fn nodes(&self, racks: Racks, first: u32, count: u32) -> Vec<NodeId> {
-        let place = |n| match self.organization {
-            Organization::Mixed => racks.in_turn(n),
-            Organization::Segregated => n,
+    /// Returns whether a blade computes in a rack that lacks another kind.
+    fn is_any_apart(&self, racks: Racks) -> bool {
+        let lacks = |rack: u32, nodes: &[NodeId]| {
+            !nodes.is_empty() && nodes.binary_search_by_key(&rack, |node| racks.rack_of(*node)).is_err()
         };
-        let mut nodes: Vec<NodeId> = (first..first + count).map(place).collect();
-        nodes.sort_unstable();
-        nodes
+        let mut in_use = self.compute.iter().map(|node| racks.rack_of(*node));
+        in_use.any(|rack| lacks(rack, &self.memory) || lacks(rack, &self.disk))
     }
 }
 
 const KEY: &str = "workload.blades";
 
-impl std::fmt::Display for Blades {
-    fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
-        write!(f, "{} compute and {} memory", self.compute, self.memory)?;
-        if self.disk > 0 { write!(f, " and {} disk", self.disk) } else { Ok(()) }
-    }
+/// Returns the nodes of `count` blades after the first `before`, in ascending order.
+fn place(organization: Organization, racks: Racks, before: u32, count: u32) -> Vec<NodeId> {
+    let place = |n| match organization {
+        Organization::Mixed => racks.in_turn(n),
+        Organization::Segregated => n,
+    };
+    let mut nodes: Vec<NodeId> = (before..before + count).map(place).collect();
+    nodes.sort_unstable();
+    nodes
+}
+
+/// Returns the numbers of blades, as an error tells them.
+fn counts(blades: Blades) -> String {
+    let Blades { compute, memory, disk, .. } = blades;
+    let disks = if disk > 0 { format!(" and {disk} disk") } else { String::new() };
+    format!("{compute} compute and {memory} memory{disks}")
 }
 
 /// Nodes in ascending order, grouped by rack.
@@ -174,7 +142,8 @@ mod tests {
             let organization = if mixed { Organization::Mixed } else { Organization::Segregated };
             let blades = Blades { disk: d, organization, ..Blades::new(c, m) };
             prop_assume!(c + m + d <= racks.nodes());
-            let kinds = [blades.compute_nodes(racks), blades.memory_nodes(racks), blades.disk_nodes(racks)];
+            let BladeNodes { compute, memory, disk } = BladeNodes::new(blades, racks).unwrap();
+            let kinds = [compute, memory, disk];
             let mut all = kinds.concat();
             all.sort_unstable();
             all.dedup();
@@ -192,12 +161,13 @@ mod tests {
     #[test]
     fn the_scope_of_a_rack_needs_every_kind_in_it() {
         let racks = Racks { racks: 3, hosts: 4 };
-        let rack_scope = |blades: Blades| Blades { scope: Scope::Rack, ..blades }.check(racks);
+        let check = |blades| BladeNodes::new(blades, racks);
+        let rack_scope = |blades: Blades| check(Blades { scope: Scope::Rack, ..blades });
         assert!(rack_scope(Blades::new(6, 6)).is_ok());
         assert!(rack_scope(Blades::new(6, 2)).is_err());
-        assert!(Blades::new(6, 2).check(racks).is_ok());
+        assert!(check(Blades::new(6, 2)).is_ok());
         assert!(rack_scope(Blades { disk: 1, ..Blades::new(6, 3) }).is_err());
         let segregated = Blades { organization: Organization::Segregated, ..Blades::new(4, 4) };
-        assert!(rack_scope(segregated).is_err() && segregated.check(racks).is_ok());
+        assert!(rack_scope(segregated).is_err() && check(segregated).is_ok());
     }
 }

@@ -3,43 +3,25 @@
 //! Data of `bytes` is cut into as many chunks as there are ranks. An operation is a number of steps: in each, a rank
 //! sends some chunks to some ranks, as soon as it has received everything of the step before. An iteration begins when
 //! the one before is complete everywhere and each rank has computed.
+//!
+//! | operation | is |
+//! |---|---|
+//! | `ring-all-reduce` | two rings: one that adds, and one that distributes the sum (Patarasuk and Yuan, JPDC 2009) |
+//! | `halving-doubling` | exchanges at halving and doubling distances (Thakur et al., IJHPCA 2005), among a power of two of ranks |
+//! | `all-gather` | a ring, by which every rank gets the chunk of every other |
+//! | `all-to-all` | a chunk from every rank to every other, all at once |
+//! | `parameter-server` | the last ranks hold a part of the data each; all others send them their parts, and get the sum |
+//!
+//! The size is that of each rank's data; for `all-gather` and `all-to-all`, of all chunks together.
 
 use crate::error::WorkloadError;
-use crate::jobs::Job;
+use crate::jobs::ComputedJob;
 use crate::jobs::tasks::Builder;
 use crate::size::MAX_BYTES;
-use crate::source::Loads;
+use crate::source::TaskLoads;
 use std::ops::Range;
 use std::sync::Arc;
-use unrack_units::Time;
-
-/// Kind of collective operation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Operation {
-    /// All-reduce by two rings: one that adds, and one that distributes the sum (Patarasuk and Yuan, JPDC 2009).
-    RingAllReduce,
-    /// All-reduce by exchanges at halving and doubling distances (Thakur et al., IJHPCA 2005). Needs a power of two of
-    /// ranks.
-    HalvingDoubling,
-    /// All-gather by a ring: every rank gets the chunk of every other.
-    AllGather,
-    /// All-to-all: every rank sends a chunk to every other, all at once.
-    AllToAll,
-    /// All-reduce by a parameter server: the last ranks hold a part of the data each; all others send them their parts,
-    /// and get the sum.
-    ParameterServer { servers: u32 },
-}
-
-/// Parameters of a collective job.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct CollectiveSpec {
-    pub operation: Operation,
-    /// Bytes of each rank's data; for [`Operation::AllGather`] and [`Operation::AllToAll`], of all chunks together.
-    pub bytes: u64,
-    pub iterations: u32,
-    /// Computing time of each rank before an iteration.
-    pub compute: Time,
-}
+use unrack_rack::{Collective, Operation};
 
 /// Message of a step.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -50,20 +32,74 @@ struct Sent {
 
 /// Operation among a number of ranks.
 #[derive(Debug, Clone, Copy)]
-struct Plan {
+pub(crate) struct Plan {
     operation: Operation,
     ranks: u32,
-    bytes: u64,
+    /// Ranks that hold the data: the last ones. 0 with other operations than a parameter server's.
+    servers: u32,
 }
 
 impl Plan {
+    /// Creates the plan of an operation, if it is possible among `ranks` ranks.
+    ///
+    /// # Errors
+    /// If it is not possible.
+    pub(crate) fn new(operation: Operation, servers: Option<u32>, ranks: u32) -> Result<Plan, WorkloadError> {
+        let refuse = |key, rule, value: u32| Err(WorkloadError::new(key, rule, value));
+        let servers = match operation {
+            Operation::ParameterServer => servers.unwrap_or(0),
+            _ => 0,
+        };
+        match operation {
+            _ if ranks < 2 => refuse("network.topology", "has 2 nodes at least for a collective", ranks),
+            Operation::HalvingDoubling if !ranks.is_power_of_two() => {
+                refuse("network.topology", "has a power of two of nodes for halving-doubling", ranks)
+            }
+            Operation::ParameterServer if !(1..ranks).contains(&servers) => {
+                refuse("workload.servers", "is at least 1, and leaves a node that works", servers)
+            }
+            _ => Ok(Plan { operation, ranks, servers }),
+        }
+    }
+
+    /// Returns the number of ranks that have data to begin with: the first ones.
+    pub(crate) fn workers(&self) -> u32 {
+        self.ranks - self.servers
+    }
+
+    /// Adds this operation on data of `bytes` to a job. Each rank begins when its task in `after` is done, and has its
+    /// part when its task in the returned layer is; task n of a layer is rank n's. A rank that adds loads the data
+    /// received, and as much of its own; data that is only passed on is not loaded.
+    pub(crate) fn append(&self, builder: &mut Builder, bytes: u64, after: u32) -> u32 {
+        let mut before = after;
+        for step in 0..self.steps() {
+            let next = builder.layer(self.ranks);
+            let mut came = vec![0; self.ranks as usize];
+            for rank in 0..self.ranks {
+                builder.after(before + rank, next + rank);
+                for Sent { to, chunks } in self.sends(rank, step) {
+                    let bytes = self.size(bytes, &chunks);
+                    builder.send(before + rank, next + to, bytes);
+                    came[to as usize] += bytes;
+                }
+            }
+            if self.adds(step) {
+                for (task, bytes) in (next..).zip(came) {
+                    builder.loads(task, TaskLoads { came: bytes, again: bytes, ..TaskLoads::default() });
+                }
+            }
+            before = next;
+        }
+        before
+    }
+
     fn steps(&self) -> u32 {
         match self.operation {
             Operation::RingAllReduce => 2 * (self.ranks - 1),
             Operation::HalvingDoubling => 2 * self.ranks.ilog2(),
             Operation::AllGather => self.ranks - 1,
             Operation::AllToAll => 1,
-            Operation::ParameterServer { .. } => 2,
+            Operation::ParameterServer => 2,
         }
     }
 
@@ -72,7 +108,7 @@ impl Plan {
         match self.operation {
             Operation::RingAllReduce => step < self.ranks - 1,
             Operation::HalvingDoubling => step < self.ranks.ilog2(),
-            Operation::ParameterServer { .. } => step == 0,
+            Operation::ParameterServer => step == 0,
             Operation::AllGather | Operation::AllToAll => false,
         }
     }
@@ -100,8 +136,8 @@ impl Plan {
                 let others = (1..n).map(|ahead| (rank + ahead) % n);
                 others.map(|to| Sent { to, chunks: to..to + 1 }).collect()
             }
-            Operation::ParameterServer { servers } => {
-                let workers = n - servers;
+            Operation::ParameterServer => {
+                let (workers, servers) = (self.workers(), self.servers);
                 let part = |server: u32| server * n / servers..(server + 1) * n / servers;
                 match (rank.checked_sub(workers), step) {
                     (None, 0) => (0..servers).map(|s| Sent { to: workers + s, chunks: part(s) }).collect(),
@@ -112,123 +148,84 @@ impl Plan {
         }
     }
 
-    /// Returns the bytes of some chunks; sizes differ by at most a byte where they cannot be equal.
-    fn size(&self, chunks: &Range<u32>) -> u64 {
-        let until = |chunk: u32| u64::from(chunk) * self.bytes / u64::from(self.ranks);
+    /// Returns the bytes of some chunks of all `bytes`; sizes differ by at most a byte where they cannot be equal.
+    fn size(&self, bytes: u64, chunks: &Range<u32>) -> u64 {
+        let until = |chunk: u32| u64::from(chunk) * bytes / u64::from(self.ranks);
         until(chunks.end) - until(chunks.start)
     }
 }
 
-impl Operation {
-    /// Adds this operation on data of `bytes` among `ranks` ranks to a job. Each rank begins when its task in `after`
-    /// is done, and has its part when its task in the returned layer is; task n of a layer is rank n's. A rank that
-    /// adds loads the data received, and as much of its own; data that is only passed on is not loaded.
-    pub fn append(self, builder: &mut Builder, ranks: u32, bytes: u64, after: u32) -> u32 {
-        let plan = Plan { operation: self, ranks, bytes };
-        let mut before = after;
-        for step in 0..plan.steps() {
-            let next = builder.layer(ranks);
-            let mut came = vec![0; ranks as usize];
-            for rank in 0..ranks {
-                builder.after(before + rank, next + rank);
-                for Sent { to, chunks } in plan.sends(rank, step) {
-                    builder.send(before + rank, next + to, plan.size(&chunks));
-                    came[to as usize] += plan.size(&chunks);
-                }
-            }
-            if plan.adds(step) {
-                for (task, bytes) in (next..).zip(came) {
-                    builder.loads(task, Loads { came: bytes, again: bytes, ..Loads::default() });
-                }
-            }
-            before = next;
-        }
-        before
+/// Returns the job that `ranks` ranks do for a collective operation.
+///
+/// # Errors
+/// If the operation is not possible among them, or its size or number of messages is out of bounds.
+pub fn job(collective: &Collective, ranks: u32) -> Result<ComputedJob, WorkloadError> {
+    let Collective { operation, size, servers, iterations, compute } = *collective;
+    let bytes = size.get();
+    let refuse = |key, rule, value: u64| Err(WorkloadError::new(key, rule, value));
+    let plan = Plan::new(operation, servers, ranks)?;
+    if !(u64::from(ranks)..=MAX_BYTES).contains(&bytes) {
+        return refuse("workload.size", "is from a byte for each node to 4294967295 bytes", bytes);
     }
-
-    /// Checks that the operation is possible among `ranks` ranks.
-    ///
-    /// # Errors
-    /// If it is not possible.
-    pub fn check(self, ranks: u32) -> Result<(), WorkloadError> {
-        let refuse = |key, rule, value: u32| Err(WorkloadError::new(key, rule, value));
-        match self {
-            _ if ranks < 2 => refuse("network.topology", "has 2 nodes at least for a collective", ranks),
-            Operation::HalvingDoubling if !ranks.is_power_of_two() => {
-                refuse("network.topology", "has a power of two of nodes for halving-doubling", ranks)
-            }
-            Operation::ParameterServer { servers } if !(1..ranks).contains(&servers) => {
-                refuse("workload.servers", "is at least 1, and leaves a node that works", servers)
-            }
-            _ => Ok(()),
-        }
+    if iterations == 0 {
+        return refuse("workload.iterations", "is at least 1", 0);
     }
-}
-
-impl CollectiveSpec {
-    /// Returns the job that `ranks` ranks do.
-    ///
-    /// # Errors
-    /// If the operation is not possible among them, or its size or number of messages is out of bounds.
-    pub fn job(&self, ranks: u32) -> Result<Job, WorkloadError> {
-        let CollectiveSpec { operation, bytes, iterations, compute } = *self;
-        let refuse = |key, rule, value: u64| Err(WorkloadError::new(key, rule, value));
-        operation.check(ranks)?;
-        if !(u64::from(ranks)..=MAX_BYTES).contains(&bytes) {
-            return refuse("workload.size", "is from a byte for each node to 4294967295 bytes", bytes);
-        }
-        if iterations == 0 {
-            return refuse("workload.iterations", "is at least 1", 0);
-        }
-        let plan = Plan { operation, ranks, bytes };
-        let of = |rank| (0..plan.steps()).map(|step| plan.sends(rank, step).len() as u64).sum::<u64>();
-        let total = (0..ranks).map(of).sum::<u64>() * u64::from(iterations);
-        if total > u64::from(u32::MAX) {
-            return refuse("workload.iterations", "leaves less than 2^32 messages", total);
-        }
-        let mut builder = Builder::new();
-        let first = builder.task(0, compute);
-        (1..ranks).for_each(|rank| _ = builder.task(rank, compute));
-        operation.append(&mut builder, ranks, bytes, first);
-        let iteration = Arc::new(builder.finish());
-        Ok(Job::new("collective", ranks, vec![iteration; iterations as usize]))
+    let of = |rank| (0..plan.steps()).map(|step| plan.sends(rank, step).len() as u64).sum::<u64>();
+    let total = (0..ranks).map(of).sum::<u64>() * u64::from(iterations);
+    if total > u64::from(u32::MAX) {
+        return refuse("workload.iterations", "leaves less than 2^32 messages", total);
     }
+    let mut builder = Builder::new();
+    let first = builder.task(0, compute);
+    (1..ranks).for_each(|rank| _ = builder.task(rank, compute));
+    plan.append(&mut builder, bytes, first);
+    let iteration = Arc::new(builder.finish());
+    Ok(ComputedJob::new("collective", ranks, vec![iteration; iterations as usize]))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::jobs::tests::run_in;
-    use crate::jobs::{Jobs, JobsSpec};
+    use crate::jobs::{JobsSpec, RunningJobs};
     use crate::message::Message;
     use proptest::prelude::*;
     use std::collections::BTreeSet;
-    use unrack_units::Rate;
+    use unrack_units::{Bytes, Rate, Time};
 
-    fn any_operation(ranks: u32) -> impl Strategy<Value = Operation> {
+    const RING: (Operation, Option<u32>) = (Operation::RingAllReduce, None);
+    const HALVING: (Operation, Option<u32>) = (Operation::HalvingDoubling, None);
+    const GATHER: (Operation, Option<u32>) = (Operation::AllGather, None);
+    const ALL_TO_ALL: (Operation, Option<u32>) = (Operation::AllToAll, None);
+
+    fn parameter_server(servers: u32) -> (Operation, Option<u32>) {
+        (Operation::ParameterServer, Some(servers))
+    }
+
+    fn any_operation(ranks: u32) -> impl Strategy<Value = (Operation, Option<u32>)> {
         prop_oneof![
-            Just(Operation::RingAllReduce),
-            Just(if ranks.is_power_of_two() { Operation::HalvingDoubling } else { Operation::AllGather }),
-            Just(Operation::AllGather),
-            Just(Operation::AllToAll),
-            (1..ranks).prop_map(|servers| Operation::ParameterServer { servers }),
+            Just(RING),
+            Just(if ranks.is_power_of_two() { HALVING } else { GATHER }),
+            Just(GATHER),
+            Just(ALL_TO_ALL),
+            (1..ranks).prop_map(parameter_server),
         ]
     }
 
-    fn spec(operation: Operation, bytes: u64) -> CollectiveSpec {
-        CollectiveSpec { operation, bytes, iterations: 1, compute: Time::ZERO }
+    fn spec((operation, servers): (Operation, Option<u32>), bytes: u64) -> Collective {
+        Collective { operation, size: Bytes::new(bytes), servers, iterations: 1, compute: Time::ZERO }
     }
 
     /// Returns all messages sent, in an order that `pick` chooses, and the time of the last wake.
-    fn run(spec: &CollectiveSpec, ranks: u32, pick: impl FnMut(usize) -> usize) -> (Vec<Message>, Time) {
+    fn run(spec: &Collective, ranks: u32, pick: impl FnMut(usize) -> usize) -> (Vec<Message>, Time) {
         let spec = JobsSpec::collective(spec, ranks).unwrap();
-        let mut jobs = Jobs::new(&spec, ranks.into(), Rate::from_gbps(1), false).unwrap();
+        let mut jobs = RunningJobs::new(&spec, ranks.into(), Rate::from_gbps(1), false).unwrap();
         run_in(&mut jobs, pick)
     }
 
-    /// Returns the ranks whose contributions each rank has in each chunk after all steps of the plan.
-    fn contributions(plan: &Plan) -> Vec<Vec<BTreeSet<u32>>> {
-        let n = plan.ranks;
+    /// Returns the ranks whose contributions each rank has in each chunk after all steps of an operation.
+    fn contributions((operation, servers): (Operation, Option<u32>), n: u32) -> Vec<Vec<BTreeSet<u32>>> {
+        let plan = Plan::new(operation, servers, n).unwrap();
         let own = |rank: u32| (0..n).map(|_| BTreeSet::from([rank])).collect::<Vec<_>>();
         let mut has: Vec<_> = (0..n).map(own).collect();
         for step in 0..plan.steps() {
@@ -247,18 +244,17 @@ mod tests {
     #[test]
     fn an_all_reduce_sums_up_everything_everywhere() {
         for ranks in [2u32, 3, 4, 5, 8, 16] {
-            let mut operations = vec![Operation::RingAllReduce];
+            let mut operations = vec![RING];
             if ranks.is_power_of_two() {
-                operations.push(Operation::HalvingDoubling);
+                operations.push(HALVING);
             }
             for operation in operations {
-                let has = contributions(&Plan { operation, ranks, bytes: 1000 });
+                let has = contributions(operation, ranks);
                 let all: BTreeSet<u32> = (0..ranks).collect();
                 assert!(has.iter().flatten().all(|chunk| *chunk == all), "{operation:?} of {ranks}");
             }
             for servers in 1..ranks {
-                let operation = Operation::ParameterServer { servers };
-                let has = contributions(&Plan { operation, ranks, bytes: 1000 });
+                let has = contributions(parameter_server(servers), ranks);
                 let workers: BTreeSet<u32> = (0..ranks - servers).collect();
                 for rank in &has[..(ranks - servers) as usize] {
                     assert!(rank.iter().all(|chunk| chunk.is_superset(&workers)), "{servers} of {ranks}");
@@ -269,20 +265,20 @@ mod tests {
 
     #[test]
     fn who_adds_loads_what_came() {
-        let came = |operation: Operation| {
-            let round = &spec(operation, 8_000).job(8).unwrap().rounds[0];
+        let came = |operation| {
+            let round = &job(&spec(operation, 8_000), 8).unwrap().rounds[0];
             (0..round.len()).map(|task| round.loads_of(task).came).sum::<u64>()
         };
         // 7 eighths of the data for each of 8 ranks; or all of 6 workers' data.
-        assert_eq!([Operation::RingAllReduce, Operation::HalvingDoubling].map(came), [56_000; 2]);
-        assert_eq!(came(Operation::ParameterServer { servers: 2 }), 48_000);
-        assert_eq!([Operation::AllToAll, Operation::AllGather].map(came), [0; 2]);
+        assert_eq!([RING, HALVING].map(came), [56_000; 2]);
+        assert_eq!(came(parameter_server(2)), 48_000);
+        assert_eq!([ALL_TO_ALL, GATHER].map(came), [0; 2]);
     }
 
     #[test]
     fn a_gathering_has_the_chunk_of_everybody() {
         for ranks in [2u32, 3, 7, 8] {
-            let has = contributions(&Plan { operation: Operation::AllGather, ranks, bytes: 1000 });
+            let has = contributions(GATHER, ranks);
             for rank in has {
                 assert!((0..ranks).all(|owner| rank[owner as usize].contains(&owner)));
             }
@@ -292,7 +288,7 @@ mod tests {
     #[test]
     fn an_all_reduce_moves_no_more_than_it_must() {
         // A share of 2 (n - 1) / n of the data leaves each rank, with either algorithm.
-        for operation in [Operation::RingAllReduce, Operation::HalvingDoubling] {
+        for operation in [RING, HALVING] {
             let (sent, _) = run(&spec(operation, 8_000_000), 8, |_| 0);
             for rank in 0..8 {
                 let bytes: u64 = sent.iter().filter(|one| one.src == rank).map(|one| one.bytes).sum();
@@ -304,18 +300,18 @@ mod tests {
     #[test]
     fn iterations_wait_for_everybody_and_compute() {
         let compute = Time::from_us(5);
-        let spec = CollectiveSpec { iterations: 3, compute, ..spec(Operation::AllToAll, 400) };
+        let spec = Collective { iterations: 3, compute, ..spec(ALL_TO_ALL, 400) };
         let (sent, last) = run(&spec, 4, |waiting| waiting - 1);
         assert_eq!((sent.len(), last), (3 * 12, compute * 3));
     }
 
     #[test]
     fn what_makes_no_sense_is_refused() {
-        let refused = |spec: CollectiveSpec, nodes| spec.job(nodes).err().unwrap().to_string();
-        assert!(refused(spec(Operation::HalvingDoubling, 100), 6).contains("power of two"));
-        assert!(refused(spec(Operation::ParameterServer { servers: 4 }, 100), 4).contains("leaves a node"));
-        assert!(refused(spec(Operation::AllToAll, 3), 4).contains("a byte for each node"));
-        assert!(refused(spec(Operation::AllToAll, 3), 1).contains("2 nodes"));
+        let refused = |spec: Collective, nodes| job(&spec, nodes).err().unwrap().to_string();
+        assert!(refused(spec(HALVING, 100), 6).contains("power of two"));
+        assert!(refused(spec(parameter_server(4), 100), 4).contains("leaves a node"));
+        assert!(refused(spec(ALL_TO_ALL, 3), 4).contains("a byte for each node"));
+        assert!(refused(spec(ALL_TO_ALL, 3), 1).contains("2 nodes"));
     }
 
     proptest! {

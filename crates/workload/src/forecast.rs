@@ -48,13 +48,13 @@ impl Outbox for Heard {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Listed;
+    use crate::ListedMessages;
     use std::sync::Arc;
 
     #[test]
     fn a_list_is_its_own_forecast() {
         let list: Vec<_> =
             [3, 3, 7].map(|ns| (Time::from_ns(ns), Message::flow(0, 1, 64 + ns))).into_iter().collect();
-        assert_eq!(forecast(Listed::new(Arc::new(list.clone()), 2).unwrap()), list);
+        assert_eq!(forecast(ListedMessages::new(Arc::new(list.clone()), 2).unwrap()), list);
     }
 }

@@ -14,7 +14,8 @@
 //! | [`ycsb`] | YCSB: operations, and their records |
 //! | [`trace`] | closed loop: a captured program, replicated and replayed |
 //!
-//! This crate knows no protocol and no file format.
+//! Words of scenarios (patterns, arrivals, blades, operations) are those of `unrack-rack`; this crate has what is done
+//! with them. It knows no protocol and no file format.
 #![forbid(unsafe_code)]
 #![deny(clippy::disallowed_methods, clippy::iter_over_hash_type)]
 
@@ -32,14 +33,17 @@ pub mod synthetic;
 pub mod trace;
 pub mod ycsb;
 
-pub use blades::{Blades, Organization, Racks, Scope};
-pub use collective::CollectiveSpec;
+pub use blades::{BladeNodes, Racks};
 pub use error::WorkloadError;
 pub use forecast::forecast;
-pub use jobs::{Job, Jobs, JobsSpec};
-pub use listed::Listed;
+pub use jobs::{ComputedJob, JobsSpec, RunningJobs};
+pub use listed::ListedMessages;
 pub use message::{Kind, Message, MessageId, NodeId};
-pub use size::{Cdf, Pareto, Scale, Size};
-pub use source::{Computing, Loads, Outbox, Source};
-pub use synthetic::{Arrivals, Disk, Memory, Pattern, Synthetic, SyntheticSpec, Traffic};
-pub use trace::{CapturedTrace, Replay, ReplaySpec};
+pub use size::{Pareto, SizeCdf, SizeDistribution};
+pub use source::{Computing, Outbox, Source, TaskLoads};
+pub use synthetic::{DiskShare, MemoryMix, Synthetic, SyntheticSpec, Traffic};
+pub use trace::{CapturedReplay, CapturedTrace, ReplaySpec};
+// Words of scenarios that parameters of this crate are made of.
+pub use unrack_rack::{
+    Arrivals, Blades, Collective, Operation, Organization, ParetoScale, Pattern, Replay, Scope, TimeOffsets,
+};

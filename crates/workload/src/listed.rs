@@ -9,7 +9,7 @@ use unrack_input::clipped;
 use unrack_units::Time;
 
 /// Source that submits each message of a list at its time.
-pub struct Listed {
+pub struct ListedMessages {
     messages: Arc<Vec<(Time, Message)>>,
     next: usize,
 }
@@ -76,12 +76,12 @@ fn refusal(rule: &'static str, value: impl std::fmt::Display) -> WorkloadError {
     WorkloadError::new("workload.file", rule, value)
 }
 
-impl Listed {
+impl ListedMessages {
     /// Creates a source of messages sorted by time, among `nodes` nodes.
     ///
     /// # Errors
     /// If they are not sorted, or one is out of bounds.
-    pub fn new(messages: Arc<Vec<(Time, Message)>>, nodes: u32) -> Result<Listed, WorkloadError> {
+    pub fn new(messages: Arc<Vec<(Time, Message)>>, nodes: u32) -> Result<ListedMessages, WorkloadError> {
         let refuse = |rule, value: String| Err(refusal(rule, value));
         let mut before = Time::ZERO;
         for (n, (at, message)) in messages.iter().enumerate() {
@@ -106,7 +106,7 @@ impl Listed {
             }
             before = *at;
         }
-        Ok(Listed { messages, next: 0 })
+        Ok(ListedMessages { messages, next: 0 })
     }
 
     fn sleep<O: Outbox>(&self, out: &mut O) {
@@ -116,7 +116,7 @@ impl Listed {
     }
 }
 
-impl Source for Listed {
+impl Source for ListedMessages {
     fn start<O: Outbox>(&mut self, out: &mut O) {
         self.sleep(out);
     }
@@ -157,7 +157,7 @@ mod tests {
             let row = |(at, src, dst, bytes): &(u64, u32, u32, u64)| {
                 (Time::from_ps(*at), Message::flow(*src, *dst, *bytes))
             };
-            Listed::new(Arc::new(rows.iter().map(row).collect()), 4).err().unwrap().to_string()
+            ListedMessages::new(Arc::new(rows.iter().map(row).collect()), 4).err().unwrap().to_string()
         };
         let back = listed(&[(2, 0, 1, 1), (1, 0, 1, 1)]);
         assert!(back.contains("sorted by time") && back.contains("message 2"), "{back}");

@@ -10,7 +10,7 @@ pub type Generator = Pcg64Mcg;
 
 /// Purpose of a generator.
 #[derive(Debug, Clone, Copy)]
-pub enum Purpose {
+pub enum DrawPurpose {
     Arrivals = 1,
     Destinations = 2,
     Sizes = 3,
@@ -33,7 +33,7 @@ pub enum Purpose {
 }
 
 /// Returns the generator of one purpose and actor in a run with this seed.
-pub fn generator(seed: u64, purpose: Purpose, actor: u32) -> Pcg64Mcg {
+pub fn generator(seed: u64, purpose: DrawPurpose, actor: u32) -> Pcg64Mcg {
     let of = (u64::from(actor) << 8) | purpose as u64;
     Pcg64Mcg::seed_from_u64(mix(mix(seed) ^ of))
 }

@@ -2,21 +2,21 @@
 
 mod pareto;
 
-pub use pareto::{Pareto, Scale};
+pub use pareto::Pareto;
 
 use crate::error::WorkloadError;
 
 /// Distribution of message sizes in bytes.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Size {
+pub enum SizeDistribution {
     Fixed(u64),
-    Cdf(Cdf),
+    Cdf(SizeCdf),
     Pareto(Pareto),
 }
 
 /// Cumulative distribution: points (bytes, cumulative probability), rising, ending at probability 1.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Cdf(Vec<(f64, f64)>);
+pub struct SizeCdf(Vec<(f64, f64)>);
 
 /// Reason why points are not a distribution: the first that is wrong, the rule that it breaks, and its value.
 #[derive(Debug, Clone, PartialEq)]
@@ -27,24 +27,20 @@ pub struct Flaw {
     pub value: String,
 }
 
-/// Names of the built-in distributions.
-pub const BUILT_IN: [&str; 8] =
-    ["websearch", "datamining", "imc10", "hadoop", "spark", "sparksql", "graphlab", "memcached"];
-
 /// Bytes of a packet, the unit of the published distributions.
 pub const PACKET_BYTES: f64 = 1460.0;
 
 /// Largest message in bytes: sizes are transferred in 32 bits.
 pub const MAX_BYTES: u64 = u32::MAX as u64;
 
-impl Size {
+impl SizeDistribution {
     /// Creates a fixed size.
     ///
     /// # Errors
     /// If a message cannot have it.
-    pub fn fixed(bytes: u64) -> Result<Size, WorkloadError> {
+    pub fn fixed(bytes: u64) -> Result<SizeDistribution, WorkloadError> {
         match (1..=MAX_BYTES).contains(&bytes) {
-            true => Ok(Size::Fixed(bytes)),
+            true => Ok(SizeDistribution::Fixed(bytes)),
             false => Err(WorkloadError::new("workload.size", "is 1 to 4294967295 bytes", bytes)),
         }
     }
@@ -52,39 +48,39 @@ impl Size {
     /// Returns the mean in bytes.
     pub fn mean(&self) -> f64 {
         match self {
-            Size::Fixed(bytes) => *bytes as f64,
-            Size::Cdf(cdf) => cdf.mean(),
-            Size::Pareto(pareto) => pareto.mean(),
+            SizeDistribution::Fixed(bytes) => *bytes as f64,
+            SizeDistribution::Cdf(cdf) => cdf.mean(),
+            SizeDistribution::Pareto(pareto) => pareto.mean(),
         }
     }
 
     /// Returns whether its tail is heavier than an exponential's: its variance is above the square of its mean.
     pub fn is_heavy_tailed(&self) -> bool {
         match self {
-            Size::Fixed(_) => false,
-            Size::Cdf(cdf) => heavy_tailed(cdf.mean(), cdf.mean_square()),
-            Size::Pareto(pareto) => heavy_tailed(pareto.mean(), pareto.mean_square()),
+            SizeDistribution::Fixed(_) => false,
+            SizeDistribution::Cdf(cdf) => heavy_tailed(cdf.mean(), cdf.mean_square()),
+            SizeDistribution::Pareto(pareto) => heavy_tailed(pareto.mean(), pareto.mean_square()),
         }
     }
 
     /// Returns the size at cumulative probability `p` in 0..1, at least 1.
     pub fn at(&self, p: f64) -> u64 {
         match self {
-            Size::Fixed(bytes) => *bytes,
-            Size::Cdf(cdf) => (cdf.at(p).round() as u64).max(1),
-            Size::Pareto(pareto) => pareto.at(p).round() as u64,
+            SizeDistribution::Fixed(bytes) => *bytes,
+            SizeDistribution::Cdf(cdf) => (cdf.at(p).round() as u64).max(1),
+            SizeDistribution::Pareto(pareto) => pareto.at(p).round() as u64,
         }
     }
 }
 
-impl Cdf {
+impl SizeCdf {
     /// Creates a distribution of points (size, cumulative probability), with sizes in units of `unit_bytes`.
     ///
     /// # Errors
-    /// If the points are not a distribution: see [`Cdf::flaw`].
-    pub fn new(points: &[(f64, f64)], unit_bytes: f64) -> Result<Cdf, WorkloadError> {
-        match Cdf::flaw(points, unit_bytes) {
-            None => Ok(Cdf(points.iter().map(|(size, p)| (size * unit_bytes, *p)).collect())),
+    /// If the points are not a distribution: see [`SizeCdf::flaw`].
+    pub fn new(points: &[(f64, f64)], unit_bytes: f64) -> Result<SizeCdf, WorkloadError> {
+        match SizeCdf::flaw(points, unit_bytes) {
+            None => Ok(SizeCdf(points.iter().map(|(size, p)| (size * unit_bytes, *p)).collect())),
             Some(Flaw { rule, value, .. }) => Err(WorkloadError::new("workload.size.cdf", rule, value)),
         }
     }
@@ -111,8 +107,8 @@ impl Cdf {
         }
     }
 
-    /// Returns a published distribution by name.
-    pub fn built_in(name: &str) -> Option<Cdf> {
+    /// Returns a published distribution by its name among [`BUILT_IN_CDFS`](unrack_rack::BUILT_IN_CDFS).
+    pub fn built_in(name: &str) -> Option<SizeCdf> {
         let points: &[(f64, f64)] = match name {
             "websearch" => &WEBSEARCH,
             "datamining" => &DATAMINING,
@@ -124,7 +120,7 @@ impl Cdf {
             "memcached" => &MEMCACHED,
             _ => return None,
         };
-        Some(Cdf::new(points, PACKET_BYTES).expect("the built-in distributions are distributions"))
+        Some(SizeCdf::new(points, PACKET_BYTES).expect("the built-in distributions are distributions"))
     }
 
     fn mean(&self) -> f64 {
@@ -148,7 +144,7 @@ impl Cdf {
     }
 }
 
-/// Returns whether sizes with this mean and mean square are heavy-tailed, as [`Size::is_heavy_tailed`].
+/// Returns whether sizes with this mean and mean square are heavy-tailed, as [`SizeDistribution::is_heavy_tailed`].
 pub fn heavy_tailed(mean: f64, mean_square: f64) -> bool {
     mean_square > 2.0 * mean * mean
 }
@@ -209,8 +205,8 @@ mod tests {
 
     #[test]
     fn the_mean_is_that_of_the_draws() {
-        for name in BUILT_IN {
-            let size = Size::Cdf(Cdf::built_in(name).unwrap());
+        for name in unrack_rack::BUILT_IN_CDFS {
+            let size = SizeDistribution::Cdf(SizeCdf::built_in(name).unwrap());
             let steps = 1_000_000;
             let mean = (0..steps).map(|i| size.at((i as f64 + 0.5) / steps as f64) as f64).sum::<f64>()
                 / steps as f64;
@@ -220,19 +216,19 @@ mod tests {
 
     #[test]
     fn interpolates_between_points() {
-        let cdf = Cdf::new(&[(10., 0.5), (20., 1.)], 1.).unwrap();
+        let cdf = SizeCdf::new(&[(10., 0.5), (20., 1.)], 1.).unwrap();
         assert_eq!([0.0, 0.3, 0.5, 0.75].map(|p| cdf.at(p)), [10., 10., 10., 15.]);
         assert_eq!(cdf.mean(), 12.5);
     }
 
     #[test]
     fn what_is_no_distribution_is_refused() {
-        let message = |points: &[(f64, f64)]| Cdf::new(points, 1.).unwrap_err().to_string();
+        let message = |points: &[(f64, f64)]| SizeCdf::new(points, 1.).unwrap_err().to_string();
         assert!(message(&[]).contains("at least one point"));
         assert!(message(&[(1., 0.), (2., 0.9)]).contains("ends at probability 1, but is 0.9"));
         assert!(message(&[(3., 0.), (2., 1.)]).contains("rises"));
         assert!(message(&[(0., 1.)]).contains("above 0"));
         assert!(message(&[(f64::NAN, 1.)]).contains("above 0"));
-        assert!(Size::fixed(0).is_err() && Size::fixed(1 << 32).is_err());
+        assert!(SizeDistribution::fixed(0).is_err() && SizeDistribution::fixed(1 << 32).is_err());
     }
 }

@@ -31,12 +31,12 @@ pub struct Computing {
     pub node: NodeId,
     /// Time on a core that never waits for memory.
     pub time: Time,
-    pub loads: Loads,
+    pub loads: TaskLoads,
 }
 
 /// Loads of a task while it computes, of data that are not in the processor's own caches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Loads {
+pub struct TaskLoads {
     /// Bytes brought by messages, loaded sequentially.
     pub came: u64,
     /// Other new bytes, loaded sequentially.
@@ -48,7 +48,7 @@ pub struct Loads {
     pub among: u64,
 }
 
-impl Loads {
+impl TaskLoads {
     /// Returns whether there are no loads.
     pub fn is_empty(&self) -> bool {
         self.came == 0 && self.fresh == 0 && self.again == 0 && self.scattered == 0

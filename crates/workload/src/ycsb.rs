@@ -13,7 +13,7 @@ use serde::Serialize;
 /// YCSB's workloads that need no scans and no inserts (`workloads/workload[abcf]`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Workload {
+pub enum CoreWorkload {
     A,
     B,
     C,
@@ -22,57 +22,57 @@ pub enum Workload {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Operation {
+pub enum RecordOperation {
     Read,
     Update,
     ReadModifyWrite,
 }
 
-impl Workload {
+impl CoreWorkload {
     /// All workloads.
-    pub const ALL: [Workload; 4] = [Workload::A, Workload::B, Workload::C, Workload::F];
+    pub const ALL: [CoreWorkload; 4] = [CoreWorkload::A, CoreWorkload::B, CoreWorkload::C, CoreWorkload::F];
 
     /// Returns the name in commands and files.
     pub fn name(self) -> &'static str {
         match self {
-            Workload::A => "a",
-            Workload::B => "b",
-            Workload::C => "c",
-            Workload::F => "f",
+            CoreWorkload::A => "a",
+            CoreWorkload::B => "b",
+            CoreWorkload::C => "c",
+            CoreWorkload::F => "f",
         }
     }
 
     /// Returns a short description.
     pub fn about(self) -> &'static str {
         match self {
-            Workload::A => "Half reads, half updates",
-            Workload::B => "95 % reads, 5 % updates",
-            Workload::C => "Reads",
-            Workload::F => "Half reads, half read-modify-writes",
+            CoreWorkload::A => "Half reads, half updates",
+            CoreWorkload::B => "95 % reads, 5 % updates",
+            CoreWorkload::C => "Reads",
+            CoreWorkload::F => "Half reads, half read-modify-writes",
         }
     }
 
     /// Returns the share of reads among the operations.
     pub fn reads(self) -> f64 {
         match self {
-            Workload::A | Workload::F => 0.5,
-            Workload::B => 0.95,
-            Workload::C => 1.0,
+            CoreWorkload::A | CoreWorkload::F => 0.5,
+            CoreWorkload::B => 0.95,
+            CoreWorkload::C => 1.0,
         }
     }
 
     /// Returns the operation that is not a read.
-    pub fn other(self) -> Operation {
+    pub fn other(self) -> RecordOperation {
         match self {
-            Workload::F => Operation::ReadModifyWrite,
-            _ => Operation::Update,
+            CoreWorkload::F => RecordOperation::ReadModifyWrite,
+            _ => RecordOperation::Update,
         }
     }
 }
 
 /// Generator of operations.
 pub struct Operations {
-    workload: Workload,
+    workload: CoreWorkload,
     records: u64,
     zipf: Zipf,
     random: Pcg64Mcg,
@@ -80,34 +80,34 @@ pub struct Operations {
 
 impl Operations {
     /// Creates a generator over `records` records; the same seed gives the same operations.
-    pub fn new(workload: Workload, records: u64, seed: u64) -> Operations {
+    pub fn new(workload: CoreWorkload, records: u64, seed: u64) -> Operations {
         Operations { workload, records, zipf: Zipf::ycsb(), random: Pcg64Mcg::seed_from_u64(seed) }
     }
 
     /// Draws an operation and the number of its record: popular ones are scattered (`requestdistribution=zipfian`).
-    pub fn draw(&mut self) -> (Operation, u64) {
+    pub fn draw(&mut self) -> (RecordOperation, u64) {
         let read = self.random.random::<f64>() < self.workload.reads();
-        let operation = if read { Operation::Read } else { self.workload.other() };
+        let operation = if read { RecordOperation::Read } else { self.workload.other() };
         (operation, scatter(self.zipf.draw(&mut self.random)) % self.records)
     }
 }
 
 /// Key of a record, as YCSB writes it with `insertorder=hashed`.
-pub struct Key([u8; 24], usize);
+pub struct RecordKey([u8; 24], usize);
 
-impl Key {
+impl RecordKey {
     /// Returns the key of a record.
-    pub fn for_record(record: u64) -> Key {
+    pub fn for_record(record: u64) -> RecordKey {
         use std::io::Write;
         let mut bytes = [0; 24];
         let mut left = &mut bytes[..];
         write!(left, "user{}", scatter(record)).expect("four letters and at most twenty digits");
         let length = 24 - left.len();
-        Key(bytes, length)
+        RecordKey(bytes, length)
     }
 }
 
-impl std::ops::Deref for Key {
+impl std::ops::Deref for RecordKey {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
@@ -123,11 +123,12 @@ mod tests {
 
     #[test]
     fn operations_are_as_frequent_as_the_workload_says() {
-        for workload in [Workload::A, Workload::B, Workload::C, Workload::F] {
+        for workload in [CoreWorkload::A, CoreWorkload::B, CoreWorkload::C, CoreWorkload::F] {
             let mut operations = Operations::new(workload, 1000, 3);
             let drawn: Vec<_> = (0..50_000).map(|_| operations.draw()).collect();
-            let reads =
-                drawn.iter().filter(|(operation, _)| *operation == Operation::Read).count() as f64 / 50_000.0;
+            let reads = drawn.iter().filter(|(operation, _)| *operation == RecordOperation::Read).count()
+                as f64
+                / 50_000.0;
             let deviation = (workload.reads() * (1.0 - workload.reads()) / 50_000.0).sqrt();
             assert!((reads - workload.reads()).abs() <= 4.0 * deviation, "{workload:?}: {reads}");
             assert!(drawn.iter().all(|&(_, record)| record < 1000));
@@ -138,7 +139,7 @@ mod tests {
     #[test]
     fn the_hottest_record_is_the_first_ranks() {
         const RECORDS: u64 = 100_000;
-        let mut operations = Operations::new(Workload::C, RECORDS, 5);
+        let mut operations = Operations::new(CoreWorkload::C, RECORDS, 5);
         let mut counts: BTreeMap<u64, u32> = BTreeMap::new();
         for _ in 0..200_000 {
             *counts.entry(operations.draw().1).or_default() += 1;
@@ -152,7 +153,7 @@ mod tests {
     #[test]
     fn keys_differ() {
         let keys: std::collections::BTreeSet<Vec<u8>> =
-            (0..10_000).map(|record| Key::for_record(record).to_vec()).collect();
+            (0..10_000).map(|record| RecordKey::for_record(record).to_vec()).collect();
         assert_eq!(keys.len(), 10_000);
         assert!(keys.iter().all(|key| key.starts_with(b"user")));
     }

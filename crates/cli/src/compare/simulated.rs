@@ -16,9 +16,8 @@ use unrack_record::{RunFolder, Spread, Warning, trace};
 use unrack_sim::summary::Excluded;
 use unrack_sim::{FabricConfig, Finished, Setup, Work};
 use unrack_units::{Bytes, Rate, Time};
-use unrack_workload::Blades;
-use unrack_workload::trace::{Mode, Offsets, ReplaySpec, Row};
-use unrack_workload::{Kind, Message};
+use unrack_workload::trace::TraceRow;
+use unrack_workload::{Blades, Kind, Message, Replay, ReplaySpec, TimeOffsets};
 
 /// Divisor for a first piece of each simulation, which shows how long the whole will take,
 const PIECE: u64 = 30;
@@ -136,14 +135,20 @@ impl<'a> Simulator<'a> {
         }
     }
 
-    fn rows(&self) -> Result<Vec<Row>, Failure> {
+    fn rows(&self) -> Result<Vec<TraceRow>, Failure> {
         Ok(captured_rows(&trace::read(self.folder.path("trace.parquet"))?.1))
     }
 
     /// Returns the captured program on every compute blade, each starting at another point of its run (DDC §4.1).
-    fn work(&self, rows: &[Row], captured_s: f64, native_s: f64, transfers: u64) -> Result<Work, Failure> {
+    fn work(
+        &self,
+        rows: &[TraceRow],
+        captured_s: f64,
+        native_s: f64,
+        transfers: u64,
+    ) -> Result<Work, Failure> {
         let (blades, seed) = (Blades::half(self.args.nodes), self.args.seed);
-        let spec = ReplaySpec { blades, mode: Mode::ClosedLoop, offsets: Offsets::Window, seed };
+        let spec = ReplaySpec { blades, mode: Replay::ClosedLoop, offsets: TimeOffsets::Run, seed };
         let times = (Time::from_secs_f64(captured_s), Some(Time::from_secs_f64(native_s)));
         Work::captured(rows, times, spec, transfers).map_err(failed)
     }

@@ -9,7 +9,7 @@ use unrack_record::{RecordError, messages, rows_of, trace};
 use unrack_sim::scenario::{check_margins, replay_spec};
 use unrack_sim::{Need, Setup, SetupError, Work};
 use unrack_units::Time;
-use unrack_workload::trace::Row;
+use unrack_workload::trace::TraceRow;
 use unrack_workload::{Message, listed};
 
 /// Most transfers of a captured trace, over all its copies: a gigabyte of messages.
@@ -55,8 +55,8 @@ fn rows(path: &Path) -> Result<u64, String> {
 }
 
 /// Converts the rows of a captured trace for a replay.
-pub(crate) fn captured_rows(rows: &[trace::Row]) -> Vec<Row> {
-    let row = |row: &trace::Row| Row {
+pub(crate) fn captured_rows(rows: &[trace::Row]) -> Vec<TraceRow> {
+    let row = |row: &trace::Row| TraceRow {
         t_ns: row.t_ns,
         thread: row.thread,
         page: row.page,

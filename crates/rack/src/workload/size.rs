@@ -23,12 +23,12 @@ pub enum Size {
     /// Distribution in a file: `{ cdf_file = "sizes.toml", unit = "bytes" }`.
     File { file: FileRef, unit: SizeUnit },
     /// Pareto distribution: `{ pareto = 1.05, mean = "100kB", maximum = "1GB" }`.
-    Pareto { shape: f64, scale: Scale, maximum: Option<Bytes> },
+    Pareto { shape: f64, scale: ParetoScale, maximum: Option<Bytes> },
 }
 
 /// Scale of a Pareto distribution.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Scale {
+pub enum ParetoScale {
     /// Smallest size: `minimum`.
     Minimum(Bytes),
     /// Mean without a maximum: `mean`.
@@ -82,8 +82,10 @@ impl Distribution {
             (Some(cdf), None, None, None) => Ok(Size::BuiltIn(cdf)),
             (None, Some(file), None, unit) => Ok(Size::File { file, unit: unit.unwrap_or_default() }),
             (None, None, Some(shape), None) => match (minimum, mean) {
-                (Some(bytes), None) => Ok(Size::Pareto { shape, scale: Scale::Minimum(bytes), maximum }),
-                (None, Some(bytes)) => Ok(Size::Pareto { shape, scale: Scale::Mean(bytes), maximum }),
+                (Some(bytes), None) => {
+                    Ok(Size::Pareto { shape, scale: ParetoScale::Minimum(bytes), maximum })
+                }
+                (None, Some(bytes)) => Ok(Size::Pareto { shape, scale: ParetoScale::Mean(bytes), maximum }),
                 _ => Err(E::custom("give either `minimum` or `mean` beside `pareto`, its shape")),
             },
             (Some(_), None, None, Some(_)) => {
@@ -108,8 +110,8 @@ impl Serialize for Size {
             }
             Size::Pareto { shape, scale, maximum } => {
                 let (minimum, mean) = match scale {
-                    Scale::Minimum(bytes) => (Some(bytes), None),
-                    Scale::Mean(bytes) => (None, Some(bytes)),
+                    ParetoScale::Minimum(bytes) => (Some(bytes), None),
+                    ParetoScale::Mean(bytes) => (None, Some(bytes)),
                 };
                 Distribution { pareto: Some(shape), minimum, mean, maximum, ..none }.serialize(serializer)
             }

@@ -3,11 +3,10 @@
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use unrack_basis::mix;
-use unrack_rack::jobs::{self, Training};
-use unrack_rack::{Collective, Operation as Word};
-use unrack_workload::collective::Operation;
+use unrack_rack::jobs;
+use unrack_workload::collective;
 use unrack_workload::jobs::{embedding, graph, key_value, training, word_count};
-use unrack_workload::{CollectiveSpec, Job, JobsSpec, WorkloadError};
+use unrack_workload::{ComputedJob, JobsSpec, WorkloadError};
 
 /// Computes the jobs of a mix for `nodes` nodes, with their messages.
 pub(super) fn jobs_spec(mix: &jobs::Jobs, nodes: u32, seed: u64) -> Result<JobsSpec, WorkloadError> {
@@ -16,7 +15,7 @@ pub(super) fn jobs_spec(mix: &jobs::Jobs, nodes: u32, seed: u64) -> Result<JobsS
         let name = job.name.clone().unwrap_or_else(|| free_name(job, &mut names));
         computed(job, name, nodes, seed, number)
     });
-    let jobs = computed.collect::<Result<Vec<Job>, WorkloadError>>()?;
+    let jobs = computed.collect::<Result<Vec<ComputedJob>, WorkloadError>>()?;
     Ok(JobsSpec { jobs: Arc::new(jobs), policy: mix.policy, slots: mix.slots })
 }
 
@@ -28,7 +27,13 @@ fn free_name(job: &jobs::Job, names: &mut BTreeSet<String>) -> String {
     all.find(|name| names.insert(name.clone())).expect("numbers do not end")
 }
 
-fn computed(job: &jobs::Job, name: String, nodes: u32, seed: u64, number: u64) -> Result<Job, WorkloadError> {
+fn computed(
+    job: &jobs::Job,
+    name: String,
+    nodes: u32,
+    seed: u64,
+    number: u64,
+) -> Result<ComputedJob, WorkloadError> {
     let on = job.on.as_ref().map(|on| on.len() as u32);
     let ranks = on.or(job.hosts).unwrap_or(nodes);
     // Two jobs with the same text draw different random numbers.
@@ -36,32 +41,14 @@ fn computed(job: &jobs::Job, name: String, nodes: u32, seed: u64, number: u64) -
     let rounds = match job {
         jobs::Job { pagerank: Some(spec), .. } => graph::pagerank(spec, ranks, seed).rounds,
         jobs::Job { components: Some(spec), .. } => graph::components(spec, ranks, seed).rounds,
-        jobs::Job { training: Some(spec), .. } => {
-            let Training { operation, servers, .. } = *spec;
-            training::training(spec, operation_of(operation, servers), ranks)?
-        }
+        jobs::Job { training: Some(spec), .. } => training::training(spec, ranks)?,
         jobs::Job { key_value: Some(spec), .. } => key_value::key_value(spec, ranks, seed)?,
         jobs::Job { word_count: Some(spec), .. } => word_count::word_count(spec, ranks, seed)?.rounds,
         jobs::Job { embedding: Some(spec), .. } => embedding::embedding(spec, ranks, seed),
         jobs::Job { collective, .. } => {
-            collective_spec(collective.as_ref().expect("a checked job has an application")).job(ranks)?.rounds
+            let spec = collective.as_ref().expect("a checked job has an application");
+            collective::job(spec, ranks)?.rounds
         }
     };
-    Ok(Job { start: job.start, on: job.on.clone(), ..Job::new(name, ranks, rounds) })
-}
-
-/// Converts a collective operation for the workload crate.
-pub(super) fn collective_spec(collective: &Collective) -> CollectiveSpec {
-    let Collective { operation, size, servers, iterations, compute } = *collective;
-    CollectiveSpec { operation: operation_of(operation, servers), bytes: size.get(), iterations, compute }
-}
-
-fn operation_of(operation: Word, servers: Option<u32>) -> Operation {
-    match operation {
-        Word::RingAllReduce => Operation::RingAllReduce,
-        Word::HalvingDoubling => Operation::HalvingDoubling,
-        Word::AllGather => Operation::AllGather,
-        Word::AllToAll => Operation::AllToAll,
-        Word::ParameterServer => Operation::ParameterServer { servers: servers.unwrap_or(0) },
-    }
+    Ok(ComputedJob { start: job.start, on: job.on.clone(), ..ComputedJob::new(name, ranks, rounds) })
 }

@@ -5,32 +5,29 @@ use toml::Spanned;
 use unrack_engine::error::SetupError;
 use unrack_input::{clipped, read_text};
 use unrack_rack as rack;
-use unrack_workload::{Cdf, Pareto, Scale, Size, size};
+use unrack_rack::ParetoScale;
+use unrack_workload::{Pareto, SizeCdf, SizeDistribution, size};
 
 /// Reads the size at `key` of a scenario.
-pub(super) fn read_size(key: &'static str, written: &rack::Size) -> Result<Size, SetupError> {
+pub(super) fn read_size(key: &'static str, written: &rack::Size) -> Result<SizeDistribution, SetupError> {
     match written {
         rack::Size::Fixed(bytes) => {
-            Size::fixed(bytes.get()).map_err(|error| SetupError { key, ..error.into() })
+            SizeDistribution::fixed(bytes.get()).map_err(|error| SetupError { key, ..error.into() })
         }
-        rack::Size::BuiltIn(name) => Cdf::built_in(name)
-            .map(Size::Cdf)
+        rack::Size::BuiltIn(name) => SizeCdf::built_in(name)
+            .map(SizeDistribution::Cdf)
             .ok_or_else(|| SetupError::new(key, "is a built-in distribution", name)),
         rack::Size::File { file, unit } => {
             let unit_bytes = match unit {
                 rack::SizeUnit::Bytes => 1.0,
                 rack::SizeUnit::Packets => size::PACKET_BYTES,
             };
-            read_cdf(key, file, unit_bytes).map(Size::Cdf)
+            read_cdf(key, file, unit_bytes).map(SizeDistribution::Cdf)
         }
         rack::Size::Pareto { shape, scale, maximum } => {
-            let scale = match scale {
-                rack::Scale::Minimum(bytes) => Scale::Minimum(bytes.get()),
-                rack::Scale::Mean(bytes) => Scale::Mean(bytes.get()),
-            };
             let maximum = maximum.map_or(size::MAX_BYTES, |bytes| bytes.get());
-            let pareto = Pareto::new(*shape, scale, maximum);
-            pareto.map(Size::Pareto).map_err(|error| SetupError { key, ..error.into() })
+            let pareto = Pareto::new(*shape, *scale, maximum);
+            pareto.map(SizeDistribution::Pareto).map_err(|error| SetupError { key, ..error.into() })
         }
     }
 }
@@ -40,10 +37,10 @@ pub(crate) fn mean_size(written: &rack::Size) -> f64 {
     match written {
         rack::Size::Fixed(bytes) => bytes.get() as f64,
         rack::Size::BuiltIn(name) => {
-            Cdf::built_in(name).map_or(size::PACKET_BYTES, |cdf| Size::Cdf(cdf).mean())
+            SizeCdf::built_in(name).map_or(size::PACKET_BYTES, |cdf| SizeDistribution::Cdf(cdf).mean())
         }
         rack::Size::File { .. } => size::PACKET_BYTES,
-        rack::Size::Pareto { scale: rack::Scale::Minimum(bytes) | rack::Scale::Mean(bytes), .. } => {
+        rack::Size::Pareto { scale: ParetoScale::Minimum(bytes) | ParetoScale::Mean(bytes), .. } => {
             bytes.get() as f64
         }
     }
@@ -59,7 +56,7 @@ struct Points {
     points: Vec<Spanned<(f64, f64)>>,
 }
 
-fn read_cdf(key: &'static str, file: &rack::FileRef, unit_bytes: f64) -> Result<Cdf, SetupError> {
+fn read_cdf(key: &'static str, file: &rack::FileRef, unit_bytes: f64) -> Result<SizeCdf, SetupError> {
     let refuse = |rule, why: String| SetupError::new(key, rule, format!("`{}`: {why}", file.written));
     let text =
         read_text(&file.path, MOST_BYTES).map_err(|why| refuse("can be read", why.reason.to_string()))?;
@@ -71,9 +68,9 @@ fn read_cdf(key: &'static str, file: &rack::FileRef, unit_bytes: f64) -> Result<
         refuse("holds `points = [[size, probability], ...]`", why)
     })?;
     let values: Vec<(f64, f64)> = points.iter().map(|point| *point.get_ref()).collect();
-    if let Some(flaw) = Cdf::flaw(&values, unit_bytes) {
+    if let Some(flaw) = SizeCdf::flaw(&values, unit_bytes) {
         let line = points.get(flaw.point).map_or(1, |point| line_at(point.span().start));
         return Err(refuse(flaw.rule, format!("{} in line {line}", flaw.value)));
     }
-    Ok(Cdf::new(&values, unit_bytes)?)
+    Ok(SizeCdf::new(&values, unit_bytes)?)
 }

@@ -9,7 +9,7 @@ use unrack_sim::network::{Network, Star};
 use unrack_sim::observe::{Packets, Watch};
 use unrack_sim::{FabricConfig, Hop, LinkId, PacketKind, Setup, Work};
 use unrack_units::{Bytes, Rate, Time};
-use unrack_workload::{Arrivals, Cdf, Message, Pattern, Size, SyntheticSpec, Traffic};
+use unrack_workload::{Arrivals, Message, Pattern, SizeCdf, SizeDistribution, SyntheticSpec, Traffic};
 
 fn setup(nodes: u32, gbps: u64, propagation: Time, mtu: u64, fabric: FabricConfig) -> Setup {
     let (rate, switch_latency) = (Rate::from_gbps(gbps), Time::from_ns(400));
@@ -50,7 +50,7 @@ fn interval(values: &[f64]) -> (f64, f64) {
 
 /// Asserts the mean wait of messages of one packet each, from 512 senders into one port. They arrive almost as a
 /// Poisson process (with n senders, a packet meets others of n - 1 only: 0.2 %).
-fn assert_waits_as_m_g_1(size: Size, mtu: u64, load: f64) {
+fn assert_waits_as_m_g_1(size: SizeDistribution, mtu: u64, load: f64) {
     const SENDERS: u32 = 512;
     const MESSAGES: u64 = 300_000;
     let fabric = FabricConfig::new::<Tcp>(tcp::Params::default());
@@ -59,7 +59,7 @@ fn assert_waits_as_m_g_1(size: Size, mtu: u64, load: f64) {
     let work = Work::Synthetic(SyntheticSpec {
         traffic: Traffic::Flows,
         size,
-        pattern: Pattern::Incast,
+        pattern: Pattern::Incast { fan_in: None },
         blades: None,
         arrivals: Arrivals::Poisson,
         load,
@@ -84,17 +84,17 @@ fn assert_waits_as_m_g_1(size: Size, mtu: u64, load: f64) {
 #[test]
 fn a_port_waits_as_an_m_d_1_queue_does() {
     for load in [0.3, 0.6, 0.75] {
-        assert_waits_as_m_g_1(Size::Fixed(1448), 1500, load);
+        assert_waits_as_m_g_1(SizeDistribution::Fixed(1448), 1500, load);
     }
 }
 
 #[test]
 fn a_port_waits_as_an_m_g_1_queue_does() {
     // Uniform sizes; and mostly short ones with a few of 60 times the length.
-    let uniform = Cdf::new(&[(64.0, 0.0), (8_000.0, 1.0)], 1.0).unwrap();
-    let split = Cdf::new(&[(90.0, 0.0), (110.0, 0.8), (6_000.0, 0.8001), (6_100.0, 1.0)], 1.0).unwrap();
+    let uniform = SizeCdf::new(&[(64.0, 0.0), (8_000.0, 1.0)], 1.0).unwrap();
+    let split = SizeCdf::new(&[(90.0, 0.0), (110.0, 0.8), (6_000.0, 0.8001), (6_100.0, 1.0)], 1.0).unwrap();
     for size in [uniform, split] {
-        assert_waits_as_m_g_1(Size::Cdf(size), 9000, 0.6);
+        assert_waits_as_m_g_1(SizeDistribution::Cdf(size), 9000, 0.6);
     }
 }
 

@@ -17,8 +17,7 @@ use unrack_sim::run::Run;
 use unrack_sim::topology::{Link, Topology};
 use unrack_sim::{FabricConfig, Setup, Work};
 use unrack_units::{Bytes, Rate, Time};
-use unrack_workload::Message;
-use unrack_workload::collective::{CollectiveSpec, Operation};
+use unrack_workload::{Collective, Message, Operation};
 
 fn link(gbps: u64, ns: u64) -> Link {
     Link { pace: Pace::new(Rate::from_gbps(gbps)), propagation: Time::from_ns(ns) }
@@ -235,8 +234,8 @@ proptest! {
 }
 
 fn all_reduce(setup: &Setup) -> Time {
-    let (operation, bytes) = (Operation::RingAllReduce, 8_000_000);
-    let spec = CollectiveSpec { operation, bytes, iterations: 2, compute: Time::from_us(50) };
+    let (operation, size) = (Operation::RingAllReduce, Bytes::new(8_000_000));
+    let spec = Collective { operation, size, servers: None, iterations: 2, compute: Time::from_us(50) };
     let run = setup.run(&Work::Collective(spec), |_| {}).unwrap().run;
     assert!(run.is_complete());
     assert_eq!(run.messages.len(), 2 * 14 * 8);

@@ -16,7 +16,7 @@ use unrack_sim::known;
 use unrack_sim::scenario::{check_margins, excluded, replay_spec};
 use unrack_sim::{Need, Progress, Setup, SetupError, Work};
 use unrack_units::{Bytes, Fraction, Rate, Time};
-use unrack_workload::trace::Row;
+use unrack_workload::trace::TraceRow;
 
 /// Events handled before a run is abandoned: some tens of milliseconds.
 const MOST_EVENTS: u64 = 100_000;
@@ -254,7 +254,7 @@ fn leave(progress: Progress) {
 /// Creates some transfers of two threads, for an example that names a captured trace.
 fn captured(scenario: &ValidScenario, setup: &Setup) -> Result<Work, SetupError> {
     let Workload::Trace(trace) = &scenario.workload else { unreachable!("only a trace is not drawn") };
-    let row = |n: u64| Row {
+    let row = |n: u64| TraceRow {
         t_ns: n * 1_000,
         thread: n as u32 % 2,
         page: n,
@@ -263,7 +263,7 @@ fn captured(scenario: &ValidScenario, setup: &Setup) -> Result<Work, SetupError>
         wait_ns: if n.is_multiple_of(3) { 0 } else { 100 },
         overhead_ns: 10,
     };
-    let rows: Vec<Row> = (0..20).map(row).collect();
+    let rows: Vec<TraceRow> = (0..20).map(row).collect();
     let spec = replay_spec(trace, setup.network.nodes(), scenario.seed);
     Work::captured(&rows, (Time::from_us(30), None), spec, 1_000)
 }

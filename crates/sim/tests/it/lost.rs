@@ -21,7 +21,9 @@ use unrack_sim::observe::{Explanation, Journal, Packets, Place, Watch, explain};
 use unrack_sim::topology::{End, Link, Topology};
 use unrack_sim::{FabricConfig, Hop, LinkId, PacketKind, Run, Setup, Work};
 use unrack_units::{Rate, Time};
-use unrack_workload::{Arrivals, Cdf, Message, MessageId, Pattern, Size, SyntheticSpec, Traffic};
+use unrack_workload::{
+    Arrivals, Message, MessageId, Pattern, SizeCdf, SizeDistribution, SyntheticSpec, Traffic,
+};
 
 const BUFFER: u64 = 1 << 20;
 
@@ -340,7 +342,7 @@ fn what_waits_for_a_time_out_among_others_is_lost_too() {
         let points = [(100.0, 0.2), (1_000.0, 0.6), (100_000.0, 0.95), (2_000_000.0, 1.0)];
         let spec = SyntheticSpec {
             traffic: Traffic::Flows,
-            size: Size::Cdf(Cdf::new(&points, 1.0).unwrap()),
+            size: SizeDistribution::Cdf(SizeCdf::new(&points, 1.0).unwrap()),
             pattern: Pattern::AllToAll,
             blades: None,
             arrivals: Arrivals::Poisson,

@@ -5,7 +5,7 @@ use unrack_rack::{Overrides, Scenario, ValidScenario};
 use unrack_sim::scenario::replay_spec;
 use unrack_sim::{Excluded, Setup, Summary, Work};
 use unrack_units::Time;
-use unrack_workload::trace::Row;
+use unrack_workload::trace::TraceRow;
 
 fn scenario(fabric: &str, workload: &str) -> ValidScenario {
     let without_switches = fabric.contains("r2c2") || fabric.contains("pfq");
@@ -83,7 +83,7 @@ fn a_captured_trace_runs_on_the_blades_of_its_scenario() {
     assert!(Work::drawn(&scenario).unwrap().is_none());
     let unrack_rack::Workload::Trace(trace) = &scenario.workload else { panic!("a trace") };
     let spec = replay_spec(trace, setup.network.nodes(), scenario.seed);
-    let row = |n: u64| Row {
+    let row = |n: u64| TraceRow {
         t_ns: n * 1_000,
         thread: 0,
         page: n,
@@ -92,7 +92,7 @@ fn a_captured_trace_runs_on_the_blades_of_its_scenario() {
         wait_ns: 100,
         overhead_ns: 0,
     };
-    let rows: Vec<Row> = (0..1_000).map(row).collect();
+    let rows: Vec<TraceRow> = (0..1_000).map(row).collect();
     let work = Work::captured(&rows, (Time::from_us(1_000), None), spec, 300).unwrap();
     let summary = setup.run(&work, |_| {}).unwrap().summary(Excluded { warm_up: 30, cool_down: 20 });
     assert_eq!((summary.messages, summary.slowdown.count), (300, 250));

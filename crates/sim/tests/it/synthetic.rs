@@ -8,7 +8,9 @@ use unrack_sim::fabric::ideal::Ideal;
 use unrack_sim::network::{Network, Star};
 use unrack_sim::{Fabric, Run, Sim};
 use unrack_units::{Rate, Time};
-use unrack_workload::{Arrivals, Blades, Cdf, Kind, Pattern, Size, Synthetic, SyntheticSpec, Traffic};
+use unrack_workload::{
+    Arrivals, Blades, Kind, Pattern, SizeCdf, SizeDistribution, Synthetic, SyntheticSpec, Traffic,
+};
 
 const NODES: u32 = 16;
 const RATE: Rate = Rate::from_gbps(100);
@@ -17,7 +19,7 @@ fn star() -> Star {
     Star { nodes: NODES, rate: RATE, propagation: Time::from_ns(10), switch_latency: Time::ZERO }
 }
 
-fn spec(load: f64, size: Size) -> SyntheticSpec {
+fn spec(load: f64, size: SizeDistribution) -> SyntheticSpec {
     SyntheticSpec {
         traffic: Traffic::memory(0.5),
         size,
@@ -51,12 +53,12 @@ fn offered(run: &Run) -> f64 {
 #[test]
 fn the_busiest_link_is_offered_the_load() {
     let blades = Some(Blades::new(12, 4));
-    let all_to_all = spec(0.6, Size::Fixed(64));
+    let all_to_all = spec(0.6, SizeDistribution::Fixed(64));
     let cases = [
         all_to_all.clone(),
         SyntheticSpec { arrivals: Arrivals::Fixed, ..all_to_all.clone() },
         SyntheticSpec { pattern: Pattern::Permutation, ..all_to_all.clone() },
-        SyntheticSpec { pattern: Pattern::Incast, ..all_to_all.clone() },
+        SyntheticSpec { pattern: Pattern::Incast { fan_in: None }, ..all_to_all.clone() },
         SyntheticSpec { blades, ..all_to_all.clone() },
         SyntheticSpec { blades, pattern: Pattern::Permutation, ..all_to_all.clone() },
         SyntheticSpec { traffic: Traffic::Flows, ..all_to_all.clone() },
@@ -70,7 +72,7 @@ fn the_busiest_link_is_offered_the_load() {
 
 #[test]
 fn reads_and_writes_are_mixed_as_asked() {
-    let case = SyntheticSpec { traffic: Traffic::memory(0.3), ..spec(0.5, Size::Fixed(64)) };
+    let case = SyntheticSpec { traffic: Traffic::memory(0.3), ..spec(0.5, SizeDistribution::Fixed(64)) };
     let run = run(Fixed(Time::from_ns(1)), case, 3);
     let reads = run.messages.iter().filter(|message| message.kind == Kind::Read).count();
     assert!((reads as f64 / 30_000.0 - 1.0).abs() < 0.02);
@@ -80,7 +82,7 @@ fn reads_and_writes_are_mixed_as_asked() {
 #[test]
 fn the_same_seed_gives_the_same_bytes_and_another_one_does_not() {
     let hash = |seed| {
-        let size = || Size::Cdf(Cdf::built_in("memcached").unwrap());
+        let size = || SizeDistribution::Cdf(SizeCdf::built_in("memcached").unwrap());
         let case = SyntheticSpec { messages: 3_000, ..spec(0.7, size()) };
         let edm = run(Edm::new(&star(), &EdmConfig::default()).unwrap(), case.clone(), seed);
         let ports = run(Ports::new(NODES, RATE), case, seed);
@@ -93,7 +95,7 @@ fn the_same_seed_gives_the_same_bytes_and_another_one_does_not() {
 #[test]
 fn nothing_is_lost() {
     for (load, size) in [(0.8, 64), (0.5, 4096), (0.9, 100)] {
-        let case = || SyntheticSpec { messages: 50_000, ..spec(load, Size::Fixed(size)) };
+        let case = || SyntheticSpec { messages: 50_000, ..spec(load, SizeDistribution::Fixed(size)) };
         assert_conserved(&run(Edm::new(&star(), &EdmConfig::default()).unwrap(), case(), 1));
         assert_conserved(&run(Ideal::new(&Network::star(&star())), case(), 1));
     }
@@ -103,7 +105,11 @@ fn nothing_is_lost() {
 /// meanwhile: the share of control in what a link carries within one grant's way (240 ns, 3 KB), and a chunk.
 #[test]
 fn data_of_edm_hardly_queues_in_the_switch_however_long_links_are_saturated() {
-    let sizes = [Size::Fixed(64), Size::Fixed(4096), Size::Cdf(Cdf::built_in("hadoop").unwrap())];
+    let sizes = [
+        SizeDistribution::Fixed(64),
+        SizeDistribution::Fixed(4096),
+        SizeDistribution::Cdf(SizeCdf::built_in("hadoop").unwrap()),
+    ];
     for size in sizes {
         for read_fraction in [0.0, 0.5, 1.0] {
             let traffic = Traffic::memory(read_fraction);
@@ -118,7 +124,10 @@ fn data_of_edm_hardly_queues_in_the_switch_however_long_links_are_saturated() {
 #[test]
 fn one_port_waits_as_an_m_d_1_queue_does() {
     // Writes of one size from many sources into one port: Poisson arrivals, equal service times.
-    let pattern = SyntheticSpec { pattern: Pattern::Incast, ..spec(0.7, Size::Fixed(1000)) };
+    let pattern = SyntheticSpec {
+        pattern: Pattern::Incast { fan_in: None },
+        ..spec(0.7, SizeDistribution::Fixed(1000))
+    };
     let case = SyntheticSpec { traffic: Traffic::Flows, ..pattern };
     let run = run(Ports::new(NODES, RATE), case, 5);
     let both = run.outcomes.iter().zip(&run.unloaded);
@@ -131,7 +140,7 @@ fn one_port_waits_as_an_m_d_1_queue_does() {
 #[test]
 fn what_makes_no_sense_is_refused_before_the_run() {
     let refused = |spec: SyntheticSpec| Synthetic::new(spec, NODES, RATE, 1).err().unwrap().to_string();
-    let good = || spec(0.5, Size::Fixed(64));
+    let good = || spec(0.5, SizeDistribution::Fixed(64));
     assert_eq!(
         refused(SyntheticSpec { load: 1.5, ..good() }),
         "`workload.load` is above 0 and at most 1, but is 1.5"

@@ -4,10 +4,10 @@ use crate::common;
 
 use common::Fixed;
 use unrack_sim::{Run, Sim};
-use unrack_units::{Rate, Time};
+use unrack_units::{Fraction, Rate, Time};
 use unrack_workload::{
-    Arrivals, Blades, Disk, Kind, Memory, Message, Pattern, Racks, Scope, Size, Synthetic, SyntheticSpec,
-    Traffic,
+    Arrivals, BladeNodes, Blades, DiskShare, Kind, MemoryMix, Message, Pattern, Racks, Scope,
+    SizeDistribution, Synthetic, SyntheticSpec, Traffic,
 };
 
 const RACKS: Racks = Racks { racks: 4, hosts: 8 };
@@ -17,13 +17,25 @@ const MESSAGES: u64 = 200_000;
 fn spec(pattern: Pattern) -> SyntheticSpec {
     SyntheticSpec {
         traffic: Traffic::memory(0.5),
-        size: Size::Fixed(64),
+        size: SizeDistribution::Fixed(64),
         pattern,
         blades: None,
         arrivals: Arrivals::Poisson,
         load: 0.6,
         messages: MESSAGES,
     }
+}
+
+fn fan_in(sources: u32) -> Pattern {
+    Pattern::Incast { fan_in: Some(sources) }
+}
+
+fn rack_local(share: f64) -> Pattern {
+    Pattern::RackLocal { fraction: Fraction::new(share).unwrap() }
+}
+
+fn hot_spots(exponent: f64) -> Pattern {
+    Pattern::HotSpots { exponent }
 }
 
 fn run(spec: &SyntheticSpec) -> Run {
@@ -67,10 +79,10 @@ fn offered(run: &Run) -> f64 {
 }
 
 fn with_disks() -> SyntheticSpec {
-    let disk = Disk { fraction: 0.1, size: Size::Fixed(512) };
+    let disk = DiskShare { fraction: 0.1, size: SizeDistribution::Fixed(512) };
     let Traffic::Memory(memory) = Traffic::mixed(0.4, 0.2) else { unreachable!() };
     let blades = Blades { disk: 4, ..Blades::new(16, 12) };
-    let traffic = Traffic::Memory(Memory { disk: Some(disk), ..memory });
+    let traffic = Traffic::Memory(MemoryMix { disk: Some(disk), ..memory });
     SyntheticSpec { traffic, blades: Some(blades), ..spec(Pattern::AllToAll) }
 }
 
@@ -78,15 +90,15 @@ fn with_disks() -> SyntheticSpec {
 fn the_busiest_link_is_offered_the_load() {
     let rack_scope = Blades { scope: Scope::Rack, ..Blades::new(20, 12) };
     let cases = [
-        spec(Pattern::FanIn(5)),
-        spec(Pattern::RackLocal(0.8)),
-        spec(Pattern::HotSpots(1.0)),
-        spec(Pattern::HotSpots(0.0)),
+        spec(fan_in(5)),
+        spec(rack_local(0.8)),
+        spec(hot_spots(1.0)),
+        spec(hot_spots(0.0)),
         SyntheticSpec { traffic: Traffic::mixed(0.3, 0.5), ..spec(Pattern::AllToAll) },
-        SyntheticSpec { blades: Some(Blades::new(20, 12)), ..spec(Pattern::HotSpots(0.9)) },
-        SyntheticSpec { blades: Some(Blades::new(20, 12)), ..spec(Pattern::RackLocal(0.3)) },
+        SyntheticSpec { blades: Some(Blades::new(20, 12)), ..spec(hot_spots(0.9)) },
+        SyntheticSpec { blades: Some(Blades::new(20, 12)), ..spec(rack_local(0.3)) },
         SyntheticSpec { blades: Some(rack_scope), ..spec(Pattern::AllToAll) },
-        SyntheticSpec { traffic: Traffic::Flows, ..spec(Pattern::RackLocal(0.0)) },
+        SyntheticSpec { traffic: Traffic::Flows, ..spec(rack_local(0.0)) },
         with_disks(),
     ];
     for case in cases {
@@ -123,7 +135,7 @@ fn kinds_are_mixed_as_asked() {
 #[test]
 fn the_share_asked_for_stays_in_the_rack() {
     for share in [0.0, 0.3, 0.8, 1.0] {
-        let run = run(&spec(Pattern::RackLocal(share)));
+        let run = run(&spec(rack_local(share)));
         assert_share(count(&run, in_rack), run.messages.len(), share);
         assert!(run.messages.iter().all(|message| message.src != message.dst));
         // All nodes of the rack are equally likely, and so are all others.
@@ -137,9 +149,9 @@ fn the_share_asked_for_stays_in_the_rack() {
 #[test]
 fn hot_spots_are_as_hot_as_zipf_says() {
     let blades = Blades::new(8, 24);
-    let memory = blades.memory_nodes(RACKS);
+    let memory = BladeNodes::new(blades, RACKS).unwrap().memory;
     for exponent in [0.5, 1.0, 1.5] {
-        let run = run(&SyntheticSpec { blades: Some(blades), ..spec(Pattern::HotSpots(exponent)) });
+        let run = run(&SyntheticSpec { blades: Some(blades), ..spec(hot_spots(exponent)) });
         let mut found: Vec<usize> =
             memory.iter().map(|node| count(&run, |message| message.dst == *node)).collect();
         found.sort_unstable_by(|a, b| b.cmp(a));
@@ -150,7 +162,7 @@ fn hot_spots_are_as_hot_as_zipf_says() {
         }
     }
     // No node is its own hot spot, and the two hottest are not in one rack.
-    let run = run(&spec(Pattern::HotSpots(1.0)));
+    let run = run(&spec(hot_spots(1.0)));
     assert!(run.messages.iter().all(|message| message.src != message.dst));
     let to = |node| count(&run, |message| message.dst == node);
     assert!(to(0) > to(8) && to(8) > to(16) && to(16) > to(1), "{} {} {}", to(0), to(8), to(1));
@@ -158,7 +170,7 @@ fn hot_spots_are_as_hot_as_zipf_says() {
 
 #[test]
 fn so_many_fan_in() {
-    let run = run(&spec(Pattern::FanIn(5)));
+    let run = run(&spec(fan_in(5)));
     let mut sources: Vec<u32> = run.messages.iter().map(|message| message.src).collect();
     sources.sort_unstable();
     sources.dedup();
@@ -171,7 +183,7 @@ fn blades_ask_within_their_scope_and_for_what_they_hold() {
     let blades = Blades { scope: Scope::Rack, disk: 4, ..Blades::new(16, 12) };
     let run = run(&SyntheticSpec { blades: Some(blades), ..with_disks() });
     assert!(run.messages.iter().all(in_rack));
-    let (memory, disk) = (blades.memory_nodes(RACKS), blades.disk_nodes(RACKS));
+    let BladeNodes { memory, disk, .. } = BladeNodes::new(blades, RACKS).unwrap();
     let to_disk = |message: &Message| disk.contains(&message.dst);
     assert!(run.messages.iter().all(|message| to_disk(message) == (message.bytes == 512)));
     assert!(run.messages.iter().all(|message| to_disk(message) || memory.contains(&message.dst)));
@@ -186,11 +198,10 @@ fn what_makes_no_sense_is_refused_before_the_run() {
         let said = refused(&case);
         assert!(said.starts_with(&format!("`{key}`")), "{said}");
     };
-    said(spec(Pattern::FanIn(32)), "workload.pattern.fan_in");
-    said(spec(Pattern::FanIn(0)), "workload.pattern.fan_in");
-    said(spec(Pattern::RackLocal(1.5)), "workload.pattern.fraction");
-    said(spec(Pattern::HotSpots(-1.0)), "workload.pattern.exponent");
-    said(spec(Pattern::HotSpots(f64::NAN)), "workload.pattern.exponent");
+    said(spec(fan_in(32)), "workload.pattern.fan_in");
+    said(spec(fan_in(0)), "workload.pattern.fan_in");
+    said(spec(hot_spots(-1.0)), "workload.pattern.exponent");
+    said(spec(hot_spots(f64::NAN)), "workload.pattern.exponent");
     let mixed = SyntheticSpec { traffic: Traffic::mixed(0.7, 0.4), ..spec(Pattern::AllToAll) };
     said(mixed, "workload.rmw_fraction");
     let bursts = SyntheticSpec { arrivals: Arrivals::LogNormal { sigma: 9.0 }, ..spec(Pattern::AllToAll) };
@@ -198,14 +209,11 @@ fn what_makes_no_sense_is_refused_before_the_run() {
     said(SyntheticSpec { blades: Some(Blades::new(16, 12)), ..with_disks() }, "workload.disk");
     said(SyntheticSpec { blades: None, ..with_disks() }, "workload.disk");
     let rack_scope = Blades { scope: Scope::Rack, ..Blades::new(16, 12) };
-    let scoped = SyntheticSpec { blades: Some(rack_scope), ..spec(Pattern::HotSpots(1.0)) };
+    let scoped = SyntheticSpec { blades: Some(rack_scope), ..spec(hot_spots(1.0)) };
     said(scoped, "workload.blades.scope");
     // One rack, or racks of one host.
     let alone = |racks, hosts, share| {
-        Synthetic::new(spec(Pattern::RackLocal(share)), Racks { racks, hosts }, RATE, 1)
-            .err()
-            .unwrap()
-            .to_string()
+        Synthetic::new(spec(rack_local(share)), Racks { racks, hosts }, RATE, 1).err().unwrap().to_string()
     };
     assert!(alone(1, 8, 0.5).contains("no other rack"));
     assert!(alone(8, 1, 0.5).contains("nobody to talk to"));

@@ -2,8 +2,8 @@
 //! once, and computes when it has them all. An owner loads the requested rows, from anywhere in its tables.
 
 use super::tasks::{Builder, Tasks};
-use crate::random::{Purpose, drawn, generator, scale};
-use crate::source::Loads;
+use crate::random::{DrawPurpose, drawn, generator, scale};
+use crate::source::TaskLoads;
 use rand_distr::{Distribution, Zipf};
 use std::sync::Arc;
 use unrack_basis::mix;
@@ -32,7 +32,7 @@ pub fn embedding(spec: &Embedding, ranks: u32, seed: u64) -> Vec<Arc<Tasks>> {
     let tables: Vec<u64> = (0..ranks).map(|rank| rows_of(spec, rank, ranks) * row_bytes).collect();
     let mut builder = Builder::new();
     for rank in 0..ranks {
-        let mut draws = generator(seed, Purpose::Rows, rank);
+        let mut draws = generator(seed, DrawPurpose::Rows, rank);
         let mut asks = builder.task(rank, Time::ZERO);
         for _ in 0..spec.batches {
             let lookups = lookups(spec, &mut draws, &zipfs, ranks);
@@ -51,10 +51,10 @@ pub fn embedding(spec: &Embedding, ranks: u32, seed: u64) -> Vec<Arc<Tasks>> {
                 builder.send(serves, gathers, lookups * row_bytes);
                 let scattered = (lookups * row_bytes.div_ceil(LINE_BYTES)) as u32;
                 let among = tables[builder.rank_of(serves) as usize];
-                builder.loads(serves, Loads { came: asked, scattered, among, ..Loads::default() });
+                builder.loads(serves, TaskLoads { came: asked, scattered, among, ..TaskLoads::default() });
                 came += lookups * row_bytes;
             }
-            builder.loads(gathers, Loads { came, ..Loads::default() });
+            builder.loads(gathers, TaskLoads { came, ..TaskLoads::default() });
             builder.request(asks, gathers);
             let computes = builder.task(rank, spec.compute);
             builder.after(gathers, computes);

@@ -7,9 +7,9 @@
 //! A rank loads the values of its vertices and their edges sequentially, and for each edge the sum for its target,
 //! which is anywhere among those that it updates; then, for each update received, the value of the vertex.
 
-use super::kronecker::Graph;
+use super::kronecker::KroneckerGraph;
 use super::tasks::{Builder, Tasks};
-use crate::source::Loads;
+use crate::source::TaskLoads;
 use std::ops::Range;
 use std::sync::Arc;
 use unrack_rack::jobs::{Components, PageRank};
@@ -36,7 +36,7 @@ pub struct Supersteps<T> {
 
 /// Computes PageRank over the supersteps that the job asks for.
 pub fn pagerank(spec: &PageRank, ranks: u32, seed: u64) -> Supersteps<f64> {
-    let graph = Graph::draw(&spec.graph(), seed);
+    let graph = KroneckerGraph::draw(&spec.graph(), seed);
     let chunks = graph.chunks(ranks);
     let vertices = graph.vertices() as usize;
     let mut values = vec![1.0 / vertices as f64; vertices];
@@ -73,7 +73,7 @@ pub fn pagerank(spec: &PageRank, ranks: u32, seed: u64) -> Supersteps<f64> {
 
 /// Computes the smallest vertex of each vertex's component.
 pub fn components(spec: &Components, ranks: u32, seed: u64) -> Supersteps<u32> {
-    let graph = Graph::draw(&spec.graph(), seed).undirected();
+    let graph = KroneckerGraph::draw(&spec.graph(), seed).undirected();
     let chunks = graph.chunks(ranks);
     let vertices = graph.vertices();
     let mut values: Vec<u32> = (0..vertices).collect();
@@ -150,11 +150,11 @@ impl Superstep {
     }
 
     /// Returns the loads of a rank while it traverses its edges.
-    fn goes_through(&self, rank: usize, value_bytes: u64) -> Loads {
+    fn goes_through(&self, rank: usize, value_bytes: u64) -> TaskLoads {
         let told: u64 = self.updates[rank * self.ranks..(rank + 1) * self.ranks].iter().sum();
         let edges = self.edges[rank];
         let again = edges * NUMBER_BYTES + self.vertices[rank] * value_bytes;
-        Loads { again, scattered: edges as u32, among: told * LINE_BYTES, ..Loads::default() }
+        TaskLoads { again, scattered: edges as u32, among: told * LINE_BYTES, ..TaskLoads::default() }
     }
 
     fn tasks(&self, value_bytes: u64, edges_per_s: u64) -> Tasks {
@@ -170,7 +170,7 @@ impl Superstep {
             let updates: u64 = others.map(|from| self.updates[from * self.ranks + rank]).sum();
             let values = self.vertices[rank] * value_bytes;
             let (came, scattered) = (updates * update_bytes, updates as u32);
-            let loads = Loads { came, scattered, among: values, ..Loads::default() };
+            let loads = TaskLoads { came, scattered, among: values, ..TaskLoads::default() };
             builder.loads(ends + rank as u32, loads);
         }
         for from in 0..self.ranks {
@@ -197,7 +197,7 @@ mod tests {
     }
 
     /// Computes PageRank by pulling, without chunks.
-    fn plain_pagerank(graph: &Graph, iterations: u32) -> Vec<f64> {
+    fn plain_pagerank(graph: &KroneckerGraph, iterations: u32) -> Vec<f64> {
         let n = graph.vertices();
         let mut sources = vec![Vec::new(); n as usize];
         for from in 0..n {
@@ -218,7 +218,7 @@ mod tests {
     #[test]
     fn ranks_are_those_of_a_plain_implementation() {
         let spec = pagerank_spec(10);
-        let plain = plain_pagerank(&Graph::draw(&spec.graph(), 5), 10);
+        let plain = plain_pagerank(&KroneckerGraph::draw(&spec.graph(), 5), 10);
         for ranks in [2, 7] {
             let found = pagerank(&spec, ranks, 5).values;
             assert!((found.iter().sum::<f64>() - 1.0).abs() < 1e-9);
@@ -238,7 +238,7 @@ mod tests {
     fn components_are_those_of_union_find() {
         for (degree, seed) in [(1, 1), (2, 2), (8, 3)] {
             let spec = Components { scale: 10, degree, shuffled: true, edges_per_s: 1_000_000 };
-            let graph = Graph::draw(&spec.graph(), seed);
+            let graph = KroneckerGraph::draw(&spec.graph(), seed);
             let mut parents: Vec<u32> = (0..graph.vertices()).collect();
             for from in 0..graph.vertices() {
                 for to in graph.targets(from) {
@@ -256,7 +256,7 @@ mod tests {
     #[test]
     fn an_update_for_each_rank_and_vertex() {
         let spec = pagerank_spec(3);
-        let graph = Graph::draw(&spec.graph(), 9);
+        let graph = KroneckerGraph::draw(&spec.graph(), 9);
         let ranks = 4;
         let owner = |vertex: u32| {
             graph.chunks(ranks).iter().position(|chunk| chunk.contains(&vertex)).unwrap() as u32
@@ -271,7 +271,7 @@ mod tests {
         let bytes: u64 = rounds[0].messages().map(|(_, _, bytes)| bytes).sum();
         assert_eq!((rounds.len(), bytes), (3, 12 * pairs.len() as u64));
         let loads: Vec<_> = (0..2 * ranks).map(|task| rounds[0].loads_of(task)).collect();
-        let sum = |of: fn(&crate::Loads) -> u64| loads.iter().map(of).sum::<u64>();
+        let sum = |of: fn(&crate::TaskLoads) -> u64| loads.iter().map(of).sum::<u64>();
         // Each edge, each value; a sum for each edge, a value for each update.
         assert_eq!(sum(|loads| loads.again), u64::from(4 * graph.edges() + 8 * graph.vertices()));
         assert_eq!(sum(|loads| loads.scattered.into()), u64::from(graph.edges()) + pairs.len() as u64);

@@ -6,8 +6,8 @@
 
 use super::tasks::{Builder, Tasks};
 use crate::error::WorkloadError;
-use crate::random::{Generator, Purpose, drawn, generator, scale, unit};
-use crate::source::Loads;
+use crate::random::{DrawPurpose, Generator, drawn, generator, scale, unit};
+use crate::source::TaskLoads;
 use rand_distr::{Distribution, Normal, Zipf};
 use std::sync::Arc;
 use unrack_basis::mix;
@@ -61,10 +61,13 @@ pub fn key_value(spec: &KeyValue, ranks: u32, seed: u64) -> Result<Vec<Arc<Tasks
             let serves = builder.task(server, spec.service);
             builder.send(last, serves, asked);
             let given = if answered > DONE_BYTES { entry.div_ceil(LINE_BYTES) as u32 } else { 0 };
-            builder.loads(serves, Loads { came: asked, scattered: 1 + given, among, ..Loads::default() });
+            builder.loads(
+                serves,
+                TaskLoads { came: asked, scattered: 1 + given, among, ..TaskLoads::default() },
+            );
             let ends = builder.task(client, unrack_units::Time::ZERO);
             builder.send(serves, ends, answered);
-            builder.loads(ends, Loads { came: answered, ..Loads::default() });
+            builder.loads(ends, TaskLoads { came: answered, ..TaskLoads::default() });
             builder.request(last, ends);
             last = ends;
         }
@@ -82,7 +85,7 @@ struct Requests<'a> {
 impl Requests<'_> {
     fn new(spec: &KeyValue, seed: u64, connection: u32) -> Requests<'_> {
         let of = |purpose| generator(seed, purpose, connection);
-        Requests { spec, keys: of(Purpose::Keys), kinds: of(Purpose::Kinds) }
+        Requests { spec, keys: of(DrawPurpose::Keys), kinds: of(DrawPurpose::Kinds) }
     }
 
     /// Returns the server that holds the next key, and the bytes of request and answer.

@@ -1,6 +1,6 @@
 //! Graphs drawn by the generator of Graph500 (Kronecker, R-MAT), and their partition.
 
-use crate::random::{Generator, Purpose, below, generator, unit};
+use crate::random::{DrawPurpose, Generator, below, generator, unit};
 use std::ops::Range;
 use unrack_rack::jobs::Kronecker;
 
@@ -11,29 +11,29 @@ const C: f64 = 0.19;
 
 /// Directed graph, by source. Loops and repeated edges are kept, as in Graph500.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Graph {
+pub struct KroneckerGraph {
     /// Index of each vertex's first target; and the number of edges.
     starts: Vec<u32>,
     targets: Vec<u32>,
 }
 
-impl Graph {
+impl KroneckerGraph {
     /// Draws the graph that a job describes.
-    pub fn draw(spec: &Kronecker, seed: u64) -> Graph {
+    pub fn draw(spec: &Kronecker, seed: u64) -> KroneckerGraph {
         let vertices = 1u32 << spec.scale;
-        let mut draws = generator(seed, Purpose::Edges, 0);
-        let labels = spec.shuffled.then(|| shuffled(vertices, &mut generator(seed, Purpose::Labels, 0)));
+        let mut draws = generator(seed, DrawPurpose::Edges, 0);
+        let labels = spec.shuffled.then(|| shuffled(vertices, &mut generator(seed, DrawPurpose::Labels, 0)));
         let label = |vertex: u32| labels.as_ref().map_or(vertex, |labels| labels[vertex as usize]);
         let edges = u64::from(vertices) * u64::from(spec.degree);
         let drawn = (0..edges).map(|_| {
             let (from, to) = edge(spec.scale, &mut draws);
             (label(from), label(to))
         });
-        Graph::from_edges(vertices, drawn.collect())
+        KroneckerGraph::from_edges(vertices, drawn.collect())
     }
 
     /// Builds a graph of these edges.
-    pub fn from_edges(vertices: u32, edges: Vec<(u32, u32)>) -> Graph {
+    pub fn from_edges(vertices: u32, edges: Vec<(u32, u32)>) -> KroneckerGraph {
         let mut starts = vec![0; vertices as usize + 1];
         for (from, _) in &edges {
             starts[*from as usize + 1] += 1;
@@ -47,13 +47,13 @@ impl Graph {
             targets[place[from as usize] as usize] = to;
             place[from as usize] += 1;
         }
-        Graph { starts, targets }
+        KroneckerGraph { starts, targets }
     }
 
     /// Returns the graph with each edge in both directions.
-    pub fn undirected(&self) -> Graph {
+    pub fn undirected(&self) -> KroneckerGraph {
         let both = |from: u32| self.targets(from).iter().flat_map(move |to| [(from, *to), (*to, from)]);
-        Graph::from_edges(self.vertices(), (0..self.vertices()).flat_map(both).collect())
+        KroneckerGraph::from_edges(self.vertices(), (0..self.vertices()).flat_map(both).collect())
     }
 
     /// Returns the number of vertices.
@@ -131,7 +131,7 @@ mod tests {
 
     #[test]
     fn quadrants_are_as_likely_as_they_should_be() {
-        let graph = Graph::draw(&spec(12, false), 1);
+        let graph = KroneckerGraph::draw(&spec(12, false), 1);
         assert_eq!((graph.vertices(), graph.edges()), (4096, 65536));
         let upper: u32 = (0..2048).map(|vertex| graph.degree(vertex)).sum();
         let share = f64::from(upper) / f64::from(graph.edges());
@@ -144,7 +144,7 @@ mod tests {
     #[test]
     fn shuffled_labels_are_the_same_graph() {
         let degrees = |shuffled| {
-            let graph = Graph::draw(&spec(8, shuffled), 7);
+            let graph = KroneckerGraph::draw(&spec(8, shuffled), 7);
             let mut degrees: Vec<u32> = (0..graph.vertices()).map(|vertex| graph.degree(vertex)).collect();
             degrees.sort_unstable();
             degrees
@@ -155,7 +155,7 @@ mod tests {
     #[test]
     fn chunks_cover_all_vertices_once_and_are_about_equal() {
         for ranks in [1, 2, 5, 8] {
-            let graph = Graph::draw(&spec(12, false), 3);
+            let graph = KroneckerGraph::draw(&spec(12, false), 3);
             let chunks = graph.chunks(ranks);
             assert_eq!((chunks[0].start, chunks.last().unwrap().end), (0, graph.vertices()));
             assert!(chunks.windows(2).all(|two| two[0].end == two[1].start));

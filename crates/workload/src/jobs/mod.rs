@@ -3,7 +3,7 @@
 //! | module | holds |
 //! |---|---|
 //! | [`tasks`] | tasks and their dependencies, in one representation for all jobs |
-//! | [`Jobs`] | the [`Source`] that runs jobs |
+//! | [`RunningJobs`] | the [`Source`] that runs jobs |
 //! | [`policy`] | placement on hosts, and priority in sending |
 //! | [`graph`], [`kronecker`] | PageRank and connected components |
 //! | [`training`], [`model`] | data-parallel training by the sizes of layers |
@@ -23,20 +23,22 @@ pub mod tasks;
 pub mod training;
 pub mod word_count;
 
-use self::policy::{Demand, Policy, Sending};
+use self::policy::{JobDemand, JobPolicy, Sending};
 use self::running::Running;
 use self::tasks::Tasks;
 use crate::blades::Racks;
-use crate::collective::CollectiveSpec;
+use crate::collective;
 use crate::error::WorkloadError;
 use crate::message::{Message, NodeId};
 use crate::source::{Computing, Outbox, Source};
 use std::sync::Arc;
+use unrack_rack::Collective;
+use unrack_rack::jobs::Policy;
 use unrack_units::{Rate, Time};
 
 /// Work of a job. A round begins when the one before is over everywhere.
 #[derive(Debug, Clone)]
-pub struct Job {
+pub struct ComputedJob {
     pub name: String,
     pub ranks: u32,
     pub rounds: Vec<Arc<Tasks>>,
@@ -45,10 +47,10 @@ pub struct Job {
     pub on: Option<Vec<NodeId>>,
 }
 
-impl Job {
+impl ComputedJob {
     /// Creates a job of these rounds that starts at once, wherever there is room.
-    pub fn new(name: impl Into<String>, ranks: u32, rounds: Vec<Arc<Tasks>>) -> Job {
-        Job { name: name.into(), ranks, rounds, start: Time::ZERO, on: None }
+    pub fn new(name: impl Into<String>, ranks: u32, rounds: Vec<Arc<Tasks>>) -> ComputedJob {
+        ComputedJob { name: name.into(), ranks, rounds, start: Time::ZERO, on: None }
     }
 
     /// Returns the number of messages if no two ranks share a host.
@@ -56,7 +58,7 @@ impl Job {
         self.sum(|tasks| tasks.messages().count() as u64)
     }
 
-    /// Returns the bytes of the messages that [`Job::messages`] counts.
+    /// Returns the bytes of the messages that [`ComputedJob::messages`] counts.
     pub fn bytes(&self) -> u64 {
         self.sum(|tasks| tasks.messages().map(|(_, _, bytes)| bytes).sum())
     }
@@ -80,8 +82,8 @@ impl Job {
 /// Jobs, and the policy that places them.
 #[derive(Debug, Clone)]
 pub struct JobsSpec {
-    pub jobs: Arc<Vec<Job>>,
-    pub policy: unrack_rack::jobs::Policy,
+    pub jobs: Arc<Vec<ComputedJob>>,
+    pub policy: Policy,
     /// Ranks that a host has room for.
     pub slots: u32,
 }
@@ -91,18 +93,18 @@ impl JobsSpec {
     ///
     /// # Errors
     /// If the operation is not possible on them.
-    pub fn collective(spec: &CollectiveSpec, nodes: u32) -> Result<JobsSpec, WorkloadError> {
-        let on_all = Job { on: Some((0..nodes).collect()), ..spec.job(nodes)? };
+    pub fn collective(spec: &Collective, nodes: u32) -> Result<JobsSpec, WorkloadError> {
+        let on_all = ComputedJob { on: Some((0..nodes).collect()), ..collective::job(spec, nodes)? };
         let jobs = Arc::new(vec![on_all]);
-        Ok(JobsSpec { jobs, policy: unrack_rack::jobs::Policy::FirstFit, slots: 1 })
+        Ok(JobsSpec { jobs, policy: Policy::FirstFit, slots: 1 })
     }
 }
 
 /// Source that runs jobs.
-pub struct Jobs {
+pub struct RunningJobs {
     jobs: Vec<Running>,
-    policy: Box<dyn Policy>,
-    demands: Vec<Demand>,
+    policy: Box<dyn JobPolicy>,
+    demands: Vec<JobDemand>,
     racks: Racks,
     /// Number of tasks of all jobs; actors from here on are the starts of jobs.
     tasks: u32,
@@ -112,7 +114,7 @@ pub struct Jobs {
 
 /// Outcome of a job.
 #[derive(Debug, Clone)]
-pub struct Outcome<'a> {
+pub struct JobOutcome<'a> {
     pub name: &'a str,
     /// Host of each rank.
     pub hosts: &'a [NodeId],
@@ -131,7 +133,7 @@ pub struct Outcome<'a> {
     pub requests: &'a [Time],
 }
 
-impl Jobs {
+impl RunningJobs {
     /// Places the jobs of `spec` on racks whose hosts send at `rate`. With `loads_take_time`, the carrier of the
     /// messages is also told what tasks load.
     ///
@@ -142,9 +144,9 @@ impl Jobs {
         racks: Racks,
         rate: Rate,
         loads_take_time: bool,
-    ) -> Result<Jobs, WorkloadError> {
+    ) -> Result<RunningJobs, WorkloadError> {
         let policy = policy::policy(spec.policy);
-        let demands: Vec<Demand> = spec.jobs.iter().map(|job| Demand::new(job, rate)).collect();
+        let demands: Vec<JobDemand> = spec.jobs.iter().map(|job| JobDemand::new(job, rate)).collect();
         let placed = policy::place(policy.as_ref(), &spec.jobs, racks, spec.slots)?;
         let (mut jobs, mut base, mut total) = (Vec::new(), 0u64, 0u64);
         for (job, hosts) in spec.jobs.iter().zip(placed) {
@@ -163,12 +165,12 @@ impl Jobs {
                 total.max(base),
             ));
         }
-        Ok(Jobs { jobs, policy, demands, racks, tasks: base as u32, begun: Vec::new(), total })
+        Ok(RunningJobs { jobs, policy, demands, racks, tasks: base as u32, begun: Vec::new(), total })
     }
 
     /// Returns the outcome of each job at `now`, the end of the run.
-    pub fn outcomes(&self, now: Time) -> impl Iterator<Item = Outcome<'_>> {
-        self.jobs.iter().map(move |running| Outcome {
+    pub fn outcomes(&self, now: Time) -> impl Iterator<Item = JobOutcome<'_>> {
+        self.jobs.iter().map(move |running| JobOutcome {
             name: &running.job.name,
             hosts: &running.hosts,
             started: running.job.start,
@@ -213,7 +215,7 @@ impl Jobs {
     }
 
     fn may_send(&self, number: usize) -> bool {
-        let sending = |(running, demand): (&Running, &Demand)| Sending {
+        let sending = |(running, demand): (&Running, &JobDemand)| Sending {
             hosts: running.hosts.clone(),
             is_sending: running.traffic.open > 0,
             wants_since: running.traffic.since().filter(|_| running.wants_to_send()),
@@ -226,7 +228,7 @@ impl Jobs {
     }
 }
 
-impl Source for Jobs {
+impl Source for RunningJobs {
     fn start<O: Outbox>(&mut self, out: &mut O) {
         for (number, running) in (self.tasks..).zip(&mut self.jobs) {
             match running.job.start {

@@ -1,6 +1,6 @@
 //! Policies: where jobs run and when they may send.
 //!
-//! A new policy is a type that implements [`Policy`], and a word in the scenario.
+//! A new policy is a type that implements [`JobPolicy`], and a word in the scenario.
 //!
 //! | policy | places | sends |
 //! |---|---|---|
@@ -9,24 +9,24 @@
 //! | `ShuffleWatcher` | in as few racks as possible | in turns, among jobs that share hosts |
 //! | `Crux` | as first-fit | by intensity, among jobs that share racks |
 
-use super::Job;
+use super::ComputedJob;
 use crate::blades::Racks;
 use crate::error::WorkloadError;
 use crate::message::NodeId;
-use unrack_rack::jobs::Policy as Word;
+use unrack_rack::jobs::Policy;
 use unrack_units::{Rate, Time};
 
 /// Properties of a job that are known before it runs.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Demand {
+pub struct JobDemand {
     /// Intensity of Crux §3.2, equation 2: I = W / t, the computation of all ranks over the time that the busiest link
     /// carries the job's bytes. Here it is of the whole job, with W in seconds of cores and t for the link of a host.
     pub intensity: f64,
 }
 
-impl Demand {
+impl JobDemand {
     /// Computes the demand of a job whose hosts send at `rate`.
-    pub fn new(job: &Job, rate: Rate) -> Demand {
+    pub fn new(job: &ComputedJob, rate: Rate) -> JobDemand {
         let (mut work, mut sent, mut got) =
             (0.0, vec![0u64; job.ranks as usize], vec![0u64; job.ranks as usize]);
         for tasks in &job.rounds {
@@ -38,7 +38,7 @@ impl Demand {
         }
         let busiest = sent.iter().chain(&got).copied().max().unwrap_or(0);
         let transfer = busiest as f64 * 8.0 / rate.as_bps() as f64;
-        Demand { intensity: if busiest == 0 { f64::INFINITY } else { work / transfer } }
+        JobDemand { intensity: if busiest == 0 { f64::INFINITY } else { work / transfer } }
     }
 }
 
@@ -54,7 +54,7 @@ pub struct Sending {
 }
 
 /// Decides where jobs run, and when they may send.
-pub trait Policy: Send {
+pub trait JobPolicy: Send {
     /// Returns the next host among those with room; `room` is the number of ranks that each node still takes. `ranks`
     /// of the job are without a host, this one included; `hosts` are the hosts of the ranks before.
     fn next(&self, room: &[u32], ranks: u32, hosts: &[NodeId], racks: Racks) -> Option<NodeId>;
@@ -73,19 +73,19 @@ pub trait Policy: Send {
 }
 
 /// Returns the policy that a scenario names.
-pub fn policy(word: Word) -> Box<dyn Policy> {
+pub fn policy(word: Policy) -> Box<dyn JobPolicy> {
     match word {
-        Word::FirstFit => Box::new(FirstFit),
-        Word::RoundRobin => Box::new(RoundRobin),
-        Word::ShuffleWatcher => Box::new(ShuffleWatcher),
-        Word::Crux => Box::new(Crux),
+        Policy::FirstFit => Box::new(FirstFit),
+        Policy::RoundRobin => Box::new(RoundRobin),
+        Policy::ShuffleWatcher => Box::new(ShuffleWatcher),
+        Policy::Crux => Box::new(Crux),
     }
 }
 
 /// Returns the hosts of each job. Jobs with given nodes get their room first.
 pub(super) fn place(
-    policy: &dyn Policy,
-    jobs: &[Job],
+    policy: &dyn JobPolicy,
+    jobs: &[ComputedJob],
     racks: Racks,
     slots: u32,
 ) -> Result<Vec<Vec<NodeId>>, WorkloadError> {
@@ -130,7 +130,7 @@ fn first(room: &[u32], hosts: &[NodeId], among: impl Iterator<Item = NodeId> + C
 
 struct FirstFit;
 
-impl Policy for FirstFit {
+impl JobPolicy for FirstFit {
     fn next(&self, room: &[u32], _: u32, hosts: &[NodeId], racks: Racks) -> Option<NodeId> {
         first(room, hosts, 0..racks.nodes())
     }
@@ -138,7 +138,7 @@ impl Policy for FirstFit {
 
 struct RoundRobin;
 
-impl Policy for RoundRobin {
+impl JobPolicy for RoundRobin {
     fn next(&self, room: &[u32], _: u32, hosts: &[NodeId], racks: Racks) -> Option<NodeId> {
         first(room, hosts, (0..racks.nodes()).map(|n| racks.in_turn(n)))
     }
@@ -150,7 +150,7 @@ impl Policy for RoundRobin {
 /// unfairness, and elongated shuffles.
 struct ShuffleWatcher;
 
-impl Policy for ShuffleWatcher {
+impl JobPolicy for ShuffleWatcher {
     fn next(&self, room: &[u32], ranks: u32, hosts: &[NodeId], racks: Racks) -> Option<NodeId> {
         let nodes = |rack: u32| rack * racks.hosts..(rack + 1) * racks.hosts;
         let free = |rack: u32| nodes(rack).map(|node| room[node as usize].min(1)).sum::<u32>();
@@ -187,7 +187,7 @@ impl Policy for ShuffleWatcher {
 /// stopped.
 struct Crux;
 
-impl Policy for Crux {
+impl JobPolicy for Crux {
     fn next(&self, room: &[u32], ranks: u32, hosts: &[NodeId], racks: Racks) -> Option<NodeId> {
         FirstFit.next(room, ranks, hosts, racks)
     }
@@ -220,27 +220,27 @@ mod tests {
 
     const RACKS: Racks = Racks { racks: 3, hosts: 4 };
 
-    fn jobs(ranks: &[u32]) -> Vec<Job> {
-        ranks.iter().map(|ranks| Job::new("job", *ranks, Vec::new())).collect()
+    fn jobs(ranks: &[u32]) -> Vec<ComputedJob> {
+        ranks.iter().map(|ranks| ComputedJob::new("job", *ranks, Vec::new())).collect()
     }
 
-    fn placed(word: Word, ranks: &[u32], slots: u32) -> Result<Vec<Vec<NodeId>>, WorkloadError> {
+    fn placed(word: Policy, ranks: &[u32], slots: u32) -> Result<Vec<Vec<NodeId>>, WorkloadError> {
         place(policy(word).as_ref(), &jobs(ranks), RACKS, slots)
     }
 
     #[test]
     fn jobs_are_where_their_policy_puts_them() {
-        assert_eq!(placed(Word::FirstFit, &[2, 3], 1).unwrap(), [vec![0, 1], vec![2, 3, 4]]);
-        assert_eq!(placed(Word::RoundRobin, &[2, 3], 1).unwrap(), [vec![0, 4], vec![8, 1, 5]]);
+        assert_eq!(placed(Policy::FirstFit, &[2, 3], 1).unwrap(), [vec![0, 1], vec![2, 3, 4]]);
+        assert_eq!(placed(Policy::RoundRobin, &[2, 3], 1).unwrap(), [vec![0, 4], vec![8, 1, 5]]);
         // The third job does not fit beside the first; the fourth does, and leaves the others whole.
-        let compact = placed(Word::ShuffleWatcher, &[3, 2, 4, 1], 1).unwrap();
+        let compact = placed(Policy::ShuffleWatcher, &[3, 2, 4, 1], 1).unwrap();
         assert_eq!(compact, [vec![0, 1, 2], vec![4, 5], vec![8, 9, 10, 11], vec![3]]);
-        assert_eq!(placed(Word::ShuffleWatcher, &[6], 1).unwrap(), [vec![0, 1, 2, 3, 4, 5]]);
+        assert_eq!(placed(Policy::ShuffleWatcher, &[6], 1).unwrap(), [vec![0, 1, 2, 3, 4, 5]]);
     }
 
     #[test]
     fn no_host_has_more_than_its_slots_and_all_are_used() {
-        for word in [Word::FirstFit, Word::RoundRobin, Word::ShuffleWatcher, Word::Crux] {
+        for word in [Policy::FirstFit, Policy::RoundRobin, Policy::ShuffleWatcher, Policy::Crux] {
             for slots in [1, 2] {
                 let all = placed(word, &[5, 4, 3 + 12 * (slots - 1)], slots).unwrap();
                 let mut ranks = [0; 12];

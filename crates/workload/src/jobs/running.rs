@@ -1,9 +1,9 @@
 //! State of a running job: which of its tasks wait, compute or are done, and what it wants to send.
 
-use super::Job;
-use super::tasks::{self, Tasks};
+use super::ComputedJob;
+use super::tasks::{CoreUse, Tasks};
 use crate::message::{Message, NodeId};
-use crate::source::{Computing, Loads};
+use crate::source::{Computing, TaskLoads};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use unrack_units::Time;
@@ -11,7 +11,7 @@ use unrack_units::Time;
 /// Job on its hosts.
 #[derive(Debug)]
 pub(super) struct Running {
-    pub job: Job,
+    pub job: ComputedJob,
     /// Host of each rank.
     pub hosts: Vec<NodeId>,
     /// Number of its first task among the tasks of all jobs.
@@ -110,7 +110,7 @@ fn advance(since: &mut Option<Time>, sum: &mut Time, lasts: bool, now: Time) {
 
 impl Running {
     /// Creates a job that has not started.
-    pub(super) fn new(job: Job, hosts: Vec<NodeId>, base: u32, loads_take_time: bool) -> Running {
+    pub(super) fn new(job: ComputedJob, hosts: Vec<NodeId>, base: u32, loads_take_time: bool) -> Running {
         let ranks = hosts.len();
         Running {
             job,
@@ -214,8 +214,8 @@ impl Running {
     }
 
     /// Returns the loads of a task that take time.
-    fn loads_of(&self, tasks: &Tasks, task: u32) -> Loads {
-        if self.loads_take_time { tasks.loads_of(task) } else { Loads::default() }
+    fn loads_of(&self, tasks: &Tasks, task: u32) -> TaskLoads {
+        if self.loads_take_time { tasks.loads_of(task) } else { TaskLoads::default() }
     }
 
     fn free(&mut self, rank: u32) {
@@ -253,21 +253,21 @@ impl Running {
                 let needs_no_core = self.loads_of(&tasks, task).is_empty();
                 let core = &mut self.cores[rank as usize];
                 match tasks.core_of(task) {
-                    tasks::Core::Computes(Time::ZERO) if needs_no_core => self.done(&tasks, task, now),
-                    tasks::Core::Computes(_) => {
+                    CoreUse::Computes(Time::ZERO) if needs_no_core => self.done(&tasks, task, now),
+                    CoreUse::Computes(_) => {
                         core.to_compute.push_back(task);
                         self.changed.push(rank);
                     }
-                    tasks::Core::Anywhere(_) => {
+                    CoreUse::Anywhere(_) => {
                         self.anywhere.push_back(task);
                         self.anywhere_on.insert(rank);
                         self.changed.extend(&self.anywhere_on);
                     }
-                    tasks::Core::Keeps => {
+                    CoreUse::Keeps => {
                         core.to_send.push_back(task);
                         self.to_send.insert(rank);
                     }
-                    tasks::Core::Frees => {
+                    CoreUse::Frees => {
                         self.free(rank);
                         self.done(&tasks, task, now);
                     }

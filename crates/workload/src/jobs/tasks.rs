@@ -2,7 +2,7 @@
 //!
 //! Tasks are numbered so that outputs go to higher numbers: there is no cycle, and every order of arrivals terminates.
 
-use crate::source::Loads;
+use crate::source::TaskLoads;
 use unrack_units::Time;
 
 /// Part of a job that is over when all its tasks are: a superstep, an iteration.
@@ -10,11 +10,11 @@ use unrack_units::Time;
 pub struct Tasks {
     tasks: Vec<Task>,
     /// Outputs, grouped by the task that sends them.
-    outputs: Vec<Output>,
+    outputs: Vec<TaskOutput>,
     /// Tasks whose end answers a request, each with the task whose end asked it; sorted.
     requests: Vec<(u32, u32)>,
     /// Tasks that load something, with their loads; sorted by task.
-    loads: Vec<(u32, Loads)>,
+    loads: Vec<(u32, TaskLoads)>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,12 +23,12 @@ struct Task {
     inputs: u32,
     /// Index of its first output; the next task's outputs follow its own.
     first: u32,
-    core: Core,
+    core: CoreUse,
 }
 
 /// Use that a task makes of the core of its rank.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Core {
+pub enum CoreUse {
     /// Computes on the core for this time. A task of zero time, without loads that take time, needs no core.
     Computes(Time),
     /// Computes for this time on the first idle core among the ranks that have such tasks.
@@ -41,7 +41,7 @@ pub enum Core {
 
 /// Output of a task that is done, and input of another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Output {
+pub struct TaskOutput {
     pub to: u32,
     /// Bytes of the message; 0 means no message: the input is there at once.
     pub bytes: u32,
@@ -69,20 +69,20 @@ impl Tasks {
     }
 
     /// Returns the task's use of its rank's core.
-    pub fn core_of(&self, task: u32) -> Core {
+    pub fn core_of(&self, task: u32) -> CoreUse {
         self.tasks[task as usize].core
     }
 
     /// Returns the computing time of a task.
     pub fn compute_of(&self, task: u32) -> Time {
         match self.core_of(task) {
-            Core::Computes(time) | Core::Anywhere(time) => time,
-            Core::Keeps | Core::Frees => Time::ZERO,
+            CoreUse::Computes(time) | CoreUse::Anywhere(time) => time,
+            CoreUse::Keeps | CoreUse::Frees => Time::ZERO,
         }
     }
 
     /// Returns the outputs of a task.
-    pub fn outputs_of(&self, task: u32) -> &[Output] {
+    pub fn outputs_of(&self, task: u32) -> &[TaskOutput] {
         let next = self.tasks.get(task as usize + 1).map_or(self.outputs.len(), |next| next.first as usize);
         &self.outputs[self.tasks[task as usize].first as usize..next]
     }
@@ -94,9 +94,9 @@ impl Tasks {
     }
 
     /// Returns the loads of a task while it computes.
-    pub fn loads_of(&self, task: u32) -> Loads {
+    pub fn loads_of(&self, task: u32) -> TaskLoads {
         let found = self.loads.binary_search_by_key(&task, |loads| loads.0);
-        found.map_or(Loads::default(), |place| self.loads[place].1)
+        found.map_or(TaskLoads::default(), |place| self.loads[place].1)
     }
 
     /// Returns whether there are requests.
@@ -123,11 +123,11 @@ impl Tasks {
 #[derive(Debug, Clone, Default)]
 pub struct Builder {
     /// Rank of each task, and its use of the core.
-    tasks: Vec<(u32, Core)>,
+    tasks: Vec<(u32, CoreUse)>,
     /// Outputs as (from, to, bytes).
     outputs: Vec<(u32, u32, u32)>,
     requests: Vec<(u32, u32)>,
-    loads: Vec<(u32, Loads)>,
+    loads: Vec<(u32, TaskLoads)>,
 }
 
 impl Builder {
@@ -138,26 +138,26 @@ impl Builder {
 
     /// Adds a task of a rank, after all others. Returns its number.
     pub fn task(&mut self, rank: u32, compute: Time) -> u32 {
-        self.with_core(rank, Core::Computes(compute))
+        self.with_core(rank, CoreUse::Computes(compute))
     }
 
     /// Adds a task that its rank computes, or any idle rank with tasks of this kind: they reach the same data. Its
     /// outputs are sent by its own rank.
     pub fn anywhere(&mut self, rank: u32, compute: Time) -> u32 {
-        self.with_core(rank, Core::Anywhere(compute))
+        self.with_core(rank, CoreUse::Anywhere(compute))
     }
 
     /// Adds a task that sends, and keeps its rank's core until a task made by [`Builder::frees`] is done.
     pub fn keeps(&mut self, rank: u32) -> u32 {
-        self.with_core(rank, Core::Keeps)
+        self.with_core(rank, CoreUse::Keeps)
     }
 
     /// Adds a task that frees the core kept by one made by [`Builder::keeps`].
     pub fn frees(&mut self, rank: u32) -> u32 {
-        self.with_core(rank, Core::Frees)
+        self.with_core(rank, CoreUse::Frees)
     }
 
-    fn with_core(&mut self, rank: u32, core: Core) -> u32 {
+    fn with_core(&mut self, rank: u32, core: CoreUse) -> u32 {
         self.tasks.push((rank, core));
         self.tasks.len() as u32 - 1
     }
@@ -165,7 +165,7 @@ impl Builder {
     /// Adds a task without computation for each rank, numbered consecutively. Returns the first number.
     pub fn layer(&mut self, ranks: u32) -> u32 {
         let first = self.tasks.len() as u32;
-        self.tasks.extend((0..ranks).map(|rank| (rank, Core::Computes(Time::ZERO))));
+        self.tasks.extend((0..ranks).map(|rank| (rank, CoreUse::Computes(Time::ZERO))));
         first
     }
 
@@ -196,7 +196,7 @@ impl Builder {
     }
 
     /// Sets what `task` loads while it computes; at most once for a task.
-    pub fn loads(&mut self, task: u32, loads: Loads) {
+    pub fn loads(&mut self, task: u32, loads: TaskLoads) {
         if !loads.is_empty() {
             self.loads.push((task, loads));
         }
@@ -219,10 +219,10 @@ impl Builder {
             next += std::mem::replace(&mut task.first, next);
         }
         let mut place: Vec<u32> = all.iter().map(|task| task.first).collect();
-        let mut sorted = vec![Output { to: 0, bytes: 0 }; outputs.len()];
+        let mut sorted = vec![TaskOutput { to: 0, bytes: 0 }; outputs.len()];
         for (from, to, bytes) in outputs {
             let place = &mut place[from as usize];
-            sorted[*place as usize] = Output { to, bytes };
+            sorted[*place as usize] = TaskOutput { to, bytes };
             *place += 1;
         }
         Tasks { tasks: all, outputs: sorted, requests, loads }
@@ -244,8 +244,8 @@ mod tests {
         builder.after(c, d);
         builder.request(a, d);
         let tasks = builder.finish();
-        assert_eq!(tasks.outputs_of(a), [Output { to: d, bytes: 0 }, Output { to: c, bytes: 7 }]);
-        assert_eq!(tasks.outputs_of(b), [Output { to: c, bytes: 0 }]);
+        assert_eq!(tasks.outputs_of(a), [TaskOutput { to: d, bytes: 0 }, TaskOutput { to: c, bytes: 7 }]);
+        assert_eq!(tasks.outputs_of(b), [TaskOutput { to: c, bytes: 0 }]);
         assert_eq!([a, b, c, d].map(|task| tasks.inputs_of(task)), [0, 0, 2, 2]);
         assert_eq!(tasks.messages().collect::<Vec<_>>(), [(0, 1, 7)]);
         assert_eq!(tasks.asked_by(d), Some(a));

@@ -4,7 +4,6 @@ use super::tasks::Builder;
 use super::*;
 use proptest::prelude::*;
 use std::collections::VecDeque;
-use unrack_rack::jobs::Policy as Word;
 
 #[derive(Default)]
 struct Heard(VecDeque<Message>, Vec<(Time, u32)>);
@@ -20,7 +19,7 @@ impl Outbox for Heard {
 
 /// Returns all messages sent, in an order of arrival that `pick` chooses, and the time of the last wake. Messages take
 /// no time; those in flight arrive before any actor wakes.
-pub(crate) fn run_in(jobs: &mut Jobs, mut pick: impl FnMut(usize) -> usize) -> (Vec<Message>, Time) {
+pub(crate) fn run_in(jobs: &mut RunningJobs, mut pick: impl FnMut(usize) -> usize) -> (Vec<Message>, Time) {
     let (mut heard, mut sent, mut now) = (Heard::default(), Vec::new(), Time::ZERO);
     jobs.start(&mut heard);
     loop {
@@ -45,19 +44,19 @@ pub(crate) fn run_in(jobs: &mut Jobs, mut pick: impl FnMut(usize) -> usize) -> (
 }
 
 /// Returns jobs on a rack of `nodes` hosts.
-pub(crate) fn jobs_on(nodes: u32, jobs: Vec<Job>, policy: Word, slots: u32) -> Jobs {
+pub(crate) fn jobs_on(nodes: u32, jobs: Vec<ComputedJob>, policy: Policy, slots: u32) -> RunningJobs {
     let spec = JobsSpec { jobs: Arc::new(jobs), policy, slots };
-    Jobs::new(&spec, nodes.into(), Rate::from_gbps(10), false).unwrap()
+    RunningJobs::new(&spec, nodes.into(), Rate::from_gbps(10), false).unwrap()
 }
 
 /// Returns a job whose ranks compute, then send to the next rank.
-fn shift(name: &str, ranks: u32, compute: Time, rounds: usize) -> Job {
+fn shift(name: &str, ranks: u32, compute: Time, rounds: usize) -> ComputedJob {
     let mut builder = Builder::new();
     let all: Vec<u32> = (0..ranks).map(|rank| builder.task(rank, compute)).collect();
     let end = builder.layer(ranks);
     all.iter().zip(0..).for_each(|(task, rank)| builder.send(*task, end + (rank + 1) % ranks, 1_000));
     let round = Arc::new(builder.finish());
-    Job::new(name, ranks, vec![round; rounds])
+    ComputedJob::new(name, ranks, vec![round; rounds])
 }
 
 #[test]
@@ -69,7 +68,8 @@ fn tasks_move_to_a_core_that_is_idle() {
     }
     // The task of another rank stays there.
     builder.task(2, compute);
-    let mut jobs = jobs_on(3, vec![Job::new("job", 3, vec![Arc::new(builder.finish())])], Word::FirstFit, 1);
+    let mut jobs =
+        jobs_on(3, vec![ComputedJob::new("job", 3, vec![Arc::new(builder.finish())])], Policy::FirstFit, 1);
     assert_eq!(run_in(&mut jobs, |_| 0), (Vec::new(), Time::from_us(30)));
     assert_eq!(jobs.outcomes(Time::ZERO).next().unwrap().computed, Time::from_us(30));
 }
@@ -81,8 +81,8 @@ fn a_core_computes_one_task_at_a_time() {
         builder.task(0, Time::from_us(5));
     }
     builder.task(1, Time::from_us(7));
-    let job = Job::new("job", 2, vec![Arc::new(builder.finish())]);
-    let mut jobs = jobs_on(2, vec![job], Word::FirstFit, 1);
+    let job = ComputedJob::new("job", 2, vec![Arc::new(builder.finish())]);
+    let mut jobs = jobs_on(2, vec![job], Policy::FirstFit, 1);
     assert_eq!(run_in(&mut jobs, |_| 0).1, Time::from_us(15));
     assert_eq!(jobs.outcomes(Time::ZERO).next().unwrap().computed, Time::from_us(15));
 }
@@ -91,13 +91,13 @@ fn a_core_computes_one_task_at_a_time() {
 fn ranks_on_one_host_send_each_other_nothing() {
     let job = shift("job", 4, Time::from_us(1), 3);
     assert_eq!((job.messages(), job.bytes()), (12, 12_000));
-    let mut jobs = jobs_on(2, vec![job], Word::FirstFit, 2);
+    let mut jobs = jobs_on(2, vec![job], Policy::FirstFit, 2);
     // Ranks 0 and 2 are on host 0: each sends to a rank on the other host.
     assert_eq!(run_in(&mut jobs, |_| 0).0.len(), 12);
     let mut jobs = jobs_on(
         2,
-        vec![Job { on: Some(vec![0, 0, 1, 1]), ..shift("job", 4, Time::ZERO, 3) }],
-        Word::FirstFit,
+        vec![ComputedJob { on: Some(vec![0, 0, 1, 1]), ..shift("job", 4, Time::ZERO, 3) }],
+        Policy::FirstFit,
         2,
     );
     assert_eq!(run_in(&mut jobs, |_| 0).0.len(), 6);
@@ -105,8 +105,8 @@ fn ranks_on_one_host_send_each_other_nothing() {
 
 #[test]
 fn a_job_starts_when_it_is_to_start() {
-    let late = Job { start: Time::from_us(20), ..shift("late", 2, Time::from_us(3), 2) };
-    let mut jobs = jobs_on(4, vec![shift("early", 2, Time::from_us(1), 1), late], Word::FirstFit, 1);
+    let late = ComputedJob { start: Time::from_us(20), ..shift("late", 2, Time::from_us(3), 2) };
+    let mut jobs = jobs_on(4, vec![shift("early", 2, Time::from_us(1), 1), late], Policy::FirstFit, 1);
     assert_eq!(run_in(&mut jobs, |_| 0).1, Time::from_us(26));
     let ended: Vec<_> = jobs.outcomes(Time::ZERO).map(|outcome| outcome.ended.unwrap()).collect();
     assert_eq!(ended, [Time::from_us(1), Time::from_us(26)]);
@@ -121,7 +121,8 @@ fn a_request_takes_from_its_question_to_its_answer() {
     builder.send(asks, answers, 10);
     builder.send(answers, end, 100);
     builder.request(asks, end);
-    let mut jobs = jobs_on(2, vec![Job::new("job", 2, vec![Arc::new(builder.finish())])], Word::FirstFit, 1);
+    let mut jobs =
+        jobs_on(2, vec![ComputedJob::new("job", 2, vec![Arc::new(builder.finish())])], Policy::FirstFit, 1);
     run_in(&mut jobs, |_| 0);
     assert_eq!(jobs.outcomes(Time::ZERO).next().unwrap().requests, [Time::from_us(9)]);
 }
@@ -130,18 +131,18 @@ proptest! {
     /// All jobs end and all their bytes are carried once, under every policy, with any times and any order.
     #[test]
     fn every_mix_comes_to_an_end(
-        word in prop::sample::select(vec![Word::FirstFit, Word::RoundRobin, Word::ShuffleWatcher, Word::Crux]),
+        word in prop::sample::select(vec![Policy::FirstFit, Policy::RoundRobin, Policy::ShuffleWatcher, Policy::Crux]),
         drawn in prop::collection::vec((2u32..6, 0u64..20, 1usize..4, 0u64..30), 1..6),
         picks in prop::collection::vec(any::<usize>(), 1..50),
     ) {
         let job = |(ranks, compute, rounds, start): (u32, u64, usize, u64)| {
-            Job { start: Time::from_us(start), ..shift("job", ranks, Time::from_us(compute), rounds) }
+            ComputedJob { start: Time::from_us(start), ..shift("job", ranks, Time::from_us(compute), rounds) }
         };
-        let all: Vec<Job> = drawn.into_iter().map(job).collect();
-        let expected: u64 = all.iter().map(Job::bytes).sum();
+        let all: Vec<ComputedJob> = drawn.into_iter().map(job).collect();
+        let expected: u64 = all.iter().map(ComputedJob::bytes).sum();
         let spec = JobsSpec { jobs: Arc::new(all), policy: word, slots: 3 };
         let racks = Racks { racks: 3, hosts: 3 };
-        let mut jobs = Jobs::new(&spec, racks, Rate::from_gbps(10), false).unwrap();
+        let mut jobs = RunningJobs::new(&spec, racks, Rate::from_gbps(10), false).unwrap();
         let mut picks = picks.into_iter().cycle();
         let (sent, _) = run_in(&mut jobs, |_| picks.next().unwrap());
         // Three slots on nine hosts are enough to separate the ranks of a job with at most nine.

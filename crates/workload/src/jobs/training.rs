@@ -7,9 +7,9 @@
 
 use super::model::tensors;
 use super::tasks::{Builder, Tasks};
-use crate::collective::Operation;
+use crate::collective::Plan;
 use crate::error::WorkloadError;
-use crate::source::Loads;
+use crate::source::TaskLoads;
 use std::sync::Arc;
 use unrack_rack::jobs::Training;
 use unrack_units::Time;
@@ -21,23 +21,19 @@ const BYTES: u64 = 4;
 ///
 /// # Errors
 /// If the operation is not possible among `ranks` ranks.
-pub fn training(spec: &Training, operation: Operation, ranks: u32) -> Result<Vec<Arc<Tasks>>, WorkloadError> {
-    operation.check(ranks)?;
-    let workers = match operation {
-        Operation::ParameterServer { servers } => ranks - servers,
-        _ => ranks,
-    };
+pub fn training(spec: &Training, ranks: u32) -> Result<Vec<Arc<Tasks>>, WorkloadError> {
+    let plan = Plan::new(spec.operation, spec.servers, ranks)?;
     let mut builder = Builder::new();
     let tensors = tensors(spec.model);
     let weights = tensors.iter().sum::<u64>() * BYTES;
     for rank in 0..ranks {
-        let works = rank < workers;
+        let works = rank < plan.workers();
         let task = builder.task(rank, if works { spec.compute } else { Time::ZERO });
-        builder.loads(task, Loads { again: if works { weights } else { 0 }, ..Loads::default() });
+        builder.loads(task, TaskLoads { again: if works { weights } else { 0 }, ..TaskLoads::default() });
     }
     let mut before = 0;
     for bucket in buckets(&tensors, spec.bucket.get()) {
-        before = operation.append(&mut builder, ranks, bucket, before);
+        before = plan.append(&mut builder, bucket, before);
     }
     let iteration = Arc::new(builder.finish());
     Ok(vec![iteration; spec.iterations as usize])
@@ -59,11 +55,12 @@ fn buckets(tensors: &[u64], full: u64) -> Vec<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use unrack_rack::Operation;
     use unrack_rack::jobs::Model;
     use unrack_units::Bytes;
 
     fn spec(model: Model) -> Training {
-        let operation = unrack_rack::Operation::RingAllReduce;
+        let operation = Operation::RingAllReduce;
         let (compute, bucket) = (Time::from_us(10), Bytes::new(25 << 20));
         Training { model, operation, servers: None, iterations: 2, compute, bucket }
     }
@@ -82,13 +79,18 @@ mod tests {
     fn a_ring_moves_what_it_must_and_servers_all_of_it() {
         let sum = |tasks: &Tasks| tasks.messages().map(|(_, _, bytes)| bytes).sum::<u64>();
         let bytes = 4 * 68_514_048;
-        let ring = training(&spec(Model::TinyStories33M), Operation::RingAllReduce, 8).unwrap();
+        let ring = training(&spec(Model::TinyStories33M), 8).unwrap();
         assert_eq!((ring.len(), sum(&ring[0])), (2, 14 * bytes));
         assert_eq!(ring[0].computed(), Time::from_us(80));
-        let servers = Operation::ParameterServer { servers: 4 };
-        let served = training(&spec(Model::TinyStories33M), servers, 8).unwrap();
+        let servers = Training {
+            operation: Operation::ParameterServer,
+            servers: Some(4),
+            ..spec(Model::TinyStories33M)
+        };
+        let served = training(&servers, 8).unwrap();
         assert_eq!(sum(&served[0]), 4 * 2 * bytes);
         assert_eq!(served[0].computed(), Time::from_us(40));
-        assert!(training(&spec(Model::ResNet18), Operation::HalvingDoubling, 6).is_err());
+        let halving = Training { operation: Operation::HalvingDoubling, ..spec(Model::ResNet18) };
+        assert!(training(&halving, 6).is_err());
     }
 }

@@ -3,8 +3,8 @@
 
 use super::tasks::{Builder, Tasks};
 use crate::error::WorkloadError;
-use crate::random::{Purpose, drawn, generator, scale};
-use crate::source::Loads;
+use crate::random::{DrawPurpose, drawn, generator, scale};
+use crate::source::TaskLoads;
 use rand_distr::{Distribution, Zipf};
 use std::sync::Arc;
 use unrack_basis::mix;
@@ -58,7 +58,7 @@ pub fn word_count(spec: &WordCount, ranks: u32, seed: u64) -> Result<Counted, Wo
 fn text(spec: &WordCount, seed: u64, number: u32) -> Vec<u32> {
     let zipf = Zipf::new(f64::from(spec.vocabulary), spec.exponent)
         .expect("checked: at least a word, no less than 0");
-    let mut draws = generator(seed, Purpose::Words, number);
+    let mut draws = generator(seed, DrawPurpose::Words, number);
     let mut counts = vec![0; spec.vocabulary as usize];
     for _ in 0..spec.words {
         counts[drawn(zipf.sample(&mut draws), spec.vocabulary) as usize] += 1;
@@ -110,17 +110,17 @@ fn takes(spec: &WordCount, records: u64) -> Time {
 }
 
 /// Returns the loads of a mapper: its text, and its counts if it sums up.
-fn map_loads(spec: &WordCount, to: &[Shuffled]) -> Loads {
+fn map_loads(spec: &WordCount, to: &[Shuffled]) -> TaskLoads {
     let sum = |of: fn(&Shuffled) -> u64| to.iter().map(of).sum::<u64>();
     let scattered = if spec.combine { sum(|to| to.words) as u32 } else { 0 };
     let among = sum(|to| to.different) * LINE_BYTES;
-    Loads { fresh: sum(|to| to.read), scattered, among, ..Loads::default() }
+    TaskLoads { fresh: sum(|to| to.read), scattered, among, ..TaskLoads::default() }
 }
 
 /// Returns the loads of a reducer: the data received, and its counts.
-fn reduce_loads(spec: &WordCount, reducers: usize, records: u64, bytes: u64) -> Loads {
+fn reduce_loads(spec: &WordCount, reducers: usize, records: u64, bytes: u64) -> TaskLoads {
     let among = u64::from(spec.vocabulary) / reducers as u64 * LINE_BYTES;
-    Loads { came: bytes, scattered: records as u32, among: among.max(LINE_BYTES), ..Loads::default() }
+    TaskLoads { came: bytes, scattered: records as u32, among: among.max(LINE_BYTES), ..TaskLoads::default() }
 }
 
 /// Returns the tasks of all texts, where cores map while others send.
@@ -203,7 +203,7 @@ fn stage(spec: &WordCount, shuffled: &[Vec<Shuffled>], first_reducer: u32) -> Ta
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::jobs::Job;
+    use crate::jobs::ComputedJob;
     use crate::jobs::tests::{jobs_on, run_in};
     use unrack_rack::jobs::Policy;
 
@@ -261,7 +261,7 @@ mod tests {
         for shuffle in [Shuffle::Stages, Shuffle::Own, Shuffle::First] {
             for policy in [Policy::FirstFit, Policy::ShuffleWatcher] {
                 let spec = WordCount { shuffle, iterations: 3, ..spec(Some(2), true) };
-                let job = |seed| Job::new("job", 4, word_count(&spec, 4, seed).unwrap().rounds);
+                let job = |seed| ComputedJob::new("job", 4, word_count(&spec, 4, seed).unwrap().rounds);
                 let mut jobs = jobs_on(4, vec![job(1), job(2)], policy, 2);
                 let (_, ended) = run_in(&mut jobs, |waiting| waiting / 2);
                 // Three texts of 20 ms, and the time of reducers.

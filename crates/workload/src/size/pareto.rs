@@ -2,6 +2,7 @@
 
 use super::MAX_BYTES;
 use crate::error::WorkloadError;
+use unrack_rack::ParetoScale;
 
 /// Pareto distribution with P(size > x) = (minimum / x)^shape from the minimum on. Sizes above the maximum are replaced
 /// by the maximum, so that the distribution below it is unchanged.
@@ -12,33 +13,25 @@ pub struct Pareto {
     maximum: f64,
 }
 
-/// Scale of a Pareto distribution.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Scale {
-    /// Smallest size in bytes.
-    Minimum(u64),
-    /// Mean without a maximum, in bytes. Papers give this mean, and a heavy tail's is far above the mean that a maximum
-    /// leaves (shape 1.05, 100 KB, up to 4 GiB: 52 KB).
-    Mean(u64),
-}
-
 impl Pareto {
-    /// Creates a distribution; `maximum` is [`MAX_BYTES`] unless a scenario sets it.
+    /// Creates a distribution; `maximum` is [`MAX_BYTES`] unless a scenario sets it. Papers give the mean that it has
+    /// without a maximum, and a heavy tail's is far above the mean that a maximum leaves (shape 1.05, 100 KB, up to
+    /// 4 GiB: 52 KB).
     ///
     /// # Errors
     /// If a parameter is out of bounds.
-    pub fn new(shape: f64, scale: Scale, maximum: u64) -> Result<Pareto, WorkloadError> {
+    pub fn new(shape: f64, scale: ParetoScale, maximum: u64) -> Result<Pareto, WorkloadError> {
         let refuse = |rule, value| Err(WorkloadError::new("workload.size", rule, value));
         if !(shape > 0.0 && shape <= MAX_SHAPE) {
             return refuse("has a `pareto` above 0 and at most 100", shape.to_string());
         }
         let minimum = match scale {
-            Scale::Minimum(bytes) => bytes as f64,
-            Scale::Mean(_) if shape <= 1.0 => {
+            ParetoScale::Minimum(bytes) => bytes.get() as f64,
+            ParetoScale::Mean(_) if shape <= 1.0 => {
                 let rule = "has a `pareto` above 1 beside a `mean` (others have none; give `minimum`)";
                 return refuse(rule, shape.to_string());
             }
-            Scale::Mean(bytes) => bytes as f64 * (shape - 1.0) / shape,
+            ParetoScale::Mean(bytes) => bytes.get() as f64 * (shape - 1.0) / shape,
         };
         if minimum < 1.0 {
             return refuse("begins at 1 byte or more", format!("{minimum} at the least"));
@@ -81,29 +74,38 @@ const MAX_SHAPE: f64 = 100.0;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Size;
+    use crate::SizeDistribution;
     use proptest::prelude::*;
+    use unrack_units::Bytes;
+
+    fn mean(bytes: u64) -> ParetoScale {
+        ParetoScale::Mean(Bytes::new(bytes))
+    }
+
+    fn minimum(bytes: u64) -> ParetoScale {
+        ParetoScale::Minimum(Bytes::new(bytes))
+    }
 
     #[test]
     fn r2c2s_flows() {
         // R2C2 §5.2: shape 1.05, mean 100 KB; "95 % of the flows are less than 100 KB".
-        let pareto = Pareto::new(1.05, Scale::Mean(100_000), MAX_BYTES).unwrap();
+        let pareto = Pareto::new(1.05, mean(100_000), MAX_BYTES).unwrap();
         assert!((pareto.minimum - 100_000.0 * 0.05 / 1.05).abs() < 1e-9);
         let below = 1.0 - (pareto.minimum / 100_000.0).powf(1.05);
         assert!((0.95..0.96).contains(&below), "{below}");
         assert!((pareto.at(below) - 100_000.0).abs() < 1e-3);
-        assert!(Size::Pareto(pareto).is_heavy_tailed());
+        assert!(SizeDistribution::Pareto(pareto).is_heavy_tailed());
     }
 
     #[test]
     fn the_closed_forms_without_a_maximum_that_matters() {
         // Mean a m / (a - 1), second moment a m^2 / (a - 2).
-        let pareto = Pareto::new(5.0, Scale::Minimum(1_000), MAX_BYTES).unwrap();
+        let pareto = Pareto::new(5.0, minimum(1_000), MAX_BYTES).unwrap();
         assert!((pareto.mean() / 1_250.0 - 1.0).abs() < 1e-9);
         assert!((pareto.mean_square() / (5.0 / 3.0 * 1e6) - 1.0).abs() < 1e-9);
-        let mean = Pareto::new(5.0, Scale::Mean(1_250), MAX_BYTES).unwrap();
-        assert!((mean.minimum - 1_000.0).abs() < 1e-9);
-        assert!(!Size::Pareto(pareto).is_heavy_tailed());
+        let by_mean = Pareto::new(5.0, mean(1_250), MAX_BYTES).unwrap();
+        assert!((by_mean.minimum - 1_000.0).abs() < 1e-9);
+        assert!(!SizeDistribution::Pareto(pareto).is_heavy_tailed());
     }
 
     proptest! {
@@ -111,11 +113,11 @@ mod tests {
         #[test]
         fn draws_have_the_moments_and_tail(
             shape in prop::sample::select(vec![0.7, 1.0, 1.05, 1.5, 2.0, 3.0]),
-            minimum in 100..100_000u64,
+            least in 100..100_000u64,
             at_maximum in 0.01..1.0,
         ) {
-            let maximum = (minimum as f64 * f64::powf(at_maximum, -1.0 / shape)).round() as u64;
-            let pareto = Pareto::new(shape, Scale::Minimum(minimum), maximum).unwrap();
+            let maximum = (least as f64 * f64::powf(at_maximum, -1.0 / shape)).round() as u64;
+            let pareto = Pareto::new(shape, minimum(least), maximum).unwrap();
             let steps = 200_000;
             let at = |step| pareto.at((f64::from(step) + 0.5) / f64::from(steps));
             let moment = |power| (0..steps).map(|step| at(step).powi(power)).sum::<f64>() / f64::from(steps);
@@ -123,17 +125,17 @@ mod tests {
             prop_assert!((moment(2) / pareto.mean_square() - 1.0).abs() < 1e-2);
             for step in (0..steps).step_by(1_000) {
                 let (size, beyond) = (at(step), 1.0 - (f64::from(step) + 0.5) / f64::from(steps));
-                let tail = (minimum as f64 / size).powf(shape);
+                let tail = (least as f64 / size).powf(shape);
                 prop_assert!(size == maximum as f64 && beyond <= tail || (tail / beyond - 1.0).abs() < 1e-9);
             }
         }
 
         #[test]
         fn any_numbers(shape in any::<f64>(), bytes in any::<u64>(), is_mean: bool, maximum in any::<u64>()) {
-            let scale = if is_mean { Scale::Mean(bytes) } else { Scale::Minimum(bytes) };
+            let scale = if is_mean { mean(bytes) } else { minimum(bytes) };
             if let Ok(pareto) = Pareto::new(shape, scale, maximum) {
                 prop_assert!(pareto.mean() >= 1.0 && pareto.mean() <= maximum as f64 * (1.0 + 1e-9));
-                prop_assert!((1..=MAX_BYTES).contains(&Size::Pareto(pareto).at(0.999_999)));
+                prop_assert!((1..=MAX_BYTES).contains(&SizeDistribution::Pareto(pareto).at(0.999_999)));
             }
         }
     }
@@ -141,12 +143,12 @@ mod tests {
     #[test]
     fn what_is_none_is_refused() {
         let why = |shape, scale, maximum| Pareto::new(shape, scale, maximum).unwrap_err().to_string();
-        assert!(why(0.0, Scale::Minimum(5), 9).contains("above 0"));
-        assert!(why(f64::NAN, Scale::Minimum(5), 9).contains("above 0"));
-        assert!(why(1.0, Scale::Mean(5), 9).contains("give `minimum`"));
-        assert!(why(1.1, Scale::Mean(5), 9).contains("1 byte or more"));
-        assert!(why(1.1, Scale::Minimum(0), 9).contains("1 byte or more"));
-        assert!(why(1.1, Scale::Minimum(10), 9).contains("`maximum` from its smallest size"));
-        assert!(why(1.1, Scale::Minimum(10), 1 << 32).contains("to 4294967295"));
+        assert!(why(0.0, minimum(5), 9).contains("above 0"));
+        assert!(why(f64::NAN, minimum(5), 9).contains("above 0"));
+        assert!(why(1.0, mean(5), 9).contains("give `minimum`"));
+        assert!(why(1.1, mean(5), 9).contains("1 byte or more"));
+        assert!(why(1.1, minimum(0), 9).contains("1 byte or more"));
+        assert!(why(1.1, minimum(10), 9).contains("`maximum` from its smallest size"));
+        assert!(why(1.1, minimum(10), 1 << 32).contains("to 4294967295"));
     }
 }

@@ -4,54 +4,47 @@ use crate::error::WorkloadError;
 use crate::random::unit;
 use rand_distr::{Distribution, StandardNormal};
 use rand_pcg::Pcg64Mcg;
+use unrack_rack::Arrivals;
 use unrack_units::Time;
-
-/// Distribution of the times between the messages of one sender.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Arrivals {
-    /// Exponential gaps.
-    Poisson,
-    /// Equal gaps, each sender with a phase of its own.
-    Fixed,
-    /// Log-normal gaps, with this standard deviation of the logarithm: bursts, and long silences.
-    LogNormal { sigma: f64 },
-}
 
 /// Largest sigma. The variance of a gap over its square mean, `e^(sigma^2) - 1`, is then eight thousand.
 const MOST_SIGMA: f64 = 3.0;
 
-impl Arrivals {
-    pub(super) fn check(&self) -> Result<(), WorkloadError> {
-        match self {
-            Arrivals::LogNormal { sigma } if !(*sigma > 0.0 && *sigma <= MOST_SIGMA) => {
-                Err(WorkloadError::new("workload.arrivals.sigma", "is above 0 and at most 3", sigma))
-            }
-            _ => Ok(()),
+/// Checks the numbers of a distribution.
+///
+/// # Errors
+/// If sigma is out of bounds.
+pub(super) fn check(arrivals: Arrivals) -> Result<(), WorkloadError> {
+    match arrivals {
+        Arrivals::LogNormal { sigma } if !(sigma > 0.0 && sigma <= MOST_SIGMA) => {
+            Err(WorkloadError::new("workload.arrivals.sigma", "is above 0 and at most 3", sigma))
         }
+        _ => Ok(()),
     }
+}
 
-    /// Draws the time to the next message.
-    pub(super) fn gap(&self, mean_ps: f64, draws: &mut Pcg64Mcg) -> Time {
-        let gap = match self {
-            Arrivals::Poisson => -(1.0 - unit(draws)).ln(),
-            Arrivals::Fixed => 1.0,
-            // E[e^(m + sigma z)] = e^(m + sigma^2 / 2) = 1.
-            Arrivals::LogNormal { sigma } => log_normal(-sigma * sigma / 2.0, *sigma, draws),
-        };
-        Time::from_ps((gap * mean_ps).round() as u64)
-    }
+/// Draws the time to the next message of a sender.
+pub(super) fn gap(arrivals: Arrivals, mean_ps: f64, draws: &mut Pcg64Mcg) -> Time {
+    let gap = match arrivals {
+        Arrivals::Poisson => -(1.0 - unit(draws)).ln(),
+        Arrivals::Fixed => 1.0,
+        // E[e^(m + sigma z)] = e^(m + sigma^2 / 2) = 1.
+        Arrivals::LogNormal { sigma } => log_normal(-sigma * sigma / 2.0, sigma, draws),
+    };
+    Time::from_ps((gap * mean_ps).round() as u64)
+}
 
-    /// Draws the time to the first message as seen from a random moment: then the rate is right from the start.
-    pub(super) fn first(&self, mean_ps: f64, draws: &mut Pcg64Mcg) -> Time {
-        let first = match self {
-            Arrivals::Poisson => return self.gap(mean_ps, draws),
-            Arrivals::Fixed => unit(draws),
-            // A random moment lies in a gap with probability proportional to its length: log-normal too, with m +
-            // sigma^2; and anywhere in it.
-            Arrivals::LogNormal { sigma } => unit(draws) * log_normal(sigma * sigma / 2.0, *sigma, draws),
-        };
-        Time::from_ps((first * mean_ps) as u64)
-    }
+/// Draws the time to a sender's first message as seen from a random moment: then the rate is right from the start, and
+/// with equal gaps each sender has a phase of its own.
+pub(super) fn first(arrivals: Arrivals, mean_ps: f64, draws: &mut Pcg64Mcg) -> Time {
+    let first = match arrivals {
+        Arrivals::Poisson => return gap(arrivals, mean_ps, draws),
+        Arrivals::Fixed => unit(draws),
+        // A random moment lies in a gap with probability proportional to its length: log-normal too, with m +
+        // sigma^2; and anywhere in it.
+        Arrivals::LogNormal { sigma } => unit(draws) * log_normal(sigma * sigma / 2.0, sigma, draws),
+    };
+    Time::from_ps((first * mean_ps) as u64)
 }
 
 fn log_normal(m: f64, sigma: f64, draws: &mut Pcg64Mcg) -> f64 {
@@ -62,7 +55,7 @@ fn log_normal(m: f64, sigma: f64, draws: &mut Pcg64Mcg) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::random::{Purpose, generator};
+    use crate::random::{DrawPurpose, generator};
 
     /// Returns the mean and its standard error.
     fn mean(values: &[f64]) -> (f64, f64) {
@@ -74,7 +67,7 @@ mod tests {
 
     #[test]
     fn gaps_have_the_mean_and_the_spread_asked_for() {
-        let mut draws = generator(1, Purpose::Arrivals, 0);
+        let mut draws = generator(1, DrawPurpose::Arrivals, 0);
         for (arrivals, variance) in [
             (Arrivals::Poisson, 1.0),
             (Arrivals::Fixed, 0.0),
@@ -82,7 +75,7 @@ mod tests {
             (Arrivals::LogNormal { sigma: 1.0 }, 1f64.exp() - 1.0),
         ] {
             let gaps: Vec<f64> =
-                (0..400_000).map(|_| arrivals.gap(1e6, &mut draws).as_ps() as f64 / 1e6).collect();
+                (0..400_000).map(|_| gap(arrivals, 1e6, &mut draws).as_ps() as f64 / 1e6).collect();
             let (mean_gap, error) = mean(&gaps);
             assert!((mean_gap - 1.0).abs() <= 4.0 * error, "{mean_gap} +- {error} with {arrivals:?}");
             let (found, error) = mean(&gaps.iter().map(|gap| (gap - 1.0).powi(2)).collect::<Vec<_>>());
@@ -96,10 +89,10 @@ mod tests {
         for arrivals in [Arrivals::Poisson, Arrivals::Fixed, Arrivals::LogNormal { sigma: 1.5 }] {
             let counts: Vec<f64> = (0..40_000)
                 .map(|sender| {
-                    let mut draws = generator(3, Purpose::Arrivals, sender);
-                    let (mut at, mut count) = (arrivals.first(1e6, &mut draws), 0.0);
+                    let mut draws = generator(3, DrawPurpose::Arrivals, sender);
+                    let (mut at, mut count) = (first(arrivals, 1e6, &mut draws), 0.0);
                     while at < Time::from_ps(2_000_000) {
-                        at += arrivals.gap(1e6, &mut draws);
+                        at += gap(arrivals, 1e6, &mut draws);
                         count += 1.0;
                     }
                     count
@@ -113,7 +106,7 @@ mod tests {
     #[test]
     fn a_spread_without_a_number_is_refused() {
         for sigma in [0.0, -1.0, 3.5, f64::NAN] {
-            assert!(Arrivals::LogNormal { sigma }.check().is_err());
+            assert!(check(Arrivals::LogNormal { sigma }).is_err());
         }
     }
 }

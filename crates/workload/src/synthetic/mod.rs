@@ -6,24 +6,22 @@
 mod arrivals;
 mod pattern;
 
-pub use arrivals::Arrivals;
-pub use pattern::Pattern;
-
 use self::pattern::Partners;
-use crate::blades::{Blades, Racks};
+use crate::blades::Racks;
 use crate::error::WorkloadError;
 use crate::message::{Message, NodeId, READ_REQUEST_BYTES, RMW_REQUEST_BYTES};
-use crate::random::{Purpose, generator, unit};
-use crate::size::Size;
+use crate::random::{DrawPurpose, generator, unit};
+use crate::size::SizeDistribution;
 use crate::source::{Outbox, Source};
 use rand_pcg::Pcg64Mcg;
+use unrack_rack::{Arrivals, Blades, Pattern};
 use unrack_units::{Rate, Time};
 
 /// Parameters of synthetic traffic.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SyntheticSpec {
     pub traffic: Traffic,
-    pub size: Size,
+    pub size: SizeDistribution,
     pub pattern: Pattern,
     /// Nodes that ask and nodes that hold memory. `None` if every node does both.
     pub blades: Option<Blades>,
@@ -35,13 +33,13 @@ pub struct SyntheticSpec {
 
 #[derive(Debug, Clone, PartialEq)]
 pub enum Traffic {
-    Memory(Memory),
+    Memory(MemoryMix),
     Flows,
 }
 
 /// Mix of reads, read-modify-writes and, for the rest, writes.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Memory {
+pub struct MemoryMix {
     pub read_fraction: f64,
     /// Bytes of a read's request.
     pub request: u32,
@@ -51,15 +49,15 @@ pub struct Memory {
     /// Bytes of a read-modify-write's answer.
     pub rmw_answer: u64,
     /// Messages to disk blades; `None` if there are none.
-    pub disk: Option<Disk>,
+    pub disk: Option<DiskShare>,
 }
 
 /// Reads and writes of disk blades, in the same ratio as those of memory.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Disk {
+pub struct DiskShare {
     /// Share among all messages.
     pub fraction: f64,
-    pub size: Size,
+    pub size: SizeDistribution,
 }
 
 impl Traffic {
@@ -70,7 +68,7 @@ impl Traffic {
 
     /// Returns reads, compare-and-swaps of 24 bytes that are answered with a byte (EDM §2.3), and writes.
     pub fn mixed(read_fraction: f64, rmw_fraction: f64) -> Traffic {
-        Traffic::Memory(Memory {
+        Traffic::Memory(MemoryMix {
             read_fraction,
             request: READ_REQUEST_BYTES,
             rmw_fraction,
@@ -158,7 +156,7 @@ impl Source for Synthetic {
     fn start<O: Outbox>(&mut self, out: &mut O) {
         for actor in 0..self.senders.len() as u32 {
             let draws = &mut self.senders[actor as usize].arrivals;
-            let first = self.spec.arrivals.first(self.mean_gap_ps, draws);
+            let first = arrivals::first(self.spec.arrivals, self.mean_gap_ps, draws);
             out.wake_at(first, actor);
         }
     }
@@ -170,7 +168,8 @@ impl Source for Synthetic {
         self.submitted += 1;
         let message = self.draw(actor);
         out.submit(message);
-        let gap = self.spec.arrivals.gap(self.mean_gap_ps, &mut self.senders[actor as usize].arrivals);
+        let draws = &mut self.senders[actor as usize].arrivals;
+        let gap = arrivals::gap(self.spec.arrivals, self.mean_gap_ps, draws);
         out.wake_at(now + gap, actor);
     }
 
@@ -189,11 +188,11 @@ impl Sender {
     fn new(seed: u64, node: u32) -> Sender {
         let of = |purpose| generator(seed, purpose, node);
         Sender {
-            arrivals: of(Purpose::Arrivals),
-            kinds: of(Purpose::Kinds),
-            sizes: of(Purpose::Sizes),
-            destinations: of(Purpose::Destinations),
-            disks: of(Purpose::Disks),
+            arrivals: of(DrawPurpose::Arrivals),
+            kinds: of(DrawPurpose::Kinds),
+            sizes: of(DrawPurpose::Sizes),
+            destinations: of(DrawPurpose::Destinations),
+            disks: of(DrawPurpose::Disks),
         }
     }
 }
@@ -206,7 +205,7 @@ impl SyntheticSpec {
         if self.messages == 0 || self.messages >= u64::from(u32::MAX) {
             return Err(WorkloadError::new("workload.messages", "is 1 to 4294967294", self.messages));
         }
-        self.arrivals.check()?;
+        arrivals::check(self.arrivals)?;
         match &self.traffic {
             Traffic::Memory(memory) => memory.check(self.blades),
             Traffic::Flows => Ok(()),
@@ -227,7 +226,7 @@ impl SyntheticSpec {
 
     fn disks(&self, racks: Racks, seed: u64) -> Result<Option<Partners>, WorkloadError> {
         match (&self.traffic, self.blades) {
-            (Traffic::Memory(Memory { disk: Some(_), .. }), Some(blades)) => {
+            (Traffic::Memory(MemoryMix { disk: Some(_), .. }), Some(blades)) => {
                 Partners::disks(blades, racks, seed).map(Some)
             }
             _ => Ok(None),
@@ -264,7 +263,7 @@ fn busiest(partners: &Partners, out: f64, back: f64) -> f64 {
     }
 }
 
-impl Memory {
+impl MemoryMix {
     fn check(&self, blades: Option<Blades>) -> Result<(), WorkloadError> {
         let fraction = |key, value: f64| match (0.0..=1.0).contains(&value) {
             true => Ok(()),

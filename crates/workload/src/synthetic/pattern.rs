@@ -1,29 +1,16 @@
 //! Traffic patterns: the sources and destinations of messages.
+//!
+//! With `incast`, the destination is the last node that can be one; all sources ask it, or `fan_in` of them, evenly
+//! spread, while the others are silent. With `hot-spots`, the k-th destination has the weight `k^-exponent`: racks take
+//! turns in having the next hottest, and node 0 is the hottest where all are destinations.
 
-use crate::blades::{Blades, ByRack, Racks, Scope};
+use crate::blades::{BladeNodes, ByRack, Racks};
 use crate::error::WorkloadError;
 use crate::message::NodeId;
-use crate::random::{Purpose, below, generator, unit};
+use crate::random::{DrawPurpose, below, generator, unit};
 use rand_pcg::Pcg64Mcg;
-
-/// Pattern of sources and destinations.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Pattern {
-    /// Every source to every destination but itself, drawn for each message.
-    AllToAll,
-    /// Every source to one destination for the whole run, with as few sources per destination as possible.
-    Permutation,
-    /// All sources to the last node that can be a destination.
-    Incast,
-    /// The given number of sources, evenly spread, to the last node that can be a destination. The others are silent.
-    FanIn(u32),
-    /// This share of each source's messages to destinations of its own rack, the others to other racks; all
-    /// destinations there equally likely.
-    RackLocal(f64),
-    /// Destinations by Zipf's law: the k-th has the weight `k^-exponent`. Racks take turns in having the next hottest;
-    /// node 0 is the hottest where all are destinations.
-    HotSpots(f64),
-}
+use unrack_rack::{Blades, Pattern, Scope};
+use unrack_units::Fraction;
 
 /// Pattern on the nodes of a network.
 pub(super) struct Partners {
@@ -66,14 +53,14 @@ impl Partners {
         let Some(blades) = blades else {
             return Partners::among((0..nodes).collect(), (0..nodes).collect(), pattern, racks, seed);
         };
-        blades.check(racks)?;
+        let BladeNodes { compute, memory, .. } = BladeNodes::new(blades, racks)?;
         let near = blades.scope == Scope::Rack;
         if near && pattern != Pattern::AllToAll {
             let rule = "is \"datacenter\" unless the pattern is all-to-all";
             return Err(WorkloadError::new("workload.blades.scope", rule, "\"rack\""));
         }
-        let pattern = if near { Pattern::RackLocal(1.0) } else { pattern };
-        Partners::among(blades.compute_nodes(racks), blades.memory_nodes(racks), pattern, racks, seed)
+        let pattern = if near { in_own_rack() } else { pattern };
+        Partners::among(compute, memory, pattern, racks, seed)
     }
 
     /// Creates the pattern from the blades that compute to the blades of disk.
@@ -82,10 +69,11 @@ impl Partners {
     /// If the pattern is not possible on these nodes.
     pub(super) fn disks(blades: Blades, racks: Racks, seed: u64) -> Result<Partners, WorkloadError> {
         let pattern = match blades.scope {
-            Scope::Rack => Pattern::RackLocal(1.0),
+            Scope::Rack => in_own_rack(),
             Scope::Datacenter => Pattern::AllToAll,
         };
-        Partners::among(blades.compute_nodes(racks), blades.disk_nodes(racks), pattern, racks, seed)
+        let BladeNodes { compute, disk, .. } = BladeNodes::new(blades, racks)?;
+        Partners::among(compute, disk, pattern, racks, seed)
     }
 
     fn among(
@@ -96,19 +84,19 @@ impl Partners {
         seed: u64,
     ) -> Result<Partners, WorkloadError> {
         let both = sources == to;
-        if let Pattern::Incast | Pattern::FanIn(_) = pattern {
+        if let Pattern::Incast { .. } = pattern {
             to.drain(..to.len() - 1);
             sources.retain(|node| *node != to[0]);
         }
         let choice = match pattern {
-            Pattern::AllToAll | Pattern::Incast => Choice::Uniform,
-            Pattern::FanIn(sources_asked) => {
-                sources = spread(&sources, sources_asked)?;
+            Pattern::AllToAll | Pattern::Incast { fan_in: None } => Choice::Uniform,
+            Pattern::Incast { fan_in: Some(count) } => {
+                sources = spread(&sources, count)?;
                 Choice::Uniform
             }
             Pattern::Permutation => Choice::Fixed(permutation(sources.len(), &to, seed)),
-            Pattern::RackLocal(share) => Choice::Near(share),
-            Pattern::HotSpots(exponent) => zipf(&to, racks, exponent)?,
+            Pattern::RackLocal { fraction } => Choice::Near(fraction.get()),
+            Pattern::HotSpots { exponent } => zipf(&to, racks, exponent)?,
         };
         let both = both && sources == to;
         let partners = Partners { sources, destinations: ByRack::new(to, racks), racks, both, choice };
@@ -121,9 +109,6 @@ impl Partners {
     /// Checks that every source has a destination in its rack, and one in another, as far as `share` needs them.
     fn check_near(&self, share: f64) -> Result<(), WorkloadError> {
         let refuse = |rule, value: String| Err(WorkloadError::new("workload.pattern.fraction", rule, value));
-        if !(0.0..=1.0).contains(&share) {
-            return refuse("is from 0 to 1", share.to_string());
-        }
         for src in &self.sources {
             let rack = self.racks.rack_of(*src);
             let near = self.destinations.in_rack(rack).len() as u32;
@@ -229,6 +214,11 @@ impl Partners {
     }
 }
 
+/// Returns the pattern of sources that ask destinations of their own rack alone.
+fn in_own_rack() -> Pattern {
+    Pattern::RackLocal { fraction: Fraction::new(1.0).expect("all is a fraction") }
+}
+
 /// Returns `count` of `nodes`, evenly spread.
 fn spread(nodes: &[NodeId], count: u32) -> Result<Vec<NodeId>, WorkloadError> {
     if count == 0 || count as usize > nodes.len() {
@@ -269,7 +259,7 @@ fn weighed(cumulative: &[f64], p: f64) -> usize {
 /// Returns each source's destination: among the same nodes, a random cycle (Sattolo), so that no node is its own; else
 /// the destinations in a random order, repeated.
 fn permutation(sources: usize, destinations: &[NodeId], seed: u64) -> Vec<NodeId> {
-    let mut draws = generator(seed, Purpose::Permutation, 0);
+    let mut draws = generator(seed, DrawPurpose::Permutation, 0);
     let mut to = destinations.to_vec();
     for last in (1..to.len() as u32).rev() {
         to.swap(last as usize, below(&mut draws, last) as usize);

@@ -10,14 +10,14 @@ pub mod placement;
 pub mod replay;
 
 pub use placement::Placement;
-pub use replay::{Mode, Offsets, Replay, ReplaySpec};
+pub use replay::{CapturedReplay, ReplaySpec};
 
 use crate::error::WorkloadError;
 use unrack_units::Time;
 
 /// Transfer between a captured program and its remote memory: a row of `trace.parquet`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Row {
+pub struct TraceRow {
     /// Time since the run's start.
     pub t_ns: u64,
     pub thread: u32,
@@ -40,7 +40,7 @@ pub struct CapturedTrace {
     steps: Vec<Step>,
     /// Index of each thread's first step; and the number of steps.
     threads: Vec<usize>,
-    window: Window,
+    window: ReplayWindow,
     leader: Option<Leader>,
     /// Computing time of the program in the whole captured run.
     computed: Time,
@@ -72,7 +72,7 @@ pub struct Step {
 
 /// Part of a captured run that is replayed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Window {
+pub struct ReplayWindow {
     pub from: Time,
     pub until: Time,
     /// Number of transfers within, and in the whole run.
@@ -85,7 +85,7 @@ impl CapturedTrace {
     ///
     /// # Errors
     /// If the rows are not sorted, or one is out of bounds.
-    pub fn new(rows: &[Row], run: Time) -> Result<CapturedTrace, WorkloadError> {
+    pub fn new(rows: &[TraceRow], run: Time) -> Result<CapturedTrace, WorkloadError> {
         check(rows)?;
         let end = rows.last().map_or(Time::ZERO, |row| ns(row.t_ns + row.wait_ns));
         let whole = cut(rows, rows.len() as u64, Time::ZERO, run.max(end));
@@ -97,7 +97,7 @@ impl CapturedTrace {
     ///
     /// # Errors
     /// If the rows are not sorted, one is out of bounds, or `limit` is 0.
-    pub fn middle(rows: &[Row], run: Time, limit: u64) -> Result<CapturedTrace, WorkloadError> {
+    pub fn middle(rows: &[TraceRow], run: Time, limit: u64) -> Result<CapturedTrace, WorkloadError> {
         if limit == 0 {
             return Err(WorkloadError::new("workload.messages", "is at least one transfer per replica", 0));
         }
@@ -149,7 +149,7 @@ impl CapturedTrace {
     }
 
     /// Returns the part of the run that is replayed.
-    pub fn window(&self) -> Window {
+    pub fn window(&self) -> ReplayWindow {
         self.window
     }
 
@@ -190,7 +190,7 @@ fn ns(ns: u64) -> Time {
 /// Longest captured run (60 days): a longer one would not fit in picoseconds with room to add.
 const LONGEST_NS: u64 = 60 * 24 * 3600 * 1_000_000_000;
 
-fn check(rows: &[Row]) -> Result<(), WorkloadError> {
+fn check(rows: &[TraceRow]) -> Result<(), WorkloadError> {
     let refuse = |rule, value: String| Err(WorkloadError::new("workload.file", rule, value));
     if let Some(two) = rows.windows(2).find(|two| two[0].t_ns > two[1].t_ns) {
         return refuse("is sorted by time", format!("{} ns after {} ns", two[1].t_ns, two[0].t_ns));
@@ -198,7 +198,8 @@ fn check(rows: &[Row]) -> Result<(), WorkloadError> {
     if let Some(row) = rows.iter().find(|row| row.bytes == 0) {
         return refuse("has transfers of at least 1 byte", format!("0 at {} ns", row.t_ns));
     }
-    let long = |row: &&Row| row.t_ns > LONGEST_NS || row.wait_ns > LONGEST_NS || row.overhead_ns > LONGEST_NS;
+    let long =
+        |row: &&TraceRow| row.t_ns > LONGEST_NS || row.wait_ns > LONGEST_NS || row.overhead_ns > LONGEST_NS;
     if let Some(row) = rows.iter().find(long) {
         return refuse("has times below 60 days", format!("{} ns", row.t_ns));
     }
@@ -214,20 +215,20 @@ fn check(rows: &[Row]) -> Result<(), WorkloadError> {
 const MOST_IDLE_THREADS: usize = 1 << 16;
 
 /// Returns the rows of one window, by thread.
-fn cut(rows: &[Row], rows_in_all: u64, from: Time, until: Time) -> CapturedTrace {
+fn cut(rows: &[TraceRow], rows_in_all: u64, from: Time, until: Time) -> CapturedTrace {
     let count = rows.iter().map(|row| row.thread as usize + 1).max().unwrap_or(0);
     let mut threads = vec![0; count + 1];
     rows.iter().for_each(|row| threads[row.thread as usize + 1] += 1);
     (0..count).for_each(|thread| threads[thread + 1] += threads[thread]);
-    let mut by_thread: Vec<&Row> = rows.iter().collect();
+    let mut by_thread: Vec<&TraceRow> = rows.iter().collect();
     by_thread.sort_by_key(|row| row.thread); // stable: by time within a thread
     let steps = threads.windows(2).flat_map(|range| timeline(&by_thread[range[0]..range[1]], from)).collect();
     let leader = leader(rows, count, until);
-    let window = Window { from, until, rows: rows.len() as u64, rows_in_all };
+    let window = ReplayWindow { from, until, rows: rows.len() as u64, rows_in_all };
     CapturedTrace { steps, threads, window, leader, computed: Time::ZERO }
 }
 
-fn leader(rows: &[Row], threads: usize, until: Time) -> Option<Leader> {
+fn leader(rows: &[TraceRow], threads: usize, until: Time) -> Option<Leader> {
     let mut held_up = vec![(0u64, Time::ZERO); threads];
     for row in rows.iter().filter(|row| !row.write_back) {
         let (ns_in_all, end) = &mut held_up[row.thread as usize];
@@ -240,7 +241,7 @@ fn leader(rows: &[Row], threads: usize, until: Time) -> Option<Leader> {
 }
 
 /// Returns one thread's steps.
-fn timeline(rows: &[&Row], from: Time) -> Vec<Step> {
+fn timeline(rows: &[&TraceRow], from: Time) -> Vec<Step> {
     let mut resumed = from;
     let mut steps: Vec<Step> = Vec::with_capacity(rows.len());
     for row in rows {

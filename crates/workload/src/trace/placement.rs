@@ -3,10 +3,12 @@
 //! DDC §4.1: every server of the traced cluster is split into blades, and each CPU's address space is uniformly
 //! partitioned across all memory blades (§2.2) of its scope.
 
-use crate::blades::{Blades, ByRack, Racks, Scope};
+use crate::blades::{BladeNodes, ByRack, Racks};
+use crate::error::WorkloadError;
 use crate::message::NodeId;
 use crate::random::scale;
 use unrack_basis::mix;
+use unrack_rack::{Blades, Scope};
 
 /// Nodes of the replicas and of their pages.
 pub struct Placement {
@@ -19,14 +21,13 @@ pub struct Placement {
 
 impl Placement {
     /// Creates the placement on these blades.
-    pub fn new(blades: Blades, racks: Racks, seed: u64) -> Placement {
-        Placement {
-            compute: blades.compute_nodes(racks),
-            memory: ByRack::new(blades.memory_nodes(racks), racks),
-            racks,
-            scope: blades.scope,
-            seed: mix(seed),
-        }
+    ///
+    /// # Errors
+    /// If the blades do not fit.
+    pub fn new(blades: Blades, racks: Racks, seed: u64) -> Result<Placement, WorkloadError> {
+        let BladeNodes { compute, memory, .. } = BladeNodes::new(blades, racks)?;
+        let memory = ByRack::new(memory, racks);
+        Ok(Placement { compute, memory, racks, scope: blades.scope, seed: mix(seed) })
     }
 
     /// Returns the number of replicas: one on each compute blade.

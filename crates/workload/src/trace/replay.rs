@@ -11,47 +11,29 @@
 
 use super::placement::Placement;
 use super::{CapturedTrace, Step};
-use crate::blades::{Blades, Racks};
+use crate::blades::Racks;
 use crate::error::WorkloadError;
 use crate::message::Message;
-use crate::random::{Purpose, generator, unit};
+use crate::random::{DrawPurpose, generator, unit};
 use crate::source::{Outbox, Source};
 use std::sync::Arc;
+use unrack_rack::{Blades, Replay, TimeOffsets};
 use unrack_units::Time;
-
-/// Dependence of the program on the speed of the network.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Mode {
-    #[default]
-    ClosedLoop,
-    OpenLoop,
-}
-
-/// Start times of the replicas.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Offsets {
-    /// All at once.
-    None,
-    /// Uniformly random within the length of the replayed window.
-    #[default]
-    Window,
-    /// Uniformly random within this time.
-    Within(Time),
-}
 
 /// Parameters of a replay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ReplaySpec {
     pub blades: Blades,
-    pub mode: Mode,
-    pub offsets: Offsets,
+    pub mode: Replay,
+    /// Start times of the replicas; `TimeOffsets::Run` is within the length of the window that is replayed.
+    pub offsets: TimeOffsets,
     pub seed: u64,
 }
 
 /// Source that replays a trace. It shares the trace with other runs and holds another 16 bytes per thread and replica.
-pub struct Replay {
+pub struct CapturedReplay {
     trace: Arc<CapturedTrace>,
-    mode: Mode,
+    mode: Replay,
     placement: Placement,
     starts: Vec<Time>,
     /// Actors, one per replica and thread, replica by replica.
@@ -72,7 +54,7 @@ struct Actor {
 /// Tag of a message that no thread waits for.
 const NOBODY: u32 = u32::MAX;
 
-impl Replay {
+impl CapturedReplay {
     /// Creates a replay on these racks, or on a number of nodes in one rack.
     ///
     /// # Errors
@@ -81,10 +63,9 @@ impl Replay {
         trace: Arc<CapturedTrace>,
         spec: &ReplaySpec,
         racks: impl Into<Racks>,
-    ) -> Result<Replay, WorkloadError> {
+    ) -> Result<CapturedReplay, WorkloadError> {
         let racks = racks.into();
-        spec.blades.check(racks)?;
-        let placement = Placement::new(spec.blades, racks, spec.seed);
+        let placement = Placement::new(spec.blades, racks, spec.seed)?;
         let replicas = u64::from(placement.replicas());
         let (total, actors) = (trace.len() * replicas, u64::from(trace.threads()) * replicas);
         if total >= u64::from(u32::MAX) || actors >= u64::from(NOBODY) {
@@ -96,7 +77,7 @@ impl Replay {
         // A program that waits for nothing computes until the end of its window.
         let least = if trace.only_computes() { trace.length() } else { Time::ZERO };
         let ends = starts.iter().map(|start| *start + least).collect();
-        Ok(Replay { trace, mode: spec.mode, placement, starts, actors, ends, submitted: 0, total })
+        Ok(CapturedReplay { trace, mode: spec.mode, placement, starts, actors, ends, submitted: 0, total })
     }
 
     /// Returns the replayed trace.
@@ -119,8 +100,8 @@ impl Replay {
 
     fn due(&self, actor: u32, step: &Step) -> Time {
         match self.mode {
-            Mode::ClosedLoop => self.actors[actor as usize].resumed + step.after,
-            Mode::OpenLoop => self.starts[self.replica(actor) as usize] + step.captured,
+            Replay::ClosedLoop => self.actors[actor as usize].resumed + step.after,
+            Replay::OpenLoop => self.starts[self.replica(actor) as usize] + step.captured,
         }
     }
 
@@ -154,7 +135,7 @@ impl Replay {
     }
 }
 
-impl Source for Replay {
+impl Source for CapturedReplay {
     fn start<O: Outbox>(&mut self, out: &mut O) {
         for actor in 0..self.actors.len() as u32 {
             let start = self.starts[self.replica(actor) as usize];
@@ -167,7 +148,7 @@ impl Source for Replay {
         let Some(step) = self.step(actor) else {
             return;
         };
-        let waits = self.mode == Mode::ClosedLoop && !step.write_back;
+        let waits = self.mode == Replay::ClosedLoop && !step.write_back;
         out.submit(self.message(actor, &step, waits));
         self.submitted += 1;
         self.actors[actor as usize].next += 1;
@@ -194,12 +175,12 @@ impl Source for Replay {
 
 fn starts(spec: &ReplaySpec, replicas: u32, window: Time) -> Vec<Time> {
     let within = match spec.offsets {
-        Offsets::None => Time::ZERO,
-        Offsets::Window => window,
-        Offsets::Within(time) => time,
+        TimeOffsets::None => Time::ZERO,
+        TimeOffsets::Run => window,
+        TimeOffsets::Within(time) => time,
     };
     let start = |replica| {
-        let mut draws = generator(spec.seed, Purpose::Offsets, replica);
+        let mut draws = generator(spec.seed, DrawPurpose::Offsets, replica);
         Time::from_ps((unit(&mut draws) * within.as_ps() as f64) as u64)
     };
     (0..replicas).map(start).collect()

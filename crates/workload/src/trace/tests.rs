@@ -2,12 +2,12 @@
 
 use super::*;
 
-fn fetch(t_ns: u64, thread: u32, wait_ns: u64, overhead_ns: u64) -> Row {
-    Row { t_ns, thread, page: t_ns, write_back: false, bytes: 4096, wait_ns, overhead_ns }
+fn fetch(t_ns: u64, thread: u32, wait_ns: u64, overhead_ns: u64) -> TraceRow {
+    TraceRow { t_ns, thread, page: t_ns, write_back: false, bytes: 4096, wait_ns, overhead_ns }
 }
 
-fn write_back(t_ns: u64, thread: u32) -> Row {
-    Row { t_ns, thread, page: t_ns, write_back: true, bytes: 4096, wait_ns: 0, overhead_ns: 0 }
+fn write_back(t_ns: u64, thread: u32) -> TraceRow {
+    TraceRow { t_ns, thread, page: t_ns, write_back: true, bytes: 4096, wait_ns: 0, overhead_ns: 0 }
 }
 
 fn afters(trace: &CapturedTrace, thread: u32) -> Vec<u64> {
@@ -44,9 +44,10 @@ fn a_thread_that_sleeps_does_not_hide_the_one_that_waits() {
 
 #[test]
 fn a_window_says_what_it_leaves_out() {
-    let rows: Vec<Row> = (0..100).map(|n| fetch(n * 1_000, 0, 100, 0)).collect();
+    let rows: Vec<TraceRow> = (0..100).map(|n| fetch(n * 1_000, 0, 100, 0)).collect();
     let trace = CapturedTrace::middle(&rows, Time::from_us(100), 10).unwrap();
-    let window = Window { from: Time::from_us(45), until: Time::from_us(55), rows: 10, rows_in_all: 100 };
+    let window =
+        ReplayWindow { from: Time::from_us(45), until: Time::from_us(55), rows: 10, rows_in_all: 100 };
     assert_eq!(trace.window(), window);
     assert_eq!(afters(&trace, 0), [0, 900, 900, 900, 900, 900, 900, 900, 900, 900]);
     assert_eq!(trace.run_time_at(Time::from_ns(100)), Time::from_us(10));
@@ -55,7 +56,7 @@ fn a_window_says_what_it_leaves_out() {
 
 #[test]
 fn at_native_pace_the_whole_run_computes_as_long_as_natively() {
-    let rows: Vec<Row> = (0..100).map(|n| fetch(n * 1_000, 0, 200, 0)).collect();
+    let rows: Vec<TraceRow> = (0..100).map(|n| fetch(n * 1_000, 0, 200, 0)).collect();
     let run = Time::from_us(100);
     let whole = CapturedTrace::new(&rows, run).unwrap().at_native_pace(Time::from_us(20));
     assert_eq!(whole.run_time_at(Time::ZERO), Time::from_us(20), "80 us were computed when captured");
@@ -66,11 +67,11 @@ fn at_native_pace_the_whole_run_computes_as_long_as_natively() {
 
 #[test]
 fn what_is_no_trace_is_refused() {
-    let message = |rows: &[Row]| CapturedTrace::new(rows, Time::ZERO).unwrap_err().to_string();
+    let message = |rows: &[TraceRow]| CapturedTrace::new(rows, Time::ZERO).unwrap_err().to_string();
     assert!(
         message(&[fetch(5, 0, 0, 0), fetch(4, 0, 0, 0)]).contains("sorted by time, but is 4 ns after 5 ns")
     );
-    assert!(message(&[Row { bytes: 0, ..fetch(5, 0, 0, 0) }]).contains("at least 1 byte"));
+    assert!(message(&[TraceRow { bytes: 0, ..fetch(5, 0, 0, 0) }]).contains("at least 1 byte"));
     assert!(message(&[fetch(u64::MAX, 0, 0, 0)]).contains("60 days"));
     assert!(message(&[fetch(5, u32::MAX, 0, 0)]).contains("without gaps"));
     assert!(CapturedTrace::middle(&[fetch(5, 0, 0, 0)], Time::ZERO, 0).is_err());

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 use unrack_engine::events::{Core, LinkId, Observer};
 use unrack_units::{Bytes, Fraction, Rate, Time};
 use unrack_workload::NodeId;
-use unrack_workload::random::{Generator, Purpose, below, generator, unit};
+use unrack_workload::random::{DrawPurpose, Generator, below, generator, unit};
 
 /// Ethernet traffic besides that of memory.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -81,7 +81,10 @@ impl Background {
         let block = rate.transmit(Bytes::new(super::BLOCK_BYTES));
         let blocks = (frames.frame.get() + OVERHEAD).div_ceil(super::BLOCK_BYTES);
         let draws = |node| {
-            (generator(seed, Purpose::Frames, node), generator(seed, Purpose::FrameDestinations, node))
+            (
+                generator(seed, DrawPurpose::Frames, node),
+                generator(seed, DrawPurpose::FrameDestinations, node),
+            )
         };
         Background {
             bytes: frames.frame.get(),

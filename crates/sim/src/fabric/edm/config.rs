@@ -74,8 +74,8 @@ impl Default for EdmConfig {
 #[serde(rename_all = "kebab-case")]
 pub enum Order {
     /// `srpt` for heavy-tailed sizes, `fcfs` for others (§3.1.1 (4)). A tail is heavy if it is above an exponential's
-    /// ([`Size::is_heavy_tailed`](unrack_workload::Size::is_heavy_tailed)). The same as `srpt` until
-    /// [`EdmConfig::for_tail`] resolves it.
+    /// ([`SizeDistribution::is_heavy_tailed`](unrack_workload::SizeDistribution::is_heavy_tailed)). The same as
+    /// `srpt` until [`EdmConfig::for_tail`] resolves it.
     ByTail,
     /// First come, first served.
     Fcfs,

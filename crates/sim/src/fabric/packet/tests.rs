@@ -16,7 +16,7 @@ use unrack_engine::network::{Network, Pace};
 use unrack_engine::topology::{Link, Topology};
 use unrack_protocol::fastpass;
 use unrack_units::{Bytes, Rate, Time};
-use unrack_workload::{Listed, Message};
+use unrack_workload::{ListedMessages, Message};
 
 fn link() -> Link {
     Link { pace: Pace::new(Rate::from_gbps(100)), propagation: Time::from_ns(100) }
@@ -52,7 +52,7 @@ fn any_message() -> impl Strategy<Value = (Time, Message)> {
 
 fn ends_empty<F: Emptied + Registered>(fabric: F, messages: &Arc<Vec<(Time, Message)>>) {
     let name = F::PROTOCOL;
-    let (fabric, run) = Sim::new(fabric, Listed::new(messages.clone(), 6).unwrap()).run_dry();
+    let (fabric, run) = Sim::new(fabric, ListedMessages::new(messages.clone(), 6).unwrap()).run_dry();
     let counters = &run.counters;
     assert_eq!(counters.sent_bytes, counters.arrived_bytes + counters.dropped_bytes, "{name}");
     for (message, outcome) in run.messages.iter().zip(&run.outcomes) {

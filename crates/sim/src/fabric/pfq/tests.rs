@@ -9,7 +9,7 @@ use unrack_engine::run::Run;
 use unrack_engine::topology::{Link as Wire, Topology};
 use unrack_rack::graph::Sides;
 use unrack_units::{Bytes, Rate};
-use unrack_workload::Listed;
+use unrack_workload::ListedMessages;
 
 fn network(graph: Graph) -> Network {
     let link = Wire { pace: Pace::new(Rate::from_gbps(10)), propagation: Time::from_ns(100) };
@@ -28,7 +28,7 @@ fn ethernet(cut_through: bool) -> Ethernet {
 fn run(network: &Network, cut_through: bool, mut script: Vec<(Time, Message)>) -> (Pfq, Run) {
     script.sort_by_key(|(at, _)| *at);
     let pfq = Pfq::new(network, &ethernet(cut_through), 7).unwrap();
-    Sim::new(pfq, Listed::new(Arc::new(script), network.nodes()).unwrap()).run_dry()
+    Sim::new(pfq, ListedMessages::new(Arc::new(script), network.nodes()).unwrap()).run_dry()
 }
 
 /// Asserts that everything sent has arrived, and that no node knows of any flow.

@@ -138,7 +138,7 @@ mod tests {
     use unrack_protocol::tcp::{Connections, MOST_TIMEOUTS, Params};
     use unrack_rack::{Host, Wiring};
     use unrack_units::{Bytes, Rate, Time};
-    use unrack_workload::{Listed, Message};
+    use unrack_workload::{ListedMessages, Message};
 
     fn link(gbps: u64, ns: u64) -> Link {
         Link { pace: Pace::new(Rate::from_gbps(gbps)), propagation: Time::from_ns(ns) }
@@ -180,7 +180,7 @@ mod tests {
                 (Time::from_us(at), if bytes % 2 == 0 { Message::read(src, dst, bytes) } else { Message::write(src, dst, bytes) })
             }).collect();
             messages.sort_by_key(|(at, _)| *at);
-            let listed = Listed::new(messages.into(), nodes).unwrap();
+            let listed = ListedMessages::new(messages.into(), nodes).unwrap();
             let connections = if keeps { Connections::Kept } else { Connections::Fresh };
             let (run, at_rest) = if multipath {
                 let params = mptcp::Params { connections, tail_loss_probe, ..Default::default() };

@@ -10,7 +10,7 @@ use unrack_engine::Fabric;
 use unrack_engine::events::{Core, Observer, Sim, Unobserved};
 use unrack_engine::network::Network;
 use unrack_units::Time;
-use unrack_workload::{Listed, Message, MessageId};
+use unrack_workload::{ListedMessages, Message, MessageId};
 
 /// Completion times known so far, by the bytes of the message.
 #[derive(Default)]
@@ -66,7 +66,7 @@ impl<K: Kind> Streams<K> {
 
     /// Carries a message alone, without faults; returns its completion time.
     pub(in crate::fabric) fn carry_alone<O: Observer>(&self, message: &Message, observer: O) -> (Time, O) {
-        let work = Listed::new(vec![(Time::ZERO, *message)].into(), self.plan.network.nodes());
+        let work = ListedMessages::new(vec![(Time::ZERO, *message)].into(), self.plan.network.nodes());
         let work = work.expect("a message of this network");
         let (run, _, observer) = Sim::observed(Alone(self.afresh()), work, observer).run();
         (run.outcomes[0].completion().expect("nothing is in its way"), observer)

@@ -17,7 +17,7 @@ use super::Computed;
 use crate::run::Scale;
 use unrack_basis::mix;
 use unrack_units::{Rate, Time};
-use unrack_workload::ycsb::{Operation, Operations, Workload};
+use unrack_workload::ycsb::{CoreWorkload, Operations, RecordOperation};
 
 /// Rate of a link (§4.1).
 const RATE: Rate = Rate::from_gbps(25);
@@ -63,7 +63,7 @@ pub(super) fn throughput(scale: Scale) -> Computed {
         Scale::Full => 20_000,
         Scale::Quick => 500,
     };
-    let workloads = [Workload::A, Workload::B, Workload::F];
+    let workloads = [CoreWorkload::A, CoreWorkload::B, CoreWorkload::F];
     let mut values = Computed::new();
     let (mut over, mut over_up) = (0.0, 0.0);
     for workload in workloads {
@@ -98,7 +98,7 @@ pub(super) fn latency(scale: Scale) -> Computed {
         Scale::Full => 200_000,
         Scale::Quick => 20_000,
     };
-    let accesses = accesses(Workload::A, count);
+    let accesses = accesses(CoreWorkload::A, count);
     let stacks = [("edm", edm::latency()), ("cxl", cxl::latency()), ("rdma", rdma::latency())];
     let mut values = Computed::new();
     let mut most = [0.0_f64; 2];
@@ -129,15 +129,15 @@ pub(super) fn latency(scale: Scale) -> Computed {
 }
 
 /// Returns the memory accesses of a workload.
-fn accesses(workload: Workload, operations: usize) -> Vec<Access> {
+fn accesses(workload: CoreWorkload, operations: usize) -> Vec<Access> {
     let mut of = Operations::new(workload, RECORDS, SEED);
     let mut accesses = Vec::with_capacity(2 * operations);
     for _ in 0..operations {
         let (operation, record) = of.draw();
-        if operation != Operation::Update {
+        if operation != RecordOperation::Update {
             accesses.push(Access { is_read: true, record });
         }
-        if operation != Operation::Read {
+        if operation != RecordOperation::Read {
             accesses.push(Access { is_read: false, record });
         }
     }
@@ -151,7 +151,9 @@ mod tests {
     /// §4.2.2: "A: 50% write, B: 5% write, and F: 33% write".
     #[test]
     fn writes_are_as_frequent_as_the_paper_says() {
-        for (workload, share) in [(Workload::A, 0.5), (Workload::B, 0.05), (Workload::F, 1.0 / 3.0)] {
+        for (workload, share) in
+            [(CoreWorkload::A, 0.5), (CoreWorkload::B, 0.05), (CoreWorkload::F, 1.0 / 3.0)]
+        {
             let accesses = accesses(workload, 40_000);
             let writes = accesses.iter().filter(|access| !access.is_read).count();
             let ours = writes as f64 / accesses.len() as f64;
@@ -162,7 +164,7 @@ mod tests {
     /// No stack carries more than its links can: requests on the way there, and on the way back 1 KB for each read.
     #[test]
     fn no_rate_is_above_that_of_the_links() {
-        for workload in [Workload::A, Workload::B, Workload::F] {
+        for workload in [CoreWorkload::A, CoreWorkload::B, CoreWorkload::F] {
             let accesses = accesses(workload, 500);
             let reads = accesses.iter().filter(|access| access.is_read).count() as f64;
             let all = accesses.len() as f64;

@@ -11,7 +11,7 @@ use unrack_sim::network::Pace;
 use unrack_sim::topology::Topology;
 use unrack_sim::{Hop, LinkId, Observer, Sim, faults};
 use unrack_units::Bytes;
-use unrack_workload::{Listed, Message, MessageId};
+use unrack_workload::{ListedMessages, Message, MessageId};
 
 /// Events of a rack, in order of their kinds.
 #[derive(Default)]
@@ -158,7 +158,7 @@ fn simulated(script: &Script) -> Seen {
     let network =
         unrack_sim::network::Network { topology: topology.with_faults(faults), switch_latency: Time::ZERO };
     let r2c2 = unrack_sim::fabric::r2c2::R2c2::new(&network, &ethernet, &script.params(), 7).unwrap();
-    let flows = Listed::new(Arc::new(script.flows.clone()), NODES).unwrap();
+    let flows = ListedMessages::new(Arc::new(script.flows.clone()), NODES).unwrap();
     let (run, _, seen) = Sim::observed(r2c2, flows, Seen::default()).run();
     assert!(run.outcomes.iter().all(|outcome| outcome.completion().is_some()));
     seen
