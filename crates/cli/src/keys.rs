@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use unrack_keys::datagram::SharedKey;
 use unrack_keys::folder::{distrust, trust, trusted, usual_folder};
-use unrack_keys::{Error, Fingerprint, Keys, Policy};
+use unrack_keys::{EncryptionPolicy, Error, Fingerprint, Keys};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
@@ -82,8 +82,8 @@ pub(crate) struct Protection {
 
 impl Protection {
     /// Returns the policy that these options choose.
-    pub(crate) fn policy(&self) -> Policy {
-        Policy::from_options(self.keys.clone(), self.insecure)
+    pub(crate) fn policy(&self) -> EncryptionPolicy {
+        EncryptionPolicy::from_options(self.keys.clone(), self.insecure)
     }
 }
 

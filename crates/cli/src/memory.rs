@@ -7,7 +7,7 @@ use std::net::SocketAddrV4;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
-use unrack_node::{Error, Listen, Node, Options};
+use unrack_node::{Error, Listen, Options, RunningNode};
 use unrack_units::{Bytes, Share, Time};
 
 pub(crate) const EXAMPLES: &str = "\
@@ -90,14 +90,14 @@ pub(crate) fn main(args: Args) -> Result<ExitCode, Failure> {
         policy: serve.protection.policy(),
         ..Options::new(listen, serve.capacity)
     };
-    let started = |node: &Node| tell_start(node, &options, serve.json);
+    let started = |node: &RunningNode| tell_start(node, &options, serve.json);
     let done =
         unrack_node::signals::serve(&options, started, |statistics| say(statistics.to_string().trim()));
     say(done?.to_string().trim());
     Ok(ExitCode::SUCCESS)
 }
 
-fn tell_start(node: &Node, options: &Options, json: bool) {
+fn tell_start(node: &RunningNode, options: &Options, json: bool) {
     let transport = match node.address() {
         Listen::Tcp(_) => "tcp",
         Listen::Shared(_) => "shm",

@@ -96,7 +96,7 @@ fn in_groups(groups: &str, read: impl Fn(&str) -> String) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use unrack_sim::memory::Part;
+    use unrack_sim::memory::NeedPart;
 
     #[test]
     fn files_of_the_kernel_are_read() {
@@ -118,7 +118,7 @@ mod tests {
 
     #[test]
     fn what_is_too_much_is_refused_by_its_key() {
-        let part = |key, bytes, is_sure| Part { key, what: "rows", bytes, is_sure };
+        let part = |key, bytes, is_sure| NeedPart { key, what: "rows", bytes, is_sure };
         let left = Left { bytes: 1 << 30, limit: "is available" };
         let need = |sure| Need { parts: vec![part("a.b", sure, true), part("c", 1e12, false)] };
         assert!(left.check(&need(1e9)).is_ok());

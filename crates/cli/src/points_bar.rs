@@ -3,7 +3,7 @@
 use crate::failure::say;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::path::PathBuf;
-use unrack_grid::Watch;
+use unrack_grid::GridWatch;
 use unrack_grid::watch::STEPS;
 
 const LOOK: &str = "{wide_bar} {percent:>3} % of {prefix} points, {eta} left";
@@ -24,7 +24,7 @@ impl PointsBar {
     }
 }
 
-impl Watch for PointsBar {
+impl GridWatch for PointsBar {
     fn begin(&self, kept: usize, all: usize) {
         if let Some(folder) = self.kept_in.as_ref().filter(|_| kept > 0) {
             say(&format!("{kept} of {all} points are in {} already", folder.display()));

@@ -12,8 +12,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 use unrack_paging::{
-    CaptureTo, Delay, Footprint, Input, Job, MemoryNode, Mode, Output, RemoteNode, Setup, calibrate,
-    footprint, local_bytes, measure,
+    CaptureTo, CheckedProgram, Delay, FaultMode, Footprint, Input, MemoryNode, OutputTarget, RemoteNode,
+    RunSetup, calibrate, footprint, local_bytes, measure,
 };
 use unrack_record::Started;
 use unrack_units::{Bytes, Rate, Share, Time};
@@ -87,8 +87,8 @@ const USUAL_BANDWIDTH: Rate = Rate::from_gbps(100);
 /// Runs `unrack run`.
 pub(crate) fn main(mut args: Args) -> Result<ExitCode, Failure> {
     let started = Started::now(build());
-    let mut job = Job::prepare(&args.command)?;
-    let mode = if args.fast { Mode::Fast } else { Mode::Blocking };
+    let mut job = CheckedProgram::prepare(&args.command)?;
+    let mode = if args.fast { FaultMode::Fast } else { FaultMode::Blocking };
     mode.check()?;
     let delay = args.delay()?;
     let capture = args.capture.as_deref().map(Target::check_file).transpose()?;
@@ -107,8 +107,8 @@ pub(crate) fn main(mut args: Args) -> Result<ExitCode, Failure> {
         native_s: None,
     });
     let node = args.remote.as_ref().map(|at| RemoteNode { at, page_timeout: args.page_timeout });
-    let (seed, output) = (args.seed, Output::Inherited);
-    let setup = Setup { local, delay: &delay, calibration, seed, capture, node, output, until: None };
+    let (seed, output) = (args.seed, OutputTarget::Inherited);
+    let setup = RunSetup { local, delay: &delay, calibration, seed, capture, node, output, until: None };
     let report = measure(&job, &setup)?;
     let summary = summary::Summary::from_run(&args, &job, &setup, footprint, &report, &started);
     if let Some(target) = json {
@@ -140,7 +140,7 @@ impl Args {
     }
 
     /// Determines the footprint, which only a share needs. A native run for it must not consume the program's input.
-    fn footprint(&self, job: &mut Job) -> Result<Option<Footprint>, Failure> {
+    fn footprint(&self, job: &mut CheckedProgram) -> Result<Option<Footprint>, Failure> {
         if let Share::Size(_) = self.local {
             return Ok(None);
         }

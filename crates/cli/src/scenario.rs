@@ -7,7 +7,7 @@ use crate::stdout::print;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use unrack_rack::{Scenario, ScenarioError, ValidScenario};
-use unrack_sim::memory::Part;
+use unrack_sim::memory::NeedPart;
 use unrack_sim::topology::MOST_DRAWN;
 use unrack_sim::{Need, Setup, SetupError};
 
@@ -70,7 +70,7 @@ fn check(file: &Path, set: &[String]) -> Result<String, Failure> {
 /// Describes the memory that a scenario will need, and its largest parts.
 fn words(need: &Need) -> String {
     let parts = need.parts.iter().filter(|part| !part.key.is_empty() && part.bytes >= 1024.0);
-    let part = |part: &Part| format!("{} {} ({})", part.what, rounded(part.bytes), part.key);
+    let part = |part: &NeedPart| format!("{} {} ({})", part.what, rounded(part.bytes), part.key);
     let parts: Vec<String> = parts.take(MOST_PARTS).map(part).collect();
     let rest = if parts.is_empty() { String::new() } else { format!(": {}", parts.join(", ")) };
     format!("memory: about {}{rest}", rounded(need.bytes()))

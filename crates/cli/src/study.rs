@@ -13,7 +13,7 @@ use unrack_record::{KeptPoints, Machine, Purpose, RunFolder, Started, atomic_wri
 use unrack_report::write_svgs;
 use unrack_study::page::{Done, PICTURES, charts, markdown};
 use unrack_study::run::run;
-use unrack_study::{Compared, Results, Scale, Study, StudyError, Verdict, computed, figure};
+use unrack_study::{Compared, Study, StudyError, StudyResults, StudyScale, Verdict, computed, figure};
 use unrack_units::nearest::hint;
 
 pub(crate) const EXAMPLES: &str = "\
@@ -95,7 +95,7 @@ struct FoundStudy<'a> {
     title: &'a str,
     source: &'a str,
     figures: &'a [Compared],
-    points: &'a Results,
+    points: &'a StudyResults,
 }
 
 /// Runs `unrack study`.
@@ -118,7 +118,7 @@ impl Run {
     fn run(&self, studies: Vec<Study>) -> Result<ExitCode, Failure> {
         let started = Started::now(build());
         let chosen = self.chosen(studies)?;
-        let scale = if self.quick { Scale::Quick } else { Scale::Full };
+        let scale = if self.quick { StudyScale::Quick } else { StudyScale::Full };
         let folder = self.folder(&chosen)?;
         let kept = KeptPoints::open(folder.path("points"), &build())?;
         let results = run(&chosen, scale, &kept, cores(), &PointsBar::new(None))?;

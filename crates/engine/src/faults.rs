@@ -17,7 +17,7 @@ use unrack_workload::NodeId;
 
 /// A part of the network that is down for a while, once or repeatedly.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Failure {
+pub struct Downtime {
     pub what: Broken,
     pub from: Time,
     /// End of the outage; `MAX` if it lasts for ever.
@@ -41,14 +41,14 @@ pub enum Broken {
 
 /// Probability that a bit is flipped on its way, by class of link.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
-pub struct BitErrors {
+pub struct ErrorRates {
     pub host: f64,
     pub core: f64,
 }
 
 /// All faults of a run.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Faults {
+pub struct FaultSchedule {
     /// Number of the cable of each switch port: the cable of a node has the number of its link, and one between
     /// switches a number above those.
     cable_of_port: Vec<u32>,
@@ -60,21 +60,21 @@ pub struct Faults {
     seed: u64,
 }
 
-impl Faults {
+impl FaultSchedule {
     /// Creates the faults of a network.
     ///
     /// # Errors
     /// If a failure names a part that this network does not have.
     pub fn new(
         topology: &Topology,
-        failures: &[Failure],
-        errors: BitErrors,
+        failures: &[Downtime],
+        errors: ErrorRates,
         seed: u64,
-    ) -> Result<Faults, SetupError> {
+    ) -> Result<FaultSchedule, SetupError> {
         let cables = Cables::from_topology(topology);
         let mut outages = vec![Vec::new(); cables.count as usize];
         for failure in failures {
-            let Failure { from, until, every, detected_after, .. } = *failure;
+            let Downtime { from, until, every, detected_after, .. } = *failure;
             let outage = Outage::new(from, until, every, detected_after);
             let outage = outage.map_err(|(rule, value)| SetupError::new("failures", rule, value))?;
             for cable in cables.broken(failure.what)? {
@@ -83,7 +83,7 @@ impl Faults {
         }
         let detected = outages.iter().flatten().map(Outage::first_known);
         let of = |rate, pace| (rate > 0.0).then(|| Errors::new(rate, pace));
-        Ok(Faults {
+        Ok(FaultSchedule {
             first_detected: detected.min().unwrap_or(Time::MAX),
             cable_of_port: cables.of_port,
             outages,
@@ -269,17 +269,17 @@ mod tests {
         Link { pace: Pace::new(Rate::from_gbps(100)), propagation: Time::from_ps(10) }
     }
 
-    fn failure(what: Broken, from: u64, until: u64) -> Failure {
+    fn failure(what: Broken, from: u64, until: u64) -> Downtime {
         let time = Time::from_ps;
-        Failure { what, from: time(from), until: time(until), every: None, detected_after: None }
+        Downtime { what, from: time(from), until: time(until), every: None, detected_after: None }
     }
 
     fn crossing(first: u64, last: u64) -> Departure {
         Departure { first: Time::from_ps(first), last: Time::from_ps(last) }
     }
 
-    fn faults(topology: &Topology, failures: &[Failure]) -> Faults {
-        Faults::new(topology, failures, BitErrors::default(), 1).unwrap()
+    fn faults(topology: &Topology, failures: &[Downtime]) -> FaultSchedule {
+        FaultSchedule::new(topology, failures, ErrorRates::default(), 1).unwrap()
     }
 
     #[test]
@@ -311,7 +311,7 @@ mod tests {
         let tree = Topology::leaf_spine(2, 2, 2, link(), link());
         let refused = |what, from, until| {
             let failures = [failure(what, from, until)];
-            Faults::new(&tree, &failures, BitErrors::default(), 1).unwrap_err().to_string()
+            FaultSchedule::new(&tree, &failures, ErrorRates::default(), 1).unwrap_err().to_string()
         };
         assert!(refused(Broken::Node(4), 0, 1).contains("node 4 of 4"));
         assert!(refused(Broken::Between(0, 1), 0, 1).contains("switches 0 and 1"));
@@ -322,8 +322,8 @@ mod tests {
     #[test]
     fn bits_flip_as_often_as_they_should() {
         let star = Topology::star(2, link());
-        let errors = BitErrors { host: 1e-4, core: 0.0 };
-        let faults = Faults::new(&star, &[], errors, 7).unwrap();
+        let errors = ErrorRates { host: 1e-4, core: 0.0 };
+        let faults = FaultSchedule::new(&star, &[], errors, 7).unwrap();
         // Each packet has 1000 bits, which take 10 ns.
         let packet = |n: u64| crossing(n * 20_000, n * 20_000 + 10_000);
         let lost = (0..100_000).filter(|n| faults.loses(&star, LinkId::Host(0), packet(*n))).count();

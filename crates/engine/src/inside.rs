@@ -2,13 +2,13 @@
 
 use crate::topology::Link;
 use std::sync::Arc;
-use unrack_rack::Host;
+use unrack_rack::HostSpec;
 use unrack_units::Time;
 
 /// Inside of a host; the same for every host of a network.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Inside {
-    pub spec: Arc<Host>,
+    pub spec: Arc<HostSpec>,
     /// CXL port of the host.
     pub cxl: Link,
 }

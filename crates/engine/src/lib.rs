@@ -27,8 +27,8 @@ pub mod topology;
 
 pub use error::SetupError;
 pub use events::{
-    BusyTimes, Core, Counters, EventQueue, Hop, LinkId, Observer, Packet, PacketKind, Progress, Sim, Split,
-    Tie, Tied, Unobserved, Wait, run_split,
+    BusyTimes, Core, Counters, EventQueue, Hop, LinkId, ObservedPacket, Observer, PacketKind, Progress, Sim,
+    Split, Tie, Tied, Unobserved, Wait, run_split,
 };
 pub use fabric::Fabric;
 pub use inside::{HostCounts, Inside};

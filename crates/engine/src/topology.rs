@@ -21,7 +21,7 @@ use self::cables::Cables;
 use self::drack::Drack;
 pub use self::draw::MOST_NODES as MOST_DRAWN;
 use crate::events::LinkId;
-use crate::faults::Faults;
+use crate::faults::FaultSchedule;
 use crate::inside::Inside;
 use crate::network::{Departure, Pace};
 use std::ops::Range;
@@ -101,7 +101,7 @@ pub struct Topology {
     core_link: Link,
     /// CXL ports of hosts; in networks without, equal to `host_link`.
     cxl_link: Link,
-    faults: Option<Arc<Faults>>,
+    faults: Option<Arc<FaultSchedule>>,
     /// Tables of [`Shape::Built`].
     built: Option<Arc<Built>>,
     /// Links between nodes, in a network without switches.
@@ -209,7 +209,7 @@ impl Topology {
     }
 
     /// Adds faults of links.
-    pub fn with_faults(self, faults: Faults) -> Topology {
+    pub fn with_faults(self, faults: FaultSchedule) -> Topology {
         Topology { faults: Some(Arc::new(faults)), ..self }
     }
 
@@ -229,7 +229,7 @@ impl Topology {
     }
 
     /// Returns the faults, if there are any.
-    pub fn faults(&self) -> Option<&Arc<Faults>> {
+    pub fn faults(&self) -> Option<&Arc<FaultSchedule>> {
         self.faults.as_ref()
     }
 
@@ -368,7 +368,7 @@ impl Topology {
 
     /// Returns a port that avoids links known to be down. A flow keeps its path while it is up; others share what is
     /// left.
-    fn around(&self, faults: &Faults, switch: u32, dst: NodeId, hash: u32, now: Time) -> Option<u32> {
+    fn around(&self, faults: &FaultSchedule, switch: u32, dst: NodeId, hash: u32, now: Time) -> Option<u32> {
         if let (Some(graph), Shape::Direct { .. }) = (&self.graph, self.shape)
             && switch != dst
         {
@@ -388,7 +388,7 @@ impl Topology {
     }
 
     /// Returns whether a path from this port to `dst` is known to have no link that is down.
-    fn leads_on(&self, faults: &Faults, port: u32, dst: NodeId, now: Time) -> bool {
+    fn leads_on(&self, faults: &FaultSchedule, port: u32, dst: NodeId, now: Time) -> bool {
         !faults.known_down(port, now)
             && match self.end(port) {
                 End::Node(_) => true,

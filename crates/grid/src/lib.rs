@@ -17,4 +17,4 @@ pub mod sweep;
 pub mod watch;
 
 pub use runner::{Point, run};
-pub use watch::{Share, Watch};
+pub use watch::{GridWatch, PointProgress};

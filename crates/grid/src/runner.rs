@@ -1,6 +1,6 @@
 //! Runner of a grid: points that are kept are taken from their folder, the others run on threads and are kept.
 
-use crate::watch::{Share, Watch};
+use crate::watch::{GridWatch, PointProgress};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::num::NonZeroUsize;
@@ -24,7 +24,7 @@ pub trait Point: Sync {
     ///
     /// # Errors
     /// If it cannot be run to its end.
-    fn run(&self, share: &mut Share<'_>) -> Result<Self::Found, Self::Error>;
+    fn run(&self, share: &mut PointProgress<'_>) -> Result<Self::Found, Self::Error>;
 }
 
 /// Returns the machine's number of cores: the number of threads that a grid runs on unless told otherwise.
@@ -41,7 +41,7 @@ pub fn run<P: Point>(
     points: &[P],
     kept: &KeptPoints,
     threads: NonZeroUsize,
-    watch: &impl Watch,
+    watch: &impl GridWatch,
 ) -> Result<Vec<P::Found>, P::Error> {
     let mut found: Vec<Option<P::Found>> =
         points.iter().map(|point| kept.read(point.scenario_hash(), &point.asked())).collect();
@@ -53,8 +53,8 @@ pub fn run<P: Point>(
     Ok(found.into_iter().map(|found| found.expect("every point was run")).collect())
 }
 
-fn one<P: Point>(point: &P, kept: &KeptPoints, watch: &impl Watch) -> Result<P::Found, P::Error> {
-    let mut share = Share::new(watch);
+fn one<P: Point>(point: &P, kept: &KeptPoints, watch: &impl GridWatch) -> Result<P::Found, P::Error> {
+    let mut share = PointProgress::new(watch);
     // An equal point of this grid, or another run of it, may have been kept meanwhile.
     if let Some(found) = kept.read(point.scenario_hash(), &point.asked()) {
         return Ok(found);

@@ -2,7 +2,7 @@
 
 use crate::axes::{Axis, product};
 use crate::runner::{self, run};
-use crate::watch::{Share, Watch};
+use crate::watch::{GridWatch, PointProgress};
 use std::num::NonZeroUsize;
 use unrack_rack::{ScenarioError, ValidScenario};
 use unrack_record::{Figures, KeptPoints, RecordError, Sweep, SweepPoint};
@@ -17,7 +17,7 @@ pub struct Ready {
 }
 
 /// Source of a sweep's scenarios.
-pub trait Source: Sync {
+pub trait ScenarioSource: Sync {
     type Error: From<RecordError> + From<ScenarioError> + Send;
 
     /// Loads the scenario with these settings `KEY=VALUE`, and checks that it can be run.
@@ -52,7 +52,7 @@ pub struct Points<'s, S> {
     pub all: Vec<Point<'s, S>>,
 }
 
-impl<'s, S: Source> Points<'s, S> {
+impl<'s, S: ScenarioSource> Points<'s, S> {
     /// Checks that every point can be run, and returns them.
     ///
     /// # Errors
@@ -77,7 +77,7 @@ impl<'s, S: Source> Points<'s, S> {
         &self,
         kept: &KeptPoints,
         threads: NonZeroUsize,
-        watch: &impl Watch,
+        watch: &impl GridWatch,
     ) -> Result<Vec<Summary>, S::Error> {
         run(&self.all, kept, threads, watch)
     }
@@ -99,7 +99,7 @@ impl<'s, S: Source> Points<'s, S> {
     }
 }
 
-impl<'s, S: Source> Point<'s, S> {
+impl<'s, S: ScenarioSource> Point<'s, S> {
     fn check(source: &'s S, axes: &[Axis], values: Vec<String>) -> Result<Point<'s, S>, S::Error> {
         let set: Vec<String> =
             axes.iter().zip(&values).map(|(axis, value)| format!("{}={value}", axis.key)).collect();
@@ -108,7 +108,7 @@ impl<'s, S: Source> Point<'s, S> {
         Ok(Point { source, values, set, scenario_hash })
     }
 
-    fn simulate(&self, share: &mut Share<'_>) -> Result<Summary, S::Error> {
+    fn simulate(&self, share: &mut PointProgress<'_>) -> Result<Summary, S::Error> {
         let Ready { scenario, setup, work } = self.source.load(&self.set)?;
         let done = setup.run(&work, |progress| share.show(progress));
         let done = done.map_err(|error| self.source.ended(&error, &scenario))?;
@@ -116,7 +116,7 @@ impl<'s, S: Source> Point<'s, S> {
     }
 }
 
-impl<S: Source> runner::Point for Point<'_, S> {
+impl<S: ScenarioSource> runner::Point for Point<'_, S> {
     type Found = Summary;
     type Error = S::Error;
 
@@ -128,7 +128,7 @@ impl<S: Source> runner::Point for Point<'_, S> {
         self.source.asked()
     }
 
-    fn run(&self, share: &mut Share<'_>) -> Result<Summary, S::Error> {
+    fn run(&self, share: &mut PointProgress<'_>) -> Result<Summary, S::Error> {
         self.simulate(share).map_err(|error| self.source.at(error, &self.set))
     }
 }

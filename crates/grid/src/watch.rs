@@ -6,7 +6,7 @@ use unrack_sim::Progress;
 pub const STEPS: u64 = 1000;
 
 /// Listener of a grid that runs. All threads call it.
-pub trait Watch: Sync {
+pub trait GridWatch: Sync {
     /// Says that the grid begins; `kept` of `all` points are not run again.
     fn begin(&self, kept: usize, all: usize);
     /// Says that a point came further, by so many of its [`STEPS`].
@@ -14,21 +14,21 @@ pub trait Watch: Sync {
 }
 
 /// Watcher that ignores all progress.
-impl Watch for () {
+impl GridWatch for () {
     fn begin(&self, _kept: usize, _all: usize) {}
     fn advance(&self, _steps: u64) {}
 }
 
 /// Progress of one point. At its end, it has come all the way.
-pub struct Share<'a> {
-    watch: &'a dyn Watch,
+pub struct PointProgress<'a> {
+    watch: &'a dyn GridWatch,
     shown: u64,
 }
 
-impl<'a> Share<'a> {
+impl<'a> PointProgress<'a> {
     /// Returns the progress of a point that starts now.
-    pub(crate) fn new(watch: &'a dyn Watch) -> Share<'a> {
-        Share { watch, shown: 0 }
+    pub(crate) fn new(watch: &'a dyn GridWatch) -> PointProgress<'a> {
+        PointProgress { watch, shown: 0 }
     }
 
     /// Says how far the point's run is.
@@ -44,7 +44,7 @@ impl<'a> Share<'a> {
     }
 }
 
-impl Drop for Share<'_> {
+impl Drop for PointProgress<'_> {
     fn drop(&mut self) {
         self.to(STEPS);
     }

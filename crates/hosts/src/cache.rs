@@ -4,7 +4,7 @@
 //! is. A line that is still on its way counts as a hit, and is waited for.
 
 use super::memory::LINE;
-use unrack_rack::Cache as Spec;
+use unrack_rack::DramCache as Spec;
 use unrack_units::Time;
 
 #[derive(Clone)]

@@ -45,7 +45,7 @@ use self::buffers::{Buffers, Stock};
 use self::cache::Cache;
 use self::cores::{Core, Task};
 use self::memory::{Agent, Memory};
-pub use self::plan::Plan;
+pub use self::plan::HostPlan;
 use self::programs::Programs;
 use self::queues::{Receive, Transmit};
 pub use self::reading::Reading;
@@ -57,7 +57,7 @@ use unrack_workload::NodeId;
 
 /// All hosts of a network.
 pub struct Hosts {
-    plan: Plan,
+    plan: HostPlan,
     memory: Memory,
     /// DRAM cache of each host; none if hosts have no cache.
     caches: Sparse<Cache, 1>,
@@ -75,14 +75,14 @@ pub struct Hosts {
     /// Bytes that came to each NIC and are not yet in memory.
     headroom: Vec<u64>,
     /// Packets, by the number that the fabric gave them.
-    packets: Vec<Packet>,
+    packets: Vec<HostPacket>,
     counts: HostCounts,
     outputs: VecDeque<Output>,
 }
 
 /// A packet as its hosts see it.
 #[derive(Debug, Clone, Copy)]
-pub struct Packet {
+pub struct HostPacket {
     pub from: NodeId,
     pub to: NodeId,
     /// Hash of the stream: decides which core handles the packet.
@@ -99,10 +99,15 @@ pub struct Packet {
     owner: NodeId,
 }
 
-impl Packet {
+impl HostPacket {
     /// Creates a packet that has no buffer yet; `bytes` in memory, and `payload`.
-    pub fn new((from, to): (NodeId, NodeId), hash: u32, (bytes, payload): (u32, u32), way: Way) -> Packet {
-        Packet { from, to, hash, bytes, payload, way, buffer: 0, class: 0, owner: to }
+    pub fn new(
+        (from, to): (NodeId, NodeId),
+        hash: u32,
+        (bytes, payload): (u32, u32),
+        way: Way,
+    ) -> HostPacket {
+        HostPacket { from, to, hash, bytes, payload, way, buffer: 0, class: 0, owner: to }
     }
 }
 
@@ -155,7 +160,7 @@ pub enum Output {
 
 impl Hosts {
     /// Creates idle hosts.
-    pub fn new(plan: Plan) -> Hosts {
+    pub fn new(plan: HostPlan) -> Hosts {
         let (hosts, queues) = (plan.hosts, plan.hosts * plan.queues());
         let caches = if plan.spec.dram_cache && plan.spec.memory_pool { hosts } else { 0 };
         let stocks = if plan.spec.memory_pool { plan.hosts / plan.of_rack } else { plan.hosts };
@@ -219,7 +224,7 @@ impl Hosts {
     }
 
     /// Sends a packet from the stack of `packet.from`; `number` is the fabric's name for it.
-    pub fn send(&mut self, now: Time, number: u32, packet: Packet) {
+    pub fn send(&mut self, now: Time, number: u32, packet: HostPacket) {
         let queue = self.plan.transmit_queue(packet.from, packet.to, packet.way);
         self.transmit[queue as usize].outstanding += 1;
         if self.packets.len() <= number as usize {
@@ -231,14 +236,14 @@ impl Hosts {
 
     /// Records that the last bit of a packet will have left its NIC at `at`.
     pub fn leaves(&mut self, number: u32, at: Time) {
-        let Packet { from, to, way, .. } = self.packets[number as usize];
+        let HostPacket { from, to, way, .. } = self.packets[number as usize];
         let queue = self.plan.transmit_queue(from, to, way);
         self.outputs.push_back(Output::At(at, Event::Left(queue)));
     }
 
     /// Takes a packet whose last bit has arrived at this NIC.
     pub fn arrive(&mut self, now: Time, number: u32, nic: u32) {
-        let Packet { to, bytes, .. } = self.packets[number as usize];
+        let HostPacket { to, bytes, .. } = self.packets[number as usize];
         if self.headroom[nic as usize] + u64::from(bytes) > self.plan.spec.nic.headroom.get() {
             self.counts.no_room += 1;
             return self.outputs.push_back(Output::Lost(number));
@@ -257,13 +262,13 @@ impl Hosts {
 
     /// Has the program read a packet that the stack has in order.
     pub fn read(&mut self, now: Time, number: u32) {
-        let Packet { to, hash, .. } = self.packets[number as usize];
+        let HostPacket { to, hash, .. } = self.packets[number as usize];
         self.give(now, self.plan.core(to, hash), Task::Read(number));
     }
 
     /// Frees the buffer of a packet that the stack had and nobody will read.
     pub fn release(&mut self, number: u32) {
-        let Packet { to, owner, buffer, class, .. } = self.packets[number as usize];
+        let HostPacket { to, owner, buffer, class, .. } = self.packets[number as usize];
         if !self.caches.is_empty() {
             self.caches[to as usize].release(class, buffer, self.plan.sizes[class as usize]);
         }
@@ -277,7 +282,7 @@ impl Hosts {
             Event::Core(core) => self.done(now, core),
             Event::Doorbell(queue) => self.fetch(now, queue),
             Event::Fetched(number) => {
-                let Packet { from, to, way, .. } = self.packets[number as usize];
+                let HostPacket { from, to, way, .. } = self.packets[number as usize];
                 let nic = self.plan.nic_of_queue(self.plan.transmit_queue(from, to, way));
                 self.outputs.push_back(Output::Wire(number, nic));
             }

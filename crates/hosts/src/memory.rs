@@ -9,7 +9,7 @@
 //! t + ((l - 1) mod w + 1) s + floor((l - 1) / w) max(w s, t + s).
 
 use super::interleave::shares;
-use super::plan::Plan;
+use super::plan::HostPlan;
 use super::sparse::Sparse;
 use super::timeline::Timeline;
 use std::ops::Range;
@@ -37,7 +37,7 @@ pub(super) enum Place {
 }
 
 pub(crate) struct Memory {
-    plan: Plan,
+    plan: HostPlan,
     /// Timelines by [`Kind`], of hosts or NICs.
     timelines: [Sparse<Timeline, 16>; 5],
     /// Propagation of a NIC's link.
@@ -86,7 +86,7 @@ impl Legs {
 
 impl Memory {
     /// Creates idle memories and links.
-    pub(super) fn new(plan: &Plan) -> Memory {
+    pub(super) fn new(plan: &HostPlan) -> Memory {
         let memory = Pace::new(plan.spec.memory.rate);
         let dma = Pace::new(plan.spec.nic.dma.rate);
         let paces = [memory, plan.cxl.pace, plan.cxl.pace, dma, dma];
@@ -264,29 +264,29 @@ mod tests {
     }
 
     /// Creates the memories of one rack: 20 ps a byte and 80 ns each, with ports of 16 ps a byte and 55 ns.
-    fn memory(hosts: u32, spec: unrack_rack::Host) -> Memory {
+    fn memory(hosts: u32, spec: unrack_rack::HostSpec) -> Memory {
         let wiring = Wiring { racks: 1, hosts_per_rack: hosts, cores: 0 };
         let topology = Topology::drack(wiring, link(100, 0), link(100, 0), link(500, 55));
         let mut spec = spec;
         spec.memory.rate = Rate::from_gbps(400);
         let inside = Inside { spec: Arc::new(spec), cxl: link(500, 55) };
-        Memory::new(&Plan::new(&inside, &topology, 4096))
+        Memory::new(&HostPlan::new(&inside, &topology, 4096))
     }
 
     #[test]
     fn a_load_here_and_a_load_there() {
-        let mut memory = memory(2, unrack_rack::Host::default());
+        let mut memory = memory(2, unrack_rack::HostSpec::default());
         let at = |memory: &mut Memory, core| memory.load(T(0), core, Place::Buffer(0, 0), 64);
         // The line takes 1,280 ps after 80 ns; from the other host, the request and the line cross two links each.
         assert_eq!(at(&mut memory, 0), T(80_000 + 1_280));
-        let mut fresh = super::tests::memory(2, unrack_rack::Host::default());
+        let mut fresh = super::tests::memory(2, unrack_rack::HostSpec::default());
         assert_eq!(at(&mut fresh, 1), T(80_000 + 4 * 55_000 + 1_280));
     }
 
     #[test]
     fn a_pool_has_the_bandwidth_of_all_memories() {
         let done = |pool, hosts| {
-            let spec = unrack_rack::Host { memory_pool: pool, ..Default::default() };
+            let spec = unrack_rack::HostSpec { memory_pool: pool, ..Default::default() };
             let mut memory = memory(hosts, spec);
             // 4 MiB by all NICs to buffers of host 0.
             let writes = (0..1024u64).map(|n| {
@@ -318,7 +318,7 @@ mod tests {
         #[test]
         fn lines_of_several_memories_are_arithmetic(hosts in 1u32..6, address in 0u64..64, granules in 1u64..24, core in 0u32..6) {
             let (core, address, bytes) = (core % hosts, address * 256, granules * 256);
-            let mut spec = unrack_rack::Host::default();
+            let mut spec = unrack_rack::HostSpec::default();
             spec.memory.outstanding_loads = 1 << 16;
             let together = memory(hosts, spec.clone()).load(T(0), core, Place::Buffer(0, address), bytes);
             let mut apart = memory(hosts, spec);

@@ -4,14 +4,14 @@ use super::Way;
 use std::sync::Arc;
 use unrack_engine::Inside;
 use unrack_engine::topology::{Link, Topology};
-use unrack_rack::Host;
+use unrack_rack::HostSpec;
 use unrack_units::Time;
 use unrack_workload::NodeId;
 
 /// Hosts of a network, numbered.
 #[derive(Debug, Clone)]
-pub struct Plan {
-    pub spec: Arc<Host>,
+pub struct HostPlan {
+    pub spec: Arc<HostSpec>,
     pub hosts: u32,
     /// Number of hosts in a rack.
     pub of_rack: u32,
@@ -23,22 +23,22 @@ pub struct Plan {
     pub sizes: Arc<[u64]>,
 }
 
-impl Plan {
+impl HostPlan {
     /// Creates the plan. `packet` is the most bytes that a packet takes in memory.
-    pub fn new(inside: &Inside, topology: &Topology, packet: u64) -> Plan {
+    pub fn new(inside: &Inside, topology: &Topology, packet: u64) -> HostPlan {
         let Inside { spec, cxl } = inside.clone();
         let mut sizes: Vec<u64> = spec.cache.lines.iter().map(|line| line.get()).collect();
         if let Some(largest) = sizes.last_mut() {
             *largest = packet.max(1).next_multiple_of(*largest);
         }
         let (hosts, of_rack) = (topology.nodes(), topology.racks().hosts);
-        Plan { spec, hosts, of_rack, nics_each: topology.pooled(), cxl, sizes: sizes.into() }
+        HostPlan { spec, hosts, of_rack, nics_each: topology.pooled(), cxl, sizes: sizes.into() }
     }
 
     /// Returns an estimate for timers, on the high side: the time of a lone packet between the stacks of two hosts,
     /// without wires.
     pub fn patience(&self) -> Time {
-        let Host { memory, cpu, nic, .. } = &*self.spec;
+        let HostSpec { memory, cpu, nic, .. } = &*self.spec;
         let far = memory.latency + self.cxl.propagation * 4 + nic.dma.propagation * 2;
         let handled = cpu.packet_time * 2 + cpu.interrupt_time + far * u64::from(cpu.header_loads + 1);
         // Descriptors and data are read; data, completion and interrupt are written.

@@ -186,12 +186,12 @@ impl Hosts {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::plan::Plan;
+    use crate::plan::HostPlan;
     use std::collections::BTreeSet;
     use std::sync::Arc;
     use unrack_engine::Inside;
     use unrack_engine::topology::{Link, Topology};
-    use unrack_rack::{Host, Wiring};
+    use unrack_rack::{HostSpec, Wiring};
     use unrack_units::Rate;
     use unrack_workload::TaskLoads;
 
@@ -207,9 +207,9 @@ mod tests {
         let link = |gbps, ns| Link { pace: Pace::new(Rate::from_gbps(gbps)), propagation: Time::from_ns(ns) };
         let wiring = Wiring { racks: 1, hosts_per_rack: 2, cores: 0 };
         let topology = Topology::drack(wiring, link(100, 0), link(100, 0), link(500, 55));
-        let mut spec = Host { memory_pool, dram_cache, program_loads: false, ..Host::default() };
+        let mut spec = HostSpec { memory_pool, dram_cache, program_loads: false, ..HostSpec::default() };
         spec.memory.rate = Rate::from_gbps(memory_gbps);
-        Hosts::new(Plan::new(&Inside { spec: Arc::new(spec), cxl: link(500, 55) }, &topology, 4096))
+        Hosts::new(HostPlan::new(&Inside { spec: Arc::new(spec), cxl: link(500, 55) }, &topology, 4096))
     }
 
     /// Runs until all have computed what they are given at `now`; each reports this once.

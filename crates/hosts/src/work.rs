@@ -3,7 +3,7 @@
 use super::cores::Task;
 use super::memory::{Agent, LINE, Place};
 use super::queues::Asks;
-use super::{Event, Hosts, Output, Packet, Way};
+use super::{Event, HostPacket, Hosts, Output, Way};
 use unrack_units::Time;
 use unrack_workload::NodeId;
 
@@ -100,7 +100,7 @@ impl Hosts {
     }
 
     /// Reads the next data of a host, which lie one after the other in its buffers; returns when they have come.
-    fn read_data(&mut self, now: Time, at: Time, agent: Agent, packet: Packet) -> Time {
+    fn read_data(&mut self, now: Time, at: Time, agent: Agent, packet: HostPacket) -> Time {
         let bytes = u64::from(packet.bytes);
         let size = self.plan.sizes[self.plan.class(packet.bytes) as usize];
         let next = &mut self.data[packet.from as usize];
@@ -117,7 +117,7 @@ impl Hosts {
 
     /// Stores a reference to data that lie in a buffer of the sender.
     fn refer(&mut self, now: Time, number: u32) {
-        let Packet { from, to, bytes, .. } = self.packets[number as usize];
+        let HostPacket { from, to, bytes, .. } = self.packets[number as usize];
         if self.assign(number, bytes, from) {
             let there = self.memory.write(now, Agent::Core(from), now, Place::Own(to), LINE);
             self.outputs.push_back(Output::At(there, Event::Written(number)));
@@ -139,7 +139,7 @@ impl Hosts {
             }
             None => {
                 self.counts.no_buffer += 1;
-                let Packet { from, to, way, .. } = self.packets[number as usize];
+                let HostPacket { from, to, way, .. } = self.packets[number as usize];
                 if way == Way::Rack {
                     self.free_place(self.plan.transmit_queue(from, to, way));
                 }
@@ -152,7 +152,7 @@ impl Hosts {
     /// Writes a packet that is at hand at `at` to a receive buffer, and then its completion. Returns whether there
     /// was a buffer.
     pub(super) fn write(&mut self, now: Time, at: Time, number: u32, agent: Agent) -> bool {
-        let Packet { to, bytes, .. } = self.packets[number as usize];
+        let HostPacket { to, bytes, .. } = self.packets[number as usize];
         let has_buffer = self.assign(number, bytes, to);
         if has_buffer {
             let buffer = Place::Buffer(to, self.packets[number as usize].buffer);
@@ -163,7 +163,7 @@ impl Hosts {
         has_buffer
     }
 
-    fn queue_of(&self, packet: &Packet) -> u32 {
+    fn queue_of(&self, packet: &HostPacket) -> u32 {
         match packet.way {
             Way::Nic(nic) => self.plan.receive_queue_of_nic(packet.to, nic),
             Way::Rack => self.plan.reference_queue(packet.from, packet.to),
@@ -192,7 +192,7 @@ impl Hosts {
     fn look(&mut self, now: Time, queue: u32) {
         let mut batch = self.receive[queue as usize].take();
         for number in batch.drain(..) {
-            let Packet { to, hash, .. } = self.packets[number as usize];
+            let HostPacket { to, hash, .. } = self.packets[number as usize];
             self.give(now, self.plan.core(to, hash), Task::Stack(number));
         }
         self.receive[queue as usize].completed = batch;
@@ -214,7 +214,7 @@ impl Hosts {
     }
 
     /// Returns when a core has loaded a header `loads` times, one after the other.
-    fn load_header(&mut self, now: Time, mut at: Time, host: NodeId, packet: Packet, loads: u32) -> Time {
+    fn load_header(&mut self, now: Time, mut at: Time, host: NodeId, packet: HostPacket, loads: u32) -> Time {
         for _ in 0..loads {
             at = match self.caches.is_empty() {
                 true => self.memory.read(
@@ -236,7 +236,14 @@ impl Hosts {
 
     /// Returns when the cache has the line with this address, which is fetched if it is missing, and whether it was
     /// there.
-    fn cached(&mut self, now: Time, at: Time, host: NodeId, packet: &Packet, address: u64) -> (Time, bool) {
+    fn cached(
+        &mut self,
+        now: Time,
+        at: Time,
+        host: NodeId,
+        packet: &HostPacket,
+        address: u64,
+    ) -> (Time, bool) {
         let class = packet.class;
         if let Some(ready) = self.caches[host as usize].find(class, address) {
             return (ready, true);
@@ -273,7 +280,7 @@ impl Hosts {
     }
 
     /// Returns when the program has loaded the data of a packet, and stored a copy unless it reads in place.
-    fn load_payload(&mut self, now: Time, host: NodeId, packet: Packet) -> Time {
+    fn load_payload(&mut self, now: Time, host: NodeId, packet: HostPacket) -> Time {
         if self.plan.spec.references() && !self.plan.spec.program_loads {
             return now;
         }
@@ -289,7 +296,7 @@ impl Hosts {
         }
     }
 
-    fn load_cached(&mut self, now: Time, host: NodeId, packet: &Packet, from: u64, payload: u64) -> Time {
+    fn load_cached(&mut self, now: Time, host: NodeId, packet: &HostPacket, from: u64, payload: u64) -> Time {
         let line = self.caches[host as usize].line(packet.class);
         let mut ready = now;
         let mut address = from;

@@ -30,5 +30,5 @@ pub mod wire;
 pub use error::Error;
 pub use fingerprint::Fingerprint;
 pub use folder::Keys;
-pub use policy::Policy;
+pub use policy::EncryptionPolicy;
 pub use wire::Wire;

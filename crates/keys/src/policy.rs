@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 /// Rule that says which connections are encrypted.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub enum Policy {
+pub enum EncryptionPolicy {
     /// Encryption beyond this machine, with the keys of the usual folder. Loopback is plain.
     #[default]
     BeyondLoopback,
@@ -18,13 +18,13 @@ pub enum Policy {
     Never,
 }
 
-impl Policy {
+impl EncryptionPolicy {
     /// Returns the policy that `--keys` and `--insecure` ask for.
-    pub fn from_options(keys: Option<PathBuf>, insecure: bool) -> Policy {
+    pub fn from_options(keys: Option<PathBuf>, insecure: bool) -> EncryptionPolicy {
         match keys {
-            _ if insecure => Policy::Never,
-            Some(folder) => Policy::Always(folder),
-            None => Policy::BeyondLoopback,
+            _ if insecure => EncryptionPolicy::Never,
+            Some(folder) => EncryptionPolicy::Always(folder),
+            None => EncryptionPolicy::BeyondLoopback,
         }
     }
 
@@ -35,10 +35,10 @@ impl Policy {
     /// If keys are needed and cannot be loaded.
     pub fn keys_for(&self, address: SocketAddr, insecure: &'static str) -> Result<Option<Arc<Keys>>, Error> {
         match self {
-            Policy::Never => Ok(None),
-            Policy::BeyondLoopback if is_loopback(address) => Ok(None),
-            Policy::Always(folder) => Ok(Some(Arc::new(Keys::load(folder)?))),
-            Policy::BeyondLoopback => match Keys::load(&usual_folder()) {
+            EncryptionPolicy::Never => Ok(None),
+            EncryptionPolicy::BeyondLoopback if is_loopback(address) => Ok(None),
+            EncryptionPolicy::Always(folder) => Ok(Some(Arc::new(Keys::load(folder)?))),
+            EncryptionPolicy::BeyondLoopback => match Keys::load(&usual_folder()) {
                 Ok(keys) => Ok(Some(Arc::new(keys))),
                 Err(cause) => {
                     Err(Error::Needed { address: address.to_string(), cause: Box::new(cause), insecure })
@@ -72,9 +72,11 @@ mod tests {
             assert_eq!(is_loopback(text.parse().unwrap()), loopback, "{text}");
         }
         let far: SocketAddr = "10.0.0.1:7000".parse().unwrap();
-        assert!(Policy::Never.keys_for(far, "--insecure").unwrap().is_none());
-        let said =
-            Policy::Always("/nowhere/keys".into()).keys_for(far, "--insecure").unwrap_err().to_string();
+        assert!(EncryptionPolicy::Never.keys_for(far, "--insecure").unwrap().is_none());
+        let said = EncryptionPolicy::Always("/nowhere/keys".into())
+            .keys_for(far, "--insecure")
+            .unwrap_err()
+            .to_string();
         assert!(said.contains("unrack keys make /nowhere/keys"), "{said}");
     }
 }

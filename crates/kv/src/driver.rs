@@ -12,7 +12,7 @@ use unrack_workload::ycsb::{CoreWorkload, Operations, RecordKey, RecordOperation
 
 /// Settings of a run.
 #[derive(Debug, Clone, Copy)]
-pub struct Run {
+pub struct DriverSettings {
     pub workload: CoreWorkload,
     pub records: u64,
     pub value_bytes: usize,
@@ -36,7 +36,7 @@ pub struct Times {
 
 /// Result of a run.
 #[derive(Debug, Clone, Serialize)]
-pub struct Outcome {
+pub struct DriverResult {
     pub workload: CoreWorkload,
     pub operations_per_s: f64,
     pub times: Vec<Times>,
@@ -57,7 +57,10 @@ pub fn load(client: &Client, records: u64, value_bytes: usize) -> Result<(), Err
 ///
 /// # Errors
 /// If a call fails.
-pub fn run(run: &Run, connect: impl Fn() -> Result<Client, Error> + Sync) -> Result<Outcome, Error> {
+pub fn run(
+    run: &DriverSettings,
+    connect: impl Fn() -> Result<Client, Error> + Sync,
+) -> Result<DriverResult, Error> {
     let one = |thread: u16| -> Result<(Timed, f64), Error> {
         let client = connect()?;
         let mut operations = Operations::new(run.workload, run.records, run.seed.wrapping_add(thread.into()));
@@ -86,7 +89,7 @@ pub fn run(run: &Run, connect: impl Fn() -> Result<Client, Error> + Sync) -> Res
         timed.add(&times);
         operations_per_s += rate;
     }
-    Ok(Outcome { workload: run.workload, operations_per_s, times: timed.times() })
+    Ok(DriverResult { workload: run.workload, operations_per_s, times: timed.times() })
 }
 
 /// Performs one operation.

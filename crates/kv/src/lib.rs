@@ -51,4 +51,4 @@ pub mod store;
 pub mod wire;
 
 pub use client::{Client, Error, Value};
-pub use service::Service;
+pub use service::StoreService;

@@ -7,8 +7,8 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::Duration;
-use unrack_kv::driver::{self, Outcome, Run};
-use unrack_kv::{Client, Service};
+use unrack_kv::driver::{self, DriverResult, DriverSettings};
+use unrack_kv::{Client, StoreService};
 use unrack_pool::{Manager, Options, socket};
 use unrack_rpc::{Waiting, client, server};
 use unrack_units::{Bytes, Share, Time};
@@ -141,7 +141,7 @@ impl Serve {
         let socket = self.socket.unwrap_or_else(socket::default_socket);
         let listen = self.listen.map(|place| if self.insecure { without_keys(&place) } else { place });
         let options = server::Options { waiting: self.waiting, listen, ..server::Options::default() };
-        Service::start(socket, &self.name, options)?.wait();
+        StoreService::start(socket, &self.name, options)?.wait();
         Err("the manager of the pool is gone".into())
     }
 }
@@ -170,7 +170,7 @@ impl Ycsb {
         driver::load(&connect()?, self.records, self.value.get() as usize)?;
         let mut outcomes = Vec::new();
         for &workload in &self.workload {
-            let run = Run {
+            let run = DriverSettings {
                 workload,
                 records: self.records,
                 value_bytes: self.value.get() as usize,
@@ -208,7 +208,7 @@ impl Ycsb {
 }
 
 /// Returns the figures of a workload as text.
-fn table(outcome: &Outcome) -> String {
+fn table(outcome: &DriverResult) -> String {
     let mut text = format!("workload {:?}: {:.0} operations/s\n", outcome.workload, outcome.operations_per_s);
     let names =
         ["p50 ns", "p95 ns", "p99 ns", "p99.9 ns", "max ns"].map(|name| format!("{name:>10}")).join(" ");
@@ -254,13 +254,13 @@ impl Own {
         ended
     }
 
-    fn serve(&self) -> Result<(Service, Manager), Failure> {
+    fn serve(&self) -> Result<(StoreService, Manager), Failure> {
         let mut options = Options::new(socket_in(&self.folder), self.capacity);
         // The store needs nearly all of the pool.
         options.per_client = Some(Share::Size(self.capacity));
         let manager = Manager::start(&options)?;
         let options = server::Options { waiting: self.waiting, ..server::Options::default() };
-        Ok((Service::start(manager.socket(), "kv", options)?, manager))
+        Ok((StoreService::start(manager.socket(), "kv", options)?, manager))
     }
 }
 

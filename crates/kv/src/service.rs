@@ -1,6 +1,6 @@
 //! The store's methods, served over a pool.
 
-use crate::store::{Counts, Full, Store};
+use crate::store::{OutOfMemory, Store, StoreCounts};
 use crate::wire::{Found, HEADER, Header, MOST_KEY, VERSION};
 use crate::{client::Error, wire};
 use std::path::Path;
@@ -9,7 +9,7 @@ use unrack_rpc::server::{Answered, Call, Options, Refusal, Serving};
 use unrack_rpc::{Server, server};
 
 /// A running store. Dropping it ends the store and its values.
-pub struct Service {
+pub struct StoreService {
     serving: Serving,
     store: Shared,
 }
@@ -17,12 +17,12 @@ pub struct Service {
 #[derive(Clone)]
 struct Shared(Arc<Mutex<Store>>);
 
-impl Service {
+impl StoreService {
     /// Serves an empty store under a name, over the pool at a socket.
     ///
     /// # Errors
     /// If there is no pool, or the name is taken.
-    pub fn start(pool: impl AsRef<Path>, name: &str, options: Options) -> Result<Service, Error> {
+    pub fn start(pool: impl AsRef<Path>, name: &str, options: Options) -> Result<StoreService, Error> {
         let pool = unrack_pool::Client::connect(pool).map_err(unrack_rpc::Error::from)?;
         let arena = pool.arena();
         let store = Shared(Arc::new(Mutex::new(Store::new(arena.cache(), pool.memory().clone()))));
@@ -30,7 +30,7 @@ impl Service {
         // places require.
         let server = Server::new(name, server::Options { workers: 0, ..options });
         let serving = store.methods(server).lend(&arena).serve_on(&pool)?;
-        Ok(Service { serving, store })
+        Ok(StoreService { serving, store })
     }
 
     /// Returns the name under which the store is served.
@@ -44,7 +44,7 @@ impl Service {
     }
 
     /// Returns the numbers of keys, values and holding places.
-    pub fn counts(&self) -> Counts {
+    pub fn counts(&self) -> StoreCounts {
         self.store.lock().counts()
     }
 
@@ -153,8 +153,8 @@ fn answer_version(call: &mut Call<'_>, version: Option<u64>) -> Answered {
     Ok(())
 }
 
-impl From<Full> for Refusal {
-    fn from(_: Full) -> Refusal {
+impl From<OutOfMemory> for Refusal {
+    fn from(_: OutOfMemory) -> Refusal {
         Refusal::from_number(wire::FULL)
     }
 }

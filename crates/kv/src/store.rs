@@ -3,7 +3,7 @@
 use crate::wire::Found;
 use std::collections::HashMap;
 use unrack_pool::arena::{Buffer, Cache};
-use unrack_pool::cache_control::{AnyMemory, Memory};
+use unrack_pool::cache_control::{AnyMemory, SharedMemory};
 use unrack_rpc::view::View;
 
 /// Table of values by key. One thread uses it at a time, and no operation waits.
@@ -30,7 +30,7 @@ struct Value {
 
 /// Numbers of keys, values and holding places.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Counts {
+pub struct StoreCounts {
     pub keys: usize,
     /// Values of keys, and values that are only held by places.
     pub values: usize,
@@ -40,7 +40,7 @@ pub struct Counts {
 
 /// Error: there is no memory for a value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Full;
+pub struct OutOfMemory;
 
 impl Store {
     /// Makes an empty store, whose values are buffers of the cache's arena.
@@ -86,9 +86,9 @@ impl Store {
     ///
     /// # Errors
     /// If there is no memory for the value. Then the key keeps its old value.
-    pub fn put(&mut self, key: &[u8], contents: View<'_>) -> Result<u64, Full> {
+    pub fn put(&mut self, key: &[u8], contents: View<'_>) -> Result<u64, OutOfMemory> {
         let length = contents.len() as u64;
-        let buffer = self.cache.alloc(length.max(1)).map_err(|_| Full)?;
+        let buffer = self.cache.alloc(length.max(1)).map_err(|_| OutOfMemory)?;
         // SAFETY: the buffer is long enough and ours. No client knows of it yet, and only we may write it.
         unsafe {
             contents.copy_to(std::slice::from_raw_parts_mut(buffer.as_ptr(), contents.len()));
@@ -120,7 +120,12 @@ impl Store {
     ///
     /// # Errors
     /// Like [`put`](Store::put).
-    pub fn put_if(&mut self, key: &[u8], version: u64, contents: View<'_>) -> Result<Option<u64>, Full> {
+    pub fn put_if(
+        &mut self,
+        key: &[u8],
+        version: u64,
+        contents: View<'_>,
+    ) -> Result<Option<u64>, OutOfMemory> {
         if self.version_of(key) != version {
             return Ok(None);
         }
@@ -151,8 +156,8 @@ impl Store {
     }
 
     /// Returns the numbers of keys, values and holding places.
-    pub fn counts(&self) -> Counts {
-        Counts {
+    pub fn counts(&self) -> StoreCounts {
+        StoreCounts {
             keys: self.keys.len(),
             values: self.values.len() - self.free.len(),
             held: self.held.values().flatten().flatten().count(),

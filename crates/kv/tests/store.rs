@@ -8,9 +8,9 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-use unrack_kv::store::Counts;
-use unrack_kv::{Client, Error, Service};
-use unrack_pool::cache_control::Mode;
+use unrack_kv::store::StoreCounts;
+use unrack_kv::{Client, Error, StoreService};
+use unrack_pool::cache_control::MemoryKind;
 use unrack_pool::{Manager, manager};
 use unrack_rpc::{client, server};
 use unrack_testing::{Folder, Needed, skip};
@@ -23,7 +23,7 @@ struct Pool {
 }
 
 impl Pool {
-    fn new(mode: Mode) -> Pool {
+    fn new(mode: MemoryKind) -> Pool {
         let folder = Folder::new("kv");
         let mut options = manager::Options::new(folder.join("pool"), "64MiB".parse().expect("a size"));
         options.mode = mode;
@@ -36,8 +36,8 @@ impl Pool {
         self.folder.join("pool")
     }
 
-    fn service(&self) -> Service {
-        Service::start(self.socket(), "kv", server::Options::default()).expect("it serves")
+    fn service(&self) -> StoreService {
+        StoreService::start(self.socket(), "kv", server::Options::default()).expect("it serves")
     }
 
     fn client(&self) -> Client {
@@ -46,16 +46,16 @@ impl Pool {
 }
 
 /// Returns the modes of memory that this machine supports.
-fn modes() -> Vec<Mode> {
+fn modes() -> Vec<MemoryKind> {
     let flushes = unrack_pool::cache_control::Incoherent::detect();
     if let Err(why) = &flushes {
         skip(Needed::Flush, why);
     }
-    let incoherent = flushes.is_ok().then_some(Mode::Incoherent);
-    [Mode::Coherent, Mode::Model].into_iter().chain(incoherent).collect()
+    let incoherent = flushes.is_ok().then_some(MemoryKind::Incoherent);
+    [MemoryKind::Coherent, MemoryKind::Model].into_iter().chain(incoherent).collect()
 }
 
-fn until(service: &Service, counts: Counts) {
+fn until(service: &StoreService, counts: StoreCounts) {
     let start = Instant::now();
     while service.counts() != counts {
         assert!(start.elapsed() < PATIENCE, "{:?}, not {counts:?}", service.counts());
@@ -86,16 +86,16 @@ fn what_is_put_is_got_until_it_is_deleted() {
         drop(value);
         assert!(matches!(client.put(&[7; 300], b""), Err(Error::KeyTooLong(300))));
         drop(client);
-        until(&service, Counts { keys: 2, values: 2, held: 0 });
+        until(&service, StoreCounts { keys: 2, values: 2, held: 0 });
     }
 }
 
 #[test]
 fn far_clients_get_copies_of_what_near_ones_put() {
-    let pool = Pool::new(Mode::Coherent);
+    let pool = Pool::new(MemoryKind::Coherent);
     let listen = Some("tcp://127.0.0.1:0".to_string());
     let options = server::Options { listen, ..server::Options::default() };
-    let service = Service::start(pool.socket(), "kv", options).unwrap();
+    let service = StoreService::start(pool.socket(), "kv", options).unwrap();
     let near = pool.client();
     let address = format!("tcp://{}", service.address().unwrap());
     let far = Client::connect(address, "kv", client::Options::default()).unwrap();
@@ -115,12 +115,12 @@ fn far_clients_get_copies_of_what_near_ones_put() {
     assert_eq!(near.get(b"count").unwrap().unwrap().body().get::<u64>(0).unwrap(), 4);
     assert!(far.delete(b"count").unwrap().is_some() && far.get(b"count").unwrap().is_none());
     drop(near);
-    until(&service, Counts { keys: 1, values: 1, held: 0 });
+    until(&service, StoreCounts { keys: 1, values: 1, held: 0 });
 }
 
 #[test]
 fn a_full_pool_keeps_what_was_there() {
-    let pool = Pool::new(Mode::Coherent);
+    let pool = Pool::new(MemoryKind::Coherent);
     let _service = pool.service();
     let client = pool.client();
     client.put(b"key", b"kept").unwrap();
@@ -181,14 +181,14 @@ fn a_value_does_not_change_while_it_is_read() {
             stop.store(true, Ordering::Relaxed);
             client.put(b"key", b"last").unwrap();
         });
-        until(&service, Counts { keys: 1, values: 1, held: 0 });
+        until(&service, StoreCounts { keys: 1, values: 1, held: 0 });
     }
 }
 
 /// Three clients operate at random on one key, and some order explains all results.
 #[test]
 fn a_key_is_linearizable() {
-    let pool = Pool::new(Mode::Coherent);
+    let pool = Pool::new(MemoryKind::Coherent);
     let _service = pool.service();
     let clients: Vec<Client> = (0..3).map(|_| pool.client()).collect();
     let fresh = AtomicU64::new(1);
@@ -249,7 +249,7 @@ fn the_check_finds_a_stale_read() {
 
 #[test]
 fn updates_are_not_lost() {
-    let pool = Pool::new(Mode::Coherent);
+    let pool = Pool::new(MemoryKind::Coherent);
     let _service = pool.service();
     const EACH: u64 = 300;
     std::thread::scope(|scope| {
@@ -284,7 +284,7 @@ fn reader() {
 
 #[test]
 fn a_client_killed_while_it_reads_leaks_nothing() {
-    let pool = Pool::new(Mode::Coherent);
+    let pool = Pool::new(MemoryKind::Coherent);
     let service = pool.service();
     let client = pool.client();
     for round in 0..5u8 {
@@ -306,14 +306,14 @@ fn a_client_killed_while_it_reads_leaks_nothing() {
         assert!(service.counts().values >= 10, "{:?}", service.counts());
         child.kill().unwrap();
         child.wait().unwrap();
-        until(&service, Counts { keys: 5, values: 5, held: 0 });
+        until(&service, StoreCounts { keys: 5, values: 5, held: 0 });
     }
 }
 
 /// Nonsense from one client is refused: others are still served, and its values are released.
 #[test]
 fn nonsense_is_refused() {
-    let pool = Pool::new(Mode::Coherent);
+    let pool = Pool::new(MemoryKind::Coherent);
     let service = pool.service();
     let hostile = unrack_rpc::Client::connect(pool.socket(), "kv", client::Options::default()).unwrap();
     let mut state = 1u64;

@@ -19,7 +19,7 @@ const HANGS_S: u64 = 300;
 
 /// Executions of a campaign.
 #[derive(Debug, Clone, Copy)]
-pub struct Plan {
+pub struct CampaignPlan {
     pub seed: u64,
     /// Number of inputs of each target.
     pub executions: u64,
@@ -27,7 +27,7 @@ pub struct Plan {
 
 /// An input on which a target failed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Failure {
+pub struct FailingInput {
     pub target: &'static str,
     pub seed: u64,
     pub number: u64,
@@ -35,7 +35,7 @@ pub struct Failure {
     pub input: Vec<u8>,
 }
 
-impl Failure {
+impl FailingInput {
     /// Writes the input into `folder`, and returns its path.
     ///
     /// # Errors
@@ -48,9 +48,9 @@ impl Failure {
     }
 }
 
-impl std::fmt::Display for Failure {
+impl std::fmt::Display for FailingInput {
     fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
-        let Failure { target, seed, number, why, .. } = self;
+        let FailingInput { target, seed, number, why, .. } = self;
         write!(f, "{why}\n  again: unrack-mutate --seed {seed} --first {number} --executions 1 {target}")
     }
 }
@@ -61,7 +61,7 @@ pub fn target(name: &str) -> Option<&'static Target> {
 }
 
 /// Gives `target` the inputs from number `first` on, and calls `failed` with each failure.
-pub fn run(target: &'static Target, first: u64, plan: Plan, mut failed: impl FnMut(Failure)) {
+pub fn run(target: &'static Target, first: u64, plan: CampaignPlan, mut failed: impl FnMut(FailingInput)) {
     catch_quietly();
     let corpus = corpus(target);
     let watch = Watch::start(target.name, plan.seed);
@@ -75,7 +75,7 @@ pub fn run(target: &'static Target, first: u64, plan: Plan, mut failed: impl FnM
             Ok(()) if begin.elapsed() > SLOW => format!("took {} s", begin.elapsed().as_secs()),
             Ok(()) => continue,
         };
-        failed(Failure { target: target.name, seed: plan.seed, number, why, input });
+        failed(FailingInput { target: target.name, seed: plan.seed, number, why, input });
     }
 }
 

@@ -201,11 +201,11 @@ fn packets() -> Vec<Vec<u8>> {
 }
 
 fn node() -> Vec<Vec<u8>> {
-    use unrack_wire::{Header, Hello, Reason, Transport, Verb};
+    use unrack_wire::{EndReason, Header, Hello, PageTransport, Verb};
     let requests = [Verb::Store, Verb::Load, Verb::Forget, Verb::Grant]
         .map(|verb| Header::request(verb, 3, 2, 1).encode().to_vec());
-    let hello = Hello::new(Transport::Stream, 100).encode().to_vec();
-    requests.into_iter().chain([Header::bye(Reason::NotHeld).encode().to_vec(), hello]).collect()
+    let hello = Hello::new(PageTransport::Stream, 100).encode().to_vec();
+    requests.into_iter().chain([Header::bye(EndReason::NotHeld).encode().to_vec(), hello]).collect()
 }
 
 fn rpc() -> Vec<Vec<u8>> {

@@ -3,7 +3,7 @@
 use clap::Parser;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use unrack_mutate::campaign::{self, Plan};
+use unrack_mutate::campaign::{self, CampaignPlan};
 use unrack_mutate::targets::{TARGETS, Target};
 
 /// Gives damaged inputs to every parser and wire, and keeps those that make one fail.
@@ -40,7 +40,7 @@ fn main() -> ExitCode {
     let executions = args.executions.div_ceil(targets.len() as u64);
     for target in targets {
         let begin = std::time::Instant::now();
-        campaign::run(target, args.first, Plan { seed: args.seed, executions }, |failure| {
+        campaign::run(target, args.first, CampaignPlan { seed: args.seed, executions }, |failure| {
             failures += 1;
             let kept = failure
                 .save(&args.save)

@@ -3,7 +3,7 @@
 use crate::mutation::Grammar;
 use std::path::{Path, PathBuf};
 use unrack_phy::Block;
-use unrack_phy::edm::{Assembler, Demux, Policy, layout};
+use unrack_phy::edm::{Assembler, Demux, MuxPolicy, layout};
 use unrack_phy::mac::{Deframer, Framer};
 use unrack_phy::pcs::{BlockSync, Decoder, Encoder};
 use unrack_phy::text::listing;
@@ -82,7 +82,7 @@ pub fn study(input: &[u8]) {
 
 /// Reads a list of cables.
 pub fn cables(input: &[u8]) {
-    let read = unrack_rack::graph::list::Listed::read(&String::from_utf8_lossy(input));
+    let read = unrack_rack::graph::list::ListedGraph::read(&String::from_utf8_lossy(input));
     let _ = read.map_err(|why| explained(clip(&why.to_string())));
 }
 
@@ -134,7 +134,7 @@ pub fn folder(input: &[u8]) {
         let written =
             std::fs::create_dir_all(&folder).and_then(|()| std::fs::write(folder.join(name), input));
         if written.is_ok() {
-            let _ = unrack_report::Run::read(&folder).map_err(explained);
+            let _ = unrack_report::RecordedRun::read(&folder).map_err(explained);
         }
     }
 }
@@ -177,11 +177,11 @@ pub fn blocks(input: &[u8]) {
 }
 
 fn received(blocks: impl Iterator<Item = Block>) {
-    let (mut demux, mut assembler) = (Demux::new(Policy::Fair), Assembler::default());
+    let (mut demux, mut assembler) = (Demux::new(MuxPolicy::Fair), Assembler::default());
     let (mut decoder, mut deframer) = (Decoder::default(), Deframer::default());
     for block in blocks.chain([Block::IDLE; 8]) {
         let received = demux.tick(block);
-        if let Some(unrack_phy::edm::demux::Memory::Block(block)) = received.memory {
+        if let Some(unrack_phy::edm::demux::MemoryBlock::Block(block)) = received.memory {
             let _ = assembler.handle(block);
         }
         let _ = deframer.handle(decoder.decode(received.to_decoder));
@@ -261,12 +261,12 @@ pub fn rpc(input: &[u8]) {
 
 /// Decodes messages between a pool's manager and its clients.
 pub fn pool(input: &[u8]) {
-    use unrack_pool::wire::{Ask, Hello, Listed, Tell, Welcome, decode, encode, read_first};
+    use unrack_pool::wire::{Ask, Hello, ListingEntry, Tell, Welcome, decode, encode, read_first};
     let _ = (read_first::<Hello>(input), read_first::<Welcome>(input));
     if let Ok(ask) = decode::<Ask>(input) {
         assert_eq!(decode(&encode(&ask)), Ok(ask));
     }
-    let _ = (decode::<Tell>(input), decode::<Listed>(input));
+    let _ = (decode::<Tell>(input), decode::<ListingEntry>(input));
 }
 
 /// Returns a path in a folder of this thread, in memory if there is such a place.

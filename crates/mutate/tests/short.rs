@@ -1,7 +1,7 @@
 //! A short campaign over every target: `make soak` runs a long one.
 
 use std::path::Path;
-use unrack_mutate::campaign::{self, Plan};
+use unrack_mutate::campaign::{self, CampaignPlan};
 use unrack_mutate::corpus::corpus;
 use unrack_mutate::targets::TARGETS;
 
@@ -30,7 +30,7 @@ fn damaged_inputs_are_taken_or_refused_but_break_nothing() {
             let targets = TARGETS.iter().skip(half).step_by(2);
             scope.spawn(move || {
                 for target in targets {
-                    campaign::run(target, 0, Plan { seed, executions: EXECUTIONS }, |failure| {
+                    campaign::run(target, 0, CampaignPlan { seed, executions: EXECUTIONS }, |failure| {
                         failures.lock().unwrap().push(failure);
                     });
                 }

@@ -11,7 +11,7 @@ use std::process::Command;
 use std::time::Duration;
 use unrack_basis::fnv_1a;
 use unrack_live::{Error, folder, iproute2::run};
-use unrack_rack::Network;
+use unrack_rack::NetworkSpec;
 
 /// The rack of a state folder.
 #[derive(Debug)]
@@ -49,7 +49,7 @@ impl Rack {
     /// # Errors
     /// [`Error::Usage`] if it cannot be emulated or exists already, [`Error::Lacking`] if the machine cannot emulate
     /// it.
-    pub fn up(&self, network: &Network) -> Result<NamespacePlan, Error> {
+    pub fn up(&self, network: &NetworkSpec) -> Result<NamespacePlan, Error> {
         let plan = NamespacePlan::new(network, &self.prefix)?;
         crate::machine::check()?;
         let claim = self.claim(&plan)?;

@@ -8,8 +8,8 @@ use rustix::event::{PollFd, PollFlags};
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
-use unrack_node::{Listen, Node, Options};
-use unrack_pager::node::{Address, Client, Completion, Settings, Tuning};
+use unrack_node::{Listen, Options, RunningNode};
+use unrack_pager::node::{Address, Client, PageCompletion, Settings, Tuning};
 use unrack_units::Bytes;
 use unrack_wire::PAGE;
 
@@ -31,7 +31,7 @@ fn serve(address: &str) {
         Some(path) => Listen::Shared(path.into()),
         None => Listen::Tcp(address.parse().expect("an address")),
     };
-    let node = Node::start(&Options::new(listen, Bytes::new(1 << 30))).expect("a free address");
+    let node = RunningNode::start(&Options::new(listen, Bytes::new(1 << 30))).expect("a free address");
     println!("{}", node.address());
     // The node ends with the process that started it.
     let _ = std::io::stdin().read_line(&mut String::new());
@@ -157,7 +157,7 @@ fn transfer(client: &mut Client, way: &Way, memory: &mut [u8], stores: bool) {
             wait(client);
         }
     }
-    assert!(!done.iter().any(|completion| matches!(completion, Completion::Refused { .. })));
+    assert!(!done.iter().any(|completion| matches!(completion, PageCompletion::Refused { .. })));
 }
 
 fn queue(client: &mut Client, id: u32, slot: &mut [u8], store: bool) -> bool {
@@ -200,7 +200,7 @@ fn load_once(client: &mut Client, n: usize, memory: &mut [u8], busy: bool) -> Du
     let id = (n * 7 % (PAGES / 2) * 2 + 1) as u32;
     let begin = Instant::now();
     assert!(queue(client, id, &mut memory[id as usize * PAGE..], false));
-    while !done.contains(&Completion::Loaded { id }) {
+    while !done.contains(&PageCompletion::Loaded { id }) {
         client.progress(&mut done).unwrap();
     }
     let took = begin.elapsed();

@@ -3,7 +3,7 @@
 use crate::listen::Stream;
 use crate::node::Common;
 use crate::pages::Pages;
-use crate::part::Part;
+use crate::part::SessionPages;
 use crate::session::Session;
 use crate::shared;
 use crate::statistics::count;
@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 use unrack_keys::Wire;
 use unrack_keys::shares::Peer;
 use unrack_keys::wire::{keep_alive, part, speaks_plainly};
-use unrack_wire::{HELLO, Hello, Reason, Status};
+use unrack_wire::{EndReason, GreetingStatus, HELLO, Hello};
 
 /// Longest time between a connection and its greeting.
 const GREETING_TIME: Duration = Duration::from_secs(5);
@@ -78,7 +78,7 @@ impl Common {
         socket.set_write_timeout(Some(TICK))?;
         let deadline = Instant::now() + GREETING_TIME;
         if self.keys.is_some() && is_plain(&socket, deadline)? {
-            self.refuse(&mut Wire::plain(socket.clone()), Status::KeysNeeded);
+            self.refuse(&mut Wire::plain(socket.clone()), GreetingStatus::KeysNeeded);
             part(&socket);
             return Ok(None);
         }
@@ -91,17 +91,17 @@ impl Common {
         match stream {
             Stream::Tcp(socket) => {
                 if let Some(mut wire) = self.wire(socket.clone())? {
-                    self.refuse(&mut wire, Status::TooManySessions);
+                    self.refuse(&mut wire, GreetingStatus::TooManySessions);
                     part(&socket);
                 }
             }
-            Stream::Unix(stream) => self.refuse(&mut &*stream, Status::TooManySessions),
+            Stream::Unix(stream) => self.refuse(&mut &*stream, GreetingStatus::TooManySessions),
         }
         Ok(())
     }
 
     /// Reads the client's greeting and answers it. `None`: no session begins.
-    fn greet(&self, stream: &mut impl Timed, client: Peer) -> io::Result<Option<Part>> {
+    fn greet(&self, stream: &mut impl Timed, client: Peer) -> io::Result<Option<SessionPages>> {
         let deadline = Instant::now() + GREETING_TIME;
         stream.set_timeout(Some(TICK))?;
         let mut bytes = [0; HELLO];
@@ -116,7 +116,7 @@ impl Common {
     }
 
     /// Answers a client that it gets no session, and why.
-    fn refuse(&self, stream: &mut impl Write, status: Status) {
+    fn refuse(&self, stream: &mut impl Write, status: GreetingStatus) {
         count(&self.counters.refused_sessions, 1);
         let _ = stream.write_all(&self.terms.answer(status).encode()).and_then(|()| stream.flush());
     }
@@ -133,9 +133,9 @@ impl Common {
             End::Faulty(_) => count(&self.counters.faulty_sessions, 1),
             End::Silent => {
                 count(&self.counters.silent_sessions, 1);
-                stream::say_bye(stream, Reason::Silent);
+                stream::say_bye(stream, EndReason::Silent);
             }
-            End::Gone if self.stopping.load(Relaxed) => stream::say_bye(stream, Reason::Stopping),
+            End::Gone if self.stopping.load(Relaxed) => stream::say_bye(stream, EndReason::Stopping),
             End::Gone => {}
         }
     }

@@ -35,7 +35,7 @@ pub mod statistics;
 mod stream;
 
 pub use error::Error;
-pub use node::{Listen, Node, Options};
+pub use node::{Listen, Options, RunningNode};
 pub use statistics::Statistics;
 
 /// Most bytes that a session takes beside the pages it is charged for: its input and output buffers, its thread

@@ -1,10 +1,10 @@
 //! A memory node: one thread that accepts connections, and one thread for each connection.
 
 use crate::error::Error;
-use crate::greeting::Terms;
+use crate::greeting::NodeTerms;
 pub use crate::listen::Listen;
 use crate::listen::{Listener, Stream};
-use crate::statistics::{Counters, Statistics};
+use crate::statistics::{NodeCounters, Statistics};
 use rustix::event::{EventfdFlags, PollFd, PollFlags};
 use rustix::fd::OwnedFd;
 use std::collections::BTreeMap;
@@ -14,9 +14,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use unrack_keys::shares::{Peer, Shares};
-use unrack_keys::{Keys, Policy};
+use unrack_keys::{EncryptionPolicy, Keys};
 use unrack_units::{Bytes, Share};
-use unrack_wire::{PAGE, PATIENCE, Transport};
+use unrack_wire::{PAGE, PATIENCE, PageTransport};
 
 /// Most sessions of a node: twice as many as a run has processes, so that half of them is enough for any one
 /// client.
@@ -47,7 +47,7 @@ pub struct Options {
     /// Longest silence of a session. `None`: no limit.
     pub silence: Option<Duration>,
     /// Rule that says which connections are encrypted.
-    pub policy: Policy,
+    pub policy: EncryptionPolicy,
 }
 
 impl Options {
@@ -59,7 +59,7 @@ impl Options {
             per_client: USUAL_SHARE.parse().expect("a share"),
             extent_pages: EXTENT_PAGES,
             silence: Some(PATIENCE),
-            policy: Policy::default(),
+            policy: EncryptionPolicy::default(),
         }
     }
 
@@ -79,8 +79,8 @@ impl Options {
     }
 }
 
-/// A running node, until [`Node::stop`].
-pub struct Node {
+/// A running node, until [`RunningNode::stop`].
+pub struct RunningNode {
     common: Arc<Common>,
     bound: Listen,
     accepting: JoinHandle<()>,
@@ -90,8 +90,8 @@ pub struct Node {
 
 /// State that all sessions share.
 pub(crate) struct Common {
-    pub(crate) terms: Terms,
-    pub(crate) counters: Arc<Counters>,
+    pub(crate) terms: NodeTerms,
+    pub(crate) counters: Arc<NodeCounters>,
     pub(crate) silence: Option<Duration>,
     pub(crate) keys: Option<Arc<Keys>>,
     open: Mutex<BTreeMap<u64, (Peer, Stream)>>,
@@ -100,13 +100,13 @@ pub(crate) struct Common {
     farewells: AtomicUsize,
 }
 
-impl Node {
+impl RunningNode {
     /// Starts to listen and to serve.
     ///
     /// # Errors
     /// If the node cannot listen at the address, if keys that it needs are missing, or if the capacity or a share
     /// is less than one page.
-    pub fn start(options: &Options) -> Result<Node, Error> {
+    pub fn start(options: &Options) -> Result<RunningNode, Error> {
         let common = Arc::new(Common::new(options)?);
         let failed = |error| Error::Listen { address: options.listen.to_string(), error };
         let (listener, bound) = Listener::bind(&options.listen).map_err(failed)?;
@@ -115,7 +115,7 @@ impl Node {
         let bell = Arc::new(bell);
         let (theirs, ours) = (bell.clone(), common.clone());
         let accepting = std::thread::spawn(move || accept_all(&listener, &theirs, &ours));
-        Ok(Node { common, bound, accepting, bell })
+        Ok(RunningNode { common, bound, accepting, bell })
     }
 
     /// Returns the address at which the node really listens.
@@ -171,10 +171,10 @@ impl Common {
     fn new(options: &Options) -> Result<Common, Error> {
         let (pages, share) = options.pages()?;
         let (transport, extent_pages) = match options.listen {
-            Listen::Tcp(_) => (Transport::Stream, 0),
+            Listen::Tcp(_) => (PageTransport::Stream, 0),
             Listen::Shared(_) => {
                 let most = (share / EXTENTS_OF_A_SHARE).max(1);
-                (Transport::Shared, u64::from(options.extent_pages).clamp(1, most) as u32)
+                (PageTransport::Shared, u64::from(options.extent_pages).clamp(1, most) as u32)
             }
         };
         let keys = match options.listen {
@@ -183,7 +183,7 @@ impl Common {
         };
         let silence_ms = options.silence.map_or(0, |silence| silence.as_millis().min(u32::MAX.into()) as u32);
         Ok(Common {
-            terms: Terms { shares: Shares::new(pages, share), transport, extent_pages, silence_ms },
+            terms: NodeTerms { shares: Shares::new(pages, share), transport, extent_pages, silence_ms },
             counters: Arc::default(),
             silence: options.silence,
             keys,

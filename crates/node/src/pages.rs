@@ -8,7 +8,7 @@
 //! per page, which are not charged.
 
 use crate::index::Index;
-use crate::part::Part;
+use crate::part::SessionPages;
 use memmap2::MmapMut;
 use unrack_wire::PAGE;
 
@@ -30,12 +30,12 @@ pub struct Pages {
     places: Index,
     held: usize,
     blocks: Vec<MmapMut>,
-    part: Part,
+    part: SessionPages,
 }
 
 impl Pages {
     /// Makes an empty store that charges its pages to `part`.
-    pub fn new(part: Part) -> Pages {
+    pub fn new(part: SessionPages) -> Pages {
         Pages { places: Index::new(), held: 0, blocks: Vec::new(), part }
     }
 
@@ -153,7 +153,7 @@ mod tests {
 
     fn alone(capacity: u64) -> (std::sync::Arc<Shares>, Pages) {
         let shares = Shares::new(capacity, capacity);
-        let part = Part::new(shares.account(Peer::User(0)), 0).unwrap();
+        let part = SessionPages::new(shares.account(Peer::User(0)), 0).unwrap();
         (shares, Pages::new(part))
     }
 

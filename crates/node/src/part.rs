@@ -5,22 +5,22 @@ use unrack_keys::shares::{Account, NoRoom};
 /// Pages of one session. Pages come out of the reservation first, then one by one out of the account. All are
 /// given back on drop.
 #[derive(Debug)]
-pub struct Part {
+pub struct SessionPages {
     account: Account,
     reserved: u64,
     held: u64,
 }
 
-impl Part {
+impl SessionPages {
     /// Reserves pages of the account.
     ///
     /// # Errors
     /// If fewer than `reserved` pages are free, or none is.
-    pub fn new(account: Account, reserved: u64) -> Result<Part, NoRoom> {
+    pub fn new(account: Account, reserved: u64) -> Result<SessionPages, NoRoom> {
         // A session that could never store a page is refused at once.
         account.take(reserved.max(1))?;
         account.give(reserved.max(1) - reserved);
-        Ok(Part { account, reserved, held: 0 })
+        Ok(SessionPages { account, reserved, held: 0 })
     }
 
     /// Returns the pages taken, without those only reserved.
@@ -45,7 +45,7 @@ impl Part {
     }
 }
 
-impl Drop for Part {
+impl Drop for SessionPages {
     fn drop(&mut self) {
         self.account.give(self.held.max(self.reserved));
     }
@@ -59,7 +59,7 @@ mod tests {
     #[test]
     fn a_reservation_is_used_first_and_everything_comes_back() {
         let shares = Shares::new(10, 8);
-        let part = |user, reserved| Part::new(shares.account(Peer::User(user)), reserved);
+        let part = |user, reserved| SessionPages::new(shares.account(Peer::User(user)), reserved);
         let mut first = part(1, 4).unwrap();
         assert_eq!(shares.all().free(), 6);
         assert!(first.take(5));

@@ -1,27 +1,27 @@
 //! Protocol of one session, without input and output: it turns bytes of requests into bytes of answers.
 
 use crate::pages::Pages;
-use crate::statistics::{Counters, count};
+use crate::statistics::{NodeCounters, count};
 use std::sync::Arc;
-use unrack_wire::{HEADER, Header, Malformed, PAGE, Reason, Verb};
+use unrack_wire::{EndReason, HEADER, Header, Malformed, PAGE, Verb};
 
 /// Bytes of answers after which no further request is handled. One answer more, with its page, may come on top.
 pub const MOST_REPLIES: usize = 128 << 10;
 
 /// Reason why a faulty session has to end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fault {
+pub enum SessionFault {
     Malformed(Malformed),
     /// A load of this page, which was never stored, was refused or was forgotten.
     NotHeld(u32),
 }
 
-impl Fault {
+impl SessionFault {
     /// Returns the reason that is sent to the client.
-    pub fn reason(self) -> Reason {
+    pub fn reason(self) -> EndReason {
         match self {
-            Fault::Malformed(_) => Reason::Malformed,
-            Fault::NotHeld(_) => Reason::NotHeld,
+            SessionFault::Malformed(_) => EndReason::Malformed,
+            SessionFault::NotHeld(_) => EndReason::NotHeld,
         }
     }
 }
@@ -44,13 +44,13 @@ enum Moving {
 /// One session on the node's side.
 pub struct Session {
     pages: Pages,
-    counters: Arc<Counters>,
+    counters: Arc<NodeCounters>,
     moving: Option<Moving>,
 }
 
 impl Session {
     /// Starts a session without pages in transit.
-    pub fn new(pages: Pages, counters: Arc<Counters>) -> Session {
+    pub fn new(pages: Pages, counters: Arc<NodeCounters>) -> Session {
         Session { pages, counters, moving: None }
     }
 
@@ -64,7 +64,7 @@ impl Session {
     ///
     /// # Errors
     /// If the client broke the protocol: the session has to end, after `replies` are sent.
-    pub fn receive(&mut self, input: &[u8], replies: &mut Vec<u8>) -> Result<usize, Fault> {
+    pub fn receive(&mut self, input: &[u8], replies: &mut Vec<u8>) -> Result<usize, SessionFault> {
         let mut rest = input;
         while replies.len() < MOST_REPLIES {
             let used = match self.moving {
@@ -120,10 +120,10 @@ impl Session {
     }
 
     /// Handles a request's header. Returns the bytes used.
-    fn receive_request(&mut self, input: &[u8], replies: &mut Vec<u8>) -> Result<usize, Fault> {
+    fn receive_request(&mut self, input: &[u8], replies: &mut Vec<u8>) -> Result<usize, SessionFault> {
         let Some(head) = input.first_chunk::<HEADER>() else { return Ok(0) };
-        let request = Header::decode(head).map_err(Fault::Malformed)?;
-        request.check_request().map_err(Fault::Malformed)?;
+        let request = Header::decode(head).map_err(SessionFault::Malformed)?;
+        request.check_request().map_err(SessionFault::Malformed)?;
         let ids = request.id..request.id.saturating_add(request.count as u32);
         match request.verb {
             Verb::Store => self.begin_store(request),
@@ -133,7 +133,9 @@ impl Session {
                 count(&self.counters.forgotten, dropped as u64);
             }
             Verb::Ping => replies.extend(request.answer(0).encode()),
-            Verb::Grant | Verb::Bye => return Err(Fault::Malformed(Malformed("a request out of place"))),
+            Verb::Grant | Verb::Bye => {
+                return Err(SessionFault::Malformed(Malformed("a request out of place")));
+            }
         }
         Ok(HEADER)
     }
@@ -144,10 +146,10 @@ impl Session {
     }
 
     /// Begins the answer to a load.
-    fn load(&mut self, request: Header, replies: &mut Vec<u8>) -> Result<(), Fault> {
+    fn load(&mut self, request: Header, replies: &mut Vec<u8>) -> Result<(), SessionFault> {
         let mut ids = request.id..request.id + request.count as u32;
         if let Some(missing) = ids.find(|id| self.pages.get(*id).is_none()) {
-            return Err(Fault::NotHeld(missing));
+            return Err(SessionFault::NotHeld(missing));
         }
         replies.extend(request.answer(0).encode());
         self.moving = Some(Moving::Load { request, sent: 0 });

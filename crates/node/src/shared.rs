@@ -6,8 +6,8 @@
 //! taken out of the files, so that a client that is stopped, or keeps its mapping, holds none of the node's
 //! memory. A process that touches them again gets pages of zeros, which are its own.
 
-use crate::part::Part;
-use crate::statistics::{Counters, count};
+use crate::part::SessionPages;
+use crate::statistics::{NodeCounters, count};
 use crate::stream::{End, say_bye};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{FallocateFlags, MemfdFlags, Mode, SealFlags};
@@ -15,10 +15,15 @@ use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags};
 use std::io::{IoSlice, Read};
 use std::mem::MaybeUninit;
 use std::os::unix::net::UnixStream;
-use unrack_wire::{HEADER, Header, Malformed, PAGE, Reason, Verb};
+use unrack_wire::{EndReason, HEADER, Header, Malformed, PAGE, Verb};
 
 /// Serves a session over shared memory until it ends, then empties its extents.
-pub(crate) fn serve(stream: &mut UnixStream, mut part: Part, extent_pages: u32, counters: &Counters) -> End {
+pub(crate) fn serve(
+    stream: &mut UnixStream,
+    mut part: SessionPages,
+    extent_pages: u32,
+    counters: &NodeCounters,
+) -> End {
     let mut extents = Vec::new();
     let end = answer_all(stream, &mut part, extent_pages, (counters, &mut extents));
     extents.iter().for_each(|extent| empty(extent, extent_pages));
@@ -28,9 +33,9 @@ pub(crate) fn serve(stream: &mut UnixStream, mut part: Part, extent_pages: u32, 
 /// Answers requests until the session ends.
 fn answer_all(
     stream: &mut UnixStream,
-    part: &mut Part,
+    part: &mut SessionPages,
     extent_pages: u32,
-    (counters, extents): (&Counters, &mut Vec<OwnedFd>),
+    (counters, extents): (&NodeCounters, &mut Vec<OwnedFd>),
 ) -> End {
     loop {
         let mut bytes = [0; HEADER];
@@ -40,8 +45,8 @@ fn answer_all(
         let request = match check(&bytes, extents.len()) {
             Ok(request) => request,
             Err(malformed) => {
-                say_bye(stream, Reason::Malformed);
-                return End::Faulty(crate::session::Fault::Malformed(malformed));
+                say_bye(stream, EndReason::Malformed);
+                return End::Faulty(crate::session::SessionFault::Malformed(malformed));
             }
         };
         let (extent, detail) = match request.verb {
@@ -70,7 +75,7 @@ fn check(bytes: &[u8; HEADER], extents: usize) -> Result<Header, Malformed> {
 }
 
 /// Grants an extent. `None`: no room in the session's part or in the machine.
-fn grant(part: &mut Part, pages: u32) -> Option<OwnedFd> {
+fn grant(part: &mut SessionPages, pages: u32) -> Option<OwnedFd> {
     if !part.take(pages as u64) {
         return None;
     }

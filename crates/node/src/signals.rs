@@ -1,6 +1,6 @@
 //! A node that runs until a signal ends it.
 
-use crate::{Error, Node, Options, Statistics};
+use crate::{Error, Options, RunningNode, Statistics};
 use signal_hook::consts::{SIGINT, SIGTERM, SIGUSR1};
 use signal_hook::iterator::Signals;
 
@@ -8,14 +8,14 @@ use signal_hook::iterator::Signals;
 /// node, and `asked` with the statistics at each SIGUSR1.
 ///
 /// # Errors
-/// If signals cannot be awaited, or the node cannot be started ([`Node::start`]).
+/// If signals cannot be awaited, or the node cannot be started ([`RunningNode::start`]).
 pub fn serve(
     options: &Options,
-    started: impl FnOnce(&Node),
+    started: impl FnOnce(&RunningNode),
     mut asked: impl FnMut(Statistics),
 ) -> Result<Statistics, Error> {
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGUSR1]).map_err(Error::Signals)?;
-    let node = Node::start(options)?;
+    let node = RunningNode::start(options)?;
     started(&node);
     for signal in signals.forever() {
         match signal {

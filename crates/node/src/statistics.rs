@@ -1,6 +1,6 @@
 //! Counters of a node over all its sessions.
 
-use crate::greeting::Terms;
+use crate::greeting::NodeTerms;
 use serde::Serialize;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use unrack_wire::MOST_PAGES;
@@ -10,7 +10,7 @@ const SIZES: usize = MOST_PAGES.ilog2() as usize + 1;
 
 /// Counters that all sessions add to.
 #[derive(Debug, Default)]
-pub struct Counters {
+pub struct NodeCounters {
     pub(crate) sessions: AtomicU64,
     pub(crate) open_sessions: AtomicU64,
     pub(crate) refused_sessions: AtomicU64,
@@ -27,7 +27,7 @@ pub struct Counters {
     load_sizes: [AtomicU64; SIZES],
 }
 
-/// Values of [`Counters`] at one moment.
+/// Values of [`NodeCounters`] at one moment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Statistics {
     pub capacity_pages: u64,
@@ -46,13 +46,13 @@ pub struct Statistics {
     pub forgotten_pages: u64,
     /// Extents of shared memory handed out.
     pub extents: u64,
-    pub store_messages: Vec<Size>,
-    pub load_messages: Vec<Size>,
+    pub store_messages: Vec<TransferSize>,
+    pub load_messages: Vec<TransferSize>,
 }
 
 /// Number of messages that carried at least `pages` pages, and fewer than twice as many.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Size {
+pub struct TransferSize {
     pub pages: u64,
     pub messages: u64,
 }
@@ -62,7 +62,7 @@ pub(crate) fn count(counter: &AtomicU64, n: u64) {
     counter.fetch_add(n, Relaxed);
 }
 
-impl Counters {
+impl NodeCounters {
     /// Counts a store message of `pages` pages.
     pub(crate) fn store(&self, pages: u16) {
         count(&self.store_sizes[size(pages)], 1);
@@ -75,7 +75,7 @@ impl Counters {
     }
 
     /// Returns the values at this moment.
-    pub(crate) fn snapshot(&self, terms: &Terms) -> Statistics {
+    pub(crate) fn snapshot(&self, terms: &NodeTerms) -> Statistics {
         let now = |counter: &AtomicU64| counter.load(Relaxed);
         Statistics {
             capacity_pages: terms.shares.all().most(),
@@ -102,9 +102,9 @@ fn size(pages: u16) -> usize {
     pages.ilog2() as usize
 }
 
-fn sizes(counters: &[AtomicU64]) -> Vec<Size> {
+fn sizes(counters: &[AtomicU64]) -> Vec<TransferSize> {
     let sizes = counters.iter().enumerate();
-    sizes.map(|(log, counter)| Size { pages: 1 << log, messages: counter.load(Relaxed) }).collect()
+    sizes.map(|(log, counter)| TransferSize { pages: 1 << log, messages: counter.load(Relaxed) }).collect()
 }
 
 impl std::fmt::Display for Statistics {

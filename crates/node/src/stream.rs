@@ -1,8 +1,8 @@
 //! A session over a byte stream.
 
-use crate::session::{Fault, MOST_REPLIES, Session};
+use crate::session::{MOST_REPLIES, Session, SessionFault};
 use std::io::{ErrorKind, Read, Write};
-use unrack_wire::{Header, PAGE, Reason};
+use unrack_wire::{EndReason, Header, PAGE};
 
 /// Bytes of requests that are read at once. This and [`OUTPUT_BYTES`] are part of [`crate::SESSION_BYTES`], which
 /// is not charged.
@@ -18,7 +18,7 @@ pub(crate) enum End {
     /// The client sent nothing, or read nothing, for longer than the node waits.
     Silent,
     /// The client broke the protocol.
-    Faulty(Fault),
+    Faulty(SessionFault),
 }
 
 impl End {
@@ -72,7 +72,7 @@ fn send(stream: &mut impl Write, replies: &[u8]) -> std::io::Result<()> {
 }
 
 /// Says goodbye if the client still reads. A client that misses it sees the connection close.
-pub(crate) fn say_bye(stream: &mut impl Write, reason: Reason) {
+pub(crate) fn say_bye(stream: &mut impl Write, reason: EndReason) {
     let _ = send(stream, &Header::bye(reason).encode());
 }
 

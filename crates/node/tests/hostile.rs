@@ -6,9 +6,9 @@ mod common;
 use common::{Slot, session_pages};
 use proptest::prelude::*;
 use std::io::{IoSlice, IoSliceMut};
-use unrack_node::session::{MOST_REPLIES, Session as NodeSession};
-use unrack_pager::node::session::Session;
-use unrack_pager::node::{Completion, Tuning};
+use unrack_node::session::{MOST_REPLIES, Session};
+use unrack_pager::node::session::NodeSession;
+use unrack_pager::node::{PageCompletion, Tuning};
 use unrack_wire::{HEADER, Header, MOST_IDS, PAGE, Verb};
 
 const CAPACITY: u64 = 8;
@@ -35,7 +35,7 @@ proptest! {
     #[test]
     fn a_node_survives_any_bytes(bytes in bytes(), piece in 1usize..9000) {
         let (capacity, pages) = session_pages(CAPACITY);
-        let mut session = NodeSession::new(pages, Default::default());
+        let mut session = Session::new(pages, Default::default());
         let (mut start, mut end) = (0, 0);
         while end < bytes.len() {
             end = (end + piece).min(bytes.len());
@@ -51,7 +51,7 @@ proptest! {
 
     #[test]
     fn a_client_takes_no_page_that_was_not_stored(bytes in bytes(), mimic: bool, piece in 1usize..9000) {
-        let mut client = Session::new(Tuning::default());
+        let mut client = NodeSession::new(Tuning::default());
         let (mut store, mut load) = (Slot::with(1), Slot::with(2));
         // SAFETY: both slots live longer than the session is used.
         unsafe {
@@ -68,7 +68,7 @@ proptest! {
                 break;
             }
         }
-        let loaded = done.contains(&Completion::Loaded { id: 3 });
+        let loaded = done.contains(&PageCompletion::Loaded { id: 3 });
         prop_assert!(!loaded || load.holds(1));
     }
 }
@@ -83,7 +83,7 @@ fn answers(bytes: Vec<u8>) -> Vec<u8> {
 }
 
 /// Delivers bytes to the client. Returns whether the session goes on.
-fn deliver(client: &mut Session, mut bytes: &[u8], done: &mut Vec<Completion>) -> bool {
+fn deliver(client: &mut NodeSession, mut bytes: &[u8], done: &mut Vec<PageCompletion>) -> bool {
     while !bytes.is_empty() {
         let mut parts: [IoSliceMut; 4] = std::array::from_fn(|_| IoSliceMut::new(&mut []));
         let (used, _) = client.landing(&mut parts);
@@ -103,8 +103,8 @@ fn deliver(client: &mut Session, mut bytes: &[u8], done: &mut Vec<Completion>) -
 
 #[test]
 fn a_node_says_when_a_page_is_not_held() {
-    let mut session = NodeSession::new(session_pages(CAPACITY).1, Default::default());
+    let mut session = Session::new(session_pages(CAPACITY).1, Default::default());
     let load = Header::request(Verb::Load, 5, 1, 0).encode();
     let fault = session.receive(&load, &mut Vec::new()).unwrap_err();
-    assert_eq!(fault, unrack_node::session::Fault::NotHeld(5));
+    assert_eq!(fault, unrack_node::session::SessionFault::NotHeld(5));
 }

@@ -9,11 +9,11 @@ use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 use unrack_keys::shares::{Peer, Shares};
 use unrack_node::pages::{BLOCK, INDEX_BYTES, Pages};
-use unrack_node::part::Part;
+use unrack_node::part::SessionPages;
 use unrack_node::session::Session;
-use unrack_node::{Node, Options, SESSION_BYTES};
-use unrack_pager::node::{Client, Completion, ErrorKind, Settings};
-use unrack_wire::{HEADER, Header, Status, Verb};
+use unrack_node::{Options, RunningNode, SESSION_BYTES};
+use unrack_pager::node::{Client, ErrorKind, PageCompletion, Settings};
+use unrack_wire::{GreetingStatus, HEADER, Header, Verb};
 
 const CLIENTS: usize = 4;
 
@@ -71,7 +71,7 @@ impl Rack {
 
     /// Begins a session. Two sessions each belong to one client.
     fn session(&self, client: usize) -> Option<Session> {
-        let part = Part::new(self.shares.account(Peer::User(client as u32 / 2)), 0).ok()?;
+        let part = SessionPages::new(self.shares.account(Peer::User(client as u32 / 2)), 0).ok()?;
         Some(Session::new(Pages::new(part), Default::default()))
     }
 
@@ -178,7 +178,7 @@ const FILLED: u64 = 64 * MIB;
 #[test]
 #[ignore = "runs until it is killed"]
 fn node_to_be_filled() {
-    let node = Node::start(&options(unrack_units::Bytes::new(FILLED))).unwrap();
+    let node = RunningNode::start(&options(unrack_units::Bytes::new(FILLED))).unwrap();
     println!("listening {}", node.address());
     std::thread::sleep(std::time::Duration::from_secs(300));
 }
@@ -229,9 +229,9 @@ fn fill(client: &mut Client, ids: impl Iterator<Item = u32>) -> Vec<u32> {
         }
         for completion in settle(client).unwrap() {
             match completion {
-                Completion::Stored { id } => kept.push(id),
-                Completion::Refused { .. } => refused = true,
-                Completion::Loaded { .. } => {}
+                PageCompletion::Stored { id } => kept.push(id),
+                PageCompletion::Refused { .. } => refused = true,
+                PageCompletion::Loaded { .. } => {}
             }
         }
     }
@@ -274,7 +274,7 @@ fn ids_far_apart_do_not_fill_a_node() {
     let mut clients: Vec<Client> = (0..4).map(|_| node.connect()).collect();
     for client in &mut clients {
         for id in (0..1u32 << 26).step_by(1 << 13) {
-            assert!(matches!(store(client, id, 1), Completion::Stored { .. }));
+            assert!(matches!(store(client, id, 1), PageCompletion::Stored { .. }));
             assert_eq!(client.forget(&[id]), 1);
         }
     }
@@ -284,10 +284,11 @@ fn ids_far_apart_do_not_fill_a_node() {
 
 #[test]
 fn one_client_has_its_share_and_is_told_so() {
-    let node = Node::start(&Options { per_client: "50%".parse().unwrap(), ..options(pages(100)) }).unwrap();
+    let node =
+        RunningNode::start(&Options { per_client: "50%".parse().unwrap(), ..options(pages(100)) }).unwrap();
     let all = refusal(&Settings { reserve_pages: 100, ..settings(&node) });
     let ErrorKind::Refused { status, wanted, share, free, .. } = all.kind else { panic!("{all}") };
-    assert_eq!((status, wanted, share, free), (Status::OverShare, 100, 50, 50));
+    assert_eq!((status, wanted, share, free), (GreetingStatus::OverShare, 100, 50, 50));
     assert!(all.to_string().contains("one client may hold 50 pages (its --per-client)"), "{all}");
     // Reservations that are too large together are refused, like one that is too large.
     let half = Client::connect(&Settings { reserve_pages: 40, ..settings(&node) }).unwrap();
@@ -298,7 +299,7 @@ fn one_client_has_its_share_and_is_told_so() {
     drop((half, other));
     for (share, why) in [("1B", "no page"), ("1GiB", "of 400KiB")] {
         let options = Options { per_client: share.parse().unwrap(), ..options(pages(100)) };
-        let said = Node::start(&options).err().unwrap().to_string();
+        let said = RunningNode::start(&options).err().unwrap().to_string();
         assert!(said.contains(why), "{said}");
     }
 }

@@ -7,9 +7,9 @@ use common::{PAGE, Slot, session_pages};
 use proptest::prelude::*;
 use std::collections::{HashMap, VecDeque};
 use std::io::{IoSlice, IoSliceMut};
-use unrack_node::session::Session as NodeSession;
-use unrack_pager::node::session::Session;
-use unrack_pager::node::{Completion, Rejected, Tuning};
+use unrack_node::session::Session;
+use unrack_pager::node::session::NodeSession;
+use unrack_pager::node::{PageCompletion, Rejected, Tuning};
 
 const IDS: u32 = 24;
 
@@ -39,8 +39,8 @@ fn step() -> impl Strategy<Value = Step> {
 type OnTheWay = HashMap<u32, VecDeque<(Slot, u64)>>;
 
 struct Pair {
-    client: Session,
-    node: NodeSession,
+    client: NodeSession,
+    node: Session,
     to_node: Vec<u8>,
     to_client: VecDeque<u8>,
     /// Contents that the node holds once everything has arrived.
@@ -54,8 +54,8 @@ struct Pair {
 impl Pair {
     fn new(tuning: Tuning) -> Pair {
         Pair {
-            client: Session::new(tuning),
-            node: NodeSession::new(session_pages(1000).1, Default::default()),
+            client: NodeSession::new(tuning),
+            node: Session::new(session_pages(1000).1, Default::default()),
             to_node: Vec::new(),
             to_client: VecDeque::new(),
             model: HashMap::new(),
@@ -150,19 +150,19 @@ impl Pair {
         done.iter().for_each(|completion| self.complete(*completion));
     }
 
-    fn complete(&mut self, completion: Completion) {
+    fn complete(&mut self, completion: PageCompletion) {
         match completion {
-            Completion::Stored { id } => {
+            PageCompletion::Stored { id } => {
                 let (mut slot, value) = self.storing.get_mut(&id).unwrap().pop_front().unwrap();
                 assert!(slot.holds(value));
                 slot.fill(u64::MAX);
             }
-            Completion::Loaded { id } => {
+            PageCompletion::Loaded { id } => {
                 let (slot, value) = self.loading.get_mut(&id).unwrap().pop_front().unwrap();
                 assert!(slot.holds(value), "page {id} came back with other contents");
                 self.loaded += 1;
             }
-            Completion::Refused { id } => panic!("page {id} was refused though there is room"),
+            PageCompletion::Refused { id } => panic!("page {id} was refused though there is room"),
         }
     }
 

@@ -4,15 +4,15 @@ mod common;
 
 use common::{Slot, connect, end_of, load, pages, refusal, settings, store, tcp_node};
 use std::path::PathBuf;
-use unrack_node::{Listen, Node, Options};
-use unrack_pager::node::{Completion, ErrorKind, Rejected, Settings};
+use unrack_node::{Listen, Options, RunningNode};
+use unrack_pager::node::{ErrorKind, PageCompletion, Rejected, Settings};
 use unrack_testing::Folder;
-use unrack_wire::{Reason, Status};
+use unrack_wire::{EndReason, GreetingStatus};
 
 /// Starts a node with extents of 16 pages.
-fn node(folder: &Folder, capacity: u64) -> Node {
+fn node(folder: &Folder, capacity: u64) -> RunningNode {
     let options = Options::new(Listen::Shared(folder.join("node")), pages(capacity));
-    Node::start(&Options { extent_pages: 16, per_client: "100%".parse().unwrap(), ..options }).unwrap()
+    RunningNode::start(&Options { extent_pages: 16, per_client: "100%".parse().unwrap(), ..options }).unwrap()
 }
 
 #[test]
@@ -21,7 +21,7 @@ fn pages_come_back_as_they_were_stored_over_many_extents() {
     let node = node(&folder, 256);
     let mut client = connect(&node);
     for id in 0..100 {
-        assert_eq!(store(&mut client, id * 1000, id as u64), Completion::Stored { id: id * 1000 });
+        assert_eq!(store(&mut client, id * 1000, id as u64), PageCompletion::Stored { id: id * 1000 });
     }
     store(&mut client, 5000, 500);
     assert!((0..100).filter(|id| *id != 5).all(|id| load(&mut client, id * 1000).holds(id as u64)));
@@ -43,12 +43,13 @@ fn a_full_node_refuses_and_a_forgotten_page_makes_room() {
     let folder = Folder::new("full");
     let node = node(&folder, 32);
     let mut client = connect(&node);
-    let stored = (0..40).filter(|id| store(&mut client, *id, 1) == Completion::Stored { id: *id }).count();
+    let stored =
+        (0..40).filter(|id| store(&mut client, *id, 1) == PageCompletion::Stored { id: *id }).count();
     assert_eq!(stored, 32);
     let error = refusal(&settings(&node));
-    assert!(matches!(error.kind, ErrorKind::Refused { status: Status::OverShare, .. }), "{error}");
+    assert!(matches!(error.kind, ErrorKind::Refused { status: GreetingStatus::OverShare, .. }), "{error}");
     client.forget(&[3]);
-    assert_eq!(store(&mut client, 39, 39), Completion::Stored { id: 39 });
+    assert_eq!(store(&mut client, 39, 39), PageCompletion::Stored { id: 39 });
     assert!(load(&mut client, 39).holds(39));
     drop(client);
     node.stop();
@@ -63,7 +64,7 @@ fn the_end_of_a_node_is_seen() {
     store(&mut client, 1, 1);
     node.stop();
     let error = end_of(&mut client);
-    assert_eq!(error.kind, ErrorKind::Ended(Reason::Stopping));
+    assert_eq!(error.kind, ErrorKind::Ended(EndReason::Stopping));
     assert!(error.to_string().contains(&path), "{error}");
     assert!(!PathBuf::from(path).exists(), "nothing is left behind");
 }
@@ -74,8 +75,8 @@ fn a_left_over_socket_is_no_obstacle_but_a_living_node_is() {
     let path = folder.join("node");
     drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
     let options = Options::new(Listen::Shared(path), pages(32));
-    let node = Node::start(&options).unwrap();
-    assert!(Node::start(&options).is_err());
+    let node = RunningNode::start(&options).unwrap();
+    assert!(RunningNode::start(&options).is_err());
     node.stop();
 }
 

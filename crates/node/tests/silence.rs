@@ -6,8 +6,8 @@ use common::{Slot, options, pages, store};
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
-use unrack_keys::Policy;
-use unrack_node::{Listen, Node, Options};
+use unrack_keys::EncryptionPolicy;
+use unrack_node::{Listen, Options, RunningNode};
 use unrack_pager::node::{Address, Client, ErrorKind, Settings};
 use unrack_testing::{Folder, Needed, skip};
 
@@ -17,10 +17,11 @@ const SILENCE: Duration = Duration::from_millis(1500);
 const SLACK: Duration = Duration::from_secs(20);
 const PAGES: u32 = 20;
 
-fn node(listen: Option<Listen>, policy: Policy) -> Node {
+fn node(listen: Option<Listen>, policy: EncryptionPolicy) -> RunningNode {
     let options = options(pages(100));
     let listen = listen.unwrap_or(options.listen.clone());
-    Node::start(&Options { listen, extent_pages: 32, silence: Some(SILENCE), policy, ..options }).unwrap()
+    RunningNode::start(&Options { listen, extent_pages: 32, silence: Some(SILENCE), policy, ..options })
+        .unwrap()
 }
 
 /// Role of this program if a test started it: a client in a process of its own, with its node's address in the
@@ -109,7 +110,7 @@ impl Drop for Other {
 }
 
 /// Waits until the node holds no page.
-fn freed(node: &Node, within: Duration) {
+fn freed(node: &RunningNode, within: Duration) {
     let begun = Instant::now();
     while node.statistics().held_pages > 0 {
         assert!(begun.elapsed() < within + SLACK, "{}", node.statistics());
@@ -119,7 +120,7 @@ fn freed(node: &Node, within: Duration) {
 
 #[test]
 fn what_a_killed_client_held_is_free_at_once() {
-    let node = node(None, Policy::default());
+    let node = node(None, EncryptionPolicy::default());
     let other = Other::holding(&node.address().to_string());
     assert!(node.statistics().held_pages >= u64::from(PAGES));
     other.signal("KILL");
@@ -131,7 +132,7 @@ fn what_a_killed_client_held_is_free_at_once() {
 fn what_a_stopped_client_held_is_free_and_it_is_told_when_it_goes_on() {
     let folder = Folder::new("stopped");
     for listen in [None, Some(Listen::Shared(folder.join("node.sock")))] {
-        let node = node(listen, Policy::default());
+        let node = node(listen, EncryptionPolicy::default());
         let mut other = Other::holding(&node.address().to_string());
         // A client that is alive and idle keeps its pages, since it sends pings.
         std::thread::sleep(3 * SILENCE);
@@ -149,7 +150,7 @@ fn what_a_stopped_client_held_is_free_and_it_is_told_when_it_goes_on() {
 /// A stopped node owes answers and sends nothing: its clients get an error.
 #[test]
 fn a_client_gives_up_a_node_that_says_nothing() {
-    let node = node(None, Policy::default());
+    let node = node(None, EncryptionPolicy::default());
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     let (far, near) = (node.address().to_string(), std::thread::spawn(move || listener.accept().unwrap().0));
@@ -234,7 +235,7 @@ fn inside_a_namespace() {
         .status();
     assert!(there.unwrap().success());
     let listen = Listen::Tcp("10.9.9.1:7000".parse().unwrap());
-    let node = node(Some(listen), Policy::Never);
+    let node = node(Some(listen), EncryptionPolicy::Never);
     other.wait_for("holding");
     ip("link set near down");
     freed(&node, SILENCE);
@@ -248,7 +249,8 @@ fn inside_a_namespace() {
 fn a_node_beyond_loopback_needs_keys_and_says_how_to_have_them() {
     let listen = Listen::Tcp("0.0.0.0:0".parse().unwrap());
     let folder = Folder::new("no-keys");
-    let policy = Policy::Always(folder.join("keys"));
-    let said = Node::start(&Options { policy, ..Options::new(listen, pages(10)) }).err().unwrap().to_string();
+    let policy = EncryptionPolicy::Always(folder.join("keys"));
+    let said =
+        RunningNode::start(&Options { policy, ..Options::new(listen, pages(10)) }).err().unwrap().to_string();
     assert!(said.contains("unrack keys make"), "{said}");
 }

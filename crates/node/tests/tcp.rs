@@ -6,8 +6,10 @@ use common::{PAGE, Slot, connect, end_of, load, pages, refusal, settings, settle
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::{Command, Stdio};
-use unrack_pager::node::{Client, Completion, ErrorKind, Rejected, Settings};
-use unrack_wire::{HEADER, HELLO, Header, MOST_IDS, MOST_PAGES, Reason, Status, VERSION, Verb, Welcome};
+use unrack_pager::node::{Client, ErrorKind, PageCompletion, Rejected, Settings};
+use unrack_wire::{
+    EndReason, GreetingStatus, HEADER, HELLO, Header, MOST_IDS, MOST_PAGES, VERSION, Verb, Welcome,
+};
 
 #[test]
 fn pages_come_back_as_they_were_stored_and_sessions_do_not_see_each_other() {
@@ -19,7 +21,7 @@ fn pages_come_back_as_they_were_stored_and_sessions_do_not_see_each_other() {
         unsafe { one.store(id, slot.address()) }.unwrap();
     }
     assert_eq!(settle(&mut one).unwrap().len(), 600);
-    assert_eq!(store(&mut two, 5, 77), Completion::Stored { id: 5 });
+    assert_eq!(store(&mut two, 5, 77), PageCompletion::Stored { id: 5 });
     assert!((0..600).rev().step_by(7).all(|id| load(&mut one, id).holds(id as u64)));
     assert!(load(&mut two, 5).holds(77));
     assert_eq!(node.statistics().held_pages, 601);
@@ -48,16 +50,16 @@ fn a_full_node_refuses_pages_and_sessions_and_keeps_what_it_has() {
         unsafe { client.store(id, slot.address()) }.unwrap();
     }
     let done = settle(&mut client).unwrap();
-    let refused = |id: u32| done.contains(&Completion::Refused { id });
+    let refused = |id: u32| done.contains(&PageCompletion::Refused { id });
     assert!((0..40).all(|id| !refused(id)) && (40..48).all(refused));
     assert!((0..40).all(|id| load(&mut client, id).holds(id as u64)));
     // SAFETY: nothing is queued.
     assert_eq!(unsafe { client.load(45, slots[0].address()) }, Err(Rejected::NotHeld));
     let error = refusal(&settings(&node));
-    assert!(matches!(error.kind, ErrorKind::Refused { status: Status::OverShare, free: 0, .. }));
+    assert!(matches!(error.kind, ErrorKind::Refused { status: GreetingStatus::OverShare, free: 0, .. }));
     assert!(error.to_string().contains("--per-client"), "{error}");
     assert_eq!(client.forget(&[7]), 1);
-    assert_eq!(store(&mut client, 45, 45), Completion::Stored { id: 45 });
+    assert_eq!(store(&mut client, 45, 45), PageCompletion::Stored { id: 45 });
     drop(client);
     while node.statistics().open_sessions > 0 {
         std::thread::yield_now();
@@ -74,7 +76,7 @@ fn a_node_that_stops_says_so() {
     store(&mut client, 1, 1);
     node.stop();
     let error = end_of(&mut client);
-    assert_eq!(error.kind, ErrorKind::Ended(Reason::Stopping));
+    assert_eq!(error.kind, ErrorKind::Ended(EndReason::Stopping));
     assert!(error.to_string().contains(&address), "{error}");
     let error = refusal(&Settings::new(tcp(address.rsplit(':').next().unwrap().parse().unwrap())));
     // Another test may have the port by now.
@@ -125,7 +127,7 @@ fn a_node_killed_in_the_middle_is_an_error_and_never_wrong_data() {
             break;
         }
         for completion in &done {
-            let Completion::Loaded { id } = completion else { panic!("{completion:?}") };
+            let PageCompletion::Loaded { id } = completion else { panic!("{completion:?}") };
             assert!(slots[*id as usize].holds(*id as u64));
         }
     }
@@ -146,7 +148,7 @@ fn false_node(welcome: Welcome, says: impl FnOnce(&mut TcpStream) + Send + 'stat
 
 const WELCOME: Welcome = Welcome {
     version: VERSION,
-    status: Status::Welcome,
+    status: GreetingStatus::Welcome,
     most_pages: MOST_PAGES,
     capacity: 100,
     free: 100,
@@ -213,8 +215,8 @@ fn answers_that_are_wrong_end_the_session() {
         stream.write_all(&store.answer(2).encode()).unwrap();
     });
     assert!(matches!(early, ErrorKind::Garbage(_)), "{early:?}");
-    let bye = outcome(|stream| stream.write_all(&Header::bye(Reason::Stopping).encode()).unwrap());
-    assert_eq!(bye, ErrorKind::Ended(Reason::Stopping));
+    let bye = outcome(|stream| stream.write_all(&Header::bye(EndReason::Stopping).encode()).unwrap());
+    assert_eq!(bye, ErrorKind::Ended(EndReason::Stopping));
 }
 
 #[test]
@@ -223,13 +225,13 @@ fn a_faulty_session_ends_alone() {
     let mut good = connect(&node);
     store(&mut good, 1, 1);
     let mut faulty = TcpStream::connect(node.address().to_string()).unwrap();
-    let hello = unrack_wire::Hello::new(unrack_wire::Transport::Stream, 0);
+    let hello = unrack_wire::Hello::new(unrack_wire::PageTransport::Stream, 0);
     faulty.write_all(&hello.encode()).unwrap();
     faulty.read_exact(&mut [0; unrack_wire::WELCOME]).unwrap();
     faulty.write_all(&[0xFF; HEADER]).unwrap();
     let mut answer = [0; HEADER];
     faulty.read_exact(&mut answer).unwrap();
-    assert_eq!(Header::decode(&answer), Ok(Header::bye(Reason::Malformed)));
+    assert_eq!(Header::decode(&answer), Ok(Header::bye(EndReason::Malformed)));
     assert_eq!(faulty.read(&mut answer).unwrap(), 0);
     TcpStream::connect(node.address().to_string()).unwrap().write_all(b"GET / HTTP/1.1\r\n\r\n").unwrap();
     assert!(load(&mut good, 1).holds(1));

@@ -1,6 +1,6 @@
 //! The control file that this process is attached to, and the files beside it.
 
-use crate::control::{Control, MAGIC};
+use crate::control::{ControlHead, MAGIC};
 use crate::spool::Spool;
 use rustix::fd::OwnedFd;
 use rustix::fs::{Mode, OFlags};
@@ -8,7 +8,7 @@ use rustix::io::Errno;
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering::Relaxed};
 
-static CONTROL: AtomicPtr<Control> = AtomicPtr::new(std::ptr::null_mut());
+static CONTROL: AtomicPtr<ControlHead> = AtomicPtr::new(std::ptr::null_mut());
 /// Path of the control file, beside which spool files go, with a trailing NUL; leaked, since it must outlive
 /// every fork.
 static PATH: AtomicPtr<[u8; LONGEST_PATH]> = AtomicPtr::new(std::ptr::null_mut());
@@ -16,7 +16,7 @@ const LONGEST_PATH: usize = 512;
 const SPOOL_NAME: &[u8] = b"spool-00000000";
 
 /// Returns the control segment of this process, if it runs under `unrack run`.
-pub fn control() -> Option<&'static Control> {
+pub fn control() -> Option<&'static ControlHead> {
     // SAFETY: set once by `attach` to a mapping that is never removed.
     unsafe { CONTROL.load(Relaxed).as_ref() }
 }
@@ -26,10 +26,10 @@ pub fn control() -> Option<&'static Control> {
 /// # Errors
 /// `EINVAL` if the file is no control file, or lacks the samples that it announces; else the kernel's reason not to
 /// open or map it.
-pub fn attach(path: &CStr) -> Result<&'static Control, Errno> {
+pub fn attach(path: &CStr) -> Result<&'static ControlHead, Errno> {
     let file = rustix::fs::open(path, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
     let len = rustix::fs::fstat(&file)?.st_size as usize;
-    if len < size_of::<Control>() {
+    if len < size_of::<ControlHead>() {
         return Err(Errno::INVAL);
     }
     let protection = rustix::mm::ProtFlags::READ | rustix::mm::ProtFlags::WRITE;
@@ -37,14 +37,14 @@ pub fn attach(path: &CStr) -> Result<&'static Control, Errno> {
     let at = unsafe {
         rustix::mm::mmap(std::ptr::null_mut(), len, protection, rustix::mm::MapFlags::SHARED, &file, 0)?
     };
-    let control = at as *mut Control;
+    let control = at as *mut ControlHead;
     // SAFETY: page-aligned, long enough, and atomics may hold anything.
     let checked = unsafe { &*control };
     if checked.magic.load(Relaxed) != MAGIC {
         return Err(Errno::INVAL);
     }
     let samples = checked.settings.samples.load(Relaxed) as usize;
-    if samples.checked_mul(8).is_none_or(|bytes| bytes > len - size_of::<Control>()) {
+    if samples.checked_mul(8).is_none_or(|bytes| bytes > len - size_of::<ControlHead>()) {
         return Err(Errno::INVAL);
     }
     CONTROL.store(control, Relaxed);
@@ -92,7 +92,7 @@ fn spool_path(process: u32) -> Option<[u8; LONGEST_PATH]> {
 
 /// Opens the control file, to check its lock. Returns `None` if there is no lock, or if the file cannot be
 /// opened, as by a process that changed its root or its user.
-pub(crate) fn open_locked(control: &Control) -> Option<OwnedFd> {
+pub(crate) fn open_locked(control: &ControlHead) -> Option<OwnedFd> {
     if control.settings.is_locked.load(Relaxed) == 0 {
         return None;
     }
@@ -102,7 +102,7 @@ pub(crate) fn open_locked(control: &Control) -> Option<OwnedFd> {
 }
 
 /// Opens the capture file of a process, if transfers are captured.
-pub(crate) fn open_spool(control: &Control, process: u32) -> Result<Option<Spool>, Errno> {
+pub(crate) fn open_spool(control: &ControlHead, process: u32) -> Result<Option<Spool>, Errno> {
     if control.settings.capture.load(Relaxed) == 0 {
         return Ok(None);
     }
@@ -112,8 +112,8 @@ pub(crate) fn open_spool(control: &Control, process: u32) -> Result<Option<Spool
 }
 
 /// Returns the delay samples behind the head of the control file.
-pub(crate) fn samples(control: &'static Control) -> &'static [AtomicU64] {
+pub(crate) fn samples(control: &'static ControlHead) -> &'static [AtomicU64] {
     let len = control.settings.samples.load(Relaxed) as usize;
     // SAFETY: `attach` checked that the file holds them, right behind the head.
-    unsafe { std::slice::from_raw_parts((control as *const Control).add(1).cast(), len) }
+    unsafe { std::slice::from_raw_parts((control as *const ControlHead).add(1).cast(), len) }
 }

@@ -1,7 +1,7 @@
 //! Control segment: one shared file to which `unrack` writes its settings and every pager of a run its counts.
 //!
 //! All processes of a run together are one compute blade: they share its local memory ([`Settings::limit_pages`])
-//! and its link ([`Control::downlink_free_ns`]). Everything is a plain atomic number and no lock is ever held, so
+//! and its link ([`ControlHead::downlink_free_ns`]). Everything is a plain atomic number and no lock is ever held, so
 //! a process that is killed leaves nothing behind but its slot, which `unrack` frees.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
@@ -15,11 +15,11 @@ pub const CONTROL_VARIABLE: &str = "UNRACK_CONTROL";
 
 /// Head of the file; delay samples follow it.
 #[repr(C)]
-pub struct Control {
+pub struct ControlHead {
     pub magic: AtomicU64,
     /// Settings, stored by `unrack` before the first process starts.
     pub settings: Settings,
-    pub counts: Counts,
+    pub counts: PagerCounts,
     /// Time when the blade's receiving link is free again (monotonic ns); below, its sending link.
     pub downlink_free_ns: AtomicU64,
     pub uplink_free_ns: AtomicU64,
@@ -27,12 +27,12 @@ pub struct Control {
     pub slots_used: AtomicU32,
     pub next_process: AtomicU32,
     pub next_thread: AtomicU32,
-    /// Set if a process had to be ended; see [`Control::fail`].
+    /// Set if a process had to be ended; see [`ControlHead::fail`].
     pub failed: AtomicU32,
     pub message_len: AtomicU32,
     _reserved: AtomicU32,
     pub message: [AtomicU64; 64],
-    pub slots: [Slot; SLOTS],
+    pub slots: [ProcessSlot; SLOTS],
 }
 
 /// Settings of a run.
@@ -74,7 +74,7 @@ pub struct Settings {
 
 /// Counts of events, for all processes together.
 #[repr(C)]
-pub struct Counts {
+pub struct PagerCounts {
     pub fetches: AtomicU64,
     pub write_backs: AtomicU64,
     /// Faults on pages that were still local: second chances.
@@ -100,7 +100,7 @@ pub struct Counts {
 
 /// State of one process of the run.
 #[repr(C)]
-pub struct Slot {
+pub struct ProcessSlot {
     /// Process number; 0: the slot is free.
     pub pid: AtomicU32,
     pub process: AtomicU32,
@@ -124,9 +124,9 @@ pub const FOR_ROOM: u32 = 1;
 /// Waits for the node to begin a session.
 pub const FOR_GREETING: u32 = 2;
 
-impl Control {
+impl ControlHead {
     /// Returns the slots that are in use.
-    pub fn live_slots(&self) -> impl Iterator<Item = &Slot> + Clone {
+    pub fn live_slots(&self) -> impl Iterator<Item = &ProcessSlot> + Clone {
         let used = (self.slots_used.load(Relaxed) as usize).min(SLOTS);
         self.slots[..used].iter().filter(|slot| slot.pid.load(Relaxed) != 0)
     }
@@ -145,7 +145,7 @@ impl Control {
 
     /// Takes the slot of `pid`, left by the program it ran before `exec`, or a free one.
     pub fn take_slot(&self, pid: u32) -> Option<usize> {
-        let take = |slot: &&Slot, from| slot.pid.compare_exchange(from, pid, Relaxed, Relaxed).is_ok();
+        let take = |slot: &&ProcessSlot, from| slot.pid.compare_exchange(from, pid, Relaxed, Relaxed).is_ok();
         let found = self
             .slots
             .iter()
@@ -175,7 +175,7 @@ impl Control {
         self.message_len.store(bytes.len() as u32, std::sync::atomic::Ordering::Release);
     }
 
-    /// Returns the reason that [`Control::fail`] recorded.
+    /// Returns the reason that [`ControlHead::fail`] recorded.
     pub fn failure(&self) -> Option<String> {
         let len = self.message_len.load(std::sync::atomic::Ordering::Acquire) as usize;
         let bytes: Vec<u8> = self.message.iter().flat_map(|word| word.load(Relaxed).to_le_bytes()).collect();
@@ -192,7 +192,7 @@ pub fn count(counter: &AtomicU64, n: u64) {
 mod tests {
     use super::*;
 
-    fn zeroed() -> Box<Control> {
+    fn zeroed() -> Box<ControlHead> {
         // SAFETY: all fields are atomics, for which zero is valid.
         unsafe { Box::new(std::mem::zeroed()) }
     }

@@ -8,7 +8,7 @@
 //! `CLOSED` and `BUSY` are Dekker's two flags: the forking thread writes CLOSED then reads BUSY, the pager writes
 //! BUSY then reads CLOSED, all sequentially consistent, so at least one sees the other.
 
-use crate::control::Control;
+use crate::control::ControlHead;
 use crate::den;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst};
 
@@ -119,7 +119,7 @@ fn ring() {
 }
 
 /// Ends the process rather than let it continue with wrong data, and leaves the reason for `unrack`.
-pub fn die(control: &Control, reason: &str) -> ! {
+pub fn die(control: &ControlHead, reason: &str) -> ! {
     control.fail(reason);
     // SAFETY: ends all threads; runs nothing of the program's or the C library's.
     unsafe { libc::_exit(1) }

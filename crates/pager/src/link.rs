@@ -3,7 +3,7 @@
 //! A page occupies the link for its transmission time; pages queue one behind another in each direction;
 //! latency is the same for all and overlaps. Both directions are shared by all processes of the run.
 
-use crate::control::{Control, Settings};
+use crate::control::{ControlHead, Settings};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use unrack_basis::{SplitMix64, mix_13};
 
@@ -35,7 +35,7 @@ pub struct Delays {
 
 impl Delays {
     /// Makes the source of one process.
-    pub fn new(control: &Control, samples: &'static [AtomicU64], process: u32) -> Delays {
+    pub fn new(control: &ControlHead, samples: &'static [AtomicU64], process: u32) -> Delays {
         let seed = control.settings.seed.load(Relaxed);
         Delays { samples, random: SplitMix64::new(mix_13(seed ^ (process as u64) << 32)) }
     }

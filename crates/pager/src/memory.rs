@@ -1,6 +1,6 @@
 //! The program's memory, as the kernel lets a pager at it: a userfaultfd, and three files of `/proc/self`.
 
-use crate::control::Control;
+use crate::control::ControlHead;
 use crate::maps::{self, Area};
 use crate::moves::{self, Moved};
 use crate::stride::MOST_AHEAD;
@@ -48,7 +48,7 @@ impl Memory {
 
     /// Copies a taken page from the den into memory that is not writable right now, or locked, where a move is
     /// refused. The den's page stays full.
-    pub(crate) fn copy(&self, control: &Control, address: usize, den: usize) -> Result<(), Errno> {
+    pub(crate) fn copy(&self, control: &ControlHead, address: usize, den: usize) -> Result<(), Errno> {
         if sys::is_filled(self.pagemap.as_fd(), den) != Some(true) {
             gate::die(control, gate::EMPTY);
         }

@@ -3,7 +3,7 @@
 //! When the lock can be taken, the owner was killed. Nobody watches the run or cleans up after it any more, so
 //! each of its processes ends itself.
 
-use crate::control::Control;
+use crate::control::ControlHead;
 use crate::gate;
 use rustix::fd::OwnedFd;
 use rustix::fs::{FlockOperation, flock};
@@ -25,7 +25,7 @@ impl Owner {
     }
 
     /// Ends this process if its owner was killed.
-    pub(crate) fn check(&mut self, control: &Control, now_ns: u64) {
+    pub(crate) fn check(&mut self, control: &ControlHead, now_ns: u64) {
         if now_ns < self.next_look_ns {
             return;
         }

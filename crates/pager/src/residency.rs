@@ -15,10 +15,10 @@
 //! Both pagers drive these books, and only they: no lock, no thread and no fault is known here. The run's
 //! processes share its local memory, so the books also know what the others have.
 
-use crate::control::{Control, Slot, count};
+use crate::control::{ControlHead, ProcessSlot, count};
 use crate::memory::Memory;
 use crate::sys::{PAGE, PageRegion, now_ns};
-use crate::table::{Id, Queue, Record, State, Table};
+use crate::table::{Id, PageList, PageTable, Record, State};
 use crate::transfers::Transfers;
 use crate::{den, gate};
 use std::ops::Deref;
@@ -44,9 +44,9 @@ const FASTEST_TOUCH_NS: u64 = 400;
 
 /// Books of one process's pages.
 pub(crate) struct Residency {
-    pub(crate) table: Table,
-    control: &'static Control,
-    slot: &'static Slot,
+    pub(crate) table: PageTable,
+    control: &'static ControlHead,
+    slot: &'static ProcessSlot,
     /// Local pages of this process; below, those of the run's other processes.
     local: u64,
     others: u64,
@@ -89,9 +89,9 @@ impl Deref for Batch {
 
 impl Residency {
     /// Makes empty books, which are shown to other processes in `slot`.
-    pub(crate) fn new(control: &'static Control, slot: &'static Slot) -> Residency {
+    pub(crate) fn new(control: &'static ControlHead, slot: &'static ProcessSlot) -> Residency {
         Residency {
-            table: Table::new(),
+            table: PageTable::new(),
             control,
             slot,
             local: 0,
@@ -210,19 +210,19 @@ impl Residency {
 
     /// Returns whether fewer pages are inactive than should be: more have to be taken from the program.
     pub(crate) fn lacks_inactive(&self) -> bool {
-        self.table.len(Queue::Inactive) < (self.local as usize / INACTIVE_PART).max(BATCH)
+        self.table.len(PageList::Inactive) < (self.local as usize / INACTIVE_PART).max(BATCH)
     }
 
     /// Returns the page that leaves next.
     pub(crate) fn next_victim(&self) -> Option<Id> {
-        self.table.oldest(Queue::Inactive)
+        self.table.oldest(PageList::Inactive)
     }
 
     /// Chooses pages to take from the program: the oldest active ones, of which it looks at `most`.
     pub(crate) fn choose(&mut self, most: usize, mut fate: impl FnMut(Id, &Record) -> Fate) -> Batch {
         let mut batch = Batch { ids: [0; BATCH], len: 0 };
-        let mut next = self.table.oldest(Queue::Active);
-        for _ in 0..self.table.len(Queue::Active).min(most) {
+        let mut next = self.table.oldest(PageList::Active);
+        for _ in 0..self.table.len(PageList::Active).min(most) {
             let Some(id) = next.filter(|_| batch.len < BATCH) else { break };
             next = self.table.after(id);
             match fate(id, self.table.get(id)) {
@@ -308,7 +308,7 @@ impl Residency {
         if let Some(anonymous) = anonymous {
             self.local = anonymous.saturating_sub(not_its_own);
         }
-        let oldest = self.table.oldest(Queue::Active).map_or(u64::MAX, |id| self.table.get(id).since_ns);
+        let oldest = self.table.oldest(PageList::Active).map_or(u64::MAX, |id| self.table.get(id).since_ns);
         self.slot.local_pages.store(self.local, Relaxed);
         self.slot.remote_pages.store(self.table.remote() as u64, Relaxed);
         self.slot.oldest_ns.store(oldest, Relaxed);
@@ -351,10 +351,10 @@ mod tests {
     const START: usize = 0x7000_0000_0000;
 
     /// Makes the books of two processes of one run.
-    fn run() -> (&'static Control, [Residency; 2]) {
+    fn run() -> (&'static ControlHead, [Residency; 2]) {
         den::reserve().unwrap();
         // SAFETY: all fields are atomics, for which zero is valid.
-        let control: &'static Control = Box::leak(unsafe { Box::new(std::mem::zeroed()) });
+        let control: &'static ControlHead = Box::leak(unsafe { Box::new(std::mem::zeroed()) });
         control.settings.limit_pages.store(LIMIT, Relaxed);
         let own = [std::process::id(), 1].map(|pid| &control.slots[control.take_slot(pid).unwrap()]);
         (control, own.map(|slot| Residency::new(control, slot)))

@@ -1,6 +1,6 @@
 //! Scans for memory that can be remote: when, and where.
 
-use crate::control::{Control, count};
+use crate::control::{ControlHead, count};
 use crate::maps::Area;
 use crate::memory::Memory;
 use crate::sys::now_ns;
@@ -22,7 +22,7 @@ pub(crate) struct Scan {
 
 impl Scan {
     /// Begins a scan: reads the areas. Returns false if the last one was just now, or there is nothing to read.
-    pub(crate) fn begin(&mut self, memory: &Memory, control: &Control) -> bool {
+    pub(crate) fn begin(&mut self, memory: &Memory, control: &ControlHead) -> bool {
         self.begun_ns = now_ns();
         if self.begun_ns < self.next_ns {
             return false;

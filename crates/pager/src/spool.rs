@@ -12,7 +12,7 @@ use std::ffi::CStr;
 /// One transfer. `kind` is never 0 in a written record.
 #[repr(C)]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Transfer {
+pub struct SpooledTransfer {
     /// Time since the run's start, in ns.
     pub t_ns: u64,
     /// Address of the page divided by the page size.
@@ -29,12 +29,12 @@ pub const FETCH: u32 = 1;
 pub const WRITE_BACK: u32 = 2;
 
 const WINDOW_RECORDS: usize = 1 << 16;
-const WINDOW_BYTES: usize = WINDOW_RECORDS * size_of::<Transfer>();
+const WINDOW_BYTES: usize = WINDOW_RECORDS * size_of::<SpooledTransfer>();
 
 /// Capture file of one process.
 pub struct Spool {
     file: OwnedFd,
-    window: *mut Transfer,
+    window: *mut SpooledTransfer,
     used: usize,
     windows: usize,
 }
@@ -65,7 +65,7 @@ impl Spool {
     ///
     /// # Errors
     /// If the file cannot grow (`ENOSPC`). Room on disk is allocated before it is written.
-    pub fn push(&mut self, transfer: Transfer) -> Result<(), Errno> {
+    pub fn push(&mut self, transfer: SpooledTransfer) -> Result<(), Errno> {
         if self.used == WINDOW_RECORDS {
             self.next_window()?;
         }

@@ -104,7 +104,7 @@ struct Leaf {
 type Mid = Vec<Option<Box<Leaf>>>;
 
 /// Table of tracked pages.
-pub struct Table {
+pub struct PageTable {
     root: Vec<Option<Mid>>,
     /// Records in chunks, so that growing never copies.
     records: Vec<Box<[Record]>>,
@@ -120,24 +120,24 @@ const CHUNK: usize = 4096;
 
 /// Name of a list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Queue {
+pub enum PageList {
     Active,
     Inactive,
     Stuck,
 }
 
-impl Default for Table {
+impl Default for PageTable {
     fn default() -> Self {
-        Table::new()
+        PageTable::new()
     }
 }
 
-impl Table {
+impl PageTable {
     /// Makes a table without pages.
-    pub fn new() -> Table {
+    pub fn new() -> PageTable {
         let mut root = Vec::new();
         root.resize_with(ROOT_MIDS, || None);
-        Table {
+        PageTable {
             root,
             records: Vec::new(),
             free: Vec::new(),
@@ -150,7 +150,7 @@ impl Table {
     }
 
     /// Returns the length of a list.
-    pub fn len(&self, queue: Queue) -> usize {
+    pub fn len(&self, queue: PageList) -> usize {
         self.list(queue).len
     }
 
@@ -195,7 +195,7 @@ impl Table {
         self.release(id);
     }
 
-    /// Stops tracking a page. Its record is not used again before [`Table::release`].
+    /// Stops tracking a page. Its record is not used again before [`PageTable::release`].
     pub fn detach(&mut self, id: Id) {
         self.set_state(id, State::Free);
         let address = self.get(id).address;
@@ -218,18 +218,18 @@ impl Table {
     /// Changes a record's state; it leaves the old state's list and joins the new one's tail.
     pub fn set_state(&mut self, id: Id, state: State) {
         match self.get(id).state {
-            State::Active => self.unlink(Queue::Active, id),
-            State::Inactive => self.unlink(Queue::Inactive, id),
-            State::Stuck => self.unlink(Queue::Stuck, id),
+            State::Active => self.unlink(PageList::Active, id),
+            State::Inactive => self.unlink(PageList::Inactive, id),
+            State::Stuck => self.unlink(PageList::Stuck, id),
             State::Remote => self.remote -= 1,
             State::Fetching => self.fetching -= 1,
             State::Free => {}
         }
         self.get_mut(id).state = state;
         match state {
-            State::Active => self.append(Queue::Active, id),
-            State::Inactive => self.append(Queue::Inactive, id),
-            State::Stuck => self.append(Queue::Stuck, id),
+            State::Active => self.append(PageList::Active, id),
+            State::Inactive => self.append(PageList::Inactive, id),
+            State::Stuck => self.append(PageList::Stuck, id),
             State::Remote => self.remote += 1,
             State::Fetching => self.fetching += 1,
             State::Free => {}
@@ -239,7 +239,7 @@ impl Table {
     /// Makes an active record the next to be reclaimed.
     pub fn to_front(&mut self, id: Id) {
         debug_assert_eq!(self.get(id).state, State::Active);
-        self.unlink(Queue::Active, id);
+        self.unlink(PageList::Active, id);
         let head = self.active.head;
         *self.get_mut(id) = Record { prev: 0, next: head, ..*self.get(id) };
         match head {
@@ -251,7 +251,7 @@ impl Table {
     }
 
     /// Returns the oldest record of a list.
-    pub fn oldest(&self, queue: Queue) -> Option<Id> {
+    pub fn oldest(&self, queue: PageList) -> Option<Id> {
         let id = self.list(queue).head;
         (id != 0).then_some(id)
     }
@@ -315,23 +315,23 @@ impl Table {
         records.filter(move |(_, record)| away(record.state)).map(|(id, _)| id as Id)
     }
 
-    fn list(&self, queue: Queue) -> &List {
+    fn list(&self, queue: PageList) -> &List {
         match queue {
-            Queue::Active => &self.active,
-            Queue::Inactive => &self.inactive,
-            Queue::Stuck => &self.stuck,
+            PageList::Active => &self.active,
+            PageList::Inactive => &self.inactive,
+            PageList::Stuck => &self.stuck,
         }
     }
 
-    fn list_mut(&mut self, queue: Queue) -> &mut List {
+    fn list_mut(&mut self, queue: PageList) -> &mut List {
         match queue {
-            Queue::Active => &mut self.active,
-            Queue::Inactive => &mut self.inactive,
-            Queue::Stuck => &mut self.stuck,
+            PageList::Active => &mut self.active,
+            PageList::Inactive => &mut self.inactive,
+            PageList::Stuck => &mut self.stuck,
         }
     }
 
-    fn append(&mut self, queue: Queue, id: Id) {
+    fn append(&mut self, queue: PageList, id: Id) {
         let tail = self.list(queue).tail;
         *self.get_mut(id) = Record { prev: tail, next: 0, ..*self.get(id) };
         match tail {
@@ -343,7 +343,7 @@ impl Table {
         list.len += 1;
     }
 
-    fn unlink(&mut self, queue: Queue, id: Id) {
+    fn unlink(&mut self, queue: PageList, id: Id) {
         let Record { prev, next, .. } = *self.get(id);
         match prev {
             0 => self.list_mut(queue).head = next,

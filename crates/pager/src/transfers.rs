@@ -2,16 +2,16 @@
 //! capture.
 
 use crate::attached;
-use crate::control::{Control, count};
+use crate::control::{ControlHead, count};
 use crate::gate;
 use crate::link::{self, Delays};
-use crate::spool::{FETCH, Spool, Transfer, WRITE_BACK};
+use crate::spool::{FETCH, Spool, SpooledTransfer, WRITE_BACK};
 use crate::sys::PAGE;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// Accounts of a process's transfers.
 pub(crate) struct Transfers {
-    control: &'static Control,
+    control: &'static ControlHead,
     delays: Delays,
     spool: Option<Spool>,
     /// Time in ns for which a page occupies the link.
@@ -35,7 +35,7 @@ pub(crate) struct Fetched {
 
 impl Transfers {
     /// Makes the accounts of the process with this index.
-    pub(crate) fn new(control: &'static Control, process: u32, spool: Option<Spool>) -> Transfers {
+    pub(crate) fn new(control: &'static ControlHead, process: u32, spool: Option<Spool>) -> Transfers {
         let settings = &control.settings;
         Transfers {
             control,
@@ -67,7 +67,7 @@ impl Transfers {
         let wait_ns = now_ns - fetched.seen_ns + self.unseen_ns;
         count(&self.control.counts.fetches, 1);
         count(&self.control.counts.wait_ns, wait_ns);
-        self.record(Transfer {
+        self.record(SpooledTransfer {
             t_ns: fetched.seen_ns.saturating_sub(self.unseen_ns / 2 + self.start_ns),
             page: (fetched.address / PAGE) as u64,
             wait_ns,
@@ -81,7 +81,7 @@ impl Transfers {
     pub(crate) fn wrote_back(&mut self, address: usize, now_ns: u64) {
         link::arrival(&self.control.uplink_free_ns, now_ns, self.transmit_ns, 0);
         count(&self.control.counts.write_backs, 1);
-        self.record(Transfer {
+        self.record(SpooledTransfer {
             t_ns: now_ns.saturating_sub(self.start_ns),
             page: (address / PAGE) as u64,
             wait_ns: 0,
@@ -99,7 +99,7 @@ impl Transfers {
         cost_ns
     }
 
-    fn record(&mut self, transfer: Transfer) {
+    fn record(&mut self, transfer: SpooledTransfer) {
         if let Some(spool) = &mut self.spool
             && spool.push(transfer).is_err()
         {

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use std::collections::{BTreeMap, VecDeque};
 use unrack_pager::sys::PAGE;
-use unrack_pager::table::{Id, LEAF_BYTES, Queue, State, Table};
+use unrack_pager::table::{Id, LEAF_BYTES, PageList, PageTable, State};
 
 #[derive(Debug, Clone)]
 enum Op {
@@ -66,10 +66,12 @@ impl Model {
         }
     }
 
-    fn check(&self, table: &Table) {
-        for (queue, list) in
-            [(Queue::Active, &self.active), (Queue::Inactive, &self.inactive), (Queue::Stuck, &self.stuck)]
-        {
+    fn check(&self, table: &PageTable) {
+        for (queue, list) in [
+            (PageList::Active, &self.active),
+            (PageList::Inactive, &self.inactive),
+            (PageList::Stuck, &self.stuck),
+        ] {
             let mut walked = Vec::new();
             let mut next = table.oldest(queue);
             while let Some(id) = next {
@@ -103,7 +105,7 @@ impl Model {
 proptest! {
     #[test]
     fn the_table_is_what_a_plain_model_says(ops in prop::collection::vec(op(), 1..120)) {
-        let (mut table, mut model) = (Table::new(), Model::default());
+        let (mut table, mut model) = (PageTable::new(), Model::default());
         for op in ops {
             match op {
                 Op::Insert(page) if table.find(page).is_none() => {
@@ -153,7 +155,7 @@ proptest! {
     fn ranges_are_half_open_and_marks_keep_to_them(
         start in 0usize..1500, len in 1usize..700, probe in 0usize..2300,
     ) {
-        let mut table = Table::new();
+        let mut table = PageTable::new();
         let at = |page: usize| LEAF_BYTES + page * PAGE;
         table.set_registered(at(start), at(start + len), true);
         prop_assert_eq!(table.is_registered(at(probe)), (start..start + len).contains(&probe));

@@ -7,10 +7,10 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 use unrack_basis::PAGE;
 use unrack_keys::folder::trust;
-use unrack_keys::{Keys, Policy};
-use unrack_node::{Listen, Node, Options};
+use unrack_keys::{EncryptionPolicy, Keys};
+use unrack_node::{Listen, Options, RunningNode};
 use unrack_pager::control::Settings as Control;
-use unrack_pager::node::{Address, Client, Completion, Settings};
+use unrack_pager::node::{Address, Client, PageCompletion, Settings};
 use unrack_paging::MemoryNode;
 use unrack_units::Bytes;
 
@@ -22,18 +22,20 @@ fn main() {
     let own = Keys::make(&folder).expect("a folder for keys").fingerprint();
     trust(&folder, own, "self").expect("a list of keys");
     println!("pages from a node on loopback: us a load alone (p50, p99), and pages a second");
-    for (name, policy) in [("plain", Policy::Never), ("encrypted", Policy::Always(folder.clone()))] {
+    for (name, policy) in
+        [("plain", EncryptionPolicy::Never), ("encrypted", EncryptionPolicy::Always(folder.clone()))]
+    {
         let [p50, p99, a_second] = measure(&policy);
         println!("{name:<12} {p50:>8.1} {p99:>8.1} {a_second:>10.0}");
     }
     let _ = std::fs::remove_dir_all(&folder);
 }
 
-fn measure(policy: &Policy) -> [f64; 3] {
+fn measure(policy: &EncryptionPolicy) -> [f64; 3] {
     let listen = Listen::Tcp("127.0.0.1:0".parse().expect("an address"));
     let per_client = "100%".parse().expect("a share");
     let options = Options { policy: policy.clone(), per_client, ..Options::new(listen, Bytes::new(1 << 28)) };
-    let serving = Node::start(&options).expect("a free port");
+    let serving = RunningNode::start(&options).expect("a free port");
     let mut place: MemoryNode = serving.address().to_string().parse().expect("an address");
     place.protect(policy).expect("keys");
     let mut client = Client::connect(&Settings::new(address(&place))).expect("it serves");
@@ -78,7 +80,7 @@ fn ask(client: &mut Client, memory: &mut [u8], page: usize, store: bool) -> bool
 fn one(client: &mut Client, memory: &mut [u8], page: usize) -> u64 {
     let (begun, mut done) = (Instant::now(), Vec::new());
     assert!(ask(client, memory, page, false));
-    while !done.contains(&Completion::Loaded { id: page as u32 }) {
+    while !done.contains(&PageCompletion::Loaded { id: page as u32 }) {
         client.progress(&mut done).expect("a node");
     }
     begun.elapsed().as_nanos() as u64

@@ -8,8 +8,8 @@
 use crate::control_file::ControlFile;
 use crate::delay::Delay;
 use crate::folder::Folder;
-use crate::job::{Job, Output};
-use crate::measure::{Setup, measure};
+use crate::job::{CheckedProgram, OutputTarget};
+use crate::measure::{RunSetup, measure};
 use crate::program::Program;
 use crate::{PagingError, machine, proc};
 use memmap2::MmapMut;
@@ -31,7 +31,7 @@ const LONGEST: Duration = Duration::from_secs(5);
 /// Place where faults are handled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Mode {
+pub enum FaultMode {
     /// A thread of the pager, while the faulting thread waits: correct for every program.
     #[default]
     Blocking,
@@ -39,15 +39,15 @@ pub enum Mode {
     Fast,
 }
 
-impl Mode {
+impl FaultMode {
     /// Checks that this machine supports the mode.
     ///
     /// # Errors
     /// [`PagingError::Lacking`] if it does not.
     pub fn check(self) -> Result<(), PagingError> {
         match self {
-            Mode::Blocking => Ok(()),
-            Mode::Fast => machine::check_fast(),
+            FaultMode::Blocking => Ok(()),
+            FaultMode::Fast => machine::check_fast(),
         }
     }
 }
@@ -56,7 +56,7 @@ impl Mode {
 #[derive(Debug, Clone, Copy, PartialEq, Default, serde::Serialize)]
 pub struct Calibration {
     /// Mode for which it was measured, and holds.
-    pub mode: Mode,
+    pub mode: FaultMode,
     /// Time of a fetch as the program sees it, with no delay injected.
     pub floor_ns: f64,
     /// Part of the floor that is missing in the pager's own account.
@@ -69,20 +69,20 @@ pub struct Calibration {
 /// [`PagingError::Lacking`] if this machine cannot run programs with remote memory, [`PagingError::OutOfTime`] if
 /// `until` has passed, [`PagingError::Interrupted`] if a signal asked us to stop, [`PagingError::Failed`] if too few
 /// passes were good, or the measured program did not run to its end.
-pub fn calibrate(mode: Mode, until: Option<Instant>) -> Result<Calibration, PagingError> {
+pub fn calibrate(mode: FaultMode, until: Option<Instant>) -> Result<Calibration, PagingError> {
     let folder = Folder::fast()?;
     let answer = folder.path("passes");
     let executable = std::env::current_exe().map_err(PagingError::failed("find this executable"))?;
     let command = vec!["unrack".into(), TOUCH_VERB.into()];
-    let job = Job::for_program(Program { path: executable, command })?;
-    let setup = Setup {
+    let job = CheckedProgram::for_program(Program { path: executable, command })?;
+    let setup = RunSetup {
         local: Bytes::new(LOCAL_PAGES * proc::PAGE),
         delay: &Delay::constant(Time::ZERO, Rate::from_bps(0)),
         calibration: Calibration { mode, ..Calibration::default() },
         seed: 0,
         capture: None,
         node: None,
-        output: Output::File(answer.clone()),
+        output: OutputTarget::File(answer.clone()),
         until,
     };
     let report = measure(&job, &setup)?;
@@ -118,7 +118,7 @@ impl Pass {
 }
 
 /// Returns the medians over those passes that consist of fetches.
-fn summary(mode: Mode, passes: &[Pass]) -> Option<Calibration> {
+fn summary(mode: FaultMode, passes: &[Pass]) -> Option<Calibration> {
     let (mut floors, mut unseens) = (Vec::new(), Vec::new());
     for pass in passes.iter().filter(|pass| pass.is_good()) {
         floors.push(pass.ns as f64 / pass.fetches as f64);
@@ -184,9 +184,9 @@ mod tests {
             pass(22_000, 2_000, 14_000),
             pass(1, 3, 1),
         ];
-        let expected = Calibration { mode: Mode::Fast, floor_ns: 11.0, unseen_ns: 4.0 };
-        assert_eq!(summary(Mode::Fast, &passes), Some(expected));
-        assert_eq!(summary(Mode::Fast, &passes[3..]), None);
+        let expected = Calibration { mode: FaultMode::Fast, floor_ns: 11.0, unseen_ns: 4.0 };
+        assert_eq!(summary(FaultMode::Fast, &passes), Some(expected));
+        assert_eq!(summary(FaultMode::Fast, &passes[3..]), None);
     }
 
     #[test]

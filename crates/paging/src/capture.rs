@@ -9,11 +9,11 @@ use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::path::Path;
 use unrack_basis::PAGE;
-use unrack_pager::spool::{FETCH, Transfer, WRITE_BACK};
+use unrack_pager::spool::{FETCH, SpooledTransfer, WRITE_BACK};
 use unrack_record::page_space;
 use unrack_record::trace::{Kind, Meta, Row, Writer};
 
-const RECORD: usize = size_of::<Transfer>();
+const RECORD: usize = size_of::<SpooledTransfer>();
 const HIGHEST_PAGE: u64 = 1 << 48;
 /// Largest difference in ns between a run's clock and its records' clock: starting and ending take time.
 const CLOCK_SLACK_NS: u64 = 10_000_000_000;
@@ -67,7 +67,7 @@ fn read_spool(file: File, process: u32, run_ns: u64, found: &mut Found) -> io::R
             Err(why) => return Err(why),
         }
         let transfer = decode(&bytes);
-        if transfer == Transfer::default() {
+        if transfer == SpooledTransfer::default() {
             return Ok(());
         }
         match row(transfer, process, run_ns.saturating_add(CLOCK_SLACK_NS)) {
@@ -77,10 +77,10 @@ fn read_spool(file: File, process: u32, run_ns: u64, found: &mut Found) -> io::R
     }
 }
 
-fn decode(bytes: &[u8; RECORD]) -> Transfer {
+fn decode(bytes: &[u8; RECORD]) -> SpooledTransfer {
     let word = |n: usize| u64::from_ne_bytes(std::array::from_fn(|byte| bytes[n * 8 + byte]));
     let half = |n: usize| u32::from_ne_bytes(std::array::from_fn(|byte| bytes[n * 4 + byte]));
-    Transfer {
+    SpooledTransfer {
         t_ns: word(0),
         page: word(1),
         wait_ns: word(2),
@@ -90,7 +90,7 @@ fn decode(bytes: &[u8; RECORD]) -> Transfer {
     }
 }
 
-fn row(transfer: Transfer, process: u32, latest_ns: u64) -> Option<Row> {
+fn row(transfer: SpooledTransfer, process: u32, latest_ns: u64) -> Option<Row> {
     let kind = match transfer.kind {
         FETCH => Kind::Fetch,
         WRITE_BACK => Kind::WriteBack,
@@ -129,7 +129,7 @@ mod tests {
     use super::*;
     use crate::folder::Folder;
 
-    fn bytes(transfers: &[Transfer]) -> Vec<u8> {
+    fn bytes(transfers: &[SpooledTransfer]) -> Vec<u8> {
         let words = transfers.iter().flat_map(|t| {
             let halves = t.thread as u64 | (t.kind as u64) << 32;
             [t.t_ns, t.page, t.wait_ns, t.overhead_ns, halves]
@@ -137,8 +137,8 @@ mod tests {
         words.flat_map(u64::to_ne_bytes).collect()
     }
 
-    fn fetch(t_ns: u64, page: u64, thread: u32) -> Transfer {
-        Transfer { t_ns, page, wait_ns: 5, overhead_ns: 1, thread, kind: FETCH }
+    fn fetch(t_ns: u64, page: u64, thread: u32) -> SpooledTransfer {
+        SpooledTransfer { t_ns, page, wait_ns: 5, overhead_ns: 1, thread, kind: FETCH }
     }
 
     fn folder(spools: &[(&str, Vec<u8>)]) -> Folder {
@@ -153,7 +153,7 @@ mod tests {
     fn spools_merge_by_time_with_processes_and_threads_numbered() {
         let mut first = bytes(&[fetch(30, 1, 9), fetch(10, 2, 9)]);
         first.extend([0; RECORD * 3]);
-        let write_back = Transfer { kind: WRITE_BACK, wait_ns: 8, ..fetch(20, 3, 0) };
+        let write_back = SpooledTransfer { kind: WRITE_BACK, wait_ns: 8, ..fetch(20, 3, 0) };
         let second = bytes(&[write_back, fetch(25, 4, 4)]);
         let folder =
             folder(&[("spool-00000000", first), ("spool-00000002", second), ("control", vec![1; 99])]);

@@ -7,7 +7,7 @@ use std::fs::File;
 use std::io::{self, Seek, SeekFrom, Write};
 use std::path::Path;
 use std::sync::atomic::Ordering::Relaxed;
-use unrack_pager::control::{Control, MAGIC};
+use unrack_pager::control::{ControlHead, MAGIC};
 
 /// The mapped control file. All its contents are atomic numbers that any process of the run may write.
 pub struct ControlFile {
@@ -23,7 +23,7 @@ impl ControlFile {
     /// [`PagingError::Failed`] if there is a file of this name, or the file cannot be made, written or mapped.
     pub fn create(path: &Path, samples: &[u64]) -> Result<ControlFile, PagingError> {
         let cannot = || PagingError::failed::<io::Error>(format!("make {}", path.display()));
-        let bytes = size_of::<Control>() as u64 + samples.len() as u64 * 8;
+        let bytes = size_of::<ControlHead>() as u64 + samples.len() as u64 * 8;
         let file = File::options().read(true).write(true).create_new(true).open(path).map_err(cannot())?;
         // Allocated now, so that no process can meet a full file system when it counts.
         let room = rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, bytes);
@@ -53,22 +53,22 @@ impl ControlFile {
 }
 
 impl std::ops::Deref for ControlFile {
-    type Target = Control;
-    fn deref(&self) -> &Control {
+    type Target = ControlHead;
+    fn deref(&self) -> &ControlHead {
         // SAFETY: `map` checked the length; a mapping is page-aligned; the memory stays mapped as long as `self`;
         // atomics may hold any value and be written by any process.
-        unsafe { &*(self.map.as_ptr() as *const Control) }
+        unsafe { &*(self.map.as_ptr() as *const ControlHead) }
     }
 }
 
 fn write_samples(mut file: &File, samples: &[u64]) -> io::Result<()> {
-    file.seek(SeekFrom::Start(size_of::<Control>() as u64))?;
+    file.seek(SeekFrom::Start(size_of::<ControlHead>() as u64))?;
     let bytes: Vec<u8> = samples.iter().flat_map(|sample| sample.to_le_bytes()).collect();
     file.write_all(&bytes)
 }
 
 fn map(file: &File) -> io::Result<MmapRaw> {
-    if file.metadata()?.len() < size_of::<Control>() as u64 {
+    if file.metadata()?.len() < size_of::<ControlHead>() as u64 {
         return Err(io::Error::new(io::ErrorKind::InvalidData, "it is too short"));
     }
     MmapOptions::new().map_raw(file)
@@ -89,14 +89,14 @@ mod tests {
         assert_eq!(ours.counts.fetches.load(Relaxed), 7);
         assert_eq!(theirs.settings.samples.load(Relaxed), 3);
         let bytes = std::fs::read(&path).unwrap();
-        assert_eq!(&bytes[size_of::<Control>()..][8..16], 2u64.to_le_bytes());
+        assert_eq!(&bytes[size_of::<ControlHead>()..][8..16], 2u64.to_le_bytes());
     }
 
     #[test]
     fn other_files_are_refused() {
         let folder = Folder::fast().unwrap();
         std::fs::write(folder.path("short"), "unrack").unwrap();
-        std::fs::write(folder.path("zeros"), vec![0; size_of::<Control>()]).unwrap();
+        std::fs::write(folder.path("zeros"), vec![0; size_of::<ControlHead>()]).unwrap();
         for name in ["short", "zeros", "absent"] {
             assert!(ControlFile::open(&folder.path(name)).is_err(), "{name}");
         }

@@ -1,14 +1,14 @@
 //! Disturbance of a run by other work: computed from the machine's counters before and after, with limits beyond
 //! which a run's time is not used.
 //!
-//! This does not access the machine: [`Reading::now`](Reading::now) does, in `readings`.
+//! This does not access the machine: [`MachineCounters::now`](MachineCounters::now) does, in `readings`.
 
 use std::collections::BTreeMap;
 use unrack_record::{OtherWork, Warning};
 
 /// Counters of the machine at one moment. Times are in seconds since it started.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Reading {
+pub struct MachineCounters {
     pub at_s: f64,
     /// Number of cores that this process, and thus its programs, may use.
     pub cores: u32,
@@ -28,7 +28,7 @@ pub struct Reading {
 
 /// Load of the machine while a program ran.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Load {
+pub struct MachineLoad {
     pub wall_s: f64,
     pub cores: u32,
     pub own_s: f64,
@@ -54,13 +54,13 @@ const ROOMY: f64 = 0.5;
 /// this lengthens a run by less than native runs scatter, since not every wait is the program's.
 const WAITING: f64 = 0.2;
 
-impl Load {
+impl MachineLoad {
     /// Computes the load from one reading to the next.
-    pub fn between(before: &Reading, after: &Reading) -> Load {
+    pub fn between(before: &MachineCounters, after: &MachineCounters) -> MachineLoad {
         let of_kernel = after.kernel_s.iter().filter_map(|(id, s)| Some(s - before.kernel_s.get(id)?));
         let own_s = after.own_s - before.own_s;
         let others_s = after.busy_s - before.busy_s - own_s - of_kernel.sum::<f64>();
-        Load {
+        MachineLoad {
             wall_s: after.at_s - before.at_s,
             cores: after.cores,
             own_s,
@@ -124,11 +124,11 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn load(cores: u32, wall_s: f64, own_s: f64, others_s: f64, waiting_s: f64, queue: u32) -> Load {
-        Load { wall_s, cores, own_s, others_s, steal_s: 0.0, waiting_s: Some(waiting_s), queue }
+    fn load(cores: u32, wall_s: f64, own_s: f64, others_s: f64, waiting_s: f64, queue: u32) -> MachineLoad {
+        MachineLoad { wall_s, cores, own_s, others_s, steal_s: 0.0, waiting_s: Some(waiting_s), queue }
     }
 
-    fn key(load: Load) -> Option<String> {
+    fn key(load: MachineLoad) -> Option<String> {
         load.disturbance().map(|why| why.key)
     }
 
@@ -143,8 +143,12 @@ mod tests {
         }
         // The same runs without the other work.
         for disturbed in [native_beside_one_thread, native_beside_a_compiler, remote_beside_one_thread] {
-            let alone =
-                Load { others_s: 0.01, waiting_s: Some(0.1 * disturbed.wall_s), queue: 0, ..disturbed };
+            let alone = MachineLoad {
+                others_s: 0.01,
+                waiting_s: Some(0.1 * disturbed.wall_s),
+                queue: 0,
+                ..disturbed
+            };
             assert_eq!(key(alone), None, "{alone:?}");
         }
     }
@@ -153,14 +157,14 @@ mod tests {
     fn each_sign_is_enough() {
         let alone = load(2, 1.0, 1.0, 0.0, 0.05, 0);
         assert_eq!(key(alone), None);
-        assert_eq!(key(Load { steal_s: 0.2, ..alone }).as_deref(), Some("steal"));
-        assert_eq!(key(Load { others_s: 0.2, ..alone }).as_deref(), Some("other-work"));
-        assert_eq!(key(Load { queue: 2, ..alone }).as_deref(), Some("run-queue"));
+        assert_eq!(key(MachineLoad { steal_s: 0.2, ..alone }).as_deref(), Some("steal"));
+        assert_eq!(key(MachineLoad { others_s: 0.2, ..alone }).as_deref(), Some("other-work"));
+        assert_eq!(key(MachineLoad { queue: 2, ..alone }).as_deref(), Some("run-queue"));
         // Others that had a core of their own, and yet were waited for.
         let roomy = load(64, 1.0, 1.0, 0.5, 0.5, 0);
         assert_eq!(key(roomy).as_deref(), Some("cpu-pressure"));
-        assert_eq!(key(Load { waiting_s: None, ..alone }), None, "a kernel that does not count it");
-        let why = Load { others_s: 0.9, ..alone }.disturbance().unwrap();
+        assert_eq!(key(MachineLoad { waiting_s: None, ..alone }), None, "a kernel that does not count it");
+        let why = MachineLoad { others_s: 0.9, ..alone }.disturbance().unwrap();
         assert_eq!(why.text, "other work took 0.90 of 2 cores");
     }
 
@@ -184,20 +188,20 @@ mod tests {
 
     #[test]
     fn threads_of_the_kernel_work_for_the_program() {
-        let reading = |at_s: f64, busy_s: f64, own_s: f64, kernel: &[(u32, f64)]| Reading {
+        let reading = |at_s: f64, busy_s: f64, own_s: f64, kernel: &[(u32, f64)]| MachineCounters {
             at_s,
             cores: 2,
             busy_s,
             own_s,
             kernel_s: kernel.iter().copied().collect(),
-            ..Reading::default()
+            ..MachineCounters::default()
         };
         let before = reading(100.0, 50.0, 7.0, &[(11, 1.0), (12, 5.0)]);
         // One of them ended meanwhile: its five seconds do not count as others' work.
-        let load = Load::between(&before, &reading(101.0, 51.6, 8.0, &[(11, 1.4), (13, 0.1)]));
+        let load = MachineLoad::between(&before, &reading(101.0, 51.6, 8.0, &[(11, 1.4), (13, 0.1)]));
         assert!((load.others_s - 0.2).abs() < 1e-9, "{load:?}");
         assert_eq!((load.wall_s, load.own_s, load.queue, load.waiting_s), (1.0, 1.0, 0, None));
-        let backwards = Load::between(&reading(0.0, 9.0, 0.0, &[]), &reading(1.0, 8.0, 1.0, &[]));
+        let backwards = MachineLoad::between(&reading(0.0, 9.0, 0.0, &[]), &reading(1.0, 8.0, 1.0, &[]));
         assert_eq!(backwards.others_s, 0.0, "counters that lag behind");
     }
 

@@ -1,7 +1,7 @@
 //! Native run: the program's time and memory when nothing is taken away.
 
 use crate::cache::{Cache, Key};
-use crate::job::{Job, Output, Status};
+use crate::job::{CheckedProgram, OutputTarget, ProgramEnd};
 use crate::launch::{Launch, Observer};
 use crate::{PagingError, proc};
 use std::time::{Duration, Instant};
@@ -56,7 +56,7 @@ fn mib(bytes: u64) -> f64 {
 pub struct NativeRun {
     pub wall_s: f64,
     pub footprint: Footprint,
-    pub status: Status,
+    pub status: ProgramEnd,
     pub left_behind: Vec<String>,
 }
 
@@ -64,7 +64,11 @@ pub struct NativeRun {
 ///
 /// # Errors
 /// [`PagingError::OutOfTime`] if it was ended.
-pub fn native(job: &Job, output: &Output, until: Option<Instant>) -> Result<NativeRun, PagingError> {
+pub fn native(
+    job: &CheckedProgram,
+    output: &OutputTarget,
+    until: Option<Instant>,
+) -> Result<NativeRun, PagingError> {
     let mut scale = Scale::default();
     let ended = Launch { job, environment: Vec::new(), output, until }.run(&mut scale)?;
     Ok(NativeRun {
@@ -81,7 +85,7 @@ pub fn native(job: &Job, output: &Output, until: Option<Instant>) -> Result<Nati
 /// # Errors
 /// [`PagingError::Failed`] if the program cannot be started, [`PagingError::Interrupted`] if a signal asked us to stop
 /// during the native run.
-pub fn footprint(job: &Job, weighed_by: Option<&Build>) -> Result<Footprint, PagingError> {
+pub fn footprint(job: &CheckedProgram, weighed_by: Option<&Build>) -> Result<Footprint, PagingError> {
     let cache = weighed_by.and_then(|_| Cache::of_user());
     let key = weighed_by.and_then(|build| Some(Key::for_program(&job.program)?.weighed_by(build)));
     if let (Some(cache), Some(key)) = (&cache, &key)
@@ -89,9 +93,9 @@ pub fn footprint(job: &Job, weighed_by: Option<&Build>) -> Result<Footprint, Pag
     {
         return Ok(known);
     }
-    let run = native(job, &Output::Discarded, None)?;
+    let run = native(job, &OutputTarget::Discarded, None)?;
     // A program that was killed may not have reached its peak.
-    if let (Some(cache), Some(key), Status::Exited(_)) = (&cache, &key, run.status) {
+    if let (Some(cache), Some(key), ProgramEnd::Exited(_)) = (&cache, &key, run.status) {
         cache.put(key, run.footprint);
     }
     Ok(run.footprint)

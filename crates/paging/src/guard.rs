@@ -9,7 +9,7 @@
 
 use crate::family::{self, Family};
 use crate::signals::{FOR_THE_PROGRAM, take_over};
-use crate::{PagingError, folder, job::Status, proc, say};
+use crate::{PagingError, folder, job::ProgramEnd, proc, say};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
 use std::ffi::{c_int, c_void};
@@ -65,14 +65,14 @@ fn become_worker(guard: Pid) -> Result<(), PagingError> {
     }
 }
 
-fn watch_over(worker: i32, family: &Family) -> Status {
+fn watch_over(worker: i32, family: &Family) -> ProgramEnd {
     for signal in FOR_THE_PROGRAM {
         take_over(signal, pass_on);
     }
     let status = wait_for(worker);
     WORKER.store(0, Relaxed);
     end_all(family);
-    if let Status::Signaled(signal) = status {
+    if let ProgramEnd::Signaled(signal) = status {
         folder::sweep();
         if !FOR_THE_PROGRAM.contains(&i32::from(signal)) {
             say(&format!("ended by signal {signal}, and with it all that it had started"));
@@ -102,13 +102,13 @@ extern "C" fn pass_on(signal: c_int, info: *mut libc::siginfo_t, _: *mut c_void)
 }
 
 /// Waits until the worker has ended. Its number stays taken.
-fn wait_for(worker: i32) -> Status {
+fn wait_for(worker: i32) -> ProgramEnd {
     let worker = WaitId::Pid(Pid::from_raw(worker).expect("fork(2) gives numbers above 0"));
     loop {
         match rustix::process::waitid(worker.clone(), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT) {
             Ok(Some(status)) => {
-                let exited = || Status::Exited(status.exit_status().unwrap_or(0) as u8);
-                return status.terminating_signal().map_or_else(exited, |n| Status::Signaled(n as u8));
+                let exited = || ProgramEnd::Exited(status.exit_status().unwrap_or(0) as u8);
+                return status.terminating_signal().map_or_else(exited, |n| ProgramEnd::Signaled(n as u8));
             }
             Ok(None) | Err(Errno::INTR) => {}
             Err(errno) => unreachable!("a child that nobody has waited for cannot be waited for: {errno}"),

@@ -13,26 +13,26 @@ pub const SMALLEST_LOCAL: Bytes = Bytes::new(1 << 20);
 
 /// A command found fit to run with remote memory, on a machine found fit too.
 #[derive(Debug)]
-pub struct Job {
+pub struct CheckedProgram {
     pub(crate) program: Program,
     pub(crate) preload: PathBuf,
     pub input: Input,
 }
 
-impl Job {
+impl CheckedProgram {
     /// Checks all that can be checked before anything starts. Standard input is inherited.
     ///
     /// # Errors
     /// [`PagingError::Usage`] if there is no such program; [`PagingError::Lacking`] if it cannot be run with remote
     /// memory, or this machine cannot do that for any.
-    pub fn prepare(command: &[OsString]) -> Result<Job, PagingError> {
+    pub fn prepare(command: &[OsString]) -> Result<CheckedProgram, PagingError> {
         let program = Program::resolve(command)?;
-        Job::for_program(program)
+        CheckedProgram::for_program(program)
     }
 
-    pub(crate) fn for_program(program: Program) -> Result<Job, PagingError> {
+    pub(crate) fn for_program(program: Program) -> Result<CheckedProgram, PagingError> {
         machine::check()?;
-        Ok(Job { program, preload: machine::preload_library()?, input: Input::Inherited })
+        Ok(CheckedProgram { program, preload: machine::preload_library()?, input: Input::Inherited })
     }
 
     /// Returns what a measurement of this command visibly depends on: its words, the program's file, the current
@@ -49,7 +49,7 @@ impl Job {
 
 /// Destination of a program's standard output and error.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Output {
+pub enum OutputTarget {
     Inherited,
     /// Read and discarded: programs behave differently when they see `/dev/null`.
     Discarded,
@@ -59,40 +59,40 @@ pub enum Output {
 
 /// How a program ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Status {
+pub enum ProgramEnd {
     Exited(u8),
     Signaled(u8),
 }
 
-impl Status {
+impl ProgramEnd {
     /// Returns the exit code as a shell gives it: 128 plus the signal's number for a program that was killed.
     pub fn code(self) -> u8 {
         match self {
-            Status::Exited(code) => code,
-            Status::Signaled(signal) => 128u8.saturating_add(signal),
+            ProgramEnd::Exited(code) => code,
+            ProgramEnd::Signaled(signal) => 128u8.saturating_add(signal),
         }
     }
 
     /// Returns whether the program ended with exit status 0.
     pub fn is_success(self) -> bool {
-        self == Status::Exited(0)
+        self == ProgramEnd::Exited(0)
     }
 }
 
-impl From<WaitStatus> for Status {
-    fn from(status: WaitStatus) -> Status {
+impl From<WaitStatus> for ProgramEnd {
+    fn from(status: WaitStatus) -> ProgramEnd {
         match status.terminating_signal() {
-            Some(signal) => Status::Signaled(signal as u8),
-            None => Status::Exited(status.exit_status().unwrap_or(0) as u8),
+            Some(signal) => ProgramEnd::Signaled(signal as u8),
+            None => ProgramEnd::Exited(status.exit_status().unwrap_or(0) as u8),
         }
     }
 }
 
-impl std::fmt::Display for Status {
+impl std::fmt::Display for ProgramEnd {
     fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
         match self {
-            Status::Exited(code) => write!(f, "exit status {code}"),
-            Status::Signaled(signal) => write!(f, "signal {signal}"),
+            ProgramEnd::Exited(code) => write!(f, "exit status {code}"),
+            ProgramEnd::Signaled(signal) => write!(f, "signal {signal}"),
         }
     }
 }
@@ -133,8 +133,8 @@ mod tests {
 
     #[test]
     fn a_status_is_what_a_shell_says() {
-        assert_eq!(Status::Signaled(9).code(), 137);
-        assert_eq!(Status::Exited(3).code(), 3);
-        assert!(Status::Exited(0).is_success() && !Status::Signaled(0).is_success());
+        assert_eq!(ProgramEnd::Signaled(9).code(), 137);
+        assert_eq!(ProgramEnd::Exited(3).code(), 3);
+        assert!(ProgramEnd::Exited(0).is_success() && !ProgramEnd::Signaled(0).is_success());
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::ending::Ending;
 use crate::family::{self, Family};
-use crate::job::{Job, Output, Status};
+use crate::job::{CheckedProgram, OutputTarget, ProgramEnd};
 use crate::signals::Watch;
 use crate::{PagingError, guard, proc};
 use rustix::process::{Pid, Signal};
@@ -40,7 +40,7 @@ pub(crate) trait Observer {
 
 /// How a run ended.
 pub(crate) struct Ended {
-    pub status: Status,
+    pub status: ProgramEnd,
     pub wall: Duration,
     /// Names of programs that were still running when the command had ended, and were ended.
     pub left_behind: Vec<String>,
@@ -48,9 +48,9 @@ pub(crate) struct Ended {
 
 /// A program to start.
 pub(crate) struct Launch<'a> {
-    pub job: &'a Job,
+    pub job: &'a CheckedProgram,
     pub environment: Vec<(&'static str, OsString)>,
-    pub output: &'a Output,
+    pub output: &'a OutputTarget,
     /// Time when the program is ended if it still runs.
     pub until: Option<Instant>,
 }
@@ -59,7 +59,7 @@ impl Launch<'_> {
     /// Runs the program to its end.
     ///
     /// # Errors
-    /// Also if a signal asked us to stop and the output is not [`Output::Inherited`]: a series of runs ends
+    /// Also if a signal asked us to stop and the output is not [`OutputTarget::Inherited`]: a series of runs ends
     /// there, while a single run ends as its program does, if that ends in time. [`PagingError::OutOfTime`] if it
     /// was ended at [`Launch::until`].
     pub(crate) fn run(self, observer: &mut dyn Observer) -> Result<Ended, PagingError> {
@@ -78,7 +78,7 @@ impl Launch<'_> {
         // The last events must not be missed.
         observer.look(&[])?;
         match watch.stopped_by() {
-            Some(signal) if *self.output != Output::Inherited => Err(PagingError::Interrupted(signal)),
+            Some(signal) if *self.output != OutputTarget::Inherited => Err(PagingError::Interrupted(signal)),
             _ => Ok(Ended { status, wall, left_behind }),
         }
     }
@@ -98,13 +98,13 @@ impl Launch<'_> {
         command.envs(self.environment.iter().map(|(name, value)| (name, value)));
         let mut drain = None;
         match self.output {
-            Output::Inherited => {}
-            Output::Discarded => {
+            OutputTarget::Inherited => {}
+            OutputTarget::Discarded => {
                 let (reader, writer) = io::pipe()?;
                 command.stdout(writer.try_clone()?).stderr(writer);
                 drain = Some(reader);
             }
-            Output::File(path) => {
+            OutputTarget::File(path) => {
                 let file = File::create(path)?;
                 command.stdout(Stdio::from(file.try_clone()?)).stderr(file);
             }
@@ -161,7 +161,7 @@ struct Run<'a> {
 }
 
 impl Run<'_> {
-    fn to_the_end(&self, observer: &mut dyn Observer) -> Result<(Status, Duration), PagingError> {
+    fn to_the_end(&self, observer: &mut dyn Observer) -> Result<(ProgramEnd, Duration), PagingError> {
         let (mut next_look, mut ending) = (Instant::now(), Ending::default());
         loop {
             if let Some(status) = family::ended(self.program) {

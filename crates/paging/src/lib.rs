@@ -2,12 +2,12 @@
 //!
 //! | to | use |
 //! |---|---|
-//! | find a command's file and check that it and the machine are fit | [`Job::prepare`] |
+//! | find a command's file and check that it and the machine are fit | [`CheckedProgram::prepare`] |
 //! | run it natively: time, footprint | [`native`], [`footprint`] |
 //! | find the pager's own cost | [`calibrate`] |
 //! | describe the delay of a fetch | [`Delay`] |
 //! | run it with remote memory | [`measure`] |
-//! | detect that other work slowed a run down | [`Reading::now`], [`Load::disturbance`] |
+//! | detect that other work slowed a run down | [`MachineCounters::now`], [`MachineLoad::disturbance`] |
 //! | fit a line from delays to run times | [`fit`] |
 //! | judge what may be concluded from it | [`quality`] |
 //!
@@ -46,17 +46,17 @@ mod say;
 mod signals;
 mod silence;
 
-pub use calibrate::{Calibration, Mode, calibrate};
+pub use calibrate::{Calibration, FaultMode, calibrate};
 pub use delay::Delay;
-pub use disturbance::{Load, Reading};
+pub use disturbance::{MachineCounters, MachineLoad};
 pub use error::PagingError;
 pub use folder::sweep;
 pub use footprint::{Footprint, NativeRun, footprint, native};
 pub use guard::stand_guard;
 pub use input::Input;
-pub use job::{Job, Output, SMALLEST_LOCAL, Status, local_bytes};
+pub use job::{CheckedProgram, OutputTarget, ProgramEnd, SMALLEST_LOCAL, local_bytes};
 pub use machine::PRELOAD_VARIABLE;
-pub use measure::{CaptureTo, RunReport, Setup, Tally, measure};
+pub use measure::{CaptureTo, RunReport, RunSetup, Tally, measure};
 pub use memory_node::{MemoryNode, RemoteNode};
 pub use readings::PROC_VARIABLE;
 pub use say::say;

@@ -1,10 +1,10 @@
 //! Run with remote memory.
 
-use crate::calibrate::{Calibration, Mode};
+use crate::calibrate::{Calibration, FaultMode};
 use crate::control_file::ControlFile;
 use crate::delay::Delay;
 use crate::folder::Folder;
-use crate::job::{Job, Output, Status};
+use crate::job::{CheckedProgram, OutputTarget, ProgramEnd};
 use crate::launch::{Launch, Observer};
 use crate::memory_node::{MemoryNode, RemoteNode};
 use crate::silence::Silence;
@@ -15,7 +15,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
-use unrack_pager::control::{CONTROL_VARIABLE, Counts};
+use unrack_pager::control::{CONTROL_VARIABLE, PagerCounts};
 use unrack_pager::sys::now_ns;
 use unrack_record::{Warning, trace};
 use unrack_units::Bytes;
@@ -28,7 +28,7 @@ const SETTLED: Duration = Duration::from_millis(200);
 const PRELOADED: &str = "libunrack_preload";
 
 /// Parameters of a run with remote memory.
-pub struct Setup<'a> {
+pub struct RunSetup<'a> {
     /// Local memory of all processes together.
     pub local: Bytes,
     pub delay: &'a Delay,
@@ -38,7 +38,7 @@ pub struct Setup<'a> {
     pub capture: Option<CaptureTo<'a>>,
     /// Memory node that holds the remote pages; `None`: the program's own private memory holds them.
     pub node: Option<RemoteNode<'a>>,
-    pub output: Output,
+    pub output: OutputTarget,
     /// Time when the program is ended if it still runs.
     pub until: Option<Instant>,
 }
@@ -53,7 +53,7 @@ pub struct CaptureTo<'a> {
 /// Result of a run with remote memory.
 #[derive(Debug, Clone)]
 pub struct RunReport {
-    pub status: Status,
+    pub status: ProgramEnd,
     pub wall_s: f64,
     pub tally: Tally,
     /// Facts that readers should know before trusting the figures.
@@ -82,7 +82,7 @@ pub struct Tally {
 }
 
 impl Tally {
-    fn from_counts(counts: &Counts, threads: u32) -> Tally {
+    fn from_counts(counts: &PagerCounts, threads: u32) -> Tally {
         Tally {
             fetches: counts.fetches.load(Relaxed),
             write_backs: counts.write_backs.load(Relaxed),
@@ -105,7 +105,7 @@ impl Tally {
 /// # Errors
 /// If the program could not be started, a pager had to end it, or its time was over ([`PagingError::OutOfTime`]).
 /// A program that fails by itself is no error: see [`RunReport::status`].
-pub fn measure(job: &Job, setup: &Setup) -> Result<RunReport, PagingError> {
+pub fn measure(job: &CheckedProgram, setup: &RunSetup) -> Result<RunReport, PagingError> {
     let session = Session::open(job, setup)?;
     let environment = vec![
         ("LD_PRELOAD", session.preloads.clone()),
@@ -148,7 +148,7 @@ struct Session {
 }
 
 impl Session {
-    fn open(job: &Job, setup: &Setup) -> Result<Session, PagingError> {
+    fn open(job: &CheckedProgram, setup: &RunSetup) -> Result<Session, PagingError> {
         let fast = Folder::fast()?;
         let control = ControlFile::create(&fast.path(CONTROL_NAME), &setup.delay.samples)?;
         set(&control, setup);
@@ -166,8 +166,8 @@ impl Session {
 
     fn capture(
         &self,
-        job: &Job,
-        setup: &Setup,
+        job: &CheckedProgram,
+        setup: &RunSetup,
         to: &CaptureTo,
         wall: Duration,
     ) -> Result<Option<Warning>, PagingError> {
@@ -189,7 +189,7 @@ impl Session {
     }
 }
 
-fn set(control: &ControlFile, setup: &Setup) {
+fn set(control: &ControlFile, setup: &RunSetup) {
     let settings = &control.settings;
     settings.limit_pages.store(setup.local.get() / proc::PAGE, Relaxed);
     settings.latency_ns.store(setup.delay.latency.as_ns(), Relaxed);
@@ -199,7 +199,7 @@ fn set(control: &ControlFile, setup: &Setup) {
     if let Some(node) = setup.node {
         node.tell(settings);
     }
-    settings.fast.store((setup.calibration.mode == Mode::Fast) as u32, Relaxed);
+    settings.fast.store((setup.calibration.mode == FaultMode::Fast) as u32, Relaxed);
     settings.capture.store(setup.capture.is_some() as u32, Relaxed);
 }
 
@@ -341,7 +341,7 @@ mod tests {
             let folder = Folder::fast().unwrap();
             let path = folder.path("control");
             let control = ControlFile::create(&path, &[]).unwrap();
-            let noise = words.iter().cycle().take(size_of::<unrack_pager::control::Control>() / 8);
+            let noise = words.iter().cycle().take(size_of::<unrack_pager::control::ControlHead>() / 8);
             let noise: Vec<u8> = noise.flat_map(|word| word.to_le_bytes()).collect();
             std::os::unix::fs::FileExt::write_all_at(
                 &std::fs::File::options().write(true).open(&path).unwrap(), &noise, 0,

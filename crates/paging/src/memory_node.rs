@@ -8,7 +8,7 @@ use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
-use unrack_keys::Policy;
+use unrack_keys::EncryptionPolicy;
 use unrack_pager::control::Settings;
 use unrack_pager::node::{self, Address, Client};
 
@@ -89,7 +89,7 @@ impl MemoryNode {
     ///
     /// # Errors
     /// If keys are needed and there are none.
-    pub fn protect(&mut self, policy: &Policy) -> Result<(), PagingError> {
+    pub fn protect(&mut self, policy: &EncryptionPolicy) -> Result<(), PagingError> {
         let Address::Tcp { ip, port } = self.address else { return Ok(()) };
         let at = SocketAddrV4::new(ip.into(), port);
         let keys =

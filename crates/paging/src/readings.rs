@@ -1,6 +1,6 @@
 //! Counters of the machine, from `/proc`. Missing ones count as zero.
 
-use crate::disturbance::Reading;
+use crate::disturbance::MachineCounters;
 use crate::proc;
 use rustix::thread::CpuSet;
 use std::collections::BTreeMap;
@@ -13,14 +13,14 @@ pub const PROC_VARIABLE: &str = "UNRACK_PROC";
 /// Process number of the first kernel thread, parent of all others.
 const KTHREADD: u32 = 2;
 
-impl Reading {
+impl MachineCounters {
     /// Reads the counters. This takes some milliseconds: it reads a file for each kernel thread.
-    pub fn now() -> Reading {
+    pub fn now() -> MachineCounters {
         let root = std::env::var_os(PROC_VARIABLE).map_or_else(|| PathBuf::from("/proc"), PathBuf::from);
         let read = |name: &str| std::fs::read_to_string(root.join(name)).unwrap_or_default();
         let usable = rustix::thread::sched_getaffinity(None).ok();
         let cores = cores(&read("stat"), |core| is_usable(usable.as_ref(), core));
-        Reading {
+        MachineCounters {
             at_s: now_ns() as f64 / 1e9,
             cores: cores.number,
             busy_s: seconds(cores.busy),
@@ -128,10 +128,10 @@ mod tests {
 
     #[test]
     fn this_machine_goes_on_between_two_readings() {
-        let before = Reading::now();
+        let before = MachineCounters::now();
         let until = std::time::Instant::now() + std::time::Duration::from_millis(60);
         while std::time::Instant::now() < until {}
-        let after = Reading::now();
+        let after = MachineCounters::now();
         assert!(
             after.cores > 0 && after.at_s > before.at_s && after.own_s > before.own_s,
             "{before:?} {after:?}"

@@ -7,7 +7,7 @@ use crate::memory_node::RemoteNode;
 use crate::{PagingError, proc, say};
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
-use unrack_pager::control::{Control, FOR_GREETING, FOR_ROOM, Slot};
+use unrack_pager::control::{ControlHead, FOR_GREETING, FOR_ROOM, ProcessSlot};
 
 const LINE_EVERY: Duration = Duration::from_secs(1);
 
@@ -28,7 +28,7 @@ impl Silence<'_> {
     ///
     /// # Errors
     /// If a process has waited for longer than [`RemoteNode::patience`].
-    pub(crate) fn look(&mut self, control: &Control) -> Result<(), PagingError> {
+    pub(crate) fn look(&mut self, control: &ControlHead) -> Result<(), PagingError> {
         if let Some(line) = self.heed(control, Instant::now())? {
             say(&line);
         }
@@ -36,7 +36,7 @@ impl Silence<'_> {
     }
 
     /// Returns the message that is due now.
-    fn heed(&mut self, control: &Control, now: Instant) -> Result<Option<String>, PagingError> {
+    fn heed(&mut self, control: &ControlHead, now: Instant) -> Result<Option<String>, PagingError> {
         let longest = control.live_slots().max_by_key(|slot| slot.waited_ns.load(Relaxed));
         let Some((slot, waited)) = longest
             .map(|slot| (slot, Duration::from_nanos(slot.waited_ns.load(Relaxed))))
@@ -64,7 +64,7 @@ impl Silence<'_> {
 }
 
 /// Describes which process waits, for what, and how long already.
-fn describe(slot: &Slot, waited: Duration) -> String {
+fn describe(slot: &ProcessSlot, waited: Duration) -> String {
     let pid = slot.pid.load(Relaxed);
     let name = proc::name(pid).unwrap_or_else(|| "a process".into());
     let what = match slot.waits_for.load(Relaxed) {

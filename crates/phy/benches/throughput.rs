@@ -9,9 +9,9 @@
 use std::hint::black_box;
 use std::time::Instant;
 use unrack_phy::Block;
-use unrack_phy::edm::{Assembler, Body, Event, Message};
+use unrack_phy::edm::{Assembler, Body, Event, MemoryMessage};
 use unrack_phy::port::{Receiver, Transmitter};
-use unrack_protocol::edm::{Demand, Policy, Scheduler, SchedulerConfig};
+use unrack_protocol::edm::{Demand, GrantPolicy, Scheduler, SchedulerConfig};
 use unrack_units::Time;
 
 /// Blocks per second of 25 GbE: 25.78125 GBd / 66.
@@ -104,7 +104,8 @@ fn codec(least: usize, most: usize, blocks: usize, passes: usize) {
 }
 
 fn messages(bytes: usize, blocks: usize, passes: usize) {
-    let message = Message { node: 3, id: 5, body: Body::Response { last: true, data: vec![0x5a; bytes] } };
+    let message =
+        MemoryMessage { node: 3, id: 5, body: Body::Response { last: true, data: vec![0x5a; bytes] } };
     let mut line: Vec<Block> = Vec::new();
     let mut passed = 0;
     let seconds = best(passes, || {
@@ -138,7 +139,7 @@ fn scheduler(ports: u32, grants: u64) {
     let mut scheduler = Scheduler::new(SchedulerConfig {
         ports,
         chunk,
-        policy: Policy::Srpt,
+        policy: GrantPolicy::Srpt,
         pairs_in_order: true,
         iteration: Time::from_ns(1),
         block: Time::from_ps(640),

@@ -2,13 +2,14 @@
 
 use proptest::prelude::*;
 use unrack_phy::Block;
-use unrack_phy::edm::demux::Memory;
+use unrack_phy::edm::demux::MemoryBlock;
 use unrack_phy::edm::{
-    Assembler, Body, Control, Demux, Event, Kind, Malformed, Message, Operation, Policy, layout,
+    Assembler, Body, ControlFields, Demux, Event, Kind, Malformed, MemoryMessage, MuxPolicy, RmwOperation,
+    layout,
 };
 use unrack_phy::pcs::{Descrambler, Scrambler};
 
-fn blocks_of(message: &Message) -> Vec<Block> {
+fn blocks_of(message: &MemoryMessage) -> Vec<Block> {
     let mut blocks = Vec::new();
     message.blocks(&mut blocks);
     blocks
@@ -20,27 +21,27 @@ fn is_seen(assembler: &Assembler, demux: &Demux) -> bool {
 }
 
 fn received(blocks: &[Block]) -> (Vec<Event>, Assembler, Demux) {
-    let (mut demux, mut assembler) = (Demux::new(Policy::Fair), Assembler::default());
+    let (mut demux, mut assembler) = (Demux::new(MuxPolicy::Fair), Assembler::default());
     let mut events = Vec::new();
     for block in blocks {
         match demux.tick(*block).memory {
-            Some(Memory::Block(block)) => events.extend(assembler.handle(block).and_then(Result::ok)),
-            Some(Memory::Broken) => drop(assembler.broken()),
+            Some(MemoryBlock::Block(block)) => events.extend(assembler.handle(block).and_then(Result::ok)),
+            Some(MemoryBlock::Broken) => drop(assembler.broken()),
             None => {}
         }
     }
     (events, assembler, demux)
 }
 
-fn operations() -> impl Strategy<Value = Operation> {
+fn operations() -> impl Strategy<Value = RmwOperation> {
     prop_oneof![
-        any::<(u64, u64)>().prop_map(|(expected, new)| Operation::CompareSwap { expected, new }),
-        any::<u64>().prop_map(|addend| Operation::FetchAdd { addend }),
-        any::<u64>().prop_map(|new| Operation::Swap { new }),
+        any::<(u64, u64)>().prop_map(|(expected, new)| RmwOperation::CompareSwap { expected, new }),
+        any::<u64>().prop_map(|addend| RmwOperation::FetchAdd { addend }),
+        any::<u64>().prop_map(|new| RmwOperation::Swap { new }),
     ]
 }
 
-fn messages() -> impl Strategy<Value = Message> {
+fn messages() -> impl Strategy<Value = MemoryMessage> {
     let addresses = || prop_oneof![any::<u64>(), (0..1_u64 << 20).prop_map(|line| line * 64)];
     let data = |least| proptest::collection::vec(any::<u8>(), least..300);
     let bodies = prop_oneof![
@@ -56,17 +57,17 @@ fn messages() -> impl Strategy<Value = Message> {
         (any::<bool>(), proptest::collection::vec(any::<u8>(), 0..4))
             .prop_map(|(last, data)| Body::Response { last, data }),
     ];
-    (0..layout::NODES, any::<u8>(), bodies).prop_map(|(node, id, body)| Message { node, id, body })
+    (0..layout::NODES, any::<u8>(), bodies).prop_map(|(node, id, body)| MemoryMessage { node, id, body })
 }
 
 /// Returns the blocks that a message takes by the layout: one for each started word of its body, and one more.
-fn expected_blocks(message: &Message) -> usize {
+fn expected_blocks(message: &MemoryMessage) -> usize {
     let of = |bytes: usize| bytes.saturating_sub(8).div_ceil(8) + 2;
     match &message.body {
         Body::Read { address, bytes } if address % 64 == 0 && *address < 1 << 26 && *bytes <= 256 => 1,
         Body::Read { .. } => 2,
         Body::Write { data, .. } => of(8 + data.len()),
-        Body::Modify { operation: Operation::CompareSwap { .. }, .. } => 4,
+        Body::Modify { operation: RmwOperation::CompareSwap { .. }, .. } => 4,
         Body::Modify { .. } => 3,
         Body::Response { data, .. } if data.len() <= 3 => 1,
         Body::Response { data, .. } => of(data.len()),
@@ -75,7 +76,7 @@ fn expected_blocks(message: &Message) -> usize {
 
 #[test]
 fn what_the_paper_counts() {
-    let count = |body| blocks_of(&Message { node: 1, id: 2, body }).len();
+    let count = |body| blocks_of(&MemoryMessage { node: 1, id: 2, body }).len();
     assert_eq!(count(Body::Read { address: 0x40, bytes: 64 }), 1, "an RREQ that fits is one block");
     assert_eq!(count(Body::Read { address: u64::MAX, bytes: 64 }), 2);
     assert_eq!(count(Body::Response { last: true, data: vec![0; 64] }), 9);
@@ -98,20 +99,20 @@ fn the_layout_bit_by_bit() {
         let all: Vec<u64> = before.iter().copied().chain([word]).collect();
         word | u64::from(crc(&all)) << 56
     };
-    let control = Control { kind: Kind::Response, node: 0x155, id: 0xc3, size: 0xbeef };
+    let control = ControlFields { kind: Kind::Response, node: 0x155, id: 0xc3, size: 0xbeef };
     for kind in [layout::N, layout::G] {
         let word = u64::from(kind) | 3 << 8 | 0x155 << 11 | 0xc3 << 20 | 0xbeef << 28;
         assert_eq!(control.block(kind), Block::control(with_check(word, &[])));
     }
-    let read = Message { node: 3, id: 7, body: Body::Read { address: 0x1040, bytes: 200 } };
+    let read = MemoryMessage { node: 3, id: 7, body: Body::Read { address: 0x1040, bytes: 200 } };
     let word = 0x84 | 1 << 10 | 3 << 11 | 7 << 20 | 199 << 28 | 0x41 << 36;
     assert_eq!(blocks_of(&read), [Block::control(with_check(word, &[]))]);
-    let null = Message { node: 3, id: 7, body: Body::Response { last: true, data: vec![0xaa, 0xbb] } };
+    let null = MemoryMessage { node: 3, id: 7, body: Body::Response { last: true, data: vec![0xaa, 0xbb] } };
     let word = 0x84 | 3 << 8 | 1 << 10 | 3 << 11 | 7 << 20 | 2 << 28 | 0xbbaa << 32;
     assert_eq!(blocks_of(&null), [Block::control(with_check(word, &[]))]);
     let address = 0x0807_0605_0403_0201;
     let data = vec![0x11, 0x12, 0x13, 0x14, 0x15, 0x16, 0x17, 0x18, 0x19];
-    let write = Message { node: 500, id: 255, body: Body::Write { address, last: false, data } };
+    let write = MemoryMessage { node: 500, id: 255, body: Body::Write { address, last: false, data } };
     let start = 0x2e | 1 << 8 | 500 << 11 | 255 << 20 | 9 << 28 | 0x0201 << 48;
     let middle = [0x1211_0807_0605_0403, 0x0019_1817_1615_1413];
     let end = with_check(0x65, &[start, middle[0], middle[1]]);
@@ -123,18 +124,18 @@ fn the_layout_bit_by_bit() {
 /// Every bit of a line is flipped, one at a time: the error is detected, and only sent messages arrive.
 #[test]
 fn every_single_wrong_bit_of_the_line_that_memory_holds_is_seen() {
-    let message = |id, body| Message { node: 9, id, body };
+    let message = |id, body| MemoryMessage { node: 9, id, body };
     let sent = [
         message(0, Body::Read { address: 0x40, bytes: 64 }),
         message(1, Body::Write { address: 0x1234, last: true, data: (0..64).collect() }),
         message(2, Body::Response { last: false, data: (0..29).collect() }),
-        message(3, Body::Modify { address: 8, operation: Operation::CompareSwap { expected: 1, new: 2 } }),
+        message(3, Body::Modify { address: 8, operation: RmwOperation::CompareSwap { expected: 1, new: 2 } }),
         message(4, Body::Response { last: true, data: vec![1] }),
     ];
     let mut plain = vec![Block::IDLE; 2];
     for (at, message) in sent.iter().enumerate() {
         message.blocks(&mut plain);
-        plain.push(Control { kind: Kind::Write, node: 9, id: 9, size: 64 }.block(layout::G));
+        plain.push(ControlFields { kind: Kind::Write, node: 9, id: 9, size: 64 }.block(layout::G));
         // Some messages follow at once: then an error's later images fall into the next.
         plain.extend(std::iter::repeat_n(Block::IDLE, at % 2));
     }
@@ -273,7 +274,7 @@ proptest! {
         });
         prop_assume!(!starts_frame);
         let (events, ..) = received(&blocks);
-        let got: Vec<&Message> = events.iter().filter_map(|event| match event {
+        let got: Vec<&MemoryMessage> = events.iter().filter_map(|event| match event {
             Event::Message(message) => Some(message),
             _ => None,
         }).collect();

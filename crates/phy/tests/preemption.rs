@@ -3,9 +3,9 @@
 use proptest::prelude::*;
 use std::collections::VecDeque;
 use unrack_phy::Block;
-use unrack_phy::edm::demux::Memory;
+use unrack_phy::edm::demux::MemoryBlock;
 use unrack_phy::edm::mux::BACK_PRESSURE;
-use unrack_phy::edm::{Assembler, Body, Demux, Event, Message, Mux, Policy};
+use unrack_phy::edm::{Assembler, Body, Demux, Event, MemoryMessage, Mux, MuxPolicy};
 use unrack_phy::mac::{Deframer, Framer};
 use unrack_phy::pcs::{Decoder, Encoder};
 
@@ -43,14 +43,14 @@ impl Standard {
 /// One direction of a link, cycle by cycle: memory blocks are offered in the cycles of `memory`.
 struct Run {
     line: Vec<Block>,
-    messages: Vec<Message>,
+    messages: Vec<MemoryMessage>,
     standard: Standard,
     demux: Demux,
     /// Longest time that a memory block waited at the head of its queue, in cycles.
     waited: usize,
 }
 
-fn run(policy: Policy, mut frames: VecDeque<Block>, memory: &[(usize, Block)]) -> Run {
+fn run(policy: MuxPolicy, mut frames: VecDeque<Block>, memory: &[(usize, Block)]) -> Run {
     let (mut mux, mut demux, mut assembler) = (Mux::new(policy), Demux::new(policy), Assembler::default());
     let mut standard = Standard::default();
     let (mut line, mut messages, mut waited, mut waiting) = (Vec::new(), Vec::new(), 0, 0);
@@ -69,7 +69,7 @@ fn run(policy: Policy, mut frames: VecDeque<Block>, memory: &[(usize, Block)]) -
         }
         line.push(sent.block);
         let received = demux.tick(sent.block);
-        if let Some(Memory::Block(block)) = received.memory
+        if let Some(MemoryBlock::Block(block)) = received.memory
             && let Some(Ok(Event::Message(message))) = assembler.handle(block)
         {
             messages.push(message);
@@ -83,8 +83,8 @@ fn run(policy: Policy, mut frames: VecDeque<Block>, memory: &[(usize, Block)]) -
     Run { line, messages, standard, demux, waited }
 }
 
-fn policies() -> impl Strategy<Value = Policy> {
-    prop_oneof![Just(Policy::Fair), Just(Policy::Strict)]
+fn policies() -> impl Strategy<Value = MuxPolicy> {
+    prop_oneof![Just(MuxPolicy::Fair), Just(MuxPolicy::Strict)]
 }
 
 fn messages() -> impl Strategy<Value = Vec<(usize, usize)>> {
@@ -92,13 +92,13 @@ fn messages() -> impl Strategy<Value = Vec<(usize, usize)>> {
 }
 
 /// Schedules responses, given as (cycles after the one before, bytes), whose blocks come with these gaps.
-fn scheduled(messages: &[(usize, usize)], gaps: &[usize]) -> (Vec<Message>, Vec<(usize, Block)>) {
+fn scheduled(messages: &[(usize, usize)], gaps: &[usize]) -> (Vec<MemoryMessage>, Vec<(usize, Block)>) {
     let (mut at, mut blocks, mut sent) = (0, Vec::new(), Vec::new());
     let mut gaps = gaps.iter().cycle();
     for (id, (after, bytes)) in messages.iter().enumerate() {
         at += after;
         let data = (0..*bytes).map(|byte| (byte * 7 + id) as u8).collect();
-        let message = Message { node: 5, id: id as u8, body: Body::Response { last: true, data } };
+        let message = MemoryMessage { node: 5, id: id as u8, body: Body::Response { last: true, data } };
         let mut of_it = Vec::new();
         message.blocks(&mut of_it);
         for block in of_it {
@@ -134,7 +134,7 @@ proptest! {
         prop_assert_eq!(&run.standard.frames, &padded(&frames));
         prop_assert_eq!(run.standard.bad, 0);
         prop_assert!(!run.demux.wrong().any(), "{:?}", run.demux.wrong());
-        if policy == Policy::Fair {
+        if policy == MuxPolicy::Fair {
             prop_assert!(run.waited <= 1, "a block of memory waits for one of a frame at most, not {}", run.waited);
         } else {
             prop_assert_eq!(run.waited, 0);
@@ -169,7 +169,7 @@ proptest! {
         let mut memory = Vec::new();
         for (end, _) in ends {
             let mut of_it = Vec::new();
-            Message { node: 1, id: 0, body: Body::Response { last: true, data: vec![9; bytes] } }.blocks(&mut of_it);
+            MemoryMessage { node: 1, id: 0, body: Body::Response { last: true, data: vec![9; bytes] } }.blocks(&mut of_it);
             memory.extend(of_it.into_iter().enumerate().map(|(at, block)| (end + 2 + at, block)));
         }
         let run = run(policy, blocks, &memory);
@@ -184,7 +184,7 @@ proptest! {
 #[test]
 fn a_jumbo_frame_does_not_hold_memory_up() {
     let frame = vec![0x42; 9_014];
-    for (policy, most) in [(Policy::Fair, 1), (Policy::Strict, 0)] {
+    for (policy, most) in [(MuxPolicy::Fair, 1), (MuxPolicy::Strict, 0)] {
         let (sent, memory) = scheduled(&[(100, 64), (300, 64), (500, 3)], &[0]);
         let run = run(policy, encoded(std::slice::from_ref(&frame), 0), &memory);
         assert_eq!(run.messages, sent);
@@ -197,7 +197,7 @@ fn a_jumbo_frame_does_not_hold_memory_up() {
 #[test]
 fn fair_is_half_and_half() {
     let (sent, memory) = scheduled(&[(10, 4_000)], &[0]);
-    let run = run(Policy::Fair, encoded(&[vec![1; 9_014]], 0), &memory);
+    let run = run(MuxPolicy::Fair, encoded(&[vec![1; 9_014]], 0), &memory);
     assert_eq!(run.messages, sent);
     let first = run.line.iter().position(|block| block.block_type() == Some(0x2e)).unwrap();
     let last = run.line.iter().position(|block| block.block_type() == Some(0x65)).unwrap();

@@ -1,8 +1,8 @@
 //! Contents of a pool, for people and programs that look: `unrack pool ls`.
 
-use crate::cache_control::Mode;
+use crate::cache_control::MemoryKind;
 use crate::client::{Client, Error};
-use crate::wire::{Access, ClientId, Listed, Peer};
+use crate::wire::{Access, ClientId, ListingEntry, PeerProcess};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,7 +16,7 @@ pub struct Listing {
     /// Most bytes that one client may have.
     pub per_client_bytes: u64,
     pub backing: String,
-    pub mode: Mode,
+    pub mode: MemoryKind,
     pub region_sections: u32,
     pub processes: Vec<Process>,
     pub services: Vec<Service>,
@@ -27,7 +27,7 @@ pub struct Listing {
 #[derive(Debug, Serialize)]
 pub struct Process {
     #[serde(flatten)]
-    pub peer: Peer,
+    pub peer: PeerProcess,
     /// Bytes of the segments that it leased.
     pub held_bytes: u64,
     /// Bytes of its buffers in use, as it reports; `None` if it has not reported yet.
@@ -95,26 +95,28 @@ impl Listing {
         Ok(listing)
     }
 
-    fn add(&mut self, listed: Listed) {
+    fn add(&mut self, listed: ListingEntry) {
         match listed {
-            Listed::Pool { capacity_bytes, free_bytes, backing, per_client_bytes } => {
+            ListingEntry::Pool { capacity_bytes, free_bytes, backing, per_client_bytes } => {
                 (self.capacity_bytes, self.free_bytes, self.backing) = (capacity_bytes, free_bytes, backing);
                 self.per_client_bytes = per_client_bytes;
             }
-            Listed::Client { peer, used_bytes, quota_used_bytes } => {
+            ListingEntry::Client { peer, used_bytes, quota_used_bytes } => {
                 self.processes.push(Process { peer, held_bytes: 0, used_bytes, quota_used_bytes });
             }
-            Listed::Service { name, by } => self.services.push(Service { name, by }),
-            Listed::Channel { id, service, client, server, open, queues } => self.channels.push(Channel {
-                id: id.0,
-                service,
-                client,
-                server,
-                open,
-                queues_offset: queues.offset,
-                queues_bytes: queues.bytes,
-            }),
-            Listed::Segment { extent, owner, granted } => {
+            ListingEntry::Service { name, by } => self.services.push(Service { name, by }),
+            ListingEntry::Channel { id, service, client, server, open, queues } => {
+                self.channels.push(Channel {
+                    id: id.0,
+                    service,
+                    client,
+                    server,
+                    open,
+                    queues_offset: queues.offset,
+                    queues_bytes: queues.bytes,
+                })
+            }
+            ListingEntry::Segment { extent, owner, granted } => {
                 self.segments.push(Segment { offset: extent.offset, bytes: extent.bytes, owner, granted });
             }
         }

@@ -1,6 +1,6 @@
 //! The pool's address space in this process: reserved once, mapped as segments are granted.
 
-use crate::cache_control::{AnyMemory, Coherent, Incoherent, Mode, Model, Uncached};
+use crate::cache_control::{AnyMemory, Coherent, Incoherent, MemoryKind, Model, Uncached};
 use crate::interleave::Interleave;
 use crate::wire::{Access, Extent};
 use crate::{PAGE, SECTION};
@@ -42,16 +42,18 @@ impl Space {
     ///
     /// # Errors
     /// If there is no room for that many addresses, or this processor cannot do what the mode needs.
-    pub fn reserve(bytes: u64, mode: Mode) -> std::io::Result<Space> {
+    pub fn reserve(bytes: u64, mode: MemoryKind) -> std::io::Result<Space> {
         let bytes = usize::try_from(bytes).map_err(|_| Errno::NOMEM)?;
         let shared = reserve(bytes)?;
         let memory = AnyMemory::Coherent(Coherent);
         let mut space = Space { base: shared, shared, bytes, memory, whole: false, mapped: Mutex::default() };
         space.memory = match mode {
-            Mode::Coherent => AnyMemory::Coherent(Coherent),
-            Mode::Uncached => AnyMemory::Uncached(Uncached),
-            Mode::Incoherent => AnyMemory::Incoherent(Incoherent::detect().map_err(std::io::Error::other)?),
-            Mode::Model => {
+            MemoryKind::Coherent => AnyMemory::Coherent(Coherent),
+            MemoryKind::Uncached => AnyMemory::Uncached(Uncached),
+            MemoryKind::Incoherent => {
+                AnyMemory::Incoherent(Incoherent::detect().map_err(std::io::Error::other)?)
+            }
+            MemoryKind::Model => {
                 space.base = reserve(bytes)?;
                 let seed = std::process::id() as u64;
                 // SAFETY: both are reserved until the space is dropped, which outlives what is made of it; the

@@ -6,14 +6,14 @@ use common::{PATIENCE, Pool};
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use unrack_pool::arena::MOST_SMALL;
-use unrack_pool::wire::{Access, Denied, Listed};
+use unrack_pool::wire::{Access, Denied, ListingEntry};
 use unrack_pool::{Buffer, Client, Error, LINE, SECTION};
 use unrack_units::Bytes;
 
 fn free_bytes(client: &Client) -> u64 {
     let listed = client.list().expect("a manager");
     let free = listed.iter().find_map(|listed| match listed {
-        Listed::Pool { free_bytes, .. } => Some(*free_bytes),
+        ListingEntry::Pool { free_bytes, .. } => Some(*free_bytes),
         _ => None,
     });
     free.expect("a pool is listed")

@@ -5,7 +5,7 @@ mod common;
 use common::{PATIENCE, Pool};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-use unrack_pool::wire::{Access, Cause, Denied, Listed};
+use unrack_pool::wire::{Access, Cause, Denied, ListingEntry};
 use unrack_pool::{Channel, Client, Error, SECTION};
 
 fn pair(pool: &Pool) -> (Client, Client, Channel, Channel) {
@@ -114,7 +114,7 @@ fn a_segment_belongs_to_one_and_goes_back() {
     drop(all);
     assert!(client.lease(4).is_ok());
     let free = client.list().expect("a manager").iter().find_map(|listed| match listed {
-        Listed::Pool { free_bytes, .. } => Some(*free_bytes),
+        ListingEntry::Pool { free_bytes, .. } => Some(*free_bytes),
         _ => None,
     });
     assert_eq!(free, Some(8 << 20));
@@ -140,7 +140,7 @@ fn peers_are_told_and_nothing_is_pulled_from_under_them() {
     assert_eq!(unsafe { found.read_volatile() }, 0);
     let segments = |server: &Client| {
         let listed = server.list().expect("a manager");
-        listed.iter().filter(|listed| matches!(listed, Listed::Segment { .. })).count()
+        listed.iter().filter(|listed| matches!(listed, ListingEntry::Segment { .. })).count()
     };
     assert_eq!(segments(&server), 1, "it is still granted");
     drop(far);

@@ -5,7 +5,7 @@ mod common;
 use common::{PATIENCE, folder::Folder};
 use std::os::unix::fs::FileExt;
 use std::path::PathBuf;
-use unrack_pool::cache_control::{Memory, Mode};
+use unrack_pool::cache_control::{MemoryKind, SharedMemory};
 use unrack_pool::interleave::Interleave;
 use unrack_pool::manager::{Backing, Error as ManagerError};
 use unrack_pool::wire::Access;
@@ -30,7 +30,7 @@ fn options(folder: &Folder, paths: Vec<PathBuf>, granularity: u64, capacity: u64
     options
 }
 
-fn pass(mode: Mode, count: usize, granularity: u64) {
+fn pass(mode: MemoryKind, count: usize, granularity: u64) {
     let folder = Folder::new();
     let paths = devices(&folder, count, 12 << 20);
     let mut options = options(&folder, paths.clone(), granularity, count as u64 * (12 << 20));
@@ -84,19 +84,19 @@ fn pass(mode: Mode, count: usize, granularity: u64) {
 
 #[test]
 fn one_device() {
-    pass(Mode::Coherent, 1, 256);
-    pass(Mode::Incoherent, 1, 16384);
+    pass(MemoryKind::Coherent, 1, 256);
+    pass(MemoryKind::Incoherent, 1, 16384);
 }
 
 #[test]
 fn three_devices_interleaved() {
-    pass(Mode::Coherent, 3, 4096);
-    pass(Mode::Coherent, 2, 16384);
+    pass(MemoryKind::Coherent, 3, 4096);
+    pass(MemoryKind::Coherent, 2, 16384);
 }
 
 #[test]
 fn devices_in_the_model_of_incoherent_memory() {
-    pass(Mode::Model, 2, 8192);
+    pass(MemoryKind::Model, 2, 8192);
 }
 
 #[test]

@@ -9,8 +9,8 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use std::path::Path;
 use std::time::{Duration, Instant};
 use unrack_pool::wire::{
-    self, Accepted, Access, Ask, Cause, ChannelId, ClientId, Denied, Event, Hello, Incoming, Listed, Refused,
-    Request, Tell, Welcome,
+    self, Accepted, Access, Ask, Cause, ChannelId, ClientId, Denied, Event, Hello, Incoming, ListingEntry,
+    RefusedCaller, Request, Tell, Welcome,
 };
 use unrack_pool::{Bells, Client, Error};
 use unrack_units::Bytes;
@@ -110,7 +110,7 @@ fn bytes() -> impl Strategy<Value = Vec<u8>> {
 
 fn request() -> impl Strategy<Value = Request> {
     let access = prop_oneof![Just(Access::Read), Just(Access::Write)];
-    let refused = (any::<u32>(), ".{0,600}").prop_map(|(code, text)| Refused { code, text });
+    let refused = (any::<u32>(), ".{0,600}").prop_map(|(code, text)| RefusedCaller { code, text });
     let accepted = (bytes(), 0u32..70).prop_map(|(greeting, bell)| Accepted { greeting, bell });
     prop_oneof![
         prop_oneof![0u32..4, any::<u32>()].prop_map(|sections| Request::Lease { sections }),
@@ -300,8 +300,7 @@ fn a_process_that_gives_a_channel_up_holds_what_it_was_granted_until_it_closes_i
     until(|| near.gone() == Some(Cause::CannotMap));
     drop((near, segment));
     let is_there = || {
-        let segment =
-            |listed: &Listed| matches!(listed, Listed::Segment { extent, .. } if extent.offset == at);
+        let segment = |listed: &ListingEntry| matches!(listed, ListingEntry::Segment { extent, .. } if extent.offset == at);
         honest.client.list().unwrap().iter().any(segment)
     };
     assert!(is_there(), "it is mapped by who gave the channel up");

@@ -14,7 +14,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use unrack_pool::manager::Backing;
-use unrack_pool::wire::{Access, Denied, Listed};
+use unrack_pool::wire::{Access, Denied, ListingEntry};
 use unrack_pool::{Arena, Channel, Client, Error, Manager, Options, SECTION, Service};
 use unrack_units::Bytes;
 
@@ -248,26 +248,26 @@ fn audit(observer: &Client) -> Result<bool, String> {
     let (mut clients, mut extents, mut used) = (BTreeSet::new(), Vec::new(), BTreeSet::new());
     for entry in &listed {
         match entry {
-            Listed::Pool { free_bytes, .. } => free = Some(*free_bytes),
-            Listed::Client { peer, .. } => drop(clients.insert(peer.id)),
-            Listed::Segment { extent, .. } => {
+            ListingEntry::Pool { free_bytes, .. } => free = Some(*free_bytes),
+            ListingEntry::Client { peer, .. } => drop(clients.insert(peer.id)),
+            ListingEntry::Segment { extent, .. } => {
                 extents.push(*extent);
                 used.extend(extent.offset / SECTION..extent.end() / SECTION);
             }
-            Listed::Channel { queues, .. } => {
+            ListingEntry::Channel { queues, .. } => {
                 extents.push(*queues);
                 used.insert(queues.offset / SECTION);
             }
-            Listed::Service { .. } => {}
+            ListingEntry::Service { .. } => {}
         }
     }
     for entry in &listed {
         let known = match entry {
-            Listed::Segment { owner, granted, .. } => {
+            ListingEntry::Segment { owner, granted, .. } => {
                 (owner.is_some() || !granted.is_empty())
                     && owner.iter().chain(granted.iter().map(|(to, _)| to)).all(|id| clients.contains(id))
             }
-            Listed::Service { by, .. } => clients.contains(by),
+            ListingEntry::Service { by, .. } => clients.contains(by),
             _ => true,
         };
         if !known {

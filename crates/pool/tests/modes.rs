@@ -4,7 +4,7 @@ mod common;
 
 use common::{PATIENCE, Pool};
 use std::sync::atomic::AtomicU64;
-use unrack_pool::cache_control::{Incoherent, Memory, Mode};
+use unrack_pool::cache_control::{Incoherent, MemoryKind, SharedMemory};
 use unrack_pool::wire::Access;
 use unrack_pool::{Channel, LINE};
 use unrack_testing::{Needed, skip};
@@ -15,7 +15,7 @@ fn entry(channel: &Channel, line: usize) -> &AtomicU64 {
     unsafe { channel.queue_base().byte_add(line * LINE).cast::<AtomicU64>().as_ref() }
 }
 
-fn pass(mode: Mode) {
+fn pass(mode: MemoryKind) {
     const LAPS: u64 = 300;
     const BYTES: usize = 1000;
     let pool = Pool::new(|options| options.mode = mode);
@@ -63,7 +63,7 @@ fn pass(mode: Mode) {
 
 #[test]
 fn data_passes_in_coherent_memory() {
-    pass(Mode::Coherent);
+    pass(MemoryKind::Coherent);
 }
 
 #[test]
@@ -71,15 +71,15 @@ fn data_passes_in_incoherent_memory() {
     if let Err(why) = Incoherent::detect() {
         return skip(Needed::Flush, why);
     }
-    pass(Mode::Incoherent);
+    pass(MemoryKind::Incoherent);
 }
 
 #[test]
 fn data_passes_in_uncached_memory() {
-    pass(Mode::Uncached);
+    pass(MemoryKind::Uncached);
 }
 
 #[test]
 fn data_passes_in_the_model_of_incoherent_memory() {
-    pass(Mode::Model);
+    pass(MemoryKind::Model);
 }

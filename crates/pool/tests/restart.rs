@@ -5,7 +5,7 @@ mod common;
 use common::{PATIENCE, folder::Folder, raw::Raw};
 use std::time::{Duration, Instant};
 use unrack_pool::manager::{Backing, Error as ManagerError};
-use unrack_pool::wire::{Access, Cause, Denied, Listed, Request};
+use unrack_pool::wire::{Access, Cause, Denied, ListingEntry, Request};
 use unrack_pool::{Channel, Client, Error, Manager, Options};
 use unrack_units::Bytes;
 
@@ -80,7 +80,8 @@ fn everything_survives(backing: impl Fn(&Folder) -> Backing) {
     until("nothing is left", || {
         let observer = Client::connect_as(&options.socket, "observer").unwrap();
         let listed = observer.list().unwrap();
-        let [Listed::Pool { free_bytes, capacity_bytes, .. }, Listed::Client { .. }] = listed[..] else {
+        let [ListingEntry::Pool { free_bytes, capacity_bytes, .. }, ListingEntry::Client { .. }] = listed[..]
+        else {
             return false;
         };
         free_bytes == capacity_bytes
@@ -103,8 +104,14 @@ fn an_offer_stands(is_away_when_asked: bool) {
     let second = Manager::start(&options).expect("it takes over");
     let client = Client::connect_as(second.socket(), "client").unwrap();
     let come_back = || Raw::again(second.socket(), server.id);
-    let channels =
-        || client.list().unwrap().into_iter().filter(|entry| matches!(entry, Listed::Channel { .. })).count();
+    let channels = || {
+        client
+            .list()
+            .unwrap()
+            .into_iter()
+            .filter(|entry| matches!(entry, ListingEntry::Channel { .. }))
+            .count()
+    };
     std::thread::scope(|scope| {
         let mut back = (!is_away_when_asked).then(come_back);
         let opened = scope.spawn(|| client.open("kv", b"", 0, &[], PATIENCE));

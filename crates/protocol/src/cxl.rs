@@ -4,7 +4,7 @@
 //! | module | holds |
 //! |---|---|
 //! | [`Params`] | parameters |
-//! | [`Transmitter`] | the sending end of a link: credits per message class, flits and their slots |
+//! | [`FlitTransmitter`] | the sending end of a link: credits per message class, flits and their slots |
 //! | [`Switch`] | one first-in-first-out queue per input and class, round robin at each output |
 //! | [`Node`] | host and memory device in one: requests out, answers back |
 //!
@@ -28,7 +28,7 @@ mod switch;
 #[cfg(test)]
 mod tests;
 
-pub use link::{Feed, Transmitter};
+pub use link::{Feed, FlitTransmitter};
 pub use node::{Burst, Node, Taken};
 pub use params::{Flit, Params};
 pub use switch::Switch;

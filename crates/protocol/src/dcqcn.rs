@@ -2,13 +2,13 @@
 //! control, IEEE 802.1Q clause 36).
 //!
 //! A switch marks packets that find a long queue at random ([`Params::marks`]); the receiver answers marks with
-//! congestion notifications, at most one in an interval; [`Rate`] is the sender's reaction (§3.1, fig. 7). Lost packets
+//! congestion notifications, at most one in an interval; [`DcqcnRate`] is the sender's reaction (§3.1, fig. 7). Lost packets
 //! are sent again from the first missing one on ([`Sender`], go-back-N, as RoCE's transport).
 
 mod rate;
 mod reliable;
 
-pub use rate::Rate;
+pub use rate::DcqcnRate;
 pub use reliable::{Receiver, Reply, Sender};
 
 use schemars::JsonSchema;

@@ -100,7 +100,7 @@ impl Control {
     }
 }
 
-impl tcp::Control for Control {
+impl tcp::CongestionControl for Control {
     fn cwnd(&self) -> u32 {
         self.cwnd as u32
     }

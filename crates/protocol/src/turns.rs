@@ -11,23 +11,23 @@ pub struct Turns {
 
 /// Place of an item in [`Turns`], kept by its owner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Place {
+pub struct TurnIndex {
     order: u32,
     size: Option<u32>,
 }
 
-impl Place {
+impl TurnIndex {
     /// Creates the place of the item that came as number `order`. Its own number may have been another item's before,
     /// and does not decide the order.
-    pub fn new(order: u32) -> Place {
-        Place { order, size: None }
+    pub fn new(order: u32) -> TurnIndex {
+        TurnIndex { order, size: None }
     }
 }
 
 impl Turns {
     /// Enters item `number` with this size, or removes it. Returns whether that changes anything. `place` must be the
     /// item's own.
-    pub fn set(&mut self, number: u32, place: &mut Place, size: Option<u32>) -> bool {
+    pub fn set(&mut self, number: u32, place: &mut TurnIndex, size: Option<u32>) -> bool {
         if place.size == size {
             return false;
         }
@@ -68,7 +68,7 @@ mod tests {
 
     #[test]
     fn of_equals_who_came_first_is_next_whatever_their_numbers() {
-        let (mut turns, mut early, mut late) = (Turns::default(), Place::new(7), Place::new(8));
+        let (mut turns, mut early, mut late) = (Turns::default(), TurnIndex::new(7), TurnIndex::new(8));
         turns.set(0, &mut late, Some(1));
         turns.set(1, &mut early, Some(1));
         assert_eq!(turns.iter().collect::<Vec<_>>(), [1, 0]);

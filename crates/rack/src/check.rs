@@ -17,13 +17,13 @@ use unrack_units::nearest::{hint, nearest};
 
 use crate::decode::{decode, decode_beside};
 use crate::faults::Faults;
-use crate::host::Host;
+use crate::host::HostSpec;
 
-use crate::network::{Headers, Link, Network, Switch};
+use crate::network::{Headers, LinkSpec, NetworkSpec, SwitchSpec};
 use crate::problem::Problem;
 use crate::schema;
 use crate::source::{Origin, Source};
-use crate::topology::Topology;
+use crate::topology::TopologySpec;
 use crate::tree::{Node, Value};
 use crate::workload::{Blades, FileRef, Size, Trace, Workload};
 use crate::{Known, Protocol};
@@ -38,11 +38,11 @@ pub(crate) struct Checker<'a> {
 /// Parts of a checked scenario.
 pub(crate) struct Parts {
     pub seed: u64,
-    pub network: Network,
+    pub network: NetworkSpec,
     pub protocol: Protocol,
     pub workload: Workload,
     pub faults: Faults,
-    pub host: Option<Host>,
+    pub host: Option<HostSpec>,
 }
 
 /// Keys at the top of a scenario, and their meanings.
@@ -67,13 +67,13 @@ const DEFAULT_SEED: u64 = 1;
 #[derive(Deserialize, JsonSchema)]
 #[serde(default)]
 struct Common {
-    link: Link,
+    link: LinkSpec,
     /// Link between switches. Default: as `link`.
-    core_link: Option<Link>,
+    core_link: Option<LinkSpec>,
     /// Link of each host to the CXL switch of its rack, on a `drack` or with `[host]`. Default: 500 Gb/s and
     /// 55 ns (DRack §2.4, §7.1).
-    cxl_link: Option<Link>,
-    switch: Switch,
+    cxl_link: Option<LinkSpec>,
+    switch: SwitchSpec,
     /// Largest packet, without headers of the fabric. Default 1500 B, as Ethernet's.
     mtu: Bytes,
     headers: Headers,
@@ -81,7 +81,7 @@ struct Common {
 
 impl Default for Common {
     fn default() -> Common {
-        let (link, switch, headers) = (Link::default(), Switch::default(), Headers::default());
+        let (link, switch, headers) = (LinkSpec::default(), SwitchSpec::default(), Headers::default());
         Common { link, core_link: None, cxl_link: None, switch, mtu: Bytes::new(1500), headers }
     }
 }
@@ -131,7 +131,7 @@ impl<'a> Checker<'a> {
         }
     }
 
-    fn network(&mut self) -> Option<Network> {
+    fn network(&mut self) -> Option<NetworkSpec> {
         let table = self.table("network")?;
         let topology = self.topology();
         let common = self.decode_beside::<Common>(&table.without("topology"), "network", "topology");
@@ -143,13 +143,13 @@ impl<'a> Checker<'a> {
             );
             self.complain("network.cxl_link", message);
         }
-        let (core_link, cxl_link) = (core_link.unwrap_or(link), cxl_link.unwrap_or(Link::CXL));
-        let network = Network { topology, link, core_link, cxl_link, switch, mtu, headers };
+        let (core_link, cxl_link) = (core_link.unwrap_or(link), cxl_link.unwrap_or(LinkSpec::CXL));
+        let network = NetworkSpec { topology, link, core_link, cxl_link, switch, mtu, headers };
         self.check_network(&network);
         Some(network)
     }
 
-    fn topology(&mut self) -> Option<Topology> {
+    fn topology(&mut self) -> Option<TopologySpec> {
         let path = "network.topology";
         let kinds = self.known.all_topologies();
         let names: Vec<&str> = kinds.iter().map(|kind| kind.name).collect();
@@ -159,7 +159,7 @@ impl<'a> Checker<'a> {
     }
 
     /// Reads the workload; what it needs of the network is checked only if there is a valid network.
-    fn workload(&mut self, network: Option<&Network>) -> Option<Workload> {
+    fn workload(&mut self, network: Option<&NetworkSpec>) -> Option<Workload> {
         let (kind, rest) = self.chosen("workload", "kind", Workload::KINDS)?;
         let mut workload = match kind {
             "memory" => self.decode_beside(&rest, "workload", "kind").map(Workload::Memory),
@@ -272,9 +272,9 @@ impl<'a> Checker<'a> {
 }
 
 /// Returns the schema of `network` with this topology.
-pub(crate) fn network_schema(topology: &Topology) -> Schema {
+pub(crate) fn network_schema(topology: &TopologySpec) -> Schema {
     let mut network = schema::for_type::<Common>();
-    network["properties"]["cxl_link"]["default"] = json!(Link::CXL);
+    network["properties"]["cxl_link"]["default"] = json!(LinkSpec::CXL);
     let shape = schema::described("How nodes and switches are connected.", topology.schema());
     network["properties"]["topology"] = shape;
     network

@@ -1,6 +1,6 @@
 //! Inside of a host: memory, its CXL port, its virtual NICs, cores, and a cache of its rack's memory.
 
-use crate::network::Link;
+use crate::network::LinkSpec;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use unrack_units::{Bytes, Rate, Time};
@@ -9,7 +9,7 @@ use unrack_units::{Bytes, Rate, Time};
 /// port: a load from another host's memory crosses it four times.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
-pub struct Host {
+pub struct HostSpec {
     /// Whether buffers are spread over the memories of the rack (DRack's M); else each lies in the memory of its host.
     /// Default true.
     pub memory_pool: bool,
@@ -24,7 +24,7 @@ pub struct Host {
     /// for communication times. Default true.
     pub program_loads: bool,
     pub memory: HostMemory,
-    pub cache: Cache,
+    pub cache: DramCache,
     pub cpu: Cpu,
     pub nic: Nic,
 }
@@ -49,7 +49,7 @@ pub struct HostMemory {
 /// Cache in front of the pool.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
-pub struct Cache {
+pub struct DramCache {
     /// Size of the cache. Default 1 GiB (table 1).
     pub size: Bytes,
     /// Lines of a set. Default 8; the paper says "multi-way".
@@ -85,7 +85,7 @@ pub struct Cpu {
 pub struct Nic {
     /// Link of a NIC's DMA engine to its host or, where NICs are pooled, to the CXL switch. Default 256 Gb/s (PCIe 5.0
     /// x8) and 55 ns, as `network.cxl_link`.
-    pub dma: Link,
+    pub dma: LinkSpec,
     /// Packets that a host may have given to a virtual NIC and that are not yet sent. Default 64: Linux shortens the
     /// queues of drivers to what keeps a link busy (byte queue limits).
     pub transmit_queue: u32,
@@ -100,22 +100,22 @@ pub struct Nic {
     pub interrupt_delay: Time,
 }
 
-impl Host {
+impl HostSpec {
     /// Returns whether data pass by reference.
     pub fn references(&self) -> bool {
         self.references.unwrap_or(self.memory_pool)
     }
 }
 
-impl Default for Host {
-    fn default() -> Host {
-        Host {
+impl Default for HostSpec {
+    fn default() -> HostSpec {
+        HostSpec {
             memory_pool: true,
             dram_cache: true,
             references: None,
             program_loads: true,
             memory: HostMemory::default(),
-            cache: Cache::default(),
+            cache: DramCache::default(),
             cpu: Cpu::default(),
             nic: Nic::default(),
         }
@@ -134,9 +134,9 @@ impl Default for HostMemory {
     }
 }
 
-impl Default for Cache {
-    fn default() -> Cache {
-        Cache {
+impl Default for DramCache {
+    fn default() -> DramCache {
+        DramCache {
             size: Bytes::new(1 << 30),
             ways: 8,
             lines: vec![Bytes::new(128), Bytes::new(4096)],
@@ -155,7 +155,7 @@ impl Default for Cpu {
 impl Default for Nic {
     fn default() -> Nic {
         Nic {
-            dma: Link { rate: Rate::from_gbps(256), propagation: Time::from_ns(55) },
+            dma: LinkSpec { rate: Rate::from_gbps(256), propagation: Time::from_ns(55) },
             transmit_queue: 64,
             receive_queue: 512,
             headroom: Bytes::new(256 << 10),

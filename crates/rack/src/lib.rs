@@ -60,12 +60,12 @@ mod workload;
 
 pub use fabric::{Known, Networks, Profile, Protocol, listed};
 pub use faults::{BitErrors, Failure, Faults, Outage};
-pub use host::{Cache, Cpu, Host, HostMemory, Nic};
-pub use network::{Buffer, Headers, Link, Network, Switch};
+pub use host::{Cpu, DramCache, HostMemory, HostSpec, Nic};
+pub use network::{BufferSize, Headers, LinkSpec, NetworkSpec, SwitchSpec};
 pub use overrides::Overrides;
 pub use problem::ScenarioError;
 pub use scenario::{Scenario, ValidScenario};
-pub use topology::{Built, Cabling, Connects, Refused, Switches, Topology, TopologyKind};
+pub use topology::{Built, Cabling, Connects, RefusedTopology, Switches, TopologyKind, TopologySpec};
 pub use warning::Warning;
 pub use wiring::Wiring;
 pub use workload::{

@@ -1,21 +1,21 @@
 //! Network of a rack: its topology, links and switches.
 
-use crate::topology::Topology;
+use crate::topology::TopologySpec;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use unrack_units::{Bytes, Rate, Time};
 
 /// Network of a rack, ready to be built.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Network {
-    pub topology: Topology,
+pub struct NetworkSpec {
+    pub topology: TopologySpec,
     /// Link of each node to its switch; in a rack without switches, every link without properties of its own.
-    pub link: Link,
+    pub link: LinkSpec,
     /// Link between switches.
-    pub core_link: Link,
+    pub core_link: LinkSpec,
     /// Link of each host to the CXL switch of its rack, on a `drack` or with `[host]`.
-    pub cxl_link: Link,
-    pub switch: Switch,
+    pub cxl_link: LinkSpec,
+    pub switch: SwitchSpec,
     /// Largest packet, without headers of the fabric.
     pub mtu: Bytes,
     /// Headers around the payload of a packet, for fabrics of packets.
@@ -36,37 +36,37 @@ pub enum Headers {
 /// A full-duplex link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
-pub struct Link {
+pub struct LinkSpec {
     /// Rate each way. Default 100 Gb/s (EDM §4.3).
     pub rate: Rate,
     /// Delay from one end to the other. Default 10 ns (EDM table 1).
     pub propagation: Time,
 }
 
-impl Default for Link {
-    fn default() -> Link {
-        Link { rate: Rate::from_gbps(100), propagation: Time::from_ns(10) }
+impl Default for LinkSpec {
+    fn default() -> LinkSpec {
+        LinkSpec { rate: Rate::from_gbps(100), propagation: Time::from_ns(10) }
     }
 }
 
-impl Link {
+impl LinkSpec {
     pub(crate) const SLOWEST: Rate = Rate::from_bps(1_000_000);
     pub(crate) const FASTEST: Rate = Rate::from_gbps(100_000);
     /// Longest propagation: a rack is no further across than a light-second.
     pub(crate) const LONGEST: Time = Time::from_us(1_000_000);
     /// Default link of a host to the CXL switch of its rack: PCIe 5.0 x16 (DRack §2.4: 500 Gb/s), and half of what a
     /// round trip through a CXL switch adds to a local access (§7.1: 170 to 270 ns), shared by two links.
-    pub const CXL: Link = Link { rate: Rate::from_gbps(500), propagation: Time::from_ns(55) };
+    pub const CXL: LinkSpec = LinkSpec { rate: Rate::from_gbps(500), propagation: Time::from_ns(55) };
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
-pub struct Switch {
+pub struct SwitchSpec {
     /// Delay from a bit's arrival to its departure when nothing is ahead of it, for fabrics without a switch latency of
     /// their own. Default 0: then only the fabric makes packets wait.
     pub latency: Time,
     /// Buffer of each output port or, if shared, of all ports of a switch together. Default 36 KiB (DDC §4.2).
-    pub buffer: Buffer,
+    pub buffer: BufferSize,
     /// A queue in a shared buffer may grow while it is below this many times the free space (Choudhury and Hahne 1998).
     /// Default 1: a lone queue gets half. (DCQCN §4: beta = 8 of 8 priorities.)
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -75,23 +75,23 @@ pub struct Switch {
     pub cut_through: bool,
 }
 
-impl Switch {
+impl SwitchSpec {
     /// Returns the `alpha` of a shared buffer.
     pub fn alpha(&self) -> f64 {
         self.alpha.unwrap_or(1.0)
     }
 }
 
-impl Default for Switch {
-    fn default() -> Switch {
-        let buffer = Buffer::Limited(Bytes::new(36 << 10));
-        Switch { latency: Time::ZERO, buffer, alpha: None, cut_through: true }
+impl Default for SwitchSpec {
+    fn default() -> SwitchSpec {
+        let buffer = BufferSize::Limited(Bytes::new(36 << 10));
+        SwitchSpec { latency: Time::ZERO, buffer, alpha: None, cut_through: true }
     }
 }
 
 /// Size of a buffer: a size, `unlimited`, or a size that is shared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Buffer {
+pub enum BufferSize {
     /// Bytes of each port.
     Limited(Bytes),
     Unlimited,
@@ -99,38 +99,38 @@ pub enum Buffer {
     Shared(Bytes),
 }
 
-impl Buffer {
+impl BufferSize {
     /// Returns the limit, if there is one.
     pub fn limit(self) -> Option<Bytes> {
         match self {
-            Buffer::Limited(bytes) | Buffer::Shared(bytes) => Some(bytes),
-            Buffer::Unlimited => None,
+            BufferSize::Limited(bytes) | BufferSize::Shared(bytes) => Some(bytes),
+            BufferSize::Unlimited => None,
         }
     }
 }
 
-impl std::str::FromStr for Buffer {
+impl std::str::FromStr for BufferSize {
     type Err = unrack_units::UnitError;
-    fn from_str(text: &str) -> Result<Buffer, Self::Err> {
+    fn from_str(text: &str) -> Result<BufferSize, Self::Err> {
         match (text, text.strip_prefix("shared ")) {
-            ("unlimited", _) => Ok(Buffer::Unlimited),
-            (_, Some(size)) => size.parse().map(Buffer::Shared),
-            (size, None) => size.parse().map(Buffer::Limited),
+            ("unlimited", _) => Ok(BufferSize::Unlimited),
+            (_, Some(size)) => size.parse().map(BufferSize::Shared),
+            (size, None) => size.parse().map(BufferSize::Limited),
         }
     }
 }
 
-impl std::fmt::Display for Buffer {
+impl std::fmt::Display for BufferSize {
     fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {
         match self {
-            Buffer::Limited(bytes) => bytes.fmt(f),
-            Buffer::Unlimited => f.pad("unlimited"),
-            Buffer::Shared(bytes) => write!(f, "shared {bytes}"),
+            BufferSize::Limited(bytes) => bytes.fmt(f),
+            BufferSize::Unlimited => f.pad("unlimited"),
+            BufferSize::Shared(bytes) => write!(f, "shared {bytes}"),
         }
     }
 }
 
 crate::as_text::as_text!(
-    Buffer,
+    BufferSize,
     "a size such as \"36KiB\" of each port, \"shared 12MiB\" of each switch, or \"unlimited\""
 );

@@ -18,7 +18,9 @@ use crate::schema;
 use crate::source::Source;
 use crate::tables::{Fabric, Part, Said, parts};
 use crate::tree::Node;
-use crate::{Cabling, Faults, Flows, Host, Known, Memory, Network, Protocol, Size, Topology, Workload};
+use crate::{
+    Cabling, Faults, Flows, HostSpec, Known, Memory, NetworkSpec, Protocol, Size, TopologySpec, Workload,
+};
 
 /// Scenario as written, with the files that it extends and its overrides; its keys are not checked yet.
 #[derive(Debug, Clone)]
@@ -87,12 +89,12 @@ impl Scenario {
 #[derive(Debug, Clone)]
 pub struct ValidScenario {
     pub seed: u64,
-    pub network: Network,
+    pub network: NetworkSpec,
     pub protocol: Protocol,
     pub workload: Workload,
     pub faults: Faults,
     /// Inside of hosts; `None` unless the scenario has `[host]`.
-    pub host: Option<Host>,
+    pub host: Option<HostSpec>,
     fabric: Fabric,
     root: Node,
     sources: Arc<Vec<Source>>,
@@ -149,7 +151,7 @@ impl ValidScenario {
     /// If a file cannot be read.
     pub fn hash_with_files(&self) -> Result<String, ScenarioError> {
         let cables = match &self.network.topology {
-            Topology::Graph(Cabling { file, .. }) => Some(("network.topology.file", file)),
+            TopologySpec::Graph(Cabling { file, .. }) => Some(("network.topology.file", file)),
             _ => None,
         };
         let work = match &self.workload {

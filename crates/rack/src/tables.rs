@@ -6,10 +6,10 @@ use toml::{Table, Value as Toml};
 
 use crate::check::{SECTIONS, network_schema};
 use crate::faults::{BitErrors, Failure, Faults};
-use crate::host::Host;
-use crate::network::Network;
+use crate::host::HostSpec;
+use crate::network::NetworkSpec;
 use crate::schema;
-use crate::topology::{Cabling, Topology};
+use crate::topology::{Cabling, TopologySpec};
 use crate::tree::{Node, Value};
 use crate::workload::{Collective, Flows, Jobs, Memory, Trace, Workload};
 
@@ -34,9 +34,9 @@ impl Part {
 /// Values of a scenario, from which its tables are made.
 pub(crate) struct Said<'a> {
     pub seed: u64,
-    pub network: &'a Network,
+    pub network: &'a NetworkSpec,
     pub fabric: &'a Fabric,
-    pub host: &'a Option<Host>,
+    pub host: &'a Option<HostSpec>,
     pub workload: &'a Workload,
     pub faults: &'a Faults,
 }
@@ -63,7 +63,7 @@ pub(crate) fn parts(said: &Said) -> Vec<Part> {
         part("", Some(general(said)), general_schema()),
         part("network", Some(network_table(network, host.is_some())), network_keys(network)),
         part("fabric", Some(fabric.values.clone()), fabric.schema.clone()),
-        part("host", host.as_ref().map(fields_of), described("host", schema::for_type::<Host>())),
+        part("host", host.as_ref().map(fields_of), described("host", schema::for_type::<HostSpec>())),
         part("workload", Some(workload_table(workload)), workload_schema(workload)),
         Part { hashed: faults.bit_errors != BitErrors::default(), ..bit_errors },
     ]
@@ -92,17 +92,17 @@ fn described(section: &str, schema: Schema) -> Schema {
 }
 
 /// Returns the schema of `network`. The hash counts only links that the topology has.
-fn network_keys(network: &Network) -> Schema {
+fn network_keys(network: &NetworkSpec) -> Schema {
     let mut schema = network_schema(&network.topology);
     let topology = &network.topology;
-    if matches!(topology, Topology::Star { .. }) || topology.is_direct() {
+    if matches!(topology, TopologySpec::Star { .. }) || topology.is_direct() {
         schema["properties"]["core_link"]["x-unhashed"] = true.into();
     }
     schema
 }
 
-fn network_table(network: &Network, has_hosts: bool) -> Table {
-    let Network { topology, link, core_link, cxl_link, switch, mtu, headers } = network;
+fn network_table(network: &NetworkSpec, has_hosts: bool) -> Table {
+    let NetworkSpec { topology, link, core_link, cxl_link, switch, mtu, headers } = network;
     let mut network = table([
         ("mtu", toml_of(mtu)),
         ("headers", toml_of(headers)),
@@ -117,28 +117,28 @@ fn network_table(network: &Network, has_hosts: bool) -> Table {
     network
 }
 
-fn topology_table(topology: &Topology) -> Table {
+fn topology_table(topology: &TopologySpec) -> Table {
     let mut shape = match topology {
-        Topology::Star { nodes } => table([("nodes", toml_of(nodes))]),
-        Topology::LeafSpine { racks, hosts_per_rack, spines } => table([
+        TopologySpec::Star { nodes } => table([("nodes", toml_of(nodes))]),
+        TopologySpec::LeafSpine { racks, hosts_per_rack, spines } => table([
             ("racks", toml_of(racks)),
             ("hosts_per_rack", toml_of(hosts_per_rack)),
             ("spines", toml_of(spines)),
         ]),
-        Topology::FatTree { ports } => table([("ports", toml_of(ports))]),
-        Topology::Drack { racks, hosts_per_rack, cores } => table([
+        TopologySpec::FatTree { ports } => table([("ports", toml_of(ports))]),
+        TopologySpec::Drack { racks, hosts_per_rack, cores } => table([
             ("racks", toml_of(racks)),
             ("hosts_per_rack", toml_of(hosts_per_rack)),
             ("cores", toml_of(cores)),
         ]),
-        Topology::Torack { racks, hosts_per_rack, uplinks } => table([
+        TopologySpec::Torack { racks, hosts_per_rack, uplinks } => table([
             ("racks", toml_of(racks)),
             ("hosts_per_rack", toml_of(hosts_per_rack)),
             ("uplinks", toml_of(uplinks)),
         ]),
-        Topology::Torus { sides } | Topology::Mesh { sides } => table([("shape", toml_of(sides))]),
-        Topology::Graph(Cabling { file, .. }) => table([("file", toml_of(file))]),
-        Topology::Built(built) => built.keys.clone(),
+        TopologySpec::Torus { sides } | TopologySpec::Mesh { sides } => table([("shape", toml_of(sides))]),
+        TopologySpec::Graph(Cabling { file, .. }) => table([("file", toml_of(file))]),
+        TopologySpec::Built(built) => built.keys.clone(),
     };
     shape.insert("kind".into(), topology.kind().into());
     shape

@@ -8,7 +8,7 @@ mod switches;
 
 pub(crate) use kinds::KINDS;
 pub use kinds::{Connects, TopologyKind};
-pub use switches::{Refused, Switches};
+pub use switches::{RefusedTopology, Switches};
 
 use crate::graph::list::Cable;
 use crate::graph::{Graph, Sides};
@@ -20,7 +20,7 @@ use toml::Table;
 
 /// Connection of nodes and switches.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Topology {
+pub enum TopologySpec {
     /// Nodes around one switch.
     Star { nodes: u32 },
     /// Racks of hosts around a leaf each; every leaf is linked to every spine.
@@ -52,33 +52,33 @@ pub struct Cabling {
     pub cables: Arc<[Cable]>,
 }
 
-impl Topology {
+impl TopologySpec {
     /// Returns the name of the kind in scenarios.
     pub fn kind(&self) -> &'static str {
         match *self {
-            Topology::Star { .. } => "star",
-            Topology::LeafSpine { .. } => "leaf-spine",
-            Topology::FatTree { .. } => "fat-tree",
-            Topology::Drack { .. } => "drack",
-            Topology::Torack { .. } => "torack",
-            Topology::Torus { .. } => "torus",
-            Topology::Mesh { .. } => "mesh",
-            Topology::Graph(_) => "graph",
-            Topology::Built(ref built) => built.kind.name,
+            TopologySpec::Star { .. } => "star",
+            TopologySpec::LeafSpine { .. } => "leaf-spine",
+            TopologySpec::FatTree { .. } => "fat-tree",
+            TopologySpec::Drack { .. } => "drack",
+            TopologySpec::Torack { .. } => "torack",
+            TopologySpec::Torus { .. } => "torus",
+            TopologySpec::Mesh { .. } => "mesh",
+            TopologySpec::Graph(_) => "graph",
+            TopologySpec::Built(ref built) => built.kind.name,
         }
     }
 
     /// Returns the number of nodes, saturating: see the bounds of each part.
     pub fn nodes(&self) -> u32 {
         match *self {
-            Topology::Graph(Cabling { ref graph, .. }) => graph.nodes(),
-            Topology::Built(ref built) => built.switches.nodes(),
-            Topology::Star { nodes } => nodes,
-            Topology::LeafSpine { racks, hosts_per_rack, .. }
-            | Topology::Drack { racks, hosts_per_rack, .. }
-            | Topology::Torack { racks, hosts_per_rack, .. } => racks.saturating_mul(hosts_per_rack),
-            Topology::FatTree { ports } => ports.saturating_pow(3) / 4,
-            Topology::Torus { sides } | Topology::Mesh { sides } => sides.nodes(),
+            TopologySpec::Graph(Cabling { ref graph, .. }) => graph.nodes(),
+            TopologySpec::Built(ref built) => built.switches.nodes(),
+            TopologySpec::Star { nodes } => nodes,
+            TopologySpec::LeafSpine { racks, hosts_per_rack, .. }
+            | TopologySpec::Drack { racks, hosts_per_rack, .. }
+            | TopologySpec::Torack { racks, hosts_per_rack, .. } => racks.saturating_mul(hosts_per_rack),
+            TopologySpec::FatTree { ports } => ports.saturating_pow(3) / 4,
+            TopologySpec::Torus { sides } | TopologySpec::Mesh { sides } => sides.nodes(),
         }
     }
 
@@ -87,20 +87,22 @@ impl Topology {
     pub fn ports(&self) -> u64 {
         let product = |a: u32, b: u64| u64::from(a).saturating_mul(b);
         match *self {
-            Topology::Star { nodes } => nodes.into(),
-            Topology::LeafSpine { racks, hosts_per_rack, spines: up }
-            | Topology::Torack { racks, hosts_per_rack, uplinks: up } => {
+            TopologySpec::Star { nodes } => nodes.into(),
+            TopologySpec::LeafSpine { racks, hosts_per_rack, spines: up }
+            | TopologySpec::Torack { racks, hosts_per_rack, uplinks: up } => {
                 product(racks, u64::from(hosts_per_rack) + 2 * u64::from(up))
             }
-            Topology::FatTree { ports } => product(ports, product(ports, u64::from(ports))) / 4 * 5,
-            Topology::Drack { racks, hosts_per_rack, cores } => {
+            TopologySpec::FatTree { ports } => product(ports, product(ports, u64::from(ports))) / 4 * 5,
+            TopologySpec::Drack { racks, hosts_per_rack, cores } => {
                 product(racks, 3 * u64::from(hosts_per_rack) + 2 * u64::from(cores))
             }
-            Topology::Torus { sides } | Topology::Mesh { sides } => {
+            TopologySpec::Torus { sides } | TopologySpec::Mesh { sides } => {
                 product(sides.nodes(), 2 * sides.as_slice().len() as u64 + 1)
             }
-            Topology::Graph(Cabling { ref graph, .. }) => u64::from(graph.links()) + u64::from(graph.nodes()),
-            Topology::Built(ref built) => built.switches.ports(),
+            TopologySpec::Graph(Cabling { ref graph, .. }) => {
+                u64::from(graph.links()) + u64::from(graph.nodes())
+            }
+            TopologySpec::Built(ref built) => built.switches.ports(),
         }
     }
 
@@ -111,46 +113,45 @@ impl Topology {
     pub fn graph(&self) -> Option<Arc<Graph>> {
         let graph = |sides, wraps| Arc::new(Graph::cube(sides, wraps).expect("a checked torus or mesh"));
         match *self {
-            Topology::Graph(Cabling { ref graph, .. }) => Some(graph.clone()),
-            Topology::Torus { sides } => Some(graph(sides, true)),
-            Topology::Mesh { sides } => Some(graph(sides, false)),
-            Topology::Star { .. }
-            | Topology::LeafSpine { .. }
-            | Topology::FatTree { .. }
-            | Topology::Drack { .. }
-            | Topology::Torack { .. }
-            | Topology::Built(_) => None,
+            TopologySpec::Graph(Cabling { ref graph, .. }) => Some(graph.clone()),
+            TopologySpec::Torus { sides } => Some(graph(sides, true)),
+            TopologySpec::Mesh { sides } => Some(graph(sides, false)),
+            TopologySpec::Star { .. }
+            | TopologySpec::LeafSpine { .. }
+            | TopologySpec::FatTree { .. }
+            | TopologySpec::Drack { .. }
+            | TopologySpec::Torack { .. }
+            | TopologySpec::Built(_) => None,
         }
     }
 
     /// Returns whether nodes forward for each other, without switches.
     pub fn is_direct(&self) -> bool {
-        matches!(self, Topology::Torus { .. } | Topology::Mesh { .. } | Topology::Graph(_))
+        matches!(self, TopologySpec::Torus { .. } | TopologySpec::Mesh { .. } | TopologySpec::Graph(_))
     }
 
     /// Returns the number of switches, saturating. A node that forwards for others counts as one.
     pub fn switches(&self) -> u32 {
         match *self {
-            Topology::Star { .. } => 1,
-            Topology::LeafSpine { racks, spines: up, .. } | Topology::Torack { racks, uplinks: up, .. } => {
-                racks.saturating_add(up)
-            }
-            Topology::FatTree { ports } => 5 * (ports / 2).saturating_pow(2),
-            Topology::Drack { racks, cores, .. } => racks.saturating_mul(2).saturating_add(cores),
-            Topology::Torus { .. } | Topology::Mesh { .. } | Topology::Graph(_) => self.nodes(),
-            Topology::Built(ref built) => built.switches.switches,
+            TopologySpec::Star { .. } => 1,
+            TopologySpec::LeafSpine { racks, spines: up, .. }
+            | TopologySpec::Torack { racks, uplinks: up, .. } => racks.saturating_add(up),
+            TopologySpec::FatTree { ports } => 5 * (ports / 2).saturating_pow(2),
+            TopologySpec::Drack { racks, cores, .. } => racks.saturating_mul(2).saturating_add(cores),
+            TopologySpec::Torus { .. } | TopologySpec::Mesh { .. } | TopologySpec::Graph(_) => self.nodes(),
+            TopologySpec::Built(ref built) => built.switches.switches,
         }
     }
 
     /// Returns the most hosts of a rack, and the NICs that each of them may use.
     pub(crate) fn hosts_and_nics(&self) -> (u32, u32) {
         match *self {
-            Topology::Drack { hosts_per_rack, .. } => (hosts_per_rack, hosts_per_rack),
-            Topology::LeafSpine { hosts_per_rack, .. } | Topology::Torack { hosts_per_rack, .. } => {
+            TopologySpec::Drack { hosts_per_rack, .. } => (hosts_per_rack, hosts_per_rack),
+            TopologySpec::LeafSpine { hosts_per_rack, .. } | TopologySpec::Torack { hosts_per_rack, .. } => {
                 (hosts_per_rack, 1)
             }
-            Topology::FatTree { ports } => (ports / 2, 1),
-            Topology::Built(ref built) => (built.switches.hosts_per_rack, 1),
+            TopologySpec::FatTree { ports } => (ports / 2, 1),
+            TopologySpec::Built(ref built) => (built.switches.hosts_per_rack, 1),
             _ => (self.nodes(), 1),
         }
     }
@@ -158,7 +159,9 @@ impl Topology {
     /// Returns the wiring of NICs, if they are pooled.
     pub fn wiring(&self) -> Option<Wiring> {
         match *self {
-            Topology::Drack { racks, hosts_per_rack, cores } => Some(Wiring { racks, hosts_per_rack, cores }),
+            TopologySpec::Drack { racks, hosts_per_rack, cores } => {
+                Some(Wiring { racks, hosts_per_rack, cores })
+            }
             _ => None,
         }
     }
@@ -179,12 +182,12 @@ impl PartialEq for Built {
     }
 }
 
-impl Topology {
+impl TopologySpec {
     /// Returns the schema of its keys.
     pub(crate) fn schema(&self) -> Schema {
         let name = self.kind();
         let kind = match self {
-            Topology::Built(built) => &built.kind,
+            TopologySpec::Built(built) => &built.kind,
             _ => KINDS.iter().find(|kind| kind.name == name).expect("a kind of this crate"),
         };
         (kind.schema)()

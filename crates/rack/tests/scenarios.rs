@@ -42,15 +42,15 @@ fn every_example_is_a_scenario() {
 #[test]
 fn a_scenario_says_what_it_says() {
     let scenario = example("star-edm.toml", &[]);
-    let link = Link { rate: Rate::from_gbps(100), propagation: Time::from_ns(10) };
-    let (topology, switch) = (Topology::Star { nodes: 144 }, Switch::default());
+    let link = LinkSpec { rate: Rate::from_gbps(100), propagation: Time::from_ns(10) };
+    let (topology, switch) = (TopologySpec::Star { nodes: 144 }, SwitchSpec::default());
     assert_eq!(
         scenario.network,
-        Network {
+        NetworkSpec {
             topology,
             link,
             core_link: link,
-            cxl_link: Link::CXL,
+            cxl_link: LinkSpec::CXL,
             switch,
             mtu: Bytes::new(1500),
             headers: Headers::Ethernet
@@ -98,14 +98,14 @@ fn racks_and_trees_have_links_between_switches() {
                 fabric.protocol = \"dctcp\"\n\
                 workload = { kind = \"flows\", size = \"1MB\", load = 0.5, messages = 10 }";
     let network = parsed(text, &["network.link.rate=40Gbps"]).network;
-    assert_eq!(network.topology, Topology::LeafSpine { racks: 9, hosts_per_rack: 16, spines: 4 });
+    assert_eq!(network.topology, TopologySpec::LeafSpine { racks: 9, hosts_per_rack: 16, spines: 4 });
     assert_eq!((network.topology.nodes(), network.core_link), (144, network.link));
     let network = parsed(text, &["network.core_link.rate=160Gbps"]).network;
     assert_eq!((network.core_link.rate, network.link.rate), (Rate::from_gbps(160), Rate::from_gbps(100)));
     let tree = parsed(text, &["network.topology={kind=\"fat-tree\",ports=4}"]);
     assert_eq!(
         (&tree.network.topology, tree.network.topology.nodes()),
-        (&Topology::FatTree { ports: 4 }, 16)
+        (&TopologySpec::FatTree { ports: 4 }, 16)
     );
     assert_eq!(parsed(&tree.explain(), &[]).hash(), tree.hash());
 }
@@ -159,11 +159,14 @@ fn later_overrides_prevail_and_merge() {
         ["network.link.rate=40Gbps", "network.link={propagation=\"1us\"}", "network.link.rate=400Gbps"];
     assert_eq!(
         parsed(SMALL, &sets).network.link,
-        Link { rate: Rate::from_gbps(400), propagation: Time::from_us(1) }
+        LinkSpec { rate: Rate::from_gbps(400), propagation: Time::from_us(1) }
     );
     let sets = ["network.switch.buffer=unlimited", "network.topology.nodes=8"];
     let network = parsed(SMALL, &sets).network;
-    assert_eq!((network.topology, network.switch.buffer), (Topology::Star { nodes: 8 }, Buffer::Unlimited));
+    assert_eq!(
+        (network.topology, network.switch.buffer),
+        (TopologySpec::Star { nodes: 8 }, BufferSize::Unlimited)
+    );
 }
 
 #[test]
@@ -352,8 +355,8 @@ fn racks_with_pooled_nics() {
     let text = SMALL.replace(r#""star", nodes = 4"#, r#""drack", racks = 4, hosts_per_rack = 2"#);
     let scenario = parsed(&text, &[]);
     // Two pods of 4 racks of 2 hosts, with as many uplinks as NICs.
-    assert_eq!(scenario.network.topology, Topology::Drack { racks: 4, hosts_per_rack: 2, cores: 2 });
-    assert_eq!((scenario.network.topology.nodes(), scenario.network.cxl_link), (8, Link::CXL));
+    assert_eq!(scenario.network.topology, TopologySpec::Drack { racks: 4, hosts_per_rack: 2, cores: 2 });
+    assert_eq!((scenario.network.topology.nodes(), scenario.network.cxl_link), (8, LinkSpec::CXL));
     let sets = ["network.topology.cores=1", "network.cxl_link.rate=1000Gbps"];
     let set = parsed(&text, &sets);
     assert_eq!(set.network.topology.wiring().unwrap().oversubscription(), Some(2.0));
@@ -362,7 +365,7 @@ fn racks_with_pooled_nics() {
     assert_eq!(again.network, set.network);
     let torack = text.replace("drack", "torack").replace("hosts_per_rack = 2", "hosts_per_rack = 3");
     let uplinks = |sets: &[&str]| parsed(&torack, sets).network.topology;
-    let expected = |uplinks| Topology::Torack { racks: 4, hosts_per_rack: 3, uplinks };
+    let expected = |uplinks| TopologySpec::Torack { racks: 4, hosts_per_rack: 3, uplinks };
     assert_eq!(uplinks(&[]), expected(3));
     assert_eq!(uplinks(&["network.topology.uplinks=1"]), expected(1));
 }

@@ -93,9 +93,9 @@ pub struct Capture {
 pub struct FabricResult {
     pub fabric: String,
     /// Completion time of fetches over their ideal; the ideal is what no fabric can beat, the same for all.
-    pub completion_over_ideal: Option<Spread>,
+    pub completion_over_ideal: Option<DistributionSummary>,
     /// Microseconds from a fetch's submission to its completion.
-    pub fetch_us: Option<Spread>,
+    pub fetch_us: Option<DistributionSummary>,
     /// Run time over native run time, by the fit of the injected runs: 1.0 is no loss.
     pub slowdown: Option<f64>,
     pub slowdown_ci95: Option<[f64; 2]>,
@@ -109,7 +109,7 @@ pub struct FabricResult {
 
 /// Summary of a distribution.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
-pub struct Spread {
+pub struct DistributionSummary {
     pub mean: f64,
     pub p50: f64,
     pub p95: f64,

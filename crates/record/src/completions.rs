@@ -5,7 +5,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use crate::RecordError;
-use crate::table::{self, Table, table};
+use crate::table::{self, TableKind, table};
 pub use crate::trace::Kind;
 
 table! {
@@ -38,7 +38,7 @@ pub fn read(path: impl AsRef<Path>) -> Result<(Meta, Vec<Row>), RecordError> {
     table::read(path)
 }
 
-impl Table for Row {
+impl TableKind for Row {
     type Meta = Meta;
     const NAME: &'static str = "completions";
 }

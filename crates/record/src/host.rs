@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Host {
+pub struct HostRow {
     /// Name of the operating system, as the distribution gives it.
     pub os: String,
     pub kernel: String,
@@ -13,11 +13,11 @@ pub struct Host {
     pub memory_bytes: u64,
 }
 
-impl Host {
+impl HostRow {
     /// Describes this machine. Unknown properties are `unknown` or 0.
-    pub fn this() -> Host {
+    pub fn this() -> HostRow {
         let read = |path| std::fs::read_to_string(path).unwrap_or_default();
-        Host {
+        HostRow {
             os: or_unknown(value(&read("/etc/os-release"), "PRETTY_NAME", '=').trim_matches('"')),
             kernel: or_unknown(read("/proc/sys/kernel/osrelease").trim()),
             cpu: or_unknown(value(&read("/proc/cpuinfo"), "model name", ':')),
@@ -57,7 +57,7 @@ mod tests {
 
     #[test]
     fn this_machine_has_a_core_and_memory() {
-        let host = Host::this();
+        let host = HostRow::this();
         assert!(host.cores >= 1 && host.memory_bytes > 1 << 20, "{host:?}");
     }
 }

@@ -3,7 +3,7 @@
 //! | to | use |
 //! |---|---|
 //! | make or open the folder of a run | [`RunFolder`] |
-//! | describe what was run, where and when | [`Started`], [`Manifest`], [`Build`], [`Machine`], [`Host`] |
+//! | describe what was run, where and when | [`Started`], [`Manifest`], [`Build`], [`Machine`], [`HostRow`] |
 //! | hold the result of a comparison, of a map, of a sweep | [`Comparison`], [`SlowdownMap`], [`Sweep`] |
 //! | describe other work of the machine meanwhile | [`Disturbance`] |
 //! | keep finished points of a grid | [`KeptPoints`] |
@@ -46,7 +46,7 @@ pub use atomic::{AtomicFile, atomic_write};
 pub use comparison::*;
 pub use disturbance::*;
 pub use error::RecordError;
-pub use host::Host;
+pub use host::HostRow;
 pub use kept_points::KeptPoints;
 pub use manifest::{Manifest, Started};
 pub use map::*;

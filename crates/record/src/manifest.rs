@@ -4,7 +4,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Build, Host, Machine};
+use crate::{Build, HostRow, Machine};
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Manifest {
@@ -14,7 +14,7 @@ pub struct Manifest {
     /// Text of the whole scenario, if the run had one.
     pub scenario: Option<String>,
     pub seed: u64,
-    pub host: Host,
+    pub host: HostRow,
     /// Start of the run, UTC, as in RFC 3339.
     pub started: String,
     pub wall_s: f64,
@@ -43,7 +43,7 @@ impl Started {
             command_line: std::env::args_os().map(|arg| arg.to_string_lossy().into_owned()).collect(),
             scenario,
             seed,
-            host: Host::this(),
+            host: HostRow::this(),
             started: rfc3339(self.at.duration_since(UNIX_EPOCH).unwrap_or_default()),
             wall_s: self.clock.elapsed().as_secs_f64(),
             settings,
@@ -54,7 +54,7 @@ impl Started {
     pub fn machine(&self) -> Machine {
         Machine {
             build: self.build.clone(),
-            host: Host::this(),
+            host: HostRow::this(),
             wall_s: self.clock.elapsed().as_secs_f64(),
             packet_hops_per_s: None,
         }

@@ -5,7 +5,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use crate::RecordError;
-use crate::table::{self, Table, kind, table};
+use crate::table::{self, TableKind, kind, table};
 
 kind! {
     /// Kind of the sender on a link.
@@ -58,7 +58,7 @@ pub fn read(path: impl AsRef<Path>) -> Result<(Meta, Vec<Row>), RecordError> {
     table::read(path)
 }
 
-impl Table for Row {
+impl TableKind for Row {
     type Meta = Meta;
     const NAME: &'static str = "ports";
 

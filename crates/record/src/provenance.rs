@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::Host;
+use crate::HostRow;
 
 /// Identity of a build of unrack.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -42,7 +42,7 @@ impl Build {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Machine {
     pub build: Build,
-    pub host: Host,
+    pub host: HostRow,
     /// Wall-clock time in seconds: of the simulation alone, or else of the whole command.
     pub wall_s: f64,
     /// Speed of a simulation; absent elsewhere.

@@ -1,6 +1,6 @@
 //! Parquet tables of a fixed schema: rows in, a compressed file out, and back, checked.
 //!
-//! A table is a `Row` struct made by [`table!`] with an implementation of [`Table`]; writing and reading are the same
+//! A table is a `Row` struct made by [`table!`] with an implementation of [`TableKind`]; writing and reading are the same
 //! for all. Metadata is kept in the file, one `unrack.<field>` per field of the table's `Meta`, as JSON text.
 
 mod cell;
@@ -24,7 +24,7 @@ use serde::de::DeserializeOwned;
 use crate::RecordError;
 
 /// Kind of table.
-pub trait Table: Columnar {
+pub trait TableKind: Columnar {
     /// Metadata of the whole file.
     type Meta: Serialize + DeserializeOwned;
     /// Name of the table: `trace`, `completions`, ...

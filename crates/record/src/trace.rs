@@ -8,7 +8,7 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 
 use crate::RecordError;
-use crate::table::{self, Table, kind, table};
+use crate::table::{self, TableKind, kind, table};
 
 table! {
     /// Transfer of a captured program. Rows are sorted by time.
@@ -63,7 +63,7 @@ pub fn read(path: impl AsRef<Path>) -> Result<(Meta, Vec<Row>), RecordError> {
     table::read(path)
 }
 
-impl Table for Row {
+impl TableKind for Row {
     type Meta = Meta;
     const NAME: &'static str = "trace";
 

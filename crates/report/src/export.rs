@@ -7,7 +7,7 @@ use resvg::tiny_skia::{Pixmap, Transform};
 use resvg::usvg::{Options, Tree, fontdb};
 use unrack_record::atomic_write;
 
-use crate::{Figure, ReportError};
+use crate::{Picture, ReportError};
 
 /// Pixels of a PNG per pixel of the page: sharp on dense screens and in print.
 const SCALE: f32 = 2.0;
@@ -16,7 +16,7 @@ const SCALE: f32 = 2.0;
 ///
 /// # Errors
 /// [`ReportError`] if a file or the folder cannot be written.
-pub fn write_svgs(figures: &[Figure], folder: impl AsRef<Path>) -> Result<Vec<PathBuf>, ReportError> {
+pub fn write_svgs(figures: &[Picture], folder: impl AsRef<Path>) -> Result<Vec<PathBuf>, ReportError> {
     write_each(figures, folder.as_ref(), "svg", |figure| Ok(figure.to_svg().into_bytes()))
 }
 
@@ -24,20 +24,20 @@ pub fn write_svgs(figures: &[Figure], folder: impl AsRef<Path>) -> Result<Vec<Pa
 ///
 /// # Errors
 /// [`ReportError`] if a file or the folder cannot be written, or there are no fonts.
-pub fn write_pngs(figures: &[Figure], folder: impl AsRef<Path>) -> Result<Vec<PathBuf>, ReportError> {
+pub fn write_pngs(figures: &[Picture], folder: impl AsRef<Path>) -> Result<Vec<PathBuf>, ReportError> {
     let fonts = system_fonts()?;
     write_each(figures, folder.as_ref(), "png", |figure| png(figure, &fonts))
 }
 
 fn write_each(
-    figures: &[Figure],
+    figures: &[Picture],
     folder: &Path,
     ending: &str,
-    content: impl Fn(&Figure) -> Result<Vec<u8>, ReportError>,
+    content: impl Fn(&Picture) -> Result<Vec<u8>, ReportError>,
 ) -> Result<Vec<PathBuf>, ReportError> {
     let failed = |why| ReportError::Folder { action: "create", path: folder.into(), why };
     std::fs::create_dir_all(folder).map_err(failed)?;
-    let write = |figure: &Figure| {
+    let write = |figure: &Picture| {
         let path = folder.join(format!("{}.{ending}", figure.id));
         atomic_write(&path, &content(figure)?)?;
         Ok(path)
@@ -61,7 +61,7 @@ fn with_default(mut fonts: fontdb::Database) -> Result<Arc<fontdb::Database>, Re
     Ok(Arc::new(fonts))
 }
 
-fn png(figure: &Figure, fonts: &Arc<fontdb::Database>) -> Result<Vec<u8>, ReportError> {
+fn png(figure: &Picture, fonts: &Arc<fontdb::Database>) -> Result<Vec<u8>, ReportError> {
     let failed = |reason: String| ReportError::Png { figure: figure.id.clone(), reason };
     let options = Options { fontdb: fonts.clone(), font_family: "sans-serif".into(), ..Options::default() };
     let tree = Tree::from_str(&figure.to_svg(), &options).map_err(|why| failed(why.to_string()))?;

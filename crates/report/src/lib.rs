@@ -3,7 +3,7 @@
 //! | to | use |
 //! |---|---|
 //! | print a result in a terminal | [`comparison_text`], [`simulation_text`], [`map_text`], [`sweep_text`] |
-//! | gather run folders | [`Run::read`], [`Report::read`] |
+//! | gather run folders | [`RecordedRun::read`], [`Report::read`] |
 //! | make the page | [`Report::html`], [`Report::write`] |
 //! | draw lines of one's own, or a sweep | [`SeriesChart`], [`sweep_figures`] |
 //! | compare two run folders | [`Difference::between`] |
@@ -34,13 +34,13 @@ mod table;
 mod text;
 mod words;
 
-pub use chart::Figure;
-pub use difference::{Difference, DifferentResult, DifferentText, Kind, Noise, Side};
+pub use chart::Picture;
+pub use difference::{Difference, DifferenceSide, DifferentResult, DifferentText, Kind, Noise};
 pub use distribution::{Cdf, FetchRate};
 pub use error::ReportError;
 pub use export::{write_pngs, write_svgs};
 pub use figures::{SeriesAxis, SeriesChart, sweep_figures};
 pub use page::Report;
-pub use run::{Compared, Run, RunResult};
-pub use simulation::{KindOfMessage, Queue, Replay, Simulation, Unfinished};
+pub use run::{ComparedRun, RecordedRun, RunResult};
+pub use simulation::{KindOfMessage, QueueDepths, ReplayEffect, Simulation, UnfinishedMessages};
 pub use text::{comparison_text, map_text, simulation_text, sweep_text};

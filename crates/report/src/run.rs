@@ -8,7 +8,7 @@ use crate::{Cdf, FetchRate, ReportError, Simulation};
 
 /// A run, read from its folder.
 #[derive(Debug, Clone)]
-pub struct Run {
+pub struct RecordedRun {
     /// Name of the run on the page.
     pub name: String,
     pub manifest: Option<Manifest>,
@@ -17,30 +17,30 @@ pub struct Run {
 
 #[derive(Debug, Clone)]
 pub enum RunResult {
-    Comparison(Box<Compared>),
+    Comparison(Box<ComparedRun>),
     Simulation(Box<Simulation>),
     Map(Box<SlowdownMap>),
 }
 
 /// A comparison with the tables in its folder.
 #[derive(Debug, Clone)]
-pub struct Compared {
+pub struct ComparedRun {
     pub comparison: Comparison,
     /// Completion times of page fetches in microseconds, by fabric.
     pub completions: Vec<(String, Cdf)>,
     pub fetch_rate: Option<FetchRate>,
 }
 
-impl Run {
+impl RecordedRun {
     /// Reads a folder; its files decide what kind of run it is.
     ///
     /// # Errors
     /// [`ReportError`] if it is no run folder, or a file cannot be read.
-    pub fn read(folder: impl AsRef<Path>) -> Result<Run, ReportError> {
+    pub fn read(folder: impl AsRef<Path>) -> Result<RecordedRun, ReportError> {
         let folder = folder.as_ref();
         let manifest = folder.join("manifest.json");
         let manifest = manifest.is_file().then(|| read_json(manifest)).transpose()?;
-        Ok(Run { name: name_of(folder), manifest, result: read_result(folder)? })
+        Ok(RecordedRun { name: name_of(folder), manifest, result: read_result(folder)? })
     }
 }
 
@@ -79,11 +79,11 @@ fn misfit(map: &SlowdownMap) -> Option<String> {
     Some(format!("`slowdown` of `{}` is not {rows} latencies by {columns} bandwidths", local.local))
 }
 
-fn read_compared(folder: &Path, comparison: Comparison) -> Result<Compared, ReportError> {
+fn read_compared(folder: &Path, comparison: Comparison) -> Result<ComparedRun, ReportError> {
     let completions = read_completions(folder, &comparison)?;
     let trace = folder.join("trace.parquet");
     let fetch_rate = if trace.is_file() { read_fetch_rate(&trace)? } else { None };
-    Ok(Compared { comparison, completions, fetch_rate })
+    Ok(ComparedRun { comparison, completions, fetch_rate })
 }
 
 fn read_fetch_rate(path: &Path) -> Result<Option<FetchRate>, ReportError> {

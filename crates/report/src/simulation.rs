@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Deserializer};
 use unrack_rack::Warning;
-use unrack_record::Spread;
+use unrack_record::DistributionSummary;
 
 /// Summary of a simulation. Distributions are over the messages that count and finished; without any, their numbers
 /// are NaN.
@@ -16,28 +16,28 @@ pub struct Simulation {
     pub completed: u64,
     /// Packets lost on the way.
     pub dropped: u64,
-    pub unfinished: Option<Unfinished>,
+    pub unfinished: Option<UnfinishedMessages>,
     /// Warnings about what affects the figures beside the fabric; empty for runs by versions without such warnings.
     #[serde(default)]
     pub warnings: Vec<Warning>,
     /// Completion time over that of the same message alone on the same fabric.
     #[serde(deserialize_with = "spread")]
-    pub slowdown: Spread,
+    pub slowdown: DistributionSummary,
     #[serde(deserialize_with = "spread")]
-    pub completion_ns: Spread,
+    pub completion_ns: DistributionSummary,
     pub by_kind: BTreeMap<String, KindOfMessage>,
     pub throughput_gbps: f64,
-    pub queue_bytes: Queue,
+    pub queue_bytes: QueueDepths,
     /// Replay of a program, if there was one.
-    pub program: Option<Replay>,
+    pub program: Option<ReplayEffect>,
     /// Jobs by name, if there were any.
     #[serde(default)]
-    pub jobs: BTreeMap<String, Job>,
+    pub jobs: BTreeMap<String, JobResult>,
 }
 
 /// Outcome of a job.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
-pub struct Job {
+pub struct JobResult {
     pub hosts: Vec<u32>,
     /// Time until it ended; `None` if it did not.
     pub completion_ns: Option<f64>,
@@ -57,7 +57,7 @@ pub struct Requests {
 }
 
 #[derive(Debug, Clone, PartialEq, Deserialize)]
-pub struct Unfinished {
+pub struct UnfinishedMessages {
     pub messages: u64,
     pub why: String,
 }
@@ -66,12 +66,12 @@ pub struct Unfinished {
 pub struct KindOfMessage {
     pub messages: u64,
     #[serde(deserialize_with = "spread")]
-    pub slowdown: Spread,
+    pub slowdown: DistributionSummary,
 }
 
 /// Bytes that packets found waiting ahead of them at switch ports.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
-pub struct Queue {
+pub struct QueueDepths {
     pub mean: f64,
     pub p99: f64,
     pub max: f64,
@@ -79,13 +79,13 @@ pub struct Queue {
 
 /// Effect on the program's run time by a closed-loop replay.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
-pub struct Replay {
+pub struct ReplayEffect {
     pub replicas: u64,
     pub slowdown: f64,
 }
 
 /// Reads a distribution whose numbers are null if nothing was counted.
-fn spread<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Spread, D::Error> {
+fn spread<'de, D: Deserializer<'de>>(deserializer: D) -> Result<DistributionSummary, D::Error> {
     #[derive(Deserialize)]
     struct Stats {
         count: u64,
@@ -98,7 +98,7 @@ fn spread<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Spread, D::Error
     }
     let stats = Stats::deserialize(deserializer)?;
     let known = |value: Option<f64>| value.unwrap_or(f64::NAN);
-    Ok(Spread {
+    Ok(DistributionSummary {
         mean: known(stats.mean),
         p50: known(stats.p50),
         p95: known(stats.p95),

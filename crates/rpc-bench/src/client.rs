@@ -2,7 +2,7 @@
 
 use crate::Error;
 use crate::results::Use;
-use crate::server::{self, PASS, PROCESSOR, Peer, SERVICE, TOUCH};
+use crate::server::{self, PASS, PROCESSOR, SERVICE, ServerProcess, TOUCH};
 use hdrhistogram::Histogram;
 use serde::Serialize;
 use std::collections::VecDeque;
@@ -12,7 +12,7 @@ use unrack_rpc::{Client, Waiting};
 
 /// A client's load.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Load {
+pub struct BenchLoad {
     pub bytes: usize,
     pub window: u16,
     pub connections: u16,
@@ -35,8 +35,8 @@ pub fn histogram() -> Histogram<u64> {
     Histogram::new_with_bounds(1, 60_000_000_000, 3).expect("the bounds are ours")
 }
 
-impl Load {
-    fn connect(&self, peer: &Peer) -> Result<Vec<Client>, Error> {
+impl BenchLoad {
+    fn connect(&self, peer: &ServerProcess) -> Result<Vec<Client>, Error> {
         let options =
             || Options { waiting: self.waiting, window: Window::Fixed(self.window), ..Options::default() };
         let connect = || Client::connect(peer.socket(), SERVICE, options());
@@ -56,14 +56,14 @@ impl Load {
 
 /// Connections, and their calls under way, oldest first.
 struct Calls<'c> {
-    load: Load,
+    load: BenchLoad,
     clients: &'c [Client],
     under_way: Vec<VecDeque<(Pending<'c>, u64)>>,
     next: usize,
 }
 
 impl<'c> Calls<'c> {
-    fn new(load: Load, clients: &'c [Client]) -> Result<Calls<'c>, Error> {
+    fn new(load: BenchLoad, clients: &'c [Client]) -> Result<Calls<'c>, Error> {
         let under_way = clients.iter().map(|_| VecDeque::new()).collect();
         let mut calls = Calls { load, clients, under_way, next: 0 };
         for _ in 0..load.ahead(clients) {
@@ -114,7 +114,7 @@ const BATCH: u32 = 64;
 ///
 /// # Errors
 /// [`Error::Call`] if a connection cannot be made or a call does not come back.
-pub fn measure(peer: &Peer, load: Load, time: Duration) -> Result<Round, Error> {
+pub fn measure(peer: &ServerProcess, load: BenchLoad, time: Duration) -> Result<Round, Error> {
     let clients = load.connect(peer)?;
     let mut calls = Calls::new(load, &clients)?;
     throughput(&mut calls, time / 10)?;
@@ -167,7 +167,7 @@ fn times(calls: &mut Calls<'_>, time: Duration) -> Result<Histogram<u64>, Error>
 /// # Errors
 /// [`Error::Call`] if the connection cannot be made or a call does not come back, [`Error::Answer`] if the server's
 /// answer has no processor time in it.
-pub fn use_at(peer: &Peer, rate: u32, bytes: usize, time: Duration) -> Result<Use, Error> {
+pub fn use_at(peer: &ServerProcess, rate: u32, bytes: usize, time: Duration) -> Result<Use, Error> {
     let client = Client::connect(peer.socket(), SERVICE, Options::default())?;
     let used = || -> Result<u64, Error> {
         let answer = client.request(8)?.call(PROCESSOR)?;

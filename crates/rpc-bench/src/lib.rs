@@ -19,5 +19,5 @@ pub mod results;
 pub mod server;
 
 pub use error::Error;
-pub use plan::Plan;
-pub use results::Results;
+pub use plan::BenchPlan;
+pub use results::BenchResults;

@@ -1,19 +1,19 @@
 //! Plan of a benchmark: its measurements, in order.
 
 use crate::Error;
-use crate::client::{Load, measure, use_at};
+use crate::client::{BenchLoad, measure, use_at};
 use crate::cores::{Cores, pin};
-use crate::results::{Cell, Results, Use};
-use crate::server::{self, Peer};
+use crate::results::{BenchResults, LoadResult, Use};
+use crate::server::{self, ServerProcess};
 use std::process::Command;
 use std::time::Duration;
-use unrack_pool::cache_control::Mode;
+use unrack_pool::cache_control::MemoryKind;
 use unrack_rpc::Waiting;
 use unrack_units::Bytes;
 
 /// Measurements of one benchmark.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Plan {
+pub struct BenchPlan {
     /// Bytes of requests and of answers.
     pub sizes: Vec<Bytes>,
     /// Calls under way beside the one that is waited for.
@@ -22,7 +22,7 @@ pub struct Plan {
     pub connections: Vec<u16>,
     /// Calls per second at which the server's use of the processor is measured.
     pub rates: Vec<u32>,
-    pub memory: Mode,
+    pub memory: MemoryKind,
     /// Way in which both sides wait, except while the use of the processor is measured.
     pub waiting: Waiting,
     /// Time for each figure; ten times as long for those of the processor.
@@ -36,8 +36,8 @@ pub struct Plan {
 /// Fewest and most bytes of a call that can be measured: the first word is read, and messages have an end.
 pub const SIZES: std::ops::RangeInclusive<u64> = 8..=unrack_rpc::queue::entry::MOST_BYTES as u64;
 
-impl Plan {
-    /// Returns the number of steps of [`Plan::run`].
+impl BenchPlan {
+    /// Returns the number of steps of [`BenchPlan::run`].
     pub fn steps(&self) -> usize {
         self.loads().len() * usize::from(self.rounds) + self.rates.len()
     }
@@ -51,25 +51,25 @@ impl Plan {
         &self,
         server: impl Fn(&server::Options) -> Result<Command, Error>,
         mut begin: impl FnMut(&str),
-    ) -> Result<Results, Error> {
+    ) -> Result<BenchResults, Error> {
         let cores = Cores::find()?;
         pin(cores.client)?;
         let start = |waiting| {
-            let Plan { memory, capacity, .. } = *self;
+            let BenchPlan { memory, capacity, .. } = *self;
             let options = server::Options { memory, waiting, capacity, core: cores.server };
-            Peer::start(server(&options)?)
+            ServerProcess::start(server(&options)?)
         };
         let calls = self.calls(&start(self.waiting)?, &mut begin)?;
         let uses = match self.rates.is_empty() {
             true => Vec::new(),
             false => self.uses(&start(Waiting::Adaptive)?, &mut begin)?,
         };
-        Ok(Results::new(self.memory, self.waiting, calls, uses))
+        Ok(BenchResults::new(self.memory, self.waiting, calls, uses))
     }
 
     /// Measures all loads. Rounds go through all of them, so that a disturbance of the machine affects all.
-    fn calls(&self, peer: &Peer, begin: &mut impl FnMut(&str)) -> Result<Vec<Cell>, Error> {
-        let mut cells: Vec<Cell> = self.loads().into_iter().map(Cell::new).collect();
+    fn calls(&self, peer: &ServerProcess, begin: &mut impl FnMut(&str)) -> Result<Vec<LoadResult>, Error> {
+        let mut cells: Vec<LoadResult> = self.loads().into_iter().map(LoadResult::new).collect();
         for _ in 0..self.rounds {
             for cell in &mut cells {
                 begin(&cell.to_string());
@@ -80,7 +80,7 @@ impl Plan {
     }
 
     /// Returns the server's use of the processor at each rate.
-    fn uses(&self, peer: &Peer, begin: &mut impl FnMut(&str)) -> Result<Vec<Use>, Error> {
+    fn uses(&self, peer: &ServerProcess, begin: &mut impl FnMut(&str)) -> Result<Vec<Use>, Error> {
         let bytes = self.sizes.iter().min().map_or(64, |size| size.get() as usize);
         let used = |&rate: &u32| {
             begin(&format!("{rate} calls/s"));
@@ -90,9 +90,9 @@ impl Plan {
     }
 
     /// Returns all loads: sizes and windows on one connection, sizes that are not touched, many connections.
-    fn loads(&self) -> Vec<Load> {
+    fn loads(&self) -> Vec<BenchLoad> {
         let smallest = self.sizes.iter().min().copied().unwrap_or_default();
-        let one = Load {
+        let one = BenchLoad {
             bytes: smallest.get() as usize,
             window: 0,
             connections: 1,
@@ -102,13 +102,17 @@ impl Plan {
         };
         let mut loads = Vec::new();
         for &window in &self.windows {
-            loads.extend(self.sizes.iter().map(|size| Load { bytes: size.get() as usize, window, ..one }));
+            loads.extend(self.sizes.iter().map(|size| BenchLoad {
+                bytes: size.get() as usize,
+                window,
+                ..one
+            }));
         }
-        let untouched = |size: &Bytes| Load { bytes: size.get() as usize, touched: false, ..one };
+        let untouched = |size: &Bytes| BenchLoad { bytes: size.get() as usize, touched: false, ..one };
         loads.extend(self.sizes.iter().map(untouched));
         for &window in &self.windows {
             for shared in [false, true] {
-                let many = |&connections: &u16| Load { connections, window, shared, ..one };
+                let many = |&connections: &u16| BenchLoad { connections, window, shared, ..one };
                 // One connection is in the first rows.
                 loads.extend(self.connections.iter().filter(|&&count| count > 1).map(many));
             }

@@ -1,16 +1,16 @@
 //! Results, as tables and JSON.
 
-use crate::client::{Load, Round, histogram};
+use crate::client::{BenchLoad, Round, histogram};
 use hdrhistogram::Histogram;
 use serde::Serialize;
 use std::fmt;
-use unrack_pool::cache_control::Mode;
+use unrack_pool::cache_control::MemoryKind;
 use unrack_rpc::Waiting;
 use unrack_units::Bytes;
 
 /// All rounds of one load.
-pub struct Cell {
-    pub load: Load,
+pub struct LoadResult {
+    pub load: BenchLoad,
     calls_per_s: Vec<f64>,
     ns: Histogram<u64>,
 }
@@ -28,7 +28,7 @@ struct Times {
 #[derive(Serialize)]
 struct Row {
     #[serde(flatten)]
-    load: Load,
+    load: BenchLoad,
     calls_per_s: f64,
     #[serde(flatten)]
     times: Times,
@@ -47,9 +47,9 @@ pub struct Use {
 
 /// All measurements.
 #[derive(Serialize)]
-pub struct Results {
+pub struct BenchResults {
     version: &'static str,
-    memory: Mode,
+    memory: MemoryKind,
     waiting: String,
     calls: Vec<Row>,
     processor: Vec<Use>,
@@ -62,10 +62,10 @@ impl Times {
     }
 }
 
-impl Cell {
+impl LoadResult {
     /// Returns a load without rounds.
-    pub fn new(load: Load) -> Cell {
-        Cell { load, calls_per_s: Vec::new(), ns: histogram() }
+    pub fn new(load: BenchLoad) -> LoadResult {
+        LoadResult { load, calls_per_s: Vec::new(), ns: histogram() }
     }
 
     /// Adds a round.
@@ -81,9 +81,9 @@ impl Cell {
     }
 }
 
-impl fmt::Display for Cell {
+impl fmt::Display for LoadResult {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Load { bytes, window, connections, .. } = self.load;
+        let BenchLoad { bytes, window, connections, .. } = self.load;
         write!(out, "{}, window {window}, connections {connections}", Bytes::new(bytes as u64))
     }
 }
@@ -95,15 +95,26 @@ impl Use {
     }
 }
 
-impl Results {
+impl BenchResults {
     /// Returns the results of all loads and rates.
-    pub fn new(memory: Mode, waiting: Waiting, cells: Vec<Cell>, processor: Vec<Use>) -> Results {
-        let calls = cells.into_iter().map(Cell::row).collect();
-        Results { version: env!("CARGO_PKG_VERSION"), memory, waiting: waiting.to_string(), calls, processor }
+    pub fn new(
+        memory: MemoryKind,
+        waiting: Waiting,
+        cells: Vec<LoadResult>,
+        processor: Vec<Use>,
+    ) -> BenchResults {
+        let calls = cells.into_iter().map(LoadResult::row).collect();
+        BenchResults {
+            version: env!("CARGO_PKG_VERSION"),
+            memory,
+            waiting: waiting.to_string(),
+            calls,
+            processor,
+        }
     }
 }
 
-impl fmt::Display for Results {
+impl fmt::Display for BenchResults {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(out, "{} memory, waiting: {}", self.memory, self.waiting)?;
         let columns = |out: &mut fmt::Formatter<'_>, first: [&str; 3]| {

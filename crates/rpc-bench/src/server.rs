@@ -9,7 +9,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use unrack_pool::Manager;
-use unrack_pool::cache_control::Mode;
+use unrack_pool::cache_control::MemoryKind;
 use unrack_record::temporary::TemporaryFolder;
 use unrack_rpc::server::{Answered, Call, Serving};
 use unrack_rpc::view::{View, ViewMut};
@@ -27,7 +27,7 @@ pub const PROCESSOR: Method = Method::named("processor");
 /// Options of the server's process.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Options {
-    pub memory: Mode,
+    pub memory: MemoryKind,
     pub waiting: Waiting,
     /// Memory of the pool.
     pub capacity: Bytes,
@@ -108,22 +108,22 @@ pub fn write(mut message: ViewMut<'_>, seed: u64) {
 }
 
 /// The server's process, as its parent sees it.
-pub struct Peer {
+pub struct ServerProcess {
     process: Child,
     /// Socket of the pool, in a folder that the process removes; if it is killed, the next sweep does.
     socket: PathBuf,
 }
 
-impl Peer {
+impl ServerProcess {
     /// Starts the process, and returns when it takes calls.
     ///
     /// # Errors
     /// [`Error::Start`] if the command cannot be executed, [`Error::Server`] if it ended before it took calls.
-    pub fn start(mut command: Command) -> Result<Peer, Error> {
+    pub fn start(mut command: Command) -> Result<ServerProcess, Error> {
         // In its own process group, it is not interrupted before it has cleaned up.
         command.process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped());
         let process = command.spawn().map_err(Error::Start)?;
-        let mut peer = Peer { process, socket: PathBuf::new() };
+        let mut peer = ServerProcess { process, socket: PathBuf::new() };
         let mut socket = Vec::new();
         let said = peer.process.stdout.take().expect("it is piped");
         match BufReader::new(said).read_until(0, &mut socket) {
@@ -146,7 +146,7 @@ impl Peer {
     }
 }
 
-impl Drop for Peer {
+impl Drop for ServerProcess {
     fn drop(&mut self) {
         drop(self.process.stdin.take());
         let _ = self.process.wait();

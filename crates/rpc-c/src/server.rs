@@ -6,7 +6,7 @@ use std::ffi::{c_char, c_void};
 use std::mem;
 use std::ptr;
 use unrack_rpc::Status as RpcStatus;
-use unrack_rpc::server::{Answered, Call, NoRoom, Options, Refusal, Serving};
+use unrack_rpc::server::{AnswerTooLong, Answered, Call, Options, Refusal, Serving};
 
 /// A service. One thread at a time may use it; its handlers run on threads of its own.
 pub(crate) struct Server(Stage);
@@ -33,7 +33,7 @@ pub(crate) struct ServerOptions {
 pub(crate) struct Incoming {
     call: *mut Call<'static>,
     /// What the handler asked for last was more than there is room for.
-    no_room: Option<NoRoom>,
+    no_room: Option<AnswerTooLong>,
 }
 
 /// Runs a call: reads the request, writes the answer, returns 0; or refuses with a number from 1 to `UNRACK_REFUSALS`,
@@ -93,7 +93,7 @@ impl Server {
     }
 }
 
-fn answered(number: i32, no_room: Option<NoRoom>) -> Answered {
+fn answered(number: i32, no_room: Option<AnswerTooLong>) -> Answered {
     match (number, no_room) {
         (1..=REFUSALS, _) => Err(Refusal::from_number(number as u16)),
         (_, Some(no_room)) => Err(no_room.into()),

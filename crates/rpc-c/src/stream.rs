@@ -8,7 +8,7 @@ use std::ffi::{c_char, c_void};
 use std::ptr;
 use std::sync::Arc;
 use unrack_rpc::client::Stream as Parts;
-use unrack_rpc::server::{Call as Handled, Refusal, Source as Writes};
+use unrack_rpc::server::{Call as Handled, PartSource as Writes, Refusal};
 
 /// An answer in parts that is under way. One thread at a time may use it. It may be freed at any time, and after its client.
 pub(crate) struct Stream {

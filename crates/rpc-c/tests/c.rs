@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use unrack_pool::cache_control::Mode;
+use unrack_pool::cache_control::MemoryKind;
 use unrack_pool::{Manager, manager};
 use unrack_testing::{Folder, Needed, skip};
 
@@ -47,8 +47,8 @@ fn a_program_in_c_calls_and_serves() {
     if let Err(why) = &flushes {
         skip(Needed::Flush, why);
     }
-    let incoherent = flushes.is_ok().then_some(Mode::Incoherent);
-    for mode in [Mode::Coherent, Mode::Model].into_iter().chain(incoherent) {
+    let incoherent = flushes.is_ok().then_some(MemoryKind::Incoherent);
+    for mode in [MemoryKind::Coherent, MemoryKind::Model].into_iter().chain(incoherent) {
         let pool = folder.join(mode.to_string());
         let mut options = manager::Options::new(&pool, "64MiB".parse().expect("a size"));
         options.mode = mode;

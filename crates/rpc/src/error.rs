@@ -2,7 +2,7 @@
 
 use crate::queue::entry::{MOST_BYTES, Status};
 use std::time::Duration;
-use unrack_pool::wire::{Cause, Denied, Peer};
+use unrack_pool::wire::{Cause, Denied, PeerProcess};
 
 /// Reason why a call has no answer. Each names the peer, where there is one.
 #[derive(Debug, thiserror::Error)]
@@ -64,7 +64,7 @@ pub enum Error {
 
 impl Error {
     /// Returns the error that an answer's status means.
-    pub(crate) fn of_status(peer: &Peer, status: Status, length: u32, room: usize) -> Error {
+    pub(crate) fn of_status(peer: &PeerProcess, status: Status, length: u32, room: usize) -> Error {
         let peer = peer.to_string();
         match status {
             Status::UNKNOWN_METHOD => Error::UnknownMethod { peer },

@@ -3,12 +3,12 @@
 use crate::ends::Layout;
 use serde::Serialize;
 use std::fmt;
-use unrack_pool::wire::{ClientId, Listed, Peer};
+use unrack_pool::wire::{ClientId, ListingEntry, PeerProcess};
 use unrack_pool::{Client, Error};
 
 /// All services of a pool.
 #[derive(Debug, Serialize)]
-pub struct Listing {
+pub struct ServiceListing {
     pub services: Vec<ListedService>,
 }
 
@@ -16,14 +16,14 @@ pub struct Listing {
 #[derive(Debug, Serialize)]
 pub struct ListedService {
     pub name: String,
-    pub server: Option<Peer>,
-    pub connections: Vec<Connection>,
+    pub server: Option<PeerProcess>,
+    pub connections: Vec<ListedConnection>,
 }
 
 /// A client of a service, with a pair of queues.
 #[derive(Debug, Serialize)]
-pub struct Connection {
-    pub client: Option<Peer>,
+pub struct ListedConnection {
+    pub client: Option<PeerProcess>,
     /// False if the server has not accepted it yet.
     pub open: bool,
     /// Offset of the queues in the pool.
@@ -32,26 +32,26 @@ pub struct Connection {
     pub slots: usize,
 }
 
-impl Listing {
+impl ServiceListing {
     /// Asks the manager of the pool for the list.
     ///
     /// # Errors
     /// If the manager of the pool is gone.
-    pub fn read(pool: &Client) -> Result<Listing, Error> {
-        Ok(Listing::from_listed(&pool.list()?))
+    pub fn read(pool: &Client) -> Result<ServiceListing, Error> {
+        Ok(ServiceListing::from_listed(&pool.list()?))
     }
 
-    fn from_listed(listed: &[Listed]) -> Listing {
+    fn from_listed(listed: &[ListingEntry]) -> ServiceListing {
         let peer = |id: ClientId| {
             listed.iter().find_map(|one| match one {
-                Listed::Client { peer, .. } if peer.id == id => Some(peer.clone()),
+                ListingEntry::Client { peer, .. } if peer.id == id => Some(peer.clone()),
                 _ => None,
             })
         };
         let connections = |name: &str| {
             let of_service = listed.iter().filter_map(|one| match one {
-                Listed::Channel { service, client, open, queues, .. } if service == name => {
-                    Some(Connection {
+                ListingEntry::Channel { service, client, open, queues, .. } if service == name => {
+                    Some(ListedConnection {
                         client: peer(*client),
                         open: *open,
                         queues_offset: queues.offset,
@@ -63,18 +63,20 @@ impl Listing {
             of_service.collect()
         };
         let services = listed.iter().filter_map(|one| match one {
-            Listed::Service { name, by } => {
+            ListingEntry::Service { name, by } => {
                 Some(ListedService { name: name.clone(), server: peer(*by), connections: connections(name) })
             }
             _ => None,
         });
-        Listing { services: services.collect() }
+        ServiceListing { services: services.collect() }
     }
 }
 
-impl fmt::Display for Listing {
+impl fmt::Display for ServiceListing {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let who = |peer: &Option<Peer>| peer.as_ref().map_or("somebody who left".into(), Peer::to_string);
+        let who = |peer: &Option<PeerProcess>| {
+            peer.as_ref().map_or("somebody who left".into(), PeerProcess::to_string)
+        };
         if self.services.is_empty() {
             return writeln!(out, "no services");
         }
@@ -82,7 +84,7 @@ impl fmt::Display for Listing {
             writeln!(out, "{}  by {}", service.name, who(&service.server))?;
             for connection in &service.connections {
                 let state = if connection.open { "" } else { ", not accepted yet" };
-                let Connection { slots, queues_offset, .. } = connection;
+                let ListedConnection { slots, queues_offset, .. } = connection;
                 let client = who(&connection.client);
                 writeln!(out, "  {client}: {slots} calls at a time, queues at {queues_offset:#x}{state}")?;
             }

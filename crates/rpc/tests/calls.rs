@@ -6,7 +6,7 @@ use common::{Pool, modes, serve};
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 use unrack_rpc::client::Window;
-use unrack_rpc::listing::Listing;
+use unrack_rpc::listing::ServiceListing;
 use unrack_rpc::{Client, Error, Status, Waiting, client, server};
 
 fn everywhere(test: impl Fn(&Pool, &Client)) {
@@ -432,19 +432,19 @@ fn services_and_their_clients_are_listed_while_they_are_there() {
     for mode in modes() {
         let pool = Pool::new(mode);
         let looker = unrack_pool::Client::connect_as(pool.socket(), "looker").unwrap();
-        assert_eq!(Listing::read(&looker).unwrap().to_string(), "no services\n");
+        assert_eq!(ServiceListing::read(&looker).unwrap().to_string(), "no services\n");
         let serving = serve(&pool.socket(), server::Options::default());
         let client = pool.client(client::Options::default());
-        let listing = Listing::read(&looker).unwrap();
+        let listing = ServiceListing::read(&looker).unwrap();
         let [service] = listing.services.as_slice() else { panic!("{listing}") };
         assert_eq!((service.name.as_str(), service.connections.len()), ("test", 1));
         assert_eq!(service.connections[0].slots, client.slots());
         assert_eq!(service.server.as_ref().map(|peer| peer.pid), Some(std::process::id()));
         // The manager learns of it with a delay.
-        let soon = |holds: &dyn Fn(&Listing) -> bool| {
+        let soon = |holds: &dyn Fn(&ServiceListing) -> bool| {
             let end = Instant::now() + Duration::from_secs(20);
-            while !holds(&Listing::read(&looker).unwrap()) {
-                assert!(Instant::now() < end, "{}", Listing::read(&looker).unwrap());
+            while !holds(&ServiceListing::read(&looker).unwrap()) {
+                assert!(Instant::now() < end, "{}", ServiceListing::read(&looker).unwrap());
                 std::thread::sleep(Duration::from_millis(5));
             }
         };

@@ -14,10 +14,10 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
-use unrack_pool::cache_control::{Coherent, Mode as MemoryMode};
+use unrack_pool::cache_control::{Coherent, MemoryKind as MemoryMode};
 use unrack_pool::manager::Backing;
 use unrack_pool::wire::{
-    self, Access, Ask, Extent, Hello, Incoming, Opened, Reply, Request as Asked, Tell, Welcome,
+    self, Access, Ask, Extent, Hello, Incoming, OpenedChannel, Reply, Request as Asked, Tell, Welcome,
 };
 use unrack_pool::{Bells, SECTION};
 use unrack_rpc::ends::Layout;
@@ -96,7 +96,7 @@ impl Hostile {
         let leased = beside.remove(0);
         let open = Asked::Open { service: "test".into(), greeting: HELLO.to_vec(), bell: 0 };
         let (reply, mut beside) = ask(&socket, &mut number, open);
-        let Reply::Opened(Opened { channel, queues, .. }) = reply else { panic!("{reply:?}") };
+        let Reply::Opened(OpenedChannel { channel, queues, .. }) = reply else { panic!("{reply:?}") };
         let (queue, theirs) = (beside.remove(0), beside.remove(0));
         let grant = Asked::Grant { channel, offset: segment.offset, access: Access::Write };
         assert_eq!(ask(&socket, &mut number, grant).0, Reply::Done);

@@ -7,7 +7,7 @@ use rand::{RngExt, SeedableRng, rngs::SmallRng};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use unrack_pool::Channel;
-use unrack_pool::cache_control::{LINE, Memory};
+use unrack_pool::cache_control::{LINE, SharedMemory};
 use unrack_pool::wire::Denied;
 use unrack_rpc::{Client, client, server};
 

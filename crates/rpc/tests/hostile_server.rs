@@ -8,7 +8,7 @@ use common::{Pool, modes, serve};
 use rand::{RngExt, SeedableRng, rngs::SmallRng};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-use unrack_pool::cache_control::{AnyMemory, LINE, Memory};
+use unrack_pool::cache_control::{AnyMemory, LINE, SharedMemory};
 use unrack_pool::{Channel, Rung};
 use unrack_rpc::ends::Layout;
 use unrack_rpc::queue::entry::{Answer, Request};

@@ -14,8 +14,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
-use unrack_pool::cache_control::Mode;
-use unrack_pool::wire::{Denied, Listed};
+use unrack_pool::cache_control::MemoryKind;
+use unrack_pool::wire::{Denied, ListingEntry};
 use unrack_pool::{Error as PoolError, SECTION};
 use unrack_rpc::server::{Answered, Call, Refusal};
 use unrack_rpc::{Client, Error, Server, Waiting, client, server};
@@ -77,7 +77,7 @@ fn serve(socket: &Path, which: usize, life: u64) {
             call.answer(8)?.put(0, left).expect("eight bytes");
             left -= 1;
             Ok(left > 0)
-        }) as server::Source)
+        }) as server::PartSource)
     };
     let run = std::sync::Arc::new(run);
     let deadline = Instant::now() + SETTLES;
@@ -266,12 +266,12 @@ fn audit(observer: &unrack_pool::Client) -> Result<(), String> {
     let mut clients = 0;
     for entry in &listed {
         match entry {
-            Listed::Pool { free_bytes, .. } if CAPACITY - free_bytes > 2 * SECTION => {
+            ListingEntry::Pool { free_bytes, .. } if CAPACITY - free_bytes > 2 * SECTION => {
                 return Err(format!("{free_bytes} bytes are free of {CAPACITY}"));
             }
-            Listed::Pool { .. } => {}
-            Listed::Client { .. } => clients += 1,
-            Listed::Segment { .. } | Listed::Service { .. } | Listed::Channel { .. } => {
+            ListingEntry::Pool { .. } => {}
+            ListingEntry::Client { .. } => clients += 1,
+            ListingEntry::Segment { .. } | ListingEntry::Service { .. } | ListingEntry::Channel { .. } => {
                 return Err(format!("{entry:?} is left"));
             }
         }
@@ -279,7 +279,7 @@ fn audit(observer: &unrack_pool::Client) -> Result<(), String> {
     if clients == 1 { Ok(()) } else { Err(format!("{clients} processes are listed")) }
 }
 
-fn kill_at_random(mode: Mode, kills: u64) {
+fn kill_at_random(mode: MemoryKind, kills: u64) {
     let seed = std::env::var("UNRACK_RPC_SEED").ok().and_then(|seed| seed.parse().ok());
     let seed = seed.unwrap_or_else(|| u64::from(std::process::id()));
     let mut random = SmallRng::seed_from_u64(seed);

@@ -5,7 +5,7 @@ mod common;
 use common::books::Books;
 use common::{Pool, modes, serve};
 use std::time::Duration;
-use unrack_pool::cache_control::{LINE, Memory};
+use unrack_pool::cache_control::{LINE, SharedMemory};
 use unrack_rpc::{Client, Error, client, server};
 
 const PATIENCE: Duration = Duration::from_secs(10);

@@ -9,7 +9,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::channel;
 use std::time::{Duration, Instant};
 use unrack_pool::Rung;
-use unrack_pool::cache_control::Mode;
+use unrack_pool::cache_control::MemoryKind;
 use unrack_rpc::ends::Layout;
 use unrack_rpc::queue::entry::{Answer, Request};
 use unrack_rpc::queue::{Receiver, Sender};
@@ -107,7 +107,7 @@ fn used() -> Duration {
 #[test]
 fn a_stopped_server_costs_a_deadline_and_no_processor() {
     for waiting in [Waiting::Adaptive, Waiting::Sleep] {
-        let pool = Pool::new(Mode::Coherent);
+        let pool = Pool::new(MemoryKind::Coherent);
         let server = Server::start(&pool.socket());
         let client = pool.client(client::Options { waiting, ..client::Options::default() });
         server.wait_until_stopped();
@@ -149,7 +149,7 @@ fn a_stopped_server_costs_a_deadline_and_no_processor() {
 /// Calls whose answers are not waited for are not delayed by a server that cannot be woken.
 #[test]
 fn a_stopped_server_does_not_hold_up_who_sends() {
-    let pool = Pool::new(Mode::Coherent);
+    let pool = Pool::new(MemoryKind::Coherent);
     let server = Server::start(&pool.socket());
     let client: Client = pool.client(client::Options::default());
     server.wait_until_stopped();

@@ -13,7 +13,7 @@ use std::time::Instant;
 use unrack_rack::Wiring;
 use unrack_rack::graph::{Graph, Sides};
 use unrack_sim::Inside;
-use unrack_sim::fabric::stream::{Buffer, Ethernet};
+use unrack_sim::fabric::stream::{Ethernet, SwitchBuffer};
 use unrack_sim::network::{Network, Pace};
 use unrack_sim::topology::{Link, Topology};
 use unrack_sim::{FabricConfig, Setup, Work, known};
@@ -43,7 +43,7 @@ impl Scenario {
         // 36 KiB, as in pFabric's evaluation; but on a star no stream is to lose anything.
         let deep = self.on.is_star() && matches!(self.fabric, "dctcp" | "tcp");
         let buffer = if deep { u64::MAX } else { 36 << 10 };
-        let (mtu, buffer) = (Bytes::new(1500), Buffer::Private(Bytes::new(buffer)));
+        let (mtu, buffer) = (Bytes::new(1500), SwitchBuffer::Private(Bytes::new(buffer)));
         Setup {
             network: Network { topology: self.on.clone(), switch_latency: Time::from_ns(250) },
             ethernet: Ethernet { mtu, headers: true, buffer, cut_through: true },
@@ -80,7 +80,7 @@ fn drack(racks: u32, hosts_per_rack: u32) -> Topology {
 
 /// Returns hosts with DRack's defaults, and CXL ports as fast as those of [`drack`].
 fn inside() -> Inside {
-    Inside { spec: Arc::new(unrack_rack::Host::default()), cxl: link(500, 55) }
+    Inside { spec: Arc::new(unrack_rack::HostSpec::default()), cxl: link(500, 55) }
 }
 
 fn cdf(name: &str) -> SizeDistribution {

@@ -36,7 +36,7 @@ pub use setup::{Finished, Setup, Work};
 pub use summary::{Excluded, Labels, Summary};
 pub use unrack_engine as engine;
 pub use unrack_engine::{
-    BusyTimes, Core, Fabric, Hop, Inside, LinkId, Observer, Outcome, Packet, PacketKind, Progress, Run,
-    SetupError, Sim, Unobserved, Wait, error, faults, network, run, topology,
+    BusyTimes, Core, Fabric, Hop, Inside, LinkId, ObservedPacket, Observer, Outcome, PacketKind, Progress,
+    Run, SetupError, Sim, Unobserved, Wait, error, faults, network, run, topology,
 };
 pub use warnings::warnings;

@@ -13,7 +13,7 @@ mod jobs;
 
 use crate::registry::cost;
 use crate::scenario::mean_size;
-use unrack_rack::{Memory, Topology, ValidScenario, Workload};
+use unrack_rack::{Memory, TopologySpec, ValidScenario, Workload};
 
 /// Accuracy of the estimate: at most this many times the memory used, and at least the memory used divided by it.
 pub const FACTOR: f64 = 3.0;
@@ -22,12 +22,12 @@ pub const FACTOR: f64 = 3.0;
 #[derive(Debug, Clone, PartialEq)]
 pub struct Need {
     /// Parts, the largest first.
-    pub parts: Vec<Part>,
+    pub parts: Vec<NeedPart>,
 }
 
 /// One part of a [`Need`].
 #[derive(Debug, Clone, PartialEq)]
-pub struct Part {
+pub struct NeedPart {
     /// Key of the scenario that the part grows with; empty for the program itself.
     pub key: &'static str,
     pub what: &'static str,
@@ -129,7 +129,7 @@ impl Need {
     }
 
     /// Returns the largest of the certain parts that a key of the scenario causes.
-    pub fn driver(&self) -> Option<&Part> {
+    pub fn driver(&self) -> Option<&NeedPart> {
         self.parts.iter().find(|part| part.is_sure && !part.key.is_empty())
     }
 
@@ -139,7 +139,7 @@ impl Need {
     }
 
     fn sure(&mut self, key: &'static str, what: &'static str, bytes: f64) {
-        self.parts.push(Part { key, what, bytes, is_sure: true });
+        self.parts.push(NeedPart { key, what, bytes, is_sure: true });
     }
 
     fn network(&mut self, scenario: &ValidScenario) {
@@ -147,14 +147,14 @@ impl Need {
         let cost = cost(scenario.protocol);
         let (nodes, ports) = (f64::from(topology.nodes()), topology.ports() as f64);
         let key = match topology {
-            Topology::Star { .. } => "network.topology.nodes",
-            Topology::Torus { .. } | Topology::Mesh { .. } => "network.topology.shape",
+            TopologySpec::Star { .. } => "network.topology.nodes",
+            TopologySpec::Torus { .. } | TopologySpec::Mesh { .. } => "network.topology.shape",
             _ => "network.topology",
         };
         let faults = if scenario.faults.is_empty() { 0.0 } else { FAULTY_PORT };
         self.sure(key, "ports", ports * (cost.port + faults));
         self.sure(key, "pairs of nodes", nodes * nodes * cost.pair);
-        if let Topology::Built(built) = topology {
+        if let TopologySpec::Built(built) = topology {
             let pairs = f64::from(built.switches.switches) * f64::from(built.switches.racks);
             self.sure(key, "routes from every switch to every rack", pairs * ROUTE);
         }
@@ -177,7 +177,7 @@ impl Need {
         let open = open.max(messages.min(nodes * OPEN_AT_NODE));
         let bytes = open * (cost.open + nodes * cost.open_at_node);
         let what = "messages that are under way at the same time";
-        self.parts.push(Part { key: "workload.load", what, bytes, is_sure: false });
+        self.parts.push(NeedPart { key: "workload.load", what, bytes, is_sure: false });
     }
 }
 

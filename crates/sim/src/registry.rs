@@ -20,7 +20,7 @@ use crate::fabric::stream::Ethernet;
 use crate::fabric::tcp::Tcp;
 use crate::memory::Cost;
 use crate::observe::Watch;
-use crate::observe::wire::Wire;
+use crate::observe::wire::WireFormat;
 use crate::setup::{Finished, Setup, Work};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -65,7 +65,7 @@ pub trait Registered: Fabric + Sized + 'static {
     /// Memory that a run takes.
     const COST: Cost;
     /// Format of its packets in captures.
-    const WIRE: Wire = Wire::Plain { fabric: Self::PROTOCOL.name() };
+    const WIRE: WireFormat = WireFormat::Plain { fabric: Self::PROTOCOL.name() };
     /// Parameters beside `fabric.protocol`. Their documentation is the help of `unrack scenario --explain`, and
     /// `#[serde(default, deny_unknown_fields)]` gives the defaults.
     type Params: Default + Clone + Debug + Serialize + DeserializeOwned + JsonSchema + Send + Sync + 'static;
@@ -225,7 +225,7 @@ impl FabricConfig {
     }
 
     /// Returns the format of the packets in captures.
-    pub fn wire(&self) -> Wire {
+    pub fn wire(&self) -> WireFormat {
         self.0.wire()
     }
 
@@ -289,7 +289,7 @@ impl Parts<'_> {
 trait Carrier: Debug + Send + Sync {
     fn protocol(&self) -> Protocol;
     fn params(&self) -> &dyn Any;
-    fn wire(&self) -> Wire;
+    fn wire(&self) -> WireFormat;
     fn against_drops(&self) -> Option<String>;
     fn run(&self, job: Job) -> Result<Finished, SetupError>;
     fn watched(&self, job: Job, watch: &mut Watch) -> Result<Finished, SetupError>;
@@ -315,7 +315,7 @@ impl<F: Registered> Carrier for Configured<F> {
         &self.params
     }
 
-    fn wire(&self) -> Wire {
+    fn wire(&self) -> WireFormat {
         F::WIRE
     }
 

@@ -7,13 +7,13 @@ mod size;
 pub use self::margins::{check_margins, excluded};
 pub(crate) use self::size::mean_size;
 use self::size::read_size;
-use crate::fabric::stream::{Buffer, Ethernet};
+use crate::fabric::stream::{Ethernet, SwitchBuffer};
 use crate::registry::FabricConfig;
 use crate::setup::{Setup, Work};
 use std::sync::Arc;
 use unrack_engine::Inside;
 use unrack_engine::error::SetupError;
-use unrack_engine::faults::{BitErrors, Broken, Failure, Faults};
+use unrack_engine::faults::{Broken, Downtime, ErrorRates, FaultSchedule};
 use unrack_engine::network::{Network, Pace};
 use unrack_engine::topology::{Link, Topology};
 use unrack_rack as rack;
@@ -42,32 +42,34 @@ impl Setup {
 
     /// Creates the network of a scenario with another fabric.
     pub fn with_fabric(scenario: &ValidScenario, fabric: FabricConfig) -> Setup {
-        let rack::Network { topology, link, core_link, cxl_link, switch, mtu, headers } = &scenario.network;
-        let link_of = |link: &rack::Link| Link { pace: Pace::new(link.rate), propagation: link.propagation };
+        let rack::NetworkSpec { topology, link, core_link, cxl_link, switch, mtu, headers } =
+            &scenario.network;
+        let link_of =
+            |link: &rack::LinkSpec| Link { pace: Pace::new(link.rate), propagation: link.propagation };
         let (host, core) = (link_of(link), link_of(core_link));
         let topology = match *topology {
-            rack::Topology::Graph(rack::Cabling { ref graph, ref cables, .. }) => {
-                let of = |cable: &rack::graph::list::Cable| rack::Link {
+            rack::TopologySpec::Graph(rack::Cabling { ref graph, ref cables, .. }) => {
+                let of = |cable: &rack::graph::list::Cable| rack::LinkSpec {
                     rate: cable.rate.unwrap_or(link.rate),
                     propagation: cable.propagation.unwrap_or(link.propagation),
                 };
                 let cables: Vec<Link> = cables.iter().map(|cable| link_of(&of(cable))).collect();
                 Topology::direct_by(graph.clone(), &cables)
             }
-            rack::Topology::Star { nodes } => Topology::star(nodes, host),
-            rack::Topology::Built(ref built) => Topology::built(&built.switches, host, core),
-            rack::Topology::LeafSpine { racks, hosts_per_rack, spines } => {
+            rack::TopologySpec::Star { nodes } => Topology::star(nodes, host),
+            rack::TopologySpec::Built(ref built) => Topology::built(&built.switches, host, core),
+            rack::TopologySpec::LeafSpine { racks, hosts_per_rack, spines } => {
                 Topology::leaf_spine(racks, hosts_per_rack, spines, host, core)
             }
-            rack::Topology::FatTree { ports } => Topology::fat_tree(ports, host, core),
-            rack::Topology::Drack { racks, hosts_per_rack, cores } => {
+            rack::TopologySpec::FatTree { ports } => Topology::fat_tree(ports, host, core),
+            rack::TopologySpec::Drack { racks, hosts_per_rack, cores } => {
                 let wiring = rack::Wiring { racks, hosts_per_rack, cores };
                 Topology::drack(wiring, host, core, link_of(cxl_link))
             }
-            rack::Topology::Torack { racks, hosts_per_rack, uplinks } => {
+            rack::TopologySpec::Torack { racks, hosts_per_rack, uplinks } => {
                 Topology::leaf_spine(racks, hosts_per_rack, uplinks, host, core)
             }
-            rack::Topology::Torus { .. } | rack::Topology::Mesh { .. } => {
+            rack::TopologySpec::Torus { .. } | rack::TopologySpec::Mesh { .. } => {
                 let graph = scenario.network.topology.graph().expect("tori and meshes are graphs");
                 Topology::direct(graph, host)
             }
@@ -84,9 +86,9 @@ impl Setup {
                 mtu: *mtu,
                 headers: *headers == rack::Headers::Ethernet,
                 buffer: match switch.buffer {
-                    rack::Buffer::Limited(size) => Buffer::Private(size),
-                    rack::Buffer::Unlimited => Buffer::Private(Bytes::new(u64::MAX)),
-                    rack::Buffer::Shared(size) => Buffer::Shared { size, alpha: switch.alpha() },
+                    rack::BufferSize::Limited(size) => SwitchBuffer::Private(size),
+                    rack::BufferSize::Unlimited => SwitchBuffer::Private(Bytes::new(u64::MAX)),
+                    rack::BufferSize::Shared(size) => SwitchBuffer::Shared { size, alpha: switch.alpha() },
                 },
                 cut_through: switch.cut_through,
             },
@@ -97,9 +99,9 @@ impl Setup {
     }
 }
 
-fn faults(scenario: &ValidScenario, topology: &Topology) -> Result<Faults, SetupError> {
+fn faults(scenario: &ValidScenario, topology: &Topology) -> Result<FaultSchedule, SetupError> {
     let rack::Faults { failures, bit_errors } = &scenario.faults;
-    let failure = |failure: &rack::Failure| Failure {
+    let failure = |failure: &rack::Failure| Downtime {
         what: match (failure.node, failure.switch, failure.between) {
             (Some(node), ..) => Broken::Node(node),
             (_, Some(switch), _) => Broken::Switch(switch),
@@ -113,9 +115,9 @@ fn faults(scenario: &ValidScenario, topology: &Topology) -> Result<Faults, Setup
         every: failure.every,
         detected_after: failure.detected_after,
     };
-    let failures: Vec<Failure> = failures.iter().map(failure).collect();
-    let errors = BitErrors { host: bit_errors.link, core: bit_errors.core_link };
-    Faults::new(topology, &failures, errors, scenario.seed)
+    let failures: Vec<Downtime> = failures.iter().map(failure).collect();
+    let errors = ErrorRates { host: bit_errors.link, core: bit_errors.core_link };
+    FaultSchedule::new(topology, &failures, errors, scenario.seed)
 }
 
 impl Work {

@@ -2,8 +2,8 @@
 
 use crate::computed::Computed;
 use crate::file::{Figure, Kind, Published, Relation, Select, Study, Take};
-use crate::grid::{Point, points};
-use crate::run::{Measured, Results, Scale};
+use crate::grid::{StudyPoint, points};
+use crate::run::{Measured, StudyResults, StudyScale};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -24,7 +24,7 @@ pub struct Compared {
     /// The difference, and its reason.
     pub sentence: String,
     /// Cells of a published table, beside ours.
-    pub table: Option<Table>,
+    pub table: Option<PublishedTable>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -42,7 +42,7 @@ pub enum Verdict {
 
 /// A published table beside ours.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Table {
+pub struct PublishedTable {
     pub columns: Vec<String>,
     pub rows: Vec<Row>,
 }
@@ -55,12 +55,17 @@ pub struct Row {
 }
 
 /// Compares all figures of a study.
-pub fn compare(study: &Study, results: &Results, computed: &Computed, scale: Scale) -> Vec<Compared> {
-    let planned = points(study, Scale::Full);
+pub fn compare(
+    study: &Study,
+    results: &StudyResults,
+    computed: &Computed,
+    scale: StudyScale,
+) -> Vec<Compared> {
+    let planned = points(study, StudyScale::Full);
     let one = |figure: &Figure| {
         let compared = compared(figure, results, computed);
         match compared.verdict {
-            Verdict::NotMeasured if scale == Scale::Quick && is_left_out(figure, &planned, results) => {
+            Verdict::NotMeasured if scale == StudyScale::Quick && is_left_out(figure, &planned, results) => {
                 Compared { verdict: Verdict::LeftOut, ..compared }
             }
             _ => compared,
@@ -80,14 +85,15 @@ pub fn fails(figure: &Compared) -> bool {
 
 /// Returns whether a quick run lacks parts of this figure: points of a full run, or a statistic of messages of which
 /// so short a run had none.
-fn is_left_out(figure: &Figure, planned: &[Point], results: &Results) -> bool {
+fn is_left_out(figure: &Figure, planned: &[StudyPoint], results: &StudyResults) -> bool {
     let select = &figure.select;
     let is_asked = |grid: &str, labels: &BTreeMap<String, String>| {
         let over = select.labels.iter().filter(|(axis, _)| !select.over.contains_key(*axis));
         grid == select.grid && over.into_iter().all(|(axis, value)| labels.get(axis) == Some(value))
     };
-    let was_run =
-        |point: &Point| results.points.iter().any(|run| run.grid == point.grid && run.labels == point.labels);
+    let was_run = |point: &StudyPoint| {
+        results.points.iter().any(|run| run.grid == point.grid && run.labels == point.labels)
+    };
     let missing = planned.iter().any(|point| is_asked(&point.grid, &point.labels) && !was_run(point));
     let run: Vec<_> = results.points.iter().filter(|point| is_asked(&point.grid, &point.labels)).collect();
     let has_nothing = run.iter().any(|point| point.has_nothing_at(&select.value));
@@ -97,7 +103,7 @@ fn is_left_out(figure: &Figure, planned: &[Point], results: &Results) -> bool {
     figure.computed.is_none() && exists && (missing || has_nothing)
 }
 
-fn compared(figure: &Figure, results: &Results, computed: &Computed) -> Compared {
+fn compared(figure: &Figure, results: &StudyResults, computed: &Computed) -> Compared {
     let row = |published: String, ours: String, verdict, difference: String| Compared {
         what: figure.what.clone(),
         kind: figure.kind,
@@ -157,7 +163,7 @@ fn compared(figure: &Figure, results: &Results, computed: &Computed) -> Compared
 }
 
 /// Returns our values: one, or the least and the most.
-fn ours(figure: &Figure, results: &Results, computed: &Computed) -> Option<Vec<f64>> {
+fn ours(figure: &Figure, results: &StudyResults, computed: &Computed) -> Option<Vec<f64>> {
     if let Some(name) = &figure.computed {
         return computed.get(name.as_str()).map(|value| vec![*value]);
     }
@@ -166,7 +172,7 @@ fn ours(figure: &Figure, results: &Results, computed: &Computed) -> Option<Vec<f
 }
 
 /// Returns the values of the points with these labels, in the order of the grid; `None` if one of them has none.
-fn selected(select: &Select, labels: &BTreeMap<String, String>, results: &Results) -> Option<Vec<f64>> {
+fn selected(select: &Select, labels: &BTreeMap<String, String>, results: &StudyResults) -> Option<Vec<f64>> {
     let found = results.points.iter().filter(|point| point.grid == select.grid && point.has(labels));
     let of = |point: &Measured| {
         let value = point.value(&select.value)? * select.scale.unwrap_or(1.0);
@@ -198,7 +204,7 @@ fn range(values: &[f64]) -> Option<(f64, f64)> {
 }
 
 /// Returns one value for each fabric, in ascending order.
-fn order(select: &Select, fabrics: &[String], results: &Results) -> Option<Vec<(String, f64)>> {
+fn order(select: &Select, fabrics: &[String], results: &StudyResults) -> Option<Vec<(String, f64)>> {
     let of = |fabric: &String| {
         let labels =
             select.labels.clone().into_iter().chain([("fabric".to_string(), fabric.clone())]).collect();
@@ -243,7 +249,7 @@ fn of_order(groups: &[Vec<String>], ours: &[(String, f64)], tolerance: Option<f6
     }
 }
 
-fn table(select: &Select, rows: &BTreeMap<String, Vec<f64>>, results: &Results) -> Table {
+fn table(select: &Select, rows: &BTreeMap<String, Vec<f64>>, results: &StudyResults) -> PublishedTable {
     let mut columns: Vec<String> = Vec::new();
     for point in results.points.iter().filter(|point| point.grid == select.grid && point.has(&select.labels))
     {
@@ -264,11 +270,11 @@ fn table(select: &Select, rows: &BTreeMap<String, Vec<f64>>, results: &Results) 
         }
         Row { fabric: fabric.clone(), published: published.clone(), ours }
     };
-    Table { rows: rows.iter().map(row).collect(), columns }
+    PublishedTable { rows: rows.iter().map(row).collect(), columns }
 }
 
 /// Returns the ratios of each row; not measured unless each cell of each row was.
-fn of_table(table: &Table, published: &BTreeMap<String, Vec<f64>>) -> (Verdict, String) {
+fn of_table(table: &PublishedTable, published: &BTreeMap<String, Vec<f64>>) -> (Verdict, String) {
     let difference = |row: &Row| {
         let ours: Vec<f64> = row.ours.iter().flatten().copied().collect();
         if ours.len() != row.published.len() {
@@ -396,7 +402,7 @@ impl Measured {
 mod tests {
     use super::*;
 
-    fn results() -> Results {
+    fn results() -> StudyResults {
         let point = |fabric: &str, load: &str, mean: f64| Measured {
             grid: "loads".into(),
             labels: BTreeMap::from([("fabric".into(), fabric.into()), ("load".into(), load.into())]),
@@ -409,7 +415,7 @@ mod tests {
             point("cxl", "10%", 1.1),
             point("cxl", "90%", 5.04),
         ];
-        Results { study: "test".into(), points }
+        StudyResults { study: "test".into(), points }
     }
 
     fn figure(text: &str) -> Compared {

@@ -47,7 +47,7 @@ pub struct Grid {
     /// Fabrics of the grid; by default, those of the study.
     pub fabrics: Option<Vec<String>>,
     #[serde(default, rename = "axis")]
-    pub axes: Vec<Axis>,
+    pub axes: Vec<GridAxis>,
     /// Settings `KEY=VALUE` for one fabric, by fabric: adaptations that its paper prescribes.
     #[serde(default)]
     pub for_fabric: BTreeMap<String, Vec<String>>,
@@ -66,28 +66,28 @@ pub struct Grid {
 
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Axis {
+pub struct GridAxis {
     pub name: String,
     /// Key that the values replace, if they are words.
     pub key: Option<String>,
-    pub values: Vec<Value>,
+    pub values: Vec<AxisValue>,
 }
 
 /// One value of an axis.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(untagged)]
-pub enum Value {
+pub enum AxisValue {
     /// Value of the axis's key.
     Word(String),
     /// Several settings under one name.
     Named { name: String, set: Vec<String> },
 }
 
-impl Value {
+impl AxisValue {
     /// Returns the name.
     pub fn name(&self) -> &str {
         match self {
-            Value::Word(name) | Value::Named { name, .. } => name,
+            AxisValue::Word(name) | AxisValue::Named { name, .. } => name,
         }
     }
 }
@@ -298,7 +298,7 @@ impl Study {
     fn check_label(&self, what: &str, grid: &Grid, axis: &str, value: &str) -> Result<(), Wrong> {
         let known: Vec<&str> = match axis {
             FABRIC => self.fabrics_of(grid).iter().map(String::as_str).collect(),
-            _ => axis_of(what, grid, axis)?.values.iter().map(Value::name).collect(),
+            _ => axis_of(what, grid, axis)?.values.iter().map(AxisValue::name).collect(),
         };
         if known.contains(&value) {
             return Ok(());
@@ -311,7 +311,7 @@ impl Study {
 /// Axis that every grid has.
 const FABRIC: &str = "fabric";
 
-fn axis_of<'a>(what: &str, grid: &'a Grid, axis: &str) -> Result<&'a Axis, Wrong> {
+fn axis_of<'a>(what: &str, grid: &'a Grid, axis: &str) -> Result<&'a GridAxis, Wrong> {
     let known: Vec<&str> = grid.axes.iter().map(|axis| axis.name.as_str()).chain([FABRIC]).collect();
     let found = grid.axes.iter().find(|known| known.name == axis);
     found.ok_or_else(|| {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use unrack_protocol::r2c2::Routing;
 use unrack_protocol::r2c2::packet::{Broadcast, Event};
 use unrack_protocol::r2c2::rates::{Rates, Requirements};
-use unrack_protocol::r2c2::view::{Key, View};
+use unrack_protocol::r2c2::view::{FlowKey, RackView};
 use unrack_protocol::r2c2::weights::{Ways, Weights};
 use unrack_rack::graph::{Graph, Sides};
 use unrack_units::{Rate, Time};
@@ -19,7 +19,7 @@ const SHAPE: f64 = 1.05;
 const MEAN_BYTES: f64 = 100e3;
 
 #[derive(Debug, Clone, Copy)]
-pub struct Flow {
+pub struct FluidFlow {
     pub src: u32,
     pub dst: u32,
     pub bytes: u32,
@@ -37,7 +37,7 @@ pub fn links(graph: &Graph) -> Rates {
 }
 
 /// Draws flows as §5.2: between random nodes, of Pareto-distributed sizes, with Poisson arrivals.
-pub fn drawn(nodes: u32, count: usize, gap: Time, random: &mut Random) -> Vec<Flow> {
+pub fn drawn(nodes: u32, count: usize, gap: Time, random: &mut Random) -> Vec<FluidFlow> {
     let mut start = Time::ZERO;
     let smallest = MEAN_BYTES * (SHAPE - 1.0) / SHAPE;
     let one = |_| {
@@ -46,7 +46,7 @@ pub fn drawn(nodes: u32, count: usize, gap: Time, random: &mut Random) -> Vec<Fl
         let dst = (src + 1 + random.below(nodes - 1)) % nodes;
         // The cast limits larger sizes to the largest.
         let bytes = (smallest * random.share().powf(-1.0 / SHAPE)) as u32;
-        Flow { src, dst, bytes, start }
+        FluidFlow { src, dst, bytes, start }
     };
     (0..count).map(one).collect()
 }
@@ -76,11 +76,11 @@ struct Active {
 /// zero.
 pub fn run(
     graph: &Arc<Graph>,
-    flows: &[Flow],
+    flows: &[FluidFlow],
     interval: Time,
-    mut settle: impl FnMut(&mut View, Time),
+    mut settle: impl FnMut(&mut RackView, Time),
 ) -> Vec<Went> {
-    let mut view = View::new(links(graph));
+    let mut view = RackView::new(links(graph));
     let mut went = vec![Went { mean_kbps: 0.0, assigned_kbps: None }; flows.len()];
     let mut numbers = vec![0u16; graph.nodes() as usize];
     let mut active: Vec<Active> = Vec::new();
@@ -99,7 +99,7 @@ pub fn run(
                 return true;
             }
             view.hear(now, &Broadcast { event: Event::End, ..flow.told });
-            let Flow { bytes, start, .. } = flows[flow.row];
+            let FluidFlow { bytes, start, .. } = flows[flow.row];
             let mean = |left: u128, since: Time| left as f64 / (now - since).as_ps().max(1) as f64;
             let assigned_kbps = flow.assigned.map(|(since, left)| mean(left, since));
             went[flow.row] = Went { mean_kbps: mean(in_kbps(bytes), start), assigned_kbps };
@@ -128,7 +128,7 @@ fn in_kbps(bytes: u32) -> u128 {
 }
 
 impl Active {
-    fn new(row: usize, flow: &Flow, number: u16, alone_kbps: impl FnOnce(Ways) -> u32) -> Active {
+    fn new(row: usize, flow: &FluidFlow, number: u16, alone_kbps: impl FnOnce(Ways) -> u32) -> Active {
         let told = Broadcast {
             event: Event::Start,
             src: flow.src as u16,
@@ -151,8 +151,8 @@ impl Active {
         self.left = self.left.saturating_sub(u128::from(self.kbps) * u128::from(passed.as_ps()));
     }
 
-    fn take_rate(&mut self, now: Time, view: &View) {
-        let key: Key = (self.told.src, self.told.flow);
+    fn take_rate(&mut self, now: Time, view: &RackView) {
+        let key: FlowKey = (self.told.src, self.told.flow);
         if let Some(kbps) = view.kbps(key) {
             self.kbps = kbps.max(1);
             self.assigned.get_or_insert((now, self.left));
@@ -168,9 +168,13 @@ mod tests {
     fn went(flows: &[(u32, u32, Time)], interval: Time) -> Vec<Went> {
         let ring = torus(&[3]);
         let mut weights = Weights::new(ring.clone());
-        let flow =
-            |(dst, bytes, start): &(u32, u32, Time)| Flow { src: 0, dst: *dst, bytes: *bytes, start: *start };
-        let flows: Vec<Flow> = flows.iter().map(flow).collect();
+        let flow = |(dst, bytes, start): &(u32, u32, Time)| FluidFlow {
+            src: 0,
+            dst: *dst,
+            bytes: *bytes,
+            start: *start,
+        };
+        let flows: Vec<FluidFlow> = flows.iter().map(flow).collect();
         run(&ring, &flows, interval, |view, now| view.settle(now, interval, &mut weights))
     }
 

@@ -2,8 +2,8 @@
 
 use crate::asked::Asked;
 use crate::error::StudyError;
-use crate::file::{Axis, Grid, Study, Value};
-use crate::run::Scale;
+use crate::file::{AxisValue, Grid, GridAxis, Study};
+use crate::run::StudyScale;
 use std::collections::BTreeMap;
 use unrack_rack::{Overrides, Scenario, ValidScenario};
 use unrack_sim::scenario::check_margins;
@@ -12,7 +12,7 @@ use unrack_units::Time;
 
 /// One point of a grid.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Point {
+pub struct StudyPoint {
     pub grid: String,
     /// Fabric, and a value for each axis.
     pub labels: BTreeMap<String, String>,
@@ -22,8 +22,8 @@ pub struct Point {
 }
 
 /// A point that is ready to run.
-pub struct Ready {
-    pub point: Point,
+pub struct ReadyPoint {
+    pub point: StudyPoint,
     pub scenario: ValidScenario,
     /// Hash of the scenario and of the files that it names.
     pub scenario_hash: String,
@@ -32,13 +32,13 @@ pub struct Ready {
 }
 
 /// Returns all points of a study, in the order of its file.
-pub fn points(study: &Study, scale: Scale) -> Vec<Point> {
+pub fn points(study: &Study, scale: StudyScale) -> Vec<StudyPoint> {
     study.grids.iter().flat_map(|grid| points_of(study, grid, scale)).collect()
 }
 
-fn points_of(study: &Study, grid: &Grid, scale: Scale) -> Vec<Point> {
+fn points_of(study: &Study, grid: &Grid, scale: StudyScale) -> Vec<StudyPoint> {
     let own = |fabric: &String| grid.for_fabric.get(fabric).cloned().unwrap_or_default();
-    let of_fabric = |fabric: &String| Point {
+    let of_fabric = |fabric: &String| StudyPoint {
         grid: grid.name.clone(),
         labels: BTreeMap::from([("fabric".to_string(), fabric.clone())]),
         set: [grid.set.clone(), vec![format!("fabric.protocol={fabric}")], own(fabric)].concat(),
@@ -48,32 +48,36 @@ fn points_of(study: &Study, grid: &Grid, scale: Scale) -> Vec<Point> {
             peaks: grid.peaks,
         },
     };
-    let mut points: Vec<Point> = study.fabrics_of(grid).iter().map(of_fabric).collect();
+    let mut points: Vec<StudyPoint> = study.fabrics_of(grid).iter().map(of_fabric).collect();
     for axis in &grid.axes {
-        let values: Vec<&Value> = values(grid, axis, scale).collect();
+        let values: Vec<&AxisValue> = values(grid, axis, scale).collect();
         points = points.iter().flat_map(|point| values.iter().map(|value| point.with(axis, value))).collect();
     }
-    if scale == Scale::Quick {
+    if scale == StudyScale::Quick {
         points.iter_mut().for_each(|point| point.set.extend(grid.quick.set.iter().cloned()));
     }
     points
 }
 
 /// Returns the values of an axis that are run.
-pub fn values<'a>(grid: &'a Grid, axis: &'a Axis, scale: Scale) -> impl Iterator<Item = &'a Value> {
-    let keep = grid.quick.keep.get(&axis.name).filter(|_| scale == Scale::Quick);
+pub fn values<'a>(
+    grid: &'a Grid,
+    axis: &'a GridAxis,
+    scale: StudyScale,
+) -> impl Iterator<Item = &'a AxisValue> {
+    let keep = grid.quick.keep.get(&axis.name).filter(|_| scale == StudyScale::Quick);
     axis.values
         .iter()
         .filter(move |value| keep.is_none_or(|keep| keep.iter().any(|kept| kept == value.name())))
 }
 
-impl Point {
-    fn with(&self, axis: &Axis, value: &Value) -> Point {
+impl StudyPoint {
+    fn with(&self, axis: &GridAxis, value: &AxisValue) -> StudyPoint {
         let mut point = self.clone();
         point.labels.insert(axis.name.clone(), value.name().into());
         match value {
-            Value::Word(word) => point.set.extend(axis.key.iter().map(|key| format!("{key}={word}"))),
-            Value::Named { set, .. } => point.set.extend(set.iter().cloned()),
+            AxisValue::Word(word) => point.set.extend(axis.key.iter().map(|key| format!("{key}={word}"))),
+            AxisValue::Named { set, .. } => point.set.extend(set.iter().cloned()),
         }
         point
     }
@@ -88,7 +92,7 @@ impl Point {
     ///
     /// # Errors
     /// [`StudyError`] with everything found that would keep it from running.
-    pub fn ready(self, study: &Study) -> Result<Ready, StudyError> {
+    pub fn ready(self, study: &Study) -> Result<ReadyPoint, StudyError> {
         let refuse =
             |error| StudyError::Scenario { point: format!("{} {}", study.name, self.describe()), error };
         self.asked.check(&study.name, &self.grid)?;
@@ -105,7 +109,7 @@ impl Point {
         let checked = over.run(&work, |_| {}).and_then(|_| check_margins(&scenario, &setup, &work));
         checked.map_err(|error| refuse(error.in_scenario(&scenario)))?;
         let scenario_hash = scenario.hash_with_files().map_err(refuse)?;
-        Ok(Ready { point: self, scenario, scenario_hash, setup, work })
+        Ok(ReadyPoint { point: self, scenario, scenario_hash, setup, work })
     }
 }
 

@@ -32,7 +32,7 @@ pub mod run;
 pub use error::StudyError;
 pub use figure::{Compared, Verdict};
 pub use file::Study;
-pub use run::{Measured, Results, Scale};
+pub use run::{Measured, StudyResults, StudyScale};
 
 /// Studies that come with the program: name and file.
 const FILES: [(&str, &str); 26] = [

@@ -1,15 +1,15 @@
 //! The page of results, as Markdown, and its charts.
 
-use crate::figure::{Compared, Table, Verdict, number};
+use crate::figure::{Compared, PublishedTable, Verdict, number};
 use crate::file::{Chart, Kind, Study};
-use crate::run::{Measured, Results};
+use crate::run::{Measured, StudyResults};
 use std::fmt::Write;
-use unrack_report::{Figure, SeriesAxis, SeriesChart};
+use unrack_report::{Picture, SeriesAxis, SeriesChart};
 
 /// A study with its results.
 pub struct Done<'a> {
     pub study: &'a Study,
-    pub results: &'a Results,
+    pub results: &'a StudyResults,
     pub figures: &'a [Compared],
 }
 
@@ -35,7 +35,7 @@ pub fn markdown(done: &[Done]) -> String {
 }
 
 /// Returns the charts of a study.
-pub fn charts(study: &Study, results: &Results) -> Vec<Figure> {
+pub fn charts(study: &Study, results: &StudyResults) -> Vec<Picture> {
     let name = study.name.replace('/', "-");
     let one =
         |(n, chart): (usize, &Chart)| drawn(study, results, chart, format!("{name}-{}", n + 1)).figure();
@@ -87,7 +87,7 @@ fn row(text: &mut String, figure: &Compared) {
     );
 }
 
-fn cells(text: &mut String, table: &Table, study: &Study) {
+fn cells(text: &mut String, table: &PublishedTable, study: &Study) {
     let _ = write!(
         text,
         "| fabric | {} |\n|---|{}\n",
@@ -110,7 +110,7 @@ fn cells(text: &mut String, table: &Table, study: &Study) {
 }
 
 /// Adds the points whose figures are not of all messages.
-fn unfinished(text: &mut String, results: &Results) {
+fn unfinished(text: &mut String, results: &StudyResults) {
     for point in &results.points {
         let count = |key| point.summary.pointer(key).and_then(serde_json::Value::as_u64);
         let (unfinished, all) = (count("/unfinished/messages"), count("/messages").unwrap_or_default());
@@ -147,7 +147,7 @@ fn verdict(verdict: Verdict) -> &'static str {
     }
 }
 
-fn drawn(study: &Study, results: &Results, chart: &Chart, id: String) -> SeriesChart {
+fn drawn(study: &Study, results: &StudyResults, chart: &Chart, id: String) -> SeriesChart {
     let grid = study.grid(&chart.grid).expect("the file was checked");
     let axis = grid.axes.iter().find(|axis| axis.name == chart.x).expect("the file was checked");
     let names: Vec<String> = axis.values.iter().map(|value| value.name().to_string()).collect();
@@ -196,7 +196,7 @@ mod tests {
             let (grid, scenario_hash) = ("loads".into(), String::new());
             let points = vec![Measured { grid, labels, scenario_hash, summary }];
             let mut text = String::new();
-            unfinished(&mut text, &Results { study: "test".into(), points });
+            unfinished(&mut text, &StudyResults { study: "test".into(), points });
             text
         };
         let (messages, left) = (9, serde_json::json!({ "messages": 2, "why": "" }));

@@ -3,18 +3,18 @@
 
 use crate::error::StudyError;
 use crate::file::Study;
-use crate::grid::{LONGEST, Ready, points};
+use crate::grid::{LONGEST, ReadyPoint, points};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
-use unrack_grid::{Point, Share, Watch};
+use unrack_grid::{GridWatch, Point, PointProgress};
 use unrack_record::KeptPoints;
 use unrack_sim::run::Ending;
 use unrack_sim::scenario::excluded;
 
 /// Amount of simulation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Scale {
+pub enum StudyScale {
     Full,
     /// Fewer points and messages, for a run of seconds.
     Quick,
@@ -33,7 +33,7 @@ pub struct Measured {
 
 /// Results of one study, in the order of its file.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Results {
+pub struct StudyResults {
     pub study: String,
     pub points: Vec<Measured>,
 }
@@ -44,16 +44,16 @@ pub struct Results {
 /// [`StudyError`] if a point cannot be run, or `kept` cannot be written.
 pub fn run(
     studies: &[Study],
-    scale: Scale,
+    scale: StudyScale,
     kept: &KeptPoints,
     threads: NonZeroUsize,
-    watch: &impl Watch,
-) -> Result<Vec<Results>, StudyError> {
+    watch: &impl GridWatch,
+) -> Result<Vec<StudyResults>, StudyError> {
     let of_study = |study: &Study| points(study, scale).into_iter().map(|point| point.ready(study)).collect();
-    let ready: Vec<Vec<Ready>> = studies.iter().map(of_study).collect::<Result<_, StudyError>>()?;
+    let ready: Vec<Vec<ReadyPoint>> = studies.iter().map(of_study).collect::<Result<_, StudyError>>()?;
     let counts: Vec<usize> = ready.iter().map(Vec::len).collect();
     // Points of all studies together, so that no core is idle at the end of each.
-    let ready: Vec<Ready> = ready.into_iter().flatten().collect();
+    let ready: Vec<ReadyPoint> = ready.into_iter().flatten().collect();
     let summaries = unrack_grid::run(&ready, kept, threads, watch)?;
     let mut measured = ready.into_iter().zip(summaries).map(|(ready, summary)| Measured {
         grid: ready.point.grid,
@@ -61,14 +61,14 @@ pub fn run(
         scenario_hash: ready.scenario_hash,
         summary,
     });
-    let results = studies.iter().zip(counts).map(|(study, count)| Results {
+    let results = studies.iter().zip(counts).map(|(study, count)| StudyResults {
         study: study.name.clone(),
         points: measured.by_ref().take(count).collect(),
     });
     Ok(results.collect())
 }
 
-impl Point for Ready {
+impl Point for ReadyPoint {
     type Found = serde_json::Value;
     type Error = StudyError;
 
@@ -80,7 +80,7 @@ impl Point for Ready {
         self.point.asked.to_text()
     }
 
-    fn run(&self, share: &mut Share<'_>) -> Result<serde_json::Value, StudyError> {
+    fn run(&self, share: &mut PointProgress<'_>) -> Result<serde_json::Value, StudyError> {
         let asked = &self.point.asked;
         let ran = asked.run(&self.setup, &self.work, |progress| share.show(progress));
         let (done, inside) = ran.map_err(|error| StudyError::Scenario {

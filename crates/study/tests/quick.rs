@@ -6,7 +6,7 @@ use unrack_grid::runner::cores;
 use unrack_record::{Build, KeptPoints};
 use unrack_study::page::{Done, charts, markdown};
 use unrack_study::run::run;
-use unrack_study::{Compared, Results, Scale, Study, Verdict, all, computed, figure};
+use unrack_study::{Compared, Study, StudyResults, StudyScale, Verdict, all, computed, figure};
 use unrack_testing::Folder;
 
 fn study(name: &str) -> Study {
@@ -19,20 +19,20 @@ fn points_of(folder: &Path, sources: &str) -> KeptPoints {
     KeptPoints::open(folder, &Build { version, commit: None, tree_changed: None, sources }).unwrap()
 }
 
-fn quick(studies: &[Study], keep: &Path) -> Vec<Results> {
-    run(studies, Scale::Quick, &points_of(keep, "this"), cores(), &()).unwrap()
+fn quick(studies: &[Study], keep: &Path) -> Vec<StudyResults> {
+    run(studies, StudyScale::Quick, &points_of(keep, "this"), cores(), &()).unwrap()
 }
 
 /// Misspells the name of each figure's value: the value is not measured then, and the run fails.
-fn misspelt_values_are_not_measured(study: &Study, results: &Results, computed: &computed::Computed) {
-    let right = figure::compare(study, results, computed, Scale::Quick);
+fn misspelt_values_are_not_measured(study: &Study, results: &StudyResults, computed: &computed::Computed) {
+    let right = figure::compare(study, results, computed, StudyScale::Quick);
     for (n, right) in right.iter().enumerate().filter(|(_, right)| right.verdict != Verdict::LeftOut) {
         let mut wrong = study.clone();
         match &mut wrong.figures[n].computed {
             Some(name) => name.push('x'),
             None => wrong.figures[n].select.value.push('x'),
         }
-        let wrong = &figure::compare(&wrong, results, computed, Scale::Quick)[n];
+        let wrong = &figure::compare(&wrong, results, computed, StudyScale::Quick)[n];
         assert!(figure::fails(wrong), "{}: {}: {:?}", study.name, right.what, wrong.verdict);
     }
 }
@@ -85,8 +85,8 @@ fn every_study_runs_and_keeps_what_must_be_kept() {
     let studies = all().unwrap();
     let results = quick(&studies, &desk);
     for (study, results) in studies.iter().zip(&results) {
-        let computed = computed::figures(&study.name, Scale::Quick);
-        let figures = figure::compare(study, results, &computed, Scale::Quick);
+        let computed = computed::figures(&study.name, StudyScale::Quick);
+        let figures = figure::compare(study, results, &computed, StudyScale::Quick);
         misspelt_values_are_not_measured(study, results, &computed);
         let failed: Vec<&Compared> = figures.iter().filter(|compared| figure::fails(compared)).collect();
         assert!(failed.is_empty(), "{}: {failed:?}", study.name);
@@ -116,7 +116,7 @@ fn results_are_the_same_on_any_number_of_cores_and_when_resumed() {
     let (one, two) = (Folder::new("one"), Folder::new("two"));
     let studies = [study("ddc/table4")];
     let on = |threads, desk: &Folder| {
-        run(&studies, Scale::Quick, &points_of(desk, "this"), NonZeroUsize::new(threads).unwrap(), &())
+        run(&studies, StudyScale::Quick, &points_of(desk, "this"), NonZeroUsize::new(threads).unwrap(), &())
             .unwrap()
     };
     let first = on(1, &one);
@@ -145,7 +145,7 @@ fn a_point_of_another_build_or_a_broken_one_is_run_again() {
         unrack_record::write_json(&path, &point).unwrap();
     }
     assert_ne!(quick(&studies, &desk), first);
-    assert_eq!(run(&studies, Scale::Quick, &points_of(&desk, "changed"), cores(), &()).unwrap(), first);
+    assert_eq!(run(&studies, StudyScale::Quick, &points_of(&desk, "changed"), cores(), &()).unwrap(), first);
     for path in files() {
         let text = std::fs::read_to_string(&path).unwrap();
         std::fs::write(&path, &text[..text.len() / 2]).unwrap();
@@ -160,8 +160,9 @@ fn a_study_that_leads_nowhere_is_refused_with_its_name() {
         assert!(good.contains(from), "{from}");
         let study = Study::parse("mine", &good.replacen(from, to, 1));
         let desk = Folder::new("bad");
-        let run =
-            |study: Study| run(&[study], Scale::Quick, &points_of(&desk, "this"), cores(), &()).map(|_| ());
+        let run = |study: Study| {
+            run(&[study], StudyScale::Quick, &points_of(&desk, "this"), cores(), &()).map(|_| ())
+        };
         study.and_then(run).unwrap_err().to_string()
     };
     let grid = said("grid = \"page\"\nwhere", "grid = \"pages\"\nwhere");

@@ -9,7 +9,7 @@ use std::net::UdpSocket;
 use std::time::Instant;
 use unrack_keys::datagram::{Opened, Opener, Pair, SharedKey};
 use unrack_protocol::r2c2::Params;
-use unrack_rack::{Link, Overrides, Scenario};
+use unrack_rack::{LinkSpec, Overrides, Scenario};
 use unrack_torus::{Emulation, LiveOutcome, LiveReport, TorusPlan};
 use unrack_units::{Bytes, Rate, Time};
 use unrack_workload::Message;
@@ -30,7 +30,7 @@ messages = 1
 fn plan(rate: Rate, mtu: u64) -> TorusPlan {
     let scenario = Scenario::parse("bench", SCENARIO, &Overrides::none()).expect("it is ours");
     let mut network = unrack_sim::check(scenario).expect("it is ours").network;
-    (network.link, network.mtu) = (Link { rate, propagation: Time::ZERO }, Bytes::new(mtu));
+    (network.link, network.mtu) = (LinkSpec { rate, propagation: Time::ZERO }, Bytes::new(mtu));
     let params =
         Params { interval: Time::from_us(2_500), timeout: Time::from_us(50_000), ..Params::default() };
     TorusPlan::new(&network, &unrack_rack::Faults::default(), &params, 1).expect("it is ours")

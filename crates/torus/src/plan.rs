@@ -4,22 +4,24 @@ use unrack_basis::mix;
 use unrack_live::Error;
 use unrack_protocol::r2c2::bridge::most_mtu;
 use unrack_protocol::r2c2::map::Map;
-use unrack_protocol::r2c2::node::{Limits, Setup};
+use unrack_protocol::r2c2::node::{RackSetup, WorldLimits};
 use unrack_protocol::r2c2::packet::DATA_HEADER;
 use unrack_protocol::r2c2::rates::Rates;
-use unrack_protocol::r2c2::{Control, Params, Routing};
+use unrack_protocol::r2c2::{Params, RateControl, Routing};
 use unrack_rack::graph::Graph;
-use unrack_rack::{Buffer, Cabling, Failure, Faults, Headers, Link, Network, Outage, Topology};
+use unrack_rack::{
+    BufferSize, Cabling, Failure, Faults, Headers, LinkSpec, NetworkSpec, Outage, TopologySpec,
+};
 use unrack_units::{Bytes, Time};
 
 /// A torus, mesh or graph of nodes that run R2C2.
 #[derive(Debug, Clone)]
 pub struct TorusPlan {
-    pub(crate) setup: Setup,
+    pub(crate) setup: RackSetup,
     /// Routings that the topology supports.
     allowed: Vec<Routing>,
     /// Rate and propagation delay, by link number.
-    links: Vec<Link>,
+    links: Vec<LinkSpec>,
     /// Outages, by cable number.
     outages: Vec<Vec<Outage>>,
     /// Probability that a bit is flipped on a link.
@@ -42,7 +44,7 @@ pub const SLACK: Time = Time::from_us(1_000);
 pub(crate) const WINDOW: u32 = 1_024;
 /// Limits of nodes that are real: they have so much memory, their threads wake late, and they die. With timeouts of a
 /// millisecond, doubled, thirteen in a row are 16 seconds; however long they are, it is not more than TCP's limit.
-const LIMITS: Limits = Limits { window: WINDOW, slack: SLACK, timeouts: 13 };
+const LIMITS: WorldLimits = WorldLimits { window: WINDOW, slack: SLACK, timeouts: 13 };
 
 /// Largest queue of a link: it takes real memory here.
 const MOST_BUFFER: Bytes = Bytes::new(16 << 20);
@@ -52,11 +54,16 @@ impl TorusPlan {
     ///
     /// # Errors
     /// [`Error::Usage`] if only the simulator supports such a rack.
-    pub fn new(network: &Network, faults: &Faults, params: &Params, seed: u64) -> Result<TorusPlan, Error> {
+    pub fn new(
+        network: &NetworkSpec,
+        faults: &Faults,
+        params: &Params,
+        seed: u64,
+    ) -> Result<TorusPlan, Error> {
         let Some(graph) = network.topology.graph() else {
             return refuse("network.topology.kind", "only a torus, mesh or graph has nodes that run r2c2");
         };
-        if params.control == Control::Central {
+        if params.control == RateControl::Central {
             return refuse("fabric.control", "every node of a live rack computes rates: leave it out");
         }
         let rules = params.rules.iter().filter_map(|rule| rule.routing);
@@ -66,7 +73,7 @@ impl TorusPlan {
             return refuse("fabric.routing", &why.to_string());
         }
         let buffer = match network.switch.buffer {
-            Buffer::Limited(size) if size <= MOST_BUFFER => size.get(),
+            BufferSize::Limited(size) if size <= MOST_BUFFER => size.get(),
             _ => {
                 let rule = format!("a live link holds at most {MOST_BUFFER}: say how much, such as \"1MiB\"");
                 return refuse("network.switch.buffer", &rule);
@@ -84,7 +91,7 @@ impl TorusPlan {
         let rate = |link| links[link as usize].rate;
         let sizes = (most, DATA_HEADER as u64);
         Ok(TorusPlan {
-            setup: Setup::new(params, &graph, rate, sizes, LIMITS),
+            setup: RackSetup::new(params, &graph, rate, sizes, LIMITS),
             allowed: Routing::ALL.into_iter().filter(|routing| routing.check(&graph).is_ok()).collect(),
             outages: outages(&graph, &faults.failures)?,
             bit_errors: faults.bit_errors.core_link,
@@ -125,7 +132,7 @@ impl TorusPlan {
     /// Returns a hash that is equal on all machines of one rack.
     pub(crate) fn fingerprint(&self) -> u64 {
         let TorusPlan { setup, links, buffer, cut_through, latency, seed, .. } = self;
-        let Setup { params, graph, most, .. } = setup;
+        let RackSetup { params, graph, most, .. } = setup;
         let wires: Vec<u32> = (0..graph.links()).map(|link| graph.to(link)).collect();
         let text = format!("{wires:?}{params:?}{links:?}{most}{buffer}{cut_through}{latency}{seed}");
         text.bytes().fold(0, |hash, byte| mix(hash ^ u64::from(byte)))
@@ -140,7 +147,7 @@ impl TorusPlan {
         self.setup.graph.links_of(node).len() as u32
     }
 
-    pub(crate) fn link(&self, link: u32) -> Link {
+    pub(crate) fn link(&self, link: u32) -> LinkSpec {
         self.links[link as usize]
     }
 
@@ -184,12 +191,15 @@ fn refuse<T>(key: &str, rule: &str) -> Result<T, Error> {
     Err(Error::Usage(format!("{key}: {rule}")))
 }
 
-fn links(network: &Network, graph: &Graph) -> Vec<Link> {
+fn links(network: &NetworkSpec, graph: &Graph) -> Vec<LinkSpec> {
     let cable = |link| match &network.topology {
-        Topology::Graph(Cabling { cables, .. }) => {
+        TopologySpec::Graph(Cabling { cables, .. }) => {
             let cable = cables[graph.cable(link) as usize];
-            let Link { rate, propagation } = network.link;
-            Link { rate: cable.rate.unwrap_or(rate), propagation: cable.propagation.unwrap_or(propagation) }
+            let LinkSpec { rate, propagation } = network.link;
+            LinkSpec {
+                rate: cable.rate.unwrap_or(rate),
+                propagation: cable.propagation.unwrap_or(propagation),
+            }
         }
         _ => network.link,
     };

@@ -5,7 +5,7 @@ use std::sync::Barrier;
 use std::time::{Duration, Instant};
 use unrack_keys::datagram::SharedKey;
 use unrack_protocol::r2c2::{Params, Routing};
-use unrack_rack::{BitErrors, Faults, Link, Network, Scenario};
+use unrack_rack::{BitErrors, Faults, LinkSpec, NetworkSpec, Scenario};
 use unrack_torus::{Emulation, LiveReport, Machines, TorusPlan};
 use unrack_units::{Rate, Time};
 use unrack_workload::Message;
@@ -20,8 +20,8 @@ fn failing(shape: &str, rate: Rate, params: Params, faults: &Faults) -> TorusPla
          [fabric]\nprotocol = \"r2c2\"\n[workload]\nkind = \"flows\"\nsize = \"1KiB\"\nload = \"1%\"\nmessages = 1\n"
     );
     let scenario = Scenario::parse("test", &text, &std::iter::empty::<String>().collect()).unwrap();
-    let mut network: Network = unrack_sim::check(scenario).unwrap().network;
-    network.link = Link { rate, propagation: Time::from_us(5) };
+    let mut network: NetworkSpec = unrack_sim::check(scenario).unwrap().network;
+    network.link = LinkSpec { rate, propagation: Time::from_us(5) };
     TorusPlan::new(&network, faults, &params, 3).unwrap()
 }
 

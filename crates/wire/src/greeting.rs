@@ -7,7 +7,7 @@ use crate::layout::{
 /// Way in which pages are transferred.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u16)]
-pub enum Transport {
+pub enum PageTransport {
     /// Pages travel in messages.
     Stream = 0,
     /// Pages travel through memory that the node hands out.
@@ -26,7 +26,7 @@ pub struct Hello {
 
 impl Hello {
     /// Makes a greeting of this version.
-    pub fn new(transport: Transport, reserve: u64) -> Hello {
+    pub fn new(transport: PageTransport, reserve: u64) -> Hello {
         Hello { version: VERSION, transport: transport as u16, page_bytes: PAGE as u32, reserve }
     }
 
@@ -61,7 +61,7 @@ impl Hello {
 /// Answer of a node to the request for a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u16)]
-pub enum Status {
+pub enum GreetingStatus {
     Welcome = 0,
     /// The node supports only version [`Welcome::version`].
     OtherVersion = 1,
@@ -77,9 +77,9 @@ pub enum Status {
     KeysNeeded = 7,
 }
 
-impl Status {
-    fn decode(number: u16) -> Result<Status, Malformed> {
-        use Status::*;
+impl GreetingStatus {
+    fn decode(number: u16) -> Result<GreetingStatus, Malformed> {
+        use GreetingStatus::*;
         [Welcome, OtherVersion, OtherPageSize, OtherTransport, Full, TooManySessions, OverShare, KeysNeeded]
             .into_iter()
             .find(|status| *status as u16 == number)
@@ -91,7 +91,7 @@ impl Status {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Welcome {
     pub version: u16,
-    pub status: Status,
+    pub status: GreetingStatus,
     pub most_pages: u32,
     /// Number of pages of the node.
     pub capacity: u64,
@@ -143,7 +143,7 @@ impl Welcome {
         Welcome::version(&field(bytes, 0))?;
         let welcome = Welcome {
             version: u16::from_le_bytes(field(bytes, 8)),
-            status: Status::decode(u16::from_le_bytes(field(bytes, 10)))?,
+            status: GreetingStatus::decode(u16::from_le_bytes(field(bytes, 10)))?,
             most_pages: u32::from_le_bytes(field(bytes, 12)),
             capacity: u64::from_le_bytes(field(bytes, 16)),
             free: u64::from_le_bytes(field(bytes, 24)),
@@ -155,7 +155,7 @@ impl Welcome {
         let sensible = (1..=MOST_PAGES).contains(&welcome.most_pages)
             && (1..=MOST_IDS).contains(&welcome.most_ids)
             && welcome.extent_pages <= MOST_IDS;
-        let refused = welcome.status != Status::Welcome;
+        let refused = welcome.status != GreetingStatus::Welcome;
         (refused || sensible).then_some(welcome).ok_or(Malformed("limits out of bounds in its greeting"))
     }
 }

@@ -28,8 +28,8 @@ mod greeting;
 mod layout;
 mod message;
 
-pub use greeting::{Hello, Status, Transport, Welcome};
+pub use greeting::{GreetingStatus, Hello, PageTransport, Welcome};
 pub use layout::{
     HEADER, HELLO, MAGIC, MOST_IDS, MOST_PAGES, Malformed, PAGE, PATIENCE, VERSION, WELCOME, WELCOME_HEAD,
 };
-pub use message::{Header, Reason, Verb};
+pub use message::{EndReason, Header, Verb};

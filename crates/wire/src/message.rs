@@ -30,7 +30,7 @@ impl Verb {
 /// Reason why a node ends a session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
-pub enum Reason {
+pub enum EndReason {
     Stopping = 1,
     Malformed = 2,
     NotHeld = 3,
@@ -38,10 +38,10 @@ pub enum Reason {
     Silent = 4,
 }
 
-impl Reason {
+impl EndReason {
     /// Decodes a reason; `None` if it is unknown.
-    pub fn decode(number: u32) -> Option<Reason> {
-        [Reason::Stopping, Reason::Malformed, Reason::NotHeld, Reason::Silent]
+    pub fn decode(number: u32) -> Option<EndReason> {
+        [EndReason::Stopping, EndReason::Malformed, EndReason::NotHeld, EndReason::Silent]
             .into_iter()
             .find(|reason| *reason as u32 == number)
     }
@@ -72,7 +72,7 @@ impl Header {
     }
 
     /// Makes the header of a farewell.
-    pub fn bye(reason: Reason) -> Header {
+    pub fn bye(reason: EndReason) -> Header {
         Header { verb: Verb::Bye, reply: true, count: 0, id: 0, number: 0, detail: reason as u32 }
     }
 

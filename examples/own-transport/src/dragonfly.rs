@@ -1,7 +1,7 @@
 //! A dragonfly (Kim et al., ISCA 2008): groups of switches that are all linked to each other, and one cable between
 //! any two groups.
 
-use unrack_rack::{Connects, Refused, Switches};
+use unrack_rack::{Connects, RefusedTopology, Switches};
 
 /// Keys of the topology; their comments are what `unrack scenario --explain` prints.
 #[derive(Debug, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
@@ -19,13 +19,13 @@ impl Connects for Dragonfly {
     const NAME: &'static str = "dragonfly";
     const ABOUT: &'static str = "groups of switches, and one cable between any two groups";
 
-    fn switches(&self) -> Result<Switches, Refused> {
+    fn switches(&self) -> Result<Switches, RefusedTopology> {
         let Dragonfly { switches, hosts, groups } = *self;
         if !(1..=256).contains(&switches) {
-            return Err(Refused::new("switches", format!("{switches} is outside 1 to 256")));
+            return Err(RefusedTopology::new("switches", format!("{switches} is outside 1 to 256")));
         }
         if !(1..=switches + 1).contains(&groups) {
-            return Err(Refused::new("groups", format!("{groups} is outside 1 to {}", switches + 1)));
+            return Err(RefusedTopology::new("groups", format!("{groups} is outside 1 to {}", switches + 1)));
         }
         let pairs = |number: u32| (0..number).flat_map(move |a| (a + 1..number).map(move |b| (a, b)));
         let inside = (0..groups).flat_map(|group| {

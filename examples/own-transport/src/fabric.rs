@@ -3,7 +3,7 @@
 use crate::go_back::Sender;
 use std::collections::BTreeSet;
 use unrack_rack::{Profile, Protocol};
-use unrack_sim::fabric::packet::{Net, Packet, PacketNetwork, Plan, Side, StrictPriority, Transport};
+use unrack_sim::fabric::packet::{Net, Packet, PacketNetwork, Side, StreamPlan, StrictPriority, Transport};
 use unrack_sim::memory::Cost;
 use unrack_sim::{Observer, PacketKind, Registered, SetupError, Site};
 use unrack_units::Time;
@@ -33,7 +33,7 @@ impl Registered for GoBackN {
     type Params = Params;
 
     fn build(site: &Site, params: &Params) -> Result<GoBackN, SetupError> {
-        let plan = Plan::at_line_rate(site.network, site.ethernet)?;
+        let plan = StreamPlan::at_line_rate(site.network, site.ethernet)?;
         let window = plan.line_rate_window("fabric.window", params.window)?;
         let turns = vec![BTreeSet::new(); site.network.nodes() as usize];
         let ends = Ends { window, timeout: plan.patience(), transfers: Vec::new(), turns };

@@ -26,10 +26,10 @@ use simulated::{Simulation, Simulator};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use unrack_paging::{Input, Job, quality};
+use unrack_paging::{CheckedProgram, Input, quality};
 use unrack_rack::{Profile, Protocol};
 use unrack_record::{Capture, Comparison, FabricResult, Injection, Purpose, RunFolder, Started, Warning};
-use unrack_report::{Report, Run};
+use unrack_report::{RecordedRun, Report};
 use unrack_units::nearest::hint;
 use unrack_units::{Rate, Share, Time};
 
@@ -109,7 +109,7 @@ pub(crate) fn main(args: Args) -> Result<ExitCode, Failure> {
         limit.check(&Shape::from_type::<Comparison>().with_elements("fabrics", fabrics))?;
     }
     let budget = Budget::new(args.budget);
-    let mut job = Job::prepare(&args.command)?;
+    let mut job = CheckedProgram::prepare(&args.command)?;
     job.input = Input::repeatable()?;
     let started = Started::now(build());
     let folder = folder::create(&args.out, &args.purpose(&job), args.replace)?;
@@ -123,7 +123,7 @@ pub(crate) fn main(args: Args) -> Result<ExitCode, Failure> {
     folder.write_json("manifest.json", &started.manifest(args.seed, Some(scenario), settings))?;
     steps.begin("writing the report");
     let report = folder.path("report.html");
-    Report::from_runs(vec![Run::read(&args.out).map_err(failed)?]).write(&report).map_err(failed)?;
+    Report::from_runs(vec![RecordedRun::read(&args.out).map_err(failed)?]).write(&report).map_err(failed)?;
     steps.finish();
     if args.json {
         println!("{}", serde_json::to_string_pretty(&comparison).map_err(failed)?);
@@ -138,7 +138,7 @@ pub(crate) fn main(args: Args) -> Result<ExitCode, Failure> {
 impl Args {
     /// Returns the run's purpose; runs with the same purpose may replace each other. The amount of work is not part of
     /// it.
-    fn purpose(&self, job: &Job) -> Purpose {
+    fn purpose(&self, job: &CheckedProgram) -> Purpose {
         let fabrics: Vec<_> = self.fabric.iter().map(|fabric| fabric.name()).collect();
         let question = serde_json::json!({
             "command": job.words(), "folder": std::env::current_dir().ok(), "local": self.local.to_string(),
@@ -157,7 +157,7 @@ fn failed(error: impl std::fmt::Display) -> Failure {
 impl Args {
     fn compare(
         &self,
-        job: &Job,
+        job: &CheckedProgram,
         folder: &RunFolder,
         scenario: &str,
         budget: &Budget,

@@ -12,7 +12,7 @@ use crate::sim::work::captured_rows;
 use std::cell::RefCell;
 use std::time::Instant;
 use unrack_rack::{Overrides, Protocol, Scenario, ValidScenario};
-use unrack_record::{RunFolder, Spread, Warning, trace};
+use unrack_record::{DistributionSummary, RunFolder, Warning, trace};
 use unrack_sim::summary::Excluded;
 use unrack_sim::{FabricConfig, Finished, Setup, Work};
 use unrack_units::{Bytes, Rate, Time};
@@ -28,8 +28,8 @@ const LEAST: u64 = 3_000;
 pub(super) struct Simulation {
     /// Most transfers replayed, over all blades.
     pub transfers: u64,
-    pub over_ideal: Spread,
-    pub fetch_us: Spread,
+    pub over_ideal: DistributionSummary,
+    pub fetch_us: DistributionSummary,
     pub replay: Option<f64>,
     pub summary: serde_json::Value,
 }
@@ -192,11 +192,11 @@ fn fetches(done: &Finished) -> Vec<(&Message, Time)> {
 }
 
 /// Returns percentiles by nearest rank.
-fn spread(mut values: Vec<f64>) -> Spread {
+fn spread(mut values: Vec<f64>) -> DistributionSummary {
     values.sort_by(f64::total_cmp);
-    let Some(max) = values.last().copied() else { return Spread::default() };
+    let Some(max) = values.last().copied() else { return DistributionSummary::default() };
     let rank = |p: f64| values[((p * values.len() as f64).ceil() as usize).clamp(1, values.len()) - 1];
-    Spread {
+    DistributionSummary {
         mean: values.iter().sum::<f64>() / values.len() as f64,
         p50: rank(0.5),
         p95: rank(0.95),

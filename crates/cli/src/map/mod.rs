@@ -21,9 +21,9 @@ use grid::Grid;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use unrack_paging::{Input, Job, local_bytes};
+use unrack_paging::{CheckedProgram, Input, local_bytes};
 use unrack_record::{MapLocal, Purpose, RunFolder, SlowdownMap, Started, Warning};
-use unrack_report::{Report, Run};
+use unrack_report::{RecordedRun, Report};
 use unrack_units::{Bytes, Rate, Share, Time};
 
 pub(crate) const EXAMPLES: &str = "\
@@ -91,7 +91,7 @@ const FREE_LINK: Rate = Rate::from_gbps(10_000);
 /// Runs `unrack map`.
 pub(crate) fn main(mut args: Args) -> Result<ExitCode, Failure> {
     let budget = Budget::new(args.budget);
-    let mut job = Job::prepare(&args.command)?;
+    let mut job = CheckedProgram::prepare(&args.command)?;
     job.input = Input::repeatable()?;
     let started = Started::now(build());
     // Other shares, latencies and bandwidths of the same command are drawn from the same runs.
@@ -105,7 +105,7 @@ pub(crate) fn main(mut args: Args) -> Result<ExitCode, Failure> {
     let settings = serde_json::json!({ "repeat": args.repeat });
     folder.write_json("manifest.json", &started.manifest(SEED, None, settings))?;
     let report = folder.path("report.html");
-    Report::from_runs(vec![Run::read(&args.out)?]).write(&report)?;
+    Report::from_runs(vec![RecordedRun::read(&args.out)?]).write(&report)?;
     match args.json {
         true => {
             let text = serde_json::to_string_pretty(&map);
@@ -118,7 +118,12 @@ pub(crate) fn main(mut args: Args) -> Result<ExitCode, Failure> {
 }
 
 impl Args {
-    fn measure(&self, job: &Job, folder: &RunFolder, budget: &Budget) -> Result<SlowdownMap, Failure> {
+    fn measure(
+        &self,
+        job: &CheckedProgram,
+        folder: &RunFolder,
+        budget: &Budget,
+    ) -> Result<SlowdownMap, Failure> {
         let of =
             Identity { sources: build().sources, program: job.identity().unwrap_or_default(), seed: SEED };
         // Standard input may have other bytes next time.

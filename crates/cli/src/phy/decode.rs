@@ -5,8 +5,10 @@ use crate::failure::Failure;
 use crate::stdout::print;
 use std::process::ExitCode;
 use unrack_phy::Block;
-use unrack_phy::edm::demux::{Memory, Wrong};
-use unrack_phy::edm::{Assembler, Body, Control, Demux, Event, Malformed, Message, Operation, Policy};
+use unrack_phy::edm::demux::{MemoryBlock, Wrong};
+use unrack_phy::edm::{
+    Assembler, Body, ControlFields, Demux, Event, Malformed, MemoryMessage, MuxPolicy, RmwOperation,
+};
 use unrack_phy::mac::{Deframer, FrameError};
 use unrack_phy::pcs::{Decoder, Descrambler};
 use unrack_phy::text::{hex, listing};
@@ -25,7 +27,7 @@ pub(super) struct Args {
 
 /// Runs `unrack phy decode`.
 pub(super) fn main(args: Args) -> Result<ExitCode, Failure> {
-    let policy = if args.strict { Policy::Strict } else { Policy::Fair };
+    let policy = if args.strict { MuxPolicy::Strict } else { MuxPolicy::Fair };
     let (mut demux, mut assembler) = (Demux::new(policy), Assembler::default());
     let (mut decoder, mut deframer, mut descrambler) =
         (Decoder::default(), Deframer::default(), Descrambler::default());
@@ -51,8 +53,8 @@ pub(super) fn main(args: Args) -> Result<ExitCode, Failure> {
         let before = demux.wrong();
         let received = demux.tick(block);
         let event = match received.memory {
-            Some(Memory::Block(block)) => assembler.handle(block),
-            Some(Memory::Broken) => assembler.broken().map(Err),
+            Some(MemoryBlock::Block(block)) => assembler.handle(block),
+            Some(MemoryBlock::Broken) => assembler.broken().map(Err),
             None => None,
         };
         match &event {
@@ -81,14 +83,15 @@ pub(super) fn main(args: Args) -> Result<ExitCode, Failure> {
 
 /// Formats an event as a line of a script.
 fn event_text(event: &Event) -> String {
-    let control = |Control { node, id, size, .. }: &Control| format!("node={node} id={id} bytes={size}");
+    let control =
+        |ControlFields { node, id, size, .. }: &ControlFields| format!("node={node} id={id} bytes={size}");
     match event {
         Event::Notification(notification) => format!("notify {}", control(notification)),
         Event::Grant(grant) => {
             let of = if grant.kind == unrack_phy::edm::Kind::Write { "write" } else { "response" };
             format!("grant {} of={of}", control(grant))
         }
-        Event::Message(Message { node, id, body }) => {
+        Event::Message(MemoryMessage { node, id, body }) => {
             let (verb, rest) = body_text(body);
             format!("{verb} node={node} id={id}{rest}")
         }
@@ -104,11 +107,11 @@ fn body_text(body: &Body) -> (&'static str, String) {
         }
         Body::Modify { address, operation } => {
             let (verb, operands) = match operation {
-                Operation::CompareSwap { expected, new } => {
+                RmwOperation::CompareSwap { expected, new } => {
                     ("cas", format!(" expected={expected:#x} new={new:#x}"))
                 }
-                Operation::FetchAdd { addend } => ("add", format!(" addend={addend:#x}")),
-                Operation::Swap { new } => ("swap", format!(" new={new:#x}")),
+                RmwOperation::FetchAdd { addend } => ("add", format!(" addend={addend:#x}")),
+                RmwOperation::Swap { new } => ("swap", format!(" new={new:#x}")),
             };
             (verb, format!(" address={address:#x}{operands}"))
         }

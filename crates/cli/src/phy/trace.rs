@@ -8,13 +8,13 @@ use crate::stdout::print;
 use std::fmt::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use unrack_phy::edm::{Body, Policy};
+use unrack_phy::edm::{Body, MuxPolicy};
 use unrack_phy::mac::Framer;
 use unrack_phy::pcs::Encoder;
-use unrack_phy::stack::{Completion, HostConfig, Outcome, Request, SwitchConfig, Testbed};
+use unrack_phy::stack::{Completion, HostConfig, Request, RequestOutcome, SwitchConfig, Testbed};
 use unrack_phy::text::script::{self, Fields};
 use unrack_phy::text::{hex, listing, picture};
-use unrack_protocol::edm::{Policy as Order, steps};
+use unrack_protocol::edm::{GrantPolicy as Order, steps};
 use unrack_record::atomic_write;
 use unrack_record::waves::{Fst, Vcd};
 
@@ -133,8 +133,8 @@ fn testbed(args: &Args) -> Testbed {
     Testbed::new(switch, host, policy(args), usize::from(args.wire))
 }
 
-fn policy(args: &Args) -> Policy {
-    if args.strict { Policy::Strict } else { Policy::Fair }
+fn policy(args: &Args) -> MuxPolicy {
+    if args.strict { MuxPolicy::Strict } else { MuxPolicy::Fair }
 }
 
 fn parse(line: &str, nodes: u16) -> Result<Option<Step>, String> {
@@ -181,11 +181,11 @@ fn begin(bed: &mut Testbed, step: Step) {
 fn done(completion: &Completion) -> String {
     let Completion { ticket, outcome, first, at } = completion;
     let what = match outcome {
-        Outcome::Answer(data) => {
+        RequestOutcome::Answer(data) => {
             format!("answered with {} B {}", data.len(), hex(&data[..data.len().min(16)]))
         }
-        Outcome::Sent => "sent".into(),
-        Outcome::Null => "answered with NULL".into(),
+        RequestOutcome::Sent => "sent".into(),
+        RequestOutcome::Null => "answered with NULL".into(),
     };
     format!("request {ticket} {what}: first block in cycle {first}, last in {at}")
 }

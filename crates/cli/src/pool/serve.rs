@@ -5,7 +5,7 @@ use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
-use unrack_pool::cache_control::Mode;
+use unrack_pool::cache_control::MemoryKind;
 use unrack_pool::manager::{self, Backing, signals};
 use unrack_pool::{Options, socket};
 use unrack_units::nearest::hint;
@@ -37,7 +37,7 @@ pub(super) struct Args {
     interleave: Bytes,
     /// Access to the memory: coherent, incoherent (lines are flushed), uncached, or model (for tests)
     #[arg(long, value_name = "MODE", default_value = "coherent", value_parser = mode)]
-    memory: Mode,
+    memory: MemoryKind,
     /// Most sections leased at a time for small buffers (K)
     #[arg(long, value_name = "SECTIONS", default_value_t = 16)]
     region: u32,
@@ -62,7 +62,7 @@ struct Status<'a> {
     capacity_bytes: u64,
     per_client_bytes: u64,
     backing: String,
-    mode: Mode,
+    mode: MemoryKind,
     pid: u32,
     version: &'a str,
 }
@@ -153,7 +153,7 @@ fn backing(text: &str, interleave: Bytes) -> Result<Backing, Failure> {
     }
 }
 
-fn mode(text: &str) -> Result<Mode, String> {
+fn mode(text: &str) -> Result<MemoryKind, String> {
     text.parse().map_err(|error: unrack_pool::cache_control::UnknownMode| error.to_string())
 }
 

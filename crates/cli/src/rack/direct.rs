@@ -9,7 +9,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use unrack_protocol::r2c2::Params;
-use unrack_rack::{Flows, Size, Topology, ValidScenario, Workload};
+use unrack_rack::{Flows, Size, TopologySpec, ValidScenario, Workload};
 use unrack_sim::Setup;
 use unrack_sim::fabric::r2c2::R2c2;
 use unrack_torus::{Emulation, Seat, TorusPlan};
@@ -41,7 +41,7 @@ pub(super) fn load(file: &Path, set: &[String]) -> Result<Loaded, Failure> {
 /// Makes the scenario's paths absolute, so that it can be read from elsewhere.
 fn anchor(scenario: &mut ValidScenario) {
     let cables = match &mut scenario.network.topology {
-        Topology::Graph(cabling) => Some(&mut cabling.file),
+        TopologySpec::Graph(cabling) => Some(&mut cabling.file),
         _ => None,
     };
     let work = match &mut scenario.workload {

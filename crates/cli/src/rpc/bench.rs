@@ -5,10 +5,10 @@ use crate::stdout::print;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::process::{Command, ExitCode};
 use std::time::Duration;
-use unrack_pool::cache_control::Mode;
+use unrack_pool::cache_control::MemoryKind;
 use unrack_rpc::Waiting;
 use unrack_rpc_bench::plan::SIZES;
-use unrack_rpc_bench::{Error, Plan, server};
+use unrack_rpc_bench::{BenchPlan, Error, server};
 use unrack_units::{Bytes, Time};
 
 pub(super) const EXAMPLES: &str = "\
@@ -46,7 +46,7 @@ pub(super) struct Args {
     rates: Vec<Rate>,
     /// Access to memory: coherent, incoherent (lines are flushed), or model (for tests)
     #[arg(long, value_name = "MODE", default_value = "coherent", value_parser = mode)]
-    memory: Mode,
+    memory: MemoryKind,
     /// Way in which both sides wait: spin, adaptive or sleep. Rates are always measured with adaptive
     #[arg(long, value_name = "HOW", default_value = "spin")]
     waiting: Waiting,
@@ -82,7 +82,7 @@ fn rate(text: &str) -> Result<Rate, String> {
     }
 }
 
-fn mode(text: &str) -> Result<Mode, String> {
+fn mode(text: &str) -> Result<MemoryKind, String> {
     text.parse().map_err(|error: unrack_pool::cache_control::UnknownMode| error.to_string())
 }
 
@@ -111,12 +111,12 @@ pub(super) fn main(args: Args) -> Result<ExitCode, Failure> {
 }
 
 impl Args {
-    fn plan(self) -> Plan {
+    fn plan(self) -> BenchPlan {
         let per_second = |rate| match rate {
             Rate::PerSecond(rate) => Some(rate),
             Rate::None => None,
         };
-        Plan {
+        BenchPlan {
             sizes: self.sizes,
             windows: self.windows,
             connections: self.connections,
@@ -148,7 +148,7 @@ fn process(options: &server::Options) -> Result<Command, Error> {
 #[derive(clap::Args)]
 pub(super) struct ServeArgs {
     #[arg(long)]
-    memory: Mode,
+    memory: MemoryKind,
     #[arg(long)]
     waiting: Waiting,
     #[arg(long)]

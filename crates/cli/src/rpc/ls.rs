@@ -5,7 +5,7 @@ use crate::stdout::print;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use unrack_pool::{Client, socket};
-use unrack_rpc::listing::Listing;
+use unrack_rpc::listing::ServiceListing;
 
 #[derive(clap::Args)]
 pub(super) struct Args {
@@ -20,7 +20,7 @@ pub(super) struct Args {
 /// Runs `unrack rpc ls`.
 pub(super) fn main(args: Args) -> Result<ExitCode, Failure> {
     let client = Client::connect_as(args.socket.unwrap_or_else(socket::default_socket), "unrack rpc ls")?;
-    let listing = Listing::read(&client)?;
+    let listing = ServiceListing::read(&client)?;
     if args.json {
         let text = serde_json::to_string(&listing).map_err(|error| Failure::Failed(error.to_string()))?;
         print(&format!("{text}\n"))?;

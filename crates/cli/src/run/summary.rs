@@ -2,7 +2,7 @@
 
 use super::Args;
 use serde::Serialize;
-use unrack_paging::{Calibration, Footprint, Job, RunReport, Setup, Tally};
+use unrack_paging::{Calibration, CheckedProgram, Footprint, RunReport, RunSetup, Tally};
 use unrack_record::{Machine, Started, Warning};
 use unrack_units::{Bytes, Rate, Time};
 
@@ -36,8 +36,8 @@ impl Summary {
     /// Returns the summary of a run.
     pub(super) fn from_run(
         args: &Args,
-        job: &Job,
-        setup: &Setup,
+        job: &CheckedProgram,
+        setup: &RunSetup,
         footprint: Option<Footprint>,
         report: &RunReport,
         started: &Started,

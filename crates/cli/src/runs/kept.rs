@@ -4,7 +4,7 @@ use super::{Done, Task};
 use crate::failure::{Failure, say};
 use serde::{Deserialize, Serialize};
 use std::cell::RefCell;
-use unrack_paging::{Calibration, Mode};
+use unrack_paging::{Calibration, FaultMode};
 use unrack_record::{RunFolder, read_json};
 use unrack_units::Bytes;
 
@@ -84,7 +84,7 @@ impl<'a> Kept<'a> {
     /// Returns the pager's cost, and true if its measurement was disturbed.
     pub(crate) fn calibration(&self) -> Option<(Calibration, bool)> {
         let KeptCalibration { floor_ns, unseen_ns, is_disturbed } = self.runs.borrow().calibration?;
-        Some((Calibration { mode: Mode::Blocking, floor_ns, unseen_ns }, is_disturbed))
+        Some((Calibration { mode: FaultMode::Blocking, floor_ns, unseen_ns }, is_disturbed))
     }
 
     /// Keeps the pager's cost.

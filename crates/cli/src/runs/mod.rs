@@ -18,14 +18,15 @@ use serde::{Deserialize, Serialize};
 use std::path::Path;
 use std::time::Instant;
 use unrack_paging::{
-    Calibration, CaptureTo, Delay, Job, Load, Output, PagingError, Reading, Setup, Status, measure, native,
+    Calibration, CaptureTo, CheckedProgram, Delay, MachineCounters, MachineLoad, OutputTarget, PagingError,
+    ProgramEnd, RunSetup, measure, native,
 };
 use unrack_record::{RunFolder, Runs, Warning};
 use unrack_units::{Bytes, Rate, Time};
 
 /// Parameters of all runs of the program.
 pub(crate) struct Runner<'a> {
-    pub job: &'a Job,
+    pub job: &'a CheckedProgram,
     pub folder: &'a RunFolder,
     /// Rate of the link to remote memory.
     pub rate: Rate,
@@ -68,7 +69,7 @@ pub(crate) struct Known {
 /// A finished run, and the load of the machine during it.
 pub(crate) struct Made {
     pub done: Done,
-    pub load: Load,
+    pub load: MachineLoad,
     pub warnings: Vec<Warning>,
 }
 
@@ -84,14 +85,14 @@ impl Runner<'_> {
         known: &Known,
         until: Option<Instant>,
     ) -> Result<Option<Made>, Failure> {
-        let before = Reading::now();
+        let before = MachineCounters::now();
         let made = match task {
             Task::Native { .. } => self.natively(until),
             Task::Remote { local_bytes, delay_ns, .. } => {
                 self.remotely(Bytes::new(local_bytes), delay_ns, known, until)
             }
         };
-        let load = Load::between(&before, &Reading::now());
+        let load = MachineLoad::between(&before, &MachineCounters::now());
         match made {
             Ok((done, warnings)) => Ok(Some(Made { done, load, warnings })),
             Err(Ended::OutOfTime) => Ok(None),
@@ -101,7 +102,7 @@ impl Runner<'_> {
 
     fn natively(&self, until: Option<Instant>) -> Result<(Done, Vec<Warning>), Ended> {
         let output = self.folder.path(NATIVE_OUTPUT);
-        let run = native(self.job, &Output::File(output.clone()), until)?;
+        let run = native(self.job, &OutputTarget::File(output.clone()), until)?;
         check_status(run.status, "natively", &output)?;
         run.footprint.check()?;
         let footprint_bytes = run.footprint.bytes().get();
@@ -119,14 +120,14 @@ impl Runner<'_> {
         let delay = &self.delay(delay_ns);
         let is_captured = delay_ns == 0.0 && known.captured_local == Some(local);
         let to = CaptureTo { path: &trace, footprint: Some(known.footprint), native_s: known.native_s };
-        let setup = Setup {
+        let setup = RunSetup {
             local,
             delay,
             calibration: known.calibration,
             seed: self.seed,
             capture: is_captured.then_some(to),
             node: None,
-            output: Output::File(output.clone()),
+            output: OutputTarget::File(output.clone()),
             until,
         };
         let report = measure(self.job, &setup)?;
@@ -180,7 +181,7 @@ impl From<PagingError> for Ended {
     }
 }
 
-fn check_status(status: Status, how: &str, output: &Path) -> Result<(), Ended> {
+fn check_status(status: ProgramEnd, how: &str, output: &Path) -> Result<(), Ended> {
     if status.is_success() {
         return Ok(());
     }

@@ -10,7 +10,7 @@ use super::{Known, Made, Runner, Task};
 use crate::failure::{Failure, say};
 use std::cell::{Cell, RefCell};
 use std::time::{Duration, Instant};
-use unrack_paging::{Load, Mode, PagingError, Reading, calibrate};
+use unrack_paging::{FaultMode, MachineCounters, MachineLoad, PagingError, calibrate};
 use unrack_record::{Disturbance, DisturbedRun, OtherWork, Warning};
 use unrack_units::Bytes;
 
@@ -89,12 +89,12 @@ impl<'a> Survey<'a> {
             if self.kept.calibration().is_some_and(|(_, is_disturbed)| !is_disturbed) {
                 break;
             }
-            let before = Reading::now();
-            let measured = match calibrate(Mode::Blocking, self.budget.deadline()) {
+            let before = MachineCounters::now();
+            let measured = match calibrate(FaultMode::Blocking, self.budget.deadline()) {
                 Err(PagingError::OutOfTime) => break,
                 measured => measured?,
             };
-            let load = Load::between(&before, &Reading::now());
+            let load = MachineLoad::between(&before, &MachineCounters::now());
             self.kept.keep_calibration(measured, load.disturbance().is_some())?;
         }
         Ok(())
@@ -310,10 +310,10 @@ impl<'a> Survey<'a> {
 }
 
 /// Returns the load of the machine while this command does nothing.
-fn look() -> Load {
-    let before = Reading::now();
+fn look() -> MachineLoad {
+    let before = MachineCounters::now();
     std::thread::sleep(LOOK);
-    Load::between(&before, &Reading::now())
+    MachineLoad::between(&before, &MachineCounters::now())
 }
 
 /// Returns whether to repeat disturbed runs: if more than half of all were disturbed, the machine is busy throughout,

@@ -4,7 +4,7 @@ use crate::failure::Failure;
 use crate::scenario;
 use crate::sim::work;
 use std::path::PathBuf;
-use unrack_grid::sweep::{Ready, Source};
+use unrack_grid::sweep::{Ready, ScenarioSource};
 use unrack_rack::ValidScenario;
 use unrack_sim::SetupError;
 
@@ -14,7 +14,7 @@ pub(super) struct ScenarioFile {
     pub transfers: u64,
 }
 
-impl Source for ScenarioFile {
+impl ScenarioSource for ScenarioFile {
     type Error = Failure;
 
     fn load(&self, set: &[String]) -> Result<Ready, Failure> {

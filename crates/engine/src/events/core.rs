@@ -1,7 +1,7 @@
 //! Interface between a fabric and the engine: the time, timers, messages, and the counters to keep.
 
 use super::busy::BusyTimes;
-use super::observe::{Hop, LinkId, Observer, Packet, Wait};
+use super::observe::{Hop, LinkId, ObservedPacket, Observer, Wait};
 use super::queue::{EventQueue, Tie, Tied};
 use crate::run::{Ending, Outcome, Run};
 use hdrhistogram::Histogram;
@@ -176,7 +176,7 @@ impl<E: Tied, O: Observer> Core<E, O> {
     }
     /// Counts the loss of a packet of message `id` with `bytes` of payload. Calls `packet` only if there is an
     /// observer.
-    pub fn dropped(&mut self, id: MessageId, bytes: u64, packet: impl FnOnce() -> Packet) {
+    pub fn dropped(&mut self, id: MessageId, bytes: u64, packet: impl FnOnce() -> ObservedPacket) {
         self.counters.dropped_bytes += bytes;
         self.counters.dropped_packets += 1;
         self.outcomes[id.index()].drops += 1;
@@ -184,7 +184,7 @@ impl<E: Tied, O: Observer> Core<E, O> {
         self.lost(id, packet);
     }
     /// Tells the observer that message `id`, too, needed a lost packet. [`Core::dropped`] has counted the packet.
-    pub fn lost(&mut self, id: MessageId, packet: impl FnOnce() -> Packet) {
+    pub fn lost(&mut self, id: MessageId, packet: impl FnOnce() -> ObservedPacket) {
         if O::HOPS {
             self.observer.lost(id, &packet(), self.now);
         }

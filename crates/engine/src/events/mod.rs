@@ -6,7 +6,7 @@
 //! Measured gains (star of 144, `edm`, 64 B, load 0.8; processor time per message, one core): the calendar queue
 //! instead of a radix heap took 1.0 us to 0.8 us; events of 12 bytes, which carry an index into the messages rather
 //! than the messages, keep the queue in the second-level cache; bookings a constant ahead of their time save three of
-//! eight events (see [`fabric::edm`](crate::fabric::edm)). A finished message holds 64 bytes: 32 of request, 24 of
+//! eight events (see the module `edm` of the fabrics). A finished message holds 64 bytes: 32 of request, 24 of
 //! outcome, 8 of ideal time.
 
 mod busy;
@@ -18,7 +18,7 @@ mod split;
 
 pub use self::busy::BusyTimes;
 pub use self::core::{Core, Counters};
-pub use observe::{Hop, LinkId, Observer, Packet, PacketKind, Unobserved, Wait};
+pub use observe::{Hop, LinkId, ObservedPacket, Observer, PacketKind, Unobserved, Wait};
 pub use queue::{EventQueue, Tie, Tied};
 pub use split::{Split, run_split};
 

@@ -20,7 +20,7 @@ pub trait Observer {
     fn dropped(&mut self, _id: MessageId, _bytes: u64, _now: Time) {}
     /// Reports the loss of a packet that message `id` needs; called once for each message that needs it. Only if
     /// [`Observer::HOPS`].
-    fn lost(&mut self, _id: MessageId, _packet: &Packet, _now: Time) {}
+    fn lost(&mut self, _id: MessageId, _packet: &ObservedPacket, _now: Time) {}
     /// Reports that a packet found `bytes` waiting ahead of it at this switch port (of a star: the node's number).
     fn queued(&mut self, _port: u32, _bytes: u64, _now: Time) {}
     /// Reports that a packet crosses a link. Called as soon as the times are decided: before the last bit leaves and,
@@ -45,7 +45,7 @@ impl<O: Observer> Observer for &mut O {
     fn dropped(&mut self, id: MessageId, bytes: u64, now: Time) {
         (**self).dropped(id, bytes, now);
     }
-    fn lost(&mut self, id: MessageId, packet: &Packet, now: Time) {
+    fn lost(&mut self, id: MessageId, packet: &ObservedPacket, now: Time) {
         (**self).lost(id, packet, now);
     }
     fn queued(&mut self, port: u32, bytes: u64, now: Time) {
@@ -70,7 +70,7 @@ pub struct Hop {
     pub link: LinkId,
     /// Message of the packet; `None` if it belongs to none, such as a pause frame.
     pub message: Option<MessageId>,
-    pub packet: Packet,
+    pub packet: ObservedPacket,
     /// Bytes on the link including headers and framing, rounded up.
     pub wire: u32,
     /// Bytes of data, or of a request, that it carries.
@@ -114,7 +114,7 @@ pub enum LinkId {
 
 /// Contents of a packet, in terms that all fabrics share.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Packet {
+pub struct ObservedPacket {
     pub kind: PacketKind,
     /// Node that made the packet.
     pub src: NodeId,
@@ -135,12 +135,12 @@ pub struct Packet {
     pub echo: bool,
 }
 
-impl Packet {
+impl ObservedPacket {
     /// Creates a packet with these fields; the others say nothing.
-    pub fn new(kind: PacketKind, src: NodeId, dst: NodeId) -> Packet {
+    pub fn new(kind: PacketKind, src: NodeId, dst: NodeId) -> ObservedPacket {
         let sack = [(0, 0); 3];
         let (sent, priority, marked, echo) = (None, 0, false, false);
-        Packet { kind, src, dst, offset: None, sack, sent, priority, marked, echo }
+        ObservedPacket { kind, src, dst, offset: None, sack, sent, priority, marked, echo }
     }
 }
 

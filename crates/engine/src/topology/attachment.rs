@@ -1,7 +1,7 @@
 //! Links by which nodes send: one each or, where NICs are pooled, all those of the rack.
 
 use super::{Drack, End, Link, Shape, Topology};
-use crate::faults::Faults;
+use crate::faults::FaultSchedule;
 use unrack_units::Time;
 use unrack_workload::NodeId;
 
@@ -51,7 +51,7 @@ impl Topology {
         }
     }
 
-    fn attachment_leads_on(&self, faults: &Faults, link: u32, dst: NodeId, now: Time) -> bool {
+    fn attachment_leads_on(&self, faults: &FaultSchedule, link: u32, dst: NodeId, now: Time) -> bool {
         let switch = self.switch_at(link);
         !faults.known_down_host(link, now)
             && self.all_next_ports(switch, dst).any(|port| self.leads_on(faults, port, dst, now))

@@ -38,7 +38,7 @@ impl Point for Double<'_> {
         "twice".into()
     }
 
-    fn run(&self, _share: &mut Share<'_>) -> Result<usize, Failed> {
+    fn run(&self, _share: &mut PointProgress<'_>) -> Result<usize, Failed> {
         self.runs.fetch_add(1, Ordering::Relaxed);
         if self.broken.contains(&self.number) { Err(Failed::At(self.number)) } else { Ok(2 * self.number) }
     }
@@ -107,7 +107,7 @@ fn the_first_error_is_told_and_what_was_finished_is_kept() {
 #[test]
 fn watchers_see_every_point_to_its_end() {
     struct Seen(Mutex<BTreeSet<(usize, usize)>>, AtomicUsize);
-    impl Watch for Seen {
+    impl GridWatch for Seen {
         fn begin(&self, kept: usize, all: usize) {
             self.0.lock().unwrap().insert((kept, all));
         }

@@ -2,9 +2,9 @@
 
 use super::{NamespaceHost, NamespacePlan, ROUTER, Space, buffer_of, ways};
 use std::net::Ipv4Addr;
-use unrack_rack::{Network, Wiring};
+use unrack_rack::{NetworkSpec, Wiring};
 
-pub(super) fn plan(network: &Network, prefix: &str, wiring: Wiring) -> NamespacePlan {
+pub(super) fn plan(network: &NetworkSpec, prefix: &str, wiring: Wiring) -> NamespacePlan {
     let names = Names { prefix, wiring };
     let hosts = (0..wiring.nics()).map(|node| NamespaceHost {
         namespace: names.host(node),
@@ -84,7 +84,7 @@ impl Names<'_> {
     }
 
     /// Returns the namespace of a rack's NICs: for each, a bridge with a port for every host.
-    fn rack_space(&self, network: &Network, rack: u32) -> Space {
+    fn rack_space(&self, network: &NetworkSpec, rack: u32) -> Space {
         let n = self.wiring.hosts_per_rack;
         let mut space = Space::new(self.rack(rack));
         for j in 0..n {
@@ -99,7 +99,7 @@ impl Names<'_> {
         space
     }
 
-    fn switch_space(&self, network: &Network, switch: u32) -> Space {
+    fn switch_space(&self, network: &NetworkSpec, switch: u32) -> Space {
         let (n, cores) = (self.wiring.hosts_per_rack, self.wiring.cores);
         let mut space = Space::router(self.switch(switch));
         let nics: Vec<u32> = (0..n).map(|place| self.wiring.nic_at(switch, place)).collect();
@@ -122,7 +122,7 @@ impl Names<'_> {
         space
     }
 
-    fn core_space(&self, network: &Network, core: u32) -> Space {
+    fn core_space(&self, network: &NetworkSpec, core: u32) -> Space {
         let mut space = Space::router(self.core(core));
         for switch in 0..self.wiring.racks {
             let name = format!("sw{switch}");

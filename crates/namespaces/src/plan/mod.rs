@@ -5,7 +5,7 @@ mod torack;
 
 use std::net::Ipv4Addr;
 use unrack_live::Error;
-use unrack_rack::{Link, Network, Topology};
+use unrack_rack::{LinkSpec, NetworkSpec, TopologySpec};
 use unrack_units::Time;
 
 /// One rack or several, as namespaces.
@@ -58,9 +58,9 @@ impl NamespacePlan {
     ///
     /// # Errors
     /// [`Error::Usage`] if it cannot be emulated.
-    pub fn new(network: &Network, prefix: &str) -> Result<NamespacePlan, Error> {
+    pub fn new(network: &NetworkSpec, prefix: &str) -> Result<NamespacePlan, Error> {
         let mut plan = match (&network.topology, network.topology.wiring()) {
-            (&Topology::Torack { racks, hosts_per_rack, uplinks }, _) => {
+            (&TopologySpec::Torack { racks, hosts_per_rack, uplinks }, _) => {
                 check(network, racks, uplinks)?;
                 torack::plan(network, prefix, (racks, hosts_per_rack, uplinks))
             }
@@ -100,7 +100,7 @@ impl NamespacePlan {
 }
 
 /// Verifies that a network can be emulated. `nics` is the number of NICs of a rack, or of its uplinks.
-fn check(network: &Network, racks: u32, nics: u32) -> Result<(), Error> {
+fn check(network: &NetworkSpec, racks: u32, nics: u32) -> Result<(), Error> {
     let refuse = |text: String| Err(Error::Usage(text));
     let nodes = network.topology.nodes();
     if nodes > MOST_HOSTS || racks > MOST_RACKS {
@@ -172,7 +172,7 @@ impl Space {
     }
 
     /// Limits the rate and buffer of a link in the outgoing direction.
-    fn shape(&mut self, name: &str, link: &Link, buffer: u64, mtu: u64) {
+    fn shape(&mut self, name: &str, link: &LinkSpec, buffer: u64, mtu: u64) {
         let rate = link.rate.as_bps();
         // A millisecond's worth, since timers are not finer; never less than two packets.
         let burst = (rate / 8 / 1_000).max(2 * (mtu + 18));
@@ -184,7 +184,7 @@ impl Space {
 /// Largest buffer in bytes: as good as unlimited, and a number that `tc` accepts.
 const MOST_BUFFER: u64 = 1 << 30;
 
-fn buffer_of(network: &Network) -> u64 {
+fn buffer_of(network: &NetworkSpec) -> u64 {
     network.switch.buffer.limit().map_or(MOST_BUFFER, |bytes| bytes.get())
 }
 

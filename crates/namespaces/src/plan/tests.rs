@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use unrack_rack::{Overrides, Scenario};
 
-fn network(kind: &str, sets: &[&str]) -> Network {
+fn network(kind: &str, sets: &[&str]) -> NetworkSpec {
     let text = format!(
         "network.topology = {{ kind = \"{kind}\", racks = 2, hosts_per_rack = 2 }}\nfabric.protocol = \"tcp\"\n\
          workload = {{ kind = \"flows\", size = \"1kB\", load = 0.5, messages = 1 }}"

@@ -2,10 +2,10 @@
 
 use super::{NamespaceHost, NamespacePlan, ROUTER, Space, buffer_of, ways};
 use std::net::Ipv4Addr;
-use unrack_rack::Network;
+use unrack_rack::NetworkSpec;
 
 pub(super) fn plan(
-    network: &Network,
+    network: &NetworkSpec,
     prefix: &str,
     (racks, hosts, uplinks): (u32, u32, u32),
 ) -> NamespacePlan {

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use unrack_keys::shares::{Peer, Shares};
 use unrack_node::pages::Pages;
-use unrack_node::part::Part;
-use unrack_node::{Listen, Node, Options};
-use unrack_pager::node::{Address, Client, Completion, Error, Settings};
+use unrack_node::part::SessionPages;
+use unrack_node::{Listen, Options, RunningNode};
+use unrack_pager::node::{Address, Client, Error, PageCompletion, Settings};
 use unrack_units::Bytes;
 
 pub(crate) use unrack_wire::PAGE;
@@ -49,19 +49,19 @@ pub(crate) fn options(capacity: Bytes) -> Options {
     Options { per_client: "100%".parse().unwrap(), ..Options::new(listen, capacity) }
 }
 
-pub(crate) fn tcp_node(capacity: Bytes) -> Node {
-    Node::start(&options(capacity)).unwrap()
+pub(crate) fn tcp_node(capacity: Bytes) -> RunningNode {
+    RunningNode::start(&options(capacity)).unwrap()
 }
 
 /// Returns the pages of a session, and the shares of a node with `capacity` pages.
 pub(crate) fn session_pages(capacity: u64) -> (Arc<Shares>, Pages) {
     let shares = Shares::new(capacity, capacity);
-    let part = Part::new(shares.account(Peer::User(0)), 0).unwrap();
+    let part = SessionPages::new(shares.account(Peer::User(0)), 0).unwrap();
     (shares, Pages::new(part))
 }
 
 /// Returns the settings of a client that reaches the node.
-pub(crate) fn settings(node: &Node) -> Settings {
+pub(crate) fn settings(node: &RunningNode) -> Settings {
     Settings::new(match node.address() {
         Listen::Tcp(std::net::SocketAddr::V4(address)) => tcp(address.port()),
         Listen::Tcp(other) => panic!("not an address of IPv4: {other}"),
@@ -73,7 +73,7 @@ pub(crate) fn tcp(port: u16) -> Address {
     Address::Tcp { ip: [127, 0, 0, 1], port }
 }
 
-pub(crate) fn connect(node: &Node) -> Client {
+pub(crate) fn connect(node: &RunningNode) -> Client {
     Client::connect(&settings(node)).unwrap()
 }
 
@@ -86,19 +86,19 @@ pub(crate) fn refusal(settings: &Settings) -> Error {
 }
 
 /// Makes progress until the client is idle.
-pub(crate) fn settle(client: &mut Client) -> Result<Vec<Completion>, Error> {
+pub(crate) fn settle(client: &mut Client) -> Result<Vec<PageCompletion>, Error> {
     settle_until(client, |client, _| client.is_idle())
 }
 
 /// Makes progress until so many operations have completed.
-pub(crate) fn settle_for(client: &mut Client, completions: usize) -> Result<Vec<Completion>, Error> {
+pub(crate) fn settle_for(client: &mut Client, completions: usize) -> Result<Vec<PageCompletion>, Error> {
     settle_until(client, |_, done| done.len() >= completions)
 }
 
 fn settle_until(
     client: &mut Client,
-    enough: impl Fn(&Client, &[Completion]) -> bool,
-) -> Result<Vec<Completion>, Error> {
+    enough: impl Fn(&Client, &[PageCompletion]) -> bool,
+) -> Result<Vec<PageCompletion>, Error> {
     let deadline = Instant::now() + Duration::from_secs(20);
     let mut done = Vec::new();
     loop {
@@ -114,7 +114,7 @@ fn settle_until(
 }
 
 /// Stores a page, and waits until the node has it.
-pub(crate) fn store(client: &mut Client, id: u32, value: u64) -> Completion {
+pub(crate) fn store(client: &mut Client, id: u32, value: u64) -> PageCompletion {
     let mut slot = Slot::with(value);
     // A client of shared memory first has to be granted some.
     // SAFETY: the slot lives until the store has completed.
@@ -129,7 +129,7 @@ pub(crate) fn load(client: &mut Client, id: u32) -> Slot {
     let mut slot = Slot::with(u64::MAX);
     // SAFETY: the slot lives until the load has completed.
     unsafe { client.load(id, slot.address()) }.unwrap();
-    assert_eq!(settle_for(client, 1).unwrap(), [Completion::Loaded { id }]);
+    assert_eq!(settle_for(client, 1).unwrap(), [PageCompletion::Loaded { id }]);
     slot
 }
 

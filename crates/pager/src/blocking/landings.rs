@@ -4,10 +4,10 @@
 //! A slot's memory becomes a landing once its contents are at the node, so that in the steady state no memory is
 //! allocated or freed.
 
-use crate::control::{Control, FOR_GREETING, Slot};
+use crate::control::{ControlHead, FOR_GREETING, ProcessSlot};
 use crate::den::{self, LANDINGS};
 use crate::memory::Memory;
-use crate::node::{self, Address, Client, Completion};
+use crate::node::{self, Address, Client, PageCompletion};
 use crate::sys::PAGE;
 use crate::table::Id;
 use rustix::event::PollFd;
@@ -29,7 +29,7 @@ struct Load {
 /// Session of this process with a memory node, and the landings.
 pub(super) struct Node {
     pub client: Client,
-    pub done: Vec<Completion>,
+    pub done: Vec<PageCompletion>,
     loads: Vec<Load>,
     /// Landings that hold a page that is not needed; below, those without memory.
     spare: Vec<u32>,
@@ -42,8 +42,8 @@ impl Node {
     /// Connects, for at most the run's patience, and shows in `slot` that it waits for the greeting.
     pub(super) fn connect(
         address: Address,
-        control: &Control,
-        slot: &'static Slot,
+        control: &ControlHead,
+        slot: &'static ProcessSlot,
     ) -> Result<Node, node::Error> {
         slot.waits_for.store(FOR_GREETING, Relaxed);
         let timeout_ns = control.settings.patience_ns.load(Relaxed);

@@ -5,7 +5,7 @@ use super::pager::Pager;
 use super::serve::Fault;
 use crate::attached::{control, keep_path_over};
 use crate::bare_thread::{self, with_signals_blocked};
-use crate::control::{Control, Slot, count};
+use crate::control::{ControlHead, ProcessSlot, count};
 use crate::memory::Memory;
 use crate::residency::SHORTEST_TICK_NS;
 use crate::sys::{
@@ -28,7 +28,7 @@ const SPIN_NS: u64 = 60_000;
 ///
 /// # Errors
 /// `ENOSPC` if all slots of the control file are taken by processes, `EAGAIN` if the kernel starts no thread.
-pub fn start(control: &'static Control) -> Result<(), Errno> {
+pub fn start(control: &'static ControlHead) -> Result<(), Errno> {
     let pid = rustix::process::getpid().as_raw_nonzero().get() as u32;
     let slot = control.take_slot(pid).ok_or(Errno::NOSPC)?;
     pins::pin_this_thread();
@@ -70,7 +70,7 @@ extern "C" fn pager_main(slot: *mut c_void) -> c_int {
 }
 
 impl Pager {
-    fn open(control: &'static Control, slot: &'static Slot) -> Result<Pager, Errno> {
+    fn open(control: &'static ControlHead, slot: &'static ProcessSlot) -> Result<Pager, Errno> {
         let memory = Memory::open(FEATURES, Ok)?;
         memory.uffd.register(den::doorbell(), den::DOORBELL_BYTES)?;
         // Destinations of moves, as the arena.

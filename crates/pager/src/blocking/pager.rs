@@ -6,7 +6,7 @@ use super::silence::Silence;
 use super::slots::Slots;
 use super::threads::Threads;
 use crate::attached;
-use crate::control::{Control, Slot};
+use crate::control::{ControlHead, ProcessSlot};
 use crate::memory::Memory;
 use crate::owner::Owner;
 use crate::residency::Residency;
@@ -20,8 +20,8 @@ use std::sync::atomic::Ordering::Relaxed;
 
 /// State of the pager of one process.
 pub(super) struct Pager {
-    pub control: &'static Control,
-    pub slot: &'static Slot,
+    pub control: &'static ControlHead,
+    pub slot: &'static ProcessSlot,
     pub memory: Memory,
     pub pages: Residency,
     pub transfers: Transfers,
@@ -62,8 +62,8 @@ pub(super) struct Pending {
 impl Pager {
     /// Makes the pager of the process of `slot`, with empty books.
     pub(super) fn new(
-        control: &'static Control,
-        slot: &'static Slot,
+        control: &'static ControlHead,
+        slot: &'static ProcessSlot,
         memory: Memory,
         here: usize,
     ) -> Result<Pager, Errno> {

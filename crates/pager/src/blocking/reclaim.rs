@@ -5,7 +5,7 @@ use super::pager::Pager;
 use crate::control::count;
 use crate::residency::Fate;
 use crate::sys::{PAGE, now_ns};
-use crate::table::{Id, LEAF_BYTES, Queue, State};
+use crate::table::{Id, LEAF_BYTES, PageList, State};
 use crate::{den, gate, pins};
 use rustix::io::Errno;
 
@@ -37,7 +37,7 @@ impl Pager {
                 waits += 1;
             }
         }
-        gate::set_away(self.pages.table.len(Queue::Inactive) + self.pages.remote_in_slots());
+        gate::set_away(self.pages.table.len(PageList::Inactive) + self.pages.remote_in_slots());
     }
 
     /// Sees to it that enough pages are inactive. Returns false if nothing can be taken now; if more are needed
@@ -54,7 +54,7 @@ impl Pager {
 
     /// Returns whether this process has more than the few pages that it needs to make progress at all.
     fn can_spare(&self) -> bool {
-        self.pages.table.len(Queue::Active) + self.pages.table.len(Queue::Inactive) > LEAST_KEPT
+        self.pages.table.len(PageList::Active) + self.pages.table.len(PageList::Inactive) > LEAST_KEPT
     }
 
     /// Makes an inactive page remote. Returns false if the memory node is too busy now.
@@ -74,8 +74,8 @@ impl Pager {
             return;
         }
         self.next_retry_ns = now + RETRY_PAUSE_NS;
-        for _ in 0..self.pages.table.len(Queue::Stuck).min(MOST_RETRIED) {
-            let Some(id) = self.pages.table.oldest(Queue::Stuck) else { return };
+        for _ in 0..self.pages.table.len(PageList::Stuck).min(MOST_RETRIED) {
+            let Some(id) = self.pages.table.oldest(PageList::Stuck) else { return };
             self.pages.table.set_state(id, State::Active);
         }
     }

@@ -13,7 +13,7 @@ use super::landings::Node;
 use super::pager::Pager;
 use crate::den;
 use crate::gate;
-use crate::node::{self, Completion, Rejected};
+use crate::node::{self, PageCompletion, Rejected};
 use crate::sys::PAGE;
 use crate::table::{Contents, Id, State};
 
@@ -36,7 +36,7 @@ impl Pager {
     }
 
     fn lose_room(&self) -> ! {
-        let node::Limits { capacity, share } =
+        let node::NodeLimits { capacity, share } =
             self.node.as_ref().map(|node| node.client.limits()).unwrap_or_default();
         let mib = |pages: u64| (pages as usize * PAGE) >> 20;
         let text = format_args!(
@@ -138,9 +138,9 @@ impl Pager {
         let result = node.client.progress(&mut done);
         for completion in done.drain(..) {
             match completion {
-                Completion::Stored { id } => self.stored(id),
-                Completion::Loaded { id } => self.loaded(id),
-                Completion::Refused { .. } => self.lose_room(),
+                PageCompletion::Stored { id } => self.stored(id),
+                PageCompletion::Loaded { id } => self.loaded(id),
+                PageCompletion::Refused { .. } => self.lose_room(),
             }
         }
         if let Some(node) = &mut self.node {

@@ -4,7 +4,7 @@
 //! would wake a thread on an idle core, since the pager occupies the thread's own. So a thread that faults often
 //! is bound to the pager's core for the moment of its wake-up, and released at once.
 
-use crate::control::Control;
+use crate::control::ControlHead;
 use crate::stride::Stride;
 use rustix::thread::{CpuSet, Pid};
 use std::sync::atomic::Ordering::Relaxed;
@@ -36,7 +36,7 @@ pub(super) struct Threads {
 
 impl Threads {
     /// Returns the thread with this id, which faulted at `now_ns`.
-    pub(super) fn faulted(&mut self, tid: u32, now_ns: u64, control: &Control) -> &mut Thread {
+    pub(super) fn faulted(&mut self, tid: u32, now_ns: u64, control: &ControlHead) -> &mut Thread {
         let is = |thread: &Thread| thread.pid.as_raw_nonzero().get() as u32 == tid;
         if !self.known.get(self.last).is_some_and(is) {
             self.last = self.known.iter().position(is).unwrap_or_else(|| self.add(tid, control));
@@ -48,7 +48,7 @@ impl Threads {
         thread
     }
 
-    fn add(&mut self, tid: u32, control: &Control) -> usize {
+    fn add(&mut self, tid: u32, control: &ControlHead) -> usize {
         self.forget_ended();
         let pid = Pid::from_raw(tid as i32).unwrap_or(rustix::thread::gettid());
         let index = control.next_thread.fetch_add(1, Relaxed);

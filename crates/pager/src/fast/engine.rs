@@ -6,7 +6,7 @@
 use super::holds::Holds;
 use super::lock::{Held, Lock};
 use super::ranges::Ranges;
-use crate::control::Control;
+use crate::control::ControlHead;
 use crate::den;
 use crate::gate;
 use crate::memory::Memory;
@@ -19,7 +19,7 @@ use crate::transfers::Transfers;
 
 /// State of fast mode in one process.
 pub(super) struct Engine {
-    pub(super) control: &'static Control,
+    pub(super) control: &'static ControlHead,
     pub(super) memory: Memory,
     pub(super) pages: Residency,
     pub(super) transfers: Transfers,

@@ -50,7 +50,7 @@ pub use dispatch::can_dispatch;
 pub use start::FEATURES;
 
 use crate::attached;
-use crate::control::Control;
+use crate::control::ControlHead;
 use crate::pins;
 use ranges::Ranges;
 use rustix::io::Errno;
@@ -68,7 +68,7 @@ pub fn is_wanted() -> bool {
 /// `ENOSPC` if all slots of the control file are taken by processes, `ENOMEM` if there is no memory for this thread's
 /// block, `ENOENT` if the instructions of this library are not found; else what the kernel said to userfaultfd, to the
 /// capture file, to a new thread, or to Syscall User Dispatch.
-pub fn start(control: &'static Control) -> Result<(), Errno> {
+pub fn start(control: &'static ControlHead) -> Result<(), Errno> {
     pins::pin_this_thread();
     start::start_engine(control, Ranges::default())?;
     dispatch::find_text()?;

@@ -7,7 +7,7 @@ use super::ranges::Ranges;
 use super::{raw, reclaim};
 use crate::attached;
 use crate::bare_thread::{self, with_signals_blocked};
-use crate::control::{Control, count};
+use crate::control::{ControlHead, count};
 use crate::memory::Memory;
 use crate::owner::Owner;
 use crate::residency::Residency;
@@ -21,7 +21,7 @@ use std::sync::atomic::Ordering::Relaxed;
 pub const FEATURES: u64 = FEATURE_SIGBUS | FEATURE_MOVE;
 
 /// Starts the engine, with empty books, and the tick thread.
-pub(super) fn start_engine(control: &'static Control, stacks: Ranges) -> Result<(), Errno> {
+pub(super) fn start_engine(control: &'static ControlHead, stacks: Ranges) -> Result<(), Errno> {
     let pid = rustix::process::getpid().as_raw_nonzero().get() as u32;
     let slot = &control.slots[control.take_slot(pid).ok_or(Errno::NOSPC)?];
     let process = slot.process.load(Relaxed);

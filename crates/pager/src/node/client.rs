@@ -2,15 +2,15 @@
 
 use super::address::Address;
 use super::error::Error;
-use super::request::{Completion, Owed, Rejected};
-use super::settings::{Limits, Settings};
+use super::request::{Owed, PageCompletion, Rejected};
+use super::settings::{NodeLimits, Settings};
 use super::{shared, tcp};
 use rustix::event::PollFlags;
 use rustix::fd::BorrowedFd;
 
 /// Session of a process with a memory node.
 pub enum Client {
-    Tcp(Box<tcp::Connection>),
+    Tcp(Box<tcp::NodeConnection>),
     Shared(Box<shared::Mapped>),
 }
 
@@ -22,7 +22,7 @@ impl Client {
     pub fn connect(settings: &Settings) -> Result<Client, Error> {
         match settings.address {
             Address::Tcp { .. } | Address::Encrypted { .. } => {
-                tcp::Connection::open(settings).map(|c| Client::Tcp(Box::new(c)))
+                tcp::NodeConnection::open(settings).map(|c| Client::Tcp(Box::new(c)))
             }
             Address::Shared(_) => shared::Mapped::open(settings).map(|c| Client::Shared(Box::new(c))),
         }
@@ -90,7 +90,7 @@ impl Client {
     ///
     /// # Errors
     /// If the session is over; `done` has what was completed before.
-    pub fn progress(&mut self, done: &mut Vec<Completion>) -> Result<(), Error> {
+    pub fn progress(&mut self, done: &mut Vec<PageCompletion>) -> Result<(), Error> {
         match self {
             Client::Tcp(client) => client.progress(done),
             Client::Shared(client) => client.progress(done),
@@ -98,7 +98,7 @@ impl Client {
     }
 
     /// Returns the limits that the node stated when the session began.
-    pub fn limits(&self) -> Limits {
+    pub fn limits(&self) -> NodeLimits {
         match self {
             Client::Tcp(client) => client.limits,
             Client::Shared(client) => client.limits,

@@ -15,7 +15,7 @@ use rustix::net::{
 };
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
-use unrack_wire::{Hello, PAGE, Status, Transport, VERSION, WELCOME, WELCOME_HEAD, Welcome};
+use unrack_wire::{GreetingStatus, Hello, PAGE, PageTransport, VERSION, WELCOME, WELCOME_HEAD, Welcome};
 
 /// A connected socket and the node's address.
 pub(super) struct Link {
@@ -90,7 +90,7 @@ impl Patience {
 const SLICE_NS: u64 = 50_000_000;
 
 /// Connects, sends the hello and receives the welcome.
-pub(super) fn greet(settings: &Settings, transport: Transport) -> Result<(Link, Welcome), Error> {
+pub(super) fn greet(settings: &Settings, transport: PageTransport) -> Result<(Link, Welcome), Error> {
     let mut patience = Patience { left_ns: settings.timeout_ns, waited_ns: settings.waited_ns };
     let link = connect(settings, &mut patience)?;
     let hello = Hello::new(transport, settings.reserve_pages);
@@ -100,11 +100,11 @@ pub(super) fn greet(settings: &Settings, transport: Transport) -> Result<(Link, 
     link.insist(PollFlags::OUT, &mut patience, send)?;
     let welcome = receive_welcome(&link, &mut patience)?;
     let Welcome { version, status, free, share, .. } = welcome;
-    if status != Status::Welcome {
+    if status != GreetingStatus::Welcome {
         let wanted = hello.reserve;
         return Err(link.error(ErrorKind::Refused { version, status, free, wanted, share }));
     }
-    if transport == Transport::Shared && welcome.extent_pages == 0 {
+    if transport == PageTransport::Shared && welcome.extent_pages == 0 {
         return Err(link.error(ErrorKind::Garbage("an extent without pages")));
     }
     Ok((link, welcome))
@@ -132,7 +132,7 @@ fn check_version(link: &Link, head: &[u8; WELCOME_HEAD]) -> Result<(), Error> {
     match Welcome::version(head) {
         Ok(VERSION) => Ok(()),
         Ok(version) => {
-            let status = Status::OtherVersion;
+            let status = GreetingStatus::OtherVersion;
             Err(link.error(ErrorKind::Refused { version, status, free: 0, wanted: 0, share: 0 }))
         }
         Err(malformed) => Err(link.error(ErrorKind::Garbage(malformed.0))),

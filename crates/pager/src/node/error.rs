@@ -1,10 +1,10 @@
 //! Errors of a session with a memory node, with messages that name the node.
 
 use super::address::Address;
-use super::session::Fault;
+use super::session::SessionError;
 use rustix::io::Errno;
 use std::fmt;
-use unrack_wire::{Reason, Status, VERSION};
+use unrack_wire::{EndReason, GreetingStatus, VERSION};
 
 /// Error that ends the session. Nothing more can be stored or loaded, and only completed requests count.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,7 +22,7 @@ pub enum ErrorKind {
     /// The node refused the session: its version, and the reason.
     Refused {
         version: u16,
-        status: Status,
+        status: GreetingStatus,
         free: u64,
         wanted: u64,
         /// Most pages that one client may hold.
@@ -36,7 +36,7 @@ pub enum ErrorKind {
         seconds: u64,
     },
     /// The node ended the session, with this reason.
-    Ended(Reason),
+    Ended(EndReason),
     /// The node sent bytes that violate the protocol.
     Garbage(&'static str),
     /// A loaded page differs from the one stored.
@@ -78,50 +78,52 @@ impl fmt::Display for Error {
 
 impl std::error::Error for Error {}
 
-impl From<Fault> for ErrorKind {
-    fn from(fault: Fault) -> ErrorKind {
+impl From<SessionError> for ErrorKind {
+    fn from(fault: SessionError) -> ErrorKind {
         match fault {
-            Fault::Ended(reason) => ErrorKind::Ended(reason),
-            Fault::Garbage(what) => ErrorKind::Garbage(what),
-            Fault::Corrupt { id } => ErrorKind::Corrupt { id },
+            SessionError::Ended(reason) => ErrorKind::Ended(reason),
+            SessionError::Garbage(what) => ErrorKind::Garbage(what),
+            SessionError::Corrupt { id } => ErrorKind::Corrupt { id },
         }
     }
 }
 
 /// Writes why a session was refused. `pages`: free, wanted, and the most that one client may hold.
-fn refusal(f: &mut fmt::Formatter, version: u16, status: Status, pages: [u64; 3]) -> fmt::Result {
+fn refusal(f: &mut fmt::Formatter, version: u16, status: GreetingStatus, pages: [u64; 3]) -> fmt::Result {
     let [free, wanted, share] = pages;
     match status {
-        Status::Welcome => f.write_str("no reason given"),
-        Status::OtherVersion => write!(f, "it speaks version {version} of the protocol, we speak {VERSION}"),
-        Status::OtherPageSize => f.write_str("its pages have another size"),
-        Status::OtherTransport => {
+        GreetingStatus::Welcome => f.write_str("no reason given"),
+        GreetingStatus::OtherVersion => {
+            write!(f, "it speaks version {version} of the protocol, we speak {VERSION}")
+        }
+        GreetingStatus::OtherPageSize => f.write_str("its pages have another size"),
+        GreetingStatus::OtherTransport => {
             f.write_str("it transfers pages another way (TCP and shared memory are separate nodes)")
         }
-        Status::Full => {
+        GreetingStatus::Full => {
             write!(f, "its capacity is exhausted: {free} pages are free, {} were asked for", wanted.max(1))
         }
-        Status::TooManySessions => {
+        GreetingStatus::TooManySessions => {
             f.write_str("it, or this client, has as many sessions as it allows: end some, and try again")
         }
-        Status::OverShare => write!(
+        GreetingStatus::OverShare => write!(
             f,
             "one client may hold {share} pages (its --per-client), and this one can have {free} more: {} were \
              asked for",
             wanted.max(1)
         ),
-        Status::KeysNeeded => {
+        GreetingStatus::KeysNeeded => {
             f.write_str("it talks to known keys only: give --keys, or have `unrack keys make` make some")
         }
     }
 }
 
-fn ending(reason: Reason) -> &'static str {
+fn ending(reason: EndReason) -> &'static str {
     match reason {
-        Reason::Stopping => "it was stopped",
-        Reason::Malformed => "it did not understand a request",
-        Reason::NotHeld => "it was asked for a page that it does not hold",
-        Reason::Silent => "this process was stopped, or cut off, for longer than it waits (its --silence)",
+        EndReason::Stopping => "it was stopped",
+        EndReason::Malformed => "it did not understand a request",
+        EndReason::NotHeld => "it was asked for a page that it does not hold",
+        EndReason::Silent => "this process was stopped, or cut off, for longer than it waits (its --silence)",
     }
 }
 

@@ -3,7 +3,7 @@
 //! Pages are named by their record's id; each store and load also gives the address of the slot from which the
 //! page is sent or in which it arrives. Only [`Client::connect`] blocks; the pager calls [`Client::progress`]
 //! whenever [`Client::fd`] is ready, or it has queued something. A request may be rejected ([`Rejected`]); an
-//! accepted one completes ([`Completion`]) or the session ends with an [`Error`]. A load never completes with
+//! accepted one completes ([`PageCompletion`]) or the session ends with an [`Error`]. A load never completes with
 //! other bytes than were stored last.
 //!
 //! | module | idea |
@@ -34,5 +34,5 @@ mod tcp;
 pub use address::Address;
 pub use client::Client;
 pub use error::{Error, ErrorKind};
-pub use request::{Completion, Owed, Rejected};
-pub use settings::{Limits, Settings, Tuning};
+pub use request::{Owed, PageCompletion, Rejected};
+pub use settings::{NodeLimits, Settings, Tuning};

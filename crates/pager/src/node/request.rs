@@ -2,7 +2,7 @@
 
 /// Completed request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Completion {
+pub enum PageCompletion {
     /// The node holds the page; its slot belongs to the caller again.
     Stored { id: u32 },
     /// The page's contents, as last stored, are in its slot.

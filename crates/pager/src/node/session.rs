@@ -1,12 +1,12 @@
 //! Session with a node over a stream: selects what to send next, and processes answers.
 //!
-//! Sans-IO: a driver asks for the bytes to send ([`Session::outgoing`]) and for the memory in which received
-//! bytes belong ([`Session::landing`]), and reports how many were transferred ([`Session::sent`],
-//! [`Session::landed`]). Pages are never copied here: they are sent from, and received into, the slots that the
+//! Sans-IO: a driver asks for the bytes to send ([`NodeSession::outgoing`]) and for the memory in which received
+//! bytes belong ([`NodeSession::landing`]), and reports how many were transferred ([`NodeSession::sent`],
+//! [`NodeSession::landed`]). Pages are never copied here: they are sent from, and received into, the slots that the
 //! caller named. This works for received pages because replies come in order, so that the size and place of each
 //! are known in advance; an unexpected reply ends the session.
 //!
-//! DDC §5.1's three steps are here. *Batch*: stores wait until a batch is full or [`Session::flush`]. *Merge*:
+//! DDC §5.1's three steps are here. *Batch*: stores wait until a batch is full or [`NodeSession::flush`]. *Merge*:
 //! neighbouring ids travel as one message. *Asynchronous*: up to a window of stores and one of loads are under
 //! way at once, and each page completes by itself. Each window holds more than one message, so that one travels
 //! while another is processed; a much larger one would only fill caches.
@@ -22,19 +22,19 @@ use super::request::{Owed, Rejected};
 use super::settings::Tuning;
 use rapidhash::v3::rapidhash_v3;
 use std::collections::VecDeque;
-use unrack_wire::{HEADER, Header, Malformed, PAGE, Reason};
+use unrack_wire::{EndReason, HEADER, Header, Malformed, PAGE};
 
 /// Reason why a session cannot go on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Fault {
-    Ended(Reason),
+pub enum SessionError {
+    Ended(EndReason),
     Garbage(&'static str),
     Corrupt { id: u32 },
 }
 
-impl From<Malformed> for Fault {
-    fn from(malformed: Malformed) -> Fault {
-        Fault::Garbage(malformed.0)
+impl From<Malformed> for SessionError {
+    fn from(malformed: Malformed) -> SessionError {
+        SessionError::Garbage(malformed.0)
     }
 }
 
@@ -85,7 +85,7 @@ struct Known {
 }
 
 /// Session over a stream.
-pub struct Session {
+pub struct NodeSession {
     tuning: Tuning,
     known: ById<Known>,
     /// Loads, and the stores that have to go before them.
@@ -113,10 +113,10 @@ pub struct Session {
     unasked_len: usize,
 }
 
-impl Session {
+impl NodeSession {
     /// Makes a session without requests.
-    pub fn new(tuning: Tuning) -> Session {
-        Session {
+    pub fn new(tuning: Tuning) -> NodeSession {
+        NodeSession {
             tuning,
             known: ById::new(Known { checksum: 0, waiting: 0, held: false }),
             urgent: VecDeque::new(),
@@ -143,7 +143,7 @@ impl Session {
     ///
     /// # Safety
     /// The page stays readable and unchanged until [`super::request::Completion::Stored`] or [`super::request::Completion::Refused`], or
-    /// [`Session::withdraw`] gives it back.
+    /// [`NodeSession::withdraw`] gives it back.
     pub unsafe fn store(&mut self, id: u32, at: usize) -> Result<(), Rejected> {
         self.check(id, self.lazy.len())?;
         // SAFETY: as the caller says.

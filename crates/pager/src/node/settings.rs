@@ -69,14 +69,14 @@ impl Tuning {
 
 /// Pages that a node has, and most pages that one client may hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Limits {
+pub struct NodeLimits {
     pub capacity: u64,
     pub share: u64,
 }
 
-impl Limits {
+impl NodeLimits {
     /// Takes the limits from a node's greeting.
-    pub(super) fn new(welcome: &Welcome) -> Limits {
-        Limits { capacity: welcome.capacity, share: welcome.share }
+    pub(super) fn new(welcome: &Welcome) -> NodeLimits {
+        NodeLimits { capacity: welcome.capacity, share: welcome.share }
     }
 }

@@ -9,9 +9,9 @@ use super::connect::{self, Link};
 use super::error::{Error, ErrorKind};
 use super::held::ById;
 use super::pulse::Pulse;
-use super::request::{Completion, Owed, Rejected};
+use super::request::{Owed, PageCompletion, Rejected};
 use super::session::hash_of;
-use super::settings::{Limits, Settings, Tuning};
+use super::settings::{NodeLimits, Settings, Tuning};
 use crate::sys::now_ns;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::SealFlags;
@@ -22,7 +22,7 @@ use std::collections::VecDeque;
 use std::ffi::c_void;
 use std::io::IoSliceMut;
 use std::mem::MaybeUninit;
-use unrack_wire::{HEADER, Header, PAGE, Reason, Transport, Verb};
+use unrack_wire::{EndReason, HEADER, Header, PAGE, PageTransport, Verb};
 
 #[derive(Debug, Clone, Copy)]
 struct Known {
@@ -44,7 +44,7 @@ enum Asked {
 pub struct Mapped {
     link: Link,
     tuning: Tuning,
-    pub(super) limits: Limits,
+    pub(super) limits: NodeLimits,
     pulse: Pulse,
     known: ById<Known>,
     extents: Vec<usize>,
@@ -63,17 +63,17 @@ pub struct Mapped {
     corrupt: Option<u32>,
     /// Stores that wait for room: ids without a place yet, and their slots, in order.
     waiting: VecDeque<(u32, usize)>,
-    done: Vec<Completion>,
+    done: Vec<PageCompletion>,
     heard: u64,
 }
 
 impl Mapped {
     pub(super) fn open(settings: &Settings) -> Result<Mapped, Error> {
-        let (link, welcome) = connect::greet(settings, Transport::Shared)?;
+        let (link, welcome) = connect::greet(settings, PageTransport::Shared)?;
         Ok(Mapped {
             link,
             tuning: settings.tuning.within(&welcome),
-            limits: Limits::new(&welcome),
+            limits: NodeLimits::new(&welcome),
             pulse: Pulse::new(welcome.silence_ms, settings.patience_ns, now_ns()),
             known: ById::new(Known { place: 0, checksum: 0 }),
             extents: Vec::new(),
@@ -151,7 +151,7 @@ impl Mapped {
         if check && unsafe { hash_of(at) } != known.checksum {
             self.corrupt = Some(id);
         } else {
-            self.done.push(Completion::Loaded { id });
+            self.done.push(PageCompletion::Loaded { id });
         }
         Ok(())
     }
@@ -164,7 +164,7 @@ impl Mapped {
                 self.free.push(place);
             }
             while self.withdraw(*id) {
-                self.done.push(Completion::Stored { id: *id });
+                self.done.push(PageCompletion::Stored { id: *id });
             }
         }
         ids.len()
@@ -187,7 +187,7 @@ impl Mapped {
             match place {
                 // SAFETY: as the caller of `store` said.
                 Some(place) => unsafe { self.put(id, place, at) },
-                None if self.refused => self.done.push(Completion::Refused { id }),
+                None if self.refused => self.done.push(PageCompletion::Refused { id }),
                 None => return self.waiting.push_front((id, at)),
             }
         }
@@ -203,11 +203,11 @@ impl Mapped {
         // SAFETY: as the caller says.
         let checksum = if self.tuning.checksums { unsafe { hash_of(at) } } else { 0 };
         *self.known.get_mut(id) = Known { place, checksum };
-        self.done.push(Completion::Stored { id });
+        self.done.push(PageCompletion::Stored { id });
     }
 
     /// Receives an answer, asks for more memory if needed, and appends completed requests to `done`.
-    pub(super) fn progress(&mut self, done: &mut Vec<Completion>) -> Result<(), Error> {
+    pub(super) fn progress(&mut self, done: &mut Vec<PageCompletion>) -> Result<(), Error> {
         self.receive()?;
         self.place_waiting();
         if let Some(id) = self.corrupt {
@@ -292,7 +292,7 @@ impl Mapped {
         let garbage = |what| self.link.error(ErrorKind::Garbage(what));
         let reply = Header::decode(&self.reply).map_err(|malformed| garbage(malformed.0))?;
         if reply.verb == Verb::Bye {
-            let reason = Reason::decode(reply.detail).ok_or(garbage("a farewell for no known reason"))?;
+            let reason = EndReason::decode(reply.detail).ok_or(garbage("a farewell for no known reason"))?;
             return Err(self.link.error(ErrorKind::Ended(reason)));
         }
         let verb = match self.asked {

@@ -3,39 +3,39 @@
 use super::connect::{self, Link};
 use super::error::{Error, ErrorKind};
 use super::pulse::Pulse;
-use super::request::Completion;
-use super::session::Session;
-use super::settings::{Limits, Settings};
+use super::request::PageCompletion;
+use super::session::NodeSession;
+use super::settings::{NodeLimits, Settings};
 use crate::sys::now_ns;
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::io::Errno;
 use rustix::net::{SendAncillaryBuffer, SendFlags};
 use std::io::{IoSlice, IoSliceMut};
-use unrack_wire::Transport;
+use unrack_wire::PageTransport;
 
 /// Most pieces that one system call sends or receives.
 const PARTS: usize = 64;
 
 /// Connection to a node over TCP.
-pub struct Connection {
+pub struct NodeConnection {
     link: Link,
-    pub(super) session: Session,
+    pub(super) session: NodeSession,
     pub(super) pulse: Pulse,
-    pub(super) limits: Limits,
+    pub(super) limits: NodeLimits,
     blocked: bool,
     /// True if anything was sent in this exchange.
     has_said: bool,
     heard: u64,
 }
 
-impl Connection {
-    pub(super) fn open(settings: &Settings) -> Result<Connection, Error> {
-        let (link, welcome) = connect::greet(settings, Transport::Stream)?;
-        Ok(Connection {
+impl NodeConnection {
+    pub(super) fn open(settings: &Settings) -> Result<NodeConnection, Error> {
+        let (link, welcome) = connect::greet(settings, PageTransport::Stream)?;
+        Ok(NodeConnection {
             link,
-            session: Session::new(settings.tuning.within(&welcome)),
+            session: NodeSession::new(settings.tuning.within(&welcome)),
             pulse: Pulse::new(welcome.silence_ms, settings.patience_ns, now_ns()),
-            limits: Limits::new(&welcome),
+            limits: NodeLimits::new(&welcome),
             blocked: false,
             has_said: false,
             heard: 0,
@@ -55,7 +55,7 @@ impl Connection {
         self.blocked
     }
 
-    pub(super) fn progress(&mut self, done: &mut Vec<Completion>) -> Result<(), Error> {
+    pub(super) fn progress(&mut self, done: &mut Vec<PageCompletion>) -> Result<(), Error> {
         let now_ns = now_ns();
         if self.pulse.is_due(now_ns) {
             self.session.ping();
@@ -75,7 +75,7 @@ impl Connection {
     }
 
     /// Sends and receives as much as possible without blocking. Returns whether anything arrived.
-    fn exchange(&mut self, done: &mut Vec<Completion>) -> Result<bool, Error> {
+    fn exchange(&mut self, done: &mut Vec<PageCompletion>) -> Result<bool, Error> {
         let mut came = false;
         let mut awaited_before = self.session.awaits();
         loop {
@@ -119,7 +119,7 @@ impl Connection {
     }
 
     /// Receives what has arrived. Returns whether anything had.
-    fn receive(&mut self, done: &mut Vec<Completion>) -> Result<bool, Error> {
+    fn receive(&mut self, done: &mut Vec<PageCompletion>) -> Result<bool, Error> {
         let mut came = false;
         loop {
             let mut parts: [IoSliceMut; PARTS] = std::array::from_fn(|_| IoSliceMut::new(&mut []));

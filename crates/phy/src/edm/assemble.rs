@@ -1,16 +1,16 @@
 //! Assembly of memory blocks into messages.
 
 use super::check::Check;
-use super::layout::{Control, G, HEAD, Kind, MS, MST, MT, N, Short, Start, TAIL};
-use super::message::{Body, Message, Operation, body_length, data_blocks};
+use super::layout::{ControlFields, G, HEAD, Kind, MS, MST, MT, N, Short, Start, TAIL};
+use super::message::{Body, MemoryMessage, RmwOperation, body_length, data_blocks};
 use crate::block::Block;
 
 /// Content of one or more memory blocks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Event {
-    Notification(Control),
-    Grant(Control),
-    Message(Message),
+    Notification(ControlFields),
+    Grant(ControlFields),
+    Message(MemoryMessage),
 }
 
 /// Reason why blocks make no message. Each spoils one message and no other.
@@ -163,7 +163,7 @@ impl Assembler {
     }
 
     #[inline(always)]
-    fn end(&mut self, payload: u64) -> Result<Message, Malformed> {
+    fn end(&mut self, payload: u64) -> Result<MemoryMessage, Malformed> {
         let is_short = self.open.came < self.open.expected;
         let start = self.close().ok_or(Malformed::Stray)?;
         let Open { length, came, carried, check, .. } = self.open;
@@ -185,7 +185,7 @@ impl Assembler {
         body.as_chunks_mut().0[came] = (carried | tail << 16).to_le_bytes();
         body.truncate(length);
         let body = parse_body(&start, body).ok_or(Malformed::Field)?;
-        Ok(Message { node: start.node, id: start.id, body })
+        Ok(MemoryMessage { node: start.node, id: start.id, body })
     }
 
     fn short(&mut self, payload: u64) -> Result<Event, Malformed> {
@@ -198,11 +198,11 @@ impl Assembler {
                 (node, id, Body::Response { last, data: data[..usize::from(length)].to_vec() })
             }
         };
-        Ok(Event::Message(Message { node, id, body }))
+        Ok(Event::Message(MemoryMessage { node, id, body }))
     }
 
     fn control(&mut self, kind: u8, payload: u64) -> Result<Event, Malformed> {
-        let control = Control::parse(payload).filter(|control| control.size > 0);
+        let control = ControlFields::parse(payload).filter(|control| control.size > 0);
         let control = control.ok_or(Malformed::Field).map_err(|why| self.count(why))?;
         Ok(if kind == N { Event::Notification(control) } else { Event::Grant(control) })
     }
@@ -240,7 +240,7 @@ fn parse_body(start: &Start, mut body: Vec<u8>) -> Option<Body> {
             body.drain(..8);
             Body::Write { address, last, data: body }
         }
-        _ => Body::Modify { address, operation: Operation::from_operands(size, &body[8..])? },
+        _ => Body::Modify { address, operation: RmwOperation::from_operands(size, &body[8..])? },
     })
 }
 

@@ -5,7 +5,7 @@
 //! frames that are not idle, such as fault reports, are passed on while no frame is.
 
 use super::layout::TYPES;
-use super::mux::{Policy, opens_frame, opens_message};
+use super::mux::{MuxPolicy, opens_frame, opens_message};
 use crate::block::{Block, DATA, types};
 use crate::mac::MAX_FRAME;
 use std::collections::VecDeque;
@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 /// The receiving end of a link.
 #[derive(Debug, Clone)]
 pub struct Demux {
-    policy: Policy,
+    policy: MuxPolicy,
     frame_open: bool,
     message_open: bool,
     memory_was_last: bool,
@@ -47,23 +47,23 @@ impl Wrong {
 
 /// Block for the memory side.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Memory {
+pub enum MemoryBlock {
     Block(Block),
     /// A block was lost: an open message is spoiled.
     Broken,
 }
 
-impl Memory {
+impl MemoryBlock {
     /// Returns whether it is a control block of this type.
     pub fn is_of_type(self, kind: u8) -> bool {
-        matches!(self, Memory::Block(block) if block.block_type() == Some(kind))
+        matches!(self, MemoryBlock::Block(block) if block.block_type() == Some(kind))
     }
 }
 
 /// Output of one cycle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Received {
-    pub memory: Option<Memory>,
+    pub memory: Option<MemoryBlock>,
     pub to_decoder: Block,
 }
 
@@ -72,7 +72,7 @@ const MOST: usize = 2 + (MAX_FRAME + 4).div_ceil(8);
 
 impl Demux {
     /// Returns a receiving end for a link with this policy.
-    pub fn new(policy: Policy) -> Demux {
+    pub fn new(policy: MuxPolicy) -> Demux {
         Demux {
             policy,
             frame_open: false,
@@ -102,7 +102,7 @@ impl Demux {
     }
 
     /// Assigns a block to memory or to a frame; a block of the standard that is no part of a frame is handed back.
-    fn sort(&mut self, block: Block) -> (Option<Memory>, Block) {
+    fn sort(&mut self, block: Block) -> (Option<MemoryBlock>, Block) {
         let idle = Block::IDLE;
         let Some(kind) = block.block_type() else {
             return match block.header {
@@ -117,7 +117,7 @@ impl Demux {
             self.message_open = opens_message(block, self.message_open);
             self.memory_was_last = true;
             self.gap = true;
-            return (Some(Memory::Block(block)), idle);
+            return (Some(MemoryBlock::Block(block)), idle);
         }
         if !types::ALL.contains(&kind) {
             self.wrong.types += 1;
@@ -132,15 +132,15 @@ impl Demux {
     }
 
     /// Assigns a data block, /D/ or /MD/: see [`mux`](super::mux).
-    fn data(&mut self, block: Block) -> Option<Memory> {
+    fn data(&mut self, block: Block) -> Option<MemoryBlock> {
         let is_memorys = match (self.frame_open, self.message_open) {
-            (true, true) => self.policy == Policy::Strict || !self.memory_was_last,
+            (true, true) => self.policy == MuxPolicy::Strict || !self.memory_was_last,
             (frame, message) => message && !frame,
         };
         self.memory_was_last = is_memorys;
         if is_memorys {
             self.gap = true;
-            return Some(Memory::Block(block));
+            return Some(MemoryBlock::Block(block));
         }
         if self.frame_open {
             self.keep(block);
@@ -189,12 +189,12 @@ impl Demux {
     }
 
     /// Handles a lost block, which may have been of the open frame or of the open message.
-    fn lost(&mut self) -> Option<Memory> {
+    fn lost(&mut self) -> Option<MemoryBlock> {
         if self.frame_open {
             self.spoil();
         }
         let was_open = std::mem::take(&mut self.message_open);
-        was_open.then_some(Memory::Broken)
+        was_open.then_some(MemoryBlock::Broken)
     }
 
     /// Drops the open frame, which will never be complete.

@@ -81,7 +81,7 @@ pub struct Start {
 
 /// Fields of /N/ or /G/.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Control {
+pub struct ControlFields {
     /// Kind of the message that it is about: without it, a node's own writes and its answers could have the same name.
     pub kind: Kind,
     pub node: u16,
@@ -144,7 +144,7 @@ impl Start {
     }
 }
 
-impl Control {
+impl ControlFields {
     /// Returns the block of type `kind`, /N/ or /G/.
     pub fn block(&self, kind: u8) -> Block {
         let fields = (self.kind as u64) << 8 | u64::from(self.size) << 28;
@@ -153,10 +153,10 @@ impl Control {
     }
 
     /// Parses the payload of /N/ or /G/; `None` if the check fails or unused bits are set.
-    pub fn parse(payload: u64) -> Option<Control> {
+    pub fn parse(payload: u64) -> Option<ControlFields> {
         let is_whole = Check::START.block(payload).holds();
         let unused = bits(payload, 10, 1) | bits(payload, 44, 12);
-        let control = Control {
+        let control = ControlFields {
             kind: Kind::ALL[bits(payload, 8, 2) as usize],
             node: node_of(payload),
             id: id_of(payload),

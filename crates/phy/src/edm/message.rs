@@ -8,7 +8,7 @@ use crate::block::Block;
 
 /// A message, or the part of one that one grant allowed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Message {
+pub struct MemoryMessage {
     /// Number of the other end: see [`layout`](super::layout).
     pub node: u16,
     pub id: u8,
@@ -22,7 +22,7 @@ pub enum Body {
     /// WREQ: a chunk with an address of its own, so that the receiver need not remember the chunks before.
     Write { address: u64, last: bool, data: Vec<u8> },
     /// RMWREQ: an atomic operation.
-    Modify { address: u64, operation: Operation },
+    Modify { address: u64, operation: RmwOperation },
     /// RRES: a chunk; without data, NULL.
     Response { last: bool, data: Vec<u8> },
 }
@@ -40,7 +40,7 @@ impl Body {
 
 /// Operation of an RMWREQ on the 64-bit word at its address, in one step (§3.2.1).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Operation {
+pub enum RmwOperation {
     /// Stores `new` if the word is `expected`. The answer is one byte: 1 if it did.
     CompareSwap { expected: u64, new: u64 },
     /// Adds to the word. The answer is the word before.
@@ -49,30 +49,30 @@ pub enum Operation {
     Swap { new: u64 },
 }
 
-impl Operation {
+impl RmwOperation {
     /// Returns the opcode, which is in the size field of /MS/.
     pub fn opcode(&self) -> u16 {
         match self {
-            Operation::CompareSwap { .. } => 0,
-            Operation::FetchAdd { .. } => 1,
-            Operation::Swap { .. } => 2,
+            RmwOperation::CompareSwap { .. } => 0,
+            RmwOperation::FetchAdd { .. } => 1,
+            RmwOperation::Swap { .. } => 2,
         }
     }
 
     fn operands(&self) -> ([u64; 2], usize) {
         match *self {
-            Operation::CompareSwap { expected, new } => ([expected, new], 2),
-            Operation::FetchAdd { addend } => ([addend, 0], 1),
-            Operation::Swap { new } => ([new, 0], 1),
+            RmwOperation::CompareSwap { expected, new } => ([expected, new], 2),
+            RmwOperation::FetchAdd { addend } => ([addend, 0], 1),
+            RmwOperation::Swap { new } => ([new, 0], 1),
         }
     }
 
-    pub(super) fn from_operands(opcode: u16, operands: &[u8]) -> Option<Operation> {
+    pub(super) fn from_operands(opcode: u16, operands: &[u8]) -> Option<RmwOperation> {
         let mut words = operands.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word));
         Some(match opcode {
-            0 => Operation::CompareSwap { expected: words.next()?, new: words.next()? },
-            1 => Operation::FetchAdd { addend: words.next()? },
-            2 => Operation::Swap { new: words.next()? },
+            0 => RmwOperation::CompareSwap { expected: words.next()?, new: words.next()? },
+            1 => RmwOperation::FetchAdd { addend: words.next()? },
+            2 => RmwOperation::Swap { new: words.next()? },
             _ => return None,
         })
     }
@@ -89,10 +89,10 @@ impl Operation {
     /// Returns the new word and the answer.
     pub fn apply(&self, word: u64) -> (u64, Vec<u8>) {
         match *self {
-            Operation::CompareSwap { expected, new } if word == expected => (new, vec![1]),
-            Operation::CompareSwap { .. } => (word, vec![0]),
-            Operation::FetchAdd { addend } => (word.wrapping_add(addend), word.to_le_bytes().to_vec()),
-            Operation::Swap { new } => (new, word.to_le_bytes().to_vec()),
+            RmwOperation::CompareSwap { expected, new } if word == expected => (new, vec![1]),
+            RmwOperation::CompareSwap { .. } => (word, vec![0]),
+            RmwOperation::FetchAdd { addend } => (word.wrapping_add(addend), word.to_le_bytes().to_vec()),
+            RmwOperation::Swap { new } => (new, word.to_le_bytes().to_vec()),
         }
     }
 }
@@ -117,7 +117,7 @@ pub fn data_blocks(body: usize) -> usize {
     body.saturating_sub(HEAD + TAIL).div_ceil(8)
 }
 
-impl Message {
+impl MemoryMessage {
     /// Returns the kind.
     pub fn kind(&self) -> Kind {
         match self.body {
@@ -146,7 +146,7 @@ impl Message {
         };
         let front = &front.words[..front.count];
         let head = front.first().map_or(of_data, |first| *first as u16);
-        let Message { node, id, .. } = *self;
+        let MemoryMessage { node, id, .. } = *self;
         let first = Start { kind: self.kind(), last, node, id, size, head: head.to_le_bytes() }.block();
         let mut check = Check::START.block(first.payload);
         let mut checked = |payload| {
@@ -179,7 +179,7 @@ impl Message {
     }
 
     fn short(&self) -> Option<Short> {
-        let Message { node, id, .. } = *self;
+        let MemoryMessage { node, id, .. } = *self;
         match &self.body {
             Body::Read { address, bytes } => {
                 let fits = *address < SHORT_ADDRESS

@@ -1,8 +1,8 @@
 //! Multiplexer of memory blocks and a frame's blocks on one line, one block per cycle (§3.2.3).
 //!
 //! The bits of a data block do not tell /MD/ from /D/; the order does. While a message and a frame are both open, a
-//! link that is [`Policy::Fair`] takes turns, memory after each block of the frame and the frame after each of
-//! memory's; one that is [`Policy::Strict`] finishes the message first. Both ends of a link have one policy. If it is
+//! link that is [`MuxPolicy::Fair`] takes turns, memory after each block of the frame and the frame after each of
+//! memory's; one that is [`MuxPolicy::Strict`] finishes the message first. Both ends of a link have one policy. If it is
 //! memory's turn and it has no block (a message on its way through the switch has gaps), an idle block fills the turn.
 //! (Our choice: the paper does not say how a receiver tells them apart.)
 //!
@@ -18,7 +18,7 @@ pub const BACK_PRESSURE: usize = 4;
 
 /// Order of memory and frames when both have a block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Policy {
+pub enum MuxPolicy {
     /// Turns: each gets half of the line.
     #[default]
     Fair,
@@ -29,7 +29,7 @@ pub enum Policy {
 /// The sending end of a link.
 #[derive(Debug, Clone)]
 pub struct Mux {
-    policy: Policy,
+    policy: MuxPolicy,
     buffer: VecDeque<Block>,
     /// Bit n: the encoder gives no block n cycles from now.
     held_up: u8,
@@ -48,7 +48,7 @@ pub struct Sent {
 
 impl Mux {
     /// Returns a sending end with this policy.
-    pub fn new(policy: Policy) -> Mux {
+    pub fn new(policy: MuxPolicy) -> Mux {
         Mux {
             policy,
             buffer: VecDeque::with_capacity(BACK_PRESSURE + 1),
@@ -100,7 +100,7 @@ impl Mux {
     }
 
     fn is_memorys(&self, has_block: bool, frame_waits: bool) -> bool {
-        let after_memory = self.policy == Policy::Fair && self.memory_was_last;
+        let after_memory = self.policy == MuxPolicy::Fair && self.memory_was_last;
         if self.frame_open && self.message_open {
             return !after_memory;
         }

@@ -14,6 +14,6 @@ mod outbox;
 pub mod switch;
 pub mod testbed;
 
-pub use host::{Completion, Host, HostConfig, Outcome, Request, Store};
-pub use switch::{Switch, SwitchConfig};
-pub use testbed::{Star, Testbed};
+pub use host::{Completion, HostConfig, HostStack, MemoryController, Request, RequestOutcome};
+pub use switch::{SwitchConfig, SwitchStack};
+pub use testbed::{SwitchedLinks, Testbed};

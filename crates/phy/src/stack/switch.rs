@@ -8,12 +8,12 @@
 use super::outbox::{Order, Queue, due};
 use crate::block::Block;
 use crate::edm::check::Check;
-use crate::edm::demux::Memory;
-use crate::edm::layout::{Control, G, Kind, MS, MST, MT, Short, Start};
+use crate::edm::demux::MemoryBlock;
+use crate::edm::layout::{ControlFields, G, Kind, MS, MST, MT, Short, Start};
 use crate::edm::mux::opens_message;
-use crate::edm::{Assembler, Body, Event, Message, Operation};
+use crate::edm::{Assembler, Body, Event, MemoryMessage, RmwOperation};
 use std::collections::VecDeque;
-use unrack_protocol::edm::{Demand, Grant, Policy, Scheduler, SchedulerConfig, scheduler, steps};
+use unrack_protocol::edm::{Demand, Grant, GrantPolicy, Scheduler, SchedulerConfig, scheduler, steps};
 use unrack_units::Time;
 
 /// A switch's parameters.
@@ -22,7 +22,7 @@ pub struct SwitchConfig {
     pub ports: u16,
     /// Most bytes that one grant allows.
     pub chunk: u16,
-    pub policy: Policy,
+    pub policy: GrantPolicy,
     /// Period of the PCS clock, also that of the scheduler: on the testbed both are on one FPGA (§4.1).
     pub cycle: Time,
     /// Whether the scheduler counts the time that control blocks take of links (decision 4). The hardware does not.
@@ -86,12 +86,12 @@ struct Waiting {
     id: u8,
     kind: Kind,
     /// The request that serves as the first grant.
-    request: Option<Message>,
+    request: Option<MemoryMessage>,
 }
 
 /// The stack of one switch.
 #[derive(Debug, Clone)]
-pub struct Switch {
+pub struct SwitchStack {
     config: SwitchConfig,
     ports: Vec<Port>,
     scheduler: Scheduler,
@@ -104,16 +104,16 @@ pub struct Switch {
     unused: Vec<u32>,
     grants: Vec<Grant>,
     violations: Violations,
-    /// Cycles after which a sender counts as silent: see [`Switch::watch`].
+    /// Cycles after which a sender counts as silent: see [`SwitchStack::watch`].
     silence: Option<u64>,
 }
 
 /// Blocks of a chunk in addition to those of its bytes: start or end, and a write's address.
 const FRAMING_BLOCKS: u64 = 2;
 
-impl Switch {
+impl SwitchStack {
     /// Returns an idle switch.
-    pub fn new(config: SwitchConfig) -> Switch {
+    pub fn new(config: SwitchConfig) -> SwitchStack {
         let scheduler = Scheduler::new(SchedulerConfig {
             ports: u32::from(config.ports),
             chunk: u32::from(config.chunk),
@@ -124,7 +124,7 @@ impl Switch {
             framing: config.cycle * FRAMING_BLOCKS,
             control: if config.counts_control { config.cycle } else { Time::ZERO },
         });
-        Switch {
+        SwitchStack {
             config,
             ports: vec![Port::default(); usize::from(config.ports)],
             scheduler,
@@ -196,12 +196,12 @@ impl Switch {
     }
 
     /// Takes a memory block of `port` in this cycle.
-    pub fn handle(&mut self, now: u64, port: u16, memory: Memory) {
+    pub fn handle(&mut self, now: u64, port: u16, memory: MemoryBlock) {
         let at = usize::from(port);
         if self.ports[at].disabled {
             return;
         }
-        let Memory::Block(block) = memory else {
+        let MemoryBlock::Block(block) = memory else {
             return self.disable(now, port);
         };
         // Data that only passes is checked too: only its first receiver can tell whose link is damaged.
@@ -330,13 +330,13 @@ impl Switch {
 
     fn event(&mut self, now: u64, port: u16, event: &Event) {
         let demand = match *event {
-            Event::Notification(Control { kind: Kind::Write, node, id, size }) => {
+            Event::Notification(ControlFields { kind: Kind::Write, node, id, size }) => {
                 Some((port, node, u32::from(size), Waiting { id, kind: Kind::Write, request: None }))
             }
             Event::Message(ref message) => answer_bytes(message).map(|bytes| {
                 let waiting = Waiting { id: message.id, kind: Kind::Response, request: None };
                 let dst = message.node;
-                let request = Some(Message { node: port, ..message.clone() });
+                let request = Some(MemoryMessage { node: port, ..message.clone() });
                 (dst, port, bytes, Waiting { request, ..waiting })
             }),
             _ => None,
@@ -382,17 +382,17 @@ impl Switch {
         let mut blocks = Vec::new();
         match request {
             Some(request) => request.blocks(&mut blocks),
-            None => blocks.push(Control { kind, node: dst, id, size }.block(G)),
+            None => blocks.push(ControlFields { kind, node: dst, id, size }.block(G)),
         }
         port.control.extend(blocks.into_iter().map(|block| (from, block)));
     }
 }
 
 /// Returns the bytes of the answer to a request; `None` if the message is none.
-fn answer_bytes(message: &Message) -> Option<u32> {
+fn answer_bytes(message: &MemoryMessage) -> Option<u32> {
     match &message.body {
         Body::Read { bytes, .. } => Some(u32::from(*bytes)),
-        Body::Modify { operation, .. } => Operation::response_bytes(operation.opcode()).map(u32::from),
+        Body::Modify { operation, .. } => RmwOperation::response_bytes(operation.opcode()).map(u32::from),
         Body::Write { .. } | Body::Response { .. } => None,
     }
 }

@@ -3,9 +3,9 @@
 //! A block takes [`steps::PCS_CYCLES`] in each PCS. PMA, transceivers and propagation are not whole cycles: they are
 //! added to the sum afterwards, as in table 1, or given as `wire` cycles.
 
-use super::{Host, HostConfig, Switch, SwitchConfig, host::Store};
+use super::{HostConfig, HostStack, SwitchConfig, SwitchStack, host::MemoryController};
 use crate::block::Block;
-use crate::edm::{Demux, Mux, Policy};
+use crate::edm::{Demux, Mux, MuxPolicy};
 use std::collections::{BTreeMap, VecDeque};
 use unrack_protocol::edm::steps;
 
@@ -32,7 +32,7 @@ pub struct Crossing {
 
 /// A memory that stores what was written, and records the writes.
 #[derive(Debug, Clone, Default)]
-pub struct Bytes {
+pub struct RecordingMemory {
     bytes: BTreeMap<u64, u8>,
     /// Writes that came: (address, bytes, first, at).
     pub writes: Vec<(u64, usize, u64, u64)>,
@@ -40,8 +40,8 @@ pub struct Bytes {
 
 /// A switch, and the links of all nodes to it.
 #[derive(Debug, Clone)]
-pub struct Star {
-    pub switch: Switch,
+pub struct SwitchedLinks {
+    pub switch: SwitchStack,
     up: Vec<Sender>,
     down: Vec<Sender>,
     demux_up: Vec<Demux>,
@@ -57,10 +57,10 @@ pub struct Star {
 #[derive(Debug, Clone)]
 pub struct Testbed {
     now: u64,
-    pub hosts: Vec<Host>,
-    pub memory: Vec<Bytes>,
+    pub hosts: Vec<HostStack>,
+    pub memory: Vec<RecordingMemory>,
     /// Switches with their links, one for each line of a node.
-    pub stars: Vec<Star>,
+    pub stars: Vec<SwitchedLinks>,
     /// Blocks other than idle that left multiplexers; recorded if it is `Some`.
     pub crossings: Option<Vec<Crossing>>,
 }
@@ -69,7 +69,7 @@ pub struct Testbed {
 const DARK: Block = Block { header: 0, payload: 0 };
 
 impl Sender {
-    fn new(policy: Policy, cycles: usize) -> Sender {
+    fn new(policy: MuxPolicy, cycles: usize) -> Sender {
         Sender {
             mux: Mux::new(policy),
             frames: VecDeque::new(),
@@ -87,11 +87,11 @@ impl Sender {
     }
 }
 
-impl Star {
-    fn new(switch: SwitchConfig, policy: Policy, cycles: usize) -> Star {
+impl SwitchedLinks {
+    fn new(switch: SwitchConfig, policy: MuxPolicy, cycles: usize) -> SwitchedLinks {
         let nodes = usize::from(switch.ports);
-        Star {
-            switch: Switch::new(switch),
+        SwitchedLinks {
+            switch: SwitchStack::new(switch),
             up: vec![Sender::new(policy, cycles); nodes],
             down: vec![Sender::new(policy, cycles); nodes],
             demux_up: vec![Demux::new(policy); nodes],
@@ -160,19 +160,19 @@ fn replace_newest(sender: &mut Sender, replace: impl FnOnce(Block) -> Block) {
 
 impl Testbed {
     /// Returns nodes configured as `host`, each with its own number, and a switch.
-    pub fn new(switch: SwitchConfig, host: HostConfig, policy: Policy, wire: usize) -> Testbed {
-        let hosts = each_node(switch, host, Host::new);
+    pub fn new(switch: SwitchConfig, host: HostConfig, policy: MuxPolicy, wire: usize) -> Testbed {
+        let hosts = each_node(switch, host, HostStack::new);
         Testbed::from_parts(hosts, vec![star(switch, policy, wire)])
     }
 
     /// Returns nodes with two switches, to which everything is mirrored.
-    pub fn mirrored(switch: SwitchConfig, host: HostConfig, policy: Policy, wire: usize) -> Testbed {
-        let hosts = each_node(switch, host, Host::mirrored);
+    pub fn mirrored(switch: SwitchConfig, host: HostConfig, policy: MuxPolicy, wire: usize) -> Testbed {
+        let hosts = each_node(switch, host, HostStack::mirrored);
         Testbed::from_parts(hosts, vec![star(switch, policy, wire); 2])
     }
 
-    fn from_parts(hosts: Vec<Host>, stars: Vec<Star>) -> Testbed {
-        let memory = vec![Bytes::default(); hosts.len()];
+    fn from_parts(hosts: Vec<HostStack>, stars: Vec<SwitchedLinks>) -> Testbed {
+        let memory = vec![RecordingMemory::default(); hosts.len()];
         Testbed { now: 0, hosts, memory, stars, crossings: None }
     }
 
@@ -199,7 +199,7 @@ impl Testbed {
 
     /// Returns whether no message and no frame is under way.
     pub fn is_idle(&self) -> bool {
-        self.hosts.iter().all(Host::is_idle) && self.stars.iter().all(Star::is_quiet)
+        self.hosts.iter().all(HostStack::is_idle) && self.stars.iter().all(SwitchedLinks::is_quiet)
     }
 
     fn tick_up(&mut self, now: u64, line: usize, node: usize) {
@@ -243,15 +243,19 @@ impl Testbed {
     }
 }
 
-fn each_node(switch: SwitchConfig, host: HostConfig, make: impl Fn(HostConfig) -> Host) -> Vec<Host> {
+fn each_node(
+    switch: SwitchConfig,
+    host: HostConfig,
+    make: impl Fn(HostConfig) -> HostStack,
+) -> Vec<HostStack> {
     (0..switch.ports).map(|node| make(HostConfig { node, ..host })).collect()
 }
 
-fn star(switch: SwitchConfig, policy: Policy, wire: usize) -> Star {
-    Star::new(switch, policy, 2 * steps::PCS_CYCLES as usize + wire)
+fn star(switch: SwitchConfig, policy: MuxPolicy, wire: usize) -> SwitchedLinks {
+    SwitchedLinks::new(switch, policy, 2 * steps::PCS_CYCLES as usize + wire)
 }
 
-impl Store for Bytes {
+impl MemoryController for RecordingMemory {
     fn read(&mut self, address: u64, bytes: usize) -> Vec<u8> {
         let at = |offset| self.bytes.get(&address.wrapping_add(offset)).copied().unwrap_or(0);
         (0..bytes as u64).map(at).collect()

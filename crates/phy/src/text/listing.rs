@@ -2,7 +2,7 @@
 
 use crate::block::{Block, CONTROL, DATA, types};
 use crate::edm::Kind;
-use crate::edm::layout::{Control, G, MS, MST, MT, N, Short, Start};
+use crate::edm::layout::{ControlFields, G, MS, MST, MT, N, Short, Start};
 
 /// Returns the line of a block. A data block is called `/D/`: only the order tells whether it is memory's.
 pub fn line(cycle: u64, block: Block) -> String {
@@ -50,8 +50,14 @@ pub fn describe(block: Block) -> (&'static str, String) {
         MS => ("/MS/", Start::parse(payload).map_or("malformed".into(), |start| start_text(&start))),
         MT => ("/MT/", String::new()),
         MST => ("/MST/", Short::parse(payload).map_or("malformed".into(), |short| short_text(&short))),
-        N => ("/N/", Control::parse(payload).map_or("malformed".into(), |control| control_text(&control))),
-        G => ("/G/", Control::parse(payload).map_or("malformed".into(), |control| control_text(&control))),
+        N => (
+            "/N/",
+            ControlFields::parse(payload).map_or("malformed".into(), |control| control_text(&control)),
+        ),
+        G => (
+            "/G/",
+            ControlFields::parse(payload).map_or("malformed".into(), |control| control_text(&control)),
+        ),
         types::START_0 => ("/S/", "frame from lane 0".into()),
         types::START_4 | types::ORDERED_START => ("/S/", "frame from lane 4".into()),
         types::CONTROLS if block == Block::IDLE => ("/I/", String::new()),
@@ -85,7 +91,7 @@ fn short_text(short: &Short) -> String {
     }
 }
 
-fn control_text(control: &Control) -> String {
-    let Control { kind, node, id, size } = control;
+fn control_text(control: &ControlFields) -> String {
+    let ControlFields { kind, node, id, size } = control;
     format!("{} to node {node} id {id}, {size} B", kind.name())
 }

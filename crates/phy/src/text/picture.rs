@@ -2,8 +2,8 @@
 
 use super::listing;
 use crate::block::{Block, types};
-use crate::edm::layout::{Control, G, Kind, MS, MST, N, Short, Start};
-use crate::edm::{Demux, Policy};
+use crate::edm::layout::{ControlFields, G, Kind, MS, MST, N, Short, Start};
+use crate::edm::{Demux, MuxPolicy};
 use crate::stack::testbed::Crossing;
 use std::fmt::Write;
 use std::ops::Range;
@@ -61,7 +61,7 @@ struct Cell {
 
 /// Draws the links of `nodes` nodes, from shortly before the first memory block to shortly after the last, but at most
 /// 400 cycles.
-pub fn draw(crossings: &[Crossing], nodes: u16, policy: Policy) -> String {
+pub fn draw(crossings: &[Crossing], nodes: u16, policy: MuxPolicy) -> String {
     let ways: Vec<(u16, bool)> = (0..nodes).flat_map(|node| [(node, true), (node, false)]).collect();
     let rows: Vec<Vec<Cell>> = ways.iter().map(|way| cells(crossings, *way, policy)).collect();
     let cycles = window(&rows);
@@ -84,7 +84,7 @@ pub fn draw(crossings: &[Crossing], nodes: u16, policy: Policy) -> String {
 }
 
 /// Returns the blocks of one direction of a link that are not idle.
-fn cells(crossings: &[Crossing], (node, up): (u16, bool), policy: Policy) -> Vec<Cell> {
+fn cells(crossings: &[Crossing], (node, up): (u16, bool), policy: MuxPolicy) -> Vec<Cell> {
     let mut demux = Demux::new(policy);
     let mut cells = Vec::new();
     let mut next = None;
@@ -125,7 +125,7 @@ fn message(block: Block) -> Option<(Owner, String)> {
             Short::Response { .. } => named(Kind::Response),
         },
         kind @ (N | G) => {
-            Control::parse(block.payload)?;
+            ControlFields::parse(block.payload)?;
             (Owner::Control, if kind == N { "notification" } else { "grant" })
         }
         _ => return None,

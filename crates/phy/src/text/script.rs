@@ -14,7 +14,7 @@
 //! Text after `#` is a comment.
 
 use crate::edm::layout::NODES;
-use crate::edm::{Body, Control, Kind, Message, Operation};
+use crate::edm::{Body, ControlFields, Kind, MemoryMessage, RmwOperation};
 use crate::mac::MAX_FRAME;
 use unrack_units::nearest::hint;
 
@@ -23,9 +23,9 @@ use unrack_units::nearest::hint;
 pub enum Item {
     Frame(Vec<u8>),
     Idle(usize),
-    Message(Message),
-    Notification(Control),
-    Grant(Control),
+    Message(MemoryMessage),
+    Notification(ControlFields),
+    Grant(ControlFields),
 }
 
 /// Most idle blocks of one line.
@@ -152,7 +152,7 @@ pub fn parse(line: &str) -> Result<Option<Item>, String> {
         _ => {
             let node = fields.number("node", u64::from(NODES) - 1)? as u16;
             let id = fields.number("id", 255)? as u8;
-            Item::Message(Message { node, id, body: body(&mut fields)? })
+            Item::Message(MemoryMessage { node, id, body: body(&mut fields)? })
         }
     };
     fields.finish()?;
@@ -206,15 +206,15 @@ pub fn body(fields: &mut Fields) -> Result<Body, String> {
         }
         "cas" => {
             let (expected, new) = (fields.number("expected", u64::MAX)?, fields.number("new", u64::MAX)?);
-            Body::Modify { address, operation: Operation::CompareSwap { expected, new } }
+            Body::Modify { address, operation: RmwOperation::CompareSwap { expected, new } }
         }
         "add" => {
             let addend = fields.number("addend", u64::MAX)?;
-            Body::Modify { address, operation: Operation::FetchAdd { addend } }
+            Body::Modify { address, operation: RmwOperation::FetchAdd { addend } }
         }
         _ => {
             let new = fields.number("new", u64::MAX)?;
-            Body::Modify { address, operation: Operation::Swap { new } }
+            Body::Modify { address, operation: RmwOperation::Swap { new } }
         }
     })
 }
@@ -234,8 +234,8 @@ fn at_least_one(fields: &mut Fields) -> Result<u16, String> {
     }
 }
 
-fn control(fields: &mut Fields, kind: Kind) -> Result<Control, String> {
+fn control(fields: &mut Fields, kind: Kind) -> Result<ControlFields, String> {
     let node = fields.number("node", u64::from(NODES) - 1)? as u16;
     let id = fields.number("id", 255)? as u8;
-    Ok(Control { kind, node, id, size: at_least_one(fields)? })
+    Ok(ControlFields { kind, node, id, size: at_least_one(fields)? })
 }

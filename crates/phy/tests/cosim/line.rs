@@ -7,8 +7,8 @@ use rand_pcg::rand_core::{Rng, SeedableRng};
 use std::collections::VecDeque;
 use unrack_phy::Block;
 use unrack_phy::block::types;
-use unrack_phy::edm::demux::{Memory, Wrong};
-use unrack_phy::edm::{Body, Demux, Message, Mux, Policy, layout};
+use unrack_phy::edm::demux::{MemoryBlock, Wrong};
+use unrack_phy::edm::{Body, Demux, MemoryMessage, Mux, MuxPolicy, layout};
 use unrack_phy::mac::Framer;
 use unrack_phy::pcs::{BlockSync, Column, Decoder, Encoder, Scrambler};
 
@@ -17,7 +17,7 @@ const OUT: usize = 56;
 /// Traffic of a run.
 #[derive(Debug, Clone, Copy)]
 struct Traffic {
-    policy: Policy,
+    policy: MuxPolicy,
     /// Bytes of the longest frame; below, most columns of idle after a frame.
     frame: u32,
     idle: u32,
@@ -101,7 +101,7 @@ impl Source {
             let bytes = self.below(self.traffic.message);
             let data = (0..bytes).map(|_| self.random.next_u32() as u8).collect();
             let mut blocks = Vec::new();
-            Message { node: 5, id: bytes as u8, body: Body::Response { last: true, data } }
+            MemoryMessage { node: 5, id: bytes as u8, body: Body::Response { last: true, data } }
                 .blocks(&mut blocks);
             for block in blocks {
                 self.memory.push_back((self.at, block));
@@ -149,7 +149,7 @@ struct Sender {
 }
 
 impl Sender {
-    fn new(policy: Policy) -> Sender {
+    fn new(policy: MuxPolicy) -> Sender {
         let (encoder, scrambler) = (Encoder::default(), Scrambler::default());
         let line = Block::control(u64::MAX);
         Sender { encoder, encoded: Block::IDLE, mux: Mux::new(policy), block: Block::IDLE, scrambler, line }
@@ -171,12 +171,12 @@ impl Sender {
 
 /// Registers of the receive side.
 struct Receiver {
-    policy: Policy,
+    policy: MuxPolicy,
     sync: BlockSync,
     runs: bool,
     block: Option<Block>,
     demux: Demux,
-    memory: Option<Memory>,
+    memory: Option<MemoryBlock>,
     wrong: u8,
     to_decoder: Option<Block>,
     decoder: Decoder,
@@ -184,7 +184,7 @@ struct Receiver {
 }
 
 impl Receiver {
-    fn new(policy: Policy) -> Receiver {
+    fn new(policy: MuxPolicy) -> Receiver {
         Receiver {
             policy,
             sync: BlockSync::new(),
@@ -250,14 +250,14 @@ const BLOCKS: [&str; 6] = ["block", "line", "descrambled", "memory", "to the dec
 /// Returns the record of a cycle.
 fn said(sender: &Sender, receiver: &Receiver) -> Said {
     let memory = match receiver.memory {
-        Some(Memory::Block(block)) => Some(bytes_of(block)),
+        Some(MemoryBlock::Block(block)) => Some(bytes_of(block)),
         _ => None,
     };
     let bits = [
         receiver.sync.is_locked(),
         receiver.block.is_some(),
         memory.is_some(),
-        receiver.memory == Some(Memory::Broken),
+        receiver.memory == Some(MemoryBlock::Broken),
         receiver.to_decoder.is_some(),
     ];
     let flags = bits.iter().zip(4..).map(|(bit, at)| u16::from(*bit) << at).sum::<u16>();
@@ -278,7 +278,7 @@ fn a_links_end_is_the_same_in_every_cycle() {
     let Some(program) = program("line") else { return };
     let sent = |late, wrong| Received::Sent { late, wrong };
     let quiet = Traffic {
-        policy: Policy::Fair,
+        policy: MuxPolicy::Fair,
         frame: 200,
         idle: 4,
         nonsense: 0,
@@ -287,7 +287,7 @@ fn a_links_end_is_the_same_in_every_cycle() {
         pause: 20,
         received: sent(0, 0),
     };
-    let strict = Traffic { policy: Policy::Strict, ..quiet };
+    let strict = Traffic { policy: MuxPolicy::Strict, ..quiet };
     let runs = [
         quiet,
         strict,
@@ -310,7 +310,7 @@ fn compare(program: &str, seed: u64, traffic: Traffic) {
     let (mut sender, mut receiver) = (Sender::new(traffic.policy), Receiver::new(traffic.policy));
     let (mut scrambler, mut late) = (Scrambler::default(), 0_u128);
     let (mut input, mut all) = (Vec::new(), Vec::new());
-    let strict = u8::from(traffic.policy == Policy::Strict) << 1;
+    let strict = u8::from(traffic.policy == MuxPolicy::Strict) << 1;
     for cycle in 0..cycles() {
         let (column, memory) = (source.column(), source.memory(cycle));
         let line = match traffic.received {

@@ -4,7 +4,7 @@ use super::cycles;
 use rand_pcg::Pcg64Mcg;
 use rand_pcg::rand_core::{Rng, SeedableRng};
 use std::collections::BTreeMap;
-use unrack_protocol::edm::{Demand, Policy, Scheduler, SchedulerConfig};
+use unrack_protocol::edm::{Demand, GrantPolicy, Scheduler, SchedulerConfig};
 use unrack_units::Time;
 
 /// Constants of `rtl/pim_scheduler.sv`: X, the bytes of a chunk, and the blocks of its framing.
@@ -23,7 +23,15 @@ struct Run {
 }
 
 /// Makes a run. A demand comes in one of `one_in` cycles; destinations are the first `focus` ports.
-fn run(ports: u32, policy: Policy, seed: u64, cycles: u64, one_in: u32, focus: u32, longest: u32) -> Run {
+fn run(
+    ports: u32,
+    policy: GrantPolicy,
+    seed: u64,
+    cycles: u64,
+    one_in: u32,
+    focus: u32,
+    longest: u32,
+) -> Run {
     let mut random = Pcg64Mcg::seed_from_u64(seed);
     let mut scheduler = Scheduler::new(SchedulerConfig {
         ports,
@@ -96,7 +104,7 @@ fn hardware_and_software_grant_the_same_in_the_same_cycle() {
     let wanted = std::env::var("UNRACK_RTL_SCHEDULERS").unwrap_or_else(|_| "srpt-8,fcfs-8,srpt-16".into());
     for name in wanted.split(',') {
         let (policy, ports) = name.split_once('-').expect("a policy and a number of ports");
-        let policy = if policy == "srpt" { Policy::Srpt } else { Policy::Fcfs };
+        let policy = if policy == "srpt" { GrantPolicy::Srpt } else { GrantPolicy::Fcfs };
         let ports = ports.parse().expect("a number of ports");
         let Some(program) = super::program(name) else { return };
         let mut granted = 0;

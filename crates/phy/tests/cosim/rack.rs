@@ -6,10 +6,10 @@ use rand_pcg::Pcg64Mcg;
 use rand_pcg::rand_core::{Rng, SeedableRng};
 use std::collections::{BTreeMap, VecDeque};
 use unrack_phy::Block;
-use unrack_phy::edm::{Operation, Policy, layout};
+use unrack_phy::edm::{MuxPolicy, RmwOperation, layout};
 use unrack_phy::mac::Framer;
 use unrack_phy::pcs::{Column, Encoder};
-use unrack_phy::stack::{HostConfig, Outcome, Request, Store, SwitchConfig, Testbed};
+use unrack_phy::stack::{HostConfig, MemoryController, Request, RequestOutcome, SwitchConfig, Testbed};
 use unrack_protocol::edm::{self, Steps, steps};
 use unrack_units::Time;
 
@@ -35,13 +35,13 @@ fn input(request: Option<&Request>, traffic: Traffic, up: Column, down: Column) 
         Some(Request::Write { dst, address, data }) => (true, *dst, *address, data.len() as u16),
         Some(Request::Modify { dst, address, .. }) => (false, *dst, *address, 0),
     };
-    let strict = traffic.policy == Policy::Strict;
+    let strict = traffic.policy == MuxPolicy::Strict;
     bytes[0] = u8::from(request.is_some()) | u8::from(is_write) << 1 | u8::from(strict) << 2;
     if let Some(Request::Modify { operation, .. }) = request {
         bytes[0] |= 1 << 4 | (operation.opcode() as u8) << 5;
         let operands = match *operation {
-            Operation::CompareSwap { expected, new } => [expected, new],
-            Operation::FetchAdd { addend: one } | Operation::Swap { new: one } => [one, 0],
+            RmwOperation::CompareSwap { expected, new } => [expected, new],
+            RmwOperation::FetchAdd { addend: one } | RmwOperation::Swap { new: one } => [one, 0],
         };
         bytes[28..44].copy_from_slice(&operands.map(u64::to_le_bytes).concat());
     }
@@ -146,8 +146,8 @@ fn address_of(bytes: &[u8]) -> u64 {
 /// Traffic of a run.
 #[derive(Debug, Clone, Copy)]
 struct Traffic {
-    policy: Policy,
-    order: edm::Policy,
+    policy: MuxPolicy,
+    order: edm::GrantPolicy,
     /// Requests: a node asks in one of `one_in` cycles, for up to `longest` bytes, of the first `focus` nodes.
     one_in: u32,
     longest: u32,
@@ -293,9 +293,9 @@ fn software(
         run.sent.push(sent);
         for (node, host) in bed.hosts.iter_mut().enumerate() {
             let answers = host.completions().filter_map(|done| match done.outcome {
-                Outcome::Answer(data) => Some((done.first, done.at, What::Answer(data))),
-                Outcome::Null => Some((done.first, done.at, What::Null)),
-                Outcome::Sent => None,
+                RequestOutcome::Answer(data) => Some((done.first, done.at, What::Answer(data))),
+                RequestOutcome::Null => Some((done.first, done.at, What::Null)),
+                RequestOutcome::Sent => None,
             });
             let writes = bed.memory[node].writes.drain(..);
             let writes = writes.map(|(address, bytes, first, at)| (first, at, What::Write(address, bytes)));
@@ -424,10 +424,10 @@ fn anything(traffic: Traffic, node: u16, bed: &mut Testbed, random: &mut Pcg64Mc
         let now = u64::from_le_bytes(now.try_into().expect("eight bytes"));
         let some = u64::from(below(u32::MAX)) << below(33);
         let operation = match below(4) {
-            0 => Operation::FetchAdd { addend: some },
-            1 => Operation::Swap { new: some },
-            2 => Operation::CompareSwap { expected: now, new: some },
-            _ => Operation::CompareSwap { expected: now ^ 1 << below(64), new: some },
+            0 => RmwOperation::FetchAdd { addend: some },
+            1 => RmwOperation::Swap { new: some },
+            2 => RmwOperation::CompareSwap { expected: now, new: some },
+            _ => RmwOperation::CompareSwap { expected: now ^ 1 << below(64), new: some },
         };
         return Some(Request::Modify { dst, address, operation });
     }
@@ -449,8 +449,8 @@ fn a_rack_is_the_same_in_every_cycle() {
 
 fn compare_racks(program: &str, nodes: u16) {
     let usual = Traffic {
-        policy: Policy::Fair,
-        order: edm::Policy::Srpt,
+        policy: MuxPolicy::Fair,
+        order: edm::GrantPolicy::Srpt,
         one_in: 30,
         longest: 300,
         focus: u32::from(nodes),
@@ -465,7 +465,7 @@ fn compare_racks(program: &str, nodes: u16) {
         Traffic { one_in: 400, longest: 64, ..usual },
         Traffic { one_in: 10, longest: 20, modify: 0, ..usual },
         Traffic { one_in: 400, longest: 2_000, focus: 2, old: 5, ..usual },
-        Traffic { one_in: 150, frame: 400, policy: Policy::Strict, ..usual },
+        Traffic { one_in: 150, frame: 400, policy: MuxPolicy::Strict, ..usual },
         Traffic { one_in: 400, longest: 200, frame: 1_500, ..usual },
         Traffic { one_in: 20, modify: 1, ..usual },
         Traffic { one_in: 100, wrong: 4_000, timeout: 2_000, ..usual },
@@ -493,8 +493,8 @@ fn compare_racks(program: &str, nodes: u16) {
 fn the_hardware_has_the_cycles_of_figure_5() {
     let Some(program) = program("rack-4") else { return };
     let alone = Traffic {
-        policy: Policy::Fair,
-        order: edm::Policy::Srpt,
+        policy: MuxPolicy::Fair,
+        order: edm::GrantPolicy::Srpt,
         one_in: 0,
         longest: 64,
         focus: 0,

@@ -5,22 +5,23 @@ mod mirrored;
 use proptest::prelude::*;
 use std::collections::VecDeque;
 use unrack_phy::Block;
-use unrack_phy::edm::{Control, Kind, Malformed, Operation, Policy, Start, layout};
+use unrack_phy::edm::{ControlFields, Kind, Malformed, MuxPolicy, RmwOperation, Start, layout};
 use unrack_phy::mac::{Deframer, Framer};
 use unrack_phy::pcs::{Decoder, Encoder};
-use unrack_phy::stack::{Completion, HostConfig, Outcome, Request, SwitchConfig, Testbed};
+use unrack_phy::stack::{Completion, HostConfig, Request, RequestOutcome, SwitchConfig, Testbed};
 use unrack_protocol::edm::{self, Steps, steps};
 use unrack_units::Time;
 
 const HOST: HostConfig = HostConfig { node: 0, chunk: 256, max_active: 3, mega: None, timeout: None };
 
-fn testbed(ports: u16, policy: Policy) -> Testbed {
+fn testbed(ports: u16, policy: MuxPolicy) -> Testbed {
     testbed_with(ports, policy, HOST)
 }
 
-fn testbed_with(ports: u16, policy: Policy, host: HostConfig) -> Testbed {
+fn testbed_with(ports: u16, policy: MuxPolicy, host: HostConfig) -> Testbed {
     let (cycle, counts_control) = (steps::PCS_CYCLE, true);
-    let switch = SwitchConfig { ports, chunk: host.chunk, policy: edm::Policy::Srpt, cycle, counts_control };
+    let switch =
+        SwitchConfig { ports, chunk: host.chunk, policy: edm::GrantPolicy::Srpt, cycle, counts_control };
     Testbed::new(switch, host, policy, 0)
 }
 
@@ -47,14 +48,14 @@ fn with_the_wire(cycles: u64) -> Time {
 
 #[test]
 fn table_1_in_cycles() {
-    let mut bed = testbed(2, Policy::Fair);
+    let mut bed = testbed(2, MuxPolicy::Fair);
     bed.hosts[0].submit(0, Request::Read { dst: 1, address: 64, bytes: 64 });
     let read = run(&mut bed, 200);
     assert_eq!(read[0].1.first, 42);
     assert_eq!(with_the_wire(read[0].1.first).as_ps(), 299_520);
     assert_eq!(Steps::default().cycles(read[0].1.first - 16).as_ps() + 16 * 2_560, 107_520);
 
-    let mut bed = testbed(2, Policy::Fair);
+    let mut bed = testbed(2, MuxPolicy::Fair);
     bed.hosts[0].submit(0, Request::Write { dst: 1, address: 64, data: vec![7; 64] });
     run(&mut bed, 200);
     let (address, bytes, first, at) = bed.memory[1].writes[0];
@@ -67,7 +68,7 @@ fn table_1_in_cycles() {
 #[test]
 fn figure_5_in_cycles() {
     let crossings = |request| {
-        let mut bed = testbed(2, Policy::Fair);
+        let mut bed = testbed(2, MuxPolicy::Fair);
         bed.crossings = Some(Vec::new());
         bed.hosts[0].submit(0, request);
         run(&mut bed, 200);
@@ -106,7 +107,7 @@ fn encoded(frames: &[Vec<u8>]) -> VecDeque<Block> {
 #[test]
 fn a_jumbo_frame_on_every_link_costs_a_few_cycles() {
     let frame = vec![3; 9_014];
-    for (policy, most) in [(Policy::Fair, 2 * 4), (Policy::Strict, 0)] {
+    for (policy, most) in [(MuxPolicy::Fair, 2 * 4), (MuxPolicy::Strict, 0)] {
         let mut bed = testbed(2, policy);
         let (mut decoders, mut frames) = (vec![Decoder::default(); 2], 0);
         let mut deframers = vec![Deframer::default(); 2];
@@ -136,21 +137,23 @@ fn a_jumbo_frame_on_every_link_costs_a_few_cycles() {
 
 #[test]
 fn a_lock_is_taken_once() {
-    let mut bed = testbed(4, Policy::Fair);
-    let swap = Operation::CompareSwap { expected: 0, new: 1 };
+    let mut bed = testbed(4, MuxPolicy::Fair);
+    let swap = RmwOperation::CompareSwap { expected: 0, new: 1 };
     for node in 0..3 {
         bed.hosts[node].submit(0, Request::Modify { dst: 3, address: 8, operation: swap });
     }
     let completions = run(&mut bed, 1_000);
-    let taken = completions.iter().filter(|(_, done)| done.outcome == Outcome::Answer(vec![1])).count();
-    let refused = completions.iter().filter(|(_, done)| done.outcome == Outcome::Answer(vec![0])).count();
+    let taken =
+        completions.iter().filter(|(_, done)| done.outcome == RequestOutcome::Answer(vec![1])).count();
+    let refused =
+        completions.iter().filter(|(_, done)| done.outcome == RequestOutcome::Answer(vec![0])).count();
     assert_eq!((taken, refused), (1, 2));
     let now = bed.now();
-    for operation in [Operation::FetchAdd { addend: 41 }, Operation::Swap { new: 9 }] {
+    for operation in [RmwOperation::FetchAdd { addend: 41 }, RmwOperation::Swap { new: 9 }] {
         bed.hosts[0].submit(now, Request::Modify { dst: 3, address: 8, operation });
     }
     let words: Vec<_> = run(&mut bed, 1_000).into_iter().map(|(_, done)| done.outcome).collect();
-    let word = |value: u64| Outcome::Answer(value.to_le_bytes().to_vec());
+    let word = |value: u64| RequestOutcome::Answer(value.to_le_bytes().to_vec());
     assert_eq!(words, [word(1), word(42)]);
 }
 
@@ -158,20 +161,20 @@ fn a_lock_is_taken_once() {
 #[test]
 fn a_read_that_nobody_answers_ends_with_null() {
     let host = HostConfig { timeout: Some(500), max_active: 1, ..HOST };
-    let mut bed = testbed_with(3, Policy::Fair, host);
+    let mut bed = testbed_with(3, MuxPolicy::Fair, host);
     bed.hosts[0].submit(0, Request::Read { dst: 7, address: 0, bytes: 8 });
     bed.hosts[0].submit(0, Request::Read { dst: 1, address: 0, bytes: 8 });
     let completions = run(&mut bed, 2_000);
     let outcome = |ticket| completions.iter().find(|(_, done)| done.ticket == ticket).unwrap().1.clone();
-    assert_eq!((outcome(0).outcome, outcome(0).at), (Outcome::Null, 500));
-    assert_eq!(outcome(1).outcome, Outcome::Answer(vec![0; 8]));
+    assert_eq!((outcome(0).outcome, outcome(0).at), (RequestOutcome::Null, 500));
+    assert_eq!(outcome(1).outcome, RequestOutcome::Answer(vec![0; 8]));
     assert_eq!(bed.stars[0].switch.violations().senseless, 1);
 }
 
 #[test]
 fn small_writes_go_under_one_notification() {
     let notified = |mega| {
-        let mut bed = testbed_with(2, Policy::Fair, HostConfig { mega, max_active: 1, ..HOST });
+        let mut bed = testbed_with(2, MuxPolicy::Fair, HostConfig { mega, max_active: 1, ..HOST });
         bed.crossings = Some(Vec::new());
         for n in 0..9 {
             bed.hosts[0].submit(0, Request::Write { dst: 1, address: n * 32, data: vec![n as u8; 32] });
@@ -194,7 +197,7 @@ fn malformed(bed: &Testbed, node: usize) -> Vec<(Malformed, u64)> {
 
 /// Has node 0 write to node 1 over a line that is spoilt from its 15th data block on, and node 2 write after it.
 fn spoilt(watched: bool, mut spoil: impl FnMut(u64, Block) -> Block) -> Testbed {
-    let mut bed = testbed(3, Policy::Fair);
+    let mut bed = testbed(3, MuxPolicy::Fair);
     if watched {
         bed.stars[0].switch.watch(16);
     }
@@ -267,13 +270,13 @@ fn steps_of() -> impl Strategy<Value = Vec<Step>> {
 
 fn nonsense() -> impl Strategy<Value = Block> {
     let kinds: Vec<u8> = layout::TYPES.into_iter().chain(unrack_phy::block::types::ALL).collect();
-    let control = Control { kind: Kind::Write, node: 1, id: 3, size: 700 };
+    let control = ControlFields { kind: Kind::Write, node: 1, id: 3, size: 700 };
     prop_oneof![
         (prop::sample::select(kinds), any::<u64>())
             .prop_map(|(kind, rest)| Block::control(rest & !0xff | u64::from(kind))),
         (0..4_u8, any::<u64>()).prop_map(|(header, payload)| Block { header, payload }),
         (0..9_u16, 0..2_u8).prop_map(move |(node, kind)| {
-            Control { node, ..control }.block([layout::N, layout::G][usize::from(kind)])
+            ControlFields { node, ..control }.block([layout::N, layout::G][usize::from(kind)])
         }),
         (0..9_u16, 0..900_u16).prop_map(|(node, size)| {
             Start { kind: Kind::Write, last: true, node, id: 3, size, head: [0; 2] }.block()
@@ -288,7 +291,7 @@ proptest! {
     /// One link brings arbitrary blocks: its port is disabled at the first damage, and the others go on.
     #[test]
     fn a_damaged_link_harms_no_other(blocks in proptest::collection::vec(nonsense(), 1..200)) {
-        let mut bed = testbed(4, Policy::Fair);
+        let mut bed = testbed(4, MuxPolicy::Fair);
         let mut blocks = blocks.into_iter();
         for n in 0..300_u64 {
             bed.tick();
@@ -319,7 +322,7 @@ proptest! {
     fn everything_arrives(
         all in steps_of(), with_frames in any::<bool>(), strict in any::<bool>(), mega in any::<bool>(),
     ) {
-        let policy = if strict { Policy::Strict } else { Policy::Fair };
+        let policy = if strict { MuxPolicy::Strict } else { MuxPolicy::Fair };
         let host = HostConfig { mega: mega.then_some(1_000), ..HOST };
         let mut bed = testbed_with(NODES, policy, host);
         bed.stars[0].switch.watch(16);
@@ -347,7 +350,7 @@ proptest! {
                 let request = match step.kind {
                     0 | 1 => Request::Read { dst, address, bytes: step.bytes },
                     2 => Request::Write { dst, address, data: vec![step.bytes as u8; usize::from(step.bytes)] },
-                    _ => Request::Modify { dst, address: 1 << 40, operation: Operation::FetchAdd { addend: 1 } },
+                    _ => Request::Modify { dst, address: 1 << 40, operation: RmwOperation::FetchAdd { addend: 1 } },
                 };
                 let src = usize::from(step.src);
                 let ticket = bed.hosts[src].submit(now, request.clone());
@@ -373,17 +376,17 @@ proptest! {
             for (ticket, request) in requests.iter().enumerate() {
                 let completion = done[node].iter().find(|done| done.ticket as usize == ticket).unwrap();
                 match (request, &completion.outcome) {
-                    (Request::Read { bytes, .. }, Outcome::Answer(data)) => {
+                    (Request::Read { bytes, .. }, RequestOutcome::Answer(data)) => {
                         prop_assert_eq!(data.len(), usize::from(*bytes));
                     }
-                    (Request::Modify { .. }, Outcome::Answer(_)) => added += 1,
-                    (Request::Write { .. }, Outcome::Sent) => {}
+                    (Request::Modify { .. }, RequestOutcome::Answer(_)) => added += 1,
+                    (Request::Write { .. }, RequestOutcome::Sent) => {}
                     other => prop_assert!(false, "{:?}", other),
                 }
             }
         }
         let words: u64 = bed.memory.iter_mut().map(|memory| {
-            use unrack_phy::stack::Store;
+            use unrack_phy::stack::MemoryController;
             u64::from_le_bytes(memory.read(1 << 40, 8).try_into().unwrap())
         }).sum();
         prop_assert_eq!(words, added);

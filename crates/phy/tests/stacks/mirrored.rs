@@ -3,18 +3,20 @@
 use super::{HOST, encoded, with_the_wire};
 use proptest::prelude::*;
 use unrack_phy::Block;
-use unrack_phy::edm::{Operation, Policy};
-use unrack_phy::stack::{Completion, HostConfig, Outcome, Request, Store, SwitchConfig, Testbed};
+use unrack_phy::edm::{MuxPolicy, RmwOperation};
+use unrack_phy::stack::{
+    Completion, HostConfig, MemoryController, Request, RequestOutcome, SwitchConfig, Testbed,
+};
 use unrack_protocol::edm::{self, steps};
 
 const NODES: u16 = 4;
 /// Timeout in cycles, longer than the X messages of every pair take on a link shared with frames.
 const TIMEOUT: u64 = 5_000;
 
-fn testbed(nodes: u16, policy: Policy, mega: Option<u16>) -> Testbed {
+fn testbed(nodes: u16, policy: MuxPolicy, mega: Option<u16>) -> Testbed {
     let (cycle, counts_control) = (steps::PCS_CYCLE, true);
     let host = HostConfig { mega, timeout: Some(TIMEOUT), ..HOST };
-    let policy_of_switch = edm::Policy::Srpt;
+    let policy_of_switch = edm::GrantPolicy::Srpt;
     let switch =
         SwitchConfig { ports: nodes, chunk: host.chunk, policy: policy_of_switch, cycle, counts_control };
     Testbed::mirrored(switch, host, policy, 0)
@@ -38,7 +40,7 @@ fn pattern(address: u64) -> u8 {
 
 #[test]
 fn a_copy_on_both_lines_costs_no_time_and_counts_once() {
-    let mut bed = testbed(2, Policy::Fair, None);
+    let mut bed = testbed(2, MuxPolicy::Fair, None);
     bed.crossings = Some(Vec::new());
     bed.hosts[0].submit(0, Request::Read { dst: 1, address: 64, bytes: 64 });
     let done = run(&mut bed, 200, |_| ());
@@ -53,7 +55,7 @@ fn a_copy_on_both_lines_costs_no_time_and_counts_once() {
     let now = bed.now();
     bed.hosts[0].submit(now, Request::Write { dst: 1, address: 64, data: vec![7; 600] });
     let done = run(&mut bed, 400, |_| ());
-    assert_eq!(done[0][0].outcome, Outcome::Sent);
+    assert_eq!(done[0][0].outcome, RequestOutcome::Sent);
     let writes: Vec<_> = bed.memory[1].writes.iter().map(|write| (write.0, write.1)).collect();
     assert_eq!(writes, [(64, 256), (320, 256), (576, 88)]);
     assert_eq!(with_the_wire(bed.memory[1].writes[0].2 - now).as_ps(), 296_960);
@@ -65,13 +67,13 @@ fn a_copy_on_both_lines_costs_no_time_and_counts_once() {
 #[test]
 fn the_first_copy_counts() {
     for busy in 0..2 {
-        let mut bed = testbed(2, Policy::Fair, None);
+        let mut bed = testbed(2, MuxPolicy::Fair, None);
         bed.stars[busy].send_up(0, encoded(&[vec![3; 9_000]]));
         bed.stars[busy].send_down(1, encoded(&[vec![3; 9_000]]));
         run(&mut bed, 50, |_| ());
         bed.hosts[0].submit(50, Request::Read { dst: 1, address: 64, bytes: 1_000 });
         let done = run(&mut bed, 1_000, |_| ());
-        let mut alone = testbed(2, Policy::Fair, None);
+        let mut alone = testbed(2, MuxPolicy::Fair, None);
         alone.hosts[0].submit(0, Request::Read { dst: 1, address: 64, bytes: 1_000 });
         let unloaded = run(&mut alone, 1_000, |_| ());
         assert_eq!(done[0][0].at - 50, unloaded[0][0].at);
@@ -81,7 +83,7 @@ fn the_first_copy_counts() {
 /// A node that one network cannot reach is asked over the other, after one timeout.
 #[test]
 fn a_lost_way_is_found_out_once() {
-    let mut bed = testbed(3, Policy::Fair, None);
+    let mut bed = testbed(3, MuxPolicy::Fair, None);
     bed.stars[0].cut(1);
     let read = |dst| Request::Read { dst, address: 64, bytes: 8 };
     let mut done = Vec::new();
@@ -166,7 +168,7 @@ proptest! {
         all in proptest::collection::vec(step(), 1..50), star in 0..2_usize, failure in failures(), at in 0..1_500_u64,
         frames in [0..4_usize, 0..4], strict in any::<bool>(), mega in any::<bool>(),
     ) {
-        let policy = if strict { Policy::Strict } else { Policy::Fair };
+        let policy = if strict { MuxPolicy::Strict } else { MuxPolicy::Fair };
         let mut bed = testbed(NODES, policy, mega.then_some(1_000));
         for memory in &mut bed.memory {
             let data: Vec<u8> = (0..2_048).map(pattern).collect();
@@ -200,7 +202,7 @@ proptest! {
                         pairs[src * usize::from(NODES) + usize::from(dst)].push((address, data.len() as u64));
                         Request::Write { dst, address, data }
                     }
-                    _ => Request::Modify { dst, address: WORD, operation: Operation::FetchAdd { addend: 1 } },
+                    _ => Request::Modify { dst, address: WORD, operation: RmwOperation::FetchAdd { addend: 1 } },
                 };
                 let now = bed.now();
                 bed.hosts[src].submit(now, request.clone());
@@ -222,14 +224,14 @@ proptest! {
             for (ticket, (request, end)) in asked.iter().zip(done).enumerate() {
                 prop_assert_eq!(end.ticket as usize, ticket);
                 match (request, &end.outcome) {
-                    (Request::Read { address, bytes, .. }, Outcome::Answer(data)) => {
+                    (Request::Read { address, bytes, .. }, RequestOutcome::Answer(data)) => {
                         let right: Vec<u8> = (*address..address + u64::from(*bytes)).map(pattern).collect();
                         prop_assert_eq!(data, &right);
                     }
-                    (Request::Modify { dst, .. }, Outcome::Answer(data)) => {
+                    (Request::Modify { dst, .. }, RequestOutcome::Answer(data)) => {
                         words[usize::from(*dst)].push(u64::from_le_bytes(data[..].try_into().unwrap()));
                     }
-                    (Request::Write { .. }, Outcome::Sent) => {}
+                    (Request::Write { .. }, RequestOutcome::Sent) => {}
                     other => prop_assert!(false, "{:?}", other),
                 }
             }

@@ -1,6 +1,6 @@
 //! Memory of a kind that is known only when the program runs.
 
-use super::{Coherent, Incoherent, Memory, Model, Uncached};
+use super::{Coherent, Incoherent, Model, SharedMemory, Uncached};
 use crate::sync::AtomicU64;
 
 /// One of the kinds of memory, matched at each access: a branch that is always predicted. Coherent memory, in
@@ -49,7 +49,7 @@ impl AnyMemory {
     }
 }
 
-impl Memory for AnyMemory {
+impl SharedMemory for AnyMemory {
     #[inline(always)]
     unsafe fn publish(&self, at: *const u8, bytes: usize) {
         // SAFETY: as the caller says.

@@ -1,6 +1,6 @@
 //! Memory in which every host sees every store: memory of one host, kept coherent by hardware, or never cached.
 
-use super::{LINE, Memory, lines};
+use super::{LINE, SharedMemory, lines};
 use crate::sync::{AtomicU64, Ordering, fence};
 use hints::{claim, fetch, push_out};
 use std::ptr;
@@ -13,7 +13,7 @@ use std::ptr;
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Coherent;
 
-impl Memory for Coherent {
+impl SharedMemory for Coherent {
     #[inline(always)]
     unsafe fn publish(&self, at: *const u8, bytes: usize) {
         if bytes <= PUSHED {
@@ -103,7 +103,7 @@ mod hints {
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Uncached;
 
-impl Memory for Uncached {
+impl SharedMemory for Uncached {
     #[inline(always)]
     unsafe fn publish(&self, _: *const u8, _: usize) {
         // Orders write-combined stores too, which a release store does not.

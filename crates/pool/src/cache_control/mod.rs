@@ -1,7 +1,7 @@
 //! Access to lines that other hosts write or read: the only place through which shared structures reach them.
 //!
 //! Memory that hosts share need not be cache-coherent (HydraRPC §5.2): a host's stores may stay in its cache, and
-//! its loads may return old copies. [`Memory`] names what has to be done about that, and each kind of memory does
+//! its loads may return old copies. [`SharedMemory`] names what has to be done about that, and each kind of memory does
 //! it:
 //!
 //! | kind | what it is for | cost |
@@ -11,7 +11,7 @@
 //! | [`Uncached`] | mappings that no cache keeps (MTRR, page attributes) | fences |
 //! | [`Model`] | tests: every host has its own stale copies, and loses or writes back lines at random | |
 //!
-//! Code is generic over `Memory`, so that the coherent instance costs nothing; [`Mode`] names the kinds
+//! Code is generic over `SharedMemory`, so that the coherent instance costs nothing; [`MemoryKind`] names the kinds
 //! where they are chosen at run time.
 //!
 //! # Rules
@@ -37,7 +37,7 @@ mod model;
 pub use any::AnyMemory;
 pub use coherent::{Coherent, Uncached};
 pub use incoherent::{Incoherent, NoFlush};
-pub use model::{Device, Model, View};
+pub use model::{Device, DeviceView, Model};
 
 use crate::sync::AtomicU64;
 use unrack_units::nearest;
@@ -53,7 +53,7 @@ pub const fn whole_lines(bytes: usize) -> usize {
 /// Access of one host to memory that it shares.
 ///
 /// Ranges passed to these methods are widened to whole lines.
-pub trait Memory: Clone + Send + Sync + 'static {
+pub trait SharedMemory: Clone + Send + Sync + 'static {
     /// Makes what this host wrote to the range visible to others, before anything it stores afterwards.
     ///
     /// # Safety
@@ -95,39 +95,39 @@ pub trait Memory: Clone + Send + Sync + 'static {
 /// Kind of memory, chosen at run time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Mode {
+pub enum MemoryKind {
     Coherent,
     Incoherent,
     Uncached,
     Model,
 }
 
-impl std::fmt::Display for Mode {
+impl std::fmt::Display for MemoryKind {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         out.write_str(match self {
-            Mode::Coherent => "coherent",
-            Mode::Incoherent => "incoherent",
-            Mode::Uncached => "uncached",
-            Mode::Model => "model",
+            MemoryKind::Coherent => "coherent",
+            MemoryKind::Incoherent => "incoherent",
+            MemoryKind::Uncached => "uncached",
+            MemoryKind::Model => "model",
         })
     }
 }
 
-impl std::str::FromStr for Mode {
+impl std::str::FromStr for MemoryKind {
     type Err = UnknownMode;
 
-    fn from_str(text: &str) -> Result<Mode, UnknownMode> {
+    fn from_str(text: &str) -> Result<MemoryKind, UnknownMode> {
         match text {
-            "coherent" => Ok(Mode::Coherent),
-            "incoherent" => Ok(Mode::Incoherent),
-            "uncached" => Ok(Mode::Uncached),
-            "model" => Ok(Mode::Model),
+            "coherent" => Ok(MemoryKind::Coherent),
+            "incoherent" => Ok(MemoryKind::Incoherent),
+            "uncached" => Ok(MemoryKind::Uncached),
+            "model" => Ok(MemoryKind::Model),
             _ => Err(UnknownMode(nearest::hint(text, &["coherent", "incoherent", "uncached", "model"]))),
         }
     }
 }
 
-/// Error for a name that is no [`Mode`], with a hint at the nearest one.
+/// Error for a name that is no [`MemoryKind`], with a hint at the nearest one.
 #[derive(Debug, thiserror::Error)]
 #[error("memory is not reached in this way{0}")]
 pub struct UnknownMode(String);

@@ -8,7 +8,7 @@
 //! So a protocol fails here if it forgets to publish or refresh, if two hosts write one line, if it relies on a
 //! line staying as it was refreshed, or on a line not being seen before it was published.
 
-use super::{LINE, Memory, lines};
+use super::{LINE, SharedMemory, lines};
 use crate::sync::{AtomicU64, Ordering};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -80,7 +80,7 @@ impl Model {
     }
 }
 
-impl Memory for Model {
+impl SharedMemory for Model {
     unsafe fn publish(&self, at: *const u8, bytes: usize) {
         let host = &self.0;
         let mut state = host.state();
@@ -220,7 +220,7 @@ pub struct Device {
 }
 
 /// View of a host on a [`Device`].
-pub struct View {
+pub struct DeviceView {
     pub memory: Model,
     cache: Zeros,
     _device: Arc<Zeros>,
@@ -234,15 +234,15 @@ impl Device {
     }
 
     /// Adds a host, with an empty cache.
-    pub fn host(&self, seed: u64) -> View {
+    pub fn host(&self, seed: u64) -> DeviceView {
         let cache = Zeros::new(self.bytes);
         // SAFETY: the view keeps both; clones of its model are used by tests while it lives.
         let memory = unsafe { Model::new(cache.base(), self.memory.base(), self.bytes, seed) };
-        View { memory, cache, _device: self.memory.clone() }
+        DeviceView { memory, cache, _device: self.memory.clone() }
     }
 }
 
-impl View {
+impl DeviceView {
     /// Returns the address at which this host finds the first byte of the device.
     pub fn base(&self) -> *mut u8 {
         self.cache.base()

@@ -5,7 +5,7 @@ use std::sync::atomic::AtomicU64;
 
 /// Passes a message of several lines from one host to another, over and over, through one place: first the data,
 /// then the entry that announces it. Every byte arrives, and none of an earlier lap.
-fn pass<M: Memory>(writer: (M, usize), reader: (M, usize), laps: u64) {
+fn pass<M: SharedMemory>(writer: (M, usize), reader: (M, usize), laps: u64) {
     const DATA: usize = LINE;
     const WORDS: usize = 40;
     const DONE: usize = LINE + 4096;
@@ -70,7 +70,7 @@ fn a_message_passes_in_every_kind_of_memory() {
 /// The model is useful only if it catches mistakes: each one is seen with some seeds.
 #[test]
 fn the_model_catches_what_the_rules_forbid() {
-    let caught = |mistake: &dyn Fn(&model::View, &model::View) -> bool| {
+    let caught = |mistake: &dyn Fn(&model::DeviceView, &model::DeviceView) -> bool| {
         (0..200)
             .filter(|&seed| {
                 let device = Device::new(4096);

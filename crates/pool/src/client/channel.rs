@@ -4,7 +4,7 @@
 use super::{Error, Greeting, Inner, Segment};
 use crate::bells::{PeerBell, PeerBells};
 use crate::space::Space;
-use crate::wire::{Access, Cause, ChannelId, Extent, Opened, Peer, Request};
+use crate::wire::{Access, Cause, ChannelId, Extent, OpenedChannel, PeerProcess, Request};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
 use std::ptr::NonNull;
@@ -36,7 +36,7 @@ impl Channel {
     }
 
     /// Returns the process at the other side, as the kernel and the manager know it.
-    pub fn peer(&self) -> &Peer {
+    pub fn peer(&self) -> &PeerProcess {
         &self.link.peer
     }
 
@@ -137,7 +137,7 @@ impl Grantee {
 /// State of a channel that the reading thread and the channel's user share.
 pub(super) struct ChannelLink {
     id: ChannelId,
-    peer: Peer,
+    peer: PeerProcess,
     queues: Extent,
     bells: PeerBells,
     peer_bell: usize,
@@ -166,7 +166,7 @@ impl ChannelLink {
     /// Maps the queue area and the bells of a new channel.
     pub(super) fn new(
         space: &Space,
-        opened: Opened,
+        opened: OpenedChannel,
         mut beside: Vec<OwnedFd>,
     ) -> rustix::io::Result<(ChannelLink, Greeting)> {
         // Descriptors of the queue area, unless it is in a device, and of the bells.
@@ -200,7 +200,7 @@ impl ChannelLink {
     }
 
     /// Returns the process at the other side.
-    pub(super) fn peer(&self) -> &Peer {
+    pub(super) fn peer(&self) -> &PeerProcess {
         &self.peer
     }
 

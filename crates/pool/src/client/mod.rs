@@ -24,7 +24,7 @@ pub use service::{Offer, Service};
 use crate::bells::{Bell, Bells};
 use crate::cache_control::AnyMemory;
 use crate::space::Space;
-use crate::wire::{self, ClientId, Denied, Extent, Listed, MOST_PASSED, Reply, Request, Welcome};
+use crate::wire::{self, ClientId, Denied, Extent, ListingEntry, MOST_PASSED, Reply, Request, Welcome};
 use connect::Connecting;
 use link::{Link, Replied};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -205,7 +205,7 @@ impl Client {
     ///
     /// # Errors
     /// If the manager is gone.
-    pub fn list(&self) -> Result<Vec<Listed>, Error> {
+    pub fn list(&self) -> Result<Vec<ListingEntry>, Error> {
         let (mut all, mut from) = (Vec::new(), 0);
         loop {
             match self.inner.ask(Request::List { from })? {

@@ -2,7 +2,7 @@
 
 use super::channel::{Channel, ChannelLink};
 use super::{Error, Greeting, Inner, PATIENCE};
-use crate::wire::{Accepted, MOST_PASSED, MOST_REASON, Peer, Refused, Request};
+use crate::wire::{Accepted, MOST_PASSED, MOST_REASON, PeerProcess, RefusedCaller, Request};
 use rustix::fd::BorrowedFd;
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -72,7 +72,7 @@ pub struct Offer {
 
 impl Offer {
     /// Returns the client that asks.
-    pub fn peer(&self) -> &Peer {
+    pub fn peer(&self) -> &PeerProcess {
         self.link().peer()
     }
 
@@ -110,7 +110,7 @@ impl Offer {
     fn refuse_with(&mut self, code: u32, reason: &str) {
         let Some(link) = self.link.take() else { return };
         let most = MOST_REASON / char::MAX.len_utf8();
-        let refused = Refused { code, text: reason.chars().take(most).collect() };
+        let refused = RefusedCaller { code, text: reason.chars().take(most).collect() };
         self.client.link.remove_channel(&link);
         // If the client left meanwhile, this side still has to be closed.
         let answer = Request::Answer { channel: link.id(), verdict: Err(refused) };

@@ -4,7 +4,7 @@
 //! other. A manager locks the devices that it uses.
 
 use super::Error;
-use crate::cache_control::{Memory, Mode as MemoryMode};
+use crate::cache_control::{MemoryKind as MemoryMode, SharedMemory};
 use crate::interleave::Interleave;
 use crate::space::Space;
 use crate::wire::Extent;

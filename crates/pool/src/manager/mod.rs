@@ -33,9 +33,9 @@ mod state;
 pub use backing::Backing;
 pub use lock::capacity_before;
 pub use room::default_capacity;
-pub use state::Limits;
+pub use state::HolderLimits;
 
-use crate::cache_control::{Incoherent, Mode};
+use crate::cache_control::{Incoherent, MemoryKind};
 use crate::{PAGE, SECTION};
 use backing::Store;
 use devices::Devices;
@@ -66,7 +66,7 @@ pub struct Options {
     pub region_sections: u32,
     /// Bytes of every queue area; whole pages, at most a section.
     pub queue_bytes: Bytes,
-    pub mode: Mode,
+    pub mode: MemoryKind,
     /// Permission bits of the socket. 0o600: only this user may connect; 0o660: the group too.
     pub permissions: u32,
     /// Time without connections after which the manager ends; `None`: it never ends by itself.
@@ -75,7 +75,7 @@ pub struct Options {
     /// user other than the manager's. `None`: half, so that a call has room for both its sides whatever one of
     /// them does. At least [`LEAST_QUOTA`].
     pub per_client: Option<Share>,
-    pub limits: Limits,
+    pub limits: HolderLimits,
 }
 
 /// Least bytes that a client may have: a section to lease and one with queue areas. With less, a process can do
@@ -92,11 +92,11 @@ impl Options {
             // 32 MiB. DRack's 512 sections suit its DRAM cache, which is not here.
             region_sections: 16,
             queue_bytes: Bytes::new(64 * 1024),
-            mode: Mode::Coherent,
+            mode: MemoryKind::Coherent,
             permissions: 0o600,
             idle: None,
             per_client: None,
-            limits: Limits::default(),
+            limits: HolderLimits::default(),
         }
     }
 
@@ -141,7 +141,7 @@ impl Options {
         if self.region_sections == 0 {
             return Err(Error::Region);
         }
-        if self.mode == Mode::Incoherent {
+        if self.mode == MemoryKind::Incoherent {
             Incoherent::detect().map_err(|error| Error::Lacking(error.to_string()))?;
         }
         self.quota_bytes()?;

@@ -29,14 +29,15 @@ mod tests {
     fn this_process_is_known_and_no_other_is_taken_for_it() {
         let pid = std::process::id();
         let mine = started(pid).expect("this process started");
-        let peer = crate::wire::Peer { id: crate::wire::ClientId(1), pid, uid: 0, gid: 0, name: "x".into() };
+        let peer =
+            crate::wire::PeerProcess { id: crate::wire::ClientId(1), pid, uid: 0, gid: 0, name: "x".into() };
         assert!(watch(&Process { peer: peer.clone(), started: mine }).is_some());
         assert!(watch(&Process { peer: peer.clone(), started: mine + 1 }).is_none());
         let ended = std::process::Command::new("true").spawn().and_then(|mut child| {
             let pid = child.id();
             child.wait().map(|_| pid)
         });
-        let peer = crate::wire::Peer { pid: ended.expect("`true` runs"), ..peer };
+        let peer = crate::wire::PeerProcess { pid: ended.expect("`true` runs"), ..peer };
         assert!(watch(&Process { peer, started: mine }).is_none());
     }
 }

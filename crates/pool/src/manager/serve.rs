@@ -5,8 +5,8 @@ use super::ledger::Process;
 use super::lock::Locked;
 use super::state::State;
 use super::{Error, Options, process};
-use crate::cache_control::Mode;
-use crate::wire::{self, Ask, ClientId, Denied, Hello, Incoming, Peer, Request, Welcome};
+use crate::cache_control::MemoryKind;
+use crate::wire::{self, Ask, ClientId, Denied, Hello, Incoming, PeerProcess, Request, Welcome};
 use rustix::event::{Timespec, epoll};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
@@ -42,7 +42,7 @@ pub(super) struct Server {
     space_bytes: u64,
     region_sections: u32,
     queue_bytes: u64,
-    mode: Mode,
+    mode: MemoryKind,
     /// Reason why only this user may have this memory, if so.
     one_user: Option<&'static str>,
 }
@@ -50,7 +50,7 @@ pub(super) struct Server {
 struct Connection {
     socket: OwnedFd,
     process: OwnedFd,
-    peer: Peer,
+    peer: PeerProcess,
     started: u64,
     client: Option<ClientId>,
     /// True while its socket is full: its messages are not read until it has read some of ours.
@@ -187,7 +187,7 @@ impl Server {
         if watched.is_err() {
             return;
         }
-        let peer = Peer {
+        let peer = PeerProcess {
             id: ClientId(0),
             pid: credentials.pid.as_raw_nonzero().get() as u32,
             uid: credentials.uid.as_raw(),
@@ -268,7 +268,7 @@ impl Server {
         if let Some(why) = self.one_user.filter(|_| connection.peer.uid != user) {
             return Err(Denied::OneUser { user, why: why.into() });
         }
-        let peer = Peer { name: hello.name, ..connection.peer.clone() };
+        let peer = PeerProcess { name: hello.name, ..connection.peer.clone() };
         let you = match hello.again {
             None => self.state.join(peer, connection.started, bells)?,
             Some(again) => {

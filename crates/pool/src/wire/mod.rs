@@ -60,7 +60,7 @@ pub struct Welcome {
     /// space is mapped at once. Otherwise each segment comes with a descriptor.
     pub devices: Option<crate::interleave::Interleave>,
     /// Way in which this memory is reached.
-    pub mode: crate::cache_control::Mode,
+    pub mode: crate::cache_control::MemoryKind,
 }
 
 /// Range of the address space, in bytes, with one owner and one descriptor.
@@ -87,7 +87,7 @@ pub enum Access {
 
 /// A process, as the kernel and the manager know it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Peer {
+pub struct PeerProcess {
     pub id: ClientId,
     /// Process number; 0 if it is not on this host, and only its name is known.
     pub pid: u32,
@@ -97,7 +97,7 @@ pub struct Peer {
     pub name: String,
 }
 
-impl std::fmt::Display for Peer {
+impl std::fmt::Display for PeerProcess {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.pid {
             0 => out.write_str(&self.name),
@@ -133,7 +133,7 @@ pub enum Request {
     /// Takes back an unanswered [`Open`](Request::Open): it opens no channel any more.
     Abandon { number: u32 },
     /// Answers an [`Event::Offered`], and passes descriptors to the other side.
-    Answer { channel: ChannelId, verdict: Result<Accepted, Refused> },
+    Answer { channel: ChannelId, verdict: Result<Accepted, RefusedCaller> },
     /// Closes this side of a channel, which has unmapped all that came by it.
     Close { channel: ChannelId },
     /// Hands a segment that the process owns to the next manager, with its descriptor unless it is in a device.
@@ -168,7 +168,7 @@ pub struct Accepted {
 
 /// Refusal of a caller by a service. The protocol above defines `code` and `text`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Refused {
+pub struct RefusedCaller {
     pub code: u32,
     pub text: String,
 }
@@ -188,19 +188,19 @@ pub enum Reply {
     Leased(Extent),
     /// The opened channel, with the descriptors of the queue area and the peer's bells, and those that the
     /// service passed.
-    Opened(Opened),
+    Opened(OpenedChannel),
     /// Part of the listing; `next` is the index from which to ask on.
     Listed {
-        entries: Vec<Listed>,
+        entries: Vec<ListingEntry>,
         next: Option<u64>,
     },
 }
 
 /// A channel, as one side sees it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Opened {
+pub struct OpenedChannel {
     pub channel: ChannelId,
-    pub peer: Peer,
+    pub peer: PeerProcess,
     pub queues: Extent,
     /// Index of the peer's bell to ring.
     pub bell: u32,
@@ -211,7 +211,7 @@ pub struct Opened {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Event {
     /// A client opens this process's service; descriptors as with [`Reply::Opened`].
-    Offered { service: String, offer: Opened },
+    Offered { service: String, offer: OpenedChannel },
     /// The other side of a channel granted a segment, whose descriptor goes with it.
     Granted { channel: ChannelId, segment: Extent, access: Access },
     /// The owner released a segment that it had granted: offsets in it are no longer valid.
@@ -261,17 +261,17 @@ pub enum Denied {
     #[error("no service is called {0:?}: start it first (`unrack pool ls` lists those there are)")]
     NoService(String),
     #[error("the name {name:?} is taken by {by}: stop it or take another name")]
-    NameTaken { name: String, by: Peer },
+    NameTaken { name: String, by: PeerProcess },
     #[error("a name has 1 to {MOST_NAME} visible characters")]
     BadName,
     #[error("a greeting has at most {MOST_GREETING} bytes")]
     LongGreeting,
     #[error("the service refused: {} (code {})", .0.text, .0.code)]
-    Refused(Refused),
+    Refused(RefusedCaller),
     #[error("{peer} {cause}")]
-    Gone { peer: Peer, cause: Cause },
+    Gone { peer: PeerProcess, cause: Cause },
     #[error("{0} does not read what the manager tells it")]
-    Slow(Peer),
+    Slow(PeerProcess),
     #[error("{what}: there may be {most} at most")]
     Limit { what: Limited, most: u32 },
     #[error(
@@ -352,7 +352,7 @@ impl std::fmt::Display for Limited {
 /// One entry of the listing.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Listed {
+pub enum ListingEntry {
     /// The pool. `per_client_bytes`: most bytes that one client may have.
     Pool {
         capacity_bytes: u64,
@@ -363,7 +363,7 @@ pub enum Listed {
     /// A client. `quota_used_bytes`: bytes that count against its quota, with all connections that count together
     /// with it.
     Client {
-        peer: Peer,
+        peer: PeerProcess,
         used_bytes: Option<u64>,
         quota_used_bytes: u64,
     },

@@ -23,7 +23,7 @@ pub trait Feed {
 /// | what to do | [`fill`](Transmitter::fill), at the start of each flit |
 /// | what is known | [`is_midway`](Transmitter::is_midway), [`next_credit`](Transmitter::next_credit), [`credits`](Transmitter::credits) |
 #[derive(Debug, Clone)]
-pub struct Transmitter {
+pub struct FlitTransmitter {
     slots: u32,
     initial: u32,
     credits: [u32; CLASSES],
@@ -35,10 +35,10 @@ pub struct Transmitter {
     midway: Option<(Line, u32)>,
 }
 
-impl Transmitter {
+impl FlitTransmitter {
     /// Creates a transmitter with `slots` in a flit and `credits` for each class.
-    pub fn new(slots: u32, credits: u32) -> Transmitter {
-        Transmitter {
+    pub fn new(slots: u32, credits: u32) -> FlitTransmitter {
+        FlitTransmitter {
             slots,
             initial: credits,
             credits: [credits; CLASSES],

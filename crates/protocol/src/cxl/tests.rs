@@ -27,7 +27,7 @@ impl Feed for Stock {
 
 /// Fills flits from `queue` until it is empty. Returns the numbers of the messages that end in each flit.
 fn flits(slots: u32, queue: Vec<Line>) -> Vec<Vec<u32>> {
-    let mut transmitter = Transmitter::new(slots, 1_000);
+    let mut transmitter = FlitTransmitter::new(slots, 1_000);
     let mut stock = Stock { queue: queue.into(), ..Stock::default() };
     let mut flits = Vec::new();
     while transmitter.fill(Time::ZERO, &mut stock) {
@@ -48,7 +48,7 @@ fn requests_share_a_flit_and_lines_run_over_into_the_next() {
 
 #[test]
 fn a_class_without_credits_does_not_stop_the_others() {
-    let mut transmitter = Transmitter::new(4, 1);
+    let mut transmitter = FlitTransmitter::new(4, 1);
     let twice = Class::ALL.into_iter().flat_map(|class| [line(class, 1, 0), line(class, 1, 1)]);
     let mut stock = Stock { queue: twice.collect(), ..Stock::default() };
     while transmitter.fill(Time::ZERO, &mut stock) {}

@@ -5,7 +5,7 @@ use unrack_units::Time;
 
 /// Sending rate of one flow. Timers are applied lazily, when the rate is used: no wake-up is needed.
 #[derive(Debug, Clone)]
-pub struct Rate {
+pub struct DcqcnRate {
     /// R_C, the current rate, in bits per second, as are the others.
     current_rate: f64,
     /// R_T, the target rate, to which fast recovery returns.
@@ -30,11 +30,11 @@ struct Clocks {
     by_bytes: u32,
 }
 
-impl Rate {
+impl DcqcnRate {
     /// Creates the rate of a flow, which starts at line rate (§3.1).
-    pub fn new(line: unrack_units::Rate) -> Rate {
+    pub fn new(line: unrack_units::Rate) -> DcqcnRate {
         let line_rate = line.as_bps() as f64;
-        Rate { current_rate: line_rate, target_rate: line_rate, line_rate, alpha: 1.0, clocks: None }
+        DcqcnRate { current_rate: line_rate, target_rate: line_rate, line_rate, alpha: 1.0, clocks: None }
     }
 
     /// Returns the current rate in bits per second.
@@ -128,7 +128,7 @@ mod tests {
     #[test]
     fn a_notification_halves_it_and_time_brings_it_back() {
         let params = Params::default();
-        let mut rate = Rate::new(line());
+        let mut rate = DcqcnRate::new(line());
         assert_eq!(rate.pace(1000), Time::from_ns(200));
         rate.handle_notification(&params, Time::from_us(100));
         assert_eq!(rate.bps(), 20e9);
@@ -145,7 +145,7 @@ mod tests {
     #[test]
     fn after_fast_recovery_the_target_grows() {
         let params = Params::default();
-        let mut rate = Rate::new(line());
+        let mut rate = DcqcnRate::new(line());
         for _ in 0..3 {
             rate.handle_notification(&params, Time::ZERO);
         }
@@ -160,7 +160,7 @@ mod tests {
     #[test]
     fn bytes_count_as_time_does() {
         let params = Params { byte_counter: unrack_units::Bytes::new(3000), ..Params::default() };
-        let mut rate = Rate::new(line());
+        let mut rate = DcqcnRate::new(line());
         rate.handle_notification(&params, Time::ZERO);
         (0..3).for_each(|_| rate.handle_sent(&params, Time::from_us(1), 1000));
         assert_eq!(rate.bps(), 30e9);

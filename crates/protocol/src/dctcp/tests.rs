@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::tcp::pair::{Link, Pair};
-use crate::tcp::{Control as _, Receiver, Sender};
+use crate::tcp::{CongestionControl as _, Receiver, Sender};
 use proptest::prelude::*;
 use unrack_units::{Bytes, Fraction, Rate, Time};
 

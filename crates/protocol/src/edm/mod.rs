@@ -11,5 +11,5 @@ mod demands;
 pub mod scheduler;
 pub mod steps;
 
-pub use scheduler::{Demand, Grant, Policy, Scheduler, SchedulerConfig};
+pub use scheduler::{Demand, Grant, GrantPolicy, Scheduler, SchedulerConfig};
 pub use steps::Steps;

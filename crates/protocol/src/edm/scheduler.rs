@@ -37,7 +37,7 @@ pub const ITERATION_CYCLES: u64 = 3;
 
 /// Order in which messages are granted (§3.1.1 (4)).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Policy {
+pub enum GrantPolicy {
     /// First come, first served, by time of notification: best for light-tailed sizes.
     Fcfs,
     /// Fewest bytes left first, then by time of notification: best for heavy-tailed sizes, and the same as
@@ -51,7 +51,7 @@ pub struct SchedulerConfig {
     pub ports: u32,
     /// Maximum number of bytes that one grant allows (c in §3.1.1).
     pub chunk: u32,
-    pub policy: Policy,
+    pub policy: GrantPolicy,
     /// True if messages of one pair go in the order of their demands (§3.1.1 (5)). If not, `policy` orders them too.
     pub pairs_in_order: bool,
     /// Length of one iteration: three cycles of the scheduler's clock.
@@ -204,7 +204,7 @@ impl Scheduler {
         let (sender, length) = if is_implied { (dst, request) } else { (src, self.config.control) };
         self.ports[sender as usize].as_src.carry(now, length);
         let first_grant = if is_implied { request } else { self.config.control };
-        let overtakes = !self.config.pairs_in_order && self.config.policy == Policy::Srpt;
+        let overtakes = !self.config.pairs_in_order && self.config.policy == GrantPolicy::Srpt;
         let place = self.demands.push(&demand, first_grant, overtakes);
         if place != Place::Behind {
             self.rank(src, dst);
@@ -368,8 +368,8 @@ impl Scheduler {
     fn rank(&mut self, src: u32, dst: u32) {
         let head = *self.demands.head(src, dst);
         let key = match self.config.policy {
-            Policy::Fcfs => u64::from(head.order),
-            Policy::Srpt => u64::from(head.remaining) << 32 | u64::from(head.order),
+            GrantPolicy::Fcfs => u64::from(head.order),
+            GrantPolicy::Srpt => u64::from(head.remaining) << 32 | u64::from(head.order),
         };
         self.demands.set_key(src, dst, key);
     }

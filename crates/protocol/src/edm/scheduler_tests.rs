@@ -8,7 +8,7 @@ const ITERATION: Time = Time::from_ps(1_000);
 const BLOCK: Time = Time::from_ps(640);
 const CONTROL: Time = Time::from_ps(330);
 
-fn config(policy: Policy) -> SchedulerConfig {
+fn config(policy: GrantPolicy) -> SchedulerConfig {
     SchedulerConfig {
         ports: PORTS,
         chunk: 256,
@@ -22,7 +22,7 @@ fn config(policy: Policy) -> SchedulerConfig {
 }
 
 /// Feeds demands at their times, runs the scheduler whenever it asks, and returns all grants.
-fn grants_of(policy: Policy, demands: &[(u64, Demand)]) -> Vec<Grant> {
+fn grants_of(policy: GrantPolicy, demands: &[(u64, Demand)]) -> Vec<Grant> {
     grants_with(config(policy), demands)
 }
 
@@ -60,8 +60,8 @@ fn arbitrary_demands() -> impl Strategy<Value = Vec<(u64, Demand)>> {
     })
 }
 
-fn policies() -> impl Strategy<Value = Policy> {
-    prop_oneof![Just(Policy::Fcfs), Just(Policy::Srpt)]
+fn policies() -> impl Strategy<Value = GrantPolicy> {
+    prop_oneof![Just(GrantPolicy::Fcfs), Just(GrantPolicy::Srpt)]
 }
 
 fn length(grant: &Grant) -> Time {
@@ -130,7 +130,7 @@ proptest! {
 #[test]
 fn a_port_falls_behind_its_control_by_one_chunk_and_no_more() {
     let demands = [demand(0, 1, 256 * 200, 0), demand(1, 2, 256 * 100, 1)];
-    let grants = grants_of(Policy::Srpt, &demands);
+    let grants = grants_of(GrantPolicy::Srpt, &demands);
     let received: Vec<_> = grants.iter().filter(|grant| grant.dst == 1).collect();
     // Every grant to port 1 as a source came down the link that the data comes down, except for one chunk's worth.
     assert_eq!(received[199].at - received[0].at, length(received[0]) * 198 + CONTROL * 100);
@@ -140,22 +140,22 @@ fn demand(src: u32, dst: u32, bytes: u32, token: u32) -> (u64, Demand) {
     (0, Demand { src, dst, bytes, token, request: Time::ZERO })
 }
 
-fn order(policy: Policy, demands: &[(u64, Demand)]) -> Vec<u32> {
+fn order(policy: GrantPolicy, demands: &[(u64, Demand)]) -> Vec<u32> {
     grants_of(policy, demands).iter().map(|grant| grant.token).collect()
 }
 
 #[test]
 fn srpt_takes_the_shortest_across_pairs_and_keeps_each_pair_in_order() {
     let demands = [demand(0, 5, 200, 0), demand(0, 5, 8, 1), demand(1, 5, 64, 2), demand(2, 5, 100, 3)];
-    assert_eq!(order(Policy::Srpt, &demands), [2, 3, 0, 1]);
-    assert_eq!(order(Policy::Fcfs, &demands), [0, 1, 2, 3]);
+    assert_eq!(order(GrantPolicy::Srpt, &demands), [2, 3, 0, 1]);
+    assert_eq!(order(GrantPolicy::Fcfs, &demands), [0, 1, 2, 3]);
 }
 
 #[test]
 fn without_order_srpt_goes_for_a_pair_too() {
     let demands = [demand(0, 5, 600, 0), demand(0, 5, 8, 1), demand(0, 5, 64, 2), demand(0, 5, 8, 3)];
     let granted = |pairs_in_order| {
-        let config = SchedulerConfig { pairs_in_order, ..config(Policy::Srpt) };
+        let config = SchedulerConfig { pairs_in_order, ..config(GrantPolicy::Srpt) };
         grants_with(config, &demands).iter().map(|grant| grant.token).collect::<Vec<_>>()
     };
     assert_eq!(granted(true), [0, 0, 0, 1, 2, 3]);
@@ -166,14 +166,14 @@ fn without_order_srpt_goes_for_a_pair_too() {
 fn srpt_counts_what_is_left_not_what_was_asked() {
     // 600 B is 256 + 256 + 88: with 88 left it goes before 100.
     let demands = [demand(0, 5, 600, 0), (41_000 - 1_000, Demand { src: 1, ..demand(0, 5, 100, 1).1 })];
-    assert_eq!(order(Policy::Srpt, &demands), [0, 0, 0, 1]);
+    assert_eq!(order(GrantPolicy::Srpt, &demands), [0, 0, 0, 1]);
     let demands = [demand(0, 5, 600, 0), (10_000, Demand { src: 1, ..demand(0, 5, 100, 1).1 })];
-    assert_eq!(order(Policy::Srpt, &demands), [0, 1, 0, 0]);
+    assert_eq!(order(GrantPolicy::Srpt, &demands), [0, 1, 0, 0]);
 }
 
 #[test]
 fn chunks_of_one_message_follow_without_a_gap() {
-    let grants = grants_of(Policy::Srpt, &[demand(0, 1, 1024, 0)]);
+    let grants = grants_of(GrantPolicy::Srpt, &[demand(0, 1, 1024, 0)]);
     let times: Vec<_> = grants.iter().map(|grant| grant.at.as_ps()).collect();
     assert_eq!(times, [1_000, 21_480, 41_960, 62_440]); // every 256 B at 100 Gb/s
 }
@@ -181,7 +181,7 @@ fn chunks_of_one_message_follow_without_a_gap() {
 #[test]
 fn a_destination_that_loses_a_source_asks_again_one_iteration_later() {
     let demands = [demand(0, 4, 64, 0), demand(0, 5, 64, 1), demand(1, 5, 128, 2)];
-    let grants = grants_of(Policy::Srpt, &demands);
+    let grants = grants_of(GrantPolicy::Srpt, &demands);
     // Both 4 and 5 ask source 0; 5 loses, and takes its longer message from source 1.
     let timed: Vec<_> = grants.iter().map(|grant| (grant.token, grant.at.as_ps())).collect();
     assert_eq!(timed, [(0, 1_000), (2, 2_000), (1, 2_000 + 128 * 80)]);

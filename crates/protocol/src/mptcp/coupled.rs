@@ -5,7 +5,7 @@
 //! subflows of the connection ([`increase`]).
 
 use super::Coupling;
-use crate::tcp::{Acked, Control, IdlePeriod, Outstanding};
+use crate::tcp::{Acked, CongestionControl, IdlePeriod, Outstanding};
 use unrack_units::Time;
 
 /// The congestion window of one subflow, in segments.
@@ -81,7 +81,7 @@ impl Coupled {
     }
 }
 
-impl Control for Coupled {
+impl CongestionControl for Coupled {
     fn cwnd(&self) -> u32 {
         self.cwnd as u32
     }

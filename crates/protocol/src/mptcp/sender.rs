@@ -2,7 +2,7 @@
 
 use super::coupled::{Coupled, increase};
 use super::{Params, Scheduler, Subflows};
-use crate::tcp::{self, Ack, Segment, SendingEnd, Signal, SubflowSet, Timeouts};
+use crate::tcp::{self, Ack, Segment, SendingEnd, StreamSignal, SubflowSet, Timeouts};
 use std::collections::VecDeque;
 use unrack_units::Time;
 
@@ -46,7 +46,7 @@ pub struct Dss {
     pub data: u32,
 }
 
-impl Signal for Dss {
+impl StreamSignal for Dss {
     fn subflow(self) -> u32 {
         self.subflow
     }

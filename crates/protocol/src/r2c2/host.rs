@@ -4,7 +4,7 @@ use unrack_units::{Bytes, Rate, Time};
 
 /// Bytes that a program supplies to a flow, over time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Host {
+pub struct ProgramBytes {
     /// Rate of supply; `None` if all bytes are there at once.
     rate: Option<Rate>,
     /// Time since which `rate` holds.
@@ -13,10 +13,10 @@ pub struct Host {
     before: u64,
 }
 
-impl Host {
+impl ProgramBytes {
     /// Creates a host that supplies a flow's bytes at this rate from now on; without a rate, all at once.
-    pub fn new(rate: Option<Rate>, now: Time) -> Host {
-        Host { rate, since: now, before: 0 }
+    pub fn new(rate: Option<Rate>, now: Time) -> ProgramBytes {
+        ProgramBytes { rate, since: now, before: 0 }
     }
 
     /// Returns the rate of supply.
@@ -25,8 +25,8 @@ impl Host {
     }
 
     /// Returns the host with another rate from now on.
-    pub fn at(self, rate: Option<Rate>, now: Time) -> Host {
-        Host { rate, since: now, before: self.given(u64::MAX, now) }
+    pub fn at(self, rate: Option<Rate>, now: Time) -> ProgramBytes {
+        ProgramBytes { rate, since: now, before: self.given(u64::MAX, now) }
     }
 
     /// Returns how many of `bytes` it has supplied by now.
@@ -56,7 +56,7 @@ mod tests {
         fn it_gives_what_it_says(
             bps in 1_000u64..100_000_000_000, then in prop::option::of(1_000u64..1_000_000_000), bytes in 1u64..1 << 30, us in 0u64..1_000_000,
         ) {
-            let host = Host::new(Some(Rate::from_bps(bps)), Time::from_us(3));
+            let host = ProgramBytes::new(Some(Rate::from_bps(bps)), Time::from_us(3));
             let at = host.has(bytes).unwrap();
             prop_assert!(host.given(u64::MAX, at) >= bytes && host.given(bytes, at) == bytes);
             let changed = Time::from_us(3 + us);

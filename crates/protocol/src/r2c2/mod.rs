@@ -43,5 +43,5 @@ pub mod tunnel;
 pub mod view;
 pub mod weights;
 
-pub use params::{Control, FirstRate, Params};
+pub use params::{FirstRate, Params, RateControl};
 pub use routing::Routing;

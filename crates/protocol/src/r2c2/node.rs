@@ -24,13 +24,13 @@ pub mod setup;
 pub mod world;
 
 pub use flow::Flow;
-pub use setup::{Limits, Setup};
-pub use world::{Control, Event, Part, Timer, World};
+pub use setup::{RackSetup, WorldLimits};
+pub use world::{ControlPacket, Event, NodeTimer, Part, World};
 
 use super::Routing;
 use super::news::{News, Reports};
 use super::rates::Rates;
-use super::view::View;
+use super::view::RackView;
 use super::weights::Ways;
 use std::collections::VecDeque;
 use unrack_units::Time;
@@ -39,7 +39,7 @@ use unrack_units::Time;
 pub struct Node<F> {
     me: u32,
     /// Flows of the rack that the node knows of.
-    pub view: View,
+    pub view: RackView,
     /// Flows that it sends.
     own: Vec<F>,
     /// True while the node computes rates once an interval.
@@ -56,7 +56,7 @@ impl<F: Copy + PartialEq> Node<F> {
     pub fn new(me: u32, rates: Rates) -> Node<F> {
         Node {
             me,
-            view: View::new(rates),
+            view: RackView::new(rates),
             own: Vec::new(),
             ticks: false,
             repeats: VecDeque::new(),
@@ -70,19 +70,19 @@ impl<F: Copy + PartialEq> Node<F> {
         &self.own
     }
 
-    /// Handles a timer that is due, but for [`Timer::Tick`]: its world may have to do something between
+    /// Handles a timer that is due, but for [`NodeTimer::Tick`]: its world may have to do something between
     /// [`Node::settle`] and [`Node::pace`].
-    pub fn wake<W: World<Flow = F>>(&mut self, world: &mut W, timer: Timer<F>) {
+    pub fn wake<W: World<Flow = F>>(&mut self, world: &mut W, timer: NodeTimer<F>) {
         match timer {
-            Timer::Tick => {
+            NodeTimer::Tick => {
                 if self.settle(world, false) {
                     self.pace(world);
                 }
             }
-            Timer::Repeat => self.repeat(world),
-            Timer::Report => self.report_again(world),
-            Timer::Send { flow, turn } => self.send(world, flow, turn),
-            Timer::Alarm { flow, turn } => self.alarm(world, flow, turn),
+            NodeTimer::Repeat => self.repeat(world),
+            NodeTimer::Report => self.report_again(world),
+            NodeTimer::Send { flow, turn } => self.send(world, flow, turn),
+            NodeTimer::Alarm { flow, turn } => self.alarm(world, flow, turn),
         }
     }
 
@@ -100,15 +100,15 @@ impl<F: Copy + PartialEq> Node<F> {
         src: u32,
         (next, mask): (u32, u64),
     ) {
-        self.put_control(world, src, Control::Ack { flow, next, mask });
+        self.put_control(world, src, ControlPacket::Ack { flow, next, mask });
     }
 
     /// Sends a packet that follows a route and is no part of a flow. Without a path it is lost: who waits for it times
     /// out, or is told of the failure.
-    fn put_control<W: World<Flow = F>>(&mut self, world: &mut W, dst: u32, control: Control<F>) {
+    fn put_control<W: World<Flow = F>>(&mut self, world: &mut W, dst: u32, control: ControlPacket<F>) {
         let Some(route) = world.draw(Ways { src: self.me, dst, ..CONTROL }) else { return };
         let is_put = world.put_control(dst, route, control);
-        if let (false, Control::Told(news)) = (is_put, control) {
+        if let (false, ControlPacket::Told(news)) = (is_put, control) {
             self.report(world, news);
         }
     }

@@ -10,7 +10,7 @@ use unrack_units::{Fraction, Time};
 /// Nodes that compute rates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Control {
+pub enum RateControl {
     /// Every node computes the rates of its own flows, from broadcasts of all flows.
     #[default]
     Decentralized,
@@ -58,7 +58,7 @@ pub struct Params {
     pub rules: Vec<Rule>,
     /// Nodes that compute rates. Default: every node, for its own flows.
     #[schemars(extend("x-unhashed" = "default"))]
-    pub control: Control,
+    pub control: RateControl,
     /// Node that computes the rates of all flows, if one does. Default 0.
     #[schemars(extend("x-unhashed" = "default"))]
     pub controller: u32,
@@ -88,7 +88,7 @@ impl Default for Params {
             demand_gain: Fraction::new(0.5).expect("a fraction"),
             first_rate: FirstRate::default(),
             rules: Vec::new(),
-            control: Control::default(),
+            control: RateControl::default(),
             controller: 0,
             selection: None,
         }

@@ -4,7 +4,7 @@
 //! then the flows concerned keep the rate they have. The rest of each link goes to the next priority. A flow whose
 //! paths cross a link with a share of 1/2 takes half of its rate there.
 //!
-//! - **Integers.** Rates and levels are in Kb/s and shares are fractions of [`Share::ONE`], so that a flow's use of a
+//! - **Integers.** Rates and levels are in Kb/s and shares are fractions of [`LinkShare::ONE`], so that a flow's use of a
 //!   link is added and subtracted exactly: however often this happens, no link is promised more than it has, and all
 //!   nodes compute the same rates.
 //! - **Incremental.** Flows are kept in the order in which their rates were settled. Flows settled before a change
@@ -20,7 +20,7 @@ mod waiting;
 pub use self::trials::Trials;
 
 use self::fill::Space;
-use super::weights::Share;
+use super::weights::LinkShare;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use unrack_units::Rate;
@@ -51,7 +51,7 @@ pub const UNLIMITED: u32 = u32::MAX;
 /// Rates of flows over links.
 #[derive(Debug, Clone)]
 pub struct Rates {
-    /// Capacity of each link that flows may take, in Kb/s times [`Share::ONE`]; and its reciprocal.
+    /// Capacity of each link that flows may take, in Kb/s times [`LinkShare::ONE`]; and its reciprocal.
     capacity: Vec<u64>,
     inverse: Vec<f64>,
     /// True if all links have equal capacity.
@@ -69,7 +69,7 @@ pub struct Rates {
     /// Flows that use each watched link, and some that did; by link.
     users: Vec<Vec<(Slot, u32)>>,
     /// Scratch space of [`drafted`].
-    draft: Vec<Share>,
+    draft: Vec<LinkShare>,
     flows: Vec<Flow>,
     marks: Vec<Mark>,
     free: Vec<Slot>,
@@ -168,9 +168,9 @@ impl Class {
 #[derive(Debug, Clone, Default)]
 struct Flow {
     asked: Requirements,
-    shares: Arc<[Share]>,
+    shares: Arc<[LinkShare]>,
     /// Shares of links that are watched; empty if all links are.
-    watched: Vec<Share>,
+    watched: Vec<LinkShare>,
     all_watched: bool,
     top: Top,
     rate_kbps: u32,
@@ -178,7 +178,7 @@ struct Flow {
 
 impl Flow {
     /// Returns the flow's shares of links that are watched.
-    fn watched(&self) -> &[Share] {
+    fn watched(&self) -> &[LinkShare] {
         if self.all_watched { &self.shares } else { &self.watched }
     }
 }
@@ -235,7 +235,7 @@ impl Rates {
     pub fn new(links: impl IntoIterator<Item = Rate>, headroom: f64) -> Rates {
         let usable = |rate: Rate| {
             let kbps = (rate.as_bps() as f64 * (1.0 - headroom) / 1_000.0) as u64;
-            kbps.min(u64::from(UNLIMITED)) * u64::from(Share::ONE)
+            kbps.min(u64::from(UNLIMITED)) * u64::from(LinkShare::ONE)
         };
         let capacity: Vec<u64> = links.into_iter().map(usable).collect();
         Rates {
@@ -259,11 +259,11 @@ impl Rates {
     }
 
     /// Returns the rate in Kb/s that a flow would get alone: [`UNLIMITED`] if it crosses no link.
-    pub fn alone_kbps(&self, shares: &[Share]) -> u32 {
+    pub fn alone_kbps(&self, shares: &[LinkShare]) -> u32 {
         self.top(Requirements::default(), shares).kbps
     }
 
-    fn top(&self, asked: Requirements, shares: &[Share]) -> Top {
+    fn top(&self, asked: Requirements, shares: &[LinkShare]) -> Top {
         // Floating point, which is much faster, narrows down the first link to fill; integers decide among near-equal
         // links.
         match self.is_even {
@@ -272,11 +272,11 @@ impl Rates {
         }
     }
 
-    fn top_by(&self, asked: Requirements, shares: &[Share], inverse: impl Fn(u32) -> f64) -> Top {
-        let need = |share: &Share| f64::from(share.share) * inverse(share.link);
+    fn top_by(&self, asked: Requirements, shares: &[LinkShare], inverse: impl Fn(u32) -> f64) -> Top {
+        let need = |share: &LinkShare| f64::from(share.share) * inverse(share.link);
         let most = shares.iter().map(need).fold(0.0, |most, need| if need > most { need } else { most });
         let most = most * (1.0 - NEAR);
-        let level = |Share { link, share }: &Share| {
+        let level = |LinkShare { link, share }: &LinkShare| {
             let weight = u64::from(*share) * u64::from(asked.weight);
             (Level::saturating(self.capacity[*link as usize], weight), *link)
         };
@@ -293,7 +293,7 @@ impl Rates {
     ///
     /// # Panics
     /// If its weight is 0.
-    pub fn add(&mut self, asked: Requirements, shares: Arc<[Share]>) -> Slot {
+    pub fn add(&mut self, asked: Requirements, shares: Arc<[LinkShare]>) -> Slot {
         assert!(asked.weight > 0, "a flow of weight 0 would never send");
         let top = self.top(asked, &shares);
         let slot = self.free.pop().unwrap_or_else(|| {
@@ -325,7 +325,7 @@ impl Rates {
         class.uses.resize(self.capacity.len(), Use::default());
         // Reciprocal of the level at which a link can fill at the earliest: if all flows rise all the time.
         let mut soonest = 0f64;
-        for Share { link, share } in flow.watched() {
+        for LinkShare { link, share } in flow.watched() {
             let at = *link as usize;
             class.uses[at].add(asked, top, *share);
             if class.uses[at].tops > self.capacity[at] >> GRAIN {
@@ -404,10 +404,10 @@ impl Rates {
         debug_assert!(mark.serial % 2 == 1, "a slot that is free");
         mark.serial = mark.serial.wrapping_add(1);
         let class = self.classes.get_mut(&flow.asked.priority).expect("the class of a flow is there");
-        for Share { link, share } in &*flow.shares {
+        for LinkShare { link, share } in &*flow.shares {
             self.rooms[*link as usize].give_back(tops(*share, flow.top));
         }
-        for Share { link, share } in flow.watched() {
+        for LinkShare { link, share } in flow.watched() {
             let at = *link as usize;
             self.loads[at].left += u64::from(*share) * u64::from(flow.rate_kbps);
             class.uses[at].take(flow.asked, flow.top, *share);
@@ -471,8 +471,8 @@ impl Rates {
 
 /// Returns scratch space for `count` shares. To select some of a list without a branch, which would be mispredicted too
 /// often, every share is written, each over the one before unless that one is kept.
-fn drafted(draft: &mut Vec<Share>, count: usize) -> &mut [Share] {
-    draft.resize(count.max(draft.len()), Share { link: 0, share: 0 });
+fn drafted(draft: &mut Vec<LinkShare>, count: usize) -> &mut [LinkShare] {
+    draft.resize(count.max(draft.len()), LinkShare { link: 0, share: 0 });
     draft
 }
 

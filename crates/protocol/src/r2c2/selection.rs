@@ -12,7 +12,7 @@ pub use problem::Problem;
 
 use super::Routing;
 use super::rates::{Rates, Requirements, Slot, Trials};
-use super::weights::{Share, Ways, Weights};
+use super::weights::{LinkShare, Ways, Weights};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::sync::Arc;
@@ -65,7 +65,7 @@ impl Default for Params {
 #[derive(Debug, Clone)]
 pub struct Candidate {
     pub asked: Requirements,
-    pub choices: Vec<Arc<[Share]>>,
+    pub choices: Vec<Arc<[LinkShare]>>,
 }
 
 impl Candidate {
@@ -96,7 +96,7 @@ pub fn tail(share: f64) -> impl Fn(&[u32]) -> f64 {
 
 /// Result of a search: the choice of each flow, its utility, and the generations that it took.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Found {
+pub struct SearchResult {
     pub genes: Vec<u8>,
     pub utility: f64,
     pub generations: u32,
@@ -147,7 +147,7 @@ impl<'a> Search<'a> {
     }
 
     /// Searches until nothing better is found.
-    pub fn run(mut self, random: &mut impl FnMut() -> u64) -> Found {
+    pub fn run(mut self, random: &mut impl FnMut() -> u64) -> SearchResult {
         let (mut generations, mut without) = (0, 0);
         while generations < self.params.generations && without < self.params.patience {
             let before = self.best().0;
@@ -156,7 +156,7 @@ impl<'a> Search<'a> {
             without = if self.best().0 > before { 0 } else { without + 1 };
         }
         let (utility, genes) = self.population.swap_remove(0);
-        Found { genes, utility, generations }
+        SearchResult { genes, utility, generations }
     }
 
     /// Replaces the population by the next generation.

@@ -6,21 +6,21 @@
 use super::Routing;
 use super::packet::{Broadcast, Event};
 use super::rates::{Rates, Slot};
-use super::weights::{Share, Weights};
+use super::weights::{LinkShare, Weights};
 use rapidhash::fast::SeedableState;
 use std::collections::{HashMap, VecDeque};
 use unrack_units::Time;
 
 /// Name of a flow: its source and its number there.
-pub type Key = (u16, u16);
+pub type FlowKey = (u16, u16);
 
 /// Flows and rates as one node knows them.
 #[derive(Debug, Clone)]
-pub struct View {
+pub struct RackView {
     /// Broadcasts heard and not processed yet.
     unread: Vec<(Time, Broadcast)>,
     /// Index in `flows` of each flow.
-    places: HashMap<Key, u32, SeedableState<'static>>,
+    places: HashMap<FlowKey, u32, SeedableState<'static>>,
     flows: Vec<Known>,
     free: Vec<u32>,
     /// Flows that do not count yet, by when they became known; and flows that ended, by when they did. Some entries are
@@ -58,10 +58,10 @@ enum State {
     Free,
 }
 
-impl View {
+impl RackView {
     /// Creates a view without flows; `rates` of the links, without flows.
-    pub fn new(rates: Rates) -> View {
-        View {
+    pub fn new(rates: Rates) -> RackView {
+        RackView {
             unread: Vec::new(),
             places: HashMap::with_hasher(SeedableState::fixed()),
             flows: Vec::new(),
@@ -84,7 +84,7 @@ impl View {
         self.unread.push((now, *told));
     }
 
-    /// Processes the stored broadcasts, as every method that depends on them does: [`View::settle`] then has less to
+    /// Processes the stored broadcasts, as every method that depends on them does: [`RackView::settle`] then has less to
     /// do.
     pub fn read(&mut self) {
         while let Some(&(since, at)) = self.over.front().filter(|(since, _)| Some(*since) <= self.forgets) {
@@ -156,8 +156,8 @@ impl View {
         self.free.push(at);
     }
 
-    /// Changes the routing of a flow (§3.4); its rate follows at the next [`View::settle`].
-    pub fn reroute(&mut self, key: Key, routing: Routing) {
+    /// Changes the routing of a flow (§3.4); its rate follows at the next [`RackView::settle`].
+    pub fn reroute(&mut self, key: FlowKey, routing: Routing) {
         self.read();
         if let Some(at) = self.places.get(&key) {
             self.route(*at, routing);
@@ -238,12 +238,12 @@ impl View {
     }
 
     /// Returns the rate in Kb/s that a flow over these links would get alone.
-    pub fn alone_kbps(&self, shares: &[Share]) -> u32 {
+    pub fn alone_kbps(&self, shares: &[LinkShare]) -> u32 {
         self.rates.alone_kbps(shares)
     }
 
-    /// Returns the rate in Kb/s of a flow that is old enough to have one; valid right after [`View::settle`].
-    pub fn kbps(&self, key: Key) -> Option<u32> {
+    /// Returns the rate in Kb/s of a flow that is old enough to have one; valid right after [`RackView::settle`].
+    pub fn kbps(&self, key: FlowKey) -> Option<u32> {
         self.places.get(&key).and_then(|at| self.flows[*at as usize].slot).map(|slot| self.rates.kbps(slot))
     }
 }
@@ -270,7 +270,7 @@ mod tests {
     fn flows_count_when_they_are_old_enough_and_until_they_end() {
         let graph = Arc::new(Graph::of_cables(2, &[(0, 1)]).unwrap());
         let mut weights = Weights::new(graph);
-        let mut view = View::new(Rates::new([Rate::from_gbps(10); 2], 0.0));
+        let mut view = RackView::new(Rates::new([Rate::from_gbps(10); 2], 0.0));
         let us = Time::from_us;
         view.hear(us(0), &told(Event::Start, 1));
         view.hear(us(100), &told(Event::Start, 2));
@@ -298,7 +298,7 @@ mod tests {
         let graph = Arc::new(Graph::of_cables(2, &[(0, 1)]).unwrap());
         let mut weights = Weights::new(graph);
         let rates = || Rates::new([Rate::from_gbps(10); 2], 0.0);
-        let mut view = View::new(rates());
+        let mut view = RackView::new(rates());
         let us = Time::from_us;
         view.hear(us(0), &told(Event::Start, 1));
         view.hear(us(0), &told(Event::Start, 2));
@@ -316,7 +316,7 @@ mod tests {
     fn an_end_before_its_start_is_an_end() {
         let graph = Arc::new(Graph::of_cables(2, &[(0, 1)]).unwrap());
         let mut weights = Weights::new(graph);
-        let mut view = View::new(Rates::new([Rate::from_gbps(10); 2], 0.0));
+        let mut view = RackView::new(Rates::new([Rate::from_gbps(10); 2], 0.0));
         view.hear(Time::ZERO, &told(Event::End, 1));
         view.hear(Time::from_us(1), &told(Event::Start, 1));
         view.settle(Time::from_us(499), INTERVAL, &mut weights);

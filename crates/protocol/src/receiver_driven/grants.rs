@@ -2,7 +2,7 @@
 
 use crate::segments::SegmentSet;
 use crate::silence::{STEADY, Silence};
-use crate::turns::Place;
+use crate::turns::TurnIndex;
 use unrack_units::Time;
 
 /// Segments of a transfer that have arrived, and those that were granted and have not.
@@ -21,7 +21,7 @@ pub struct Grants {
     silence: Silence,
     given_up: bool,
     /// Place in the queue of the receiver's scheduler.
-    pub(crate) place: Place,
+    pub(crate) place: TurnIndex,
 }
 
 impl Grants {
@@ -33,7 +33,7 @@ impl Grants {
         for segment in 0..cursor {
             outstanding.insert(segment);
         }
-        let (arrived, place) = (SegmentSet::new(segments), Place::new(order));
+        let (arrived, place) = (SegmentSet::new(segments), TurnIndex::new(order));
         Grants {
             segments,
             arrived,

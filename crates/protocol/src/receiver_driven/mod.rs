@@ -2,7 +2,7 @@
 //! [`ird`](crate::ird).
 //!
 //! A transfer may send its first segments without a grant ("unasked"); all others only when its receiver grants them,
-//! one grant per segment. The sending side of a transfer is a [`Source`]; on the receiving side, [`Grants`] records
+//! one grant per segment. The sending side of a transfer is a [`GrantedSender`]; on the receiving side, [`Grants`] records
 //! what has arrived and what was granted. The [`Scheduler`] of a node decides which transfer is granted next; it is
 //! what differs between the protocols.
 
@@ -10,7 +10,7 @@ mod grants;
 mod source;
 
 pub use grants::Grants;
-pub use source::{Expiry, Send, Source};
+pub use source::{Expiry, GrantedSender, Send};
 
 use unrack_units::Time;
 

@@ -7,7 +7,7 @@ use unrack_units::Time;
 
 /// Sends its first segments without a grant, then granted segments, in the order of grants.
 #[derive(Debug, Clone)]
-pub struct Source {
+pub struct GrantedSender {
     segments: u32,
     /// Segments that need no grant and were not sent yet.
     unasked: std::ops::Range<u32>,
@@ -53,16 +53,22 @@ pub struct Send {
     pub again: bool,
 }
 
-impl Source {
+impl GrantedSender {
     /// Creates the source of a transfer of `segments` segments, of which the first `unasked` need no grant. A grant
     /// that is not used by its `expiry`, if there is one, is lost. After `timeout` without a word from the receiver, it
     /// has to be told again.
-    pub fn new(segments: u32, unasked: u32, expiry: Option<Expiry>, timeout: Time, now: Time) -> Source {
+    pub fn new(
+        segments: u32,
+        unasked: u32,
+        expiry: Option<Expiry>,
+        timeout: Time,
+        now: Time,
+    ) -> GrantedSender {
         let new = unasked.min(segments);
         let (unasked, granted, deadline) = (0..new, VecDeque::new(), now + timeout);
         let allowed_until = now + expiry.map_or(Time::ZERO, |expiry| expiry.pace * u64::from(new));
         let (sent, silence) = (SegmentSet::new(segments), Silence::default());
-        Source {
+        GrantedSender {
             segments,
             unasked,
             granted,
@@ -183,13 +189,13 @@ mod tests {
 
     const TIMEOUT: Time = Time::from_us(10);
 
-    fn segments(source: &mut Source, now: Time) -> Vec<u32> {
+    fn segments(source: &mut GrantedSender, now: Time) -> Vec<u32> {
         std::iter::from_fn(|| source.poll_transmit(now).map(|send| send.segment)).collect()
     }
 
     #[test]
     fn it_sends_unasked_and_then_what_is_granted_once() {
-        let mut source = Source::new(6, 2, None, TIMEOUT, Time::ZERO);
+        let mut source = GrantedSender::new(6, 2, None, TIMEOUT, Time::ZERO);
         source.handle_grant(Time::ZERO, 1, 1);
         assert_eq!(segments(&mut source, Time::ZERO), [0, 1]);
         source.handle_grant(Time::from_us(1), 2, 1);
@@ -207,7 +213,7 @@ mod tests {
     #[test]
     fn grants_expire_and_silence_is_broken() {
         let expiry = Expiry { after: Time::from_us(2), pace: Time::from_us(1) };
-        let mut source = Source::new(7, 0, Some(expiry), TIMEOUT, Time::ZERO);
+        let mut source = GrantedSender::new(7, 0, Some(expiry), TIMEOUT, Time::ZERO);
         assert!(!source.handle_timeout(Time::from_us(9)));
         assert!(source.handle_timeout(TIMEOUT));
         source.handle_grant(Time::from_us(11), 0, 1);

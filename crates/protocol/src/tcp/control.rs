@@ -66,7 +66,7 @@ impl IdlePeriod {
 }
 
 /// Congestion control: owns the window, and is told of every acknowledgement and loss.
-pub trait Control {
+pub trait CongestionControl {
     /// Returns the congestion window (cwnd of RFC 5681 §2) in whole segments: how many may be in flight.
     fn cwnd(&self) -> u32;
 

@@ -4,7 +4,7 @@
 //! Subflows are numbered from 0. Everything about a single subflow is decided at compile time: its sets are a bit, and
 //! its packets say nothing beside TCP's header.
 
-use super::{Ack, Control, Receiver, Resting, Segment, Sender};
+use super::{Ack, CongestionControl, Receiver, Resting, Segment, Sender};
 use unrack_units::Time;
 
 /// A set of the subflows of a stream; iterates in ascending order.
@@ -23,7 +23,7 @@ pub trait SubflowSet: Copy + Default + Iterator<Item = u32> {
 }
 
 /// Words of a packet about the stream, beside TCP's header, which is about its subflow.
-pub trait Signal: Copy {
+pub trait StreamSignal: Copy {
     /// Returns the packet's subflow.
     fn subflow(self) -> u32;
 
@@ -34,7 +34,7 @@ pub trait Signal: Copy {
 /// Sending end of a stream.
 pub trait SendingEnd {
     type Subflows: SubflowSet;
-    type Signal: Signal;
+    type Signal: StreamSignal;
     /// The connection between one stream and the next.
     type Resting;
 
@@ -75,7 +75,7 @@ pub trait SendingEnd {
 
 /// Receiving end of a stream.
 pub trait ReceivingEnd {
-    type Signal: Signal;
+    type Signal: StreamSignal;
 
     /// Returns the next segment of the stream expected: all below have been handed on in order.
     fn next(&self) -> u32;
@@ -119,7 +119,7 @@ impl Iterator for OneSubflow {
 }
 
 /// Empty: the segments of a single subflow are those of the stream.
-impl Signal for () {
+impl StreamSignal for () {
     #[inline]
     fn subflow(self) -> u32 {
         0
@@ -130,7 +130,7 @@ impl Signal for () {
     }
 }
 
-impl<C: Control + Clone> SendingEnd for Sender<C> {
+impl<C: CongestionControl + Clone> SendingEnd for Sender<C> {
     type Subflows = OneSubflow;
     type Signal = ();
     type Resting = Resting<C>;

@@ -3,7 +3,7 @@
 //! Slow start and the detection of loss are common to both; they differ in how the window grows after a loss, and by
 //! how much it is cut.
 
-use super::{Acked, Congestion, Control, IdlePeriod, Outstanding, Params};
+use super::{Acked, Congestion, CongestionControl, IdlePeriod, Outstanding, Params};
 use unrack_units::Time;
 
 /// Congestion control of one stream.
@@ -111,7 +111,7 @@ impl Cubic {
     }
 }
 
-impl Control for LossBased {
+impl CongestionControl for LossBased {
     fn cwnd(&self) -> u32 {
         self.cwnd as u32
     }

@@ -1,5 +1,5 @@
 //! Machinery of a TCP connection that is common to every congestion control: a [`Sender`] with selective
-//! acknowledgements and retransmission timeout, a [`Receiver`] that reassembles and acknowledges, and the [`Control`]
+//! acknowledgements and retransmission timeout, a [`Receiver`] that reassembles and acknowledges, and the [`CongestionControl`]
 //! trait, which decides how much may be in flight.
 //!
 //! The unit is the segment, numbered from 0 (Linux counts its congestion window in segments too). A stream of `n`
@@ -29,8 +29,8 @@ mod sender;
 #[cfg(test)]
 mod tail_loss;
 
-pub use control::{Acked, Control, IdlePeriod, Outstanding};
-pub use ends::{OneSubflow, ReceivingEnd, SendingEnd, Signal, SubflowSet};
+pub use control::{Acked, CongestionControl, IdlePeriod, Outstanding};
+pub use ends::{OneSubflow, ReceivingEnd, SendingEnd, StreamSignal, SubflowSet};
 pub use framing::Framing;
 pub use loss_based::LossBased;
 pub use params::{Congestion, Connections, Params};

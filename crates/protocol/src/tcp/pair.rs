@@ -1,6 +1,6 @@
 //! Two endpoints in virtual time, joined by a link that delays, drops, marks and reorders as told.
 
-use super::{Ack, Control, Receiver, Segment, Sender};
+use super::{Ack, CongestionControl, Receiver, Segment, Sender};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use unrack_basis::SplitMix64;
@@ -62,7 +62,7 @@ pub(crate) struct Pair<C> {
     packets: Vec<Packet>,
 }
 
-impl<C: Control> Pair<C> {
+impl<C: CongestionControl> Pair<C> {
     pub(crate) fn new(sender: Sender<C>, receiver: Receiver, link: Link, seed: u64) -> Pair<C> {
         Pair {
             sender,

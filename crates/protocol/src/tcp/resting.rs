@@ -1,7 +1,7 @@
 //! A connection between one stream and the next.
 
 use super::rto::Rto;
-use super::{Control, IdlePeriod, Sender};
+use super::{CongestionControl, IdlePeriod, Sender};
 use unrack_units::Time;
 
 /// State of a connection while it has nothing to send: its window, and the round-trip estimate.
@@ -13,7 +13,7 @@ pub struct Resting<C> {
     pub(super) last_sent: Time,
 }
 
-impl<C: Control> Resting<C> {
+impl<C: CongestionControl> Resting<C> {
     /// Starts the next stream of the connection. After a time without sending, the window is smaller
     /// ([`Pause::shrink`]).
     pub fn resume(mut self, now: Time, segments: u32) -> Sender<C> {

@@ -3,7 +3,7 @@
 use super::resting::Resting;
 use super::rto::Rto;
 use super::scoreboard::Scoreboard;
-use super::{Ack, Acked, Control, Outstanding, Sack, Segment};
+use super::{Ack, Acked, CongestionControl, Outstanding, Sack, Segment};
 use unrack_units::Time;
 
 /// Retransmission timeout before the first sample, and its bounds after it (RFC 6298).
@@ -94,7 +94,7 @@ enum Phase {
 /// Timeouts in a row after which a connection is closed (RFC 1122 §4.2.3.5: R2); as many as Linux's `tcp_retries2`.
 pub const MOST_TIMEOUTS: u32 = 15;
 
-impl<C: Control> Sender<C> {
+impl<C: CongestionControl> Sender<C> {
     /// Creates the sender of a new connection's first stream, of `segments` segments.
     pub fn new(control: C, timeouts: Timeouts, segments: u32) -> Sender<C> {
         let (initial_window, rto) = (control.cwnd(), Rto::new(timeouts));

@@ -7,8 +7,8 @@ use unrack_units::{Bytes, Fraction, Time};
 use super::Checker;
 use crate::Protocol;
 use crate::graph::Graph;
-use crate::network::{Buffer, Link, Network, Switch};
-use crate::topology::Topology;
+use crate::network::{BufferSize, LinkSpec, NetworkSpec, SwitchSpec};
+use crate::topology::TopologySpec;
 use crate::workload::{BUILT_IN_CDFS, Blades, Collective, Margin, Operation, Size, Workload};
 use unrack_units::nearest::hint;
 
@@ -27,10 +27,10 @@ const LARGEST_MESSAGE: Bytes = Bytes::new(1 << 40);
 const LEAST_ALPHA: f64 = 1.0 / 1024.0;
 const MOST_ALPHA: f64 = 1024.0;
 /// Longest delay: a longer one is a slip of units.
-const LONGEST_DELAY: Time = Link::LONGEST;
+const LONGEST_DELAY: Time = LinkSpec::LONGEST;
 
 impl Checker<'_> {
-    pub(super) fn check_network(&mut self, network: &Network) {
+    pub(super) fn check_network(&mut self, network: &NetworkSpec) {
         self.within("network.mtu", network.mtu, SMALLEST_MTU, LARGEST_MTU);
         self.check_topology(network);
         self.check_link("network.link", &network.link);
@@ -39,18 +39,18 @@ impl Checker<'_> {
         self.check_switch(&network.switch, network.mtu);
     }
 
-    fn check_topology(&mut self, network: &Network) {
+    fn check_topology(&mut self, network: &NetworkSpec) {
         let within = |checker: &mut Self, key: &str, value, least| {
             checker.within(&format!("network.topology.{key}"), value, least, MOST_NODES);
         };
         match network.topology {
-            Topology::Star { nodes } => within(self, "nodes", nodes, 2),
-            Topology::LeafSpine { racks, hosts_per_rack, spines } => {
+            TopologySpec::Star { nodes } => within(self, "nodes", nodes, 2),
+            TopologySpec::LeafSpine { racks, hosts_per_rack, spines } => {
                 within(self, "racks", racks, 1);
                 within(self, "hosts_per_rack", hosts_per_rack, 1);
                 within(self, "spines", spines, 1);
             }
-            Topology::FatTree { ports } => {
+            TopologySpec::FatTree { ports } => {
                 self.within("network.topology.ports", ports, 2, MOST_FAT_TREE_PORTS);
                 if !ports.is_multiple_of(2) {
                     self.complain(
@@ -59,28 +59,28 @@ impl Checker<'_> {
                     );
                 }
             }
-            Topology::Drack { racks, hosts_per_rack, cores } => {
+            TopologySpec::Drack { racks, hosts_per_rack, cores } => {
                 within(self, "racks", racks, 1);
                 within(self, "hosts_per_rack", hosts_per_rack, 1);
                 self.check_cores(racks, hosts_per_rack, cores);
             }
-            Topology::Torack { racks, hosts_per_rack, uplinks } => {
+            TopologySpec::Torack { racks, hosts_per_rack, uplinks } => {
                 within(self, "racks", racks, 1);
                 within(self, "hosts_per_rack", hosts_per_rack, 1);
                 within(self, "uplinks", uplinks, 1);
             }
-            Topology::Torus { sides } | Topology::Mesh { sides } => {
-                let wraps = matches!(network.topology, Topology::Torus { .. });
+            TopologySpec::Torus { sides } | TopologySpec::Mesh { sides } => {
+                let wraps = matches!(network.topology, TopologySpec::Torus { .. });
                 if let Err(why) = Graph::cube(sides, wraps) {
                     self.complain("network.topology.shape", why);
                 }
                 return;
             }
             // These were checked when they were read.
-            Topology::Graph(_) | Topology::Built(_) => return,
+            TopologySpec::Graph(_) | TopologySpec::Built(_) => return,
         }
         let nodes = network.topology.nodes();
-        let is_star = matches!(network.topology, Topology::Star { .. });
+        let is_star = matches!(network.topology, TopologySpec::Star { .. });
         // Without nodes, the zero itself is reported already.
         if !is_star && nodes > 0 && !(2..=MOST_NODES).contains(&nodes) {
             self.complain("network.topology", format!("{nodes} nodes is outside 2 to {MOST_NODES}"));
@@ -109,19 +109,19 @@ impl Checker<'_> {
         }
     }
 
-    pub(super) fn check_link(&mut self, path: &str, link: &Link) {
-        self.within(&format!("{path}.rate"), link.rate, Link::SLOWEST, Link::FASTEST);
+    pub(super) fn check_link(&mut self, path: &str, link: &LinkSpec) {
+        self.within(&format!("{path}.rate"), link.rate, LinkSpec::SLOWEST, LinkSpec::FASTEST);
         self.within(&format!("{path}.propagation"), link.propagation, Time::ZERO, LONGEST_DELAY);
     }
 
     /// Refuses shared buffers with protocols whose packets do not wait in switches.
-    pub(super) fn check_sharing(&mut self, buffer: Buffer, protocol: Protocol) {
-        if let (Buffer::Shared(_), Some(why)) = (buffer, protocol.profile().no_shared_buffer) {
+    pub(super) fn check_sharing(&mut self, buffer: BufferSize, protocol: Protocol) {
+        if let (BufferSize::Shared(_), Some(why)) = (buffer, protocol.profile().no_shared_buffer) {
             self.complain("network.switch.buffer", format!("{why}: leave out `shared`"));
         }
     }
 
-    fn check_switch(&mut self, switch: &Switch, mtu: Bytes) {
+    fn check_switch(&mut self, switch: &SwitchSpec, mtu: Bytes) {
         self.within("network.switch.latency", switch.latency, Time::ZERO, LONGEST_DELAY);
         if switch.buffer.limit().is_some_and(|limit| limit < mtu) {
             self.complain(
@@ -129,7 +129,7 @@ impl Checker<'_> {
                 format!("a buffer of {} never passes a packet of {mtu}, the mtu", switch.buffer),
             );
         }
-        if switch.alpha.is_some() && !matches!(switch.buffer, Buffer::Shared(_)) {
+        if switch.alpha.is_some() && !matches!(switch.buffer, BufferSize::Shared(_)) {
             let message = format!("only a shared buffer has one: buffer = \"shared {}\"", switch.buffer);
             self.complain("network.switch.alpha", message);
         }
@@ -139,7 +139,7 @@ impl Checker<'_> {
         }
     }
 
-    pub(super) fn check_workload(&mut self, workload: &Workload, network: &Network) {
+    pub(super) fn check_workload(&mut self, workload: &Workload, network: &NetworkSpec) {
         let nodes = network.topology.nodes();
         match workload {
             Workload::Memory(memory) => {

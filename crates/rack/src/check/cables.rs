@@ -1,8 +1,8 @@
 //! Reading of the file that lists the cables of a `graph`.
 
 use super::Checker;
-use crate::graph::list::Listed;
-use crate::topology::{Cabling, Topology};
+use crate::graph::list::ListedGraph;
+use crate::topology::{Cabling, TopologySpec};
 use crate::workload::FileRef;
 use unrack_input::read_text;
 
@@ -10,12 +10,12 @@ use unrack_input::read_text;
 const MOST_BYTES: u64 = 64 << 20;
 
 impl Checker<'_> {
-    pub(crate) fn cabling(&mut self, mut file: FileRef) -> Option<Topology> {
+    pub(crate) fn cabling(&mut self, mut file: FileRef) -> Option<TopologySpec> {
         let path = "network.topology.file";
         self.place_file(&mut file, path);
         match read(&file).and_then(|text| listed(&text)) {
-            Ok(Listed { graph, cables }) => {
-                Some(Topology::Graph(Cabling { file, graph: graph.into(), cables: cables.into() }))
+            Ok(ListedGraph { graph, cables }) => {
+                Some(TopologySpec::Graph(Cabling { file, graph: graph.into(), cables: cables.into() }))
             }
             Err(why) => {
                 self.complain(path, format!("`{}`: {why}", file.written.escape_debug()));
@@ -29,6 +29,6 @@ fn read(file: &FileRef) -> Result<String, String> {
     read_text(&file.path, MOST_BYTES).map_err(|why| why.reason.to_string())
 }
 
-fn listed(text: &str) -> Result<Listed, String> {
-    Listed::read(text).map_err(|why| why.to_string())
+fn listed(text: &str) -> Result<ListedGraph, String> {
+    ListedGraph::read(text).map_err(|why| why.to_string())
 }

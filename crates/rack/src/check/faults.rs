@@ -2,14 +2,18 @@
 
 use super::Checker;
 use crate::faults::{BitErrors, Failure, Faults};
-use crate::network::Network;
+use crate::network::NetworkSpec;
 use crate::problem::Problem;
 use crate::tree::{Node, Value};
 use crate::{Protocol, decode::decode};
 use unrack_units::Time;
 
 impl Checker<'_> {
-    pub(super) fn faults(&mut self, network: Option<&Network>, protocol: Option<Protocol>) -> Option<Faults> {
+    pub(super) fn faults(
+        &mut self,
+        network: Option<&NetworkSpec>,
+        protocol: Option<Protocol>,
+    ) -> Option<Faults> {
         let bit_errors = match self.root.get("bit_errors") {
             Some(node) => self.decode::<BitErrors>(node, "bit_errors")?,
             None => BitErrors::default(),
@@ -31,7 +35,7 @@ impl Checker<'_> {
         Some(faults)
     }
 
-    fn failures(&mut self, network: Option<&Network>) -> Option<Vec<Failure>> {
+    fn failures(&mut self, network: Option<&NetworkSpec>) -> Option<Vec<Failure>> {
         let Some(list) = self.root.get("failures") else { return Some(Vec::new()) };
         let Value::List(nodes) = &list.value else {
             self.complain(
@@ -43,7 +47,7 @@ impl Checker<'_> {
         nodes.iter().map(|node| self.failure(node, network)).collect()
     }
 
-    fn failure(&mut self, node: &Node, network: Option<&Network>) -> Option<Failure> {
+    fn failure(&mut self, node: &Node, network: Option<&NetworkSpec>) -> Option<Failure> {
         let failure = decode::<Failure>(node, "failures", &mut self.problems)?;
         let mut refuse = |message: String| {
             self.problems.push(Problem::at(node.place, format!("failures: {message}")));

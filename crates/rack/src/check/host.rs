@@ -1,8 +1,8 @@
 //! Check of the inside of hosts.
 
 use super::Checker;
-use crate::host::{Cache, Host};
-use crate::network::{Link, Network};
+use crate::host::{DramCache, HostSpec};
+use crate::network::{LinkSpec, NetworkSpec};
 use crate::{Protocol, listed};
 use unrack_units::{Bytes, Time};
 
@@ -24,11 +24,11 @@ const LARGEST_MEMORY: Bytes = Bytes::new(1 << 44);
 impl Checker<'_> {
     pub(super) fn host(
         &mut self,
-        network: Option<&Network>,
+        network: Option<&NetworkSpec>,
         protocol: Option<Protocol>,
-    ) -> Option<Option<Host>> {
+    ) -> Option<Option<HostSpec>> {
         let Some(node) = self.root.get("host") else { return Some(None) };
-        let host = self.decode::<Host>(node, "host")?;
+        let host = self.decode::<HostSpec>(node, "host")?;
         self.check_parts(&host);
         self.check_cache(&host.cache);
         if let Some(network) = network {
@@ -46,24 +46,24 @@ impl Checker<'_> {
         Some(Some(host))
     }
 
-    fn check_parts(&mut self, host: &Host) {
-        let Host { memory, cpu, nic, .. } = host;
-        self.within("host.memory.rate", memory.rate, Link::SLOWEST, Link::FASTEST);
-        self.within("host.memory.latency", memory.latency, Time::ZERO, Link::LONGEST);
+    fn check_parts(&mut self, host: &HostSpec) {
+        let HostSpec { memory, cpu, nic, .. } = host;
+        self.within("host.memory.rate", memory.rate, LinkSpec::SLOWEST, LinkSpec::FASTEST);
+        self.within("host.memory.latency", memory.latency, Time::ZERO, LinkSpec::LONGEST);
         // Buffers of each size have sections of their own.
         let sections = Bytes::new(SECTION * host.cache.lines.len().max(1) as u64);
         self.within("host.memory.size", memory.size, sections, LARGEST_MEMORY);
         self.power_of_two("host.memory.interleave", memory.interleave, INTERLEAVES);
         self.within("host.memory.outstanding_loads", memory.outstanding_loads, 1, MOST_QUEUED);
         self.within("host.cpu.cores", cpu.cores, 1, MOST_CORES);
-        self.within("host.cpu.packet_time", cpu.packet_time, Time::ZERO, Link::LONGEST);
+        self.within("host.cpu.packet_time", cpu.packet_time, Time::ZERO, LinkSpec::LONGEST);
         self.within("host.cpu.header_loads", cpu.header_loads, 0, MOST_LOADS);
-        self.within("host.cpu.interrupt_time", cpu.interrupt_time, Time::ZERO, Link::LONGEST);
+        self.within("host.cpu.interrupt_time", cpu.interrupt_time, Time::ZERO, LinkSpec::LONGEST);
         self.check_link("host.nic.dma", &nic.dma);
         self.within("host.nic.transmit_queue", nic.transmit_queue, 1, MOST_QUEUED);
         self.within("host.nic.receive_queue", nic.receive_queue, 1, MOST_QUEUED);
         self.within("host.nic.interrupt_batch", nic.interrupt_batch, 1, MOST_QUEUED);
-        self.within("host.nic.interrupt_delay", nic.interrupt_delay, Time::ZERO, Link::LONGEST);
+        self.within("host.nic.interrupt_delay", nic.interrupt_delay, Time::ZERO, LinkSpec::LONGEST);
         if host.references() && !host.memory_pool {
             self.complain(
                 "host.references",
@@ -72,9 +72,9 @@ impl Checker<'_> {
         }
     }
 
-    fn check_cache(&mut self, cache: &Cache) {
-        let Cache { size, ways, lines, latency, .. } = cache;
-        self.within("host.cache.latency", *latency, Time::ZERO, Link::LONGEST);
+    fn check_cache(&mut self, cache: &DramCache) {
+        let DramCache { size, ways, lines, latency, .. } = cache;
+        self.within("host.cache.latency", *latency, Time::ZERO, LinkSpec::LONGEST);
         self.within("host.cache.ways", *ways, 1, MOST_QUEUED);
         self.within("host.cache.size", *size, Bytes::new(64), LARGEST_MEMORY);
         if !(1..=MOST_PARTS).contains(&lines.len()) || !lines.is_sorted_by(|a, b| a < b) {
@@ -92,7 +92,7 @@ impl Checker<'_> {
         }
     }
 
-    fn check_hosts_of(&mut self, host: &Host, network: &Network) {
+    fn check_hosts_of(&mut self, host: &HostSpec, network: &NetworkSpec) {
         let topology = &network.topology;
         if topology.is_direct() {
             let message = format!("hosts are at switches, not in a `{}`; leave this out", topology.kind());

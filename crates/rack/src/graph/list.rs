@@ -8,12 +8,12 @@
 //! ```
 
 use super::{Graph, GraphError, MOST_NODES};
-use crate::network::Link;
+use crate::network::LinkSpec;
 use unrack_units::{Rate, Time};
 
 /// Graph, and the properties of its cables.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Listed {
+pub struct ListedGraph {
     pub graph: Graph,
     pub cables: Vec<Cable>,
 }
@@ -46,12 +46,12 @@ impl std::fmt::Display for ListError {
     }
 }
 
-impl Listed {
+impl ListedGraph {
     /// Reads a list. The number of nodes follows from the highest number in it.
     ///
     /// # Errors
     /// The first line that is not a cable, or the reason why the cables are not a [`Graph`].
-    pub fn read(text: &str) -> Result<Listed, ListError> {
+    pub fn read(text: &str) -> Result<ListedGraph, ListError> {
         let (mut lines, mut ends, mut cables) = (Vec::new(), Vec::new(), Vec::new());
         for (n, line) in text.lines().enumerate() {
             let words = line.split_once('#').map_or(line, |(before, _)| before).split_whitespace();
@@ -73,7 +73,7 @@ impl Listed {
                 why => why.to_string(),
             },
         })?;
-        Ok(Listed { graph, cables })
+        Ok(ListedGraph { graph, cables })
     }
 }
 
@@ -91,11 +91,11 @@ fn cable(words: &[&str]) -> Result<((u32, u32), Cable), String> {
     let ends = (node(a)?, node(b)?);
     let rate = rest.first().map(|word| word.parse()).transpose().map_err(|why| format!("{why}"))?;
     let propagation = rest.get(1).map(|word| word.parse()).transpose().map_err(|why| format!("{why}"))?;
-    if let Some(rate) = rate.filter(|rate| !(Link::SLOWEST..=Link::FASTEST).contains(rate)) {
-        return Err(format!("{rate} is outside {} to {}", Link::SLOWEST, Link::FASTEST));
+    if let Some(rate) = rate.filter(|rate| !(LinkSpec::SLOWEST..=LinkSpec::FASTEST).contains(rate)) {
+        return Err(format!("{rate} is outside {} to {}", LinkSpec::SLOWEST, LinkSpec::FASTEST));
     }
-    if let Some(propagation) = propagation.filter(|propagation| *propagation > Link::LONGEST) {
-        return Err(format!("{propagation} is longer than {}", Link::LONGEST));
+    if let Some(propagation) = propagation.filter(|propagation| *propagation > LinkSpec::LONGEST) {
+        return Err(format!("{propagation} is longer than {}", LinkSpec::LONGEST));
     }
     Ok((ends, Cable { rate, propagation }))
 }
@@ -108,7 +108,7 @@ mod tests {
     #[test]
     fn cables_are_read() {
         let text = "# a triangle\n0 1\n\n 1\t2 40Gbps # faster\r\n2 0 10Gbps 300ns";
-        let Listed { graph, cables } = Listed::read(text).unwrap();
+        let ListedGraph { graph, cables } = ListedGraph::read(text).unwrap();
         assert_eq!(graph, Graph::of_cables(3, &[(0, 1), (1, 2), (2, 0)]).unwrap());
         let (rate, propagation) = (Some(Rate::from_gbps(40)), Some(Time::from_ns(300)));
         let last = Cable { rate: Some(Rate::from_gbps(10)), propagation };
@@ -135,7 +135,7 @@ mod tests {
             ("0 1\n2 3", "no way leads from node 0 to node 2"),
             ("0 2", "no way leads from node 0 to node 1"),
         ] {
-            let said = Listed::read(text).unwrap_err().to_string();
+            let said = ListedGraph::read(text).unwrap_err().to_string();
             assert!(said.starts_with(why), "{text:?}: {said}");
         }
     }
@@ -143,7 +143,7 @@ mod tests {
     proptest! {
         #[test]
         fn any_text(text in "([0-9]{1,6}|[ \n\t#]|Gbps|ns|µ|\\PC){0,60}") {
-            let _ = Listed::read(&text);
+            let _ = ListedGraph::read(&text);
         }
 
         /// A written list reads back.
@@ -155,7 +155,7 @@ mod tests {
                 _ => format!("{n} {} {gbps}Gbps {ns}ns # and more\n", n + 1),
             };
             let text: String = words.iter().enumerate().map(line).collect();
-            let Listed { graph, cables } = Listed::read(&text).unwrap();
+            let ListedGraph { graph, cables } = ListedGraph::read(&text).unwrap();
             prop_assert_eq!(graph.nodes() as usize, words.len() + 1);
             for (cable, (kind, gbps, ns)) in cables.iter().zip(words) {
                 prop_assert_eq!(cable.rate, (kind > 0).then_some(Rate::from_gbps(gbps)));

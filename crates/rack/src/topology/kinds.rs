@@ -1,6 +1,6 @@
 //! Kinds of topologies, with their keys.
 
-use super::{Built, Refused, Switches, Topology};
+use super::{Built, RefusedTopology, Switches, TopologySpec};
 use crate::check::Checker;
 use crate::graph::Sides;
 use crate::schema;
@@ -22,7 +22,7 @@ pub struct TopologyKind {
     /// One line that says how nodes are connected.
     pub about: &'static str,
     pub(crate) schema: fn() -> Schema,
-    pub(crate) read: fn(&mut Checker, &Node) -> Option<Topology>,
+    pub(crate) read: fn(&mut Checker, &Node) -> Option<TopologySpec>,
 }
 
 /// Keys of a topology that another crate adds: they say how nodes and switches are connected.
@@ -38,7 +38,7 @@ pub trait Connects: DeserializeOwned + Serialize + JsonSchema {
     ///
     /// # Errors
     /// If a key is out of range.
-    fn switches(&self) -> Result<Switches, Refused>;
+    fn switches(&self) -> Result<Switches, RefusedTopology>;
 }
 
 impl TopologyKind {
@@ -60,7 +60,7 @@ pub(crate) static KINDS: [TopologyKind; 8] = [
         name: "star",
         about: "nodes around one switch",
         schema: schema::for_type::<Star>,
-        read: |checker, node| keys(checker, node).map(|Star { nodes }| Topology::Star { nodes }),
+        read: |checker, node| keys(checker, node).map(|Star { nodes }| TopologySpec::Star { nodes }),
     },
     TopologyKind {
         name: "leaf-spine",
@@ -68,14 +68,14 @@ pub(crate) static KINDS: [TopologyKind; 8] = [
         schema: schema::for_type::<LeafSpine>,
         read: |checker, node| {
             let LeafSpine { racks, hosts_per_rack, spines } = keys(checker, node)?;
-            Some(Topology::LeafSpine { racks, hosts_per_rack, spines })
+            Some(TopologySpec::LeafSpine { racks, hosts_per_rack, spines })
         },
     },
     TopologyKind {
         name: "fat-tree",
         about: "three tiers of equal switches",
         schema: schema::for_type::<FatTree>,
-        read: |checker, node| keys(checker, node).map(|FatTree { ports }| Topology::FatTree { ports }),
+        read: |checker, node| keys(checker, node).map(|FatTree { ports }| TopologySpec::FatTree { ports }),
     },
     TopologyKind {
         name: "drack",
@@ -84,7 +84,7 @@ pub(crate) static KINDS: [TopologyKind; 8] = [
         read: |checker, node| {
             let Drack { racks, hosts_per_rack, cores } = keys(checker, node)?;
             let cores = cores.unwrap_or(Wiring::default_cores(racks, hosts_per_rack));
-            Some(Topology::Drack { racks, hosts_per_rack, cores })
+            Some(TopologySpec::Drack { racks, hosts_per_rack, cores })
         },
     },
     TopologyKind {
@@ -93,20 +93,20 @@ pub(crate) static KINDS: [TopologyKind; 8] = [
         schema: schema::for_type::<Torack>,
         read: |checker, node| {
             let Torack { racks, hosts_per_rack, uplinks } = keys(checker, node)?;
-            Some(Topology::Torack { racks, hosts_per_rack, uplinks: uplinks.unwrap_or(hosts_per_rack) })
+            Some(TopologySpec::Torack { racks, hosts_per_rack, uplinks: uplinks.unwrap_or(hosts_per_rack) })
         },
     },
     TopologyKind {
         name: "torus",
         about: "nodes that forward for each other, in rings",
         schema: schema::for_type::<Cube>,
-        read: |checker, node| keys(checker, node).map(|Cube { shape }| Topology::Torus { sides: shape }),
+        read: |checker, node| keys(checker, node).map(|Cube { shape }| TopologySpec::Torus { sides: shape }),
     },
     TopologyKind {
         name: "mesh",
         about: "nodes that forward for each other, in lines",
         schema: schema::for_type::<Cube>,
-        read: |checker, node| keys(checker, node).map(|Cube { shape }| Topology::Mesh { sides: shape }),
+        read: |checker, node| keys(checker, node).map(|Cube { shape }| TopologySpec::Mesh { sides: shape }),
     },
     TopologyKind {
         name: "graph",
@@ -125,7 +125,7 @@ fn keys<T: DeserializeOwned>(checker: &mut Checker, node: &Node) -> Option<T> {
 }
 
 /// Reads the keys of another crate's topology, and connects its switches.
-fn read_built<T: Connects>(checker: &mut Checker, node: &Node) -> Option<Topology> {
+fn read_built<T: Connects>(checker: &mut Checker, node: &Node) -> Option<TopologySpec> {
     let read: T = keys(checker, node)?;
     let complain = |checker: &mut Checker, key: &str, why: String| match key.is_empty() {
         true => checker.complain("network.topology", why),
@@ -134,13 +134,13 @@ fn read_built<T: Connects>(checker: &mut Checker, node: &Node) -> Option<Topolog
     match read.switches().and_then(Switches::checked) {
         Ok(switches) => {
             let keys = Table::try_from(&read).expect("keys that were read are TOML");
-            Some(Topology::Built(Built {
+            Some(TopologySpec::Built(Built {
                 kind: TopologyKind::new::<T>(),
                 keys,
                 switches: Arc::new(switches),
             }))
         }
-        Err(Refused { key, why }) => {
+        Err(RefusedTopology { key, why }) => {
             complain(checker, key, why);
             None
         }

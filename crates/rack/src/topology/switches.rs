@@ -20,15 +20,15 @@ pub struct Switches {
 
 /// Refusal of a topology: the key that is wrong, empty for the whole, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refused {
+pub struct RefusedTopology {
     pub key: &'static str,
     pub why: String,
 }
 
-impl Refused {
+impl RefusedTopology {
     /// Creates the refusal of a key.
-    pub fn new(key: &'static str, why: impl Into<String>) -> Refused {
-        Refused { key, why: why.into() }
+    pub fn new(key: &'static str, why: impl Into<String>) -> RefusedTopology {
+        RefusedTopology { key, why: why.into() }
     }
 }
 
@@ -49,8 +49,8 @@ impl Switches {
     }
 
     /// Returns the switches if they make a network.
-    pub(crate) fn checked(self) -> Result<Switches, Refused> {
-        let refuse = |why: String| Err(Refused::new("", why));
+    pub(crate) fn checked(self) -> Result<Switches, RefusedTopology> {
+        let refuse = |why: String| Err(RefusedTopology::new("", why));
         let Switches { racks, switches, ref cables, .. } = self;
         if !(2..=MOST_NODES).contains(&self.nodes()) {
             return refuse(format!("{} nodes is outside 2 to {MOST_NODES}", self.nodes()));

@@ -5,10 +5,10 @@ use serde::{Deserialize, Serialize};
 
 /// Numbers of nodes that are blades of each kind; any others idle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-/// Blades that compute.
 pub struct Blades {
-    /// Blades of memory.
+    /// Blades that compute.
     pub compute: u32,
+    /// Blades of memory.
     pub memory: u32,
     /// Blades of disk. Default none.
     #[serde(default)]

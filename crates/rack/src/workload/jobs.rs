@@ -12,7 +12,7 @@ pub struct Jobs {
     pub jobs: Vec<Job>,
     /// Placement of jobs. Default first-fit.
     #[serde(default)]
-    pub policy: Policy,
+    pub policy: PlacementPolicy,
     /// Ranks that a host has room for, each with a core of its own. Default 1.
     #[serde(default = "one")]
     pub slots: u32,
@@ -21,7 +21,7 @@ pub struct Jobs {
 /// Policy that decides where jobs run, and when they may send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum Policy {
+pub enum PlacementPolicy {
     /// Places jobs on the first hosts that have room.
     #[default]
     FirstFit,
@@ -149,7 +149,7 @@ impl Components {
 /// Data-parallel training: each rank computes, then gradients are summed up.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Training {
-    pub model: Model,
+    pub model: TrainingModel,
     /// Operation that sums up the gradients.
     pub operation: Operation,
     /// Number of ranks that hold parameters, with `parameter-server`: the last ones.
@@ -168,7 +168,7 @@ pub struct Training {
 
 /// Model, by the sizes of its layers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub enum Model {
+pub enum TrainingModel {
     #[serde(rename = "resnet-18")]
     ResNet18,
     #[serde(rename = "resnet-50")]
@@ -292,7 +292,7 @@ pub struct Embedding {
     pub exponent: f64,
     /// Distribution of embeddings over ranks. Default tables.
     #[serde(default)]
-    pub spread: Spread,
+    pub spread: EmbeddingSpread,
     /// Rows that an owner looks up in a second. Default 10 M: an assumption.
     #[serde(default = "ten_million")]
     pub lookups_per_s: u32,
@@ -304,7 +304,7 @@ pub struct Embedding {
 /// Distribution of embeddings over ranks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum Spread {
+pub enum EmbeddingSpread {
     /// Whole tables, in turn.
     #[default]
     Tables,

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::cell::{Cell, Mismatch};
 use super::guard::guarded;
-use super::{TABLE_KEY, Table};
+use super::{TABLE_KEY, TableKind};
 use crate::RecordError;
 use unrack_input::clipped;
 
@@ -22,7 +22,7 @@ const MOST_ROWS: u64 = u32::MAX as u64;
 /// Reads a whole table and checks its schema, its metadata and every row.
 ///
 /// The Parquet library is known to panic on some damaged files; that panic ends here, as an error.
-pub(crate) fn read<R: Table>(path: impl AsRef<Path>) -> Result<(R::Meta, Vec<R>), RecordError> {
+pub(crate) fn read<R: TableKind>(path: impl AsRef<Path>) -> Result<(R::Meta, Vec<R>), RecordError> {
     let path = path.as_ref();
     let file = unrack_input::open(path, u64::MAX)?;
     guarded(|| read_file(path, file)).unwrap_or_else(|| Err(gave_up(path)))
@@ -56,7 +56,7 @@ fn builder(path: &Path, file: File) -> Result<ParquetRecordBatchReaderBuilder<Fi
     ParquetRecordBatchReaderBuilder::try_new_with_options(file, options).map_err(|why| damaged(path, why))
 }
 
-fn read_file<R: Table>(path: &Path, file: File) -> Result<(R::Meta, Vec<R>), RecordError> {
+fn read_file<R: TableKind>(path: &Path, file: File) -> Result<(R::Meta, Vec<R>), RecordError> {
     let builder = builder(path, file)?;
     if rows_in(&builder) > MOST_ROWS {
         return Err(damaged(path, format!("{} rows are more than {MOST_ROWS}", rows_in(&builder))));
@@ -77,7 +77,7 @@ fn read_file<R: Table>(path: &Path, file: File) -> Result<(R::Meta, Vec<R>), Rec
     Ok((meta, rows))
 }
 
-fn read_batch<R: Table>(batch: &Batch, rows: &mut Vec<R>) -> Result<(), RecordError> {
+fn read_batch<R: TableKind>(batch: &Batch, rows: &mut Vec<R>) -> Result<(), RecordError> {
     R::read(batch, rows)?;
     for i in batch.first_row..rows.len() {
         let previous = i.checked_sub(1).map(|previous| &rows[previous]);
@@ -91,7 +91,7 @@ fn read_batch<R: Table>(batch: &Batch, rows: &mut Vec<R>) -> Result<(), RecordEr
 }
 
 /// Refuses a file with the name of another table; a file without a name is judged by its columns.
-fn check_name<R: Table>(path: &Path, entries: &[KeyValue]) -> Result<(), RecordError> {
+fn check_name<R: TableKind>(path: &Path, entries: &[KeyValue]) -> Result<(), RecordError> {
     let name = entries.iter().find(|entry| entry.key == TABLE_KEY).and_then(|entry| entry.value.clone());
     match name {
         Some(found) if found != R::NAME => {
@@ -103,7 +103,7 @@ fn check_name<R: Table>(path: &Path, entries: &[KeyValue]) -> Result<(), RecordE
 }
 
 /// Returns the metadata, with the fields of `R::Meta` from the entries of their names.
-fn meta<R: Table>(path: &Path, entries: &[KeyValue]) -> Result<R::Meta, RecordError> {
+fn meta<R: TableKind>(path: &Path, entries: &[KeyValue]) -> Result<R::Meta, RecordError> {
     let mut fields = serde_json::Map::new();
     for KeyValue { key, value } in entries.iter().filter(|entry| entry.key != TABLE_KEY) {
         let (Some(field), Some(value)) = (key.strip_prefix("unrack."), value) else { continue };
@@ -114,7 +114,7 @@ fn meta<R: Table>(path: &Path, entries: &[KeyValue]) -> Result<R::Meta, RecordEr
     serde_json::from_value(Value::Object(fields)).map_err(|why| bad_meta::<R>(path, why))
 }
 
-fn bad_meta<R: Table>(path: &Path, why: impl std::fmt::Display) -> RecordError {
+fn bad_meta<R: TableKind>(path: &Path, why: impl std::fmt::Display) -> RecordError {
     RecordError::BadMetadata {
         path: path.into(),
         table: R::NAME,

@@ -13,14 +13,14 @@ use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::schema::types::ColumnPath;
 use serde_json::Value;
 
-use super::{TABLE_KEY, Table};
+use super::{TABLE_KEY, TableKind};
 use crate::{AtomicFile, RecordError};
 
 /// Number of rows compressed together: large enough to compress well, small enough to fit in a cache.
 const ROW_GROUP: usize = 128 * 1024;
 
 /// Table being written. The file appears on [`Writer::finish`] and not before.
-pub struct Writer<R: Table> {
+pub struct Writer<R: TableKind> {
     parquet: ArrowWriter<AtomicFile>,
     schema: Arc<Schema>,
     columns: R::Columns,
@@ -29,7 +29,7 @@ pub struct Writer<R: Table> {
     last: Option<R>,
 }
 
-impl<R: Table> Writer<R> {
+impl<R: TableKind> Writer<R> {
     /// Starts a table in the file `path`.
     ///
     /// # Errors
@@ -81,7 +81,7 @@ impl<R: Table> Writer<R> {
 }
 
 /// Returns the metadata as key and text, this table's name first.
-fn entries<R: Table>(meta: &R::Meta) -> Result<Vec<(String, String)>, serde_json::Error> {
+fn entries<R: TableKind>(meta: &R::Meta) -> Result<Vec<(String, String)>, serde_json::Error> {
     let mut entries = vec![(TABLE_KEY.to_string(), R::NAME.to_string())];
     if let Value::Object(fields) = serde_json::to_value(meta)? {
         entries.extend(fields.iter().map(|(key, value)| (format!("unrack.{key}"), value.to_string())));

@@ -9,7 +9,7 @@ const NARROW: f64 = 380.0;
 
 /// A picture to be put into a page or into a file of its own.
 #[derive(Debug, Clone)]
-pub struct Figure {
+pub struct Picture {
     /// Name of the figure in the page and of its file: letters, digits and dashes.
     pub id: String,
     pub title: String,
@@ -27,10 +27,10 @@ pub(crate) struct Drawing {
     pub body: Markup,
 }
 
-impl Figure {
+impl Picture {
     /// Makes a figure; `draw` is called for each width.
-    pub(crate) fn new(id: &str, title: &str, description: &str, draw: impl Fn(f64) -> Drawing) -> Figure {
-        Figure {
+    pub(crate) fn new(id: &str, title: &str, description: &str, draw: impl Fn(f64) -> Drawing) -> Picture {
+        Picture {
             id: id.into(),
             title: title.into(),
             description: description.into(),
@@ -40,8 +40,8 @@ impl Figure {
     }
 
     /// Returns the same figure under another id.
-    pub(crate) fn renamed(self, id: String) -> Figure {
-        Figure { id, ..self }
+    pub(crate) fn renamed(self, id: String) -> Picture {
+        Picture { id, ..self }
     }
 
     /// Writes the drawings in both widths; the page's style shows one of them.

@@ -8,7 +8,7 @@
 //! |---|---|
 //! | [`Axis`] | values to positions, ticks |
 //! | [`Plot`] | the frame: axes, grid, labels, legend; positions on the page |
-//! | [`Figure`] | a finished picture in two widths, inline or as a file of its own |
+//! | [`Picture`] | a finished picture in two widths, inline or as a file of its own |
 //! | [`style`] | colours, fonts and strokes, light and dark |
 
 mod axis;
@@ -18,7 +18,7 @@ mod plot;
 pub(crate) mod style;
 
 pub(crate) use axis::Axis;
-pub use figure::Figure;
+pub use figure::Picture;
 pub(crate) use figure::{Drawing, WIDE};
 pub(crate) use legend::{Key, legend};
 pub(crate) use plot::{Plot, text_width};

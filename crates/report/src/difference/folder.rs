@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde_json::Value;
 use unrack_record::{Manifest, Sweep, read_json};
 
-use super::{Side, sweeps};
+use super::{DifferenceSide, sweeps};
 use crate::ReportError;
 use crate::settings::{self, Settings};
 
@@ -39,7 +39,7 @@ impl Kind {
 }
 
 pub(super) struct Folder {
-    pub side: Side,
+    pub side: DifferenceSide,
     pub manifest: Manifest,
     pub result: Value,
     pub settings: Settings,
@@ -62,7 +62,8 @@ impl Folder {
         let kind = if is_comparison { Kind::Comparison } else { kind };
         let manifest: Manifest = read_json(folder.join("manifest.json"))?;
         let settings = settings::settings(Some(&manifest)).unwrap_or_default();
-        let mut read = Folder { side: Side { folder: folder.into(), kind }, manifest, result, settings };
+        let mut read =
+            Folder { side: DifferenceSide { folder: folder.into(), kind }, manifest, result, settings };
         read.add_settings()?;
         Ok(read)
     }

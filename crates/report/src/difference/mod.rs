@@ -21,8 +21,8 @@ pub use results::DifferentResult;
 /// Two run folders, compared.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Difference {
-    pub a: Side,
-    pub b: Side,
+    pub a: DifferenceSide,
+    pub b: DifferenceSide,
     /// Settings that differ: keys of the scenario; for runs of a program also its command and local share.
     pub scenario: Vec<DifferentText>,
     /// Differences of the builds that made the runs and, if the runs measured, of the machines.
@@ -37,7 +37,7 @@ pub struct Difference {
 
 /// One of the two folders.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Side {
+pub struct DifferenceSide {
     pub folder: PathBuf,
     pub kind: Kind,
 }

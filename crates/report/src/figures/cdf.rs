@@ -2,11 +2,11 @@
 
 use super::lines::{Lines, Series};
 use crate::Cdf;
-use crate::chart::{Axis, Figure, style};
+use crate::chart::{Axis, Picture, style};
 use crate::words::{count, nanoseconds, percent};
 
 /// Draws completion times of page fetches, one line per fabric. `None` if no run kept them.
-pub(crate) fn completion_cdf(fabrics: &[&str], cdfs: &[(String, Cdf)]) -> Option<Figure> {
+pub(crate) fn completion_cdf(fabrics: &[&str], cdfs: &[(String, Cdf)]) -> Option<Picture> {
     let lo = cdfs.iter().map(|(_, cdf)| cdf.range().0).reduce(f64::min)?;
     let hi = cdfs.iter().map(|(_, cdf)| cdf.range().1).reduce(f64::max)?;
     let series: Vec<_> = cdfs.iter().map(|(name, cdf)| line(fabrics, name, cdf)).collect();
@@ -18,7 +18,7 @@ pub(crate) fn completion_cdf(fabrics: &[&str], cdfs: &[(String, Cdf)]) -> Option
     };
     let description = format!("Cumulative distributions. {}", described(cdfs));
     let draw = |width| lines.draw(width, |us| explained(cdfs, us));
-    Some(Figure::new("completion-cdf", "How long page fetches take", &description, draw))
+    Some(Picture::new("completion-cdf", "How long page fetches take", &description, draw))
 }
 
 fn line(fabrics: &[&str], name: &str, cdf: &Cdf) -> Series {

@@ -2,11 +2,11 @@
 
 use super::lines::{Lines, Series, value_at};
 use crate::FetchRate;
-use crate::chart::{Axis, Figure};
+use crate::chart::{Axis, Picture};
 use crate::words::{count, number, seconds};
 
 /// Draws pages fetched and written back per second, over the captured run.
-pub(crate) fn fetch_rate(rate: &FetchRate) -> Figure {
+pub(crate) fn fetch_rate(rate: &FetchRate) -> Picture {
     let fetches = rate.per_second(&rate.fetches);
     let write_backs = rate.per_second(&rate.write_backs);
     let peak = fetches.iter().chain(&write_backs).map(|(_, rate)| *rate).fold(0.0, f64::max);
@@ -27,7 +27,7 @@ pub(crate) fn fetch_rate(rate: &FetchRate) -> Figure {
         number(peak)
     );
     let draw = |width| lines.draw(width, |t| explained(&series, t));
-    Figure::new("fetch-rate", "When the program moves pages", &description, draw)
+    Picture::new("fetch-rate", "When the program moves pages", &description, draw)
 }
 
 fn line(name: &str, class: &str, points: Vec<(f64, f64)>) -> Series {

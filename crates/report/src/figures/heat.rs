@@ -2,7 +2,7 @@
 
 use unrack_record::{MapLocal, SlowdownMap};
 
-use crate::chart::{Drawing, Figure, Key, WIDE, legend, style, text_width};
+use crate::chart::{Drawing, Key, Picture, WIDE, legend, style, text_width};
 use crate::markup::{Attributes, Markup, Px};
 use crate::words::{bytes, nanoseconds, percent, rate, ratio, share, shortened};
 
@@ -14,10 +14,10 @@ const CELL_HEIGHT: f64 = 28.0;
 /// Most characters that fit beside the axis of a narrow chart.
 const LONGEST_REASON: usize = 48;
 
-pub(crate) fn heat(map: &SlowdownMap) -> Figure {
+pub(crate) fn heat(map: &SlowdownMap) -> Picture {
     let description = map.locals.iter().map(|local| described(map, local)).collect::<Vec<_>>().join(" ");
     let title = "Slowdown over latency and bandwidth";
-    Figure::new("map-heat", title, &description, |width| drawing(map, width))
+    Picture::new("map-heat", title, &description, |width| drawing(map, width))
 }
 
 fn described(map: &SlowdownMap, local: &MapLocal) -> String {

@@ -4,18 +4,18 @@ use unrack_record::{MapLocal, SlowdownMap};
 
 use super::lines::{Lines, Series, value_at};
 use crate::answer::reference;
-use crate::chart::{Axis, Figure, style};
+use crate::chart::{Axis, Picture, style};
 use crate::words::{nanoseconds, percent, rate, ratio, share};
 
 const LEVEL: Option<(f64, &str)> = Some((1.05, "5 % loss"));
 
 /// Draws the cuts that have at least two points.
-pub(crate) fn map_lines(map: &SlowdownMap) -> Vec<Figure> {
+pub(crate) fn map_lines(map: &SlowdownMap) -> Vec<Picture> {
     let cuts = [against_latency(map), against_bandwidth(map), against_local(map)];
     cuts.into_iter().flatten().collect()
 }
 
-fn against_latency(map: &SlowdownMap) -> Option<Figure> {
+fn against_latency(map: &SlowdownMap) -> Option<Picture> {
     let (_, fixed) = reference(map);
     let us = |index: usize| map.latencies_ns[index] / 1e3;
     let series =
@@ -25,7 +25,7 @@ fn against_latency(map: &SlowdownMap) -> Option<Figure> {
     figure("map-latency", &title, "latency of a fetch (µs, logarithmic)", true, series, explain)
 }
 
-fn against_bandwidth(map: &SlowdownMap) -> Option<Figure> {
+fn against_bandwidth(map: &SlowdownMap) -> Option<Picture> {
     let (fixed, _) = reference(map);
     let gbps = |index: usize| map.bandwidths_bps[index] as f64 / 1e9;
     let series = per_local(map, |slowdown| {
@@ -36,7 +36,7 @@ fn against_bandwidth(map: &SlowdownMap) -> Option<Figure> {
     figure("map-bandwidth", &title, "bandwidth (Gb/s, logarithmic)", true, series, explain)
 }
 
-fn against_local(map: &SlowdownMap) -> Option<Figure> {
+fn against_local(map: &SlowdownMap) -> Option<Picture> {
     let (_, fixed) = reference(map);
     let share = |local: &MapLocal| local.local_bytes as f64 / map.footprint_bytes.max(1) as f64 * 100.0;
     let line = |latency: usize| {
@@ -74,7 +74,7 @@ fn figure(
     log: bool,
     series: Vec<Series>,
     explain: impl Fn(f64) -> String,
-) -> Option<Figure> {
+) -> Option<Picture> {
     let points = || series.iter().flat_map(|s| s.points.iter().copied());
     if series.iter().all(|s| s.points.len() < 2) {
         return None;
@@ -88,7 +88,7 @@ fn figure(
         series.iter().filter_map(move |s| Some(format!("\n{}: {}", s.name, ratio(value_at(&s.points, v)?))))
     };
     let draw = |width| lines.draw(width, |value| explain(value) + &at(value).collect::<String>());
-    Some(Figure::new(id, title, &described(&series), draw))
+    Some(Picture::new(id, title, &described(&series), draw))
 }
 
 fn described(series: &[Series]) -> String {

@@ -1,4 +1,4 @@
-//! The figures of a report, one module each: data in, [`Figure`](crate::Figure) out.
+//! The figures of a report, one module each: data in, [`Picture`](crate::Picture) out.
 
 mod cdf;
 mod fetch_rate;

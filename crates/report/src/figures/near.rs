@@ -2,7 +2,7 @@
 
 use unrack_record::{Comparison, FabricResult, Fit, Interval, Requirement, Stated};
 
-use crate::chart::{Axis, Drawing, Figure, Plot, WIDE, style, text_width};
+use crate::chart::{Axis, Drawing, Picture, Plot, WIDE, style, text_width};
 use crate::markup::{Attributes, Markup, Px};
 use crate::words::{nanoseconds, percent, ratio};
 
@@ -11,7 +11,7 @@ const LINE: f64 = 16.0;
 
 /// Draws the line at the fabrics' fetch times, which are too short to be seen beside injected delays, and the longest
 /// fetch time for each allowed loss. `None` if nothing can be concluded from the line.
-pub(crate) fn near_fabrics(c: &Comparison) -> Option<Figure> {
+pub(crate) fn near_fabrics(c: &Comparison) -> Option<Picture> {
     let fit = c.injection.fit.as_ref().filter(|_| c.injection.withheld.is_none())?;
     let names: Vec<_> = c.fabrics.iter().map(|fabric| fabric.fabric.as_str()).collect();
     let fabric = |f: &FabricResult| {
@@ -31,7 +31,7 @@ pub(crate) fn near_fabrics(c: &Comparison) -> Option<Figure> {
     let one = |place: &Place| format!("{}: {} at {}.", place.name, ratio(place.slowdown), us(place.fetch_us));
     let description = places.iter().map(one).collect::<Vec<_>>().join(" ");
     let near = Near { places, fit, requirements: &c.requirements, page_us: c.injection.page_us };
-    Some(Figure::new("slowdown-fabrics", "Where the fabrics are", &description, |width| near.draw(width)))
+    Some(Picture::new("slowdown-fabrics", "Where the fabrics are", &description, |width| near.draw(width)))
 }
 
 /// A fabric on the line.

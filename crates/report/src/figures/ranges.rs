@@ -2,7 +2,7 @@
 
 use unrack_record::Comparison;
 
-use crate::chart::{Axis, Drawing, Figure, Key, Plot, legend, style, text_width};
+use crate::chart::{Axis, Drawing, Key, Picture, Plot, legend, style, text_width};
 use crate::markup::{Attributes, Markup, Px};
 use crate::simulation::Simulation;
 use crate::words::{number, percent, ratio, shortened};
@@ -24,7 +24,7 @@ struct Row {
 }
 
 /// Draws the program's slowdown on each fabric: the answer as a picture.
-pub(crate) fn by_fabric(c: &Comparison) -> Option<Figure> {
+pub(crate) fn by_fabric(c: &Comparison) -> Option<Picture> {
     if c.fabrics.is_empty() {
         return None;
     }
@@ -40,7 +40,7 @@ pub(crate) fn by_fabric(c: &Comparison) -> Option<Figure> {
     let keys = if rows.iter().any(|row| row.ring.is_some()) { &keys[..] } else { &keys[..1] };
     let described: Vec<_> = rows.iter().map(|row| row.explanation.clone()).collect();
     let draw = |width| drawing(&rows, &axis, &losses, keys, width);
-    Some(Figure::new("slowdown-by-fabric", "What each fabric would cost", &described.join(". "), draw))
+    Some(Picture::new("slowdown-by-fabric", "What each fabric would cost", &described.join(". "), draw))
 }
 
 fn fabric_row(names: &[&str], fabric: &unrack_record::FabricResult) -> Row {
@@ -67,7 +67,7 @@ fn fabric_row(names: &[&str], fabric: &unrack_record::FabricResult) -> Row {
 }
 
 /// Draws message slowdowns of simulations: mean, with the interval from the median to the 99th percentile.
-pub(crate) fn by_simulation(runs: &[(String, Simulation)]) -> Option<Figure> {
+pub(crate) fn by_simulation(runs: &[(String, Simulation)]) -> Option<Picture> {
     let counted = || runs.iter().filter(|(_, run)| run.slowdown.count > 0);
     let hi = counted().map(|(_, run)| run.slowdown.p99).reduce(f64::max)?;
     let rows: Vec<Row> =
@@ -76,7 +76,7 @@ pub(crate) fn by_simulation(runs: &[(String, Simulation)]) -> Option<Figure> {
     let keys = [(Key::Dot, "ink", "mean, with median to 99th percentile")];
     let described: Vec<_> = rows.iter().map(|row| row.explanation.clone()).collect();
     let draw = |width| drawing(&rows, &axis, &[], &keys, width);
-    Some(Figure::new("message-slowdown", "How long messages wait for others", &described.join(". "), draw))
+    Some(Picture::new("message-slowdown", "How long messages wait for others", &described.join(". "), draw))
 }
 
 fn simulation_row(index: usize, name: &str, run: &Simulation) -> Row {

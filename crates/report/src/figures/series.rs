@@ -1,6 +1,6 @@
 //! Measured lines of several fabrics over one axis, as studies draw them.
 
-use crate::chart::{Axis, Drawing, Figure, Key, Plot, WIDE, legend, style};
+use crate::chart::{Axis, Drawing, Key, Picture, Plot, WIDE, legend, style};
 use crate::markup::Markup;
 use crate::words::{ratio, short};
 
@@ -26,13 +26,13 @@ pub enum SeriesAxis {
 
 impl SeriesChart {
     /// Returns the chart as a figure.
-    pub fn figure(&self) -> Figure {
+    pub fn figure(&self) -> Picture {
         let one = |(name, points): &(String, Vec<(f64, f64)>)| {
             let points = points.iter().map(|(x, y)| format!("{} at {}", ratio(*y), self.x.text(*x)));
             format!("{name}: {}.", points.collect::<Vec<_>>().join(", "))
         };
         let description = self.series.iter().map(one).collect::<Vec<_>>().join(" ");
-        Figure::new(&self.id, &self.title, &description, |width| self.draw(width))
+        Picture::new(&self.id, &self.title, &description, |width| self.draw(width))
     }
 
     fn draw(&self, width: f64) -> Drawing {

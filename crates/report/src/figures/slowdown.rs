@@ -2,12 +2,12 @@
 
 use unrack_record::{Comparison, Fit, InjectionPoint};
 
-use crate::chart::{Axis, Drawing, Figure, Key, Plot, WIDE, legend};
+use crate::chart::{Axis, Drawing, Key, Picture, Plot, WIDE, legend};
 use crate::markup::{Markup, Px};
 use crate::words::{count, nanoseconds, ratio};
 
 /// Draws measured run times at injected delays, and the straight line through them.
-pub(crate) fn against_latency(c: &Comparison) -> Option<Figure> {
+pub(crate) fn against_latency(c: &Comparison) -> Option<Picture> {
     let native_s = c.native.as_ref()?.median_s;
     if c.injection.points.is_empty() || native_s <= 0.0 {
         return None;
@@ -24,7 +24,7 @@ pub(crate) fn against_latency(c: &Comparison) -> Option<Figure> {
         crate::words::short(fit.r2 * 100.0),
     );
     let title = "Slowdown against the time of a fetch";
-    Some(Figure::new("slowdown-latency", title, &description, |width| measured.draw(width)))
+    Some(Picture::new("slowdown-latency", title, &description, |width| measured.draw(width)))
 }
 
 /// Content of the figure: runs, and the line through them.

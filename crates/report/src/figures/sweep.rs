@@ -1,7 +1,7 @@
 //! Charts of a sweep: slowdown over one of its keys, a line for each choice of the others.
 
 use super::series::{SeriesAxis, SeriesChart};
-use crate::chart::Figure;
+use crate::chart::Picture;
 use unrack_record::{Figures, Sweep, SweepPoint};
 
 /// Accessor of a figure of a point, if it has one.
@@ -9,7 +9,7 @@ type Of = fn(&Figures) -> Option<f64>;
 
 /// Draws mean and 99th percentile of the slowdown; for several seeds, their mean. Returns nothing if only seeds differ
 /// or no message counted.
-pub fn sweep_figures(sweep: &Sweep) -> Vec<Figure> {
+pub fn sweep_figures(sweep: &Sweep) -> Vec<Picture> {
     let Some(x) = across(sweep) else { return Vec::new() };
     let mean = figure(sweep, x, ("mean", "mean slowdown"), |figures| figures.slowdown_mean);
     let p99 = ("p99", "99th percentile of the slowdown");
@@ -17,7 +17,7 @@ pub fn sweep_figures(sweep: &Sweep) -> Vec<Figure> {
     mean.into_iter().chain(p99).collect()
 }
 
-fn figure(sweep: &Sweep, x: usize, (id, label): (&str, &str), of: Of) -> Option<Figure> {
+fn figure(sweep: &Sweep, x: usize, (id, label): (&str, &str), of: Of) -> Option<Picture> {
     let series = series(sweep, x, of);
     let (names, key) = (names(sweep, x), sweep.keys[x].clone());
     let numeric = names.iter().all(|name| name.parse::<f64>().is_ok());

@@ -5,7 +5,7 @@ use unrack_record::{Comparison, FabricResult};
 use super::manifest;
 use super::section::{Group, Section, list, table};
 use crate::words::{bytes, count, nanoseconds, number, ratio, seconds, share};
-use crate::{Compared, Figure, Run, answer, figures, needs};
+use crate::{ComparedRun, Picture, RecordedRun, answer, figures, needs};
 
 const COLUMNS: &[Group] = &[
     Group { name: "Fabric", term: "fabric", columns: &[] },
@@ -15,7 +15,7 @@ const COLUMNS: &[Group] = &[
     Group { name: "By replay", term: "replay", columns: &[] },
 ];
 
-pub(crate) fn section(prefix: &str, run: &Run, compared: &Compared) -> Section {
+pub(crate) fn section(prefix: &str, run: &RecordedRun, compared: &ComparedRun) -> Section {
     let c = &compared.comparison;
     let mut section =
         Section::new(prefix, answer::question(&c.command), answer::comparison(c), figures_of(compared));
@@ -39,7 +39,7 @@ pub(crate) fn section(prefix: &str, run: &Run, compared: &Compared) -> Section {
     section
 }
 
-fn figures_of(compared: &Compared) -> Vec<Figure> {
+fn figures_of(compared: &ComparedRun) -> Vec<Picture> {
     let c = &compared.comparison;
     let fabrics: Vec<_> = c.fabrics.iter().map(|fabric| fabric.fabric.as_str()).collect();
     let all = [

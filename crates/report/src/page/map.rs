@@ -5,7 +5,7 @@ use unrack_record::{Fit, MapLocal, SlowdownMap};
 use super::manifest;
 use super::section::{Group, Section, table};
 use crate::words::{bytes, count, seconds, share};
-use crate::{Figure, Run, answer, figures};
+use crate::{Picture, RecordedRun, answer, figures};
 
 const COLUMNS: &[Group] = &[
     Group { name: "Local share", term: "local", columns: &[] },
@@ -14,7 +14,7 @@ const COLUMNS: &[Group] = &[
     Group { name: "R²", term: "fit", columns: &[] },
 ];
 
-pub(crate) fn section(prefix: &str, run: &Run, map: &SlowdownMap) -> Section {
+pub(crate) fn section(prefix: &str, run: &RecordedRun, map: &SlowdownMap) -> Section {
     let mut section =
         Section::new(prefix, answer::map_question(&map.command), answer::map(map), figures_of(map));
     let warnings = map.warnings.iter().map(|warning| warning.text.clone());
@@ -37,7 +37,7 @@ pub(crate) fn section(prefix: &str, run: &Run, map: &SlowdownMap) -> Section {
     section
 }
 
-fn figures_of(map: &SlowdownMap) -> Vec<Figure> {
+fn figures_of(map: &SlowdownMap) -> Vec<Picture> {
     [figures::heat(map)].into_iter().chain(figures::map_lines(map)).collect()
 }
 

@@ -13,7 +13,7 @@ use unrack_record::{SlowdownMap, atomic_write};
 
 use crate::chart::style;
 use crate::markup::Markup;
-use crate::{Compared, Figure, ReportError, Run, RunResult, Simulation};
+use crate::{ComparedRun, Picture, RecordedRun, ReportError, RunResult, Simulation};
 use section::Section;
 use unlike::Unlike;
 
@@ -28,14 +28,14 @@ const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; script-src 
 /// One or several runs, to be shown on one page.
 #[derive(Debug, Clone)]
 pub struct Report {
-    runs: Vec<Run>,
+    runs: Vec<RecordedRun>,
 }
 
 /// Content of one section. Simulations share a section, side by side.
 enum Part<'a> {
-    Comparison(&'a Run, &'a Compared),
-    Map(&'a Run, &'a SlowdownMap),
-    Simulations(Vec<(&'a Run, &'a Simulation)>),
+    Comparison(&'a RecordedRun, &'a ComparedRun),
+    Map(&'a RecordedRun, &'a SlowdownMap),
+    Simulations(Vec<(&'a RecordedRun, &'a Simulation)>),
 }
 
 impl Report {
@@ -47,17 +47,17 @@ impl Report {
         if folders.is_empty() {
             return Err(ReportError::NoFolder);
         }
-        let runs = folders.iter().map(Run::read).collect::<Result<_, _>>()?;
+        let runs = folders.iter().map(RecordedRun::read).collect::<Result<_, _>>()?;
         Ok(Report { runs })
     }
 
     /// Returns a report of these runs.
-    pub fn from_runs(runs: Vec<Run>) -> Report {
+    pub fn from_runs(runs: Vec<RecordedRun>) -> Report {
         Report { runs }
     }
 
     /// Returns every figure of the page; their ids are unique.
-    pub fn figures(&self) -> Vec<Figure> {
+    pub fn figures(&self) -> Vec<Picture> {
         self.sections().into_iter().flat_map(|section| section.figures).collect()
     }
 

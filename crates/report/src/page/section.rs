@@ -1,6 +1,6 @@
 //! A section of the page, with its lists and tables.
 
-use crate::Figure;
+use crate::Picture;
 use crate::markup::{Attributes, Markup};
 
 /// One result on the page.
@@ -8,15 +8,15 @@ pub(crate) struct Section {
     pub id: String,
     pub question: String,
     pub answer: String,
-    pub figures: Vec<Figure>,
+    pub figures: Vec<Picture>,
     pub body: Markup,
 }
 
 impl Section {
     /// Returns a section. `prefix` keeps the ids of several sections apart. [`Section::figure`] places the figures
     /// into the body.
-    pub(super) fn new(prefix: &str, question: String, answer: String, figures: Vec<Figure>) -> Section {
-        let renamed = |figure: Figure| {
+    pub(super) fn new(prefix: &str, question: String, answer: String, figures: Vec<Picture>) -> Section {
+        let renamed = |figure: Picture| {
             let id = format!("{prefix}{}", figure.id);
             figure.renamed(id)
         };

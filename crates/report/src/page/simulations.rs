@@ -3,9 +3,9 @@
 use super::manifest;
 use super::section::{Group, Section, list, table};
 use super::unlike::Unlike;
-use crate::simulation::{Job, Requests};
+use crate::simulation::{JobResult, Requests};
 use crate::words::{bytes, count, listed, nanoseconds, number, ratio, short};
-use crate::{KindOfMessage, Run, Simulation, figures};
+use crate::{KindOfMessage, RecordedRun, Simulation, figures};
 
 const COLUMNS: &[Group] = &[
     Group { name: "Run", term: "fabric", columns: &[] },
@@ -42,7 +42,7 @@ const JOB_COLUMNS: &[Group] = &[
     Group { name: "Request", term: "message", columns: &["mean", "p99"] },
 ];
 
-pub(crate) fn section(prefix: &str, runs: &[(&Run, &Simulation)]) -> Section {
+pub(crate) fn section(prefix: &str, runs: &[(&RecordedRun, &Simulation)]) -> Section {
     let named: Vec<_> =
         runs.iter().map(|(run, simulation)| (run.name.clone(), (*simulation).clone())).collect();
     let figures = figures::by_simulation(&named).into_iter().collect();
@@ -138,10 +138,10 @@ fn network_row(name: &str, run: &Simulation) -> Vec<String> {
 }
 
 fn job_rows(name: &str, run: &Simulation) -> Vec<Vec<String>> {
-    let request = |job: &Job, of: fn(&Requests) -> f64| {
+    let request = |job: &JobResult, of: fn(&Requests) -> f64| {
         job.request_ns.as_ref().map_or("–".into(), |requests| nanoseconds(of(requests)))
     };
-    let row = |(of, job): (&String, &Job)| {
+    let row = |(of, job): (&String, &JobResult)| {
         vec![
             format!("{name}: {of}"),
             count(job.hosts.len() as u64),

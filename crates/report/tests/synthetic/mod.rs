@@ -13,9 +13,9 @@ pub(crate) fn command() -> Vec<String> {
     COMMAND.map(String::from).to_vec()
 }
 
-pub(crate) fn spread(mean: f64, p50: f64, p99: f64) -> Spread {
+pub(crate) fn spread(mean: f64, p50: f64, p99: f64) -> DistributionSummary {
     let between = |part: f64| p50 + (p99 - p50) * part;
-    Spread { mean, p50, p95: between(0.6), p99, p999: p99 * 1.4, max: p99 * 2.0, count: 40_000 }
+    DistributionSummary { mean, p50, p95: between(0.6), p99, p999: p99 * 1.4, max: p99 * 2.0, count: 40_000 }
 }
 
 const NATIVE_S: f64 = 2.0;

@@ -14,7 +14,7 @@ use unrack_pool::cache_control::{AnyMemory, LINE};
 /// Bytes of the largest buffer that is kept for the next request.
 const MOST_KEPT: u64 = 64 * 1024;
 
-impl ends::Buffer for Buffer {
+impl ends::CallerBuffer for Buffer {
     #[inline]
     fn offset(&self) -> u64 {
         self.offset()

@@ -23,7 +23,7 @@ mod stream;
 mod window;
 
 pub use call::{Pending, Request, Response};
-pub use stream::{Part, Stream};
+pub use stream::{Stream, StreamPart};
 pub use window::Window;
 
 use crate::error::Error;
@@ -150,7 +150,7 @@ impl Client {
     }
 
     /// Returns the server's process and the name it gave itself.
-    pub fn peer(&self) -> &unrack_pool::wire::Peer {
+    pub fn peer(&self) -> &unrack_pool::wire::PeerProcess {
         self.shared.peer()
     }
 

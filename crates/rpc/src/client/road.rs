@@ -11,8 +11,8 @@ use crate::view::View;
 use crate::wait::Pause;
 use std::path::Path;
 use unrack_pool::arena::{Arena, Buffer, Cache};
-use unrack_pool::cache_control::{AnyMemory, Coherent, Memory, Mode};
-use unrack_pool::wire::{Access, Cause, Peer};
+use unrack_pool::cache_control::{AnyMemory, Coherent, MemoryKind, SharedMemory};
+use unrack_pool::wire::{Access, Cause, PeerProcess};
 use unrack_pool::{Bell, Channel, Rung};
 
 /// Index of the bell that the server rings.
@@ -84,7 +84,7 @@ impl Connected {
 
 impl Road {
     /// Returns the server.
-    pub(super) fn peer(&self) -> &Peer {
+    pub(super) fn peer(&self) -> &PeerProcess {
         match self {
             Road::Pool { channel, .. } => channel.peer(),
             Road::Tcp(link) => link.peer(),
@@ -134,7 +134,7 @@ impl Road {
         match self {
             // For a process on another host, only the name is known.
             Road::Pool { channel, pool } => Pause::new(pool.pool().mode, channel.peer().pid != 0),
-            Road::Tcp(_) => Pause::new(Mode::Coherent, true),
+            Road::Tcp(_) => Pause::new(MemoryKind::Coherent, true),
         }
     }
 

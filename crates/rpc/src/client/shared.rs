@@ -9,20 +9,20 @@ use super::road::{Connected, Road};
 use super::sleepers::{Place, Sleepers};
 use super::slot::Message;
 use super::window::Limit;
-use crate::ends::{Buffer, Full};
+use crate::ends::{CallerBuffer, Full};
 use crate::error::Error;
 use crate::lock::{Guard, Lock};
 use crate::queue::Awaited;
 use crate::queue::entry::{Kind, Status};
 use crate::view::View;
-use crate::wait::{self, LATE, Limits, Patience, Pause};
+use crate::wait::{self, LATE, Patience, Pause, PollLimits};
 use std::cell::Cell;
 use std::path::Path;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Waker;
 use std::time::{Duration, Instant};
-use unrack_pool::wire::{Cause, Peer};
+use unrack_pool::wire::{Cause, PeerProcess};
 use unrack_pool::{Bell, LOST_RING};
 
 /// Time to poll for an answer even if it was in vain lately: the time that a server takes which has to be woken.
@@ -79,7 +79,7 @@ impl Shared {
     }
 
     /// Returns the server.
-    pub(super) fn peer(&self) -> &Peer {
+    pub(super) fn peer(&self) -> &PeerProcess {
         self.road.peer()
     }
 
@@ -282,7 +282,7 @@ impl Shared {
         if let Some(found) = self.look(slot, &mut ready).0 {
             return Ok(found);
         }
-        let limits = Limits { budget: self.patience.budget(), deadline };
+        let limits = PollLimits { budget: self.patience.budget(), deadline };
         let found = self.look_within(limits, slot, &mut ready);
         self.patience.learn(found.is_some());
         match found {
@@ -295,7 +295,7 @@ impl Shared {
     #[inline(always)]
     fn look_within<T>(
         &self,
-        limits: Limits,
+        limits: PollLimits,
         slot: u16,
         ready: &mut impl FnMut(&mut Calls) -> Option<T>,
     ) -> Option<T> {
@@ -365,7 +365,7 @@ impl Shared {
             self.ring_after_all();
             let found = match left {
                 Some(left) if left <= LATE => {
-                    self.look_within(Limits { budget: None, deadline }, slot, &mut ready)
+                    self.look_within(PollLimits { budget: None, deadline }, slot, &mut ready)
                 }
                 left => {
                     let longest = if self.unheard.load(Ordering::Relaxed) { again } else { LOST_RING };

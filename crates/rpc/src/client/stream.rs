@@ -26,13 +26,13 @@ pub struct Stream<'c> {
 }
 
 /// One part, valid until the next is asked for.
-pub struct Part<'s> {
+pub struct StreamPart<'s> {
     base: NonNull<u8>,
     length: usize,
     stream: PhantomData<&'s ()>,
 }
 
-impl Part<'_> {
+impl StreamPart<'_> {
     /// Returns the bytes of the part.
     pub fn body(&self) -> View<'_> {
         // SAFETY: the slot's buffer is at least as long and stays until the stream, which is borrowed, goes on.
@@ -65,7 +65,7 @@ impl<'c> Stream<'c> {
     ///
     /// # Errors
     /// The server's error, that it is gone, or that the deadline is over.
-    pub fn next_part(&mut self) -> Result<Option<Part<'_>>, Error> {
+    pub fn next_part(&mut self) -> Result<Option<StreamPart<'_>>, Error> {
         if self.ended {
             return Ok(None);
         }
@@ -81,7 +81,7 @@ impl<'c> Stream<'c> {
         self.ended = !matches!(part, Ok((_, Status::MORE)));
         let ((base, length), _) = part?;
         self.handed = true;
-        Ok(Some(Part { base, length, stream: PhantomData }))
+        Ok(Some(StreamPart { base, length, stream: PhantomData }))
     }
 }
 

@@ -3,7 +3,7 @@
 use super::{Layout, Reach};
 use crate::queue::entry::{ANSWER, Answer, GENERATIONS, REQUEST, Request, Status};
 use crate::queue::{Awaited, Receiver, Sender};
-use unrack_pool::cache_control::Memory;
+use unrack_pool::cache_control::SharedMemory;
 
 /// The end of a pair of queues that answers. All that it reads is untrusted input.
 pub struct Callee<M> {
@@ -33,14 +33,14 @@ unsafe impl<M: Send> Send for Callee<M> {}
 
 /// Call to run, and to answer by [`Callee::answer`].
 #[derive(Debug, Clone, Copy)]
-pub struct Incoming {
+pub struct IncomingCall {
     pub request: Request,
     /// Address of the buffer here: mapped for at least the bytes of the request and those that the answer may
     /// have.
     pub base: *mut u8,
 }
 
-impl<M: Memory> Callee<M> {
+impl<M: SharedMemory> Callee<M> {
     /// Makes the callee of a pair of queues in an area.
     ///
     /// # Safety
@@ -71,7 +71,7 @@ impl<M: Memory> Callee<M> {
     /// Returns the next call to run. Entries that are no new call are answered here, at most a lap of them at a
     /// time.
     #[inline(always)]
-    pub fn poll(&mut self, reach: &impl Reach) -> Option<Incoming> {
+    pub fn poll(&mut self, reach: &impl Reach) -> Option<IncomingCall> {
         for _ in 0..self.seen.len() {
             let entries = self.requests.receive()?;
             match self.admit(entries, reach) {
@@ -84,7 +84,7 @@ impl<M: Memory> Callee<M> {
 
     /// Admits a call that was not seen before, or returns the answer to its entry.
     #[inline(always)]
-    fn admit(&mut self, entries: [u64; REQUEST], reach: &impl Reach) -> Result<Incoming, [u64; ANSWER]> {
+    fn admit(&mut self, entries: [u64; REQUEST], reach: &impl Reach) -> Result<IncomingCall, [u64; ANSWER]> {
         let (slot, generation) = Request::slot_of(entries);
         let refused = |status, offset| Answer { status, slot, generation, offset, length: 0 }.entries();
         let Some(request) = Request::from_entries(entries) else {
@@ -111,7 +111,7 @@ impl<M: Memory> Callee<M> {
         seen.bytes = bytes;
         seen.base = base;
         seen.running = true;
-        Ok(Incoming { request, base })
+        Ok(IncomingCall { request, base })
     }
 
     /// Answers the call of a slot that runs. The first `written` bytes of its buffer were written.

@@ -1,10 +1,10 @@
 //! The end of a pair of queues that asks.
 
-use super::{Buffer, Layout};
+use super::{CallerBuffer, Layout};
 use crate::queue::entry::{ANSWER, Answer, GENERATIONS, Kind, REQUEST, Request, Status};
 use crate::queue::{Awaited, Receiver, Sender};
 use std::ops::ControlFlow;
-use unrack_pool::cache_control::Memory;
+use unrack_pool::cache_control::SharedMemory;
 
 /// Error if all slots are in use, or all entries unanswered: a call has to be answered first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -66,7 +66,7 @@ enum State {
     Abandoned,
 }
 
-impl<M: Memory, B: Buffer> Caller<M, B> {
+impl<M: SharedMemory, B: CallerBuffer> Caller<M, B> {
     /// Makes the caller of a pair of queues in an area.
     ///
     /// # Safety

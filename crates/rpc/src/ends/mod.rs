@@ -13,12 +13,12 @@ mod callee;
 mod caller;
 
 pub(crate) use callee::is_newer;
-pub use callee::{Callee, Incoming};
+pub use callee::{Callee, IncomingCall};
 pub(crate) use caller::has_bytes;
 pub use caller::{Caller, Change, Full};
 
 /// Buffer of the caller, in memory that the callee can reach.
-pub trait Buffer {
+pub trait CallerBuffer {
     /// Returns the offset by which the callee names the buffer. A multiple of a line.
     fn offset(&self) -> u64;
     /// Returns the buffer's address here.

@@ -1,13 +1,13 @@
 //! Random callers and callees in one thread, in every kind of memory, and peers that write anything.
 
-use super::{Buffer, Callee, Caller, Incoming, Layout, Reach};
+use super::{Callee, Caller, CallerBuffer, IncomingCall, Layout, Reach};
 use crate::queue::entry::{Kind, Status};
 use proptest::prelude::*;
 use std::collections::HashMap;
 use std::ops::ControlFlow;
 use std::rc::Rc;
 use std::sync::atomic::Ordering;
-use unrack_pool::cache_control::{Coherent, Device, LINE, Memory, View};
+use unrack_pool::cache_control::{Coherent, Device, DeviceView, LINE, SharedMemory};
 
 /// Most steps of a case: Miri takes a second for some.
 const LONGEST: usize = if cfg!(miri) { 20 } else { 300 };
@@ -24,7 +24,7 @@ struct Lent {
     _held: Rc<()>,
 }
 
-impl Buffer for Lent {
+impl CallerBuffer for Lent {
     fn offset(&self) -> u64 {
         self.offset
     }
@@ -110,13 +110,13 @@ struct World<M> {
     held: HashMap<u64, Rc<()>>,
     /// Number and words of the call of each slot.
     waiting: HashMap<u16, (u64, usize)>,
-    running: Vec<Incoming>,
+    running: Vec<IncomingCall>,
     ran: HashMap<u64, usize>,
     next: u64,
     answered: usize,
 }
 
-impl<M: Memory> World<M> {
+impl<M: SharedMemory> World<M> {
     fn new((caller_memory, here): (M, *mut u8), (callee_memory, there): (M, *mut u8)) -> Self {
         let layout = Layout::fitting(AREA).unwrap();
         assert_eq!(layout.lines(), LINES);
@@ -242,7 +242,7 @@ fn chosen(waiting: &HashMap<u16, (u64, usize)>, which: usize) -> Option<u16> {
     (!slots.is_empty()).then(|| slots[which % slots.len()])
 }
 
-fn run<M: Memory>(mut world: World<M>, steps: Vec<Step>) {
+fn run<M: SharedMemory>(mut world: World<M>, steps: Vec<Step>) {
     for step in steps {
         world.step(step);
     }
@@ -250,7 +250,7 @@ fn run<M: Memory>(mut world: World<M>, steps: Vec<Step>) {
 }
 
 /// Makes two hosts of a model of memory.
-fn hosts(seed: u64) -> (View, View) {
+fn hosts(seed: u64) -> (DeviceView, DeviceView) {
     let device = Device::new(BYTES);
     (device.host(seed), device.host(seed ^ 1))
 }

@@ -13,7 +13,7 @@ pub mod entry;
 use crate::wait::{Moment, Pause};
 use entry::FLAG;
 use std::ptr;
-use unrack_pool::cache_control::{LINE, Memory};
+use unrack_pool::cache_control::{LINE, SharedMemory};
 use unrack_pool::sync::{AtomicU64, Ordering};
 
 type Line = [AtomicU64; LINE / 8];
@@ -39,7 +39,7 @@ struct Ring<M> {
 // SAFETY: the memory behind the pointer is only used as atomics, and the maker of the ring keeps it mapped.
 unsafe impl<M: Send> Send for Ring<M> {}
 
-impl<M: Memory> Ring<M> {
+impl<M: SharedMemory> Ring<M> {
     /// Makes one end of a ring at `base`.
     ///
     /// # Safety
@@ -71,7 +71,7 @@ impl<M: Memory> Ring<M> {
 /// The end of a queue that writes.
 pub struct Sender<M>(Ring<M>);
 
-impl<M: Memory> Sender<M> {
+impl<M: SharedMemory> Sender<M> {
     /// Makes the sender of a queue at `base`.
     ///
     /// # Safety
@@ -109,7 +109,7 @@ impl<M: Memory> Sender<M> {
 /// The end of a queue that reads.
 pub struct Receiver<M>(Ring<M>);
 
-impl<M: Memory> Receiver<M> {
+impl<M: SharedMemory> Receiver<M> {
     /// Makes the receiver of a queue at `base`.
     ///
     /// # Safety

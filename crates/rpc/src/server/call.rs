@@ -1,11 +1,11 @@
 //! A call, as its handler sees it.
 
-use crate::ends::Incoming;
+use crate::ends::IncomingCall;
 use crate::queue::entry::Status;
 use crate::view::{View, ViewMut};
 use std::any::Any;
 use std::sync::Arc;
-use unrack_pool::wire::Peer;
+use unrack_pool::wire::PeerProcess;
 
 /// Memory of a message, which can be kept beyond the call.
 pub(crate) trait Memory {
@@ -31,14 +31,14 @@ pub struct Call<'a> {
     /// Bytes of the answer; and below, the most bytes that were written.
     answer: usize,
     written: usize,
-    peer: &'a Peer,
+    peer: &'a PeerProcess,
     client: u64,
     memory: &'a dyn Memory,
 }
 
 /// Error for an answer that is longer than the client has room for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct NoRoom {
+pub struct AnswerTooLong {
     pub needed: usize,
     pub room: usize,
 }
@@ -48,7 +48,7 @@ pub struct NoRoom {
 pub enum Refusal {
     /// Status defined by client and service: from [`Status::SERVICE`] on.
     Status(Status),
-    NoRoom(NoRoom),
+    NoRoom(AnswerTooLong),
 }
 
 impl Refusal {
@@ -62,8 +62,8 @@ impl Refusal {
     }
 }
 
-impl From<NoRoom> for Refusal {
-    fn from(no: NoRoom) -> Refusal {
+impl From<AnswerTooLong> for Refusal {
+    fn from(no: AnswerTooLong) -> Refusal {
         Refusal::NoRoom(no)
     }
 }
@@ -74,9 +74,9 @@ impl<'a> Call<'a> {
     /// # Safety
     /// The buffer is in the memory, and nothing else in this process uses it.
     pub(super) unsafe fn new(
-        incoming: &Incoming,
+        incoming: &IncomingCall,
         memory: &'a dyn Memory,
-        (peer, client): (&'a Peer, u64),
+        (peer, client): (&'a PeerProcess, u64),
     ) -> Self {
         Call {
             base: incoming.base,
@@ -91,7 +91,7 @@ impl<'a> Call<'a> {
     }
 
     /// Returns the client's process, as the kernel knows it.
-    pub fn peer(&self) -> &Peer {
+    pub fn peer(&self) -> &PeerProcess {
         self.peer
     }
 
@@ -124,9 +124,9 @@ impl<'a> Call<'a> {
     /// # Errors
     /// If the client has no room for that many bytes.
     #[inline]
-    pub fn answer(&mut self, bytes: usize) -> Result<ViewMut<'_>, NoRoom> {
+    pub fn answer(&mut self, bytes: usize) -> Result<ViewMut<'_>, AnswerTooLong> {
         if bytes > self.room {
-            return Err(NoRoom { needed: bytes, room: self.room });
+            return Err(AnswerTooLong { needed: bytes, room: self.room });
         }
         self.answer = bytes;
         self.written = self.written.max(bytes);

@@ -1,24 +1,24 @@
 //! Context in which a client's calls run: the client's identity, and the streams that it has open.
 
 use super::call::{Call, Memory, Outcome, Refusal};
-use super::methods::{Handler, Methods, Source};
-use crate::ends::Incoming;
+use super::methods::{Handler, Methods, PartSource};
+use crate::ends::IncomingCall;
 use crate::queue::entry::{Kind, Status};
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use unrack_pool::wire::Peer;
+use unrack_pool::wire::PeerProcess;
 
 /// A client, however it is connected.
 pub(crate) struct Desk {
-    peer: Peer,
+    peer: PeerProcess,
     client: u64,
     /// Open streams, by the slot that each was opened on.
-    streams: HashMap<u16, Source>,
+    streams: HashMap<u16, PartSource>,
 }
 
 impl Desk {
     /// Makes the desk of a client with number `client`.
-    pub(crate) fn new(peer: Peer, client: u64) -> Desk {
+    pub(crate) fn new(peer: PeerProcess, client: u64) -> Desk {
         Desk { peer, client, streams: HashMap::new() }
     }
 
@@ -34,7 +34,7 @@ impl Desk {
     #[inline(always)]
     pub(crate) unsafe fn run(
         &mut self,
-        incoming: &Incoming,
+        incoming: &IncomingCall,
         memory: &dyn Memory,
         methods: &Methods,
     ) -> Outcome {
@@ -58,7 +58,7 @@ impl Desk {
     #[inline(always)]
     fn handle(
         &self,
-        incoming: &Incoming,
+        incoming: &IncomingCall,
         memory: &dyn Memory,
         handler: impl FnOnce(&mut Call<'_>) -> Result<Status, Refusal>,
     ) -> Outcome {
@@ -66,7 +66,7 @@ impl Desk {
         unsafe { run_handler(incoming, memory, (&self.peer, self.client), handler) }
     }
 
-    fn open(&mut self, incoming: &Incoming, memory: &dyn Memory, methods: &Methods) -> Outcome {
+    fn open(&mut self, incoming: &IncomingCall, memory: &dyn Memory, methods: &Methods) -> Outcome {
         let Some(Handler::Stream(handler)) = methods.get(incoming.request.method) else {
             return Outcome::from_status(Status::UNKNOWN_METHOD);
         };
@@ -84,7 +84,7 @@ impl Desk {
         outcome
     }
 
-    fn next(&mut self, incoming: &Incoming, memory: &dyn Memory) -> Outcome {
+    fn next(&mut self, incoming: &IncomingCall, memory: &dyn Memory) -> Outcome {
         let stream = incoming.request.method as u16;
         let Some(mut source) = self.streams.remove(&stream) else {
             return Outcome::from_status(Status::NO_STREAM);
@@ -104,9 +104,9 @@ impl Desk {
 /// As [`Desk::run`].
 #[inline]
 pub(super) unsafe fn run_handler(
-    incoming: &Incoming,
+    incoming: &IncomingCall,
     memory: &dyn Memory,
-    client: (&Peer, u64),
+    client: (&PeerProcess, u64),
     handler: impl FnOnce(&mut Call<'_>) -> Result<Status, Refusal>,
 ) -> Outcome {
     // SAFETY: as the caller says.

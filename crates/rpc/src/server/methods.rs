@@ -9,14 +9,14 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 pub type Answered = Result<(), Refusal>;
 
 /// Writer of the parts of a stream: writes one part per call, and returns whether there are more.
-pub type Source = Box<dyn FnMut(&mut Call<'_>) -> Result<bool, Refusal> + Send>;
+pub type PartSource = Box<dyn FnMut(&mut Call<'_>) -> Result<bool, Refusal> + Send>;
 
 type Handles<T> = Box<dyn Fn(&mut Call<'_>) -> Result<T, Refusal> + Send + Sync>;
 
 /// Handler of a method.
 pub(crate) enum Handler {
     Plain(Handles<()>),
-    Stream(Handles<Source>),
+    Stream(Handles<PartSource>),
 }
 
 /// Handlers, sorted by number once all are known.

@@ -17,9 +17,9 @@ mod port;
 mod workers;
 
 pub(crate) use call::Outcome;
-pub use call::{Call, Kept, NoRoom, Refusal};
+pub use call::{AnswerTooLong, Call, Kept, Refusal};
 pub(crate) use desk::Desk;
-pub use methods::{Answered, Source};
+pub use methods::{Answered, PartSource};
 
 use crate::ends::Layout;
 use crate::error::Error;
@@ -53,7 +53,7 @@ pub struct Options {
     /// callers prove a key that is trusted here ([`tcp::Scheme`]).
     pub listen: Option<String>,
     /// Limits on the memory held for such clients.
-    pub limits: tcp::Limits,
+    pub limits: tcp::PeerLimits,
 }
 
 impl Default for Options {
@@ -63,7 +63,7 @@ impl Default for Options {
             lanes: 1,
             workers: 0,
             listen: None,
-            limits: tcp::Limits::default(),
+            limits: tcp::PeerLimits::default(),
         }
     }
 }
@@ -94,14 +94,14 @@ impl Server {
         self
     }
 
-    /// Adds a method that answers in parts. The handler looks at the request, and returns a [`Source`] that
+    /// Adds a method that answers in parts. The handler looks at the request, and returns a [`PartSource`] that
     /// writes one part each time it is called. The thread that found the call writes the parts, whatever workers
     /// there are.
     #[must_use]
     pub fn stream(
         mut self,
         name: &str,
-        handler: impl Fn(&mut Call<'_>) -> Result<Source, Refusal> + Send + Sync + 'static,
+        handler: impl Fn(&mut Call<'_>) -> Result<PartSource, Refusal> + Send + Sync + 'static,
     ) -> Self {
         self.methods.add(name, methods::Handler::Stream(Box::new(handler)));
         self

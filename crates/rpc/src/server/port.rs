@@ -4,7 +4,7 @@ use super::call::Outcome;
 use super::desk::Desk;
 use super::methods::{Handler, Methods};
 use super::workers::{Job, Workers};
-use crate::ends::{Callee, Incoming, Layout, Reach};
+use crate::ends::{Callee, IncomingCall, Layout, Reach};
 use crate::queue::entry::Kind;
 use crate::wait::{Moment, Pause};
 use std::cell::Cell;
@@ -119,7 +119,13 @@ impl Port {
 
     /// Runs a call here and answers it, or gives it to a worker.
     #[inline(always)]
-    fn run(&mut self, number: usize, incoming: &Incoming, methods: &Arc<Methods>, workers: Option<&Workers>) {
+    fn run(
+        &mut self,
+        number: usize,
+        incoming: &IncomingCall,
+        methods: &Arc<Methods>,
+        workers: Option<&Workers>,
+    ) {
         let request = &incoming.request;
         if let Some(workers) = workers
             && matches!(request.kind, Kind::Call | Kind::OneWay)

@@ -3,7 +3,7 @@
 use super::call::Outcome;
 use super::desk::run_handler;
 use super::methods::{Handler, Methods};
-use crate::ends::Incoming;
+use crate::ends::IncomingCall;
 use crate::queue::entry::Status;
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -13,7 +13,7 @@ use unrack_pool::{Channel, Client};
 /// Call for a worker to run. It keeps its buffer mapped.
 pub(super) struct Job {
     pub port: usize,
-    pub incoming: Incoming,
+    pub incoming: IncomingCall,
     pub channel: Arc<Channel>,
     pub methods: Arc<Methods>,
 }

@@ -1,7 +1,7 @@
 //! Connecting to a server, with hello and welcome.
 
 use super::Scheme;
-use super::hello::{Hello, SessionId, VERSION, Verdict, WELCOME_BYTES, Welcome};
+use super::hello::{Hello, HelloVerdict, SessionId, VERSION, WELCOME_BYTES, Welcome};
 use super::link::LINES;
 use super::stream::Stream;
 use crate::error::Error;
@@ -71,7 +71,7 @@ impl Server {
         let mut bytes = [0; WELCOME_BYTES];
         stream.read(&mut bytes, deadline).map_err(Not::Reached)?;
         let welcome = Welcome::from_bytes(&bytes).ok_or(Not::Spoken)?;
-        if welcome.version != VERSION || welcome.verdict != Verdict::Taken {
+        if welcome.version != VERSION || welcome.verdict != HelloVerdict::Taken {
             return Err(Not::Refused(welcome));
         }
         let wire = stream.into_wire();
@@ -92,7 +92,7 @@ impl Not {
                 Error::Version { peer, ours: VERSION, theirs: welcome.version }
             }
             Not::Refused(welcome) => match welcome.verdict {
-                Verdict::NoService => {
+                HelloVerdict::NoService => {
                     unrack_pool::Error::Denied(Denied::NoService(server.service.clone())).into()
                 }
                 _ => Error::Lost { peer, why: self::why(&welcome) },
@@ -106,7 +106,11 @@ impl Not {
             Not::Reached(_) => None,
             Not::Keys(error) if error.may_pass() => None,
             Not::Keys(error) => Some(error.to_string()),
-            Not::Refused(welcome) if matches!(welcome.verdict, Verdict::Busy | Verdict::NoMemory) => None,
+            Not::Refused(welcome)
+                if matches!(welcome.verdict, HelloVerdict::Busy | HelloVerdict::NoMemory) =>
+            {
+                None
+            }
             Not::Refused(welcome) => Some(why(welcome)),
             Not::Spoken => Some("it does not speak this protocol".into()),
         }
@@ -115,17 +119,17 @@ impl Not {
 
 fn why(welcome: &Welcome) -> String {
     match welcome.verdict {
-        Verdict::Busy => busy(welcome),
-        Verdict::NoSession => "it was started anew, or has given this client up".into(),
-        Verdict::NoService => "it serves something else now".into(),
-        Verdict::NoMemory => {
+        HelloVerdict::Busy => busy(welcome),
+        HelloVerdict::NoSession => "it was started anew, or has given this client up".into(),
+        HelloVerdict::NoService => "it serves something else now".into(),
+        HelloVerdict::NoMemory => {
             "it holds as much for this client, or for all, as it may: try again later".into()
         }
-        Verdict::KeysNeeded => {
+        HelloVerdict::KeysNeeded => {
             "it talks to known keys only: connect to tls://host:port, by keys that `unrack keys make` makes"
                 .into()
         }
-        Verdict::Taken | Verdict::WrongVersion | Verdict::Malformed => {
+        HelloVerdict::Taken | HelloVerdict::WrongVersion | HelloVerdict::Malformed => {
             "it does not take what this client says".into()
         }
     }

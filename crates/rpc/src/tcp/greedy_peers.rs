@@ -1,7 +1,7 @@
 //! Greedy peers: they get no more than their share, and others get theirs.
 
-use super::hello::{Hello, VERSION, Verdict, WELCOME_BYTES, Welcome};
-use super::limits::Limits;
+use super::hello::{Hello, HelloVerdict, VERSION, WELCOME_BYTES, Welcome};
+use super::limits::PeerLimits;
 use super::listen::Listening;
 use super::{REQUEST_BYTES, to_bytes};
 use crate::client::{Client, Options};
@@ -18,7 +18,7 @@ const MIB: usize = 1 << 20;
 /// Extra time that a busy machine may take.
 const SLACK: Duration = Duration::from_secs(20);
 
-fn serve(limits: Limits) -> Listening {
+fn serve(limits: PeerLimits) -> Listening {
     let mut methods = Methods::default();
     let fill = |call: &mut crate::server::Call<'_>| {
         call.answer(call.room())?;
@@ -75,7 +75,7 @@ fn call(method: &str, length: usize, capacity: usize) -> [u8; REQUEST_BYTES] {
     to_bytes(request.entries())
 }
 
-const LIMITS: Limits = Limits {
+const LIMITS: PeerLimits = PeerLimits {
     bytes: 16 * MIB as u64,
     bytes_of_peer: 8 * MIB as u64,
     connections: 64,
@@ -88,7 +88,7 @@ fn answers_of_closed_sessions_make_room() {
     let listening = serve(LIMITS);
     for number in 0..40u8 {
         let mut stream = from(2 + number % 3, listening.address());
-        assert_eq!(hello(&mut stream, u32::MAX).verdict, Verdict::Taken);
+        assert_eq!(hello(&mut stream, u32::MAX).verdict, HelloVerdict::Taken);
         stream.write_all(&call("fill", 0, 3 * MIB)).unwrap();
         // The client is answered, and leaves without reading all of it.
         stream.read_exact(&mut [0; 1000]).unwrap();
@@ -102,7 +102,7 @@ fn answers_of_closed_sessions_make_room() {
 /// A client whose answers fill its share, one small one after the other, goes on: the oldest are dropped.
 #[test]
 fn answers_that_are_kept_are_given_up_before_calls_are_refused() {
-    let listening = serve(Limits { bytes_of_peer: MIB as u64, ..LIMITS });
+    let listening = serve(PeerLimits { bytes_of_peer: MIB as u64, ..LIMITS });
     let client = client(&listening).unwrap();
     let slots: Vec<_> = (0..200)
         .map(|_| client.request_with_room(8, 60_000).unwrap().start("fill").unwrap())
@@ -172,7 +172,7 @@ fn a_call_that_is_refused_leaves_its_connection_as_it_was() {
 /// One peer has connections without hello and clients that never call: another is served at once.
 #[test]
 fn idle_connections_of_one_peer_make_room_for_another() {
-    let listening = serve(Limits { connections: 8, ..LIMITS });
+    let listening = serve(PeerLimits { connections: 8, ..LIMITS });
     let mut idle: Vec<TcpStream> = (0..8).map(|_| from(2, listening.address())).collect();
     for stream in idle.iter_mut().take(4) {
         hello(stream, 100);
@@ -188,7 +188,7 @@ fn idle_connections_of_one_peer_make_room_for_another() {
 
 #[test]
 fn who_finds_no_room_is_told_how_many_there_are() {
-    let listening = serve(Limits { connections: 2, ..LIMITS });
+    let listening = serve(PeerLimits { connections: 2, ..LIMITS });
     let clients: Vec<Client> = (0..2).map(|_| client(&listening).unwrap()).collect();
     let calls: Vec<_> =
         clients.iter().map(|client| client.request(8).unwrap().start("slow").unwrap()).collect();
@@ -204,7 +204,7 @@ fn who_finds_no_room_is_told_how_many_there_are() {
 
 #[test]
 fn a_server_waits_no_longer_than_it_says_for_a_client() {
-    let listening = serve(Limits { patience: Duration::from_millis(50), ..LIMITS });
+    let listening = serve(PeerLimits { patience: Duration::from_millis(50), ..LIMITS });
     let mut stream = from(2, listening.address());
     hello(&mut stream, u32::MAX);
     stream.write_all(&call("fill", 0, MIB)).unwrap();

@@ -59,7 +59,7 @@ impl Hello {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Welcome {
     pub version: u16,
-    pub verdict: Verdict,
+    pub verdict: HelloVerdict,
     pub session: SessionId,
     /// Most bytes of a message.
     pub most_bytes: u32,
@@ -68,7 +68,7 @@ pub struct Welcome {
 /// Result of a hello.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u16)]
-pub enum Verdict {
+pub enum HelloVerdict {
     Taken = 0,
     WrongVersion = 1,
     NoService = 2,
@@ -98,7 +98,7 @@ pub struct Backlog {
 
 impl Welcome {
     /// Makes an answer that refuses a session.
-    pub fn refusal(verdict: Verdict) -> Welcome {
+    pub fn refusal(verdict: HelloVerdict) -> Welcome {
         Welcome { version: VERSION, verdict, session: [0; 16], most_bytes: 0 }
     }
 
@@ -108,7 +108,7 @@ impl Welcome {
         let mut session = [0; 16];
         session[..4].copy_from_slice(&backlog.connections.to_le_bytes());
         session[4..8].copy_from_slice(&backlog.of_peer.to_le_bytes());
-        Welcome { session, ..Welcome::refusal(Verdict::Busy) }
+        Welcome { session, ..Welcome::refusal(HelloVerdict::Busy) }
     }
 
     /// Returns the numbers from [`Welcome::busy`]; zeros if it was refused for another reason.
@@ -130,7 +130,7 @@ impl Welcome {
 
     /// Decodes a welcome. `None`: not this protocol.
     pub fn from_bytes(bytes: &[u8; WELCOME_BYTES]) -> Option<Welcome> {
-        use Verdict::*;
+        use HelloVerdict::*;
         let rest = bytes.strip_prefix(&MAGIC)?;
         let verdict = u16::from_le_bytes([rest[2], rest[3]]);
         Some(Welcome {
@@ -161,7 +161,7 @@ mod tests {
             prop_assert_eq!(name, bytes.len() - HELLO_BYTES);
             let service = String::from_utf8(bytes[HELLO_BYTES..].to_vec()).unwrap();
             prop_assert_eq!(Hello { service, ..read }, hello);
-            let mut bytes = Welcome { version, verdict: Verdict::Taken, session, most_bytes }.to_bytes();
+            let mut bytes = Welcome { version, verdict: HelloVerdict::Taken, session, most_bytes }.to_bytes();
             bytes[10] = verdict as u8;
             let welcome = Welcome::from_bytes(&bytes).unwrap();
             prop_assert_eq!(welcome.to_bytes(), bytes);

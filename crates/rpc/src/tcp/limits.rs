@@ -9,7 +9,7 @@ use unrack_keys::shares::{Account, NoRoom};
 
 /// Limits of a server for clients that connect by TCP. A *peer* is a key, or without keys an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
+pub struct PeerLimits {
     /// Bytes of calls, kept answers, and sessions, of all peers together.
     pub bytes: u64,
     /// Bytes of the same of one peer.
@@ -20,11 +20,11 @@ pub struct Limits {
     pub patience: Duration,
 }
 
-impl Default for Limits {
+impl Default for PeerLimits {
     /// Returns the usual limits. 1 GiB: 16 calls of the greatest length at a time. Half of it for a peer, so that
     /// whatever one does, there is room for another. A network is back within 30 s if it comes back at all.
-    fn default() -> Limits {
-        Limits {
+    fn default() -> PeerLimits {
+        PeerLimits {
             bytes: 1 << 30,
             bytes_of_peer: 512 << 20,
             connections: 256,

@@ -19,7 +19,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use unrack_keys::Wire;
 use unrack_pool::cache_control::Coherent;
-use unrack_pool::wire::{ClientId, Peer};
+use unrack_pool::wire::{ClientId, PeerProcess};
 use unrack_pool::{Bell, Bells};
 
 /// Most calls under way at a time: the same as over a pool of the usual size.
@@ -35,7 +35,7 @@ const BUFFER: usize = 64 << 10;
 pub(crate) struct Link {
     shared: Arc<Shared>,
     local: Arc<Local>,
-    peer: Peer,
+    peer: PeerProcess,
     thread: Option<JoinHandle<()>>,
 }
 
@@ -74,7 +74,7 @@ impl Link {
             lost: OnceLock::new(),
             bells: Bells::make().map_err(io::Error::from)?,
         });
-        let peer = Peer { id: ClientId(0), pid: 0, uid: 0, gid: 0, name: server.name() };
+        let peer = PeerProcess { id: ClientId(0), pid: 0, uid: 0, gid: 0, name: server.name() };
         let carrier = Carrier::new(local.clone(), shared.clone(), server);
         let thread =
             std::thread::Builder::new().name("unrack-tcp".into()).spawn(move || carrier.run(wire))?;
@@ -87,7 +87,7 @@ impl Link {
     }
 
     /// Returns the server.
-    pub(crate) fn peer(&self) -> &Peer {
+    pub(crate) fn peer(&self) -> &PeerProcess {
         &self.peer
     }
 

@@ -1,12 +1,12 @@
 //! Server's threads: one that accepts connections, and one for each of them, which runs its calls to their end.
 
 use super::connections::{Connections, Counted, Doing};
-use super::hello::{Backlog, HELLO_BYTES, Hello, SessionId, VERSION, Verdict, Welcome};
+use super::hello::{Backlog, HELLO_BYTES, Hello, HelloVerdict, SessionId, VERSION, Welcome};
 use super::limits::{Full, SMALL};
 use super::session::{Broken, Room, Session};
 use super::sessions::{Held, Sessions};
 use super::stream::{Stream, allowed};
-use super::{ANSWER_BYTES, Limits, MOST_BYTES, Notice, REQUEST_BYTES, Scheme, from_bytes, to_bytes};
+use super::{ANSWER_BYTES, MOST_BYTES, Notice, PeerLimits, REQUEST_BYTES, Scheme, from_bytes, to_bytes};
 use crate::error::Error;
 use crate::queue::entry::{Answer, MOST_SLOTS, Request, Status};
 use crate::server::Desk;
@@ -51,7 +51,7 @@ struct Shared {
     sessions: Sessions,
     connections: Arc<Connections>,
     shares: Arc<Shares>,
-    limits: Limits,
+    limits: PeerLimits,
     /// Keys of the server; `None` if connections are not encrypted.
     keys: Option<Arc<Keys>>,
     stop: AtomicBool,
@@ -64,7 +64,7 @@ impl Listening {
         address: &str,
         service: &str,
         methods: &Arc<Methods>,
-        limits: Limits,
+        limits: PeerLimits,
     ) -> Result<Listening, Error> {
         let (scheme, place) = Scheme::split(address);
         let failed = |error| Error::Listen { address: place.into(), error };
@@ -167,7 +167,7 @@ impl Shared {
     ) -> io::Result<()> {
         let deadline = Instant::now() + GREETING;
         if self.keys.is_some() && speaks_plainly(&socket)? {
-            let refusal = Welcome::refusal(Verdict::KeysNeeded);
+            let refusal = Welcome::refusal(HelloVerdict::KeysNeeded);
             return refuse(&mut Stream::new(Wire::plain(socket)), refusal, deadline);
         }
         let mut stream = Stream::new(Wire::accept(socket, self.keys.as_ref(), deadline)?);
@@ -186,10 +186,11 @@ impl Shared {
         let Some(mut session) = held.enter() else {
             self.sessions.leave(&held, false, &self.methods);
             self.wake();
-            return refuse(&mut stream, Welcome::refusal(Verdict::Busy), deadline);
+            return refuse(&mut stream, Welcome::refusal(HelloVerdict::Busy), deadline);
         };
         let most_bytes = self.limits.bytes_of_peer.min(MOST_BYTES as u64) as u32;
-        let welcome = Welcome { version: VERSION, verdict: Verdict::Taken, session: held.id(), most_bytes };
+        let welcome =
+            Welcome { version: VERSION, verdict: HelloVerdict::Taken, session: held.id(), most_bytes };
         let over = match stream.write(&welcome.to_bytes(), &[], deadline) {
             Ok(()) => self.calls(&mut stream, &mut session, &counted),
             Err(_) => false,
@@ -203,28 +204,28 @@ impl Shared {
     }
 
     /// Reads the hello of a new connection, or returns why it is refused.
-    fn hello(&self, stream: &mut Stream, deadline: Instant) -> io::Result<Result<Hello, Verdict>> {
+    fn hello(&self, stream: &mut Stream, deadline: Instant) -> io::Result<Result<Hello, HelloVerdict>> {
         let mut bytes = [0; HELLO_BYTES];
         stream.read(&mut bytes, deadline)?;
-        let Some((hello, name)) = Hello::from_bytes(&bytes) else { return Ok(Err(Verdict::Malformed)) };
+        let Some((hello, name)) = Hello::from_bytes(&bytes) else { return Ok(Err(HelloVerdict::Malformed)) };
         if hello.version != VERSION {
-            return Ok(Err(Verdict::WrongVersion));
+            return Ok(Err(HelloVerdict::WrongVersion));
         }
         let mut service = vec![0; name];
         stream.read(&mut service, deadline)?;
         let is_ours = service == self.service.as_bytes();
-        Ok(is_ours.then_some(hello).ok_or(Verdict::NoService))
+        Ok(is_ours.then_some(hello).ok_or(HelloVerdict::NoService))
     }
 
     /// Returns the session that a hello asks for, or why there is none.
     fn session(&self, hello: &Hello, wire: &Wire, from: SocketAddr) -> io::Result<Result<Held, Welcome>> {
         if hello.session != [0; 16] {
             let held = self.sessions.take_over(hello.session, wire.socket());
-            return Ok(held.ok_or(Welcome::refusal(Verdict::NoSession)));
+            return Ok(held.ok_or(Welcome::refusal(HelloVerdict::NoSession)));
         }
         let lines = usize::from(hello.lines);
         if !(1..=MOST_SLOTS).contains(&lines) {
-            return Ok(Err(Welcome::refusal(Verdict::Malformed)));
+            return Ok(Err(Welcome::refusal(HelloVerdict::Malformed)));
         }
         let patience = Duration::from_millis(hello.patience_ms.into()).min(self.limits.patience);
         let account = self.shares.account(wire.peer().map_or(Peer::from_address(from.ip()), Peer::Key));
@@ -232,7 +233,7 @@ impl Shared {
             match Session::new(Desk::new(stranger(from), next_client()), lines, &account) {
                 Ok(session) => break session,
                 Err(full) if self.end_a_session(&account, full) => {}
-                Err(_) => return Ok(Err(Welcome::refusal(Verdict::NoMemory))),
+                Err(_) => return Ok(Err(Welcome::refusal(HelloVerdict::NoMemory))),
             }
         };
         Ok(Ok(self.sessions.begin(unguessable()?, session, wire.socket(), patience)))
@@ -374,8 +375,8 @@ impl From<Broken> for Ended {
 }
 
 /// Returns the description of a client at an address.
-fn stranger(from: SocketAddr) -> wire::Peer {
-    wire::Peer { id: ClientId(0), pid: 0, uid: 0, gid: 0, name: from.to_string() }
+fn stranger(from: SocketAddr) -> wire::PeerProcess {
+    wire::PeerProcess { id: ClientId(0), pid: 0, uid: 0, gid: 0, name: from.to_string() }
 }
 
 /// Returns a client number that no client over a pool has.

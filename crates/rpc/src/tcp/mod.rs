@@ -38,7 +38,7 @@
 //!
 //! Beyond loopback, connections are encrypted, and both sides prove a key that the other trusts
 //! ([`unrack_keys`]). What the server holds for one key, or without keys for one address, is limited
-//! ([`Limits`]).
+//! ([`PeerLimits`]).
 
 mod connections;
 mod dial;
@@ -64,9 +64,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 use unrack_keys::folder::usual_folder;
-use unrack_keys::{Keys, Policy};
+use unrack_keys::{EncryptionPolicy, Keys};
 
-pub use limits::Limits;
+pub use limits::PeerLimits;
 
 /// Most bytes of a message: a server allocates as much for a peer that it does not know.
 pub const MOST_BYTES: usize = 64 << 20;
@@ -98,11 +98,11 @@ impl Scheme {
         SCHEMES.iter().find_map(known).unwrap_or((Scheme::Tcp, address))
     }
 
-    fn policy(self) -> Policy {
+    fn policy(self) -> EncryptionPolicy {
         match self {
-            Scheme::Tcp => Policy::BeyondLoopback,
-            Scheme::Tls => Policy::Always(usual_folder()),
-            Scheme::Insecure => Policy::Never,
+            Scheme::Tcp => EncryptionPolicy::BeyondLoopback,
+            Scheme::Tls => EncryptionPolicy::Always(usual_folder()),
+            Scheme::Insecure => EncryptionPolicy::Never,
         }
     }
 

@@ -3,7 +3,7 @@
 use super::limits::{Charge, Full, SMALL};
 use super::memory::Block;
 use super::{LARGE, Notice};
-use crate::ends::{Incoming, is_newer};
+use crate::ends::{IncomingCall, is_newer};
 use crate::queue::entry::{Answer, Request};
 use crate::server::methods::Methods;
 use crate::server::{Desk, Outcome};
@@ -115,7 +115,7 @@ impl Session {
                 return Err(Broken);
             }
             seen.generation = request.generation;
-            let incoming = Incoming { request, base: room.block.base() };
+            let incoming = IncomingCall { request, base: room.block.base() };
             // SAFETY: the block is ours, and as long as request and answer may be.
             let outcome = unsafe { self.desk.run(&incoming, &room.block, methods) };
             let Request { slot, generation, .. } = request;

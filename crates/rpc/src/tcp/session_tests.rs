@@ -5,13 +5,13 @@ use super::session::{Broken, Session, body_of};
 use crate::Method;
 use crate::ends::is_newer;
 use crate::queue::entry::{Answer, GENERATIONS, Kind, Request, Status};
-use crate::server::methods::{Handler, Methods, Source};
+use crate::server::methods::{Handler, Methods, PartSource};
 use crate::server::{Call, Desk};
 use proptest::prelude::*;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use unrack_keys::shares::{Peer as Somebody, Shares};
-use unrack_pool::wire::{ClientId, Peer};
+use unrack_pool::wire::{ClientId, PeerProcess};
 
 const LINES: u16 = 4;
 const LONGEST: usize = if cfg!(miri) { 20 } else { 80 };
@@ -68,7 +68,7 @@ fn methods(ran: &Arc<AtomicU32>) -> Methods {
             left -= 1;
             part(call).map(|()| left > 0)
         };
-        Ok(Box::new(source) as Source)
+        Ok(Box::new(source) as PartSource)
     };
     methods.add("count", Handler::Plain(Box::new(number)));
     methods.add("parts", Handler::Stream(Box::new(parts)));
@@ -100,7 +100,7 @@ proptest! {
     fn a_call_runs_once_whatever_is_asked(steps in steps()) {
         let ran = Arc::new(AtomicU32::new(0));
         let methods = methods(&ran);
-        let peer = Peer { id: ClientId(0), pid: 0, uid: 0, gid: 0, name: "model".into() };
+        let peer = PeerProcess { id: ClientId(0), pid: 0, uid: 0, gid: 0, name: "model".into() };
         let account = Shares::new(1 << 30, 1 << 30).account(Somebody::User(1));
         let mut session = Session::new(Desk::new(peer, 7), LINES.into(), &account).unwrap();
         let mut all = vec![Seen::default(); LINES.into()];

@@ -148,13 +148,17 @@ fn a_stream_reads_and_writes_until_its_deadline_and_not_beyond() {
 /// A client that leaves gives the server time to take what was sent before, but not without limit.
 #[test]
 fn a_server_that_never_reads_does_not_hold_up_a_client_that_goes() {
-    use super::hello::{Verdict, Welcome};
+    use super::hello::{HelloVerdict, Welcome};
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let place = format!("tcp://{}", listener.local_addr().unwrap());
     let server = std::thread::spawn(move || {
         let (mut stream, _) = listener.accept().unwrap();
-        let welcome =
-            Welcome { version: VERSION, verdict: Verdict::Taken, session: [1; 16], most_bytes: 64 << 20 };
+        let welcome = Welcome {
+            version: VERSION,
+            verdict: HelloVerdict::Taken,
+            session: [1; 16],
+            most_bytes: 64 << 20,
+        };
         stream.write_all(&welcome.to_bytes()).unwrap();
         stream
     });

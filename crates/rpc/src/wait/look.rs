@@ -27,7 +27,7 @@ pub struct Moment {
 
 /// Limits of polling.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Limits {
+pub struct PollLimits {
     /// Longest time from the first look on. `None`: unlimited.
     pub budget: Option<Duration>,
     /// Moment at which to stop.
@@ -40,7 +40,7 @@ pub struct Limits {
 #[inline]
 pub fn look(
     now: impl Fn() -> Instant,
-    limits: Limits,
+    limits: PollLimits,
     mut ready: impl FnMut() -> bool,
     mut pause: impl FnMut(Moment) -> bool,
     mut enough: impl FnMut() -> bool,
@@ -70,7 +70,7 @@ pub fn look(
 
 /// Schedule of the readings of the clock.
 struct Pace {
-    limits: Limits,
+    limits: PollLimits,
     /// Last reading of the clock, and the number of cheap looks before the first reading, until they are
     /// accounted for.
     before: Option<(Instant, u32)>,
@@ -79,7 +79,7 @@ struct Pace {
 }
 
 impl Pace {
-    fn new(limits: Limits) -> Pace {
+    fn new(limits: PollLimits) -> Pace {
         Pace { limits, before: None, until: None }
     }
 
@@ -189,8 +189,8 @@ mod tests {
             let clock = Clock::new();
             let limit = Duration::from_nanos(limit_ns);
             let limits = match is_budget {
-                true => Limits { budget: Some(limit), deadline: None },
-                false => Limits { budget: None, deadline: Some(clock.start + limit) },
+                true => PollLimits { budget: Some(limit), deadline: None },
+                false => PollLimits { budget: None, deadline: Some(clock.start + limit) },
             };
             let found = look(|| clock.read(), limits, || false, |moment| kind.pause(&clock, moment), || false);
             prop_assert!(!found);
@@ -209,7 +209,7 @@ mod tests {
                 left -= 1;
                 left == 0
             };
-            let limits = Limits { budget, deadline: None };
+            let limits = PollLimits { budget, deadline: None };
             prop_assert!(look(|| clock.read(), limits, ready, |moment| Kind::Polled(ns).pause(&clock, moment), || false));
             prop_assert_eq!(clock.readings.get(), u64::from((looks - 1) / LOOKS));
         }
@@ -219,7 +219,7 @@ mod tests {
     #[test]
     fn five_microseconds_are_five_wherever_lines_are_waited_for() {
         let clock = Clock::new();
-        let limits = Limits { budget: Some(Duration::from_micros(5)), deadline: None };
+        let limits = PollLimits { budget: Some(Duration::from_micros(5)), deadline: None };
         look(
             || clock.read(),
             limits,
@@ -234,14 +234,14 @@ mod tests {
     #[test]
     fn it_ends_when_it_is_there_and_when_it_is_enough() {
         let clock = Clock::new();
-        assert!(look(|| clock.read(), Limits::default(), || true, |_| false, || false));
+        assert!(look(|| clock.read(), PollLimits::default(), || true, |_| false, || false));
         assert_eq!(clock.readings.get(), 0);
         let mut asked = 0;
         let enough = || {
             asked += 1;
             asked == 3
         };
-        assert!(!look(|| clock.read(), Limits::default(), || false, |_| false, enough));
+        assert!(!look(|| clock.read(), PollLimits::default(), || false, |_| false, enough));
         assert_eq!(clock.readings.get(), 3);
     }
 }

@@ -12,7 +12,7 @@
 mod look;
 mod pause;
 
-pub use look::{Limits, Moment, look};
+pub use look::{Moment, PollLimits, look};
 pub use pause::Pause;
 use unrack_units::nearest;
 
@@ -115,7 +115,7 @@ impl Patience {
         pause: impl FnMut(Moment) -> bool,
         enough: impl FnMut() -> bool,
     ) -> bool {
-        let limits = Limits { budget: self.budget(), deadline };
+        let limits = PollLimits { budget: self.budget(), deadline };
         let came = look(Instant::now, limits, ready, pause, enough);
         self.learn(came);
         came

@@ -6,7 +6,7 @@
 //! for: so this pauses between looks, longer the longer it has waited.
 
 use super::look::Moment;
-use unrack_pool::cache_control::Mode;
+use unrack_pool::cache_control::MemoryKind;
 use unrack_pool::sync::AtomicU64;
 
 /// Way of pausing between looks at some memory.
@@ -40,9 +40,9 @@ const MOST_PAUSES: u32 = 64;
 
 impl Pause {
     /// Chooses how to wait for memory of a kind. `same_kernel`: whether its writer is a process of this kernel.
-    pub fn new(mode: Mode, same_kernel: bool) -> Pause {
+    pub fn new(mode: MemoryKind, same_kernel: bool) -> Pause {
         let wait = match (mode, same_kernel) {
-            (Mode::Coherent, true) => detect(),
+            (MemoryKind::Coherent, true) => detect(),
             _ => Wait::BackOff,
         };
         Pause { wait }
@@ -196,7 +196,7 @@ mod tests {
     #[test]
     fn waiting_for_a_line_ends() {
         let entry = AtomicU64::new(0);
-        for mode in [Mode::Coherent, Mode::Incoherent, Mode::Uncached, Mode::Model] {
+        for mode in [MemoryKind::Coherent, MemoryKind::Incoherent, MemoryKind::Uncached, MemoryKind::Model] {
             let pause = Pause::new(mode, true);
             for _ in 0..100 {
                 pause.until_written(&entry, MOMENT, || true);
@@ -209,14 +209,14 @@ mod tests {
     /// Lines are not waited for where no store would wake the processor; then the clock is read at each look.
     #[test]
     fn lines_are_waited_for_in_coherent_memory_of_one_kernel_only() {
-        for mode in [Mode::Incoherent, Mode::Uncached, Mode::Model] {
+        for mode in [MemoryKind::Incoherent, MemoryKind::Uncached, MemoryKind::Model] {
             for same_kernel in [false, true] {
                 assert_eq!(Pause::new(mode, same_kernel).wait, Wait::BackOff, "{mode}");
             }
         }
-        assert_eq!(Pause::new(Mode::Coherent, false).wait, Wait::BackOff);
-        assert_eq!(Pause::new(Mode::Coherent, true).wait, detect());
-        assert!(Pause::new(Mode::Incoherent, true).moment(MOMENT));
+        assert_eq!(Pause::new(MemoryKind::Coherent, false).wait, Wait::BackOff);
+        assert_eq!(Pause::new(MemoryKind::Coherent, true).wait, detect());
+        assert!(Pause::new(MemoryKind::Incoherent, true).moment(MOMENT));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 use unrack_pool::Client;
-use unrack_pool::wire::Listed;
+use unrack_pool::wire::ListingEntry;
 
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Books {
@@ -19,16 +19,16 @@ impl Books {
         let mut books = Books::default();
         for one in observer.list().expect("the manager is there") {
             match one {
-                Listed::Pool { capacity_bytes, free_bytes, .. } => {
+                ListingEntry::Pool { capacity_bytes, free_bytes, .. } => {
                     books.taken_bytes = capacity_bytes - free_bytes;
                 }
-                Listed::Client { .. } => books.clients += 1,
-                Listed::Segment { granted, .. } => {
+                ListingEntry::Client { .. } => books.clients += 1,
+                ListingEntry::Segment { granted, .. } => {
                     books.segments += 1;
                     books.grants += granted.len();
                 }
-                Listed::Service { .. } => books.services += 1,
-                Listed::Channel { .. } => books.channels += 1,
+                ListingEntry::Service { .. } => books.services += 1,
+                ListingEntry::Channel { .. } => books.channels += 1,
             }
         }
         books

@@ -6,20 +6,20 @@ pub(crate) mod books;
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use unrack_pool::cache_control::Mode;
+use unrack_pool::cache_control::MemoryKind;
 use unrack_pool::{Manager, manager};
 use unrack_rpc::server::{Call, Refusal};
 use unrack_rpc::{Client, Server, client, server};
 use unrack_testing::{Folder, Needed, skip};
 
 /// Returns all kinds of memory that this machine has.
-pub(crate) fn modes() -> Vec<Mode> {
+pub(crate) fn modes() -> Vec<MemoryKind> {
     let flushes = unrack_pool::cache_control::Incoherent::detect();
     if let Err(why) = &flushes {
         skip(Needed::Flush, why);
     }
-    let incoherent = flushes.is_ok().then_some(Mode::Incoherent);
-    [Mode::Coherent, Mode::Model].into_iter().chain(incoherent).collect()
+    let incoherent = flushes.is_ok().then_some(MemoryKind::Incoherent);
+    [MemoryKind::Coherent, MemoryKind::Model].into_iter().chain(incoherent).collect()
 }
 
 pub(crate) struct Pool {
@@ -28,11 +28,11 @@ pub(crate) struct Pool {
 }
 
 impl Pool {
-    pub(crate) fn new(mode: Mode) -> Pool {
+    pub(crate) fn new(mode: MemoryKind) -> Pool {
         Pool::with(mode, "64MiB", |_| {})
     }
 
-    pub(crate) fn with(mode: Mode, capacity: &str, change: impl FnOnce(&mut manager::Options)) -> Pool {
+    pub(crate) fn with(mode: MemoryKind, capacity: &str, change: impl FnOnce(&mut manager::Options)) -> Pool {
         let folder = Folder::new("rpc");
         let mut options = manager::Options::new(folder.join("pool"), capacity.parse().expect("a size"));
         options.mode = mode;

@@ -256,9 +256,9 @@ fn hostile(says: Vec<u8>) -> SocketAddr {
 
 #[test]
 fn hostile_servers_are_errors_within_patience() {
-    use unrack_rpc::tcp::hello::{VERSION, Verdict, Welcome};
+    use unrack_rpc::tcp::hello::{HelloVerdict, VERSION, Welcome};
     let welcome =
-        Welcome { version: VERSION, verdict: Verdict::Taken, session: [9; 16], most_bytes: 1 << 20 }
+        Welcome { version: VERSION, verdict: HelloVerdict::Taken, session: [9; 16], most_bytes: 1 << 20 }
             .to_bytes();
     let options = || Options {
         patience: Duration::from_millis(300),

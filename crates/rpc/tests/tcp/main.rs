@@ -162,7 +162,7 @@ fn block_on<T>(future: impl Future<Output = T>) -> T {
 
 #[test]
 fn one_server_serves_pool_and_tcp() {
-    let pool = common::Pool::new(unrack_pool::cache_control::Mode::Coherent);
+    let pool = common::Pool::new(unrack_pool::cache_control::MemoryKind::Coherent);
     let listen = Some("tcp://127.0.0.1:0".to_string());
     let serving = common::serve(&pool.socket(), server::Options { listen, ..Default::default() });
     is_served(serving.address().unwrap());

@@ -7,12 +7,12 @@ use std::process::{Child, Command, Stdio};
 use unrack_rpc::Method;
 use unrack_rpc::queue::entry::{Kind, Request};
 use unrack_rpc::tcp::limits::CONNECTION_BYTES;
-use unrack_rpc::tcp::{Limits, REQUEST_BYTES, to_bytes};
+use unrack_rpc::tcp::{PeerLimits, REQUEST_BYTES, to_bytes};
 
 const MIB: u64 = 1 << 20;
 
-fn limits() -> Limits {
-    Limits { bytes: 256 * MIB, bytes_of_peer: 256 * MIB, ..Limits::default() }
+fn limits() -> PeerLimits {
+    PeerLimits { bytes: 256 * MIB, bytes_of_peer: 256 * MIB, ..PeerLimits::default() }
 }
 
 /// Not a test: the server that the others fill.

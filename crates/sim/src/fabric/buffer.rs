@@ -6,20 +6,20 @@ use unrack_units::Bytes;
 
 /// Buffers of switches.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Buffer {
+pub enum SwitchBuffer {
     /// Buffer of each port.
     Private(Bytes),
     /// Buffer of each switch, shared by its ports.
     Shared { size: Bytes, alpha: f64 },
 }
 
-impl Buffer {
+impl SwitchBuffer {
     /// Returns the most that a port may hold. In a shared buffer, a queue that is alone ends at alpha / (1 + alpha)
     /// of it.
     pub fn of_port(self) -> Bytes {
         match self {
-            Buffer::Private(size) => size,
-            Buffer::Shared { size, alpha } => {
+            SwitchBuffer::Private(size) => size,
+            SwitchBuffer::Shared { size, alpha } => {
                 Bytes::new((size.get() as f64 * (alpha / (1.0 + alpha))) as u64)
             }
         }
@@ -64,8 +64,8 @@ pub(super) struct Pools {
 
 impl Pools {
     /// Returns `None` if ports have buffers of their own.
-    pub(super) fn new(buffer: Buffer, switches: u32) -> Option<Pools> {
-        let Buffer::Shared { size, alpha } = buffer else { return None };
+    pub(super) fn new(buffer: SwitchBuffer, switches: u32) -> Option<Pools> {
+        let SwitchBuffer::Shared { size, alpha } = buffer else { return None };
         Some(Pools { size: size.get(), alpha, used: vec![0; switches as usize] })
     }
 
@@ -94,7 +94,7 @@ mod tests {
     #[test]
     fn a_lone_queue_grows_to_its_share() {
         for alpha in [0.25, 1.0, 8.0] {
-            let buffer = Buffer::Shared { size: Bytes::new(1_000_000), alpha };
+            let buffer = SwitchBuffer::Shared { size: Bytes::new(1_000_000), alpha };
             let mut pools = Pools::new(buffer, 1).unwrap();
             let mut waiting = 0;
             while pools.room(0).takes(waiting, 100) {
@@ -110,7 +110,7 @@ mod tests {
         /// Greedy queues: N that are always offered more end up with alpha / (1 + N alpha) each (§III, eq. 3).
         #[test]
         fn greedy_queues_share_alike(queues in 1usize..20, alpha in 0.1f64..4.0) {
-            let mut pools = Pools::new(Buffer::Shared { size: Bytes::new(1_000_000), alpha }, 1).unwrap();
+            let mut pools = Pools::new(SwitchBuffer::Shared { size: Bytes::new(1_000_000), alpha }, 1).unwrap();
             let mut waiting = vec![0u64; queues];
             let mut grown = true;
             while std::mem::take(&mut grown) {

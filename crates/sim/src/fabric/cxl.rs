@@ -38,7 +38,7 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use unrack_engine::Fabric;
 use unrack_engine::error::SetupError;
-use unrack_engine::events::{Core, Hop, Observer, Packet, PacketKind, Tied, Wait};
+use unrack_engine::events::{Core, Hop, ObservedPacket, Observer, PacketKind, Tied, Wait};
 use unrack_engine::network::Network;
 use unrack_engine::topology::Topology;
 use unrack_protocol::cxl::{Burst, Class, ClassSet, Feed, LINE_BYTES, Line, Node, Params, Switch};
@@ -388,13 +388,13 @@ impl Cxl {
 }
 
 /// Describes a line to an observer.
-fn looks(line: &Line) -> Packet {
+fn looks(line: &Line) -> ObservedPacket {
     let kind = match (line.class, line.fetches) {
         (Class::Req, _) | (Class::RwD, true) => PacketKind::Request,
         (Class::RwD, false) | (Class::Drs, _) => PacketKind::Data,
         (Class::Ndr, _) => PacketKind::Ack,
     };
-    Packet::new(kind, u32::from(line.src), u32::from(line.dst))
+    ObservedPacket::new(kind, u32::from(line.src), u32::from(line.dst))
 }
 
 /// Returns whether a line carries data of its message.

@@ -1,9 +1,9 @@
 //! `dctcp`: windows cut in proportion to marks (Alizadeh et al., SIGCOMM 2010; RFC 8257).
 
 use super::stream::single::Single;
-use super::stream::{Ethernet, Plan, Streams};
+use super::stream::{Ethernet, StreamPlan, Streams};
 use crate::memory::Cost;
-use crate::observe::wire::Wire;
+use crate::observe::wire::WireFormat;
 use crate::registry::{Parts, Registered, Site};
 use crate::setup::Finished;
 use unrack_engine::error::SetupError;
@@ -23,8 +23,8 @@ impl Dctcp {
     /// # Errors
     /// If a parameter does not fit the network.
     pub fn new(network: &Network, ethernet: &Ethernet, params: &Params) -> Result<Dctcp, SetupError> {
-        let plan = Plan::new(network, ethernet, params.initial_window, params.min_rto)?;
-        let plan = Plan { kept: params.connections == Connections::Kept, ..plan };
+        let plan = StreamPlan::new(network, ethernet, params.initial_window, params.min_rto)?;
+        let plan = StreamPlan { kept: params.connections == Connections::Kept, ..plan };
         let round_trip = plan.round_trip();
         let threshold = |rate| params.threshold(rate, round_trip, plan.full_packet());
         let kind = Single { fresh: Control::new(params), timeouts: params.timeouts(round_trip) };
@@ -43,7 +43,7 @@ impl Registered for Dctcp {
         ..Profile::SWITCHED
     });
     const COST: Cost = Cost { port: 80.0, open: 550.0, overhead: Cost::ETHERNET, ..Cost::NONE };
-    const WIRE: Wire = Wire::Tcp { ecn: true };
+    const WIRE: WireFormat = WireFormat::Tcp { ecn: true };
     type Params = Params;
 
     fn build(site: &Site, params: &Params) -> Result<Dctcp, SetupError> {

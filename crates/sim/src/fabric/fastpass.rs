@@ -19,7 +19,7 @@ use super::packet::{
     self, Net, OUTSIDE, Packet, PacketNetwork, Side, StrictPriority, Transfer, Transport, fabric_of_packets,
 };
 use super::slab::Slab;
-use super::stream::{Ethernet, Plan};
+use super::stream::{Ethernet, StreamPlan};
 use crate::memory::Cost;
 use crate::registry::{Registered, Site};
 use std::collections::BTreeSet;
@@ -45,7 +45,7 @@ impl Fastpass {
     /// # Errors
     /// If a parameter is out of range or does not fit the network.
     pub fn new(network: &Network, ethernet: &Ethernet, params: &Params) -> Result<Fastpass, SetupError> {
-        let plan = Plan::at_line_rate(network, ethernet)?;
+        let plan = StreamPlan::at_line_rate(network, ethernet)?;
         if !(1..=64).contains(&params.batch) {
             return Err(SetupError::new("fabric.batch", "is from 1 to 64", params.batch));
         }
@@ -450,7 +450,7 @@ impl Transport for Ends {
         }
     }
 
-    fn unloaded(&self, plan: &Plan, message: &Message) -> Time {
+    fn unloaded(&self, plan: &StreamPlan, message: &Message) -> Time {
         let server = &self.server;
         packet::alone::<Self>(plan, message, Some(server.slot()), |src, dst| {
             // The demand of the answer may have to wait for the end of the request's batch.

@@ -1,4 +1,4 @@
-//! The contract of a fabric, and one leaf per fabric.
+//! One leaf per fabric.
 //!
 //! # How to add a fabric
 //!
@@ -7,8 +7,8 @@
 //! 2. A leaf here owns the parts of the network the protocol uses (see [`unrack_engine::network`]: links,
 //!    ports with known departures, the star), one core per endpoint or per switch in dense arrays
 //!    named by index, and a small `Copy` event enum.
-//! 3. It implements [`Fabric`]: `submit` when a message comes, `handle` when one of its own events
-//!    is due, `unloaded` as arithmetic. Both get the engine as [`Core`]: `now`, `schedule`,
+//! 3. It implements [`Fabric`](crate::Fabric): `submit` when a message comes, `handle` when one of its own events
+//!    is due, `unloaded` as arithmetic. Both get the engine as [`Core`](crate::Core): `now`, `schedule`,
 //!    `message`, `complete`, and the counters that every fabric keeps: `hop` at each link crossed, `sent`
 //!    and `arrived` at the ends, `dropped` and `retransmitted`, `queued` at each switch port; and
 //!    `waits` when something other than the network begins or ceases to hold a message up.
@@ -25,7 +25,7 @@
 //! [`Topology::loses`](unrack_engine::topology::Topology::loses) once for each packet and link, when the departure is known,
 //! host links ([`LinkId::Host`](crate::LinkId)) included. A lost packet has taken its time on the link: book it, call
 //! `dropped`, and forget the packet. Without faults both calls cost one test of an option. A protocol whose peer is
-//! gone for ever stops trying and calls [`Core::give_up`].
+//! gone for ever stops trying and calls [`Core::give_up`](crate::Core::give_up).
 //!
 //! Time within a fabric: book a port in the order of the times booked for. The easiest way is to book at the event of
 //! that very time; where all bookings of a port happen a constant ahead of their time, the order is the same and an

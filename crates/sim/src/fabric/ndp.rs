@@ -4,7 +4,7 @@
 //! before data.
 
 use super::packet::{self, Net, Packet, PacketNetwork, Side, Transport, Trimming, fabric_of_packets};
-use super::stream::{Ethernet, Plan};
+use super::stream::{Ethernet, StreamPlan};
 use crate::memory::Cost;
 use crate::registry::{Parts, Registered, Site};
 use crate::setup::Finished;
@@ -29,7 +29,7 @@ impl Ndp {
     /// # Errors
     /// If a parameter is out of range or does not fit the network.
     pub fn new(network: &Network, ethernet: &Ethernet, params: &Params) -> Result<Ndp, SetupError> {
-        let plan = Plan::at_line_rate(network, ethernet)?;
+        let plan = StreamPlan::at_line_rate(network, ethernet)?;
         let window = plan.line_rate_window("fabric.initial_window", params.initial_window)?;
         if params.data_packets == 0 {
             return Err(SetupError::new("fabric.data_packets", "is at least 1", 0));

@@ -4,7 +4,7 @@
 //! the times at which they will be free. Ports that have become idle are removed when somebody asks, in order of that
 //! time. A port has one entry in that order: while it stays busy, the entry is put back when its old time has come.
 
-use super::buffer::{Buffer, Room};
+use super::buffer::{Room, SwitchBuffer};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use unrack_engine::network::Pace;
@@ -37,8 +37,8 @@ struct Busy {
 
 impl Occupancy {
     /// Returns `None` if ports have buffers of their own.
-    pub(in crate::fabric) fn new(buffer: Buffer, topology: &Topology) -> Option<Occupancy> {
-        let Buffer::Shared { size, alpha } = buffer else { return None };
+    pub(in crate::fabric) fn new(buffer: SwitchBuffer, topology: &Topology) -> Option<Occupancy> {
+        let SwitchBuffer::Shared { size, alpha } = buffer else { return None };
         let mut paces = Vec::new();
         let place = |port| {
             let pace = topology.link(port).pace;
@@ -127,7 +127,7 @@ mod tests {
         ) {
             let topology = Topology::leaf_spine(2, 3, 2, link(100), link(fast));
             let mut occupancy =
-                Occupancy::new(Buffer::Shared { size: Bytes::new(1 << 40), alpha: 1.0 }, &topology).unwrap();
+                Occupancy::new(SwitchBuffer::Shared { size: Bytes::new(1 << 40), alpha: 1.0 }, &topology).unwrap();
             let ports = topology.ports();
             let (mut now, mut free_at) = (Time::ZERO, vec![Time::ZERO; ports as usize]);
             for (later, port, bytes) in steps {

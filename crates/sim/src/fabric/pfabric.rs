@@ -5,7 +5,7 @@
 use super::packet::{
     self, Net, Packet, PacketNetwork, Side, SmallestFirst, Transfer, Transport, fabric_of_packets,
 };
-use super::stream::{Ethernet, Plan};
+use super::stream::{Ethernet, StreamPlan};
 use crate::memory::Cost;
 use crate::registry::{Parts, Registered, Site};
 use crate::setup::Finished;
@@ -13,7 +13,7 @@ use unrack_engine::error::SetupError;
 use unrack_engine::events::{Observer, PacketKind, Wait};
 use unrack_engine::network::Network;
 use unrack_protocol::pfabric::{Acknowledged, Params, Receiver, Sender, Transmit};
-use unrack_protocol::turns::{Place, Turns};
+use unrack_protocol::turns::{TurnIndex, Turns};
 use unrack_rack::{Profile, Protocol};
 use unrack_units::Time;
 use unrack_workload::NodeId;
@@ -29,7 +29,7 @@ impl Pfabric {
     /// # Errors
     /// If a parameter is out of range or does not fit the network.
     pub fn new(network: &Network, ethernet: &Ethernet, params: &Params) -> Result<Pfabric, SetupError> {
-        let plan = Plan::at_line_rate(network, ethernet)?;
+        let plan = StreamPlan::at_line_rate(network, ethernet)?;
         let round_trip = plan.round_trip();
         let window = plan.line_rate_window("fabric.initial_window", params.initial_window)?;
         let rto = params.rto.unwrap_or(plan.patience());
@@ -73,7 +73,7 @@ struct Ends {
 struct Pair {
     sender: Sender,
     receiver: Receiver,
-    place: Place,
+    place: TurnIndex,
 }
 
 /// Header of a packet.
@@ -126,7 +126,7 @@ impl Transport for Ends {
     fn create<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32) {
         let Transfer { segments, name, .. } = *net.transfer(transfer);
         let sender = Sender::new(segments, self.window, self.rto);
-        let pair = Pair { sender, receiver: Receiver::new(segments), place: Place::new(name) };
+        let pair = Pair { sender, receiver: Receiver::new(segments), place: TurnIndex::new(name) };
         packet::put(&mut self.transfers, transfer, pair);
     }
 

@@ -5,7 +5,7 @@
 //! allow.
 
 use super::packet::{self, Lossless, Net, Packet, PacketNetwork, Side, Transport, fabric_of_packets};
-use super::stream::{Ethernet, Plan};
+use super::stream::{Ethernet, StreamPlan};
 use crate::memory::Cost;
 use crate::registry::{Parts, Registered, Site};
 use crate::setup::Finished;
@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 use unrack_engine::error::SetupError;
 use unrack_engine::events::{Observer, PacketKind, Wait};
 use unrack_engine::network::Network;
-use unrack_protocol::dcqcn::{Params, Rate, Receiver, Reply, Sender};
+use unrack_protocol::dcqcn::{DcqcnRate, Params, Receiver, Reply, Sender};
 use unrack_rack::{Profile, Protocol};
 use unrack_units::Time;
 use unrack_workload::NodeId;
@@ -34,7 +34,7 @@ impl PfcDcqcn {
         params: &Params,
         seed: u64,
     ) -> Result<PfcDcqcn, SetupError> {
-        let plan = Plan::at_line_rate(network, ethernet)?;
+        let plan = StreamPlan::at_line_rate(network, ethernet)?;
         if params.rto < plan.round_trip() {
             return Err(SetupError::new("fabric.rto", "is at least the round trip", params.rto));
         }
@@ -84,7 +84,7 @@ struct Ends {
 
 struct Pair {
     sender: Sender,
-    rate: Rate,
+    rate: DcqcnRate,
     /// Time from which on the rate allows the next packet.
     allowed_at: Time,
     /// The flow is in `Node::ready`.
@@ -190,7 +190,7 @@ impl Transport for Ends {
         let segments = net.transfer(transfer).segments;
         let pair = Pair {
             sender: Sender::new(segments, self.params.rto, net.now()),
-            rate: Rate::new(self.line),
+            rate: DcqcnRate::new(self.line),
             allowed_at: net.now(),
             ready: false,
             receiver: Receiver::new(segments),

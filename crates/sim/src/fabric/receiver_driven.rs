@@ -1,20 +1,20 @@
 //! `phost`, `homa` and `ird`: receivers grant what senders send.
 //!
-//! [`Ends`] is the part that the three share; a [`Policy`] is what tells them apart. Grants and acknowledgements go
+//! [`Ends`] is the part that the three share; a [`ReceiverPolicy`] is what tells them apart. Grants and acknowledgements go
 //! before all data.
 
 use super::packet::{
     self, Net, Packet, PacketNetwork, Side, StrictPriority, Transfer, Transport, fabric_of_packets,
 };
-use super::stream::{Ethernet, Plan};
+use super::stream::{Ethernet, StreamPlan};
 use crate::memory::Cost;
 use crate::registry::{NoParams, Parts, Registered, Site};
 use crate::setup::Finished;
 use unrack_engine::error::SetupError;
 use unrack_engine::events::{Observer, PacketKind, Wait};
 use unrack_engine::network::Network;
-use unrack_protocol::receiver_driven::{Expiry, Grants, Scheduler, Source};
-use unrack_protocol::turns::{Place, Turns};
+use unrack_protocol::receiver_driven::{Expiry, GrantedSender, Grants, Scheduler};
+use unrack_protocol::turns::{TurnIndex, Turns};
 use unrack_protocol::{homa, ird, phost};
 use unrack_rack::{Profile, Protocol};
 use unrack_units::Time;
@@ -32,7 +32,7 @@ enum Announced {
 }
 
 /// Rules in which the three differ.
-pub trait Policy: Send {
+pub trait ReceiverPolicy: Send {
     type Scheduler: Scheduler + Send;
     /// See [`Transport::SPLITS`].
     const SPLITS: bool;
@@ -45,7 +45,7 @@ pub trait Policy: Send {
 }
 
 /// Endpoints of all transfers, and the receivers' schedulers.
-struct Ends<P: Policy> {
+struct Ends<P: ReceiverPolicy> {
     policy: P,
     announced: Announced,
     /// Segments of a transfer that need no grant.
@@ -61,10 +61,10 @@ struct Ends<P: Policy> {
 }
 
 struct Pair {
-    source: Source,
+    source: GrantedSender,
     /// Number of grants of `source`, as counted in `Ends::granted`.
     granted: u32,
-    place: Place,
+    place: TurnIndex,
     grants: Grants,
     /// The receiver knows of the transfer.
     known: bool,
@@ -100,7 +100,7 @@ pub struct Poll(NodeId);
 /// Rank of control packets: before all data.
 const CONTROL: u32 = 0;
 
-impl<P: Policy> Ends<P> {
+impl<P: ReceiverPolicy> Ends<P> {
     fn sendable<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32) {
         let src = net.transfer(transfer).src;
         let Pair { source, granted, place, .. } = &mut self.transfers[transfer as usize];
@@ -223,7 +223,7 @@ impl<P: Policy> Ends<P> {
     }
 }
 
-impl<P: Policy> Transport for Ends<P> {
+impl<P: ReceiverPolicy> Transport for Ends<P> {
     type Header = Header;
     type Timer = Poll;
     type Queue = StrictPriority;
@@ -232,8 +232,8 @@ impl<P: Policy> Transport for Ends<P> {
 
     fn create<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32) {
         let Transfer { segments, name, .. } = *net.transfer(transfer);
-        let source = Source::new(segments, self.unasked, self.expiry, self.timeout, net.now());
-        let (place, grants) = (Place::new(name), Grants::new(segments, self.unasked, name));
+        let source = GrantedSender::new(segments, self.unasked, self.expiry, self.timeout, net.now());
+        let (place, grants) = (TurnIndex::new(name), Grants::new(segments, self.unasked, name));
         let pair = Pair { source, granted: 0, place, grants, known: false, deadline: Time::MAX };
         packet::put(&mut self.transfers, transfer, pair);
     }
@@ -378,7 +378,7 @@ impl<P: Policy> Transport for Ends<P> {
         }
     }
 
-    fn unloaded(&self, plan: &Plan, message: &Message) -> Time {
+    fn unloaded(&self, plan: &StreamPlan, message: &Message) -> Time {
         let bare = plan.framing.wire(0).get();
         // A lone transfer waits this long before its first data.
         packet::alone::<Self>(plan, message, None, |src, dst| match self.announced {
@@ -390,20 +390,20 @@ impl<P: Policy> Transport for Ends<P> {
 }
 
 /// Network under one of the three.
-pub struct ReceiverDriven<P: Policy> {
+pub struct ReceiverDriven<P: ReceiverPolicy> {
     network: PacketNetwork<Ends<P>>,
 }
 
-impl<P: Policy> ReceiverDriven<P> {
-    fn new(plan: Plan, ends: Ends<P>) -> Result<Self, SetupError> {
+impl<P: ReceiverPolicy> ReceiverDriven<P> {
+    fn new(plan: StreamPlan, ends: Ends<P>) -> Result<Self, SetupError> {
         Ok(ReceiverDriven { network: PacketNetwork::new(plan, ends, StrictPriority::default())? })
     }
 }
 
-fabric_of_packets!(ReceiverDriven<P: Policy>, Poll, Header);
+fabric_of_packets!(ReceiverDriven<P: ReceiverPolicy>, Poll, Header);
 
 /// Creates the endpoints of one of the three. `unasked` is in packets.
-fn ends<P: Policy>(
+fn ends<P: ReceiverPolicy>(
     policy: P,
     nodes: u32,
     (announced, unasked): (Announced, u32),
@@ -423,7 +423,7 @@ pub struct PhostPolicy {
     free_tokens: u32,
 }
 
-impl Policy for PhostPolicy {
+impl ReceiverPolicy for PhostPolicy {
     type Scheduler = phost::Tokens;
     const SPLITS: bool = true;
     fn unasked_rank(&self, _receiver: &phost::Tokens, segments: u32) -> u8 {
@@ -437,7 +437,7 @@ impl Phost {
     /// # Errors
     /// If a parameter is out of range or does not fit the network.
     pub fn with(network: &Network, ethernet: &Ethernet, params: &phost::Params) -> Result<Phost, SetupError> {
-        let plan = Plan::at_line_rate(network, ethernet)?;
+        let plan = StreamPlan::at_line_rate(network, ethernet)?;
         let free_tokens = plan.line_rate_window("fabric.free_tokens", params.free_tokens)?;
         let packet = network.topology.host_link().pace.transmit(plan.full_packet().get());
         let after = params.token_expiry.unwrap_or(Time::from_ps(packet.as_ps() * 3 / 2));
@@ -474,7 +474,7 @@ pub type Homa = ReceiverDriven<HomaPolicy>;
 /// Policy of Homa.
 pub struct HomaPolicy;
 
-impl Policy for HomaPolicy {
+impl ReceiverPolicy for HomaPolicy {
     type Scheduler = homa::Overcommitment;
     /// Always false: senders know at once which ranks their receivers have chosen.
     const SPLITS: bool = false;
@@ -492,7 +492,7 @@ impl Homa {
     /// # Errors
     /// If a parameter is out of range or does not fit the network.
     pub fn with(network: &Network, ethernet: &Ethernet, params: &homa::Params) -> Result<Homa, SetupError> {
-        let plan = Plan::at_line_rate(network, ethernet)?;
+        let plan = StreamPlan::at_line_rate(network, ethernet)?;
         let window = plan.line_rate_window("fabric.unscheduled", params.unscheduled)?;
         let timeout = at_least_a_round_trip("fabric.resend", Some(params.resend), &plan)?;
         let (how, nodes) = ((Announced::ByData, window), network.nodes());
@@ -521,7 +521,7 @@ pub type Ird = ReceiverDriven<IrdPolicy>;
 /// Policy of the idealized transport.
 pub struct IrdPolicy;
 
-impl Policy for IrdPolicy {
+impl ReceiverPolicy for IrdPolicy {
     type Scheduler = ird::Credits;
     /// Always false: receivers know at once what senders have.
     const SPLITS: bool = false;
@@ -541,7 +541,7 @@ impl Ird {
     /// # Errors
     /// If a parameter of the network is out of range.
     pub fn with(network: &Network, ethernet: &Ethernet) -> Result<Ird, SetupError> {
-        let plan = Plan::at_line_rate(network, ethernet)?;
+        let plan = StreamPlan::at_line_rate(network, ethernet)?;
         let timeout = IRD_TIMEOUT.max(plan.patience());
         let (how, nodes) = ((Announced::AtOnce, 0), network.nodes());
         let ends = ends(IrdPolicy, nodes, how, (None, timeout), ird::Credits::default);
@@ -564,11 +564,15 @@ impl Registered for Ird {
     }
 }
 
-/// Returns the timeout `asked` for, or [`Plan::patience`].
+/// Returns the timeout `asked` for, or [`StreamPlan::patience`].
 ///
 /// # Errors
 /// If it is less than the round trip.
-fn at_least_a_round_trip(key: &'static str, asked: Option<Time>, plan: &Plan) -> Result<Time, SetupError> {
+fn at_least_a_round_trip(
+    key: &'static str,
+    asked: Option<Time>,
+    plan: &StreamPlan,
+) -> Result<Time, SetupError> {
     let round_trip = plan.round_trip();
     match asked {
         Some(asked) if asked < round_trip => Err(SetupError::new(key, "is at least the round trip", asked)),

@@ -2,9 +2,9 @@
 //! 6675). Switches drop packets that do not fit, and mark none.
 
 use super::stream::single::Single;
-use super::stream::{Ethernet, NEVER_MARKED, Plan, Streams};
+use super::stream::{Ethernet, NEVER_MARKED, StreamPlan, Streams};
 use crate::memory::Cost;
-use crate::observe::wire::Wire;
+use crate::observe::wire::WireFormat;
 use crate::registry::{Parts, Registered, Site};
 use crate::setup::Finished;
 use unrack_engine::error::SetupError;
@@ -23,9 +23,9 @@ impl Tcp {
     /// # Errors
     /// If a parameter does not fit the network.
     pub fn new(network: &Network, ethernet: &Ethernet, params: &Params) -> Result<Tcp, SetupError> {
-        let plan = Plan::new(network, ethernet, params.initial_window, params.min_rto)?;
+        let plan = StreamPlan::new(network, ethernet, params.initial_window, params.min_rto)?;
         let kept = params.connections == Connections::Kept;
-        let plan = Plan { spraying: params.spraying, kept, ..plan };
+        let plan = StreamPlan { spraying: params.spraying, kept, ..plan };
         let kind = Single { fresh: LossBased::new(params), timeouts: params.timeouts(plan.round_trip()) };
         Ok(Tcp { streams: Streams::new(&plan, kind, |_| NEVER_MARKED) })
     }
@@ -47,7 +47,7 @@ impl Registered for Tcp {
         ..Profile::SWITCHED
     });
     const COST: Cost = Cost { port: 80.0, open: 580.0, overhead: Cost::ETHERNET, ..Cost::NONE };
-    const WIRE: Wire = Wire::Tcp { ecn: false };
+    const WIRE: WireFormat = WireFormat::Tcp { ecn: false };
     type Params = Params;
 
     fn build(site: &Site, params: &Params) -> Result<Tcp, SetupError> {

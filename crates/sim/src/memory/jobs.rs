@@ -1,7 +1,9 @@
 //! Memory that the computation of a job takes: its data, its tasks, and the messages between them.
 
 use super::{MESSAGE, Need};
-use unrack_rack::jobs::{Embedding, Job, Jobs, KeyValue, Kronecker, Shuffle, Spread, Training, WordCount};
+use unrack_rack::jobs::{
+    Embedding, EmbeddingSpread, Job, Jobs, KeyValue, Kronecker, Shuffle, Training, WordCount,
+};
 use unrack_rack::{Collective, Operation};
 use unrack_workload::jobs::model::tensors;
 
@@ -130,8 +132,8 @@ fn of_word_count(spec: &WordCount, ranks: f64) -> Rounds {
 /// Returns the rounds of an embedding: each batch of a rank asks owners, and each of them has a task.
 fn of_embedding(spec: &Embedding, ranks: f64) -> Rounds {
     let owners = match spec.spread {
-        Spread::Tables => ranks.min(TABLES),
-        Spread::Rows => ranks.min(TABLES * f64::from(spec.batch)),
+        EmbeddingSpread::Tables => ranks.min(TABLES),
+        EmbeddingSpread::Rows => ranks.min(TABLES * f64::from(spec.batch)),
     };
     let asked = ranks * f64::from(spec.batches) * owners;
     Rounds { tasks: asked, outputs: 2.0 * asked, kept: 1.0, run: 1.0, data: f64::from(spec.batch) * 8.0 }

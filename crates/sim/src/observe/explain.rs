@@ -7,7 +7,7 @@
 
 use super::journal::{Entry, Journal};
 use super::losses::{Losses, end_of, repetitions, union, within};
-use unrack_engine::events::{Hop, LinkId, Packet, PacketKind, Wait};
+use unrack_engine::events::{Hop, LinkId, ObservedPacket, PacketKind, Wait};
 use unrack_engine::network::Network;
 use unrack_engine::topology::End;
 use unrack_units::Time;
@@ -20,20 +20,20 @@ pub struct Explanation {
     pub submitted: Time,
     pub completed: Time,
     /// Parts in order, without a gap.
-    pub parts: Vec<Part>,
+    pub parts: Vec<Period>,
 }
 
 /// A period between submission and completion; never of length zero.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Part {
+pub struct Period {
     pub from: Time,
     pub time: Time,
-    pub place: Place,
+    pub place: TimeSpent,
 }
 
 /// Reason why time passed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Place {
+pub enum TimeSpent {
     /// Other messages of the node were sent first.
     HostQueue(NodeId),
     /// The message's own bits were put on this link.
@@ -52,26 +52,26 @@ pub enum Place {
     Protocol(Wait),
 }
 
-impl Place {
+impl TimeSpent {
     /// Returns the reason in a word, for programs.
     pub const fn cause(self) -> &'static str {
         match self {
-            Place::HostQueue(_) => "host-queue",
-            Place::Serialization(_) => "serialization",
-            Place::Propagation(_) => "propagation",
-            Place::Switch(_) => "switch",
-            Place::Node(_) => "node",
-            Place::Queue(_) => "queue",
-            Place::Lost => "lost",
-            Place::Protocol(_) => "protocol",
+            TimeSpent::HostQueue(_) => "host-queue",
+            TimeSpent::Serialization(_) => "serialization",
+            TimeSpent::Propagation(_) => "propagation",
+            TimeSpent::Switch(_) => "switch",
+            TimeSpent::Node(_) => "node",
+            TimeSpent::Queue(_) => "queue",
+            TimeSpent::Lost => "lost",
+            TimeSpent::Protocol(_) => "protocol",
         }
     }
 }
 
 impl Explanation {
     /// Returns the time for each reason, in the order in which they were first met.
-    pub fn sums(&self) -> Vec<(Place, Time)> {
-        let mut sums: Vec<(Place, Time)> = Vec::new();
+    pub fn sums(&self) -> Vec<(TimeSpent, Time)> {
+        let mut sums: Vec<(TimeSpent, Time)> = Vec::new();
         for part in &self.parts {
             match sums.iter_mut().find(|(place, _)| *place == part.place) {
                 Some((_, sum)) => *sum += part.time,
@@ -96,12 +96,12 @@ pub fn explain(journal: &Journal, network: &Network, id: MessageId) -> Option<Ex
     }
     let ((submitted, message), completed) = (submission?, completion?);
     let hops: Vec<Hop> = journal.hops(id).copied().collect();
-    let lost: Vec<(Time, Packet)> = journal.lost(id).collect();
+    let lost: Vec<(Time, ObservedPacket)> = journal.lost(id).collect();
     let told: Vec<(Time, Wait)> = journal.waiting(id).collect();
     let mut story = Story { network, hops: &hops, lost: &lost, told: &told, parts: Vec::new() };
     if hops.is_empty() && network.topology.hosts().is_some() {
         // A reference in a rack crosses no link that is observed.
-        story.add(submitted, completed, Place::Node(message.dst));
+        story.add(submitted, completed, TimeSpent::Node(message.dst));
     } else if hops.is_empty() {
         story.alone(&message, (submitted, completed));
     } else if message.kind.is_answered() {
@@ -173,19 +173,19 @@ struct Story<'a> {
     /// Hops of all packets of the message.
     hops: &'a [Hop],
     /// Packets of the message that were lost, and when.
-    lost: &'a [(Time, Packet)],
+    lost: &'a [(Time, ObservedPacket)],
     /// Waits that the fabric reported for the message, and when each began.
     told: &'a [(Time, Wait)],
-    parts: Vec<Part>,
+    parts: Vec<Period>,
 }
 
 impl Story<'_> {
-    fn add(&mut self, from: Time, until: Time, place: Place) {
+    fn add(&mut self, from: Time, until: Time, place: TimeSpent) {
         debug_assert!(from <= until, "{place:?} from {from} until {until}");
         match self.parts.last_mut() {
             _ if from == until => {}
             Some(last) if last.place == place => last.time += until - from,
-            _ => self.parts.push(Part { from, time: until - from, place }),
+            _ => self.parts.push(Period { from, time: until - from, place }),
         }
     }
 
@@ -196,8 +196,8 @@ impl Story<'_> {
             self.network.links(message.src, message.dst).fold(Time::ZERO, |sum, link| sum + link.propagation);
         let distance = if message.kind.is_answered() { distance * 2 } else { distance };
         let sent = until - distance.min(until - from);
-        self.add(from, sent, Place::Serialization(link));
-        self.add(sent, until, Place::Propagation(link));
+        self.add(from, sent, TimeSpent::Serialization(link));
+        self.add(sent, until, TimeSpent::Propagation(link));
     }
 
     fn leg(&mut self, way: &[Hop], (start, end): (Time, Time)) {
@@ -211,24 +211,24 @@ impl Story<'_> {
             }
             let sent = hop.first + hop.serial;
             let there = sent + hop.propagation;
-            self.add(hop.first, hop.first + hop.repeated, Place::Lost);
-            self.add(hop.first + hop.repeated, sent, Place::Serialization(hop.link));
-            self.add(sent, there, Place::Propagation(hop.link));
+            self.add(hop.first, hop.first + hop.repeated, TimeSpent::Lost);
+            self.add(hop.first + hop.repeated, sent, TimeSpent::Serialization(hop.link));
+            self.add(sent, there, TimeSpent::Propagation(hop.link));
             let device = match end_of(self.network, hop.link) {
-                End::Switch(switch) => Place::Switch(switch),
-                End::Node(_) => Place::Node(hop.packet.dst),
+                End::Switch(switch) => TimeSpent::Switch(switch),
+                End::Node(_) => TimeSpent::Node(hop.packet.dst),
             };
             self.add(there, hop.onward, device);
             now = hop.onward;
         }
         let node = way.last().map_or(0, |hop| hop.packet.dst);
-        self.add(now, end, Place::Node(node));
+        self.add(now, end, TimeSpent::Node(node));
     }
 
     /// Divides the time before a packet leaves its node: by the message's packets before it, by losses, and for the
     /// rest by the waits that the fabric reported.
     fn before_host(&mut self, hop: &Hop, (from, until): (Time, Time)) {
-        let Hop { link, packet: Packet { kind, src, .. }, .. } = *hop;
+        let Hop { link, packet: ObservedPacket { kind, src, .. }, .. } = *hop;
         let losses = Losses::new(self.network, self.hops, self.lost, (kind, src));
         let own = || self.hops.iter().filter(|own| own.link == link && own.ready < until && own.last > from);
         let again = own()
@@ -239,14 +239,14 @@ impl Story<'_> {
         let spans = [&again, &sent, &queued].into_iter().flatten().flat_map(|&(start, end)| [start, end]);
         let cuts: Vec<Time> = spans.chain(self.told.iter().map(|told| told.0)).chain(losses.cuts()).collect();
         self.divide(cuts, (from, until), |story, at| match story.told_at(at) {
-            _ if within(&again, at) => Place::Lost,
-            _ if within(&sent, at) => Place::Serialization(link),
-            _ if within(&queued, at) => Place::HostQueue(src),
-            wait if losses.hold_up(at, wait) => Place::Lost,
-            None | Some(Wait::Turn) => Place::HostQueue(src),
-            Some(Wait::Nothing) => Place::Node(src),
-            Some(Wait::GrantTurn) => Place::Protocol(Wait::Grant),
-            Some(wait) => Place::Protocol(wait),
+            _ if within(&again, at) => TimeSpent::Lost,
+            _ if within(&sent, at) => TimeSpent::Serialization(link),
+            _ if within(&queued, at) => TimeSpent::HostQueue(src),
+            wait if losses.hold_up(at, wait) => TimeSpent::Lost,
+            None | Some(Wait::Turn) => TimeSpent::HostQueue(src),
+            Some(Wait::Nothing) => TimeSpent::Node(src),
+            Some(Wait::GrantTurn) => TimeSpent::Protocol(Wait::Grant),
+            Some(wait) => TimeSpent::Protocol(wait),
         });
     }
 
@@ -254,12 +254,12 @@ impl Story<'_> {
     /// of its own message that a link repeats.
     fn before_port(&mut self, hop: &Hop, port: u32, (from, until): (Time, Time)) {
         let granted = if self.told_at(from) == Some(Wait::Grant) { hop.ready } else { from };
-        self.add(from, granted, Place::Protocol(Wait::Grant));
+        self.add(from, granted, TimeSpent::Protocol(Wait::Grant));
         let repeated = repetitions(self.hops);
         let cuts = repeated.iter().flat_map(|&(start, end)| [start, end]).collect();
         self.divide(cuts, (granted, until), |_, at| match within(&repeated, at) {
-            true => Place::Lost,
-            false => Place::Queue(port),
+            true => TimeSpent::Lost,
+            false => TimeSpent::Queue(port),
         });
     }
 
@@ -268,7 +268,7 @@ impl Story<'_> {
         &mut self,
         mut cuts: Vec<Time>,
         (from, until): (Time, Time),
-        place: impl Fn(&Self, Time) -> Place,
+        place: impl Fn(&Self, Time) -> TimeSpent,
     ) {
         cuts.extend([from, until]);
         cuts.retain(|cut| (from..=until).contains(cut));

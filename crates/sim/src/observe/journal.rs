@@ -1,6 +1,6 @@
 //! Journal of everything that happened to one message, or to every message.
 
-use unrack_engine::events::{Hop, Packet, Wait};
+use unrack_engine::events::{Hop, ObservedPacket, Wait};
 use unrack_units::Time;
 use unrack_workload::{Message, MessageId};
 
@@ -18,7 +18,7 @@ pub(super) enum Entry {
     Submitted(Time, Message),
     Completed(Time),
     Waits(Time, Wait),
-    Lost(Time, Packet),
+    Lost(Time, ObservedPacket),
     Hop(Hop),
 }
 
@@ -54,7 +54,7 @@ impl Journal {
     }
 
     /// Returns the packets that a message needed and that were lost, and when.
-    pub fn lost(&self, id: MessageId) -> impl Iterator<Item = (Time, Packet)> {
+    pub fn lost(&self, id: MessageId) -> impl Iterator<Item = (Time, ObservedPacket)> {
         self.entries(id).filter_map(|entry| match entry {
             Entry::Lost(at, packet) => Some((*at, *packet)),
             _ => None,
@@ -77,7 +77,7 @@ impl Journal {
     pub(super) fn completed(&mut self, id: MessageId, now: Time) {
         self.note(id, Entry::Completed(now));
     }
-    pub(super) fn note_lost(&mut self, id: MessageId, packet: &Packet, now: Time) {
+    pub(super) fn note_lost(&mut self, id: MessageId, packet: &ObservedPacket, now: Time) {
         self.note(id, Entry::Lost(now, *packet));
     }
     pub(super) fn hop(&mut self, hop: &Hop) {

@@ -1,7 +1,7 @@
 //! Losses of a message, and the times at which they held it up.
 
 use std::collections::{BTreeMap, BTreeSet};
-use unrack_engine::events::{Hop, LinkId, Packet, PacketKind, Wait};
+use unrack_engine::events::{Hop, LinkId, ObservedPacket, PacketKind, Wait};
 use unrack_engine::network::Network;
 use unrack_engine::topology::End;
 use unrack_units::Time;
@@ -35,7 +35,7 @@ impl Losses {
     pub(super) fn new(
         network: &Network,
         hops: &[Hop],
-        lost: &[(Time, Packet)],
+        lost: &[(Time, ObservedPacket)],
         of: (PacketKind, NodeId),
     ) -> Losses {
         let leg = Leg::new(network, hops, lost, of);
@@ -130,7 +130,7 @@ impl Leg {
     fn new(
         network: &Network,
         hops: &[Hop],
-        lost: &[(Time, Packet)],
+        lost: &[(Time, ObservedPacket)],
         (kind, src): (PacketKind, NodeId),
     ) -> Leg {
         let mut leg = Leg { kind, src, sent: Vec::new(), arrivals: BTreeMap::new(), lost: BTreeMap::new() };
@@ -150,7 +150,7 @@ impl Leg {
     }
 
     /// Returns whether a packet is data of the leg, or the header of trimmed data.
-    fn has(&self, packet: &Packet) -> bool {
+    fn has(&self, packet: &ObservedPacket) -> bool {
         let kind = if packet.kind == PacketKind::Header { PacketKind::Data } else { packet.kind };
         (kind, packet.src) == (self.kind, self.src)
     }
@@ -182,7 +182,7 @@ impl Leg {
     }
 
     /// Returns how long a lost packet was missing, if it concerns the leg.
-    fn missing(&self, (at, packet): &(Time, Packet)) -> Option<(Time, Time)> {
+    fn missing(&self, (at, packet): &(Time, ObservedPacket)) -> Option<(Time, Time)> {
         let mut later = self.sent[self.sent.partition_point(|sent| sent.ready <= *at)..].iter();
         let until = match packet.kind {
             // Missing until it arrives, or is lost again.

@@ -17,13 +17,13 @@ mod packets;
 mod peaks;
 pub mod wire;
 
-pub use explain::{Explanation, Part, Place, explain};
+pub use explain::{Explanation, Period, TimeSpent, explain};
 pub use journal::Journal;
 pub use links::{LinkSamples, Sample};
 pub use packets::Packets;
 pub use peaks::Peaks;
 
-use unrack_engine::events::{Hop, LinkId, Observer, Packet, Wait};
+use unrack_engine::events::{Hop, LinkId, ObservedPacket, Observer, Wait};
 use unrack_engine::topology::{End, Topology};
 use unrack_units::Time;
 use unrack_workload::{Message, MessageId, NodeId};
@@ -74,7 +74,7 @@ impl Observer for Watch<'_> {
         self.journal.iter_mut().for_each(|journal| journal.completed(id, now));
         self.peaks.iter_mut().for_each(|peaks| peaks.completed(id));
     }
-    fn lost(&mut self, id: MessageId, packet: &Packet, now: Time) {
+    fn lost(&mut self, id: MessageId, packet: &ObservedPacket, now: Time) {
         self.journal.iter_mut().for_each(|journal| journal.note_lost(id, packet, now));
     }
     fn queued(&mut self, port: u32, bytes: u64, now: Time) {

@@ -3,7 +3,7 @@
 use crate::draw::Draw;
 use crate::params;
 use serde_json::{Value, json};
-use unrack_sim::fabric::stream::{Buffer, Ethernet};
+use unrack_sim::fabric::stream::{Ethernet, SwitchBuffer};
 use unrack_sim::network::{Network, Pace};
 use unrack_sim::topology::{Link, Topology};
 use unrack_sim::{FabricConfig, Setup};
@@ -85,7 +85,7 @@ impl Case {
         let ethernet = Ethernet {
             mtu: Bytes::new(mtu),
             headers,
-            buffer: Buffer::Private(Bytes::new(buffer)),
+            buffer: SwitchBuffer::Private(Bytes::new(buffer)),
             cut_through,
         };
         let (config, params) = params::draw(fabric, draw, &scale);

@@ -4,7 +4,7 @@ use crate::common::fabrics::*;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use unrack_protocol::{dctcp, tcp};
-use unrack_sim::fabric::stream::{Buffer, Ethernet};
+use unrack_sim::fabric::stream::{Ethernet, SwitchBuffer};
 use unrack_sim::network::{Network, Star};
 use unrack_sim::observe::{Packets, Watch};
 use unrack_sim::{FabricConfig, Hop, LinkId, PacketKind, Setup, Work};
@@ -14,7 +14,7 @@ use unrack_workload::{Arrivals, Message, Pattern, SizeCdf, SizeDistribution, Syn
 fn setup(nodes: u32, gbps: u64, propagation: Time, mtu: u64, fabric: FabricConfig) -> Setup {
     let (rate, switch_latency) = (Rate::from_gbps(gbps), Time::from_ns(400));
     let star = Star { nodes, rate, propagation, switch_latency };
-    let (mtu, buffer) = (Bytes::new(mtu), Buffer::Private(Bytes::new(1 << 40)));
+    let (mtu, buffer) = (Bytes::new(mtu), SwitchBuffer::Private(Bytes::new(1 << 40)));
     let ethernet = Ethernet { mtu, buffer, headers: true, cut_through: true };
     Setup { network: Network::star(&star), ethernet, fabric, seed: 11, time_limit: Time::MAX }
 }

@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use unrack_protocol::tcp::{Connections, Params};
 use unrack_protocol::{dctcp, mptcp};
 use unrack_rack::Wiring;
-use unrack_sim::fabric::stream::{Buffer, Ethernet};
+use unrack_sim::fabric::stream::{Ethernet, SwitchBuffer};
 use unrack_sim::network::{Network, Pace};
 use unrack_sim::run::Run;
 use unrack_sim::topology::{Link, Topology};
@@ -22,7 +22,7 @@ fn link(gbps: u64, ns: u64) -> Link {
 }
 
 fn setup(topology: Topology, buffer: u64, fabric: FabricConfig) -> Setup {
-    let (mtu, buffer) = (Bytes::new(1500), Buffer::Private(Bytes::new(buffer)));
+    let (mtu, buffer) = (Bytes::new(1500), SwitchBuffer::Private(Bytes::new(buffer)));
     Setup {
         network: Network { topology, switch_latency: Time::from_ns(300) },
         ethernet: Ethernet { mtu, headers: true, buffer, cut_through: true },

@@ -5,7 +5,7 @@ use crate::common;
 use common::{Script, assert_conserved, assert_unloaded_is_exact, completion_ps, run};
 use unrack_protocol::dctcp::Params;
 use unrack_sim::fabric::dctcp::Dctcp;
-use unrack_sim::fabric::stream::{Buffer, Ethernet};
+use unrack_sim::fabric::stream::{Ethernet, SwitchBuffer};
 use unrack_sim::network::{Network, Star};
 use unrack_sim::{Observer, Run, Sim};
 use unrack_units::{Bytes, Rate, Time};
@@ -18,7 +18,7 @@ fn star(nodes: u32, gbps: u64, propagation: Time) -> Star {
 const DEEP: Ethernet = Ethernet {
     mtu: Bytes::new(1500),
     headers: true,
-    buffer: Buffer::Private(Bytes::new(1 << 24)),
+    buffer: SwitchBuffer::Private(Bytes::new(1 << 24)),
     cut_through: true,
 };
 
@@ -57,7 +57,7 @@ fn unloaded_is_exact_for_all_kinds_sizes_rates_and_distances() {
 
 /// Runs 32 senders of 100 kB each into one port.
 fn incast(buffer: u64) -> Run {
-    let ethernet = Ethernet { buffer: Buffer::Private(Bytes::new(buffer)), ..DEEP };
+    let ethernet = Ethernet { buffer: SwitchBuffer::Private(Bytes::new(buffer)), ..DEEP };
     let star = star(33, 100, Time::from_ns(10));
     let script =
         (1..33).map(|src| (Time::from_ns(u64::from(src)), Message::write(src, 0, 100_000))).collect();
@@ -144,7 +144,7 @@ fn what_makes_no_sense_is_refused() {
     };
     assert_eq!(refused(Ethernet { mtu: Bytes::new(52), ..DEEP }, Params::default()), "mtu");
     assert_eq!(
-        refused(Ethernet { buffer: Buffer::Private(Bytes::new(1000)), ..DEEP }, Params::default()),
+        refused(Ethernet { buffer: SwitchBuffer::Private(Bytes::new(1000)), ..DEEP }, Params::default()),
         "switch.buffer"
     );
     assert_eq!(refused(DEEP, Params { initial_window: 0, ..Params::default() }), "fabric.initial_window");

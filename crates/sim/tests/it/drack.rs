@@ -9,9 +9,9 @@ use unrack_protocol::{dctcp, mptcp, tcp};
 use unrack_rack::{Protocol, Wiring};
 use unrack_sim::fabric::dctcp::Dctcp;
 use unrack_sim::fabric::mptcp::Mptcp;
-use unrack_sim::fabric::stream::{Buffer, Ethernet};
+use unrack_sim::fabric::stream::{Ethernet, SwitchBuffer};
 use unrack_sim::fabric::tcp::Tcp;
-use unrack_sim::faults::{BitErrors, Broken, Failure, Faults};
+use unrack_sim::faults::{Broken, Downtime, ErrorRates, FaultSchedule};
 use unrack_sim::network::{Network, Pace};
 use unrack_sim::run::Run;
 use unrack_sim::topology::{Link, Topology};
@@ -39,7 +39,7 @@ fn network(topology: Topology) -> Network {
 const DEEP: Ethernet = Ethernet {
     mtu: Bytes::new(1500),
     headers: true,
-    buffer: Buffer::Private(Bytes::new(1 << 24)),
+    buffer: SwitchBuffer::Private(Bytes::new(1 << 24)),
     cut_through: true,
 };
 
@@ -106,8 +106,9 @@ fn flows_leave_a_dead_nic_once_that_is_known() {
         let mut setup = setup(drack(2, 4), Tcp::PROTOCOL);
         let until = Time::from_us(50_000);
         let what = Broken::Node(1);
-        let failure = Failure { what, from: Time::from_us(10), until, every: None, detected_after };
-        let faults = Faults::new(&setup.network.topology, &[failure], BitErrors::default(), 1).unwrap();
+        let failure = Downtime { what, from: Time::from_us(10), until, every: None, detected_after };
+        let faults =
+            FaultSchedule::new(&setup.network.topology, &[failure], ErrorRates::default(), 1).unwrap();
         setup.network.topology = setup.network.topology.with_faults(faults);
         let run = run(&setup, messages());
         assert!(run.is_complete(), "nothing is lost for good");
@@ -160,7 +161,7 @@ fn couplings_and_schedulers_carry_all_of_it() {
             let params = mptcp::Params { coupling, scheduler, ..Default::default() };
             let mut setup = setup(drack(2, 8), Mptcp::PROTOCOL);
             // Four busy hosts, and switches that drop.
-            setup.ethernet.buffer = Buffer::Private(Bytes::new(100_000));
+            setup.ethernet.buffer = SwitchBuffer::Private(Bytes::new(100_000));
             setup.fabric = FabricConfig::new::<Mptcp>(params);
             let messages = (0..4).map(|n| (Time::ZERO, Message::read(n, 8, 3_000_000))).collect();
             let run = run(&setup, messages);
@@ -176,8 +177,8 @@ fn couplings_and_schedulers_carry_all_of_it() {
 fn a_nic_that_dies_under_a_subflow() {
     let mut setup = setup(drack(2, 8), Mptcp::PROTOCOL);
     let (from, until) = (Time::from_us(50), Time::from_us(1_000_000));
-    let failure = Failure { what: Broken::Node(3), from, until, every: None, detected_after: None };
-    let faults = Faults::new(&setup.network.topology, &[failure], BitErrors::default(), 1).unwrap();
+    let failure = Downtime { what: Broken::Node(3), from, until, every: None, detected_after: None };
+    let faults = FaultSchedule::new(&setup.network.topology, &[failure], ErrorRates::default(), 1).unwrap();
     setup.network.topology = setup.network.topology.with_faults(faults);
     let run = run(&setup, one_flow());
     assert!(run.is_complete() && run.counters.dropped_packets > 0);
@@ -220,7 +221,7 @@ proptest! {
         }).collect();
         messages.sort_by_key(|(at, _)| *at);
         let mut setup = Setup { fabric, ..setup(drack(racks, hosts), Tcp::PROTOCOL) };
-        setup.ethernet = Ethernet { buffer: Buffer::Private(Bytes::new(20_000)), cut_through, ..DEEP };
+        setup.ethernet = Ethernet { buffer: SwitchBuffer::Private(Bytes::new(20_000)), cut_through, ..DEEP };
         let run = run(&setup, messages);
         prop_assert!(run.is_complete());
         for (message, outcome) in run.messages.iter().zip(&run.outcomes) {

@@ -5,7 +5,7 @@ use crate::common;
 use common::{assert_conserved, assert_unloaded_is_exact, completion_ps, run};
 use proptest::prelude::*;
 use unrack_sim::fabric::edm::{Edm, EdmConfig, Frames, Order};
-use unrack_sim::faults::{BitErrors, Broken, Failure, Faults};
+use unrack_sim::faults::{Broken, Downtime, ErrorRates, FaultSchedule};
 use unrack_sim::network::{Network, Star};
 use unrack_sim::{Run, SetupError};
 use unrack_units::{Bytes, Fraction, Rate, Time};
@@ -55,16 +55,16 @@ fn a_read_modify_write_keeps_other_requests_out() {
     assert!((90_000..=100_000).contains(&behind), "{behind}");
 }
 
-fn failing(nodes: u32, config: &EdmConfig, failures: &[Failure], errors: f64) -> Result<Edm, SetupError> {
+fn failing(nodes: u32, config: &EdmConfig, failures: &[Downtime], errors: f64) -> Result<Edm, SetupError> {
     let topology = Network::star(&star(nodes)).topology;
-    let errors = BitErrors { host: errors, core: 0.0 };
-    let faults = Faults::new(&topology, failures, errors, 5)?;
+    let errors = ErrorRates { host: errors, core: 0.0 };
+    let faults = FaultSchedule::new(&topology, failures, errors, 5)?;
     Edm::new(&star(nodes), config)?.with_faults(&topology.with_faults(faults), config)
 }
 
-fn node_down(node: u32, from_ns: u64, until_ns: u64) -> Failure {
+fn node_down(node: u32, from_ns: u64, until_ns: u64) -> Downtime {
     let (from, until) = (Time::from_ns(from_ns), Time::from_ns(until_ns));
-    Failure { what: Broken::Node(node), from, until, every: None, detected_after: None }
+    Downtime { what: Broken::Node(node), from, until, every: None, detected_after: None }
 }
 
 fn reads_and_writes(from: u64) -> Vec<(Time, Message)> {
@@ -104,7 +104,7 @@ fn without_timer_what_was_lost_is_reported_and_the_others_finish() {
 #[test]
 fn a_backup_switch_loses_nothing_and_costs_no_time() {
     let config = EdmConfig { backup: true, ..EdmConfig::default() };
-    let switch = Failure { what: Broken::Switch(0), ..node_down(0, 100, 1_000_000) };
+    let switch = Downtime { what: Broken::Switch(0), ..node_down(0, 100, 1_000_000) };
     let (failed, whole) = (
         run(failing(3, &config, &[switch], 1e-6).unwrap(), reads_and_writes(0)),
         run(edm(3, &config), reads_and_writes(0)),

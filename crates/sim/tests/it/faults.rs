@@ -6,8 +6,8 @@ use crate::common::fabrics::*;
 use common::completion_ps;
 use proptest::prelude::*;
 use unrack_rack::Protocol;
-use unrack_sim::fabric::stream::{Buffer, Ethernet};
-use unrack_sim::faults::{BitErrors, Broken, Failure, Faults};
+use unrack_sim::fabric::stream::{Ethernet, SwitchBuffer};
+use unrack_sim::faults::{Broken, Downtime, ErrorRates, FaultSchedule};
 use unrack_sim::network::{Network, Pace};
 use unrack_sim::topology::{Link, Topology};
 use unrack_sim::{FabricConfig, Run, Setup, Work};
@@ -20,20 +20,20 @@ fn link() -> Link {
 
 const FOR_EVER: u64 = u64::MAX;
 
-fn failure(what: Broken, from_ns: u64, until_ns: u64) -> Failure {
+fn failure(what: Broken, from_ns: u64, until_ns: u64) -> Downtime {
     let until = if until_ns == FOR_EVER { Time::MAX } else { Time::from_ns(until_ns) };
     let from = Time::from_ns(from_ns);
-    Failure { what, from, until, every: None, detected_after: None }
+    Downtime { what, from, until, every: None, detected_after: None }
 }
 
-fn setup(topology: Topology, failures: &[Failure], errors: BitErrors, protocol: Protocol) -> Setup {
-    let faults = Faults::new(&topology, failures, errors, 3).unwrap();
+fn setup(topology: Topology, failures: &[Downtime], errors: ErrorRates, protocol: Protocol) -> Setup {
+    let faults = FaultSchedule::new(&topology, failures, errors, 3).unwrap();
     Setup {
         network: Network { topology: topology.with_faults(faults), switch_latency: Time::from_ns(300) },
         ethernet: Ethernet {
             mtu: Bytes::new(1500),
             headers: true,
-            buffer: Buffer::Private(Bytes::new(40_000)),
+            buffer: SwitchBuffer::Private(Bytes::new(40_000)),
             cut_through: true,
         },
         fabric: FabricConfig::default_of(protocol),
@@ -63,7 +63,7 @@ const SENT_AGAIN: [Protocol; 9] = [
 fn what_a_link_lost_is_sent_again_when_it_is_back() {
     for protocol in SENT_AGAIN {
         let failures = [failure(Broken::Node(1), 0, 1_000_000)];
-        let setup = setup(Topology::star(2, link()), &failures, BitErrors::default(), protocol);
+        let setup = setup(Topology::star(2, link()), &failures, ErrorRates::default(), protocol);
         let run = run(&setup, vec![(Time::ZERO, Message::write(0, 1, 3_000))]);
         assert!(run.is_complete() && run.counters.dropped_packets >= 3, "{protocol}: {:?}", run.counters);
         assert!(completion_ps(&run, 0) > 1_000_000_000);
@@ -75,7 +75,7 @@ fn what_a_link_lost_is_sent_again_when_it_is_back() {
 fn who_talks_to_nobody_gives_up() {
     for protocol in SENT_AGAIN {
         let failures = [failure(Broken::Node(1), 0, FOR_EVER)];
-        let setup = setup(Topology::star(3, link()), &failures, BitErrors::default(), protocol);
+        let setup = setup(Topology::star(3, link()), &failures, ErrorRates::default(), protocol);
         let messages = vec![
             (Time::ZERO, Message::write(0, 1, 3_000)),
             (Time::ZERO, Message::read(0, 1, 3_000)),
@@ -99,9 +99,9 @@ fn flows_go_around_a_switch_once_that_is_known() {
     // Fabrics whose packets take all paths find one that is up by themselves.
     for protocol in [Dctcp::PROTOCOL, Tcp::PROTOCOL, Pfabric::PROTOCOL] {
         let down = |detected_after| {
-            let failure = Failure { detected_after, ..failure(Broken::Switch(3), 0, 10_000_000_000) };
-            let mut setup = setup(tree(), &[failure], BitErrors::default(), protocol);
-            setup.ethernet.buffer = Buffer::Private(Bytes::new(1 << 24));
+            let failure = Downtime { detected_after, ..failure(Broken::Switch(3), 0, 10_000_000_000) };
+            let mut setup = setup(tree(), &[failure], ErrorRates::default(), protocol);
+            setup.ethernet.buffer = SwitchBuffer::Private(Bytes::new(1 << 24));
             run(&setup, messages())
         };
         let (blind, seeing) = (down(None), down(Some(Time::from_us(5))));
@@ -116,7 +116,7 @@ fn flows_go_around_a_switch_once_that_is_known() {
 #[test]
 fn bit_errors_slow_a_long_flow_and_lose_nothing() {
     for protocol in SENT_AGAIN {
-        let errors = BitErrors { host: 1e-6, core: 0.0 };
+        let errors = ErrorRates { host: 1e-6, core: 0.0 };
         let setup = setup(Topology::star(2, link()), &[], errors, protocol);
         let run = run(&setup, vec![(Time::ZERO, Message::write(0, 1, 10_000_000))]);
         // 6,900 packets of 12,300 bits over two links; more where the packets after a lost one are sent again.
@@ -131,7 +131,7 @@ fn a_run_without_faults_is_the_same_with_an_empty_schedule() {
     let messages: Vec<_> =
         (0..40u32).map(|n| (Time::from_ns(u64::from(n)), Message::read(n % 4, 4 + n % 3, 20_000))).collect();
     for protocol in SENT_AGAIN {
-        let faulty = setup(Topology::star(8, link()), &[], BitErrors::default(), protocol);
+        let faulty = setup(Topology::star(8, link()), &[], ErrorRates::default(), protocol);
         let network = Network { topology: Topology::star(8, link()), ..faulty.network };
         let plain = Setup { network, ..faulty.clone() };
         let (a, b) = (run(&faulty, messages.clone()), run(&plain, messages.clone()));
@@ -139,7 +139,7 @@ fn a_run_without_faults_is_the_same_with_an_empty_schedule() {
     }
 }
 
-fn any_failure(nodes: u32, switches: u32, endless: bool) -> impl Strategy<Value = Failure> {
+fn any_failure(nodes: u32, switches: u32, endless: bool) -> impl Strategy<Value = Downtime> {
     let what = prop_oneof![(0..nodes).prop_map(Broken::Node), (0..switches).prop_map(Broken::Switch),];
     let often = prop::option::of(1u64..100_000);
     let detected = prop::option::of(0u64..100_000);
@@ -147,7 +147,7 @@ fn any_failure(nodes: u32, switches: u32, endless: bool) -> impl Strategy<Value 
         move |(what, from, length, pause, detected, for_ever)| {
             let for_ever = for_ever && endless;
             let (from, length) = (Time::from_ns(from), Time::from_ns(length));
-            Failure {
+            Downtime {
                 what,
                 from,
                 until: if for_ever { Time::MAX } else { from + length },
@@ -192,7 +192,7 @@ proptest! {
         drawn in prop::collection::vec((0u64..100_000, any::<u32>(), any::<u32>(), 1u64..40_000), 1..40),
     ) {
         let messages = messages(drawn, topology.nodes());
-        let setup = setup(topology, &failures, BitErrors { host: errors, core: errors }, protocol);
+        let setup = setup(topology, &failures, ErrorRates { host: errors, core: errors }, protocol);
         let run = run(&setup, messages);
         for outcome in &run.outcomes {
             prop_assert!(outcome.completed().is_some() || outcome.is_given_up());
@@ -209,8 +209,8 @@ proptest! {
     ) {
         let messages = messages(drawn, topology.nodes());
         let failures: Vec<_> =
-            failures.into_iter().map(|failure| Failure { every: None, ..failure }).collect();
-        let run = run(&setup(topology, &failures, BitErrors::default(), protocol), messages);
+            failures.into_iter().map(|failure| Downtime { every: None, ..failure }).collect();
+        let run = run(&setup(topology, &failures, ErrorRates::default(), protocol), messages);
         prop_assert!(run.is_complete());
         conserved(&run)?;
     }
@@ -228,10 +228,10 @@ fn conserved(run: &Run) -> Result<(), TestCaseError> {
 
 #[test]
 fn a_cxl_link_sends_a_bad_flit_again_and_loses_nothing() {
-    let errors = BitErrors { host: 1e-6, core: 1e-6 };
+    let errors = ErrorRates { host: 1e-6, core: 1e-6 };
     for topology in [Topology::star(8, link()), Topology::leaf_spine(2, 4, 2, link(), link())] {
         let faulty = setup(topology.clone(), &[], errors, Cxl::PROTOCOL);
-        let plain = setup(topology, &[], BitErrors::default(), Cxl::PROTOCOL);
+        let plain = setup(topology, &[], ErrorRates::default(), Cxl::PROTOCOL);
         let messages: Vec<_> = (0..7).map(|n| (Time::ZERO, Message::write(n, n + 1, 1 << 20))).collect();
         let (faulty, plain) = (run(&faulty, messages.clone()), run(&plain, messages));
         for run in [&faulty, &plain] {
@@ -245,7 +245,7 @@ fn a_cxl_link_sends_a_bad_flit_again_and_loses_nothing() {
 #[test]
 fn a_cxl_link_that_comes_back_goes_on() {
     let failures = [failure(Broken::Switch(0), 300, 50_000), failure(Broken::Node(1), 60_000, 70_000)];
-    let setup = setup(Topology::star(3, link()), &failures, BitErrors::default(), Cxl::PROTOCOL);
+    let setup = setup(Topology::star(3, link()), &failures, ErrorRates::default(), Cxl::PROTOCOL);
     let run =
         run(&setup, vec![(Time::ZERO, Message::read(0, 1, 1 << 18)), (Time::ZERO, Message::write(2, 1, 64))]);
     assert!(run.is_complete());
@@ -256,7 +256,7 @@ fn a_cxl_link_that_comes_back_goes_on() {
 #[test]
 fn what_a_dead_cxl_device_was_asked_for_is_given_up_and_holds_up_nobody() {
     let failures = [failure(Broken::Node(1), 1_000, FOR_EVER)];
-    let setup = setup(Topology::star(4, link()), &failures, BitErrors::default(), Cxl::PROTOCOL);
+    let setup = setup(Topology::star(4, link()), &failures, ErrorRates::default(), Cxl::PROTOCOL);
     let to = |n: u64| (n % 2 + 1) as u32;
     let messages: Vec<_> = (0..400)
         .map(|n| (Time::from_ns(5 * n), Message::read(0, to(n), 4096)))

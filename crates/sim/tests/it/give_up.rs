@@ -5,7 +5,7 @@ use crate::common::fabrics::*;
 
 use common::{assert_same, setup_on};
 use unrack_rack::Protocol;
-use unrack_sim::faults::{BitErrors, Broken, Failure, Faults};
+use unrack_sim::faults::{Broken, Downtime, ErrorRates, FaultSchedule};
 use unrack_sim::network::Pace;
 use unrack_sim::topology::{Link, Topology};
 use unrack_sim::{Run, Setup, Work};
@@ -22,8 +22,8 @@ fn racks() -> Topology {
 }
 
 fn setup(protocol: Protocol, what: Broken, from: Time) -> Setup {
-    let failure = Failure { what, from, until: Time::MAX, every: None, detected_after: None };
-    let faults = Faults::new(&racks(), &[failure], BitErrors::default(), 3).unwrap();
+    let failure = Downtime { what, from, until: Time::MAX, every: None, detected_after: None };
+    let faults = FaultSchedule::new(&racks(), &[failure], ErrorRates::default(), 3).unwrap();
     setup_on(racks().with_faults(faults), protocol, 100_000)
 }
 
@@ -102,7 +102,7 @@ fn a_run_that_is_split_reports_the_same() {
 fn who_hears_of_a_peer_but_gets_nowhere_gives_up_too() {
     for protocol in buffered() {
         // 84 B arrive one time in eight over two links, full packets not in any number of tries.
-        let faults = Faults::new(&racks(), &[], BitErrors { host: 1.5e-3, core: 0.0 }, 3).unwrap();
+        let faults = FaultSchedule::new(&racks(), &[], ErrorRates { host: 1.5e-3, core: 0.0 }, 3).unwrap();
         let setup = setup_on(racks().with_faults(faults), protocol, 100_000);
         let work = Work::listed(vec![(Time::ZERO, Message::write(0, 1, 30_000))]);
         let run = setup.run(&work, |_| {}).unwrap().run;

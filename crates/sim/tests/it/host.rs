@@ -4,9 +4,9 @@ use crate::common::fabrics::*;
 use crate::common::{assert_conserved, completion_ps};
 use std::sync::Arc;
 use unrack_protocol::tcp;
-use unrack_rack::{Host, Wiring};
+use unrack_rack::{HostSpec, Wiring};
 use unrack_sim::Inside;
-use unrack_sim::fabric::stream::{Buffer, Ethernet};
+use unrack_sim::fabric::stream::{Ethernet, SwitchBuffer};
 use unrack_sim::network::{Network, Pace};
 use unrack_sim::run::Run;
 use unrack_sim::topology::{Link, Topology};
@@ -20,15 +20,15 @@ fn link(gbps: u64, ns: u64) -> Link {
 
 /// Returns hosts with memories of 20 ps a byte, DMA engines of 32 ps a byte and an interrupt for each packet. CXL
 /// ports take 16 ps a byte.
-fn spec() -> Host {
-    let mut spec = Host { dram_cache: false, ..Host::default() };
+fn spec() -> HostSpec {
+    let mut spec = HostSpec { dram_cache: false, ..HostSpec::default() };
     spec.memory.rate = Rate::from_gbps(400);
     spec.nic.dma.rate = Rate::from_gbps(250);
     spec.nic.interrupt_delay = Time::ZERO;
     spec
 }
 
-fn setup(pooled: bool, (racks, hosts): (u32, u32), spec: Host, cxl: Link) -> Setup {
+fn setup(pooled: bool, (racks, hosts): (u32, u32), spec: HostSpec, cxl: Link) -> Setup {
     let topology = match pooled {
         true => {
             let wiring = Wiring { racks, hosts_per_rack: hosts, cores: Wiring::default_cores(racks, hosts) };
@@ -37,7 +37,7 @@ fn setup(pooled: bool, (racks, hosts): (u32, u32), spec: Host, cxl: Link) -> Set
         false => Topology::leaf_spine(racks, hosts, hosts, link(100, 200), link(100, 350)),
     };
     let topology = topology.with_hosts(Inside { spec: Arc::new(spec), cxl });
-    let buffer = Buffer::Private(Bytes::new(1 << 24));
+    let buffer = SwitchBuffer::Private(Bytes::new(1 << 24));
     Setup {
         network: Network { topology, switch_latency: Time::from_ns(300) },
         ethernet: Ethernet { mtu: Bytes::new(4096), headers: true, buffer, cut_through: true },
@@ -85,7 +85,7 @@ fn a_reference_in_a_rack_is_arithmetic() {
 
 #[test]
 fn the_cache_saves_all_loads_but_the_first() {
-    let setup = setup(true, (1, 2), Host { dram_cache: true, ..spec() }, CXL());
+    let setup = setup(true, (1, 2), HostSpec { dram_cache: true, ..spec() }, CXL());
     // A line of 128 B comes, and each load waits for the cache.
     let fetched = 80_000 + 4 * 55_000 + 128 * 20;
     let stored = 2 * 55_000 + HERE;
@@ -99,7 +99,7 @@ fn the_cache_saves_all_loads_but_the_first() {
 
 #[test]
 fn a_packet_between_racks_is_arithmetic() {
-    let spec = Host { memory_pool: false, ..spec() };
+    let spec = HostSpec { memory_pool: false, ..spec() };
     // The host has a NIC of its own: descriptor and data by DMA, 116 B in memory and 154 B on the wire.
     let dma = 55_000;
     let bell = dma;
@@ -119,7 +119,7 @@ fn a_packet_between_racks_is_arithmetic() {
 #[test]
 fn a_pool_of_memory_has_the_bandwidth_that_one_host_has_not() {
     let rate = |memory_pool| {
-        let mut spec = Host { memory_pool, program_loads: false, ..spec() };
+        let mut spec = HostSpec { memory_pool, program_loads: false, ..spec() };
         (spec.cpu.packet_time, spec.cpu.header_loads) = (Time::from_ns(10), 0);
         let mut setup = setup(true, (2, 4), spec, link(10, 55));
         setup.fabric = FabricConfig::new::<Tcp>(tcp::Params { spraying: true, ..Default::default() });
@@ -135,7 +135,7 @@ fn a_pool_of_memory_has_the_bandwidth_that_one_host_has_not() {
 #[test]
 fn cores_are_the_limit_where_nothing_else_is() {
     // A packet takes a core 5 us: one stream on one core has 6.5 Gb/s of payload.
-    let mut spec = Host { memory_pool: false, ..spec() };
+    let mut spec = HostSpec { memory_pool: false, ..spec() };
     (spec.cpu.packet_time, spec.cpu.header_loads) = (Time::from_us(5), 0);
     spec.memory.latency = Time::ZERO;
     let rate = |streams: u32| {
@@ -156,7 +156,7 @@ fn cores_are_the_limit_where_nothing_else_is() {
 
 #[test]
 fn what_finds_no_descriptor_is_lost_and_sent_again() {
-    let mut spec = Host { memory_pool: false, ..spec() };
+    let mut spec = HostSpec { memory_pool: false, ..spec() };
     (spec.nic.receive_queue, spec.cpu.packet_time) = (4, Time::from_us(20));
     let setup = setup(false, (2, 2), spec, CXL());
     let messages = (0..8).map(|_| (Time::ZERO, Message::write(0, 2, 200_000))).collect();

@@ -7,7 +7,7 @@ use common::{assert_conserved, assert_unloaded_is_exact, completion_ps};
 use proptest::prelude::*;
 use unrack_rack::Protocol;
 use unrack_sim::fabric::ideal::Ideal;
-use unrack_sim::fabric::stream::{Buffer, Ethernet};
+use unrack_sim::fabric::stream::{Ethernet, SwitchBuffer};
 use unrack_sim::network::{Network, Star};
 use unrack_sim::{FabricConfig, Setup, Work};
 use unrack_units::{Bytes, Rate, Time};
@@ -64,7 +64,7 @@ fn arbitrary_setup() -> impl Strategy<Value = Setup> {
                 mtu: Bytes::new(1500),
                 headers: true,
                 // Pauses need headroom for packets on the way.
-                buffer: Buffer::Private(Bytes::new(if fabric == PfcDcqcn::PROTOCOL {
+                buffer: SwitchBuffer::Private(Bytes::new(if fabric == PfcDcqcn::PROTOCOL {
                     1 << 20
                 } else {
                     36 << 10

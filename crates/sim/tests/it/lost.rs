@@ -15,9 +15,9 @@ use std::sync::Arc;
 use unrack_protocol::{homa, phost};
 use unrack_rack::graph::{Graph, Sides};
 use unrack_rack::{Protocol, Wiring};
-use unrack_sim::faults::{BitErrors, Broken, Failure, Faults};
+use unrack_sim::faults::{Broken, Downtime, ErrorRates, FaultSchedule};
 use unrack_sim::network::Pace;
-use unrack_sim::observe::{Explanation, Journal, Packets, Place, Watch, explain};
+use unrack_sim::observe::{Explanation, Journal, Packets, TimeSpent, Watch, explain};
 use unrack_sim::topology::{End, Link, Topology};
 use unrack_sim::{FabricConfig, Hop, LinkId, PacketKind, Run, Setup, Work};
 use unrack_units::{Rate, Time};
@@ -117,20 +117,20 @@ fn setup(protocol: Protocol) -> Setup {
 
 /// Does the same with a cable that is down for a while.
 fn with_outage(protocol: Protocol, what: Broken, (from, length): (Time, Time)) -> Setup {
-    let failure = Failure { what, from, until: from + length, every: None, detected_after: None };
-    let faults = Faults::new(&topology(protocol), &[failure], BitErrors::default(), 3).unwrap();
+    let failure = Downtime { what, from, until: from + length, every: None, detected_after: None };
+    let faults = FaultSchedule::new(&topology(protocol), &[failure], ErrorRates::default(), 3).unwrap();
     setup_on(topology(protocol).with_faults(faults), protocol, BUFFER)
 }
 
 /// Returns the time for each cause, the longest first.
-fn causes(explained: &Explanation) -> Vec<(Place, Time)> {
+fn causes(explained: &Explanation) -> Vec<(TimeSpent, Time)> {
     let mut sums = explained.sums();
     sums.sort_by_key(|(_, time)| std::cmp::Reverse(*time));
     sums
 }
 
 fn lost(explained: &Explanation) -> Time {
-    let lost = explained.parts.iter().filter(|part| part.place == Place::Lost);
+    let lost = explained.parts.iter().filter(|part| part.place == TimeSpent::Lost);
     lost.fold(Time::ZERO, |sum, part| sum + part.time)
 }
 
@@ -190,7 +190,7 @@ fn lose_each(protocol: Protocol, message: Message) -> BTreeSet<Victim> {
         let (most, least) = (lost.max(cost), lost.min(cost));
         assert!(most - least <= unharmed * 2, "{case}: lost {lost}, but it cost {cost}: {causes:?}");
         if cost * 2 > completion {
-            assert_eq!(causes[0].0, Place::Lost, "{case}: {causes:?}");
+            assert_eq!(causes[0].0, TimeSpent::Lost, "{case}: {causes:?}");
             costly.insert(victim);
         }
     }
@@ -356,7 +356,7 @@ fn what_waits_for_a_time_out_among_others_is_lost_too() {
         for index in slow {
             let (explained, message) = (watched.explain(index), watched.run.messages[index]);
             assert_sums(&explained, watched.completion(index).unwrap());
-            assert_eq!(causes(&explained)[0].0, Place::Lost, "{message:?}: {:?}", causes(&explained));
+            assert_eq!(causes(&explained)[0].0, TimeSpent::Lost, "{message:?}: {:?}", causes(&explained));
         }
     }
 }

@@ -10,9 +10,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use unrack_rack::graph::{Graph, Sides};
 use unrack_rack::{Protocol, Wiring};
-use unrack_sim::fabric::stream::{Buffer, Ethernet};
+use unrack_sim::fabric::stream::{Ethernet, SwitchBuffer};
 use unrack_sim::network::{Network, Pace, Star};
-use unrack_sim::observe::{Explanation, Journal, LinkSamples, Packets, Peaks, Place, Watch, explain};
+use unrack_sim::observe::{Explanation, Journal, LinkSamples, Packets, Peaks, TimeSpent, Watch, explain};
 use unrack_sim::topology::{Link, Topology};
 use unrack_sim::{FabricConfig, Hop, LinkId, PacketKind, Run, Setup, Wait, Work};
 use unrack_units::{Bytes, Rate, Time};
@@ -79,7 +79,7 @@ fn on_all(buffer: u64, script: &[(Time, Message)], mut look: impl FnMut(Watched)
             let ethernet = Ethernet {
                 mtu: Bytes::new(1500),
                 headers: true,
-                buffer: Buffer::Private(Bytes::new(buffer)),
+                buffer: SwitchBuffer::Private(Bytes::new(buffer)),
                 cut_through,
             };
             let fabric = FabricConfig::default_of(protocol);
@@ -166,19 +166,20 @@ fn a_lone_message_waits_for_nobody_and_is_complete_when_its_last_data_is_of_use(
             let last = data.map(|hop| hop.onward).max();
             assert!(last.is_none() || last == watched.run.outcomes[index].completed(), "{at}");
             let explained = watched.explain(index);
-            let is_followed = explained.parts.iter().any(|part| matches!(part.place, Place::Propagation(_)));
+            let is_followed =
+                explained.parts.iter().any(|part| matches!(part.place, TimeSpent::Propagation(_)));
             assert!(is_followed, "{at}: {:?}", explained.parts);
             for (place, time) in explained.sums() {
                 // In r2c2, the broadcast of the message may go before its second packet.
-                let behind = matches!(place, Place::HostQueue(_)) && !at.starts_with("r2c2");
-                assert!(!behind && place != Place::Lost, "{at}: {place:?} {time}");
+                let behind = matches!(place, TimeSpent::HostQueue(_)) && !at.starts_with("r2c2");
+                assert!(!behind && place != TimeSpent::Lost, "{at}: {place:?} {time}");
                 // A short last packet waits for the full one before it, unless a switch cuts through at the rate it
                 // came with. In cxl, requests of a long read wait in the switch until those before were answered.
                 let same_pace = at.contains("Star") && at.contains("cut through: true");
                 let most = if same_pace { 0 } else { 1538 };
                 // With three NICs at two switches, two subflows meet where the other rack has one.
                 let alone = !(at.starts_with("cxl") || at.starts_with("mptcp") && at.contains("Drack"));
-                let port = matches!(place, Place::Queue(_)) && alone;
+                let port = matches!(place, TimeSpent::Queue(_)) && alone;
                 let queued = if port { time } else { Time::ZERO };
                 let most = watched.network.host_rate().transmit(Bytes::new(most));
                 assert!(queued <= most, "{at}: {place:?} {time}");
@@ -198,25 +199,25 @@ fn a_packet_of_64_bytes_is_explained_to_the_picosecond() {
     assert_eq!(
         dctcp.explain(0).sums(),
         [
-            (Place::Propagation(LinkId::Host(0)), ns(10)),
-            (Place::Switch(0), ns(300)),
-            (Place::Serialization(LinkId::Port(1)), Time::from_ps(154 * 80)),
-            (Place::Propagation(LinkId::Port(1)), ns(10)),
+            (TimeSpent::Propagation(LinkId::Host(0)), ns(10)),
+            (TimeSpent::Switch(0), ns(300)),
+            (TimeSpent::Serialization(LinkId::Port(1)), Time::from_ps(154 * 80)),
+            (TimeSpent::Propagation(LinkId::Port(1)), ns(10)),
         ]
     );
     // EDM table 1: notification and grant each cross two PCS, two PMA and 10 ns. These parts are the rest of 296.96
     // ns once the data is on its way.
     let edm = all.iter().find(|watched| watched.name.starts_with("edm")).unwrap();
-    let sums: BTreeMap<Place, Time> = edm.explain(0).sums().into_iter().collect();
+    let sums: BTreeMap<TimeSpent, Time> = edm.explain(0).sums().into_iter().collect();
     let cycles = |n| Time::from_ps(2_560) * n;
-    assert_eq!(sums[&Place::Propagation(LinkId::Host(0))], ns(10));
-    assert_eq!(sums[&Place::Switch(0)], ns(38) + cycles(4 + 1 + 4));
-    assert_eq!(sums[&Place::Node(1)], ns(38) + cycles(4 + 3));
-    let protocol = [Wait::Notification, Wait::Grant].map(|wait| sums[&Place::Protocol(wait)]);
-    let announced = sums[&Place::Serialization(LinkId::Host(0))];
+    assert_eq!(sums[&TimeSpent::Propagation(LinkId::Host(0))], ns(10));
+    assert_eq!(sums[&TimeSpent::Switch(0)], ns(38) + cycles(4 + 1 + 4));
+    assert_eq!(sums[&TimeSpent::Node(1)], ns(38) + cycles(4 + 3));
+    let protocol = [Wait::Notification, Wait::Grant].map(|wait| sums[&TimeSpent::Protocol(wait)]);
+    let announced = sums[&TimeSpent::Serialization(LinkId::Host(0))];
     assert_eq!(announced, Time::from_ps(330), "33 bits");
     assert_eq!(
-        protocol[0] + protocol[1] + announced + sums[&Place::Node(0)],
+        protocol[0] + protocol[1] + announced + sums[&TimeSpent::Node(0)],
         Time::from_ps(296_960) - ns(96) - cycles(16)
     );
 }
@@ -234,7 +235,8 @@ fn what_waits_behind_another_is_in_the_queue_of_the_port() {
         let alone = watched.run.unloaded[last];
         let waited = watched.run.outcomes[last].completion().unwrap() - alone;
         let sums = watched.explain(last).sums();
-        let queued = sums.iter().filter(|(place, _)| matches!(place, Place::Queue(_) | Place::Protocol(_)));
+        let queued =
+            sums.iter().filter(|(place, _)| matches!(place, TimeSpent::Queue(_) | TimeSpent::Protocol(_)));
         let queued: Time = queued.fold(Time::ZERO, |sum, (_, time)| sum + *time);
         assert!(waited > Time::ZERO && queued >= waited, "{}: {waited} {sums:?}", watched.name);
     });
@@ -262,7 +264,7 @@ proptest! {
             assert_explained(&watched);
             let lost: u64 = watched.run.counters.dropped_packets;
             let again = (0..watched.run.outcomes.len()).any(|index| {
-                watched.explain(index).parts.iter().any(|part| part.place == Place::Lost)
+                watched.explain(index).parts.iter().any(|part| part.place == TimeSpent::Lost)
             });
             assert!(lost > 0 || !again, "{}: nothing was lost", watched.name);
         });
@@ -278,8 +280,12 @@ fn to_be_watched_changes_nothing() {
         let protocol = known().protocol(watched.name.split(',').next().unwrap()).unwrap();
         let cut_through = watched.name.ends_with("true");
         let buffer = Bytes::new(with_headroom(20_000, protocol));
-        let ethernet =
-            Ethernet { mtu: Bytes::new(1500), headers: true, buffer: Buffer::Private(buffer), cut_through };
+        let ethernet = Ethernet {
+            mtu: Bytes::new(1500),
+            headers: true,
+            buffer: SwitchBuffer::Private(buffer),
+            cut_through,
+        };
         let fabric = FabricConfig::default_of(protocol);
         let setup =
             Setup { network: watched.network.clone(), ethernet, fabric, seed: 1, time_limit: Time::MAX };

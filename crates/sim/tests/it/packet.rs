@@ -6,7 +6,7 @@ use crate::common::fabrics::*;
 use common::{SIZES, assert_conserved, completion_ps};
 use proptest::prelude::*;
 use unrack_rack::Protocol;
-use unrack_sim::fabric::stream::{Buffer, Ethernet};
+use unrack_sim::fabric::stream::{Ethernet, SwitchBuffer};
 use unrack_sim::network::{Network, Pace};
 use unrack_sim::topology::{Link, Topology};
 use unrack_sim::{FabricConfig, Run, Setup, Work};
@@ -43,7 +43,7 @@ fn with_headers(
         ethernet: Ethernet {
             mtu: Bytes::new(1500),
             headers,
-            buffer: Buffer::Private(Bytes::new(buffer)),
+            buffer: SwitchBuffer::Private(Bytes::new(buffer)),
             cut_through,
         },
         fabric: FabricConfig::default_of(protocol),

@@ -9,12 +9,12 @@ use std::cell::RefCell;
 use std::sync::Arc;
 use unrack_protocol::r2c2::selection::{Expression, Selection};
 use unrack_protocol::r2c2::terms::Rule;
-use unrack_protocol::r2c2::{Control, FirstRate, Params, Routing};
+use unrack_protocol::r2c2::{FirstRate, Params, RateControl, Routing};
 use unrack_rack::graph::{Graph, Sides};
 use unrack_sim::fabric::r2c2::R2c2;
-use unrack_sim::fabric::stream::{Buffer, Ethernet};
+use unrack_sim::fabric::stream::{Ethernet, SwitchBuffer};
 use unrack_sim::fabric::tcp::Tcp;
-use unrack_sim::faults::{BitErrors, Broken, Failure, Faults};
+use unrack_sim::faults::{Broken, Downtime, ErrorRates, FaultSchedule};
 use unrack_sim::network::{Network, Pace};
 use unrack_sim::observe::{Packets, Watch};
 use unrack_sim::topology::{Link, Topology};
@@ -36,7 +36,7 @@ fn ethernet(buffer: u64, cut_through: bool) -> Ethernet {
     Ethernet {
         mtu: Bytes::new(1_500),
         headers: true,
-        buffer: Buffer::Private(Bytes::new(buffer)),
+        buffer: SwitchBuffer::Private(Bytes::new(buffer)),
         cut_through,
     }
 }
@@ -233,7 +233,7 @@ fn routings_are_chosen_for_what_the_rack_is_worth() {
 }
 
 fn central(controller: u32) -> Params {
-    Params { control: Control::Central, controller, ..Params::default() }
+    Params { control: RateControl::Central, controller, ..Params::default() }
 }
 
 /// Central control: several long flows have the rates that nodes would have computed for themselves.
@@ -394,10 +394,10 @@ proptest! {
         flows in any_flows(), routing in prop::sample::select(&Routing::ALL[..]), buffer in 0usize..3, errors: bool,
         selects: bool, is_central: bool, fails in 0u64..300,
     ) {
-        let errors = BitErrors { host: 0.0, core: if errors { 1e-6 } else { 0.0 } };
+        let errors = ErrorRates { host: 0.0, core: if errors { 1e-6 } else { 0.0 } };
         let topology = topology(&[4, 4], true);
         // Failures: one link for ever, and another now and then.
-        let failure = |(a, b), every| Failure {
+        let failure = |(a, b), every| Downtime {
             what: Broken::Between(a, b),
             from: Time::from_us(fails),
             until: if every == 0 { Time::MAX } else { Time::from_us(fails + 90) },
@@ -407,13 +407,13 @@ proptest! {
         // No multiple of it is a timeout: otherwise retransmissions could always meet an outage.
         let failures = [failure((1, 5), 0), failure((2, 3), 263)];
         let failures = if fails < 100 { &failures[..0] } else { &failures };
-        let faults = Faults::new(&topology, failures, errors, 3).unwrap();
+        let faults = FaultSchedule::new(&topology, failures, errors, 3).unwrap();
         let network = network(topology.with_faults(faults));
         let ethernet = ethernet([3_000, 36_000, LARGE][buffer], true);
         let selection = selects.then(|| selection(100, "tail + aggregate / 100"));
         let rule = Rule { at: Time::from_us(150), weight: Some(2), priority: Some(1), ..of(3) };
         let rules = if selects { vec![rule] } else { Vec::new() };
-        let control = if is_central && !selects { Control::Central } else { Control::Decentralized };
+        let control = if is_central && !selects { RateControl::Central } else { RateControl::Decentralized };
         let interval = Time::from_us(50);
         let params = Params { routing, selection, rules, interval, control, ..Params::default() };
         let r2c2 = || R2c2::new(&network, &ethernet, &params, 7).unwrap();
@@ -447,15 +447,15 @@ proptest! {
 /// Creates a network in which these parts fail, with times in us; other nodes know 50 us later.
 fn failing(sides: &[u32], failures: &[(Broken, u64, Option<u64>)]) -> Network {
     let topology = topology(sides, true);
-    let failure = |(what, from, until): &(Broken, u64, Option<u64>)| Failure {
+    let failure = |(what, from, until): &(Broken, u64, Option<u64>)| Downtime {
         what: *what,
         from: Time::from_us(*from),
         until: until.map_or(Time::MAX, Time::from_us),
         every: None,
         detected_after: Some(Time::from_us(50)),
     };
-    let failures: Vec<Failure> = failures.iter().map(failure).collect();
-    let faults = Faults::new(&topology, &failures, BitErrors::default(), 1).unwrap();
+    let failures: Vec<Downtime> = failures.iter().map(failure).collect();
+    let faults = FaultSchedule::new(&topology, &failures, ErrorRates::default(), 1).unwrap();
     network(topology.with_faults(faults))
 }
 
@@ -520,14 +520,14 @@ fn rates_are_those_of_what_is_left() {
 #[test]
 fn a_link_that_comes_back_loses_nothing_for_good() {
     let topology = topology(&[4, 4], true);
-    let failure = Failure {
+    let failure = Downtime {
         what: Broken::Between(0, 1),
         from: Time::from_us(5),
         until: Time::from_us(900),
         every: None,
         detected_after: None,
     };
-    let faults = Faults::new(&topology, &[failure], BitErrors::default(), 1).unwrap();
+    let faults = FaultSchedule::new(&topology, &[failure], ErrorRates::default(), 1).unwrap();
     let network = network(topology.with_faults(faults));
     let script =
         (0..40).map(|n| (Time::from_us(20 * n), Message::flow(0, 1 + n as u32 % 15, 30_000))).collect();

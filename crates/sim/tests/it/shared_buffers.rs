@@ -6,7 +6,7 @@ use crate::common::fabrics::*;
 use common::{assert_same, setup_on};
 use proptest::prelude::*;
 use unrack_rack::{Overrides, Protocol, Scenario};
-use unrack_sim::fabric::stream::Buffer;
+use unrack_sim::fabric::stream::SwitchBuffer;
 use unrack_sim::network::Pace;
 use unrack_sim::topology::{Link, Topology};
 use unrack_sim::{Run, Setup, Work};
@@ -21,14 +21,14 @@ fn racks() -> Topology {
     Topology::leaf_spine(2, 4, 2, link(), link())
 }
 
-fn setup(topology: Topology, protocol: Protocol, buffer: Buffer) -> Setup {
+fn setup(topology: Topology, protocol: Protocol, buffer: SwitchBuffer) -> Setup {
     let mut setup = setup_on(topology, protocol, 0);
     setup.ethernet.buffer = buffer;
     setup
 }
 
-fn shared(size: u64, alpha: f64) -> Buffer {
-    Buffer::Shared { size: Bytes::new(size), alpha }
+fn shared(size: u64, alpha: f64) -> SwitchBuffer {
+    SwitchBuffer::Shared { size: Bytes::new(size), alpha }
 }
 
 fn run(setup: &Setup, messages: &[(Time, Message)]) -> Run {
@@ -60,7 +60,7 @@ proptest! {
     #[test]
     fn where_nothing_is_scarce_it_makes_no_difference(messages in any_messages()) {
         for protocol in buffered() {
-            let private = setup(racks(), protocol, Buffer::Private(Bytes::new(1 << 40)));
+            let private = setup(racks(), protocol, SwitchBuffer::Private(Bytes::new(1 << 40)));
             let shared = setup(racks(), protocol, shared(1 << 42, 1.0));
             assert_same(&run(&private, &messages), &run(&shared, &messages));
         }
@@ -86,7 +86,8 @@ proptest! {
 #[test]
 fn an_incast_of_dctcp_loses_less_where_the_same_bytes_are_shared() {
     let star = || Topology::star(33, link());
-    let private = run(&setup(star(), Dctcp::PROTOCOL, Buffer::Private(Bytes::new(36 << 10))), &incast());
+    let private =
+        run(&setup(star(), Dctcp::PROTOCOL, SwitchBuffer::Private(Bytes::new(36 << 10))), &incast());
     let lost = |alpha| {
         let shared = run(&setup(star(), Dctcp::PROTOCOL, shared(33 * (36 << 10), alpha)), &incast());
         assert!(shared.is_complete());
@@ -105,7 +106,8 @@ fn pauses_come_later_where_headroom_alone_is_set_aside() {
         run.counters.packet_hops
     };
     // Pause frames are hops. Each sender's 100 kB and the headroom fit in the whole buffer, but not in one port's.
-    let (private, shared) = (pauses(Buffer::Private(Bytes::new(36 << 10))), pauses(shared(33 << 17, 8.0)));
+    let (private, shared) =
+        (pauses(SwitchBuffer::Private(Bytes::new(36 << 10))), pauses(shared(33 << 17, 8.0)));
     assert!(shared < private, "{shared} and {private}");
 }
 
@@ -135,5 +137,5 @@ fn a_scenario_says_it() {
     };
     assert_eq!(read(r#"{ buffer = "shared 1MiB" }"#), shared(1 << 20, 1.0));
     assert_eq!(read(r#"{ buffer = "shared 1MiB", alpha = 0.5 }"#), shared(1 << 20, 0.5));
-    assert_eq!(read(r#"{ buffer = "64KiB" }"#), Buffer::Private(Bytes::new(1 << 16)));
+    assert_eq!(read(r#"{ buffer = "64KiB" }"#), SwitchBuffer::Private(Bytes::new(1 << 16)));
 }

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use unrack_protocol::tcp::Connections;
 use unrack_rack::Protocol;
 use unrack_sim::fabric::stream::Ethernet;
-use unrack_sim::faults::{BitErrors, Broken, Failure, Faults};
+use unrack_sim::faults::{Broken, Downtime, ErrorRates, FaultSchedule};
 use unrack_sim::network::Pace;
 use unrack_sim::topology::{Link, Topology};
 use unrack_sim::{Setup, Work};
@@ -80,7 +80,7 @@ proptest! {
             let mut setup = setup(topology.clone(), protocol, buffer, cut_through);
             keep(&mut setup, connections);
             if errors > 0.0 {
-                let faults = Faults::new(&topology, &[], BitErrors { host: errors, core: errors }, 7).unwrap();
+                let faults = FaultSchedule::new(&topology, &[], ErrorRates { host: errors, core: errors }, 7).unwrap();
                 setup.network.topology = topology.clone().with_faults(faults);
             }
             let work = Work::listed(messages.clone());
@@ -95,14 +95,14 @@ proptest! {
 fn what_is_given_up_is_the_same() {
     let topology = Topology::leaf_spine(3, 2, 2, link(40, 200), link(160, 200));
     // The cable of node 5 breaks while some messages to it are complete, some on their way and some to come.
-    let failure = Failure {
+    let failure = Downtime {
         what: Broken::Node(5),
         from: Time::from_us(150),
         until: Time::MAX,
         every: None,
         detected_after: None,
     };
-    let faults = Faults::new(&topology, &[failure], BitErrors::default(), 3).unwrap();
+    let faults = FaultSchedule::new(&topology, &[failure], ErrorRates::default(), 3).unwrap();
     let message = |n: u64| {
         let make = [Message::flow, Message::read, Message::write, Message::rmw][n as usize % 4];
         (Time::from_us(n), make(n as u32 % 5, 5, 20_000 * (n % 3) + 100))

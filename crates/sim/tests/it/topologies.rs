@@ -10,7 +10,7 @@ use unrack_protocol::{cxl, tcp};
 use unrack_sim::fabric::cxl::Cxl;
 use unrack_sim::fabric::dctcp::Dctcp;
 use unrack_sim::fabric::ideal::Ideal;
-use unrack_sim::fabric::stream::{Buffer, Ethernet};
+use unrack_sim::fabric::stream::{Ethernet, SwitchBuffer};
 use unrack_sim::fabric::tcp::Tcp;
 use unrack_sim::network::{Network, Pace};
 use unrack_sim::topology::{Link, Topology};
@@ -33,7 +33,7 @@ fn leaf_spine(core_gbps: u64) -> Network {
 const DEEP: Ethernet = Ethernet {
     mtu: Bytes::new(1500),
     headers: true,
-    buffer: Buffer::Private(Bytes::new(1 << 24)),
+    buffer: SwitchBuffer::Private(Bytes::new(1 << 24)),
     cut_through: true,
 };
 
@@ -127,7 +127,7 @@ proptest! {
         }).collect();
         messages.sort_by_key(|(at, _)| *at);
         let fabric = FabricConfig::default_of(fabric);
-        let ethernet = Ethernet { buffer: Buffer::Private(Bytes::new(20_000)), cut_through, ..DEEP };
+        let ethernet = Ethernet { buffer: SwitchBuffer::Private(Bytes::new(20_000)), cut_through, ..DEEP };
         let setup = Setup { network, ethernet, fabric, seed: 1, time_limit: Time::MAX };
         let run = setup.run(&Work::listed(messages), |_| {}).unwrap().run;
         prop_assert!(run.is_complete());

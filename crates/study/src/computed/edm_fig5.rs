@@ -3,11 +3,11 @@
 use super::Computed;
 use super::edm_table1::{MEMORY, between, through_the_switch};
 use unrack_phy::Block;
-use unrack_phy::edm::{Body, Message, Mux, Policy};
+use unrack_phy::edm::{Body, MemoryMessage, Mux, MuxPolicy};
 use unrack_phy::mac::Framer;
 use unrack_phy::pcs::Encoder;
 use unrack_phy::stack::Request;
-use unrack_protocol::edm::{Demand, Policy as Order, Scheduler, SchedulerConfig, scheduler, steps};
+use unrack_protocol::edm::{Demand, GrantPolicy as Order, Scheduler, SchedulerConfig, scheduler, steps};
 use unrack_units::Time;
 
 /// Returns cycles, and the blocks of a buffer.
@@ -56,7 +56,7 @@ fn buffered() -> usize {
     framer.frame(&[0; 9_014], &mut columns);
     let frame: Vec<Block> = columns.into_iter().map(|column| encoder.encode(column)).collect();
     let mut message = Vec::new();
-    Message { node: MEMORY, id: 0, body: Body::Response { last: true, data: vec![0; 256] } }
+    MemoryMessage { node: MEMORY, id: 0, body: Body::Response { last: true, data: vec![0; 256] } }
         .blocks(&mut message);
     let most = |policy| {
         let (mut mux, mut frame) = (Mux::new(policy), frame.iter().copied());
@@ -72,5 +72,5 @@ fn buffered() -> usize {
         // The frame is on the line when the messages begin.
         (0..500).map(|now| cycle(now > 10)).max().unwrap_or(0)
     };
-    most(Policy::Fair).max(most(Policy::Strict))
+    most(MuxPolicy::Fair).max(most(MuxPolicy::Strict))
 }

@@ -2,7 +2,7 @@
 
 use super::Computed;
 use unrack_protocol::edm::scheduler::ITERATION_CYCLES;
-use unrack_protocol::edm::{Demand, Policy, Scheduler, SchedulerConfig};
+use unrack_protocol::edm::{Demand, GrantPolicy, Scheduler, SchedulerConfig};
 use unrack_sim::fabric::edm::{BURST_BYTES, CONTROL_BITS, EdmConfig};
 use unrack_units::{Rate, Time};
 
@@ -51,7 +51,7 @@ fn iterations(config: &EdmConfig, seed: u64) -> u32 {
         ports: PORTS,
         // Chunks so long that no port is free again before the matching is maximal.
         chunk: u32::from(u16::MAX),
-        policy: Policy::Fcfs,
+        policy: GrantPolicy::Fcfs,
         iteration: config.iteration(),
         block: RATE.transmit_bits(66),
         control: Time::ZERO,

@@ -1,10 +1,10 @@
 //! EDM table 1 and figure 5: the latency of a 64 B read and write through one switch, on four stacks.
 
 use super::Computed;
-use unrack_phy::edm::{Policy, layout};
+use unrack_phy::edm::{MuxPolicy, layout};
 use unrack_phy::stack::testbed::Crossing;
 use unrack_phy::stack::{HostConfig, Request, SwitchConfig, Testbed};
-use unrack_protocol::edm::{Policy as Order, steps};
+use unrack_protocol::edm::{GrantPolicy as Order, steps};
 use unrack_units::Time;
 
 /// Times of one traversal, from table 1.
@@ -68,7 +68,7 @@ pub(super) fn through_the_switch(request: Request) -> (u64, Vec<Crossing>) {
     let (cycle, counts_control) = (steps::PCS_CYCLE, true);
     let switch = SwitchConfig { ports: 2, chunk: 256, policy: Order::Srpt, cycle, counts_control };
     let host = HostConfig { node: 0, chunk: 256, max_active: 3, mega: None, timeout: None };
-    let mut bed = Testbed::new(switch, host, Policy::Fair, 0);
+    let mut bed = Testbed::new(switch, host, MuxPolicy::Fair, 0);
     bed.crossings = Some(Vec::new());
     let is_write = matches!(request, Request::Write { .. });
     bed.hosts[usize::from(COMPUTE)].submit(0, request);

@@ -9,14 +9,14 @@ mod edm_scheduler;
 mod edm_table1;
 mod r2c2;
 
-use crate::run::Scale;
+use crate::run::StudyScale;
 use std::collections::BTreeMap;
 
 /// Values by the names that studies' files use.
 pub type Computed = BTreeMap<String, f64>;
 
 /// Returns the computed values of a study; none for most.
-pub fn figures(study: &str, scale: Scale) -> Computed {
+pub fn figures(study: &str, scale: StudyScale) -> Computed {
     match study {
         "edm/scheduler" => edm_scheduler::values(),
         "edm/mac-limits" => edm_mac_limits::values(),

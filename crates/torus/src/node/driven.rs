@@ -3,7 +3,7 @@
 use super::{Around, Event, FlowKey, Own, Packet, Timer};
 use unrack_protocol::r2c2::map::Map;
 use unrack_protocol::r2c2::news::News;
-use unrack_protocol::r2c2::node::{self, Control, Part, Setup, World};
+use unrack_protocol::r2c2::node::{self, ControlPacket, Part, RackSetup, World};
 use unrack_protocol::r2c2::packet::{Announcement, BROADCAST, Broadcast, DATA_HEADER, Data, Kind, Route};
 use unrack_protocol::r2c2::weights::Ways;
 use unrack_units::Time;
@@ -44,7 +44,7 @@ impl<A: Around> World for Driven<'_, A> {
         self.now
     }
 
-    fn setup(&self) -> &Setup {
+    fn setup(&self) -> &RackSetup {
         &self.own.plan.setup
     }
 
@@ -70,7 +70,7 @@ impl<A: Around> World for Driven<'_, A> {
         self.own.turns
     }
 
-    fn wake_at(&mut self, at: Time, timer: node::Timer<FlowKey>) {
+    fn wake_at(&mut self, at: Time, timer: node::NodeTimer<FlowKey>) {
         self.own.at(at, Timer::Core(timer));
     }
 
@@ -101,17 +101,17 @@ impl<A: Around> World for Driven<'_, A> {
         self.put(route.port(0).unwrap_or(0), packet);
     }
 
-    fn put_control(&mut self, dst: u32, route: Route, control: Control<FlowKey>) -> bool {
+    fn put_control(&mut self, dst: u32, route: Route, control: ControlPacket<FlowKey>) -> bool {
         let (kind, flow, seq) = match control {
-            Control::Ack { flow: (_, number), next, .. } => (Kind::Ack, number, next),
-            Control::Lost(_) | Control::Told(_) => (Kind::Lost, 0, 0),
+            ControlPacket::Ack { flow: (_, number), next, .. } => (Kind::Ack, number, next),
+            ControlPacket::Lost(_) | ControlPacket::Told(_) => (Kind::Lost, 0, 0),
         };
         let mut packet = self.around.empty();
         packet.resize(DATA_HEADER, 0);
         match control {
-            Control::Ack { mask, .. } => packet.extend_from_slice(&mask.to_be_bytes()),
-            Control::Lost(news) => packet.extend_from_slice(&lost(news)),
-            Control::Told(_) => unreachable!("a plan has no controller"),
+            ControlPacket::Ack { mask, .. } => packet.extend_from_slice(&mask.to_be_bytes()),
+            ControlPacket::Lost(news) => packet.extend_from_slice(&lost(news)),
+            ControlPacket::Told(_) => unreachable!("a plan has no controller"),
         }
         let plen = (packet.len() - DATA_HEADER) as u16;
         Data { kind, flow, src: self.own.me, dst: dst as u16, seq, plen, route, ridx: 1 }.seal(&mut packet);

@@ -159,7 +159,7 @@ struct Own {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Timer {
     /// A timer of the protocol.
-    Core(node::Timer<FlowKey>),
+    Core(node::NodeTimer<FlowKey>),
     Hello,
     /// Applies a rule from now on.
     Rule(u32),
@@ -222,7 +222,7 @@ impl Node {
             self.own.timers.pop();
             self.own.counters.events += 1;
             match timer {
-                Timer::Core(node::Timer::Tick) => self.tick(now, around),
+                Timer::Core(node::NodeTimer::Tick) => self.tick(now, around),
                 Timer::Core(timer) => {
                     let (core, mut driven) = self.at(now, around);
                     core.wake(&mut driven, timer);

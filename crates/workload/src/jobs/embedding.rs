@@ -7,7 +7,7 @@ use crate::source::TaskLoads;
 use rand_distr::{Distribution, Zipf};
 use std::sync::Arc;
 use unrack_basis::mix;
-use unrack_rack::jobs::{Embedding, Spread};
+use unrack_rack::jobs::{Embedding, EmbeddingSpread};
 use unrack_units::Time;
 
 /// Rows of the 26 tables for Criteo's Kaggle data (`arch-embedding-size` of DLRM's scripts).
@@ -68,8 +68,8 @@ pub fn embedding(spec: &Embedding, ranks: u32, seed: u64) -> Vec<Arc<Tasks>> {
 fn rows_of(spec: &Embedding, owner: u32, ranks: u32) -> u64 {
     let all = ROWS.iter().map(|rows| u64::from(*rows));
     match spec.spread {
-        Spread::Tables => all.skip(owner as usize).step_by(ranks as usize).sum(),
-        Spread::Rows => all.sum::<u64>() / u64::from(ranks),
+        EmbeddingSpread::Tables => all.skip(owner as usize).step_by(ranks as usize).sum(),
+        EmbeddingSpread::Rows => all.sum::<u64>() / u64::from(ranks),
     }
 }
 
@@ -88,8 +88,8 @@ fn lookups(
         rows.sort_unstable();
         rows.dedup();
         match spec.spread {
-            Spread::Tables => needed[(table % u64::from(ranks)) as usize] += rows.len() as u64,
-            Spread::Rows => {
+            EmbeddingSpread::Tables => needed[(table % u64::from(ranks)) as usize] += rows.len() as u64,
+            EmbeddingSpread::Rows => {
                 for row in &rows {
                     needed[scale((mix(table << 32 | row) >> 32) as u32, ranks) as usize] += 1;
                 }
@@ -103,7 +103,7 @@ fn lookups(
 mod tests {
     use super::*;
 
-    fn spec(spread: Spread, exponent: f64) -> Embedding {
+    fn spec(spread: EmbeddingSpread, exponent: f64) -> Embedding {
         let (lookups_per_s, compute) = (1_000_000, Time::from_us(100));
         Embedding { batches: 3, batch: 256, dimension: 16, exponent, spread, lookups_per_s, compute }
     }
@@ -132,16 +132,16 @@ mod tests {
             *answered.iter().max().unwrap() as f64 * 8.0 / answered.iter().sum::<u64>() as f64
         };
         assert!(
-            skew(Spread::Tables) > 1.3 && skew(Spread::Rows) < 1.2,
+            skew(EmbeddingSpread::Tables) > 1.3 && skew(EmbeddingSpread::Rows) < 1.2,
             "{} {}",
-            skew(Spread::Tables),
-            skew(Spread::Rows)
+            skew(EmbeddingSpread::Tables),
+            skew(EmbeddingSpread::Rows)
         );
     }
 
     #[test]
     fn hot_rows_are_asked_for_once() {
-        let sum = |exponent| answered(&spec(Spread::Rows, exponent)).iter().sum::<u64>();
+        let sum = |exponent| answered(&spec(EmbeddingSpread::Rows, exponent)).iter().sum::<u64>();
         assert!(sum(1.5) < sum(0.5));
     }
 }

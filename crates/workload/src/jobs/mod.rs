@@ -33,7 +33,7 @@ use crate::message::{Message, NodeId};
 use crate::source::{Computing, Outbox, Source};
 use std::sync::Arc;
 use unrack_rack::Collective;
-use unrack_rack::jobs::Policy;
+use unrack_rack::jobs::PlacementPolicy;
 use unrack_units::{Rate, Time};
 
 /// Work of a job. A round begins when the one before is over everywhere.
@@ -83,7 +83,7 @@ impl ComputedJob {
 #[derive(Debug, Clone)]
 pub struct JobsSpec {
     pub jobs: Arc<Vec<ComputedJob>>,
-    pub policy: Policy,
+    pub policy: PlacementPolicy,
     /// Ranks that a host has room for.
     pub slots: u32,
 }
@@ -96,7 +96,7 @@ impl JobsSpec {
     pub fn collective(spec: &Collective, nodes: u32) -> Result<JobsSpec, WorkloadError> {
         let on_all = ComputedJob { on: Some((0..nodes).collect()), ..collective::job(spec, nodes)? };
         let jobs = Arc::new(vec![on_all]);
-        Ok(JobsSpec { jobs, policy: Policy::FirstFit, slots: 1 })
+        Ok(JobsSpec { jobs, policy: PlacementPolicy::FirstFit, slots: 1 })
     }
 }
 

@@ -8,17 +8,17 @@
 //! The name TinyStories-33M counts fewer parameters than its checkpoint trains: of the 68.5 M, 38.6 M are word
 //! embeddings.
 
-use unrack_rack::jobs::Model;
+use unrack_rack::jobs::TrainingModel;
 
 /// Number of classes of CIFAR-10.
 const CLASSES: u64 = 10;
 
 /// Returns the number of parameters of each tensor whose gradient is sent.
-pub fn tensors(model: Model) -> Vec<u64> {
+pub fn tensors(model: TrainingModel) -> Vec<u64> {
     match model {
-        Model::ResNet18 => resnet(Block::Basic, [2, 2, 2, 2], CLASSES),
-        Model::ResNet50 => resnet(Block::Bottleneck, [3, 4, 6, 3], CLASSES),
-        Model::TinyStories33M => gpt_neo(4, 768, 50_257, 2_048),
+        TrainingModel::ResNet18 => resnet(Block::Basic, [2, 2, 2, 2], CLASSES),
+        TrainingModel::ResNet50 => resnet(Block::Bottleneck, [3, 4, 6, 3], CLASSES),
+        TrainingModel::TinyStories33M => gpt_neo(4, 768, 50_257, 2_048),
     }
 }
 
@@ -95,7 +95,7 @@ mod tests {
     #[test]
     fn as_many_as_the_table_above_says() {
         let of = |model| tensors(model).into_iter().sum::<u64>();
-        let all = [Model::ResNet18, Model::ResNet50, Model::TinyStories33M].map(of);
+        let all = [TrainingModel::ResNet18, TrainingModel::ResNet50, TrainingModel::TinyStories33M].map(of);
         assert_eq!(all, [11_181_642, 23_528_522, 68_514_048]);
     }
 }

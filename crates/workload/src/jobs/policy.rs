@@ -13,7 +13,7 @@ use super::ComputedJob;
 use crate::blades::Racks;
 use crate::error::WorkloadError;
 use crate::message::NodeId;
-use unrack_rack::jobs::Policy;
+use unrack_rack::jobs::PlacementPolicy;
 use unrack_units::{Rate, Time};
 
 /// Properties of a job that are known before it runs.
@@ -73,12 +73,12 @@ pub trait JobPolicy: Send {
 }
 
 /// Returns the policy that a scenario names.
-pub fn policy(word: Policy) -> Box<dyn JobPolicy> {
+pub fn policy(word: PlacementPolicy) -> Box<dyn JobPolicy> {
     match word {
-        Policy::FirstFit => Box::new(FirstFit),
-        Policy::RoundRobin => Box::new(RoundRobin),
-        Policy::ShuffleWatcher => Box::new(ShuffleWatcher),
-        Policy::Crux => Box::new(Crux),
+        PlacementPolicy::FirstFit => Box::new(FirstFit),
+        PlacementPolicy::RoundRobin => Box::new(RoundRobin),
+        PlacementPolicy::ShuffleWatcher => Box::new(ShuffleWatcher),
+        PlacementPolicy::Crux => Box::new(Crux),
     }
 }
 
@@ -224,23 +224,28 @@ mod tests {
         ranks.iter().map(|ranks| ComputedJob::new("job", *ranks, Vec::new())).collect()
     }
 
-    fn placed(word: Policy, ranks: &[u32], slots: u32) -> Result<Vec<Vec<NodeId>>, WorkloadError> {
+    fn placed(word: PlacementPolicy, ranks: &[u32], slots: u32) -> Result<Vec<Vec<NodeId>>, WorkloadError> {
         place(policy(word).as_ref(), &jobs(ranks), RACKS, slots)
     }
 
     #[test]
     fn jobs_are_where_their_policy_puts_them() {
-        assert_eq!(placed(Policy::FirstFit, &[2, 3], 1).unwrap(), [vec![0, 1], vec![2, 3, 4]]);
-        assert_eq!(placed(Policy::RoundRobin, &[2, 3], 1).unwrap(), [vec![0, 4], vec![8, 1, 5]]);
+        assert_eq!(placed(PlacementPolicy::FirstFit, &[2, 3], 1).unwrap(), [vec![0, 1], vec![2, 3, 4]]);
+        assert_eq!(placed(PlacementPolicy::RoundRobin, &[2, 3], 1).unwrap(), [vec![0, 4], vec![8, 1, 5]]);
         // The third job does not fit beside the first; the fourth does, and leaves the others whole.
-        let compact = placed(Policy::ShuffleWatcher, &[3, 2, 4, 1], 1).unwrap();
+        let compact = placed(PlacementPolicy::ShuffleWatcher, &[3, 2, 4, 1], 1).unwrap();
         assert_eq!(compact, [vec![0, 1, 2], vec![4, 5], vec![8, 9, 10, 11], vec![3]]);
-        assert_eq!(placed(Policy::ShuffleWatcher, &[6], 1).unwrap(), [vec![0, 1, 2, 3, 4, 5]]);
+        assert_eq!(placed(PlacementPolicy::ShuffleWatcher, &[6], 1).unwrap(), [vec![0, 1, 2, 3, 4, 5]]);
     }
 
     #[test]
     fn no_host_has_more_than_its_slots_and_all_are_used() {
-        for word in [Policy::FirstFit, Policy::RoundRobin, Policy::ShuffleWatcher, Policy::Crux] {
+        for word in [
+            PlacementPolicy::FirstFit,
+            PlacementPolicy::RoundRobin,
+            PlacementPolicy::ShuffleWatcher,
+            PlacementPolicy::Crux,
+        ] {
             for slots in [1, 2] {
                 let all = placed(word, &[5, 4, 3 + 12 * (slots - 1)], slots).unwrap();
                 let mut ranks = [0; 12];

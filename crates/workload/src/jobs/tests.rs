@@ -44,7 +44,12 @@ pub(crate) fn run_in(jobs: &mut RunningJobs, mut pick: impl FnMut(usize) -> usiz
 }
 
 /// Returns jobs on a rack of `nodes` hosts.
-pub(crate) fn jobs_on(nodes: u32, jobs: Vec<ComputedJob>, policy: Policy, slots: u32) -> RunningJobs {
+pub(crate) fn jobs_on(
+    nodes: u32,
+    jobs: Vec<ComputedJob>,
+    policy: PlacementPolicy,
+    slots: u32,
+) -> RunningJobs {
     let spec = JobsSpec { jobs: Arc::new(jobs), policy, slots };
     RunningJobs::new(&spec, nodes.into(), Rate::from_gbps(10), false).unwrap()
 }
@@ -68,8 +73,12 @@ fn tasks_move_to_a_core_that_is_idle() {
     }
     // The task of another rank stays there.
     builder.task(2, compute);
-    let mut jobs =
-        jobs_on(3, vec![ComputedJob::new("job", 3, vec![Arc::new(builder.finish())])], Policy::FirstFit, 1);
+    let mut jobs = jobs_on(
+        3,
+        vec![ComputedJob::new("job", 3, vec![Arc::new(builder.finish())])],
+        PlacementPolicy::FirstFit,
+        1,
+    );
     assert_eq!(run_in(&mut jobs, |_| 0), (Vec::new(), Time::from_us(30)));
     assert_eq!(jobs.outcomes(Time::ZERO).next().unwrap().computed, Time::from_us(30));
 }
@@ -82,7 +91,7 @@ fn a_core_computes_one_task_at_a_time() {
     }
     builder.task(1, Time::from_us(7));
     let job = ComputedJob::new("job", 2, vec![Arc::new(builder.finish())]);
-    let mut jobs = jobs_on(2, vec![job], Policy::FirstFit, 1);
+    let mut jobs = jobs_on(2, vec![job], PlacementPolicy::FirstFit, 1);
     assert_eq!(run_in(&mut jobs, |_| 0).1, Time::from_us(15));
     assert_eq!(jobs.outcomes(Time::ZERO).next().unwrap().computed, Time::from_us(15));
 }
@@ -91,13 +100,13 @@ fn a_core_computes_one_task_at_a_time() {
 fn ranks_on_one_host_send_each_other_nothing() {
     let job = shift("job", 4, Time::from_us(1), 3);
     assert_eq!((job.messages(), job.bytes()), (12, 12_000));
-    let mut jobs = jobs_on(2, vec![job], Policy::FirstFit, 2);
+    let mut jobs = jobs_on(2, vec![job], PlacementPolicy::FirstFit, 2);
     // Ranks 0 and 2 are on host 0: each sends to a rank on the other host.
     assert_eq!(run_in(&mut jobs, |_| 0).0.len(), 12);
     let mut jobs = jobs_on(
         2,
         vec![ComputedJob { on: Some(vec![0, 0, 1, 1]), ..shift("job", 4, Time::ZERO, 3) }],
-        Policy::FirstFit,
+        PlacementPolicy::FirstFit,
         2,
     );
     assert_eq!(run_in(&mut jobs, |_| 0).0.len(), 6);
@@ -106,7 +115,8 @@ fn ranks_on_one_host_send_each_other_nothing() {
 #[test]
 fn a_job_starts_when_it_is_to_start() {
     let late = ComputedJob { start: Time::from_us(20), ..shift("late", 2, Time::from_us(3), 2) };
-    let mut jobs = jobs_on(4, vec![shift("early", 2, Time::from_us(1), 1), late], Policy::FirstFit, 1);
+    let mut jobs =
+        jobs_on(4, vec![shift("early", 2, Time::from_us(1), 1), late], PlacementPolicy::FirstFit, 1);
     assert_eq!(run_in(&mut jobs, |_| 0).1, Time::from_us(26));
     let ended: Vec<_> = jobs.outcomes(Time::ZERO).map(|outcome| outcome.ended.unwrap()).collect();
     assert_eq!(ended, [Time::from_us(1), Time::from_us(26)]);
@@ -121,8 +131,12 @@ fn a_request_takes_from_its_question_to_its_answer() {
     builder.send(asks, answers, 10);
     builder.send(answers, end, 100);
     builder.request(asks, end);
-    let mut jobs =
-        jobs_on(2, vec![ComputedJob::new("job", 2, vec![Arc::new(builder.finish())])], Policy::FirstFit, 1);
+    let mut jobs = jobs_on(
+        2,
+        vec![ComputedJob::new("job", 2, vec![Arc::new(builder.finish())])],
+        PlacementPolicy::FirstFit,
+        1,
+    );
     run_in(&mut jobs, |_| 0);
     assert_eq!(jobs.outcomes(Time::ZERO).next().unwrap().requests, [Time::from_us(9)]);
 }
@@ -131,7 +145,7 @@ proptest! {
     /// All jobs end and all their bytes are carried once, under every policy, with any times and any order.
     #[test]
     fn every_mix_comes_to_an_end(
-        word in prop::sample::select(vec![Policy::FirstFit, Policy::RoundRobin, Policy::ShuffleWatcher, Policy::Crux]),
+        word in prop::sample::select(vec![PlacementPolicy::FirstFit, PlacementPolicy::RoundRobin, PlacementPolicy::ShuffleWatcher, PlacementPolicy::Crux]),
         drawn in prop::collection::vec((2u32..6, 0u64..20, 1usize..4, 0u64..30), 1..6),
         picks in prop::collection::vec(any::<usize>(), 1..50),
     ) {

@@ -56,10 +56,10 @@ fn buckets(tensors: &[u64], full: u64) -> Vec<u64> {
 mod tests {
     use super::*;
     use unrack_rack::Operation;
-    use unrack_rack::jobs::Model;
+    use unrack_rack::jobs::TrainingModel;
     use unrack_units::Bytes;
 
-    fn spec(model: Model) -> Training {
+    fn spec(model: TrainingModel) -> Training {
         let operation = Operation::RingAllReduce;
         let (compute, bucket) = (Time::from_us(10), Bytes::new(25 << 20));
         Training { model, operation, servers: None, iterations: 2, compute, bucket }
@@ -68,7 +68,7 @@ mod tests {
     #[test]
     fn buckets_hold_all_and_are_not_too_full() {
         assert_eq!(buckets(&[1, 2, 3, 100, 4, 5], 48), [36, 400, 24]);
-        let layers = tensors(Model::ResNet18);
+        let layers = tensors(TrainingModel::ResNet18);
         let full = 25 << 20;
         let buckets = buckets(&layers, full);
         assert_eq!(buckets.iter().sum::<u64>(), 4 * 11_181_642);
@@ -79,18 +79,18 @@ mod tests {
     fn a_ring_moves_what_it_must_and_servers_all_of_it() {
         let sum = |tasks: &Tasks| tasks.messages().map(|(_, _, bytes)| bytes).sum::<u64>();
         let bytes = 4 * 68_514_048;
-        let ring = training(&spec(Model::TinyStories33M), 8).unwrap();
+        let ring = training(&spec(TrainingModel::TinyStories33M), 8).unwrap();
         assert_eq!((ring.len(), sum(&ring[0])), (2, 14 * bytes));
         assert_eq!(ring[0].computed(), Time::from_us(80));
         let servers = Training {
             operation: Operation::ParameterServer,
             servers: Some(4),
-            ..spec(Model::TinyStories33M)
+            ..spec(TrainingModel::TinyStories33M)
         };
         let served = training(&servers, 8).unwrap();
         assert_eq!(sum(&served[0]), 4 * 2 * bytes);
         assert_eq!(served[0].computed(), Time::from_us(40));
-        let halving = Training { operation: Operation::HalvingDoubling, ..spec(Model::ResNet18) };
+        let halving = Training { operation: Operation::HalvingDoubling, ..spec(TrainingModel::ResNet18) };
         assert!(training(&halving, 6).is_err());
     }
 }

@@ -205,7 +205,7 @@ mod tests {
     use super::*;
     use crate::jobs::ComputedJob;
     use crate::jobs::tests::{jobs_on, run_in};
-    use unrack_rack::jobs::Policy;
+    use unrack_rack::jobs::PlacementPolicy;
 
     fn spec(reducers: Option<u32>, combine: bool) -> WordCount {
         let (vocabulary, exponent, words_per_s) = (5_000, 1.0, 1_000_000);
@@ -259,7 +259,7 @@ mod tests {
     #[test]
     fn all_ways_to_shuffle_come_to_an_end() {
         for shuffle in [Shuffle::Stages, Shuffle::Own, Shuffle::First] {
-            for policy in [Policy::FirstFit, Policy::ShuffleWatcher] {
+            for policy in [PlacementPolicy::FirstFit, PlacementPolicy::ShuffleWatcher] {
                 let spec = WordCount { shuffle, iterations: 3, ..spec(Some(2), true) };
                 let job = |seed| ComputedJob::new("job", 4, word_count(&spec, 4, seed).unwrap().rounds);
                 let mut jobs = jobs_on(4, vec![job(1), job(2)], policy, 2);

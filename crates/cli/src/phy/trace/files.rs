@@ -4,9 +4,9 @@ use crate::failure::Failure;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::path::Path;
-use unrack_phy::edm::demux::Memory;
+use unrack_phy::edm::demux::MemoryBlock;
 use unrack_phy::edm::layout::{MS, MT};
-use unrack_phy::edm::{Demux, Policy};
+use unrack_phy::edm::{Demux, MuxPolicy};
 use unrack_phy::mac::Deframer;
 use unrack_phy::pcs::Decoder;
 use unrack_phy::stack::testbed::Crossing;
@@ -32,7 +32,7 @@ struct Way {
 }
 
 /// Writes a capture: messages as records of type USER0, whose layout is in docs/phy.md, and frames as Ethernet.
-pub(super) fn capture(path: &Path, crossings: &[Crossing], policy: Policy) -> Result<(), Failure> {
+pub(super) fn capture(path: &Path, crossings: &[Crossing], policy: MuxPolicy) -> Result<(), Failure> {
     let mut file = Pcapng::create(path)?;
     let mut ways: BTreeMap<(u16, bool), Way> = BTreeMap::new();
     for crossing in crossings {
@@ -51,7 +51,7 @@ pub(super) fn capture(path: &Path, crossings: &[Crossing], policy: Policy) -> Re
 }
 
 impl Way {
-    fn new(file: &mut Pcapng, crossing: &Crossing, policy: Policy) -> Result<Way, Failure> {
+    fn new(file: &mut Pcapng, crossing: &Crossing, policy: MuxPolicy) -> Result<Way, Failure> {
         let node = crossing.node;
         let name =
             if crossing.up { format!("node {node} to switch") } else { format!("switch to node {node}") };
@@ -77,7 +77,7 @@ impl Way {
         let time_ps = (PCS_CYCLE * (self.next + 1)).as_ps();
         self.next += 1;
         let received = self.demux.tick(block);
-        if let Some(Memory::Block(block)) = received.memory {
+        if let Some(MemoryBlock::Block(block)) = received.memory {
             self.memory_block(file, block, time_ps)?;
         }
         if let Some(Ok(frame)) = self.deframer.handle(self.decoder.decode(received.to_decoder)) {

@@ -5,21 +5,21 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use unrack_record::RecordError;
 use unrack_record::pcapng::{Captured, LinkType, Pcapng};
-use unrack_sim::observe::wire::Wire;
+use unrack_sim::observe::wire::WireFormat;
 use unrack_sim::topology::Topology;
 use unrack_sim::{Hop, LinkId};
 use unrack_workload::Message;
 
 pub(super) struct Capture {
     file: Pcapng,
-    wire: Wire,
+    wire: WireFormat,
     topology: Topology,
     interfaces: BTreeMap<LinkId, u32>,
 }
 
 impl Capture {
     /// Creates the file.
-    pub(super) fn create(path: &Path, topology: &Topology, wire: Wire) -> Result<Capture, RecordError> {
+    pub(super) fn create(path: &Path, topology: &Topology, wire: WireFormat) -> Result<Capture, RecordError> {
         let file = Pcapng::create(path)?;
         Ok(Capture { file, wire, topology: topology.clone(), interfaces: BTreeMap::new() })
     }

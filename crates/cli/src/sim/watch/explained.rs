@@ -1,7 +1,7 @@
 //! Breakdown of one message's time, for people and for programs.
 
 use serde_json::{Value, json};
-use unrack_sim::observe::{Explanation, Place};
+use unrack_sim::observe::{Explanation, TimeSpent};
 use unrack_sim::{LinkId, Wait};
 use unrack_units::Time;
 use unrack_workload::MessageId;
@@ -60,16 +60,16 @@ fn row(time: Time, all: Time, place: &str) -> String {
 }
 
 /// Describes a place.
-pub(super) fn where_text(place: Place) -> String {
+pub(super) fn where_text(place: TimeSpent) -> String {
     match place {
-        Place::HostQueue(node) => format!("node {node}: behind packets of others"),
-        Place::Serialization(link) => format!("{}: its own bits", link_text(link)),
-        Place::Propagation(link) => format!("{}: propagation", link_text(link)),
-        Place::Switch(switch) => format!("switch {switch}: its latency"),
-        Place::Node(node) => format!("node {node}: its latency"),
-        Place::Queue(port) => format!("port {port}: behind other packets"),
-        Place::Lost => "lost, and found out".into(),
-        Place::Protocol(wait) => format!("protocol: {}", wait_text(wait)),
+        TimeSpent::HostQueue(node) => format!("node {node}: behind packets of others"),
+        TimeSpent::Serialization(link) => format!("{}: its own bits", link_text(link)),
+        TimeSpent::Propagation(link) => format!("{}: propagation", link_text(link)),
+        TimeSpent::Switch(switch) => format!("switch {switch}: its latency"),
+        TimeSpent::Node(node) => format!("node {node}: its latency"),
+        TimeSpent::Queue(port) => format!("port {port}: behind other packets"),
+        TimeSpent::Lost => "lost, and found out".into(),
+        TimeSpent::Protocol(wait) => format!("protocol: {}", wait_text(wait)),
     }
 }
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::{Duration, Instant};
-use unrack_paging::Mode;
+use unrack_paging::FaultMode;
 use unrack_testing::{Folder, Needed};
 
 /// Seconds after which a hanging run is ended; no run here takes that long.
@@ -32,15 +32,15 @@ impl Lab {
 
     /// Makes a lab for runs that page; `None`, with a message, where the kernel does not allow that.
     pub(crate) fn paging(name: &str) -> Option<Lab> {
-        Lab::of_mode(name, Mode::Blocking)
+        Lab::of_mode(name, FaultMode::Blocking)
     }
 
     /// Makes a lab for fast mode; `None`, with a message, where the kernel does not allow that.
     pub(crate) fn fast(name: &str) -> Option<Lab> {
-        Lab::of_mode(name, Mode::Fast)
+        Lab::of_mode(name, FaultMode::Fast)
     }
 
-    fn of_mode(name: &str, mode: Mode) -> Option<Lab> {
+    fn of_mode(name: &str, mode: FaultMode) -> Option<Lab> {
         match mode.check() {
             Ok(()) => Some(Lab::new(name)),
             Err(why) => {

@@ -1,11 +1,11 @@
 //! Processing of a session's answers.
 
-use super::{Awaited, Fault, Session, hash_of};
-use crate::node::request::Completion;
+use super::{Awaited, NodeSession, SessionError, hash_of};
+use crate::node::request::PageCompletion;
 use std::io::IoSliceMut;
-use unrack_wire::{HEADER, Header, PAGE, Reason, Verb};
+use unrack_wire::{EndReason, HEADER, Header, PAGE, Verb};
 
-impl Session {
+impl NodeSession {
     /// Fills `parts` with the places where the next bytes belong. Returns the number of parts used, and their
     /// bytes.
     pub fn landing<'a>(&'a mut self, parts: &mut [IoSliceMut<'a>]) -> (usize, usize) {
@@ -30,20 +30,20 @@ impl Session {
         (scatter.used, scatter.bytes)
     }
 
-    /// Processes `bytes` bytes that were received into the places from [`Session::landing`].
+    /// Processes `bytes` bytes that were received into the places from [`NodeSession::landing`].
     ///
     /// # Errors
-    /// [`Fault::Ended`] if the node said goodbye, [`Fault::Garbage`] if it sent what is no answer to the oldest
-    /// request, [`Fault::Corrupt`] if a page is not the one that was stored, by its checksum. The session is of no use
+    /// [`SessionError::Ended`] if the node said goodbye, [`SessionError::Garbage`] if it sent what is no answer to the oldest
+    /// request, [`SessionError::Corrupt`] if a page is not the one that was stored, by its checksum. The session is of no use
     /// after any of these.
-    pub fn landed(&mut self, bytes: usize, done: &mut Vec<Completion>) -> Result<(), Fault> {
+    pub fn landed(&mut self, bytes: usize, done: &mut Vec<PageCompletion>) -> Result<(), SessionError> {
         if self.asked == 0 {
             return self.landed_unasked(bytes);
         }
         let mut rest = bytes;
         while rest > 0 {
             let Some(awaited) = self.awaited.front().copied().filter(|_| self.asked > 0) else {
-                return Err(Fault::Garbage("more than it was asked for"));
+                return Err(SessionError::Garbage("more than it was asked for"));
             };
             let total = HEADER + pages_back(&awaited.request) * PAGE;
             let before = self.landed;
@@ -60,7 +60,7 @@ impl Session {
         Ok(())
     }
 
-    fn landed_unasked(&mut self, bytes: usize) -> Result<(), Fault> {
+    fn landed_unasked(&mut self, bytes: usize) -> Result<(), SessionError> {
         self.unasked_len = (self.unasked_len + bytes).min(HEADER);
         if self.unasked_len < HEADER {
             return Ok(());
@@ -68,37 +68,37 @@ impl Session {
         self.unasked_len = 0;
         match Header::decode(&self.unasked)? {
             bye @ Header { verb: Verb::Bye, .. } => Err(ended(bye)),
-            _ => Err(Fault::Garbage("an answer to nothing")),
+            _ => Err(SessionError::Garbage("an answer to nothing")),
         }
     }
 
     /// Checks a reply's header, which is complete.
-    fn check_reply(&mut self, awaited: &Awaited, done: &mut Vec<Completion>) -> Result<(), Fault> {
+    fn check_reply(&mut self, awaited: &Awaited, done: &mut Vec<PageCompletion>) -> Result<(), SessionError> {
         let reply = Header::decode(&awaited.reply)?;
         if reply.verb == Verb::Bye {
             return Err(ended(reply));
         }
         let request = awaited.request;
         if reply != request.answer(reply.detail) {
-            return Err(Fault::Garbage("an answer to another request"));
+            return Err(SessionError::Garbage("an answer to another request"));
         }
         let stored = reply.detail;
         match request.verb {
             Verb::Store if stored <= request.count as u32 => self.complete_stores(&request, stored, done),
             Verb::Load | Verb::Ping if reply.detail == 0 => {}
-            _ => return Err(Fault::Garbage("an answer that makes no sense")),
+            _ => return Err(SessionError::Garbage("an answer that makes no sense")),
         }
         Ok(())
     }
 
-    fn complete_stores(&mut self, request: &Header, stored: u32, done: &mut Vec<Completion>) {
+    fn complete_stores(&mut self, request: &Header, stored: u32, done: &mut Vec<PageCompletion>) {
         self.in_flight -= request.count as usize;
         let refused_from = request.id + stored;
-        done.extend((request.id..refused_from).map(|id| Completion::Stored { id }));
+        done.extend((request.id..refused_from).map(|id| PageCompletion::Stored { id }));
         for id in refused_from..request.id + request.count as u32 {
             let known = self.known.get_mut(id);
             known.held &= known.waiting > 0;
-            done.push(Completion::Refused { id });
+            done.push(PageCompletion::Refused { id });
         }
     }
 
@@ -108,17 +108,17 @@ impl Session {
         awaited: &Awaited,
         before: usize,
         now: usize,
-        done: &mut Vec<Completion>,
-    ) -> Result<(), Fault> {
+        done: &mut Vec<PageCompletion>,
+    ) -> Result<(), SessionError> {
         let pages = |bytes: usize| bytes.saturating_sub(HEADER) / PAGE;
         for (page, target) in (pages(before)..pages(now)).zip(self.targets.range(pages(before)..)) {
             let id = awaited.request.id + page as u32;
             // SAFETY: a page that its owner left to us until now.
             if self.tuning.checksums && unsafe { hash_of(target.at) } != target.checksum {
-                return Err(Fault::Corrupt { id });
+                return Err(SessionError::Corrupt { id });
             }
             self.loads -= 1;
-            done.push(Completion::Loaded { id });
+            done.push(PageCompletion::Loaded { id });
         }
         Ok(())
     }
@@ -158,6 +158,7 @@ fn pages_back(request: &Header) -> usize {
     if request.verb == Verb::Load { request.count as usize } else { 0 }
 }
 
-fn ended(bye: Header) -> Fault {
-    Reason::decode(bye.detail).map_or(Fault::Garbage("a farewell for no known reason"), Fault::Ended)
+fn ended(bye: Header) -> SessionError {
+    EndReason::decode(bye.detail)
+        .map_or(SessionError::Garbage("a farewell for no known reason"), SessionError::Ended)
 }

@@ -1,11 +1,11 @@
 //! Selection of what a session sends next.
 
-use super::{Awaited, Content, Piece, Session, Wish};
+use super::{Awaited, Content, NodeSession, Piece, Wish};
 use std::collections::VecDeque;
 use std::io::IoSlice;
 use unrack_wire::{HEADER, Header, PAGE, Verb};
 
-impl Session {
+impl NodeSession {
     /// Moves wishes into the outbox, as far as the windows allow. Urgent ones go before all others: that keeps a
     /// load before a later store or forget of its page. Returns whether any moved.
     pub fn fill(&mut self) -> bool {
@@ -97,7 +97,7 @@ impl Session {
         (used, bytes)
     }
 
-    /// Notes that `bytes` bytes of [`Session::outgoing`] were sent.
+    /// Notes that `bytes` bytes of [`NodeSession::outgoing`] were sent.
     pub fn sent(&mut self, bytes: usize) {
         self.sent += bytes;
         while let Some(piece) = self.outbox.front()

@@ -1,9 +1,9 @@
 //! Requests of a node to others.
 
 use super::copies::{Copies, Lines};
-use super::{Completion, Host, Outcome, Request};
-use crate::edm::layout::{Control, Kind, N};
-use crate::edm::{Body, Message, Operation};
+use super::{Completion, HostStack, Request, RequestOutcome};
+use crate::edm::layout::{ControlFields, Kind, N};
+use crate::edm::{Body, MemoryMessage, RmwOperation};
 use std::collections::VecDeque;
 use unrack_protocol::edm::steps;
 
@@ -71,7 +71,7 @@ impl Announced {
     }
 }
 
-impl Host {
+impl HostStack {
     /// Starts waiting requests as far as X allows.
     pub(super) fn admit(&mut self, now: u64, dst: u16) {
         while self.ways.get(&dst).is_some_and(|way| !way.waiting.is_empty()) {
@@ -85,12 +85,12 @@ impl Host {
                 }
                 Request::Read { address, bytes, .. } => {
                     let body = Body::Read { address, bytes };
-                    self.ask(from, Message { node: dst, id, body }, ticket, usize::from(bytes), now);
+                    self.ask(from, MemoryMessage { node: dst, id, body }, ticket, usize::from(bytes), now);
                 }
                 Request::Modify { address, operation, .. } => {
-                    let bytes = Operation::response_bytes(operation.opcode()).expect("one of ours");
+                    let bytes = RmwOperation::response_bytes(operation.opcode()).expect("one of ours");
                     let body = Body::Modify { address, operation };
-                    self.ask(from, Message { node: dst, id, body }, ticket, usize::from(bytes), now);
+                    self.ask(from, MemoryMessage { node: dst, id, body }, ticket, usize::from(bytes), now);
                 }
             }
         }
@@ -120,7 +120,7 @@ impl Host {
             parts.push_back((ticket, address, data));
         }
         let size = u16::try_from(bytes).expect("a message has at most 65,535 bytes");
-        let notification = Control { kind: Kind::Write, node: key.0, id: key.1, size };
+        let notification = ControlFields { kind: Kind::Write, node: key.0, id: key.1, size };
         let (open, unsent) = (self.lines_to(key.0), parts.len());
         let mut left = vec![VecDeque::new(); self.lines.len()];
         for line in open.iter() {
@@ -130,7 +130,7 @@ impl Host {
         self.announced.insert(key, Announced { left, unsent, open, is_free: false, deadline: None });
     }
 
-    fn ask(&mut self, from: u64, request: Message, ticket: u32, bytes: usize, now: u64) {
+    fn ask(&mut self, from: u64, request: MemoryMessage, ticket: u32, bytes: usize, now: u64) {
         let deadline = self.config.timeout.map(|timeout| now + timeout);
         let key = (request.node, request.id);
         let open = self.lines_to(key.0);
@@ -163,7 +163,7 @@ impl Host {
                 left.push_front((ticket, address.wrapping_add(data.len() as u64), rest));
             } else if left.len() < announced.unsent {
                 announced.unsent = left.len();
-                let outcome = Outcome::Sent;
+                let outcome = RequestOutcome::Sent;
                 self.completions.push(Completion { ticket, outcome, first: from, at: from });
             }
             let last = left.front().is_none_or(|part| part.0 != ticket);
@@ -176,7 +176,7 @@ impl Host {
             self.settle(now, key);
         }
         for body in messages {
-            self.send(line, from, Message { node: self.config.node, id: key.1, body });
+            self.send(line, from, MemoryMessage { node: self.config.node, id: key.1, body });
         }
         true
     }
@@ -208,7 +208,8 @@ impl Host {
             awaited.is_over = true;
             awaited.deadline = self.config.timeout.map(|timeout| now + timeout);
             let data = std::mem::take(&mut awaited.data);
-            let outcome = if data.len() == awaited.bytes { Outcome::Answer(data) } else { Outcome::Null };
+            let outcome =
+                if data.len() == awaited.bytes { RequestOutcome::Answer(data) } else { RequestOutcome::Null };
             self.completions.push(Completion { ticket: awaited.ticket, outcome, first, at });
         }
         self.settle(now, key);
@@ -257,7 +258,7 @@ impl Host {
                 continue;
             }
             self.awaited.remove(&key);
-            self.completions.push(Completion { ticket, outcome: Outcome::Null, first: now, at: now });
+            self.completions.push(Completion { ticket, outcome: RequestOutcome::Null, first: now, at: now });
             self.release(now, key);
         }
         while let Some((key, announced)) = self.announced.iter_mut().find(|(_, all)| is_late(all.deadline)) {

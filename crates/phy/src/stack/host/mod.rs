@@ -26,9 +26,9 @@ use self::copies::Lines;
 use self::serving::{Answer, Served, Serving};
 use super::outbox::Outbox;
 use crate::block::Block;
-use crate::edm::demux::Memory;
-use crate::edm::layout::{Control, Kind, MS, MST, Start};
-use crate::edm::{Assembler, Event, Malformed, Message, Operation};
+use crate::edm::demux::MemoryBlock;
+use crate::edm::layout::{ControlFields, Kind, MS, MST, Start};
+use crate::edm::{Assembler, Event, Malformed, MemoryMessage, RmwOperation};
 use std::collections::BTreeMap;
 use unrack_protocol::edm::steps;
 
@@ -53,22 +53,22 @@ pub struct HostConfig {
 pub enum Request {
     Read { dst: u16, address: u64, bytes: u16 },
     Write { dst: u16, address: u64, data: Vec<u8> },
-    Modify { dst: u16, address: u64, operation: Operation },
+    Modify { dst: u16, address: u64, operation: RmwOperation },
 }
 
 /// End of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Completion {
-    /// Number that [`Host::submit`] returned.
+    /// Number that [`HostStack::submit`] returned.
     pub ticket: u32,
-    pub outcome: Outcome,
+    pub outcome: RequestOutcome,
     /// Cycles in which the first block (`first`) and the last block (`at`) of the last chunk reached the application.
     pub first: u64,
     pub at: u64,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Outcome {
+pub enum RequestOutcome {
     /// Data read, or the answer of a read-modify-write.
     Answer(Vec<u8>),
     /// All parts of a write have left: `first` is the cycle of its last chunk's first block.
@@ -78,7 +78,7 @@ pub enum Outcome {
 }
 
 /// A memory controller, which is also told when writes arrive.
-pub trait Store {
+pub trait MemoryController {
     /// Returns bytes of memory.
     fn read(&mut self, address: u64, bytes: usize) -> Vec<u8>;
     /// Writes bytes; `first` and `at` as in [`Completion`].
@@ -87,7 +87,7 @@ pub trait Store {
 
 /// The stack of one node.
 #[derive(Debug, Clone)]
-pub struct Host {
+pub struct HostStack {
     config: HostConfig,
     lines: Vec<Line>,
     /// Lines out of use, since they showed damage.
@@ -116,24 +116,24 @@ struct Line {
     outbox: Outbox,
 }
 
-impl Host {
+impl HostStack {
     /// Returns the stack of a node with one line.
-    pub fn new(config: HostConfig) -> Host {
-        Host::with_lines(config, 1)
+    pub fn new(config: HostConfig) -> HostStack {
+        HostStack::with_lines(config, 1)
     }
 
     /// Returns the stack of a node with a line to each of two switches.
     ///
     /// # Panics
     /// Without a timeout, or with X above 64: an id must tell four uses of its place apart.
-    pub fn mirrored(config: HostConfig) -> Host {
+    pub fn mirrored(config: HostConfig) -> HostStack {
         assert!(config.timeout.is_some(), "a mirrored node needs a timeout");
         assert!(config.uses_bits() >= 2, "a mirrored node has an X of 64 at most");
-        Host::with_lines(config, copies::MOST)
+        HostStack::with_lines(config, copies::MOST)
     }
 
-    fn with_lines(config: HostConfig, lines: usize) -> Host {
-        Host {
+    fn with_lines(config: HostConfig, lines: usize) -> HostStack {
+        HostStack {
             config,
             lines: vec![Line::default(); lines],
             out: Lines::default(),
@@ -208,13 +208,19 @@ impl Host {
     }
 
     /// Takes a line's memory block of this cycle.
-    pub fn handle(&mut self, now: u64, line: usize, memory: Option<Memory>, store: &mut impl Store) {
+    pub fn handle(
+        &mut self,
+        now: u64,
+        line: usize,
+        memory: Option<MemoryBlock>,
+        store: &mut impl MemoryController,
+    ) {
         self.time_out(now);
         let Some(memory) = memory.filter(|_| !self.out.has(line)) else { return };
         let on = &mut self.lines[line];
         let event = match memory {
-            Memory::Broken => on.assembler.broken().map(Err),
-            Memory::Block(block) => {
+            MemoryBlock::Broken => on.assembler.broken().map(Err),
+            MemoryBlock::Block(block) => {
                 if block.block_type() == Some(MS) {
                     on.began = now;
                     on.from = Start::parse(block.payload).map_or(on.from, |start| start.node);
@@ -266,7 +272,7 @@ impl Host {
     }
 
     /// Handles a grant (§3.2.1): parse, add to the grant queue, read it, make data.
-    fn grant(&mut self, now: u64, line: usize, grant: Control) {
+    fn grant(&mut self, now: u64, line: usize, grant: ControlFields) {
         let from = now + steps::PARSE_GRANT + steps::READ_GRANT_QUEUE + steps::MAKE_DATA;
         let (key, bytes) = ((grant.node, grant.id), usize::from(grant.size));
         let is_known = match grant.kind {
@@ -287,7 +293,7 @@ impl Host {
         }
     }
 
-    fn send(&mut self, line: usize, from: u64, message: Message) {
+    fn send(&mut self, line: usize, from: u64, message: MemoryMessage) {
         let mut blocks = Vec::new();
         message.blocks(&mut blocks);
         self.lines[line].outbox.data(from, blocks);

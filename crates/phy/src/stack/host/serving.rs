@@ -1,8 +1,8 @@
 //! Requests that a node serves for others.
 
 use super::copies::{Copies, Lines, MOST, Turn};
-use super::{Host, Store};
-use crate::edm::{Body, Message};
+use super::{HostStack, MemoryController};
+use crate::edm::{Body, MemoryMessage};
 use unrack_protocol::edm::steps;
 
 /// An answer that has not been sent completely.
@@ -38,13 +38,13 @@ impl Answer {
     }
 }
 
-impl Host {
+impl HostStack {
     pub(super) fn message(
         &mut self,
         (now, line): (u64, usize),
         began: u64,
-        message: Message,
-        store: &mut impl Store,
+        message: MemoryMessage,
+        store: &mut impl MemoryController,
     ) {
         let key = (message.node, message.id);
         let (first, at) = (began + steps::RECEIVE_DATA, now + steps::RECEIVE_DATA);
@@ -97,7 +97,7 @@ impl Host {
             self.answers.remove(&key);
         }
         let body = Body::Response { last, data };
-        self.send(line, from, Message { node: self.config.node, id: key.1, body });
+        self.send(line, from, MemoryMessage { node: self.config.node, id: key.1, body });
         true
     }
 

@@ -1,6 +1,6 @@
 //! Cached mappings of memory that other hosts write, without hardware that keeps the copies coherent.
 
-use super::{LINE, Memory, lines};
+use super::{LINE, SharedMemory, lines};
 use crate::sync::{AtomicU64, Ordering};
 use arch::Instructions;
 use std::ptr;
@@ -40,7 +40,7 @@ impl Incoherent {
     }
 }
 
-impl Memory for Incoherent {
+impl SharedMemory for Incoherent {
     #[inline]
     unsafe fn publish(&self, at: *const u8, bytes: usize) {
         let (first, count) = lines(at, bytes);

@@ -10,8 +10,8 @@ use super::{Counter, Error, Greeting, PATIENCE};
 use crate::bells::Bells;
 use crate::space::Space;
 use crate::wire::{
-    self, Access, Ask, Cause, ChannelId, Denied, Event, Extent, Incoming, Opened, Refused, Reply, Request,
-    Tell, Welcome,
+    self, Access, Ask, Cause, ChannelId, Denied, Event, Extent, Incoming, OpenedChannel, RefusedCaller,
+    Reply, Request, Tell, Welcome,
 };
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
@@ -348,7 +348,8 @@ impl Link {
                     (Ok((link, greeting)), Some(waiting)) => waiting.push(link, greeting),
                     (Ok((link, _)), None) => self.abandon(&link),
                     (Err(error), _) => {
-                        let refused = Refused { code: 0, text: format!("it cannot map queues: {error}") };
+                        let refused =
+                            RefusedCaller { code: 0, text: format!("it cannot map queues: {error}") };
                         self.say(Request::Answer { channel: id, verdict: Err(refused) });
                         self.say(Request::Close { channel: id });
                     }
@@ -386,7 +387,7 @@ impl Link {
     /// Makes the near side of a channel.
     fn opened(
         &self,
-        opened: Opened,
+        opened: OpenedChannel,
         beside: Vec<OwnedFd>,
     ) -> rustix::io::Result<(Arc<ChannelLink>, Greeting)> {
         let (link, greeting) = ChannelLink::new(&self.space, opened, beside)?;

@@ -1,6 +1,6 @@
 //! Records of the ledger.
 
-use crate::wire::{Access, ChannelId, ClientId, Extent, Peer};
+use crate::wire::{Access, ChannelId, ClientId, Extent, PeerProcess};
 use serde::{Deserialize, Serialize};
 
 /// One thing that outlives the manager.
@@ -16,7 +16,7 @@ pub(crate) enum Record {
 /// A process, distinguishable from others that get its number later.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Process {
-    pub peer: Peer,
+    pub peer: PeerProcess,
     /// Start of the process, in clock ticks since boot.
     pub started: u64,
 }

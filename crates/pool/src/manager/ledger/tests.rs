@@ -35,7 +35,7 @@ fn record() -> impl Strategy<Value = Record> {
 fn the_longest_record_fits() {
     let mut ledger = Ledger::create(&file(), SHAPE).unwrap();
     let name = "x".repeat(crate::wire::MOST_NAME);
-    let peer = crate::wire::Peer {
+    let peer = crate::wire::PeerProcess {
         id: ClientId(u64::MAX),
         pid: u32::MAX,
         uid: u32::MAX,

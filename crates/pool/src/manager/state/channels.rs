@@ -5,8 +5,8 @@ use super::{Channel, Service, Side, State, is_name};
 use crate::BELLS;
 use crate::manager::ledger::{Key, Pair, Record};
 use crate::wire::{
-    Accepted, Cause, ChannelId, ClientId, Denied, Event, Extent, MOST_GREETING, MOST_REASON, Opened, Refused,
-    Reply, Tell,
+    Accepted, Cause, ChannelId, ClientId, Denied, Event, Extent, MOST_GREETING, MOST_REASON, OpenedChannel,
+    RefusedCaller, Reply, Tell,
 };
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -89,7 +89,7 @@ impl State {
         }
         self.channels.insert(id, channel);
         let caller = &self.clients[&by];
-        let offer = Opened { channel: id, peer: caller.peer.clone(), queues, bell, greeting };
+        let offer = OpenedChannel { channel: id, peer: caller.peer.clone(), queues, bell, greeting };
         let mut beside: Vec<_> = file.iter().cloned().collect();
         beside.extend(caller.bells.clone());
         beside.extend(passed.into_iter().map(Arc::new));
@@ -158,7 +158,7 @@ impl State {
         &mut self,
         by: ClientId,
         id: ChannelId,
-        verdict: Result<Accepted, Refused>,
+        verdict: Result<Accepted, RefusedCaller>,
         passed: Vec<OwnedFd>,
     ) -> Result<Reply, Denied> {
         let channel =
@@ -184,7 +184,13 @@ impl State {
                 let served = &self.clients[&server.id];
                 beside.extend(served.bells.clone());
                 beside.extend(passed.into_iter().map(Arc::new));
-                Ok(Reply::Opened(Opened { channel: id, peer: served.peer.clone(), queues, bell, greeting }))
+                Ok(Reply::Opened(OpenedChannel {
+                    channel: id,
+                    peer: served.peer.clone(),
+                    queues,
+                    bell,
+                    greeting,
+                }))
             }
             Err(refused) => {
                 beside.clear();

@@ -1,7 +1,7 @@
 //! Holders of parts of the pool, and how much each has, for quotas and limits.
 
-use super::Limits;
-use crate::wire::{Denied, Limited, Peer, Whose};
+use super::HolderLimits;
+use crate::wire::{Denied, Limited, PeerProcess, Whose};
 use std::collections::BTreeMap;
 
 /// Process or user for which things are counted.
@@ -47,7 +47,7 @@ struct Holdings {
 
 /// All holders, and the limits of each.
 pub(crate) struct Holders {
-    limits: Limits,
+    limits: HolderLimits,
     quota_bytes: u64,
     /// Bytes of the whole pool. If the quota is as large, a denial is reported as a full pool, not as a quota.
     capacity: u64,
@@ -66,7 +66,7 @@ pub(crate) struct Holders {
 impl Holders {
     /// Makes limits with which each holder may have `quota_bytes` of the `capacity`, and the same share of all
     /// connections, of a service's channels and of the ledger's `slots`.
-    pub(crate) fn new(limits: Limits, quota_bytes: u64, capacity: u64, slots: usize) -> Holders {
+    pub(crate) fn new(limits: HolderLimits, quota_bytes: u64, capacity: u64, slots: usize) -> Holders {
         let share = |whole: u64| {
             let part = u128::from(whole) * u128::from(quota_bytes) / u128::from(capacity.max(1));
             u32::try_from(part.max(1)).unwrap_or(u32::MAX)
@@ -84,7 +84,7 @@ impl Holders {
     }
 
     /// Returns the limits that were configured.
-    pub(crate) fn limits(&self) -> &Limits {
+    pub(crate) fn limits(&self) -> &HolderLimits {
         &self.limits
     }
 
@@ -94,7 +94,7 @@ impl Holders {
     }
 
     /// Returns the holder that a process's connection counts for.
-    pub(crate) fn holder_of(&self, peer: &Peer, started: u64) -> Holder {
+    pub(crate) fn holder_of(&self, peer: &PeerProcess, started: u64) -> Holder {
         match peer.uid == self.user {
             true => Holder::Process { pid: peer.pid, started },
             false => Holder::User(peer.uid),
@@ -226,11 +226,11 @@ mod tests {
     use proptest::prelude::*;
 
     fn holders() -> Holders {
-        Holders::new(Limits { clients: 8, ..Limits::default() }, 4 * SECTION, 8 * SECTION, 40)
+        Holders::new(HolderLimits { clients: 8, ..HolderLimits::default() }, 4 * SECTION, 8 * SECTION, 40)
     }
 
-    fn peer(pid: u32, uid: u32) -> Peer {
-        Peer { id: ClientId(1), pid, uid, gid: 0, name: "x".into() }
+    fn peer(pid: u32, uid: u32) -> PeerProcess {
+        PeerProcess { id: ClientId(1), pid, uid, gid: 0, name: "x".into() }
     }
 
     #[test]

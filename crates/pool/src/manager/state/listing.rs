@@ -2,7 +2,7 @@
 
 use super::State;
 use crate::SECTION;
-use crate::wire::{Denied, Event, Listed, MOST_BYTES, Reply, encode};
+use crate::wire::{Denied, Event, ListingEntry, MOST_BYTES, Reply, encode};
 
 impl State {
     /// Returns the entries from index `from` on, as many as fit in a message.
@@ -30,15 +30,15 @@ impl State {
         Ok(Reply::Done)
     }
 
-    fn entries(&self) -> impl Iterator<Item = Listed> {
-        let pool = Listed::Pool {
+    fn entries(&self) -> impl Iterator<Item = ListingEntry> {
+        let pool = ListingEntry::Pool {
             capacity_bytes: self.sections.capacity() as u64 * SECTION,
             free_bytes: self.sections.free() as u64 * SECTION,
             backing: self.store.backing.to_string(),
             per_client_bytes: self.holders.quota_bytes(),
         };
         let clients = self.clients.values();
-        let segments = self.segments.values().map(|segment| Listed::Segment {
+        let segments = self.segments.values().map(|segment| ListingEntry::Segment {
             extent: segment.extent,
             owner: segment.owner,
             // A reader has no use for more than fit in a message.
@@ -47,8 +47,8 @@ impl State {
         let services = self
             .services
             .iter()
-            .map(|(name, service)| Listed::Service { name: name.clone(), by: service.by });
-        let channels = self.channels.iter().map(|(id, channel)| Listed::Channel {
+            .map(|(name, service)| ListingEntry::Service { name: name.clone(), by: service.by });
+        let channels = self.channels.iter().map(|(id, channel)| ListingEntry::Channel {
             id: *id,
             service: channel.service.clone(),
             client: channel.client.id,
@@ -56,7 +56,7 @@ impl State {
             open: channel.asked.is_none() && channel.client.open && channel.server.open,
             queues: channel.queues,
         });
-        let clients = clients.map(|client| Listed::Client {
+        let clients = clients.map(|client| ListingEntry::Client {
             peer: client.peer.clone(),
             used_bytes: client.used_bytes,
             quota_used_bytes: self.holders.bytes_of(client.holder),

@@ -16,8 +16,8 @@ use super::backing::Store;
 use super::ledger::{Identity, Key, Ledger, Process, Record};
 use super::sections::Sections;
 use crate::wire::{
-    Access, Ask, Cause, ChannelId, ClientId, Denied, Event, Extent, Limited, MOST_NAME, Peer, Reply, Request,
-    Tell,
+    Access, Ask, Cause, ChannelId, ClientId, Denied, Event, Extent, Limited, MOST_NAME, PeerProcess, Reply,
+    Request, Tell,
 };
 use holders::Thing;
 use std::collections::{BTreeMap, VecDeque};
@@ -26,7 +26,7 @@ use std::sync::Arc;
 
 /// Most things that one [`Holder`] may have, so that others are not locked out.
 #[derive(Debug, Clone, Copy)]
-pub struct Limits {
+pub struct HolderLimits {
     /// Connections of all holders together.
     pub clients: u32,
     pub channels: u32,
@@ -38,9 +38,16 @@ pub struct Limits {
     pub waiting: usize,
 }
 
-impl Default for Limits {
-    fn default() -> Limits {
-        Limits { clients: 4096, channels: 1024, services: 64, segments: 4096, grants: 256, waiting: 256 }
+impl Default for HolderLimits {
+    fn default() -> HolderLimits {
+        HolderLimits {
+            clients: 4096,
+            channels: 1024,
+            services: 64,
+            segments: 4096,
+            grants: 256,
+            waiting: 256,
+        }
     }
 }
 
@@ -52,7 +59,7 @@ pub(super) struct Outgoing {
 
 /// A process: connected, or known from the manager before and not back yet.
 pub(super) struct Client {
-    pub peer: Peer,
+    pub peer: PeerProcess,
     /// Messages not sent yet, in order.
     pub waiting: VecDeque<Outgoing>,
     started: u64,
@@ -151,7 +158,12 @@ impl State {
     ///
     /// # Errors
     /// If there are too many, or its name is invalid.
-    pub(super) fn join(&mut self, mut peer: Peer, started: u64, bells: OwnedFd) -> Result<ClientId, Denied> {
+    pub(super) fn join(
+        &mut self,
+        mut peer: PeerProcess,
+        started: u64,
+        bells: OwnedFd,
+    ) -> Result<ClientId, Denied> {
         let most = self.holders.limits().clients;
         if self.clients.len() >= most as usize {
             return Err(Denied::Limit { what: Limited::Connections, most });
@@ -286,7 +298,7 @@ impl State {
 }
 
 impl Client {
-    fn absent(peer: Peer, started: u64, holder: Holder) -> Client {
+    fn absent(peer: PeerProcess, started: u64, holder: Holder) -> Client {
         Client { peer, waiting: VecDeque::new(), started, bells: None, kept: None, used_bytes: None, holder }
     }
 }

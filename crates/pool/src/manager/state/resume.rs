@@ -4,7 +4,7 @@ use super::holders::Thing;
 use super::segments::identity;
 use super::{Channel, Client, Grant, Segment, Service, Side, State};
 use crate::manager::ledger::{Process, Record};
-use crate::wire::{Cause, ChannelId, ClientId, Denied, Event, Peer, Reply};
+use crate::wire::{Cause, ChannelId, ClientId, Denied, Event, PeerProcess, Reply};
 use std::collections::BTreeSet;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
@@ -145,7 +145,7 @@ impl State {
     pub(crate) fn rejoin(
         &mut self,
         id: ClientId,
-        peer: &Peer,
+        peer: &PeerProcess,
         started: u64,
         bells: OwnedFd,
     ) -> Result<(), Denied> {

@@ -1,7 +1,7 @@
 //! Broadcasts: announced by a source, forwarded along a tree, reported and repeated if a copy is lost (§3.2).
 
-use super::{Control, Node, Timer, World};
-use crate::r2c2::Control as Controlled;
+use super::{ControlPacket, Node, NodeTimer, World};
+use crate::r2c2::RateControl as Controlled;
 use crate::r2c2::news::News;
 use crate::r2c2::packet::{Assignment, Broadcast, Event as Told};
 use unrack_units::Time;
@@ -35,7 +35,7 @@ impl<F: Copy + PartialEq> Node<F> {
     fn tell_controller<W: World<Flow = F>>(&mut self, world: &mut W, news: News) {
         match world.setup().params.controller {
             controller if controller == self.me => self.hear_as_controller(world, news),
-            controller => self.put_control(world, controller, Control::Told(news)),
+            controller => self.put_control(world, controller, ControlPacket::Told(news)),
         }
     }
 
@@ -101,17 +101,17 @@ impl<F: Copy + PartialEq> Node<F> {
             if !self.reports.dropped(now, timeout, news) {
                 return;
             }
-            world.wake_at(now + timeout, Timer::Report);
+            world.wake_at(now + timeout, NodeTimer::Report);
         }
-        self.put_control(world, news.src(), Control::Lost(news));
+        self.put_control(world, news.src(), ControlPacket::Lost(news));
     }
 
     /// Repeats reports of broadcasts that the node has dropped and not heard again for too long.
     pub(super) fn report_again<W: World<Flow = F>>(&mut self, world: &mut W) {
         let (now, timeout) = (world.now(), world.setup().params.timeout);
         while let Some((news, next)) = self.reports.poll(now, timeout) {
-            world.wake_at(next, Timer::Report);
-            self.put_control(world, news.src(), Control::Lost(news));
+            world.wake_at(next, NodeTimer::Report);
+            self.put_control(world, news.src(), ControlPacket::Lost(news));
         }
     }
 
@@ -121,7 +121,7 @@ impl<F: Copy + PartialEq> Node<F> {
             return;
         }
         self.repeats.push_back(news.along(world.setup().tree(u32::from(news.tree()) + 1)));
-        world.wake_at(world.now() + REPEAT_AFTER, Timer::Repeat);
+        world.wake_at(world.now() + REPEAT_AFTER, NodeTimer::Repeat);
     }
 
     /// Repeats the next broadcast that is to be, unless it is outdated.

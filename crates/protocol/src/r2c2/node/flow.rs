@@ -1,10 +1,10 @@
 //! A flow at its source.
 
-use super::Setup;
+use super::RackSetup;
 use crate::r2c2::Routing;
 use crate::r2c2::bucket::TokenBucket;
 use crate::r2c2::demand::Demand;
-use crate::r2c2::host::Host;
+use crate::r2c2::host::ProgramBytes;
 use crate::r2c2::packet::Broadcast;
 use crate::r2c2::terms::Terms;
 use crate::r2c2::transfer::{RetransmissionTimer, Sender};
@@ -27,7 +27,7 @@ pub struct Flow {
     pub(super) patience: RetransmissionTimer,
     /// Timeouts in a row without a new acknowledgement.
     pub(super) silence: u32,
-    pub(super) host: Host,
+    pub(super) host: ProgramBytes,
     pub(super) demand: Demand,
     /// Bytes put on the wire since the node last computed rates.
     pub(super) sent: u64,
@@ -38,7 +38,7 @@ pub struct Flow {
 impl Flow {
     /// Creates a flow of `bytes` bytes that begins at `first_kbps`.
     pub(super) fn new(
-        setup: &Setup,
+        setup: &RackSetup,
         now: Time,
         (told, terms): (Broadcast, Terms),
         bytes: u64,
@@ -58,7 +58,7 @@ impl Flow {
                 u32::from(told.src) << 16 | u32::from(told.flow),
             ),
             silence: 0,
-            host: Host::new(terms.demand, now),
+            host: ProgramBytes::new(terms.demand, now),
             demand: Demand::new(params.demand_gain.get()),
             sent: 0,
             given_kbps: None,

@@ -1,7 +1,7 @@
 //! Demands of flows, and the rates that each node computes.
 
-use super::{Node, Timer, World};
-use crate::r2c2::Control;
+use super::{Node, NodeTimer, World};
+use crate::r2c2::RateControl;
 use crate::r2c2::news::News;
 use crate::r2c2::packet::{Broadcast, Event as Told};
 use crate::r2c2::rates::Requirements;
@@ -20,28 +20,28 @@ impl<F: Copy + PartialEq> Node<F> {
             let interval = u128::from(setup.params.interval.as_ps());
             let phase = interval * u128::from(self.me) / u128::from(setup.graph.nodes());
             let since = (u128::from(now.as_ps()) + interval - phase) % interval;
-            world.wake_at(now + Time::from_ps((interval - since) as u64), Timer::Tick);
+            world.wake_at(now + Time::from_ps((interval - since) as u64), NodeTimer::Tick);
         }
     }
 
-    /// Computes all rates at a [`Timer::Tick`]. Returns whether the node goes on to, as one does that sends, or
+    /// Computes all rates at a [`NodeTimer::Tick`]. Returns whether the node goes on to, as one does that sends, or
     /// `keeps` something else announced.
     pub fn settle<W: World<Flow = F>>(&mut self, world: &mut W, keeps: bool) -> bool {
         let (now, params) = (world.now(), &world.setup().params);
-        let (interval, is_central) = (params.interval, params.control == Control::Central);
+        let (interval, is_central) = (params.interval, params.control == RateControl::Central);
         // With a controller, other nodes know of no flow.
         if !keeps && self.own.is_empty() && (!is_central || self.view.is_idle()) {
             self.ticks = false;
             return false;
         }
         self.view.settle(now, interval, &mut world.map().weights);
-        world.wake_at(now + interval, Timer::Tick);
+        world.wake_at(now + interval, NodeTimer::Tick);
         true
     }
 
     /// Sends the node's flows at the rates that were computed, or given by a controller.
     pub fn pace<W: World<Flow = F>>(&mut self, world: &mut W) {
-        let is_central = world.setup().params.control == Control::Central;
+        let is_central = world.setup().params.control == RateControl::Central;
         for n in 0..self.own.len() {
             let flow = self.own[n];
             let Some(place) = world.flow(flow) else { continue };

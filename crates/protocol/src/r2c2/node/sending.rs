@@ -1,6 +1,6 @@
 //! Flows: opened, sent packet by packet, acknowledged, retransmitted.
 
-use super::{Event, Flow, Node, Part, Timer, World};
+use super::{Event, Flow, Node, NodeTimer, Part, World};
 use crate::r2c2::news::News;
 use crate::r2c2::packet::{Broadcast, Event as Told};
 
@@ -53,7 +53,7 @@ impl<F: Copy + PartialEq> Node<F> {
             if let Some(place) = world.flow(flow) {
                 place.turn = turn;
             }
-            world.wake_at(at.max(world.now()), Timer::Send { flow, turn });
+            world.wake_at(at.max(world.now()), NodeTimer::Send { flow, turn });
         }
         world.happened(flow, Event::Paced);
     }
@@ -69,7 +69,7 @@ impl<F: Copy + PartialEq> Node<F> {
         let (now, setup) = (world.now(), world.setup());
         let (offset, payload) = (setup.offset(segment), setup.payload(bytes, segment));
         let (wire, is_last) = (setup.wire(payload), offset + payload == bytes);
-        let wait = Timer::Send { flow, turn };
+        let wait = NodeTimer::Send { flow, turn };
         if let Some(at) = host.has(offset + payload).filter(|at| *at > now) {
             return world.wake_at(at, wait);
         }
@@ -141,7 +141,7 @@ impl<F: Copy + PartialEq> Node<F> {
         let Some(place) = world.flow(flow) else { return };
         place.alarm = turn;
         let at = place.patience.until();
-        world.wake_at(at, Timer::Alarm { flow, turn });
+        world.wake_at(at, NodeTimer::Alarm { flow, turn });
         world.happened(flow, Event::Waits);
     }
 

@@ -8,21 +8,21 @@ use unrack_units::{Rate, Time};
 
 /// Parameters of a rack, and the sizes and limits of its world.
 #[derive(Debug, Clone)]
-pub struct Setup {
+pub struct RackSetup {
     pub params: Params,
     pub graph: Arc<Graph>,
     /// Payload of a full packet, in bytes.
     pub most: u64,
     /// Bytes on the wire around every payload.
     pub header: u64,
-    pub limits: Limits,
+    pub limits: WorldLimits,
     /// Rate of each node's fastest link, in Kb/s.
     fastest_kbps: Vec<u32>,
 }
 
 /// Limits that a world sets to its nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
+pub struct WorldLimits {
     /// Packets of one flow that a destination has room for, from the first one that is missing on.
     pub window: u32,
     /// Time by which a flow may be ahead of its rate, beyond one packet.
@@ -31,27 +31,27 @@ pub struct Limits {
     pub timeouts: u32,
 }
 
-impl Limits {
+impl WorldLimits {
     /// Limits of a world that keeps no bytes and is never late: none.
-    pub const NONE: Limits = Limits { window: u32::MAX, slack: Time::ZERO, timeouts: u32::MAX };
+    pub const NONE: WorldLimits = WorldLimits { window: u32::MAX, slack: Time::ZERO, timeouts: u32::MAX };
 }
 
 /// Fewest bytes of a packet on the wire, as in simulators without headers.
 const SMALLEST: u64 = 8;
 
-impl Setup {
+impl RackSetup {
     /// Describes a rack whose packets have `most` bytes of payload and `header` bytes around it; `rate` of each link.
     pub fn new(
         params: &Params,
         graph: &Arc<Graph>,
         rate: impl Fn(u32) -> Rate,
         (most, header): (u64, u64),
-        limits: Limits,
-    ) -> Setup {
+        limits: WorldLimits,
+    ) -> RackSetup {
         let kbps = |link| u32::try_from(rate(link).as_bps() / 1_000).unwrap_or(u32::MAX);
         let fastest = |node| graph.links_of(node).map(kbps).max().unwrap_or(0);
         let fastest_kbps = (0..graph.nodes()).map(fastest).collect();
-        Setup { params: params.clone(), graph: graph.clone(), most, header, limits, fastest_kbps }
+        RackSetup { params: params.clone(), graph: graph.clone(), most, header, limits, fastest_kbps }
     }
 
     /// Returns the bytes of a packet on the wire.

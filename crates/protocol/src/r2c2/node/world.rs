@@ -1,6 +1,6 @@
 //! Requests of a node to the world around it.
 
-use super::{Flow, Setup};
+use super::{Flow, RackSetup};
 use crate::r2c2::map::Map;
 use crate::r2c2::news::News;
 use crate::r2c2::packet::{Broadcast, Route};
@@ -17,7 +17,7 @@ pub trait World {
     /// Returns the time.
     fn now(&self) -> Time;
     /// Returns the description of the rack.
-    fn setup(&self) -> &Setup;
+    fn setup(&self) -> &RackSetup;
     /// Returns the rack as it is known.
     fn map(&mut self) -> &mut Map;
     /// Returns the rate in Kb/s that a flow would get alone, on the links that are known to be up.
@@ -29,14 +29,14 @@ pub trait World {
     /// Returns a name for a timer that no other of a flow has; not 0.
     fn turn(&mut self) -> u32;
     /// Sets a timer of the node, which may be due at once.
-    fn wake_at(&mut self, at: Time, timer: Timer<Self::Flow>);
+    fn wake_at(&mut self, at: Time, timer: NodeTimer<Self::Flow>);
     /// Returns the earliest time at which `wire` more bytes fit into the queue of the port; now if they fit already.
     fn room_at(&self, port: u32, wire: u32) -> Time;
     /// Puts a part of a flow into the queue of the first link of its route.
     fn put_part(&mut self, part: &Part<Self::Flow>);
     /// Puts a packet to node `dst` that is no part of a flow into the queue of the first link of its route. Returns
     /// whether it left, as far as is known.
-    fn put_control(&mut self, dst: u32, route: Route, control: Control<Self::Flow>) -> bool;
+    fn put_control(&mut self, dst: u32, route: Route, control: ControlPacket<Self::Flow>) -> bool;
     /// Returns a broadcast of this node, to be put on links; `None` if it is too old to be known.
     fn carry(&mut self, news: News) -> Option<Self::Carried>;
     /// Puts a copy of a broadcast into the queue of a link. Returns whether it left.
@@ -53,7 +53,7 @@ pub trait World {
 
 /// Timers of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Timer<F> {
+pub enum NodeTimer<F> {
     /// Computes rates.
     Tick,
     /// Repeats a broadcast, a copy of which was lost.
@@ -83,7 +83,7 @@ pub struct Part<F> {
 
 /// Content of a packet that follows a route and is no part of a flow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Control<F> {
+pub enum ControlPacket<F> {
     /// Acknowledgement: all segments below `next` have arrived, and those of the 64 from `next` on whose bit is set.
     Ack { flow: F, next: u32, mask: u64 },
     /// Report to the source of a broadcast that a node had to drop it (§3.2).

@@ -2,7 +2,7 @@
 
 use super::waiting::Waiting;
 use super::{Class, GRAIN, Level, Load, Rates, Slot};
-use crate::r2c2::weights::Share;
+use crate::r2c2::weights::LinkShare;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -207,8 +207,8 @@ impl Rates {
 }
 
 /// Subtracts rate and weight of a flow from its links.
-fn take(loads: &mut [Load], shares: &[Share], [rate, weight]: [u32; 2]) {
-    for Share { link, share } in shares {
+fn take(loads: &mut [Load], shares: &[LinkShare], [rate, weight]: [u32; 2]) {
+    for LinkShare { link, share } in shares {
         let load = &mut loads[*link as usize];
         load.left -= u64::from(*share) * u64::from(rate);
         load.rising -= u64::from(*share) * u64::from(weight);
@@ -216,8 +216,8 @@ fn take(loads: &mut [Load], shares: &[Share], [rate, weight]: [u32; 2]) {
 }
 
 /// Gives back the rate of a flow, and adds its weight to those that rise.
-fn give_back(loads: &mut [Load], shares: &[Share], [rate, weight]: [u32; 2]) {
-    for Share { link, share } in shares {
+fn give_back(loads: &mut [Load], shares: &[LinkShare], [rate, weight]: [u32; 2]) {
+    for LinkShare { link, share } in shares {
         let load = &mut loads[*link as usize];
         load.left += u64::from(*share) * u64::from(rate);
         load.rising += u64::from(*share) * u64::from(weight);

@@ -9,22 +9,23 @@ fn gbps(gbps: u64) -> Rate {
     Rate::from_gbps(gbps)
 }
 
-fn shares(of: &[(u32, f64)]) -> Arc<[Share]> {
+fn shares(of: &[(u32, f64)]) -> Arc<[LinkShare]> {
     of.iter()
-        .map(|(link, share)| Share { link: *link, share: (share * f64::from(Share::ONE)) as u32 })
+        .map(|(link, share)| LinkShare { link: *link, share: (share * f64::from(LinkShare::ONE)) as u32 })
         .collect()
 }
 
 /// Requirements of a flow, and its share on each link.
-type Drawn = (Requirements, Arc<[Share]>);
+type Drawn = (Requirements, Arc<[LinkShare]>);
 
 fn any_flow() -> impl Strategy<Value = Drawn> {
-    let share = prop_oneof![3 => Just(0u32), 1 => Just(Share::ONE), 2 => Share::ONE / 64..2 * Share::ONE];
+    let share =
+        prop_oneof![3 => Just(0u32), 1 => Just(LinkShare::ONE), 2 => LinkShare::ONE / 64..2 * LinkShare::ONE];
     let demand = prop_oneof![2 => Just(UNLIMITED), 1 => 0u32..20_000_000];
     (1u8..5, 0u8..3, demand, prop::collection::vec(share, LINKS)).prop_map(
         |(weight, priority, demand_kbps, on)| {
             let on = on.into_iter().enumerate().filter(|(_, share)| *share > 0);
-            let shares = on.map(|(link, share)| Share { link: link as u32, share }).collect();
+            let shares = on.map(|(link, share)| LinkShare { link: link as u32, share }).collect();
             (Requirements { weight, priority, demand_kbps }, shares)
         },
     )
@@ -40,7 +41,7 @@ fn textbook(links: &[Rate], headroom: f64, flows: &[Drawn]) -> Vec<f64> {
     let mut rates = vec![0.0; flows.len()];
     let on = |flow: usize, link: usize| -> f64 {
         let found = flows[flow].1.iter().find(|share| share.link as usize == link);
-        found.map_or(0.0, |share| f64::from(share.share) / f64::from(Share::ONE))
+        found.map_or(0.0, |share| f64::from(share.share) / f64::from(LinkShare::ONE))
     };
     for priority in 0..=2 {
         let mut rising: Vec<usize> = (0..flows.len()).filter(|f| flows[*f].0.priority == priority).collect();
@@ -119,7 +120,7 @@ proptest! {
                 for (slot, (asked, shares)) in &there {
                     prop_assert_eq!(rates.kbps(*slot), anew.kbps(*slot));
                     prop_assert_eq!(rates.asked(*slot), *asked);
-                    for Share { link, share } in &**shares {
+                    for LinkShare { link, share } in &**shares {
                         taken[*link as usize] += u64::from(*share) * u64::from(rates.kbps(*slot));
                     }
                 }
@@ -146,11 +147,11 @@ proptest! {
         chosen in prop::collection::vec(prop::collection::vec(any::<u8>(), 30), 1..8),
     ) {
         let empty = Rates::new(links.iter().copied(), 0.05);
-        let thin = |Share { link, share }: &Share| Share { link: *link, share: (share >> thinner).max(1) };
-        let candidate = |choices: &Vec<Drawn>| -> (Requirements, Vec<Vec<Share>>) {
+        let thin = |LinkShare { link, share }: &LinkShare| LinkShare { link: *link, share: (share >> thinner).max(1) };
+        let candidate = |choices: &Vec<Drawn>| -> (Requirements, Vec<Vec<LinkShare>>) {
             (choices[0].0, choices.iter().map(|(_, shares)| shares.iter().map(thin).collect()).collect())
         };
-        let flows: Vec<(Requirements, Vec<Vec<Share>>)> = flows.iter().map(candidate).collect();
+        let flows: Vec<(Requirements, Vec<Vec<LinkShare>>)> = flows.iter().map(candidate).collect();
         let mut trials =
             Trials::new(&empty, flows.iter().map(|(asked, lists)| (*asked, lists.iter().map(Vec::as_slice))));
         for mut chosen in chosen {

@@ -11,14 +11,14 @@
 
 use super::waiting::Waiting;
 use super::{GRAIN, Level, Rates, Requirements, Top, UNLIMITED, tops};
-use crate::r2c2::weights::Share;
+use crate::r2c2::weights::LinkShare;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 use std::ops::Range;
 
 /// Flows, each with several lists of links that it could use.
 pub struct Trials<'a> {
-    /// Capacity of each link, in Kb/s times [`Share::ONE`].
+    /// Capacity of each link, in Kb/s times [`LinkShare::ONE`].
     capacity: Vec<u64>,
     /// Choices of all flows, flow by flow.
     choices: Vec<Choice<'a>>,
@@ -38,7 +38,7 @@ struct Choice<'a> {
 }
 
 enum List<'a> {
-    Short(&'a [Share]),
+    Short(&'a [LinkShare]),
     /// Share of each link, by link.
     Row(Box<[u32]>),
 }
@@ -127,7 +127,7 @@ impl<'a> Trials<'a> {
     /// If a flow has no choice, or a weight of 0.
     pub fn new(
         empty: &Rates,
-        flows: impl IntoIterator<Item = (Requirements, impl IntoIterator<Item = &'a [Share]>)>,
+        flows: impl IntoIterator<Item = (Requirements, impl IntoIterator<Item = &'a [LinkShare]>)>,
     ) -> Trials<'a> {
         let capacity = empty.capacity.clone();
         let mut all: Vec<Flow> = Vec::new();
@@ -356,7 +356,7 @@ impl<'a> Trials<'a> {
     }
 }
 
-fn list(shares: &[Share], links: usize) -> List<'_> {
+fn list(shares: &[LinkShare], links: usize) -> List<'_> {
     if shares.len() < links.div_ceil(2) {
         return List::Short(shares);
     }
@@ -374,7 +374,7 @@ impl Users {
             })
         };
         let mut first = vec![0; links + 1];
-        for Share { link, .. } in short().flat_map(|(_, shares)| shares) {
+        for LinkShare { link, .. } in short().flat_map(|(_, shares)| shares) {
             first[*link as usize + 1] += 1;
         }
         for link in 0..links {
@@ -382,7 +382,7 @@ impl Users {
         }
         let (mut next, mut all) = (first.clone(), vec![(0, 0); first[links] as usize]);
         for (choice, shares) in short() {
-            for Share { link, share } in shares {
+            for LinkShare { link, share } in shares {
                 let next = &mut next[*link as usize];
                 all[*next as usize] = (choice, *share);
                 *next += 1;

@@ -198,7 +198,7 @@ impl Walk<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::r2c2::weights::{Exact, Loads};
+    use crate::r2c2::weights::{Exact, LinkLoads};
     use unrack_basis::SplitMix64;
     use unrack_rack::graph::Sides;
 
@@ -232,7 +232,7 @@ mod tests {
                         }
                         assert_eq!(at, dst);
                     }
-                    let mut loads = Loads::new(&graph);
+                    let mut loads = LinkLoads::new(&graph);
                     Exact::new(&graph).add(routing, (src, dst), 3, 1.0, &mut loads);
                     for (link, crossed) in crossed.iter().enumerate() {
                         let expected = loads.on_link(link as u32) * f64::from(PACKETS);

@@ -5,15 +5,15 @@ use unrack_rack::graph::{Cube, Direction, Graph};
 
 /// Load of a flow on each link, for one unit that it sends.
 #[derive(Debug, Clone)]
-pub struct Loads {
+pub struct LinkLoads {
     of_link: Vec<f64>,
     touched: Vec<u32>,
 }
 
-impl Loads {
+impl LinkLoads {
     /// Creates the loads of a graph, all 0.
-    pub fn new(graph: &Graph) -> Loads {
-        Loads { of_link: vec![0.0; graph.links() as usize], touched: Vec::new() }
+    pub fn new(graph: &Graph) -> LinkLoads {
+        LinkLoads { of_link: vec![0.0; graph.links() as usize], touched: Vec::new() }
     }
 
     fn add(&mut self, link: u32, load: f64) {
@@ -61,7 +61,7 @@ impl<'a> Exact<'a> {
     }
 
     /// Adds to `loads` the load on each link of `amount` sent from `src` to `dst`.
-    pub fn add(&mut self, routing: Routing, ends: (u32, u32), flow: u32, amount: f64, loads: &mut Loads) {
+    pub fn add(&mut self, routing: Routing, ends: (u32, u32), flow: u32, amount: f64, loads: &mut LinkLoads) {
         let (src, dst) = ends;
         match (routing, self.graph.as_cube()) {
             _ if src == dst => {}
@@ -90,7 +90,7 @@ impl<'a> Exact<'a> {
 
     /// Adds the load of all shortest paths, equally: at each node, in the ratio of the paths that continue by each
     /// port.
-    fn spray(&mut self, src: u32, dst: u32, amount: f64, loads: &mut Loads) {
+    fn spray(&mut self, src: u32, dst: u32, amount: f64, loads: &mut LinkLoads) {
         if src == dst {
             return;
         }
@@ -127,7 +127,7 @@ impl<'a> Exact<'a> {
         nodes.iter().for_each(|node| self.place[*node as usize] = NOWHERE);
     }
 
-    fn first_ports(&self, src: u32, dst: u32, amount: f64, loads: &mut Loads) {
+    fn first_ports(&self, src: u32, dst: u32, amount: f64, loads: &mut LinkLoads) {
         let towards = Towards::new(self.graph, dst);
         let mut at = src;
         while let Some(link) = towards.closer(at).next() {
@@ -136,7 +136,7 @@ impl<'a> Exact<'a> {
         }
     }
 
-    fn one_path(&self, src: u32, dst: u32, flow: u32, amount: f64, loads: &mut Loads) {
+    fn one_path(&self, src: u32, dst: u32, flow: u32, amount: f64, loads: &mut LinkLoads) {
         let towards = Towards::new(self.graph, dst);
         let mut at = src;
         while at != dst {
@@ -186,7 +186,7 @@ fn scramble(mut hash: u32) -> u32 {
 struct Boxes<'a, 'b> {
     graph: &'a Graph,
     cube: &'a Cube,
-    loads: &'b mut Loads,
+    loads: &'b mut LinkLoads,
 }
 
 /// Way around one dimension, and its probability.

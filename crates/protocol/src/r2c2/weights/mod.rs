@@ -8,7 +8,7 @@
 pub mod exact;
 mod turn;
 
-pub use exact::{Exact, Loads};
+pub use exact::{Exact, LinkLoads};
 
 use self::turn::Torus;
 use crate::r2c2::Routing;
@@ -18,13 +18,13 @@ use unrack_rack::graph::{FAR, Graph};
 
 /// A link and the share of a flow that crosses it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Share {
+pub struct LinkShare {
     pub link: u32,
-    /// Share in units of [`Share::ONE`]; at most two of them, for a path that may use a link twice.
+    /// Share in units of [`LinkShare::ONE`]; at most two of them, for a path that may use a link twice.
     pub share: u32,
 }
 
-impl Share {
+impl LinkShare {
     /// Share of a flow whose packets all cross a link once.
     pub const ONE: u32 = 1 << 30;
 }
@@ -54,7 +54,7 @@ pub struct Weights {
 
 #[derive(Debug, Clone, Default)]
 struct Kept {
-    shares: HashMap<u64, Arc<[Share]>>,
+    shares: HashMap<u64, Arc<[LinkShare]>>,
     bytes: usize,
 }
 
@@ -77,7 +77,7 @@ impl Weights {
     }
 
     /// Returns the shares of a flow, each link once, in no order; empty if no path leads to its destination.
-    pub fn shares(&mut self, ways: Ways) -> Arc<[Share]> {
+    pub fn shares(&mut self, ways: Ways) -> Arc<[LinkShare]> {
         let Ways { routing, src, dst, .. } = ways;
         if src == dst {
             return Arc::default();
@@ -92,7 +92,7 @@ impl Weights {
         self.torus.as_ref().expect("it gave the turn").turned(&turn, &kept)
     }
 
-    fn kept(&mut self, ways: Ways) -> Arc<[Share]> {
+    fn kept(&mut self, ways: Ways) -> Arc<[LinkShare]> {
         let key = u64::from(ways.src) << 32 | u64::from(ways.dst);
         let routing = usize::from(ways.routing.code());
         if let Some(shares) = self.kept[routing].shares.get(&key) {
@@ -108,7 +108,7 @@ impl Weights {
         shares
     }
 
-    fn computed(&mut self, ways: Ways) -> Arc<[Share]> {
+    fn computed(&mut self, ways: Ways) -> Arc<[LinkShare]> {
         if self.graph.as_cube().is_none() && self.graph.distances_to(ways.dst)[ways.src as usize] == FAR {
             return Arc::default();
         }
@@ -116,7 +116,7 @@ impl Weights {
             return self.valiant(ways.src, ways.dst);
         }
         let graph = self.graph.clone();
-        let mut loads = Loads::new(&graph);
+        let mut loads = LinkLoads::new(&graph);
         Exact::new(&graph).add(ways.routing, (ways.src, ways.dst), ways.flow, 1.0, &mut loads);
         let links = loads.used().to_vec();
         links.into_iter().filter_map(|link| share(link, loads.on_link(link))).collect()
@@ -124,7 +124,7 @@ impl Weights {
 
     /// Returns Valiant's shares: spraying from the source to all nodes, and, by symmetry, from all nodes to the
     /// destination.
-    fn valiant(&mut self, src: u32, dst: u32) -> Arc<[Share]> {
+    fn valiant(&mut self, src: u32, dst: u32) -> Arc<[LinkShare]> {
         let (from, to) = (self.spread_from(src), self.spread_from(dst));
         let load = |link: u32| from[link as usize] + to[self.graph.reverse(link) as usize];
         (0..self.graph.links()).filter_map(|link| share(link, f64::from(load(link)))).collect()
@@ -135,7 +135,7 @@ impl Weights {
             return spread.clone();
         }
         let graph = self.graph.clone();
-        let (mut loads, mut exact) = (Loads::new(&graph), Exact::new(&graph));
+        let (mut loads, mut exact) = (LinkLoads::new(&graph), Exact::new(&graph));
         for middle in 0..graph.nodes() {
             exact.add(Routing::Spraying, (src, middle), 0, 1.0 / f64::from(graph.nodes()), &mut loads);
         }
@@ -148,10 +148,10 @@ impl Weights {
     }
 }
 
-fn share(link: u32, load: f64) -> Option<Share> {
+fn share(link: u32, load: f64) -> Option<LinkShare> {
     debug_assert!(load <= 2.0 + 1e-6, "a way comes by a link at most twice");
-    let share = (load * f64::from(Share::ONE)).round() as u32;
-    (share > 0).then_some(Share { link, share })
+    let share = (load * f64::from(LinkShare::ONE)).round() as u32;
+    (share > 0).then_some(LinkShare { link, share })
 }
 
 #[cfg(test)]

@@ -32,8 +32,8 @@ fn allowed(graph: &Graph) -> impl Iterator<Item = Routing> + '_ {
     Routing::ALL.into_iter().filter(|routing| routing.check(graph).is_ok())
 }
 
-fn exact(graph: &Graph, routing: Routing, ends: (u32, u32)) -> Loads {
-    let mut loads = Loads::new(graph);
+fn exact(graph: &Graph, routing: Routing, ends: (u32, u32)) -> LinkLoads {
+    let mut loads = LinkLoads::new(graph);
     Exact::new(graph).add(routing, ends, 7, 1.0, &mut loads);
     loads
 }
@@ -74,9 +74,9 @@ proptest! {
                 let loads = exact(&graph, routing, (src, dst));
                 let shares = weights.shares(Ways { routing, src, dst, flow: 7 });
                 let mut got = vec![0.0; graph.links() as usize];
-                for &Share { link, share } in &*shares {
+                for &LinkShare { link, share } in &*shares {
                     prop_assert_eq!(got[link as usize], 0.0, "each link once");
-                    got[link as usize] = f64::from(share) / f64::from(Share::ONE);
+                    got[link as usize] = f64::from(share) / f64::from(LinkShare::ONE);
                 }
                 for link in 0..graph.links() {
                     let (got, exact) = (got[link as usize], loads.on_link(link));

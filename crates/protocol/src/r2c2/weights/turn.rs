@@ -1,6 +1,6 @@
 //! Symmetries of a torus: maps the shares of a flow from node 0 to one node onto those of another pair of nodes.
 
-use super::Share;
+use super::LinkShare;
 use std::sync::Arc;
 use unrack_rack::graph::{Direction, Graph};
 
@@ -92,7 +92,7 @@ impl Torus {
     }
 
     /// Returns the shares with their links mapped.
-    pub(super) fn turned(&self, turn: &Turn, shares: &[Share]) -> Arc<[Share]> {
+    pub(super) fn turned(&self, turn: &Turn, shares: &[LinkShare]) -> Arc<[LinkShare]> {
         // The first three dimensions cover most racks: the coordinates in unused ones are 0.
         match self.axes.len() {
             ..=3 => shares.iter().map(|share| self.moved::<3>(turn, *share)).collect(),
@@ -100,9 +100,9 @@ impl Torus {
         }
     }
 
-    fn moved<const AXES: usize>(&self, turn: &Turn, Share { link, share }: Share) -> Share {
+    fn moved<const AXES: usize>(&self, turn: &Turn, LinkShare { link, share }: LinkShare) -> LinkShare {
         let (at, port) = &self.places[link as usize];
         let node: u32 = at[..AXES].iter().map(|at| turn.moved[usize::from(*at)]).sum();
-        Share { link: node * self.ports + u32::from(turn.ports[usize::from(*port)]), share }
+        LinkShare { link: node * self.ports + u32::from(turn.ports[usize::from(*port)]), share }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use unrack_engine::events::LinkId;
-use unrack_protocol::cxl::{Line, Params, Transmitter};
+use unrack_protocol::cxl::{FlitTransmitter, Line, Params};
 use unrack_units::Time;
 
 pub(super) struct Link {
@@ -16,7 +16,7 @@ pub(super) struct Link {
     pub port: Time,
     /// Time from the end of a flit until its contents can be used at the other end.
     pub latency: Time,
-    pub transmitter: Transmitter,
+    pub transmitter: FlitTransmitter,
     /// Messages sent and not yet arrived, with their times of arrival.
     pub wire: VecDeque<(Time, Line)>,
     /// End of the flit in transmission.
@@ -67,7 +67,7 @@ impl Link {
             propagation,
             port,
             latency: propagation + port + hop,
-            transmitter: Transmitter::new(params.flit.slots(), params.credits),
+            transmitter: FlitTransmitter::new(params.flit.slots(), params.credits),
             wire: VecDeque::new(),
             free_at: Time::ZERO,
             wake_at: Time::MAX,

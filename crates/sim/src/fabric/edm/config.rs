@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use unrack_engine::error::SetupError;
 use unrack_engine::network::Star;
 use unrack_protocol::edm::scheduler::ITERATION_CYCLES;
-use unrack_protocol::edm::{Policy, SchedulerConfig, Steps, steps};
+use unrack_protocol::edm::{GrantPolicy, SchedulerConfig, Steps, steps};
 use unrack_units::{Bytes, Time};
 
 /// Parameters of EDM; the defaults are the paper's.
@@ -167,8 +167,8 @@ impl EdmConfig {
             ports: star.nodes,
             chunk: self.chunk.get() as u32,
             policy: match self.policy {
-                Order::Fcfs => Policy::Fcfs,
-                Order::Srpt | Order::ByTail => Policy::Srpt,
+                Order::Fcfs => GrantPolicy::Fcfs,
+                Order::Srpt | Order::ByTail => GrantPolicy::Srpt,
             },
             pairs_in_order: self.pairs_in_order,
             iteration: self.iteration(),

@@ -2,7 +2,7 @@
 
 use super::{Edm, EdmConfig, Event};
 use unrack_engine::error::SetupError;
-use unrack_engine::events::{Core, LinkId, Observer, Packet, PacketKind};
+use unrack_engine::events::{Core, LinkId, ObservedPacket, Observer, PacketKind};
 use unrack_engine::network::Departure;
 use unrack_engine::topology::Topology;
 use unrack_units::Time;
@@ -112,9 +112,9 @@ impl Edm {
     ) {
         let message = *core.message(id);
         core.dropped(id, bytes, || match kind {
-            PacketKind::Data => Packet::new(kind, message.data_src(), message.data_dst()),
-            PacketKind::Grant => Packet::new(kind, message.data_dst(), message.data_src()),
-            _ => Packet::new(kind, message.src, message.dst),
+            PacketKind::Data => ObservedPacket::new(kind, message.data_src(), message.data_dst()),
+            PacketKind::Grant => ObservedPacket::new(kind, message.data_dst(), message.data_src()),
+            _ => ObservedPacket::new(kind, message.src, message.dst),
         });
         if let Some(fates) = &mut self.fates {
             fates.set_lost(id);

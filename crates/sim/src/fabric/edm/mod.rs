@@ -70,7 +70,7 @@ use crate::memory::Cost;
 use crate::registry::{Registered, Site};
 use unrack_engine::Fabric;
 use unrack_engine::error::SetupError;
-use unrack_engine::events::{Core, Hop, LinkId, Observer, Packet, PacketKind, Tied, Wait};
+use unrack_engine::events::{Core, Hop, LinkId, ObservedPacket, Observer, PacketKind, Tied, Wait};
 use unrack_engine::network::{Pace, Star};
 use unrack_protocol::edm::{Demand, Grant, Scheduler};
 use unrack_rack::{Networks, Profile, Protocol};
@@ -197,7 +197,7 @@ impl Edm {
         core.hop(LinkId::Host(message.src), length, || {
             let asks = message.kind.is_answered();
             let kind = if asks { PacketKind::Request } else { PacketKind::Notification };
-            let packet = Packet::new(kind, message.src, message.dst);
+            let packet = ObservedPacket::new(kind, message.src, message.dst);
             let hop = self.hop(LinkId::Host(message.src), id, packet, request, (ready, start, length));
             Hop { serial: self.lead(request), onward: at, ..hop }
         });
@@ -286,7 +286,7 @@ impl Edm {
         let chunk = Chunk { id, bytes: grant.bytes as u16, last: grant.last };
         core.hop(LinkId::Port(grant.src), length, || {
             let kind = if by_request { PacketKind::Request } else { PacketKind::Grant };
-            let packet = Packet::new(kind, grant.dst, grant.src);
+            let packet = ObservedPacket::new(kind, grant.dst, grant.src);
             let payload = if by_request { request } else { 0 };
             let hop = self.hop(LinkId::Port(grant.src), id, packet, payload, (at, start, length));
             Hop { serial: self.lead(payload), onward: start + on_wire_to_send, ..hop }
@@ -313,7 +313,7 @@ impl Edm {
         core.sent(bytes);
         let at = start + self.latency.to_forward;
         core.hop(LinkId::Host(message.data_src()), length, || {
-            let packet = Packet::new(PacketKind::Data, message.data_src(), message.data_dst());
+            let packet = ObservedPacket::new(PacketKind::Data, message.data_src(), message.data_dst());
             let hop = self.hop(LinkId::Host(packet.src), chunk.id, packet, bytes, (ready, start, length));
             Hop { onward: at + self.latency.switch_ahead, ..hop }
         });
@@ -340,7 +340,7 @@ impl Edm {
         let start = down.data(at, length);
         core.queued(dst, ahead);
         core.hop(LinkId::Port(dst), length, || {
-            let packet = Packet::new(PacketKind::Data, src, dst);
+            let packet = ObservedPacket::new(PacketKind::Data, src, dst);
             let hop = self.hop(LinkId::Port(dst), chunk.id, packet, bytes, (at, start, length));
             let serial = self.lead(bytes);
             Hop { serial, onward: start + serial + self.latency.to_receiver, ..hop }

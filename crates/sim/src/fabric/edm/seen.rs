@@ -1,7 +1,7 @@
 //! Descriptions of hops for an observer.
 
 use super::Edm;
-use unrack_engine::events::{Hop, LinkId, Packet};
+use unrack_engine::events::{Hop, LinkId, ObservedPacket};
 use unrack_units::Time;
 use unrack_workload::MessageId;
 
@@ -12,7 +12,7 @@ impl Edm {
         &self,
         link: LinkId,
         id: MessageId,
-        packet: Packet,
+        packet: ObservedPacket,
         payload: u64,
         (ready, first, length): (Time, Time, Time),
     ) -> Hop {

@@ -1,6 +1,6 @@
 //! The arbiter's server: its link, its service time, and the times of its batches.
 
-use crate::fabric::stream::Plan;
+use crate::fabric::stream::StreamPlan;
 use unrack_engine::network::Pace;
 use unrack_protocol::fastpass::{Allocation, Arbiter, Demand, Params};
 use unrack_units::Time;
@@ -50,7 +50,7 @@ impl Server {
         self.batch as usize
     }
 
-    pub(super) fn new(plan: &Plan, params: &Params) -> Server {
+    pub(super) fn new(plan: &StreamPlan, params: &Params) -> Server {
         let network = &plan.network;
         let host = network.topology.host_link();
         let links: Vec<_> = network.links(0, network.nodes() - 1).collect();
@@ -112,7 +112,7 @@ impl Server {
     }
 
     /// Returns the time from a lone demand to its batch.
-    pub(super) fn ask_time(&self, plan: &Plan) -> Time {
+    pub(super) fn ask_time(&self, plan: &StreamPlan) -> Time {
         let wire = u64::from(self.wire);
         let host = plan.network.topology.host_link().pace.transmit(wire);
         host + self.way_up() + self.pace.transmit(wire) + self.propagation + self.processing

@@ -7,7 +7,7 @@
 //! Where this need not hold, a message is carried itself: inside hosts, in shared buffers, after a loss, and from the
 //! first segment on that another has overtaken.
 
-use super::{Mptcp, Multipath, Plan, Streams};
+use super::{Mptcp, Multipath, StreamPlan, Streams};
 use crate::fabric::stream::lone::Alike;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -131,7 +131,7 @@ impl Pattern {
 
 /// Observer that notes the paths of segments.
 struct Tracer<'a> {
-    plan: &'a Plan,
+    plan: &'a StreamPlan,
     /// Number of links on each path.
     links: usize,
     pattern: Pattern,
@@ -141,7 +141,7 @@ struct Tracer<'a> {
 }
 
 impl Tracer<'_> {
-    fn new(plan: &Plan, links: usize, segments: usize) -> Tracer<'_> {
+    fn new(plan: &StreamPlan, links: usize, segments: usize) -> Tracer<'_> {
         let pattern = Pattern::new(links, segments);
         Tracer { plan, links, pattern, disturbed: false, last: BTreeMap::new() }
     }
@@ -204,7 +204,7 @@ impl Observer for Tracer<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fabric::buffer::Buffer;
+    use crate::fabric::buffer::SwitchBuffer;
     use crate::fabric::stream::Ethernet;
     use proptest::prelude::*;
     use unrack_engine::events::Unobserved;
@@ -225,7 +225,7 @@ mod tests {
 
     fn fabric(topology: Topology, buffer: u64, cut_through: bool, params: &Params) -> Mptcp {
         let network = Network { topology, switch_latency: Time::from_ns(300) };
-        let (mtu, buffer) = (Bytes::new(1500), Buffer::Private(Bytes::new(buffer)));
+        let (mtu, buffer) = (Bytes::new(1500), SwitchBuffer::Private(Bytes::new(buffer)));
         Mptcp::new(&network, &Ethernet { mtu, headers: true, buffer, cut_through }, params).unwrap()
     }
 

@@ -10,7 +10,7 @@ mod multipath;
 
 use self::alone::Patterns;
 use self::multipath::Multipath;
-use super::stream::{Ethernet, NEVER_MARKED, Plan, Streams};
+use super::stream::{Ethernet, NEVER_MARKED, StreamPlan, Streams};
 use crate::memory::Cost;
 use crate::registry::{Registered, Site};
 use unrack_engine::Fabric;
@@ -39,8 +39,8 @@ impl Mptcp {
     /// # Errors
     /// If a parameter is out of range or does not fit the network.
     pub fn new(network: &Network, ethernet: &Ethernet, params: &Params) -> Result<Mptcp, SetupError> {
-        let plan = Plan::new(network, ethernet, params.initial_window, params.min_rto)?;
-        let plan = Plan { kept: params.connections == Connections::Kept, ..plan };
+        let plan = StreamPlan::new(network, ethernet, params.initial_window, params.min_rto)?;
+        let plan = StreamPlan { kept: params.connections == Connections::Kept, ..plan };
         let timeouts = params.timeouts(plan.round_trip());
         let kind = Multipath { params: params.clone(), timeouts, subflows: subflows(network, params)? };
         let streams = Streams::new(&plan, kind, |_| NEVER_MARKED);

@@ -9,8 +9,8 @@
 //! So nothing is dropped: a link that is not asked to pause when a packet comes holds at most alpha times the free
 //! bytes, which are not below 0 then; later packets fit in the headroom of the link.
 
-use crate::fabric::buffer::Buffer;
-use crate::fabric::stream::Plan;
+use crate::fabric::buffer::SwitchBuffer;
+use crate::fabric::stream::StreamPlan;
 use unrack_engine::error::SetupError;
 use unrack_engine::topology::Link;
 use unrack_units::Bytes;
@@ -19,7 +19,7 @@ use unrack_units::Bytes;
 pub(super) const FRAME: u64 = 64 + 8 + 12;
 
 pub(super) struct Headroom {
-    buffer: Buffer,
+    buffer: SwitchBuffer,
     /// Headroom of a link, in bytes.
     bytes: u64,
     /// Bytes of two full packets.
@@ -34,7 +34,7 @@ impl Headroom {
     ///
     /// # Errors
     /// If the buffer has no room for the headroom and two packets.
-    pub(super) fn new(plan: &Plan) -> Result<Headroom, SetupError> {
+    pub(super) fn new(plan: &StreamPlan) -> Result<Headroom, SetupError> {
         let (topology, full) = (&plan.network.topology, plan.full_packet().get());
         // A frame waits for the packet that is on the link, crosses the link, and waits for a packet there.
         // Everything that is on the link and in the switch's pipeline by then arrives, and so does a packet at its
@@ -55,8 +55,8 @@ impl Headroom {
             _ => Err(refuse(size, links)),
         };
         let shared = match plan.buffer {
-            Buffer::Private(size) => rest(size, 1).map(|_| Vec::new())?,
-            Buffer::Shared { size, .. } => {
+            SwitchBuffer::Private(size) => rest(size, 1).map(|_| Vec::new())?,
+            SwitchBuffer::Shared { size, .. } => {
                 let mut links = vec![0; topology.switches() as usize];
                 (0..topology.ports()).for_each(|port| links[topology.owner(port) as usize] += 1);
                 links.into_iter().map(|links| rest(size, links)).collect::<Result<_, _>>()?
@@ -69,8 +69,8 @@ impl Headroom {
     /// is.
     pub(super) fn asks(&self, switch: u32, held: u64, asked: bool) -> bool {
         let above = match self.buffer {
-            Buffer::Private(size) => size.get() - self.bytes,
-            Buffer::Shared { alpha, .. } => {
+            SwitchBuffer::Private(size) => size.get() - self.bytes,
+            SwitchBuffer::Shared { alpha, .. } => {
                 let (size, used) = self.shared[switch as usize];
                 (alpha * size.saturating_sub(used) as f64) as u64
             }
@@ -81,8 +81,8 @@ impl Headroom {
     /// Returns whether this switch has room for a packet of `wire` bytes by a link of which it holds `held` bytes.
     pub(super) fn takes(&self, switch: u32, held: u64, wire: u64) -> bool {
         match self.buffer {
-            Buffer::Private(size) => held + wire <= size.get(),
-            Buffer::Shared { size, .. } => self.shared[switch as usize].1 + wire <= size.get(),
+            SwitchBuffer::Private(size) => held + wire <= size.get(),
+            SwitchBuffer::Shared { size, .. } => self.shared[switch as usize].1 + wire <= size.get(),
         }
     }
 

@@ -33,7 +33,7 @@ use super::buffer::Pools;
 pub use super::buffer::Room;
 use super::parts::Part;
 pub use super::slab::Slab;
-pub use super::stream::Plan;
+pub use super::stream::StreamPlan;
 pub use super::timers::Side;
 use super::timers::{Alarm, Timers};
 use std::collections::VecDeque;
@@ -72,7 +72,7 @@ struct Host<H> {
 
 /// State of the network except the transport.
 pub struct Wires<T: Transport> {
-    pub plan: Plan,
+    pub plan: StreamPlan,
     ports: Vec<Port<T::Queue>>,
     hosts: Vec<Host<T::Header>>,
     packets: Slab<Packet<T::Header>>,
@@ -108,7 +108,7 @@ impl<T: Transport> PacketNetwork<T> {
     ///
     /// # Errors
     /// If a queue that pauses has no room for what is under way.
-    pub fn new(plan: Plan, transport: T, queue: T::Queue) -> Result<Self, SetupError> {
+    pub fn new(plan: StreamPlan, transport: T, queue: T::Queue) -> Result<Self, SetupError> {
         let pauses = if T::Queue::PAUSES { Some(Pauses::new(&plan)?) } else { None };
         let topology = &plan.network.topology;
         let port = |port| {

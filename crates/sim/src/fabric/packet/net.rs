@@ -1,7 +1,7 @@
 //! The network as a transport sees it.
 
 use super::{Event, FROM_NODE, Packet, Role, Transfer, Transport, Wires};
-use crate::fabric::stream::Plan;
+use crate::fabric::stream::StreamPlan;
 use crate::fabric::timers::{Alarm, Needs, Side};
 use unrack_engine as engine;
 use unrack_engine::events::{Core, Observer, PacketKind, Wait};
@@ -26,7 +26,7 @@ impl<T: Transport, O: Observer> Net<'_, T, O> {
     }
 
     /// Returns the plan of the network.
-    pub fn plan(&self) -> &Plan {
+    pub fn plan(&self) -> &StreamPlan {
         &self.wires.plan
     }
 
@@ -68,7 +68,10 @@ impl<T: Transport, O: Observer> Net<'_, T, O> {
         if O::HOPS {
             let Transfer { message, src, dst, .. } = self.wires.transfers[transfer];
             let offset = Some(self.wires.offset(transfer, segment));
-            self.core.lost(message, || engine::Packet { offset, ..engine::Packet::new(kind, src, dst) });
+            self.core.lost(message, || engine::ObservedPacket {
+                offset,
+                ..engine::ObservedPacket::new(kind, src, dst)
+            });
         }
     }
 

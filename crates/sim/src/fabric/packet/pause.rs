@@ -12,7 +12,7 @@
 
 use super::headroom::{FRAME, Headroom};
 use super::{Event, Packet, Queue, Transport, Wires};
-use crate::fabric::stream::Plan;
+use crate::fabric::stream::StreamPlan;
 use std::collections::BTreeMap;
 use unrack_engine as engine;
 use unrack_engine::error::SetupError;
@@ -46,7 +46,7 @@ struct Held {
 }
 
 impl Pauses {
-    pub(super) fn new(plan: &Plan) -> Result<Pauses, SetupError> {
+    pub(super) fn new(plan: &StreamPlan) -> Result<Pauses, SetupError> {
         let (headroom, topology) = (Headroom::new(plan)?, &plan.network.topology);
         let mut ports = BTreeMap::new();
         for port in 0..topology.ports() {
@@ -153,7 +153,7 @@ impl<T: Transport> Wires<T> {
         core.hop(LinkId::Port(back), last - first, || Hop {
             link: LinkId::Port(back),
             message: None,
-            packet: engine::Packet::new(PacketKind::Pause, link.min(nodes), link.min(nodes)),
+            packet: engine::ObservedPacket::new(PacketKind::Pause, link.min(nodes), link.min(nodes)),
             wire: FRAME as u32,
             payload: 0,
             ready,

@@ -45,7 +45,7 @@ impl<T: Transport> Wires<T> {
     }
 
     /// Describes a packet to an observer.
-    pub(super) fn looks(&self, packet: &Packet<T::Header>) -> engine::Packet {
+    pub(super) fn looks(&self, packet: &Packet<T::Header>) -> engine::ObservedPacket {
         let transfer = &self.transfers[packet.transfer];
         let (kind, segment) = T::describe(&packet.header);
         let kind = match kind {
@@ -57,7 +57,7 @@ impl<T: Transport> Wires<T> {
         let offset = segment.map(|segment| self.offset(packet.transfer, segment));
         // Ranks beyond a byte count as the last.
         let priority = u8::try_from(packet.rank).unwrap_or(u8::MAX);
-        engine::Packet { offset, priority, ..engine::Packet::new(kind, from, packet.to) }
+        engine::ObservedPacket { offset, priority, ..engine::ObservedPacket::new(kind, from, packet.to) }
     }
 
     /// Returns the offset of the first byte of a segment in its transfer.

@@ -6,12 +6,12 @@ use crate::fabric::ndp::Ndp;
 use crate::fabric::pfabric::Pfabric;
 use crate::fabric::pfc_dcqcn::PfcDcqcn;
 use crate::fabric::receiver_driven::{Homa, Ird, Phost};
-use crate::fabric::stream::{Buffer, Ethernet};
+use crate::fabric::stream::{Ethernet, SwitchBuffer};
 use crate::registry::Registered;
 use proptest::prelude::*;
 use std::sync::Arc;
 use unrack_engine::events::Sim;
-use unrack_engine::faults::{BitErrors, Broken, Failure, Faults};
+use unrack_engine::faults::{Broken, Downtime, ErrorRates, FaultSchedule};
 use unrack_engine::network::{Network, Pace};
 use unrack_engine::topology::{Link, Topology};
 use unrack_protocol::fastpass;
@@ -26,14 +26,14 @@ fn topology() -> Topology {
     Topology::leaf_spine(2, 3, 2, link(), link())
 }
 
-fn any_failure() -> impl Strategy<Value = Failure> {
+fn any_failure() -> impl Strategy<Value = Downtime> {
     let what = prop_oneof![
         (0u32..6).prop_map(Broken::Node),
         (0u32..4).prop_map(Broken::Switch),
         (0u32..2, 2u32..4).prop_map(|(leaf, spine)| Broken::Between(leaf, spine)),
     ];
     let until = prop_oneof![Just(Time::MAX), (1u64..300).prop_map(|us| Time::from_us(100 + us))];
-    (what, 0u64..100, until, prop::option::of(0u64..50)).prop_map(|(what, from, until, detected)| Failure {
+    (what, 0u64..100, until, prop::option::of(0u64..50)).prop_map(|(what, from, until, detected)| Downtime {
         what,
         from: Time::from_us(from),
         until,
@@ -73,11 +73,11 @@ proptest! {
         alpha in prop::option::of(0.2f64..8.0),
         cut_through: bool,
     ) {
-        let faults = Faults::new(&topology(), &failures, BitErrors { host: errors, core: errors }, 5).unwrap();
+        let faults = FaultSchedule::new(&topology(), &failures, ErrorRates { host: errors, core: errors }, 5).unwrap();
         let network = Network { topology: topology().with_faults(faults), switch_latency: Time::from_ns(300) };
         let of_switches = |bytes| match alpha {
-            None => Buffer::Private(Bytes::new(bytes)),
-            Some(alpha) => Buffer::Shared { size: Bytes::new(bytes * 12), alpha },
+            None => SwitchBuffer::Private(Bytes::new(bytes)),
+            Some(alpha) => SwitchBuffer::Shared { size: Bytes::new(bytes * 12), alpha },
         };
         let ethernet =
             |bytes| Ethernet { mtu: Bytes::new(1500), headers: true, buffer: of_switches(bytes), cut_through };

@@ -1,7 +1,7 @@
 //! Interface between a transport and the network under it.
 
 use super::{Net, Packet, Queue, Side};
-use crate::fabric::stream::Plan;
+use crate::fabric::stream::StreamPlan;
 use unrack_engine::events::{Observer, PacketKind};
 use unrack_units::Time;
 use unrack_workload::{Message, NodeId};
@@ -28,7 +28,7 @@ pub trait Transport: Sized {
     fn open<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32);
     /// Takes a packet that has arrived at its end.
     fn receive<O: Observer>(&mut self, net: &mut Net<Self, O>, packet: &Packet<Self::Header>);
-    /// Takes a packet that has arrived at [`OUTSIDE`].
+    /// Takes a packet that has arrived at [`OUTSIDE`](super::event::OUTSIDE).
     fn receive_outside<O: Observer>(&mut self, _net: &mut Net<Self, O>, _packet: &Packet<Self::Header>) {
         unreachable!("no transport sends there but one that receives there");
     }
@@ -59,7 +59,7 @@ pub trait Transport: Sized {
     #[cfg(test)]
     fn is_empty(&self) -> bool;
     /// Returns the completion time of a message alone in the network.
-    fn unloaded(&self, plan: &Plan, message: &Message) -> Time {
+    fn unloaded(&self, plan: &StreamPlan, message: &Message) -> Time {
         alone::<Self>(plan, message, None, |_, _| Time::ZERO)
     }
 }
@@ -67,7 +67,7 @@ pub trait Transport: Sized {
 /// Returns the completion time of a message alone in the network. Each of its transfers is sent `ahead` after it was
 /// opened, without a break or with one packet each `spacing`.
 pub(crate) fn alone<T: Transport>(
-    plan: &Plan,
+    plan: &StreamPlan,
     message: &Message,
     spacing: Option<Time>,
     ahead: impl Fn(NodeId, NodeId) -> Time,

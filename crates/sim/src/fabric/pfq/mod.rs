@@ -24,7 +24,9 @@ use std::sync::Arc;
 use unrack_basis::{SplitMix64, mix};
 use unrack_engine::Fabric;
 use unrack_engine::error::SetupError;
-use unrack_engine::events::{Core, Hop, LinkId, Observer, Packet as Seen, PacketKind, Tie, Tied, Wait};
+use unrack_engine::events::{
+    Core, Hop, LinkId, ObservedPacket as Seen, Observer, PacketKind, Tie, Tied, Wait,
+};
 use unrack_engine::network::{Departure, Network, Pace};
 use unrack_protocol::pfq::{Fate, Next, Node, Passing, Ports};
 use unrack_protocol::r2c2::packet::DATA_HEADER;

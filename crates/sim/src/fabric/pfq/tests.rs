@@ -1,10 +1,10 @@
 //! Lone flows against arithmetic, shares against max-min, and nothing left of any flow.
 
 use super::*;
-use crate::fabric::stream::Buffer;
+use crate::fabric::stream::SwitchBuffer;
 use proptest::prelude::*;
 use unrack_engine::events::Sim;
-use unrack_engine::faults::{BitErrors, Faults};
+use unrack_engine::faults::{ErrorRates, FaultSchedule};
 use unrack_engine::run::Run;
 use unrack_engine::topology::{Link as Wire, Topology};
 use unrack_rack::graph::Sides;
@@ -21,7 +21,7 @@ fn cube(sides: &[u32], wraps: bool) -> Network {
 }
 
 fn ethernet(cut_through: bool) -> Ethernet {
-    let buffer = Buffer::Private(Bytes::new(1_500));
+    let buffer = SwitchBuffer::Private(Bytes::new(1_500));
     Ethernet { mtu: Bytes::new(1_500), headers: true, buffer, cut_through }
 }
 
@@ -143,8 +143,8 @@ fn what_cannot_be_is_refused() {
     let good = cube(&[4, 4], true);
     let star = Topology::star(4, good.topology.core_link());
     assert!(why(&Network { topology: star, ..good.clone() }).contains("torus, mesh or graph"));
-    let errors = BitErrors { host: 0.0, core: 1e-9 };
-    let faults = Faults::new(&good.topology, &[], errors, 1).unwrap();
+    let errors = ErrorRates { host: 0.0, core: 1e-9 };
+    let faults = FaultSchedule::new(&good.topology, &[], errors, 1).unwrap();
     let failing = Network { topology: good.topology.clone().with_faults(faults), ..good.clone() };
     assert!(why(&failing).contains("loses nothing"));
     let small = Ethernet { mtu: Bytes::new(36), ..ethernet(true) };

@@ -3,7 +3,7 @@
 use super::R2c2;
 use std::collections::BTreeMap;
 use unrack_protocol::r2c2::Routing;
-use unrack_protocol::r2c2::weights::{Share, Ways};
+use unrack_protocol::r2c2::weights::{LinkShare, Ways};
 use unrack_units::{Bytes, Rate, Time};
 
 impl R2c2 {
@@ -59,7 +59,7 @@ impl R2c2 {
     }
 
     /// Returns the narrowest link of the widest shortest path between these nodes.
-    fn widest(&self, src: u32, dst: u32) -> Share {
+    fn widest(&self, src: u32, dst: u32) -> LinkShare {
         let rate = |link: u32| self.rack.links[link as usize].pace.rate();
         let mut best = BTreeMap::from([(src, None)]);
         for _ in 0..self.rack.setup.graph.distance(src, dst) {
@@ -76,7 +76,7 @@ impl R2c2 {
             best = next;
         }
         let link = best.get(&dst).copied().flatten().expect("nodes of a message are apart, and have a way");
-        Share { link, share: Share::ONE }
+        LinkShare { link, share: LinkShare::ONE }
     }
 
     /// Returns the time from the start of a packet to its arrival by a shortest path.

@@ -6,7 +6,7 @@ use super::{Event, NONE, Rack};
 use unrack_engine::events::{Core, Observer, Wait};
 use unrack_protocol::r2c2::map::Map;
 use unrack_protocol::r2c2::news::News;
-use unrack_protocol::r2c2::node::{self, Control, Part, Setup, Timer, World};
+use unrack_protocol::r2c2::node::{self, ControlPacket, NodeTimer, Part, RackSetup, World};
 use unrack_protocol::r2c2::packet::{BROADCAST, MASK, Route};
 use unrack_protocol::r2c2::weights::Ways;
 use unrack_units::Time;
@@ -27,7 +27,7 @@ impl<O: Observer> World for Around<'_, O> {
         self.core.now()
     }
 
-    fn setup(&self) -> &Setup {
+    fn setup(&self) -> &RackSetup {
         &self.rack.setup
     }
 
@@ -52,7 +52,7 @@ impl<O: Observer> World for Around<'_, O> {
         self.rack.turns
     }
 
-    fn wake_at(&mut self, at: Time, timer: Timer<u32>) {
+    fn wake_at(&mut self, at: Time, timer: NodeTimer<u32>) {
         self.core.schedule(at, Event::new(self.node, timer));
     }
 
@@ -75,11 +75,11 @@ impl<O: Observer> World for Around<'_, O> {
         self.rack.put(self.core, self.node, packet);
     }
 
-    fn put_control(&mut self, _dst: u32, route: Route, control: Control<u32>) -> bool {
+    fn put_control(&mut self, _dst: u32, route: Route, control: ControlPacket<u32>) -> bool {
         let (flow, body, bytes) = match control {
-            Control::Ack { flow, next, mask } => (flow, Body::Ack { next, mask }, MASK),
-            Control::Lost(news) => (NONE, Body::Lost(news), BROADCAST),
-            Control::Told(news) => (NONE, Body::Told(news), BROADCAST),
+            ControlPacket::Ack { flow, next, mask } => (flow, Body::Ack { next, mask }, MASK),
+            ControlPacket::Lost(news) => (NONE, Body::Lost(news), BROADCAST),
+            ControlPacket::Told(news) => (NONE, Body::Told(news), BROADCAST),
         };
         let wire = self.rack.setup.wire(bytes as u64);
         self.rack.put(self.core, self.node, Packet { flow, body, route, done: 0, wire, payload: 0 })

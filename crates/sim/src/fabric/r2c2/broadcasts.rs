@@ -1,7 +1,7 @@
 //! Broadcasts on links, and at the nodes at their ends.
 
 use super::{Event, R2c2, Rack};
-use unrack_engine::events::{Core, Hop, LinkId, Observer, Packet as Seen, PacketKind};
+use unrack_engine::events::{Core, Hop, LinkId, ObservedPacket as Seen, Observer, PacketKind};
 use unrack_protocol::r2c2::news::News;
 use unrack_protocol::r2c2::packet::{Assignment, BROADCAST};
 use unrack_units::Time;

@@ -7,14 +7,14 @@ use std::collections::BTreeMap;
 use unrack_engine::events::{Core, Observer};
 use unrack_protocol::r2c2::node::CONTROL;
 use unrack_protocol::r2c2::packet::BROADCAST;
-use unrack_protocol::r2c2::view::Key;
+use unrack_protocol::r2c2::view::FlowKey;
 use unrack_protocol::r2c2::weights::Ways;
-use unrack_protocol::r2c2::{Control, Params};
+use unrack_protocol::r2c2::{Params, RateControl};
 
 /// State that the controller has besides a node's view.
 pub(super) struct Controller {
     /// Rates that flows were given last, in Kb/s, except those known to be lost.
-    given: BTreeMap<Key, u32>,
+    given: BTreeMap<FlowKey, u32>,
     /// Lists of rates on their way.
     lists: Slab<List>,
 }
@@ -32,7 +32,7 @@ impl Controller {
     /// Returns a controller if the parameters ask for central control.
     pub(super) fn from_params(params: &Params) -> Option<Controller> {
         let controller = || Controller { given: BTreeMap::new(), lists: Slab::new() };
-        (params.control == Control::Central).then(controller)
+        (params.control == RateControl::Central).then(controller)
     }
 }
 
@@ -43,7 +43,7 @@ impl R2c2 {
         let Some(controller) = &mut self.controller else { return };
         let view = &mut self.nodes[node as usize].view;
         let counting = view.counting().into_iter().map(|told| (told.src, told.flow));
-        let rates: BTreeMap<Key, u32> = counting.filter_map(|key| Some((key, view.kbps(key)?))).collect();
+        let rates: BTreeMap<FlowKey, u32> = counting.filter_map(|key| Some((key, view.kbps(key)?))).collect();
         let mut new: BTreeMap<u16, Vec<(u16, u32)>> = BTreeMap::new();
         for ((src, flow), kbps) in rates.iter().filter(|(key, kbps)| controller.given.get(key) != Some(kbps))
         {
@@ -86,7 +86,7 @@ impl R2c2 {
     pub(super) fn give_again(&mut self, list: u32) {
         let Some(controller) = &mut self.controller else { return };
         let List { node, rates } = &controller.lists[list];
-        let keys: Vec<Key> = rates.iter().map(|(flow, _)| (*node as u16, *flow)).collect();
+        let keys: Vec<FlowKey> = rates.iter().map(|(flow, _)| (*node as u16, *flow)).collect();
         for key in keys {
             controller.given.remove(&key);
         }

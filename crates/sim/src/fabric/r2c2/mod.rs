@@ -35,7 +35,7 @@ use self::central::Controller;
 use self::flow::{Flow, Role};
 use self::wire::{Link, Packet, Spread};
 use super::slab::Slab;
-use super::stream::{Buffer, Ethernet};
+use super::stream::{Ethernet, SwitchBuffer};
 use crate::memory::Cost;
 use crate::registry::{Registered, Site};
 use std::cell::RefCell;
@@ -46,12 +46,12 @@ use unrack_engine::error::SetupError;
 use unrack_engine::events::{Core, Observer, Tie, Tied};
 use unrack_engine::network::Network;
 use unrack_protocol::r2c2::map::Map;
-use unrack_protocol::r2c2::node::{Limits, Node, Setup, Timer};
+use unrack_protocol::r2c2::node::{Node, NodeTimer, RackSetup, WorldLimits};
 use unrack_protocol::r2c2::packet::{Assignment, DATA_HEADER, Route};
 use unrack_protocol::r2c2::rates::Rates;
 use unrack_protocol::r2c2::selection::Selection;
 use unrack_protocol::r2c2::weights::{Ways, Weights};
-use unrack_protocol::r2c2::{Control, Params, Routing};
+use unrack_protocol::r2c2::{Params, RateControl, Routing};
 use unrack_rack::graph::Graph;
 use unrack_rack::{Networks, Profile, Protocol};
 use unrack_units::Time;
@@ -82,7 +82,7 @@ pub struct R2c2 {
 
 /// State that all nodes share, since one process simulates them.
 struct Rack {
-    setup: Setup,
+    setup: RackSetup,
     network: Network,
     buffer: u64,
     cut_through: bool,
@@ -141,13 +141,13 @@ pub enum Event {
 
 impl Event {
     /// Returns the event of a node's timer.
-    fn new(node: u32, timer: Timer<u32>) -> Event {
+    fn new(node: u32, timer: NodeTimer<u32>) -> Event {
         match timer {
-            Timer::Tick => Event::Tick(node),
-            Timer::Repeat => Event::Repeat(node),
-            Timer::Report => Event::Report(node),
-            Timer::Send { flow, turn } => Event::Send { flow, turn },
-            Timer::Alarm { flow, turn } => Event::Alarm { flow, turn },
+            NodeTimer::Tick => Event::Tick(node),
+            NodeTimer::Repeat => Event::Repeat(node),
+            NodeTimer::Report => Event::Report(node),
+            NodeTimer::Send { flow, turn } => Event::Send { flow, turn },
+            NodeTimer::Alarm { flow, turn } => Event::Alarm { flow, turn },
         }
     }
 }
@@ -194,7 +194,7 @@ impl R2c2 {
         }
         check(params, &graph)?;
         let headroom = params.headroom.get();
-        let Buffer::Private(buffer) = ethernet.buffer else {
+        let SwitchBuffer::Private(buffer) = ethernet.buffer else {
             return Err(SetupError::new("network.switch.buffer", "is of each link for r2c2", "shared"));
         };
         let header = if ethernet.headers { DATA_HEADER as u64 } else { 0 };
@@ -209,7 +209,7 @@ impl R2c2 {
         let rate = |link| topology.link(link).pace.rate();
         let rates = Rates::new((0..graph.links()).map(rate), headroom);
         let rack = Rack {
-            setup: Setup::new(params, &graph, rate, (most, header), Limits::NONE),
+            setup: RackSetup::new(params, &graph, rate, (most, header), WorldLimits::NONE),
             network: network.clone(),
             buffer: buffer.get(),
             cut_through: ethernet.cut_through,
@@ -249,7 +249,7 @@ impl R2c2 {
     }
 
     /// Has a node handle a timer.
-    fn wake<O: Observer>(&mut self, core: &mut Core<Event, O>, node: u32, timer: Timer<u32>) {
+    fn wake<O: Observer>(&mut self, core: &mut Core<Event, O>, node: u32, timer: NodeTimer<u32>) {
         let (node, mut around) = self.at(core, node);
         node.wake(&mut around, timer);
     }
@@ -290,7 +290,7 @@ fn check(params: &Params, graph: &Graph) -> Result<(), SetupError> {
         let of = format!("node {} of {}", params.controller, graph.nodes());
         return Err(SetupError::new("fabric.controller", "is a node of the network", of));
     }
-    if params.control == Control::Central && params.selection.is_some() {
+    if params.control == RateControl::Central && params.selection.is_some() {
         let rule =
             "is \"decentralized\" with fabric.selection: other nodes know of no flows to choose routings for";
         return Err(SetupError::new("fabric.control", rule, "central"));
@@ -386,14 +386,14 @@ impl Fabric for R2c2 {
             Event::Arrive { packet, link } => self.arrive(core, packet, link),
             Event::Heard { spread, link } => self.heard(core, spread, link),
             Event::Send { flow, turn } => {
-                self.wake(core, self.rack.flows[flow].src(), Timer::Send { flow, turn });
+                self.wake(core, self.rack.flows[flow].src(), NodeTimer::Send { flow, turn });
             }
             Event::Tick(node) => self.tick(core, node),
             Event::Alarm { flow, turn } => {
-                self.wake(core, self.rack.flows[flow].src(), Timer::Alarm { flow, turn });
+                self.wake(core, self.rack.flows[flow].src(), NodeTimer::Alarm { flow, turn });
             }
-            Event::Repeat(node) => self.wake(core, node, Timer::Repeat),
-            Event::Report(node) => self.wake(core, node, Timer::Report),
+            Event::Repeat(node) => self.wake(core, node, NodeTimer::Repeat),
+            Event::Report(node) => self.wake(core, node, NodeTimer::Report),
             Event::Rule(rule) => self.rule(core, rule),
             Event::Select => self.select(core),
             Event::Discover => self.discover(core),

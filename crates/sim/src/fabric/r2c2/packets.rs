@@ -3,7 +3,7 @@
 use super::flow::Role;
 use super::wire::{Body, Packet, ready};
 use super::{Event, NONE, R2c2, Rack};
-use unrack_engine::events::{Core, Hop, LinkId, Observer, Packet as Seen, PacketKind};
+use unrack_engine::events::{Core, Hop, LinkId, ObservedPacket as Seen, Observer, PacketKind};
 use unrack_engine::network::Departure;
 use unrack_units::Time;
 

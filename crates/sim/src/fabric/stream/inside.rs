@@ -8,7 +8,7 @@ use super::{Event, Role, Streams};
 use unrack_engine::events::{Core, Observer};
 use unrack_engine::topology::End;
 use unrack_hosts::{self as hosts, Output};
-use unrack_protocol::tcp::{ReceivingEnd, Signal};
+use unrack_protocol::tcp::{ReceivingEnd, StreamSignal};
 use unrack_units::Time;
 use unrack_workload::{Computing, NodeId};
 
@@ -20,7 +20,7 @@ impl<K: Kind> Streams<K> {
         let bytes = self.plan.in_memory(packet.payload);
         let hash = self.streams[packet.stream].hash_unsprayed(packet.signal.subflow());
         let way = hosts.way(from, to, nic);
-        hosts.send(now, index, hosts::Packet::new((from, to), hash, (bytes, packet.payload), way));
+        hosts.send(now, index, hosts::HostPacket::new((from, to), hash, (bytes, packet.payload), way));
     }
 
     /// Hands a packet that has arrived at its last NIC to the host.
@@ -125,7 +125,7 @@ impl<K: Kind> Streams<K> {
 #[cfg(test)]
 mod tests {
     use crate::fabric::mptcp::Mptcp;
-    use crate::fabric::stream::{Buffer, Ethernet};
+    use crate::fabric::stream::{Ethernet, SwitchBuffer};
     use crate::fabric::tcp::Tcp;
     use proptest::prelude::*;
     use std::sync::Arc;
@@ -136,7 +136,7 @@ mod tests {
     use unrack_engine::topology::{Link, Topology};
     use unrack_protocol::mptcp;
     use unrack_protocol::tcp::{Connections, MOST_TIMEOUTS, Params};
-    use unrack_rack::{Host, Wiring};
+    use unrack_rack::{HostSpec, Wiring};
     use unrack_units::{Bytes, Rate, Time};
     use unrack_workload::{ListedMessages, Message};
 
@@ -163,7 +163,7 @@ mod tests {
                 }
                 false => Topology::leaf_spine(racks, hosts, hosts, link(100, 200), link(100, 350)),
             };
-            let mut spec = Host { memory_pool, dram_cache, program_loads, ..Host::default() };
+            let mut spec = HostSpec { memory_pool, dram_cache, program_loads, ..HostSpec::default() };
             spec.references = Some(references && memory_pool);
             (spec.nic.transmit_queue, spec.nic.receive_queue) = (transmit_queue, receive_queue);
             (spec.nic.headroom, spec.nic.interrupt_batch) = (Bytes::new(headroom), batch);
@@ -172,7 +172,7 @@ mod tests {
             let topology = topology.with_hosts(Inside { spec: Arc::new(spec), cxl: link(500, 55) });
             let nodes = topology.nodes();
             let network = Network { topology, switch_latency: Time::from_ns(300) };
-            let buffer = Buffer::Private(Bytes::new(100_000));
+            let buffer = SwitchBuffer::Private(Bytes::new(100_000));
             let ethernet = Ethernet { mtu: Bytes::new(4096), headers: true, buffer, cut_through: true };
             let mut messages: Vec<_> = drawn.into_iter().map(|(at, src, offset, bytes)| {
                 let src = src % nodes;

@@ -28,9 +28,9 @@ use self::nic::{Nic, QUANTUM};
 use self::packet::{Body, Packet};
 pub use self::parts::Parcel;
 pub use self::plan::Ethernet;
-pub use self::plan::Plan;
-pub use super::buffer::Buffer;
+pub use self::plan::StreamPlan;
 use super::buffer::Room;
+pub use super::buffer::SwitchBuffer;
 use super::occupancy::Occupancy;
 use super::parts::Part;
 use super::pool::Pool;
@@ -41,7 +41,7 @@ use unrack_engine::events::{Core, Observer, Tie, Tied};
 use unrack_engine::network::{Network, Pace, Port};
 use unrack_engine::topology::End;
 use unrack_hosts::{self as hosts, Hosts, Reading};
-use unrack_protocol::tcp::{Ack, ReceivingEnd, Segment, SendingEnd, Signal, SubflowSet};
+use unrack_protocol::tcp::{Ack, ReceivingEnd, Segment, SendingEnd, StreamSignal, SubflowSet};
 use unrack_units::{Bytes, Rate, Time};
 use unrack_workload::{MessageId, NodeId};
 
@@ -58,7 +58,7 @@ struct Hop {
 /// Streams over one kind of connection.
 pub(super) struct Streams<K: Kind> {
     pub(super) kind: K,
-    pub(super) plan: Plan,
+    pub(super) plan: StreamPlan,
     /// Bytes that a node's sending queue takes before subflows take turns.
     nic_limit: u64,
     /// State of each link by which nodes send.
@@ -180,7 +180,7 @@ impl<K: Kind> Stream<K> {
 impl<K: Kind> Streams<K> {
     /// Creates streams. `threshold` gives the bytes that may be ahead of data, at a port of this rate, before it is
     /// marked.
-    pub(super) fn new(plan: &Plan, kind: K, threshold: impl Fn(Rate) -> Bytes) -> Self {
+    pub(super) fn new(plan: &StreamPlan, kind: K, threshold: impl Fn(Rate) -> Bytes) -> Self {
         let topology = &plan.network.topology;
         let hop = |port| {
             let (link, end) = (topology.link(port), topology.end(port));
@@ -211,7 +211,7 @@ impl<K: Kind> Streams<K> {
     fn afresh(&self) -> Streams<K> {
         let network = &self.plan.network;
         let topology = network.topology.clone().without_faults();
-        let plan = Plan { network: Network { topology, ..network.clone() }, ..self.plan.clone() };
+        let plan = StreamPlan { network: Network { topology, ..network.clone() }, ..self.plan.clone() };
         let mut streams = Streams::new(&plan, self.kind.clone(), |_| Bytes::ZERO);
         for (hop, ours) in streams.hops.iter_mut().zip(&self.hops) {
             hop.threshold = ours.threshold;

@@ -6,7 +6,7 @@ use unrack_engine as engine;
 use unrack_engine::events::{Hop, LinkId, PacketKind};
 use unrack_engine::network::Departure;
 use unrack_engine::topology::End;
-use unrack_protocol::tcp::{Ack, Segment, Signal, SubflowSet};
+use unrack_protocol::tcp::{Ack, Segment, StreamSignal, SubflowSet};
 use unrack_units::Time;
 use unrack_workload::NodeId;
 
@@ -69,7 +69,7 @@ impl<K: Kind> Streams<K> {
     }
 
     /// Describes a packet to an observer.
-    pub(super) fn looks(&self, packet: &Packet<SignalOf<K>>) -> engine::Packet {
+    pub(super) fn looks(&self, packet: &Packet<SignalOf<K>>) -> engine::ObservedPacket {
         let stream = &self.streams[packet.stream];
         let mss = self.plan.framing.mss().get();
         let bytes = |segment: u32| (u64::from(segment) * mss).min(stream.bytes);
@@ -79,7 +79,12 @@ impl<K: Kind> Streams<K> {
                 let kind = if stream.role == Role::Request { PacketKind::Request } else { PacketKind::Data };
                 let offset = Some(bytes(packet.signal.in_stream(segment.number)));
                 let (sent, marked) = (Some(segment.sent), packet.marked);
-                engine::Packet { offset, sent, marked, ..engine::Packet::new(kind, from, packet.to) }
+                engine::ObservedPacket {
+                    offset,
+                    sent,
+                    marked,
+                    ..engine::ObservedPacket::new(kind, from, packet.to)
+                }
             }
             Body::Ack(ack) => {
                 let mut sack = [(0, 0); 3];
@@ -88,10 +93,10 @@ impl<K: Kind> Streams<K> {
                 for (range, block) in sack.iter_mut().zip(blocks) {
                     *range = (bytes(block.start), bytes(block.end));
                 }
-                let plain = engine::Packet::new(PacketKind::Ack, from, packet.to);
+                let plain = engine::ObservedPacket::new(PacketKind::Ack, from, packet.to);
                 let (offset, sent, echo) =
                     (Some(bytes(packet.signal.in_stream(ack.next))), Some(ack.echo), ack.marked);
-                engine::Packet { offset, sack, sent, echo, ..plain }
+                engine::ObservedPacket { offset, sack, sent, echo, ..plain }
             }
         }
     }

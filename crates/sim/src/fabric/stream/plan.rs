@@ -1,7 +1,7 @@
 //! The network under streams: its parameters, and checks of them.
 
 use super::alone::Alone;
-use crate::fabric::buffer::Buffer;
+use crate::fabric::buffer::SwitchBuffer;
 use unrack_engine::error::SetupError;
 use unrack_engine::network::{Departure, Network, Pace};
 use unrack_hosts::{self as hosts, Hosts};
@@ -17,19 +17,19 @@ pub struct Ethernet {
     /// Packets have the headers of Ethernet, IP and a transport; if not, payload only.
     pub headers: bool,
     /// Buffers of switches. Packets that do not fit are dropped.
-    pub buffer: Buffer,
+    pub buffer: SwitchBuffer,
     /// Switches forward a packet while it arrives; if not, when it has arrived completely.
     pub cut_through: bool,
 }
 
 /// Network under the streams, with its parameters.
 #[derive(Debug, Clone)]
-pub struct Plan {
+pub struct StreamPlan {
     pub network: Network,
     pub framing: Framing,
     pub mtu: Bytes,
     /// Buffers of switches.
-    pub buffer: Buffer,
+    pub buffer: SwitchBuffer,
     pub cut_through: bool,
     /// Segments that a stream may send before the first acknowledgement.
     pub initial_window: u32,
@@ -39,7 +39,7 @@ pub struct Plan {
     pub kept: bool,
 }
 
-impl Plan {
+impl StreamPlan {
     /// Creates a plan for streams that start with this window.
     ///
     /// # Errors
@@ -49,21 +49,21 @@ impl Plan {
         ethernet: &Ethernet,
         initial_window: u32,
         min_rto: Time,
-    ) -> Result<Plan, SetupError> {
+    ) -> Result<StreamPlan, SetupError> {
         if initial_window == 0 {
             return Err(SetupError::new("fabric.initial_window", "is at least 1", 0));
         }
         if min_rto == Time::ZERO {
             return Err(SetupError::new("fabric.min_rto", "is above 0", min_rto));
         }
-        Ok(Plan { initial_window, ..Plan::at_line_rate(network, ethernet)? })
+        Ok(StreamPlan { initial_window, ..StreamPlan::at_line_rate(network, ethernet)? })
     }
 
     /// Creates a plan for streams that are sent without a break when they are alone in the network.
     ///
     /// # Errors
     /// If a parameter is out of range.
-    pub fn at_line_rate(network: &Network, ethernet: &Ethernet) -> Result<Plan, SetupError> {
+    pub fn at_line_rate(network: &Network, ethernet: &Ethernet) -> Result<StreamPlan, SetupError> {
         let Ethernet { mtu, headers, buffer, cut_through } = *ethernet;
         let framing = if headers { Framing::ethernet(mtu) } else { Framing::bare(mtu) };
         let framing = framing.filter(|_| mtu <= MAX_MTU).ok_or_else(|| {
@@ -76,7 +76,7 @@ impl Plan {
             return Err(SetupError::new("network.core_link.rate", rule, core.rate()));
         }
         let initial_window = u32::MAX;
-        let plan = Plan {
+        let plan = StreamPlan {
             network: network.clone(),
             framing,
             mtu,
@@ -86,7 +86,7 @@ impl Plan {
             spraying: false,
             kept: false,
         };
-        if let Buffer::Shared { alpha, .. } = buffer
+        if let SwitchBuffer::Shared { alpha, .. } = buffer
             && !(alpha > 0.0 && alpha.is_finite())
         {
             return Err(SetupError::new("switch.alpha", "is above 0", alpha));
@@ -129,7 +129,7 @@ impl Plan {
     /// between the first node and the last: none are further apart.
     pub fn round_trip(&self) -> Time {
         let topology = &self.network.topology;
-        let hosts = topology.hosts().map(|inside| hosts::Plan::new(inside, topology, 0).patience());
+        let hosts = topology.hosts().map(|inside| hosts::HostPlan::new(inside, topology, 0).patience());
         self.alone(0, self.network.nodes() - 1).round_trip() + hosts.unwrap_or_default() * 2
     }
 
@@ -178,7 +178,7 @@ impl Plan {
     pub(in super::super) fn hosts(&self) -> Option<Hosts> {
         let topology = &self.network.topology;
         let packet = u64::from(self.in_memory(self.framing.mss().get() as u32));
-        topology.hosts().map(|inside| Hosts::new(hosts::Plan::new(inside, topology, packet)))
+        topology.hosts().map(|inside| Hosts::new(hosts::HostPlan::new(inside, topology, packet)))
     }
 
     /// Returns the bytes that a packet takes in memory: its IP and TCP headers and payload, at least a line.

@@ -4,7 +4,7 @@ use super::kind::Kind;
 use super::{Event, Streams};
 use unrack_engine::events::{Core, Observer, Wait};
 use unrack_engine::network::Network;
-use unrack_protocol::tcp::{Control, OneSubflow, Receiver, Resting, Sender, SubflowSet, Timeouts};
+use unrack_protocol::tcp::{CongestionControl, OneSubflow, Receiver, Resting, Sender, SubflowSet, Timeouts};
 use unrack_units::Time;
 use unrack_workload::{Message, NodeId};
 
@@ -16,7 +16,7 @@ pub(in crate::fabric) struct Single<C> {
     pub timeouts: Timeouts,
 }
 
-impl<C: Control + Clone> Kind for Single<C> {
+impl<C: CongestionControl + Clone> Kind for Single<C> {
     type Sender = Sender<C>;
     type Receiver = Receiver;
     type Alarms = [Time; 1];
@@ -73,7 +73,7 @@ impl<C: Control + Clone> Kind for Single<C> {
     }
 }
 
-impl<C: Control + Clone> Streams<Single<C>> {
+impl<C: CongestionControl + Clone> Streams<Single<C>> {
     /// Sends up to a quantum. Returns whether there is more to send.
     fn take_quantum<O: Observer>(&mut self, core: &mut Core<Event, O>, stream: u32) -> bool {
         let more = self.send_quantum(core, stream, 0);

@@ -4,7 +4,7 @@ use super::kind::{Kind, SubflowsOf};
 use super::nic::QUANTUM;
 use super::{Event, Streams};
 use unrack_engine::events::{Core, Observer, Wait};
-use unrack_protocol::tcp::{SendingEnd, Signal, SubflowSet};
+use unrack_protocol::tcp::{SendingEnd, StreamSignal, SubflowSet};
 use unrack_units::Time;
 
 /// Returns the number of a subflow among those of all streams.

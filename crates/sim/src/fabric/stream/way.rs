@@ -6,7 +6,7 @@ use super::{Event, FROM_NODE, Streams};
 use unrack_engine::events::{Core, LinkId, Observer};
 use unrack_engine::network::Departure;
 use unrack_engine::topology::End;
-use unrack_protocol::tcp::Signal;
+use unrack_protocol::tcp::StreamSignal;
 use unrack_units::Time;
 use unrack_workload::NodeId;
 

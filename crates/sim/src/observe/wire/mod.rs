@@ -15,7 +15,7 @@ use unrack_workload::Message;
 
 /// Format in which packets of a fabric are shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Wire {
+pub enum WireFormat {
     /// Ethernet, IPv4 and TCP headers. `ecn`: data may be marked.
     Tcp {
         ecn: bool,
@@ -34,18 +34,18 @@ pub struct Frame {
     pub length: u32,
 }
 
-impl Wire {
+impl WireFormat {
     /// Returns whether packets are Ethernet frames.
     pub fn is_ethernet(self) -> bool {
-        matches!(self, Wire::Tcp { .. })
+        matches!(self, WireFormat::Tcp { .. })
     }
 
     /// Converts the packet of a hop, which belongs to `message`.
     pub fn frame(self, hop: &Hop, message: Option<&Message>) -> Frame {
         match (self, message, hop.message) {
-            (Wire::Tcp { ecn }, Some(message), Some(id)) => tcp::frame(hop, id, message, ecn),
-            (Wire::Plain { fabric }, ..) => plain::frame(hop, fabric),
-            (Wire::Tcp { .. }, ..) => plain::frame(hop, "tcp"),
+            (WireFormat::Tcp { ecn }, Some(message), Some(id)) => tcp::frame(hop, id, message, ecn),
+            (WireFormat::Plain { fabric }, ..) => plain::frame(hop, fabric),
+            (WireFormat::Tcp { .. }, ..) => plain::frame(hop, "tcp"),
         }
     }
 }

@@ -3,7 +3,7 @@
 pub(crate) mod fabrics;
 
 use unrack_rack::Protocol;
-use unrack_sim::fabric::stream::{Buffer, Ethernet};
+use unrack_sim::fabric::stream::{Ethernet, SwitchBuffer};
 use unrack_sim::network::{Network, Pace, Port};
 use unrack_sim::topology::Topology;
 use unrack_sim::{Core, Fabric, FabricConfig, Observer, Registered, Run, Setup, Sim};
@@ -139,7 +139,7 @@ pub(crate) fn setup_on(topology: Topology, protocol: Protocol, buffer: u64) -> S
         ethernet: Ethernet {
             mtu: Bytes::new(1500),
             headers: true,
-            buffer: Buffer::Private(Bytes::new(buffer)),
+            buffer: SwitchBuffer::Private(Bytes::new(buffer)),
             cut_through: true,
         },
         fabric: FabricConfig::default_of(protocol),

@@ -3,9 +3,9 @@
 use super::super::edm_table1::{COMPUTE, MEMORY, through_the_switch, wire};
 use super::{Access, Alone, Latency, READ, WINDOW, WRITE};
 use unrack_phy::Block;
-use unrack_phy::edm::{Body, Message, Policy};
+use unrack_phy::edm::{Body, MemoryMessage, MuxPolicy};
 use unrack_phy::stack::{HostConfig, Request, SwitchConfig, Testbed};
-use unrack_protocol::edm::{Policy as Order, steps};
+use unrack_protocol::edm::{GrantPolicy as Order, steps};
 use unrack_units::Time;
 
 /// Cycles of PMA, transceivers and fibre of a link: 48 ns.
@@ -51,7 +51,7 @@ pub(super) fn up(is_read: bool) -> Time {
         false => Body::Write { address, last: true, data: vec![0; usize::from(WRITE)] },
     };
     let mut blocks: Vec<Block> = Vec::new();
-    Message { node, id, body }.blocks(&mut blocks);
+    MemoryMessage { node, id, body }.blocks(&mut blocks);
     steps::PCS_CYCLE * (blocks.len() as u64 + u64::from(!is_read))
 }
 
@@ -88,7 +88,7 @@ fn testbed() -> Testbed {
     let (cycle, counts_control) = (steps::PCS_CYCLE, true);
     let switch = SwitchConfig { ports: 2, chunk: 256, policy: Order::Srpt, cycle, counts_control };
     let host = HostConfig { node: 0, chunk: 256, max_active: 3, mega: None, timeout: None };
-    Testbed::new(switch, host, Policy::Fair, WIRE as usize)
+    Testbed::new(switch, host, MuxPolicy::Fair, WIRE as usize)
 }
 
 fn request(access: Access) -> Request {

@@ -14,7 +14,7 @@ mod edm;
 mod rdma;
 
 use super::Computed;
-use crate::run::Scale;
+use crate::run::StudyScale;
 use unrack_basis::mix;
 use unrack_units::{Rate, Time};
 use unrack_workload::ycsb::{CoreWorkload, Operations, RecordOperation};
@@ -58,10 +58,10 @@ struct Latency {
 
 /// Returns figure 6: million requests per second over both directions of the links, and what the compute node's own
 /// line alone would allow.
-pub(super) fn throughput(scale: Scale) -> Computed {
+pub(super) fn throughput(scale: StudyScale) -> Computed {
     let count = match scale {
-        Scale::Full => 20_000,
-        Scale::Quick => 500,
+        StudyScale::Full => 20_000,
+        StudyScale::Quick => 500,
     };
     let workloads = [CoreWorkload::A, CoreWorkload::B, CoreWorkload::F];
     let mut values = Computed::new();
@@ -93,10 +93,10 @@ pub(super) fn throughput(scale: Scale) -> Computed {
 }
 
 /// Returns figure 7: mean latency in nanoseconds by where objects are, one request at a time.
-pub(super) fn latency(scale: Scale) -> Computed {
+pub(super) fn latency(scale: StudyScale) -> Computed {
     let count = match scale {
-        Scale::Full => 200_000,
-        Scale::Quick => 20_000,
+        StudyScale::Full => 200_000,
+        StudyScale::Quick => 20_000,
     };
     let accesses = accesses(CoreWorkload::A, count);
     let stacks = [("edm", edm::latency()), ("cxl", cxl::latency()), ("rdma", rdma::latency())];

@@ -7,20 +7,21 @@ use unrack_protocol::r2c2::packet::{Assignment, BROADCAST, MOST_ASSIGNMENTS, Rou
 use unrack_protocol::r2c2::rates::{Rates, Requirements, UNLIMITED};
 use unrack_protocol::r2c2::routing::MOST_HOPS;
 use unrack_protocol::r2c2::trees::Trees;
-use unrack_protocol::r2c2::weights::{Exact, Loads, Share, Ways, Weights};
+use unrack_protocol::r2c2::weights::{Exact, LinkLoads, LinkShare, Ways, Weights};
 use unrack_rack::graph::{Graph, MOST_NODES, MOST_PORTS, Sides};
 use unrack_units::Rate;
 
 /// Returns the examples of figs. 3 and 4.
 pub(super) fn examples() -> Vec<(&'static str, f64)> {
     let square = Graph::cube(Sides::new(&[2, 2]).expect("sides"), false).expect("a mesh");
-    let mut loads = Loads::new(&square);
+    let mut loads = LinkLoads::new(&square);
     Exact::new(&square).add(Routing::Spraying, (0, 3), 0, 1.0, &mut loads);
     let most = (0..square.links()).map(|link| loads.on_link(link)).fold(0.0, f64::max);
     // Links in order: 1-4, 1-3, 2-3, 3-4.
     let rates = |first: &[(u32, u32)]| {
         let mut rates = Rates::new([Rate::from_gbps(1); 4], 0.0);
-        let share = |(link, halves): &(u32, u32)| Share { link: *link, share: Share::ONE / 2 * halves };
+        let share =
+            |(link, halves): &(u32, u32)| LinkShare { link: *link, share: LinkShare::ONE / 2 * halves };
         let mut add =
             |links: &[(u32, u32)]| rates.add(Requirements::default(), links.iter().map(share).collect());
         let slots = [add(first), add(&[(2, 2), (3, 2)])];

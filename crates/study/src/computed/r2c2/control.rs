@@ -2,14 +2,14 @@
 
 use crate::fluid::{LINK, torus};
 use crate::random::Random;
-use crate::run::Scale;
+use crate::run::StudyScale;
 use rayon::prelude::*;
 use std::sync::Arc;
 use unrack_protocol::r2c2::packet::BROADCAST;
-use unrack_protocol::r2c2::{Control, Params};
+use unrack_protocol::r2c2::{Params, RateControl};
 use unrack_rack::graph::Graph;
 use unrack_sim::fabric::r2c2::R2c2;
-use unrack_sim::fabric::stream::{Buffer, Ethernet};
+use unrack_sim::fabric::stream::{Ethernet, SwitchBuffer};
 use unrack_sim::network::{Network, Pace};
 use unrack_sim::observe::{Packets, Watch};
 use unrack_sim::topology::{Link, Topology};
@@ -24,7 +24,7 @@ const LONG: u64 = u32::MAX as u64;
 
 #[derive(Clone, Copy)]
 struct Case {
-    control: Control,
+    control: RateControl,
     /// Number of long flows of each node.
     long: u32,
     /// Mean time between short flows.
@@ -38,10 +38,10 @@ struct Case {
 /// Returns the control bytes of a controller relative to those of broadcasts, for each flow that begins or ends: of
 /// one that computes once in 50 us, and of one that does about as often as flows begin or end. Also returns the bytes
 /// of broadcasts relative to the size of their trees.
-pub(super) fn measured(scale: Scale) -> Vec<(&'static str, f64)> {
-    let graph = torus(if scale == Scale::Full { &[8, 8, 8] } else { &[4, 4, 4] });
+pub(super) fn measured(scale: StudyScale) -> Vec<(&'static str, f64)> {
+    let graph = torus(if scale == StudyScale::Full { &[8, 8, 8] } else { &[4, 4, 4] });
     let us = Time::from_us;
-    let part = if scale == Scale::Full { 1 } else { 4 };
+    let part = if scale == StudyScale::Full { 1 } else { 4 };
     let batch = |control, long| Case {
         control,
         long,
@@ -51,12 +51,16 @@ pub(super) fn measured(scale: Scale) -> Vec<(&'static str, f64)> {
         lasts: us(200 / part),
     };
     // A flow is two events.
-    let each =
-        |long| Case { gap: us(10), interval: us(5), lasts: us(600 / part), ..batch(Control::Central, long) };
+    let each = |long| Case {
+        gap: us(10),
+        interval: us(5),
+        lasts: us(600 / part),
+        ..batch(RateControl::Central, long)
+    };
     let cases = [
-        ("broadcast", batch(Control::Decentralized, 1)),
-        ("measured_batch_1", batch(Control::Central, 1)),
-        ("measured_batch_10", batch(Control::Central, 10)),
+        ("broadcast", batch(RateControl::Decentralized, 1)),
+        ("measured_batch_1", batch(RateControl::Central, 1)),
+        ("measured_batch_10", batch(RateControl::Central, 10)),
         ("measured_each_1", each(1)),
         ("measured_each_10", each(10)),
     ];
@@ -81,7 +85,7 @@ fn bytes_an_event(graph: &Arc<Graph>, case: &Case) -> f64 {
         ethernet: Ethernet {
             mtu: Bytes::new(1_500),
             headers: true,
-            buffer: Buffer::Private(Bytes::new(1 << 20)),
+            buffer: SwitchBuffer::Private(Bytes::new(1 << 20)),
             cut_through: true,
         },
         fabric: FabricConfig::new::<R2c2>(params),

@@ -5,7 +5,7 @@
 //! every 5 ms, five times the time in all. So links are as loaded, and rates as often computed in the life of a flow.
 //! At still lower rates, threads are less late.
 
-use crate::run::Scale;
+use crate::run::StudyScale;
 use unrack_rack::{Overrides, Scenario};
 use unrack_sim::fabric::r2c2::R2c2;
 use unrack_sim::observe::{Peaks, Watch};
@@ -39,10 +39,10 @@ fn at(sorted: &[f64], share: f64) -> f64 {
 }
 
 /// Returns percentiles of rates and queues, live over simulated, by Mb/s of a link; none where threads cannot be had.
-pub(super) fn ratios(scale: Scale) -> Vec<(String, f64)> {
+pub(super) fn ratios(scale: StudyScale) -> Vec<(String, f64)> {
     let flows = match scale {
-        Scale::Full => 1_000,
-        Scale::Quick => 60,
+        StudyScale::Full => 1_000,
+        StudyScale::Quick => 60,
     };
     PACES.iter().filter_map(|(mbps, interval)| compare(*mbps, interval, flows)).flatten().collect()
 }

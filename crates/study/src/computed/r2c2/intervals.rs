@@ -2,7 +2,7 @@
 
 use crate::fluid::{Went, drawn, run, torus};
 use crate::random::Random;
-use crate::run::Scale;
+use crate::run::StudyScale;
 use rayon::prelude::*;
 use unrack_protocol::r2c2::weights::Weights;
 use unrack_units::Time;
@@ -13,10 +13,10 @@ const CASES: [(f64, u64); 7] =
 
 /// Returns the median and 95th percentile of the difference by case, of the rates that flows were assigned, and of the
 /// rates from start to end.
-pub(super) fn errors(scale: Scale) -> Vec<(String, f64)> {
+pub(super) fn errors(scale: StudyScale) -> Vec<(String, f64)> {
     let flows = match scale {
-        Scale::Full => 40_000,
-        Scale::Quick => 500,
+        StudyScale::Full => 40_000,
+        StudyScale::Quick => 500,
     };
     let errors = CASES.par_iter().flat_map_iter(|(gap_us, interval_us)| {
         let gap = Time::from_ps((gap_us * 1e6) as u64);

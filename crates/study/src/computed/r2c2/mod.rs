@@ -10,7 +10,7 @@ mod selection;
 mod throughput;
 
 use super::Computed;
-use crate::run::Scale;
+use crate::run::StudyScale;
 
 /// Returns the values of fig. 2.
 pub(super) fn throughput() -> Computed {
@@ -25,27 +25,27 @@ pub(super) fn arithmetic() -> Computed {
 }
 
 /// Returns the values of fig. 7.
-pub(super) fn emulation(scale: Scale) -> Computed {
+pub(super) fn emulation(scale: StudyScale) -> Computed {
     emulation::ratios(scale).into_iter().collect()
 }
 
 /// Returns the values of fig. 8.
-pub(super) fn recomputation(scale: Scale) -> Computed {
+pub(super) fn recomputation(scale: StudyScale) -> Computed {
     recomputation::shares(scale).into_iter().collect()
 }
 
 /// Returns the values of figs. 15 and 16.
-pub(super) fn intervals(scale: Scale) -> Computed {
+pub(super) fn intervals(scale: StudyScale) -> Computed {
     intervals::errors(scale).into_iter().collect()
 }
 
 /// Returns the values of fig. 18.
-pub(super) fn selection(scale: Scale) -> Computed {
+pub(super) fn selection(scale: StudyScale) -> Computed {
     selection::gains(scale).into_iter().collect()
 }
 
 /// Returns the values of fig. 19.
-pub(super) fn control(scale: Scale) -> Computed {
+pub(super) fn control(scale: StudyScale) -> Computed {
     let all = [arithmetic::controller(), control::measured(scale)];
     all.into_iter().flatten().map(|(name, value)| (name.into(), value)).collect()
 }

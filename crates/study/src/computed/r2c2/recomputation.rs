@@ -7,16 +7,16 @@
 
 use crate::fluid::{drawn, run, torus};
 use crate::random::Random;
-use crate::run::Scale;
+use crate::run::StudyScale;
 use std::time::Instant;
 use unrack_protocol::r2c2::weights::Weights;
 use unrack_units::Time;
 
 /// Returns shares of one core by interval in us: median and 99th percentile for rates, and for broadcasts.
-pub(super) fn shares(scale: Scale) -> Vec<(String, f64)> {
+pub(super) fn shares(scale: StudyScale) -> Vec<(String, f64)> {
     let (count, times) = match scale {
-        Scale::Full => (100_000, 7),
-        Scale::Quick => (3_000, 1),
+        StudyScale::Full => (100_000, 7),
+        StudyScale::Quick => (3_000, 1),
     };
     let torus = torus(&[8, 8, 8]);
     let flows = drawn(torus.nodes(), count, Time::from_us(1), &mut Random::new(8));

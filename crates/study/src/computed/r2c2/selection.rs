@@ -2,7 +2,7 @@
 
 use crate::fluid::{links, torus};
 use crate::random::Random;
-use crate::run::Scale;
+use crate::run::StudyScale;
 use rayon::prelude::*;
 use std::sync::Arc;
 use unrack_protocol::r2c2::Routing;
@@ -16,8 +16,8 @@ const LOADS: [u32; 4] = [1, 2, 4, 8];
 
 /// Returns the ratios of 8x8x8 nodes, or a quick 4x4x4, at each load: the utility found over that of each baseline,
 /// and VLB's over spraying's.
-pub(super) fn gains(scale: Scale) -> Vec<(String, f64)> {
-    let graph = torus(if scale == Scale::Full { &[8, 8, 8] } else { &[4, 4, 4] });
+pub(super) fn gains(scale: StudyScale) -> Vec<(String, f64)> {
+    let graph = torus(if scale == StudyScale::Full { &[8, 8, 8] } else { &[4, 4, 4] });
     let of = |load: &u32| gains_at(&graph, *load);
     let mut gains: Vec<(String, f64)> = LOADS.par_iter().flat_map_iter(of).collect();
     let over_baselines = gains.iter().filter(|(name, _)| !name.starts_with("baselines"));

@@ -8,7 +8,7 @@
 
 use super::assignment::heaviest;
 use unrack_protocol::r2c2::Routing;
-use unrack_protocol::r2c2::weights::{Exact, Loads};
+use unrack_protocol::r2c2::weights::{Exact, LinkLoads};
 use unrack_rack::graph::{Graph, Sides};
 
 const SIDE: u32 = 8;
@@ -58,7 +58,7 @@ struct Table {
 
 impl Table {
     fn new(graph: &Graph, routing: Routing) -> Table {
-        let (mut loads, mut exact) = (Loads::new(graph), Exact::new(graph));
+        let (mut loads, mut exact) = (LinkLoads::new(graph), Exact::new(graph));
         let mut table =
             Table { links: graph.links(), of: vec![0.0; (graph.links() * NODES * NODES) as usize] };
         for src in 0..NODES {

@@ -13,10 +13,10 @@ use unrack_protocol::r2c2::packet::{Assignment, Event as Told, Route};
 use unrack_protocol::r2c2::selection::Selection;
 use unrack_protocol::r2c2::terms::Rule;
 use unrack_protocol::r2c2::{Params, Routing};
-use unrack_rack::{Link, Network, Scenario};
+use unrack_rack::{LinkSpec, NetworkSpec, Scenario};
 use unrack_units::Rate;
 
-fn network(kind: &str, shape: &str) -> Network {
+fn network(kind: &str, shape: &str) -> NetworkSpec {
     let text = format!(
         "[network]\ntopology = {{ kind = \"{kind}\", shape = {shape} }}\n[fabric]\nprotocol = \"r2c2\"\n\
          [workload]\nkind = \"flows\"\nsize = \"1KiB\"\nload = \"1%\"\nmessages = 1\n"
@@ -29,7 +29,7 @@ fn network(kind: &str, shape: &str) -> Network {
 
 fn plan(kind: &str, shape: &str, params: Params) -> Arc<TorusPlan> {
     let mut network = network(kind, shape);
-    network.link = Link { rate: Rate::from_gbps(1), propagation: Time::from_us(1) };
+    network.link = LinkSpec { rate: Rate::from_gbps(1), propagation: Time::from_us(1) };
     Arc::new(TorusPlan::new(&network, &unrack_rack::Faults::default(), &params, 7).unwrap())
 }
 

@@ -4,7 +4,7 @@
 use super::net::{Faults, Net};
 use super::*;
 use std::fmt::Write;
-use unrack_protocol::r2c2::node::Limits;
+use unrack_protocol::r2c2::node::WorldLimits;
 use unrack_rack::Failure;
 use unrack_sim::fabric::stream::{self, Ethernet};
 use unrack_sim::network::Pace;
@@ -70,7 +70,7 @@ fn rule(words: &[&str], (src, dst): (u32, u32), at: Time) -> Rule {
 }
 
 const NODES: u32 = 5;
-const LINK: Link = Link { rate: Rate::from_gbps(1), propagation: Time::from_us(1) };
+const LINK: LinkSpec = LinkSpec { rate: Rate::from_gbps(1), propagation: Time::from_us(1) };
 
 /// Observations of a run: packets on links, and ends of flows.
 #[derive(Default)]
@@ -140,19 +140,19 @@ fn simulated(script: &Script) -> Seen {
     let graph = network.topology.graph().unwrap();
     let link = unrack_sim::topology::Link { pace: Pace::new(LINK.rate), propagation: LINK.propagation };
     let topology = Topology::direct(graph, link);
-    let failure = |((a, b), from, until, after): &((u32, u32), Time, Time, Time)| faults::Failure {
+    let failure = |((a, b), from, until, after): &((u32, u32), Time, Time, Time)| faults::Downtime {
         what: faults::Broken::Between(*a, *b),
         from: *from,
         until: *until,
         every: None,
         detected_after: Some(*after),
     };
-    let failures: Vec<faults::Failure> = script.cuts.iter().map(failure).collect();
-    let faults = faults::Faults::new(&topology, &failures, faults::BitErrors::default(), 1).unwrap();
+    let failures: Vec<faults::Downtime> = script.cuts.iter().map(failure).collect();
+    let faults = faults::FaultSchedule::new(&topology, &failures, faults::ErrorRates::default(), 1).unwrap();
     let ethernet = Ethernet {
         mtu: network.mtu,
         headers: true,
-        buffer: stream::Buffer::Private(Bytes::new(script.queue)),
+        buffer: stream::SwitchBuffer::Private(Bytes::new(script.queue)),
         cut_through: false,
     };
     let network =
@@ -168,7 +168,7 @@ fn simulated(script: &Script) -> Seen {
 fn live(script: &Script) -> Seen {
     let mut network = network("torus", &format!("[{NODES}]"));
     network.link = LINK;
-    network.switch.buffer = unrack_rack::Buffer::Limited(Bytes::new(script.queue));
+    network.switch.buffer = unrack_rack::BufferSize::Limited(Bytes::new(script.queue));
     let failure = |((a, b), from, until, after): &((u32, u32), Time, Time, Time)| Failure {
         node: None,
         switch: None,
@@ -181,7 +181,7 @@ fn live(script: &Script) -> Seen {
     let failures = script.cuts.iter().map(failure).collect();
     let faults = unrack_rack::Faults { failures, ..unrack_rack::Faults::default() };
     let mut plan = TorusPlan::new(&network, &faults, &script.params(), 7).unwrap();
-    plan.setup.limits = Limits::NONE;
+    plan.setup.limits = WorldLimits::NONE;
     let mut net = Net::new(Arc::new(plan), Faults::default(), 1);
     net.nodes.iter_mut().for_each(|node| node.begin(Time::ZERO));
     net.around.seen = Some(Vec::new());
