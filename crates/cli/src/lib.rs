@@ -1,8 +1,11 @@
-//! The `unrack` command: thin, no logic of its own. A library too, so that programs with fabrics of their own have the
-//! same command line: they register these ([`unrack_sim::register`]) and call [`main`] (`docs/extending.md`).
+//! The `unrack` command. It reads arguments, calls the other crates, and prints; it has no logic of its own.
 //!
-//! A verb is a variant of [`Verb`], with its help text there, and a module of the same name with `pub struct Args` and
-//! `pub fn main(args: Args) -> Result<ExitCode, Failure>`.
+//! A verb is a variant of [`Verb`], which has its help text, and a module of the same name with `pub struct Args` and
+//! `pub fn main(args: Args) -> Result<ExitCode, Failure>`. To follow one, begin at its variant. The main job is in
+//! `compare`.
+//!
+//! The command is also a library: a program with fabrics of its own registers them ([`unrack_sim::register`]) and calls
+//! [`main`], and so has the same command line (`docs/extending.md`).
 
 mod compare;
 mod completions;

@@ -1,24 +1,26 @@
-//! The simulated world: event engine, ports, fabrics, runs, metrics.
+//! The simulator: event engine, networks, fabrics, runs, results.
+//!
+//! [`scenario`] runs a checked scenario file; [`setup`] runs a fabric and a workload built in Rust. To see how a fabric
+//! works, begin with [`fabric`] and its leaf `ideal`.
 //!
 //! | module | holds |
 //! |---|---|
 //! | [`engine`] | time, the event queue, the run loop; what a fabric may do ([`Core`]) |
 //! | [`fabric`] | the [`Fabric`] contract, and one leaf per fabric |
-//! | [`network`] | what fabrics are built from: link pace, ports with known departures, the star |
-//! | [`topology`] | how nodes and switches are wired, and which path a packet takes |
+//! | [`network`] | parts of fabrics: link pace, ports with known departures, the star |
+//! | [`topology`] | wiring of nodes and switches, and the path of a packet |
 //! | [`faults`] | links and switches that fail, bits that flip |
-//! | [`host`] | what is inside nodes: memory, NICs, cores, a cache |
-//! | [`observe`] | more views of a run: links over time, packets, where a message spent its time |
-//! | [`registry`] | the fabrics that scenarios can name: here and only here they are listed |
-//! | [`setup`] | a run from plain parts: any fabric, any work |
-//! | [`scenario`] | a run from a checked scenario file |
-//! | [`memory`] | how much memory a scenario will take |
-//! | [`run`] | the results of a run: messages, outcomes, counters |
-//! | [`summary`] | the figures of a run |
-//! | [`warnings`] | what decides the figures besides the fabric |
+//! | [`host`] | insides of nodes: memory, NICs, cores, a cache |
+//! | [`observe`] | views of a run: links over time, packets, where a message spent its time |
+//! | [`registry`] | the only list of fabrics that scenarios can name |
+//! | [`setup`] | a run of any fabric and any workload, without a file |
+//! | [`scenario`] | a run of a checked scenario file |
+//! | [`memory`] | estimate of the memory that a scenario takes |
+//! | [`run`] | results of a run: messages, outcomes, counters |
+//! | [`summary`] | statistics of a run |
+//! | [`warnings`] | causes other than the fabric that decide the statistics |
 //!
-//! Time is whole picoseconds. A run depends on its inputs alone: the same scenario and seed give
-//! the same bytes.
+//! Time is whole picoseconds. A run depends only on its inputs: the same scenario and seed give the same bytes.
 #![forbid(unsafe_code)]
 #![deny(clippy::disallowed_methods, clippy::iter_over_hash_type)]
 
