@@ -1,8 +1,8 @@
 //! Sans-IO protocol cores: the rules by which a simulated or live rack carries its traffic.
 //!
-//! A core has no clock, socket, thread or random source. Its driver tells it what happened and when (`handle_*`), asks it
-//! what to do (`poll_*`), and keeps its timers. Each module cites its paper or standard, and marks where it departs from
-//! it. A short one to begin with is [`pfabric`].
+//! A core has no clock, socket, thread or random source. Its driver tells it what happened and when (`handle_*`), asks
+//! it what to do (`poll_*`), and keeps its timers. Each module cites its paper or standard, and marks where it departs
+//! from it. A short one to begin with is [`pfabric`].
 //!
 //! | module | holds |
 //! |---|---|
