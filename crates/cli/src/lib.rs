@@ -39,12 +39,12 @@ use clap::{Parser, Subcommand};
 use failure::Failure;
 use std::process::ExitCode;
 
-/// Takes a program's memory away and says what every fabric would do to it.
+/// Runs programs with part of their memory remote, and predicts their slowdown on network fabrics.
 #[derive(Parser)]
 #[command(name = "unrack", version, long_version = provenance::version(), arg_required_else_help = true, max_term_width = 100)]
 #[command(
-    after_help = "Exit status: 0 done, 1 failed while running or --fail-if held, 2 bad usage or scenario, 3 the machine \
-                        lacks something needed; `unrack run` else ends with the program's own."
+    after_help = "Exit status: 0 done; 1 failed while running, or --fail-if held; 2 bad usage or scenario; 3 the \
+    machine lacks something needed; of `unrack run` otherwise the program's own."
 )]
 struct Cli {
     #[command(subcommand)]
@@ -53,10 +53,10 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Verb {
-    /// The main job: what would each fabric do to a program with part of its memory remote?
+    /// Compares fabrics by the slowdown of a program with part of its memory remote: the main job
     #[command(after_help = compare::EXAMPLES)]
     Compare(compare::Args),
-    /// Draws a program's slowdown over latency, bandwidth and local share
+    /// Maps a program's slowdown over latency, bandwidth and local share
     #[command(after_help = map::EXAMPLES)]
     Map(map::Args),
     /// Runs a program with part of its memory remote
@@ -86,7 +86,7 @@ enum Verb {
     /// Simulates a scenario over a grid of values, on all cores
     #[command(after_help = sweep::EXAMPLES)]
     Sweep(sweep::Args),
-    /// Reproduces results that papers published, and compares ours with them
+    /// Reproduces published results of papers, and compares ours with them
     #[command(after_help = study::EXAMPLES)]
     Study(study::Args),
     /// Checks a scenario, or prints it in full
@@ -98,7 +98,7 @@ enum Verb {
     /// Makes one HTML page from run folders
     #[command(after_help = report::EXAMPLES)]
     Report(report::Args),
-    /// Prints scripts by which shells complete these commands
+    /// Prints scripts for shell completion
     #[command(after_help = completions::EXAMPLES)]
     Completions(completions::Args),
     /// Touches memory in a circle; `unrack` runs it to find out what its own pager costs

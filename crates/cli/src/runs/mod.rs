@@ -156,8 +156,8 @@ impl Runner<'_> {
     fn output_differs(&self) -> Warning {
         let name = self.job.words().first().cloned().unwrap_or_default();
         let text = format!(
-            "the output with remote memory differs from the native one: expected if {name} prints times or \
-             anything else that changes from run to run, else please report it"
+            "the output with remote memory differs from the native output: expected if {name} prints times or \
+             anything else that changes from run to run, otherwise please report it"
         );
         Warning::new("output-differs", text)
     }
@@ -186,7 +186,7 @@ fn check_status(status: Status, how: &str, output: &Path) -> Result<(), Ended> {
     }
     let (code, output) = (status.code(), output.display());
     Err(Ended::Failed(Failure::Failed(format!(
-        "the program ended with status {code} when run {how}; its output is in {output}"
+        "the program, run {how}, ended with status {code}: its output in {output} may say why"
     ))))
 }
 

@@ -118,7 +118,7 @@ fn a_rack_whose_process_was_killed_is_swept_by_the_next() {
         assert!(begun.elapsed().as_secs() < 20, "{}", stderr(&output));
     }
     assert_ne!(serving(&torus.state), killed);
-    assert!(stderr(&torus.desk.unrack(&torus.verb("down"))).contains("the nodes are gone"));
+    assert!(stderr(&torus.desk.unrack(&torus.verb("down"))).contains("the rack is down"));
     assert!(!Path::new(&torus.state).exists());
 }
 
