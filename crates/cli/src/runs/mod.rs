@@ -186,7 +186,7 @@ fn check_status(status: Status, how: &str, output: &Path) -> Result<(), Ended> {
     }
     let (code, output) = (status.code(), output.display());
     Err(Ended::Failed(Failure::Failed(format!(
-        "the program, run {how}, ended with status {code}: its output in {output} may say why"
+        "the program ended with status {code} when run {how}: see its output in {output}"
     ))))
 }
 
