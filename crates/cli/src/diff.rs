@@ -12,12 +12,12 @@ Examples:
   unrack diff runs/before runs/after --json | jq '.results[] | select(.noise == \"more\")'
   unrack sweep rack.toml --seeds 1..5 --out runs/before
   unrack sweep rack.toml --seeds 1..5 --set fabric.chunk=64B --out runs/after
-  unrack diff runs/before runs/after                    by more than the seeds make?
+  unrack diff runs/before runs/after                    is it more than noise?
 
-A and B are what `unrack sim`, `sweep`, `compare` or `map` wrote with --out, both of the same verb. Of sweeps with \
-several seeds, a difference is more than noise if its 95 % confidence interval (Welch's) does not hold 0; of \
-comparisons, if the intervals of the two slowdowns do not meet. By this rule, 1 of 20 values that do not differ seems \
-to. Of single runs noise is not known.
+A and B are what `unrack sim`, `sweep`, `compare` or `map` wrote with --out, both of the same verb. In sweeps with \
+several seeds, a difference is more than noise if its 95 % confidence interval (Welch's) excludes 0; in comparisons, \
+if the intervals of the two slowdowns do not overlap. By this rule, 1 of 20 equal values appears to differ. The \
+noise of single runs is unknown.
 
 The exit status is 0 whether or not they differ.";
 

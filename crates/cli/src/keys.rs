@@ -18,8 +18,8 @@ Examples:
   unrack keys shared rack.key                 one key for all machines of a live rack; copy it to each
 
 `unrack memory serve`, `unrack run --remote` and calls over TCP use the keys in $UNRACK_KEYS, else in unrack/keys of \
-$XDG_CONFIG_HOME or ~/.config, for every address beyond loopback. A key has no date on which it ends: one that is not to be \
-trusted any more is taken off the list, and the next connection is refused.";
+$XDG_CONFIG_HOME or ~/.config, for every address beyond loopback. Keys do not expire: `unrack keys distrust` takes a \
+key off the list, and its next connection is refused.";
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -31,12 +31,12 @@ pub(crate) struct Args {
 enum Verb {
     /// Makes a key in a folder, and prints its fingerprint
     Make {
-        /// The folder [default: the usual one]
+        /// The key folder [default: unrack/keys of $XDG_CONFIG_HOME or ~/.config]
         folder: Option<PathBuf>,
     },
     /// Prints the key's fingerprint, and those that are trusted
     Show {
-        /// The folder [default: the usual one]
+        /// The key folder [default: unrack/keys of $XDG_CONFIG_HOME or ~/.config]
         folder: Option<PathBuf>,
         /// Print one JSON object
         #[arg(long)]
@@ -45,13 +45,13 @@ enum Verb {
     /// Trusts a key from now on, as a server and as a client
     Trust {
         key: Fingerprint,
-        /// Name by which people know it
+        /// Name of the key, for people
         #[arg(long, default_value = "")]
         name: String,
         #[command(flatten)]
         place: Place,
     },
-    /// Trusts a key no more
+    /// Stops trusting a key
     Distrust {
         key: Fingerprint,
         #[command(flatten)]
@@ -63,7 +63,7 @@ enum Verb {
 
 #[derive(clap::Args)]
 struct Place {
-    /// The key folder [default: the usual one]
+    /// The key folder [default: unrack/keys of $XDG_CONFIG_HOME or ~/.config]
     #[arg(long, value_name = "DIR")]
     keys: Option<PathBuf>,
 }
@@ -71,11 +71,11 @@ struct Place {
 /// Options of verbs that connect or listen, for the keys to use.
 #[derive(clap::Args, Debug)]
 pub(crate) struct Protection {
-    /// Encrypt by the keys of this folder, on loopback too [default: beyond loopback, by those of the usual one; see
-    /// `unrack keys`]
+    /// Encrypt with the keys of this folder, on loopback too [default: encrypt only beyond loopback, with the keys of
+    /// the default folder; see `unrack keys`]
     #[arg(long, value_name = "DIR", conflicts_with = "insecure")]
     keys: Option<PathBuf>,
-    /// Do without encryption and without proof of identity, beyond loopback too
+    /// Connect without encryption and without proof of identity, beyond loopback too
     #[arg(long)]
     insecure: bool,
 }

@@ -1,8 +1,11 @@
-//! The `unrack` command: thin, no logic of its own. A library too, so that programs with fabrics of their own have the
-//! same command line: they register these ([`unrack_sim::register`]) and call [`main`] (`docs/extending.md`).
+//! The `unrack` command. It reads arguments, calls the other crates, and prints; it has no logic of its own.
 //!
-//! A verb is a variant of [`Verb`], with its help text there, and a module of the same name with `pub struct Args` and
-//! `pub fn main(args: Args) -> Result<ExitCode, Failure>`.
+//! A verb is a variant of [`Verb`], which has its help text, and a module of the same name with `pub struct Args` and
+//! `pub fn main(args: Args) -> Result<ExitCode, Failure>`. To follow one, begin at its variant. The main job is in
+//! `compare`.
+//!
+//! The command is also a library: a program with fabrics of its own registers them ([`unrack_sim::register`]) and calls
+//! [`main`], and so has the same command line (`docs/extending.md`).
 
 mod compare;
 mod completions;
@@ -36,12 +39,12 @@ use clap::{Parser, Subcommand};
 use failure::Failure;
 use std::process::ExitCode;
 
-/// Takes a program's memory away and says what every fabric would do to it.
+/// Runs programs with part of their memory remote, and predicts their slowdown on network fabrics.
 #[derive(Parser)]
 #[command(name = "unrack", version, long_version = provenance::version(), arg_required_else_help = true, max_term_width = 100)]
 #[command(
-    after_help = "Exit status: 0 done, 1 failed while running or --fail-if held, 2 bad usage or scenario, 3 the machine \
-                        lacks something needed; `unrack run` else ends with the program's own."
+    after_help = "Exit status: 0 done; 1 failed while running, or --fail-if held; 2 bad usage or scenario; 3 the \
+    machine lacks something needed; of `unrack run` otherwise the program's own."
 )]
 struct Cli {
     #[command(subcommand)]
@@ -50,10 +53,10 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Verb {
-    /// The main job: what would each fabric do to a program with part of its memory remote?
+    /// Compares fabrics by the slowdown of a program with part of its memory remote: the main job
     #[command(after_help = compare::EXAMPLES)]
     Compare(compare::Args),
-    /// Draws a program's slowdown over latency, bandwidth and local share
+    /// Maps a program's slowdown over latency, bandwidth and local share
     #[command(after_help = map::EXAMPLES)]
     Map(map::Args),
     /// Runs a program with part of its memory remote
@@ -83,7 +86,7 @@ enum Verb {
     /// Simulates a scenario over a grid of values, on all cores
     #[command(after_help = sweep::EXAMPLES)]
     Sweep(sweep::Args),
-    /// Reproduces results that papers published, and compares ours with them
+    /// Reproduces published results of papers, and compares ours with them
     #[command(after_help = study::EXAMPLES)]
     Study(study::Args),
     /// Checks a scenario, or prints it in full
@@ -95,7 +98,7 @@ enum Verb {
     /// Makes one HTML page from run folders
     #[command(after_help = report::EXAMPLES)]
     Report(report::Args),
-    /// Prints scripts by which shells complete these commands
+    /// Prints scripts for shell completion
     #[command(after_help = completions::EXAMPLES)]
     Completions(completions::Args),
     /// Touches memory in a circle; `unrack` runs it to find out what its own pager costs

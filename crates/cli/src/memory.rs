@@ -20,9 +20,9 @@ Examples:
   unrack memory serve --listen 10.0.0.2:7000 --capacity 64GiB --per-client 16GiB
                                               beyond this machine: by keys, see `unrack keys`
 
-It runs until SIGINT or SIGTERM and then says what it did; SIGUSR1 asks for that at any time. Programs \
-whose pages it holds end with an error when it ends. Beyond loopback it encrypts, and serves the keys that it \
-trusts; a socket of shared memory is its user's alone (chmod lets others in).";
+A node runs until SIGINT or SIGTERM, and then prints its statistics; SIGUSR1 prints them at any time. When it ends, \
+programs whose pages it holds end with an error. Beyond loopback it encrypts, and serves only keys that it trusts; a \
+shared-memory socket is for its user alone (chmod admits others).";
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -48,8 +48,8 @@ struct Serve {
     /// Memory for all programs together
     #[arg(long, value_name = "SIZE")]
     capacity: Bytes,
-    /// Most memory of one client, all its processes together: a share or a size. A client is a key, or without keys an
-    /// address, or a user. Half leaves room for another client
+    /// Maximum memory of one client with all its processes: a share or a size. A client is a key, without keys an
+    /// address, on a Unix socket a user. Half leaves room for another client
     #[arg(long, value_name = "SHARE", default_value = unrack_node::node::USUAL_SHARE)]
     per_client: Share,
     /// Free the memory of a client after this time of silence, when it is stopped or cut off; 0s waits for ever

@@ -43,8 +43,8 @@ impl Left {
         let sure = need.sure_bytes();
         let Some(driver) = need.driver().filter(|_| sure > self.bytes as f64) else { return Ok(()) };
         Err(Failure::Lacking(format!(
-            "this scenario takes at least {} of memory, most of it by `{}` ({}, {}), and {} {}: lower that, or run it \
-             where there is more",
+            "this scenario takes at least {} of memory, most of it by `{}` ({}, {}), and {} {}: lower that key, or \
+             use a machine with more",
             rounded(sure),
             driver.key,
             driver.what,

@@ -26,22 +26,24 @@ Examples:
   unrack sim examples/torus-4x4.toml
   unrack rack down
 
-Hosts are network namespaces, called host0, host1 and so on; NICs are links that are shaped to the scenario's rate. On a \
-`drack`, a program's TCP connections use the NICs of its whole rack (MPTCP), on a `torack` one. The machine's own network \
-is not touched.
+Hosts are network namespaces, named host0, host1 and so on; NICs are links shaped to the scenario's rate. A \
+program's TCP connections use all NICs of its rack on a `drack` (MPTCP), and one NIC on a `torack`. The machine's \
+own network is not touched.
 
-The nodes of a torus or mesh are threads of a process that `up` leaves behind, asleep while nobody asks; they run R2C2 over \
-links of the scenario's rates and delays, in real time; what the scenario says is to fail, fails. `run` has them carry the scenario's flows and prints what \
-`unrack sim` does of the same file. No privilege is needed. With --machines, each has a part of the nodes, and links to \
-those of others are UDP datagrams: every machine says `up` with its own --here, and `run` sends the flows of its own nodes. \
-Beyond loopback, datagrams have a seal by a key that all machines share (`unrack keys shared`, --key): strangers can neither \
-write nor repeat them, but read them. Packets of 1,400 bytes (network.mtu) fit into frames of 1,500, without a key 1,456.
+The nodes of a torus or mesh are threads of a process that `up` leaves behind, which sleeps while idle. They run \
+R2C2 in real time, over links with the scenario's rates and delays, and with its failures. `run` sends the \
+scenario's flows over them, and prints what `unrack sim` prints for the same file. No privilege is needed.
 
-With --gateway, a node has a TAP device: an Ethernet of this machine, to be put into a bridge or a network namespace. Frames \
-cross the rack to the gateway behind which their destination is, at the rate that R2C2 gives them. That takes root:
+With --machines, each machine runs a part of the nodes, and links between machines are UDP datagrams. Every machine \
+runs `up` with its own --here, and `run` sends the flows of its own nodes. Beyond loopback, datagrams are sealed with a \
+key that all machines share (`unrack keys shared`, --key): strangers cannot forge or replay them, but can read them. \
+Packets of 1,400 bytes (network.mtu) fit into frames of 1,500; without a key, packets of 1,456 do.
+
+With --gateway, a node has a TAP device: an Ethernet interface of this machine, for a bridge or a network namespace. \
+Frames cross the rack to the gateway of their destination, at the rate that R2C2 gives them. This needs root:
   sudo unrack rack up examples/torus-4x4.toml --gateway 0=tap0 --gateway 10=tap1
 
-down also removes what a crash left.";
+`down` also removes the remains of a crash.";
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -53,6 +55,7 @@ pub(crate) struct Args {
 enum Verb {
     /// Builds the racks of a scenario
     Up {
+        /// The scenario file
         scenario: PathBuf,
         /// Replace a value of the file
         #[arg(long, value_name = "KEY=VALUE")]
@@ -62,9 +65,9 @@ enum Verb {
         #[command(flatten)]
         place: Place,
     },
-    /// Has a torus or mesh that is up carry a scenario's flows, and prints their figures
+    /// Sends a scenario's flows over a torus or mesh that is up, and prints their figures
     Run(run::Args),
-    /// Runs a program on a host, and ends with its status
+    /// Runs a program on a host, and exits with its status
     Exec {
         /// Number or name of the host
         host: String,
@@ -73,10 +76,11 @@ enum Verb {
         tcp: bool,
         #[command(flatten)]
         place: Place,
+        /// The program and its arguments
         #[arg(required = true, last = true, value_name = "CMD")]
         program: Vec<String>,
     },
-    /// Ends all programs there, and removes the racks
+    /// Ends all programs on the hosts, and removes the racks
     Down {
         #[command(flatten)]
         place: Place,
@@ -114,7 +118,7 @@ struct Among {
 fn gateway(text: &str) -> Result<(u32, String), String> {
     let parts =
         text.split_once('=').and_then(|(node, device)| Some((node.parse().ok()?, device.to_string())));
-    parts.ok_or_else(|| "is the number of a node and the name of a device, such as 0=tap0".to_string())
+    parts.ok_or_else(|| "expected a node's number and a device's name, such as 0=tap0".to_string())
 }
 
 impl Among {
@@ -172,7 +176,7 @@ pub(crate) fn main(args: Args) -> Result<ExitCode, Failure> {
             }
             if among.here.is_some() || !among.gateways.is_empty() {
                 return Err(Failure::Usage(
-                    "--machines, --gateway: only for nodes of a torus, mesh or graph".into(),
+                    "--machines and --gateway need a torus, mesh or graph: leave them out, or name another scenario".into(),
                 ));
             }
             direct::check_free(&place.folder())?;

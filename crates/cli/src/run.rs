@@ -28,25 +28,24 @@ Examples:
   unrack run --completions completions.parquet -- ./program
                                                        waits as simulated for a fabric
 
-A share such as 25% is of the program's footprint, which the first run of a command finds out by running \
-it once natively, its output thrown away; later runs remember it. CMD's output is what it would be \
-natively, and its exit status is ours. Processes that CMD leaves behind are ended with it. SIGINT and SIGTERM \
-are CMD's first; what has not ended 5 s later, or when the second comes, is killed.
+A share such as 25% is of the program's footprint. The first run of a command measures it by a native run whose \
+output is discarded; later runs remember it. CMD's output and exit status are passed on unchanged. Processes that \
+CMD leaves behind are killed with it. SIGINT and SIGTERM are passed to CMD; whatever still runs 5 s later, or at a \
+second signal, is killed.
 
-One fetch takes the latency and the transmission of a 4KiB page, if the pager can be that fast. Its own \
-cost is measured first and counts towards the delay; the summary on stderr says when the delay is below \
-that floor. To learn what a smaller delay would do, use `unrack compare`.";
+A fetch takes the latency and the transmission of a 4KiB page. The pager's own cost is measured first and is part of \
+that delay; the summary on stderr says if the delay is below that cost. For smaller delays, use `unrack compare`.";
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// Memory that stays local: a share of the program's footprint, or a size
     #[arg(long, value_name = "SHARE", default_value = "25%")]
     local: Share,
-    /// Latency of a fetch, beside the transmission of its page [default: 3us, or with --remote what it is]
+    /// Latency of a fetch, without the transmission of its page [default: 3us; with --remote, the real one]
     #[arg(long, value_name = "TIME")]
     latency: Option<Time>,
-    /// Rate of the link to remote memory in each direction [default: 100Gbps, or that of --completions, or with
-    /// --remote what it is]
+    /// Rate of the link to remote memory in each direction [default: 100Gbps; with --completions, that of the file;
+    /// with --remote, the real one]
     #[arg(long, value_name = "RATE")]
     bandwidth: Option<Rate>,
     /// Draw each fetch's time from this file, written by a simulation

@@ -17,10 +17,11 @@ Examples:
   unrack scenario --explain rack.toml --set network.link.rate=400Gbps
   unrack scenario --draw rack.toml > rack.svg
 
-What is wrong is shown with its line, and the exit status is 2; what takes more memory than there is ends with 3. \
+Errors are shown with their line, and end with status 2; a scenario that needs more memory than there is ends with \
+3. \
 --check says how much memory a run will take, and also reads the files that the \
-scenario names. What --explain prints is a scenario itself, with every default; keys and tables without a \
-value are comments that say what they mean.";
+scenario names. The output of --explain is itself a scenario, with every default; keys and tables without a value \
+are comments that say what they mean.";
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -83,7 +84,7 @@ fn draw(file: &Path, set: &[String]) -> Result<String, Failure> {
     let topology = load(file, set)?.1.network.topology;
     match topology.nodes() {
         nodes if nodes > MOST_DRAWN => Err(Failure::Usage(format!(
-            "a picture of {nodes} nodes cannot be read: at most {MOST_DRAWN}; make it smaller by --set network.topology..."
+            "a picture of {nodes} nodes is illegible: draw at most {MOST_DRAWN}, by --set network.topology..."
         ))),
         _ => Ok(topology.draw()),
     }

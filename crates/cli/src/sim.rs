@@ -31,8 +31,8 @@ Examples:
   unrack sim examples/star-dctcp.toml --explain 4711
   unrack sim examples/star-dctcp.toml --pcap one.pcapng --perfetto one.json --only message=4711
 
-With --out, the folder holds the summary, the scenario in full, and as Parquet every message and what \
-pages would have waited (for `unrack run --completions`). The same scenario and seed give the same tables, \
+With --out, the folder holds the summary, the scenario in full, and two Parquet tables: all messages, and completion \
+times of pages (for `unrack run --completions`). The same scenario and seed give the same tables, \
 byte for byte.";
 
 #[derive(clap::Args)]
@@ -53,7 +53,7 @@ pub(crate) struct Args {
     json: bool,
     #[arg(long, value_name = "EXPRESSION", help = fail_if::HELP)]
     fail_if: Option<FailIf>,
-    /// Most transfers of a captured trace to replay, over all its copies, from the middle of the run
+    /// Maximum of transfers to replay from a captured trace, over all its copies, from the middle of the run
     #[arg(long, value_name = "N", default_value_t = work::MOST_TRANSFERS)]
     transfers: u64,
     /// Threads over which to split the run, by racks; the results are the same
@@ -103,7 +103,7 @@ pub(crate) fn main(args: Args) -> Result<ExitCode, Failure> {
         None => (progress::run(name, &setup, &work).map_err(refused)?, None),
         Some(_) if args.threads > 1 => {
             return Err(Failure::Usage(
-                "--threads: a run that is looked at has one thread; leave it out".into(),
+                "--threads: --ports, --pcap, --perfetto and --explain need one thread; leave it out".into(),
             ));
         }
         Some(watching) => {

@@ -24,9 +24,9 @@ Examples:
   unrack study run r2c2/fig7 r2c2/fig8
   unrack study run all --out runs/studies --json | jq '.studies[].figures[] | select(.verdict == \"missed\")'
 
---out gets studies.md with its charts, results.json, and each finished point: run again, only points that are \
-new, or that another build has found, are simulated. A full run of all takes minutes. The exit status is 1 if a figure that must \
-be met is not.";
+The folder of --out gets studies.md with its charts, results.json, and each finished point. Run again, it simulates \
+only points that are new, or that another build computed. A full run of all studies takes minutes. The exit status \
+is 1 if a figure that must be met is missed.";
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -168,7 +168,7 @@ impl Run {
             let other = if earlier.quick { "a quick run" } else { "a full run" };
             if let Some(lost) = lost.or((earlier.quick != self.quick).then(|| other.into())) {
                 return Err(Failure::Usage(format!(
-                    "{} shows the results of {lost}: name another folder, or say --replace to replace its page \
+                    "{} has the results of {lost}: name another folder, or give --replace to replace its page \
                      (finished points are kept)",
                     self.out.display()
                 )));

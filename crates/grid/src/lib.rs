@@ -1,14 +1,14 @@
-//! Grids of scenarios, for sweeps and studies: their points run on all cores, each once per build.
+//! Grids of scenarios, for sweeps and studies. Their points run on all cores, each once per build.
 //!
 //! | module | does |
 //! |---|---|
-//! | [`runner`] | runs the points that are not kept, on threads, and keeps them |
-//! | [`watch`] | how far the points are |
 //! | [`axes`] | keys of scenarios with lists of values, and their product |
-//! | [`sweep`] | a scenario over such axes, and its table |
+//! | [`runner`] | runs the points that are not kept yet, on threads, and keeps them |
+//! | [`watch`] | progress of the points |
+//! | [`sweep`] | runs one scenario over axes, and makes its table |
 //!
-//! What is kept is known by all that a result depends on ([`unrack_record::KeptPoints`]): the scenario with the files
-//! that it names and its seed, what is asked of the run, and the sources of the build.
+//! A kept point is found by everything that its result depends on ([`unrack_record::KeptPoints`]): the scenario with
+//! its seed and the files that it names, the options of the run, and the sources of the build.
 #![forbid(unsafe_code)]
 
 pub mod axes;

@@ -1,13 +1,13 @@
-//! Reading of input files: regular, bounded, and quoted in errors no wider than a line.
+//! Reading of input files: regular files only, bounded, and quoted in errors to at most one line.
 //!
 //! | to | use |
 //! |---|---|
-//! | read a whole file, or the text in it | [`read`], [`read_text`] |
-//! | open a file that another library reads | [`open`] |
+//! | read a whole file, or its text | [`read`], [`read_text`] |
+//! | open a file for another library | [`open`] |
 //! | read the standard input to its end | [`read_stdin`] |
-//! | quote what is wrong | [`clipped`] |
+//! | quote part of an input in an error | [`clipped`] |
 //!
-//! A device, a pipe, a socket or a folder is refused before a byte of it is read, and opening one does not wait for a
+//! A device, a pipe, a socket or a folder is refused before a byte of it is read; opening one does not wait for a
 //! writer. Each caller sets the largest length of its files.
 #![forbid(unsafe_code)]
 

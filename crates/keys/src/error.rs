@@ -11,27 +11,27 @@ pub enum Error {
     File { path: PathBuf, why: io::Error },
     #[error("there is no key in {0}: `unrack keys make {0}` makes one", folder.display())]
     NoKey { folder: PathBuf },
-    #[error("there is a key in {} already: it is left as it is", folder.display())]
+    #[error("{} has a key already, which is kept: use another folder for a new one", folder.display())]
     KeyIsThere { folder: PathBuf },
     #[error("{0} can be {what} by others: `chmod {mode} {0}` makes it yours alone", path.display())]
     NotPrivate { path: PathBuf, what: &'static str, mode: &'static str },
-    #[error("{} belongs to another user: keys are to be your own", path.display())]
+    #[error("{} belongs to another user: use a key folder of your own", path.display())]
     Foreign { path: PathBuf },
     #[error("{}: {why}", path.display())]
     Malformed { path: PathBuf, why: String },
     #[error(
-        "{address} is beyond this machine, where connections need keys: {cause}; or say {insecure} to go without \
-         encryption and proof of who is there"
+        "{address} is beyond this machine, where connections need keys: {cause}; or use {insecure} to connect \
+         without encryption and proof of identity"
     )]
     Needed { address: String, cause: Box<Error>, insecure: &'static str },
     #[error(
-        "its key {theirs} is not trusted here: if that is the right one, `unrack keys trust {theirs} --keys {}`",
+        "its key {theirs} is not trusted here: if it is the right one, run `unrack keys trust {theirs} --keys {}`",
         folder.display()
     )]
     Untrusted { theirs: Fingerprint, folder: PathBuf },
-    #[error("it does not trust this key: `unrack keys trust {ours}` there, if it is to")]
+    #[error("it does not trust this key: run `unrack keys trust {ours}` there")]
     Refused { ours: Fingerprint },
-    #[error("it does not speak TLS: it listens without keys, or is something else ({0})")]
+    #[error("it does not speak TLS: it listens without keys, or is another service ({0})")]
     NotTls(String),
     #[error(transparent)]
     Broken(#[from] io::Error),

@@ -1,8 +1,8 @@
-//! Keys of peers, encrypted connections, sealed datagrams, and shares of what one peer may hold.
+//! Authentication of peers: keys, encrypted connections, sealed datagrams, and limits on what one peer may hold.
 //!
-//! A *key folder* holds an Ed25519 key and the list of trusted keys, without names of hosts, authorities or
-//! dates. A connection uses TLS 1.3 with raw public keys on both sides (RFC 7250). Each side compares the other's
-//! key with its own list. Datagrams of a live rack carry an HMAC by a key that all machines of the rack share.
+//! A *key folder* holds an Ed25519 key and the list of trusted keys. It has no host names, no authorities and no dates.
+//! A connection uses TLS 1.3 with raw public keys on both sides (RFC 7250); each side compares the other's key with its
+//! own list. Datagrams of a live rack carry an HMAC under a key that all machines of the rack share.
 //!
 //! | module | idea |
 //! |---|---|
@@ -14,7 +14,7 @@
 //! | [`shares`] | shares of a limited amount among peers |
 //! | [`datagram`] | datagrams that only a holder of the shared key can write, each accepted once |
 //!
-//! Everything that a peer sends before it has proved its key is handled by `rustls` alone.
+//! Only `rustls` handles what a peer sends before it has proved its key.
 #![forbid(unsafe_code)]
 
 pub mod datagram;

@@ -1,7 +1,7 @@
 //! Key-value store over calls by reference: an example of a service, with a YCSB driver.
 //!
-//! A value lies in the server's memory, which clients may read and only the server may write. A get does not copy
-//! the value: its answer is the value's position, and the client may read it there for any time.
+//! A value lies in the server's memory, which clients may read and only the server may write. A get copies nothing: its
+//! answer is the value's position, and the client reads the value there for as long as it likes.
 //!
 //! ```no_run
 //! use unrack_kv::{Client, Service};
@@ -18,21 +18,19 @@
 //!
 //! # Writes and frees during reads
 //!
-//! A value never changes: a put writes a new one, and the key then refers to it. The old value is freed when no
-//! client reads it:
+//! A value never changes. A put writes a new value, to which the key then refers. The old value is freed when no client
+//! reads it:
 //!
-//! - A client has numbered *places*, each of which holds at most one value. A get names a place. The server finds
-//!   the value and holds it in that place in one step, before it answers. So a value cannot vanish once a client
-//!   knows its position.
-//! - A later get into the same place releases the previous value, so a release needs no call. Values of 64 KiB
-//!   and more are released at once, by a message without an answer.
-//! - A get that was given up (deadline, cancelled) leaves at most a value in its place, and the place is used
-//!   again.
+//! - A client has numbered *places*, each of which holds at most one value. A get names a place. The server finds the
+//!   value and holds it in that place in one step, before it answers. So a value cannot vanish once a client knows its
+//!   position.
+//! - A later get into the same place releases the previous value, so a release needs no call. Values of 64 KiB and more
+//!   are released at once, by a message without an answer.
+//! - An abandoned get (deadline, cancelled) leaves at most one value in its place, and the place is used again.
 //! - When a client ends or is killed, the manager reports it, and the server releases all of its places.
 //!
-//! So the number of values held beyond those of keys is bounded by the places in use, and no ended process leaks
-//! a value. The kernel lets clients map values for reading only. If the server dies, its memory stays mapped in
-//! the clients that read it.
+//! So the number of old values is bounded by the places in use, and no ended process leaks a value. The kernel lets
+//! clients map values for reading only. If the server dies, its memory stays mapped in the clients that read it.
 //!
 //! A client that shares no memory with the store (`tcp://host:port`) gets copies, by the same calls.
 //!

@@ -151,7 +151,7 @@ fn bad_input_is_one_clear_error() {
         (&["ycsb", "--waiting", "spn"], 2, "did you mean `spin`?"),
         (&["ycsb", "--time", "0s"], 1, "--time 0s leaves nothing to measure"),
         (&["ycsb", "--records", "18446744073709551615"], 1, "are more than a pool can hold"),
-        (&["ycsb", "--value", "3GiB", "--records", "1"], 1, "more than a message can have"),
+        (&["ycsb", "--value", "3GiB", "--records", "1"], 1, "longer than the limit"),
         (&["ycsb", "--socket", &nowhere], 1, &nobody),
         (&["ycsb", "--socket", &far], 1, &cannot),
         (&["serve", "--socket", &nowhere], 1, &first),

@@ -1,5 +1,4 @@
-//! Common ground of the racks that run on this machine, those of namespaces and those without switches: reasons why one
-//! cannot be used, folders of their state, and the tools that configure Linux networks.
+//! Parts that both kinds of live rack need: errors, folders of their state, and the tools that configure Linux networks.
 #![forbid(unsafe_code)]
 
 mod error;

@@ -1,5 +1,5 @@
-//! Preload library: turns the TCP sockets of an unmodified program into MPTCP sockets (RFC 8684), which use all
-//! NICs of a rack.
+//! Preload library: makes the TCP sockets of an unmodified program MPTCP sockets (RFC 8684), which use all NICs of a
+//! rack.
 //!
 //! `unrack rack exec` loads it through `LD_PRELOAD`. It wraps two calls:
 //!
@@ -8,8 +8,8 @@
 //!   connection's first subflow to the address that the program names, and leaves most of a short transfer there.
 //!
 //! Programs that call the kernel directly, such as those written in Go, keep TCP and the first NIC. A server that
-//! closes its listening socket as soon as it has its connection keeps one path: the kernel accepts further
-//! subflows only while a socket listens.
+//! closes its listening socket once it has its connection keeps one path, since the kernel accepts further subflows
+//! only while a socket listens.
 
 use libc::{
     AF_INET, AF_INET6, IPPROTO_MPTCP, IPPROTO_TCP, SO_TYPE, SOCK_CLOEXEC, SOCK_NONBLOCK, SOCK_STREAM,

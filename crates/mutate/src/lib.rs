@@ -1,14 +1,14 @@
-//! Damaged inputs for every parser and wire of Unrack, by the million.
+//! Damaged inputs for every parser and wire format of Unrack, by the million.
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`targets`] | readers of inputs: one plain function for each parser and wire, for this tool and for `fuzz/` |
-//! | [`corpus`] | good inputs: the examples, the studies, tables and messages that are made here |
+//! | [`targets`] | readers of inputs: one plain function for each parser and wire format, also called by `fuzz/` |
+//! | [`corpus`] | valid inputs: the examples, the studies, and tables and messages that are made here |
 //! | [`mutation`] | damage to inputs: by TOML's grammar, by words and lines, by bytes |
 //! | [`campaign`] | seeded executions, and records of failures |
 //!
-//! A target fails if it panics, takes too long, or explains itself in a line that no terminal shows. Input number `n`
-//! of a seed does not depend on earlier ones, so that a failure is reproduced by its target, seed and number.
+//! A target fails if it panics, takes too long, or returns an error text that a terminal cannot show. Input number `n`
+//! of a seed does not depend on earlier ones, so target, seed and number reproduce a failure.
 #![forbid(unsafe_code)]
 
 pub mod campaign;

@@ -5,11 +5,11 @@
 pub enum Error {
     #[error("cannot listen on {address}: {error}")]
     Listen { address: String, error: std::io::Error },
-    #[error("a capacity of {capacity} holds no page: {least} are needed at least")]
+    #[error("a capacity of {capacity} holds no page: give at least {least}")]
     Capacity { capacity: unrack_units::Bytes, least: unrack_units::Bytes },
-    #[error("a share of {share} for each client holds no page: {least} are needed at least")]
+    #[error("a share of {share} for each client holds no page: give at least {least}")]
     Share { share: unrack_units::Bytes, least: unrack_units::Bytes },
-    #[error("a client cannot hold {share} of {capacity}: give --per-client a share of it, or less")]
+    #[error("a client cannot hold {share} of a capacity of {capacity}: give a smaller --per-client")]
     LargeShare { share: unrack_units::Bytes, capacity: unrack_units::Bytes },
     #[error(transparent)]
     Keys(#[from] unrack_keys::Error),

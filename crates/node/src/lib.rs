@@ -1,20 +1,21 @@
-//! Memory node: it holds the pages of programs whose memory is remote.
+//! Memory node: holds the pages of programs whose memory is remote.
 //!
-//! `unrack memory serve` starts a node. Its client is the pager in each process (`unrack_pager::node`). Neither
-//! knows the other: the bytes that pass between them are defined below both ([`unrack_wire`]). The node does not
-//! trust what a session sends: a message that the protocol does not allow ends that session and no other, and a
-//! session never holds more than the node's capacity and its client's share. A client that is gone, stopped or
-//! cut off loses its pages.
+//! `unrack memory serve` starts a node. Its client is the pager in each process (`unrack_pager::node`). Neither crate
+//! depends on the other: their protocol is [`unrack_wire`].
+//!
+//! The node does not trust a session. A message that the protocol does not allow ends that session and no other. A
+//! session never holds more than the node's capacity and its client's share. A client that ended, is stopped or is cut
+//! off loses its pages.
 //!
 //! | module | idea |
 //! |---|---|
-//! | [`part`] | one session's part of the capacity and of its client's share |
-//! | `index` | table of a session's pages by id |
-//! | [`pages`] | the pages of one session |
-//! | [`session`] | the protocol of one session, without input and output |
-//! | [`greeting`] | admission of sessions |
-//! | [`listen`] | addresses, sockets and connections |
 //! | [`node`] | sockets and threads: one of each per session |
+//! | [`session`] | the protocol of one session, without input and output |
+//! | [`pages`] | the pages of one session |
+//! | `index` | table of a session's pages by id |
+//! | [`part`] | one session's part of the capacity and of its client's share |
+//! | [`listen`] | addresses, sockets and connections |
+//! | [`greeting`] | admission of sessions |
 //! | `connection` | thread of a session: greeting, serving, farewell |
 //! | [`statistics`] | counters over all sessions |
 //! | [`signals`] | a node that runs until a signal ends it |

@@ -1,19 +1,20 @@
-//! Remote memory inside a process.
+//! Remote memory inside a process: the part of `unrack run` that runs in the program.
 //!
-//! This is the part of `unrack run` that lives in the program whose memory is taken away. It is a guest there,
-//! and keeps to a guest's rules: it allocates nothing from the program's heap ([`heap`], [`den`]), touches no
-//! thread-local storage and no C library function that does ([`sys`]), shares no file descriptors, blocks all
-//! signals, and holds no lock that a program's thread could wait for ([`gate`]).
+//! The pager is a guest in a foreign program. It allocates nothing from the program's heap ([`heap`], [`den`]), uses no
+//! thread-local storage and no C library function that does ([`sys`]), shares no file descriptors, blocks all signals,
+//! and holds no lock that a program's thread could wait for ([`gate`]).
+//!
+//! There are two pagers. Begin with [`blocking`], the default; [`fast`] differs in where faults are handled.
 //!
 //! | module | idea |
 //! |---|---|
 //! | [`control`] | settings from `unrack` and counts of the pagers, in one shared file |
 //! | [`blocking`] | the pager: a thread that serves faults |
 //! | [`fast`] | the alternative: faults handled in the faulting thread |
-//! | `residency` | the books that both keep: which pages are here, which goes next, what is on its way |
+//! | `residency` | what both record: which pages are local, which is evicted next, which are under way |
 //! | [`table`] | location and state of each page |
-//! | `memory` | the program's memory, as the kernel lets a pager at it |
-//! | `transfers` | arrival, cost and capture of what goes over the link |
+//! | `memory` | a pager's access to the program's memory |
+//! | `transfers` | arrival, cost and capture of transfers on the link |
 //! | `scan`, `stride` | memory that can be remote; first touches of successive pages |
 //! | [`attached`] | the control file of this process, and the files beside it |
 //! | `bare_thread` | threads that the C library does not know |
@@ -25,7 +26,7 @@
 //! | [`spool`] | capture of transfers |
 //! | [`moves`] | moves of pages out of the program and into it |
 //!
-//! Uses go one way: a module is used by those above it alone. `tests/arrows.rs` looks.
+//! Uses go one way: no module is used by a module that it uses. `tests/arrows.rs` checks that.
 
 pub mod attached;
 pub mod blocking;

@@ -35,7 +35,10 @@ impl Delay {
         let all: Vec<u64> = fetches.map(|row| row.completion_ps).collect();
         if all.is_empty() {
             let path = path.display();
-            return Err(PagingError::Usage(format!("{path} has no fetch that a delay could be drawn from")));
+            return Err(PagingError::Usage(format!(
+                "{path} has no fetch to draw a delay from: use the completions of \
+            a run with fetches"
+            )));
         }
         let bandwidth = bandwidth.unwrap_or(Rate::from_bps(meta.link_rate_bps));
         Ok(Delay { latency: Time::ZERO, samples: thinned(all), bandwidth })

@@ -89,7 +89,7 @@ impl MachineLoad {
 
     fn stolen(&self) -> Option<Warning> {
         let is_much = self.steal_s > TOLERATED * self.own_s.min(self.wall_s) + TICKS_S;
-        let text = format!("the hypervisor took {} away", self.of_cores(self.steal_s));
+        let text = format!("the hypervisor took {}", self.of_cores(self.steal_s));
         is_much.then(|| Warning::new("steal", text))
     }
 
@@ -110,7 +110,7 @@ impl MachineLoad {
     fn waited(&self) -> Option<Warning> {
         let by_others_s = self.waiting_s?.min(self.others_s + self.steal_s);
         let part = by_others_s / self.wall_s.max(f64::MIN_POSITIVE);
-        let text = format!("tasks waited for a core {:.0} % of the time while others had it", part * 100.0);
+        let text = format!("tasks waited for a core {:.0} % of the time while other work ran", part * 100.0);
         (part > WAITING).then(|| Warning::new("cpu-pressure", text))
     }
 

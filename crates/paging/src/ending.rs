@@ -40,7 +40,7 @@ impl Ending {
             self.is_told = true;
             let left = (GRACE - QUIET).as_secs();
             say(&format!(
-                "the program was asked to end; it is killed in {left} s, or at once by another signal"
+                "the program was signalled to end; it will be killed in {left} s, or at once on another signal"
             ));
         }
         None

@@ -13,7 +13,7 @@ pub enum PagingError {
     #[error("{0}")]
     Failed(String),
     /// The run was ended since its time was over.
-    #[error("the time for this run was over")]
+    #[error("the time limit of this run was reached")]
     OutOfTime,
     /// A signal asked us to stop.
     #[error("interrupted by signal {0}")]

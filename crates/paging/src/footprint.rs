@@ -38,9 +38,9 @@ impl Footprint {
             return Ok(());
         }
         Err(PagingError::Lacking(format!(
-            "more than half of this program's memory is shared memory ({:.0} MiB beside {:.0} MiB of its own), \
-             which cannot be taken away: let it use private memory (for example fewer or no worker processes, \
-             or a smaller shared buffer), then try again",
+            "more than half of this program's memory is shared memory ({:.0} MiB, and {:.0} MiB private), which \
+             cannot be made remote: let it use private memory, for example by fewer worker processes or a smaller \
+             shared buffer",
             mib(self.shared),
             mib(self.anonymous)
         )))

@@ -38,7 +38,7 @@ pub fn stand_guard() -> Result<(), PagingError> {
     // SAFETY: by the contract above there is one thread, so the child has all that the parent has.
     match unsafe { libc::fork() } {
         -1 => Err(PagingError::Lacking(format!(
-            "cannot start a process to watch over the run: {}",
+            "cannot start the process that watches over the run: {}",
             std::io::Error::last_os_error()
         ))),
         0 => become_worker(guard),
@@ -75,7 +75,7 @@ fn watch_over(worker: i32, family: &Family) -> ProgramEnd {
     if let ProgramEnd::Signaled(signal) = status {
         folder::sweep();
         if !FOR_THE_PROGRAM.contains(&i32::from(signal)) {
-            say(&format!("ended by signal {signal}, and with it all that it had started"));
+            say(&format!("the worker was killed by signal {signal}; all that it had started has ended"));
         }
     }
     status
@@ -128,7 +128,7 @@ fn end_all(family: &Family) {
         }
         if Instant::now() > deadline {
             let names: Vec<_> = left.into_iter().filter_map(proc::name).collect();
-            return say(&format!("could not be ended: {}", names.join(", ")));
+            return say(&format!("these processes could not be killed: {}", names.join(", ")));
         }
         std::thread::sleep(Duration::from_millis(2));
     }

@@ -107,7 +107,7 @@ pub fn local_bytes(share: Share, footprint: Bytes) -> Result<Bytes, PagingError>
         return Ok(local);
     }
     Err(PagingError::Usage(match share {
-        Share::Size(_) => format!("{share} of local memory is too little: at least {SMALLEST_LOCAL}"),
+        Share::Size(_) => format!("{share} of local memory is too little: give at least {SMALLEST_LOCAL}"),
         Share::Fraction(_) => format!(
             "{share} of this program's {:.1} MiB is too little local memory, of which at least \
              {SMALLEST_LOCAL} is needed: ask for a larger share, or for a size such as --local 4MiB",

@@ -2,19 +2,21 @@
 //!
 //! | to | use |
 //! |---|---|
-//! | find a command's file and check that it and the machine are fit | [`CheckedProgram::prepare`] |
+//! | find a command's file, and check that command and machine are fit | [`CheckedProgram::prepare`] |
 //! | run it natively: time, footprint | [`native`], [`footprint`] |
 //! | find the pager's own cost | [`calibrate`] |
 //! | describe the delay of a fetch | [`Delay`] |
 //! | run it with remote memory | [`measure`] |
 //! | detect that other work slowed a run down | [`MachineCounters::now`], [`MachineLoad::disturbance`] |
 //! | fit a line from delays to run times | [`fit`] |
-//! | judge what may be concluded from it | [`quality`] |
+//! | judge which answers the fit supports | [`quality`] |
 //!
-//! The pagers themselves are in `unrack-pager`, which `unrack-preload` brings into the program. They share with
-//! us one file ([`control_file`]) and, when capturing, one spool file per process. Only one run is possible at a
-//! time: a run claims this process's signals and its orphaned descendants. A program that makes runs begins with
-//! [`stand_guard`], so that nothing is left of a run whose process is killed, and with [`sweep`].
+//! The pagers themselves are in `unrack-pager`, which `unrack-preload` brings into the program. They share one file
+//! with this crate ([`control_file`]) and, when capturing, one spool file per process.
+//!
+//! Only one run is possible at a time, since a run claims this process's signals and its orphaned descendants. A
+//! program that makes runs begins with [`stand_guard`], so that a run ends also when its process is killed, and with
+//! [`sweep`].
 
 pub mod calibrate;
 pub mod control_file;

@@ -18,7 +18,7 @@ pub(crate) fn check() -> Result<(), PagingError> {
     let page = rustix::param::page_size();
     if page != sys::PAGE {
         return Err(PagingError::Lacking(format!(
-            "this kernel's pages have {page} bytes, and the pager handles {} only: boot a kernel with those",
+            "this kernel's pages have {page} bytes, but the pager needs pages of {}: boot a kernel with those",
             sys::PAGE
         )));
     }
@@ -32,7 +32,7 @@ pub(crate) fn check() -> Result<(), PagingError> {
 fn check_address_space() -> Result<(), PagingError> {
     match getrlimit(Resource::As).current {
         Some(limit) if limit < den::LEN as u64 => Err(PagingError::Lacking(format!(
-            "the pager reserves {} GiB of address space, and {} MiB are allowed here: raise the limit, for example by \
+            "the pager reserves {} GiB of address space, but the limit here is {} MiB: raise it, for example by \
              `ulimit -v unlimited`",
             den::LEN >> 30,
             limit >> 20
@@ -55,7 +55,7 @@ pub(crate) fn check_fast() -> Result<(), PagingError> {
 /// Returns an error: there is no fast mode on this processor.
 #[cfg(not(target_arch = "x86_64"))]
 pub fn check_fast() -> Result<(), PagingError> {
-    Err(PagingError::Lacking("fast mode is made for x86-64 only: run it without --fast".into()))
+    Err(PagingError::Lacking("fast mode needs x86-64: leave out --fast".into()))
 }
 
 fn no_userfaultfd(why: Errno) -> PagingError {

@@ -117,7 +117,8 @@ pub fn measure(job: &CheckedProgram, setup: &RunSetup) -> Result<RunReport, Pagi
     let ended = ended.map_err(|error| with_cause(error, setup.node.map(|node| node.at)))?;
     let mut warnings = watcher.warnings();
     if !ended.left_behind.is_empty() {
-        let text = format!("ended with the command: {}", ended.left_behind.join(", "));
+        let text =
+            format!("processes that the command left behind were killed: {}", ended.left_behind.join(", "));
         warnings.push(Warning::new("left-behind", text));
     }
     if let Some(to) = &setup.capture {
@@ -184,7 +185,7 @@ impl Session {
             native_ns: to.native_s.map(|s| (s * 1e9) as u64),
         };
         capture::write_trace(to.path, &found.rows, &meta)?;
-        let text = format!("{} captured records were damaged", found.damaged);
+        let text = format!("{} captured records were damaged and left out", found.damaged);
         Ok((found.damaged > 0).then(|| Warning::new("damaged-records", text)))
     }
 }
@@ -277,8 +278,10 @@ impl<'a> Watcher<'a> {
 
     fn warnings(&self) -> Vec<Warning> {
         let names: Vec<_> = self.without.iter().map(String::as_str).collect();
-        let text =
-            format!("all of their memory was local, since nothing can be preloaded: {}", names.join(", "));
+        let text = format!(
+            "programs ran with all memory local, since nothing can be preloaded into them: {}",
+            names.join(", ")
+        );
         let warning = (!names.is_empty()).then(|| Warning::new("not-preloaded", text));
         warning.into_iter().collect()
     }

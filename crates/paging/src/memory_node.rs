@@ -29,13 +29,15 @@ impl FromStr for MemoryNode {
             let path = std::path::absolute(text).map_err(|why| why.to_string())?.display().to_string();
             return match path.len() {
                 ..=MOST_PATH => Ok(MemoryNode::plain(Address::Shared(path))),
-                _ => Err(format!("a socket's path has {MOST_PATH} bytes at most, and {path} has more")),
+                _ => Err(format!(
+                    "the socket's path {path} is longer than {MOST_PATH} bytes: use a shorter one"
+                )),
             };
         }
         match text.parse::<SocketAddrV4>() {
             Ok(at) => Ok(MemoryNode::plain(Address::Tcp { ip: at.ip().octets(), port: at.port() })),
             Err(_) => {
-                Err("neither an IPv4 address with a port, such as 10.0.0.2:7000, nor a path with a /".into())
+                Err("expected an IPv4 address with a port, such as 10.0.0.2:7000, or a path with a /".into())
             }
         }
     }

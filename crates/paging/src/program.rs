@@ -91,12 +91,12 @@ fn check(path: &Path, depth: usize) -> Result<(), PagingError> {
         }
         Elf::Static => Err(lacking(
             path,
-            "is statically linked, and so cannot be given another pager",
+            "is statically linked, so the pager cannot be loaded into it",
             "use a dynamically linked build of it",
         )),
         Elf::Dynamic(loader) if is_musl(&loader) => Err(lacking(
             path,
-            "uses the musl C library, for which there is no pager",
+            "uses the musl C library, which the pager does not support",
             "use a build for the GNU C library",
         )),
         Elf::Dynamic(_) => check_text(path, &file),
@@ -146,7 +146,7 @@ fn check_script(path: &Path, file: &File, depth: usize) -> Result<(), PagingErro
         return Err(usage("is neither a program nor a script that begins with #!".into()));
     };
     if depth == DEEPEST_SCRIPT {
-        return Err(usage("its interpreter is a script, and so on without end".into()));
+        return Err(usage("its interpreters are scripts, nested too deeply: name a program".into()));
     }
     let of_script = |error| match error {
         PagingError::Usage(why) => usage(format!("its interpreter: {why}")),
@@ -185,8 +185,8 @@ fn check_text(path: &Path, file: &File) -> Result<(), PagingError> {
     match names {
         true => Err(lacking(
             path,
-            "uses userfaultfd itself, and its memory cannot have two pagers",
-            "run it natively, or a program that leaves paging to the kernel",
+            "uses userfaultfd itself, and memory cannot have two pagers",
+            "run it natively, or use a program without userfaultfd",
         )),
         false => Ok(()),
     }

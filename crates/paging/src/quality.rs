@@ -32,9 +32,9 @@ const OUTSIDE: f64 = 2.0;
 pub fn refusal(fit: &Fit, native_s: f64, undelayed_s: f64) -> Option<Warning> {
     let (least, most) = (native_s / OUTSIDE, undelayed_s.max(native_s) * OUTSIDE);
     let text = format!(
-        "the line gives {:.2} s for a run without waits, where {least:.2} s to {most:.2} s are possible (a native run takes \
-         {native_s:.2} s, one with no delay injected {undelayed_s:.2} s): run it again with a larger --repeat; if that stays, \
-         the number of its waits depends on the delay, and no line describes it",
+        "the line predicts {:.2} s for a run without waits, but only {least:.2} s to {most:.2} s are possible (a \
+         native run takes {native_s:.2} s, a run without injected delay {undelayed_s:.2} s): run it again with a \
+         larger --repeat; if this persists, the number of waits depends on the delay, and no line fits",
         fit.intercept_s
     );
     (!(least..=most).contains(&fit.intercept_s)).then(|| Warning::new("intercept", text))
@@ -75,15 +75,15 @@ fn uncertainty(fit: &Fit) -> Option<Warning> {
     let [few, many] = fit.waits_per_s_ci95;
     if fit.r2 < HARDLY_A_LINE {
         let text = format!(
-            "the delays explain less than half of what the runs differ by (R2 {:.2}): run it again on an idle machine, \
-             with a larger --repeat",
+            "the delays explain less than half of the variation between runs (R2 {:.2}): run it again on an idle \
+             machine, with a larger --repeat",
             fit.r2
         );
         return Some(Warning::new("scatter", text));
     }
     let text = format!(
-        "the runs leave open whether the program waits {:.0} or {:.0} times in a second of native run time, which is \
-         more than a factor of two: run it again on an idle machine, with a larger --repeat",
+        "the program waits {:.0} to {:.0} times in a second of native run time, an interval wider than a factor of \
+         two: run it again on an idle machine, with a larger --repeat",
         few.max(0.0),
         many.max(0.0)
     );

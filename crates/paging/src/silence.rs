@@ -48,8 +48,8 @@ impl Silence<'_> {
         let (what, node) = (describe(slot, waited), self.node.at);
         if waited >= self.node.patience() {
             return Err(PagingError::Failed(format!(
-                "{what}, and the memory node at {node} has not answered: the program was ended. Is the node, and the \
-                 way to it, in order? A longer --page-timeout waits longer"
+                "{what}, and the memory node at {node} has not answered, so the program was ended: check the node \
+                 and the network, or give a longer --page-timeout"
             )));
         }
         if self.next_line.is_some_and(|due| now < due) {

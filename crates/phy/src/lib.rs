@@ -1,16 +1,17 @@
-//! EDM in the Ethernet PHY, block by block ("EDM: An Ultra-Low Latency Ethernet Fabric for Memory
-//! Disaggregation", ASPLOS 2025), on IEEE 802.3's 64b/66b code.
+//! EDM in the Ethernet PHY, block by block ("EDM: An Ultra-Low Latency Ethernet Fabric for Memory Disaggregation",
+//! ASPLOS 2025), on the 64b/66b code of IEEE 802.3.
 //!
 //! | module | between | and |
 //! |---|---|---|
 //! | [`mac`] | frames | columns of the media-independent interface: preamble, FCS, gaps |
 //! | [`pcs`] | columns | 66-bit blocks, scrambled blocks, bits (clause 49) |
 //! | [`port`] | frames | scrambled blocks: both steps at once, many blocks at a time |
-//! | [`edm`] | memory messages | blocks, on one line with a frame's |
-//! | [`stack`] | requests of applications | what nodes and a switch send, cycle by cycle |
+//! | [`edm`] | memory messages | blocks, on one line with those of frames |
+//! | [`stack`] | requests of applications | blocks that nodes and a switch send, cycle by cycle |
 //! | [`text`] | lines that people write and read | all of these |
 //!
-//! Everything is sans-IO: a function takes a block, a column or a cycle, and returns what comes out.
+//! Everything is sans-IO: a function takes a block, a column or a cycle, and returns what comes out. `unrack phy`
+//! (`docs/phy.md`) prints it.
 #![forbid(unsafe_code)]
 #![deny(clippy::disallowed_methods, clippy::iter_over_hash_type)]
 

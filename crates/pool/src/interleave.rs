@@ -32,8 +32,8 @@ pub enum Unfit {
     #[error("an interleave granularity of {0} bytes: give a power of two of 256 B to 16 KiB")]
     Granularity(u64),
     #[error(
-        "granules of {0} bytes are less than a page, and only the platform can interleave those: have it \
-             interleave, and give the one device that results; or give 4KiB to 16KiB"
+        "granules of {0} bytes are less than a page, so only the platform can interleave them: let it, and give the \
+         resulting device, or give 4KiB to 16KiB"
     )]
     BelowPage(u64),
     #[error(

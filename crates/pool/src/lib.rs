@@ -1,18 +1,19 @@
 //! Shared memory of a rack, in which processes and hosts pass data by reference.
 //!
-//! `docs/decisions/0006-pool.md` says who owns which bytes, who may write them, and what a crash leaves.
+//! `docs/decisions/0006-pool.md` says who owns which bytes, who may write them, and what a crash leaves. `unrack-rpc`
+//! puts calls on top. Begin with [`client`], a process's view, and [`manager`], the other side.
 //!
 //! | module | idea |
 //! |---|---|
-//! | [`cache_control`] | reach lines that others write: coherent memory, incoherent memory, or a model of it |
-//! | [`manager`] | owns the memory, records the holder of each part, takes back what dead processes held |
+//! | [`manager`] | owns the memory, records the holder of each part, reclaims what dead processes held |
 //! | [`client`] | a process's connection: services, channels, segments |
-//! | [`arena`] | buffers over leased sections: the allocator |
-//! | [`bells`] | words to sleep on, and to wake sleepers by |
+//! | [`arena`] | the allocator: buffers over leased sections |
+//! | [`bells`] | futexes on which processes sleep until a peer rings |
+//! | [`cache_control`] | access to lines that others write: coherent memory, incoherent memory, or a model of it |
 //! | [`space`] | the pool's address space in a process |
 //! | [`interleave`] | one address space over several devices |
-//! | [`listing`] | the manager's state, for people who look |
-//! | [`socket`] | the path at which a user's pool is served |
+//! | [`listing`] | the manager's state, for people |
+//! | [`socket`] | default path of a user's pool |
 //! | [`sync`] | synchronization primitives: the standard library's, or the model checker's |
 //! | [`wire`] | the protocol between a process and the manager |
 

@@ -75,7 +75,10 @@ fn there_is_less() {
         let refused = Manager::start(&options).map(drop).expect_err("no machine has a pebibyte");
         assert!(matches!(refused, Error::NoRoom { .. }), "{refused}");
         let text = refused.to_string();
-        assert!(text.contains("--capacity 1048576GiB is more than") && text.contains("free of"), "{text}");
+        assert!(
+            text.contains("--capacity 1048576GiB is more than") && text.contains("the free part of"),
+            "{text}"
+        );
     }
     let mut options = options(&folder, 1 << 50);
     options.backing = Backing::Memfd { huge: true };
@@ -113,14 +116,14 @@ fn a_folder_that_is_not_a_pools_is_refused() {
     };
     let mode =
         |path: &Path, bits| std::fs::set_permissions(path, std::fs::Permissions::from_mode(bits)).unwrap();
-    assert!(refused("/etc".into()).contains("not this user's alone"));
+    assert!(refused("/etc".into()).contains("others can use it"));
     assert!(refused(folder.path("none")).contains("install -d -m 700"));
     assert!(refused("/dev/null".into()).contains("cannot be opened as a folder"));
 
     let segments = Folder::in_memory();
     for bits in [0o701, 0o710, 0o750, 0o755, 0o777] {
         mode(&segments.path(""), bits);
-        assert!(refused(segments.path("")).contains("not this user's alone"), "{bits:o}");
+        assert!(refused(segments.path("")).contains("others can use it"), "{bits:o}");
     }
     mode(&segments.path(""), 0o700);
     symlink(segments.path(""), folder.path("link")).unwrap();
@@ -137,14 +140,14 @@ fn a_folder_that_is_not_a_pools_is_refused() {
 
     if rustix::process::geteuid().is_root() {
         std::os::unix::fs::chown(segments.path(""), Some(65534), None).unwrap();
-        assert!(refused(segments.path("")).contains("not this user's alone"), "somebody else's");
+        assert!(refused(segments.path("")).contains("others can use it"), "somebody else's");
         std::os::unix::fs::chown(segments.path(""), Some(0), None).unwrap();
     }
     let mut first = options(&folder, 8 * SECTION);
     first.backing = Backing::Directory(segments.path(""));
     first.socket = folder.path("first.sock");
     let manager = Manager::start(&first).expect("a folder of its own");
-    assert!(refused(segments.path("")).contains("another pool has it"));
+    assert!(refused(segments.path("")).contains("another pool uses it"));
     manager.stop();
     assert_eq!(std::fs::read_dir(folder.path("")).unwrap().count(), 0, "nothing is left of any");
 }

@@ -1,9 +1,9 @@
 //! Preload library: puts the pager into an unmodified program.
 //!
-//! `unrack run` loads it through `LD_PRELOAD`, before the program's first instruction. It maps the control file
-//! named in the environment and starts the pager. It also wraps the functions of the C library that fork, since a
-//! fork copies the address space, and all pages must be in the program at that moment. In a process without that
-//! variable it does nothing.
+//! `unrack run` loads it through `LD_PRELOAD`, before the program's first instruction. It maps the control file that an
+//! environment variable names, and starts the pager. It also wraps the C library's functions that fork, since a fork
+//! copies the address space, and all pages must be in the program at that moment. In a process without the variable it
+//! does nothing.
 
 use std::ffi::{CStr, c_int, c_long, c_void};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};

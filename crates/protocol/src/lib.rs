@@ -1,4 +1,21 @@
-//! Sans-IO protocol cores: how a simulated or real rack carries its traffic.
+//! Sans-IO protocol cores: the rules by which a simulated or live rack carries its traffic.
+//!
+//! A core has no clock, socket, thread or random source. Its driver tells it what happened and when (`handle_*`), asks
+//! it what to do (`poll_*`), and keeps its timers. Each module cites its paper or standard, and marks where it departs
+//! from it. A short one to begin with is [`pfabric`].
+//!
+//! | module | holds |
+//! |---|---|
+//! | [`edm`], [`cxl`] | memory fabrics: EDM's switch scheduler, CXL.mem's links with credits |
+//! | [`tcp`], [`mptcp`], [`dctcp`] | TCP's machinery, over one path or several; congestion control from ECN marks |
+//! | [`dcqcn`] | congestion control over links that pause |
+//! | [`homa`], [`phost`], [`ird`], [`ndp`] | receiver-driven transports |
+//! | [`receiver_driven`] | common parts of the first three of these |
+//! | [`pfabric`] | priority queues and minimal rate control |
+//! | [`fastpass`] | time slots from a central arbiter |
+//! | [`r2c2`], [`pfq`] | direct topologies: broadcast flows with computed rates; per-flow queues with back-pressure |
+//! | [`segments`], [`turns`] | sets of segments; priority queue of numbered items |
+//! | [`silence`] | limit on the silence of a peer |
 #![forbid(unsafe_code)]
 #![deny(clippy::disallowed_methods, clippy::iter_over_hash_type)]
 

@@ -275,9 +275,9 @@ impl fmt::Display for GraphError {
             GraphError::Loop { node, .. } => write!(f, "node {node} is linked to itself"),
             GraphError::Twice { .. } => write!(f, "these nodes are linked already"),
             GraphError::Degree { node, .. } => write!(f, "node {node} has more than {MOST_PORTS} links"),
-            GraphError::Apart { node } => write!(f, "no way leads from node 0 to node {node}"),
+            GraphError::Apart { node } => write!(f, "no path leads from node 0 to node {node}"),
             GraphError::Sides => {
-                write!(f, "a torus or mesh has 1 to 8 sides of 1 to {MOST_NODES} nodes each")
+                write!(f, "a torus or mesh needs 1 to 8 sides of 1 to {MOST_NODES} nodes each")
             }
         }
     }

@@ -3,11 +3,11 @@
 //! ```text
 //! file --load--> Scenario --check--> ValidScenario { seed, network, protocol, host, workload, faults }
 //!  + extends                              | fabric_params::<P>()  the protocol's own parameters
-//!  + --set                                | explain(), hash()     every value, and where from
+//!  + --set                                | explain(), hash()     every value, and its origin
 //! ```
 //!
-//! Values are pure data; messages are made in the crate of workloads, packets in the simulator's. Every problem of a
-//! file is reported at once, each with its line, a caret and the nearest valid key; no text makes this crate panic.
+//! Values are plain data: `unrack-workload` makes messages of them, and `unrack-sim` packets. All problems of a file
+//! are reported at once, each with its line, a caret and the nearest valid key. No text makes this crate panic.
 //!
 //! ```
 //! use unrack_rack::{Known, Overrides, Profile, Protocol, Scenario};

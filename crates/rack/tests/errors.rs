@@ -99,7 +99,7 @@ fn a_value_out_of_bounds() {
   |                                     ^
 "#;
     assert_eq!(report("16", "1"), expected);
-    let expected = r#"error: workload.load: nothing is offered: more than 0% is needed
+    let expected = r#"error: workload.load: a load of 0% offers no messages: give more
   --> rack.toml:10:8
    |
 10 | load = 0.0
@@ -196,26 +196,26 @@ fn hosts_that_cannot_be() {
         ),
         (
             "memory = { size = \"6MiB\" }",
-            "host.memory.size: 6MiB of a host does not hold what its queues receive into",
+            "host.memory.size: 6MiB of a host is less than its receive queues need",
         ),
         ("memory = { outstanding_loads = 0 }", "host.memory.outstanding_loads: 0 is outside 1"),
         (
             "memory_pool = false, references = true",
-            "host.references: a reference is to memory that both hosts reach",
+            "host.references: references need memory that both hosts reach",
         ),
         ("cache = { lines = [] }", "host.cache.lines: expected 1 to 8 sizes"),
         ("cache = { lines = [\"4KiB\", \"128B\"] }", "each larger than the one before"),
-        ("cache = { size = \"4KiB\" }", "host.cache.size: 4KiB does not hold one set"),
-        ("nic = { headroom = \"1KiB\" }", "host.nic.headroom: 1KiB never holds a packet"),
+        ("cache = { size = \"4KiB\" }", "host.cache.size: 4KiB is less than one set"),
+        ("nic = { headroom = \"1KiB\" }", "host.nic.headroom: 1KiB cannot hold a packet"),
         ("cpu = { cores = 0 }", "host.cpu.cores: 0 is outside 1"),
     ] {
         let error = checked(host, "tcp", pool).unwrap_err().to_string();
         assert!(error.contains(why) && error.contains("rack.toml:3"), "{error}");
     }
     let error = checked("", "homa", pool).unwrap_err().to_string();
-    assert!(error.contains("host: `homa` knows nothing of hosts"), "{error}");
+    assert!(error.contains("host: `homa` does not simulate hosts"), "{error}");
     let error = checked("", "tcp", "kind = \"torus\", shape = [2, 2]").unwrap_err().to_string();
-    assert!(error.contains("host: hosts are at switches, not in a `torus`"), "{error}");
+    assert!(error.contains("host: a `torus` has no switches, which `[host]` needs"), "{error}");
 }
 
 #[test]
@@ -241,7 +241,7 @@ fn a_shape_without_its_number() {
     let said = [
         ("pattern = \"rack-local\"", "workload.pattern: write { kind = \"rack-local\", fraction = \"80%\" }"),
         ("pattern = { kind = \"hot-spots\" }", "write { kind = \"hot-spots\", exponent = 1.2 }"),
-        ("pattern = { kind = \"incast\", exponent = 1 }", "no number but `fan_in`"),
+        ("pattern = { kind = \"incast\", exponent = 1 }", "no key but `fan_in`"),
         ("pattern = { kind = \"incast\", fanin = 1 }", "did you mean `fan_in`"),
         ("pattern = { kind = \"rack-local\", fraction = 1.5 }", "outside 0% to 100%"),
         ("pattern = 5", "workload.pattern"),
@@ -249,8 +249,8 @@ fn a_shape_without_its_number() {
         ("arrivals = { kind = \"poisson\", sigma = 1 }", "`sigma` goes with `log-normal`"),
         ("arrivals = \"poison\"", "did you mean `poisson`"),
         ("warm_up = \"many\"", "workload.warm_up"),
-        ("warm_up = 1000", "no message of 1000 is left: 1000 are not counted"),
-        ("warm_up = 500\ncool_down = 500", "workload.cool_down: no message of 1000 is left"),
+        ("warm_up = 1000", "all 1000 messages are excluded: 1000 are not counted"),
+        ("warm_up = 500\ncool_down = 500", "workload.cool_down: all 1000 messages are excluded"),
         ("blades = { compute = 8, memory = 4, disk = 5 }", "17 blades do not fit on 16 nodes"),
         ("blades = { compute = 8, memory = 4, scope = \"row\" }", "use `rack` or `datacenter`"),
         ("size = { pareto = 1.05 }", "give either `minimum` or `mean` beside `pareto`"),
@@ -283,7 +283,7 @@ fn cables_that_are_no_rack() {
     ];
     let why = [
         "line 2: `x` is no node",
-        "no way leads from node 0 to node 2",
+        "no path leads from node 0 to node 2",
         "is not UTF-8 text in line 1",
         "is longer than 64 MiB",
         "`no/such`: cannot be read",
@@ -297,7 +297,7 @@ fn cables_that_are_no_rack() {
 
 #[test]
 fn a_distribution_that_is_none() {
-    let expected = r#"error: workload.size.cdf: no distribution is called `websarch`; did you mean `websearch`?
+    let expected = r#"error: workload.size.cdf: no distribution is named `websarch`; did you mean `websearch`?
  --> --set
   |
   | workload.size={cdf="websarch"}
@@ -515,17 +515,20 @@ fn a_failure_says_what_fails_and_when() {
   |             ^^^^^^^^^^^^^^^^^^^^^^^^^^^
 "#
     );
-    let what = "error: failures: one of `node`, `switch` and `between` says what fails";
+    let what = "error: failures: expected one of `node`, `switch` and `between`, for what fails";
     assert_eq!(refused(r#"from = "1us""#), what);
     assert_eq!(refused(r#"node = 1, switch = 0, from = "1us""#), what);
     assert!(refused(r#"switch = 1, from = "1us""#).contains("there is no switch 1"));
-    assert!(refused(r#"node = 1, from = "2us", until = "1us""#).contains("ends at 1us"));
+    assert!(
+        refused(r#"node = 1, from = "2us", until = "1us""#)
+            .contains("`until` (1us) is not after `from` (2us)")
+    );
     assert!(refused(r#"node = 1, from = "1us", every = "5us""#).contains("needs `until`"));
     assert!(refused(r#"node = 1, from = "1us", until = "9us", every = "5us""#).contains("down for 8us"));
-    assert!(refused(r#"node = 1, from = "2000000s""#).contains("later than any run ends"));
+    assert!(refused(r#"node = 1, from = "2000000s""#).contains("is after the end of simulated time"));
     assert!(refused(r#"node = 1, form = "1us""#).contains("did you mean `from`?"));
     let report = report("seed = 3", "seed = 3\nbit_errors.link = 1.5");
-    assert!(report.contains("1.5 is no probability"), "{report}");
+    assert!(report.contains("1.5 is not a probability"), "{report}");
     let ideal =
         report_of(&GOOD.replace("\"edm\"", "\"ideal\"").replace("seed = 3", "bit_errors.link = 1e-9"), &[]);
     assert!(ideal.contains("`ideal` is a bound without links"), "{ideal}");

@@ -20,7 +20,7 @@ pub enum RecordError {
     )]
     NotARunFolder { path: PathBuf },
     #[error(
-        "{} holds {}: name another folder, or say --replace to replace it",
+        "{} holds {}: name another folder, or give --replace to replace it",
         .path.display(), run_in_words(.earlier)
     )]
     AnotherRun { path: PathBuf, earlier: Option<Purpose> },

@@ -5,7 +5,7 @@
 //! | make or open the folder of a run | [`RunFolder`] |
 //! | describe what was run, where and when | [`Started`], [`Manifest`], [`Build`], [`Machine`], [`HostRow`] |
 //! | hold the result of a comparison, of a map, of a sweep | [`Comparison`], [`SlowdownMap`], [`Sweep`] |
-//! | describe other work of the machine meanwhile | [`Disturbance`] |
+//! | describe other work that slowed a run down | [`Disturbance`] |
 //! | keep finished points of a grid | [`KeptPoints`] |
 //! | write and read tables | [`trace`], [`completions`], [`messages`], [`ports`] |
 //! | write packet captures | [`pcapng`] |
@@ -15,8 +15,8 @@
 //! | keep files for as long as this process lives | [`temporary`] |
 //!
 //! A file is complete or absent: every file is written aside and renamed. Files are checked when read, and an error
-//! names the file and the column, row, line or key. Tables written by other programs are read if they have the columns
-//! and the metadata.
+//! names the file and the column, row, line or key. Tables of other programs are read if they have the columns and the
+//! metadata.
 #![forbid(unsafe_code)]
 
 pub mod completions;

@@ -3,18 +3,18 @@
 //! | to | use |
 //! |---|---|
 //! | print a result in a terminal | [`comparison_text`], [`simulation_text`], [`map_text`], [`sweep_text`] |
-//! | gather run folders | [`RecordedRun::read`], [`Report::read`] |
+//! | read run folders | [`RecordedRun::read`], [`Report::read`] |
 //! | make the page | [`Report::html`], [`Report::write`] |
 //! | draw lines of one's own, or a sweep | [`SeriesChart`], [`sweep_figures`] |
 //! | compare two run folders | [`Difference::between`] |
 //! | export figures | [`Report::figures`], [`write_svgs`], [`write_pngs`] |
 //!
-//! The page is one file: no network, no fonts, no scripts from elsewhere; a content security policy in its head makes
-//! the browser enforce that. All text from outside (commands, scenarios, names) passes through one escaping writer,
+//! The page is one file, without network access, fonts or scripts from elsewhere; its content security policy makes the
+//! browser enforce that. All text from outside (commands, scenarios, names) passes through one escaping writer,
 //! `markup`.
 //!
 //! Modules: `run` reads folders, `answer` and `needs` put results into sentences, `figures` draws them with `chart`,
-//! `page` puts the parts together, `export` writes figures as files.
+//! `page` assembles the page, `export` writes figures as files.
 #![forbid(unsafe_code)]
 
 mod answer;

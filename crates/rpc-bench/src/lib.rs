@@ -1,11 +1,11 @@
-//! Cost of calls on this machine.
+//! Benchmark of calls on this machine, for `unrack rpc bench`.
 //!
-//! Client and server are two processes on two cores, each pinned to its own; the pool is one of the benchmark's.
-//! `bench/rpc-peers` compares it with the floor (hand-written queues) and with peers.
+//! Client and server are two processes, each pinned to its own core; the pool belongs to the benchmark.
+//! `bench/rpc-peers` compares the results with hand-written queues, the lower bound, and with peers.
 //!
 //! | module | idea |
 //! |---|---|
-//! | [`plan`] | what is measured, and in which order |
+//! | [`plan`] | measurements, in their order |
 //! | [`server`] | the other process |
 //! | [`client`] | timed calls |
 //! | [`results`] | figures, as tables and for JSON |

@@ -1,11 +1,11 @@
-//! Calls by reference for programs in C, and in what can call C: `include/unrack_rpc.h`, which is made from here.
+//! Calls by reference for C, and for any language that can call C. `include/unrack_rpc.h` is generated from this crate.
 //!
 //! | module | idea |
 //! |---|---|
-//! | [`border`] | what crosses the border: checked pointers in, codes out, panics not at all |
-//! | [`error`] | why something went wrong, with its cause and its peer |
+//! | [`border`] | conversions at the C boundary: checked pointers in, error codes out, no panics |
+//! | [`error`] | an error's kind, cause and peer |
 //! | [`client`] | connections and calls |
-//! | [`server`] | services and what their handlers see |
+//! | [`server`] | services, and the calls that their handlers see |
 //! | [`message`] | bytes that a peer may write while they are read |
 
 mod border;

@@ -14,18 +14,18 @@ pub enum Error {
         "{peer} speaks version {theirs} of the protocol of calls and this program version {ours}: use the same release of both"
     )]
     Version { peer: String, ours: u16, theirs: u16 },
-    #[error("what {peer} says when a connection begins is not of this protocol")]
+    #[error("{peer} does not speak the protocol of calls: check the address")]
     NotRpc { peer: String },
-    #[error("{asked} bytes are more than a message can have ({MOST_BYTES})")]
+    #[error("a message of {asked} bytes is longer than the limit of {MOST_BYTES}")]
     TooLong { asked: usize },
-    #[error("{asked} bytes are more than {peer} takes in a message ({most})")]
+    #[error("a message of {asked} bytes is longer than the limit of {peer}, {most}")]
     TooLongForPeer { peer: String, asked: usize, most: usize },
     #[error("cannot connect to {peer}: {error}")]
     Connect { peer: String, error: std::io::Error },
     #[error("cannot listen at tcp://{address}: {error}")]
     Listen { address: String, error: std::io::Error },
     #[error(
-        "all {slots} calls that {peer} takes at a time are under way: wait for one, or ask for a smaller window"
+        "all {slots} calls that {peer} takes at a time are under way: wait for one, or use a smaller window"
     )]
     Exhausted { peer: String, slots: usize },
     /// No answer came in time. `stopped`: the peer announces that it sleeps, and could not be woken.
@@ -42,15 +42,15 @@ pub enum Error {
     #[error("{peer} has no method of this name")]
     UnknownMethod { peer: String },
     #[error(
-        "the answer of {peer} has {needed} bytes and the call has room for {room}: give it more (`with_room`)"
+        "the answer of {peer} has {needed} bytes, but the call has room for {room}: give it more (`with_room`)"
     )]
     NoRoom { peer: String, needed: usize, room: usize },
     #[error(
-        "{peer} has no memory left for this call: it holds {held_mib} MiB of this client's calls and answers already, or \
-         of all clients' as much as it may; call again when some are answered"
+        "{peer} has no memory for this call: it holds {held_mib} MiB of this client's calls and answers, or has \
+         reached its limit for all clients; call again when some are answered"
     )]
     Busy { peer: String, held_mib: u32 },
-    #[error("the handler of {peer} failed: what the service logged may say why")]
+    #[error("the handler of {peer} failed: see the log of the service")]
     Failed { peer: String },
     #[error("{peer} refused the call with status {}", status.0)]
     Refused { peer: String, status: Status },

@@ -1,7 +1,7 @@
 //! Calls by reference over shared memory (HydraRPC, USENIX ATC 2024).
 //!
-//! A request is written where the server reads it, an answer where the client reads it: nothing is copied,
-//! encoded, or given to the kernel, unless a thread has to be woken.
+//! A request is written where the server reads it, an answer where the client reads it. Nothing is copied or encoded,
+//! and the kernel is called only to wake a thread.
 //!
 //! ```no_run
 //! use unrack_rpc::{Client, Server, client, server};
@@ -26,16 +26,16 @@
 //!
 //! | module | idea |
 //! |---|---|
-//! | [`queue`] | entries with arrival flags in lines with one writer |
-//! | [`ends`] | a pair of queues: slots, generations, one answer for each entry |
-//! | [`wait`] | polling, then sleeping |
+//! | [`client`], [`server`] | the two sides of a call |
 //! | [`view`] | messages in place |
+//! | [`wait`] | polling, then sleeping |
+//! | [`ends`] | a pair of queues: slots, generations, one answer for each entry |
+//! | [`queue`] | entries with arrival flags, in lines with one writer |
 //! | [`listing`] | services of a pool, and the clients connected to them |
 //! | [`tcp`] | calls over TCP, where no memory is shared |
-//! | [`client`], [`server`] | the two sides of a call |
 //!
-//! All that a peer writes is untrusted input. A client can spoil only its own calls; a server only those of its
-//! clients.
+//! Whatever a peer writes is untrusted input. A client can spoil only its own calls; a server can spoil only those of
+//! its clients. Deadlines, tasks and errors: `docs/rpc.md`.
 
 pub mod client;
 pub mod ends;

@@ -330,7 +330,7 @@ fn refusals_when_connecting_are_clear() {
         let pool = Pool::new(mode);
         let connect =
             || Client::connect(pool.socket(), "test", client::Options::default()).map(drop).unwrap_err();
-        assert!(connect().to_string().contains("no service is called"), "{}", connect());
+        assert!(connect().to_string().contains("no service is named"), "{}", connect());
         let _serving = serve(&pool.socket(), server::Options::default());
         let again = common::service(server::Options::default()).serve(pool.socket()).map(drop).unwrap_err();
         assert!(again.to_string().contains("taken"), "{again}");

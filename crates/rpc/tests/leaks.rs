@@ -32,7 +32,7 @@ fn too_long(pool: &Pool) {
 
 fn unknown(pool: &Pool) {
     let nobody = Client::connect(pool.socket(), "nobody", options()).map(drop).unwrap_err();
-    assert!(nobody.to_string().contains("no service is called"), "{nobody}");
+    assert!(nobody.to_string().contains("no service is named"), "{nobody}");
     let client = pool.client(options());
     for _ in 0..100 {
         let wrong = client.request(1000).unwrap().call("nothing").map(drop);

@@ -1,21 +1,23 @@
-//! The simulated world: fabrics, their registry, runs of scenarios, and what they show.
+//! The simulator: fabrics, their registry, runs of scenarios, results.
+//!
+//! [`scenario`] runs a checked scenario file; [`setup`] runs a fabric and a workload built in Rust. To see how a fabric
+//! works, begin with [`fabric`] and its leaf `ideal`.
 //!
 //! | module | holds |
 //! |---|---|
 //! | [`fabric`] | one leaf per fabric |
-//! | [`registry`] | the fabrics that scenarios can name: here and only here they are listed |
-//! | [`scenario`] | a run from a checked scenario file |
-//! | [`setup`] | a run from plain parts: any fabric, any work |
-//! | [`observe`] | more views of a run: links over time, packets, where a message spent its time |
-//! | [`memory`] | how much memory a scenario will take |
-//! | [`summary`] | the figures of a run |
-//! | [`warnings`] | what decides the figures besides the fabric |
+//! | [`registry`] | the only list of fabrics that scenarios can name |
+//! | [`scenario`] | a run of a checked scenario file |
+//! | [`setup`] | a run of any fabric and any workload, without a file |
+//! | [`observe`] | views of a run: links over time, packets, where a message spent its time |
+//! | [`memory`] | estimate of the memory that a scenario takes |
+//! | [`summary`] | statistics of a run |
+//! | [`warnings`] | causes other than the fabric that decide the statistics |
 //!
 //! The event loop, links, switches and topologies are [`unrack_engine`], the insides of hosts [`unrack_hosts`]; both are
 //! reached from here too, so that a crate with a fabric of its own needs this one only.
 //!
-//! Time is whole picoseconds. A run depends on its inputs alone: the same scenario and seed give
-//! the same bytes.
+//! Time is whole picoseconds. A run depends only on its inputs: the same scenario and seed give the same bytes.
 #![forbid(unsafe_code)]
 #![deny(clippy::disallowed_methods, clippy::iter_over_hash_type)]
 

@@ -1,21 +1,21 @@
 //! Studies: published results of papers, compared with ours.
 //!
 //! A study is one file in `studies/`: scenarios as a grid, the published figures with their source, and a remark on
-//! each difference. Code is needed only for figures that are computed instead of simulated.
+//! each difference. Only figures that are computed instead of simulated need code.
 //!
 //! | module | does |
 //! |---|---|
 //! | [`file`] | contents of a study's file |
 //! | [`grid`] | every point of its grids, as a scenario |
-//! | [`asked`] | results that are asked of a run in addition to its summary |
-//! | [`run`] | runs the points on all cores; keeps finished ones, and does not run them again |
+//! | [`asked`] | results that a study asks of a run in addition to its summary |
+//! | [`run`] | runs the points on all cores, and keeps finished ones |
 //! | [`computed`] | figures that are computed |
-//! | [`fluid`], [`random`] | flows without packets, for some computed figures; random numbers |
+//! | [`fluid`], [`random`] | for computed figures: flows without packets, random numbers |
 //! | [`figure`] | published figures beside ours, and in words |
 //! | [`page`] | the page of results and its charts |
 //!
-//! A study gives the same results on the same version, however many cores run it. Exceptions are studies that measure
-//! the machine, which are run only by their names.
+//! A study gives the same results on the same version, however many cores run it. The exceptions are studies that
+//! measure the machine; they run only when named.
 #![forbid(unsafe_code)]
 
 pub mod asked;

@@ -1,5 +1,4 @@
-//! Quantities as people write them: time, sizes, rates and shares, with one parser and one printer; and the known word
-//! [`nearest`] to a wrong one, for any closed set of words.
+//! Quantities as people write them: time, sizes, rates and shares, with one parser and one printer.
 //!
 //! | type | holds | written as |
 //! |---|---|---|
@@ -10,7 +9,8 @@
 //! | [`Share`] | a [`Fraction`] of something, or [`Bytes`] | `25%`, `64MiB` |
 //!
 //! Every type parses from and prints to that text, exactly: `parse(print(x)) == x`. A value that is not a whole number
-//! of the base unit is refused, never rounded.
+//! of the base unit is refused, never rounded. [`nearest`] finds the valid word closest to a wrong one, in any closed
+//! set of words.
 #![forbid(unsafe_code)]
 
 mod bytes;

@@ -1,8 +1,8 @@
-//! Protocol between a pager and a memory node, byte for byte (decision 2). Little-endian.
+//! Protocol between a pager and a memory node, byte for byte (decision 2). Numbers are little-endian.
 //!
-//! The pager is a guest in a program: it may use neither the C library's allocator nor its thread-local storage
-//! nor its locks. So this crate is `no_std`, without `alloc`, without dependencies and without `unsafe`: there is
-//! nothing here but numbers and arrays, and the compiler holds it to that.
+//! The pager is a guest in a program: it may not use the C library's allocator, its thread-local storage or its locks.
+//! So this crate is `no_std`, without `alloc`, dependencies or `unsafe`: it has only numbers and arrays, and the
+//! compiler enforces that.
 //!
 //! ```text
 //! hello    magic 8 | version 2 | transport 2 | page bytes 4 | reserved pages 8 | zero 8
@@ -12,14 +12,14 @@
 //! ```
 //! | request | body | reply |
 //! |---|---|---|
-//! | store | `count` pages | the same header, `detail`: how many, from the first on, the node now holds |
+//! | store | `count` pages | the same header; `detail`: how many of them, from the first on, the node now holds |
 //! | load | | the same header, then `count` pages |
 //! | forget | | none |
 //! | grant (shared memory) | | the same header with a descriptor beside it; or `detail` 1: full |
 //! | ping | | the same header |
 //!
-//! Replies come in the order of their requests and repeat the header with 0x80 added to the verb. Instead of
-//! any reply the node may send *bye*, with the reason in `detail`, and end the session.
+//! Replies come in the order of their requests, and repeat the header with 0x80 added to the verb. Instead of any reply
+//! the node may send *bye*, with the reason in `detail`, and end the session.
 
 #![no_std]
 #![forbid(unsafe_code)]

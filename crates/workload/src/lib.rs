@@ -1,21 +1,22 @@
-//! Workloads of a rack: messages, sizes, arrivals, captured traces.
+//! Workloads of a rack: messages, sizes, arrivals, captured traces. This crate knows no protocol and no file format.
+//!
+//! [`source`] is the contract that every workload fulfils; [`synthetic`] is the simplest of them.
 //!
 //! | module | holds |
 //! |---|---|
-//! | [`blades`] | racks, and the roles of nodes in them |
 //! | [`message`] | messages: reads, writes, read-modify-writes, flows |
 //! | [`source`] | the contract between a source of messages and their carrier |
+//! | [`blades`] | racks, and the roles of nodes in them |
 //! | [`size`] | message sizes: one size, or a published or given distribution |
 //! | [`synthetic`] | open loop: arrivals at a load, between nodes of a pattern |
+//! | [`listed`] | open loop: messages at given times |
 //! | [`forecast`] | the messages that an open-loop source will submit |
 //! | [`collective`] | all-reduce and similar operations, in steps |
 //! | [`jobs`] | closed loop: work whose messages depend on each other and on computation |
-//! | [`listed`] | open loop: messages at given times |
-//! | [`ycsb`] | YCSB: operations, and their records |
 //! | [`trace`] | closed loop: a captured program, replicated and replayed |
+//! | [`ycsb`] | YCSB: operations, and their records |
 //!
-//! Words of scenarios (patterns, arrivals, blades, operations) are those of `unrack-rack`; this crate has what is done
-//! with them. It knows no protocol and no file format.
+//! Words of scenarios (patterns, arrivals, blades, operations) are types of `unrack-rack`; what is done with them is here.
 #![forbid(unsafe_code)]
 #![deny(clippy::disallowed_methods, clippy::iter_over_hash_type)]
 

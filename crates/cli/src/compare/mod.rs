@@ -42,12 +42,12 @@ Examples:
   unrack compare --budget 2m --repeat 5 -- ./program   as sure as two minutes allow
 
 The program runs about 16 times: natively, once captured, at five delays well above the pager's own cost, \
-and at a few other local shares. It must not need a terminal or change what it reads. Its output goes to \
-files in the run folder, which also gets trace.parquet, a completions table for each fabric, summary.json \
+and at a few other local shares. It must not need a terminal, or change its input files. Its output goes to files in \
+the run folder, which also gets trace.parquet, a completions table for each fabric, summary.json \
 and report.html.
 
-Every answer has a 95 % interval. Runs that other work on the machine disturbed are not used, and are made \
-again if most were not disturbed. What is then too uncertain is withheld, with the reason and what to do.";
+Every answer has a 95 % interval. Runs that other work on the machine disturbed are not used; they are repeated, \
+unless most runs were disturbed. An answer that is still too uncertain is withheld, with the reason and what to do.";
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -64,10 +64,11 @@ pub(crate) struct Args {
     /// Rate of every link, in the simulation and for injected delays
     #[arg(long, value_name = "RATE", default_value = "100Gbps")]
     rate: Rate,
-    /// Page transfers to simulate for each fabric, over all blades: the middle of a longer run
+    /// Page transfers to simulate for each fabric, over all blades, from the middle of the run
     #[arg(long, value_name = "N", default_value_t = 300_000)]
     transfers: u64,
-    /// Rounds of runs: one at each injected delay, then again at the smallest and the largest; with 3 native runs more
+    /// Rounds of runs: first one run at each injected delay, then each time one at the smallest and one at the
+    /// largest; there are 3 more native runs than rounds
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=100))]
     repeat: u32,
     #[arg(long, value_name = "TIME", value_parser = budget::parse, help = budget::HELP)]
@@ -75,10 +76,10 @@ pub(crate) struct Args {
     /// Seed of all random choices
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// Run folder: made, or written again if it is of the same command, local share, fabrics and rack
+    /// Run folder: created, or rewritten if it has the same command, local share, fabrics and rack
     #[arg(long, value_name = "DIR", default_value = "unrack-compare")]
     out: PathBuf,
-    /// Replace the run in that folder whatever it is of
+    /// Replace the run in that folder, whatever it is of
     #[arg(long)]
     replace: bool,
     /// Print summary.json instead of the table

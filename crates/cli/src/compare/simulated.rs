@@ -178,8 +178,11 @@ impl<'a> Simulator<'a> {
 }
 
 fn left_out(protocol: Protocol, budget: &Budget) -> Warning {
-    let text =
-        format!("the budget of {} left no time to simulate {}: ask for more", budget.text(), protocol.name());
+    let text = format!(
+        "the budget of {} left no time to simulate {}: give a larger --budget",
+        budget.text(),
+        protocol.name()
+    );
     Warning::new("budget", text)
 }
 

@@ -207,7 +207,7 @@ impl Parser {
         }
         self.depth += 1;
         if self.depth > DEEPEST {
-            return Err("it has too many parentheses within each other".into());
+            return Err("its parentheses are nested too deeply".into());
         }
         let inner = self.any()?;
         self.depth -= 1;

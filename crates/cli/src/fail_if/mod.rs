@@ -21,8 +21,8 @@ pub(crate) use shape::Shape;
 
 /// Help text of the option.
 pub(crate) const HELP: &str = "\
-Exit with status 1 if this holds of the summary, such as 'slowdown.p99>3' or \
-'completed<messages or completion_ns.p99>5us'; a missing value counts as holding";
+Exit with status 1 if this expression over the summary holds, such as 'slowdown.p99>3' or 'completed<messages or \
+completion_ns.p99>5us'; a missing value makes it hold";
 
 /// An expression, as given and as parsed.
 #[derive(Debug, Clone)]

@@ -105,7 +105,7 @@ fn what_is_no_expression_is_refused_with_what_to_write() {
         ("slowdown.p99>5parsecs", "`5parsecs` is no number"),
         ("3>2", "no part of a result"),
         ("slowdown.p99>>3", "`>` stands where"),
-        (&"(".repeat(10_000), "too many parentheses"),
+        (&"(".repeat(10_000), "nested too deeply"),
     ] {
         let refused = text.parse::<FailIf>().unwrap_err();
         assert!(refused.contains(why), "{text:.40}: {refused}");

@@ -33,14 +33,14 @@ Examples:
   unrack map --repeat 5 --out runs/sort -- sort big.txt
   unrack map --budget 10m -- ./program                 as sure as ten minutes allow
 
-The program runs natively, and at each local share once without and several times with injected delays, \
-about forty times in all. What follows from the line through those runs is drawn for every latency and \
-bandwidth asked for. Runs are kept in the run folder as they end: the same command with the same --out \
-goes on where it was interrupted, and may ask for other shares, latencies and bandwidths. The folder also \
+The program runs about forty times: natively, and at each local share once without and several times with injected \
+delays. The line through those runs gives the slowdown at every latency and bandwidth asked for. Finished runs are \
+kept in the run folder: the same command with the same --out continues where it was interrupted, and may ask for \
+other shares, latencies and bandwidths. The folder also \
 gets map.json and report.html.
 
-Runs that other work on the machine disturbed are not used, and are made again if most were not disturbed. \
-A share of which too little is then known is withheld, with the reason and what to do.";
+Runs that other work on the machine disturbed are not used; they are repeated, unless most runs were disturbed. A \
+local share whose answers are still too uncertain is withheld, with the reason and what to do.";
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -63,7 +63,8 @@ pub(crate) struct Args {
         default_value = "10Gbps,25Gbps,40Gbps,100Gbps,200Gbps"
     )]
     bandwidth: Vec<Rate>,
-    /// Rounds of runs: one at each injected delay, then again at the smallest and the largest; with 3 native runs more
+    /// Rounds of runs: first one run at each injected delay, then each time one at the smallest and one at the
+    /// largest; there are 3 more native runs than rounds
     #[arg(long, default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=100))]
     repeat: u32,
     #[arg(long, value_name = "TIME", value_parser = budget::parse, help = budget::HELP)]

@@ -20,7 +20,7 @@ pub(super) struct Args {
     /// The payloads are scrambled, as they are on the line
     #[arg(long)]
     scrambled: bool,
-    /// Memory did not take turns with a frame but went first
+    /// Memory went first, instead of taking turns with a frame
     #[arg(long)]
     strict: bool,
 }
@@ -125,10 +125,10 @@ fn body_text(body: &Body) -> (&'static str, String) {
 
 fn malformed_text(why: Malformed) -> &'static str {
     match why {
-        Malformed::Field => "a field that cannot be, or its check",
-        Malformed::Unfinished => "a message begins before the one before has ended",
-        Malformed::Short => "a message ends before all of it is there",
-        Malformed::Long => "a message goes on when all of it is there",
+        Malformed::Field => "an invalid field, or a field whose check fails",
+        Malformed::Unfinished => "a message that begins before the previous one has ended",
+        Malformed::Short => "a message that ends before its last byte",
+        Malformed::Long => "a message that continues after its last byte",
         Malformed::Stray => "a part of no message",
         Malformed::Check => "a message whose check fails",
         Malformed::Broken => "a message that lost a block",
@@ -140,9 +140,9 @@ fn wrong_text(before: Wrong, after: Wrong) -> &'static str {
     if after.headers > before.headers {
         "a sync header of 00 or 11"
     } else if after.types > before.types {
-        "a block type that nobody has"
+        "an unknown block type"
     } else if after.strays > before.strays {
-        "data or an end where nothing is open"
+        "data or an end outside of frames and messages"
     } else {
         "a frame that does not end, or is too long"
     }

@@ -114,9 +114,10 @@ pub(super) fn main(args: Args) -> Result<ExitCode, Failure> {
     }
     print(&text)?;
     match steps.peek().is_some() || !bed.is_idle() {
-        true => {
-            Err(Failure::Failed(format!("not over after {} cycles: allow more with --cycles", args.cycles)))
-        }
+        true => Err(Failure::Failed(format!(
+            "not finished after {} cycles: allow more with --cycles",
+            args.cycles
+        ))),
         false => Ok(ExitCode::SUCCESS),
     }
 }

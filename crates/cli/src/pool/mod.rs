@@ -20,8 +20,8 @@ Examples:
   unrack pool ls                              what there is, who owns it, how full it is
   unrack pool ls --json
 
-If it is killed, start it again with the same options: programs go on meanwhile, and it takes over what \
-they have. Nothing has to be deleted by hand.";
+If the manager is killed, start it again with the same options: programs continue meanwhile, and the new manager \
+takes over their memory. Nothing has to be deleted by hand.";
 
 #[derive(clap::Args)]
 pub(crate) struct Args {

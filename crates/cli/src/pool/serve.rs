@@ -19,12 +19,12 @@ pub(super) struct Args {
     /// Socket to which programs connect [default: unrack/pool.sock in $XDG_RUNTIME_DIR]
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
-    /// Memory for all programs together, in whole sections of 2MiB; as much must be free now [default: that of the
-    /// pool before, if programs still use it; else 1GiB, or half of the free memory if that is less]
+    /// Memory for all programs together, in whole sections of 2MiB; as much must be free now [default: that of an
+    /// earlier pool that programs still use; else 1GiB, or half of the free memory if that is less]
     #[arg(long, value_name = "SIZE")]
     capacity: Option<Bytes>,
-    /// Most memory of one client, a size or a share. A client is a process with all its connections, or all processes
-    /// together of a user other than this one. Half leaves room for the other side of each call [default: 50%, and at
+    /// Maximum memory of one client: a size or a share. A client is a process with all its connections, or all
+    /// processes of another user together. Half leaves room for the other side of each call [default: 50%, and at
     /// least 4MiB]
     #[arg(long, value_name = "SIZE|SHARE")]
     per_client: Option<Share>,
@@ -32,13 +32,13 @@ pub(super) struct Args {
     /// hugetlbfs; or devices such as /dev/dax0.0, separated by commas, all of which every client can reach
     #[arg(long, value_name = "KIND|PATHS", default_value = "memfd")]
     backing: String,
-    /// Bytes placed on one of several devices before the next has its turn
+    /// Bytes placed on one of several devices before the next
     #[arg(long, value_name = "SIZE", default_value = "4KiB")]
     interleave: Bytes,
     /// Access to the memory: coherent, incoherent (lines are flushed), uncached, or model (for tests)
     #[arg(long, value_name = "MODE", default_value = "coherent", value_parser = mode)]
     memory: MemoryKind,
-    /// Most sections leased at a time for small buffers (K)
+    /// Maximum of sections leased at a time for small buffers (K)
     #[arg(long, value_name = "SECTIONS", default_value_t = 16)]
     region: u32,
     /// Bytes of the queue area of each pair of programs

@@ -134,7 +134,10 @@ pub(super) fn check_free(folder: &Path) -> Result<(), Failure> {
         false => Ok(()),
         true => {
             let folder = folder.display();
-            Err(Failure::Usage(format!("there is a rack in {folder} already: take it down first")))
+            Err(Failure::Usage(format!(
+                "a rack is up in {folder} already: take it down first (`unrack rack down`), \
+            or give another --state"
+            )))
         }
     }
 }
@@ -143,8 +146,8 @@ pub(super) fn check_free(folder: &Path) -> Result<(), Failure> {
 pub(super) fn down(folder: &Path) -> Result<bool, Failure> {
     let Some(seat) = Seat::find(folder)? else { return Ok(false) };
     match seat.down()? {
-        true => say("the nodes are gone"),
-        false => say("the nodes were gone already; what they left is removed"),
+        true => say("the rack is down"),
+        false => say("the rack had ended already; its remains are removed"),
     }
     Ok(true)
 }

@@ -84,7 +84,8 @@ pub(super) fn main(args: &Args) -> Result<ExitCode, Failure> {
     let is = |of: &ValidScenario| (of.network.clone(), of.faults.clone());
     if (is(&up.scenario), &up.params) != (is(&scenario), &params) {
         return Err(Failure::Usage(format!(
-            "the rack in {} has another network, fabric or failures than this scenario: take it down, and this one up",
+            "the rack in {} has another network, fabric or failures than this scenario: take it down, and bring this \
+             one up",
             folder.display()
         )));
     }
@@ -96,7 +97,7 @@ pub(super) fn main(args: &Args) -> Result<ExitCode, Failure> {
     let (all, own) = (calls.len(), seat.sources()?);
     let calls: Vec<_> = calls.into_iter().filter(|(_, message)| own.contains(&message.src)).collect();
     if calls.len() < all {
-        say(&format!("{} of {all} messages are sent by the nodes that are here, {own:?}", calls.len()));
+        say(&format!("{} of {all} messages are sent by this machine's nodes, {own:?}", calls.len()));
     }
     let out = args.folder(&scenario)?;
     let clock = Instant::now();
@@ -113,7 +114,10 @@ pub(super) fn main(args: &Args) -> Result<ExitCode, Failure> {
     args.tell(&figures)?;
     match wrong {
         0 => Ok(ExitCode::SUCCESS),
-        wrong => Err(Failure::Failed(format!("{wrong} bytes are not those that were sent: a fault of ours"))),
+        wrong => Err(Failure::Failed(format!(
+            "{wrong} bytes arrived different from those sent: a bug of unrack, \
+        please report it"
+        ))),
     }
 }
 
@@ -213,7 +217,7 @@ impl Args {
         stdout::print(&text.map_err(|why| Failure::Failed(why.to_string()))?)?;
         words::unfinished(summary).iter().for_each(|text| say(text));
         if Time::from_ns(live.late_ns.p99) > SLACK {
-            say("this machine was too busy: threads were late by more than flows make up for (see late_ns)");
+            say("this machine was too busy: threads woke later than flows can make up for (see late_ns)");
         }
         self.out.iter().for_each(|path| say(&format!("wrote {}", path.display())));
         Ok(())

@@ -19,9 +19,9 @@ Examples:
   unrack rpc bench --connections 1,96 --rates none  many connections, no figures of processor time
   unrack rpc bench --json > calls.json
 
-Client and server are two processes, pinned to the first two cores that this one may use; what else runs there shows \
-in the percentiles. A call carries its size there and back, and both sides read and write all of it, but for the rows \
-`not touched`. Times are those of whole calls; with a window, from the request to the answer's turn.";
+Client and server are two processes, pinned to the first two cores that this one may use; other work there shows in \
+the percentiles. Request and answer both have the size given, and both sides read and write all of it, except in the \
+rows `not touched`. Times are of whole calls; with a window, from the request until the answer is taken in its turn.";
 
 #[derive(clap::Args)]
 pub(super) struct Args {
@@ -33,7 +33,7 @@ pub(super) struct Args {
         default_value = "64B,512B,4KiB,32KiB,256KiB,2MiB"
     )]
     sizes: Vec<Bytes>,
-    /// Calls under way beside the one that is waited for
+    /// Calls under way besides the one that is waited for
     #[arg(long, value_name = "NUMBERS", value_delimiter = ',', default_value = "0,1,4,16",
           value_parser = clap::value_parser!(u16).range(..=255))]
     windows: Vec<u16>,
@@ -50,10 +50,10 @@ pub(super) struct Args {
     /// Way in which both sides wait: spin, adaptive or sleep. Rates are always measured with adaptive
     #[arg(long, value_name = "HOW", default_value = "spin")]
     waiting: Waiting,
-    /// Time for each figure; ten times as long for those of the processor
+    /// Time for each figure; ten times as long for processor time
     #[arg(long, value_name = "TIME", default_value = "100ms")]
     time: Time,
-    /// Rounds of each figure: percentiles are of all rounds, calls per second the middle one's
+    /// Rounds of each figure: percentiles are over all rounds, calls per second are the median round's
     #[arg(long, value_name = "N", default_value = "3", value_parser = clap::value_parser!(u16).range(1..))]
     rounds: u16,
     /// Memory of the pool

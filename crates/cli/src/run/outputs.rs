@@ -35,9 +35,10 @@ impl Target {
     pub(super) fn check_file(path: &Path) -> Result<PathBuf, Failure> {
         match Target::check(path)? {
             Target::File(path) => Ok(path),
-            Target::Stream(path) => {
-                Err(Failure::Usage(format!("{} is no file, as a Parquet table must be", path.display())))
-            }
+            Target::Stream(path) => Err(Failure::Usage(format!(
+                "{} is no regular file, which a Parquet table needs: name a file",
+                path.display()
+            ))),
         }
     }
 

@@ -66,8 +66,8 @@ impl Summary {
     fn below_floor(&self) -> Option<Warning> {
         let (delay, floor) = (self.delay_ns / 1e3, self.calibration.floor_ns / 1e3);
         let text = format!(
-            "a delay of {delay:.2}us is below the pager's floor of {floor:.1}us, so this run was slower \
-             than such a network: unrack compare reckons without the pager"
+            "a delay of {delay:.2}us is below the pager's own cost of {floor:.1}us, so this run was slower than such \
+             a network: use `unrack compare`, which computes without the pager"
         );
         let is_below = self.remote.is_none() && delay < floor && self.tally.fetches > 0;
         is_below.then(|| Warning::new("below-floor", text))

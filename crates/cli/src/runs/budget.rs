@@ -5,8 +5,7 @@ use std::time::{Duration, Instant};
 use unrack_units::Time;
 
 /// Help of the option, which `compare` and `map` share.
-pub(crate) const HELP: &str =
-    "Time for the whole command, such as 90s or 2m: fewer runs first, then answers are withheld";
+pub(crate) const HELP: &str = "Time limit of the whole command, such as 90s or 2m: runs are left out, and answers that lack them are withheld";
 
 /// Time for runs of the program, and time reserved for the steps after them.
 pub(crate) struct Budget {
@@ -90,7 +89,11 @@ pub(crate) fn parse(text: &str) -> Result<Time, String> {
     };
     let why = || format!("{text:?} is no time: write it as 90s, 2m or 1h");
     let time: Time = seconds.map_err(|()| why())?.parse().map_err(|_| why())?;
-    if time == Time::ZERO { Err("no time is too little: write it as 90s, 2m or 1h".into()) } else { Ok(time) }
+    if time == Time::ZERO {
+        Err("a budget of 0 is too small: write it as 90s, 2m or 1h".into())
+    } else {
+        Ok(time)
+    }
 }
 
 #[cfg(test)]

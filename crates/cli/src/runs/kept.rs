@@ -76,7 +76,7 @@ impl<'a> Kept<'a> {
         let count = runs.runs.len();
         if count > 0 {
             let path = folder.path(NAME);
-            say(&format!("going on from {count} runs in {} (remove it to measure anew)", path.display()));
+            say(&format!("continuing from {count} runs in {} (remove it to start again)", path.display()));
         }
         Kept { folder: Some(folder), runs: RefCell::new(runs) }
     }

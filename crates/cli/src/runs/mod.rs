@@ -157,8 +157,8 @@ impl Runner<'_> {
     fn output_differs(&self) -> Warning {
         let name = self.job.words().first().cloned().unwrap_or_default();
         let text = format!(
-            "the output with remote memory differs from the native one: expected if {name} prints times or \
-             anything else that changes from run to run, else please report it"
+            "the output with remote memory differs from the native output: expected if {name} prints times or \
+             anything else that changes from run to run, otherwise please report it"
         );
         Warning::new("output-differs", text)
     }
@@ -187,7 +187,7 @@ fn check_status(status: ProgramEnd, how: &str, output: &Path) -> Result<(), Ende
     }
     let (code, output) = (status.code(), output.display());
     Err(Ended::Failed(Failure::Failed(format!(
-        "the program ended with status {code} when run {how}; its output is in {output}"
+        "the program ended with status {code} when run {how}: see its output in {output}"
     ))))
 }
 

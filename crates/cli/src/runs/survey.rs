@@ -57,7 +57,7 @@ impl<'a> Survey<'a> {
     ) -> Result<Survey<'a>, Failure> {
         let load = look();
         if let Some(why) = load.disturbance() {
-            say(&format!("this machine is busy ({why}): runs that this disturbs are repeated or not used"));
+            say(&format!("this machine is busy ({why}): disturbed runs are repeated or not used"));
         }
         let (cores, before) = (load.cores, load.other_work());
         let survey = Survey {
@@ -75,7 +75,7 @@ impl<'a> Survey<'a> {
         survey.perform(Task::Native { nth: 1 }, 0.0)?;
         if kept.get(Task::Native { nth: 1 }).is_none() {
             return Err(Failure::Failed(format!(
-                "the budget of {} was over before one native run was: ask for more with --budget",
+                "the budget of {} ended before the first native run did: give a larger --budget",
                 budget.text()
             )));
         }
@@ -274,7 +274,8 @@ impl<'a> Survey<'a> {
         let mut warnings = log.warnings.clone();
         if disturbed > 0 {
             let text = format!(
-                "{disturbed} runs were disturbed and are not used, the last since {}: intervals are wider than they could be",
+                "{disturbed} runs were disturbed and are not used, the last because {}: intervals are wider than \
+                 without disturbance",
                 self.last_reason()
             );
             warnings.push(Warning::new("disturbed", text));
@@ -292,7 +293,7 @@ impl<'a> Survey<'a> {
         if self.all_disturbed().is_empty() {
             let budget = self.budget.text();
             let text = format!(
-                "too few {what}, {usable} of at least {needed}, when the budget of {budget} ended: ask for more"
+                "too few {what} within the budget of {budget}, {usable} of at least {needed}: give a larger --budget"
             );
             return Warning::new("budget", text);
         }

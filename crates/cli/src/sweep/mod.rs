@@ -25,13 +25,13 @@ Examples:
   unrack sweep examples/star-edm.toml --set fabric.protocol=edm,cxl --set workload.load=0.2,0.4 --out runs/two
   unrack sweep examples/star-edm.toml --set workload.load=0.2,0.8 --out runs/limit --fail-if 'slowdown.p99>3'
 
---fail-if looks at the summary of each point, as `unrack sim` prints it: one point that breaks the limit fails the sweep. In \
+--fail-if is evaluated on the summary of each point, as `unrack sim` prints it; one point for which it holds fails \
+the sweep. In \
 sweep.parquet, keys that vary are columns: numbers as numbers, durations in ns, rates in bps, sizes in bytes, with the \
 unit at the end of the name; values of several kinds are text.
 
-Each point of the grid is one scenario; each runs on one core. A point that is done is kept in the folder: \
-after an interruption the same command goes on with those that are not, and a larger grid runs only what \
-is new. The results are the same, byte for byte, on any number of threads.";
+Each point of the grid is one scenario, and runs on one core. Finished points are kept in the folder: after an \
+interruption the same command continues with the others, and a larger grid runs only new points. The results are the same, byte for byte, on any number of threads.";
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -50,7 +50,7 @@ pub(crate) struct Args {
     /// Replace the table in that folder even if it has points that this grid lacks
     #[arg(long)]
     replace: bool,
-    /// Most points run at once; by default, the number of cores
+    /// Maximum of points run at once; by default, the number of cores
     #[arg(long, value_name = "N")]
     threads: Option<NonZeroUsize>,
     /// Print one JSON object
@@ -58,7 +58,7 @@ pub(crate) struct Args {
     json: bool,
     #[arg(long, value_name = "EXPRESSION", help = fail_if::HELP)]
     fail_if: Option<FailIf>,
-    /// Most transfers of a captured trace to replay, over all its copies, from the middle of the run
+    /// Maximum of transfers to replay from a captured trace, over all its copies, from the middle of the run
     #[arg(long, value_name = "N", default_value_t = crate::sim::work::MOST_TRANSFERS)]
     transfers: u64,
 }
@@ -110,7 +110,7 @@ impl Args {
             let lost = points.lacks(&earlier);
             if lost > 0 {
                 return Err(Failure::Usage(format!(
-                    "{} holds a sweep with {lost} points that are not in this grid: name another folder, or say \
+                    "{} has a sweep with {lost} points that are not in this grid: name another folder, or give \
                      --replace to replace its table (finished points are kept)",
                     self.out.display()
                 )));

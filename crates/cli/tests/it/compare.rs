@@ -138,7 +138,7 @@ fn a_budget_that_is_too_short_withholds_instead_of_overrunning() {
     );
     let (output, _) = compare(&lab, 0, &["--budget=1s", "--replace"], &["sleep", "50"]);
     assert_eq!(output.status.code(), Some(1));
-    assert!(stderr(&output).contains("ask for more with --budget"), "{}", stderr(&output));
+    assert!(stderr(&output).contains("give a larger --budget"), "{}", stderr(&output));
 }
 
 #[test]

@@ -10,7 +10,7 @@ fn a_key_is_made_shown_and_never_overwritten() {
     let made = desk.done(&["keys", "make", &folder]);
     assert!(made.starts_with("sha256:") && made.trim().len() == 7 + 64, "{made}");
     assert_eq!(std::fs::metadata(desk.path("keys/key.pem")).unwrap().mode() & 0o777, 0o600);
-    assert!(desk.refused(2, &["keys", "make", &folder]).contains("left as it is"));
+    assert!(desk.refused(2, &["keys", "make", &folder]).contains("which is kept"));
     let other = format!("sha256:{}", "5a".repeat(32));
     desk.done(&["keys", "trust", &other, "--name", "node 1", "--keys", &folder]);
     assert_eq!(desk.done(&["keys", "show", &folder]), format!("{made}trusts {other} node 1\n"));

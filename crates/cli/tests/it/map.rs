@@ -67,14 +67,14 @@ fn a_map_is_drawn_and_its_runs_are_kept() {
         let again = map(&lab, 0, &["--json"]);
         assert_eq!(settled(&again.stdout), settled(&output.stdout));
         // Four native ones, one without delay and five with.
-        assert!(stderr(&again).contains("going on from 10 runs"), "{}", stderr(&again));
+        assert!(stderr(&again).contains("continuing from 10 runs"), "{}", stderr(&again));
     }
     let output = map(&lab, 0, &[]);
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(text.contains("40% local"), "{text}");
     age(&lab);
     let output = map(&lab, 0, &["--local=90%"]);
-    assert!(!stderr(&output).contains("going on from"), "another build measures anew");
+    assert!(!stderr(&output).contains("continuing from"), "another build measures anew");
 }
 
 /// Returns a map without the parts that depend on other work of the machine.

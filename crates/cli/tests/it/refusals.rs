@@ -48,7 +48,9 @@ fn files_that_cannot_be_written_are_found_out_first() {
     let output = lab.unrack(&[&"run", &LOCAL, &"--capture", &absent, &"--", &"touch", &mark]);
     assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
     assert!(!mark.exists());
-    for (option, place, text) in [("--capture", "/dev/null", "is no file"), ("--json", "/", "is a folder")] {
+    for (option, place, text) in
+        [("--capture", "/dev/null", "is no regular file"), ("--json", "/", "is a folder")]
+    {
         let output = lab.unrack(&[&"run", &LOCAL, &option, &place, &"--", &"touch", &mark]);
         assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
         assert!(stderr(&output).contains(text) && !mark.exists(), "{}", stderr(&output));

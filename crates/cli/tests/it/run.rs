@@ -166,7 +166,10 @@ fn what_is_left_behind_is_ended_and_named() {
     let Some(lab) = Lab::paging("left") else { return };
     let (output, summary) = lab.run(&["--local", "1MiB"], &["sh", "-c", "sleep 50 > /dev/null 2>&1 &"]);
     assert!(output.status.success(), "{}", stderr(&output));
-    assert!(summary["warnings"].to_string().contains("ended with the command: sleep"), "{summary}");
+    assert!(
+        summary["warnings"].to_string().contains("that the command left behind were killed: sleep"),
+        "{summary}"
+    );
 }
 
 /// Interrupts `unrack run`: the program is interrupted, and nothing stays behind.

@@ -208,7 +208,7 @@ fn a_second_request_does_not_wait() {
     let output = run.end();
     let said = stderr(&output);
     assert_eq!(output.status.code(), Some(130), "{said}");
-    assert!(said.contains("it is killed in 4 s, or at once by another signal"), "{said}");
+    assert!(said.contains("it will be killed in 4 s, or at once on another signal"), "{said}");
 }
 
 /// Runs a program over a link that goes down once it has printed its first line. `None`: not possible on this machine.

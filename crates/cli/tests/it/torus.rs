@@ -89,7 +89,7 @@ fn nothing_is_left_behind() {
     let set = format!("workload={{kind=\"trace\", file=\"{reads}\"}}");
     assert!(desk.refused(2, &[&torus.verb("run")[..], &["--set", &set]].concat()).contains("not a read"));
     let output = desk.unrack(&torus.verb("down"));
-    assert!(output.status.success() && stderr(&output).contains("gone"), "{}", stderr(&output));
+    assert!(output.status.success() && stderr(&output).contains("the rack is down"), "{}", stderr(&output));
     assert!(!Path::new(&torus.state).exists());
     assert!(desk.refused(2, &torus.verb("run")).contains("no torus or mesh is up"));
     assert_eq!(stdout(&desk.unrack(&torus.verb("down"))), "");
@@ -118,7 +118,7 @@ fn a_rack_whose_process_was_killed_is_swept_by_the_next() {
         assert!(begun.elapsed().as_secs() < 20, "{}", stderr(&output));
     }
     assert_ne!(serving(&torus.state), killed);
-    assert!(stderr(&torus.desk.unrack(&torus.verb("down"))).contains("the nodes are gone"));
+    assert!(stderr(&torus.desk.unrack(&torus.verb("down"))).contains("the rack is down"));
     assert!(!Path::new(&torus.state).exists());
 }
 

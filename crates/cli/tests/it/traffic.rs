@@ -61,7 +61,7 @@ fn work_that_makes_no_sense_is_refused_where_it_is_written() {
         ("workload.blades={compute=140,memory=5}", "145 blades do not fit on 144 nodes"),
         ("workload.disk={fraction=0.5}", "needs blades of disk"),
         ("workload.warm_up=1ms", "leaves messages to be counted"),
-        ("workload.cool_down=20000", "no message of 20000 is left"),
+        ("workload.cool_down=20000", "all 20000 messages are excluded"),
         ("network.topology={kind=\"fat-tree\",ports=7}", "7 is odd"),
         ("network.topology={kind=\"leaf-spine\",racks=0,hosts_per_rack=1,spines=1}", "0 is outside 1"),
         (

@@ -129,7 +129,7 @@ impl std::str::FromStr for MemoryKind {
 
 /// Error for a name that is no [`MemoryKind`], with a hint at the nearest one.
 #[derive(Debug, thiserror::Error)]
-#[error("memory is not reached in this way{0}")]
+#[error("unknown kind of memory access{0}")]
 pub struct UnknownMode(String);
 
 /// Returns the address of the first line of a range, and the number of lines that the range touches.

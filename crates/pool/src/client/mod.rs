@@ -42,13 +42,13 @@ pub enum Error {
     NoManager(PathBuf),
     #[error("cannot connect to the pool at {}: {error}", path.display())]
     Connect { path: PathBuf, error: std::io::Error },
-    #[error("what listens at {} does not speak the pool's protocol", .0.display())]
+    #[error("the socket at {} does not speak the pool's protocol: name the socket of a pool", .0.display())]
     NotAPool(PathBuf),
     #[error(transparent)]
     Denied(#[from] Denied),
     #[error("the manager of the pool is gone, and no other has taken over")]
     ManagerGone,
-    #[error("this program is the service {0:?} already")]
+    #[error("this program serves {0:?} already: use another name")]
     Registered(String),
     #[error("cannot start a manager of the pool, `{program} pool serve`: {error}")]
     Start { program: String, error: std::io::Error },

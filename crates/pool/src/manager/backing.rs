@@ -107,14 +107,14 @@ impl Backing {
         match self {
             Backing::Memfd { huge: false } => None,
             Backing::Memfd { huge: true } => {
-                Some("whoever has a huge page can give it back to the machine, which may have no other")
+                Some("a process can give a huge page back to the machine, which may have no other")
             }
-            Backing::Directory(_) => Some("whoever has a file with a name can make it shorter"),
+            Backing::Directory(_) => Some("a process can truncate a file that has a name"),
             // A device cannot be made shorter; a file can.
             Backing::Devices { paths, .. } => paths
                 .iter()
                 .any(|path| path.is_file())
-                .then_some("whoever has a file with a name can make it shorter"),
+                .then_some("a process can truncate a file that has a name"),
         }
     }
 

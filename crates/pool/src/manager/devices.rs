@@ -58,8 +58,10 @@ impl Devices {
         }
         if set.sections(least) < sections {
             let (have, want) = (set.sections(least) * SECTION, sections * SECTION);
-            let text =
-                format!("they have {have} bytes in whole sections, and the capacity is {want}: give less");
+            let text = format!(
+                "they have {have} bytes in whole sections, less than the capacity of {want}: give a smaller \
+                --capacity"
+            );
             return Err(Error::Devices(text));
         }
         for (path, file) in paths.iter().zip(&files) {
@@ -106,7 +108,9 @@ fn open(path: &Path) -> std::io::Result<(OwnedFd, u64)> {
             let bytes = size.ok().and_then(|text| text.trim().parse().ok());
             Ok((
                 file,
-                bytes.ok_or_else(|| std::io::Error::other("it is no device-DAX device: it says no size"))?,
+                bytes.ok_or_else(|| {
+                    std::io::Error::other("it is no device-DAX device, since it states no size")
+                })?,
             ))
         }
         _ => Err(std::io::Error::other("it is neither a file nor a device-DAX device")),
@@ -126,7 +130,8 @@ fn fill(file: &OwnedFd, needed: u64) -> std::io::Result<()> {
     let missing = needed.saturating_sub(stat.st_blocks as u64 * 512);
     if missing > free {
         let text = format!(
-            "the file is sparse: its file system would have to give {missing} bytes more, and has {free} free"
+            "the file is sparse, and lacks {missing} bytes, but its file system has {free} free: free some, or use \
+             another"
         );
         return Err(std::io::Error::new(std::io::ErrorKind::StorageFull, text));
     }

@@ -26,7 +26,7 @@ impl Folder {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file = rustix::fs::open(path, flags, Mode::empty()).map_err(|error| match error {
             Errno::NOENT => Error::Lacking(format!(
-                "there is no folder {}: make it first, by `{}`",
+                "there is no folder {}: make it first with `{}`",
                 path.display(),
                 make(path)
             )),
@@ -36,16 +36,15 @@ impl Folder {
         let stat = rustix::fs::fstat(&file).map_err(failed)?;
         let others = (Mode::RWXG | Mode::RWXO).as_raw_mode();
         if stat.st_uid != rustix::process::geteuid().as_raw() || stat.st_mode & others != 0 {
-            return Err(unfit(format!("it is not this user's alone: give one made by `{}`", make(path))));
+            return Err(unfit(format!("others can use it: give a folder made with `{}`", make(path))));
         }
         let kind = rustix::fs::fstatfs(&file).map_err(failed)?.f_type as u32;
         if kind != TMPFS && kind != HUGETLBFS {
-            let text =
-                "its files are not memory: give a folder on tmpfs, such as one in /dev/shm, or on hugetlbfs";
+            let text = "its files are not in memory: give a folder on tmpfs, such as one in /dev/shm, or on hugetlbfs";
             return Err(unfit(text.into()));
         }
         rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive)
-            .map_err(|_| unfit("another pool has it: give each a folder of its own".into()))?;
+            .map_err(|_| unfit("another pool uses it: give each pool a folder of its own".into()))?;
         Ok(Folder { file, huge: kind == HUGETLBFS })
     }
 

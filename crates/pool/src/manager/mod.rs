@@ -190,31 +190,33 @@ pub enum Error {
     Capacity(Bytes),
     #[error("queue areas of {0} are not whole pages of 4 KiB, at most 2 MiB; did you mean `{meant}`?", meant = queue_meant(*.0))]
     QueueBytes(Bytes),
-    #[error("a region has at least one section")]
+    #[error("a region of 0 sections is too small: give at least 1")]
     Region,
-    #[error("--per-client {0}: give at least 4MiB, a section to lease and one with queue areas")]
+    #[error(
+        "--per-client {0} is too little: give at least 4MiB, for a section to lease and one with queue areas"
+    )]
     PerClient(Share),
     #[error(
-        "a pool of {backing} is for one user: {why}, which ends whoever touches it next; give \
-             `--backing memfd`, or `--permissions 600`"
+        "a pool of {backing} must be for one user: {why}, which kills any process that touches it next; give \
+         `--backing memfd`, or `--permissions 600`"
     )]
     OneUser { backing: String, why: &'static str },
     #[error("--backing {}: {why}", path.display())]
     Folder { path: PathBuf, why: String },
-    #[error("--capacity {capacity} is more than {free}, which is free of {of}: give less")]
+    #[error("--capacity {capacity} is more than {free}, the free part of {of}: give less")]
     NoRoom { capacity: Bytes, free: Bytes, of: &'static str },
     #[error("cannot keep the ledger {}: {error}", path.display())]
     Ledger { path: PathBuf, error: std::io::Error },
-    #[error("programs still use the pool of {}, which has another capacity, memory or size of queue areas: \
-             give the same options, or stop them first", .0.display())]
+    #[error("programs still use the pool of {}, which has another capacity, kind of memory or size of queue areas: \
+    give the same options, or stop the programs first", .0.display())]
     OtherPool(PathBuf),
     #[error("cannot use {}: {error}", path.display())]
     Device { path: PathBuf, error: std::io::Error },
-    #[error("the devices do not do: {0}")]
+    #[error("the devices cannot be used: {0}")]
     Devices(String),
-    #[error("this machine cannot: {0}")]
+    #[error("this machine cannot serve the pool: {0}")]
     Lacking(String),
-    #[error("cannot serve: {0}")]
+    #[error("cannot serve the pool: {0}")]
     System(#[from] std::io::Error),
 }
 

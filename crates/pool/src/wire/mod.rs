@@ -239,7 +239,8 @@ impl std::fmt::Display for Cause {
             Cause::Closed => "closed the channel",
             Cause::Died => "died",
             Cause::CannotMap => {
-                "cannot map the memory that it was granted: it has all the files open that it may (`ulimit -n`), or no memory"
+                "cannot map the memory that it was granted: it has reached its limit of open files (`ulimit -n`), or \
+                 has no memory"
             }
         })
     }
@@ -258,35 +259,33 @@ pub enum Denied {
     Full { asked: u32, free: u32, all: u32 },
     #[error("the machine has no memory for the pool: {0}")]
     Memory(String),
-    #[error("no service is called {0:?}: start it first (`unrack pool ls` lists those there are)")]
+    #[error("no service is named {0:?}: start it first (`unrack pool ls` lists services)")]
     NoService(String),
-    #[error("the name {name:?} is taken by {by}: stop it or take another name")]
+    #[error("the name {name:?} is taken by {by}: stop it, or use another name")]
     NameTaken { name: String, by: PeerProcess },
-    #[error("a name has 1 to {MOST_NAME} visible characters")]
+    #[error("the name is invalid: use 1 to {MOST_NAME} visible characters")]
     BadName,
-    #[error("a greeting has at most {MOST_GREETING} bytes")]
+    #[error("the greeting is longer than {MOST_GREETING} bytes: shorten it")]
     LongGreeting,
     #[error("the service refused: {} (code {})", .0.text, .0.code)]
     Refused(RefusedCaller),
     #[error("{peer} {cause}")]
     Gone { peer: PeerProcess, cause: Cause },
-    #[error("{0} does not read what the manager tells it")]
+    #[error("{0} does not read the manager's messages")]
     Slow(PeerProcess),
-    #[error("{what}: there may be {most} at most")]
+    #[error("{what}: the limit is {most}")]
     Limit { what: Limited, most: u32 },
     #[error(
-        "a segment is granted either to be read or to be written, and this one was granted otherwise before"
+        "this segment was granted before with the other access: grant a segment either for reading or for writing"
     )]
     Sealed,
     #[error("the request names something that this process does not have")]
     NotYours,
-    #[error(
-        "the manager that was there before knew this process, and this one does not: it has to connect anew"
-    )]
+    #[error("only the manager's predecessor knew this process: connect again")]
     Stranger,
     #[error(
-        "{whose} may have {} of the pool and {}: {} more are too many; free what is not needed, or start the \
-             manager with more --per-client",
+        "{whose} may have {} of the pool and {}: {} more exceed that; free memory, or start the manager with more \
+         --per-client",
         Bytes::new(*quota_bytes), has(*held_bytes), Bytes::new(*asked_bytes)
     )]
     Quota { whose: Whose, asked_bytes: u64, held_bytes: u64, quota_bytes: u64 },

@@ -12,7 +12,7 @@ use std::mem::MaybeUninit;
 
 /// Error for a message that does not belong to the protocol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("a message that is not of the pool's protocol")]
+#[error("the message is not of the pool's protocol")]
 pub struct Malformed;
 
 /// A packet that was received.

@@ -55,7 +55,9 @@ impl Checker<'_> {
                 if !ports.is_multiple_of(2) {
                     self.complain(
                         "network.topology.ports",
-                        format!("{ports} is odd: half of a switch's ports lead up"),
+                        format!(
+                            "{ports} is odd: give an even number, since half of a switch's ports lead up"
+                        ),
                     );
                 }
             }
@@ -126,7 +128,7 @@ impl Checker<'_> {
         if switch.buffer.limit().is_some_and(|limit| limit < mtu) {
             self.complain(
                 "network.switch.buffer",
-                format!("a buffer of {} never passes a packet of {mtu}, the mtu", switch.buffer),
+                format!("a buffer of {} cannot hold a packet of {mtu}, the mtu: give more", switch.buffer),
             );
         }
         if switch.alpha.is_some() && !matches!(switch.buffer, BufferSize::Shared(_)) {
@@ -173,7 +175,11 @@ impl Checker<'_> {
         self.within("workload.compute", collective.compute, Time::ZERO, LONGEST_DELAY);
         match (collective.operation, collective.servers) {
             (Operation::ParameterServer, None) => {
-                self.complain("workload", "a parameter server needs `servers`, the nodes that hold the data");
+                self.complain(
+                    "workload",
+                    "a parameter server needs `servers`, the number of nodes that hold the \
+                data",
+                );
             }
             (Operation::ParameterServer, Some(_)) | (_, None) => {}
             (_, Some(_)) => self.complain("workload.servers", "only `parameter-server` has servers"),
@@ -182,7 +188,7 @@ impl Checker<'_> {
 
     fn check_amount(&mut self, load: Fraction, messages: u64) {
         if load.get() == 0.0 {
-            self.complain("workload.load", "nothing is offered: more than 0% is needed");
+            self.complain("workload.load", "a load of 0% offers no messages: give more");
         }
         self.within("workload.messages", messages, 1, MOST_MESSAGES);
     }
@@ -197,7 +203,7 @@ impl Checker<'_> {
         let left_out = count(warm_up).saturating_add(count(cool_down));
         if left_out >= messages {
             let key = if count(warm_up) >= messages { "workload.warm_up" } else { "workload.cool_down" };
-            self.complain(key, format!("no message of {messages} is left: {left_out} are not counted"));
+            self.complain(key, format!("all {messages} messages are excluded: {left_out} are not counted"));
         }
     }
 
@@ -207,7 +213,7 @@ impl Checker<'_> {
             Size::BuiltIn(name) if !BUILT_IN_CDFS.contains(&name.as_str()) => {
                 let shown = name.escape_debug();
                 let hint = hint(name, BUILT_IN_CDFS);
-                self.complain(&format!("{path}.cdf"), format!("no distribution is called `{shown}`{hint}"));
+                self.complain(&format!("{path}.cdf"), format!("no distribution is named `{shown}`{hint}"));
             }
             Size::File { file, .. } if file.written.is_empty() => {
                 self.complain(&format!("{path}.cdf_file"), "expected a file name");
@@ -219,7 +225,7 @@ impl Checker<'_> {
 
     fn check_blades(&mut self, blades: &Blades, nodes: u32) {
         if blades.compute == 0 || blades.memory == 0 {
-            self.complain("workload.blades", "at least one blade that computes and one of memory are needed");
+            self.complain("workload.blades", "at least one compute blade and one memory blade are needed");
         }
         let blades = u64::from(blades.compute) + u64::from(blades.memory) + u64::from(blades.disk);
         if blades > u64::from(nodes) {

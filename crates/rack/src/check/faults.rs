@@ -20,7 +20,7 @@ impl Checker<'_> {
         };
         for (key, rate) in [("link", bit_errors.link), ("core_link", bit_errors.core_link)] {
             if !(0.0..1.0).contains(&rate) {
-                let message = format!("{rate} is no probability below 1 of a bit to be flipped");
+                let message = format!("{rate} is not a probability below 1");
                 self.complain(&format!("bit_errors.{key}"), message);
             }
         }
@@ -54,22 +54,24 @@ impl Checker<'_> {
         };
         let named = [failure.node.is_some(), failure.switch.is_some(), failure.between.is_some()];
         if named.iter().filter(|named| **named).count() != 1 {
-            refuse("one of `node`, `switch` and `between` says what fails".into());
+            refuse("expected one of `node`, `switch` and `between`, for what fails".into());
         }
         let times = [Some(failure.from), failure.until, failure.every, failure.detected_after];
         if let Some(time) = times.into_iter().flatten().find(|time| *time > LATEST) {
-            refuse(format!("{time} is later than any run ends"));
+            refuse(format!("{time} is after the end of simulated time"));
         }
         if let Some(until) = failure.until
             && until <= failure.from
         {
-            refuse(format!("it ends at {until}, but begins at {}", failure.from));
+            refuse(format!("`until` ({until}) is not after `from` ({})", failure.from));
         }
         match (failure.every, failure.until) {
-            (Some(_), None) => refuse("what happens again and again needs `until` of the first time".into()),
+            (Some(_), None) => refuse("`every` needs `until`, the end of the first failure".into()),
             (Some(every), Some(until)) if until > failure.from && every <= until - failure.from => {
                 let length = until - failure.from;
-                refuse(format!("it is down for {length}, so that it cannot be again every {every}"));
+                refuse(format!(
+                    "it is down for {length}, so it cannot fail every {every}: give a longer `every`"
+                ));
             }
             _ => {}
         }

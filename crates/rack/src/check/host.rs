@@ -40,7 +40,7 @@ impl Checker<'_> {
             let quoted = |name| format!("`{name}`");
             let others: Vec<String> = self.known.names(|it| it.hosts).into_iter().map(quoted).collect();
             let others = listed(&others, "or");
-            let message = format!("`{protocol}` knows nothing of hosts; use {others}, or leave this out");
+            let message = format!("`{protocol}` does not simulate hosts; use {others}, or leave this out");
             self.complain("host", message);
         }
         Some(Some(host))
@@ -67,7 +67,7 @@ impl Checker<'_> {
         if host.references() && !host.memory_pool {
             self.complain(
                 "host.references",
-                "a reference is to memory that both hosts reach: this takes `memory_pool`",
+                "references need memory that both hosts reach: set `memory_pool` too",
             );
         }
     }
@@ -87,7 +87,7 @@ impl Checker<'_> {
         let set = all.saturating_mul(u64::from(*ways));
         if size.get() < set {
             let message =
-                format!("{size} does not hold one set of {ways} lines in each part, {}", Bytes::new(set));
+                format!("{size} is less than one set of {ways} lines in each part, {}", Bytes::new(set));
             self.complain("host.cache.size", message);
         }
     }
@@ -95,7 +95,8 @@ impl Checker<'_> {
     fn check_hosts_of(&mut self, host: &HostSpec, network: &NetworkSpec) {
         let topology = &network.topology;
         if topology.is_direct() {
-            let message = format!("hosts are at switches, not in a `{}`; leave this out", topology.kind());
+            let message =
+                format!("a `{}` has no switches, which `[host]` needs; leave this out", topology.kind());
             return self.complain("host", message);
         }
         let (of_rack, nics) = topology.hosts_and_nics();
@@ -103,7 +104,8 @@ impl Checker<'_> {
             self.complain("host", format!("{of_rack} hosts to a rack are more than {MOST_HOSTS}"));
         }
         if host.nic.headroom < network.mtu {
-            let message = format!("{} never holds a packet of {}, the mtu", host.nic.headroom, network.mtu);
+            let message =
+                format!("{} cannot hold a packet of {}, the mtu: give more", host.nic.headroom, network.mtu);
             self.complain("host.nic.headroom", message);
         }
         let queues = u64::from(nics) + u64::from(of_rack);
@@ -111,7 +113,7 @@ impl Checker<'_> {
         let posted = (u64::from(host.nic.receive_queue) * queues).saturating_mul(buffer);
         if posted > host.memory.size.get() {
             let message = format!(
-                "{} of a host does not hold what its queues receive into, {}",
+                "{} of a host is less than its receive queues need, {}",
                 host.memory.size,
                 Bytes::new(posted)
             );

@@ -43,7 +43,13 @@ impl Checker<'_> {
                 self.complain(&format!("{path}.on"), "expected a node for each of its hosts, at least 2");
             }
             if let Some(node) = on.iter().find(|node| **node >= nodes) {
-                self.complain(&format!("{path}.on"), format!("there is no node {node}: {nodes} are there"));
+                self.complain(
+                    &format!("{path}.on"),
+                    format!(
+                        "there is no node {node}: the network has {nodes}, \
+                numbered from 0"
+                    ),
+                );
             }
         }
         match job.applications().as_slice() {
@@ -52,7 +58,7 @@ impl Checker<'_> {
                 path,
                 "expected one application, such as pagerank = { scale = 16 }, training, key_value, word_count, embedding",
             ),
-            several => self.complain(path, format!("is one application, not {}", several.join(" and "))),
+            several => self.complain(path, format!("expected one application, found {}", several.join(" and "))),
         }
         let graph = job.pagerank.map(|it| it.graph()).or(job.components.map(|it| it.graph()));
         if let Some(graph) = graph {
@@ -95,7 +101,7 @@ impl Checker<'_> {
         if matches!(operation, Operation::AllGather | Operation::AllToAll) {
             self.complain(
                 &format!("{path}.operation"),
-                "gradients are summed up: `ring-all-reduce`, `halving-doubling` or `parameter-server`",
+                "training sums up gradients: use `ring-all-reduce`, `halving-doubling` or `parameter-server`",
             );
         }
         self.within(&format!("{path}.iterations"), iterations, 1, 1 << 16);

@@ -132,8 +132,8 @@ mod tests {
             ("0 1\n\n1 1", "line 3: node 1 is linked to itself"),
             ("0 1\n#\n1 0", "line 3: these nodes are linked already"),
             (&star, "line 9: node 0 has more than 8 links"),
-            ("0 1\n2 3", "no way leads from node 0 to node 2"),
-            ("0 2", "no way leads from node 0 to node 1"),
+            ("0 1\n2 3", "no path leads from node 0 to node 2"),
+            ("0 2", "no path leads from node 0 to node 1"),
         ] {
             let said = ListedGraph::read(text).unwrap_err().to_string();
             assert!(said.starts_with(why), "{text:?}: {said}");

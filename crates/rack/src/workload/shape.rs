@@ -96,8 +96,8 @@ impl PatternTable {
             (HotSpots, None, None, Some(exponent)) => Ok(Pattern::HotSpots { exponent }),
             (RackLocal, ..) => Err(E::custom("write { kind = \"rack-local\", fraction = \"80%\" }")),
             (HotSpots, ..) => Err(E::custom("write { kind = \"hot-spots\", exponent = 1.2 }")),
-            (Incast, ..) => Err(E::custom("`incast` has no number but `fan_in`")),
-            (AllToAll | Permutation, ..) => Err(E::custom("this pattern has no numbers")),
+            (Incast, ..) => Err(E::custom("`incast` has no key but `fan_in`")),
+            (AllToAll | Permutation, ..) => Err(E::custom("this pattern has no keys")),
         }
     }
 }

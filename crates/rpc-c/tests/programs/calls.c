@@ -336,7 +336,7 @@ static void call_all(const char *pool, pid_t server)
     CHECK(unrack_error_number(no_room) == 8 && strstr(unrack_error_text(no_room), "8 bytes"));
     unrack_error_free(no_room);
     unrack_call_free(call);
-    FAILS(unrack_call_new(client, SIZE_MAX, 0, &call, &error), UNRACK_STATUS_TOO_LONG, "more than a message");
+    FAILS(unrack_call_new(client, SIZE_MAX, 0, &call, &error), UNRACK_STATUS_TOO_LONG, "longer than the limit");
 
     /* A timeout leaves the call under way; nothing is to be sent twice, or waited for before. */
     call = request(client, 1);

@@ -8,7 +8,7 @@ use unrack_pool::cache_control::SharedMemory;
 
 /// Error if all slots are in use, or all entries unanswered: a call has to be answered first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("as many calls are under way as the queue has entries")]
+#[error("all entries of the queue have calls under way")]
 pub struct Full;
 
 /// Change of a call, found by polling the answers.

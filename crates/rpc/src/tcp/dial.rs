@@ -120,17 +120,17 @@ impl Not {
 fn why(welcome: &Welcome) -> String {
     match welcome.verdict {
         HelloVerdict::Busy => busy(welcome),
-        HelloVerdict::NoSession => "it was started anew, or has given this client up".into(),
-        HelloVerdict::NoService => "it serves something else now".into(),
+        HelloVerdict::NoSession => "it was restarted, or has given this client up".into(),
+        HelloVerdict::NoService => "it now serves another service".into(),
         HelloVerdict::NoMemory => {
-            "it holds as much for this client, or for all, as it may: try again later".into()
+            "it has reached its limit of memory for this client, or for all: try again later".into()
         }
         HelloVerdict::KeysNeeded => {
-            "it talks to known keys only: connect to tls://host:port, by keys that `unrack keys make` makes"
+            "it requires a trusted key: connect to tls://host:port, with a key made by `unrack keys make`"
                 .into()
         }
         HelloVerdict::Taken | HelloVerdict::WrongVersion | HelloVerdict::Malformed => {
-            "it does not take what this client says".into()
+            "it does not accept this client's greeting".into()
         }
     }
 }
@@ -140,7 +140,7 @@ fn busy(welcome: &Welcome) -> String {
     match backlog.connections {
         0 => "the last call of this client still runs there".into(),
         all => format!(
-            "it has all the {all} connections that it takes, {} of them from here, and none is idle: try again later",
+            "all {all} connections that it accepts are in use, {} of them from here: try again later",
             backlog.of_peer
         ),
     }

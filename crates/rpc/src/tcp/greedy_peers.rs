@@ -198,7 +198,7 @@ fn who_finds_no_room_is_told_how_many_there_are() {
             break error.to_string();
         }
     };
-    assert!(said.contains("all the 2 connections that it takes, 2 of them from here"), "{said}");
+    assert!(said.contains("all 2 connections that it accepts are in use, 2 of them from here"), "{said}");
     drop(calls);
 }
 

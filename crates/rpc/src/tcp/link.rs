@@ -384,7 +384,7 @@ impl Incoming {
             self.start += ANSWER_BYTES;
             let answer = Answer::from_entries(entries);
             let request = carrier.asked(entries, &answer).ok_or_else(|| {
-                Over::Broken("it breaks the protocol: it answered what was not asked".into())
+                Over::Broken("it breaks the protocol: it answered a call that was not made".into())
             })?;
             self.body = Some((answer, request, 0));
         }

@@ -56,7 +56,7 @@ impl std::fmt::Display for Waiting {
 
 /// Error for a name that is no [`Waiting`], with a hint at the nearest one.
 #[derive(Debug, thiserror::Error)]
-#[error("nobody waits in this way{0}")]
+#[error("unknown way of waiting{0}")]
 pub struct UnknownWaiting(String);
 
 /// Time to poll before sleeping: as long as a wake-up costs if polling has paid off lately, and a little

@@ -42,7 +42,7 @@ fn with_keys() {
     drop(pending);
     // A client without encryption is told; also the other way round.
     let said = connect(address, Options::default()).err().unwrap().to_string();
-    assert!(said.contains("known keys only"), "{said}");
+    assert!(said.contains("requires a trusted key"), "{said}");
     let (plain, at) = serve();
     let said = Client::connect(format!("tls://{at}"), "test", Options::default()).err().unwrap().to_string();
     assert!(said.contains("does not speak TLS"), "{said}");

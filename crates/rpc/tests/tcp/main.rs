@@ -307,7 +307,7 @@ fn a_server_that_is_gone_is_told_of() {
     drop(again);
     let _other = service(server::Options::default()).serve(format!("tcp://{address}")).unwrap();
     let error = words(&client, "sum", &[1], 8).unwrap_err();
-    assert!(error.to_string().contains("started anew"), "{error}");
+    assert!(error.to_string().contains("restarted"), "{error}");
 }
 
 #[test]

@@ -68,8 +68,8 @@ fn against_drops(scenario: &ValidScenario, setup: &Setup, run: &Run) -> String {
 pub(super) fn overload(scenario: &ValidScenario, kind: Kind, utilization: f64) -> Warning {
     let (links, rate) = (kind.name(), rate_key(scenario, kind));
     let text = format!(
-        "more came than {links} carry: {utilization:.2} times as much, headers included, so that the figures grow with \
-         the length of the run; {}, or raise `{rate}` (now {})",
+        "{links} were offered {utilization:.2} times what they carry, headers included, so the figures grow with the \
+         length of the run; {}, or raise `{rate}` (now {})",
         less_load(scenario),
         rate_of(scenario, kind)
     );
@@ -81,9 +81,9 @@ pub(super) fn saturated(scenario: &ValidScenario, load: &Load) -> Warning {
     let (saturated, all, most) = load.saturated();
     let rate = rate_key(scenario, load.busiest());
     let text = format!(
-        "saturated links decide the figures: {saturated} of {all} were busy for {} or more of the time in which messages \
-         came (the busiest had {most:.2} times what it carries), and {} of the messages crossed one; {}, or raise `{rate}` \
-         (now {})",
+        "saturated links decide the figures: {saturated} of {all} were busy for {} or more of the time in which \
+         messages arrived (the busiest was offered {most:.2} times what it carries), and {} of the messages crossed \
+         one; {}, or raise `{rate}` (now {})",
         percent(NEARLY_ALL),
         percent(load.share()),
         less_load(scenario),
@@ -103,8 +103,8 @@ pub(super) fn unsteady(
     debug_assert!(grown >= GROWS);
     let text = format!(
         "queues grew to the end: {grown:.1} times as many messages were under way in the second half of the run as in the \
-         first, and the mean slowdown rose from {first:.2} to {second:.2}; {}, or see with more `workload.messages` (now \
-         {}) and a `workload.warm_up` where it settles",
+         first, and the mean slowdown rose from {first:.2} to {second:.2}; {}, or check with more \
+         `workload.messages` (now {}) and a `workload.warm_up` whether it settles",
         less_load(scenario),
         run.messages.len()
     );

@@ -127,7 +127,7 @@ fn what_makes_no_sense_is_refused_in_words() {
         ),
         (
             r#"workload.jobs=[{ training = { model = "resnet-18", operation = "all-to-all" } }]"#,
-            "gradients are summed up",
+            "training sums up gradients",
         ),
         (r#"workload.jobs=[{ training = { model = "vgg" , operation = "all-to-all" } }]"#, "resnet-18"),
         (

@@ -53,7 +53,7 @@ fn only(text: &str) -> Result<Only, String> {
         Some(("message", number)) => Ok(Only::Message(MessageId(number))),
         Some(("node", number)) => Ok(Only::Node(number)),
         Some(("port", number)) => Ok(Only::Port(number)),
-        Some((what, _)) => Err(format!("packets are not chosen by `{what}`{}", hint(what, &CHOSEN_BY))),
+        Some((what, _)) => Err(format!("packets cannot be selected by `{what}`{}", hint(what, &CHOSEN_BY))),
         None => Err("write message=N, node=N or port=N".into()),
     }
 }
@@ -188,7 +188,7 @@ impl Watching {
         let explained = |id| journal.as_ref().and_then(|journal| explain(journal, &self.network, id));
         if let Some(full) = links.as_ref().and_then(LinkSamples::full) {
             return Err(Failure::Failed(format!(
-                "--every {}: the samples of links up to {full} fill the memory that there is for them: make it longer",
+                "--every {}: the samples of links up to {full} fill the memory for them: give a longer interval",
                 self.every
             )));
         }

@@ -22,7 +22,7 @@ pub struct Incoherent {
 
 /// Error of a processor that cannot write lines back.
 #[derive(Debug, thiserror::Error)]
-#[error("this processor has no instruction that writes a cache line back: use memory that is coherent")]
+#[error("this processor has no instruction that writes a cache line back: use coherent memory")]
 pub struct NoFlush;
 
 impl Incoherent {
