@@ -158,7 +158,7 @@ fn what_runs_without_a_pager_is_named() {
     let (output, summary) = lab.run(&["--local", "1MiB"], &["sh", "-c", &command]);
     assert!(output.status.success(), "{}", stderr(&output));
     assert_eq!(summary["warnings"][0]["key"], "not-preloaded", "{summary}");
-    assert!(summary["warnings"].to_string().contains("preloaded: lonely"), "{summary}");
+    assert!(summary["warnings"].to_string().contains("preloaded into them: lonely"), "{summary}");
 }
 
 #[test]
