@@ -4,10 +4,10 @@
 //! answer is the value's position, and the client reads the value there for as long as it likes.
 //!
 //! ```no_run
-//! use unrack_kv::{Client, Service};
+//! use unrack_kv::{Client, StoreService};
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # let pool = "/run/unrack/pool";
-//! let _service = Service::start(pool, "kv", Default::default())?;
+//! let _service = StoreService::start(pool, "kv", Default::default())?;
 //! let client = Client::connect(pool, "kv", Default::default())?;
 //! client.put(b"answer", &42u64.to_le_bytes())?;
 //! let value = client.get(b"answer")?.expect("just put");

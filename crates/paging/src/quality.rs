@@ -123,7 +123,7 @@ mod tests {
             "wide-interval"
         );
         let why = slowdown(&fit(400_000.0, [0.0, 820_099.0], 0.9), 300.0).unwrap_err();
-        assert!(why.text.contains("0 or 820099 times") && why.text.contains("--repeat"), "{why}");
+        assert!(why.text.contains("0 to 820099 times") && why.text.contains("--repeat"), "{why}");
     }
 
     #[test]

@@ -109,7 +109,7 @@ fn devices_that_do_not_do() {
     };
     assert!(refused(&paths, 256, 8 << 20).contains("only the platform"), "a page is on one device");
     assert!(refused(&paths, 300, 8 << 20).contains("power of two"));
-    assert!(refused(&paths, 4096, 10 << 20).contains("give less"));
+    assert!(refused(&paths, 4096, 10 << 20).contains("give a smaller"));
     assert!(refused(&[], 4096, 8 << 20).contains("1 to 8"));
     assert!(refused(&[folder.path("none")], 4096, 4 << 20).contains("none"));
     assert!(refused(&["/dev/null".into()], 4096, 4 << 20).contains("device-DAX"));

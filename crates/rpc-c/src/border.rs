@@ -92,11 +92,14 @@ pub(crate) unsafe fn socket(pool: *const c_char) -> Result<PathBuf, Failure> {
 }
 
 /// What waiting is to be good at, as a number: looks as long as that has been worth it lately (the default).
-pub(crate) const WAITING_ADAPTIVE: u32 = 0;
+#[allow(unreachable_pub, reason = "the header has it")]
+pub const WAITING_ADAPTIVE: u32 = 0;
 /// Looks until it comes: lowest latency, a core for each who waits.
-pub(crate) const WAITING_SPIN: u32 = 1;
+#[allow(unreachable_pub, reason = "the header has it")]
+pub const WAITING_SPIN: u32 = 1;
 /// Sleeps at once: lowest use of the processor.
-pub(crate) const WAITING_SLEEP: u32 = 2;
+#[allow(unreachable_pub, reason = "the header has it")]
+pub const WAITING_SLEEP: u32 = 2;
 
 pub(crate) fn waiting(number: u32) -> Result<Waiting, Failure> {
     match number {

@@ -52,7 +52,8 @@ enum Stage {
 }
 
 /// `unrack_call_wait` waits as long as the client's own deadline says.
-pub(crate) const NO_TIMEOUT: u64 = u64::MAX;
+#[allow(unreachable_pub, reason = "the header has it")]
+pub const NO_TIMEOUT: u64 = u64::MAX;
 
 fn nanoseconds(given: u64) -> Option<Duration> {
     (given > 0).then(|| Duration::from_nanos(given))

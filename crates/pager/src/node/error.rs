@@ -113,7 +113,7 @@ fn refusal(f: &mut fmt::Formatter, version: u16, status: GreetingStatus, pages: 
             wanted.max(1)
         ),
         GreetingStatus::KeysNeeded => {
-            f.write_str("it talks to known keys only: give --keys, or have `unrack keys make` make some")
+            f.write_str("it accepts known keys only: give --keys with keys made by `unrack keys make`")
         }
     }
 }
