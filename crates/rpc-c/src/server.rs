@@ -46,7 +46,8 @@ pub(crate) struct Kept(
 );
 
 /// Numbers that a handler may refuse with: 1 up to this.
-pub(crate) const REFUSALS: i32 = 3839;
+#[allow(unreachable_pub, reason = "the header has it")]
+pub const REFUSALS: i32 = 3839;
 const _: () = assert!(REFUSALS == (RpcStatus::LAST - RpcStatus::SERVICE) as i32);
 
 /// What a handler is called with.

@@ -85,7 +85,8 @@ pub(crate) type Source = Option<unsafe extern "C" fn(stream: *mut c_void, incomi
 pub(crate) type Closer = Option<unsafe extern "C" fn(stream: *mut c_void)>;
 
 /// Another part follows.
-pub(crate) const MORE: i32 = 4096;
+#[allow(unreachable_pub, reason = "the header has it")]
+pub const MORE: i32 = 4096;
 
 /// An answer that is under way, for the service.
 struct Opened {
