@@ -24,11 +24,13 @@ impl Pace {
     }
 
     /// Returns the rate of the link.
+    #[inline]
     pub fn rate(self) -> Rate {
         self.rate
     }
 
     /// Returns the time to put `bytes` on the wire.
+    #[inline]
     pub fn transmit(self, bytes: u64) -> Time {
         match self.ps_per_byte {
             // A division of 64 bits where they are enough.
@@ -41,6 +43,7 @@ impl Pace {
     }
 
     /// Returns the number of bytes sent in `time`, rounded down.
+    #[inline]
     pub fn bytes_in(self, time: Time) -> u64 {
         match self.ps_per_byte {
             0 => (time.as_ps() as u128 * self.rate.as_bps() as u128 / 8_000_000_000_000) as u64,
@@ -73,16 +76,19 @@ impl Port {
     }
 
     /// Returns the bytes not yet on the wire at `now`: those that wait, and the rest of the packet in transmission.
+    #[inline]
     pub fn backlog(&self, now: Time) -> u64 {
         self.pace.bytes_in(self.free_at.saturating_sub(now))
     }
 
     /// Returns the time at which the last queued packet has left.
+    #[inline]
     pub fn free_at(&self) -> Time {
         self.free_at
     }
 
     /// Queues a packet at `now`, and returns its departure. Calls must not go back in time.
+    #[inline]
     pub fn enqueue(&mut self, now: Time, bytes: u64) -> Departure {
         let first = self.free_at.max(now);
         self.free_at = first + self.pace.transmit(bytes);
@@ -112,6 +118,7 @@ impl Network {
     }
 
     /// Returns the rate of a node's link: loads are relative to it.
+    #[inline]
     pub fn host_rate(&self) -> Rate {
         self.topology.host_link().pace.rate()
     }
@@ -188,11 +195,13 @@ pub struct Star {
 
 impl Star {
     /// Returns the pace of every link.
+    #[inline]
     pub fn pace(&self) -> Pace {
         Pace::new(self.rate)
     }
 
     /// Returns the time from a bit leaving one node to its arrival at another, cut-through, with nothing in the way.
+    #[inline]
     pub fn crossing(&self) -> Time {
         self.propagation * 2 + self.switch_latency
     }

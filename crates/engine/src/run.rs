@@ -26,6 +26,7 @@ impl Outcome {
         Outcome { submitted, completed: completed.unwrap_or(GIVEN_UP), retransmissions, drops: 0 }
     }
 
+    #[inline]
     pub(crate) fn submitted(now: Time) -> Outcome {
         Outcome { submitted: now, completed: UNFINISHED, retransmissions: 0, drops: 0 }
     }
@@ -34,17 +35,20 @@ impl Outcome {
     ///
     /// # Panics
     /// If the message is already complete or given up: a fabric completes a message once.
+    #[inline]
     pub(crate) fn complete(&mut self, now: Time) {
         assert!(self.completed == UNFINISHED, "a message completed twice");
         self.completed = now;
     }
 
     /// Marks the message as neither complete nor given up, whatever was recorded before.
+    #[inline]
     pub(crate) fn reopen(&mut self) {
         self.completed = UNFINISHED;
     }
 
     /// Marks the message as given up if it is still open; returns whether it was open.
+    #[inline]
     pub(crate) fn give_up(&mut self) -> bool {
         let was_open = self.completed == UNFINISHED;
         if was_open {
@@ -62,6 +66,7 @@ impl Outcome {
     }
 
     /// Returns the time of completion; `None` if the message did not finish.
+    #[inline]
     pub fn completed(&self) -> Option<Time> {
         (self.completed < GIVEN_UP).then_some(self.completed)
     }
@@ -72,6 +77,7 @@ impl Outcome {
     }
 
     /// Returns the time from submission to completion.
+    #[inline]
     pub fn completion(&self) -> Option<Time> {
         self.completed().map(|at| at - self.submitted)
     }

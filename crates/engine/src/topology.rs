@@ -204,6 +204,7 @@ impl Topology {
     }
 
     /// Returns the links between nodes, in a network without switches.
+    #[inline]
     pub fn graph(&self) -> Option<&Arc<Graph>> {
         self.graph.as_ref()
     }
@@ -224,22 +225,26 @@ impl Topology {
     }
 
     /// Returns the insides of nodes, if they take time.
+    #[inline]
     pub fn hosts(&self) -> Option<&Inside> {
         self.hosts.as_deref()
     }
 
     /// Returns the faults, if there are any.
+    #[inline]
     pub fn faults(&self) -> Option<&Arc<FaultSchedule>> {
         self.faults.as_ref()
     }
 
     /// Returns whether a packet that crosses a link at these times is lost; to be asked once for each packet and
     /// link. A lost packet has taken its time on the link all the same.
+    #[inline]
     pub fn loses(&self, link: LinkId, crossing: Departure) -> bool {
         self.faults.as_ref().is_some_and(|faults| faults.loses(self, link, crossing))
     }
 
     /// Returns the number of nodes.
+    #[inline]
     pub fn nodes(&self) -> u32 {
         match self.shape {
             Shape::Star { nodes } => nodes,
@@ -287,6 +292,7 @@ impl Topology {
     }
 
     /// Returns whether all nodes are around one switch.
+    #[inline]
     pub fn is_star(&self) -> bool {
         matches!(self.shape, Shape::Star { .. })
     }
@@ -316,17 +322,20 @@ impl Topology {
     }
 
     /// Returns the link between each node and its switch; with pooled NICs, that of each NIC.
+    #[inline]
     pub fn host_link(&self) -> Link {
         self.host_link
     }
 
     /// Returns the link between switches; on a star, that of nodes. Where links are not all alike, it has the best
     /// rate and propagation of any.
+    #[inline]
     pub fn core_link(&self) -> Link {
         self.core_link
     }
 
     /// Returns the switch of a node; where NICs are pooled, its CXL switch.
+    #[inline]
     pub fn switch_of(&self, node: NodeId) -> u32 {
         match self.shape {
             Shape::Drack(drack) => drack.rack_of(node),
@@ -340,6 +349,7 @@ impl Topology {
 
     /// Returns the port by which `switch` sends a packet of the flow with this hash on its way to `dst`, when all
     /// links are up.
+    #[inline]
     pub fn route(&self, switch: u32, dst: NodeId, hash: u32) -> u32 {
         match (self.shape, &self.graph) {
             (Shape::Direct { links, .. }, Some(graph)) => match switch == dst {
@@ -356,6 +366,7 @@ impl Topology {
 
     /// Returns the port as [`Topology::route`] does, but avoids links that are known to be down at `now`. If there is
     /// no way around them, it returns the same port.
+    #[inline]
     pub fn route_at(&self, switch: u32, dst: NodeId, hash: u32, now: Time) -> u32 {
         let port = self.route(switch, dst, hash);
         match &self.faults {
@@ -453,6 +464,7 @@ impl Topology {
     }
 
     /// Returns the switch that a port belongs to.
+    #[inline]
     pub fn owner(&self, port: u32) -> u32 {
         match self.shape {
             Shape::Star { .. } => 0,
@@ -475,6 +487,7 @@ impl Topology {
     }
 
     /// Returns the device that a port leads to.
+    #[inline]
     pub fn end(&self, port: u32) -> End {
         match self.shape {
             Shape::Star { .. } => End::Node(port),
@@ -509,6 +522,7 @@ impl Topology {
     }
 
     /// Returns the link of a port.
+    #[inline]
     pub fn link(&self, port: u32) -> Link {
         match (self.end(port), self.pooled_shape()) {
             (End::Switch(_), None) if let Some(cables) = &self.cables => cables.link(port),
@@ -532,6 +546,7 @@ impl Topology {
     }
 
     /// Returns the propagation from one end of a link to the other.
+    #[inline]
     pub fn propagation(&self, link: LinkId) -> Time {
         match link {
             LinkId::Host(link) => self.attachment_link(link).propagation,

@@ -28,6 +28,7 @@ impl BusyTimes {
         hosts.chain(ports).filter(|(_, time)| *time > Time::ZERO)
     }
 
+    #[inline]
     pub(super) fn add(&mut self, link: LinkId, time: Time) {
         let (links, number) = match link {
             LinkId::Host(number) => (&mut self.hosts, number as usize),

@@ -98,6 +98,7 @@ pub struct Hop {
 
 impl Hop {
     /// Returns the time at which the last bit is at the other end.
+    #[inline]
     pub fn arrival(&self) -> Time {
         self.last + self.propagation
     }

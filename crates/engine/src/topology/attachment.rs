@@ -7,6 +7,7 @@ use unrack_workload::NodeId;
 
 impl Topology {
     /// Returns the number of NICs of each rack that any of its hosts may use; 1 if each host has its own.
+    #[inline]
     pub fn pooled(&self) -> u32 {
         match self.shape {
             Shape::Drack(Drack { wiring }) => wiring.hosts_per_rack,
@@ -20,6 +21,7 @@ impl Topology {
         if self.pooled_shape().is_some() { 2 * self.nodes() } else { self.nodes() }
     }
 
+    #[inline]
     pub(super) fn pooled_shape(&self) -> Option<&Drack> {
         match &self.shape {
             Shape::Drack(drack) => Some(drack),
@@ -28,6 +30,7 @@ impl Topology {
     }
 
     /// Returns the link by which `src` sends packets with this hash to `dst`, when all links are up.
+    #[inline]
     pub fn attachment(&self, src: NodeId, dst: NodeId, hash: u32) -> u32 {
         let Some(drack) = self.pooled_shape() else { return src };
         let links = drack.attachments(src, dst);
@@ -36,6 +39,7 @@ impl Topology {
 
     /// Returns the link as [`Topology::attachment`] does, but avoids links that are known to be down at `now`. If no
     /// link leads on, it returns the same link.
+    #[inline]
     pub fn attachment_at(&self, src: NodeId, dst: NodeId, hash: u32, now: Time) -> u32 {
         let link = self.attachment(src, dst, hash);
         match (&self.faults, self.pooled_shape()) {
@@ -58,11 +62,13 @@ impl Topology {
     }
 
     /// Returns the properties of one of [`Topology::attachments`].
+    #[inline]
     pub fn attachment_link(&self, attachment: u32) -> Link {
         if attachment < self.nodes() { self.host_link } else { self.cxl_link }
     }
 
     /// Returns the switch that one of [`Topology::attachments`] leads to.
+    #[inline]
     pub fn switch_at(&self, attachment: u32) -> u32 {
         match self.pooled_shape() {
             Some(drack) => drack.switch_at(attachment),
@@ -71,6 +77,7 @@ impl Topology {
     }
 
     /// Returns the one of [`Topology::attachments`] whose cable ends at this port, if there is one.
+    #[inline]
     pub fn attachment_of(&self, port: u32) -> Option<u32> {
         match (self.pooled_shape(), self.end(port)) {
             (Some(drack), _) => drack.attachment_of(port),

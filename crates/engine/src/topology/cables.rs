@@ -42,6 +42,7 @@ impl Cables {
     }
 
     /// Returns a link by its number in the graph.
+    #[inline]
     pub(super) fn link(&self, link: u32) -> Link {
         self.links[link as usize]
     }
