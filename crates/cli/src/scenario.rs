@@ -54,7 +54,7 @@ pub(crate) fn main(args: Args) -> Result<ExitCode, Failure> {
 /// Loads a scenario file with overrides, and builds its network and fabric, if there is memory for it.
 pub(crate) fn load(file: &Path, set: &[String]) -> Result<(ValidScenario, Setup), Failure> {
     let mut scenario = unrack_sim::check(Scenario::load(file, &set.iter().collect())?)?;
-    Left::now().check(&Need::of_scenario(&scenario))?;
+    Left::now().check(&Need::from_scenario(&scenario))?;
     let setup = Setup::from_scenario(&mut scenario)?;
     Ok((scenario, setup))
 }

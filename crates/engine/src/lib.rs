@@ -32,4 +32,5 @@ pub use events::{
 };
 pub use fabric::Fabric;
 pub use inside::{HostCounts, Inside};
+pub use network::PacketSize;
 pub use run::{Ending, Outcome, Run};

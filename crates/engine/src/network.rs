@@ -52,6 +52,14 @@ impl Pace {
     }
 }
 
+/// Size of a packet in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PacketSize {
+    /// Bytes on the wire, headers included.
+    pub wire: u32,
+    pub payload: u32,
+}
+
 /// Sending end of a link, first in first out. No event is needed when a packet leaves: everything ahead of a packet
 /// is known when it arrives, and so is its departure.
 #[derive(Debug, Clone, Copy)]

@@ -53,7 +53,7 @@ use self::sparse::Sparse;
 use std::collections::VecDeque;
 use unrack_engine::HostCounts;
 use unrack_units::Time;
-use unrack_workload::NodeId;
+use unrack_workload::{Endpoints, NodeId};
 
 /// All hosts of a network.
 pub struct Hosts {
@@ -101,12 +101,8 @@ pub struct HostPacket {
 
 impl HostPacket {
     /// Creates a packet that has no buffer yet; `bytes` in memory, and `payload`.
-    pub fn new(
-        (from, to): (NodeId, NodeId),
-        hash: u32,
-        (bytes, payload): (u32, u32),
-        way: Way,
-    ) -> HostPacket {
+    pub fn new(ends: Endpoints, hash: u32, way: Way, bytes: u32, payload: u32) -> HostPacket {
+        let Endpoints { src: from, dst: to } = ends;
         HostPacket { from, to, hash, bytes, payload, way, buffer: 0, class: 0, owner: to }
     }
 }

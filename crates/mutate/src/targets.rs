@@ -65,7 +65,7 @@ pub fn scenario(input: &[u8]) {
 fn prepared(text: &str) -> Result<(), ScenarioError> {
     let mut scenario = unrack_sim::check(Scenario::parse("mutated.toml", text, &Overrides::none())?)?;
     scenario.explain();
-    if Need::of_scenario(&scenario).bytes() > MOST_BYTES {
+    if Need::from_scenario(&scenario).bytes() > MOST_BYTES {
         return Ok(());
     }
     let setup = Setup::from_scenario(&mut scenario)?;

@@ -85,14 +85,17 @@ const FAULTY_PORT: f64 = 40.0;
 
 impl Need {
     /// Computes the memory of a checked scenario, none of whose files has been read.
-    pub fn of_scenario(scenario: &ValidScenario) -> Need {
+    pub fn from_scenario(scenario: &ValidScenario) -> Need {
         let mut need = Need { parts: Vec::new() };
         need.sure("", "the program itself", PROGRAM);
         need.network(scenario);
         match &scenario.workload {
-            Workload::Memory(memory) => need.messages(scenario, memory.messages, offered_memory(memory)),
+            Workload::Memory(memory) => {
+                need.messages(scenario, memory.messages, Offered::from_memory(memory))
+            }
             Workload::Flows(flows) => {
-                need.messages(scenario, flows.messages, (flows.load.get(), mean_size(&flows.size), 0.0));
+                let offered = Offered { load: flows.load.get(), data: mean_size(&flows.size), request: 0.0 };
+                need.messages(scenario, flows.messages, offered);
             }
             Workload::Jobs(jobs) => need.jobs(jobs, scenario.network.topology.nodes()),
             Workload::Collective(collective) => {
@@ -167,9 +170,8 @@ impl Need {
         }
     }
 
-    /// Adds messages that come whatever the network does. `offered` is the load, the mean bytes of data, and those of
-    /// requests.
-    fn messages(&mut self, scenario: &ValidScenario, messages: u64, offered: (f64, f64, f64)) {
+    /// Adds messages that come whatever the network does.
+    fn messages(&mut self, scenario: &ValidScenario, messages: u64, offered: Offered) {
         let messages = messages as f64;
         self.sure("workload.messages", "messages", messages * MESSAGE);
         let (nodes, cost) = (f64::from(scenario.network.topology.nodes()), cost(scenario.protocol));
@@ -186,17 +188,30 @@ const ROW: f64 = 56.0 + 48.0 + 8.0 + 40.0;
 /// Bytes of the sample of one link in one interval.
 const SAMPLE: f64 = 64.0;
 
-/// Returns the load, the mean bytes of data, and those of requests.
-fn offered_memory(memory: &Memory) -> (f64, f64, f64) {
-    (memory.load.get(), mean_size(&memory.size), memory.request_size.get() as f64)
+/// Load that a workload offers.
+#[derive(Clone, Copy)]
+struct Offered {
+    /// Share of the capacity of the nodes' links.
+    load: f64,
+    /// Mean bytes of the data of a message; below, of its request.
+    data: f64,
+    request: f64,
+}
+
+impl Offered {
+    fn from_memory(memory: &Memory) -> Offered {
+        let (data, request) = (mean_size(&memory.size), memory.request_size.get() as f64);
+        Offered { load: memory.load.get(), data, request }
+    }
 }
 
 /// Returns the share of the messages that are under way at the end of the arrivals, where headers and answers raise
 /// the load beyond the capacity of links.
-fn share_open(scenario: &ValidScenario, (load, size, request): (f64, f64, f64)) -> f64 {
+fn share_open(scenario: &ValidScenario, offered: Offered) -> f64 {
+    let Offered { load, data, request } = offered;
     let cost = cost(scenario.protocol);
-    let packets = (size / scenario.network.mtu.get() as f64).ceil().max(1.0);
+    let packets = (data / scenario.network.mtu.get() as f64).ceil().max(1.0);
     let broadcasts = cost.broadcast * f64::from(scenario.network.topology.nodes()) / 3.0;
-    let wire = size + request + packets * cost.overhead + broadcasts;
-    (1.0 - (size + request) / (load * wire)).max(0.0)
+    let wire = data + request + packets * cost.overhead + broadcasts;
+    (1.0 - (data + request) / (load * wire)).max(0.0)
 }

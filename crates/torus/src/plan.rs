@@ -89,9 +89,8 @@ impl TorusPlan {
         }
         let links = links(network, &graph);
         let rate = |link| links[link as usize].rate;
-        let sizes = (most, DATA_HEADER as u64);
         Ok(TorusPlan {
-            setup: RackSetup::new(params, &graph, rate, sizes, LIMITS),
+            setup: RackSetup::new(params, &graph, rate, most, DATA_HEADER as u64, LIMITS),
             allowed: Routing::ALL.into_iter().filter(|routing| routing.check(&graph).is_ok()).collect(),
             outages: outages(&graph, &faults.failures)?,
             bit_errors: faults.bit_errors.core_link,
@@ -165,7 +164,7 @@ impl TorusPlan {
 
     /// Returns whether a packet of `bytes` bytes is lost that is on a link from `first` to `last`: the link is down
     /// meanwhile, or a bit is flipped, which the frame's check sequence reveals. `random` decides the latter.
-    pub(crate) fn loses(&self, link: u32, (first, last): (Time, Time), bytes: u64, random: u64) -> bool {
+    pub(crate) fn loses(&self, link: u32, first: Time, last: Time, bytes: u64, random: u64) -> bool {
         let arrived = last + self.link(link).propagation;
         if self.outages_of(link).iter().any(|outage| outage.meets(first, arrived)) {
             return true;

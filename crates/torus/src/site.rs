@@ -142,10 +142,10 @@ impl Site {
         Some(Time::from_ps(next.as_ps().saturating_add(began.as_ps())))
     }
 
-    fn loses(&mut self, link: usize, (first, last): (Time, Time), bytes: u64) -> bool {
+    fn loses(&mut self, link: usize, first: Time, last: Time, bytes: u64) -> bool {
         let Some(began) = self.began else { return false };
         let since = |at: Time| at.saturating_sub(began);
-        self.plan.loses(link as u32, (since(first), since(last)), bytes, self.random.next_u64())
+        self.plan.loses(link as u32, since(first), since(last), bytes, self.random.next_u64())
     }
 
     /// Sends a report to the thread that runs flows.
@@ -229,7 +229,7 @@ impl Around for Here<'_> {
         };
         let latency = if next.is_some() { plan.latency } else { Time::ZERO };
         let at = ready + plan.link(link as u32).propagation + latency;
-        if self.site.loses(link, (departure.first, departure.last), wire) {
+        if self.site.loses(link, departure.first, departure.last, wire) {
             return Err(packet);
         }
         let is_counted = !Hello::is(&packet);

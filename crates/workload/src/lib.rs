@@ -39,7 +39,7 @@ pub use error::WorkloadError;
 pub use forecast::forecast;
 pub use jobs::{ComputedJob, JobsSpec, RunningJobs};
 pub use listed::ListedMessages;
-pub use message::{Kind, Message, MessageId, NodeId};
+pub use message::{Endpoints, Kind, Message, MessageId, NodeId};
 pub use size::{Pareto, SizeCdf, SizeDistribution};
 pub use source::{Computing, Outbox, Source, TaskLoads};
 pub use synthetic::{DiskShare, MemoryMix, Synthetic, SyntheticSpec, Traffic};

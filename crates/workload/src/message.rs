@@ -3,6 +3,20 @@
 /// Number of a node in the rack, from 0 without gaps.
 pub type NodeId = u32;
 
+/// Source and destination of something that is sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Endpoints {
+    pub src: NodeId,
+    pub dst: NodeId,
+}
+
+impl Endpoints {
+    /// Returns those of the answer.
+    pub const fn reversed(self) -> Endpoints {
+        Endpoints { src: self.dst, dst: self.src }
+    }
+}
+
 /// Number of a message in the order of submission in a run, from 0 without gaps.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MessageId(pub u32);
@@ -89,6 +103,11 @@ impl Message {
     /// Returns the message with this tag.
     pub const fn tagged(self, tag: u32) -> Message {
         Message { tag, ..self }
+    }
+
+    /// Returns the node that submitted the message, and the other.
+    pub const fn endpoints(&self) -> Endpoints {
+        Endpoints { src: self.src, dst: self.dst }
     }
 
     /// Returns the node whose link the data leaves by.

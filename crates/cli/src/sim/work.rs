@@ -23,7 +23,7 @@ const LEAST_LINE: u64 = 8;
 /// Returns the work of a scenario that `setup` accepts, and the memory that it will need. A captured trace is cut to
 /// its middle if its copies would make more than `most` transfers.
 pub(crate) fn checked(scenario: &ValidScenario, setup: &Setup, most: u64) -> Result<(Work, Need), Failure> {
-    let mut need = Need::of_scenario(scenario);
+    let mut need = Need::from_scenario(scenario);
     let work = match &scenario.workload {
         Workload::Trace(trace) => {
             let rows = rows(&trace.file.path).map_err(|why| scenario.error_at(FILE, why))?;

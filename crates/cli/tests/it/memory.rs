@@ -38,7 +38,7 @@ fn estimates_are_what_runs_take() {
             set.push(format!("workload.messages={messages}"));
             let scenario =
                 Scenario::load(Path::new(&file), &set.iter().collect()).and_then(unrack_sim::check).unwrap();
-            let need = Need::of_scenario(&scenario);
+            let need = Need::from_scenario(&scenario);
             let used = peak(&desk, &file, &set);
             let case = format!("{set:?}: {used:.2e} bytes used, estimated {need:#?}");
             assert!(need.sure_bytes() <= used * FACTOR, "{name}: {case}");
@@ -61,7 +61,7 @@ fn a_check_says_what_is_estimated() {
     let mut words = about.split([' ', ':']);
     let number: f64 = words.next().unwrap().parse().unwrap();
     assert_eq!(words.next(), Some("MiB"), "{said}");
-    let estimated = Need::of_scenario(&scenario).bytes() / f64::from(1 << 20);
+    let estimated = Need::from_scenario(&scenario).bytes() / f64::from(1 << 20);
     assert!((number - estimated).abs() <= estimated / 100.0, "{said}: {estimated}");
 }
 

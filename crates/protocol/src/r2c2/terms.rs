@@ -53,7 +53,7 @@ pub struct Terms {
 
 impl Terms {
     /// Applies all rules that hold at `now`; a later rule overrides those before it.
-    pub fn from_rules(rules: &[Rule], routing: Routing, (src, dst): (u32, u32), now: Time) -> Terms {
+    pub fn from_rules(rules: &[Rule], routing: Routing, src: u32, dst: u32, now: Time) -> Terms {
         let mut terms = Terms { asked: Requirements::default(), demand: None, routing };
         for rule in rules.iter().filter(|rule| rule.at <= now && rule.matches(src, dst)) {
             terms.asked.weight = rule.weight.unwrap_or(terms.asked.weight);
@@ -76,7 +76,7 @@ mod tests {
             Rule { dst: Some(vec![7]), priority: Some(2), weight: Some(3), ..Rule::default() },
             Rule { at: Time::from_us(5), routing: Some(Routing::Vlb), ..Rule::default() },
         ];
-        let of = |src, dst, us| Terms::from_rules(&rules, Routing::Spraying, (src, dst), Time::from_us(us));
+        let of = |src, dst, us| Terms::from_rules(&rules, Routing::Spraying, src, dst, Time::from_us(us));
         assert_eq!(
             of(0, 3, 4),
             Terms { asked: Requirements::default(), demand: None, routing: Routing::Spraying }

@@ -24,6 +24,7 @@ use crate::memory::Cost;
 use crate::registry::{Registered, Site};
 use std::collections::BTreeSet;
 use std::ops::Range;
+use unrack_engine::PacketSize;
 use unrack_engine::error::SetupError;
 use unrack_engine::events::{Observer, PacketKind, Wait};
 use unrack_engine::network::Network;
@@ -168,9 +169,9 @@ impl Ends {
         let demands = &mut self.nodes[node as usize].demands;
         let transfer = demands.first()?.transfer;
         let batch: Vec<_> = demands.drain(..demands.len().min(self.server.most())).collect();
-        let wire = self.server.wire();
+        let size = PacketSize { wire: self.server.wire(), payload: 0 };
         let words = self.words.insert(Words::Demands(batch));
-        Some(Packet::new(transfer, OUTSIDE, (wire, 0), CONTROL, Header::Words(words)))
+        Some(Packet::new(transfer, OUTSIDE, size, CONTROL, Header::Words(words)))
     }
 
     fn wake<O: Observer>(&mut self, net: &mut Net<Self, O>, src: NodeId) {
@@ -224,7 +225,10 @@ impl Ends {
             let served: Vec<u32> = served.collect();
             served.iter().for_each(|transfer| net.waits(*transfer, || Wait::Grant));
             let words = self.words.insert(Words::Slots(slots));
-            net.send_from_outside(at, Packet::new(transfer, node, (wire, 0), CONTROL, Header::Words(words)));
+            net.send_from_outside(
+                at,
+                Packet::new(transfer, node, PacketSize { wire, payload: 0 }, CONTROL, Header::Words(words)),
+            );
             served.into_iter().for_each(|transfer| net.release(transfer));
         }
         if let Some(at) = self.server.next_batch(now) {

@@ -216,8 +216,8 @@ impl Transport for Ends {
         pair.ready = false;
         let (segment, again) = pair.sender.poll_transmit(now).expect("a flow that is ready has a segment");
         let size = net.segment(transfer, segment);
-        pair.rate.handle_sent(&self.params, now, size.0);
-        pair.allowed_at = now + pair.rate.pace(size.0);
+        pair.rate.handle_sent(&self.params, now, size.wire);
+        pair.allowed_at = now + pair.rate.pace(size.wire);
         if again {
             net.retransmitted(transfer);
         }

@@ -1,12 +1,12 @@
 //! Connections that are kept between messages.
 
 use std::collections::BTreeMap;
-use unrack_workload::NodeId;
+use unrack_workload::Endpoints;
 
-/// Idle connections of each pair of ends.
+/// Idle connections, by their ends.
 #[derive(Debug)]
 pub(super) struct Pool<K> {
-    idle: BTreeMap<(NodeId, NodeId), Vec<K>>,
+    idle: BTreeMap<Endpoints, Vec<K>>,
 }
 
 impl<K> Pool<K> {
@@ -16,12 +16,12 @@ impl<K> Pool<K> {
     }
 
     /// Adds an idle connection.
-    pub(super) fn put(&mut self, ends: (NodeId, NodeId), connection: K) {
+    pub(super) fn put(&mut self, ends: Endpoints, connection: K) {
         self.idle.entry(ends).or_default().push(connection);
     }
 
     /// Removes and returns the connection that was put last: it knows best the present state of the network.
-    pub(super) fn take(&mut self, ends: (NodeId, NodeId)) -> Option<K> {
+    pub(super) fn take(&mut self, ends: Endpoints) -> Option<K> {
         self.idle.get_mut(&ends)?.pop()
     }
 }

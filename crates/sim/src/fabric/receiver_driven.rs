@@ -10,6 +10,7 @@ use super::stream::{Ethernet, StreamPlan};
 use crate::memory::Cost;
 use crate::registry::{NoParams, Parts, Registered, Site};
 use crate::setup::Finished;
+use unrack_engine::PacketSize;
 use unrack_engine::error::SetupError;
 use unrack_engine::events::{Observer, PacketKind, Wait};
 use unrack_engine::network::Network;
@@ -157,7 +158,7 @@ impl<P: ReceiverPolicy> Ends<P> {
             let Some((transfer, rank)) = turn else { break };
             let pair = &mut self.transfers[transfer as usize];
             let segment = pair.grants.grant().expect("a transfer whose turn it is has something to grant");
-            let (wire, _) = net.segment(transfer, segment);
+            let PacketSize { wire, .. } = net.segment(transfer, segment);
             let pace = net.plan().network.topology.host_link().pace.transmit(u64::from(wire));
             receiver.scheduler.granted(net.now(), pace);
             receiver.scheduler.update(transfer, &mut pair.grants);

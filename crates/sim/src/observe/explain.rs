@@ -7,6 +7,7 @@
 
 use super::journal::{Entry, Journal};
 use super::losses::{Losses, end_of, repetitions, union, within};
+use std::ops::Range;
 use unrack_engine::events::{Hop, LinkId, ObservedPacket, PacketKind, Wait};
 use unrack_engine::network::Network;
 use unrack_engine::topology::End;
@@ -103,17 +104,17 @@ pub fn explain(journal: &Journal, network: &Network, id: MessageId) -> Option<Ex
         // A reference in a rack crosses no link that is observed.
         story.add(submitted, completed, TimeSpent::Node(message.dst));
     } else if hops.is_empty() {
-        story.alone(&message, (submitted, completed));
+        story.alone(&message, submitted..completed);
     } else if message.kind.is_answered() {
         let data = way(network, &hops, PacketKind::Data, completed);
         let asked = first_answer(&hops).or(data.first().map(|hop| hop.ready)).unwrap_or(completed);
         let request = way(network, &hops, PacketKind::Request, asked);
         let turn = request.last().map_or(submitted, |hop| hop.onward);
-        story.leg(&request, (submitted, turn));
-        story.leg(&data, (turn, completed));
+        story.leg(&request, submitted..turn);
+        story.leg(&data, turn..completed);
     } else {
         let data = way(network, &hops, PacketKind::Data, completed);
-        story.leg(&data, (submitted, completed));
+        story.leg(&data, submitted..completed);
     }
     Some(Explanation { message, submitted, completed, parts: story.parts })
 }
@@ -190,7 +191,8 @@ impl Story<'_> {
     }
 
     /// Explains a message without packets: propagation, and the rest is serialization.
-    fn alone(&mut self, message: &Message, (from, until): (Time, Time)) {
+    fn alone(&mut self, message: &Message, span: Range<Time>) {
+        let Range { start: from, end: until } = span;
         let link = LinkId::Host(message.data_src());
         let distance: Time =
             self.network.links(message.src, message.dst).fold(Time::ZERO, |sum, link| sum + link.propagation);
@@ -200,14 +202,14 @@ impl Story<'_> {
         self.add(sent, until, TimeSpent::Propagation(link));
     }
 
-    fn leg(&mut self, way: &[Hop], (start, end): (Time, Time)) {
-        let mut now = start;
+    fn leg(&mut self, way: &[Hop], span: Range<Time>) {
+        let mut now = span.start;
         let is_direct = self.network.topology.graph().is_some();
         for (n, hop) in way.iter().enumerate() {
             match hop.link {
-                LinkId::Port(_) if n == 0 && is_direct => self.before_host(hop, (now, hop.first)),
-                LinkId::Host(_) => self.before_host(hop, (now, hop.first)),
-                LinkId::Port(port) => self.before_port(hop, port, (now, hop.first)),
+                LinkId::Port(_) if n == 0 && is_direct => self.before_host(hop, now..hop.first),
+                LinkId::Host(_) => self.before_host(hop, now..hop.first),
+                LinkId::Port(port) => self.before_port(hop, port, now..hop.first),
             }
             let sent = hop.first + hop.serial;
             let there = sent + hop.propagation;
@@ -222,15 +224,17 @@ impl Story<'_> {
             now = hop.onward;
         }
         let node = way.last().map_or(0, |hop| hop.packet.dst);
-        self.add(now, end, TimeSpent::Node(node));
+        self.add(now, span.end, TimeSpent::Node(node));
     }
 
     /// Divides the time before a packet leaves its node: by the message's packets before it, by losses, and for the
     /// rest by the waits that the fabric reported.
-    fn before_host(&mut self, hop: &Hop, (from, until): (Time, Time)) {
+    fn before_host(&mut self, hop: &Hop, span: Range<Time>) {
         let Hop { link, packet: ObservedPacket { kind, src, .. }, .. } = *hop;
         let losses = Losses::new(self.network, self.hops, self.lost, (kind, src));
-        let own = || self.hops.iter().filter(|own| own.link == link && own.ready < until && own.last > from);
+        let own = || {
+            self.hops.iter().filter(|own| own.link == link && own.ready < span.end && own.last > span.start)
+        };
         let again = own()
             .map(|own| (own.first, if losses.is_repair(own) { own.last } else { own.first + own.repeated }));
         let again = union(again.collect());
@@ -238,7 +242,7 @@ impl Story<'_> {
         let queued = union(own().map(|own| (own.ready, own.first)).collect());
         let spans = [&again, &sent, &queued].into_iter().flatten().flat_map(|&(start, end)| [start, end]);
         let cuts: Vec<Time> = spans.chain(self.told.iter().map(|told| told.0)).chain(losses.cuts()).collect();
-        self.divide(cuts, (from, until), |story, at| match story.told_at(at) {
+        self.divide(cuts, span, |story, at| match story.told_at(at) {
             _ if within(&again, at) => TimeSpent::Lost,
             _ if within(&sent, at) => TimeSpent::Serialization(link),
             _ if within(&queued, at) => TimeSpent::HostQueue(src),
@@ -252,26 +256,22 @@ impl Story<'_> {
 
     /// Divides the time before a packet leaves a switch: it may be there before it is granted, and wait for packets
     /// of its own message that a link repeats.
-    fn before_port(&mut self, hop: &Hop, port: u32, (from, until): (Time, Time)) {
+    fn before_port(&mut self, hop: &Hop, port: u32, span: Range<Time>) {
+        let Range { start: from, end: until } = span;
         let granted = if self.told_at(from) == Some(Wait::Grant) { hop.ready } else { from };
         self.add(from, granted, TimeSpent::Protocol(Wait::Grant));
         let repeated = repetitions(self.hops);
         let cuts = repeated.iter().flat_map(|&(start, end)| [start, end]).collect();
-        self.divide(cuts, (granted, until), |_, at| match within(&repeated, at) {
+        self.divide(cuts, granted..until, |_, at| match within(&repeated, at) {
             true => TimeSpent::Lost,
             false => TimeSpent::Queue(port),
         });
     }
 
     /// Adds the parts between two times, cut where the reason may change.
-    fn divide(
-        &mut self,
-        mut cuts: Vec<Time>,
-        (from, until): (Time, Time),
-        place: impl Fn(&Self, Time) -> TimeSpent,
-    ) {
-        cuts.extend([from, until]);
-        cuts.retain(|cut| (from..=until).contains(cut));
+    fn divide(&mut self, mut cuts: Vec<Time>, span: Range<Time>, place: impl Fn(&Self, Time) -> TimeSpent) {
+        cuts.extend([span.start, span.end]);
+        cuts.retain(|cut| (span.start..=span.end).contains(cut));
         cuts.sort_unstable();
         for two in cuts.windows(2) {
             let place = place(self, two[0]);

@@ -227,7 +227,7 @@ fn attempt(table: &Table) -> Result<(), String> {
 
 fn run(text: &str) -> Result<(), ScenarioError> {
     let mut scenario = Scenario::parse("extreme.toml", text, &Overrides::none())?.check(&known())?;
-    if Need::of_scenario(&scenario).bytes() > MOST_BYTES {
+    if Need::from_scenario(&scenario).bytes() > MOST_BYTES {
         return Ok(());
     }
     let setup = Setup::from_scenario(&mut scenario)?;

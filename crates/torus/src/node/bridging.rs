@@ -137,7 +137,7 @@ impl<A: Around> Driven<'_, A> {
             src,
             dst,
             flow,
-            asked: plan.setup.terms((src.into(), dst.into()), since).asked,
+            asked: plan.setup.terms(src.into(), dst.into(), since).asked,
             routing: self.around.map().usable(Routing::Ecmp),
             tree: plan.setup.tree(flow.into()),
         };

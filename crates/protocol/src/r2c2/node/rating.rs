@@ -104,7 +104,7 @@ impl<F: Copy + PartialEq> Node<F> {
                 continue;
             }
             let (terms, reroutes) =
-                (setup.terms(ends, now.saturating_sub(self.began)), rule.routing.is_some());
+                (setup.terms(ends.0, ends.1, now.saturating_sub(self.began)), rule.routing.is_some());
             let Some(place) = world.flow(flow) else { continue };
             if terms.demand != place.host.rate() {
                 place.host = place.host.at(terms.demand, now);

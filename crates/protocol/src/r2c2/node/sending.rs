@@ -9,7 +9,7 @@ impl<F: Copy + PartialEq> Node<F> {
     /// its world keeps it, [`Node::start`] is to be called.
     pub fn open<W: World<Flow = F>>(&self, world: &mut W, number: u16, dst: u32, bytes: u64) -> Flow {
         let (now, src, setup) = (world.now(), self.me, world.setup());
-        let terms = setup.terms((src, dst), now.saturating_sub(self.began));
+        let terms = setup.terms(src, dst, now.saturating_sub(self.began));
         let (segments, tree) = (setup.segments(bytes), setup.tree(number.into()));
         let told = Broadcast {
             event: Told::Start,

@@ -45,7 +45,8 @@ impl RackSetup {
         params: &Params,
         graph: &Arc<Graph>,
         rate: impl Fn(u32) -> Rate,
-        (most, header): (u64, u64),
+        most: u64,
+        header: u64,
         limits: WorldLimits,
     ) -> RackSetup {
         let kbps = |link| u32::try_from(rate(link).as_bps() / 1_000).unwrap_or(u32::MAX);
@@ -102,7 +103,7 @@ impl RackSetup {
     }
 
     /// Returns the terms of flows between these nodes, this time after the rules began to hold.
-    pub fn terms(&self, ends: (u32, u32), since: Time) -> Terms {
-        Terms::from_rules(&self.params.rules, self.params.routing, ends, since)
+    pub fn terms(&self, src: u32, dst: u32, since: Time) -> Terms {
+        Terms::from_rules(&self.params.rules, self.params.routing, src, dst, since)
     }
 }

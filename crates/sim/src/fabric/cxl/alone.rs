@@ -3,7 +3,7 @@
 use unrack_engine::network::Network;
 use unrack_protocol::cxl::{Class, Params};
 use unrack_units::Time;
-use unrack_workload::{Kind, Message, NodeId};
+use unrack_workload::{Endpoints, Kind, Message, NodeId};
 
 #[derive(Debug, Clone)]
 pub(super) struct Alone {
@@ -43,10 +43,11 @@ impl Alone {
     }
 
     /// Returns the time from the start of `lines` messages at one node until the last is at another.
-    fn cross(&self, class: Class, lines: u64, (src, dst): (NodeId, NodeId)) -> Time {
+    fn cross(&self, class: Class, lines: u64, ends: Endpoints) -> Time {
+        let Endpoints { src, dst } = ends;
         let first = self.way(src, dst).next().expect("a way has links");
         if self.way(src, dst).any(|leg| leg.flit != first.flit) {
-            return self.relay(class, lines, (src, dst));
+            return self.relay(class, lines, ends);
         }
         // A switch passes on each message once it has arrived, and keeps the pace: each further link adds the flits
         // of one message.
@@ -56,9 +57,9 @@ impl Alone {
     }
 
     /// Does the same over links of different rates, flit by flit.
-    fn relay(&self, class: Class, lines: u64, (src, dst): (NodeId, NodeId)) -> Time {
+    fn relay(&self, class: Class, lines: u64, ends: Endpoints) -> Time {
         let mut ready = vec![Time::ZERO; lines as usize];
-        for leg in self.way(src, dst) {
+        for leg in self.way(ends.src, ends.dst) {
             self.pass(class, &mut ready, leg);
         }
         *ready.last().expect("a message has lines")
@@ -86,8 +87,8 @@ impl Alone {
     }
 
     pub(super) fn completion(&self, message: &Message, lines: u32) -> Time {
-        let Message { src, dst, kind, .. } = *message;
-        let (there, back, lines) = ((src, dst), (dst, src), u64::from(lines));
+        let kind = message.kind;
+        let (there, back, lines) = (message.endpoints(), message.endpoints().reversed(), u64::from(lines));
         // Data follows the first request as fast as the link takes it: requests come faster or, with data of their
         // own, as fast.
         match kind {

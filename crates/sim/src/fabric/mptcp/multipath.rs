@@ -7,7 +7,7 @@ use unrack_engine::network::Network;
 use unrack_protocol::mptcp::{Params, Receiver, Resting, Sender, Subflows};
 use unrack_protocol::tcp::{SendingEnd, SubflowSet, Timeouts};
 use unrack_units::Time;
-use unrack_workload::NodeId;
+use unrack_workload::Endpoints;
 
 /// Connections of several subflows between racks, and of one inside a rack.
 #[derive(Clone)]
@@ -25,7 +25,7 @@ impl Kind for Multipath {
 
     const SPLITS: bool = false;
 
-    fn subflows(&self, network: &Network, (src, dst): (NodeId, NodeId)) -> u32 {
+    fn subflows(&self, network: &Network, Endpoints { src, dst }: Endpoints) -> u32 {
         let between = network.topology.switch_of(src) != network.topology.switch_of(dst);
         if between { self.subflows } else { 1 }
     }

@@ -1,6 +1,7 @@
 //! Packets, and the events of a network of packets.
 
 use crate::fabric::timers::Alarm;
+use unrack_engine::PacketSize;
 use unrack_engine::events::{Tie, Tied};
 use unrack_units::Time;
 use unrack_workload::NodeId;
@@ -34,8 +35,9 @@ pub struct Packet<H> {
 }
 
 impl<H> Packet<H> {
-    /// Creates a packet from (bytes on the wire, payload), rank and header.
-    pub fn new(transfer: u32, to: NodeId, (wire, payload): (u32, u32), rank: u32, header: H) -> Packet<H> {
+    /// Creates a packet of a transfer for node `to`, with its rank and header.
+    pub fn new(transfer: u32, to: NodeId, size: PacketSize, rank: u32, header: H) -> Packet<H> {
+        let PacketSize { wire, payload } = size;
         let (trimmed, marked, port, hash, ready, came_by) = (false, false, 0, 0, Time::ZERO, 0);
         Packet { transfer, to, wire, payload, rank, trimmed, marked, header, port, hash, ready, came_by }
     }

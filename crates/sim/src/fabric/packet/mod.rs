@@ -187,7 +187,7 @@ impl<T: Transport> PacketNetwork<T> {
             true => (u64::from(message.request), Role::Request),
             false => (message.bytes, Role::Data),
         };
-        self.wires.open(id, (message.src, message.dst), bytes, role, None);
+        self.wires.open(id, message.endpoints(), bytes, role, None);
         self.settle(core);
     }
 

@@ -4,9 +4,10 @@ use super::{Event, FROM_NODE, Packet, Role, Transfer, Transport, Wires};
 use crate::fabric::stream::StreamPlan;
 use crate::fabric::timers::{Alarm, Needs, Side};
 use unrack_engine as engine;
+use unrack_engine::PacketSize;
 use unrack_engine::events::{Core, Observer, PacketKind, Wait};
 use unrack_units::Time;
-use unrack_workload::NodeId;
+use unrack_workload::{Endpoints, NodeId};
 
 /// Network as a transport sees it.
 pub struct Net<'a, T: Transport, O> {
@@ -30,16 +31,16 @@ impl<T: Transport, O: Observer> Net<'_, T, O> {
         &self.wires.plan
     }
 
-    /// Returns the bytes on the wire and the payload of segment `number` of a transfer.
-    pub fn segment(&self, transfer: u32, number: u32) -> (u32, u32) {
+    /// Returns the size of segment `number` of a transfer.
+    pub fn segment(&self, transfer: u32, number: u32) -> PacketSize {
         let framing = &self.wires.plan.framing;
         let payload = framing.payload(self.wires.transfers[transfer].bytes, number);
-        (framing.wire(payload).get() as u32, payload as u32)
+        PacketSize { wire: framing.wire(payload).get() as u32, payload: payload as u32 }
     }
 
-    /// Returns the bytes on the wire and the payload (0) of a packet without payload.
-    pub fn bare(&self) -> (u32, u32) {
-        (self.wires.plan.framing.wire(0).get() as u32, 0)
+    /// Returns the size of a packet without payload.
+    pub fn bare(&self) -> PacketSize {
+        PacketSize { wire: self.wires.plan.framing.wire(0).get() as u32, payload: 0 }
     }
 
     /// Notes that the node may have something to send.
@@ -118,9 +119,9 @@ impl<T: Transport, O: Observer> Net<'_, T, O> {
             self.core.complete(message);
             return true;
         }
-        let ends = (place.dst, place.src);
+        let back = Endpoints { src: place.dst, dst: place.src };
         let bytes = self.core.message(message).bytes;
-        self.wires.open(message, ends, bytes, Role::Answer(transfer), Some(transfer));
+        self.wires.open(message, back, bytes, Role::Answer(transfer), Some(transfer));
         false
     }
 

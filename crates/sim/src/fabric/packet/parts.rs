@@ -118,9 +118,9 @@ impl<T: Transport> PacketNetwork<T> {
         let id = MessageId(name / 2);
         let message = *core.message(id);
         let (ends, bytes, role) = match (name % 2 == 1, message.kind.is_answered()) {
-            (true, _) => ((message.dst, message.src), message.bytes, Role::Answer(0)),
-            (false, true) => ((message.src, message.dst), u64::from(message.request), Role::Request),
-            (false, false) => ((message.src, message.dst), message.bytes, Role::Data),
+            (true, _) => (message.endpoints().reversed(), message.bytes, Role::Answer(0)),
+            (false, true) => (message.endpoints(), u64::from(message.request), Role::Request),
+            (false, false) => (message.endpoints(), message.bytes, Role::Data),
         };
         let segments = self.wires.plan.framing.segments(bytes);
         let transfer = self.wires.transfers.open(id, ends, (bytes, segments), role, None);

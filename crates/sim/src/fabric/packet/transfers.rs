@@ -4,7 +4,7 @@
 use super::super::slab::Slab;
 use crate::fabric::stream::transfer_name;
 use unrack_units::Time;
-use unrack_workload::{MessageId, NodeId};
+use unrack_workload::{Endpoints, MessageId, NodeId};
 
 /// Bytes from one node to another.
 #[derive(Debug, Clone, Copy)]
@@ -59,7 +59,7 @@ impl Transfers {
     pub(super) fn open(
         &mut self,
         message: MessageId,
-        (src, dst): (NodeId, NodeId),
+        Endpoints { src, dst }: Endpoints,
         (bytes, segments): (u64, u32),
         role: Role,
         answers: Option<u32>,

@@ -6,13 +6,13 @@ use unrack_engine::events::{Core, LinkId, Observer};
 use unrack_engine::network::Departure;
 use unrack_engine::topology::End;
 use unrack_units::Time;
-use unrack_workload::{MessageId, NodeId};
+use unrack_workload::{Endpoints, MessageId, NodeId};
 
 impl<T: Transport> Wires<T> {
     pub(super) fn open(
         &mut self,
         id: MessageId,
-        ends: (NodeId, NodeId),
+        ends: Endpoints,
         bytes: u64,
         role: Role,
         answers: Option<u32>,

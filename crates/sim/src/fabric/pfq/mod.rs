@@ -33,7 +33,7 @@ use unrack_protocol::r2c2::packet::DATA_HEADER;
 use unrack_rack::graph::Graph;
 use unrack_rack::{Networks, Profile, Protocol};
 use unrack_units::Time;
-use unrack_workload::{Message, MessageId};
+use unrack_workload::{Endpoints, Message, MessageId};
 
 /// Per-flow queues on a network whose nodes forward for each other.
 pub struct Pfq {
@@ -216,7 +216,7 @@ impl Pfq {
         &mut self,
         core: &mut Core<Event, O>,
         message: MessageId,
-        (src, dst): (u32, u32),
+        Endpoints { src, dst }: Endpoints,
         bytes: u64,
         role: Role,
     ) {
@@ -246,7 +246,7 @@ impl Pfq {
             Role::Data => core.complete(message),
             Role::Request => {
                 let bytes = core.message(message).bytes;
-                self.open(core, message, (dst, src), bytes, Role::Data);
+                self.open(core, message, Endpoints { src: dst, dst: src }, bytes, Role::Data);
             }
         }
     }
@@ -452,7 +452,7 @@ impl Fabric for Pfq {
             true => (u64::from(message.request), Role::Request),
             false => (message.bytes, Role::Data),
         };
-        self.open(core, id, (message.src, message.dst), bytes, role);
+        self.open(core, id, message.endpoints(), bytes, role);
     }
 
     fn handle<O: Observer>(&mut self, core: &mut Core<Event, O>, event: Event) {

@@ -31,7 +31,7 @@ impl R2c2 {
     /// Returns the rate at which the host gives a flow bytes, if that is known for all times.
     fn slowest_host(&self, src: u32, dst: u32) -> Option<Rate> {
         let mut matching = self.rack.setup.params.rules.iter().filter(|rule| rule.matches(src, dst));
-        let first = self.rack.setup.terms((src, dst), Time::ZERO).demand?;
+        let first = self.rack.setup.terms(src, dst, Time::ZERO).demand?;
         matching.all(|rule| rule.at == Time::ZERO || rule.demand.is_none()).then_some(first)
     }
 

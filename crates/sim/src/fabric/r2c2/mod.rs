@@ -209,7 +209,7 @@ impl R2c2 {
         let rate = |link| topology.link(link).pace.rate();
         let rates = Rates::new((0..graph.links()).map(rate), headroom);
         let rack = Rack {
-            setup: RackSetup::new(params, &graph, rate, (most, header), WorldLimits::NONE),
+            setup: RackSetup::new(params, &graph, rate, most, header, WorldLimits::NONE),
             network: network.clone(),
             buffer: buffer.get(),
             cut_through: ethernet.cut_through,
@@ -378,7 +378,7 @@ impl Fabric for R2c2 {
             true => (u64::from(message.request), Role::Request),
             false => (message.bytes, Role::Data),
         };
-        self.open(core, id, (message.src, message.dst), bytes, role);
+        self.open(core, id, message.endpoints(), bytes, role);
     }
 
     fn handle<O: Observer>(&mut self, core: &mut Core<Event, O>, event: Event) {

@@ -4,14 +4,14 @@ use super::flow::{Flow, Receiver, Role};
 use super::wire::Packet;
 use super::{Event, R2c2, Rack};
 use unrack_engine::events::{Core, Observer};
-use unrack_workload::MessageId;
+use unrack_workload::{Endpoints, MessageId};
 
 impl R2c2 {
     pub(super) fn open<O: Observer>(
         &mut self,
         core: &mut Core<Event, O>,
         message: MessageId,
-        (src, dst): (u32, u32),
+        Endpoints { src, dst }: Endpoints,
         bytes: u64,
         role: Role,
     ) {
@@ -41,7 +41,7 @@ impl R2c2 {
             (true, Role::Data) => core.complete(message),
             (true, Role::Request) => {
                 let bytes = core.message(message).bytes;
-                self.open(core, message, (dst, src), bytes, Role::Data);
+                self.open(core, message, Endpoints { src: dst, dst: src }, bytes, Role::Data);
             }
             (false, _) => {}
         }

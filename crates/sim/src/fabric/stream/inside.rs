@@ -10,17 +10,17 @@ use unrack_engine::topology::End;
 use unrack_hosts::{self as hosts, Output};
 use unrack_protocol::tcp::{ReceivingEnd, StreamSignal};
 use unrack_units::Time;
-use unrack_workload::{Computing, NodeId};
+use unrack_workload::{Computing, Endpoints};
 
 impl<K: Kind> Streams<K> {
     /// Hands a packet that a node sends to its host, to go by this NIC if it goes by one.
-    pub(super) fn enter_host(&mut self, now: Time, (from, to): (NodeId, NodeId), nic: u32, index: u32) {
+    pub(super) fn enter_host(&mut self, now: Time, ends: Endpoints, nic: u32, index: u32) {
         let Some(hosts) = &mut self.hosts else { return };
         let packet = &self.packets[index];
         let bytes = self.plan.in_memory(packet.payload);
         let hash = self.streams[packet.stream].hash_unsprayed(packet.signal.subflow());
-        let way = hosts.way(from, to, nic);
-        hosts.send(now, index, hosts::HostPacket::new((from, to), hash, (bytes, packet.payload), way));
+        let way = hosts.way(ends.src, ends.dst, nic);
+        hosts.send(now, index, hosts::HostPacket::new(ends, hash, way, bytes, packet.payload));
     }
 
     /// Hands a packet that has arrived at its last NIC to the host.

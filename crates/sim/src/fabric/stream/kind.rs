@@ -5,7 +5,7 @@ use unrack_engine::events::{Core, Observer};
 use unrack_engine::network::Network;
 use unrack_protocol::tcp::{ReceivingEnd, SendingEnd};
 use unrack_units::Time;
-use unrack_workload::NodeId;
+use unrack_workload::Endpoints;
 
 /// A kind of connection, with the parameters of new ones.
 pub(in crate::fabric) trait Kind: Clone {
@@ -19,7 +19,7 @@ pub(in crate::fabric) trait Kind: Clone {
     const SPLITS: bool;
 
     /// Returns the number of subflows of a connection between two nodes.
-    fn subflows(&self, network: &Network, ends: (NodeId, NodeId)) -> u32;
+    fn subflows(&self, network: &Network, ends: Endpoints) -> u32;
 
     /// Creates the sender of a new connection's first stream.
     fn sender(&self, subflows: u32, segments: u32) -> Self::Sender;

@@ -36,14 +36,14 @@ use super::parts::Part;
 use super::pool::Pool;
 use super::slab::Slab;
 use super::timers::{Alarm, Timers};
-use unrack_engine::HostCounts;
 use unrack_engine::events::{Core, Observer, Tie, Tied};
 use unrack_engine::network::{Network, Pace, Port};
 use unrack_engine::topology::End;
+use unrack_engine::{HostCounts, PacketSize};
 use unrack_hosts::{self as hosts, Hosts, Reading};
 use unrack_protocol::tcp::{Ack, ReceivingEnd, Segment, SendingEnd, StreamSignal, SubflowSet};
 use unrack_units::{Bytes, Rate, Time};
-use unrack_workload::{MessageId, NodeId};
+use unrack_workload::{Endpoints, MessageId, NodeId};
 
 /// A switch port and the link behind it.
 struct Hop {
@@ -241,7 +241,7 @@ impl<K: Kind> Streams<K> {
             true => (u64::from(message.request), Role::Request),
             false => (message.bytes, Role::Data),
         };
-        self.open(core, id, (message.src, message.dst), bytes, role);
+        self.open(core, id, message.endpoints(), bytes, role);
         self.settle_hosts(core);
     }
 
@@ -261,7 +261,7 @@ impl<K: Kind> Streams<K> {
         &mut self,
         core: &mut Core<Event, O>,
         id: MessageId,
-        ends: (NodeId, NodeId),
+        ends: Endpoints,
         bytes: u64,
         role: Role,
     ) {
@@ -279,9 +279,10 @@ impl<K: Kind> Streams<K> {
         K::send(self, core, stream, all);
     }
 
-    fn create(&mut self, id: MessageId, (src, dst): (NodeId, NodeId), bytes: u64, role: Role) -> u32 {
+    fn create(&mut self, id: MessageId, ends: Endpoints, bytes: u64, role: Role) -> u32 {
+        let Endpoints { src, dst } = ends;
         let segments = self.plan.framing.segments(bytes);
-        let subflows = self.kind.subflows(&self.plan.network, (src, dst));
+        let subflows = self.kind.subflows(&self.plan.network, ends);
         self.streams_opened = self.streams_opened.wrapping_add(1).max(1);
         let name = transfer_name(id, matches!(role, Role::Answer(_)));
         let stream = self.streams.insert(Stream {
@@ -338,14 +339,16 @@ impl<K: Kind> Streams<K> {
         let payload = self.plan.framing.payload(bytes, signal.in_stream(segment.number));
         let wire = self.plan.framing.wire(payload).get() as u32;
         core.sent(payload);
-        self.put(core, (src, dst), (stream, signal), (wire, payload as u32), Body::Data(segment));
+        let size = PacketSize { wire, payload: payload as u32 };
+        self.put(core, Endpoints { src, dst }, (stream, signal), size, Body::Data(segment));
     }
 
     fn send_acks<O: Observer>(&mut self, core: &mut Core<Event, O>, stream: u32, subflow: u32) {
         let Stream { src, dst, .. } = self.streams[stream];
         while let Some((ack, signal)) = self.streams[stream].receiver.poll_ack(subflow) {
             let wire = self.plan.framing.ack_wire(ack.sack.len()).get() as u32;
-            self.put(core, (dst, src), (stream, signal), (wire, 0), Body::Ack(ack));
+            let size = PacketSize { wire, payload: 0 };
+            self.put(core, Endpoints { src: dst, dst: src }, (stream, signal), size, Body::Ack(ack));
         }
     }
 
@@ -391,9 +394,9 @@ impl<K: Kind> Streams<K> {
 
     fn answer<O: Observer>(&mut self, core: &mut Core<Event, O>, request: u32) {
         let stream = &self.streams[request];
-        let (id, ends) = (stream.id, (stream.dst, stream.src));
+        let (id, back) = (stream.id, Endpoints { src: stream.dst, dst: stream.src });
         let bytes = core.message(id).bytes;
-        self.open(core, id, ends, bytes, Role::Answer(request));
+        self.open(core, id, back, bytes, Role::Answer(request));
     }
 
     fn take_ack<O: Observer>(&mut self, core: &mut Core<Event, O>, packet: &Packet<SignalOf<K>>, ack: &Ack) {
@@ -424,7 +427,10 @@ impl<K: Kind> Streams<K> {
             && let Some(pool) = &mut self.pool
             && let Some(sender) = place.sender.rest()
         {
-            pool.put((place.src, place.dst), Kept { hash: place.hash, sprayed: place.sprayed, sender });
+            pool.put(
+                Endpoints { src: place.src, dst: place.dst },
+                Kept { hash: place.hash, sprayed: place.sprayed, sender },
+            );
         }
         if let Some(part) = &mut self.part {
             if closes {

@@ -71,11 +71,12 @@ impl<K: Kind> Streams<K> {
         if name % 2 == 1 {
             // In the part that the answer goes to, the request is open until the answer has come.
             let role = self.part().place(name - 1).map_or(Role::Data, Role::Answer);
-            let place = self.create(id, (message.dst, message.src), message.bytes, Role::Answer(0));
+            let back = message.endpoints().reversed();
+            let place = self.create(id, back, message.bytes, Role::Answer(0));
             self.streams[place].role = role;
             return place;
         }
-        let ends = (message.src, message.dst);
+        let ends = message.endpoints();
         match message.kind.is_answered() {
             true => self.create(id, ends, u64::from(message.request), Role::Request),
             false => self.create(id, ends, message.bytes, Role::Data),

@@ -6,7 +6,7 @@ use unrack_engine::events::{Core, Observer, Wait};
 use unrack_engine::network::Network;
 use unrack_protocol::tcp::{CongestionControl, OneSubflow, Receiver, Resting, Sender, SubflowSet, Timeouts};
 use unrack_units::Time;
-use unrack_workload::{Message, NodeId};
+use unrack_workload::{Endpoints, Message};
 
 /// Connections of one subflow.
 #[derive(Clone)]
@@ -23,7 +23,7 @@ impl<C: CongestionControl + Clone> Kind for Single<C> {
 
     const SPLITS: bool = true;
 
-    fn subflows(&self, _: &Network, _: (NodeId, NodeId)) -> u32 {
+    fn subflows(&self, _: &Network, _: Endpoints) -> u32 {
         1
     }
     fn sender(&self, _: u32, segments: u32) -> Sender<C> {

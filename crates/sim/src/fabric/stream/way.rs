@@ -3,23 +3,26 @@
 use super::kind::{Kind, SignalOf};
 use super::packet::{Body, Packet};
 use super::{Event, FROM_NODE, Streams};
+use unrack_engine::PacketSize;
 use unrack_engine::events::{Core, LinkId, Observer};
 use unrack_engine::network::Departure;
 use unrack_engine::topology::End;
 use unrack_protocol::tcp::StreamSignal;
 use unrack_units::Time;
-use unrack_workload::NodeId;
+use unrack_workload::Endpoints;
 
 impl<K: Kind> Streams<K> {
     /// Queues a packet in the host, or at one of the node's links.
     pub(super) fn put<O: Observer>(
         &mut self,
         core: &mut Core<Event, O>,
-        (from, to): (NodeId, NodeId),
+        ends: Endpoints,
         (stream, signal): (u32, SignalOf<K>),
-        (wire, payload): (u32, u32),
+        size: PacketSize,
         body: Body,
     ) {
+        let Endpoints { src: from, dst: to } = ends;
+        let PacketSize { wire, payload } = size;
         let place = &mut self.streams[stream];
         place.references += 1;
         let hash = match body {
@@ -32,7 +35,7 @@ impl<K: Kind> Streams<K> {
         let packet = Packet { stream, signal, to, port: 0, hash, wire, payload, marked: false, body };
         let index = self.packets.insert(packet);
         match &mut self.hosts {
-            Some(_) => self.enter_host(core.now(), (from, to), nic, index),
+            Some(_) => self.enter_host(core.now(), ends, nic, index),
             None => {
                 self.launch(core, nic, index);
             }

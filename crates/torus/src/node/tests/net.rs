@@ -101,7 +101,7 @@ impl Around for Wires {
             seen.push((now, described(&self.plan, link, &packet, (first, last))));
         }
         // As in a site, a node is told what the plan's links lose.
-        if self.plan.loses(link, (first, last), packet.len() as u64, 0) {
+        if self.plan.loses(link, first, last, packet.len() as u64, 0) {
             return Err(packet);
         }
         let at = departure.last + self.plan.link(link).propagation;
