@@ -29,7 +29,7 @@ while (($#)); do
     shift
 done
 ((${#shares[@]})) || shares=(25% 10%)
-((${#names[@]})) || names=(sort numpy sqlite redis xz zstd gcc duckdb stress)
+((${#names[@]})) || names=(sort numpy sqlite redis xz zstd gcc duckdb stress sparse)
 export UNRACK_TEST_SCALE=$scale
 
 # Inputs are kept from run to run, for as long as what makes them stays as it is.

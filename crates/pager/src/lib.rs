@@ -15,6 +15,7 @@
 //! | [`table`] | location and state of each page |
 //! | `memory` | a pager's access to the program's memory |
 //! | `transfers` | arrival, cost and capture of transfers on the link |
+//! | `ranges` | sets of addresses |
 //! | `scan`, `stride` | memory that can be remote; first touches of successive pages |
 //! | [`attached`] | the control file of this process, and the files beside it |
 //! | `bare_thread` | threads that the C library does not know |
@@ -48,6 +49,7 @@ mod bare_thread;
 mod maps;
 mod memory;
 mod owner;
+mod ranges;
 mod residency;
 mod scan;
 mod stride;

@@ -3,8 +3,10 @@
 //! A *record* is a tracked page: a page of the program that was seen present. Records are named by their index,
 //! which is also the page's slot in the arena. A three-level walk finds the record of an address: a root of 8,192
 //! x 16 GiB, each of 8,192 leaves of 512 pages, allocated when first needed. This covers the 47 bits of a user
-//! address on x86-64.
+//! address on x86-64. What is true of whole mappings is kept as ranges, so that a mapping costs what was touched in it,
+//! however large it is.
 
+use crate::ranges::Ranges;
 use crate::sys::PAGE;
 
 /// Number of pages of a leaf.
@@ -94,9 +96,6 @@ struct List {
 
 struct Leaf {
     records: [Id; LEAF_PAGES],
-    /// Pages that were registered with the userfaultfd, one bit each. A hint: other memory may have replaced
-    /// theirs unnoticed, so [`Record::sure`] decides.
-    registered: [u64; LEAF_PAGES / 64],
     /// True if the program had contents dropped here: pages present may be about to go.
     removed: bool,
 }
@@ -106,6 +105,9 @@ type Mid = Vec<Option<Box<Leaf>>>;
 /// Table of tracked pages.
 pub struct PageTable {
     root: Vec<Option<Mid>>,
+    /// Memory that was registered with the userfaultfd. A hint: other memory may have replaced it unnoticed, so
+    /// [`Record::sure`] decides.
+    registered: Ranges,
     /// Records in chunks, so that growing never copies.
     records: Vec<Box<[Record]>>,
     free: Vec<Id>,
@@ -139,6 +141,7 @@ impl PageTable {
         root.resize_with(ROOT_MIDS, || None);
         PageTable {
             root,
+            registered: Ranges::default(),
             records: Vec::new(),
             free: Vec::new(),
             active: List::default(),
@@ -273,39 +276,56 @@ impl PageTable {
 
     /// Returns whether the page at `address` was registered.
     pub fn is_registered(&self, address: usize) -> bool {
-        let page = page_in_leaf(address);
-        self.leaf(address).is_some_and(|leaf| leaf.registered[page / 64] >> (page % 64) & 1 != 0)
+        self.registered.contains(address)
     }
 
-    /// Returns whether all pages of `[start, end)`, within one leaf, are registered.
+    /// Returns whether all pages of `[start, end)` were registered.
     pub fn is_all_registered(&self, start: usize, end: usize) -> bool {
-        (start..end).step_by(PAGE).all(|page| self.is_registered(page))
+        self.registered.covers(start, end)
     }
 
     /// Notes that the pages of `[start, end)` are registered, or not any more.
     pub fn set_registered(&mut self, start: usize, end: usize, registered: bool) {
-        for address in (start..end).step_by(PAGE) {
-            if !registered && self.leaf(address).is_none() {
-                continue;
-            }
-            let page = page_in_leaf(address);
-            let word = &mut self.leaf_mut(address).registered[page / 64];
-            *word = *word & !(1 << (page % 64)) | (registered as u64) << (page % 64);
+        match registered {
+            true => self.registered.add(start, end),
+            false => self.registered.remove(start, end),
+        }
+    }
+
+    /// Notes that the mapping of `len` bytes at `from` is at `to` now, registered where it was.
+    pub fn move_registered(&mut self, from: usize, to: usize, len: usize) {
+        let parts = self.registered.parts(from, from + len);
+        self.registered.remove(from, from + len);
+        self.registered.remove(to, to + len);
+        for (start, end) in parts {
+            self.registered.add(to + (start - from), to + (end - from));
         }
     }
 
     /// Notes that the program had contents of `[start, end)` dropped.
     pub fn set_removed(&mut self, start: usize, end: usize) {
-        for block in (start / LEAF_BYTES..end.div_ceil(LEAF_BYTES)).map(|n| n * LEAF_BYTES) {
-            if self.leaf(block).is_some() {
-                self.leaf_mut(block).removed = true;
-            }
+        let mut touched = Vec::new();
+        self.for_leaves(start, end, |_, base| touched.push(base));
+        for base in touched {
+            self.leaf_mut(base).removed = true;
         }
     }
 
-    /// Returns whether the program had contents dropped in the leaf of `address`.
-    pub fn is_removed(&self, address: usize) -> bool {
-        self.leaf(address).is_some_and(|leaf| leaf.removed)
+    /// Returns the parts of `[start, end)` in which pages may be present that nobody reported: unregistered memory. If
+    /// `all`, registered memory too, except where the program had contents dropped.
+    pub fn unreported(&self, start: usize, end: usize, all: bool) -> Vec<(usize, usize)> {
+        if !all {
+            return self.registered.gaps(start, end);
+        }
+        let mut rest = Ranges::default();
+        rest.add(start, end);
+        self.for_leaves(start, end, |leaf, base| {
+            if leaf.removed {
+                let within = self.registered.parts(base.max(start), (base + LEAF_BYTES).min(end));
+                within.into_iter().for_each(|(start, end)| rest.remove(start, end));
+            }
+        });
+        rest.parts(start, end)
     }
 
     /// Returns all records with contents outside the program.
@@ -376,9 +396,7 @@ impl PageTable {
             mids.resize_with(MID_LEAVES, || None);
             mids
         });
-        mids[mid].get_or_insert_with(|| {
-            Box::new(Leaf { records: [0; LEAF_PAGES], registered: [0; LEAF_PAGES / 64], removed: false })
-        })
+        mids[mid].get_or_insert_with(|| Box::new(Leaf { records: [0; LEAF_PAGES], removed: false }))
     }
 
     /// Calls `f` with each existing leaf that overlaps `[start, end)`, and its first address.

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use std::collections::{BTreeMap, VecDeque};
 use unrack_pager::sys::PAGE;
-use unrack_pager::table::{Id, LEAF_BYTES, PageList, PageTable, State};
+use unrack_pager::table::{Id, LEAF_BYTES, LEAF_PAGES, PageList, PageTable, State};
 
 #[derive(Debug, Clone)]
 enum Op {
@@ -167,4 +167,60 @@ proptest! {
         let expected = if (start..start + len).contains(&probe) { vec![id] } else { vec![] };
         prop_assert_eq!(found, expected);
     }
+
+    /// Compares with a flag per page: what is registered moves with its mapping, and a scan looks at all that is not,
+    /// or, everywhere, at all but what is registered in a leaf with dropped contents.
+    #[test]
+    fn what_is_registered_moves_and_scans_look_at_the_rest(
+        marks in proptest::collection::vec((0usize..1200, 1usize..400), 1..6),
+        (from, to, len) in (0usize..600, 1200usize..1500, 1usize..300),
+        dropped in 0usize..1200,
+    ) {
+        let mut table = PageTable::new();
+        let mut flags = vec![false; 2048];
+        let at = |page: usize| LEAF_BYTES + page * PAGE;
+        for (start, pages) in marks {
+            table.set_registered(at(start), at(start + pages), true);
+            flags[start..start + pages].fill(true);
+        }
+        table.move_registered(at(from), at(to), len * PAGE);
+        let moved = flags[from..from + len].to_vec();
+        flags[from..from + len].fill(false);
+        flags[to..to + len].copy_from_slice(&moved);
+        table.insert(at(dropped));
+        table.set_removed(at(dropped), at(dropped + 1));
+        let leaf = dropped / LEAF_PAGES;
+        for (all, is_seen) in [(false, None), (true, Some(leaf))] {
+            let found = table.unreported(at(0), at(2048), all);
+            for (page, registered) in flags.iter().enumerate() {
+                let is_there = found.iter().any(|(start, end)| (*start..*end).contains(&at(page)));
+                let expected = !registered || all && is_seen != Some(page / LEAF_PAGES);
+                prop_assert_eq!(is_there, expected, "page {}, everywhere: {}", page, all);
+            }
+        }
+    }
+}
+
+/// A mapping of 64 TiB costs what was touched in it.
+#[test]
+fn a_sparse_mapping_costs_what_was_touched_in_it() {
+    const TIB: usize = 1 << 40;
+    let (start, end) = (TIB, 65 * TIB);
+    let mut table = PageTable::new();
+    table.set_registered(start, end, true);
+    let pages: Vec<usize> = (0..64).map(|n| start + n * TIB + 12 * PAGE).collect();
+    for page in &pages {
+        table.insert(*page);
+    }
+    assert!(table.is_all_registered(start, end) && table.unreported(start, end, false).is_empty());
+    assert_eq!(table.unreported(start, end, true), [(start, end)]);
+    table.set_removed(start, end);
+    let skipped: usize = pages.len() * LEAF_BYTES;
+    let rest: usize = table.unreported(start, end, true).iter().map(|(start, end)| end - start).sum();
+    assert_eq!(rest + skipped, end - start);
+    let mut found = Vec::new();
+    table.tracked_in(start, end, &mut found);
+    assert_eq!(found.len(), pages.len());
+    table.move_registered(start, start - TIB / 2, end - start);
+    assert!(table.is_registered(start - TIB / 2) && !table.is_registered(end - PAGE));
 }

@@ -5,7 +5,7 @@
 
 use super::pager::Pager;
 use crate::gate;
-use crate::sys::{Event, PAGE};
+use crate::sys::Event;
 use crate::table::{Id, State};
 
 impl Pager {
@@ -76,10 +76,6 @@ impl Pager {
             let address = self.pages.table.get(id).address;
             self.pages.table.rename(id, to + (address - from));
         }
-        for offset in (0..len).step_by(PAGE) {
-            let registered = self.pages.table.is_registered(from + offset);
-            self.pages.table.set_registered(to + offset, to + offset + PAGE, registered);
-        }
-        self.pages.table.set_registered(from, from + len, false);
+        self.pages.table.move_registered(from, to, len);
     }
 }

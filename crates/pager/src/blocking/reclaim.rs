@@ -5,7 +5,7 @@ use super::pager::Pager;
 use crate::control::count;
 use crate::residency::Fate;
 use crate::sys::{PAGE, now_ns};
-use crate::table::{Id, LEAF_BYTES, PageList, State};
+use crate::table::{Id, PageList, State};
 use crate::{den, gate, pins};
 use rustix::io::Errno;
 
@@ -187,9 +187,10 @@ impl Pager {
     }
 
     fn registered(&mut self, address: usize, pages: usize) -> bool {
-        (address..address + pages * PAGE)
-            .step_by(PAGE)
-            .all(|page| self.pages.table.is_registered(page) || self.register_mapping(page))
+        let end = address + pages * PAGE;
+        let each = || (address..end).step_by(PAGE);
+        self.pages.table.is_all_registered(address, end)
+            || each().all(|page| self.pages.table.is_registered(page) || self.register_mapping(page))
     }
 
     /// Registers the whole mapping of a page: registering a part would split it, which makes `mremap` fail.
@@ -211,16 +212,9 @@ impl Pager {
         let all = self.scan.looks_everywhere();
         let mut found = false;
         for area in &self.scan.areas {
-            let mut at = area.start;
-            while at < area.end {
-                let next = ((at / LEAF_BYTES + 1) * LEAF_BYTES).min(area.end);
-                let table = &self.pages.table;
-                let known = table.is_all_registered(at, next) && (!all || table.is_removed(at));
-                if !known {
-                    let is_wanted = |page| !pins::is_pinned(page);
-                    found |= self.pages.track_present(&self.memory, at, next, is_wanted);
-                }
-                at = next;
+            for (start, end) in self.pages.table.unreported(area.start, area.end, all) {
+                let is_wanted = |page| !pins::is_pinned(page);
+                found |= self.pages.track_present(&self.memory, start, end, is_wanted);
             }
         }
         self.scan.end();

@@ -5,12 +5,12 @@
 
 use super::holds::Holds;
 use super::lock::{Held, Lock};
-use super::ranges::Ranges;
 use crate::control::ControlHead;
 use crate::den;
 use crate::gate;
 use crate::memory::Memory;
 use crate::owner::Owner;
+use crate::ranges::Ranges;
 use crate::residency::Residency;
 use crate::scan::Scan;
 use crate::sys::PAGE;

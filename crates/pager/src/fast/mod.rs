@@ -21,7 +21,7 @@
 //! | `reclaim` | taking of pages |
 //! | `engine` | books, behind the lock |
 //! | `dispatch`, `context` | ways of a thread to the handlers, and back to the program |
-//! | `thread`, `lock`, `ranges`, `outcome`, `raw` | what the others share |
+//! | `thread`, `lock`, `outcome`, `raw` | what the others share |
 
 mod birth;
 mod calls;
@@ -36,7 +36,6 @@ mod holds;
 mod lock;
 mod outcome;
 mod prepare;
-mod ranges;
 mod raw;
 mod reclaim;
 mod requests;
@@ -52,7 +51,7 @@ pub use start::FEATURES;
 use crate::attached;
 use crate::control::ControlHead;
 use crate::pins;
-use ranges::Ranges;
+use crate::ranges::Ranges;
 use rustix::io::Errno;
 use std::sync::atomic::Ordering::Relaxed;
 use thread::Thread;

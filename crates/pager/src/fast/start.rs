@@ -3,13 +3,13 @@
 use super::descriptors::hide;
 use super::engine::{self, Engine};
 use super::holds::Holds;
-use super::ranges::Ranges;
 use super::{raw, reclaim};
 use crate::attached;
 use crate::bare_thread::{self, with_signals_blocked};
 use crate::control::{ControlHead, count};
 use crate::memory::Memory;
 use crate::owner::Owner;
+use crate::ranges::Ranges;
 use crate::residency::Residency;
 use crate::scan::Scan;
 use crate::sys::{FEATURE_MOVE, FEATURE_SIGBUS};

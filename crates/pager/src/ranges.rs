@@ -2,41 +2,48 @@
 
 /// Set of addresses.
 #[derive(Debug, Default)]
-pub(super) struct Ranges(Vec<(usize, usize)>);
+pub(crate) struct Ranges(Vec<(usize, usize)>);
 
 impl Ranges {
     /// Returns whether an address is in the set.
-    pub(super) fn contains(&self, address: usize) -> bool {
+    pub(crate) fn contains(&self, address: usize) -> bool {
         self.next(address).is_some_and(|(start, _)| start <= address)
     }
 
     /// Returns whether all of `[start, end)` is in the set.
-    pub(super) fn covers(&self, start: usize, end: usize) -> bool {
+    pub(crate) fn covers(&self, start: usize, end: usize) -> bool {
         self.next(start).is_some_and(|range| range.0 <= start && end <= range.1)
     }
 
     /// Returns the first range that ends behind `address`.
-    pub(super) fn next(&self, address: usize) -> Option<(usize, usize)> {
+    pub(crate) fn next(&self, address: usize) -> Option<(usize, usize)> {
         self.0.get(self.0.partition_point(|range| range.1 <= address)).copied()
     }
 
     /// Returns the parts of `[start, end)` that are in the set.
-    pub(super) fn parts(&self, start: usize, end: usize) -> Vec<(usize, usize)> {
-        let within = self.0.iter().filter(|range| range.0 < end && start < range.1);
+    pub(crate) fn parts(&self, start: usize, end: usize) -> Vec<(usize, usize)> {
+        let within = self.within(start, end).iter();
         within.map(|range| (range.0.max(start), range.1.min(end))).collect()
     }
 
     /// Returns the parts of `[start, end)` that are not in the set.
-    pub(super) fn gaps(&self, start: usize, end: usize) -> Vec<(usize, usize)> {
+    pub(crate) fn gaps(&self, start: usize, end: usize) -> Vec<(usize, usize)> {
         let mut rest = Ranges(vec![(start, end)]);
-        for range in self.0.iter().filter(|range| range.0 < end && start < range.1) {
+        for range in self.within(start, end) {
             rest.remove(range.0, range.1);
         }
         rest.0
     }
 
+    /// Returns the ranges that overlap `[start, end)`.
+    fn within(&self, start: usize, end: usize) -> &[(usize, usize)] {
+        let first = self.0.partition_point(|range| range.1 <= start);
+        let last = self.0.partition_point(|range| range.0 < end);
+        &self.0[first..last.max(first)]
+    }
+
     /// Adds `[start, end)`.
-    pub(super) fn add(&mut self, start: usize, end: usize) {
+    pub(crate) fn add(&mut self, start: usize, end: usize) {
         if start >= end {
             return;
         }
@@ -48,7 +55,7 @@ impl Ranges {
     }
 
     /// Removes `[start, end)`.
-    pub(super) fn remove(&mut self, start: usize, end: usize) {
+    pub(crate) fn remove(&mut self, start: usize, end: usize) {
         let first = self.0.partition_point(|range| range.1 <= start);
         let last = self.0.partition_point(|range| range.0 < end);
         if start >= end || first >= last {
