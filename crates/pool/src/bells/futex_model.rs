@@ -16,7 +16,7 @@ loom::lazy_static! {
 }
 
 /// Sleeps without a timeout: if only a timeout ends a sleep, a wake-up was lost.
-pub fn wait(word: &AtomicU32, expected: u32, _: Option<Duration>) {
+pub(super) fn wait(word: &AtomicU32, expected: u32, _: Option<Duration>) {
     let mut waits = QUEUE.waits.lock().unwrap();
     // The kernel, too, compares the word and begins to wait in one step.
     if word.load(Ordering::SeqCst) == expected {
@@ -28,7 +28,7 @@ pub fn wait(word: &AtomicU32, expected: u32, _: Option<Duration>) {
 }
 
 /// Wakes the sleeping thread; returns whether there was one.
-pub fn wake(_: &AtomicU32) -> bool {
+pub(super) fn wake(_: &AtomicU32) -> bool {
     let waited = std::mem::take(&mut *QUEUE.waits.lock().unwrap());
     QUEUE.woken.notify_all();
     waited

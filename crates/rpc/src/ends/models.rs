@@ -2,7 +2,7 @@
 //! reused in the next lap. Buffers are the checker's own: it reports an end that reads one before it was written,
 //! or while it is.
 
-use super::{Buffer, Callee, Caller, Incoming, Layout, Reach};
+use super::{Callee, Caller, CallerBuffer, IncomingCall, Layout, Reach};
 use crate::queue::entry::{Kind, Status};
 use loom::cell::UnsafeCell;
 use loom::sync::Arc;
@@ -42,10 +42,10 @@ impl Shared {
     }
 }
 
-/// Buffer that consists of an offset only.
+/// CallerBuffer that consists of an offset only.
 struct Place(u64);
 
-impl Buffer for Place {
+impl CallerBuffer for Place {
     fn offset(&self) -> u64 {
         self.0
     }
@@ -117,7 +117,7 @@ fn serve(shared: &Shared, calls: usize) -> Vec<u64> {
     let mut ran = Vec::new();
     while ran.len() < calls {
         match callee.poll(&All) {
-            Some(Incoming { request, .. }) => {
+            Some(IncomingCall { request, .. }) => {
                 let value = shared.read(request.offset);
                 ran.push(value);
                 shared.write(request.offset, value + 100);

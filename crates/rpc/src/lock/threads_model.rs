@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicUsize;
 use unrack_pool::sync::{Ordering, fence};
 
 /// Returns a number that no other thread has, from 2 on.
-pub fn this_thread() -> usize {
+pub(super) fn this_thread() -> usize {
     loom::thread_local!(static NUMBER: Cell<usize> = Cell::new(0));
     // Not the checker's atomic: the number makes no difference.
     static NEXT: AtomicUsize = AtomicUsize::new(2);
@@ -19,16 +19,16 @@ pub fn this_thread() -> usize {
 }
 
 /// Returns true: the model's barrier is always there.
-pub fn can_withdraw() -> bool {
+pub(super) fn can_withdraw() -> bool {
     true
 }
 
 /// Makes a fence in this thread.
-pub fn barrier_here() {
+pub(super) fn barrier_here() {
     fence(Ordering::SeqCst);
 }
 
 /// Makes a fence, which together with `barrier_here` models a barrier in all threads.
-pub fn barrier_everywhere() {
+pub(super) fn barrier_everywhere() {
     fence(Ordering::SeqCst);
 }
