@@ -5,22 +5,22 @@ use crate::work::{fill, sum};
 use std::collections::VecDeque;
 use std::io;
 use std::time::Duration;
-use unrack_pool::cache_control::Mode;
+use unrack_pool::cache_control::MemoryKind;
 use unrack_rpc::client::Window;
 use unrack_rpc::{Client, Method, Server, Waiting, client, server};
 
 pub struct Unrack {
     name: &'static str,
-    mode: Mode,
+    mode: MemoryKind,
     waiting: Waiting,
 }
 
 impl Unrack {
-    pub const COHERENT: Self = Self { name: "unrack", mode: Mode::Coherent, waiting: Waiting::Spin };
+    pub const COHERENT: Self = Self { name: "unrack", mode: MemoryKind::Coherent, waiting: Waiting::Spin };
     pub const INCOHERENT: Self =
-        Self { name: "unrack, incoherent", mode: Mode::Incoherent, waiting: Waiting::Spin };
+        Self { name: "unrack, incoherent", mode: MemoryKind::Incoherent, waiting: Waiting::Spin };
     pub const SLEEPING: Self =
-        Self { name: "unrack, sleeping", mode: Mode::Coherent, waiting: Waiting::Sleep };
+        Self { name: "unrack, sleeping", mode: MemoryKind::Coherent, waiting: Waiting::Sleep };
 
     fn connect(&self, place: &Place) -> io::Result<Client> {
         let options = client::Options {
