@@ -14,7 +14,7 @@
 //! | [`shares`] | shares of a limited amount among peers |
 //! | [`datagram`] | datagrams that only a holder of the shared key can write, each accepted once |
 //!
-//! Only `rustls` handles what a peer sends before it has proved its key.
+//! Bytes that a peer sends before it has proved its key are handled by `rustls` alone.
 #![forbid(unsafe_code)]
 
 pub mod datagram;

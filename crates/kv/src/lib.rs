@@ -29,7 +29,7 @@
 //! - An abandoned get (deadline, cancelled) leaves at most one value in its place, and the place is used again.
 //! - When a client ends or is killed, the manager reports it, and the server releases all of its places.
 //!
-//! So the number of old values is bounded by the places in use, and no ended process leaks a value. The kernel lets
+//! Old values are therefore at most as many as the places in use, and no ended process leaks a value. The kernel lets
 //! clients map values for reading only. If the server dies, its memory stays mapped in the clients that read it.
 //!
 //! A client that shares no memory with the store (`tcp://host:port`) gets copies, by the same calls.

@@ -8,7 +8,7 @@ use signal_hook::iterator::Signals;
 /// node, and `asked` with the statistics at each SIGUSR1.
 ///
 /// # Errors
-/// If signals cannot be awaited, or the node cannot be started ([`RunningNode::start`]).
+/// An error if signals cannot be awaited, or if the node cannot be started ([`RunningNode::start`]).
 pub fn serve(
     options: &Options,
     started: impl FnOnce(&RunningNode),

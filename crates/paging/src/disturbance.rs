@@ -1,7 +1,7 @@
 //! Disturbance of a run by other work: computed from the machine's counters before and after, with limits beyond
 //! which a run's time is not used.
 //!
-//! This does not access the machine: [`MachineCounters::now`](MachineCounters::now) does, in `readings`.
+//! Arithmetic only: [`MachineCounters::now`], in `readings`, is what accesses the machine.
 
 use std::collections::BTreeMap;
 use unrack_record::{OtherWork, Warning};
