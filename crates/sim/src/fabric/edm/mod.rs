@@ -34,8 +34,8 @@
 //!
 //! # What can be lost
 //!
-//! No message is lost, except by [faults](unrack_engine::faults). The paper has no retransmission (§3.3): a message that lost a block,
-//! notification or grant is lost. A read ends with a NULL response if its timer runs out; a write, or a read without
+//! No message is lost, except by [faults](unrack_engine::faults). The paper has no retransmission (§3.3): a message that
+//! lost a block, notification or grant is lost. A read ends with a NULL response if its timer runs out; a write, or a read without
 //! timer, never ends and keeps its place among the X active for ever. A corrupted block disables its link for the
 //! rest of the run.
 //!
