@@ -2,16 +2,17 @@
 
 use crate::control::{ControlHead, MAGIC};
 use crate::spool::Spool;
+use alloc::boxed::Box;
+use core::ffi::CStr;
+use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering::Relaxed};
 use rustix::fd::OwnedFd;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
-use std::ffi::CStr;
-use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering::Relaxed};
 
-static CONTROL: AtomicPtr<ControlHead> = AtomicPtr::new(std::ptr::null_mut());
+static CONTROL: AtomicPtr<ControlHead> = AtomicPtr::new(core::ptr::null_mut());
 /// Path of the control file, beside which spool files go, with a trailing NUL; leaked, since it must outlive
 /// every fork.
-static PATH: AtomicPtr<[u8; LONGEST_PATH]> = AtomicPtr::new(std::ptr::null_mut());
+static PATH: AtomicPtr<[u8; LONGEST_PATH]> = AtomicPtr::new(core::ptr::null_mut());
 const LONGEST_PATH: usize = 512;
 const SPOOL_NAME: &[u8] = b"spool-00000000";
 
@@ -35,7 +36,7 @@ pub fn attach(path: &CStr) -> Result<&'static ControlHead, Errno> {
     let protection = rustix::mm::ProtFlags::READ | rustix::mm::ProtFlags::WRITE;
     // SAFETY: a new mapping, as long as the file, which `unrack` does not shrink.
     let at = unsafe {
-        rustix::mm::mmap(std::ptr::null_mut(), len, protection, rustix::mm::MapFlags::SHARED, &file, 0)?
+        rustix::mm::mmap(core::ptr::null_mut(), len, protection, rustix::mm::MapFlags::SHARED, &file, 0)?
     };
     let control = at as *mut ControlHead;
     // SAFETY: page-aligned, long enough, and atomics may hold anything.
@@ -115,5 +116,5 @@ pub(crate) fn open_spool(control: &ControlHead, process: u32) -> Result<Option<S
 pub(crate) fn samples(control: &'static ControlHead) -> &'static [AtomicU64] {
     let len = control.settings.samples.load(Relaxed) as usize;
     // SAFETY: `attach` checked that the file holds them, right behind the head.
-    unsafe { std::slice::from_raw_parts((control as *const ControlHead).add(1).cast(), len) }
+    unsafe { core::slice::from_raw_parts((control as *const ControlHead).add(1).cast(), len) }
 }

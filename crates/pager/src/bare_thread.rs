@@ -2,8 +2,8 @@
 //! single-threaded, and keeps its fast paths and its thread count.
 
 use crate::den;
+use core::ffi::{c_int, c_void};
 use rustix::io::Errno;
-use std::ffi::{c_int, c_void};
 
 /// Start of such a thread, with its argument.
 pub(crate) type Main = extern "C" fn(*mut c_void) -> c_int;
@@ -37,11 +37,11 @@ pub(crate) fn with_signals_blocked<T>(f: impl FnOnce() -> T) -> T {
     // SAFETY: plain sets on our stack. Signals 32 and 33 belong to the C library, which cannot send them to a
     // thread that it does not know.
     unsafe {
-        let (mut all, mut before) = (std::mem::zeroed(), std::mem::zeroed());
+        let (mut all, mut before) = (core::mem::zeroed(), core::mem::zeroed());
         libc::sigfillset(&mut all);
         libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut before);
         let result = f();
-        libc::pthread_sigmask(libc::SIG_SETMASK, &before, std::ptr::null_mut());
+        libc::pthread_sigmask(libc::SIG_SETMASK, &before, core::ptr::null_mut());
         result
     }
 }

@@ -4,7 +4,9 @@
 //! and its link ([`ControlHead::downlink_free_ns`]). Everything is a plain atomic number and no lock is ever held, so
 //! a process that is killed leaves nothing behind but its slot, which `unrack` frees.
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 /// Magic number of the file, with its version.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"unrack\0\x02");
@@ -172,12 +174,12 @@ impl ControlHead {
             padded[..chunk.len()].copy_from_slice(chunk);
             word.store(u64::from_le_bytes(padded), Relaxed);
         }
-        self.message_len.store(bytes.len() as u32, std::sync::atomic::Ordering::Release);
+        self.message_len.store(bytes.len() as u32, core::sync::atomic::Ordering::Release);
     }
 
     /// Returns the reason that [`ControlHead::fail`] recorded.
     pub fn failure(&self) -> Option<String> {
-        let len = self.message_len.load(std::sync::atomic::Ordering::Acquire) as usize;
+        let len = self.message_len.load(core::sync::atomic::Ordering::Acquire) as usize;
         let bytes: Vec<u8> = self.message.iter().flat_map(|word| word.load(Relaxed).to_le_bytes()).collect();
         (len > 0).then(|| String::from_utf8_lossy(&bytes[..len.min(bytes.len())]).into_owned())
     }

@@ -7,10 +7,10 @@
 //! pager never tracks an address in here.
 
 use crate::sys::PAGE;
+use core::ffi::c_void;
+use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use rustix::io::Errno;
 use rustix::mm::{Advice, MapFlags, MprotectFlags, ProtFlags};
-use std::ffi::c_void;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// Bytes of the pager's heap.
 pub const HEAP_BYTES: usize = 64 << 30;
@@ -50,7 +50,7 @@ pub fn reserve() -> Result<(), Errno> {
     }
     let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
     // SAFETY: a new mapping at an address of the kernel's choice.
-    let base = unsafe { rustix::mm::mmap_anonymous(std::ptr::null_mut(), LEN, ProtFlags::empty(), flags)? };
+    let base = unsafe { rustix::mm::mmap_anonymous(core::ptr::null_mut(), LEN, ProtFlags::empty(), flags)? };
     BASE.store(base as usize, Relaxed);
     // Memory is moved page by page here.
     // SAFETY: our own mapping; the advice changes no contents.

@@ -6,9 +6,9 @@
 
 use crate::den;
 use crate::sys::PAGE;
-use std::alloc::{GlobalAlloc, Layout};
-use std::cell::UnsafeCell;
-use std::sync::atomic::{AtomicBool, Ordering::Acquire, Ordering::Release};
+use core::alloc::{GlobalAlloc, Layout};
+use core::cell::UnsafeCell;
+use core::sync::atomic::{AtomicBool, Ordering::Acquire, Ordering::Release};
 
 /// Allocator of the pager's heap.
 pub struct Heap;
@@ -35,7 +35,7 @@ static HEAP: Locked = Locked {
 
 fn with_state<T>(f: impl FnOnce(&mut State) -> T) -> T {
     while HEAP.lock.swap(true, Acquire) {
-        std::hint::spin_loop();
+        core::hint::spin_loop();
     }
     // SAFETY: the lock is ours.
     let result = f(unsafe { &mut *HEAP.state.get() });
@@ -68,9 +68,9 @@ impl State {
 unsafe impl GlobalAlloc for Heap {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         if den::reserve().is_err() {
-            return std::ptr::null_mut();
+            return core::ptr::null_mut();
         }
-        with_state(|state| state.take(class(layout)).map_or(std::ptr::null_mut(), |block| block as *mut u8))
+        with_state(|state| state.take(class(layout)).map_or(core::ptr::null_mut(), |block| block as *mut u8))
     }
 
     unsafe fn dealloc(&self, block: *mut u8, layout: Layout) {

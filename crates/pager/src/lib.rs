@@ -29,6 +29,10 @@
 //!
 //! Uses go one way: no module is used by a module that it uses. `tests/arrows.rs` checks that.
 
+#![cfg_attr(not(test), no_std)]
+
+extern crate alloc;
+
 pub mod attached;
 pub mod blocking;
 pub mod control;

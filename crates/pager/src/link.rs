@@ -4,7 +4,7 @@
 //! latency is the same for all and overlaps. Both directions are shared by all processes of the run.
 
 use crate::control::{ControlHead, Settings};
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use unrack_basis::{SplitMix64, mix_13};
 
 /// Returns the arrival time (monotonic ns) of a transfer requested at `start_ns`, which takes `transmit_ns` on

@@ -3,6 +3,7 @@
 use crate::den;
 use crate::pins;
 use crate::sys::decimal;
+use alloc::vec::Vec;
 use rustix::fd::BorrowedFd;
 use rustix::io::Errno;
 
@@ -84,7 +85,7 @@ fn is_untouchable(path: &[u8]) -> bool {
 }
 
 fn hexadecimal(text: &[u8]) -> Option<usize> {
-    usize::from_str_radix(std::str::from_utf8(text).ok()?, 16).ok()
+    usize::from_str_radix(core::str::from_utf8(text).ok()?, 16).ok()
 }
 
 #[cfg(test)]

@@ -6,10 +6,11 @@ use crate::moves::{self, Moved};
 use crate::stride::MOST_AHEAD;
 use crate::sys::{self, PAGE, PageRegion, Uffd};
 use crate::{den, gate};
+use alloc::vec::Vec;
+use core::ffi::CStr;
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
-use std::ffi::CStr;
 
 /// Descriptors for the memory of this process, opened while this is certainly permitted.
 pub(crate) struct Memory {

@@ -6,7 +6,7 @@
 //! it for another.
 
 use crate::sys::PAGE;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 const SLOTS: usize = 1 << 14;
 /// Open hash table of page addresses; 0 marks a free slot.
@@ -53,12 +53,12 @@ fn thread_pointer() -> usize {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: on x86-64 the thread control block begins with its own address.
     unsafe {
-        std::arch::asm!("mov {}, fs:0", out(reg) pointer, options(nostack, readonly, preserves_flags));
+        core::arch::asm!("mov {}, fs:0", out(reg) pointer, options(nostack, readonly, preserves_flags));
     }
     #[cfg(target_arch = "aarch64")]
     // SAFETY: reads a register.
     unsafe {
-        std::arch::asm!("mrs {}, tpidr_el0", out(reg) pointer, options(nostack, nomem));
+        core::arch::asm!("mrs {}, tpidr_el0", out(reg) pointer, options(nostack, nomem));
     }
     pointer
 }

@@ -1,5 +1,8 @@
 //! Set of addresses: sorted ranges that neither overlap nor touch.
 
+use alloc::vec;
+use alloc::vec::Vec;
+
 /// Set of addresses.
 #[derive(Debug, Default)]
 pub(crate) struct Ranges(Vec<(usize, usize)>);

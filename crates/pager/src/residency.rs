@@ -21,8 +21,9 @@ use crate::sys::{PAGE, PageRegion, now_ns};
 use crate::table::{Id, PageList, PageTable, Record, State};
 use crate::transfers::Transfers;
 use crate::{den, gate};
-use std::ops::Deref;
-use std::sync::atomic::Ordering::Relaxed;
+use alloc::vec::Vec;
+use core::ops::Deref;
+use core::sync::atomic::Ordering::Relaxed;
 
 /// Pages taken from the program at once: neighbours move together, at a tenth of the cost each.
 pub(crate) const BATCH: usize = 32;
@@ -312,7 +313,7 @@ impl Residency {
         self.slot.local_pages.store(self.local, Relaxed);
         self.slot.remote_pages.store(self.table.remote() as u64, Relaxed);
         self.slot.oldest_ns.store(oldest, Relaxed);
-        let others = self.control.live_slots().filter(|slot| !std::ptr::eq(*slot, self.slot));
+        let others = self.control.live_slots().filter(|slot| !core::ptr::eq(*slot, self.slot));
         self.others = others.clone().map(|slot| slot.local_pages.load(Relaxed)).sum();
         self.is_oldest = others.clone().all(|slot| slot.oldest_ns.load(Relaxed) >= oldest);
         if self.is_over() && self.others > 0 {
@@ -340,7 +341,7 @@ impl Residency {
 /// of 2^-64.
 fn hash_of(at: usize) -> u64 {
     // SAFETY: a populated slot of the arena, which only this thread touches.
-    rapidhash::v3::rapidhash_v3(unsafe { std::slice::from_raw_parts(at as *const u8, PAGE) })
+    rapidhash::v3::rapidhash_v3(unsafe { core::slice::from_raw_parts(at as *const u8, PAGE) })
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@ use crate::control::{ControlHead, count};
 use crate::maps::Area;
 use crate::memory::Memory;
 use crate::sys::now_ns;
+use alloc::vec::Vec;
 
 /// Least time in ns between two scans while the process is over the limit.
 const PAUSE_NS: u64 = 1_000_000;

@@ -3,11 +3,11 @@
 //! The file is mapped shared and written in place, so the records survive however the process ends. `unrack`
 //! reads the files of all processes after the run; an all-zero record marks the end.
 
+use core::ffi::CStr;
 use rustix::fd::OwnedFd;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags};
-use std::ffi::CStr;
 
 /// One transfer. `kind` is never 0 in a written record.
 #[repr(C)]
@@ -50,7 +50,7 @@ impl Spool {
     pub fn create(path: &CStr) -> Result<Spool, Errno> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::TRUNC | OFlags::CLOEXEC;
         let file = rustix::fs::open(path, flags, Mode::from_raw_mode(0o600))?;
-        Ok(Spool { file, window: std::ptr::null_mut(), used: WINDOW_RECORDS, windows: 0 })
+        Ok(Spool { file, window: core::ptr::null_mut(), used: WINDOW_RECORDS, windows: 0 })
     }
 
     /// Replaces the descriptor by one that `f` makes from it.
@@ -81,8 +81,14 @@ impl Spool {
         let (read_write, shared) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::SHARED);
         // SAFETY: a new mapping of our own file; the old window is not used again.
         unsafe {
-            let new =
-                rustix::mm::mmap(std::ptr::null_mut(), WINDOW_BYTES, read_write, shared, &self.file, offset)?;
+            let new = rustix::mm::mmap(
+                core::ptr::null_mut(),
+                WINDOW_BYTES,
+                read_write,
+                shared,
+                &self.file,
+                offset,
+            )?;
             if !self.window.is_null() {
                 rustix::mm::munmap(self.window.cast(), WINDOW_BYTES)?;
             }

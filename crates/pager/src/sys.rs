@@ -7,10 +7,11 @@
 //! # References
 //! `userfaultfd(2)`, `ioctl_userfaultfd(2)`, `Documentation/admin-guide/mm/pagemap.rst`.
 
+use alloc::vec::Vec;
+use core::ffi::c_void;
 use rustix::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::time::Timespec;
-use std::ffi::c_void;
 
 pub use unrack_basis::PAGE;
 
@@ -231,7 +232,8 @@ impl Uffd {
     pub fn read(&self, events: &mut Vec<Event>) -> Result<(), Errno> {
         let mut raw = [RawMessage { event: 0, _reserved: [0; 7], words: [0; 3] }; 16];
         // SAFETY: any bytes are valid for `RawMessage`, which has no padding.
-        let bytes = unsafe { std::slice::from_raw_parts_mut(raw.as_mut_ptr() as *mut u8, size_of_val(&raw)) };
+        let bytes =
+            unsafe { core::slice::from_raw_parts_mut(raw.as_mut_ptr() as *mut u8, size_of_val(&raw)) };
         let read = match rustix::io::read(&self.0, bytes) {
             Err(Errno::AGAIN | Errno::INTR) => return Ok(()),
             other => other?,
@@ -385,13 +387,13 @@ pub fn close_all_files() {
     #[cfg(target_arch = "x86_64")]
     // SAFETY: close_range(2) touches no memory.
     unsafe {
-        std::arch::asm!("syscall", inlateout("rax") libc::SYS_close_range => _, in("rdi") first, in("rsi") last,
+        core::arch::asm!("syscall", inlateout("rax") libc::SYS_close_range => _, in("rdi") first, in("rsi") last,
             in("rdx") flags, out("rcx") _, out("r11") _, options(nostack));
     }
     #[cfg(target_arch = "aarch64")]
     // SAFETY: close_range(2) touches no memory.
     unsafe {
-        std::arch::asm!("svc 0", in("x8") libc::SYS_close_range, inlateout("x0") first => _, in("x1") last,
+        core::arch::asm!("svc 0", in("x8") libc::SYS_close_range, inlateout("x0") first => _, in("x1") last,
             in("x2") flags, options(nostack));
     }
 }

@@ -8,6 +8,9 @@
 
 use crate::ranges::Ranges;
 use crate::sys::PAGE;
+use alloc::boxed::Box;
+use alloc::vec;
+use alloc::vec::Vec;
 
 /// Number of pages of a leaf.
 pub const LEAF_PAGES: usize = 512;

@@ -7,7 +7,7 @@ use crate::gate;
 use crate::link::{self, Delays};
 use crate::spool::{FETCH, Spool, SpooledTransfer, WRITE_BACK};
 use crate::sys::PAGE;
-use std::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::Ordering::Relaxed;
 
 /// Accounts of a process's transfers.
 pub(crate) struct Transfers {

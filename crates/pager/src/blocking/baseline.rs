@@ -4,10 +4,10 @@
 //! forked child inherits are shared with its parent and counted there, as long as the parent lives.
 
 use crate::sys::anonymous_pages;
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use rustix::fd::AsFd;
 use rustix::fs::{Mode, OFlags};
 use rustix::process::Pid;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Pages of the first process before its program began.
 static FIRST: AtomicU64 = AtomicU64::new(u64::MAX);

@@ -7,6 +7,7 @@ use super::pager::Pager;
 use crate::gate;
 use crate::sys::Event;
 use crate::table::{Id, State};
+use alloc::vec::Vec;
 
 impl Pager {
     /// Reads until no change is outstanding, and applies the changes. Faults read meanwhile wait.

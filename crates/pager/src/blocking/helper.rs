@@ -10,9 +10,9 @@
 //! own counter. `FILLED` (release) pairs with the helper's load (acquire), `EMPTIED` (release) with [`is_done`].
 
 use crate::{bare_thread, den};
+use core::ffi::{c_int, c_void};
+use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 use rustix::thread::futex;
-use std::ffi::{c_int, c_void};
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 
 const RING: usize = 256;
 

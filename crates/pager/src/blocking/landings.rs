@@ -10,8 +10,9 @@ use crate::memory::Memory;
 use crate::node::{self, Address, Client, PageCompletion};
 use crate::sys::PAGE;
 use crate::table::Id;
+use alloc::vec::Vec;
+use core::sync::atomic::Ordering::Relaxed;
 use rustix::event::PollFd;
-use std::sync::atomic::Ordering::Relaxed;
 
 /// Most spare landings with memory, kept for the next loads.
 const SPARE: usize = 64;

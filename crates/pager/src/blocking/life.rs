@@ -13,9 +13,9 @@ use crate::sys::{
     FEATURE_THREAD_ID, PAGE, now_ns,
 };
 use crate::{den, gate, heap, pins};
+use core::ffi::{c_int, c_void};
 use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
-use std::ffi::{c_int, c_void};
 
 /// Features of userfaultfd that the kernel must offer.
 pub const FEATURES: u64 =
@@ -163,6 +163,6 @@ fn stay_on_this_core() -> usize {
     let mut only_here = rustix::thread::CpuSet::new();
     only_here.set(here);
     let _ = rustix::thread::sched_setaffinity(None, &only_here);
-    let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
+    let _ = rustix::thread::set_current_timer_slack(core::num::NonZeroU64::new(1));
     here
 }

@@ -14,9 +14,10 @@ use crate::scan::Scan;
 use crate::sys::Event;
 use crate::table::Id;
 use crate::transfers::Transfers;
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+use core::sync::atomic::Ordering::Relaxed;
 use rustix::io::Errno;
-use std::collections::VecDeque;
-use std::sync::atomic::Ordering::Relaxed;
 
 /// State of the pager of one process.
 pub(super) struct Pager {

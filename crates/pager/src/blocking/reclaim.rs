@@ -7,6 +7,7 @@ use crate::residency::Fate;
 use crate::sys::{PAGE, now_ns};
 use crate::table::{Id, PageList, State};
 use crate::{den, gate, pins};
+use alloc::vec::Vec;
 use rustix::io::Errno;
 
 /// Number of waits for a busy memory node before faults are handled again.

@@ -38,7 +38,7 @@ impl Pager {
                 self.emptied(id, done.garbage);
             }
         }
-        let mut slots = std::mem::take(&mut self.slots);
+        let mut slots = core::mem::take(&mut self.slots);
         slots.order(|id| self.is_forgotten(id));
         self.slots = slots;
     }

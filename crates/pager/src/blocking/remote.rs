@@ -32,7 +32,7 @@ impl Pager {
     }
 
     fn lose_node(&self, error: node::Error) -> ! {
-        gate::die(self.control, &std::fmt::format(format_args!("{error}")))
+        gate::die(self.control, &alloc::fmt::format(format_args!("{error}")))
     }
 
     fn lose_room(&self) -> ! {
@@ -45,7 +45,7 @@ impl Pager {
             mib(share),
             mib(capacity)
         );
-        gate::die(self.control, &std::fmt::format(text))
+        gate::die(self.control, &alloc::fmt::format(text))
     }
 
     /// Returns where a taken page's contents are, if they are in this process.
@@ -134,7 +134,7 @@ impl Pager {
             self.ask_for(self.pending[n].id);
         }
         let Some(node) = &mut self.node else { return };
-        let mut done = std::mem::take(&mut node.done);
+        let mut done = core::mem::take(&mut node.done);
         let result = node.client.progress(&mut done);
         for completion in done.drain(..) {
             match completion {

@@ -177,7 +177,7 @@ impl Pager {
 
     fn account_fetch(&mut self, Pending { address, read_ns, thread, .. }: Pending) {
         let thread = self.threads.faulted(thread, read_ns, self.control);
-        let overhead_ns = std::mem::take(&mut thread.overhead_ns);
+        let overhead_ns = core::mem::take(&mut thread.overhead_ns);
         let fetched = Fetched { address, seen_ns: read_ns, thread: thread.index, overhead_ns };
         self.transfers.fetched(fetched, now_ns());
     }

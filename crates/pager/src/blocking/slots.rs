@@ -4,7 +4,8 @@ use super::helper::{self, Order};
 use crate::den;
 use crate::sys::PAGE;
 use crate::table::Id;
-use std::collections::VecDeque;
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
 
 /// Slots to be emptied.
 #[derive(Default)]
@@ -44,7 +45,7 @@ impl Slots {
     /// Orders slots emptied, of discarded records those that `is_forgotten`.
     pub(super) fn order(&mut self, mut is_forgotten: impl FnMut(Id) -> bool) {
         // These come first: a slot may be in both lists, and its record is free when the second is done.
-        let mut vacated = std::mem::take(&mut self.vacated);
+        let mut vacated = core::mem::take(&mut self.vacated);
         self.have_emptied(&mut vacated, false);
         self.vacated = vacated;
         if !self.vacated.is_empty() {

@@ -6,8 +6,9 @@
 
 use crate::control::ControlHead;
 use crate::stride::Stride;
+use alloc::vec::Vec;
+use core::sync::atomic::Ordering::Relaxed;
 use rustix::thread::{CpuSet, Pid};
-use std::sync::atomic::Ordering::Relaxed;
 
 /// A thread of the program.
 pub(super) struct Thread {

@@ -6,8 +6,9 @@ use crate::den::LANDINGS;
 use crate::node::Owed;
 use crate::sys::{now_ns, timespec};
 use crate::table::{Id, State};
+use alloc::vec::Vec;
+use core::sync::atomic::Ordering::Relaxed;
 use rustix::event::{PollFd, PollFlags};
-use std::sync::atomic::Ordering::Relaxed;
 
 /// Time in ns that evicting waits for a busy node before it handles faults again.
 const BACK_PRESSURE_NS: u64 = 2_000_000;

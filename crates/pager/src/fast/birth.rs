@@ -143,7 +143,7 @@ fn fork(thread: &Thread, context: &mut Context, wish: Wish) -> isize {
         return result;
     }
     let control = engine.control;
-    let stacks = std::mem::take(&mut engine.stacks);
+    let stacks = core::mem::take(&mut engine.stacks);
     engine.forget();
     descriptors::close_all();
     thread.be_alone(rustix::thread::gettid().as_raw_nonzero().get() as u32);
@@ -176,8 +176,8 @@ fn copy_frame(context: &Context, child: &Thread, stack_top: usize) -> usize {
     // SAFETY: the kernel's frame exists during the handler; the block belongs to the child, which does not run
     // yet, and has room: a frame is a few KiB.
     unsafe {
-        std::ptr::copy_nonoverlapping(state as *const u8, state_at as *mut u8, state_len);
-        std::ptr::copy_nonoverlapping(context, frame as *mut Context, 1);
+        core::ptr::copy_nonoverlapping(state as *const u8, state_at as *mut u8, state_len);
+        core::ptr::copy_nonoverlapping(context, frame as *mut Context, 1);
         let copy = &mut *(frame as *mut Context);
         copy.0.uc_mcontext.fpregs = state_at as *mut _;
         copy.0.uc_stack.ss_sp = stack.base as *mut _;
@@ -209,7 +209,7 @@ fn start(wish: Wish, child: &'static Thread, frame: usize) -> isize {
     // SAFETY: the child begins on its block's stack, below its frame, and never returns here. It shares all
     // memory, and the kernel keeps the parent's registers.
     unsafe {
-        std::arch::asm!(
+        core::arch::asm!(
             "syscall",
             "test rax, rax",
             "jnz 2f",

@@ -5,10 +5,10 @@
 
 use super::raw::Args;
 use super::thread::{DISPATCH, Thread};
-use std::ffi::c_int;
-use std::sync::atomic::Ordering::Relaxed;
+use core::ffi::c_int;
+use core::sync::atomic::Ordering::Relaxed;
 
-std::arch::global_asm!(
+core::arch::global_asm!(
     ".pushsection .text.unrack_fast, \"ax\", @progbits",
     ".globl unrack_fast_call, unrack_fast_call_changed, unrack_fast_return",
     ".hidden unrack_fast_call, unrack_fast_call_changed, unrack_fast_return",
@@ -125,7 +125,7 @@ pub(super) unsafe fn resume(thread: &Thread, frame: usize) -> ! {
     thread.selector.store(DISPATCH, Relaxed);
     // SAFETY: as the caller says. This stack is not used again.
     unsafe {
-        std::arch::asm!("mov rsp, {}", "jmp {}", in(reg) frame, sym unrack_fast_return, options(noreturn));
+        core::arch::asm!("mov rsp, {}", "jmp {}", in(reg) frame, sym unrack_fast_return, options(noreturn));
     }
 }
 

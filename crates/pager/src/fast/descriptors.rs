@@ -2,9 +2,9 @@
 
 use super::outcome::Outcome;
 use super::raw::{self, Args};
+use core::sync::atomic::{AtomicI32, Ordering::Relaxed};
 use rustix::fd::{AsRawFd, OwnedFd};
 use rustix::io::Errno;
-use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
 
 /// Lowest number of our descriptors, if the limit on descriptors allows: programs use low numbers.
 const HIGH: u64 = 1000;
@@ -40,7 +40,7 @@ pub(super) fn close_all() {
     FIRST.store(i32::MAX, Relaxed);
 }
 
-fn ours() -> std::ops::Range<usize> {
+fn ours() -> core::ops::Range<usize> {
     let first = FIRST.load(Relaxed) as usize;
     first..first + COUNT.load(Relaxed) as usize
 }

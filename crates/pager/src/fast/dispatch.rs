@@ -5,9 +5,9 @@
 use super::context::own_code;
 use super::raw;
 use super::thread::Thread;
+use core::ffi::{c_int, c_void};
+use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use rustix::io::Errno;
-use std::ffi::{c_int, c_void};
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 /// Address and length from [`own_text`]: threads that begin cannot ask the loader.
 static TEXT: [AtomicUsize; 2] = [AtomicUsize::new(0), AtomicUsize::new(0)];

@@ -12,9 +12,9 @@ use super::raw;
 use super::signals;
 use super::thread::{ALLOW, DISPATCH, Thread};
 use crate::sys::now_ns;
+use core::ffi::{c_int, c_void};
+use core::sync::atomic::Ordering::Relaxed;
 use rustix::io::Errno;
-use std::ffi::{c_int, c_void};
-use std::sync::atomic::Ordering::Relaxed;
 
 /// Handles `SIGBUS`: a missing page, or an error of the program's.
 extern "C" fn on_bus(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {

@@ -9,8 +9,8 @@ use crate::stride::Stride;
 use crate::sys::{PAGE, now_ns, timespec};
 use crate::table::{Id, State};
 use crate::transfers::Fetched;
+use core::sync::atomic::Ordering::Relaxed;
 use rustix::io::Errno;
-use std::sync::atomic::Ordering::Relaxed;
 
 /// Fault as the thread sees it.
 #[derive(Clone, Copy)]
@@ -75,7 +75,7 @@ fn wait_until(due_ns: u64) -> u64 {
             // The result does not matter: the loop reads the clock.
             let _ = rustix::thread::nanosleep(&timespec(left - SPIN_NS));
         }
-        std::hint::spin_loop();
+        core::hint::spin_loop();
     }
 }
 

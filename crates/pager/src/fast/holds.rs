@@ -1,6 +1,7 @@
 //! Memory in use by system calls under way, which is not taken meanwhile.
 
 use super::thread::Thread;
+use alloc::vec::Vec;
 
 /// Range of memory that a thread's system call uses.
 struct Hold {
@@ -25,7 +26,7 @@ impl Holds {
 
     /// Ends all holds of a thread.
     pub(super) fn release(&mut self, thread: &Thread) {
-        self.0.retain(|hold| !std::ptr::eq(hold.thread, thread));
+        self.0.retain(|hold| !core::ptr::eq(hold.thread, thread));
     }
 
     /// Returns whether a page is held.

@@ -3,9 +3,9 @@
 //! It is held for microseconds, and only where no handler of the program can run: in our own handlers, which
 //! block all signals, and on the tick thread, which never receives any. Waiting threads spin.
 
-use std::cell::UnsafeCell;
-use std::ops::{Deref, DerefMut};
-use std::sync::atomic::{AtomicBool, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+use core::cell::UnsafeCell;
+use core::ops::{Deref, DerefMut};
+use core::sync::atomic::{AtomicBool, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 
 /// Number of spins before yielding: longer than most holders need, if each has a core.
 const SPINS: u32 = 300;
@@ -52,7 +52,7 @@ impl<T> Lock<T> {
         while self.held.swap(true, Acquire) {
             while self.held.load(Relaxed) {
                 spins += 1;
-                if spins % SPINS == 0 { rustix::thread::sched_yield() } else { std::hint::spin_loop() }
+                if spins % SPINS == 0 { rustix::thread::sched_yield() } else { core::hint::spin_loop() }
             }
         }
     }
@@ -62,9 +62,9 @@ impl<T> Held<T> {
     /// Forgets the value in the child of a fork, which holds the lock: it was its parent's.
     pub(super) fn forget(self) {
         let lock = self.lock;
-        std::mem::forget(self);
+        core::mem::forget(self);
         // SAFETY: the lock is ours, and this process has no other thread.
-        std::mem::forget(unsafe { (*lock.value.get()).take() });
+        core::mem::forget(unsafe { (*lock.value.get()).take() });
         lock.held.store(false, Release);
     }
 }

@@ -52,8 +52,8 @@ use crate::attached;
 use crate::control::ControlHead;
 use crate::pins;
 use crate::ranges::Ranges;
+use core::sync::atomic::Ordering::Relaxed;
 use rustix::io::Errno;
-use std::sync::atomic::Ordering::Relaxed;
 use thread::Thread;
 
 /// Returns whether this process, if it runs with remote memory, does so in fast mode.

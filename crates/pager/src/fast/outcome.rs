@@ -2,6 +2,7 @@
 
 use super::raw::Args;
 use crate::{attached, gate};
+use alloc::format;
 
 /// Result of handling a call.
 pub(super) enum Outcome {

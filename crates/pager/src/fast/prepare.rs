@@ -7,6 +7,8 @@ use super::raw::{self, Args};
 use super::requests::request;
 use super::thread::Thread;
 use super::touches::{Touch, touches};
+use alloc::format;
+use alloc::string::String;
 use rustix::io::Errno;
 
 /// Holds the memory of a known call, and ends the process at any other.

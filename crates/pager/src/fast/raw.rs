@@ -13,7 +13,7 @@ pub(super) unsafe fn call(number: usize, args: Args) -> isize {
     let result;
     // SAFETY: as the caller says; the kernel keeps all registers but these.
     unsafe {
-        std::arch::asm!("syscall", inlateout("rax") number => result, in("rdi") args[0], in("rsi") args[1],
+        core::arch::asm!("syscall", inlateout("rax") number => result, in("rdi") args[0], in("rsi") args[1],
             in("rdx") args[2], in("r10") args[3], in("r8") args[4], in("r9") args[5], out("rcx") _, out("r11") _,
             options(nostack));
     }

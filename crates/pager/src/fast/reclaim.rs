@@ -7,9 +7,9 @@ use crate::pins;
 use crate::residency::{BATCH, Fate, LONGEST_TICK_NS, SHORTEST_TICK_NS};
 use crate::sys::{PAGE, now_ns, timespec};
 use crate::table::Id;
+use core::ffi::{c_int, c_void};
 use rustix::io::Errno;
 use rustix::mm::Advice;
-use std::ffi::{c_int, c_void};
 
 impl Engine {
     /// Does the periodic work if it is due, and brings the run back under its limit, as far as this process has
@@ -144,7 +144,7 @@ fn prefetch(page: usize) {
     const LINE: usize = 64;
     for line in (page..page + PAGE).step_by(LINE) {
         // SAFETY: a hint, which harms at no address.
-        unsafe { std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(line as *const i8) };
+        unsafe { core::arch::x86_64::_mm_prefetch::<{ core::arch::x86_64::_MM_HINT_T0 }>(line as *const i8) };
     }
 }
 

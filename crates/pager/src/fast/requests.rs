@@ -40,7 +40,7 @@ fn futex(args: Args) -> [(usize, usize); 3] {
 /// Returns the memory that `fcntl(2)` uses: locks take a `struct flock`, `F_*OWN_EX` and the 64-bit hints 8
 /// bytes.
 fn fcntl(args: Args) -> Request {
-    const HINTS: std::ops::RangeInclusive<i32> = 1035..=1038;
+    const HINTS: core::ops::RangeInclusive<i32> = 1035..=1038;
     const OWNER_SET: i32 = 15;
     const OWNER_GET: i32 = 16;
     let len = match args[1] as i32 {
@@ -58,7 +58,7 @@ fn fcntl(args: Args) -> Request {
 fn ioctl(args: Args) -> Request {
     // Types of requests that encode direction and size of their argument, which contains no addresses.
     const DECLARED: [u8; 3] = [b'f', b'T', 0x94];
-    const OF_SOCKETS: std::ops::RangeInclusive<u64> = 0x8901..=0x89ff;
+    const OF_SOCKETS: core::ops::RangeInclusive<u64> = 0x8901..=0x89ff;
     let request = args[1] as u32 as u64;
     let len = match request {
         libc::FIONBIO

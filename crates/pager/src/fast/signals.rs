@@ -6,9 +6,9 @@ use super::outcome::Outcome;
 use super::prepare::{fetch, hold_again, hold_some, prepare, store};
 use super::raw::{self, Args, Plain};
 use super::thread::{ALLOW, DISPATCH, Stack, Thread};
+use core::ffi::c_int;
+use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use rustix::io::Errno;
-use std::ffi::c_int;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 pub(super) const SA_RESTORER: usize = 0x0400_0000;
 /// Signals that must not be blocked while code of the program runs: a fault then would end the process.
@@ -193,7 +193,7 @@ pub(super) fn pass_on(thread: &Thread, signal: c_int, info: &libc::siginfo_t, co
             // SAFETY: the handler that the program set; a plain one ignores the further arguments.
             unsafe {
                 let handler: extern "C" fn(c_int, &libc::siginfo_t, &mut Context) =
-                    std::mem::transmute(handler);
+                    core::mem::transmute(handler);
                 handler(signal, info, context);
             }
             set_mask(!OURS);

@@ -8,6 +8,7 @@ use super::thread::Thread;
 use crate::sys::{PAGE, now_ns};
 use crate::table::{Id, State};
 use crate::{den, gate};
+use alloc::vec::Vec;
 use rustix::io::Errno;
 
 const MADV_GUARD_INSTALL: i32 = 102;

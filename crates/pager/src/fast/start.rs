@@ -14,8 +14,8 @@ use crate::residency::Residency;
 use crate::scan::Scan;
 use crate::sys::{FEATURE_MOVE, FEATURE_SIGBUS};
 use crate::transfers::Transfers;
+use core::sync::atomic::Ordering::Relaxed;
 use rustix::io::Errno;
-use std::sync::atomic::Ordering::Relaxed;
 
 /// Features that the kernel's userfaultfd must offer.
 pub const FEATURES: u64 = FEATURE_SIGBUS | FEATURE_MOVE;

@@ -8,8 +8,8 @@
 use super::lock::Held;
 use crate::den;
 use crate::stride::Stride;
-use std::cell::Cell;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering::Relaxed};
+use core::cell::Cell;
+use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering::Relaxed};
 
 /// A thread of the program, as its own handlers see it. Other threads read only `tid`.
 #[repr(C)]

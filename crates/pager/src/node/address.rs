@@ -1,8 +1,10 @@
 //! Addresses of memory nodes.
 
 use crate::control::Settings;
-use std::fmt;
-use std::sync::atomic::Ordering::Relaxed;
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt;
+use core::sync::atomic::Ordering::Relaxed;
 
 /// Address of a node.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -5,6 +5,8 @@ use super::error::Error;
 use super::request::{Owed, PageCompletion, Rejected};
 use super::settings::{NodeLimits, Settings};
 use super::{shared, tcp};
+use alloc::boxed::Box;
+use alloc::vec::Vec;
 use rustix::event::PollFlags;
 use rustix::fd::BorrowedFd;
 

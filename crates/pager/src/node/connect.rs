@@ -7,14 +7,14 @@ use super::address::Address;
 use super::error::{Error, ErrorKind};
 use super::settings::Settings;
 use crate::sys::{now_ns, timespec};
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use core::time::Duration;
 use rustix::event::{PollFd, PollFlags};
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use rustix::net::{
     AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketAddrV4, SocketFlags, SocketType, sockopt,
 };
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::time::Duration;
 use unrack_wire::{GreetingStatus, Hello, PAGE, PageTransport, VERSION, WELCOME, WELCOME_HEAD, Welcome};
 
 /// A connected socket and the node's address.

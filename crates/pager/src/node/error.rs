@@ -2,8 +2,8 @@
 
 use super::address::Address;
 use super::session::SessionError;
+use core::fmt;
 use rustix::io::Errno;
-use std::fmt;
 use unrack_wire::{EndReason, GreetingStatus, VERSION};
 
 /// Error that ends the session. Nothing more can be stored or loaded, and only completed requests count.
@@ -76,7 +76,7 @@ impl fmt::Display for Error {
     }
 }
 
-impl std::error::Error for Error {}
+impl core::error::Error for Error {}
 
 impl From<SessionError> for ErrorKind {
     fn from(fault: SessionError) -> ErrorKind {

@@ -1,5 +1,9 @@
 //! Table by page id: dense, in chunks, so that growing never copies.
 
+use alloc::boxed::Box;
+use alloc::vec;
+use alloc::vec::Vec;
+
 const CHUNK: usize = 4096;
 
 /// Value of each page id.

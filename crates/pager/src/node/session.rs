@@ -20,8 +20,8 @@ mod sending;
 use super::held::ById;
 use super::request::{Owed, Rejected};
 use super::settings::Tuning;
+use alloc::collections::VecDeque;
 use rapidhash::v3::rapidhash_v3;
-use std::collections::VecDeque;
 use unrack_wire::{EndReason, HEADER, Header, Malformed, PAGE};
 
 /// Reason why a session cannot go on.
@@ -279,5 +279,5 @@ impl NodeSession {
 /// There is a readable page at `at` that does not change meanwhile.
 pub(super) unsafe fn hash_of(at: usize) -> u64 {
     // SAFETY: as the caller says.
-    rapidhash_v3(unsafe { std::slice::from_raw_parts(at as *const u8, PAGE) })
+    rapidhash_v3(unsafe { core::slice::from_raw_parts(at as *const u8, PAGE) })
 }

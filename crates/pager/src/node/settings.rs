@@ -1,7 +1,7 @@
 //! Parameters of a session, and the limits that a node states.
 
 use super::address::Address;
-use std::sync::atomic::AtomicU64;
+use core::sync::atomic::AtomicU64;
 use unrack_wire::{MOST_IDS, MOST_PAGES, PATIENCE, Welcome};
 
 /// Address of a node, and parameters of the session.

@@ -13,15 +13,16 @@ use super::request::{Owed, PageCompletion, Rejected};
 use super::session::hash_of;
 use super::settings::{NodeLimits, Settings, Tuning};
 use crate::sys::now_ns;
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+use core::ffi::c_void;
+use core::mem::MaybeUninit;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::SealFlags;
 use rustix::io::Errno;
+use rustix::io::IoSliceMut;
 use rustix::mm::{Advice, MapFlags, ProtFlags};
 use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendFlags};
-use std::collections::VecDeque;
-use std::ffi::c_void;
-use std::io::IoSliceMut;
-use std::mem::MaybeUninit;
 use unrack_wire::{EndReason, HEADER, Header, PAGE, PageTransport, Verb};
 
 #[derive(Debug, Clone, Copy)]
@@ -145,7 +146,7 @@ impl Mapped {
             (place, _) => self.address(place),
         };
         // SAFETY: as the caller says; `from` is a page of our own mapping, or one left to us.
-        unsafe { std::ptr::copy_nonoverlapping(from as *const u8, at as *mut u8, PAGE) };
+        unsafe { core::ptr::copy_nonoverlapping(from as *const u8, at as *mut u8, PAGE) };
         let check = self.tuning.checksums && known.place != 0;
         // SAFETY: as the caller says.
         if check && unsafe { hash_of(at) } != known.checksum {
@@ -199,7 +200,7 @@ impl Mapped {
     /// There is a readable page at `at` that does not change meanwhile.
     unsafe fn put(&mut self, id: u32, place: u32, at: usize) {
         // SAFETY: as the caller says; the place is a page of our own mapping that only we use.
-        unsafe { std::ptr::copy_nonoverlapping(at as *const u8, self.address(place) as *mut u8, PAGE) };
+        unsafe { core::ptr::copy_nonoverlapping(at as *const u8, self.address(place) as *mut u8, PAGE) };
         // SAFETY: as the caller says.
         let checksum = if self.tuning.checksums { unsafe { hash_of(at) } } else { 0 };
         *self.known.get_mut(id) = Known { place, checksum };
@@ -342,7 +343,7 @@ fn map(extent: &OwnedFd, bytes: usize) -> Result<usize, Errno> {
     let protection = ProtFlags::READ | ProtFlags::WRITE;
     // SAFETY: a new mapping at an address of the kernel's choice.
     let at =
-        unsafe { rustix::mm::mmap(std::ptr::null_mut(), bytes, protection, MapFlags::SHARED, extent, 0)? };
+        unsafe { rustix::mm::mmap(core::ptr::null_mut(), bytes, protection, MapFlags::SHARED, extent, 0)? };
     // A forked child has a session of its own.
     // SAFETY: our own mapping; the advice changes no contents.
     unsafe { rustix::mm::madvise(at, bytes, Advice::LinuxDontFork)? };

@@ -7,10 +7,11 @@ use super::request::PageCompletion;
 use super::session::NodeSession;
 use super::settings::{NodeLimits, Settings};
 use crate::sys::now_ns;
+use alloc::vec::Vec;
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::io::Errno;
+use rustix::io::{IoSlice, IoSliceMut};
 use rustix::net::{SendAncillaryBuffer, SendFlags};
-use std::io::{IoSlice, IoSliceMut};
 use unrack_wire::PageTransport;
 
 /// Most pieces that one system call sends or receives.
@@ -122,7 +123,7 @@ impl NodeConnection {
     fn receive(&mut self, done: &mut Vec<PageCompletion>) -> Result<bool, Error> {
         let mut came = false;
         loop {
-            let mut parts: [IoSliceMut; PARTS] = std::array::from_fn(|_| IoSliceMut::new(&mut []));
+            let mut parts: [IoSliceMut; PARTS] = core::array::from_fn(|_| IoSliceMut::new(&mut []));
             let (used, bytes) = self.session.landing(&mut parts);
             let landed = match rustix::io::readv(&self.link.socket, &mut parts[..used]) {
                 Ok(0) => return Err(self.link.error(ErrorKind::Closed)),

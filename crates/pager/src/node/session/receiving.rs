@@ -2,7 +2,8 @@
 
 use super::{Awaited, NodeSession, SessionError, hash_of};
 use crate::node::request::PageCompletion;
-use std::io::IoSliceMut;
+use alloc::vec::Vec;
+use rustix::io::IoSliceMut;
 use unrack_wire::{EndReason, HEADER, Header, PAGE, Verb};
 
 impl NodeSession {
@@ -21,7 +22,7 @@ impl NodeSession {
             scatter.put(&mut awaited.reply);
             for target in targets.by_ref().take(pages) {
                 // SAFETY: a page that its owner leaves to us until the load completes.
-                scatter.put(unsafe { std::slice::from_raw_parts_mut(target.at as *mut u8, PAGE) });
+                scatter.put(unsafe { core::slice::from_raw_parts_mut(target.at as *mut u8, PAGE) });
             }
             if scatter.used == scatter.parts.len() {
                 break;

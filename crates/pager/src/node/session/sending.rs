@@ -1,8 +1,8 @@
 //! Selection of what a session sends next.
 
 use super::{Awaited, Content, NodeSession, Piece, Wish};
-use std::collections::VecDeque;
-use std::io::IoSlice;
+use alloc::collections::VecDeque;
+use rustix::io::IoSlice;
 use unrack_wire::{HEADER, Header, PAGE, Verb};
 
 impl NodeSession {
@@ -122,7 +122,7 @@ impl Content {
         match self {
             Content::Head(bytes) => bytes,
             // SAFETY: a page that its owner leaves alone until the store completes.
-            Content::Page(at) => unsafe { std::slice::from_raw_parts(*at as *const u8, PAGE) },
+            Content::Page(at) => unsafe { core::slice::from_raw_parts(*at as *const u8, PAGE) },
         }
     }
 }
