@@ -12,8 +12,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 use unrack_paging::{
-    CaptureTo, CheckedProgram, Delay, FaultMode, Footprint, Input, MemoryNode, OutputTarget, RemoteNode,
-    RunSetup, calibrate, footprint, local_bytes, measure,
+    CaptureTo, CheckedProgram, Delay, FaultMode, Input, MemoryNode, OutputTarget, RemoteNode, RunSetup,
+    SMALLEST_LOCAL, Weighing, calibrate, footprint, local_bytes, measure,
 };
 use unrack_record::Started;
 use unrack_units::{Bytes, Rate, Share, Time};
@@ -94,26 +94,24 @@ pub(crate) fn main(mut args: Args) -> Result<ExitCode, Failure> {
     let json = args.json.as_deref().map(Target::check).transpose()?;
     let policy = args.protection.policy();
     args.remote.as_mut().map(|node| node.protect(&policy)).transpose()?;
-    let footprint = args.footprint(&mut job)?;
-    let local = local_bytes(args.local, footprint.map_or(Bytes::ZERO, Footprint::bytes))?;
+    let weighing = args.weigh(&mut job)?;
+    let footprint = weighing.map(|weighing| weighing.footprint.bytes());
+    let local = args.local_bytes(footprint)?;
     if let Some(node) = &args.remote {
         node.greet(args.page_timeout)?;
     }
     let calibration = calibrate(mode, None)?;
-    let capture = capture.as_deref().map(|path| CaptureTo {
-        path,
-        footprint: footprint.map(Footprint::bytes),
-        native_s: None,
-    });
+    let capture = capture.as_deref().map(|path| CaptureTo { path, native_s: None });
     let node = args.remote.as_ref().map(|at| RemoteNode { at, page_timeout: args.page_timeout });
     let (seed, output) = (args.seed, OutputTarget::Inherited);
-    let setup = RunSetup { local, delay: &delay, calibration, seed, capture, node, output, until: None };
+    let setup =
+        RunSetup { local, footprint, delay: &delay, calibration, seed, capture, node, output, until: None };
     let report = measure(&job, &setup)?;
-    let summary = summary::Summary::from_run(&args, &job, &setup, footprint, &report, &started);
+    let summary = summary::Summary::from_run(&args, &job, &setup, weighing, &report, &started);
     if let Some(target) = json {
         target.write_json(&summary)?;
     }
-    say(&summary.line());
+    summary.lines().iter().for_each(|line| say(line));
     Ok(ExitCode::from(report.status.code()))
 }
 
@@ -138,17 +136,25 @@ impl Args {
         Ok(Delay::constant(self.latency.unwrap_or(latency), self.bandwidth.unwrap_or(bandwidth)))
     }
 
+    /// Returns the local memory: at least [`SMALLEST_LOCAL`], of however small a program it is a share.
+    fn local_bytes(&self, footprint: Option<Bytes>) -> Result<Bytes, Failure> {
+        match (self.local, footprint) {
+            (share @ Share::Fraction(_), Some(footprint)) => Ok(share.of(footprint).max(SMALLEST_LOCAL)),
+            (size, _) => Ok(local_bytes(size, Bytes::ZERO)?),
+        }
+    }
+
     /// Determines the footprint, which only a share needs. A native run for it must not consume the program's input.
-    fn footprint(&self, job: &mut CheckedProgram) -> Result<Option<Footprint>, Failure> {
+    fn weigh(&self, job: &mut CheckedProgram) -> Result<Option<Weighing>, Failure> {
         if let Share::Size(_) = self.local {
             return Ok(None);
         }
         job.input = Input::repeatable()?;
-        let footprint = footprint(job, (!self.no_cache).then(build).as_ref())?;
-        footprint.check()?;
+        let weighing = footprint(job, (!self.no_cache).then(build).as_ref())?;
+        weighing.footprint.check()?;
         if let Input::Empty = job.input {
             job.input = Input::Inherited;
         }
-        Ok(Some(footprint))
+        Ok(Some(weighing))
     }
 }

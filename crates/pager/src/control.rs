@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 /// Magic number of the file, with its version.
-pub const MAGIC: u64 = u64::from_le_bytes(*b"unrack\0\x02");
+pub const MAGIC: u64 = u64::from_le_bytes(*b"unrack\0\x03");
 /// Number of slots: most processes of a run at a time.
 pub const SLOTS: usize = 1024;
 /// Environment variable with the path of the control file.
@@ -32,7 +32,9 @@ pub struct ControlHead {
     /// Set if a process had to be ended; see [`ControlHead::fail`].
     pub failed: AtomicU32,
     pub message_len: AtomicU32,
-    _reserved: AtomicU32,
+    /// Number of slots that were ever freed. With `next_process`, which grows when one is taken, it tells whether the
+    /// processes of the run are the same as before: [`ControlHead::generation`].
+    pub departed: AtomicU32,
     pub message: [AtomicU64; 64],
     pub slots: [ProcessSlot; SLOTS],
 }
@@ -93,11 +95,20 @@ pub struct PagerCounts {
     pub work_ns: AtomicU64,
     /// Pager time in ns for faults that a real blade would not have.
     pub overhead_ns: AtomicU64,
+    /// Most time in ns that one thread lost to the pager itself: fetches that took longer than their delay, and faults
+    /// that a real blade would not have.
+    pub pager_ns: AtomicU64,
     /// Pages brought back because a process forked.
     pub thawed: AtomicU64,
     pub scans: AtomicU64,
     /// Processes that ran with remote memory.
     pub processes: AtomicU64,
+    /// Most pages that were local at once, of all processes together, for a while ([`crate::peak`]).
+    pub peak_local: AtomicU64,
+    /// Time in ns for which clearly more pages were local than may be.
+    pub over_ns: AtomicU64,
+    /// Pages copied for one process because they were shared since a fork, so that its copy can be taken.
+    pub unshared: AtomicU64,
 }
 
 /// State of one process of the run.
@@ -116,7 +127,11 @@ pub struct ProcessSlot {
     pub waited_ns: AtomicU64,
     /// Object of the wait: [`FOR_PAGES`], [`FOR_ROOM`] or [`FOR_GREETING`].
     pub waits_for: AtomicU32,
-    _reserved: AtomicU32,
+    /// Generation of processes for which `shared_pages` is true.
+    pub shared_generation: AtomicU32,
+    /// Pages of this process that count for the others with which it shares them since a fork: each page that n
+    /// processes share counts one nth for each. Written by `unrack`, which sees all processes.
+    pub shared_pages: AtomicU64,
 }
 
 /// Waits for pages that it stored at the node.
@@ -140,9 +155,22 @@ impl ControlHead {
             let gone = rustix::process::Pid::from_raw(raw as i32)
                 .is_none_or(|pid| rustix::process::test_kill_process(pid) == Err(rustix::io::Errno::SRCH));
             if gone {
-                let _ = slot.pid.compare_exchange(raw, 0, Relaxed, Relaxed);
+                self.free(slot, raw);
             }
         }
+    }
+
+    /// Frees the slot of a process that has ended, unless another process has taken it meanwhile.
+    pub fn free(&self, slot: &ProcessSlot, pid: u32) {
+        if slot.pid.compare_exchange(pid, 0, Relaxed, Relaxed).is_ok() {
+            self.departed.fetch_add(1, Relaxed);
+        }
+    }
+
+    /// Returns a number that changes whenever a process joins the run or leaves it.
+    pub fn generation(&self) -> u32 {
+        // Never the 0 of a slot that was just taken.
+        self.next_process.load(Relaxed).wrapping_add(self.departed.load(Relaxed)).max(1)
     }
 
     /// Takes the slot of `pid`, left by the program it ran before `exec`, or a free one.
@@ -160,6 +188,7 @@ impl ControlHead {
         slot.remote_pages.store(0, Relaxed);
         slot.oldest_ns.store(u64::MAX, Relaxed);
         slot.waited_ns.store(0, Relaxed);
+        slot.shared_generation.store(0, Relaxed);
         Some(found)
     }
 

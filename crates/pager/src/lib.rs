@@ -21,6 +21,7 @@
 //! | `bare_thread` | threads that the C library does not know |
 //! | [`gate`] | forks, merges of mappings, and the emergency end |
 //! | `owner` | end of the run when `unrack` is killed |
+//! | `peak` | most local memory |
 //! | [`link`] | arrival times of pages |
 //! | [`node`] | client of a memory node that holds the pages |
 //! | [`pins`] | pages that are never taken |
@@ -53,6 +54,7 @@ mod bare_thread;
 mod maps;
 mod memory;
 mod owner;
+mod peak;
 mod ranges;
 mod residency;
 mod scan;

@@ -76,6 +76,7 @@ pub fn calibrate(mode: FaultMode, until: Option<Instant>) -> Result<Calibration,
     let command = vec!["unrack".into(), TOUCH_VERB.into()];
     let job = CheckedProgram::for_program(Program { path: executable, command })?;
     let setup = RunSetup {
+        footprint: None,
         local: Bytes::new(LOCAL_PAGES * proc::PAGE),
         delay: &Delay::constant(Time::ZERO, Rate::from_bps(0)),
         calibration: Calibration { mode, ..Calibration::default() },

@@ -6,6 +6,7 @@ use crate::delay::Delay;
 use crate::folder::Folder;
 use crate::job::{CheckedProgram, OutputTarget, ProgramEnd};
 use crate::launch::{Launch, Observer};
+use crate::local::{self, LocalMemory, Unseen};
 use crate::memory_node::{MemoryNode, RemoteNode};
 use crate::silence::Silence;
 use crate::{PagingError, capture, proc};
@@ -31,6 +32,8 @@ const PRELOADED: &str = "libunrack_preload";
 pub struct RunSetup<'a> {
     /// Local memory of all processes together.
     pub local: Bytes,
+    /// The program's footprint, if it is known.
+    pub footprint: Option<Bytes>,
     pub delay: &'a Delay,
     pub calibration: Calibration,
     /// Seed of the draws, if the delay is drawn.
@@ -46,7 +49,6 @@ pub struct RunSetup<'a> {
 /// Path of the trace, and what it should say about the program.
 pub struct CaptureTo<'a> {
     pub path: &'a Path,
-    pub footprint: Option<Bytes>,
     pub native_s: Option<f64>,
 }
 
@@ -56,6 +58,7 @@ pub struct RunReport {
     pub status: ProgramEnd,
     pub wall_s: f64,
     pub tally: Tally,
+    pub local: LocalMemory,
     /// Facts that readers should know before trusting the figures.
     pub warnings: Vec<Warning>,
 }
@@ -75,13 +78,31 @@ pub struct Tally {
     pub wait_ns: u64,
     /// Time in ns of the pager on faults that a real blade would not have, summed.
     pub overhead_ns: u64,
+    /// Most time in ns that one thread lost to the pager itself.
+    pub pager_ns: u64,
     pub thawed: u64,
+    /// Pages copied for a process because it shared them with others since a fork.
+    pub unshared: u64,
     pub processes: u64,
     /// Number of threads that faulted.
     pub threads: u64,
 }
 
+/// Least number of copied pages that is said.
+const FEW_COPIES: u64 = 256;
+
 impl Tally {
+    /// Returns the warning that pages which processes share were paged for each of them.
+    fn copies(&self) -> Option<Warning> {
+        let text = format!(
+            "{} pages that processes shared since a fork were copied and then paged for each process by itself: a kernel \
+             that swaps would page them once",
+            self.unshared
+        );
+        let is_much = self.unshared > FEW_COPIES && self.unshared > self.fetches / 20;
+        is_much.then(|| Warning::new("unshared", text))
+    }
+
     fn from_counts(counts: &PagerCounts, threads: u32) -> Tally {
         Tally {
             fetches: counts.fetches.load(Relaxed),
@@ -93,7 +114,9 @@ impl Tally {
             below_floor: counts.below_floor.load(Relaxed),
             wait_ns: counts.wait_ns.load(Relaxed),
             overhead_ns: counts.overhead_ns.load(Relaxed),
+            pager_ns: counts.pager_ns.load(Relaxed),
             thawed: counts.thawed.load(Relaxed),
+            unshared: counts.unshared.load(Relaxed),
             processes: counts.processes.load(Relaxed),
             threads: threads as u64,
         }
@@ -115,7 +138,14 @@ pub fn measure(job: &CheckedProgram, setup: &RunSetup) -> Result<RunReport, Pagi
     session.control.settings.start_ns.store(now_ns(), Relaxed);
     let ended = Launch { job, environment, output: &setup.output, until: setup.until }.run(&mut watcher);
     let ended = ended.map_err(|error| with_cause(error, setup.node.map(|node| node.at)))?;
-    let mut warnings = watcher.warnings();
+    let threads = session.control.next_thread.load(Relaxed);
+    let tally = Tally::from_counts(&session.control.counts, threads);
+    let local = watcher.unseen.with_counts(&session.control.counts);
+    let wall_s = ended.wall.as_secs_f64();
+    let mut warnings: Vec<Warning> = not_away(setup, &local, &tally, wall_s).into_iter().collect();
+    warnings.extend(watcher.warnings());
+    warnings.extend(local.shared(setup.local));
+    warnings.extend(tally.copies());
     if !ended.left_behind.is_empty() {
         let text =
             format!("processes that the command left behind were killed: {}", ended.left_behind.join(", "));
@@ -124,9 +154,15 @@ pub fn measure(job: &CheckedProgram, setup: &RunSetup) -> Result<RunReport, Pagi
     if let Some(to) = &setup.capture {
         warnings.extend(session.capture(job, setup, to, ended.wall)?);
     }
-    let threads = session.control.next_thread.load(Relaxed);
-    let tally = Tally::from_counts(&session.control.counts, threads);
-    Ok(RunReport { status: ended.status, wall_s: ended.wall.as_secs_f64(), tally, warnings })
+    Ok(RunReport { status: ended.status, wall_s, tally, local, warnings })
+}
+
+/// Returns the warning that the share that was to be remote was not.
+fn not_away(setup: &RunSetup, local: &LocalMemory, tally: &Tally, wall_s: f64) -> Option<Warning> {
+    match setup.footprint {
+        Some(footprint) if tally.deactivations == 0 => local::none_taken(setup.local, footprint),
+        _ => local.not_away(setup.local, wall_s),
+    }
 }
 
 /// Adds the cause to an error: a pager only sees an encrypted connection close; the reason is known here.
@@ -180,7 +216,7 @@ impl Session {
             command_line,
             page_size: proc::PAGE,
             local_bytes: setup.local.get(),
-            footprint_bytes: to.footprint.unwrap_or_default().get(),
+            footprint_bytes: setup.footprint.unwrap_or_default().get(),
             run_ns,
             native_ns: to.native_s.map(|s| (s * 1e9) as u64),
         };
@@ -230,6 +266,7 @@ struct Watcher<'a> {
     silence: Option<Silence<'a>>,
     known: HashMap<u32, Known>,
     without: BTreeSet<String>,
+    unseen: Unseen,
 }
 
 /// A process, for as long as it runs the same program.
@@ -237,21 +274,26 @@ struct Known {
     executable: Option<PathBuf>,
     since: Instant,
     is_settled: bool,
+    has_pager: bool,
 }
 
 impl<'a> Watcher<'a> {
     fn new(control: &'a ControlFile, node: Option<RemoteNode<'a>>) -> Watcher<'a> {
         let silence = node.map(Silence::new);
-        Watcher { control, silence, known: HashMap::new(), without: BTreeSet::new() }
+        Watcher {
+            control,
+            silence,
+            known: HashMap::new(),
+            without: BTreeSet::new(),
+            unseen: Unseen::default(),
+        }
     }
 
     fn free_slots_of_the_ended(&self) {
         for slot in self.control.live_slots() {
             let pid = slot.pid.load(Relaxed);
-            let is_alive = !proc::has_ended(pid);
-            if !is_alive {
-                // Fails if another process has taken the slot meanwhile.
-                let _ = slot.pid.compare_exchange(pid, 0, Relaxed, Relaxed);
+            if proc::has_ended(pid) {
+                self.control.free(slot, pid);
             }
         }
     }
@@ -262,7 +304,7 @@ impl<'a> Watcher<'a> {
     fn meet(&mut self, pid: u32) {
         let executable = proc::executable(pid);
         let now = Instant::now();
-        let fresh = || Known { executable: None, since: now, is_settled: false };
+        let fresh = || Known { executable: None, since: now, is_settled: false, has_pager: true };
         let known = self.known.entry(pid).or_insert_with(fresh);
         if known.executable != executable {
             *known = Known { executable, ..fresh() };
@@ -272,6 +314,7 @@ impl<'a> Watcher<'a> {
         }
         known.is_settled = true;
         if proc::maps_file(pid, PRELOADED) == Some(false) {
+            known.has_pager = false;
             self.without.extend(proc::name(pid));
         }
     }
@@ -302,6 +345,10 @@ impl Observer for Watcher<'_> {
         }
         self.known.retain(|pid, _| members.contains(pid));
         members.iter().for_each(|pid| self.meet(*pid));
+        let without: Vec<u32> =
+            self.known.iter().filter(|(_, known)| !known.has_pager).map(|(pid, _)| *pid).collect();
+        self.unseen.look(members, &without);
+        local::share_out(self.control, members);
         Ok(())
     }
 }

@@ -69,7 +69,35 @@ pub(crate) fn shared_bytes(pid: u32) -> Option<u64> {
 }
 
 fn shared_in(status: &str) -> Option<u64> {
-    let line = status.lines().find_map(|line| line.strip_prefix("RssShmem:"))?;
+    kibibytes(status, "RssShmem:")
+}
+
+/// Memory of a process by the kernel's walk over its page tables, in bytes. It takes milliseconds for each GiB.
+///
+/// *Proportional* counts a page that n processes map as one nth for each, so that sums over processes count it once.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Rollup {
+    pub anonymous: u64,
+    pub proportional_anonymous: u64,
+    pub proportional_shared: u64,
+}
+
+/// Reads a process's rollup; `None` without the right to.
+pub(crate) fn rollup(pid: u32) -> Option<Rollup> {
+    rollup_in(&std::fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?)
+}
+
+fn rollup_in(text: &str) -> Option<Rollup> {
+    Some(Rollup {
+        anonymous: kibibytes(text, "Anonymous:")?,
+        proportional_anonymous: kibibytes(text, "Pss_Anon:")?,
+        proportional_shared: kibibytes(text, "Pss_Shmem:")?,
+    })
+}
+
+/// Returns the bytes in the line that begins with `name`.
+fn kibibytes(text: &str, name: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix(name))?;
     line.trim().trim_end_matches(" kB").parse::<u64>().ok()?.checked_mul(1024)
 }
 
@@ -91,6 +119,13 @@ mod tests {
         assert_eq!(anonymous_in("100 x 10"), None);
         assert_eq!(shared_in("Name:\tx\nRssShmem:\t      12 kB\n"), Some(12 << 10));
         assert_eq!(shared_in("Name:\tx\n"), None);
+        let rollup = "00400000-7fff ---p 00000000 00:00 0 [rollup]\nPss_Anon: 5 kB\nPss_Shmem: 2 kB\nAnonymous: 9 kB\n";
+        let (anonymous, proportional_anonymous, proportional_shared) = (9 << 10, 5 << 10, 2 << 10);
+        assert_eq!(
+            rollup_in(rollup),
+            Some(Rollup { anonymous, proportional_anonymous, proportional_shared })
+        );
+        assert_eq!(rollup_in("Pss_Anon: 5 kB\n"), None);
     }
 
     #[test]

@@ -36,8 +36,53 @@ fn output_is_the_same_and_memory_was_remote() {
     assert!(footprint > 16 << 20, "{summary}");
     assert!(local.abs_diff(footprint / 10) <= 1, "{summary}");
     let said = stderr(&output);
-    assert!(said.starts_with("unrack: 10% local (") && said.lines().count() == 1, "{said}");
+    let first = ["unrack: measuring the footprint", "unrack: 10% local (", "unrack: about "];
+    assert!(said.lines().zip(first).all(|(line, first)| line.starts_with(first)), "{said}");
+    assert_eq!(said.lines().count(), 3, "{said}");
+    assert!(count(&summary, "peak_local_bytes") < local + local / 4 + (1 << 20), "{summary}");
+    let second = |key: &str| summary[key].as_f64().unwrap();
+    assert!(second("expected_s") < second("wall_s") && second("native_s") > 0.0, "{summary}");
     assert!(lab.path("cache/unrack/footprints.json").exists());
+}
+
+/// Program whose eight children read what it wrote, three times.
+const FAMILY: &str = r#"
+import os
+data = bytearray(os.urandom(4096)) * 5000
+def read(n): return sum(data[i] for _ in range(3) for i in range(n, len(data), 4096)) % 250
+for n in range(8):
+    if os.fork() == 0: os._exit(read(n))
+print(sorted(os.wait()[1] >> 8 for _ in range(8)) == sorted(read(n) for n in range(8)))
+"#;
+
+#[test]
+fn memory_that_processes_share_is_one_memory() {
+    let Some(lab) = Lab::paging("family") else { return };
+    let (output, summary) = lab.run(&["--local", "25%"], &["python3", "-c", FAMILY]);
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "True\n", "{}", stderr(&output));
+    let footprint = count(&summary, "footprint_bytes");
+    assert!((20 << 20..60 << 20).contains(&footprint), "{summary}");
+    assert!(count(&summary, "fetches") > 1000, "{summary}");
+}
+
+#[test]
+fn memory_that_stayed_local_is_said_first() {
+    let Some(lab) = Lab::paging("stayed") else { return };
+    let command = ["env", "-u", "LD_PRELOAD", "python3", "-c", WORK];
+    let (output, summary) = lab.run(&["--local", "25%"], &command);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert_eq!(summary["warnings"][0]["key"], "not-away", "{summary}");
+    let said = stderr(&output);
+    assert!(said.lines().nth(1).unwrap().starts_with("unrack: WARNING: nothing was remote"), "{said}");
+}
+
+#[test]
+fn a_small_program_runs_with_all_it_needs() {
+    let Some(lab) = Lab::paging("small") else { return };
+    let (output, summary) = lab.run(&["--local", "10%"], &["true"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert_eq!(count(&summary, "local_bytes"), 1 << 20, "{summary}");
+    assert_eq!(summary["warnings"][0]["key"], "all-local", "{summary}");
 }
 
 #[test]

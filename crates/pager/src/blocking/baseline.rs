@@ -1,8 +1,10 @@
 //! Anonymous pages of a process that do not count as its local memory.
 //!
-//! Pages that existed before the program began (the loader's, the pager's own) never count. The pages that a
-//! forked child inherits are shared with its parent and counted there, as long as the parent lives.
+//! Pages that existed before the program began (the loader's, the pager's own) never count. A page that processes
+//! share since a fork counts once: one nth for each of n, as `unrack` found by looking at all of them. Until it
+//! has, pages that a child inherits count for its parent, as long as that lives.
 
+use crate::control::{ControlHead, ProcessSlot};
 use crate::sys::anonymous_pages;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use rustix::fd::AsFd;
@@ -41,11 +43,16 @@ impl Baseline {
         }
     }
 
-    /// Returns the number of pages now.
-    pub(super) fn pages(&mut self) -> u64 {
+    /// Returns the number of pages now, for the process of `slot`.
+    pub(super) fn pages(&mut self, control: &ControlHead, slot: &ProcessSlot) -> u64 {
         if self.at_start > self.first && rustix::process::getppid() != self.parent {
             self.at_start = self.first;
         }
-        self.at_start
+        if slot.shared_generation.load(Relaxed) != control.generation() {
+            return self.at_start;
+        }
+        let is_child = self.at_start > self.first;
+        let never = if is_child { 0 } else { self.first };
+        never + slot.shared_pages.load(Relaxed)
     }
 }

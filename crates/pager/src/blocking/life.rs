@@ -150,7 +150,8 @@ impl Pager {
             Some(node) => node.resident(),
             None => self.pages.remote_in_slots(),
         };
-        let not_its_own = elsewhere as u64 + heap::used_pages() + self.baseline.pages();
+        let not_its_own =
+            elsewhere as u64 + heap::used_pages() + self.baseline.pages(self.control, self.slot);
         self.pages.sync(self.memory.anonymous_pages(), not_its_own);
     }
 }

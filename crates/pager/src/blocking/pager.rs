@@ -16,6 +16,7 @@ use crate::table::Id;
 use crate::transfers::Transfers;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
+use core::ops::Range;
 use core::sync::atomic::Ordering::Relaxed;
 use rustix::io::Errno;
 
@@ -40,6 +41,8 @@ pub(super) struct Pager {
     pub changes: u64,
     /// Time of the next attempt to take stuck pages.
     pub next_retry_ns: u64,
+    /// Memory that was last asked to be copied for this process alone, and when to ask again.
+    pub unshared: (Range<usize>, u64),
     pub slots: Slots,
     pub node: Option<Node>,
     pub owner: Owner,
@@ -85,6 +88,7 @@ impl Pager {
             threads: Threads::default(),
             changes: 0,
             next_retry_ns: 0,
+            unshared: (0..0, 0),
             slots: Slots::default(),
             node: None,
             silence: Silence::default(),

@@ -14,6 +14,8 @@ use rustix::io::Errno;
 const MOST_WAITS: usize = 4;
 /// Number of pages that a process keeps in any case.
 const LEAST_KEPT: usize = 64;
+/// Most batches to try until pages can be taken.
+const MOST_BATCHES: usize = 16;
 /// Time in ns between two attempts to take stuck pages.
 const RETRY_PAUSE_NS: u64 = 20_000_000;
 /// Most stuck pages that are tried again at a time.
@@ -81,8 +83,14 @@ impl Pager {
         }
     }
 
-    /// Takes the oldest active pages from the program. Returns how many.
+    /// Takes old active pages from the program. Returns how many.
     fn deactivate(&mut self) -> usize {
+        // Pages that cannot be taken become stuck, so the next batch is of others.
+        let mut batches = (0..MOST_BATCHES).map(|_| self.deactivate_oldest());
+        batches.find(|taken| *taken > 0).unwrap_or(0)
+    }
+
+    fn deactivate_oldest(&mut self) -> usize {
         let mut pinned = Vec::new();
         let batch = self.pages.choose(usize::MAX, |id, record| match () {
             _ if pins::is_pinned(record.address) => {
@@ -182,9 +190,19 @@ impl Pager {
         if error == Errno::BUSY
             && let Some((at, len)) = self.pages.shared(run[0], gate::forked_ns())
         {
-            helper::post(Order::Unshare { at, len });
+            self.unshare(at, len);
         }
         0
+    }
+
+    /// Has pages copied for this process, unless that was just asked for.
+    fn unshare(&mut self, at: usize, len: usize) {
+        let (asked, until_ns) = &self.unshared;
+        if asked.contains(&at) && now_ns() < *until_ns || helper::post(Order::Unshare { at, len }).is_none() {
+            return;
+        }
+        self.unshared = (at..at + len, now_ns() + RETRY_PAUSE_NS);
+        count(&self.control.counts.unshared, (len / PAGE) as u64);
     }
 
     fn registered(&mut self, address: usize, pages: usize) -> bool {
