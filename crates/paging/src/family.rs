@@ -1,8 +1,9 @@
 //! All processes of a run: the program and its descendants, including orphans, which the kernel gives to us as
 //! their *subreaper*.
 
-use crate::{PagingError, proc};
-use rustix::process::{Pid, Signal, WaitOptions, WaitStatus};
+use crate::job::ProgramEnd;
+use crate::{PagingError, proc, trace};
+use rustix::process::{Pid, Signal};
 
 /// The processes of a run.
 pub(crate) struct Family {
@@ -64,9 +65,11 @@ impl Drop for Family {
     }
 }
 
-/// Returns the exit status of a child that has ended.
-pub(crate) fn ended(pid: u32) -> Option<WaitStatus> {
-    rustix::process::waitpid(Some(handle(pid)?), WaitOptions::NOHANG).ok()?.map(|(_, status)| status)
+/// Returns how a child has ended, and buries it.
+pub(crate) fn ended(pid: u32) -> Option<ProgramEnd> {
+    let end = trace::end_of(pid)?;
+    trace::bury(pid);
+    Some(end)
 }
 
 /// Sends a signal to a process; one that has ended meanwhile needs none.

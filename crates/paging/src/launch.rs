@@ -165,7 +165,7 @@ impl Run<'_> {
         let (mut next_look, mut ending) = (Instant::now(), Ending::default());
         loop {
             if let Some(status) = family::ended(self.program) {
-                return Ok((status.into(), self.started.elapsed()));
+                return Ok((status, self.started.elapsed()));
             }
             if guard::is_lost() {
                 return Err(PagingError::Interrupted(libc::SIGTERM));
