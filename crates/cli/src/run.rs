@@ -13,7 +13,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 use unrack_paging::{
     CaptureTo, CheckedProgram, Delay, FaultMode, Input, MemoryNode, OutputTarget, RemoteNode, RunSetup,
-    SMALLEST_LOCAL, Weighing, calibrate, footprint, local_bytes, measure,
+    SMALLEST_LOCAL, Seat, Weighing, calibrate, footprint, local_bytes, measure,
 };
 use unrack_record::Started;
 use unrack_units::{Bytes, Rate, Share, Time};
@@ -29,12 +29,14 @@ Examples:
                                                        waits as simulated for a fabric
 
 A share such as 25% is of the program's footprint. The first run of a command measures it by a native run whose \
-output is discarded; later runs remember it. CMD's output and exit status are passed on unchanged. Processes that \
-CMD leaves behind are killed with it. SIGINT and SIGTERM are passed to CMD; whatever still runs 5 s later, or at a \
-second signal, is killed.
+output is discarded; later runs remember it. unrack becomes CMD: its process number, its signals, its output and its exit \
+status are CMD's. The summary is written before CMD's end is known to whoever waits for it. Processes that CMD leaves behind \
+are ended after --grace. (Where tracing is not permitted, CMD is a child of unrack, which passes SIGINT, SIGTERM, SIGHUP, \
+SIGQUIT, SIGUSR1 and SIGUSR2 on; whatever still runs 5 s after SIGINT or SIGTERM, or at a second one, is killed.)
 
 A fetch takes the latency and the transmission of a 4KiB page. The pager's own cost is measured first and is part of \
-that delay; the summary on stderr says if the delay is below that cost. For smaller delays, use `unrack compare`.";
+that delay. Where it exceeds the delay, the run takes longer than on such a network; the summary on stderr gives both \
+times. `unrack compare` computes them without the pager.";
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -72,19 +74,22 @@ pub(crate) struct Args {
     /// Handle faults in the faulting thread: faster, but ends programs that it cannot keep correct
     #[arg(long, conflicts_with = "remote")]
     fast: bool,
+    /// Time that processes which CMD leaves behind may go on, before they are ended [default: 500ms]
+    #[arg(long, value_name = "TIME", value_parser = grace)]
+    grace: Option<Duration>,
     /// Measure the footprint again
     #[arg(long)]
     no_cache: bool,
     /// The program and its arguments
     #[arg(last = true, required = true, value_name = "CMD")]
-    command: Vec<OsString>,
+    pub(crate) command: Vec<OsString>,
 }
 
 const USUAL_LATENCY: Time = Time::from_us(3);
 const USUAL_BANDWIDTH: Rate = Rate::from_gbps(100);
 
 /// Runs `unrack run`.
-pub(crate) fn main(mut args: Args) -> Result<ExitCode, Failure> {
+pub(crate) fn main(mut args: Args, seat: Option<Seat>) -> Result<ExitCode, Failure> {
     let started = Started::now(build());
     let mut job = CheckedProgram::prepare(&args.command)?;
     let mode = if args.fast { FaultMode::Fast } else { FaultMode::Blocking };
@@ -104,15 +109,33 @@ pub(crate) fn main(mut args: Args) -> Result<ExitCode, Failure> {
     let capture = capture.as_deref().map(|path| CaptureTo { path, native_s: None });
     let node = args.remote.as_ref().map(|at| RemoteNode { at, page_timeout: args.page_timeout });
     let (seed, output) = (args.seed, OutputTarget::Inherited);
-    let setup =
-        RunSetup { local, footprint, delay: &delay, calibration, seed, capture, node, output, until: None };
+    let setup = RunSetup {
+        local,
+        footprint,
+        delay: &delay,
+        calibration,
+        seed,
+        capture,
+        node,
+        output,
+        until: None,
+        seat: seat.as_ref(),
+        grace: args.grace,
+    };
     let report = measure(&job, &setup)?;
     let summary = summary::Summary::from_run(&args, &job, &setup, weighing, &report, &started);
     if let Some(target) = json {
         target.write_json(&summary)?;
     }
     summary.lines().iter().for_each(|line| say(line));
+    // Only now does the program's parent learn of its end.
+    drop(seat);
     Ok(ExitCode::from(report.status.code()))
+}
+
+fn grace(text: &str) -> Result<Duration, String> {
+    let time: Time = text.parse().map_err(|why| format!("{why}"))?;
+    Ok(Duration::from_nanos(time.as_ns()))
 }
 
 /// Parses the page timeout: connections are probed in whole seconds, and nobody waits for hours.

@@ -77,6 +77,8 @@ pub fn calibrate(mode: FaultMode, until: Option<Instant>) -> Result<Calibration,
     let job = CheckedProgram::for_program(Program { path: executable, command })?;
     let setup = RunSetup {
         footprint: None,
+        seat: None,
+        grace: None,
         local: Bytes::new(LOCAL_PAGES * proc::PAGE),
         delay: &Delay::constant(Time::ZERO, Rate::from_bps(0)),
         calibration: Calibration { mode, ..Calibration::default() },

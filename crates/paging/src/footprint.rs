@@ -2,7 +2,7 @@
 
 use crate::cache::{Cache, Key};
 use crate::job::{CheckedProgram, OutputTarget, ProgramEnd};
-use crate::launch::{Launch, Observer};
+use crate::launch::{self, Launch, Observer};
 use crate::{PagingError, proc, say};
 use std::time::{Duration, Instant};
 use unrack_record::Build;
@@ -115,7 +115,8 @@ pub fn native(
     until: Option<Instant>,
 ) -> Result<NativeRun, PagingError> {
     let mut scale = Scale::default();
-    let ended = Launch { job, environment: Vec::new(), output, until }.run(&mut scale)?;
+    let ended = Launch { job, environment: Vec::new(), output, until, seat: None, grace: launch::GRACE }
+        .run(&mut scale)?;
     Ok(NativeRun {
         wall_s: ended.wall.as_secs_f64(),
         footprint: scale.peak,

@@ -3,7 +3,9 @@
 use crate::ending::Ending;
 use crate::family::{self, Family};
 use crate::job::{CheckedProgram, OutputTarget, ProgramEnd};
+use crate::seat::Seat;
 use crate::signals::Watch;
+use crate::trace::Tracer;
 use crate::{PagingError, guard, proc};
 use rustix::process::{Pid, Signal};
 use std::ffi::OsString;
@@ -15,7 +17,7 @@ use std::time::{Duration, Instant};
 
 /// Time that processes may go on after their program has ended, to end by themselves; below, after they were
 /// asked to.
-const GRACE: Duration = Duration::from_millis(500);
+pub(crate) const GRACE: Duration = Duration::from_millis(500);
 const LAST_GRACE: Duration = Duration::from_secs(2);
 const LONGEST_PACE: Duration = Duration::from_millis(200);
 /// Share of a core that the observer may take: one part in this number,
@@ -53,6 +55,10 @@ pub(crate) struct Launch<'a> {
     pub output: &'a OutputTarget,
     /// Time when the program is ended if it still runs.
     pub until: Option<Instant>,
+    /// Process that becomes the program; `None`: a child of ours does.
+    pub seat: Option<&'a Seat>,
+    /// Time that processes may go on after their program has ended.
+    pub grace: Duration,
 }
 
 impl Launch<'_> {
@@ -66,12 +72,16 @@ impl Launch<'_> {
         let _guard: MutexGuard<()> = ONE_RUN.lock().unwrap_or_else(PoisonError::into_inner);
         let watch = Watch::start()?;
         let family = Family::claim()?;
-        let mut command = self.command().map_err(self.cannot_run())?;
         let started = Instant::now();
-        let child = command.spawn().map_err(self.cannot_run())?;
-        drop(command);
-        discard(child.stdout);
-        let run = Run { watch: &watch, family: &family, program: child.id, started, until: self.until };
+        let until = self.until;
+        let given = self.seat.map(|seat| Ok((seat.mark(), seat.give_to(&self)?))).transpose()?;
+        let (family, program) = match given {
+            Some((mark, Some((pid, tracer)))) => {
+                (family.with_mark(Some(mark.into())).with_program(pid), Running::InItsSeat(pid, tracer))
+            }
+            _ => (family, Running::AsOurChild(self.spawn().map_err(self.cannot_run())?)),
+        };
+        let run = Run { watch: &watch, family: &family, program, started, until, grace: self.grace };
         let outcome = run.to_the_end(observer);
         let left_behind = run.end_the_rest(observer, outcome.is_ok());
         let (status, wall) = outcome?;
@@ -81,6 +91,15 @@ impl Launch<'_> {
             Some(signal) if *self.output != OutputTarget::Inherited => Err(PagingError::Interrupted(signal)),
             _ => Ok(Ended { status, wall, left_behind }),
         }
+    }
+
+    /// Starts the program as a child of ours. Returns its number.
+    fn spawn(&self) -> io::Result<u32> {
+        let mut command = self.command()?;
+        let child = command.spawn()?;
+        drop(command);
+        discard(child.stdout);
+        Ok(child.id)
     }
 
     fn cannot_run(&self) -> impl Fn(io::Error) -> PagingError {
@@ -152,19 +171,42 @@ fn discard(output: Option<io::PipeReader>) {
     }
 }
 
+/// The program's process.
+enum Running<'a> {
+    AsOurChild(u32),
+    /// Its parent learns of its end when the seat is dropped.
+    InItsSeat(u32, &'a Tracer),
+}
+
+impl Running<'_> {
+    fn pid(&self) -> u32 {
+        match self {
+            Running::AsOurChild(pid) | Running::InItsSeat(pid, _) => *pid,
+        }
+    }
+
+    fn ended(&self) -> Option<ProgramEnd> {
+        match self {
+            Running::AsOurChild(pid) => family::ended(*pid),
+            Running::InItsSeat(_, tracer) => tracer.ended(),
+        }
+    }
+}
+
 struct Run<'a> {
     watch: &'a Watch,
     family: &'a Family,
-    program: u32,
+    program: Running<'a>,
     started: Instant,
     until: Option<Instant>,
+    grace: Duration,
 }
 
 impl Run<'_> {
     fn to_the_end(&self, observer: &mut dyn Observer) -> Result<(ProgramEnd, Duration), PagingError> {
         let (mut next_look, mut ending) = (Instant::now(), Ending::default());
         loop {
-            if let Some(status) = family::ended(self.program) {
+            if let Some(status) = self.program.ended() {
                 return Ok((status, self.started.elapsed()));
             }
             if guard::is_lost() {
@@ -179,7 +221,7 @@ impl Run<'_> {
                 return Err(PagingError::Interrupted(signal));
             }
             if now >= next_look {
-                self.family.bury_orphans(self.program);
+                self.family.bury_orphans(self.program.pid());
                 observer.look(&self.family.members())?;
                 let longest = LONGEST_PACE.min(self.started.elapsed() / AGE_SHARE).max(observer.pace());
                 next_look = Instant::now() + (now.elapsed() * OBSERVER_SHARE).clamp(observer.pace(), longest);
@@ -189,8 +231,11 @@ impl Run<'_> {
     }
 
     fn forward_signals(&self) {
-        for signal in self.watch.take_forwards().filter_map(Signal::from_named_raw) {
-            family::send(self.program, signal);
+        // A program in its seat is sent signals itself.
+        if let Running::AsOurChild(pid) = self.program {
+            for signal in self.watch.take_forwards().filter_map(Signal::from_named_raw) {
+                family::send(pid, signal);
+            }
         }
     }
 
@@ -198,8 +243,8 @@ impl Run<'_> {
     /// be asked.
     fn end_the_rest(&self, observer: &mut dyn Observer, kindly: bool) -> Vec<String> {
         let mut names = Vec::new();
-        if kindly && !self.all_gone_within(GRACE, observer) {
-            names = self.family.members().into_iter().filter_map(proc::name).collect();
+        if kindly && !self.all_gone_within(self.grace, observer) {
+            names = self.family.all_members().into_iter().filter_map(proc::name).collect();
             names.sort();
             names.dedup();
             self.family.signal_all(Signal::TERM);
@@ -226,8 +271,8 @@ impl Run<'_> {
     }
 
     fn is_all_gone(&self) -> bool {
-        family::ended(self.program);
-        self.family.bury_orphans(self.program);
-        self.family.members().is_empty()
+        self.program.ended();
+        self.family.bury_orphans(self.program.pid());
+        self.family.all_members().is_empty()
     }
 }

@@ -46,9 +46,9 @@ mod proc;
 mod program;
 mod readings;
 mod say;
+mod seat;
 mod signals;
 mod silence;
-#[expect(dead_code, unused_imports, reason = "the injector, its user, comes next")]
 mod trace;
 
 pub use calibrate::{Calibration, FaultMode, calibrate};
@@ -66,3 +66,4 @@ pub use measure::{CaptureTo, RunReport, RunSetup, Tally, measure};
 pub use memory_node::{MemoryNode, RemoteNode};
 pub use readings::PROC_VARIABLE;
 pub use say::say;
+pub use seat::{Seat, take_seat};

@@ -5,9 +5,10 @@ use crate::control_file::ControlFile;
 use crate::delay::Delay;
 use crate::folder::Folder;
 use crate::job::{CheckedProgram, OutputTarget, ProgramEnd};
-use crate::launch::{Launch, Observer};
+use crate::launch::{self, Launch, Observer};
 use crate::local::{self, LocalMemory, Unseen};
 use crate::memory_node::{MemoryNode, RemoteNode};
+use crate::seat::Seat;
 use crate::silence::Silence;
 use crate::{PagingError, capture, proc};
 use std::collections::{BTreeSet, HashMap};
@@ -44,6 +45,10 @@ pub struct RunSetup<'a> {
     pub output: OutputTarget,
     /// Time when the program is ended if it still runs.
     pub until: Option<Instant>,
+    /// Process that becomes the program; its parent learns of the program's end when this is dropped.
+    pub seat: Option<&'a Seat>,
+    /// Time that processes may go on after the program has ended [default: 500 ms].
+    pub grace: Option<Duration>,
 }
 
 /// Path of the trace, and what it should say about the program.
@@ -136,7 +141,15 @@ pub fn measure(job: &CheckedProgram, setup: &RunSetup) -> Result<RunReport, Pagi
     ];
     let mut watcher = Watcher::new(&session.control, setup.node);
     session.control.settings.start_ns.store(now_ns(), Relaxed);
-    let ended = Launch { job, environment, output: &setup.output, until: setup.until }.run(&mut watcher);
+    let launch = Launch {
+        job,
+        environment,
+        output: &setup.output,
+        until: setup.until,
+        seat: setup.seat,
+        grace: setup.grace.unwrap_or(launch::GRACE),
+    };
+    let ended = launch.run(&mut watcher);
     let ended = ended.map_err(|error| with_cause(error, setup.node.map(|node| node.at)))?;
     let threads = session.control.next_thread.load(Relaxed);
     let tally = Tally::from_counts(&session.control.counts, threads);

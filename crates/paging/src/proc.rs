@@ -35,6 +35,29 @@ fn state_in(stat: &str) -> Option<char> {
     stat[stat.rfind(')')? + 1..].trim_start().chars().next()
 }
 
+/// Returns when a process was started, in clock ticks since the machine was: with its number, this names it for ever.
+pub(crate) fn started(pid: u32) -> Option<u64> {
+    started_in(&std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+}
+
+fn started_in(stat: &str) -> Option<u64> {
+    // Field 22; the name, field 2, may contain anything.
+    stat[stat.rfind(')')? + 1..].split_ascii_whitespace().nth(19)?.parse().ok()
+}
+
+/// Returns the numbers of all processes.
+pub(crate) fn all() -> Vec<u32> {
+    let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
+    entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+}
+
+/// Returns whether the environment that a process was started with has this variable and value (`NAME=value`). It stands
+/// on the program's stack, which is never taken.
+pub(crate) fn has_variable(pid: u32, variable: &str) -> bool {
+    let Ok(environment) = std::fs::read(format!("/proc/{pid}/environ")) else { return false };
+    environment.split(|byte| *byte == 0).any(|known| known == variable.as_bytes())
+}
+
 /// Returns the name of a process.
 pub(crate) fn name(pid: u32) -> Option<String> {
     let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).ok()?;
@@ -110,6 +133,9 @@ mod tests {
         assert_eq!(state_in("12 (a) b) Z 1 12"), Some('Z'));
         assert_eq!(state_in("12 (sh) S 1"), Some('S'));
         assert_eq!(state_in(""), None);
+        let stat = "7 (a) 9) S 1 7 7 0 -1 64 1 2 3 4 5 6 7 8 20 0 1 0 4321 99";
+        assert_eq!(started_in(stat), Some(4321));
+        assert_eq!(started_in("7 (a) S 1"), None);
     }
 
     #[test]
@@ -136,5 +162,7 @@ mod tests {
         assert!(executable(pid).is_some() && name(pid).is_some());
         assert_eq!(maps_file(pid, "/no such file"), Some(false));
         assert!(has_ended(u32::MAX));
+        assert!(all().contains(&pid) && started(pid).is_some());
+        assert!(!has_variable(pid, "UNRACK_NO_SUCH=1"));
     }
 }

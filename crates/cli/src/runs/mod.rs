@@ -132,6 +132,8 @@ impl Runner<'_> {
             node: None,
             output: OutputTarget::File(output.clone()),
             until,
+            seat: None,
+            grace: None,
         };
         let report = measure(self.job, &setup)?;
         check_status(report.status, "with remote memory", &output)?;

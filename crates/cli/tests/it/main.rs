@@ -23,6 +23,7 @@ mod report;
 mod rpc;
 mod run;
 mod scenario;
+mod seat;
 mod silence;
 mod sim;
 mod study;

@@ -2,7 +2,8 @@
 
 use crate::common;
 
-use common::{Lab, children, compile, run_folders, stderr};
+use common::{Lab, Marked, children, compile, run_folders, stderr, wait_until};
+use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 use unrack_testing::{Needed, skip};
@@ -104,7 +105,7 @@ fn the_exit_status_is_the_programs() {
     assert_eq!(output.status.code(), Some(7), "{}", stderr(&output));
     assert_eq!(count(&summary, "exit_status"), 7);
     let (output, _) = lab.run(&["--local", "1MiB"], &["sh", "-c", "kill -TERM $$"]);
-    assert_eq!(output.status.code(), Some(128 + 15), "{}", stderr(&output));
+    assert_eq!(output.status.signal(), Some(15), "{}", stderr(&output));
 }
 
 #[test]
@@ -227,28 +228,31 @@ fn interrupted_by(signal: &str, status: i32) {
     // Tests may run in the background, where shells ignore interrupts.
     let mut command = Command::new("env");
     command.args(["--default-signal=INT,TERM", env!("CARGO_BIN_EXE_unrack"), "run"]).args(arguments);
-    command.env("TMPDIR", lab.path("tmp")).stderr(Stdio::null());
+    let marked = Marked::new(&lab);
+    marked.mark(command.env("TMPDIR", lab.path("tmp"))).stderr(Stdio::null());
     let mut child = command.spawn().unwrap();
     let start = Instant::now();
     while !mark.exists() {
         assert!(start.elapsed() < Duration::from_secs(50), "the program did not start");
         std::thread::sleep(Duration::from_millis(10));
     }
-    let worker = children(child.id())[0];
+    let unracks = marked.named("unrack");
+    let worker = unracks.iter().find_map(|guard| children(*guard).first().copied()).unwrap();
     assert_eq!(run_folders(worker, &lab.path("tmp")).len(), 2);
     let pid = child.id().to_string();
     assert!(Command::new("kill").args([signal, &pid]).status().unwrap().success());
-    assert_eq!(child.wait().unwrap().code(), Some(status));
+    assert_eq!(child.wait().unwrap().signal(), Some(status));
     assert!(start.elapsed() < Duration::from_secs(50), "the program was not interrupted");
+    wait_until("nothing is left", || marked.left().is_empty());
     assert_eq!(run_folders(worker, &lab.path("tmp")), Vec::<std::path::PathBuf>::new());
 }
 
 #[test]
 fn ctrl_c_leaves_nothing_behind() {
-    interrupted_by("-INT", 130);
+    interrupted_by("-INT", 2);
 }
 
 #[test]
 fn a_request_to_end_leaves_nothing_behind() {
-    interrupted_by("-TERM", 143);
+    interrupted_by("-TERM", 15);
 }

@@ -30,7 +30,7 @@ mod stop;
 
 pub(crate) use door::{Bell, Doorstep, door};
 pub(crate) use raw::{bury, end_of};
-pub(crate) use stop::{Forward, Next, Stop, StopHandler};
+pub(crate) use stop::{Forward, StopHandler};
 
 use crate::PagingError;
 use crate::job::ProgramEnd;

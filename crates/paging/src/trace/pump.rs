@@ -35,7 +35,7 @@ impl<H: StopHandler> Pump<H> {
     fn step(&mut self) -> Result<(), Errno> {
         match raw::look(true, true)? {
             Some(found) if found.stop.is_some() => self.stopped(found.thread),
-            Some(found) if found.thread == self.kept => self.outlive()?,
+            Some(found) if found.thread == self.kept => self.outlive(),
             Some(found) => self.ended(found.thread),
             None => {}
         }
@@ -69,11 +69,13 @@ impl<H: StopHandler> Pump<H> {
         self.handler.ended(thread);
     }
 
-    /// Serves the others while the kept process, which has ended, is not yet released.
-    fn outlive(&mut self) -> Result<(), Errno> {
+    /// Serves the others while the kept process, which has ended, is not yet released. The thread must not end before:
+    /// the kernel would release what it traces.
+    fn outlive(&mut self) {
         self.handler.ended(self.kept);
         while raw::end_of(self.kept).is_some() {
-            while let Some(found) = raw::look(false, false)? {
+            // `ECHILD` if none of the others is left.
+            while let Ok(Some(found)) = raw::look(false, false) {
                 self.stopped(found.thread);
             }
             let gone: Vec<_> =
@@ -81,6 +83,5 @@ impl<H: StopHandler> Pump<H> {
             gone.into_iter().for_each(|thread| self.ended(thread));
             std::thread::sleep(PACE);
         }
-        Ok(())
     }
 }
