@@ -38,7 +38,7 @@ mod touch;
 use clap::{Parser, Subcommand};
 use failure::Failure;
 use std::process::ExitCode;
-use unrack_paging::Seat;
+use unrack_paging::ProgramSeat;
 
 /// Runs programs with part of their memory remote, and predicts their slowdown on network fabrics.
 #[derive(Parser)]
@@ -126,7 +126,7 @@ pub fn main() -> ExitCode {
 
 /// Removes what killed processes left, and starts the guard of verbs that run programs. Returns the seat of the one that
 /// becomes its program.
-fn begin(verb: &Verb) -> Result<Option<Seat>, Failure> {
+fn begin(verb: &Verb) -> Result<Option<ProgramSeat>, Failure> {
     // This verb is part of another process's run.
     if let Verb::Touch(_) = verb {
         return Ok(None);
@@ -139,7 +139,7 @@ fn begin(verb: &Verb) -> Result<Option<Seat>, Failure> {
     }
 }
 
-fn run_verb(verb: Verb, seat: Option<Seat>) -> Result<ExitCode, Failure> {
+fn run_verb(verb: Verb, seat: Option<ProgramSeat>) -> Result<ExitCode, Failure> {
     match verb {
         Verb::Compare(args) => compare::main(args),
         Verb::Map(args) => map::main(args),

@@ -12,8 +12,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 use unrack_paging::{
-    CaptureTo, CheckedProgram, Delay, FaultMode, Input, MemoryNode, OutputTarget, RemoteNode, RunSetup,
-    SMALLEST_LOCAL, Seat, Weighing, calibrate, footprint, local_bytes, measure,
+    CaptureTo, CheckedProgram, Delay, FaultMode, Input, MemoryNode, OutputTarget, ProgramSeat, RemoteNode,
+    RunSetup, SMALLEST_LOCAL, Weighing, calibrate, footprint, local_bytes, measure,
 };
 use unrack_record::Started;
 use unrack_units::{Bytes, Rate, Share, Time};
@@ -89,7 +89,7 @@ const USUAL_LATENCY: Time = Time::from_us(3);
 const USUAL_BANDWIDTH: Rate = Rate::from_gbps(100);
 
 /// Runs `unrack run`.
-pub(crate) fn main(mut args: Args, seat: Option<Seat>) -> Result<ExitCode, Failure> {
+pub(crate) fn main(mut args: Args, seat: Option<ProgramSeat>) -> Result<ExitCode, Failure> {
     let started = Started::now(build());
     let mut job = CheckedProgram::prepare(&args.command)?;
     let mode = if args.fast { FaultMode::Fast } else { FaultMode::Blocking };

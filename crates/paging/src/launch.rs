@@ -3,7 +3,7 @@
 use crate::ending::Ending;
 use crate::family::{self, Family};
 use crate::job::{CheckedProgram, OutputTarget, ProgramEnd};
-use crate::seat::Seat;
+use crate::seat::ProgramSeat;
 use crate::signals::Watch;
 use crate::trace::Tracer;
 use crate::{PagingError, guard, proc};
@@ -56,7 +56,7 @@ pub(crate) struct Launch<'a> {
     /// Time when the program is ended if it still runs.
     pub until: Option<Instant>,
     /// Process that becomes the program; `None`: a child of ours does.
-    pub seat: Option<&'a Seat>,
+    pub seat: Option<&'a ProgramSeat>,
     /// Time that processes may go on after their program has ended.
     pub grace: Duration,
 }

@@ -66,4 +66,4 @@ pub use measure::{CaptureTo, RunReport, RunSetup, Tally, measure};
 pub use memory_node::{MemoryNode, RemoteNode};
 pub use readings::PROC_VARIABLE;
 pub use say::say;
-pub use seat::{Seat, take_seat};
+pub use seat::{ProgramSeat, take_seat};

@@ -8,7 +8,7 @@ use crate::job::{CheckedProgram, OutputTarget, ProgramEnd};
 use crate::launch::{self, Launch, Observer};
 use crate::local::{self, LocalMemory, Unseen};
 use crate::memory_node::{MemoryNode, RemoteNode};
-use crate::seat::Seat;
+use crate::seat::ProgramSeat;
 use crate::silence::Silence;
 use crate::{PagingError, capture, proc};
 use std::collections::{BTreeSet, HashMap};
@@ -46,7 +46,7 @@ pub struct RunSetup<'a> {
     /// Time when the program is ended if it still runs.
     pub until: Option<Instant>,
     /// Process that becomes the program; its parent learns of the program's end when this is dropped.
-    pub seat: Option<&'a Seat>,
+    pub seat: Option<&'a ProgramSeat>,
     /// Time that processes may go on after the program has ended [default: 500 ms].
     pub grace: Option<Duration>,
 }

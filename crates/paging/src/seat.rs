@@ -27,14 +27,14 @@ use std::os::fd::OwnedFd;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
 
-/// Environment variable of the program's processes; its value is that of the run's [`Seat::mark`].
+/// Environment variable of the program's processes; its value is that of the run's [`ProgramSeat::mark`].
 pub(crate) const MARK_VARIABLE: &str = "UNRACK_RUN";
 
 /// Number of the guard, in the seat; 0: not known yet.
 static GUARD: AtomicI32 = AtomicI32::new(0);
 
 /// The seat, as the worker sees it.
-pub struct Seat {
+pub struct ProgramSeat {
     /// Number of the process that becomes the program.
     pid: u32,
     line: OwnedFd,
@@ -50,7 +50,7 @@ pub struct Seat {
 ///
 /// # Errors
 /// If the machine has no room for more processes.
-pub fn take_seat(command: &[OsString]) -> Result<Option<Seat>, PagingError> {
+pub fn take_seat(command: &[OsString]) -> Result<Option<ProgramSeat>, PagingError> {
     if rustix::process::getpid().is_init() {
         return crate::stand_guard().map(|()| None);
     }
@@ -79,7 +79,7 @@ pub fn take_seat(command: &[OsString]) -> Result<Option<Seat>, PagingError> {
 }
 
 /// Starts the guard and, as its child, the worker. Returns in the worker.
-fn prepare_run(pid: u32, line: OwnedFd, bell: Bell) -> Result<Seat, PagingError> {
+fn prepare_run(pid: u32, line: OwnedFd, bell: Bell) -> Result<ProgramSeat, PagingError> {
     let own = rustix::process::getpid().as_raw_nonzero().get();
     let mark = format!("{own}-{}", proc::started(own as u32).unwrap_or_default());
     // The terminal's signals are for the program and its seat.
@@ -87,7 +87,7 @@ fn prepare_run(pid: u32, line: OwnedFd, bell: Bell) -> Result<Seat, PagingError>
     tell(&line, Word::Guard, &own.to_ne_bytes());
     let tells = line.try_clone().map_err(PagingError::failed("connect the processes of this run"))?;
     guard::stand_guard_over(Some(mark.clone()), move |status| tell(&tells, Word::End, &[status.code()]))?;
-    Ok(Seat { pid, line, bell: Cell::new(Some(bell)), tracer: OnceCell::new(), mark })
+    Ok(ProgramSeat { pid, line, bell: Cell::new(Some(bell)), tracer: OnceCell::new(), mark })
 }
 
 /// What the processes tell each other: the first byte of a message.
@@ -225,7 +225,7 @@ fn become_program(heard: &Heard, command: &[OsString]) -> i32 {
     std::io::Error::last_os_error().raw_os_error().unwrap_or(0)
 }
 
-impl Seat {
+impl ProgramSeat {
     /// Returns the value of [`MARK_VARIABLE`].
     pub(crate) fn mark(&self) -> &str {
         &self.mark
