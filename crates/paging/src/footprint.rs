@@ -70,7 +70,15 @@ pub fn native(
     until: Option<Instant>,
 ) -> Result<NativeRun, PagingError> {
     let mut scale = Scale::default();
-    let ended = Launch { job, environment: Vec::new(), output, until }.run(&mut scale)?;
+    let ended = Launch {
+        job,
+        environment: Vec::new(),
+        output,
+        until,
+        #[cfg(target_arch = "x86_64")]
+        injector: None,
+    }
+    .run(&mut scale)?;
     Ok(NativeRun {
         wall_s: ended.wall.as_secs_f64(),
         footprint: scale.peak,

@@ -2,8 +2,11 @@
 
 use crate::ending::Ending;
 use crate::family::{self, Family};
+#[cfg(target_arch = "x86_64")]
+use crate::inject::Injector;
 use crate::job::{CheckedProgram, OutputTarget, ProgramEnd};
 use crate::signals::Watch;
+use crate::trace::{self, Tracer};
 use crate::{PagingError, guard, proc};
 use rustix::process::{Pid, Signal};
 use std::ffi::OsString;
@@ -53,6 +56,9 @@ pub(crate) struct Launch<'a> {
     pub output: &'a OutputTarget,
     /// Time when the program is ended if it still runs.
     pub until: Option<Instant>,
+    /// Handler of the stops of the program, if it is to be traced.
+    #[cfg(target_arch = "x86_64")]
+    pub injector: Option<Injector>,
 }
 
 impl Launch<'_> {
@@ -62,11 +68,12 @@ impl Launch<'_> {
     /// Also if a signal asked us to stop and the output is not [`OutputTarget::Inherited`]: a series of runs ends
     /// there, while a single run ends as its program does, if that ends in time. [`PagingError::OutOfTime`] if it
     /// was ended at [`Launch::until`].
-    pub(crate) fn run(self, observer: &mut dyn Observer) -> Result<Ended, PagingError> {
+    pub(crate) fn run(mut self, observer: &mut dyn Observer) -> Result<Ended, PagingError> {
         let _guard: MutexGuard<()> = ONE_RUN.lock().unwrap_or_else(PoisonError::into_inner);
         let watch = Watch::start()?;
         let family = Family::claim()?;
         let mut command = self.command().map_err(self.cannot_run())?;
+        let _tracer = self.trace(&mut command.command)?;
         let started = Instant::now();
         let child = command.spawn().map_err(self.cannot_run())?;
         drop(command);
@@ -83,9 +90,33 @@ impl Launch<'_> {
         }
     }
 
+    /// Lets the program be traced from its beginning, if it has to be.
+    #[cfg(target_arch = "x86_64")]
+    fn trace(&mut self, command: &mut Command) -> Result<Option<Tracer>, PagingError> {
+        use std::os::unix::process::CommandExt;
+        let Some(injector) = self.injector.take() else { return Ok(None) };
+        let (doorstep, bell) = trace::door()?;
+        let tracer = Tracer::start(bell, injector)?;
+        // SAFETY: in the child, a few system calls, with memory of its own.
+        unsafe { command.pre_exec(move || doorstep.knock()) };
+        Ok(Some(tracer))
+    }
+
+    #[cfg(not(target_arch = "x86_64"))]
+    fn trace(&mut self, _: &mut Command) -> Result<Option<Tracer>, PagingError> {
+        Ok(None)
+    }
+
     fn cannot_run(&self) -> impl Fn(io::Error) -> PagingError {
         let path = self.job.program.path.display().to_string();
-        move |why| PagingError::Failed(format!("cannot run {path}: {why}"))
+        move |why| match why.raw_os_error() {
+            Some(libc::EPERM) => PagingError::Lacking(format!(
+                "{path} cannot be traced, which a program needs into which nothing can be preloaded: allow ptrace(2) here \
+                 (in a container, its seccomp profile and CAP_SYS_PTRACE; elsewhere, as root, `sysctl \
+                 kernel.yama.ptrace_scope=1`), or use a dynamically linked build for the GNU C library"
+            )),
+            _ => PagingError::Failed(format!("cannot run {path}: {why}")),
+        }
     }
 
     fn command(&self) -> io::Result<Prepared> {

@@ -35,6 +35,8 @@ mod family;
 mod folder;
 mod footprint;
 mod guard;
+#[cfg(target_arch = "x86_64")]
+mod inject;
 mod input;
 mod job;
 mod launch;
@@ -47,7 +49,6 @@ mod readings;
 mod say;
 mod signals;
 mod silence;
-#[expect(dead_code, unused_imports, reason = "the injector, its user, comes next")]
 mod trace;
 
 pub use calibrate::{Calibration, FaultMode, calibrate};

@@ -3,7 +3,10 @@
 use crate::calibrate::{Calibration, FaultMode};
 use crate::control_file::ControlFile;
 use crate::delay::Delay;
+use crate::elf::Entrance;
 use crate::folder::Folder;
+#[cfg(target_arch = "x86_64")]
+use crate::inject::Injector;
 use crate::job::{CheckedProgram, OutputTarget, ProgramEnd};
 use crate::launch::{Launch, Observer};
 use crate::memory_node::{MemoryNode, RemoteNode};
@@ -113,7 +116,15 @@ pub fn measure(job: &CheckedProgram, setup: &RunSetup) -> Result<RunReport, Pagi
     ];
     let mut watcher = Watcher::new(&session.control, setup.node);
     session.control.settings.start_ns.store(now_ns(), Relaxed);
-    let ended = Launch { job, environment, output: &setup.output, until: setup.until }.run(&mut watcher);
+    let ended = Launch {
+        job,
+        environment,
+        output: &setup.output,
+        until: setup.until,
+        #[cfg(target_arch = "x86_64")]
+        injector: session.injector(job)?,
+    }
+    .run(&mut watcher);
     let ended = ended.map_err(|error| with_cause(error, setup.node.map(|node| node.at)))?;
     let mut warnings = watcher.warnings();
     if !ended.left_behind.is_empty() {
@@ -163,6 +174,15 @@ impl Session {
         };
         let preloads = preloads(&job.preload, &spools)?;
         Ok(Session { control, spools, preloads, _control_folder: control_folder })
+    }
+
+    /// Makes the handler of a program that needs the agent.
+    #[cfg(target_arch = "x86_64")]
+    fn injector(&self, job: &CheckedProgram) -> Result<Option<Injector>, PagingError> {
+        match job.program.entrance {
+            Entrance::Preload => Ok(None),
+            Entrance::Agent => Injector::new(&self.spools.path(CONTROL_NAME)).map(Some),
+        }
     }
 
     fn capture(
@@ -271,9 +291,16 @@ impl<'a> Watcher<'a> {
             return;
         }
         known.is_settled = true;
-        if proc::maps_file(pid, PRELOADED) == Some(false) {
+        if proc::maps_file(pid, PRELOADED) == Some(false) && !self.has_agent(pid) {
             self.without.extend(proc::name(pid));
         }
+    }
+
+    /// Returns whether the tracer put the agent into a process: the slot of a program that it ran before would be free.
+    fn has_agent(&self, pid: u32) -> bool {
+        let is_ours = |tracer| Path::new(&format!("/proc/self/task/{tracer}")).exists();
+        proc::tracer(pid).is_some_and(is_ours)
+            && self.control.live_slots().any(|slot| slot.pid.load(Relaxed) == pid)
     }
 
     fn warnings(&self) -> Vec<Warning> {
@@ -294,7 +321,8 @@ impl Observer for Watcher<'_> {
 
     fn look(&mut self, members: &[u32]) -> Result<(), PagingError> {
         if let Some(why) = self.control.failure() {
-            return Err(PagingError::Failed(why));
+            let kind = if self.control.is_lacking() { PagingError::Lacking } else { PagingError::Failed };
+            return Err(kind(why));
         }
         self.free_slots_of_the_ended();
         if let Some(silence) = &mut self.silence {

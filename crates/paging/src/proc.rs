@@ -52,6 +52,16 @@ pub(crate) fn maps_file(pid: u32, text: &str) -> Option<bool> {
     (!maps.is_empty()).then(|| maps.contains(text))
 }
 
+/// Returns the thread that traces a process.
+pub(crate) fn tracer(pid: u32) -> Option<u32> {
+    tracer_in(&std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?)
+}
+
+fn tracer_in(status: &str) -> Option<u32> {
+    let line = status.lines().find_map(|line| line.strip_prefix("TracerPid:"))?;
+    line.trim().parse().ok().filter(|tracer| *tracer != 0)
+}
+
 /// Returns the resident bytes that belong to no file and are not shared.
 pub(crate) fn anonymous_bytes(pid: u32) -> Option<u64> {
     anonymous_in(&std::fs::read_to_string(format!("/proc/{pid}/statm")).ok()?)
@@ -91,6 +101,8 @@ mod tests {
         assert_eq!(anonymous_in("100 x 10"), None);
         assert_eq!(shared_in("Name:\tx\nRssShmem:\t      12 kB\n"), Some(12 << 10));
         assert_eq!(shared_in("Name:\tx\n"), None);
+        assert_eq!(tracer_in("Name:\tx\nTracerPid:\t12\n"), Some(12));
+        assert_eq!(tracer_in("Name:\tx\nTracerPid:\t0\n"), None);
     }
 
     #[test]

@@ -9,7 +9,7 @@ use std::ffi::{CStr, c_int, c_long, c_void};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 #[cfg(target_arch = "x86_64")]
 use unrack_pager::fast;
-use unrack_pager::{attached, blocking, control::CONTROL_VARIABLE, gate, heap};
+use unrack_pager::{attached, blocking, control::CONTROL_VARIABLE, gate, heap, pins};
 
 /// Allocator of this library: the pager's own heap.
 #[global_allocator]
@@ -63,6 +63,7 @@ fn begin(path: &CStr) -> Result<(), rustix::io::Errno> {
     // These handlers are registered first, so they run last before the fork and first after it.
     // SAFETY: the handlers live as long as this library, which is never unloaded.
     unsafe { libc::pthread_atfork(Some(before_fork), Some(after_fork), Some(in_child)) };
+    pins::pin_this_thread();
     blocking::start(control)
 }
 
@@ -84,6 +85,7 @@ extern "C" fn after_fork() {
 }
 
 extern "C" fn in_child() {
+    pins::pin_this_thread();
     // SAFETY: this runs in the child of a fork, after `before_fork`.
     unsafe { blocking::start_in_child() };
 }
@@ -172,7 +174,7 @@ pub unsafe extern "C" fn syscall(
     if number == libc::SYS_userfaultfd
         && let Some(control) = attached::control()
     {
-        gate::die(control, "this program uses userfaultfd itself, which unrack run needs for it");
+        gate::die_of_own_pager(control);
     }
     if is_fork(number, a) { around(call) } else { call() }
 }
@@ -269,7 +271,7 @@ pub unsafe extern "C" fn pthread_create(
         // SAFETY: made below, and given to this thread alone.
         let start = unsafe { Box::from_raw(start as *mut ThreadStart) };
         let ThreadStart { function, argument } = *start;
-        unrack_pager::pins::pin_this_thread();
+        pins::pin_this_thread();
         function(argument)
     }
     let start = Box::into_raw(Box::new(ThreadStart { function, argument }));
@@ -307,7 +309,7 @@ pub unsafe extern "C" fn thrd_create(
         // SAFETY: made below, and given to this thread alone.
         let start = unsafe { Box::from_raw(start as *mut StandardStart) };
         let StandardStart { function, argument } = *start;
-        unrack_pager::pins::pin_this_thread();
+        pins::pin_this_thread();
         function(argument)
     }
     let start = Box::into_raw(Box::new(StandardStart { function, argument }));

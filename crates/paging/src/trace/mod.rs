@@ -28,9 +28,9 @@ mod pump;
 pub(crate) mod raw;
 mod stop;
 
-pub(crate) use door::{Bell, Doorstep, door};
+pub(crate) use door::{Bell, door};
 pub(crate) use raw::{bury, end_of};
-pub(crate) use stop::{Forward, Next, Stop, StopHandler};
+pub(crate) use stop::{Next, Stop, StopHandler};
 
 use crate::PagingError;
 use crate::job::ProgramEnd;
@@ -71,6 +71,7 @@ impl Tracer {
 
     /// Returns how the traced process has ended, if all its threads have. Its parent does not know before
     /// [`Tracer::release`]. `SIGCHLD` comes to this process when the answer changes.
+    #[cfg_attr(not(test), allow(dead_code))]
     pub(crate) fn ended(&self) -> Option<ProgramEnd> {
         raw::end_of(self.traced()?)
     }

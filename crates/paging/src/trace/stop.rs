@@ -1,6 +1,7 @@
 //! Stops of traced threads, and how a thread goes on.
 
 use super::raw;
+use rustix::io::Errno;
 use std::ffi::c_int;
 
 /// Reason why a traced thread stopped.
@@ -49,15 +50,6 @@ pub(crate) trait StopHandler: Send {
     fn ended(&mut self, _thread: u32) {}
 }
 
-/// Handler that changes nothing: signals are delivered, stops of job control last.
-pub(crate) struct Forward;
-
-impl StopHandler for Forward {
-    fn stopped(&mut self, _: u32, stop: Stop) -> Next {
-        stop.onward()
-    }
-}
-
 const EVENT_STOP: c_int = 128;
 
 impl Stop {
@@ -76,6 +68,14 @@ impl Stop {
             _ if signal == libc::SIGTRAP | 0x80 => Stop::SyscallExit,
             _ => Stop::Signal(signal),
         }
+    }
+
+    /// Waits for the next stop of a thread that was continued. For handlers, in the tracer's thread.
+    ///
+    /// # Errors
+    /// `ESRCH` if it ended instead.
+    pub(crate) fn next(thread: u32) -> Result<Stop, Errno> {
+        raw::next_stop(thread).map(|status| Stop::of(thread, status))
     }
 
     /// Returns how the thread would go on without a tracer.

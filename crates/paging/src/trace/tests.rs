@@ -6,6 +6,15 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+/// Handler that changes nothing: signals are delivered, stops of job control last.
+struct Forward;
+
+impl StopHandler for Forward {
+    fn stopped(&mut self, _: u32, stop: Stop) -> Next {
+        stop.onward()
+    }
+}
+
 /// Starts a traced shell with this script.
 fn shell(script: &str, handler: impl StopHandler + 'static) -> (Child, Tracer) {
     let (doorstep, bell) = door().unwrap();
