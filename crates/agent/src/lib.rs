@@ -10,7 +10,7 @@ mod bytes;
 
 use core::ffi::{CStr, c_char};
 use core::panic::PanicInfo;
-use unrack_pager::sys::OURS;
+use unrack_pager::sys::{self, OURS};
 use unrack_pager::{attached, bare_thread, blocking, den, gate, heap, pins};
 
 #[global_allocator]
@@ -50,17 +50,19 @@ pub extern "C" fn enter() {
     )
 }
 
-/// Starts the pager with the control file at `path`. Returns the address of the table of pinned pages
-/// ([`pins::table`]), or an error as the kernel gives it.
+/// Starts the pager with the control file at `path`; `is_late` is not 0 if the program began before. Returns the address of
+/// the table of pinned pages ([`pins::table`]), or an error as the kernel gives it.
 ///
 /// # Safety
 /// Called once in an address space; `path` is a text that ends in NUL.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn begin(path: *const c_char) -> isize {
+pub unsafe extern "C" fn begin(path: *const c_char, is_late: usize) -> isize {
     // SAFETY: as the caller says.
     let path = unsafe { CStr::from_ptr(path) };
     bare_thread::hide_threads();
-    match den::reserve().and_then(|()| attached::attach(path)).and_then(blocking::start) {
+    let start = if is_late == 0 { blocking::start } else { blocking::start_late };
+    sys::refuse_huge_pages();
+    match den::reserve().and_then(|()| attached::attach(path)).and_then(start) {
         Ok(()) => pins::table().addr() as isize,
         Err(error) => -(error.raw_os_error() as isize),
     }

@@ -126,6 +126,10 @@ pub const FOR_ROOM: u32 = 1;
 /// Waits for the node to begin a session.
 pub const FOR_GREETING: u32 = 2;
 
+/// Question at the door: this thread is about to become a program to be traced; below, to start one.
+pub const EXEC: u32 = 1;
+pub const SPAWN: u32 = 2;
+
 impl ControlHead {
     /// Returns the slots that are in use.
     pub fn live_slots(&self) -> impl Iterator<Item = &ProcessSlot> + Clone {

@@ -387,6 +387,12 @@ pub fn decimal(text: &[u8]) -> Option<u64> {
     (digits > 0).then(|| text[..digits].iter().fold(0, number))
 }
 
+/// Lets memory be of small pages only, in this process and those it starts: pages are moved in and out one by one.
+pub fn refuse_huge_pages() {
+    // A kernel without huge pages needs none of this.
+    let _ = rustix::thread::disable_transparent_huge_pages(true);
+}
+
 /// Closes all descriptors of the calling thread's table.
 pub fn close_all_files() {
     // SAFETY: close_range(2) touches no memory.

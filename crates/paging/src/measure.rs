@@ -3,10 +3,10 @@
 use crate::calibrate::{Calibration, FaultMode};
 use crate::control_file::ControlFile;
 use crate::delay::Delay;
-use crate::elf::Entrance;
+use crate::elf::{self, Entrance};
 use crate::folder::Folder;
 #[cfg(target_arch = "x86_64")]
-use crate::inject::Injector;
+use crate::inject::{Injector, Reception};
 use crate::job::{CheckedProgram, OutputTarget, ProgramEnd};
 use crate::launch::{Launch, Observer};
 use crate::memory_node::{MemoryNode, RemoteNode};
@@ -114,7 +114,10 @@ pub fn measure(job: &CheckedProgram, setup: &RunSetup) -> Result<RunReport, Pagi
         ("LD_PRELOAD", session.preloads.clone()),
         (CONTROL_VARIABLE, session.spools.path(CONTROL_NAME).into_os_string()),
     ];
+    let _reception = session.reception(setup);
     let mut watcher = Watcher::new(&session.control, setup.node);
+    watcher.agent_for =
+        Some(session.spools.path(CONTROL_NAME)).filter(|_| setup.calibration.mode != FaultMode::Fast);
     session.control.settings.start_ns.store(now_ns(), Relaxed);
     let ended = Launch {
         job,
@@ -185,6 +188,16 @@ impl Session {
         }
     }
 
+    /// Opens the door for programs that need the agent and that this one will start. Without it, these get the agent later.
+    #[cfg(target_arch = "x86_64")]
+    fn reception(&self, setup: &RunSetup) -> Option<Reception> {
+        let is_blocking = setup.calibration.mode == FaultMode::Blocking;
+        is_blocking.then(|| Reception::open(&self.spools.path(CONTROL_NAME)).ok()).flatten()
+    }
+
+    #[cfg(not(target_arch = "x86_64"))]
+    fn reception(&self, _: &RunSetup) {}
+
     fn capture(
         &self,
         job: &CheckedProgram,
@@ -250,6 +263,8 @@ struct Watcher<'a> {
     silence: Option<Silence<'a>>,
     known: HashMap<u32, Known>,
     without: BTreeSet<String>,
+    /// Control file with which processes without a pager get the agent; `None` in fast mode, which has none.
+    agent_for: Option<PathBuf>,
 }
 
 /// A process, for as long as it runs the same program.
@@ -257,12 +272,20 @@ struct Known {
     executable: Option<PathBuf>,
     since: Instant,
     is_settled: bool,
+    /// The agent was to be put into it.
+    is_attached: bool,
+}
+
+impl Known {
+    fn wait_for_agent(&mut self) {
+        (self.is_settled, self.is_attached, self.since) = (false, true, Instant::now());
+    }
 }
 
 impl<'a> Watcher<'a> {
     fn new(control: &'a ControlFile, node: Option<RemoteNode<'a>>) -> Watcher<'a> {
         let silence = node.map(Silence::new);
-        Watcher { control, silence, known: HashMap::new(), without: BTreeSet::new() }
+        Watcher { control, silence, known: HashMap::new(), without: BTreeSet::new(), agent_for: None }
     }
 
     fn free_slots_of_the_ended(&self) {
@@ -282,7 +305,7 @@ impl<'a> Watcher<'a> {
     fn meet(&mut self, pid: u32) {
         let executable = proc::executable(pid);
         let now = Instant::now();
-        let fresh = || Known { executable: None, since: now, is_settled: false };
+        let fresh = || Known { executable: None, since: now, is_settled: false, is_attached: false };
         let known = self.known.entry(pid).or_insert_with(fresh);
         if known.executable != executable {
             *known = Known { executable, ..fresh() };
@@ -291,9 +314,34 @@ impl<'a> Watcher<'a> {
             return;
         }
         known.is_settled = true;
-        if proc::maps_file(pid, PRELOADED) == Some(false) && !self.has_agent(pid) {
-            self.without.extend(proc::name(pid));
+        if proc::maps_file(pid, PRELOADED) != Some(false) || self.has_agent(pid) {
+            return;
         }
+        match self.attach(pid) {
+            true => {
+                self.known.entry(pid).and_modify(Known::wait_for_agent);
+            }
+            false => {
+                self.without.extend(proc::name(pid));
+            }
+        }
+    }
+
+    /// Puts the agent into a process, in the background. Returns false if that was tried before, or is not possible here.
+    #[cfg(target_arch = "x86_64")]
+    fn attach(&self, pid: u32) -> bool {
+        let is_new = self.known.get(&pid).is_some_and(|known| !known.is_attached);
+        let file = || std::fs::File::open(format!("/proc/{pid}/exe")).ok();
+        let is_fit = || file().and_then(|file| elf::read(&file).ok()?.entrance()).is_some();
+        match &self.agent_for {
+            Some(control) => is_new && is_fit() && Injector::attach(control, pid).is_ok(),
+            None => false,
+        }
+    }
+
+    #[cfg(not(target_arch = "x86_64"))]
+    fn attach(&self, _: u32) -> bool {
+        false
     }
 
     /// Returns whether the tracer put the agent into a process: the slot of a program that it ran before would be free.
@@ -379,7 +427,7 @@ mod tests {
             ).unwrap();
             let node = "10.0.0.2:7000".parse().unwrap();
             let node = RemoteNode { at: &node, page_timeout: Duration::from_secs(5) };
-            let mut watcher = Watcher::new(&control, Some(node));
+        let mut watcher = Watcher::new(&control, Some(node));
             // Either is fine: what counts is that it returns.
             let _ = watcher.look(&[std::process::id()]);
             let _ = (watcher.warnings(), Tally::from_counts(&control.counts, 1));

@@ -52,6 +52,22 @@ pub(crate) fn maps_file(pid: u32, text: &str) -> Option<bool> {
     (!maps.is_empty()).then(|| maps.contains(text))
 }
 
+/// Returns the parent of a process; `None` for a thread that is not the first of its process.
+pub(crate) fn parent(pid: u32) -> Option<u32> {
+    parent_in(&std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?, pid)
+}
+
+fn parent_in(status: &str, pid: u32) -> Option<u32> {
+    let number = |name: &str| status.lines().find_map(|line| line.strip_prefix(name))?.trim().parse().ok();
+    number("PPid:").filter(|_| number("Tgid:") == Some(pid))
+}
+
+/// Returns the threads of a process.
+pub(crate) fn threads(pid: u32) -> Vec<u32> {
+    let entries = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+}
+
 /// Returns the thread that traces a process.
 pub(crate) fn tracer(pid: u32) -> Option<u32> {
     tracer_in(&std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?)
@@ -102,6 +118,8 @@ mod tests {
         assert_eq!(shared_in("Name:\tx\nRssShmem:\t      12 kB\n"), Some(12 << 10));
         assert_eq!(shared_in("Name:\tx\n"), None);
         assert_eq!(tracer_in("Name:\tx\nTracerPid:\t12\n"), Some(12));
+        assert_eq!(parent_in("Tgid:\t7\nPid:\t8\nPPid:\t1\n", 7), Some(1));
+        assert_eq!(parent_in("Tgid:\t7\nPid:\t8\nPPid:\t1\n", 8), None);
         assert_eq!(tracer_in("Name:\tx\nTracerPid:\t0\n"), None);
     }
 

@@ -29,9 +29,22 @@ const SPIN_NS: u64 = 60_000;
 /// # Errors
 /// `ENOSPC` if all slots of the control file are taken by processes, `EAGAIN` if the kernel starts no thread.
 pub fn start(control: &'static ControlHead) -> Result<(), Errno> {
+    baseline::measure();
+    start_thread(control)
+}
+
+/// Starts the pager of this process as [`start`] does, long after its program began.
+///
+/// # Errors
+/// As for [`start`].
+pub fn start_late(control: &'static ControlHead) -> Result<(), Errno> {
+    baseline::count_all();
+    start_thread(control)
+}
+
+fn start_thread(control: &'static ControlHead) -> Result<(), Errno> {
     let pid = rustix::process::getpid().as_raw_nonzero().get() as u32;
     let slot = control.take_slot(pid).ok_or(Errno::NOSPC)?;
-    baseline::measure();
     // SAFETY: `pager_main` never returns, uses only its own stack, the first, and its own memory, and touches no
     // thread-local storage.
     with_signals_blocked(|| unsafe { bare_thread::start(pager_main, 0, false, slot) })

@@ -112,16 +112,30 @@ impl Family {
 
     /// Notes the agent's place in a thread's address space.
     pub(super) fn settle(&mut self, thread: u32, place: Place) {
-        let space = self.new_space(place);
-        if let Some(thread) = self.threads.get_mut(&thread) {
-            (thread.space, thread.is_filtered) = (Some(space), true);
-        }
+        self.settle_all(&[thread], place);
     }
 
     fn new_space(&mut self, place: Place) -> u32 {
         self.last_space += 1;
         self.places.insert(self.last_space, place);
         self.last_space
+    }
+
+    /// Notes a thread whose program ran before it was traced.
+    pub(super) fn found(&mut self, thread: u32) {
+        self.births.remove(&thread);
+        self.unknown.retain(|unknown| *unknown != thread);
+        self.threads.insert(thread, Thread::new(None, false));
+    }
+
+    /// Notes the agent's place in the address space that these threads share.
+    pub(super) fn settle_all(&mut self, threads: &[u32], place: Place) {
+        let space = self.new_space(place);
+        for thread in threads {
+            if let Some(thread) = self.threads.get_mut(thread) {
+                (thread.space, thread.is_filtered) = (Some(space), true);
+            }
+        }
     }
 
     /// Notes the birth of a child. Returns whether it has stopped already.

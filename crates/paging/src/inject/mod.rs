@@ -18,26 +18,34 @@
 //! | `place` | putting it there |
 //! | `remote` | what a stopped thread is made to do |
 //! | `filter` | the calls that stop |
+//! | `attach` | a program that runs already |
+//! | `reception`, `guest` | processes that ask for it, since they become or start such a program |
 //! | `family` | threads, their address spaces, births |
 //! | `environment` | the library that a loader would preload |
 //!
 //! Functions of the agent run on its own stacks, in a thread of the program whose registers and signals are put aside. The
 //! tracer waits for short ones. For long ones, which put pages back, it does not; they take turns in a process.
 
+mod attach;
 mod environment;
 mod family;
 mod filter;
+mod guest;
 mod image;
 mod place;
+mod reception;
 mod remote;
 
 use crate::PagingError;
 use crate::control_file::ControlFile;
 use crate::elf::{self, Elf, Entrance};
-use crate::trace::{Next, Stop, StopHandler, USUAL, raw};
+use crate::trace::{self, Next, Stop, StopHandler, USUAL, raw};
+pub(crate) use reception::Reception;
+
 use family::{Doing, Family, Turn};
+use guest::Guest;
 use image::Image;
-use place::Place;
+use place::{Entry, Place};
 use remote::{Saved, repeated, skip_call};
 use rustix::io::Errno;
 use std::ffi::CString;
@@ -59,6 +67,17 @@ pub(crate) struct Injector {
     control: ControlFile,
     path: CString,
     family: Family,
+    begins: Begins,
+}
+
+/// What to trace when the tracer's thread begins.
+enum Begins {
+    /// The program that comes to the tracer's door.
+    Program,
+    /// A process that runs.
+    Running(u32),
+    /// A thread that asked.
+    Guest(Guest),
 }
 
 impl Injector {
@@ -70,7 +89,32 @@ impl Injector {
         let path = CString::new(control.as_os_str().as_bytes())
             .map_err(PagingError::failed(format_args!("use {}", control.display())))?;
         let control = ControlFile::open(control)?;
-        Ok(Injector { image: Image::new(), control, path, family: Family::default() })
+        Ok(Injector {
+            image: Image::new(),
+            control,
+            path,
+            family: Family::default(),
+            begins: Begins::Program,
+        })
+    }
+
+    /// Puts the agent into a process that runs, and follows it. Whether that succeeds is seen by its slot in the control
+    /// file.
+    ///
+    /// # Errors
+    /// [`PagingError::Failed`] if the control file cannot be opened, or this machine has no room for another thread.
+    pub(crate) fn attach(control: &Path, process: u32) -> Result<(), PagingError> {
+        trace::follow(Injector { begins: Begins::Running(process), ..Injector::new(control)? })
+    }
+
+    /// Traces a thread that asked for it: what it becomes, or starts next, gets the agent.
+    fn admit(control: &Path, guest: Guest) -> Result<(), PagingError> {
+        trace::follow(Injector { begins: Begins::Guest(guest), ..Injector::new(control)? })
+    }
+
+    /// Returns whether a thread asked only for a program that it starts.
+    fn is_parent(&self, thread: u32) -> bool {
+        matches!(&self.begins, Begins::Guest(guest) if guest.is_parent && guest.thread == thread)
     }
 
     fn handle(&mut self, thread: u32, stop: Stop) -> Result<Next, Errno> {
@@ -90,7 +134,9 @@ impl Injector {
         self.free_slot(thread);
         self.family.became_another(thread, before);
         if !wants_agent(thread) {
-            return Ok(Next::Run(0));
+            let is_of_no_interest =
+                matches!(self.begins, Begins::Guest(_)) && !self.family.is_filtered(thread);
+            return Ok(if is_of_no_interest { Next::Leave } else { Next::Run(0) });
         }
         self.family.set(thread, Doing::Beginning);
         Ok(Next::ToSyscallExit(0))
@@ -106,12 +152,12 @@ impl Injector {
     fn begin(&mut self, thread: u32) -> Result<Next, Errno> {
         raw::set_options(thread, FOLLOW)?;
         let saved = Saved::take(thread)?;
-        let is_filtered = self.family.is_filtered(thread);
+        let entry = Entry { is_filtered: self.family.is_filtered(thread), is_late: false };
         // A program without a loader may start others, which have one.
         if is_loaded(thread) {
             environment::hide_library(thread, saved.registers.rsp as usize)?;
         }
-        match Place::take(&self.image, thread, &saved, is_filtered, &self.path) {
+        match Place::take(&self.image, thread, &saved, entry, &self.path) {
             Ok(place) => self.family.settle(thread, place),
             Err(Errno::SRCH) => return Err(Errno::SRCH),
             Err(why) => crate::say(&format!("a process runs without remote memory: {why}")),
@@ -128,6 +174,10 @@ impl Injector {
             if let Ok(Next::Run(_)) = self.was_born(child) {
                 let _ = raw::run(child, 0);
             }
+        }
+        if self.is_parent(thread) {
+            self.family.forget(thread);
+            return Ok(Next::Leave);
         }
         Ok(if is_fork { Next::ToSyscallExit(0) } else { Next::Run(0) })
     }
@@ -290,6 +340,18 @@ fn word_at(thread: u32, at: usize) -> Option<u64> {
 }
 
 impl StopHandler for Injector {
+    fn begin(&mut self) {
+        match &self.begins {
+            Begins::Program => {}
+            Begins::Running(process) => attach::attach(self, *process),
+            Begins::Guest(guest) => {
+                if guest.seize() {
+                    self.family.found(guest.thread);
+                }
+            }
+        }
+    }
+
     fn stopped(&mut self, thread: u32, stop: Stop) -> Next {
         // A thread that was killed meanwhile is not continued.
         self.handle(thread, stop).unwrap_or(Next::Hold)

@@ -13,6 +13,15 @@ use unrack_pager::sys::PAGE;
 const STACK: usize = 128 << 10;
 const STACKS: usize = 2;
 
+/// State of a program that gets the agent.
+#[derive(Clone, Copy)]
+pub(super) struct Entry {
+    /// Its threads have the filter already.
+    pub is_filtered: bool,
+    /// It began long ago.
+    pub is_late: bool,
+}
+
 /// The agent in one address space.
 #[derive(Clone, Copy)]
 pub(super) struct Place {
@@ -26,10 +35,13 @@ pub(super) struct Place {
     long_stack: usize,
     /// Table of pinned pages.
     pins: usize,
+    /// An instruction that makes a system call.
+    instruction: usize,
 }
 
 impl Place {
-    /// Puts the agent into a program of one thread, which is at the end of a system call, and starts its pager.
+    /// Puts the agent into a program, all threads of which are stopped, and starts its pager. `thread` is one of them, and
+    /// its state is saved.
     ///
     /// # Errors
     /// `ESRCH` if the program was killed meanwhile; any other means that it runs without the agent.
@@ -37,7 +49,7 @@ impl Place {
         image: &Image,
         thread: u32,
         saved: &Saved,
-        is_filtered: bool,
+        entry: Entry,
         control: &CStr,
     ) -> Result<Place, Errno> {
         let instruction = find_instruction(thread)?;
@@ -56,7 +68,7 @@ impl Place {
         // Keeps the mapping of the data apart from the program's.
         call(libc::SYS_mprotect, [base + end, PAGE, libc::PROT_NONE as usize, 0, 0, 0])?;
         let scratch = base + stacks + STACK;
-        if !is_filtered {
+        if !entry.is_filtered {
             install_filter(thread, scratch, call)?;
         }
         let mut place = Place {
@@ -68,16 +80,27 @@ impl Place {
             short_stack: scratch,
             long_stack: base + end,
             pins: 0,
+            instruction,
         };
         raw::write_memory(thread, scratch, control.to_bytes_with_nul())?;
         let begin = base + image.function("begin");
-        match place.short(begin, [scratch, 0]).make(thread, saved)? {
+        match place.short(begin, [scratch, entry.is_late as usize]).make(thread, saved)? {
             error @ -4095..0 => Err(Errno::from_raw_os_error(-error as i32)),
             pins => {
                 place.pins = pins as usize;
                 Ok(place)
             }
         }
+    }
+
+    /// Returns the address of an instruction that makes a system call.
+    pub(super) fn instruction(&self) -> usize {
+        self.instruction
+    }
+
+    /// Returns the address of a word that is free while no short function runs.
+    pub(super) fn scratch(&self) -> usize {
+        self.short_stack - STACK
     }
 
     pub(super) fn before_fork(&self) -> Call {
@@ -144,8 +167,13 @@ fn install_filter(
     text.extend((scratch + 16).to_ne_bytes());
     text.extend(code);
     raw::write_memory(thread, scratch, &text)?;
-    let install =
-        || call(libc::SYS_seccomp, [libc::SECCOMP_SET_MODE_FILTER as usize, 0, scratch, 0, 0, 0]).map(drop);
+    let all_threads = libc::SECCOMP_FILTER_FLAG_TSYNC as usize;
+    let set = [libc::SECCOMP_SET_MODE_FILTER as usize, all_threads, scratch, 0, 0, 0];
+    let install = || match call(libc::SYS_seccomp, set)? {
+        0 => Ok(()),
+        // The number of a thread that has a filter of its own.
+        _ => Err(Errno::BUSY),
+    };
     match install() {
         Err(Errno::ACCESS) => {
             call(libc::SYS_prctl, [libc::PR_SET_NO_NEW_PRIVS as usize, 1, 0, 0, 0, 0])?;

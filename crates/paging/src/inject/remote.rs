@@ -41,6 +41,19 @@ impl Saved {
         self.restore_registers(thread, repeated(self.registers))
     }
 
+    /// Lets the thread go on from the stop by `PTRACE_INTERRUPT` in which its state was saved: if it waited in the kernel, it
+    /// waits again. It stays stopped.
+    pub(super) fn return_to_wait(&self, thread: u32) -> Result<(), Errno> {
+        raw::interrupt(thread)?;
+        while Stop::Pause != {
+            raw::run(thread, 0)?;
+            Stop::next(thread)?
+        } {}
+        self.restore_signals(thread)?;
+        raw::set_vector_state(thread, &self.vector)?;
+        raw::set_registers(thread, &self.registers)
+    }
+
     pub(super) fn restore_signals(&self, thread: u32) -> Result<(), Errno> {
         raw::set_signal_mask(thread, self.mask)
     }

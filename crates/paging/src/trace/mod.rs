@@ -85,6 +85,19 @@ impl Tracer {
     }
 }
 
+/// Starts a thread that traces what `handler` seizes when it begins ([`StopHandler::begin`]), until nothing of it is left.
+///
+/// # Errors
+/// [`PagingError::Failed`] if this machine has no room for another thread.
+pub(crate) fn follow(mut handler: impl StopHandler + 'static) -> Result<(), PagingError> {
+    let serve = move || {
+        handler.begin();
+        pump::serve(None, handler);
+    };
+    let thread = std::thread::Builder::new().name("tracer".into()).spawn(serve);
+    thread.map(drop).map_err(PagingError::failed("start a thread that traces the program"))
+}
+
 impl Drop for Tracer {
     fn drop(&mut self) {
         self.release();

@@ -3,6 +3,7 @@
 use super::door::Bell;
 use super::raw;
 use super::stop::{Next, Stop, StopHandler};
+use crate::proc;
 use rustix::io::Errno;
 use std::sync::atomic::{AtomicU32, Ordering::Release};
 use std::time::Duration;
@@ -15,13 +16,18 @@ const PACE: Duration = Duration::from_millis(1);
 pub(super) fn run(bell: Bell, traced: &AtomicU32, handler: impl StopHandler) {
     let Some(pid) = bell.admit() else { return };
     traced.store(pid, Release);
-    let mut pump = Pump { kept: pid, handler, others: Vec::new() };
+    serve(Some(pid), handler);
+}
+
+/// Serves all tracees of this thread until none is left. The end of one of them may be kept.
+pub(super) fn serve(kept: Option<u32>, handler: impl StopHandler) {
+    let mut pump = Pump { kept, handler, others: Vec::new() };
     while pump.step().is_ok() {}
 }
 
 struct Pump<H> {
     /// The process whose end [`super::Tracer::release`] makes known.
-    kept: u32,
+    kept: Option<u32>,
     handler: H,
     /// All other threads that have stopped at least once, as each does at its birth.
     others: Vec<u32>,
@@ -35,16 +41,22 @@ impl<H: StopHandler> Pump<H> {
     fn step(&mut self) -> Result<(), Errno> {
         match raw::look(true, true)? {
             Some(found) if found.stop.is_some() => self.stopped(found.thread),
-            Some(found) if found.thread == self.kept => self.outlive()?,
+            Some(found) if self.is_kept(found.thread) => self.outlive(found.thread)?,
             Some(found) => self.ended(found.thread),
             None => {}
         }
         Ok(())
     }
 
+    /// Returns whether the end of a thread is for others to take: of a process that is to be released, and of our own
+    /// children, for which a run waits as if they were not traced.
+    fn is_kept(&self, thread: u32) -> bool {
+        Some(thread) == self.kept || proc::parent(thread) == Some(std::process::id())
+    }
+
     fn stopped(&mut self, thread: u32) {
         let Some(status) = raw::take_stop(thread) else { return };
-        if thread != self.kept && !self.others.contains(&thread) {
+        if Some(thread) != self.kept && !self.others.contains(&thread) {
             self.others.push(thread);
         }
         let stop = Stop::of(thread, status);
@@ -60,6 +72,10 @@ impl<H: StopHandler> Pump<H> {
             Next::ToSyscallExit(signal) => raw::run_to_syscall_exit(thread, signal),
             Next::Listen => raw::listen(thread),
             Next::Hold => Ok(()),
+            Next::Leave => {
+                self.others.retain(|other| *other != thread);
+                raw::detach(thread, 0)
+            }
         };
     }
 
@@ -69,16 +85,17 @@ impl<H: StopHandler> Pump<H> {
         self.handler.ended(thread);
     }
 
-    /// Serves the others while the kept process, which has ended, is not yet released.
-    fn outlive(&mut self) -> Result<(), Errno> {
-        self.handler.ended(self.kept);
-        while raw::end_of(self.kept).is_some() {
+    /// Serves the others while a kept process, which has ended, is not yet released.
+    fn outlive(&mut self, kept: u32) -> Result<(), Errno> {
+        self.handler.ended(kept);
+        while raw::end_of(kept).is_some() {
             while let Some(found) = raw::look(false, false)? {
                 self.stopped(found.thread);
             }
-            let gone: Vec<_> =
-                self.others.iter().copied().filter(|thread| raw::end_of(*thread).is_some()).collect();
-            gone.into_iter().for_each(|thread| self.ended(thread));
+            let others: Vec<_> = self.others.iter().copied().filter(|other| !self.is_kept(*other)).collect();
+            for other in others.into_iter().filter(|other| raw::end_of(*other).is_some()) {
+                self.ended(other);
+            }
             std::thread::sleep(PACE);
         }
         Ok(())

@@ -53,6 +53,22 @@ pub(crate) fn listen(thread: u32) -> Result<(), Errno> {
     request(libc::PTRACE_LISTEN, thread, 0, 0)
 }
 
+/// Lets a stopped thread run without a tracer, and delivers a signal to it; 0: none.
+///
+/// # Errors
+/// `ESRCH` if the thread was killed meanwhile.
+pub(crate) fn detach(thread: u32, signal: c_int) -> Result<(), Errno> {
+    request(libc::PTRACE_DETACH, thread, 0, signal as usize)
+}
+
+/// Stops a traced thread as soon as it can, in a way that its program does not notice.
+///
+/// # Errors
+/// `ESRCH` if the thread was killed meanwhile.
+pub(crate) fn interrupt(thread: u32) -> Result<(), Errno> {
+    request(libc::PTRACE_INTERRUPT, thread, 0, 0)
+}
+
 /// Sets the options of a traced, stopped thread.
 ///
 /// # Errors
@@ -127,6 +143,19 @@ pub(crate) fn vector_state(thread: u32) -> Result<Vec<u8>, Errno> {
 pub(crate) fn set_vector_state(thread: u32, state: &[u8]) -> Result<(), Errno> {
     let part = libc::iovec { iov_base: state.as_ptr().cast_mut().cast(), iov_len: state.len() };
     request(libc::PTRACE_SETREGSET, thread, NT_X86_XSTATE, (&raw const part).addr())
+}
+
+/// Takes the status of a stop, if the thread has stopped.
+///
+/// # Errors
+/// `ESRCH` if it has ended instead, which [`look`] will find.
+pub(super) fn stop_now(thread: u32) -> Result<Option<c_int>, Errno> {
+    let options = libc::WSTOPPED | libc::WEXITED | libc::WNOWAIT | libc::WNOHANG;
+    match wait(libc::P_PID, thread, options).map_err(|_| Errno::SRCH)? {
+        Some(Found { stop: None, .. }) => Err(Errno::SRCH),
+        Some(_) => Ok(take_stop(thread)),
+        None => Ok(None),
+    }
 }
 
 /// Waits for the next stop of a thread that was continued, and takes its status.

@@ -37,12 +37,17 @@ pub(crate) enum Next {
     Listen,
     /// It stays stopped until the handler continues it ([`raw::run`]).
     Hold,
+    /// It runs, and is traced no more.
+    Leave,
 }
 
 /// Handler of stops, called in the tracer's thread. While it works, all stopped threads wait.
 ///
 /// A thread may vanish at any time: each request for it may fail with `ESRCH`, which is no error.
 pub(crate) trait StopHandler: Send {
+    /// Seizes processes that run, for [`super::follow`].
+    fn begin(&mut self) {}
+
     /// Handles the stop of a thread.
     fn stopped(&mut self, thread: u32, stop: Stop) -> Next;
 
@@ -76,6 +81,14 @@ impl Stop {
     /// `ESRCH` if it ended instead.
     pub(crate) fn next(thread: u32) -> Result<Stop, Errno> {
         raw::next_stop(thread).map(|status| Stop::of(thread, status))
+    }
+
+    /// Returns the next stop of a thread that was continued, if it has come already.
+    ///
+    /// # Errors
+    /// `ESRCH` if the thread ended instead.
+    pub(crate) fn now(thread: u32) -> Result<Option<Stop>, Errno> {
+        Ok(raw::stop_now(thread)?.map(|status| Stop::of(thread, status)))
     }
 
     /// Returns how the thread would go on without a tracer.
