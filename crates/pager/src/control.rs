@@ -29,7 +29,7 @@ pub struct ControlHead {
     pub slots_used: AtomicU32,
     pub next_process: AtomicU32,
     pub next_thread: AtomicU32,
-    /// Set if a process had to be ended; see [`ControlHead::fail`].
+    /// Exit status of `unrack` if a process had to be ended; see [`ControlHead::fail`].
     pub failed: AtomicU32,
     pub message_len: AtomicU32,
     /// Number of slots that were ever freed. With `next_process`, which grows when one is taken, it tells whether the
@@ -141,6 +141,10 @@ pub const FOR_ROOM: u32 = 1;
 /// Waits for the node to begin a session.
 pub const FOR_GREETING: u32 = 2;
 
+/// Question at the door: this thread is about to become a program to be traced; below, to start one.
+pub const EXEC: u32 = 1;
+pub const SPAWN: u32 = 2;
+
 impl ControlHead {
     /// Returns the slots that are in use.
     pub fn live_slots(&self) -> impl Iterator<Item = &ProcessSlot> + Clone {
@@ -194,7 +198,16 @@ impl ControlHead {
 
     /// Records why this process is about to be ended, for `unrack` to print. The first reason stays.
     pub fn fail(&self, text: &str) {
-        if self.failed.swap(1, Relaxed) != 0 {
+        self.fail_with(FAILED, text);
+    }
+
+    /// Records, as [`ControlHead::fail`] does, that this program cannot be run with remote memory.
+    pub fn fail_lacking(&self, text: &str) {
+        self.fail_with(LACKING, text);
+    }
+
+    fn fail_with(&self, status: u32, text: &str) {
+        if self.failed.compare_exchange(0, status, Relaxed, Relaxed).is_err() {
             return;
         }
         let bytes = &text.as_bytes()[..text.len().min(self.message.len() * 8)];
@@ -206,6 +219,11 @@ impl ControlHead {
         self.message_len.store(bytes.len() as u32, core::sync::atomic::Ordering::Release);
     }
 
+    /// Returns whether the recorded reason is one of [`ControlHead::fail_lacking`].
+    pub fn is_lacking(&self) -> bool {
+        self.failed.load(Relaxed) == LACKING
+    }
+
     /// Returns the reason that [`ControlHead::fail`] recorded.
     pub fn failure(&self) -> Option<String> {
         let len = self.message_len.load(core::sync::atomic::Ordering::Acquire) as usize;
@@ -213,6 +231,10 @@ impl ControlHead {
         (len > 0).then(|| String::from_utf8_lossy(&bytes[..len.min(bytes.len())]).into_owned())
     }
 }
+
+/// Exit statuses: a failure while running; a lack of something that is needed.
+const FAILED: u32 = 1;
+const LACKING: u32 = 3;
 
 /// Adds `n` to a counter.
 pub fn count(counter: &AtomicU64, n: u64) {
@@ -233,7 +255,8 @@ mod tests {
         let control = zeroed();
         assert_eq!(control.failure(), None);
         control.fail("the memory node at 127.0.0.1:7000 closed the connection");
-        control.fail("later");
+        control.fail_lacking("later");
+        assert!(!control.is_lacking());
         assert_eq!(control.failure().unwrap(), "the memory node at 127.0.0.1:7000 closed the connection");
     }
 

@@ -18,7 +18,7 @@
 //! | `ranges` | sets of addresses |
 //! | `scan`, `stride` | memory that can be remote; first touches of successive pages |
 //! | [`attached`] | the control file of this process, and the files beside it |
-//! | `bare_thread` | threads that the C library does not know |
+//! | [`bare_thread`] | threads that the C library does not know |
 //! | [`gate`] | forks, merges of mappings, and the emergency end |
 //! | `owner` | end of the run when `unrack` is killed |
 //! | `peak` | most local memory |
@@ -35,6 +35,7 @@
 extern crate alloc;
 
 pub mod attached;
+pub mod bare_thread;
 pub mod blocking;
 pub mod control;
 pub mod den;
@@ -50,7 +51,6 @@ pub mod spool;
 pub mod sys;
 pub mod table;
 
-mod bare_thread;
 mod maps;
 mod memory;
 mod owner;

@@ -277,11 +277,11 @@ impl Residency {
 
     /// Notes that a page is shared since a fork, and cannot be taken. Most children are gone in a moment, and then it
     /// becomes private again at no cost: taking rests. Returns what is to be copied otherwise: the page and those
-    /// that follow it in the program.
+    /// that follow it in the program. (Without a rest here, pages in use are taken instead of shared ones.)
     pub(crate) fn shared(&mut self, id: Id, forked_ns: u64) -> Option<(usize, usize)> {
         let now = now_ns();
+        self.rest_until_ns = now + PATIENCE_NS / 16;
         if now < forked_ns + PATIENCE_NS {
-            self.rest_until_ns = now + PATIENCE_NS / 16;
             return None;
         }
         let start = self.table.get(id).address;

@@ -115,8 +115,16 @@ pub fn native(
     until: Option<Instant>,
 ) -> Result<NativeRun, PagingError> {
     let mut scale = Scale::default();
-    let ended = Launch { job, environment: Vec::new(), output, until, seat: None, grace: launch::GRACE }
-        .run(&mut scale)?;
+    let ended = Launch {
+        job,
+        environment: Vec::new(),
+        output,
+        until,
+        seat: None,
+        grace: launch::GRACE,
+        handler: None,
+    }
+    .run(&mut scale)?;
     Ok(NativeRun {
         wall_s: ended.wall.as_secs_f64(),
         footprint: scale.peak,

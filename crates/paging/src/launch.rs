@@ -4,9 +4,10 @@ use crate::ending::Ending;
 use crate::family::{self, Family};
 use crate::job::{CheckedProgram, OutputTarget, ProgramEnd};
 use crate::seat::ProgramSeat;
-use crate::signals::Watch;
-use crate::trace::Tracer;
+use crate::signals::{Asked, Watch};
+use crate::trace::{self, AnyHandler, Tracer};
 use crate::{PagingError, guard, proc};
+use rustix::io::Errno;
 use rustix::process::{Pid, Signal};
 use std::ffi::OsString;
 use std::fs::File;
@@ -19,6 +20,8 @@ use std::time::{Duration, Instant};
 /// asked to.
 pub(crate) const GRACE: Duration = Duration::from_millis(500);
 const LAST_GRACE: Duration = Duration::from_secs(2);
+/// Time for a program that must not go on to end with a status that says so; after it, it is killed.
+const STATUS_GRACE: Duration = Duration::from_millis(300);
 const LONGEST_PACE: Duration = Duration::from_millis(200);
 /// Share of a core that the observer may take: one part in this number,
 const OBSERVER_SHARE: u32 = 40;
@@ -38,6 +41,10 @@ pub(crate) trait Observer {
     /// # Errors
     /// If the run must not go on.
     fn look(&mut self, members: &[u32]) -> Result<(), PagingError>;
+    /// Returns whether the program waits for something that may never come, so that it cannot handle signals.
+    fn is_stuck(&self) -> bool {
+        false
+    }
 }
 
 /// How a run ended.
@@ -59,6 +66,8 @@ pub(crate) struct Launch<'a> {
     pub seat: Option<&'a ProgramSeat>,
     /// Time that processes may go on after their program has ended.
     pub grace: Duration,
+    /// Handler of the stops of a program that cannot run without being traced.
+    pub handler: Option<AnyHandler>,
 }
 
 impl Launch<'_> {
@@ -68,21 +77,30 @@ impl Launch<'_> {
     /// Also if a signal asked us to stop and the output is not [`OutputTarget::Inherited`]: a series of runs ends
     /// there, while a single run ends as its program does, if that ends in time. [`PagingError::OutOfTime`] if it
     /// was ended at [`Launch::until`].
-    pub(crate) fn run(self, observer: &mut dyn Observer) -> Result<Ended, PagingError> {
+    pub(crate) fn run(mut self, observer: &mut dyn Observer) -> Result<Ended, PagingError> {
         let _guard: MutexGuard<()> = ONE_RUN.lock().unwrap_or_else(PoisonError::into_inner);
         let watch = Watch::start()?;
         let family = Family::claim()?;
         let started = Instant::now();
         let until = self.until;
-        let given = self.seat.map(|seat| Ok((seat.mark(), seat.give_to(&self)?))).transpose()?;
-        let (family, program) = match given {
-            Some((mark, Some((pid, tracer)))) => {
-                (family.with_mark(Some(mark.into())).with_program(pid), Running::InItsSeat(pid, tracer))
-            }
-            _ => (family, Running::AsOurChild(self.spawn().map_err(self.cannot_run())?)),
+        let handler = self.handler.take();
+        let must_be_traced = handler.is_some();
+        let (family, program) = match self.seat {
+            Some(seat) => match seat.give_to(&self, handler)? {
+                Some((pid, tracer)) => {
+                    let family = family.with_mark(Some(seat.mark().into())).with_program(pid);
+                    (family, Running::InItsSeat(pid, tracer))
+                }
+                None if must_be_traced => return Err(self.cannot_run()(Errno::PERM.into())),
+                None => (family, self.spawn(None)?),
+            },
+            None => (family, self.spawn(handler)?),
         };
         let run = Run { watch: &watch, family: &family, program, started, until, grace: self.grace };
         let outcome = run.to_the_end(observer);
+        if let (Err(why), Running::InItsSeat(_, tracer)) = (&outcome, &run.program) {
+            run.end_with(tracer, why.status());
+        }
         let left_behind = run.end_the_rest(observer, outcome.is_ok());
         let (status, wall) = outcome?;
         // The last events must not be missed.
@@ -93,18 +111,36 @@ impl Launch<'_> {
         }
     }
 
-    /// Starts the program as a child of ours. Returns its number.
-    fn spawn(&self) -> io::Result<u32> {
-        let mut command = self.command()?;
-        let child = command.spawn()?;
+    /// Starts the program as a child of ours, traced if it has to be.
+    fn spawn(&self, handler: Option<AnyHandler>) -> Result<Running<'static>, PagingError> {
+        let mut command = self.command().map_err(self.cannot_run())?;
+        let tracer = handler.map(|handler| Self::trace(handler, &mut command.command)).transpose()?;
+        let child = command.spawn().map_err(self.cannot_run())?;
         drop(command);
         discard(child.stdout);
-        Ok(child.id)
+        Ok(Running::AsOurChild(child.id, tracer))
+    }
+
+    /// Lets the program be traced from its beginning.
+    fn trace(handler: AnyHandler, command: &mut Command) -> Result<Tracer, PagingError> {
+        use std::os::unix::process::CommandExt;
+        let (doorstep, bell) = trace::door()?;
+        let tracer = Tracer::start(bell, handler)?;
+        // SAFETY: in the child, a few system calls, with memory of its own.
+        unsafe { command.pre_exec(move || doorstep.knock()) };
+        Ok(tracer)
     }
 
     fn cannot_run(&self) -> impl Fn(io::Error) -> PagingError {
         let path = self.job.program.path.display().to_string();
-        move |why| PagingError::Failed(format!("cannot run {path}: {why}"))
+        move |why| match why.raw_os_error() {
+            Some(libc::EPERM) => PagingError::Lacking(format!(
+                "{path} cannot be traced, which a program needs into which nothing can be preloaded: allow ptrace(2) here \
+                 (in a container, its seccomp profile and CAP_SYS_PTRACE; elsewhere, as root, `sysctl \
+                 kernel.yama.ptrace_scope=1`), or use a dynamically linked build for the GNU C library"
+            )),
+            _ => PagingError::Failed(format!("cannot run {path}: {why}")),
+        }
     }
 
     fn command(&self) -> io::Result<Prepared> {
@@ -173,7 +209,8 @@ fn discard(output: Option<io::PipeReader>) {
 
 /// The program's process.
 enum Running<'a> {
-    AsOurChild(u32),
+    /// With its tracer, which lasts as long as this does, if it is traced.
+    AsOurChild(u32, #[expect(dead_code, reason = "dropped with the run")] Option<Tracer>),
     /// Its parent learns of its end when the seat is dropped.
     InItsSeat(u32, &'a Tracer),
 }
@@ -181,13 +218,13 @@ enum Running<'a> {
 impl Running<'_> {
     fn pid(&self) -> u32 {
         match self {
-            Running::AsOurChild(pid) | Running::InItsSeat(pid, _) => *pid,
+            Running::AsOurChild(pid, _) | Running::InItsSeat(pid, _) => *pid,
         }
     }
 
     fn ended(&self) -> Option<ProgramEnd> {
         match self {
-            Running::AsOurChild(pid) => family::ended(*pid),
+            Running::AsOurChild(pid, _) => family::ended(*pid),
             Running::InItsSeat(_, tracer) => tracer.ended(),
         }
     }
@@ -217,7 +254,7 @@ impl Run<'_> {
             if self.until.is_some_and(|until| now >= until) {
                 return Err(PagingError::OutOfTime);
             }
-            if let Some(signal) = ending.due(self.watch.asked_to_end(), now) {
+            if let Some(signal) = ending.due(self.asked_to_end(observer), now) {
                 return Err(PagingError::Interrupted(signal));
             }
             if now >= next_look {
@@ -230,12 +267,30 @@ impl Run<'_> {
         }
     }
 
+    /// Returns the signals that asked for the run's end. A program in its seat handles its own, unless it cannot.
+    fn asked_to_end(&self, observer: &dyn Observer) -> Asked {
+        match &self.program {
+            Running::AsOurChild(..) => self.watch.asked_to_end(),
+            Running::InItsSeat(_, tracer) if observer.is_stuck() => tracer.asked_to_end(),
+            Running::InItsSeat(..) => Asked::default(),
+        }
+    }
+
     fn forward_signals(&self) {
         // A program in its seat is sent signals itself.
-        if let Running::AsOurChild(pid) = self.program {
+        if let Running::AsOurChild(pid, _) = self.program {
             for signal in self.watch.take_forwards().filter_map(Signal::from_named_raw) {
                 family::send(pid, signal);
             }
+        }
+    }
+
+    /// Ends the program with a status that says why, if it can still be stopped.
+    fn end_with(&self, tracer: &Tracer, status: u8) {
+        tracer.end_with(status);
+        let deadline = Instant::now() + STATUS_GRACE;
+        while tracer.ended().is_none() && Instant::now() < deadline {
+            self.watch.wait(Duration::from_millis(5));
         }
     }
 

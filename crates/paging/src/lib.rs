@@ -35,6 +35,8 @@ mod family;
 mod folder;
 mod footprint;
 mod guard;
+#[cfg(target_arch = "x86_64")]
+mod inject;
 mod input;
 mod job;
 mod launch;

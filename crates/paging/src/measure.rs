@@ -3,13 +3,17 @@
 use crate::calibrate::{Calibration, FaultMode};
 use crate::control_file::ControlFile;
 use crate::delay::Delay;
+use crate::elf::{self, Entrance};
 use crate::folder::Folder;
+#[cfg(target_arch = "x86_64")]
+use crate::inject::{Injector, Reception};
 use crate::job::{CheckedProgram, OutputTarget, ProgramEnd};
 use crate::launch::{self, Launch, Observer};
 use crate::local::{self, LocalMemory, Unseen};
 use crate::memory_node::{MemoryNode, RemoteNode};
 use crate::seat::ProgramSeat;
 use crate::silence::Silence;
+use crate::trace::AnyHandler;
 use crate::{PagingError, capture, proc};
 use std::collections::{BTreeSet, HashMap};
 use std::ffi::OsString;
@@ -27,6 +31,8 @@ use unrack_units::Bytes;
 const PACE: Duration = Duration::from_millis(200);
 /// Time after its start within which a program has its pager.
 const SETTLED: Duration = Duration::from_millis(200);
+/// Wait for a memory node after which a process counts as stuck.
+const STUCK: Duration = Duration::from_millis(200);
 const PRELOADED: &str = "libunrack_preload";
 
 /// Parameters of a run with remote memory.
@@ -139,7 +145,10 @@ pub fn measure(job: &CheckedProgram, setup: &RunSetup) -> Result<RunReport, Pagi
         ("LD_PRELOAD", session.preloads.clone()),
         (CONTROL_VARIABLE, session.spools.path(CONTROL_NAME).into_os_string()),
     ];
+    let _reception = session.reception(setup);
     let mut watcher = Watcher::new(&session.control, setup.node);
+    watcher.agent_for =
+        Some(session.spools.path(CONTROL_NAME)).filter(|_| setup.calibration.mode != FaultMode::Fast);
     session.control.settings.start_ns.store(now_ns(), Relaxed);
     let launch = Launch {
         job,
@@ -148,6 +157,7 @@ pub fn measure(job: &CheckedProgram, setup: &RunSetup) -> Result<RunReport, Pagi
         until: setup.until,
         seat: setup.seat,
         grace: setup.grace.unwrap_or(launch::GRACE),
+        handler: session.handler(job)?,
     };
     let ended = launch.run(&mut watcher);
     let ended = ended.map_err(|error| with_cause(error, setup.node.map(|node| node.at)))?;
@@ -213,6 +223,33 @@ impl Session {
         let preloads = preloads(&job.preload, &spools)?;
         Ok(Session { control, spools, preloads, _control_folder: control_folder })
     }
+
+    /// Makes the handler of a program that needs the agent.
+    #[cfg(target_arch = "x86_64")]
+    fn handler(&self, job: &CheckedProgram) -> Result<Option<AnyHandler>, PagingError> {
+        match job.program.entrance {
+            Entrance::Preload => Ok(None),
+            Entrance::Agent => {
+                let injector = Injector::new(&self.spools.path(CONTROL_NAME))?;
+                Ok(Some(Box::new(injector)))
+            }
+        }
+    }
+
+    #[cfg(not(target_arch = "x86_64"))]
+    fn handler(&self, _: &CheckedProgram) -> Result<Option<AnyHandler>, PagingError> {
+        Ok(None)
+    }
+
+    /// Opens the door for programs that need the agent and that this one will start. Without it, these get the agent later.
+    #[cfg(target_arch = "x86_64")]
+    fn reception(&self, setup: &RunSetup) -> Option<Reception> {
+        let is_blocking = setup.calibration.mode == FaultMode::Blocking;
+        is_blocking.then(|| Reception::open(&self.spools.path(CONTROL_NAME)).ok()).flatten()
+    }
+
+    #[cfg(not(target_arch = "x86_64"))]
+    fn reception(&self, _: &RunSetup) {}
 
     fn capture(
         &self,
@@ -280,6 +317,8 @@ struct Watcher<'a> {
     known: HashMap<u32, Known>,
     without: BTreeSet<String>,
     unseen: Unseen,
+    /// Control file with which processes without a pager get the agent; `None` in fast mode, which has none.
+    agent_for: Option<PathBuf>,
 }
 
 /// A process, for as long as it runs the same program.
@@ -288,6 +327,14 @@ struct Known {
     since: Instant,
     is_settled: bool,
     has_pager: bool,
+    /// The agent was to be put into it.
+    is_attached: bool,
+}
+
+impl Known {
+    fn wait_for_agent(&mut self) {
+        (self.is_settled, self.is_attached, self.since) = (false, true, Instant::now());
+    }
 }
 
 impl<'a> Watcher<'a> {
@@ -299,6 +346,7 @@ impl<'a> Watcher<'a> {
             known: HashMap::new(),
             without: BTreeSet::new(),
             unseen: Unseen::default(),
+            agent_for: None,
         }
     }
 
@@ -317,7 +365,8 @@ impl<'a> Watcher<'a> {
     fn meet(&mut self, pid: u32) {
         let executable = proc::executable(pid);
         let now = Instant::now();
-        let fresh = || Known { executable: None, since: now, is_settled: false, has_pager: true };
+        let fresh =
+            || Known { executable: None, since: now, is_settled: false, has_pager: true, is_attached: false };
         let known = self.known.entry(pid).or_insert_with(fresh);
         if known.executable != executable {
             *known = Known { executable, ..fresh() };
@@ -326,10 +375,42 @@ impl<'a> Watcher<'a> {
             return;
         }
         known.is_settled = true;
-        if proc::maps_file(pid, PRELOADED) == Some(false) {
-            known.has_pager = false;
-            self.without.extend(proc::name(pid));
+        if proc::maps_file(pid, PRELOADED) != Some(false) || self.has_agent(pid) {
+            return;
         }
+        match self.attach(pid) {
+            true => {
+                self.known.entry(pid).and_modify(Known::wait_for_agent);
+            }
+            false => {
+                self.known.entry(pid).and_modify(|known| known.has_pager = false);
+                self.without.extend(proc::name(pid));
+            }
+        }
+    }
+
+    /// Puts the agent into a process, in the background. Returns false if that was tried before, or is not possible here.
+    #[cfg(target_arch = "x86_64")]
+    fn attach(&self, pid: u32) -> bool {
+        let is_new = self.known.get(&pid).is_some_and(|known| !known.is_attached);
+        let file = || std::fs::File::open(format!("/proc/{pid}/exe")).ok();
+        let is_fit = || file().and_then(|file| elf::read(&file).ok()?.entrance()).is_some();
+        match &self.agent_for {
+            Some(control) => is_new && is_fit() && Injector::attach(control, pid).is_ok(),
+            None => false,
+        }
+    }
+
+    #[cfg(not(target_arch = "x86_64"))]
+    fn attach(&self, _: u32) -> bool {
+        false
+    }
+
+    /// Returns whether the tracer put the agent into a process: the slot of a program that it ran before would be free.
+    fn has_agent(&self, pid: u32) -> bool {
+        let is_ours = |tracer| Path::new(&format!("/proc/self/task/{tracer}")).exists();
+        proc::tracer(pid).is_some_and(is_ours)
+            && self.control.live_slots().any(|slot| slot.pid.load(Relaxed) == pid)
     }
 
     fn warnings(&self) -> Vec<Warning> {
@@ -348,9 +429,15 @@ impl Observer for Watcher<'_> {
         PACE
     }
 
+    fn is_stuck(&self) -> bool {
+        self.silence.is_some()
+            && self.control.live_slots().any(|slot| slot.waited_ns.load(Relaxed) >= STUCK.as_nanos() as u64)
+    }
+
     fn look(&mut self, members: &[u32]) -> Result<(), PagingError> {
         if let Some(why) = self.control.failure() {
-            return Err(PagingError::Failed(why));
+            let kind = if self.control.is_lacking() { PagingError::Lacking } else { PagingError::Failed };
+            return Err(kind(why));
         }
         self.free_slots_of_the_ended();
         if let Some(silence) = &mut self.silence {
@@ -411,7 +498,7 @@ mod tests {
             ).unwrap();
             let node = "10.0.0.2:7000".parse().unwrap();
             let node = RemoteNode { at: &node, page_timeout: Duration::from_secs(5) };
-            let mut watcher = Watcher::new(&control, Some(node));
+        let mut watcher = Watcher::new(&control, Some(node));
             // Either is fine: what counts is that it returns.
             let _ = watcher.look(&[std::process::id()]);
             let _ = (watcher.warnings(), Tally::from_counts(&control.counts, 1));

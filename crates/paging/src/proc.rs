@@ -75,6 +75,32 @@ pub(crate) fn maps_file(pid: u32, text: &str) -> Option<bool> {
     (!maps.is_empty()).then(|| maps.contains(text))
 }
 
+/// Returns the parent of a process; `None` for a thread that is not the first of its process.
+pub(crate) fn parent(pid: u32) -> Option<u32> {
+    parent_in(&std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?, pid)
+}
+
+fn parent_in(status: &str, pid: u32) -> Option<u32> {
+    let number = |name: &str| status.lines().find_map(|line| line.strip_prefix(name))?.trim().parse().ok();
+    number("PPid:").filter(|_| number("Tgid:") == Some(pid))
+}
+
+/// Returns the threads of a process.
+pub(crate) fn threads(pid: u32) -> Vec<u32> {
+    let entries = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+}
+
+/// Returns the thread that traces a process.
+pub(crate) fn tracer(pid: u32) -> Option<u32> {
+    tracer_in(&std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?)
+}
+
+fn tracer_in(status: &str) -> Option<u32> {
+    let line = status.lines().find_map(|line| line.strip_prefix("TracerPid:"))?;
+    line.trim().parse().ok().filter(|tracer| *tracer != 0)
+}
+
 /// Returns the resident bytes that belong to no file and are not shared.
 pub(crate) fn anonymous_bytes(pid: u32) -> Option<u64> {
     anonymous_in(&std::fs::read_to_string(format!("/proc/{pid}/statm")).ok()?)
@@ -152,6 +178,10 @@ mod tests {
             Some(Rollup { anonymous, proportional_anonymous, proportional_shared })
         );
         assert_eq!(rollup_in("Pss_Anon: 5 kB\n"), None);
+        assert_eq!(tracer_in("Name:\tx\nTracerPid:\t12\n"), Some(12));
+        assert_eq!(parent_in("Tgid:\t7\nPid:\t8\nPPid:\t1\n", 7), Some(1));
+        assert_eq!(parent_in("Tgid:\t7\nPid:\t8\nPPid:\t1\n", 8), None);
+        assert_eq!(tracer_in("Name:\tx\nTracerPid:\t0\n"), None);
     }
 
     #[test]

@@ -16,7 +16,7 @@
 use crate::guard::{self, Role};
 use crate::launch::Launch;
 use crate::signals::{FOR_THE_PROGRAM, take_over};
-use crate::trace::{self, Bell, Doorstep, Forward, Tracer};
+use crate::trace::{self, AnyHandler, Bell, Doorstep, Forward, Tracer};
 use crate::{PagingError, proc};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, socketpair};
@@ -231,13 +231,18 @@ impl ProgramSeat {
         &self.mark
     }
 
-    /// Has the seat become the program. Returns its number and its tracer; `None` if tracing is not permitted.
+    /// Has the seat become the program, whose stops `handler` handles, if there is one. Returns its number and its tracer;
+    /// `None` if tracing is not permitted.
     ///
     /// # Errors
     /// [`PagingError::Failed`] if it cannot be run.
-    pub(crate) fn give_to(&self, launch: &Launch) -> Result<Option<(u32, &Tracer)>, PagingError> {
+    pub(crate) fn give_to(
+        &self,
+        launch: &Launch,
+        handler: Option<AnyHandler>,
+    ) -> Result<Option<(u32, &Tracer)>, PagingError> {
         let Some(bell) = self.bell.take() else { return Ok(None) };
-        let tracer = Tracer::start(bell, Forward)?;
+        let tracer = Tracer::start(bell, handler.unwrap_or_else(|| Box::new(Forward)))?;
         let program = &launch.job.program.path;
         let input = launch.job.input.file().map_err(PagingError::failed("open the program's input again"))?;
         self.ask(program.as_os_str(), &launch.environment, input)?;

@@ -27,7 +27,13 @@ pub(super) fn measure() {
     let _ = FIRST.compare_exchange(u64::MAX, pages, Relaxed, Relaxed);
 }
 
-/// Result of [`measure`], for the pager.
+/// Counts all pages: the program began before its pager.
+pub(super) fn count_all() {
+    AT_START.store(0, Relaxed);
+    FIRST.store(0, Relaxed);
+}
+
+/// Result of [`measure`] or [`count_all`], for the pager.
 pub(super) struct Baseline {
     first: u64,
     at_start: u64,

@@ -16,7 +16,6 @@ use crate::table::Id;
 use crate::transfers::Transfers;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
-use core::ops::Range;
 use core::sync::atomic::Ordering::Relaxed;
 use rustix::io::Errno;
 
@@ -41,8 +40,8 @@ pub(super) struct Pager {
     pub changes: u64,
     /// Time of the next attempt to take stuck pages.
     pub next_retry_ns: u64,
-    /// Memory that was last asked to be copied for this process alone, and when to ask again.
-    pub unshared: (Range<usize>, u64),
+    /// Order to copy pages for this process alone that is being carried out.
+    pub unsharing: Option<u32>,
     pub slots: Slots,
     pub node: Option<Node>,
     pub owner: Owner,
@@ -88,7 +87,7 @@ impl Pager {
             threads: Threads::default(),
             changes: 0,
             next_retry_ns: 0,
-            unshared: (0..0, 0),
+            unsharing: None,
             slots: Slots::default(),
             node: None,
             silence: Silence::default(),

@@ -14,8 +14,6 @@ use rustix::io::Errno;
 const MOST_WAITS: usize = 4;
 /// Number of pages that a process keeps in any case.
 const LEAST_KEPT: usize = 64;
-/// Most batches to try until pages can be taken.
-const MOST_BATCHES: usize = 16;
 /// Time in ns between two attempts to take stuck pages.
 const RETRY_PAUSE_NS: u64 = 20_000_000;
 /// Most stuck pages that are tried again at a time.
@@ -70,10 +68,11 @@ impl Pager {
         is_sent
     }
 
-    /// Makes stuck pages active from time to time, so that taking them is tried again.
+    /// Makes stuck pages active from time to time, so that taking them is tried again, and when some were copied.
     pub(super) fn retry_stuck(&mut self) {
         let now = now_ns();
-        if now < self.next_retry_ns {
+        let were_copied = self.unsharing.take_if(|order| helper::is_done(*order)).is_some();
+        if now < self.next_retry_ns && !were_copied {
             return;
         }
         self.next_retry_ns = now + RETRY_PAUSE_NS;
@@ -83,14 +82,8 @@ impl Pager {
         }
     }
 
-    /// Takes old active pages from the program. Returns how many.
+    /// Takes the oldest active pages from the program. Returns how many.
     fn deactivate(&mut self) -> usize {
-        // Pages that cannot be taken become stuck, so the next batch is of others.
-        let mut batches = (0..MOST_BATCHES).map(|_| self.deactivate_oldest());
-        batches.find(|taken| *taken > 0).unwrap_or(0)
-    }
-
-    fn deactivate_oldest(&mut self) -> usize {
         let mut pinned = Vec::new();
         let batch = self.pages.choose(usize::MAX, |id, record| match () {
             _ if pins::is_pinned(record.address) => {
@@ -195,14 +188,16 @@ impl Pager {
         0
     }
 
-    /// Has pages copied for this process, unless that was just asked for.
+    /// Has pages copied for this process. One order at a time: what is taken before an old one is carried out would come
+    /// back by it.
     fn unshare(&mut self, at: usize, len: usize) {
-        let (asked, until_ns) = &self.unshared;
-        if asked.contains(&at) && now_ns() < *until_ns || helper::post(Order::Unshare { at, len }).is_none() {
+        if self.unsharing.is_some() {
             return;
         }
-        self.unshared = (at..at + len, now_ns() + RETRY_PAUSE_NS);
-        count(&self.control.counts.unshared, (len / PAGE) as u64);
+        self.unsharing = helper::post(Order::Unshare { at, len });
+        if self.unsharing.is_some() {
+            count(&self.control.counts.unshared, (len / PAGE) as u64);
+        }
     }
 
     fn registered(&mut self, address: usize, pages: usize) -> bool {

@@ -1,6 +1,7 @@
 //! Stops of traced threads, and how a thread goes on.
 
 use super::raw;
+use rustix::io::Errno;
 use std::ffi::c_int;
 
 /// Reason why a traced thread stopped.
@@ -36,17 +37,39 @@ pub(crate) enum Next {
     Listen,
     /// It stays stopped until the handler continues it ([`raw::run`]).
     Hold,
+    /// It runs, and is traced no more.
+    Leave,
 }
 
 /// Handler of stops, called in the tracer's thread. While it works, all stopped threads wait.
 ///
 /// A thread may vanish at any time: each request for it may fail with `ESRCH`, which is no error.
 pub(crate) trait StopHandler: Send {
+    /// Seizes processes that run, for [`super::follow`].
+    fn begin(&mut self) {}
+
     /// Handles the stop of a thread.
     fn stopped(&mut self, thread: u32, stop: Stop) -> Next;
 
     /// Hears that a thread has ended.
     fn ended(&mut self, _thread: u32) {}
+}
+
+/// Any handler.
+pub(crate) type AnyHandler = Box<dyn StopHandler>;
+
+impl StopHandler for AnyHandler {
+    fn begin(&mut self) {
+        (**self).begin();
+    }
+
+    fn stopped(&mut self, thread: u32, stop: Stop) -> Next {
+        (**self).stopped(thread, stop)
+    }
+
+    fn ended(&mut self, thread: u32) {
+        (**self).ended(thread);
+    }
 }
 
 /// Handler that changes nothing: signals are delivered, stops of job control last.
@@ -76,6 +99,22 @@ impl Stop {
             _ if signal == libc::SIGTRAP | 0x80 => Stop::SyscallExit,
             _ => Stop::Signal(signal),
         }
+    }
+
+    /// Waits for the next stop of a thread that was continued. For handlers, in the tracer's thread.
+    ///
+    /// # Errors
+    /// `ESRCH` if it ended instead.
+    pub(crate) fn next(thread: u32) -> Result<Stop, Errno> {
+        raw::next_stop(thread).map(|status| Stop::of(thread, status))
+    }
+
+    /// Returns the next stop of a thread that was continued, if it has come already.
+    ///
+    /// # Errors
+    /// `ESRCH` if the thread ended instead.
+    pub(crate) fn now(thread: u32) -> Result<Option<Stop>, Errno> {
+        Ok(raw::stop_now(thread)?.map(|status| Stop::of(thread, status)))
     }
 
     /// Returns how the thread would go on without a tracer.
