@@ -113,6 +113,7 @@ pub fn measure(job: &CheckedProgram, setup: &RunSetup) -> Result<RunReport, Pagi
     let environment = vec![
         ("LD_PRELOAD", session.preloads.clone()),
         (CONTROL_VARIABLE, session.spools.path(CONTROL_NAME).into_os_string()),
+        ("ASAN_OPTIONS", sanitizer_options()),
     ];
     let _reception = session.reception(setup);
     let mut watcher = Watcher::new(&session.control, setup.node);
@@ -255,6 +256,16 @@ fn preloads(library: &Path, folder: &Folder) -> Result<OsString, PagingError> {
         value.push(there);
     }
     Ok(value)
+}
+
+/// Returns the options of AddressSanitizer: those that are set, and that it need not be the first library.
+fn sanitizer_options() -> OsString {
+    let mut options = std::env::var_os("ASAN_OPTIONS").filter(|set| !set.is_empty()).unwrap_or_default();
+    if !options.is_empty() {
+        options.push(":");
+    }
+    options.push("verify_asan_link_order=0");
+    options
 }
 
 /// Watches a run: frees the slots of processes that ended, and notices those without a pager.

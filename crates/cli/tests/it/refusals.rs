@@ -3,7 +3,6 @@
 use crate::common;
 
 use common::{Lab, compile, stderr};
-use std::os::unix::fs::PermissionsExt;
 
 const LOCAL: &str = "--local=1MiB";
 
