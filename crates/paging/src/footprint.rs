@@ -14,6 +14,9 @@ const SHARED_EVERY: u32 = 8;
 /// Bytes of shared memory that are never a reason to refuse: every program has a little.
 const LITTLE: u64 = 16 << 20;
 
+/// Time for which memory has to be mostly shared, so that the native run need not end before the program is refused.
+const SURELY: Duration = Duration::from_secs(1);
+
 /// Memory that a program needs at its peak, summed over its processes, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 pub struct Footprint {
@@ -63,22 +66,15 @@ pub struct NativeRun {
 /// Runs the program natively, and ends it if it still runs at `until`.
 ///
 /// # Errors
-/// [`PagingError::OutOfTime`] if it was ended.
+/// [`PagingError::OutOfTime`] if it was ended; [`PagingError::Lacking`] if its memory was mostly shared for so long that
+/// nothing else is to be expected of it.
 pub fn native(
     job: &CheckedProgram,
     output: &OutputTarget,
     until: Option<Instant>,
 ) -> Result<NativeRun, PagingError> {
     let mut scale = Scale::default();
-    let ended = Launch {
-        job,
-        environment: Vec::new(),
-        output,
-        until,
-        #[cfg(target_arch = "x86_64")]
-        injector: None,
-    }
-    .run(&mut scale)?;
+    let ended = Launch { job, environment: Vec::new(), output, until, injector: None }.run(&mut scale)?;
     Ok(NativeRun {
         wall_s: ended.wall.as_secs_f64(),
         footprint: scale.peak,
@@ -92,7 +88,7 @@ pub fn native(
 ///
 /// # Errors
 /// [`PagingError::Failed`] if the program cannot be started, [`PagingError::Interrupted`] if a signal asked us to stop
-/// during the native run.
+/// during the native run; [`PagingError::Lacking`] as for [`native`].
 pub fn footprint(job: &CheckedProgram, weighed_by: Option<&Build>) -> Result<Footprint, PagingError> {
     let cache = weighed_by.and_then(|_| Cache::of_user());
     let key = weighed_by.and_then(|build| Some(Key::for_program(&job.program)?.weighed_by(build)));
@@ -114,6 +110,8 @@ pub fn footprint(job: &CheckedProgram, weighed_by: Option<&Build>) -> Result<Foo
 struct Scale {
     peak: Footprint,
     looks: u32,
+    /// Time since which the program would be refused.
+    unfit_since: Option<Instant>,
 }
 
 impl Observer for Scale {
@@ -128,7 +126,14 @@ impl Observer for Scale {
             self.peak.shared = self.peak.shared.max(sum(proc::shared_bytes));
         }
         self.looks += 1;
-        Ok(())
+        let Err(why) = self.peak.check() else {
+            self.unfit_since = None;
+            return Ok(());
+        };
+        match self.unfit_since.get_or_insert_with(Instant::now).elapsed() {
+            time if time < SURELY => Ok(()),
+            _ => Err(why),
+        }
     }
 }
 

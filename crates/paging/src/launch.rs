@@ -2,7 +2,6 @@
 
 use crate::ending::Ending;
 use crate::family::{self, Family};
-#[cfg(target_arch = "x86_64")]
 use crate::inject::Injector;
 use crate::job::{CheckedProgram, OutputTarget, ProgramEnd};
 use crate::signals::Watch;
@@ -57,7 +56,6 @@ pub(crate) struct Launch<'a> {
     /// Time when the program is ended if it still runs.
     pub until: Option<Instant>,
     /// Handler of the stops of the program, if it is to be traced.
-    #[cfg(target_arch = "x86_64")]
     pub injector: Option<Injector>,
 }
 
@@ -91,7 +89,6 @@ impl Launch<'_> {
     }
 
     /// Lets the program be traced from its beginning, if it has to be.
-    #[cfg(target_arch = "x86_64")]
     fn trace(&mut self, command: &mut Command) -> Result<Option<Tracer>, PagingError> {
         use std::os::unix::process::CommandExt;
         let Some(injector) = self.injector.take() else { return Ok(None) };
@@ -100,11 +97,6 @@ impl Launch<'_> {
         // SAFETY: in the child, a few system calls, with memory of its own.
         unsafe { command.pre_exec(move || doorstep.knock()) };
         Ok(Some(tracer))
-    }
-
-    #[cfg(not(target_arch = "x86_64"))]
-    fn trace(&mut self, _: &mut Command) -> Result<Option<Tracer>, PagingError> {
-        Ok(None)
     }
 
     fn cannot_run(&self) -> impl Fn(io::Error) -> PagingError {

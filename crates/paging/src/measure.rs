@@ -5,7 +5,6 @@ use crate::control_file::ControlFile;
 use crate::delay::Delay;
 use crate::elf::{self, Entrance};
 use crate::folder::Folder;
-#[cfg(target_arch = "x86_64")]
 use crate::inject::{Injector, Reception};
 use crate::job::{CheckedProgram, OutputTarget, ProgramEnd};
 use crate::launch::{Launch, Observer};
@@ -125,8 +124,7 @@ pub fn measure(job: &CheckedProgram, setup: &RunSetup) -> Result<RunReport, Pagi
         environment,
         output: &setup.output,
         until: setup.until,
-        #[cfg(target_arch = "x86_64")]
-        injector: session.injector(job)?,
+        injector: session.injector(job, setup.calibration.mode)?,
     }
     .run(&mut watcher);
     let ended = ended.map_err(|error| with_cause(error, setup.node.map(|node| node.at)))?;
@@ -181,23 +179,24 @@ impl Session {
     }
 
     /// Makes the handler of a program that needs the agent.
-    #[cfg(target_arch = "x86_64")]
-    fn injector(&self, job: &CheckedProgram) -> Result<Option<Injector>, PagingError> {
-        match job.program.entrance {
-            Entrance::Preload => Ok(None),
-            Entrance::Agent => Injector::new(&self.spools.path(CONTROL_NAME)).map(Some),
+    fn injector(&self, job: &CheckedProgram, mode: FaultMode) -> Result<Option<Injector>, PagingError> {
+        match (job.program.entrance, mode) {
+            (Entrance::Preload, _) => Ok(None),
+            (Entrance::Agent, FaultMode::Blocking) => {
+                Injector::new(&self.spools.path(CONTROL_NAME)).map(Some)
+            }
+            (Entrance::Agent, FaultMode::Fast) => Err(PagingError::Lacking(format!(
+                "nothing can be preloaded into {}, which fast mode needs: leave out --fast",
+                job.program.path.display()
+            ))),
         }
     }
 
     /// Opens the door for programs that need the agent and that this one will start. Without it, these get the agent later.
-    #[cfg(target_arch = "x86_64")]
     fn reception(&self, setup: &RunSetup) -> Option<Reception> {
         let is_blocking = setup.calibration.mode == FaultMode::Blocking;
         is_blocking.then(|| Reception::open(&self.spools.path(CONTROL_NAME)).ok()).flatten()
     }
-
-    #[cfg(not(target_arch = "x86_64"))]
-    fn reception(&self, _: &RunSetup) {}
 
     fn capture(
         &self,
@@ -339,7 +338,6 @@ impl<'a> Watcher<'a> {
     }
 
     /// Puts the agent into a process, in the background. Returns false if that was tried before, or is not possible here.
-    #[cfg(target_arch = "x86_64")]
     fn attach(&self, pid: u32) -> bool {
         let is_new = self.known.get(&pid).is_some_and(|known| !known.is_attached);
         let file = || std::fs::File::open(format!("/proc/{pid}/exe")).ok();
@@ -348,11 +346,6 @@ impl<'a> Watcher<'a> {
             Some(control) => is_new && is_fit() && Injector::attach(control, pid).is_ok(),
             None => false,
         }
-    }
-
-    #[cfg(not(target_arch = "x86_64"))]
-    fn attach(&self, _: u32) -> bool {
-        false
     }
 
     /// Returns whether the tracer put the agent into a process: the slot of a program that it ran before would be free.
