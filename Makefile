@@ -75,7 +75,7 @@ run: setup build
 # itself installs may not be missing: then they fail (crates/testing).
 skips := $(abspath $(target))/skips.txt
 test: export UNRACK_SKIPS := $(skips)
-test: export UNRACK_NO_SKIPS := chromium,fst2vcd,iproute2,python3,rtl
+test: export UNRACK_NO_SKIPS := chromium,fst2vcd,iproute2,musl,python3,rtl
 
 # One profile for everything that is tested: optimized, with every check on. The build comes first: tests
 # that run programs need the command and the preload library beside each other. The simulator's tests also run

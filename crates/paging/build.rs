@@ -12,6 +12,7 @@ fn main() {
         "agent",
         "pager/src",
         "pager/Cargo.toml",
+        "pager/bytes.s",
         "wire/src",
         "wire/Cargo.toml",
         "basis/src",

@@ -6,12 +6,13 @@
 #![no_std]
 #![cfg(target_arch = "x86_64")]
 
-mod bytes;
-
 use core::ffi::{CStr, c_char};
 use core::panic::PanicInfo;
 use unrack_pager::sys::{self, OURS};
 use unrack_pager::{attached, bare_thread, blocking, den, gate, heap, pins};
+
+// Functions on bytes, which compiled code calls.
+core::arch::global_asm!(include_str!("../../pager/bytes.s"));
 
 #[global_allocator]
 static HEAP: heap::Heap = heap::Heap;

@@ -141,9 +141,10 @@ pub const FOR_ROOM: u32 = 1;
 /// Waits for the node to begin a session.
 pub const FOR_GREETING: u32 = 2;
 
-/// Question at the door: this thread is about to become a program to be traced; below, to start one.
+/// Question at the door: this thread is about to become a program to be traced; below, to start one; below, is a pager's.
 pub const EXEC: u32 = 1;
 pub const SPAWN: u32 = 2;
+pub const PAGER: u32 = 3;
 
 impl ControlHead {
     /// Returns the slots that are in use.

@@ -19,6 +19,7 @@
 //! | `scan`, `stride` | memory that can be remote; first touches of successive pages |
 //! | [`attached`] | the control file of this process, and the files beside it |
 //! | [`bare_thread`] | threads that the C library does not know |
+//! | [`door`] | threads that ask to be traced |
 //! | [`gate`] | forks, merges of mappings, and the emergency end |
 //! | `owner` | end of the run when `unrack` is killed |
 //! | `peak` | most local memory |
@@ -39,6 +40,7 @@ pub mod bare_thread;
 pub mod blocking;
 pub mod control;
 pub mod den;
+pub mod door;
 #[cfg(target_arch = "x86_64")]
 pub mod fast;
 pub mod gate;

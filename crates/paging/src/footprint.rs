@@ -14,6 +14,9 @@ const SHARED_EVERY: u32 = 8;
 /// Bytes of shared memory that are never a reason to refuse: every program has a little.
 const LITTLE: u64 = 16 << 20;
 
+/// Time for which memory has to be mostly shared, so that the native run need not end before the program is refused.
+const SURELY: Duration = Duration::from_secs(1);
+
 /// Memory that a program needs at its peak, of all its processes together, in bytes. What several processes share
 /// counts once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
@@ -108,7 +111,8 @@ pub struct Weighing {
 /// Runs the program natively, and ends it if it still runs at `until`.
 ///
 /// # Errors
-/// [`PagingError::OutOfTime`] if it was ended.
+/// [`PagingError::OutOfTime`] if it was ended; [`PagingError::Lacking`] if its memory was mostly shared for so long that
+/// nothing else is to be expected of it.
 pub fn native(
     job: &CheckedProgram,
     output: &OutputTarget,
@@ -138,7 +142,7 @@ pub fn native(
 ///
 /// # Errors
 /// [`PagingError::Failed`] if the program cannot be started, [`PagingError::Interrupted`] if a signal asked us to stop
-/// during the native run.
+/// during the native run; [`PagingError::Lacking`] as for [`native`].
 pub fn footprint(job: &CheckedProgram, weighed_by: Option<&Build>) -> Result<Weighing, PagingError> {
     let cache = weighed_by.and_then(|_| Cache::of_user());
     let key = weighed_by.and_then(|build| Some(Key::for_program(&job.program)?.weighed_by(build)));
@@ -162,6 +166,8 @@ pub fn footprint(job: &CheckedProgram, weighed_by: Option<&Build>) -> Result<Wei
 struct Scale {
     peak: Footprint,
     looks: u32,
+    /// Time since which the program would be refused.
+    unfit_since: Option<Instant>,
 }
 
 impl Observer for Scale {
@@ -180,7 +186,14 @@ impl Observer for Scale {
         if sum > self.peak.anonymous {
             self.peak.keep_larger(Footprint { shared: 0, ..Footprint::distinct(members) });
         }
-        Ok(())
+        let Err(why) = self.peak.check() else {
+            self.unfit_since = None;
+            return Ok(());
+        };
+        match self.unfit_since.get_or_insert_with(Instant::now).elapsed() {
+            time if time < SURELY => Ok(()),
+            _ => Err(why),
+        }
     }
 }
 

@@ -37,6 +37,9 @@ mod footprint;
 mod guard;
 #[cfg(target_arch = "x86_64")]
 mod inject;
+#[cfg(not(target_arch = "x86_64"))]
+#[path = "inject/absent.rs"]
+mod inject;
 mod input;
 mod job;
 mod launch;
@@ -51,6 +54,7 @@ mod say;
 mod seat;
 mod signals;
 mod silence;
+#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
 mod trace;
 
 pub use calibrate::{Calibration, FaultMode, calibrate};

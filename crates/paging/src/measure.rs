@@ -5,7 +5,6 @@ use crate::control_file::ControlFile;
 use crate::delay::Delay;
 use crate::elf::{self, Entrance};
 use crate::folder::Folder;
-#[cfg(target_arch = "x86_64")]
 use crate::inject::{Injector, Reception};
 use crate::job::{CheckedProgram, OutputTarget, ProgramEnd};
 use crate::launch::{self, Launch, Observer};
@@ -144,6 +143,7 @@ pub fn measure(job: &CheckedProgram, setup: &RunSetup) -> Result<RunReport, Pagi
     let environment = vec![
         ("LD_PRELOAD", session.preloads.clone()),
         (CONTROL_VARIABLE, session.spools.path(CONTROL_NAME).into_os_string()),
+        ("ASAN_OPTIONS", sanitizer_options()),
     ];
     let _reception = session.reception(setup);
     let mut watcher = Watcher::new(&session.control, setup.node);
@@ -157,7 +157,7 @@ pub fn measure(job: &CheckedProgram, setup: &RunSetup) -> Result<RunReport, Pagi
         until: setup.until,
         seat: setup.seat,
         grace: setup.grace.unwrap_or(launch::GRACE),
-        handler: session.handler(job)?,
+        handler: session.handler(job, setup.calibration.mode)?,
     };
     let ended = launch.run(&mut watcher);
     let ended = ended.map_err(|error| with_cause(error, setup.node.map(|node| node.at)))?;
@@ -225,31 +225,24 @@ impl Session {
     }
 
     /// Makes the handler of a program that needs the agent.
-    #[cfg(target_arch = "x86_64")]
-    fn handler(&self, job: &CheckedProgram) -> Result<Option<AnyHandler>, PagingError> {
-        match job.program.entrance {
-            Entrance::Preload => Ok(None),
-            Entrance::Agent => {
-                let injector = Injector::new(&self.spools.path(CONTROL_NAME))?;
-                Ok(Some(Box::new(injector)))
+    fn handler(&self, job: &CheckedProgram, mode: FaultMode) -> Result<Option<AnyHandler>, PagingError> {
+        match (job.program.entrance, mode) {
+            (Entrance::Preload, _) => Ok(None),
+            (Entrance::Agent, FaultMode::Blocking) => {
+                Ok(Some(Box::new(Injector::new(&self.spools.path(CONTROL_NAME))?)))
             }
+            (Entrance::Agent, FaultMode::Fast) => Err(PagingError::Lacking(format!(
+                "nothing can be preloaded into {}, which fast mode needs: leave out --fast",
+                job.program.path.display()
+            ))),
         }
     }
 
-    #[cfg(not(target_arch = "x86_64"))]
-    fn handler(&self, _: &CheckedProgram) -> Result<Option<AnyHandler>, PagingError> {
-        Ok(None)
-    }
-
     /// Opens the door for programs that need the agent and that this one will start. Without it, these get the agent later.
-    #[cfg(target_arch = "x86_64")]
     fn reception(&self, setup: &RunSetup) -> Option<Reception> {
         let is_blocking = setup.calibration.mode == FaultMode::Blocking;
         is_blocking.then(|| Reception::open(&self.spools.path(CONTROL_NAME)).ok()).flatten()
     }
-
-    #[cfg(not(target_arch = "x86_64"))]
-    fn reception(&self, _: &RunSetup) {}
 
     fn capture(
         &self,
@@ -308,6 +301,16 @@ fn preloads(library: &Path, folder: &Folder) -> Result<OsString, PagingError> {
         value.push(there);
     }
     Ok(value)
+}
+
+/// Returns the options of AddressSanitizer: those that are set, and that it need not be the first library.
+fn sanitizer_options() -> OsString {
+    let mut options = std::env::var_os("ASAN_OPTIONS").filter(|set| !set.is_empty()).unwrap_or_default();
+    if !options.is_empty() {
+        options.push(":");
+    }
+    options.push("verify_asan_link_order=0");
+    options
 }
 
 /// Watches a run: frees the slots of processes that ended, and notices those without a pager.
@@ -390,7 +393,6 @@ impl<'a> Watcher<'a> {
     }
 
     /// Puts the agent into a process, in the background. Returns false if that was tried before, or is not possible here.
-    #[cfg(target_arch = "x86_64")]
     fn attach(&self, pid: u32) -> bool {
         let is_new = self.known.get(&pid).is_some_and(|known| !known.is_attached);
         let file = || std::fs::File::open(format!("/proc/{pid}/exe")).ok();
@@ -399,11 +401,6 @@ impl<'a> Watcher<'a> {
             Some(control) => is_new && is_fit() && Injector::attach(control, pid).is_ok(),
             None => false,
         }
-    }
-
-    #[cfg(not(target_arch = "x86_64"))]
-    fn attach(&self, _: u32) -> bool {
-        false
     }
 
     /// Returns whether the tracer put the agent into a process: the slot of a program that it ran before would be free.

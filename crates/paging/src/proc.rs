@@ -86,6 +86,7 @@ fn parent_in(status: &str, pid: u32) -> Option<u32> {
 }
 
 /// Returns the threads of a process.
+#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
 pub(crate) fn threads(pid: u32) -> Vec<u32> {
     let entries = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()

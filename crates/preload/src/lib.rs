@@ -5,13 +5,19 @@
 //! copies the address space, and all pages must be in the program at that moment. In a process without the variable it
 //! does nothing.
 
+mod leaks;
 mod programs;
 
 use std::ffi::{CStr, c_char, c_int, c_long, c_void};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 #[cfg(target_arch = "x86_64")]
 use unrack_pager::fast;
-use unrack_pager::{attached, blocking, control::CONTROL_VARIABLE, gate, heap, pins, sys};
+use unrack_pager::{attached, blocking, control::CONTROL_VARIABLE, door, gate, heap, pins, sys};
+
+// Functions on bytes: a sanitizer's, which the program may have, touch memory that may be remote, for which a pager must
+// not wait.
+#[cfg(target_arch = "x86_64")]
+std::arch::global_asm!(include_str!("../../pager/bytes.s"));
 
 /// Allocator of this library: the pager's own heap.
 #[global_allocator]
@@ -69,6 +75,9 @@ fn begin(path: &CStr) -> Result<(), rustix::io::Errno> {
     // These handlers are registered first, so they run last before the fork and first after it.
     // SAFETY: the handlers live as long as this library, which is never unloaded.
     unsafe { libc::pthread_atfork(Some(before_fork), Some(after_fork), Some(in_child)) };
+    if leaks::are_looked_for() {
+        door::guard_threads();
+    }
     pins::pin_this_thread();
     blocking::start(control)
 }

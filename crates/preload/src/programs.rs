@@ -5,13 +5,10 @@
 
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::fs::{CWD, Mode, OFlags};
-use rustix::net::{
-    AddressFamily, RecvFlags, SendFlags, SocketAddrUnix, SocketFlags, SocketType, connect, recv, send,
-    socket_with,
-};
 use std::ffi::CStr;
 use unrack_pager::attached;
 use unrack_pager::control::{EXEC, SPAWN};
+use unrack_pager::door::ask;
 
 const LONGEST_NAME: usize = 256;
 const LONGEST_PATH: usize = 4096;
@@ -65,34 +62,6 @@ pub(crate) fn find(name: &CStr, f: impl FnOnce(&CStr)) {
             return f(found);
         }
     }
-}
-
-/// Asks, and waits for the answer. Without an answer the program runs with all its memory local, until `unrack` notices.
-fn ask(what: u32) {
-    let thread = rustix::thread::gettid();
-    let is_first = thread == rustix::process::getpid();
-    // A number that another process namespace does not share is not needed for the first thread.
-    let thread = if is_first { 0 } else { thread.as_raw_nonzero().get() as u32 };
-    let Some(path) = attached::door_path() else { return };
-    let Some(address) =
-        CStr::from_bytes_until_nul(&path).ok().and_then(|path| SocketAddrUnix::new(path).ok())
-    else {
-        return;
-    };
-    let Ok(door) = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None) else {
-        return;
-    };
-    if connect(&door, &address).is_err() {
-        return;
-    }
-    let _ = rustix::process::set_ptracer(rustix::process::PTracer::Any);
-    let mut question = [0u8; 8];
-    question[..4].copy_from_slice(&thread.to_ne_bytes());
-    question[4..].copy_from_slice(&what.to_ne_bytes());
-    if send(&door, &question, SendFlags::NOSIGNAL).is_ok() {
-        let _ = recv(&door, &mut [0u8; 4][..], RecvFlags::empty());
-    }
-    let _ = rustix::process::set_ptracer(rustix::process::PTracer::None);
 }
 
 /// Returns whether the kernel would begin this file without a loader that preloads.

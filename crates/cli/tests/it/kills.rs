@@ -52,8 +52,10 @@ impl Run {
         }
         let mut command = Command::new(env!("CARGO_BIN_EXE_unrack"));
         command.args(["run", "--local", "6MiB"]).args(options).args(["--", "sh", "-c", SCRIPT, "sh"]);
-        // When both processes of unrack are killed, only programs with a pager notice.
-        command.arg(if victim == Victim::Both { PathBuf::new() } else { lonely }).arg(&all_there);
+        // When both processes of unrack are killed, only programs with a pager notice, which this one has not in fast mode.
+        let has_pager = !options.contains(&"--fast");
+        command.arg(if victim == Victim::Both && !has_pager { PathBuf::new() } else { lonely });
+        command.arg(&all_there);
         command.env("XDG_CACHE_HOME", lab.path("cache")).env("TMPDIR", lab.path("tmp"));
         marked.mark(&mut command).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         Run { process: command.spawn().unwrap(), marked, all_there }

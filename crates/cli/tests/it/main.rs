@@ -1,6 +1,7 @@
 //! The command as its users call it. All tests are one program, since linking one for each room costs more than
 //! running it.
 
+mod agent;
 mod common;
 mod compare;
 mod desk;

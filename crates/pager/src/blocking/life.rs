@@ -12,7 +12,7 @@ use crate::sys::{
     self, Event, FEATURE_EVENT_REMAP, FEATURE_EVENT_REMOVE, FEATURE_EVENT_UNMAP, FEATURE_MOVE,
     FEATURE_THREAD_ID, PAGE, now_ns,
 };
-use crate::{den, gate, heap};
+use crate::{den, door, gate, heap};
 use core::ffi::{c_int, c_void};
 use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
@@ -70,6 +70,7 @@ pub unsafe fn start_in_child() {
 
 extern "C" fn pager_main(slot: *mut c_void) -> c_int {
     sys::close_all_files();
+    door::guard_this_thread();
     let control = control().expect("attached before");
     match Pager::open(control, &control.slots[slot as usize]) {
         Ok(pager) => pager.run(),

@@ -6,6 +6,7 @@ use crate::trace::raw;
 use rustix::fd::OwnedFd;
 use rustix::net::{RecvFlags, SendFlags, recv, send, sockopt};
 use unrack_pager::control::SPAWN;
+use unrack_pager::door::QUESTION;
 
 /// Thread that waits at the door for an answer.
 pub(super) struct Guest {
@@ -19,7 +20,7 @@ impl Guest {
     /// Reads the question. `None` if it is none.
     pub(super) fn from_question(connection: OwnedFd) -> Option<Guest> {
         let process = sockopt::socket_peercred(&connection).ok()?.pid.as_raw_nonzero().get() as u32;
-        let mut question = [0u8; 8];
+        let mut question = [0u8; QUESTION];
         if recv(&connection, &mut question[..], RecvFlags::empty()).ok()?.0 != question.len() {
             return None;
         }
