@@ -1,9 +1,9 @@
 //! The pager thread: its start and its main loop. It is a bare thread, with a table of open files of its own.
 
-use super::baseline;
 use super::pager::Pager;
 use super::serve::Fault;
 use crate::attached::{control, keep_path_over};
+use crate::baseline;
 use crate::bare_thread::{self, with_signals_blocked};
 use crate::control::{ControlHead, ProcessSlot, count};
 use crate::memory::Memory;
@@ -32,7 +32,7 @@ pub fn start(control: &'static ControlHead) -> Result<(), Errno> {
     let pid = rustix::process::getpid().as_raw_nonzero().get() as u32;
     let slot = control.take_slot(pid).ok_or(Errno::NOSPC)?;
     pins::pin_this_thread();
-    baseline::measure();
+    baseline::measure(0);
     // SAFETY: `pager_main` never returns, uses only its own stack, the first, and its own memory, and touches no
     // thread-local storage.
     with_signals_blocked(|| unsafe { bare_thread::start(pager_main, 0, false, slot) })
@@ -150,7 +150,7 @@ impl Pager {
             Some(node) => node.resident(),
             None => self.pages.remote_in_slots(),
         };
-        let not_its_own = elsewhere as u64 + heap::used_pages() + self.baseline.pages();
+        let not_its_own = elsewhere as u64 + self.baseline.pages(0);
         self.pages.sync(self.memory.anonymous_pages(), not_its_own);
     }
 }

@@ -1,11 +1,11 @@
 //! State of the pager of one process, and the kernel's events for it.
 
-use super::baseline::Baseline;
 use super::landings::Node;
 use super::silence::Silence;
 use super::slots::Slots;
 use super::threads::Threads;
 use crate::attached;
+use crate::baseline::Baseline;
 use crate::control::{ControlHead, ProcessSlot};
 use crate::memory::Memory;
 use crate::owner::Owner;
