@@ -25,6 +25,9 @@ pub(crate) trait Reclaim {
         if self.books().rests(now_ns()) || !can_spare(self.books()) && !self.scan() {
             return false;
         }
+        if self.books().lacks_scan() {
+            self.scan();
+        }
         !self.books().lacks_inactive()
             || self.deactivate() > 0
             || self.scan()

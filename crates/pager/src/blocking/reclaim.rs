@@ -61,6 +61,7 @@ impl Reclaim for Pager {
             }
         }
         self.scan.end();
+        self.pages.scanned();
         found
     }
 }

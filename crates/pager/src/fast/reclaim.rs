@@ -61,6 +61,7 @@ impl Reclaim for Engine {
             }
         }
         self.scan.end();
+        self.pages.scanned();
         found
     }
 }
