@@ -1,13 +1,14 @@
 //! Anonymous pages of a process that do not count as its local memory.
 //!
 //! Pages that existed before the program began (the loader's, the pager's own) never count, nor does what the pager
-//! needs for itself later. The pages that a forked child inherits are shared with its parent and counted there, as
-//! long as the parent lives.
+//! needs for itself later, but for the arena, whose pages are the program's. The pages that a forked child inherits
+//! are shared with its parent and counted there, as long as the parent lives.
 
-use crate::heap;
-use crate::sys::anonymous_pages;
+use crate::sys::{self, PAGE, PageRegion, now_ns};
+use crate::{den, heap};
+use core::ffi::CStr;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use rustix::fd::AsFd;
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};
 use rustix::process::Pid;
 
@@ -16,23 +17,30 @@ static FIRST: AtomicU64 = AtomicU64::new(u64::MAX);
 /// Pages of this process when its pager was started, without the pager's.
 static AT_START: AtomicU64 = AtomicU64::new(0);
 
+/// Inverse share of the time for counting the pager's pages: one in a hundred.
+const COUNTING_PART: u64 = 100;
+
 /// Measures the baseline. Call in the program's thread, before the pager's starts: the program continues to touch
-/// memory while the pager starts. Of the pages there are, `blocks` are in blocks of threads.
-pub(crate) fn measure(blocks: u64) {
-    let pages = rustix::fs::open(c"/proc/self/statm", OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
-        .ok()
-        .and_then(|statm| anonymous_pages(statm.as_fd()))
-        .unwrap_or(0)
-        .saturating_sub(heap::used_pages() + blocks);
+/// memory while the pager starts.
+pub(crate) fn measure() {
+    let open = |path: &CStr| rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok();
+    let anonymous = |statm: OwnedFd| sys::anonymous_pages(statm.as_fd());
+    let pages = open(c"/proc/self/statm").and_then(anonymous).unwrap_or(0);
+    let own = open(c"/proc/self/pagemap").map_or(0, |pagemap| own_pages(pagemap.as_fd()));
+    let pages = pages.saturating_sub(own);
     AT_START.store(pages, Relaxed);
     let _ = FIRST.compare_exchange(u64::MAX, pages, Relaxed, Relaxed);
 }
 
-/// Result of [`measure`], for the pager.
+/// Result of [`measure`], for the pager, and its count of its own pages.
 pub(crate) struct Baseline {
     first: u64,
     at_start: u64,
     parent: Option<Pid>,
+    own: u64,
+    /// Pages of the heap when `own` was counted; below, the time of the next count.
+    heap: u64,
+    next_ns: u64,
 }
 
 impl Baseline {
@@ -41,14 +49,59 @@ impl Baseline {
             first: FIRST.load(Relaxed),
             at_start: AT_START.load(Relaxed),
             parent: rustix::process::getppid(),
+            own: 0,
+            heap: 0,
+            next_ns: 0,
         }
     }
 
-    /// Returns the number of pages now, with those of the pager, of which `blocks` are in blocks of threads.
-    pub(crate) fn pages(&mut self, blocks: u64) -> u64 {
+    /// Returns the number of pages now, with those of the pager.
+    pub(crate) fn pages(&mut self, pagemap: BorrowedFd) -> u64 {
         if self.at_start > self.first && rustix::process::getppid() != self.parent {
             self.at_start = self.first;
         }
-        self.at_start + heap::used_pages() + blocks
+        let begin = now_ns();
+        if begin >= self.next_ns {
+            (self.own, self.heap) = (own_pages(pagemap), heap::used_pages());
+            let end = now_ns();
+            self.next_ns = end + COUNTING_PART * (end - begin);
+        }
+        self.at_start + self.own + heap::used_pages().saturating_sub(self.heap)
+    }
+}
+
+/// Returns the number of the pager's own pages that are present.
+fn own_pages(pagemap: BorrowedFd) -> u64 {
+    den::OWN.iter().map(|part| present(pagemap, den::heap() + part.start, den::heap() + part.end)).sum()
+}
+
+fn present(pagemap: BorrowedFd, start: usize, end: usize) -> u64 {
+    let mut runs = [PageRegion::default(); 64];
+    let (mut at, mut pages) = (start, 0);
+    while at < end {
+        let Ok((len, stopped)) = sys::scan_present(pagemap, at, end, &mut runs) else { break };
+        pages += runs[..len].iter().map(|run| (run.end - run.start) / PAGE as u64).sum::<u64>();
+        at = stopped.max(at + PAGE);
+    }
+    pages
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_pagers_own_pages_are_counted_and_the_arenas_are_not() {
+        den::reserve().unwrap();
+        den::open_heap(0, PAGE).unwrap();
+        den::open_arena(PAGE).unwrap();
+        den::open_block(9, PAGE, 3 * PAGE).unwrap();
+        let pagemap = rustix::fs::open(c"/proc/self/pagemap", OFlags::RDONLY, Mode::empty()).unwrap();
+        let before = own_pages(pagemap.as_fd());
+        for page in [den::block(9) + PAGE, den::block(9) + 3 * PAGE, den::heap() + 9 * PAGE, den::arena()] {
+            // SAFETY: opened above, and used by no other test.
+            unsafe { (page as *mut u8).write_volatile(1) };
+        }
+        assert_eq!(own_pages(pagemap.as_fd()) - before, 3);
     }
 }

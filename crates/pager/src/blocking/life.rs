@@ -32,7 +32,7 @@ pub fn start(control: &'static ControlHead) -> Result<(), Errno> {
     let pid = rustix::process::getpid().as_raw_nonzero().get() as u32;
     let slot = control.take_slot(pid).ok_or(Errno::NOSPC)?;
     pins::pin_this_thread();
-    baseline::measure(0);
+    baseline::measure();
     // SAFETY: `pager_main` never returns, uses only its own stack, the first, and its own memory, and touches no
     // thread-local storage.
     with_signals_blocked(|| unsafe { bare_thread::start(pager_main, 0, false, slot) })
@@ -150,7 +150,7 @@ impl Pager {
             Some(node) => node.resident(),
             None => self.pages.remote_in_slots(),
         };
-        let not_its_own = elsewhere as u64 + self.baseline.pages(0);
+        let not_its_own = elsewhere as u64 + self.baseline.pages(self.memory.pagemap());
         self.pages.sync(self.memory.anonymous_pages(), not_its_own);
     }
 }

@@ -3,7 +3,7 @@
 use super::descriptors::hide;
 use super::engine::{self, Engine};
 use super::holds::Holds;
-use super::{raw, reclaim, thread};
+use super::{raw, reclaim};
 use crate::attached;
 use crate::baseline::{self, Baseline};
 use crate::bare_thread::{self, with_signals_blocked};
@@ -27,7 +27,7 @@ pub(super) fn start_engine(control: &'static ControlHead, stacks: Ranges) -> Res
     let slot = &control.slots[control.take_slot(pid).ok_or(Errno::NOSPC)?];
     let process = slot.process.load(Relaxed);
     let memory = Memory::open(FEATURES, hide)?;
-    baseline::measure(thread::pages(&memory));
+    baseline::measure();
     let spool =
         attached::open_spool(control, process)?.map(|spool| spool.with_descriptor(hide)).transpose()?;
     // SAFETY: only queries the end of the heap.

@@ -7,9 +7,7 @@
 
 use super::lock::Held;
 use crate::den;
-use crate::memory::Memory;
 use crate::stride::Stride;
-use crate::sys::{PAGE, PageRegion};
 use core::cell::Cell;
 use core::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, Ordering::Relaxed};
 
@@ -163,19 +161,6 @@ impl Thread {
         let block = self as *const Thread as usize;
         Stack { base: block + STACK_AT, flags: 0, size: den::BLOCK_BYTES - STACK_AT }
     }
-}
-
-/// Returns the number of pages of memory that blocks of threads have.
-pub(super) fn pages(memory: &Memory) -> u64 {
-    let (mut at, end) = (den::block(0), den::block(USED.load(Relaxed) as usize));
-    let mut runs = [PageRegion::default(); 64];
-    let mut pages = 0;
-    while at < end {
-        let Ok((len, stopped)) = memory.present(at, end, &mut runs) else { break };
-        pages += runs[..len].iter().map(|run| (run.end - run.start) / PAGE as u64).sum::<u64>();
-        at = stopped.max(at + PAGE);
-    }
-    pages
 }
 
 fn has_ended(tid: u32) -> bool {
