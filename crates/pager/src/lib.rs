@@ -13,6 +13,8 @@
 //! | [`fast`] | the alternative: faults handled in the faulting thread |
 //! | `residency` | what both record: which pages are local, which is evicted next, which are under way |
 //! | [`table`] | location and state of each page |
+//! | `reclaim` | what both do when pages are to be taken |
+//! | `baseline` | pages that do not count as the program's |
 //! | `memory` | a pager's access to the program's memory |
 //! | `transfers` | arrival, cost and capture of transfers on the link |
 //! | `ranges` | sets of addresses |
@@ -53,11 +55,13 @@ pub mod spool;
 pub mod sys;
 pub mod table;
 
+mod baseline;
 mod maps;
 mod memory;
 mod owner;
 mod peak;
 mod ranges;
+mod reclaim;
 mod residency;
 mod scan;
 mod stride;

@@ -8,7 +8,7 @@ use crate::sys::{self, PAGE, PageRegion, Uffd};
 use crate::{den, gate};
 use alloc::vec::Vec;
 use core::ffi::CStr;
-use rustix::fd::{AsFd, OwnedFd};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
@@ -68,6 +68,11 @@ impl Memory {
     /// Returns the number of resident pages that are not file-backed or shared.
     pub(crate) fn anonymous_pages(&self) -> Option<u64> {
         sys::anonymous_pages(self.statm.as_fd())
+    }
+
+    /// Returns the file that tells which pages are present.
+    pub(crate) fn pagemap(&self) -> BorrowedFd<'_> {
+        self.pagemap.as_fd()
     }
 
     /// Finds pages of `[start, end)` that are present; see [`sys::scan_present`].

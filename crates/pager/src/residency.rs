@@ -34,6 +34,8 @@ const SLACK: u64 = 16;
 const MOST_AT_ONCE: u64 = 256;
 /// Inverse share of the inactive list in this process's local memory: one in five.
 const INACTIVE_PART: usize = 5;
+/// Inverse share of this process's local memory that may have come since the last scan: one in twenty.
+const HIDDEN_PART: u64 = 20;
 /// Least time in ns that a fork's child is expected to live, or to share memory.
 const PATIENCE_NS: u64 = 20_000_000;
 /// Most pages to unshare at once.
@@ -52,6 +54,8 @@ pub(crate) struct Residency {
     /// Local pages of this process; below, those of the run's other processes.
     local: u64,
     others: u64,
+    /// Local pages that were not tracked after the last scan.
+    hidden: u64,
     /// True if no other process has held a page longer.
     is_oldest: bool,
     /// Time until which taking pages is not tried.
@@ -99,6 +103,7 @@ impl Residency {
             slot,
             local: 0,
             others: 0,
+            hidden: 0,
             is_oldest: true,
             rest_until_ns: 0,
             peak: Peak::default(),
@@ -215,6 +220,24 @@ impl Residency {
     /// Returns whether fewer pages are inactive than should be: more have to be taken from the program.
     pub(crate) fn lacks_inactive(&self) -> bool {
         self.table.len(PageList::Inactive) < (self.local as usize / INACTIVE_PART).max(BATCH)
+    }
+
+    /// Returns whether so many local pages have come since the last scan, and are not tracked, that what is tracked
+    /// would be taken in their place.
+    pub(crate) fn lacks_scan(&self) -> bool {
+        self.untracked_pages() > self.hidden + (self.local / HIDDEN_PART).max(BATCH as u64)
+    }
+
+    /// Notes that all pages are tracked that a scan can find.
+    pub(crate) fn scanned(&mut self) {
+        self.hidden = self.untracked_pages();
+    }
+
+    /// Returns the number of local pages that are not tracked, as of the last [`Residency::sync`].
+    fn untracked_pages(&self) -> u64 {
+        let tracked =
+            [PageList::Active, PageList::Inactive, PageList::Stuck].map(|list| self.table.len(list));
+        self.local.saturating_sub(tracked.iter().sum::<usize>() as u64)
     }
 
     /// Returns the page that leaves next.
@@ -449,6 +472,22 @@ mod tests {
         assert!(pages.table.get(last).since_ns > 9);
         let all = pages.choose(usize::MAX, |_, _| Fate::Goes);
         assert_eq!(addresses(&pages, &all), [4, 5, 9]);
+    }
+
+    #[test]
+    fn a_scan_is_due_when_one_in_twenty_is_not_tracked() {
+        let (_, [mut pages, _]) = run();
+        pages.track_new(START, 1900, 1);
+        pages.sync(Some(2000), 0);
+        assert!(!pages.lacks_scan(), "100 of 2000");
+        pages.sync(Some(2010), 0);
+        assert!(pages.lacks_scan(), "110 of 2010");
+        pages.scanned();
+        assert!(!pages.lacks_scan(), "nothing more is to be found");
+        pages.sync(Some(2110), 0);
+        assert!(!pages.lacks_scan(), "100 more of 2110");
+        pages.sync(Some(2120), 0);
+        assert!(pages.lacks_scan());
     }
 
     #[test]

@@ -1,10 +1,10 @@
 //! The pager thread: its start and its main loop. It is a bare thread, with a table of open files of its own.
 
-use super::baseline;
 use super::pager::Pager;
 use super::serve::Fault;
 use crate::attached::{control, keep_path_over};
 use crate::bare_thread::{self, with_signals_blocked};
+use crate::baseline;
 use crate::control::{ControlHead, ProcessSlot, count};
 use crate::memory::Memory;
 use crate::residency::SHORTEST_TICK_NS;
@@ -163,8 +163,7 @@ impl Pager {
             Some(node) => node.resident(),
             None => self.pages.remote_in_slots(),
         };
-        let not_its_own =
-            elsewhere as u64 + heap::used_pages() + self.baseline.pages(self.control, self.slot);
+        let not_its_own = elsewhere as u64 + self.baseline.pages(self.memory.pagemap());
         self.pages.sync(self.memory.anonymous_pages(), not_its_own);
     }
 }

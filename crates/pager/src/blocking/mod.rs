@@ -20,9 +20,7 @@
 //! | `helper` | thread that calls `madvise`, which the pager must not call |
 //! | `silence` | time that the process has waited for the memory node |
 //! | `threads` | the core on which a faulting thread wakes |
-//! | `baseline` | anonymous pages that do not count as the program's |
 
-mod baseline;
 mod changes;
 mod helper;
 mod landings;

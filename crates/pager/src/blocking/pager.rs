@@ -1,11 +1,11 @@
 //! State of the pager of one process, and the kernel's events for it.
 
-use super::baseline::Baseline;
 use super::landings::Node;
 use super::silence::Silence;
 use super::slots::Slots;
 use super::threads::Threads;
 use crate::attached;
+use crate::baseline::Baseline;
 use crate::control::{ControlHead, ProcessSlot};
 use crate::memory::Memory;
 use crate::owner::Owner;
@@ -79,7 +79,7 @@ impl Pager {
             pages: Residency::new(control, slot),
             transfers: Transfers::new(control, process, attached::open_spool(control, process)?),
             owner: Owner::new(attached::open_locked(control)),
-            baseline: Baseline::measured(),
+            baseline: Baseline::measured(control, slot),
             scan: Scan::default(),
             backlog: VecDeque::new(),
             incoming: Vec::new(),

@@ -3,7 +3,8 @@
 use super::helper::{self, Order};
 use super::pager::Pager;
 use crate::control::count;
-use crate::residency::Fate;
+use crate::reclaim::Reclaim;
+use crate::residency::{Fate, Residency};
 use crate::sys::{PAGE, now_ns};
 use crate::table::{Id, PageList, State};
 use crate::{den, gate, pins};
@@ -12,12 +13,58 @@ use rustix::io::Errno;
 
 /// Number of waits for a busy memory node before faults are handled again.
 const MOST_WAITS: usize = 4;
-/// Number of pages that a process keeps in any case.
-const LEAST_KEPT: usize = 64;
 /// Time in ns between two attempts to take stuck pages.
 const RETRY_PAUSE_NS: u64 = 20_000_000;
 /// Most stuck pages that are tried again at a time.
 const MOST_RETRIED: usize = 512;
+
+impl Reclaim for Pager {
+    fn books(&self) -> &Residency {
+        &self.pages
+    }
+
+    fn deactivate(&mut self) -> usize {
+        let mut pinned = Vec::new();
+        let batch = self.pages.choose(usize::MAX, |id, record| match () {
+            _ if pins::is_pinned(record.address) => {
+                pinned.push(id);
+                Fate::Untracked
+            }
+            _ if record.emptying => Fate::Stays,
+            _ => Fate::Goes,
+        });
+        pinned.into_iter().for_each(|id| self.untrack(id));
+        let (mut taken, mut rest) = (0, &batch[..]);
+        let changes = self.changes;
+        // After a change of the address space was applied, the batch may name pages that no longer exist.
+        while !rest.is_empty() && self.changes == changes {
+            let (run, others) = rest.split_at(self.pages.run_length(rest));
+            taken += self.take(run);
+            rest = others;
+        }
+        count(&self.control.counts.deactivations, taken as u64);
+        taken
+    }
+
+    /// Tracks the pages present in unregistered memory, which are not reported otherwise. Now and then it looks
+    /// everywhere, for memory that replaced registered memory unnoticed. Returns whether there were any.
+    fn scan(&mut self) -> bool {
+        if !self.scan.begin(&self.memory, self.control) {
+            return false;
+        }
+        let all = self.scan.looks_everywhere();
+        let mut found = false;
+        for area in &self.scan.areas {
+            for (start, end) in self.pages.table.unreported(area.start, area.end, all) {
+                let is_wanted = |page| !pins::is_pinned(page);
+                found |= self.pages.track_present(&self.memory, start, end, is_wanted);
+            }
+        }
+        self.scan.end();
+        self.pages.scanned();
+        found
+    }
+}
 
 impl Pager {
     /// Brings the run back under its limit, as far as this process has to.
@@ -39,23 +86,6 @@ impl Pager {
             }
         }
         gate::set_away(self.pages.table.len(PageList::Inactive) + self.pages.remote_in_slots());
-    }
-
-    /// Sees to it that enough pages are inactive. Returns false if nothing can be taken now; if more are needed
-    /// and none are found, the inactive ones go without second chances.
-    fn find_victims(&mut self) -> bool {
-        if self.pages.rests(now_ns()) || !self.can_spare() && !self.scan() {
-            return false;
-        }
-        !self.pages.lacks_inactive()
-            || self.deactivate() > 0
-            || self.scan()
-            || self.pages.next_victim().is_some()
-    }
-
-    /// Returns whether this process has more than the few pages that it needs to make progress at all.
-    fn can_spare(&self) -> bool {
-        self.pages.table.len(PageList::Active) + self.pages.table.len(PageList::Inactive) > LEAST_KEPT
     }
 
     /// Makes an inactive page remote. Returns false if the memory node is too busy now.
@@ -80,30 +110,6 @@ impl Pager {
             let Some(id) = self.pages.table.oldest(PageList::Stuck) else { return };
             self.pages.table.set_state(id, State::Active);
         }
-    }
-
-    /// Takes the oldest active pages from the program. Returns how many.
-    fn deactivate(&mut self) -> usize {
-        let mut pinned = Vec::new();
-        let batch = self.pages.choose(usize::MAX, |id, record| match () {
-            _ if pins::is_pinned(record.address) => {
-                pinned.push(id);
-                Fate::Untracked
-            }
-            _ if record.emptying => Fate::Stays,
-            _ => Fate::Goes,
-        });
-        pinned.into_iter().for_each(|id| self.untrack(id));
-        let (mut taken, mut rest) = (0, &batch[..]);
-        let changes = self.changes;
-        // After a change of the address space was applied, the batch may name pages that no longer exist.
-        while !rest.is_empty() && self.changes == changes {
-            let (run, others) = rest.split_at(self.pages.run_length(rest));
-            taken += self.take(run);
-            rest = others;
-        }
-        count(&self.control.counts.deactivations, taken as u64);
-        taken
     }
 
     /// Takes neighbouring pages. Those that cannot be taken now become stuck; those that no longer exist are
@@ -215,23 +221,5 @@ impl Pager {
             self.pages.table.set_registered(area.start, area.end, true);
         }
         registered
-    }
-
-    /// Tracks the pages present in unregistered memory, which are not reported otherwise. Now and then it looks
-    /// everywhere, for memory that replaced registered memory unnoticed. Returns whether there were any.
-    fn scan(&mut self) -> bool {
-        if !self.scan.begin(&self.memory, self.control) {
-            return false;
-        }
-        let all = self.scan.looks_everywhere();
-        let mut found = false;
-        for area in &self.scan.areas {
-            for (start, end) in self.pages.table.unreported(area.start, area.end, all) {
-                let is_wanted = |page| !pins::is_pinned(page);
-                found |= self.pages.track_present(&self.memory, start, end, is_wanted);
-            }
-        }
-        self.scan.end();
-        found
     }
 }

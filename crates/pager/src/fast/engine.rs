@@ -5,6 +5,7 @@
 
 use super::holds::Holds;
 use super::lock::{Held, Lock};
+use crate::baseline::Baseline;
 use crate::control::ControlHead;
 use crate::den;
 use crate::gate;
@@ -31,8 +32,7 @@ pub(super) struct Engine {
     pub(super) stacks: Ranges,
     /// Memory in use by system calls under way.
     pub(super) holds: Holds,
-    /// Anonymous pages at the start; not counted as the run's local memory.
-    pub(super) baseline: u64,
+    pub(super) baseline: Baseline,
     /// Address at which the heap ends.
     pub(super) brk: usize,
     pub(super) next_tick_ns: u64,

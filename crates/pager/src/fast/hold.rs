@@ -35,12 +35,15 @@ impl Engine {
     /// Returns the first page of `[start, end)` that an access would fault on.
     fn next_missing(&self, start: usize, end: usize) -> Option<usize> {
         let table = &self.pages.table;
-        let is_active = |page| table.find(page).is_some_and(|id| table.get(id).state == State::Active);
+        let is_here = |page| {
+            let state = table.find(page).map(|id| table.get(id).state);
+            matches!(state, Some(State::Active | State::Stuck))
+        };
         let mut at = start;
         while let Some((from, to)) = self.registered.next(at)
             && from < end
         {
-            let missing = (at.max(from)..to.min(end)).step_by(PAGE).find(|page| !is_active(*page));
+            let missing = (at.max(from)..to.min(end)).step_by(PAGE).find(|page| !is_here(*page));
             if missing.is_some() {
                 return missing;
             }

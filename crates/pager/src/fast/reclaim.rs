@@ -4,12 +4,66 @@ use super::engine::{Engine, lock};
 use crate::control::count;
 use crate::den;
 use crate::pins;
-use crate::residency::{BATCH, Fate, LONGEST_TICK_NS, SHORTEST_TICK_NS};
+use crate::reclaim::Reclaim;
+use crate::residency::{BATCH, Fate, LONGEST_TICK_NS, Residency, SHORTEST_TICK_NS};
 use crate::sys::{PAGE, now_ns, timespec};
-use crate::table::Id;
+use crate::table::{Id, State};
+use alloc::vec::Vec;
 use core::ffi::{c_int, c_void};
 use rustix::io::Errno;
 use rustix::mm::Advice;
+
+impl Reclaim for Engine {
+    fn books(&self) -> &Residency {
+        &self.pages
+    }
+
+    fn deactivate(&mut self) -> usize {
+        let mut pinned = Vec::new();
+        let batch = self.pages.choose(2 * BATCH, |id, record| {
+            let page = record.address;
+            if pins::is_pinned(page) {
+                pinned.push(id);
+                return Fate::Untracked;
+            }
+            let stays = self.stacks.contains(page) || self.holds.contains(page);
+            if stays { Fate::Stays } else { Fate::Goes }
+        });
+        // They stay tracked, as all pages present in registered memory are.
+        pinned.into_iter().for_each(|id| self.pages.table.set_state(id, State::Stuck));
+        let (mut taken, mut rest) = (0, &batch[..]);
+        while !rest.is_empty() {
+            let (run, others) = rest.split_at(self.pages.run_length(rest));
+            taken += self.take(run);
+            rest = others;
+        }
+        count(&self.control.counts.deactivations, taken as u64);
+        taken
+    }
+
+    /// Registers all memory that can be remote and is not registered yet, and tracks the pages present there.
+    /// Returns whether there were any.
+    fn scan(&mut self) -> bool {
+        if !self.scan.begin(&self.memory, self.control) {
+            return false;
+        }
+        let mut found = false;
+        for n in 0..self.scan.areas.len() {
+            let area = self.scan.areas[n];
+            for (start, end) in self.stacks.gaps(area.start, area.end) {
+                if !self.registered.covers(start, end) {
+                    found |= self.register(start, end);
+                } else if self.scan.looks_everywhere() {
+                    // The zero page is not tracked, and a store replaces it without a fault of ours.
+                    found |= self.track_present(start, end);
+                }
+            }
+        }
+        self.scan.end();
+        self.pages.scanned();
+        found
+    }
+}
 
 impl Engine {
     /// Does the periodic work if it is due, and brings the run back under its limit, as far as this process has
@@ -19,7 +73,7 @@ impl Engine {
             self.tick(now_ns);
         }
         let (mut evicted, wanted) = (0, self.pages.excess());
-        while evicted < wanted && self.find_victims(now_ns) {
+        while evicted < wanted && self.find_victims() {
             let Some(oldest) = self.pages.next_victim() else { continue };
             if let Some(next) = self.pages.table.after(oldest) {
                 prefetch(den::slot(next));
@@ -28,33 +82,6 @@ impl Engine {
             self.pages.left(leaving, &mut self.transfers, now_ns);
             evicted += 1;
         }
-    }
-
-    /// Sees to it that enough pages are inactive. Returns false if nothing can be taken now, and the inactive list
-    /// is used up.
-    fn find_victims(&mut self, now_ns: u64) -> bool {
-        !self.pages.rests(now_ns)
-            && (!self.pages.lacks_inactive()
-                || self.deactivate() > 0
-                || self.scan()
-                || self.pages.next_victim().is_some())
-    }
-
-    /// Takes the oldest active pages from the program. Returns how many.
-    fn deactivate(&mut self) -> usize {
-        let batch = self.pages.choose(2 * BATCH, |_, record| {
-            let page = record.address;
-            let stays = pins::is_pinned(page) || self.stacks.contains(page) || self.holds.contains(page);
-            if stays { Fate::Stays } else { Fate::Goes }
-        });
-        let (mut taken, mut rest) = (0, &batch[..]);
-        while !rest.is_empty() {
-            let (run, others) = rest.split_at(self.pages.run_length(rest));
-            taken += self.take(run);
-            rest = others;
-        }
-        count(&self.control.counts.deactivations, taken as u64);
-        taken
     }
 
     /// Takes neighbouring pages; those that cannot be taken now stay. Returns how many were taken.
@@ -88,28 +115,6 @@ impl Engine {
         }
     }
 
-    /// Registers all memory that can be remote and is not registered yet, and tracks the pages present there.
-    /// Returns whether there were any.
-    fn scan(&mut self) -> bool {
-        if !self.scan.begin(&self.memory, self.control) {
-            return false;
-        }
-        let mut found = false;
-        for n in 0..self.scan.areas.len() {
-            let area = self.scan.areas[n];
-            for (start, end) in self.stacks.gaps(area.start, area.end) {
-                if !self.registered.covers(start, end) {
-                    found |= self.register(start, end);
-                } else if self.scan.looks_everywhere() {
-                    // The zero page is not tracked, and a store replaces it without a fault of ours.
-                    found |= self.track_present(start, end);
-                }
-            }
-        }
-        self.scan.end();
-        found
-    }
-
     /// Registers memory. Returns whether pages were found there.
     pub(super) fn register(&mut self, start: usize, end: usize) -> bool {
         // A system call under way must find the pages that it uses.
@@ -127,7 +132,7 @@ impl Engine {
 
     /// Does the periodic work: called by the next fault, or else by the tick thread.
     fn tick(&mut self, now_ns: u64) {
-        let not_its_own = self.baseline + self.pages.remote_in_slots() as u64;
+        let not_its_own = self.baseline.pages(self.memory.pagemap()) + self.pages.remote_in_slots() as u64;
         self.pages.sync(self.memory.anonymous_pages(), not_its_own);
         self.next_tick_ns = now_ns + self.pages.pause_ns();
     }

@@ -6,6 +6,7 @@ use super::holds::Holds;
 use super::{raw, reclaim};
 use crate::attached;
 use crate::bare_thread::{self, with_signals_blocked};
+use crate::baseline::{self, Baseline};
 use crate::control::{ControlHead, count};
 use crate::memory::Memory;
 use crate::owner::Owner;
@@ -26,9 +27,9 @@ pub(super) fn start_engine(control: &'static ControlHead, stacks: Ranges) -> Res
     let slot = &control.slots[control.take_slot(pid).ok_or(Errno::NOSPC)?];
     let process = slot.process.load(Relaxed);
     let memory = Memory::open(FEATURES, hide)?;
+    baseline::measure();
     let spool =
         attached::open_spool(control, process)?.map(|spool| spool.with_descriptor(hide)).transpose()?;
-    let baseline = memory.anonymous_pages().unwrap_or(0);
     // SAFETY: only queries the end of the heap.
     let brk = unsafe { raw::call(libc::SYS_brk as usize, [0; 6]) } as usize;
     engine::install(Engine {
@@ -41,7 +42,7 @@ pub(super) fn start_engine(control: &'static ControlHead, stacks: Ranges) -> Res
         registered: Ranges::default(),
         stacks,
         holds: Holds::default(),
-        baseline,
+        baseline: Baseline::measured(control, slot),
         brk,
         next_tick_ns: 0,
         forked_ns: 0,

@@ -1,0 +1,129 @@
+//! Anonymous pages of a process that do not count as its local memory.
+//!
+//! Pages that existed before the program began (the loader's, the pager's own) never count, nor does what the pager
+//! needs for itself later, but for the arena, whose pages are the program's. A page that processes share since a fork
+//! counts once: one nth for each of n, as `unrack` found by looking at all of them. Until it has, pages that a child
+//! inherits count for its parent, as long as that lives.
+
+use crate::control::{ControlHead, ProcessSlot};
+use crate::sys::{self, PAGE, PageRegion, now_ns};
+use crate::{den, heap};
+use core::ffi::CStr;
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::fs::{Mode, OFlags};
+use rustix::process::Pid;
+
+/// Pages of the first process before its program began, without the pager's.
+static FIRST: AtomicU64 = AtomicU64::new(u64::MAX);
+/// Pages of this process when its pager was started, without the pager's.
+static AT_START: AtomicU64 = AtomicU64::new(0);
+
+/// Inverse share of the time for counting the pager's pages: one in a hundred.
+const COUNTING_PART: u64 = 100;
+
+/// Measures the baseline. Call in the program's thread, before the pager's starts: the program continues to touch
+/// memory while the pager starts.
+pub(crate) fn measure() {
+    let open = |path: &CStr| rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()).ok();
+    let anonymous = |statm: OwnedFd| sys::anonymous_pages(statm.as_fd());
+    let pages = open(c"/proc/self/statm").and_then(anonymous).unwrap_or(0);
+    let own = open(c"/proc/self/pagemap").map_or(0, |pagemap| own_pages(pagemap.as_fd()));
+    let pages = pages.saturating_sub(own);
+    AT_START.store(pages, Relaxed);
+    let _ = FIRST.compare_exchange(u64::MAX, pages, Relaxed, Relaxed);
+}
+
+/// Counts all pages: the program began before its pager.
+pub(crate) fn count_all() {
+    AT_START.store(0, Relaxed);
+    FIRST.store(0, Relaxed);
+}
+
+/// Result of [`measure`] or [`count_all`], for the pager, and its count of its own pages.
+pub(crate) struct Baseline {
+    control: &'static ControlHead,
+    slot: &'static ProcessSlot,
+    first: u64,
+    at_start: u64,
+    parent: Option<Pid>,
+    own: u64,
+    /// Pages of the heap when `own` was counted; below, the time of the next count.
+    heap: u64,
+    next_ns: u64,
+}
+
+impl Baseline {
+    pub(crate) fn measured(control: &'static ControlHead, slot: &'static ProcessSlot) -> Baseline {
+        Baseline {
+            control,
+            slot,
+            first: FIRST.load(Relaxed),
+            at_start: AT_START.load(Relaxed),
+            parent: rustix::process::getppid(),
+            own: 0,
+            heap: 0,
+            next_ns: 0,
+        }
+    }
+
+    /// Returns the number of pages now, with those of the pager.
+    pub(crate) fn pages(&mut self, pagemap: BorrowedFd) -> u64 {
+        if self.at_start > self.first && rustix::process::getppid() != self.parent {
+            self.at_start = self.first;
+        }
+        let begin = now_ns();
+        if begin >= self.next_ns {
+            (self.own, self.heap) = (own_pages(pagemap), heap::used_pages());
+            let end = now_ns();
+            self.next_ns = end + COUNTING_PART * (end - begin);
+        }
+        self.programs() + self.own + heap::used_pages().saturating_sub(self.heap)
+    }
+
+    /// Returns the number of the program's pages that do not count for this process.
+    fn programs(&self) -> u64 {
+        if self.slot.shared_generation.load(Relaxed) != self.control.generation() {
+            return self.at_start;
+        }
+        let is_child = self.at_start > self.first;
+        let never = if is_child { 0 } else { self.first };
+        never + self.slot.shared_pages.load(Relaxed)
+    }
+}
+
+/// Returns the number of the pager's own pages that are present.
+fn own_pages(pagemap: BorrowedFd) -> u64 {
+    den::OWN.iter().map(|part| present(pagemap, den::heap() + part.start, den::heap() + part.end)).sum()
+}
+
+fn present(pagemap: BorrowedFd, start: usize, end: usize) -> u64 {
+    let mut runs = [PageRegion::default(); 64];
+    let (mut at, mut pages) = (start, 0);
+    while at < end {
+        let Ok((len, stopped)) = sys::scan_present(pagemap, at, end, &mut runs) else { break };
+        pages += runs[..len].iter().map(|run| (run.end - run.start) / PAGE as u64).sum::<u64>();
+        at = stopped.max(at + PAGE);
+    }
+    pages
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_pagers_own_pages_are_counted_and_the_arenas_are_not() {
+        den::reserve().unwrap();
+        den::open_heap(0, PAGE).unwrap();
+        den::open_arena(PAGE).unwrap();
+        den::open_block(9, PAGE, 3 * PAGE).unwrap();
+        let pagemap = rustix::fs::open(c"/proc/self/pagemap", OFlags::RDONLY, Mode::empty()).unwrap();
+        let before = own_pages(pagemap.as_fd());
+        for page in [den::block(9) + PAGE, den::block(9) + 3 * PAGE, den::heap() + 9 * PAGE, den::arena()] {
+            // SAFETY: opened above, and used by no other test.
+            unsafe { (page as *mut u8).write_volatile(1) };
+        }
+        assert_eq!(own_pages(pagemap.as_fd()) - before, 3);
+    }
+}

@@ -1,0 +1,41 @@
+//! Reclaim, as far as both pagers do the same: whether a process takes pages from its program, and where they come
+//! from.
+
+use crate::residency::Residency;
+use crate::sys::now_ns;
+use crate::table::PageList;
+
+/// Number of pages that a process keeps in any case: an instruction, or a system call, may need several at once.
+const LEAST_KEPT: usize = 64;
+
+/// A pager, as reclaim sees it.
+pub(crate) trait Reclaim {
+    /// Returns the books.
+    fn books(&self) -> &Residency;
+
+    /// Takes the oldest active pages from the program. Returns how many.
+    fn deactivate(&mut self) -> usize;
+
+    /// Looks for pages that are not tracked yet, unless it did just now. Returns whether there were any.
+    fn scan(&mut self) -> bool;
+
+    /// Sees to it that enough pages are inactive. Returns false if nothing can be taken now; if more are needed
+    /// and none are found, the inactive ones go without second chances.
+    fn find_victims(&mut self) -> bool {
+        if self.books().rests(now_ns()) || !can_spare(self.books()) && !self.scan() {
+            return false;
+        }
+        if self.books().lacks_scan() {
+            self.scan();
+        }
+        !self.books().lacks_inactive()
+            || self.deactivate() > 0
+            || self.scan()
+            || self.books().next_victim().is_some()
+    }
+}
+
+/// Returns whether a process has more than the few pages that it needs to make progress at all.
+fn can_spare(pages: &Residency) -> bool {
+    pages.table.len(PageList::Active) + pages.table.len(PageList::Inactive) > LEAST_KEPT
+}
