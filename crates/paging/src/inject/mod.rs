@@ -155,7 +155,8 @@ impl Injector {
         let entry = Entry { is_filtered: self.family.is_filtered(thread), is_late: false };
         // A program without a loader may start others, which have one.
         if is_loaded(thread) {
-            environment::hide_library(thread, saved.registers.rsp as usize)?;
+            // Where that fails, the loader says what it could not load.
+            let _ = environment::hide_library(thread, saved.registers.rsp as usize);
         }
         match Place::take(&self.image, thread, &saved, entry, &self.path) {
             Ok(place) => self.family.settle(thread, place),
@@ -353,8 +354,12 @@ impl StopHandler for Injector {
     }
 
     fn stopped(&mut self, thread: u32, stop: Stop) -> Next {
-        // A thread that was killed meanwhile is not continued.
-        self.handle(thread, stop).unwrap_or(Next::Hold)
+        match self.handle(thread, stop) {
+            Ok(next) => next,
+            // It was killed meanwhile.
+            Err(Errno::SRCH) => Next::Hold,
+            Err(_) => stop.onward(),
+        }
     }
 
     fn ended(&mut self, thread: u32) {
