@@ -75,8 +75,12 @@ pub fn calibrate(mode: FaultMode, until: Option<Instant>) -> Result<Calibration,
     let answer = folder.path("passes");
     let executable = std::env::current_exe().map_err(PagingError::failed("find this executable"))?;
     let command = vec!["unrack".into(), TOUCH_VERB.into()];
-    let job =
-        CheckedProgram::for_program(Program { path: executable, command, entrance: Entrance::Preload })?;
+    let job = CheckedProgram::for_program(Program {
+        path: executable,
+        command,
+        entrance: Entrance::Preload,
+        traces_itself: false,
+    })?;
     let setup = RunSetup {
         footprint: None,
         seat: None,

@@ -1,5 +1,6 @@
 //! Start of a program, watch over it and all processes that it starts, and their end.
 
+use crate::elf::Entrance;
 use crate::ending::Ending;
 use crate::family::{self, Family};
 use crate::job::{CheckedProgram, OutputTarget, ProgramEnd};
@@ -66,7 +67,7 @@ pub(crate) struct Launch<'a> {
     pub seat: Option<&'a ProgramSeat>,
     /// Time that processes may go on after their program has ended.
     pub grace: Duration,
-    /// Handler of the stops of a program that cannot run without being traced.
+    /// Handler of the program's stops, if it is traced.
     pub handler: Option<AnyHandler>,
 }
 
@@ -84,7 +85,7 @@ impl Launch<'_> {
         let started = Instant::now();
         let until = self.until;
         let handler = self.handler.take();
-        let must_be_traced = handler.is_some();
+        let must_be_traced = self.job.program.entrance == Entrance::Agent && handler.is_some();
         let (family, program) = match self.seat {
             Some(seat) => match seat.give_to(&self, handler)? {
                 Some((pid, tracer)) => {
@@ -94,7 +95,7 @@ impl Launch<'_> {
                 None if must_be_traced => return Err(self.cannot_run()(Errno::PERM.into())),
                 None => (family, self.spawn(None)?),
             },
-            None => (family, self.spawn(handler)?),
+            None => (family, self.spawn(handler.filter(|_| must_be_traced))?),
         };
         let run = Run { watch: &watch, family: &family, program, started, until, grace: self.grace };
         let outcome = run.to_the_end(observer);

@@ -224,14 +224,14 @@ impl Session {
         Ok(Session { control, spools, preloads, _control_folder: control_folder })
     }
 
-    /// Makes the handler of a program that needs the agent.
+    /// Makes the handler of a program that needs the agent, or may become one that does.
     fn handler(&self, job: &CheckedProgram, mode: FaultMode) -> Result<Option<AnyHandler>, PagingError> {
         match (job.program.entrance, mode) {
-            (Entrance::Preload, _) => Ok(None),
-            (Entrance::Agent, FaultMode::Blocking) => {
+            (_, FaultMode::Blocking) if cfg!(target_arch = "x86_64") => {
                 Ok(Some(Box::new(Injector::new(&self.spools.path(CONTROL_NAME))?)))
             }
-            (Entrance::Agent, FaultMode::Fast) => Err(PagingError::Lacking(format!(
+            (Entrance::Preload, _) => Ok(None),
+            (Entrance::Agent, _) => Err(PagingError::Lacking(format!(
                 "nothing can be preloaded into {}, which fast mode needs: leave out --fast",
                 job.program.path.display()
             ))),

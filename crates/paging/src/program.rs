@@ -25,6 +25,8 @@ pub(crate) struct Program {
     pub command: Vec<OsString>,
     /// Way of the pager into the first program that runs.
     pub entrance: Entrance,
+    /// It has LeakSanitizer, which traces its own process, so that nobody else can.
+    pub traces_itself: bool,
 }
 
 impl Program {
@@ -37,13 +39,25 @@ impl Program {
         let name = command.first().ok_or_else(|| PagingError::Usage("there is no command to run".into()))?;
         let path = find(name)?;
         let entrance = check(&path, 0)?;
-        Ok(Program { path, command: command.to_vec(), entrance })
+        let traces_itself = has_leak_sanitizer(&path);
+        Ok(Program { path, command: command.to_vec(), entrance, traces_itself })
     }
 
     /// Returns the command, as a person reads it.
     pub(crate) fn words(&self) -> Vec<String> {
         self.command.iter().map(|word| word.to_string_lossy().into_owned()).collect()
     }
+}
+
+/// Returns whether a file names LeakSanitizer, or a library that contains it.
+fn has_leak_sanitizer(path: &Path) -> bool {
+    // SAFETY: only read, and a file that changes meanwhile is found to have it or not.
+    let Ok(text) = File::open(path).and_then(|file| unsafe { memmap2::Mmap::map(&file) }) else {
+        return false;
+    };
+    [&b"__lsan_is_turned_off"[..], b"libasan.so", b"liblsan.so"]
+        .iter()
+        .any(|name| memchr::memmem::find(&text, name).is_some())
 }
 
 /// Finds a program as the shell does: a name with a slash is a path, any other is looked up in `PATH`.

@@ -241,7 +241,10 @@ impl ProgramSeat {
         launch: &Launch,
         handler: Option<AnyHandler>,
     ) -> Result<Option<(u32, &Tracer)>, PagingError> {
-        let Some(bell) = self.bell.take() else { return Ok(None) };
+        // LeakSanitizer ends the program if its first thread is traced.
+        let Some(bell) = self.bell.take().filter(|_| !launch.job.program.traces_itself) else {
+            return Ok(None);
+        };
         let tracer = Tracer::start(bell, handler.unwrap_or_else(|| Box::new(Forward)))?;
         let program = &launch.job.program.path;
         let input = launch.job.input.file().map_err(PagingError::failed("open the program's input again"))?;

@@ -18,7 +18,7 @@ pub(crate) fn are_looked_for() -> bool {
 unsafe extern "C" fn visit(object: *mut libc::dl_phdr_info, _: usize, _: *mut c_void) -> c_int {
     // SAFETY: the loader gives a valid object, all of which is mapped.
     let object = unsafe { &*object };
-    // SAFETY: as above.
+    // SAFETY: the loader counted the headers, and keeps them as long as the object.
     let headers = unsafe { std::slice::from_raw_parts(object.dlpi_phdr, object.dlpi_phnum as usize) };
     let dynamic = headers.iter().find(|header| header.p_type == libc::PT_DYNAMIC);
     let Some(dynamic) = dynamic.map(|header| object.dlpi_addr + header.p_vaddr) else { return 0 };

@@ -192,8 +192,6 @@ fn ended_by(signal: &str, status: i32, lab: &Lab, node: &Node) {
 fn requests_end_what_waits_for_a_stopped_node() {
     ended_by("-INT", 130, &Lab::new("stuck-int"), &serve_tcp());
     ended_by("-TERM", 143, &Lab::new("stuck-term"), &serve_tcp());
-    let lab = Lab::new("stuck-shm");
-    ended_by("-INT", 130, &lab, &serve_shared(&lab));
 }
 
 #[test]

@@ -48,6 +48,7 @@ use image::Image;
 use place::{Entry, Place};
 use remote::{Saved, repeated, skip_call};
 use rustix::io::Errno;
+use std::collections::HashSet;
 use std::ffi::CString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -68,6 +69,9 @@ pub(crate) struct Injector {
     path: CString,
     family: Family,
     begins: Begins,
+    /// Threads whose next program gets the agent, and which are traced anyway; below, the processes that they started.
+    parents: HashSet<u32>,
+    started: HashSet<u32>,
 }
 
 /// What to trace when the tracer's thread begins.
@@ -95,6 +99,8 @@ impl Injector {
             path,
             family: Family::default(),
             begins: Begins::Program,
+            parents: HashSet::new(),
+            started: HashSet::new(),
         })
     }
 
@@ -118,6 +124,14 @@ impl Injector {
     }
 
     fn handle(&mut self, thread: u32, stop: Stop) -> Result<Next, Errno> {
+        if stop == Stop::Signal(libc::SIGSTOP)
+            && let Some(guest) = guest::waiting(thread)
+        {
+            raw::set_options(thread, FOLLOW)?;
+            self.parents.insert(thread);
+            guest.answer();
+            return Ok(Next::Run(0));
+        }
         match stop {
             Stop::Exec { before } => self.became_another(thread, before),
             Stop::Birth { child } => self.gave_birth(thread, child),
@@ -134,8 +148,8 @@ impl Injector {
         self.free_slot(thread);
         self.family.became_another(thread, before);
         if !wants_agent(thread) {
-            let is_of_no_interest =
-                matches!(self.begins, Begins::Guest(_)) && !self.family.is_filtered(thread);
+            let is_guest = matches!(self.begins, Begins::Guest(_)) || self.started.remove(&thread);
+            let is_of_no_interest = is_guest && !self.family.is_filtered(thread);
             return Ok(if is_of_no_interest { Next::Leave } else { Next::Run(0) });
         }
         self.family.set(thread, Doing::Beginning);
@@ -155,7 +169,8 @@ impl Injector {
         let entry = Entry { is_filtered: self.family.is_filtered(thread), is_late: false };
         // A program without a loader may start others, which have one.
         if is_loaded(thread) {
-            environment::hide_library(thread, saved.registers.rsp as usize)?;
+            // Where that fails, the loader says what it could not load.
+            let _ = environment::hide_library(thread, saved.registers.rsp as usize);
         }
         match Place::take(&self.image, thread, &saved, entry, &self.path) {
             Ok(place) => self.family.settle(thread, place),
@@ -178,6 +193,10 @@ impl Injector {
         if self.is_parent(thread) {
             self.family.forget(thread);
             return Ok(Next::Leave);
+        }
+        if self.parents.remove(&thread) {
+            self.started.insert(child);
+            raw::set_options(thread, USUAL)?;
         }
         Ok(if is_fork { Next::ToSyscallExit(0) } else { Next::Run(0) })
     }
@@ -353,8 +372,12 @@ impl StopHandler for Injector {
     }
 
     fn stopped(&mut self, thread: u32, stop: Stop) -> Next {
-        // A thread that was killed meanwhile is not continued.
-        self.handle(thread, stop).unwrap_or(Next::Hold)
+        match self.handle(thread, stop) {
+            Ok(next) => next,
+            // It was killed meanwhile.
+            Err(Errno::SRCH) => Next::Hold,
+            Err(_) => stop.onward(),
+        }
     }
 
     fn ended(&mut self, thread: u32) {

@@ -47,7 +47,10 @@ impl Reception {
 
 fn receive(door: &OwnedFd, control: &Path) {
     while let Ok(connection) = accept_with(door.as_fd(), SocketFlags::CLOEXEC) {
-        if let Some(guest) = Guest::from_question(connection) {
+        let Some(guest) = Guest::from_question(connection) else { continue };
+        if guest.is_traced() {
+            guest.meet_its_tracer();
+        } else {
             // Without a tracer it runs with all its memory local, which the run's report says.
             let _ = Injector::admit(control, guest);
         }
