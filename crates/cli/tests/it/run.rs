@@ -66,15 +66,23 @@ fn memory_that_processes_share_is_one_memory() {
     assert!(count(&summary, "fetches") > 1000, "{summary}");
 }
 
+/// Program that locks 16 MiB, which can then not be taken, and works on them for a while.
+const LOCKED: &str = r#"
+import ctypes, time
+data = (ctypes.c_char * (16 << 20))()
+assert ctypes.CDLL(None).mlock(data, len(data)) == 0
+end = time.monotonic() + 0.5
+while time.monotonic() < end:
+    for at in range(0, len(data), 4096): data[at] = 1
+"#;
+
 #[test]
 fn memory_that_stayed_local_is_said_first() {
     let Some(lab) = Lab::paging("stayed") else { return };
-    let command = ["env", "-u", "LD_PRELOAD", "python3", "-c", WORK];
-    let (output, summary) = lab.run(&["--local", "25%"], &command);
+    let (output, summary) = lab.run(&["--local", "25%"], &["python3", "-c", LOCKED]);
     assert!(output.status.success(), "{}", stderr(&output));
     assert_eq!(summary["warnings"][0]["key"], "not-away", "{summary}");
-    let said = stderr(&output);
-    assert!(said.lines().nth(1).unwrap().starts_with("unrack: WARNING: nothing was remote"), "{said}");
+    assert!(stderr(&output).lines().nth(1).unwrap().starts_with("unrack: WARNING: "), "{}", stderr(&output));
 }
 
 #[test]
