@@ -241,12 +241,15 @@ fn sanitizers_find_what_they_find_natively() {
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 int main(int count, char **words) {
     size_t len = 8 << 20;
     unsigned char *data = malloc(len);
     unsigned long at = 1, sum = 0;
     memset(data, 7, len);
-    for (int i = 0; i < 50000; i++) {
+    // So that pages have gone before the rest, which takes milliseconds.
+    usleep(100000);
+    for (int i = 0; i < 20000; i++) {
         at = at * 6364136223846793005ul + 1442695040888963407ul;
         data[(at >> 20) % len] += i;
         sum = sum * 31 + data[(at >> 30) % len];
