@@ -32,6 +32,7 @@ mod separator;
 mod sim;
 mod stdout;
 mod study;
+mod swap;
 mod sweep;
 mod touch;
 
@@ -39,6 +40,7 @@ use clap::{Parser, Subcommand};
 use failure::Failure;
 use std::process::ExitCode;
 use unrack_paging::ProgramSeat;
+use unrack_swap::Undo;
 
 /// Runs programs with part of their memory remote, and predicts their slowdown on network fabrics.
 #[derive(Parser)]
@@ -60,6 +62,9 @@ enum Verb {
     /// Maps a program's slowdown over latency, bandwidth and local share
     #[command(after_help = map::EXAMPLES)]
     Map(map::Args),
+    /// Checks the predicted slowdown by the kernel's own swap
+    #[command(after_help = swap::EXAMPLES)]
+    Swap(swap::Args),
     /// Runs a program with part of its memory remote
     #[command(after_help = run::EXAMPLES)]
     Run(run::Args),
@@ -105,6 +110,9 @@ enum Verb {
     /// Touches memory in a circle; `unrack` runs it to find out what its own pager costs
     #[command(name = "__touch", hide = true)]
     Touch(touch::Args),
+    /// Touches memory; `unrack swap` runs it to find out what the kernel's faults cost
+    #[command(name = "__touch-swap", hide = true)]
+    TouchSwap(swap::TouchArgs),
 }
 
 #[global_allocator]
@@ -121,36 +129,54 @@ pub fn main() -> ExitCode {
             None => error.exit(),
         },
     };
-    let seat = match begin(&verb) {
-        Ok(seat) => seat,
+    let begun = match begin(&verb) {
+        Ok(begun) => begun,
         Err(failure) => return failure.tell(),
     };
-    let status = run_verb(verb, seat.as_ref()).unwrap_or_else(Failure::tell);
+    let status = run_verb(verb, begun.undo, begun.seat.as_ref()).unwrap_or_else(Failure::tell);
     // Only now does the program's parent learn of its end.
-    drop(seat);
+    drop(begun.seat);
     status
 }
 
-/// Removes what killed processes left, and starts the guard of verbs that run programs. Returns the seat of the one that
-/// becomes its program.
-fn begin(verb: &Verb) -> Result<Option<ProgramSeat>, Failure> {
-    // This verb is part of another process's run.
-    if let Verb::Touch(_) = verb {
-        return Ok(None);
+/// What a verb needs from before its work.
+#[derive(Default)]
+struct Begun {
+    /// Seat of the program that `run` becomes.
+    seat: Option<ProgramSeat>,
+    /// Shell that puts back what `swap` changes.
+    undo: Option<Undo>,
+}
+
+/// Removes what killed processes left, and starts the guard of verbs that run programs.
+fn begin(verb: &Verb) -> Result<Begun, Failure> {
+    // These verbs are part of another process's run.
+    if let Verb::Touch(_) | Verb::TouchSwap(_) = verb {
+        return Ok(Begun::default());
     }
     unrack_paging::sweep();
     match verb {
-        Verb::Run(args) => Ok(unrack_paging::take_seat(&args.command)?),
-        Verb::Compare(_) | Verb::Map(_) => Ok(unrack_paging::stand_guard().map(|()| None)?),
-        _ => Ok(None),
+        Verb::Run(args) => Ok(Begun { seat: unrack_paging::take_seat(&args.command)?, undo: None }),
+        Verb::Compare(_) | Verb::Map(_) => {
+            unrack_paging::stand_guard()?;
+            Ok(Begun::default())
+        }
+        Verb::Swap(_) => {
+            // Before the guard, which ends whatever it finds below it later.
+            let undo = Undo::stand_by()?;
+            unrack_paging::stand_guard()?;
+            Ok(Begun { seat: None, undo: Some(undo) })
+        }
+        _ => Ok(Begun::default()),
     }
 }
 
-fn run_verb(verb: Verb, seat: Option<&ProgramSeat>) -> Result<ExitCode, Failure> {
+fn run_verb(verb: Verb, undo: Option<Undo>, seat: Option<&ProgramSeat>) -> Result<ExitCode, Failure> {
     match verb {
         Verb::Compare(args) => compare::main(args),
         Verb::Map(args) => map::main(args),
         Verb::Run(args) => run::main(args, seat),
+        Verb::Swap(args) => swap::main(args, undo.expect("it was begun with the verb")),
         Verb::Memory(args) => memory::main(args),
         Verb::Keys(args) => keys::main(args),
         Verb::Pool(args) => pool::main(args),
@@ -165,5 +191,6 @@ fn run_verb(verb: Verb, seat: Option<&ProgramSeat>) -> Result<ExitCode, Failure>
         Verb::Report(args) => report::main(args),
         Verb::Completions(args) => completions::main(args),
         Verb::Touch(args) => touch::main(args),
+        Verb::TouchSwap(args) => args.main(),
     }
 }

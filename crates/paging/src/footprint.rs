@@ -154,8 +154,8 @@ pub fn footprint(job: &CheckedProgram, weighed_by: Option<&Build>) -> Result<Wei
     say("measuring the footprint by a native run, whose output is discarded");
     let run = native(job, &OutputTarget::Discarded, None)?;
     let weighing = Weighing { footprint: run.footprint, wall_s: run.wall_s };
-    // A program that was killed may not have reached its peak.
-    if let (Some(cache), Some(key), ProgramEnd::Exited(_)) = (&cache, &key, run.status) {
+    // A program that failed, for lack of a variable perhaps, may have another peak the next time.
+    if let (Some(cache), Some(key), true) = (&cache, &key, run.status.is_success()) {
         cache.put(key, weighing);
     }
     Ok(weighing)

@@ -6,16 +6,17 @@ use std::fs::File;
 use std::io::{self, Seek, SeekFrom};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::process::Stdio;
+use std::sync::Arc;
 
 /// Standard input of a program.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub enum Input {
     /// Our own standard input, for one run.
     Inherited,
     /// No input: a terminal cannot be read twice.
     Empty,
     /// A file, read from an offset in bytes.
-    Kept { file: File, offset: u64 },
+    Kept { file: Arc<File>, offset: u64 },
 }
 
 impl Input {
@@ -54,14 +55,14 @@ fn keep(stdin: std::os::fd::BorrowedFd) -> io::Result<Input> {
     let kind = file.metadata()?.file_type();
     if kind.is_file() {
         let offset = file.stream_position()?;
-        return Ok(Input::Kept { file, offset });
+        return Ok(Input::Kept { file: file.into(), offset });
     }
     if !kind.is_fifo() && !kind.is_socket() {
         return Ok(Input::Empty);
     }
     let mut kept = unnamed_file()?;
     io::copy(&mut file, &mut kept)?;
-    Ok(Input::Kept { file: kept, offset: 0 })
+    Ok(Input::Kept { file: kept.into(), offset: 0 })
 }
 
 #[cfg(test)]

@@ -40,6 +40,11 @@ impl CheckedProgram {
         Key::for_program(&self.program).map(Key::into_text)
     }
 
+    /// Returns the command as it was given.
+    pub fn command(&self) -> &[OsString] {
+        &self.program.command
+    }
+
     /// Returns the command, as a person reads it.
     pub fn words(&self) -> Vec<String> {
         self.program.words()

@@ -1,0 +1,191 @@
+//! The answer: predicted beside measured.
+
+use super::Args;
+use super::cost::FaultCost;
+use super::under_swap::UnderSwap;
+use crate::runs::survey::{Survey, undelayed};
+use serde::{Deserialize, Serialize};
+use std::fmt::Write;
+use unrack_paging::quality;
+use unrack_record::{Disturbance, Fit, Machine, Runs, Warning};
+use unrack_units::Bytes;
+
+/// Contents of `swap.json`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(super) struct Answer {
+    pub version: String,
+    pub command: Vec<String>,
+    pub local: String,
+    pub local_bytes: u64,
+    pub footprint_bytes: u64,
+    pub device: String,
+    pub native: Option<Runs>,
+    /// Line through the runs at injected delays.
+    pub fit: Option<Fit>,
+    /// Pages fetched by our pager with as much local memory, without delay.
+    pub fetches: u64,
+    /// Runs under swap.
+    pub swap: Option<Runs>,
+    pub swapped: Swapped,
+    pub cost: FaultCost,
+    pub predicted: Option<Predicted>,
+    /// Predicted over measured run time, less 1.
+    pub error: Option<f64>,
+    /// The same, had the kernel swapped as many pages in as our pager fetched.
+    pub error_at_equal_faults: Option<f64>,
+    /// Reason why there is no error.
+    pub withheld: Option<Warning>,
+    pub disturbance: Disturbance,
+    pub warnings: Vec<Warning>,
+    pub machine: Option<Machine>,
+}
+
+/// What was swapped, in the run of the middle time.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub(super) struct Swapped {
+    pub pages_in: u64,
+    pub pages_out: u64,
+    pub peak_local_bytes: u64,
+    /// Page cache and kernel memory beside it.
+    pub peak_other_bytes: u64,
+    /// Memory by which the limit was raised, since the program could not go on.
+    pub relief_bytes: u64,
+    /// Uncompressed over compressed size of the pages, if the device compresses.
+    pub compression: Option<f64>,
+}
+
+/// Predicted run time under swap, in seconds.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub(super) struct Predicted {
+    pub run_s: f64,
+    /// Interval from those of the line and of the cost of a fault.
+    pub run_ci95_s: [f64; 2],
+    /// Part of it in which threads wait for faults.
+    pub faults_s: f64,
+    /// Part of it in which pages leave for new ones, which a memory blade would take in the background.
+    pub outs_s: f64,
+}
+
+impl Answer {
+    pub(super) fn conclude(
+        args: &Args,
+        survey: &Survey,
+        local: Bytes,
+        under_swap: UnderSwap,
+        cost: FaultCost,
+    ) -> Answer {
+        let (native, conclusion) = (survey.native(), survey.conclude(local));
+        let counts = under_swap.counts();
+        let swapped = Swapped {
+            pages_in: counts.ins,
+            pages_out: counts.outs,
+            peak_local_bytes: counts.peak_anonymous,
+            peak_other_bytes: counts.peak_other,
+            relief_bytes: counts.relief,
+            compression: counts.compression,
+        };
+        let swap = under_swap.runs(survey);
+        let predicted = match (&native, conclusion.line()) {
+            (Ok(native), Ok(fit)) => predict(fit, native.median_s, &swapped, &cost),
+            (Err(why), _) | (_, Err(why)) => Err(why.clone()),
+        };
+        let error = predicted.as_ref().map_err(Clone::clone).and_then(|predicted| {
+            let swap = swap.as_ref().map_err(Clone::clone)?;
+            Ok(predicted.run_s / swap.median_s - 1.0)
+        });
+        let fetches = survey.kept.get(undelayed(local)).map_or(0, |done| done.fetches);
+        let equal = predicted.as_ref().ok().zip(swap.as_ref().ok()).map(|(predicted, swap)| {
+            let at_equal = predicted.run_s
+                + predicted.faults_s * (swapped.pages_in as f64 / fetches.max(1) as f64 - 1.0);
+            at_equal / swap.median_s - 1.0
+        });
+        Answer {
+            version: env!("CARGO_PKG_VERSION").into(),
+            command: survey.runner.job.words(),
+            local: args.local.to_string(),
+            local_bytes: local.get(),
+            footprint_bytes: survey.footprint().get(),
+            device: args.device.to_string(),
+            native: native.ok(),
+            fit: conclusion.fit,
+            fetches,
+            swap: swap.ok(),
+            swapped,
+            cost,
+            predicted: predicted.ok(),
+            withheld: error.as_ref().err().cloned(),
+            error: error.ok(),
+            error_at_equal_faults: equal,
+            disturbance: survey.disturbance(),
+            warnings: survey.warnings(),
+            machine: None,
+        }
+    }
+
+    /// Returns the answer for a person.
+    pub(super) fn text(&self) -> String {
+        let mib = |bytes: u64| bytes as f64 / (1 << 20) as f64;
+        let (local, whole) = (mib(self.local_bytes), mib(self.footprint_bytes));
+        let mut text = format!("{}: {local:.1} of {whole:.1} MiB local\n\n", self.command.join(" "));
+        let mut line = |name: &str, value: String| _ = writeln!(text, "{name:22} {value}");
+        if let Some(native) = &self.native {
+            line("native", format!("{:.2} s", native.median_s));
+        }
+        if let Some(Predicted { run_s, run_ci95_s: [low, high], .. }) = self.predicted {
+            line("predicted under swap", format!("{run_s:.2} s ({low:.2} to {high:.2})"));
+        }
+        if let Some(swap) = &self.swap {
+            let all: Vec<_> = swap.seconds.iter().map(|s| format!("{s:.2}")).collect();
+            line("measured under swap", format!("{:.2} s ({})", swap.median_s, all.join(", ")));
+        }
+        match (self.error, &self.withheld) {
+            (Some(error), _) => line("error", format!("{:+.1} %", error * 100.0)),
+            (None, Some(why)) => line("error", format!("withheld: {why}")),
+            (None, None) => {}
+        }
+        let Swapped { pages_in, pages_out, compression, .. } = self.swapped;
+        line(
+            "faults",
+            format!(
+                "the kernel swapped {pages_in} pages in and {pages_out} out; our pager fetched {}",
+                self.fetches
+            ),
+        );
+        let [least, most] = self.cost.range_ns.map(|ns| ns / 1e3);
+        let contents =
+            compression.map_or(String::new(), |it| format!(", of contents that compress {it:.1} to 1"));
+        line(
+            "cost of a fault",
+            format!(
+                "{:.1} us ({least:.1} to {most:.1}) on {}{contents}",
+                self.cost.fault_ns / 1e3,
+                self.device
+            ),
+        );
+        line("local at the peak", format!("{:.1} MiB", mib(self.swapped.peak_local_bytes)));
+        if let Some(error) = self.error_at_equal_faults {
+            line(
+                "with the same faults",
+                format!("{:+.1} %: had our pager fetched as many pages", error * 100.0),
+            );
+        }
+        for warning in &self.warnings {
+            let _ = writeln!(text, "\nwarning: {warning}");
+        }
+        text
+    }
+}
+
+/// Predicts the run time under swap.
+fn predict(fit: &Fit, native_s: f64, swapped: &Swapped, cost: &FaultCost) -> Result<Predicted, Warning> {
+    let outs_s = swapped.pages_out.saturating_sub(swapped.pages_in) as f64 * cost.out_ns / 1e9;
+    let at = |fault_ns: f64| quality::slowdown(fit, fault_ns);
+    let (middle, least, most) = (at(cost.fault_ns)?, at(cost.range_ns[0])?, at(cost.range_ns[1])?);
+    let run_s = |slowdown: f64| native_s * slowdown + outs_s;
+    Ok(Predicted {
+        run_s: run_s(middle.value),
+        run_ci95_s: [run_s(least.ci95[0]), run_s(most.ci95[1])],
+        faults_s: native_s * (middle.value - 1.0),
+        outs_s,
+    })
+}

@@ -1,0 +1,135 @@
+//! Device and group together, and a run in them.
+
+use crate::device::{OpenDevice, SwapDevice};
+use crate::error::SwapError;
+use crate::group::{MemoryGroup, field};
+use crate::sample::PageSample;
+use crate::undo::Undo;
+use std::ffi::OsString;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+use std::time::Duration;
+use unrack_units::Bytes;
+
+/// Interval at which the limit follows the group's other memory.
+const PACE: Duration = Duration::from_millis(5);
+/// Least change of the limit, in bytes.
+const STEP: u64 = 64 * unrack_basis::PAGE as u64;
+/// Rise of the limit when a group can neither go on nor swap more.
+const RELIEF: u64 = 1 << 20;
+
+/// A swap device and a memory cgroup, until this is dropped.
+#[derive(Debug)]
+pub struct KernelSwap {
+    device: OpenDevice,
+    group: MemoryGroup,
+    _undo: Undo,
+}
+
+/// Counts of one run under swap.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct SwapCounts {
+    /// Pages swapped in.
+    pub ins: u64,
+    /// Pages swapped out.
+    pub outs: u64,
+    /// Largest anonymous memory, in bytes.
+    pub peak_anonymous: u64,
+    /// Largest other memory of the group, in bytes.
+    pub peak_other: u64,
+    /// Largest memory in bytes by which the limit was raised, since the group could neither go on nor swap more.
+    pub relief: u64,
+    /// Uncompressed over compressed size of what was in the device when it held most; `None` if it does not compress.
+    pub compression: Option<f64>,
+}
+
+impl KernelSwap {
+    /// Makes a device of `size`, and a group.
+    ///
+    /// # Errors
+    /// [`SwapError::Lacking`] if this machine or user cannot.
+    pub fn open(kind: &SwapDevice, size: Bytes, mut undo: Undo) -> Result<KernelSwap, SwapError> {
+        if !rustix::process::geteuid().is_root() {
+            return Err(SwapError::Lacking("only root can make swap and cgroups: run it with sudo".into()));
+        }
+        let device = OpenDevice::open(kind, size, &mut undo)?;
+        let group = MemoryGroup::make(&mut undo)?;
+        Ok(KernelSwap { device, group, _undo: undo })
+    }
+
+    /// Returns the command that runs `words` in the group.
+    pub fn command(&self, words: &[OsString]) -> Vec<OsString> {
+        self.group.command(words)
+    }
+
+    /// Lets `run` run commands of the group, which have at most `local` anonymous memory.
+    ///
+    /// # Errors
+    /// [`SwapError::Failed`] if the group cannot be limited.
+    pub fn run<T>(&self, local: Bytes, run: impl FnOnce() -> T) -> Result<(T, SwapCounts), SwapError> {
+        let before = self.swapped();
+        self.group.limit(Some(local.get() + self.group.memory()?.other + STEP))?;
+        let is_over = AtomicBool::new(false);
+        let (done, peaks) = std::thread::scope(|scope| {
+            let keeper = scope.spawn(|| self.keep(local.get(), &is_over));
+            let done = run();
+            is_over.store(true, Relaxed);
+            (done, keeper.join().expect("the keeper does not panic"))
+        });
+        let after = self.swapped();
+        self.group.limit(None)?;
+        Ok((done, SwapCounts { ins: after.0 - before.0, outs: after.1 - before.1, ..peaks? }))
+    }
+
+    /// Lets `run` run commands of the group without a limit, and returns some of the pages that they had.
+    ///
+    /// # Errors
+    /// [`SwapError::Failed`] if the group cannot be read.
+    pub fn sample<T>(&self, run: impl FnOnce() -> T) -> Result<(T, Vec<u8>), SwapError> {
+        let is_over = AtomicBool::new(false);
+        let (done, sample) = std::thread::scope(|scope| {
+            let sampler = scope.spawn(|| {
+                let mut sample = PageSample::new();
+                while !is_over.load(Relaxed) {
+                    self.group.processes()?.into_iter().for_each(|pid| sample.look(pid));
+                    std::thread::sleep(PACE);
+                }
+                Ok(sample)
+            });
+            let done = run();
+            is_over.store(true, Relaxed);
+            (done, sampler.join().expect("the sampler does not panic"))
+        });
+        Ok((done, sample?.into_bytes()))
+    }
+
+    /// Keeps the limit at `local` and what is not anonymous, until `is_over`.
+    fn keep(&self, local: u64, is_over: &AtomicBool) -> Result<SwapCounts, SwapError> {
+        let (mut seen, mut set, mut most_stored, mut relief) = (SwapCounts::default(), 0u64, 0, 0);
+        while !is_over.load(Relaxed) {
+            let memory = self.group.memory()?;
+            seen.peak_anonymous = seen.peak_anonymous.max(memory.anonymous);
+            seen.peak_other = seen.peak_other.max(memory.other);
+            relief = if self.group.is_out_of_memory() { relief + RELIEF } else { 0 };
+            seen.relief = seen.relief.max(relief);
+            let wanted = local + memory.other + relief;
+            if wanted.abs_diff(set) >= STEP {
+                self.group.limit(Some(wanted))?;
+                set = wanted;
+            }
+            if let Some((original, compressed)) = self.device.contents().filter(|(it, _)| *it > most_stored) {
+                most_stored = original;
+                seen.compression = Some(original as f64 / compressed.max(1) as f64);
+            }
+            std::thread::sleep(PACE);
+        }
+        Ok(seen)
+    }
+
+    /// Returns pages swapped in and out so far: by the group, or, where the kernel does not count that, by all.
+    fn swapped(&self) -> (u64, u64) {
+        let of_all = std::fs::read_to_string("/proc/vmstat").unwrap_or_default();
+        let count = |key: &str| self.group.count(key).or(field(&of_all, key)).unwrap_or(0);
+        // Pages of zeros never reach the device.
+        (count("pswpin") + count("swpin_zero"), count("pswpout") + count("swpout_zero"))
+    }
+}
