@@ -23,6 +23,7 @@ NEEDED = {
     "sanitizers",
     "tshark",
     "userfaultfd",
+    "zram",
 }
 
 

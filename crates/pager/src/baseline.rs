@@ -1,13 +1,15 @@
 //! Anonymous pages of a process that do not count as its local memory.
 //!
 //! Pages that existed before the program began (the loader's, the pager's own) never count, nor does what the pager
-//! needs for itself later, but for the arena, whose pages are the program's. A page that processes share since a fork
+//! needs for itself later, but for the arena, whose pages are the program's, nor what nobody can take ([`crate::kept`]). A page that processes share since a fork
 //! counts once: one nth for each of n, as `unrack` found by looking at all of them. Until it has, pages that a child
 //! inherits count for its parent, as long as that lives.
 
 use crate::control::{ControlHead, ProcessSlot};
+use crate::memory::Memory;
 use crate::sys::{self, PAGE, PageRegion, now_ns};
 use crate::{den, heap};
+use alloc::vec::Vec;
 use core::ffi::CStr;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -47,15 +49,31 @@ pub(crate) struct Baseline {
     first: u64,
     at_start: u64,
     parent: Option<Pid>,
+    /// The pager's own pages, and those that nobody can take.
     own: u64,
+    kept: u64,
+    kept_at_start: u64,
+    /// Buffer for reuse.
+    text: Vec<u8>,
     /// Pages of the heap when `own` was counted; below, the time of the next count.
     heap: u64,
     next_ns: u64,
 }
 
 impl Baseline {
-    pub(crate) fn measured(control: &'static ControlHead, slot: &'static ProcessSlot) -> Baseline {
+    pub(crate) fn measured(
+        control: &'static ControlHead,
+        slot: &'static ProcessSlot,
+        memory: &Memory,
+    ) -> Baseline {
+        let mut text = Vec::new();
+        let kept = memory.kept_pages(&mut text);
+        // Whoever counts all pages has none from before.
+        let kept_at_start = if AT_START.load(Relaxed) == 0 { 0 } else { kept };
         Baseline {
+            kept,
+            kept_at_start,
+            text,
             control,
             slot,
             first: FIRST.load(Relaxed),
@@ -68,26 +86,28 @@ impl Baseline {
     }
 
     /// Returns the number of pages now, with those of the pager.
-    pub(crate) fn pages(&mut self, pagemap: BorrowedFd) -> u64 {
+    pub(crate) fn pages(&mut self, memory: &Memory) -> u64 {
         if self.at_start > self.first && rustix::process::getppid() != self.parent {
             self.at_start = self.first;
         }
         let begin = now_ns();
         if begin >= self.next_ns {
-            (self.own, self.heap) = (own_pages(pagemap), heap::used_pages());
+            (self.own, self.heap) = (own_pages(memory.pagemap()), heap::used_pages());
+            self.kept = memory.kept_pages(&mut self.text);
             let end = now_ns();
             self.next_ns = end + COUNTING_PART * (end - begin);
         }
-        self.programs() + self.own + heap::used_pages().saturating_sub(self.heap)
+        self.programs() + self.kept + self.own + heap::used_pages().saturating_sub(self.heap)
     }
 
-    /// Returns the number of the program's pages that do not count for this process.
+    /// Returns the number of the program's pages that could be taken, and do not count for this process.
     fn programs(&self) -> u64 {
+        let at_start = self.at_start.saturating_sub(self.kept_at_start);
         if self.slot.shared_generation.load(Relaxed) != self.control.generation() {
-            return self.at_start;
+            return at_start;
         }
         let is_child = self.at_start > self.first;
-        let never = if is_child { 0 } else { self.first };
+        let never = if is_child { 0 } else { at_start };
         never + self.slot.shared_pages.load(Relaxed)
     }
 }

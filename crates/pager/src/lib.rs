@@ -15,6 +15,7 @@
 //! | [`table`] | location and state of each page |
 //! | `reclaim` | what both do when pages are to be taken |
 //! | `baseline` | pages that do not count as the program's |
+//! | [`kept`] | private pages that nobody can take |
 //! | `memory` | a pager's access to the program's memory |
 //! | `transfers` | arrival, cost and capture of transfers on the link |
 //! | `ranges` | sets of addresses |
@@ -47,6 +48,7 @@ pub mod door;
 pub mod fast;
 pub mod gate;
 pub mod heap;
+pub mod kept;
 pub mod link;
 pub mod moves;
 pub mod node;

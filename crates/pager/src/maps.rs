@@ -16,22 +16,27 @@ pub(crate) struct Area {
 
 /// Reads the areas, lowest address first. `text` is a buffer for reuse.
 pub(crate) fn read_areas(maps: BorrowedFd, text: &mut Vec<u8>, areas: &mut Vec<Area>) -> Result<(), Errno> {
-    rustix::fs::seek(maps, rustix::fs::SeekFrom::Start(0))?;
+    let len = read_all(maps, text)?;
+    areas.clear();
+    parse_areas(&text[..len], areas);
+    areas.retain(|area| !den::contains(area.start) && !(area.start..area.end).contains(&pins::own_data()));
+    Ok(())
+}
+
+/// Reads the text of a file, and returns its length.
+pub(crate) fn read_all(file: BorrowedFd, text: &mut Vec<u8>) -> Result<usize, Errno> {
+    rustix::fs::seek(file, rustix::fs::SeekFrom::Start(0))?;
     text.resize(text.capacity().max(64 << 10), 0);
     let mut len = 0;
     loop {
         if len == text.len() {
             text.resize(2 * len, 0);
         }
-        match rustix::io::read(maps, &mut text[len..])? {
-            0 => break,
+        match rustix::io::read(file, &mut text[len..])? {
+            0 => return Ok(len),
             read => len += read,
         }
     }
-    areas.clear();
-    parse_areas(&text[..len], areas);
-    areas.retain(|area| !den::contains(area.start) && !(area.start..area.end).contains(&pins::own_data()));
-    Ok(())
 }
 
 /// Extracts the areas from the text of `/proc/self/maps`.
@@ -49,16 +54,17 @@ fn parse_areas(text: &[u8], areas: &mut Vec<Area>) {
     }
 }
 
-struct Mapping<'a> {
-    start: usize,
-    end: usize,
+/// Line of `/proc/PID/maps`.
+pub(crate) struct Mapping<'a> {
+    pub(crate) start: usize,
+    pub(crate) end: usize,
     permissions: &'a [u8],
     inode: u64,
     name: &'a [u8],
 }
 
 impl<'a> Mapping<'a> {
-    fn parse(line: &'a [u8]) -> Option<Mapping<'a>> {
+    pub(crate) fn parse(line: &'a [u8]) -> Option<Mapping<'a>> {
         let mut fields = line.split(|b| *b == b' ').filter(|field| !field.is_empty());
         let (range, permissions, _offset, _device, inode) =
             (fields.next()?, fields.next()?, fields.next()?, fields.next()?, fields.next()?);
@@ -72,9 +78,16 @@ impl<'a> Mapping<'a> {
         })
     }
 
-    fn can_be_remote(&self) -> bool {
+    /// Returns whether its pages can be taken.
+    pub(crate) fn can_be_remote(&self) -> bool {
         let named = self.name.is_empty() || self.name == b"[heap]" || self.name.starts_with(b"[anon:");
         self.inode == 0 && self.permissions == b"rw-p" && named
+    }
+
+    /// Returns whether it has pages of its own that cannot be taken: those of a file that the program has changed, of a
+    /// program's first stack, of memory that may be executed or not be written now.
+    pub(crate) fn keeps_its_own(&self) -> bool {
+        self.permissions.ends_with(b"p") && !self.name.starts_with(b"[v") && !self.can_be_remote()
     }
 }
 

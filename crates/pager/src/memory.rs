@@ -1,6 +1,7 @@
 //! The program's memory, as the kernel lets a pager at it: a userfaultfd, and three files of `/proc/self`.
 
 use crate::control::ControlHead;
+use crate::kept::kept_pages;
 use crate::maps::{self, Area};
 use crate::moves::{self, Moved};
 use crate::stride::MOST_AHEAD;
@@ -83,6 +84,12 @@ impl Memory {
         found: &mut [PageRegion],
     ) -> Result<(usize, usize), Errno> {
         sys::scan_present(self.pagemap.as_fd(), start, end, found)
+    }
+
+    /// Returns the number of private pages that nobody can take. `text` is a buffer for reuse.
+    pub(crate) fn kept_pages(&self, text: &mut Vec<u8>) -> u64 {
+        let read = maps::read_all(self.maps.as_fd(), text);
+        read.map_or(0, |len| kept_pages(&text[..len], self.pagemap.as_fd()))
     }
 
     /// Reads the memory that can be remote, lowest address first. `text` is a buffer for reuse.

@@ -318,6 +318,7 @@ struct PagemapScan {
     return_mask: u64,
 }
 
+const PAGE_IS_FILE: u64 = 1 << 2;
 const PAGE_IS_PRESENT: u64 = 1 << 3;
 const PAGE_IS_PFNZERO: u64 = 1 << 5;
 
@@ -333,17 +334,37 @@ pub fn scan_present(
     end: usize,
     found: &mut [PageRegion],
 ) -> Result<(usize, usize), Errno> {
+    scan(pagemap, start..end, PAGE_IS_PFNZERO, found)
+}
+
+/// Finds pages as [`scan_present`] does, but not those of files.
+pub(crate) fn scan_anonymous(
+    pagemap: BorrowedFd,
+    start: usize,
+    end: usize,
+    found: &mut [PageRegion],
+) -> Result<(usize, usize), Errno> {
+    scan(pagemap, start..end, PAGE_IS_PFNZERO | PAGE_IS_FILE, found)
+}
+
+/// Finds present pages of none of the categories in `without`.
+fn scan(
+    pagemap: BorrowedFd,
+    range: core::ops::Range<usize>,
+    without: u64,
+    found: &mut [PageRegion],
+) -> Result<(usize, usize), Errno> {
     let mut scan = PagemapScan {
         size: size_of::<PagemapScan>() as u64,
         flags: 0,
-        start: start as u64,
-        end: end as u64,
+        start: range.start as u64,
+        end: range.end as u64,
         walk_end: 0,
         vec: found.as_mut_ptr() as u64,
         vec_len: found.len() as u64,
         max_pages: 0,
-        category_inverted: PAGE_IS_PFNZERO,
-        category_mask: PAGE_IS_PRESENT | PAGE_IS_PFNZERO,
+        category_inverted: without,
+        category_mask: PAGE_IS_PRESENT | without,
         category_anyof_mask: 0,
         return_mask: PAGE_IS_PRESENT,
     };

@@ -5,7 +5,7 @@ use crate::job::{CheckedProgram, OutputTarget, ProgramEnd};
 use crate::launch::{self, Launch, Observer};
 use crate::{PagingError, proc, say};
 use std::time::{Duration, Instant};
-use unrack_record::Build;
+use unrack_record::{Build, Warning};
 use unrack_units::Bytes;
 
 const PACE: Duration = Duration::from_millis(5);
@@ -13,6 +13,8 @@ const PACE: Duration = Duration::from_millis(5);
 const SHARED_EVERY: u32 = 8;
 /// Bytes of shared memory that are never a reason to refuse: every program has a little.
 const LITTLE: u64 = 16 << 20;
+/// Bytes of private memory that cannot be taken away that are never worth a word.
+const LITTLE_KEPT: u64 = 2 << 20;
 
 /// Time for which memory has to be mostly shared, so that the native run need not end before the program is refused.
 const SURELY: Duration = Duration::from_secs(1);
@@ -21,9 +23,11 @@ const SURELY: Duration = Duration::from_secs(1);
 /// counts once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 pub struct Footprint {
-    /// Anonymous memory, which can be taken away.
+    /// Private memory that can be taken away.
     pub anonymous: u64,
-    /// Shared memory, which cannot.
+    /// Private memory that cannot, such as what a program has changed of files that it maps.
+    pub kept: u64,
+    /// Shared memory, which cannot either.
     pub shared: u64,
 }
 
@@ -33,39 +37,56 @@ impl Footprint {
         Bytes::new(self.anonymous)
     }
 
-    /// Returns the memory of processes now, in which a page that several share counts once; pages of a process whose
-    /// page tables may not be read count as its own.
+    /// Returns the private memory of processes now, in which a page that several share counts once; pages of a process
+    /// whose page tables may not be read count as its own.
     pub(crate) fn distinct(members: &[u32]) -> Footprint {
-        let alone = |pid| Footprint {
-            anonymous: proc::anonymous_bytes(pid).unwrap_or(0),
-            shared: proc::shared_bytes(pid).unwrap_or(0),
+        let alone = |pid| {
+            let kept = proc::kept_bytes(pid).unwrap_or(0);
+            let all = proc::anonymous_bytes(pid).unwrap_or(0);
+            Footprint { anonymous: all.saturating_sub(kept), kept, shared: 0 }
         };
-        let part = |pid| match proc::rollup(pid) {
-            Some(rollup) => {
-                Footprint { anonymous: rollup.proportional_anonymous, shared: rollup.proportional_shared }
-            }
+        let part = |pid| match proc::private_memory(pid) {
+            Some(private) => Footprint {
+                anonymous: private.proportional_anonymous,
+                kept: private.proportional_kept,
+                shared: 0,
+            },
             None => alone(pid),
         };
         match members {
             [one] => alone(*one),
             many => many.iter().map(|pid| part(*pid)).fold(Footprint::default(), |sum, part| Footprint {
                 anonymous: sum.anonymous.saturating_add(part.anonymous),
-                shared: sum.shared.saturating_add(part.shared),
+                kept: sum.kept.saturating_add(part.kept),
+                shared: 0,
             }),
         }
     }
 
     /// Returns the shared memory of processes now.
     pub(crate) fn shared_by(members: &[u32]) -> Footprint {
+        let sum = |bytes: fn(u32) -> Option<u64>| members.iter().filter_map(|pid| bytes(*pid)).sum::<u64>();
+        let all = sum(proc::shared_bytes);
         // Looked at closely only if there is any.
-        let sum = members.iter().filter_map(|pid| proc::shared_bytes(*pid)).sum::<u64>();
-        let shared = if sum > LITTLE { Footprint::distinct(members).shared } else { sum };
-        Footprint { anonymous: 0, shared }
+        let part = |pid| proc::proportional_shared_bytes(pid).or_else(|| proc::shared_bytes(pid));
+        let shared = if all > LITTLE { sum(part) } else { all };
+        Footprint { shared, ..Footprint::default() }
+    }
+
+    /// Returns the warning that much private memory stays local beside any limit.
+    pub fn kept_warning(self) -> Option<Warning> {
+        let text = format!(
+            "{:.0}MiB more of private memory stays local: what the program has changed of files that it maps, or may \
+             execute, cannot be made remote",
+            mib(self.kept)
+        );
+        (self.kept > LITTLE_KEPT.max(self.anonymous / 10)).then(|| Warning::new("kept", text))
     }
 
     /// Raises each part to that of `other`, where that is larger.
     pub(crate) fn keep_larger(&mut self, other: Footprint) {
         self.anonymous = self.anonymous.max(other.anonymous);
+        self.kept = self.kept.max(other.kept);
         self.shared = self.shared.max(other.shared);
     }
 
@@ -165,6 +186,8 @@ pub fn footprint(job: &CheckedProgram, weighed_by: Option<&Build>) -> Result<Wei
 #[derive(Default)]
 struct Scale {
     peak: Footprint,
+    /// Memory that cannot be taken away, at the last close look.
+    kept: u64,
     looks: u32,
     /// Time since which the program would be refused.
     unfit_since: Option<Instant>,
@@ -181,10 +204,12 @@ impl Observer for Scale {
             self.peak.keep_larger(shared);
         }
         self.looks += 1;
-        // The sum counts what is shared several times: only a larger one can be a larger footprint.
+        // The sum counts what is shared several times, and what is kept: only a larger one can be a larger footprint.
         let sum = members.iter().filter_map(|pid| proc::anonymous_bytes(*pid)).sum::<u64>();
-        if sum > self.peak.anonymous {
-            self.peak.keep_larger(Footprint { shared: 0, ..Footprint::distinct(members) });
+        if sum > self.peak.anonymous + self.kept {
+            let now = Footprint::distinct(members);
+            self.kept = now.kept;
+            self.peak.keep_larger(now);
         }
         let Err(why) = self.peak.check() else {
             self.unfit_since = None;
@@ -203,8 +228,11 @@ mod tests {
 
     #[test]
     fn mostly_shared_memory_is_refused() {
-        let footprint =
-            |anonymous: u64, shared: u64| Footprint { anonymous: anonymous << 20, shared: shared << 20 };
+        let footprint = |anonymous: u64, shared: u64| Footprint {
+            anonymous: anonymous << 20,
+            kept: 0,
+            shared: shared << 20,
+        };
         assert!(footprint(100, 90).check().is_ok());
         assert!(footprint(1, 10).check().is_ok(), "little");
         let why = footprint(10, 100).check().unwrap_err();

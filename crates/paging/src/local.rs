@@ -87,8 +87,8 @@ pub(crate) fn share_out(control: &ControlFile, members: &[u32]) {
     let generation = control.generation();
     let mut found = Vec::new();
     for slot in control.live_slots().filter(|slot| members.contains(&slot.pid.load(Relaxed))) {
-        let Some(rollup) = proc::rollup(slot.pid.load(Relaxed)) else { return };
-        found.push((slot, rollup.anonymous.saturating_sub(rollup.proportional_anonymous)));
+        let Some(private) = proc::private_memory(slot.pid.load(Relaxed)) else { return };
+        found.push((slot, private.anonymous.saturating_sub(private.proportional_anonymous)));
     }
     // A process alone shares with nobody; with one more or less since, the shares are others.
     if found.len() < 2 || control.generation() != generation {

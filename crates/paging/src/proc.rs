@@ -1,6 +1,8 @@
 //! Data of `/proc` on a process. For a process that has ended there are none.
 
+use std::os::fd::AsFd;
 use std::path::PathBuf;
+use unrack_pager::kept::{kept_pages, line_can_be_remote};
 
 /// Bytes of a page.
 pub(crate) const PAGE: u64 = unrack_basis::PAGE as u64;
@@ -126,23 +128,53 @@ fn shared_in(status: &str) -> Option<u64> {
 ///
 /// *Proportional* counts a page that n processes map as one nth for each, so that sums over processes count it once.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct Rollup {
+pub(crate) struct PrivateMemory {
+    /// Memory that can be remote.
     pub anonymous: u64,
     pub proportional_anonymous: u64,
-    pub proportional_shared: u64,
+    /// Private memory that cannot be remote, at most the proportional part.
+    pub proportional_kept: u64,
 }
 
-/// Reads a process's rollup; `None` without the right to.
-pub(crate) fn rollup(pid: u32) -> Option<Rollup> {
-    rollup_in(&std::fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?)
+/// Reads a process's private memory; `None` without the right to.
+pub(crate) fn private_memory(pid: u32) -> Option<PrivateMemory> {
+    private_in(&std::fs::read_to_string(format!("/proc/{pid}/smaps")).ok()?)
 }
 
-fn rollup_in(text: &str) -> Option<Rollup> {
-    Some(Rollup {
-        anonymous: kibibytes(text, "Anonymous:")?,
-        proportional_anonymous: kibibytes(text, "Pss_Anon:")?,
-        proportional_shared: kibibytes(text, "Pss_Shmem:")?,
-    })
+/// Adds up the mappings of `smaps` (proc_pid_smaps(5)): each has a line of `maps`, then fields.
+fn private_in(smaps: &str) -> Option<PrivateMemory> {
+    let mut sum = PrivateMemory::default();
+    let (mut can_be_remote, mut proportional) = (None, 0);
+    for line in smaps.lines() {
+        if let Some(can) = line_can_be_remote(line.as_bytes()) {
+            (can_be_remote, proportional) = (Some(can), 0);
+        } else if let Some(bytes) = kibibytes(line, "Pss:") {
+            proportional = bytes;
+        } else if let Some(anonymous) = kibibytes(line, "Anonymous:") {
+            // The rest of a mapping of a file is the file's.
+            let own = proportional.min(anonymous);
+            match can_be_remote? {
+                true => {
+                    sum.anonymous += anonymous;
+                    sum.proportional_anonymous += own;
+                }
+                false => sum.proportional_kept += own,
+            }
+        }
+    }
+    can_be_remote.map(|_| sum)
+}
+
+/// Returns the private bytes of a process that cannot be remote; `None` without the right to know.
+pub(crate) fn kept_bytes(pid: u32) -> Option<u64> {
+    let maps = std::fs::read(format!("/proc/{pid}/maps")).ok()?;
+    let pagemap = std::fs::File::open(format!("/proc/{pid}/pagemap")).ok()?;
+    Some(kept_pages(&maps, pagemap.as_fd()).saturating_mul(PAGE))
+}
+
+/// Returns the proportional bytes of shared memory; `None` without the right to know.
+pub(crate) fn proportional_shared_bytes(pid: u32) -> Option<u64> {
+    kibibytes(&std::fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?, "Pss_Shmem:")
 }
 
 /// Returns the bytes in the line that begins with `name`.
@@ -172,13 +204,6 @@ mod tests {
         assert_eq!(anonymous_in("100 x 10"), None);
         assert_eq!(shared_in("Name:\tx\nRssShmem:\t      12 kB\n"), Some(12 << 10));
         assert_eq!(shared_in("Name:\tx\n"), None);
-        let rollup = "00400000-7fff ---p 00000000 00:00 0 [rollup]\nPss_Anon: 5 kB\nPss_Shmem: 2 kB\nAnonymous: 9 kB\n";
-        let (anonymous, proportional_anonymous, proportional_shared) = (9 << 10, 5 << 10, 2 << 10);
-        assert_eq!(
-            rollup_in(rollup),
-            Some(Rollup { anonymous, proportional_anonymous, proportional_shared })
-        );
-        assert_eq!(rollup_in("Pss_Anon: 5 kB\n"), None);
         assert_eq!(tracer_in("Name:\tx\nTracerPid:\t12\n"), Some(12));
         assert_eq!(parent_in("Tgid:\t7\nPid:\t8\nPPid:\t1\n", 7), Some(1));
         assert_eq!(parent_in("Tgid:\t7\nPid:\t8\nPPid:\t1\n", 8), None);
@@ -186,10 +211,39 @@ mod tests {
     }
 
     #[test]
+    fn private_memory_is_that_which_can_be_remote_and_the_rest() {
+        let smaps = "\
+55d0c1a00000-55d0c2000000 rw-p 00000000 00:00 0 [heap]
+Rss: 12 kB
+Pss: 5 kB
+Pss_Dirty: 5 kB
+Anonymous: 9 kB
+VmFlags: rd wr
+7f5ddb000000-7f5dddc00000 rw-p 00000000 fe:00 99 /usr/lib/classes.jsa
+Pss: 100 kB
+Anonymous: 40 kB
+7f5ddd000000-7f5dddc00000 r--p 00000000 fe:00 98 /usr/lib/libc.so.6
+Pss: 3 kB
+Anonymous: 4 kB
+7f5dde000000-7f5ddec00000 rw-p 00000000 00:00 0
+Pss: 1 kB
+Anonymous: 1 kB
+";
+        let kib = |kib: u64| kib << 10;
+        let expected =
+            PrivateMemory { anonymous: kib(10), proportional_anonymous: kib(6), proportional_kept: kib(43) };
+        assert_eq!(private_in(smaps), Some(expected));
+        assert_eq!(private_in("Pss: 5 kB\nAnonymous: 9 kB\n"), None);
+        assert_eq!(private_in(""), None);
+    }
+
+    #[test]
     fn this_process_is_there() {
         let pid = std::process::id();
         assert!(!has_ended(pid));
-        assert!(anonymous_bytes(pid).unwrap() > 0);
+        assert!(anonymous_bytes(pid).unwrap() > kept_bytes(pid).unwrap() && kept_bytes(pid).unwrap() > 0);
+        let private = private_memory(pid).unwrap();
+        assert!(private.anonymous >= private.proportional_anonymous && private.proportional_kept > 0);
         assert!(executable(pid).is_some() && name(pid).is_some());
         assert_eq!(maps_file(pid, "/no such file"), Some(false));
         assert!(has_ended(u32::MAX));

@@ -2,6 +2,8 @@
 
 use crate::error::{SwapError, failed, lacking};
 use crate::undo::Undo;
+use rustix::fs::{FlockOperation, flock};
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::str::FromStr;
@@ -50,55 +52,21 @@ const APPEARS: Duration = Duration::from_secs(5);
 pub(crate) struct OpenDevice {
     /// Folder of the zram device in `/sys/block`.
     zram: Option<PathBuf>,
+    _lock: File,
 }
 
 impl OpenDevice {
     /// Makes the device, and lets the kernel swap to it, one page at a time.
     pub(crate) fn open(kind: &SwapDevice, size: Bytes, undo: &mut Undo) -> Result<OpenDevice, SwapError> {
-        read_no_pages_ahead(undo)?;
-        match kind {
-            SwapDevice::Zram => OpenDevice::zram(size, undo),
-            SwapDevice::FileIn(folder) => OpenDevice::file(folder, size, undo),
-        }
-    }
-
-    fn zram(size: Bytes, undo: &mut Undo) -> Result<OpenDevice, SwapError> {
-        if !Path::new(HOT_ADD).exists() {
-            // Built as a module, perhaps; if not, the next step says so.
-            let _ = Command::new("modprobe").arg("zram").stderr(Stdio::null()).status();
-        }
-        let what = "add a zram device (is the kernel built with CONFIG_ZRAM?)";
-        let number = std::fs::read_to_string(HOT_ADD).map_err(lacking(what))?.trim().to_string();
-        let (block, device) = (format!("/sys/block/zram{number}"), format!("/dev/zram{number}"));
-        undo.add(&format!(
-            "swapoff {device}; echo 1 > {block}/reset; echo {number} > /sys/class/zram-control/hot_remove"
-        ))?;
-        let set = std::fs::write(format!("{block}/disksize"), size.get().to_string());
-        set.map_err(failed(format_args!("give {device} {size}")))?;
-        let started = Instant::now();
-        while !Path::new(&device).exists() && started.elapsed() < APPEARS {
-            std::thread::sleep(Duration::from_millis(10));
-        }
-        swap_on(&device)?;
-        Ok(OpenDevice { zram: Some(block.into()) })
-    }
-
-    fn file(folder: &Path, size: Bytes, undo: &mut Undo) -> Result<OpenDevice, SwapError> {
-        let path = folder.join(format!("unrack-swap-{}", std::process::id()));
-        let text = path.to_str().filter(|text| !text.contains(['\'', '\n'])).ok_or_else(|| {
-            SwapError::Failed(format!(
-                "{} cannot be quoted for a shell: choose another folder",
-                path.display()
-            ))
-        })?;
-        undo.add(&format!("swapoff '{text}'; rm -f '{text}'"))?;
-        let what = format!("make a file of {size} in {}", folder.display());
-        let file = std::fs::File::create_new(&path).map_err(failed(&what))?;
-        rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, size.get())
-            .map_err(failed(&what))?;
-        rustix::fs::fchmod(&file, rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR).map_err(failed(&what))?;
-        swap_on(text)?;
-        Ok(OpenDevice { zram: None })
+        let lock = read_no_pages_ahead(undo)?;
+        let zram = match kind {
+            SwapDevice::Zram => Some(make_zram(size, undo)?),
+            SwapDevice::FileIn(folder) => {
+                make_file(folder, size, undo)?;
+                None
+            }
+        };
+        Ok(OpenDevice { zram, _lock: lock })
     }
 
     /// Returns the uncompressed and the compressed bytes in the device, without pages of one repeated word; `None` if
@@ -108,6 +76,42 @@ impl OpenDevice {
     }
 }
 
+/// Makes a zram device, and returns its folder in `/sys/block`.
+fn make_zram(size: Bytes, undo: &mut Undo) -> Result<PathBuf, SwapError> {
+    if !Path::new(HOT_ADD).exists() {
+        // Built as a module, perhaps; if not, the next step says so.
+        let _ = Command::new("modprobe").arg("zram").stderr(Stdio::null()).status();
+    }
+    let what = "add a zram device (is the kernel built with CONFIG_ZRAM?)";
+    let number = std::fs::read_to_string(HOT_ADD).map_err(lacking(what))?.trim().to_string();
+    let (block, device) = (format!("/sys/block/zram{number}"), format!("/dev/zram{number}"));
+    undo.add(&format!(
+        "swapoff {device}; echo 1 > {block}/reset; echo {number} > /sys/class/zram-control/hot_remove"
+    ))?;
+    let set = std::fs::write(format!("{block}/disksize"), size.get().to_string());
+    set.map_err(failed(format_args!("give {device} {size}")))?;
+    let started = Instant::now();
+    while !Path::new(&device).exists() && started.elapsed() < APPEARS {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    swap_on(&device)?;
+    Ok(block.into())
+}
+
+fn make_file(folder: &Path, size: Bytes, undo: &mut Undo) -> Result<(), SwapError> {
+    let path = folder.join(format!("unrack-swap-{}", std::process::id()));
+    let text = path.to_str().filter(|text| !text.contains(['\'', '\n'])).ok_or_else(|| {
+        SwapError::Failed(format!("{} cannot be quoted for a shell: choose another folder", path.display()))
+    })?;
+    undo.add(&format!("swapoff '{text}'; rm -f '{text}'"))?;
+    let what = format!("make a file of {size} in {}", folder.display());
+    let file = File::create_new(&path).map_err(failed(&what))?;
+    rustix::fs::fallocate(&file, rustix::fs::FallocateFlags::empty(), 0, size.get())
+        .map_err(failed(&what))?;
+    rustix::fs::fchmod(&file, rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR).map_err(failed(&what))?;
+    swap_on(text)
+}
+
 /// Parses `mm_stat` (the kernel's admin-guide/blockdev/zram.rst).
 fn parse_mm_stat(text: &str) -> Option<(u64, u64)> {
     let fields: Vec<u64> = text.split_whitespace().filter_map(|field| field.parse().ok()).collect();
@@ -115,12 +119,18 @@ fn parse_mm_stat(text: &str) -> Option<(u64, u64)> {
     Some((original.saturating_sub(same_pages * unrack_basis::PAGE as u64), *compressed))
 }
 
-/// Turns read-ahead off: each fault fetches the page that it needs.
-fn read_no_pages_ahead(undo: &mut Undo) -> Result<(), SwapError> {
+/// Turns read-ahead off: each fault fetches the page that it needs. Returns the file of that setting, locked: whoever
+/// came second would find and later restore what the first one set.
+fn read_no_pages_ahead(undo: &mut Undo) -> Result<File, SwapError> {
     let what = format!("set {PAGE_CLUSTER} (only root can make swap: run it with sudo)");
+    let file = File::open(PAGE_CLUSTER).map_err(lacking(&what))?;
+    flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|_| {
+        SwapError::Lacking("another `unrack swap` runs on this machine: wait for its end".into())
+    })?;
     let before = std::fs::read_to_string(PAGE_CLUSTER).map_err(lacking(&what))?;
     undo.add(&format!("echo {} > {PAGE_CLUSTER}", before.trim()))?;
-    std::fs::write(PAGE_CLUSTER, "0").map_err(lacking(&what))
+    std::fs::write(PAGE_CLUSTER, "0").map_err(lacking(&what))?;
+    Ok(file)
 }
 
 fn swap_on(device: &str) -> Result<(), SwapError> {

@@ -42,11 +42,13 @@ pub enum Needed {
     Tshark,
     /// Kernel with `userfaultfd` as the pager needs it, and the permission to use it.
     Userfaultfd,
+    /// Root, and a kernel with zram and memory cgroups.
+    Zram,
 }
 
 impl Needed {
     /// All requirements.
-    pub const ALL: [Needed; 15] = [
+    pub const ALL: [Needed; 16] = [
         Needed::Chromium,
         Needed::Cores,
         Needed::Flush,
@@ -62,6 +64,7 @@ impl Needed {
         Needed::Sanitizers,
         Needed::Tshark,
         Needed::Userfaultfd,
+        Needed::Zram,
     ];
 
     /// Returns the name in `UNRACK_NO_SKIPS` and in reports.

@@ -75,6 +75,7 @@ impl Summary {
             machine: started.machine(),
         };
         summary.warnings.extend(summary.all_local());
+        summary.warnings.extend(weighing.and_then(|weighing| weighing.footprint.kept_warning()));
         summary
     }
 

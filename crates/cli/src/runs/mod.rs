@@ -108,7 +108,8 @@ impl Runner<'_> {
         check_status(run.status, "natively", &output)?;
         run.footprint.check()?;
         let footprint_bytes = run.footprint.bytes().get();
-        Ok((Done { wall_s: run.wall_s, footprint_bytes, ..Done::default() }, Vec::new()))
+        let warnings = run.footprint.kept_warning().into_iter().collect();
+        Ok((Done { wall_s: run.wall_s, footprint_bytes, ..Done::default() }, warnings))
     }
 
     fn remotely(

@@ -29,6 +29,7 @@ mod silence;
 mod sim;
 mod study;
 mod suggestions;
+mod swap;
 mod sweep;
 mod torus;
 mod traffic;

@@ -74,12 +74,12 @@ impl Pager {
         Ok(Pager {
             control,
             slot,
+            baseline: Baseline::measured(control, slot, &memory),
             memory,
             here,
             pages: Residency::new(control, slot),
             transfers: Transfers::new(control, process, attached::open_spool(control, process)?),
             owner: Owner::new(attached::open_locked(control)),
-            baseline: Baseline::measured(control, slot),
             scan: Scan::default(),
             backlog: VecDeque::new(),
             incoming: Vec::new(),

@@ -34,6 +34,7 @@ pub(super) fn start_engine(control: &'static ControlHead, stacks: Ranges) -> Res
     let brk = unsafe { raw::call(libc::SYS_brk as usize, [0; 6]) } as usize;
     engine::install(Engine {
         control,
+        baseline: Baseline::measured(control, slot, &memory),
         memory,
         pages: Residency::new(control, slot),
         transfers: Transfers::new(control, process, spool),
@@ -42,7 +43,6 @@ pub(super) fn start_engine(control: &'static ControlHead, stacks: Ranges) -> Res
         registered: Ranges::default(),
         stacks,
         holds: Holds::default(),
-        baseline: Baseline::measured(control, slot),
         brk,
         next_tick_ns: 0,
         forked_ns: 0,

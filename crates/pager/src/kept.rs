@@ -1,0 +1,71 @@
+//! Private pages that stay local, whatever the limit: those of mappings that the kernel lets nobody take.
+//!
+//! Most are copies of pages of files: libraries' data, and what Java maps of its archive of classes. They do not count
+//! for the program's footprint, nor for what it may keep.
+
+use crate::den;
+use crate::maps::Mapping;
+use crate::sys::{self, PAGE, PageRegion};
+use rustix::fd::BorrowedFd;
+
+/// Counts them in the process of these files of `/proc/PID`. `maps` is the text of one.
+pub fn kept_pages(maps: &[u8], pagemap: BorrowedFd) -> u64 {
+    let mappings = maps.split(|b| *b == b'\n').filter_map(Mapping::parse);
+    let kept = mappings.filter(|mapping| mapping.keeps_its_own() && !den::contains(mapping.start));
+    kept.map(|mapping| anonymous(pagemap, mapping.start, mapping.end)).sum()
+}
+
+/// Returns whether the mapping of a line of `/proc/PID/maps` or `smaps` can be remote; `None` of another line.
+pub fn line_can_be_remote(line: &[u8]) -> Option<bool> {
+    // Lines of `smaps` between mappings begin with a name.
+    line.first().filter(|first| first.is_ascii_hexdigit() && !first.is_ascii_uppercase())?;
+    Mapping::parse(line).map(|mapping| mapping.can_be_remote())
+}
+
+fn anonymous(pagemap: BorrowedFd, start: usize, end: usize) -> u64 {
+    let mut runs = [PageRegion::default(); 64];
+    let (mut at, mut pages) = (start, 0);
+    while at < end {
+        let Ok((len, stopped)) = sys::scan_anonymous(pagemap, at, end, &mut runs) else { break };
+        pages += runs[..len].iter().map(|run| (run.end - run.start) / PAGE as u64).sum::<u64>();
+        at = stopped.max(at + PAGE);
+    }
+    pages
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::fd::AsFd;
+    use rustix::fs::{Mode, OFlags};
+    use rustix::mm::{MapFlags, ProtFlags, mmap};
+
+    #[test]
+    fn changed_pages_of_a_file_are_kept_and_read_ones_are_not() {
+        let file = rustix::fs::memfd_create("changed", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
+        rustix::fs::ftruncate(&file, 64 * PAGE as u64).unwrap();
+        // SAFETY: a new mapping, which only this test uses.
+        let at = unsafe {
+            let rights = ProtFlags::READ | ProtFlags::WRITE;
+            mmap(core::ptr::null_mut(), 64 * PAGE, rights, MapFlags::PRIVATE, &file, 0).unwrap() as usize
+        };
+        let pagemap = rustix::fs::open(c"/proc/self/pagemap", OFlags::RDONLY, Mode::empty()).unwrap();
+        // SAFETY: in the mapping.
+        (0..64).for_each(|n| unsafe { _ = ((at + n * PAGE) as *const u8).read_volatile() });
+        assert_eq!(anonymous(pagemap.as_fd(), at, at + 64 * PAGE), 0);
+        // SAFETY: in the mapping.
+        (0..64).step_by(3).for_each(|n| unsafe { ((at + n * PAGE) as *mut u8).write_volatile(1) });
+        assert_eq!(anonymous(pagemap.as_fd(), at, at + 64 * PAGE), 22);
+    }
+
+    #[test]
+    fn lines_between_mappings_are_none() {
+        let heap = b"55d0c1a00000-55d0c2000000 rw-p 00000000 00:00 0 [heap]";
+        assert_eq!(line_can_be_remote(heap), Some(true));
+        let archive = b"7f5ddb000000-7f5dddc00000 rw-p 00000000 fe:00 99 /usr/lib/classes.jsa";
+        assert_eq!(line_can_be_remote(archive), Some(false));
+        for other in [&b"Anonymous:  12 kB"[..], b"Pss:  4 kB", b"", b"VmFlags: rd wr"] {
+            assert_eq!(line_can_be_remote(other), None);
+        }
+    }
+}
