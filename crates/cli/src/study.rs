@@ -1,5 +1,7 @@
 //! `unrack study`: published results of papers, compared with ours.
 
+mod programs;
+
 use crate::failure::{Failure, say};
 use crate::folder;
 use crate::points_bar::PointsBar;
@@ -12,6 +14,7 @@ use unrack_grid::runner::cores;
 use unrack_record::{KeptPoints, Machine, Purpose, RunFolder, Started, atomic_write, read_json, write_json};
 use unrack_report::write_svgs;
 use unrack_study::page::{Done, PICTURES, charts, markdown};
+use unrack_study::programs::errors;
 use unrack_study::run::run;
 use unrack_study::{Compared, Study, StudyError, StudyResults, StudyScale, Verdict, computed, figure};
 use unrack_units::nearest::hint;
@@ -22,6 +25,7 @@ Examples:
   unrack study run edm/fig8a
   unrack study run all --quick
   unrack study run r2c2/fig7 r2c2/fig8
+  sudo unrack study run trust/kernel-swap --out runs/trust   fourteen programs, an hour
   unrack study run all --out runs/studies --json | jq '.studies[].figures[] | select(.verdict == \"missed\")'
 
 The folder of --out gets studies.md with its charts, results.json, and each finished point. Run again, it simulates \
@@ -121,11 +125,16 @@ impl Run {
         let scale = if self.quick { StudyScale::Quick } else { StudyScale::Full };
         let folder = self.folder(&chosen)?;
         let kept = KeptPoints::open(folder.path("points"), &build())?;
-        let results = run(&chosen, scale, &kept, cores(), &PointsBar::new(None))?;
+        let mut results = run(&chosen, scale, &kept, cores(), &PointsBar::new(None))?;
+        for (study, results) in chosen.iter().zip(&mut results) {
+            results.programs = programs::run(study, scale, &folder)?;
+        }
         let both = || chosen.iter().zip(&results);
         let figures: Vec<Vec<Compared>> = both()
             .map(|(study, results)| {
-                figure::compare(study, results, &computed::figures(&study.name, scale), scale)
+                let mut computed = computed::figures(&study.name, scale);
+                computed.extend(errors(&results.programs));
+                figure::compare(study, results, &computed, scale)
             })
             .collect();
         let done: Vec<Done> = both()

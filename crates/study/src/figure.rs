@@ -415,7 +415,7 @@ mod tests {
             point("cxl", "10%", 1.1),
             point("cxl", "90%", 5.04),
         ];
-        StudyResults { study: "test".into(), points }
+        StudyResults { study: "test".into(), points, programs: Vec::new() }
     }
 
     fn figure(text: &str) -> Compared {

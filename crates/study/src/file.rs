@@ -2,6 +2,7 @@
 
 use crate::asked::Sizes;
 use crate::error::StudyError;
+use crate::programs::StudyProgram;
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use unrack_units::nearest::hint;
@@ -34,6 +35,9 @@ pub struct Study {
     pub figures: Vec<Figure>,
     #[serde(default, rename = "chart")]
     pub charts: Vec<Chart>,
+    /// Real programs to run.
+    #[serde(default, rename = "program")]
+    pub programs: Vec<StudyProgram>,
 }
 
 /// Points of a study: every fabric at every combination of the values of the axes.

@@ -11,6 +11,7 @@
 //! | [`run`] | runs the points on all cores, and keeps finished ones |
 //! | [`computed`] | figures that are computed |
 //! | [`fluid`], [`random`] | for computed figures: flows without packets, random numbers |
+//! | [`programs`] | real programs, predicted and measured |
 //! | [`figure`] | published figures beside ours, and in words |
 //! | [`page`] | the page of results and its charts |
 //!
@@ -26,6 +27,7 @@ pub mod file;
 pub mod fluid;
 pub mod grid;
 pub mod page;
+pub mod programs;
 pub mod random;
 pub mod run;
 
@@ -35,7 +37,7 @@ pub use file::Study;
 pub use run::{Measured, StudyResults, StudyScale};
 
 /// Studies that come with the program: name and file.
-const FILES: [(&str, &str); 26] = [
+const FILES: [(&str, &str); 27] = [
     ("edm/scheduler", include_str!("../../../studies/edm/scheduler.toml")),
     ("edm/table1", include_str!("../../../studies/edm/table1.toml")),
     ("edm/fig5-cycles", include_str!("../../../studies/edm/fig5-cycles.toml")),
@@ -62,6 +64,7 @@ const FILES: [(&str, &str); 26] = [
     ("drack/sensitivity", include_str!("../../../studies/drack/sensitivity.toml")),
     ("drack/fig11", include_str!("../../../studies/drack/fig11.toml")),
     ("drack/fig13", include_str!("../../../studies/drack/fig13.toml")),
+    ("trust/kernel-swap", include_str!("../../../studies/trust/kernel-swap.toml")),
 ];
 
 /// Returns all studies, in the order of the page.

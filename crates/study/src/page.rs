@@ -2,6 +2,7 @@
 
 use crate::figure::{Compared, PublishedTable, Verdict, number};
 use crate::file::{Chart, Kind, Study};
+use crate::programs::table;
 use crate::run::{Measured, StudyResults};
 use std::fmt::Write;
 use unrack_report::{Picture, SeriesAxis, SeriesChart};
@@ -26,8 +27,9 @@ pub fn markdown(done: &[Done]) -> String {
          otherwise.\n\n\
          `exact` must be met to the digit given, `bound` is a limit to keep, `shape` is a ratio or an order that \
          should come out. A verdict in bold is one that did not.\n\n\
-         What depends on the machine is not here: R2C2's figs. 7 (a rack of threads beside the simulator) and 8 (what computing rates takes) are \
-         studies that are run by name: `unrack study run r2c2/fig7 r2c2/fig8`.\n",
+         What depends on the machine is not here: R2C2's figs. 7 (a rack of threads beside the simulator) and 8 (what computing rates takes), and the check of \
+         predictions by the kernel's swap, are studies that are run by name: `unrack study run r2c2/fig7 r2c2/fig8`, and \
+         as root `unrack study run trust/kernel-swap`.\n",
         env!("CARGO_PKG_VERSION")
     );
     done.iter().for_each(|done| one(&mut text, done));
@@ -68,6 +70,9 @@ fn one(text: &mut String, Done { study, results, figures }: &Done) {
             cells(text, table, study);
             let _ = write!(text, "\n{}\n", figure.sentence);
         }
+    }
+    if !results.programs.is_empty() {
+        text.push_str(&table(&study.programs, &results.programs));
     }
     for (chart, figure) in study.charts.iter().zip(charts(study, results)) {
         let _ = write!(text, "\n![{}]({PICTURES}/{}.svg)\n", chart.title, figure.id);
@@ -196,7 +201,7 @@ mod tests {
             let (grid, scenario_hash) = ("loads".into(), String::new());
             let points = vec![Measured { grid, labels, scenario_hash, summary }];
             let mut text = String::new();
-            unfinished(&mut text, &StudyResults { study: "test".into(), points });
+            unfinished(&mut text, &StudyResults { study: "test".into(), points, programs: Vec::new() });
             text
         };
         let (messages, left) = (9, serde_json::json!({ "messages": 2, "why": "" }));

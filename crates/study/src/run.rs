@@ -4,6 +4,7 @@
 use crate::error::StudyError;
 use crate::file::Study;
 use crate::grid::{LONGEST, ReadyPoint, points};
+use crate::programs::ProgramFound;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::num::NonZeroUsize;
@@ -36,6 +37,8 @@ pub struct Measured {
 pub struct StudyResults {
     pub study: String,
     pub points: Vec<Measured>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub programs: Vec<ProgramFound>,
 }
 
 /// Runs all points of `studies` except those in `kept`. All points are checked before the first one runs.
@@ -64,6 +67,7 @@ pub fn run(
     let results = studies.iter().zip(counts).map(|(study, count)| StudyResults {
         study: study.name.clone(),
         points: measured.by_ref().take(count).collect(),
+        programs: Vec::new(),
     });
     Ok(results.collect())
 }

@@ -37,9 +37,10 @@ fn studies_are_listed_and_others_refused() {
         "drack/sensitivity",
         "drack/fig11",
         "drack/fig13",
+        "trust/kernel-swap",
     ];
     assert_eq!(names, issued);
-    assert_eq!(list.matches("(measured here, not in `all`)").count(), 2);
+    assert_eq!(list.matches("(measured here, not in `all`)").count(), 3);
     let said = desk.refused(2, &["study", "run", "edm/fig9"]);
     assert!(said.contains("no study is called `edm/fig9`; did you mean `edm/fig6`?"), "{said}");
 }

@@ -1,0 +1,135 @@
+//! Real programs, whose run time under the kernel's swap is predicted and measured (`unrack swap`).
+
+use crate::computed::Computed;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::fmt::Write;
+
+/// A program of a study.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StudyProgram {
+    pub name: String,
+    /// Words of the command, from the folder of Unrack's sources.
+    pub command: Vec<String>,
+    /// Words of a command that makes its inputs.
+    #[serde(default)]
+    pub prepare: Vec<String>,
+    /// Local memory, as for `--local`.
+    pub local: String,
+    /// Whether a quick run has it.
+    #[serde(default)]
+    pub quick: bool,
+    /// Reason why the prediction differs.
+    #[serde(default)]
+    pub note: String,
+}
+
+/// Result for one program: what `unrack swap --json` prints.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ProgramFound {
+    pub program: String,
+    pub answer: Value,
+}
+
+impl ProgramFound {
+    fn number(&self, path: &str) -> Option<f64> {
+        self.answer.pointer(path)?.as_f64()
+    }
+}
+
+/// Returns the number of programs with an answer, and the middle and the largest of the errors in percent.
+pub fn errors(found: &[ProgramFound]) -> Computed {
+    let mut errors: Vec<f64> =
+        found.iter().filter_map(|one| Some(one.number("/error")?.abs() * 100.0)).collect();
+    errors.sort_by(f64::total_cmp);
+    let middle = match errors.len() {
+        0 => return Computed::new(),
+        n if n % 2 == 0 => (errors[n / 2 - 1] + errors[n / 2]) / 2.0,
+        n => errors[n / 2],
+    };
+    let values = [
+        ("programs", errors.len() as f64),
+        ("median-error", middle),
+        ("largest-error", errors[errors.len() - 1]),
+    ];
+    values.into_iter().map(|(name, value)| (name.to_string(), value)).collect()
+}
+
+/// Returns the table of all programs, as Markdown.
+pub fn table(programs: &[StudyProgram], found: &[ProgramFound]) -> String {
+    let mut text = String::from(
+        "\n| program | local | native | predicted | measured | error | swapped in / fetched | a fault | |\n\
+         |---|---|---|---|---|---|---|---|---|\n",
+    );
+    for one in found {
+        let Some(program) = programs.iter().find(|program| program.name == one.program) else { continue };
+        let cell = |path: &str, show: fn(f64) -> String| one.number(path).map_or("–".into(), show);
+        let seconds = |s: f64| format!("{s:.2} s");
+        let fetches = one.number("/fetches").unwrap_or(0.0).max(1.0);
+        let swapped = one.number("/swapped/pages_in").unwrap_or(0.0) / fetches;
+        let why = one.answer.pointer("/withheld/text").and_then(Value::as_str).unwrap_or_default();
+        let _ = writeln!(
+            text,
+            "| {} | {} | {} | {} | {} | {} | {swapped:.2} | {} | {} |",
+            one.program,
+            program.local,
+            cell("/native/median_s", seconds),
+            cell("/predicted/run_s", seconds),
+            cell("/swap/median_s", seconds),
+            cell("/error", |error| format!("{:+.0} %", error * 100.0)),
+            cell("/cost/fault_ns", |ns| format!("{:.1} us", ns / 1e3)),
+            [why, program.note.as_str()].join(" ").trim(),
+        );
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(program: &str, error: Value) -> ProgramFound {
+        let answer = serde_json::json!({
+            "native": { "median_s": 1.0 }, "predicted": { "run_s": 2.0 }, "swap": { "median_s": 2.5 }, "error": error,
+            "fetches": 100, "swapped": { "pages_in": 150 }, "cost": { "fault_ns": 7300.0 },
+            "withheld": if error.is_null() { serde_json::json!({ "text": "too few runs" }) } else { Value::Null },
+        });
+        ProgramFound { program: program.into(), answer }
+    }
+
+    #[test]
+    fn errors_are_without_sign_and_only_of_answers() {
+        let list = [
+            found("a", (-0.2).into()),
+            found("b", 0.05.into()),
+            found("c", Value::Null),
+            found("d", 0.1.into()),
+        ];
+        let errors = |list: &[ProgramFound], name: &str| errors(list).get(name).copied();
+        assert_eq!(errors(&list, "programs"), Some(3.0));
+        assert_eq!(errors(&list, "median-error"), Some(10.0));
+        assert_eq!(errors(&list, "largest-error"), Some(20.0));
+        assert!((errors(&list[..2], "median-error").unwrap() - 12.5).abs() < 1e-9);
+        assert_eq!(errors(&list[2..3], "median-error"), None);
+    }
+
+    #[test]
+    fn a_row_has_both_times_or_the_reason() {
+        let program = |name: &str| StudyProgram {
+            name: name.into(),
+            command: Vec::new(),
+            prepare: Vec::new(),
+            local: "25%".into(),
+            quick: false,
+            note: "Because.".into(),
+        };
+        let text =
+            table(&[program("a"), program("c")], &[found("a", (-0.2).into()), found("c", Value::Null)]);
+        assert!(
+            text.contains("| a | 25% | 1.00 s | 2.00 s | 2.50 s | -20 % | 1.50 | 7.3 us | Because. |"),
+            "{text}"
+        );
+        assert!(text.contains("| – | 1.50 | 7.3 us | too few runs Because. |"), "{text}");
+    }
+}
