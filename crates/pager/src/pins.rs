@@ -24,9 +24,12 @@ pub(crate) fn own_data() -> usize {
 /// Pins the calling thread's control block.
 pub fn pin_this_thread() {
     let pointer = thread_pointer();
-    for page in (pointer - CONTROL_BLOCK) / PAGE..=(pointer + CONTROL_BLOCK) / PAGE {
-        pin(page * PAGE);
-    }
+    pin_range(pointer - CONTROL_BLOCK, pointer + CONTROL_BLOCK + 1);
+}
+
+/// Pins the pages of `[start, end)`.
+pub(crate) fn pin_range(start: usize, end: usize) {
+    (start / PAGE..end.div_ceil(PAGE)).for_each(|page| pin(page * PAGE));
 }
 
 /// Returns whether a page is pinned.

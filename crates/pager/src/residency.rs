@@ -232,7 +232,8 @@ impl Residency {
 
     /// Returns the number of local pages that are not tracked, as of the last [`Residency::sync`].
     fn untracked_pages(&self) -> u64 {
-        let tracked = [PageList::Active, PageList::Inactive, PageList::Stuck].map(|list| self.table.len(list));
+        let tracked =
+            [PageList::Active, PageList::Inactive, PageList::Stuck].map(|list| self.table.len(list));
         self.local.saturating_sub(tracked.iter().sum::<usize>() as u64)
     }
 

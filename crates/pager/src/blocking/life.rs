@@ -3,8 +3,8 @@
 use super::pager::Pager;
 use super::serve::Fault;
 use crate::attached::{control, keep_path_over};
-use crate::baseline;
 use crate::bare_thread::{self, with_signals_blocked};
+use crate::baseline;
 use crate::control::{ControlHead, ProcessSlot, count};
 use crate::memory::Memory;
 use crate::residency::SHORTEST_TICK_NS;
