@@ -7,6 +7,8 @@ mod desk;
 mod diff;
 mod fail_if;
 mod fast;
+mod fast_books;
+mod fast_signals;
 mod keys;
 mod kills;
 mod limits;

@@ -63,6 +63,16 @@ impl Action {
         if raw::is_error(result) { Err(result) } else { Ok(before) }
     }
 
+    /// Returns this action of the kernel as the program knows it: it set `known` if the kernel was given `any`, which the
+    /// kernel itself may have reset to the default.
+    pub(super) fn as_program_knows(self, any: &Action, known: Action) -> Action {
+        match self.0[0] {
+            _ if self.restorer() != any.restorer() => self,
+            handler if handler == any.handler() => known,
+            handler => Action([handler, known.0[1], known.0[2], known.0[3]]),
+        }
+    }
+
     /// Returns what the kernel is told when the program sets this action: `any` in place of a handler. A guest's
     /// handlers are its own, and run on its stack.
     pub(super) fn for_kernel(self, any: &Action, is_guest: bool) -> Action {
@@ -102,6 +112,16 @@ mod tests {
         assert_eq!(told.0, [64, any.0[1] | flags, 128, !OURS as usize]);
         let ignored = Action([libc::SIG_IGN, flags, 8192, 1]);
         assert_eq!(ignored.for_kernel(&any, false).0, ignored.0);
+    }
+
+    #[test]
+    fn the_program_is_told_what_it_set() {
+        let (any, set) = (Action::ours(64, 128), Action([4096, libc::SA_RESETHAND as usize, 8192, 1]));
+        let told = set.for_kernel(&any, false);
+        assert_eq!(told.as_program_knows(&any, set).0, set.0);
+        let reset = Action([libc::SIG_DFL, told.0[1], told.0[2], told.0[3]]);
+        assert_eq!(reset.as_program_knows(&any, set).0, [libc::SIG_DFL, set.0[1], set.0[2], set.0[3]]);
+        assert_eq!(Action::DEFAULT.as_program_knows(&any, set).0, Action::DEFAULT.0);
     }
 
     #[test]

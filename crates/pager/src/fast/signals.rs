@@ -92,7 +92,7 @@ impl Handlers {
         } else {
             let told = new.map(|action| action.for_kernel(&self.any, thread.is_guest()));
             let before = Action::exchange(signal, told.as_ref())?;
-            if before.handler() == self.any.handler() { known } else { before }
+            before.as_program_knows(&self.any, known)
         };
         // A child that shares our memory until it becomes another program has actions of its own.
         if let Some(action) =
