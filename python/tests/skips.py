@@ -15,10 +15,12 @@ NEEDED = {
     "git",
     "hugepages",
     "iproute2",
+    "musl",
     "namespaces",
     "python3",
     "root",
     "rtl",
+    "sanitizers",
     "tshark",
     "userfaultfd",
 }

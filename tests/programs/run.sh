@@ -29,12 +29,12 @@ while (($#)); do
     shift
 done
 ((${#shares[@]})) || shares=(25% 10%)
-((${#names[@]})) || names=(sort numpy sqlite redis xz zstd gcc duckdb stress sparse)
+((${#names[@]})) || names=(sort numpy sqlite redis xz zstd gcc duckdb stress sparse static musl go_static asan)
 export UNRACK_TEST_SCALE=$scale
 
 # Inputs are kept from run to run, for as long as what makes them stays as it is.
 if [[ -z ${UNRACK_TEST_DATA:-} ]]; then
-    made_by=$(cat "$here"/*.sh "$here/generate.py" | cksum | cut -d ' ' -f 1)
+    made_by=$(cat "$here"/*.sh "$here/generate.py" "$here"/native/* | cksum | cut -d ' ' -f 1)
     export UNRACK_TEST_DATA=$root/target/program-data/$made_by
     mkdir -p "$UNRACK_TEST_DATA"
     find "$root/target/program-data" -mindepth 1 -maxdepth 1 ! -name "$made_by" -exec rm -rf {} +
@@ -102,6 +102,8 @@ compare() {
 for name in "${names[@]}"; do
     script=$here/$name.sh
     [[ -x $script ]] || { echo "run.sh: no program $name" >&2; exit 2; }
+    # What it lacks, it says.
+    if grep -q -e --needs "$script" && ! "$script" --needs; then continue; fi
     if grep -q -e --prepare "$script"; then "$script" --prepare; fi
     timed "$out/$name.native" "$script"
     native=$seconds

@@ -38,6 +38,7 @@ mod touch;
 use clap::{Parser, Subcommand};
 use failure::Failure;
 use std::process::ExitCode;
+use unrack_paging::ProgramSeat;
 
 /// Runs programs with part of their memory remote, and predicts their slowdown on network fabrics.
 #[derive(Parser)]
@@ -120,30 +121,36 @@ pub fn main() -> ExitCode {
             None => error.exit(),
         },
     };
-    begin(&verb).and_then(|()| run_verb(verb)).unwrap_or_else(|failure| failure.tell())
+    let seat = match begin(&verb) {
+        Ok(seat) => seat,
+        Err(failure) => return failure.tell(),
+    };
+    let status = run_verb(verb, seat.as_ref()).unwrap_or_else(Failure::tell);
+    // Only now does the program's parent learn of its end.
+    drop(seat);
+    status
 }
 
-/// Removes what killed processes left, and starts the guard of verbs that run programs.
-fn begin(verb: &Verb) -> Result<(), Failure> {
+/// Removes what killed processes left, and starts the guard of verbs that run programs. Returns the seat of the one that
+/// becomes its program.
+fn begin(verb: &Verb) -> Result<Option<ProgramSeat>, Failure> {
+    // This verb is part of another process's run.
+    if let Verb::Touch(_) = verb {
+        return Ok(None);
+    }
+    unrack_paging::sweep();
     match verb {
-        // This verb is part of another process's run.
-        Verb::Touch(_) => Ok(()),
-        Verb::Run(_) | Verb::Compare(_) | Verb::Map(_) => {
-            unrack_paging::sweep();
-            Ok(unrack_paging::stand_guard()?)
-        }
-        _ => {
-            unrack_paging::sweep();
-            Ok(())
-        }
+        Verb::Run(args) => Ok(unrack_paging::take_seat(&args.command)?),
+        Verb::Compare(_) | Verb::Map(_) => Ok(unrack_paging::stand_guard().map(|()| None)?),
+        _ => Ok(None),
     }
 }
 
-fn run_verb(verb: Verb) -> Result<ExitCode, Failure> {
+fn run_verb(verb: Verb, seat: Option<&ProgramSeat>) -> Result<ExitCode, Failure> {
     match verb {
         Verb::Compare(args) => compare::main(args),
         Verb::Map(args) => map::main(args),
-        Verb::Run(args) => run::main(args),
+        Verb::Run(args) => run::main(args, seat),
         Verb::Memory(args) => memory::main(args),
         Verb::Keys(args) => keys::main(args),
         Verb::Pool(args) => pool::main(args),

@@ -12,8 +12,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 use unrack_paging::{
-    CaptureTo, CheckedProgram, Delay, FaultMode, Footprint, Input, MemoryNode, OutputTarget, RemoteNode,
-    RunSetup, calibrate, footprint, local_bytes, measure,
+    CaptureTo, CheckedProgram, Delay, FaultMode, Input, MemoryNode, OutputTarget, ProgramSeat, RemoteNode,
+    RunSetup, SMALLEST_LOCAL, Weighing, calibrate, footprint, local_bytes, measure,
 };
 use unrack_record::Started;
 use unrack_units::{Bytes, Rate, Share, Time};
@@ -29,12 +29,14 @@ Examples:
                                                        waits as simulated for a fabric
 
 A share such as 25% is of the program's footprint. The first run of a command measures it by a native run whose \
-output is discarded; later runs remember it. CMD's output and exit status are passed on unchanged. Processes that \
-CMD leaves behind are killed with it. SIGINT and SIGTERM are passed to CMD; whatever still runs 5 s later, or at a \
-second signal, is killed.
+output is discarded; later runs remember it. unrack becomes CMD: its process number, its signals, its output and its exit \
+status are CMD's. The summary is written before CMD's end is known to whoever waits for it. Processes that CMD leaves behind \
+are ended after --grace. (Where tracing is not permitted, CMD is a child of unrack, which passes SIGINT, SIGTERM, SIGHUP, \
+SIGQUIT, SIGUSR1 and SIGUSR2 on; whatever still runs 5 s after SIGINT or SIGTERM, or at a second one, is killed.)
 
 A fetch takes the latency and the transmission of a 4KiB page. The pager's own cost is measured first and is part of \
-that delay; the summary on stderr says if the delay is below that cost. For smaller delays, use `unrack compare`.";
+that delay. Where it exceeds the delay, the run takes longer than on such a network; the summary on stderr gives both \
+times. `unrack compare` computes them without the pager.";
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -72,19 +74,22 @@ pub(crate) struct Args {
     /// Handle faults in the faulting thread: faster, but ends programs that it cannot keep correct
     #[arg(long, conflicts_with = "remote")]
     fast: bool,
+    /// Time that processes which CMD leaves behind may go on, before they are ended [default: 500ms]
+    #[arg(long, value_name = "TIME", value_parser = grace)]
+    grace: Option<Duration>,
     /// Measure the footprint again
     #[arg(long)]
     no_cache: bool,
     /// The program and its arguments
     #[arg(last = true, required = true, value_name = "CMD")]
-    command: Vec<OsString>,
+    pub(crate) command: Vec<OsString>,
 }
 
 const USUAL_LATENCY: Time = Time::from_us(3);
 const USUAL_BANDWIDTH: Rate = Rate::from_gbps(100);
 
 /// Runs `unrack run`.
-pub(crate) fn main(mut args: Args) -> Result<ExitCode, Failure> {
+pub(crate) fn main(mut args: Args, seat: Option<&ProgramSeat>) -> Result<ExitCode, Failure> {
     let started = Started::now(build());
     let mut job = CheckedProgram::prepare(&args.command)?;
     let mode = if args.fast { FaultMode::Fast } else { FaultMode::Blocking };
@@ -94,27 +99,41 @@ pub(crate) fn main(mut args: Args) -> Result<ExitCode, Failure> {
     let json = args.json.as_deref().map(Target::check).transpose()?;
     let policy = args.protection.policy();
     args.remote.as_mut().map(|node| node.protect(&policy)).transpose()?;
-    let footprint = args.footprint(&mut job)?;
-    let local = local_bytes(args.local, footprint.map_or(Bytes::ZERO, Footprint::bytes))?;
+    let weighing = args.weigh(&mut job)?;
+    let footprint = weighing.map(|weighing| weighing.footprint.bytes());
+    let local = args.local_bytes(footprint)?;
     if let Some(node) = &args.remote {
         node.greet(args.page_timeout)?;
     }
     let calibration = calibrate(mode, None)?;
-    let capture = capture.as_deref().map(|path| CaptureTo {
-        path,
-        footprint: footprint.map(Footprint::bytes),
-        native_s: None,
-    });
+    let capture = capture.as_deref().map(|path| CaptureTo { path, native_s: None });
     let node = args.remote.as_ref().map(|at| RemoteNode { at, page_timeout: args.page_timeout });
     let (seed, output) = (args.seed, OutputTarget::Inherited);
-    let setup = RunSetup { local, delay: &delay, calibration, seed, capture, node, output, until: None };
+    let setup = RunSetup {
+        local,
+        footprint,
+        delay: &delay,
+        calibration,
+        seed,
+        capture,
+        node,
+        output,
+        until: None,
+        seat,
+        grace: args.grace,
+    };
     let report = measure(&job, &setup)?;
-    let summary = summary::Summary::from_run(&args, &job, &setup, footprint, &report, &started);
+    let summary = summary::Summary::from_run(&args, &job, &setup, weighing, &report, &started);
     if let Some(target) = json {
         target.write_json(&summary)?;
     }
-    say(&summary.line());
+    summary.lines().iter().for_each(|line| say(line));
     Ok(ExitCode::from(report.status.code()))
+}
+
+fn grace(text: &str) -> Result<Duration, String> {
+    let time: Time = text.parse().map_err(|why| format!("{why}"))?;
+    Ok(Duration::from_nanos(time.as_ns()))
 }
 
 /// Parses the page timeout: connections are probed in whole seconds, and nobody waits for hours.
@@ -138,17 +157,25 @@ impl Args {
         Ok(Delay::constant(self.latency.unwrap_or(latency), self.bandwidth.unwrap_or(bandwidth)))
     }
 
+    /// Returns the local memory: at least [`SMALLEST_LOCAL`], of however small a program it is a share.
+    fn local_bytes(&self, footprint: Option<Bytes>) -> Result<Bytes, Failure> {
+        match (self.local, footprint) {
+            (share @ Share::Fraction(_), Some(footprint)) => Ok(share.of(footprint).max(SMALLEST_LOCAL)),
+            (size, _) => Ok(local_bytes(size, Bytes::ZERO)?),
+        }
+    }
+
     /// Determines the footprint, which only a share needs. A native run for it must not consume the program's input.
-    fn footprint(&self, job: &mut CheckedProgram) -> Result<Option<Footprint>, Failure> {
+    fn weigh(&self, job: &mut CheckedProgram) -> Result<Option<Weighing>, Failure> {
         if let Share::Size(_) = self.local {
             return Ok(None);
         }
         job.input = Input::repeatable()?;
-        let footprint = footprint(job, (!self.no_cache).then(build).as_ref())?;
-        footprint.check()?;
+        let weighing = footprint(job, (!self.no_cache).then(build).as_ref())?;
+        weighing.footprint.check()?;
         if let Input::Empty = job.input {
             job.input = Input::Inherited;
         }
-        Ok(Some(footprint))
+        Ok(Some(weighing))
     }
 }

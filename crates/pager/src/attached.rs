@@ -15,6 +15,8 @@ static CONTROL: AtomicPtr<ControlHead> = AtomicPtr::new(core::ptr::null_mut());
 static PATH: AtomicPtr<[u8; LONGEST_PATH]> = AtomicPtr::new(core::ptr::null_mut());
 const LONGEST_PATH: usize = 512;
 const SPOOL_NAME: &[u8] = b"spool-00000000";
+/// Name of the socket at which processes ask to be traced, beside the control file.
+pub const DOOR_NAME: &str = "door";
 
 /// Returns the control segment of this process, if it runs under `unrack run`.
 pub fn control() -> Option<&'static ControlHead> {
@@ -79,12 +81,23 @@ fn control_path() -> Option<[u8; LONGEST_PATH]> {
     unsafe { PATH.load(Relaxed).as_ref() }.copied()
 }
 
-fn spool_path(process: u32) -> Option<[u8; LONGEST_PATH]> {
+/// Returns the path of the door, ended by zeros.
+pub fn door_path() -> Option<[u8; LONGEST_PATH]> {
+    beside(DOOR_NAME.as_bytes()).map(|(path, _)| path)
+}
+
+/// Returns the path of a file beside the control file, and where its name begins.
+fn beside(name: &[u8]) -> Option<([u8; LONGEST_PATH], usize)> {
     let mut path = control_path()?;
     let folder = path.iter().rposition(|b| *b == b'/').map_or(0, |at| at + 1);
     path[folder..].fill(0);
-    let name = &mut path[folder..][..SPOOL_NAME.len()];
-    name.copy_from_slice(SPOOL_NAME);
+    path[folder..][..name.len()].copy_from_slice(name);
+    Some((path, folder))
+}
+
+fn spool_path(process: u32) -> Option<[u8; LONGEST_PATH]> {
+    let (mut path, at) = beside(SPOOL_NAME)?;
+    let name = &mut path[at..][..SPOOL_NAME.len()];
     for (power, digit) in name.iter_mut().rev().take(8).enumerate() {
         *digit = b'0' + (process / 10u32.pow(power as u32) % 10) as u8;
     }

@@ -1,8 +1,9 @@
 //! Threads made by `clone` directly, not by the threads library: for the library the program stays
 //! single-threaded, and keeps its fast paths and its thread count.
 
-use crate::den;
+use crate::{den, sys};
 use core::ffi::{c_int, c_void};
+use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use rustix::io::Errno;
 
 /// Start of such a thread, with its argument.
@@ -10,6 +11,14 @@ pub(crate) type Main = extern "C" fn(*mut c_void) -> c_int;
 
 const FLAGS: c_int =
     libc::CLONE_VM | libc::CLONE_FS | libc::CLONE_SIGHAND | libc::CLONE_THREAD | libc::CLONE_SYSVSEM;
+
+static UNTRACED: AtomicBool = AtomicBool::new(false);
+
+/// Hides threads that start from now on from a tracer that follows all threads of the program: it could not continue
+/// them while it waits for them.
+pub fn hide_threads() {
+    UNTRACED.store(true, Relaxed);
+}
 
 /// Starts a thread on stack `stack` of the den, with the caller's mask of signals. It shares the table of open
 /// files only if `shares_files`: otherwise the program cannot see, close or inherit its descriptors, nor does it
@@ -24,24 +33,20 @@ pub(crate) unsafe fn start(
     shares_files: bool,
     argument: usize,
 ) -> Result<(), Errno> {
-    let flags = if shares_files { FLAGS | libc::CLONE_FILES } else { FLAGS };
+    let files = if shares_files { libc::CLONE_FILES } else { 0 };
+    let untraced = if UNTRACED.load(Relaxed) { libc::CLONE_UNTRACED } else { 0 };
     // SAFETY: as the caller says.
-    match unsafe { libc::clone(main, den::stack_top(stack) as *mut c_void, flags, argument as *mut c_void) } {
-        -1 => Err(Errno::AGAIN),
-        _ => Ok(()),
+    match unsafe { sys::clone(FLAGS | files | untraced, den::stack_top(stack), main, argument) } {
+        started if started > 0 => Ok(()),
+        _ => Err(Errno::AGAIN),
     }
 }
 
 /// Runs `f` with all signals blocked: a thread that starts in it blocks them for ever.
 pub(crate) fn with_signals_blocked<T>(f: impl FnOnce() -> T) -> T {
-    // SAFETY: plain sets on our stack. Signals 32 and 33 belong to the C library, which cannot send them to a
-    // thread that it does not know.
-    unsafe {
-        let (mut all, mut before) = (core::mem::zeroed(), core::mem::zeroed());
-        libc::sigfillset(&mut all);
-        libc::pthread_sigmask(libc::SIG_SETMASK, &all, &mut before);
-        let result = f();
-        libc::pthread_sigmask(libc::SIG_SETMASK, &before, core::ptr::null_mut());
-        result
-    }
+    // Also signals 32 and 33 of the C library, which cannot send them to a thread that it does not know.
+    let before = sys::set_signal_mask(u64::MAX);
+    let result = f();
+    sys::set_signal_mask(before);
+    result
 }

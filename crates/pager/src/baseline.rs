@@ -1,9 +1,11 @@
 //! Anonymous pages of a process that do not count as its local memory.
 //!
 //! Pages that existed before the program began (the loader's, the pager's own) never count, nor does what the pager
-//! needs for itself later, but for the arena, whose pages are the program's. The pages that a forked child inherits
-//! are shared with its parent and counted there, as long as the parent lives.
+//! needs for itself later, but for the arena, whose pages are the program's. A page that processes share since a fork
+//! counts once: one nth for each of n, as `unrack` found by looking at all of them. Until it has, pages that a child
+//! inherits count for its parent, as long as that lives.
 
+use crate::control::{ControlHead, ProcessSlot};
 use crate::sys::{self, PAGE, PageRegion, now_ns};
 use crate::{den, heap};
 use core::ffi::CStr;
@@ -32,8 +34,16 @@ pub(crate) fn measure() {
     let _ = FIRST.compare_exchange(u64::MAX, pages, Relaxed, Relaxed);
 }
 
-/// Result of [`measure`], for the pager, and its count of its own pages.
+/// Counts all pages: the program began before its pager.
+pub(crate) fn count_all() {
+    AT_START.store(0, Relaxed);
+    FIRST.store(0, Relaxed);
+}
+
+/// Result of [`measure`] or [`count_all`], for the pager, and its count of its own pages.
 pub(crate) struct Baseline {
+    control: &'static ControlHead,
+    slot: &'static ProcessSlot,
     first: u64,
     at_start: u64,
     parent: Option<Pid>,
@@ -44,8 +54,10 @@ pub(crate) struct Baseline {
 }
 
 impl Baseline {
-    pub(crate) fn measured() -> Baseline {
+    pub(crate) fn measured(control: &'static ControlHead, slot: &'static ProcessSlot) -> Baseline {
         Baseline {
+            control,
+            slot,
             first: FIRST.load(Relaxed),
             at_start: AT_START.load(Relaxed),
             parent: rustix::process::getppid(),
@@ -66,7 +78,17 @@ impl Baseline {
             let end = now_ns();
             self.next_ns = end + COUNTING_PART * (end - begin);
         }
-        self.at_start + self.own + heap::used_pages().saturating_sub(self.heap)
+        self.programs() + self.own + heap::used_pages().saturating_sub(self.heap)
+    }
+
+    /// Returns the number of the program's pages that do not count for this process.
+    fn programs(&self) -> u64 {
+        if self.slot.shared_generation.load(Relaxed) != self.control.generation() {
+            return self.at_start;
+        }
+        let is_child = self.at_start > self.first;
+        let never = if is_child { 0 } else { self.first };
+        never + self.slot.shared_pages.load(Relaxed)
     }
 }
 

@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 /// Magic number of the file, with its version.
-pub const MAGIC: u64 = u64::from_le_bytes(*b"unrack\0\x02");
+pub const MAGIC: u64 = u64::from_le_bytes(*b"unrack\0\x03");
 /// Number of slots: most processes of a run at a time.
 pub const SLOTS: usize = 1024;
 /// Environment variable with the path of the control file.
@@ -29,10 +29,12 @@ pub struct ControlHead {
     pub slots_used: AtomicU32,
     pub next_process: AtomicU32,
     pub next_thread: AtomicU32,
-    /// Set if a process had to be ended; see [`ControlHead::fail`].
+    /// Exit status of `unrack` if a process had to be ended; see [`ControlHead::fail`].
     pub failed: AtomicU32,
     pub message_len: AtomicU32,
-    _reserved: AtomicU32,
+    /// Number of slots that were ever freed. With `next_process`, which grows when one is taken, it tells whether the
+    /// processes of the run are the same as before: [`ControlHead::generation`].
+    pub departed: AtomicU32,
     pub message: [AtomicU64; 64],
     pub slots: [ProcessSlot; SLOTS],
 }
@@ -93,11 +95,20 @@ pub struct PagerCounts {
     pub work_ns: AtomicU64,
     /// Pager time in ns for faults that a real blade would not have.
     pub overhead_ns: AtomicU64,
+    /// Most time in ns that one thread lost to the pager itself: fetches that took longer than their delay, and faults
+    /// that a real blade would not have.
+    pub pager_ns: AtomicU64,
     /// Pages brought back because a process forked.
     pub thawed: AtomicU64,
     pub scans: AtomicU64,
     /// Processes that ran with remote memory.
     pub processes: AtomicU64,
+    /// Most pages that were local at once, of all processes together, for a while ([`crate::peak`]).
+    pub peak_local: AtomicU64,
+    /// Time in ns for which clearly more pages were local than may be.
+    pub over_ns: AtomicU64,
+    /// Pages copied for one process because they were shared since a fork, so that its copy can be taken.
+    pub unshared: AtomicU64,
 }
 
 /// State of one process of the run.
@@ -116,7 +127,11 @@ pub struct ProcessSlot {
     pub waited_ns: AtomicU64,
     /// Object of the wait: [`FOR_PAGES`], [`FOR_ROOM`] or [`FOR_GREETING`].
     pub waits_for: AtomicU32,
-    _reserved: AtomicU32,
+    /// Generation of processes for which `shared_pages` is true.
+    pub shared_generation: AtomicU32,
+    /// Pages of this process that count for the others with which it shares them since a fork: each page that n
+    /// processes share counts one nth for each. Written by `unrack`, which sees all processes.
+    pub shared_pages: AtomicU64,
 }
 
 /// Waits for pages that it stored at the node.
@@ -125,6 +140,11 @@ pub const FOR_PAGES: u32 = 0;
 pub const FOR_ROOM: u32 = 1;
 /// Waits for the node to begin a session.
 pub const FOR_GREETING: u32 = 2;
+
+/// Question at the door: this thread is about to become a program to be traced; below, to start one; below, is a pager's.
+pub const EXEC: u32 = 1;
+pub const SPAWN: u32 = 2;
+pub const PAGER: u32 = 3;
 
 impl ControlHead {
     /// Returns the slots that are in use.
@@ -140,9 +160,22 @@ impl ControlHead {
             let gone = rustix::process::Pid::from_raw(raw as i32)
                 .is_none_or(|pid| rustix::process::test_kill_process(pid) == Err(rustix::io::Errno::SRCH));
             if gone {
-                let _ = slot.pid.compare_exchange(raw, 0, Relaxed, Relaxed);
+                self.free(slot, raw);
             }
         }
+    }
+
+    /// Frees the slot of a process that has ended, unless another process has taken it meanwhile.
+    pub fn free(&self, slot: &ProcessSlot, pid: u32) {
+        if slot.pid.compare_exchange(pid, 0, Relaxed, Relaxed).is_ok() {
+            self.departed.fetch_add(1, Relaxed);
+        }
+    }
+
+    /// Returns a number that changes whenever a process joins the run or leaves it.
+    pub fn generation(&self) -> u32 {
+        // Never the 0 of a slot that was just taken.
+        self.next_process.load(Relaxed).wrapping_add(self.departed.load(Relaxed)).max(1)
     }
 
     /// Takes the slot of `pid`, left by the program it ran before `exec`, or a free one.
@@ -160,12 +193,22 @@ impl ControlHead {
         slot.remote_pages.store(0, Relaxed);
         slot.oldest_ns.store(u64::MAX, Relaxed);
         slot.waited_ns.store(0, Relaxed);
+        slot.shared_generation.store(0, Relaxed);
         Some(found)
     }
 
     /// Records why this process is about to be ended, for `unrack` to print. The first reason stays.
     pub fn fail(&self, text: &str) {
-        if self.failed.swap(1, Relaxed) != 0 {
+        self.fail_with(FAILED, text);
+    }
+
+    /// Records, as [`ControlHead::fail`] does, that this program cannot be run with remote memory.
+    pub fn fail_lacking(&self, text: &str) {
+        self.fail_with(LACKING, text);
+    }
+
+    fn fail_with(&self, status: u32, text: &str) {
+        if self.failed.compare_exchange(0, status, Relaxed, Relaxed).is_err() {
             return;
         }
         let bytes = &text.as_bytes()[..text.len().min(self.message.len() * 8)];
@@ -177,6 +220,11 @@ impl ControlHead {
         self.message_len.store(bytes.len() as u32, core::sync::atomic::Ordering::Release);
     }
 
+    /// Returns whether the recorded reason is one of [`ControlHead::fail_lacking`].
+    pub fn is_lacking(&self) -> bool {
+        self.failed.load(Relaxed) == LACKING
+    }
+
     /// Returns the reason that [`ControlHead::fail`] recorded.
     pub fn failure(&self) -> Option<String> {
         let len = self.message_len.load(core::sync::atomic::Ordering::Acquire) as usize;
@@ -184,6 +232,10 @@ impl ControlHead {
         (len > 0).then(|| String::from_utf8_lossy(&bytes[..len.min(bytes.len())]).into_owned())
     }
 }
+
+/// Exit statuses: a failure while running; a lack of something that is needed.
+const FAILED: u32 = 1;
+const LACKING: u32 = 3;
 
 /// Adds `n` to a counter.
 pub fn count(counter: &AtomicU64, n: u64) {
@@ -204,7 +256,8 @@ mod tests {
         let control = zeroed();
         assert_eq!(control.failure(), None);
         control.fail("the memory node at 127.0.0.1:7000 closed the connection");
-        control.fail("later");
+        control.fail_lacking("later");
+        assert!(!control.is_lacking());
         assert_eq!(control.failure().unwrap(), "the memory node at 127.0.0.1:7000 closed the connection");
     }
 

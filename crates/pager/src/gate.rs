@@ -120,9 +120,21 @@ fn ring() {
     unsafe { (bell as *const AtomicUsize).as_ref() }.expect("the den is reserved").load(Relaxed);
 }
 
+/// Reason for the end of a program that calls `userfaultfd`.
+pub const OWN_PAGER: &str =
+    "this program uses userfaultfd itself, and memory cannot have two pagers: run it natively";
+
+/// Exit status of a program that cannot run with remote memory.
+pub const LACKING: u8 = 3;
+
+/// Ends the process of a program that uses userfaultfd itself.
+pub fn die_of_own_pager(control: &ControlHead) -> ! {
+    control.fail_lacking(OWN_PAGER);
+    crate::sys::exit(LACKING)
+}
+
 /// Ends the process rather than let it continue with wrong data, and leaves the reason for `unrack`.
 pub fn die(control: &ControlHead, reason: &str) -> ! {
     control.fail(reason);
-    // SAFETY: ends all threads; runs nothing of the program's or the C library's.
-    unsafe { libc::_exit(1) }
+    crate::sys::exit(1)
 }

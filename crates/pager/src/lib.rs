@@ -20,9 +20,11 @@
 //! | `ranges` | sets of addresses |
 //! | `scan`, `stride` | memory that can be remote; first touches of successive pages |
 //! | [`attached`] | the control file of this process, and the files beside it |
-//! | `bare_thread` | threads that the C library does not know |
+//! | [`bare_thread`] | threads that the C library does not know |
+//! | [`door`] | threads that ask to be traced |
 //! | [`gate`] | forks, merges of mappings, and the emergency end |
 //! | `owner` | end of the run when `unrack` is killed |
+//! | `peak` | most local memory |
 //! | [`link`] | arrival times of pages |
 //! | [`node`] | client of a memory node that holds the pages |
 //! | [`pins`] | pages that are never taken |
@@ -36,9 +38,11 @@
 extern crate alloc;
 
 pub mod attached;
+pub mod bare_thread;
 pub mod blocking;
 pub mod control;
 pub mod den;
+pub mod door;
 #[cfg(target_arch = "x86_64")]
 pub mod fast;
 pub mod gate;
@@ -51,11 +55,11 @@ pub mod spool;
 pub mod sys;
 pub mod table;
 
-mod bare_thread;
 mod baseline;
 mod maps;
 mod memory;
 mod owner;
+mod peak;
 mod ranges;
 mod reclaim;
 mod residency;

@@ -23,13 +23,29 @@ pub(crate) fn own_data() -> usize {
 
 /// Pins the calling thread's control block.
 pub fn pin_this_thread() {
-    let pointer = thread_pointer();
-    pin_range(pointer - CONTROL_BLOCK, pointer + CONTROL_BLOCK + 1);
+    control_block(thread_pointer()).for_each(pin);
 }
 
 /// Pins the pages of `[start, end)`.
 pub(crate) fn pin_range(start: usize, end: usize) {
     (start / PAGE..end.div_ceil(PAGE)).for_each(|page| pin(page * PAGE));
+}
+
+/// Returns the table of pinned pages, of which [`slots`] lists the indices.
+pub fn table() -> *const AtomicUsize {
+    PINNED.as_ptr()
+}
+
+/// Returns the pages of the control block of a thread with this thread pointer.
+pub fn control_block(pointer: usize) -> impl Iterator<Item = usize> {
+    let pages = pointer.saturating_sub(CONTROL_BLOCK) / PAGE..=pointer.saturating_add(CONTROL_BLOCK) / PAGE;
+    pages.map(|page| page * PAGE)
+}
+
+/// Returns the indices in the table at which a page may stand: the first one, up to one that is 0.
+pub fn slots(page: usize) -> impl Iterator<Item = usize> {
+    let start = (page / PAGE).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40;
+    (0..SLOTS).map(move |n| (start + n) % SLOTS)
 }
 
 /// Returns whether a page is pinned.
@@ -47,8 +63,7 @@ fn pin(page: usize) {
 }
 
 fn probes(page: usize) -> impl Iterator<Item = &'static AtomicUsize> {
-    let start = (page / PAGE).wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 40;
-    (0..SLOTS).map(move |n| &PINNED[(start + n) % SLOTS])
+    slots(page).map(|slot| &PINNED[slot])
 }
 
 fn thread_pointer() -> usize {

@@ -17,6 +17,7 @@
 
 use crate::control::{ControlHead, ProcessSlot, count};
 use crate::memory::Memory;
+use crate::peak::Peak;
 use crate::sys::{PAGE, PageRegion, now_ns};
 use crate::table::{Id, PageList, PageTable, Record, State};
 use crate::transfers::Transfers;
@@ -59,6 +60,7 @@ pub(crate) struct Residency {
     is_oldest: bool,
     /// Time until which taking pages is not tried.
     rest_until_ns: u64,
+    peak: Peak,
 }
 
 /// Decision about a page that has been active for longest.
@@ -104,6 +106,7 @@ impl Residency {
             hidden: 0,
             is_oldest: true,
             rest_until_ns: 0,
+            peak: Peak::default(),
         }
     }
 
@@ -295,9 +298,9 @@ impl Residency {
         self.local = self.local.saturating_sub(1);
     }
 
-    /// Rests, since a page is shared since a fork, which cannot be taken. Most children are gone in a moment, and
-    /// then it becomes private again at no cost. Returns what is to be copied otherwise: the page and those that
-    /// follow it in the program.
+    /// Notes that a page is shared since a fork, and cannot be taken. Most children are gone in a moment, and then it
+    /// becomes private again at no cost: taking rests. Returns what is to be copied otherwise: the page and those
+    /// that follow it in the program. (Without a rest here, pages in use are taken instead of shared ones.)
     pub(crate) fn shared(&mut self, id: Id, forked_ns: u64) -> Option<(usize, usize)> {
         let now = now_ns();
         self.rest_until_ns = now + PATIENCE_NS / 16;
@@ -342,6 +345,7 @@ impl Residency {
         if self.is_over() && self.others > 0 {
             self.control.bury();
         }
+        self.peak.note(self.control, self.slot, self.local + self.others, now_ns());
     }
 
     /// Returns whether the run has more local pages than it may.

@@ -8,7 +8,7 @@
 //! `userfaultfd(2)`, `ioctl_userfaultfd(2)`, `Documentation/admin-guide/mm/pagemap.rst`.
 
 use alloc::vec::Vec;
-use core::ffi::c_void;
+use core::ffi::{c_int, c_void};
 use rustix::fd::{AsFd, BorrowedFd, FromRawFd, OwnedFd};
 use rustix::io::Errno;
 use rustix::time::Timespec;
@@ -105,6 +105,10 @@ pub const FEATURE_MOVE: u64 = 1 << 16;
 
 const MODE_DONTWAKE: u64 = 1;
 
+/// Sixth argument of our calls of `userfaultfd`, which the kernel does not read: a filter of system calls knows by it
+/// that the program did not make the call.
+pub const OURS: usize = 0x756e_7261_636b;
+
 /// Event that the kernel reports to the pager.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event {
@@ -136,12 +140,15 @@ impl Uffd {
     /// `EPERM`: not root, `vm.unprivileged_userfaultfd` is 0 and `/dev/userfaultfd` is not accessible.
     /// `EINVAL`: this kernel lacks one of `features`.
     pub fn open(features: u64) -> Result<Uffd, Errno> {
-        use rustix::mm::UserfaultfdFlags;
-        let flags = UserfaultfdFlags::CLOEXEC | UserfaultfdFlags::NONBLOCK;
+        let flags = libc::O_CLOEXEC | libc::O_NONBLOCK;
         // SAFETY: makes a new descriptor; registering memory with it is what needs care.
-        let fd = match unsafe { rustix::mm::userfaultfd(flags) } {
-            Err(Errno::PERM) => open_device(flags.bits())?,
-            other => other?,
+        let fd = match unsafe { call(libc::SYS_userfaultfd, [flags as usize, 0, 0, 0, 0, OURS]) } {
+            // SAFETY: the kernel just made this descriptor for us.
+            fd @ 0.. => unsafe { OwnedFd::from_raw_fd(fd as i32) },
+            error => match Errno::from_raw_os_error(-error as i32) {
+                Errno::PERM => open_device(flags as u32)?,
+                other => return Err(other),
+            },
         };
         let mut api = UffdApi { api: 0xAA, features, ioctls: 0 };
         exchange::<{ read_write::<UffdApi>(0xAA, 0x3F) }, _>(fd.as_fd(), &mut api)?;
@@ -380,20 +387,113 @@ pub fn decimal(text: &[u8]) -> Option<u64> {
     (digits > 0).then(|| text[..digits].iter().fold(0, number))
 }
 
-/// Closes all descriptors of the calling thread's table. A bare instruction: the C library's `syscall` may be
-/// intercepted, by ourselves too.
+/// Lets memory be of small pages only, in this process and those it starts: pages are moved in and out one by one.
+pub fn refuse_huge_pages() {
+    // A kernel without huge pages needs none of this.
+    let _ = rustix::thread::disable_transparent_huge_pages(true);
+}
+
+/// Closes all descriptors of the calling thread's table.
 pub fn close_all_files() {
-    let (first, last, flags) = (0usize, u32::MAX as usize, 0usize);
-    #[cfg(target_arch = "x86_64")]
     // SAFETY: close_range(2) touches no memory.
+    unsafe { call(libc::SYS_close_range, [0, u32::MAX as usize, 0, 0, 0, 0]) };
+}
+
+/// Blocks the signals of `mask`, and no others, in the calling thread: signal n is bit n - 1. Returns the mask before.
+pub(crate) fn set_signal_mask(mask: u64) -> u64 {
+    let mut before = 0u64;
+    let (set, old) = ((&raw const mask).addr(), (&raw mut before).addr());
+    // SAFETY: reads and writes these sets of the size that is given.
+    unsafe { call(libc::SYS_rt_sigprocmask, [libc::SIG_SETMASK as usize, set, old, size_of::<u64>(), 0, 0]) };
+    before
+}
+
+/// Ends all threads of this process; runs nothing of the program's or the C library's.
+pub(crate) fn exit(status: u8) -> ! {
+    loop {
+        // SAFETY: does not return.
+        unsafe { call(libc::SYS_exit_group, [status as usize, 0, 0, 0, 0, 0]) };
+    }
+}
+
+/// Makes a system call by an instruction of our own: the C library's `syscall` may be intercepted, by ourselves too.
+/// Returns the result as the kernel gives it: an error is a small negative number.
+///
+/// # Safety
+/// The call must not harm memory that is used.
+unsafe fn call(number: libc::c_long, [a, b, c, d, e, f]: [usize; 6]) -> isize {
+    let result;
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: as the caller says; the kernel keeps all registers but these.
     unsafe {
-        core::arch::asm!("syscall", inlateout("rax") libc::SYS_close_range => _, in("rdi") first, in("rsi") last,
-            in("rdx") flags, out("rcx") _, out("r11") _, options(nostack));
+        core::arch::asm!("syscall", inlateout("rax") number => result, in("rdi") a, in("rsi") b, in("rdx") c,
+            in("r10") d, in("r8") e, in("r9") f, out("rcx") _, out("r11") _, options(nostack));
     }
     #[cfg(target_arch = "aarch64")]
-    // SAFETY: close_range(2) touches no memory.
+    // SAFETY: as the caller says; the kernel keeps all registers but these.
     unsafe {
-        core::arch::asm!("svc 0", in("x8") libc::SYS_close_range, inlateout("x0") first => _, in("x1") last,
-            in("x2") flags, options(nostack));
+        core::arch::asm!("svc 0", in("x8") number, inlateout("x0") a => result, in("x1") b, in("x2") c, in("x3") d,
+            in("x4") e, in("x5") f, options(nostack));
     }
+    result
+}
+
+/// Makes a thread that runs `main` with its argument on this stack. Returns its number, or an error as [`call`] does.
+///
+/// # Safety
+/// The flags share this memory (`CLONE_VM`); `main` never returns, and nothing else uses its stack.
+pub(crate) unsafe fn clone(
+    flags: c_int,
+    stack_top: usize,
+    main: extern "C" fn(*mut c_void) -> c_int,
+    argument: usize,
+) -> isize {
+    let result;
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: as the caller says; in the new thread, all registers but `rax` and the stack's are the caller's.
+    unsafe {
+        core::arch::asm!(
+            "syscall",
+            "test rax, rax",
+            "jnz 2f",
+            "xor ebp, ebp",
+            "mov rdi, r8",
+            "call r9",
+            "ud2",
+            "2:",
+            inlateout("rax") libc::SYS_clone => result,
+            in("rdi") flags,
+            in("rsi") stack_top,
+            in("rdx") 0,
+            in("r10") 0,
+            in("r8") argument,
+            in("r9") main,
+            out("rcx") _,
+            out("r11") _,
+            options(nostack)
+        );
+    }
+    #[cfg(target_arch = "aarch64")]
+    // SAFETY: as the caller says; in the new thread, all registers but `x0` and the stack's are the caller's.
+    unsafe {
+        core::arch::asm!(
+            "svc 0",
+            "cbnz x0, 2f",
+            "mov x29, 0",
+            "mov x0, x5",
+            "blr x6",
+            "brk 1",
+            "2:",
+            in("x8") libc::SYS_clone,
+            inlateout("x0") flags as usize => result,
+            in("x1") stack_top,
+            in("x2") 0,
+            in("x3") 0,
+            in("x4") 0,
+            in("x5") argument,
+            in("x6") main,
+            options(nostack)
+        );
+    }
+    result
 }

@@ -7,6 +7,7 @@ use crate::gate;
 use crate::link::{self, Delays};
 use crate::spool::{FETCH, Spool, SpooledTransfer, WRITE_BACK};
 use crate::sys::PAGE;
+use alloc::collections::BTreeMap;
 use core::sync::atomic::Ordering::Relaxed;
 
 /// Accounts of a process's transfers.
@@ -20,6 +21,8 @@ pub(crate) struct Transfers {
     unseen_ns: u64,
     /// Start of the run (monotonic ns).
     start_ns: u64,
+    /// Time in ns that each thread, by its index, lost to the pager itself.
+    lost_ns: BTreeMap<u32, u64>,
 }
 
 /// Fetch that has ended.
@@ -27,6 +30,8 @@ pub(crate) struct Fetched {
     pub(crate) address: usize,
     /// Time when the pager knew of the fault.
     pub(crate) seen_ns: u64,
+    /// Time when the program should have had the page.
+    pub(crate) due_ns: u64,
     /// Index of the thread that waited.
     pub(crate) thread: u32,
     /// Our time in ns, since the thread's previous fetch, for faults that a real blade would not have.
@@ -44,6 +49,7 @@ impl Transfers {
             transmit_ns: link::transmit_ns(settings, PAGE as u64),
             unseen_ns: settings.unseen_ns.load(Relaxed),
             start_ns: settings.start_ns.load(Relaxed),
+            lost_ns: BTreeMap::new(),
         }
     }
 
@@ -67,6 +73,9 @@ impl Transfers {
         let wait_ns = now_ns - fetched.seen_ns + self.unseen_ns;
         count(&self.control.counts.fetches, 1);
         count(&self.control.counts.wait_ns, wait_ns);
+        let lost_ns = self.lost_ns.entry(fetched.thread).or_default();
+        *lost_ns += now_ns.saturating_sub(fetched.due_ns) + fetched.overhead_ns;
+        self.control.counts.pager_ns.fetch_max(*lost_ns, Relaxed);
         self.record(SpooledTransfer {
             t_ns: fetched.seen_ns.saturating_sub(self.unseen_ns / 2 + self.start_ns),
             page: (fetched.address / PAGE) as u64,

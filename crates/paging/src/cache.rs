@@ -7,7 +7,7 @@
 //! A cache never causes a failure: an entry that cannot be read is measured again, and one that cannot be written
 //! is not remembered.
 
-use crate::footprint::Footprint;
+use crate::footprint::Weighing;
 use crate::program::Program;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -31,7 +31,7 @@ pub(crate) struct Key(String);
 #[derive(Clone, Copy, Serialize, Deserialize)]
 struct Entry {
     #[serde(flatten)]
-    footprint: Footprint,
+    weighing: Weighing,
     /// Time of the entry, in seconds since 1970.
     at: u64,
 }
@@ -76,16 +76,16 @@ impl Cache {
         Some(Cache { path: folder.join("unrack/footprints.json") })
     }
 
-    /// Returns the footprint of a command, if it is remembered.
-    pub(crate) fn get(&self, key: &Key) -> Option<Footprint> {
-        self.entries().get(&key.digest()).map(|entry| entry.footprint)
+    /// Returns the footprint and the native run time of a command, if they are remembered.
+    pub(crate) fn get(&self, key: &Key) -> Option<Weighing> {
+        self.entries().get(&key.digest()).map(|entry| entry.weighing)
     }
 
-    /// Remembers the footprint of a command.
-    pub(crate) fn put(&self, key: &Key, footprint: Footprint) {
+    /// Remembers the footprint and the native run time of a command.
+    pub(crate) fn put(&self, key: &Key, weighing: Weighing) {
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
         let mut entries = self.entries();
-        entries.insert(key.digest(), Entry { footprint, at: now.as_secs() });
+        entries.insert(key.digest(), Entry { weighing, at: now.as_secs() });
         while entries.len() > MOST_ENTRIES {
             let oldest = entries.iter().min_by_key(|(_, entry)| entry.at).map(|(key, _)| key.clone());
             entries.remove(&oldest.expect("there are more than a few"));
@@ -115,21 +115,23 @@ impl Cache {
 mod tests {
     use super::*;
     use crate::folder::Folder;
+    use crate::footprint::Footprint;
+
+    const WEIGHING: Weighing = Weighing { footprint: Footprint { anonymous: 5, shared: 6 }, wall_s: 0.5 };
 
     #[test]
     fn what_was_put_is_found_and_damage_is_forgotten() {
         let folder = Folder::fast().unwrap();
         let cache = Cache { path: folder.path("deep/footprints.json") };
         let key = |text: &str| Key(text.into());
-        let footprint = Footprint { anonymous: 5, shared: 6 };
         assert_eq!(cache.get(&key("a")), None);
-        cache.put(&key("a"), footprint);
-        assert_eq!(cache.get(&key("a")), Some(footprint));
+        cache.put(&key("a"), WEIGHING);
+        assert_eq!(cache.get(&key("a")), Some(WEIGHING));
         assert_eq!(cache.get(&key("b")), None);
         std::fs::write(&cache.path, "{ \"a\": ").unwrap();
         assert_eq!(cache.get(&key("a")), None);
-        cache.put(&key("b"), footprint);
-        assert_eq!(cache.get(&key("b")), Some(footprint));
+        cache.put(&key("b"), WEIGHING);
+        assert_eq!(cache.get(&key("b")), Some(WEIGHING));
     }
 
     #[test]
@@ -144,12 +146,12 @@ mod tests {
         let old = r#"{"["login", "--password=x"]": {"anonymous": 1, "shared": 2, "at": 3}}"#;
         std::fs::write(&cache.path, old).unwrap();
         let secret = Key("[\"login\", \"--password=y\"]".into());
-        cache.put(&secret, Footprint { anonymous: 5, shared: 6 });
+        cache.put(&secret, WEIGHING);
         assert_eq!((mode(&cache.path), mode(parent)), (0o600, 0o700));
         let text = std::fs::read_to_string(&cache.path).unwrap();
         assert!(!text.contains("login") && !text.contains("password"), "{text}");
         assert!(text.contains(&secret.digest()));
-        assert_eq!(cache.get(&secret), Some(Footprint { anonymous: 5, shared: 6 }));
+        assert_eq!(cache.get(&secret), Some(WEIGHING));
         assert_eq!(cache.entries().len(), 1);
     }
 

@@ -7,6 +7,7 @@
 
 use crate::control_file::ControlFile;
 use crate::delay::Delay;
+use crate::elf::Entrance;
 use crate::folder::Folder;
 use crate::job::{CheckedProgram, OutputTarget};
 use crate::measure::{RunSetup, measure};
@@ -74,8 +75,16 @@ pub fn calibrate(mode: FaultMode, until: Option<Instant>) -> Result<Calibration,
     let answer = folder.path("passes");
     let executable = std::env::current_exe().map_err(PagingError::failed("find this executable"))?;
     let command = vec!["unrack".into(), TOUCH_VERB.into()];
-    let job = CheckedProgram::for_program(Program { path: executable, command })?;
+    let job = CheckedProgram::for_program(Program {
+        path: executable,
+        command,
+        entrance: Entrance::Preload,
+        traces_itself: false,
+    })?;
     let setup = RunSetup {
+        footprint: None,
+        seat: None,
+        grace: None,
         local: Bytes::new(LOCAL_PAGES * proc::PAGE),
         delay: &Delay::constant(Time::ZERO, Rate::from_bps(0)),
         calibration: Calibration { mode, ..Calibration::default() },

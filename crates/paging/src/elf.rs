@@ -4,9 +4,9 @@
 
 use std::fs::File;
 use std::io;
-use std::os::unix::ffi::OsStringExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::FileExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 const MAGIC: &[u8] = b"\x7fELF";
 const CLASS_64: u8 = 2;
@@ -29,6 +29,32 @@ pub(crate) enum Elf {
     Static,
     /// Loaded by this program loader.
     Dynamic(PathBuf),
+}
+
+/// Way of the pager into a program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Entrance {
+    /// The loader preloads it.
+    Preload,
+    /// Its tracer puts it there.
+    Agent,
+}
+
+impl Elf {
+    /// Returns the way into a program of this machine.
+    pub(crate) fn entrance(&self) -> Option<Entrance> {
+        match self {
+            Elf::Other | Elf::Foreign => None,
+            Elf::Static => Some(Entrance::Agent),
+            Elf::Dynamic(loader) if is_musl(loader) => Some(Entrance::Agent),
+            Elf::Dynamic(_) => Some(Entrance::Preload),
+        }
+    }
+}
+
+/// Returns whether a loader is that of the musl C library, for which the preload library is not built.
+fn is_musl(loader: &Path) -> bool {
+    loader.file_name().is_some_and(|name| name.as_bytes().starts_with(b"ld-musl"))
 }
 
 /// Reads the kind of a file.

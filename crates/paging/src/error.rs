@@ -21,6 +21,16 @@ pub enum PagingError {
 }
 
 impl PagingError {
+    /// Returns the exit status of a run that ended so.
+    pub fn status(&self) -> u8 {
+        match self {
+            PagingError::Usage(_) => 2,
+            PagingError::Lacking(_) => 3,
+            PagingError::Failed(_) | PagingError::OutOfTime => 1,
+            PagingError::Interrupted(signal) => 128u8.saturating_add(*signal as u8),
+        }
+    }
+
     /// Returns a function for `map_err`, whose error says what could not be done, and why.
     pub(crate) fn failed<E: std::fmt::Display>(
         what: impl std::fmt::Display,

@@ -1,14 +1,23 @@
 //! All processes of a run: the program and its descendants, including orphans, which the kernel gives to us as
 //! their *subreaper*.
 
-use crate::{PagingError, proc};
-use rustix::process::{Pid, Signal, WaitOptions, WaitStatus};
+use crate::job::ProgramEnd;
+use crate::seat::MARK_VARIABLE;
+use crate::{PagingError, proc, trace};
+use rustix::process::{Pid, Signal};
+use std::cell::RefCell;
+use std::collections::HashMap;
 
 /// The processes of a run.
 pub(crate) struct Family {
     /// Children that this process had before the run.
     strangers: Vec<u32>,
     own: u32,
+    /// Value of [`MARK_VARIABLE`] in the environment of processes that are not our descendants.
+    mark: Option<String>,
+    /// Members that are not our descendants, with the times of their starts: the program in its seat, and every process
+    /// that was seen below it, since orphans of the seat are not given to us.
+    elsewhere: RefCell<HashMap<u32, u64>>,
 }
 
 impl Family {
@@ -18,7 +27,20 @@ impl Family {
         rustix::process::set_child_subreaper(Some(own))
             .map_err(PagingError::failed("follow the program's processes"))?;
         let own = own.as_raw_nonzero().get() as u32;
-        Ok(Family { strangers: proc::children(own), own })
+        let strangers = proc::children(own);
+        Ok(Family { strangers, own, mark: None, elsewhere: RefCell::default() })
+    }
+
+    /// Adds all processes with this mark.
+    pub(crate) fn with_mark(mut self, mark: Option<String>) -> Family {
+        self.mark = mark;
+        self
+    }
+
+    /// Adds a program that is not our descendant.
+    pub(crate) fn with_program(self, pid: u32) -> Family {
+        self.elsewhere.borrow_mut().extend(proc::started(pid).map(|started| (pid, started)));
+        self
     }
 
     /// Returns our own children: the program, and orphans of its descendants.
@@ -28,18 +50,32 @@ impl Family {
         roots
     }
 
-    /// Returns all processes of the run, ended or not.
+    /// Returns all processes of the run, ended or not; of those that are not our descendants, those that have not
+    /// ended.
     pub(crate) fn members(&self) -> Vec<u32> {
         let mut members = self.roots();
-        let mut next = 0;
-        while next < members.len() {
-            let found = proc::children(members[next]);
-            // A process may change its parent meanwhile.
-            let new: Vec<_> = found.into_iter().filter(|pid| !members.contains(pid)).collect();
-            members.extend(new);
-            next += 1;
-        }
+        add_descendants(&mut members);
+        let mut elsewhere = self.elsewhere.borrow_mut();
+        elsewhere.retain(|pid, started| proc::started(*pid) == Some(*started) && !proc::has_ended(*pid));
+        let mut others: Vec<u32> = elsewhere.keys().copied().collect();
+        add_descendants(&mut others);
+        others.retain(|pid| !proc::has_ended(*pid) && !members.contains(pid));
+        elsewhere.extend(others.iter().filter_map(|pid| Some((*pid, proc::started(*pid)?))));
+        others.sort_unstable();
+        members.extend(others);
         members
+    }
+
+    /// Returns all processes of the run, those too that nobody has seen below the program. This looks at every process of
+    /// the machine.
+    pub(crate) fn all_members(&self) -> Vec<u32> {
+        if let Some(mark) = &self.mark {
+            let variable = format!("{MARK_VARIABLE}={mark}");
+            let marked = proc::all().into_iter().filter(|pid| proc::has_variable(*pid, &variable));
+            let found: Vec<_> = marked.filter_map(|pid| Some((pid, proc::started(pid)?))).collect();
+            self.elsewhere.borrow_mut().extend(found);
+        }
+        self.members()
     }
 
     /// Reaps orphans that have ended.
@@ -51,7 +87,7 @@ impl Family {
 
     /// Sends a signal to all processes, except those that have ended.
     pub(crate) fn signal_all(&self, signal: Signal) {
-        for pid in self.members() {
+        for pid in self.all_members() {
             send(pid, signal);
         }
     }
@@ -64,9 +100,22 @@ impl Drop for Family {
     }
 }
 
-/// Returns the exit status of a child that has ended.
-pub(crate) fn ended(pid: u32) -> Option<WaitStatus> {
-    rustix::process::waitpid(Some(handle(pid)?), WaitOptions::NOHANG).ok()?.map(|(_, status)| status)
+fn add_descendants(members: &mut Vec<u32>) {
+    let mut next = 0;
+    while next < members.len() {
+        let found = proc::children(members[next]);
+        // A process may change its parent meanwhile.
+        let new: Vec<_> = found.into_iter().filter(|pid| !members.contains(pid)).collect();
+        members.extend(new);
+        next += 1;
+    }
+}
+
+/// Returns how a child has ended, and buries it.
+pub(crate) fn ended(pid: u32) -> Option<ProgramEnd> {
+    let end = trace::end_of(pid)?;
+    trace::bury(pid);
+    Some(end)
 }
 
 /// Sends a signal to a process; one that has ended meanwhile needs none.

@@ -2,8 +2,8 @@
 
 use crate::cache::{Cache, Key};
 use crate::job::{CheckedProgram, OutputTarget, ProgramEnd};
-use crate::launch::{Launch, Observer};
-use crate::{PagingError, proc};
+use crate::launch::{self, Launch, Observer};
+use crate::{PagingError, proc, say};
 use std::time::{Duration, Instant};
 use unrack_record::Build;
 use unrack_units::Bytes;
@@ -14,7 +14,11 @@ const SHARED_EVERY: u32 = 8;
 /// Bytes of shared memory that are never a reason to refuse: every program has a little.
 const LITTLE: u64 = 16 << 20;
 
-/// Memory that a program needs at its peak, summed over its processes, in bytes.
+/// Time for which memory has to be mostly shared, so that the native run need not end before the program is refused.
+const SURELY: Duration = Duration::from_secs(1);
+
+/// Memory that a program needs at its peak, of all its processes together, in bytes. What several processes share
+/// counts once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
 pub struct Footprint {
     /// Anonymous memory, which can be taken away.
@@ -27,6 +31,42 @@ impl Footprint {
     /// Returns the bytes that can be taken away.
     pub fn bytes(self) -> Bytes {
         Bytes::new(self.anonymous)
+    }
+
+    /// Returns the memory of processes now, in which a page that several share counts once; pages of a process whose
+    /// page tables may not be read count as its own.
+    pub(crate) fn distinct(members: &[u32]) -> Footprint {
+        let alone = |pid| Footprint {
+            anonymous: proc::anonymous_bytes(pid).unwrap_or(0),
+            shared: proc::shared_bytes(pid).unwrap_or(0),
+        };
+        let part = |pid| match proc::rollup(pid) {
+            Some(rollup) => {
+                Footprint { anonymous: rollup.proportional_anonymous, shared: rollup.proportional_shared }
+            }
+            None => alone(pid),
+        };
+        match members {
+            [one] => alone(*one),
+            many => many.iter().map(|pid| part(*pid)).fold(Footprint::default(), |sum, part| Footprint {
+                anonymous: sum.anonymous.saturating_add(part.anonymous),
+                shared: sum.shared.saturating_add(part.shared),
+            }),
+        }
+    }
+
+    /// Returns the shared memory of processes now.
+    pub(crate) fn shared_by(members: &[u32]) -> Footprint {
+        // Looked at closely only if there is any.
+        let sum = members.iter().filter_map(|pid| proc::shared_bytes(*pid)).sum::<u64>();
+        let shared = if sum > LITTLE { Footprint::distinct(members).shared } else { sum };
+        Footprint { anonymous: 0, shared }
+    }
+
+    /// Raises each part to that of `other`, where that is larger.
+    pub(crate) fn keep_larger(&mut self, other: Footprint) {
+        self.anonymous = self.anonymous.max(other.anonymous);
+        self.shared = self.shared.max(other.shared);
     }
 
     /// Checks that most of the memory can be taken away.
@@ -60,17 +100,35 @@ pub struct NativeRun {
     pub left_behind: Vec<String>,
 }
 
+/// Part of a native run that is remembered.
+#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize, serde::Deserialize)]
+pub struct Weighing {
+    #[serde(flatten)]
+    pub footprint: Footprint,
+    pub wall_s: f64,
+}
+
 /// Runs the program natively, and ends it if it still runs at `until`.
 ///
 /// # Errors
-/// [`PagingError::OutOfTime`] if it was ended.
+/// [`PagingError::OutOfTime`] if it was ended; [`PagingError::Lacking`] if its memory was mostly shared for so long that
+/// nothing else is to be expected of it.
 pub fn native(
     job: &CheckedProgram,
     output: &OutputTarget,
     until: Option<Instant>,
 ) -> Result<NativeRun, PagingError> {
     let mut scale = Scale::default();
-    let ended = Launch { job, environment: Vec::new(), output, until }.run(&mut scale)?;
+    let ended = Launch {
+        job,
+        environment: Vec::new(),
+        output,
+        until,
+        seat: None,
+        grace: launch::GRACE,
+        handler: None,
+    }
+    .run(&mut scale)?;
     Ok(NativeRun {
         wall_s: ended.wall.as_secs_f64(),
         footprint: scale.peak,
@@ -80,12 +138,12 @@ pub fn native(
 }
 
 /// Returns the program's footprint: remembered, if this build measured it (`weighed_by`); else measured by a
-/// native run whose output is discarded. Without a build nothing is remembered.
+/// native run whose output is discarded, which is said on standard error. Without a build nothing is remembered.
 ///
 /// # Errors
 /// [`PagingError::Failed`] if the program cannot be started, [`PagingError::Interrupted`] if a signal asked us to stop
-/// during the native run.
-pub fn footprint(job: &CheckedProgram, weighed_by: Option<&Build>) -> Result<Footprint, PagingError> {
+/// during the native run; [`PagingError::Lacking`] as for [`native`].
+pub fn footprint(job: &CheckedProgram, weighed_by: Option<&Build>) -> Result<Weighing, PagingError> {
     let cache = weighed_by.and_then(|_| Cache::of_user());
     let key = weighed_by.and_then(|build| Some(Key::for_program(&job.program)?.weighed_by(build)));
     if let (Some(cache), Some(key)) = (&cache, &key)
@@ -93,12 +151,14 @@ pub fn footprint(job: &CheckedProgram, weighed_by: Option<&Build>) -> Result<Foo
     {
         return Ok(known);
     }
+    say("measuring the footprint by a native run, whose output is discarded");
     let run = native(job, &OutputTarget::Discarded, None)?;
+    let weighing = Weighing { footprint: run.footprint, wall_s: run.wall_s };
     // A program that was killed may not have reached its peak.
     if let (Some(cache), Some(key), ProgramEnd::Exited(_)) = (&cache, &key, run.status) {
-        cache.put(key, run.footprint);
+        cache.put(key, weighing);
     }
-    Ok(run.footprint)
+    Ok(weighing)
 }
 
 /// Samples the memory of a family of processes.
@@ -106,6 +166,8 @@ pub fn footprint(job: &CheckedProgram, weighed_by: Option<&Build>) -> Result<Foo
 struct Scale {
     peak: Footprint,
     looks: u32,
+    /// Time since which the program would be refused.
+    unfit_since: Option<Instant>,
 }
 
 impl Observer for Scale {
@@ -114,13 +176,24 @@ impl Observer for Scale {
     }
 
     fn look(&mut self, members: &[u32]) -> Result<(), PagingError> {
-        let sum = |of: fn(u32) -> Option<u64>| members.iter().filter_map(|pid| of(*pid)).sum::<u64>();
-        self.peak.anonymous = self.peak.anonymous.max(sum(proc::anonymous_bytes));
         if self.looks.is_multiple_of(SHARED_EVERY) {
-            self.peak.shared = self.peak.shared.max(sum(proc::shared_bytes));
+            let shared = Footprint::shared_by(members);
+            self.peak.keep_larger(shared);
         }
         self.looks += 1;
-        Ok(())
+        // The sum counts what is shared several times: only a larger one can be a larger footprint.
+        let sum = members.iter().filter_map(|pid| proc::anonymous_bytes(*pid)).sum::<u64>();
+        if sum > self.peak.anonymous {
+            self.peak.keep_larger(Footprint { shared: 0, ..Footprint::distinct(members) });
+        }
+        let Err(why) = self.peak.check() else {
+            self.unfit_since = None;
+            return Ok(());
+        };
+        match self.unfit_since.get_or_insert_with(Instant::now).elapsed() {
+            time if time < SURELY => Ok(()),
+            _ => Err(why),
+        }
     }
 }
 

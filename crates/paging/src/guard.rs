@@ -1,4 +1,5 @@
-//! Two processes for one `unrack`: a guard, which the user started, and a worker, which does the work.
+//! Two processes for one `unrack`: a guard, and a worker, which does the work. The user started the guard, or a process
+//! that becomes the program ([`crate::seat`]).
 //!
 //! A process that is killed (`kill -9`, out of memory) cannot end the processes that it started. So neither is
 //! alone. If the worker is killed, its descendants become children of the guard, their next ancestor that is a
@@ -31,21 +32,50 @@ const LAST_GRACE: Duration = Duration::from_secs(5);
 /// # Errors
 /// If the machine has no room for another process.
 pub fn stand_guard() -> Result<(), PagingError> {
-    let family = Family::claim()?;
+    stand_guard_over(None, |_| {})
+}
+
+/// Like [`stand_guard`], also over processes with this mark in their environment, which are not its descendants. Calls
+/// `tell` when all is over.
+pub(crate) fn stand_guard_over(
+    mark: Option<String>,
+    tell: impl FnOnce(ProgramEnd),
+) -> Result<(), PagingError> {
+    let family = Family::claim()?.with_mark(mark);
     // If the end of children is ignored, which a process inherits, they cannot be waited for.
     take_over(libc::SIGCHLD, heed);
     let guard = rustix::process::getpid();
-    // SAFETY: by the contract above there is one thread, so the child has all that the parent has.
+    match fork()? {
+        Role::Child => become_worker(guard),
+        Role::Parent(worker) => {
+            WORKER.store(worker, Relaxed);
+            let status = watch_over(worker, &family);
+            tell(status);
+            std::process::exit(i32::from(status.code()))
+        }
+    }
+}
+
+/// Side of a fork.
+pub(crate) enum Role {
+    Child,
+    /// Number of the child.
+    Parent(i32),
+}
+
+/// Forks this process, which must have one thread: the child has all that its parent has.
+///
+/// # Errors
+/// [`PagingError::Lacking`] if the machine has no room for another process.
+pub(crate) fn fork() -> Result<Role, PagingError> {
+    // SAFETY: by the contract above, no lock is held by another thread.
     match unsafe { libc::fork() } {
         -1 => Err(PagingError::Lacking(format!(
             "cannot start the process that watches over the run: {}",
             std::io::Error::last_os_error()
         ))),
-        0 => become_worker(guard),
-        worker => {
-            WORKER.store(worker, Relaxed);
-            std::process::exit(i32::from(watch_over(worker, &family).code()))
-        }
+        0 => Ok(Role::Child),
+        child => Ok(Role::Parent(child)),
     }
 }
 
@@ -120,9 +150,9 @@ fn wait_for(worker: i32) -> ProgramEnd {
 fn end_all(family: &Family) {
     let deadline = Instant::now() + LAST_GRACE;
     loop {
-        let left = family.members();
+        let left = family.all_members();
         left.iter().for_each(|pid| _ = family::ended(*pid));
-        family.signal_all(Signal::KILL);
+        left.iter().for_each(|pid| family::send(*pid, Signal::KILL));
         if left.is_empty() {
             return;
         }

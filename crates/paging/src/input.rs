@@ -4,7 +4,7 @@ use crate::PagingError;
 use crate::folder::unnamed_file;
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom};
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::process::Stdio;
 
 /// Standard input of a program.
@@ -29,14 +29,19 @@ impl Input {
     }
 
     pub(crate) fn stdio(&self) -> io::Result<Stdio> {
+        Ok(self.file()?.map_or_else(Stdio::inherit, Stdio::from))
+    }
+
+    /// Opens what a run is to read; `None`: our own standard input.
+    pub(crate) fn file(&self) -> io::Result<Option<OwnedFd>> {
         match self {
-            Input::Inherited => Ok(Stdio::inherit()),
-            Input::Empty => Ok(Stdio::null()),
+            Input::Inherited => Ok(None),
+            Input::Empty => Ok(Some(File::open("/dev/null")?.into())),
             Input::Kept { file, offset } => {
                 // Opened again: runs must not share a reading position.
                 let mut again = File::open(format!("/proc/self/fd/{}", file.as_raw_fd()))?;
                 again.seek(SeekFrom::Start(*offset))?;
-                Ok(again.into())
+                Ok(Some(again.into()))
             }
         }
     }

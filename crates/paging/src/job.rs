@@ -3,7 +3,6 @@
 use crate::cache::Key;
 use crate::program::Program;
 use crate::{Input, PagingError, machine};
-use rustix::process::WaitStatus;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use unrack_units::{Bytes, Share};
@@ -76,15 +75,6 @@ impl ProgramEnd {
     /// Returns whether the program ended with exit status 0.
     pub fn is_success(self) -> bool {
         self == ProgramEnd::Exited(0)
-    }
-}
-
-impl From<WaitStatus> for ProgramEnd {
-    fn from(status: WaitStatus) -> ProgramEnd {
-        match status.terminating_signal() {
-            Some(signal) => ProgramEnd::Signaled(signal as u8),
-            None => ProgramEnd::Exited(status.exit_status().unwrap_or(0) as u8),
-        }
     }
 }
 

@@ -1,10 +1,14 @@
 //! Start of a program, watch over it and all processes that it starts, and their end.
 
+use crate::elf::Entrance;
 use crate::ending::Ending;
 use crate::family::{self, Family};
 use crate::job::{CheckedProgram, OutputTarget, ProgramEnd};
-use crate::signals::Watch;
+use crate::seat::ProgramSeat;
+use crate::signals::{Asked, Watch};
+use crate::trace::{self, AnyHandler, Tracer};
 use crate::{PagingError, guard, proc};
+use rustix::io::Errno;
 use rustix::process::{Pid, Signal};
 use std::ffi::OsString;
 use std::fs::File;
@@ -15,8 +19,10 @@ use std::time::{Duration, Instant};
 
 /// Time that processes may go on after their program has ended, to end by themselves; below, after they were
 /// asked to.
-const GRACE: Duration = Duration::from_millis(500);
+pub(crate) const GRACE: Duration = Duration::from_millis(500);
 const LAST_GRACE: Duration = Duration::from_secs(2);
+/// Time for a program that must not go on to end with a status that says so; after it, it is killed.
+const STATUS_GRACE: Duration = Duration::from_millis(300);
 const LONGEST_PACE: Duration = Duration::from_millis(200);
 /// Share of a core that the observer may take: one part in this number,
 const OBSERVER_SHARE: u32 = 40;
@@ -36,6 +42,10 @@ pub(crate) trait Observer {
     /// # Errors
     /// If the run must not go on.
     fn look(&mut self, members: &[u32]) -> Result<(), PagingError>;
+    /// Returns whether the program waits for something that may never come, so that it cannot handle signals.
+    fn is_stuck(&self) -> bool {
+        false
+    }
 }
 
 /// How a run ended.
@@ -53,6 +63,12 @@ pub(crate) struct Launch<'a> {
     pub output: &'a OutputTarget,
     /// Time when the program is ended if it still runs.
     pub until: Option<Instant>,
+    /// Process that becomes the program; `None`: a child of ours does.
+    pub seat: Option<&'a ProgramSeat>,
+    /// Time that processes may go on after their program has ended.
+    pub grace: Duration,
+    /// Handler of the program's stops, if it is traced.
+    pub handler: Option<AnyHandler>,
 }
 
 impl Launch<'_> {
@@ -62,17 +78,30 @@ impl Launch<'_> {
     /// Also if a signal asked us to stop and the output is not [`OutputTarget::Inherited`]: a series of runs ends
     /// there, while a single run ends as its program does, if that ends in time. [`PagingError::OutOfTime`] if it
     /// was ended at [`Launch::until`].
-    pub(crate) fn run(self, observer: &mut dyn Observer) -> Result<Ended, PagingError> {
+    pub(crate) fn run(mut self, observer: &mut dyn Observer) -> Result<Ended, PagingError> {
         let _guard: MutexGuard<()> = ONE_RUN.lock().unwrap_or_else(PoisonError::into_inner);
         let watch = Watch::start()?;
         let family = Family::claim()?;
-        let mut command = self.command().map_err(self.cannot_run())?;
         let started = Instant::now();
-        let child = command.spawn().map_err(self.cannot_run())?;
-        drop(command);
-        discard(child.stdout);
-        let run = Run { watch: &watch, family: &family, program: child.id, started, until: self.until };
+        let until = self.until;
+        let handler = self.handler.take();
+        let must_be_traced = self.job.program.entrance == Entrance::Agent && handler.is_some();
+        let (family, program) = match self.seat {
+            Some(seat) => match seat.give_to(&self, handler)? {
+                Some((pid, tracer)) => {
+                    let family = family.with_mark(Some(seat.mark().into())).with_program(pid);
+                    (family, Running::InItsSeat(pid, tracer))
+                }
+                None if must_be_traced => return Err(self.cannot_run()(Errno::PERM.into())),
+                None => (family, self.spawn(None)?),
+            },
+            None => (family, self.spawn(handler.filter(|_| must_be_traced))?),
+        };
+        let run = Run { watch: &watch, family: &family, program, started, until, grace: self.grace };
         let outcome = run.to_the_end(observer);
+        if let (Err(why), Running::InItsSeat(_, tracer)) = (&outcome, &run.program) {
+            run.end_with(tracer, why.status());
+        }
         let left_behind = run.end_the_rest(observer, outcome.is_ok());
         let (status, wall) = outcome?;
         // The last events must not be missed.
@@ -83,9 +112,36 @@ impl Launch<'_> {
         }
     }
 
+    /// Starts the program as a child of ours, traced if it has to be.
+    fn spawn(&self, handler: Option<AnyHandler>) -> Result<Running<'static>, PagingError> {
+        let mut command = self.command().map_err(self.cannot_run())?;
+        let tracer = handler.map(|handler| Self::trace(handler, &mut command.command)).transpose()?;
+        let child = command.spawn().map_err(self.cannot_run())?;
+        drop(command);
+        discard(child.stdout);
+        Ok(Running::AsOurChild(child.id, tracer))
+    }
+
+    /// Lets the program be traced from its beginning.
+    fn trace(handler: AnyHandler, command: &mut Command) -> Result<Tracer, PagingError> {
+        use std::os::unix::process::CommandExt;
+        let (doorstep, bell) = trace::door()?;
+        let tracer = Tracer::start(bell, handler)?;
+        // SAFETY: in the child, a few system calls, with memory of its own.
+        unsafe { command.pre_exec(move || doorstep.knock()) };
+        Ok(tracer)
+    }
+
     fn cannot_run(&self) -> impl Fn(io::Error) -> PagingError {
         let path = self.job.program.path.display().to_string();
-        move |why| PagingError::Failed(format!("cannot run {path}: {why}"))
+        move |why| match why.raw_os_error() {
+            Some(libc::EPERM) => PagingError::Lacking(format!(
+                "{path} cannot be traced, which a program needs into which nothing can be preloaded: allow ptrace(2) here \
+                 (in a container, its seccomp profile and CAP_SYS_PTRACE; elsewhere, as root, `sysctl \
+                 kernel.yama.ptrace_scope=1`), or use a dynamically linked build for the GNU C library"
+            )),
+            _ => PagingError::Failed(format!("cannot run {path}: {why}")),
+        }
     }
 
     fn command(&self) -> io::Result<Prepared> {
@@ -152,20 +208,44 @@ fn discard(output: Option<io::PipeReader>) {
     }
 }
 
+/// The program's process.
+enum Running<'a> {
+    /// With its tracer, which lasts as long as this does, if it is traced.
+    AsOurChild(u32, #[expect(dead_code, reason = "dropped with the run")] Option<Tracer>),
+    /// Its parent learns of its end when the seat is dropped.
+    InItsSeat(u32, &'a Tracer),
+}
+
+impl Running<'_> {
+    fn pid(&self) -> u32 {
+        match self {
+            Running::AsOurChild(pid, _) | Running::InItsSeat(pid, _) => *pid,
+        }
+    }
+
+    fn ended(&self) -> Option<ProgramEnd> {
+        match self {
+            Running::AsOurChild(pid, _) => family::ended(*pid),
+            Running::InItsSeat(_, tracer) => tracer.ended(),
+        }
+    }
+}
+
 struct Run<'a> {
     watch: &'a Watch,
     family: &'a Family,
-    program: u32,
+    program: Running<'a>,
     started: Instant,
     until: Option<Instant>,
+    grace: Duration,
 }
 
 impl Run<'_> {
     fn to_the_end(&self, observer: &mut dyn Observer) -> Result<(ProgramEnd, Duration), PagingError> {
         let (mut next_look, mut ending) = (Instant::now(), Ending::default());
         loop {
-            if let Some(status) = family::ended(self.program) {
-                return Ok((status.into(), self.started.elapsed()));
+            if let Some(status) = self.program.ended() {
+                return Ok((status, self.started.elapsed()));
             }
             if guard::is_lost() {
                 return Err(PagingError::Interrupted(libc::SIGTERM));
@@ -175,11 +255,11 @@ impl Run<'_> {
             if self.until.is_some_and(|until| now >= until) {
                 return Err(PagingError::OutOfTime);
             }
-            if let Some(signal) = ending.due(self.watch.asked_to_end(), now) {
+            if let Some(signal) = ending.due(self.asked_to_end(observer), now) {
                 return Err(PagingError::Interrupted(signal));
             }
             if now >= next_look {
-                self.family.bury_orphans(self.program);
+                self.family.bury_orphans(self.program.pid());
                 observer.look(&self.family.members())?;
                 let longest = LONGEST_PACE.min(self.started.elapsed() / AGE_SHARE).max(observer.pace());
                 next_look = Instant::now() + (now.elapsed() * OBSERVER_SHARE).clamp(observer.pace(), longest);
@@ -188,9 +268,30 @@ impl Run<'_> {
         }
     }
 
+    /// Returns the signals that asked for the run's end. A program in its seat handles its own, unless it cannot.
+    fn asked_to_end(&self, observer: &dyn Observer) -> Asked {
+        match &self.program {
+            Running::AsOurChild(..) => self.watch.asked_to_end(),
+            Running::InItsSeat(_, tracer) if observer.is_stuck() => tracer.asked_to_end(),
+            Running::InItsSeat(..) => Asked::default(),
+        }
+    }
+
     fn forward_signals(&self) {
-        for signal in self.watch.take_forwards().filter_map(Signal::from_named_raw) {
-            family::send(self.program, signal);
+        // A program in its seat is sent signals itself.
+        if let Running::AsOurChild(pid, _) = self.program {
+            for signal in self.watch.take_forwards().filter_map(Signal::from_named_raw) {
+                family::send(pid, signal);
+            }
+        }
+    }
+
+    /// Ends the program with a status that says why, if it can still be stopped.
+    fn end_with(&self, tracer: &Tracer, status: u8) {
+        tracer.end_with(status);
+        let deadline = Instant::now() + STATUS_GRACE;
+        while tracer.ended().is_none() && Instant::now() < deadline {
+            self.watch.wait(Duration::from_millis(5));
         }
     }
 
@@ -198,8 +299,8 @@ impl Run<'_> {
     /// be asked.
     fn end_the_rest(&self, observer: &mut dyn Observer, kindly: bool) -> Vec<String> {
         let mut names = Vec::new();
-        if kindly && !self.all_gone_within(GRACE, observer) {
-            names = self.family.members().into_iter().filter_map(proc::name).collect();
+        if kindly && !self.all_gone_within(self.grace, observer) {
+            names = self.family.all_members().into_iter().filter_map(proc::name).collect();
             names.sort();
             names.dedup();
             self.family.signal_all(Signal::TERM);
@@ -226,8 +327,8 @@ impl Run<'_> {
     }
 
     fn is_all_gone(&self) -> bool {
-        family::ended(self.program);
-        self.family.bury_orphans(self.program);
-        self.family.members().is_empty()
+        self.program.ended();
+        self.family.bury_orphans(self.program.pid());
+        self.family.all_members().is_empty()
     }
 }

@@ -35,9 +35,15 @@ mod family;
 mod folder;
 mod footprint;
 mod guard;
+#[cfg(target_arch = "x86_64")]
+mod inject;
+#[cfg(not(target_arch = "x86_64"))]
+#[path = "inject/absent.rs"]
+mod inject;
 mod input;
 mod job;
 mod launch;
+mod local;
 mod machine;
 mod measure;
 mod memory_node;
@@ -45,20 +51,25 @@ mod proc;
 mod program;
 mod readings;
 mod say;
+mod seat;
 mod signals;
 mod silence;
+#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
+mod trace;
 
 pub use calibrate::{Calibration, FaultMode, calibrate};
 pub use delay::Delay;
 pub use disturbance::{MachineCounters, MachineLoad};
 pub use error::PagingError;
 pub use folder::sweep;
-pub use footprint::{Footprint, NativeRun, footprint, native};
+pub use footprint::{Footprint, NativeRun, Weighing, footprint, native};
 pub use guard::stand_guard;
 pub use input::Input;
 pub use job::{CheckedProgram, OutputTarget, ProgramEnd, SMALLEST_LOCAL, local_bytes};
+pub use local::{LocalMemory, NOT_AWAY};
 pub use machine::PRELOAD_VARIABLE;
 pub use measure::{CaptureTo, RunReport, RunSetup, Tally, measure};
 pub use memory_node::{MemoryNode, RemoteNode};
 pub use readings::PROC_VARIABLE;
 pub use say::say;
+pub use seat::{ProgramSeat, take_seat};

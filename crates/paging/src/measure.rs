@@ -3,11 +3,16 @@
 use crate::calibrate::{Calibration, FaultMode};
 use crate::control_file::ControlFile;
 use crate::delay::Delay;
+use crate::elf::{self, Entrance};
 use crate::folder::Folder;
+use crate::inject::{Injector, Reception};
 use crate::job::{CheckedProgram, OutputTarget, ProgramEnd};
-use crate::launch::{Launch, Observer};
+use crate::launch::{self, Launch, Observer};
+use crate::local::{self, LocalMemory, Unseen};
 use crate::memory_node::{MemoryNode, RemoteNode};
+use crate::seat::ProgramSeat;
 use crate::silence::Silence;
+use crate::trace::AnyHandler;
 use crate::{PagingError, capture, proc};
 use std::collections::{BTreeSet, HashMap};
 use std::ffi::OsString;
@@ -25,12 +30,16 @@ use unrack_units::Bytes;
 const PACE: Duration = Duration::from_millis(200);
 /// Time after its start within which a program has its pager.
 const SETTLED: Duration = Duration::from_millis(200);
+/// Wait for a memory node after which a process counts as stuck.
+const STUCK: Duration = Duration::from_millis(200);
 const PRELOADED: &str = "libunrack_preload";
 
 /// Parameters of a run with remote memory.
 pub struct RunSetup<'a> {
     /// Local memory of all processes together.
     pub local: Bytes,
+    /// The program's footprint, if it is known.
+    pub footprint: Option<Bytes>,
     pub delay: &'a Delay,
     pub calibration: Calibration,
     /// Seed of the draws, if the delay is drawn.
@@ -41,12 +50,15 @@ pub struct RunSetup<'a> {
     pub output: OutputTarget,
     /// Time when the program is ended if it still runs.
     pub until: Option<Instant>,
+    /// Process that becomes the program; its parent learns of the program's end when this is dropped.
+    pub seat: Option<&'a ProgramSeat>,
+    /// Time that processes may go on after the program has ended [default: 500 ms].
+    pub grace: Option<Duration>,
 }
 
 /// Path of the trace, and what it should say about the program.
 pub struct CaptureTo<'a> {
     pub path: &'a Path,
-    pub footprint: Option<Bytes>,
     pub native_s: Option<f64>,
 }
 
@@ -56,6 +68,7 @@ pub struct RunReport {
     pub status: ProgramEnd,
     pub wall_s: f64,
     pub tally: Tally,
+    pub local: LocalMemory,
     /// Facts that readers should know before trusting the figures.
     pub warnings: Vec<Warning>,
 }
@@ -75,13 +88,31 @@ pub struct Tally {
     pub wait_ns: u64,
     /// Time in ns of the pager on faults that a real blade would not have, summed.
     pub overhead_ns: u64,
+    /// Most time in ns that one thread lost to the pager itself.
+    pub pager_ns: u64,
     pub thawed: u64,
+    /// Pages copied for a process because it shared them with others since a fork.
+    pub unshared: u64,
     pub processes: u64,
     /// Number of threads that faulted.
     pub threads: u64,
 }
 
+/// Least number of copied pages that is said.
+const FEW_COPIES: u64 = 256;
+
 impl Tally {
+    /// Returns the warning that pages which processes share were paged for each of them.
+    fn copies(&self) -> Option<Warning> {
+        let text = format!(
+            "{} pages that processes shared since a fork were copied and then paged for each process by itself: a kernel \
+             that swaps would page them once",
+            self.unshared
+        );
+        let is_much = self.unshared > FEW_COPIES && self.unshared > self.fetches / 20;
+        is_much.then(|| Warning::new("unshared", text))
+    }
+
     fn from_counts(counts: &PagerCounts, threads: u32) -> Tally {
         Tally {
             fetches: counts.fetches.load(Relaxed),
@@ -93,7 +124,9 @@ impl Tally {
             below_floor: counts.below_floor.load(Relaxed),
             wait_ns: counts.wait_ns.load(Relaxed),
             overhead_ns: counts.overhead_ns.load(Relaxed),
+            pager_ns: counts.pager_ns.load(Relaxed),
             thawed: counts.thawed.load(Relaxed),
+            unshared: counts.unshared.load(Relaxed),
             processes: counts.processes.load(Relaxed),
             threads: threads as u64,
         }
@@ -110,12 +143,32 @@ pub fn measure(job: &CheckedProgram, setup: &RunSetup) -> Result<RunReport, Pagi
     let environment = vec![
         ("LD_PRELOAD", session.preloads.clone()),
         (CONTROL_VARIABLE, session.spools.path(CONTROL_NAME).into_os_string()),
+        ("ASAN_OPTIONS", sanitizer_options()),
     ];
+    let _reception = session.reception(setup);
     let mut watcher = Watcher::new(&session.control, setup.node);
+    watcher.agent_for =
+        Some(session.spools.path(CONTROL_NAME)).filter(|_| setup.calibration.mode != FaultMode::Fast);
     session.control.settings.start_ns.store(now_ns(), Relaxed);
-    let ended = Launch { job, environment, output: &setup.output, until: setup.until }.run(&mut watcher);
+    let launch = Launch {
+        job,
+        environment,
+        output: &setup.output,
+        until: setup.until,
+        seat: setup.seat,
+        grace: setup.grace.unwrap_or(launch::GRACE),
+        handler: session.handler(job, setup.calibration.mode)?,
+    };
+    let ended = launch.run(&mut watcher);
     let ended = ended.map_err(|error| with_cause(error, setup.node.map(|node| node.at)))?;
-    let mut warnings = watcher.warnings();
+    let threads = session.control.next_thread.load(Relaxed);
+    let tally = Tally::from_counts(&session.control.counts, threads);
+    let local = watcher.unseen.with_counts(&session.control.counts);
+    let wall_s = ended.wall.as_secs_f64();
+    let mut warnings: Vec<Warning> = not_away(setup, &local, &tally, wall_s).into_iter().collect();
+    warnings.extend(watcher.warnings());
+    warnings.extend(local.shared(setup.local));
+    warnings.extend(tally.copies());
     if !ended.left_behind.is_empty() {
         let text =
             format!("processes that the command left behind were killed: {}", ended.left_behind.join(", "));
@@ -124,9 +177,15 @@ pub fn measure(job: &CheckedProgram, setup: &RunSetup) -> Result<RunReport, Pagi
     if let Some(to) = &setup.capture {
         warnings.extend(session.capture(job, setup, to, ended.wall)?);
     }
-    let threads = session.control.next_thread.load(Relaxed);
-    let tally = Tally::from_counts(&session.control.counts, threads);
-    Ok(RunReport { status: ended.status, wall_s: ended.wall.as_secs_f64(), tally, warnings })
+    Ok(RunReport { status: ended.status, wall_s, tally, local, warnings })
+}
+
+/// Returns the warning that the share that was to be remote was not.
+fn not_away(setup: &RunSetup, local: &LocalMemory, tally: &Tally, wall_s: f64) -> Option<Warning> {
+    match setup.footprint {
+        Some(footprint) if tally.deactivations == 0 => local::none_taken(setup.local, footprint),
+        _ => local.not_away(setup.local, wall_s),
+    }
 }
 
 /// Adds the cause to an error: a pager only sees an encrypted connection close; the reason is known here.
@@ -165,6 +224,26 @@ impl Session {
         Ok(Session { control, spools, preloads, _control_folder: control_folder })
     }
 
+    /// Makes the handler of a program that needs the agent, or may become one that does.
+    fn handler(&self, job: &CheckedProgram, mode: FaultMode) -> Result<Option<AnyHandler>, PagingError> {
+        match (job.program.entrance, mode) {
+            (_, FaultMode::Blocking) if cfg!(target_arch = "x86_64") => {
+                Ok(Some(Box::new(Injector::new(&self.spools.path(CONTROL_NAME))?)))
+            }
+            (Entrance::Preload, _) => Ok(None),
+            (Entrance::Agent, _) => Err(PagingError::Lacking(format!(
+                "nothing can be preloaded into {}, which fast mode needs: leave out --fast",
+                job.program.path.display()
+            ))),
+        }
+    }
+
+    /// Opens the door for programs that need the agent and that this one will start. Without it, these get the agent later.
+    fn reception(&self, setup: &RunSetup) -> Option<Reception> {
+        let is_blocking = setup.calibration.mode == FaultMode::Blocking;
+        is_blocking.then(|| Reception::open(&self.spools.path(CONTROL_NAME)).ok()).flatten()
+    }
+
     fn capture(
         &self,
         job: &CheckedProgram,
@@ -180,7 +259,7 @@ impl Session {
             command_line,
             page_size: proc::PAGE,
             local_bytes: setup.local.get(),
-            footprint_bytes: to.footprint.unwrap_or_default().get(),
+            footprint_bytes: setup.footprint.unwrap_or_default().get(),
             run_ns,
             native_ns: to.native_s.map(|s| (s * 1e9) as u64),
         };
@@ -224,12 +303,25 @@ fn preloads(library: &Path, folder: &Folder) -> Result<OsString, PagingError> {
     Ok(value)
 }
 
+/// Returns the options of AddressSanitizer: those that are set, and that it need not be the first library.
+fn sanitizer_options() -> OsString {
+    let mut options = std::env::var_os("ASAN_OPTIONS").filter(|set| !set.is_empty()).unwrap_or_default();
+    if !options.is_empty() {
+        options.push(":");
+    }
+    options.push("verify_asan_link_order=0");
+    options
+}
+
 /// Watches a run: frees the slots of processes that ended, and notices those without a pager.
 struct Watcher<'a> {
     control: &'a ControlFile,
     silence: Option<Silence<'a>>,
     known: HashMap<u32, Known>,
     without: BTreeSet<String>,
+    unseen: Unseen,
+    /// Control file with which processes without a pager get the agent; `None` in fast mode, which has none.
+    agent_for: Option<PathBuf>,
 }
 
 /// A process, for as long as it runs the same program.
@@ -237,21 +329,35 @@ struct Known {
     executable: Option<PathBuf>,
     since: Instant,
     is_settled: bool,
+    has_pager: bool,
+    /// The agent was to be put into it.
+    is_attached: bool,
+}
+
+impl Known {
+    fn wait_for_agent(&mut self) {
+        (self.is_settled, self.is_attached, self.since) = (false, true, Instant::now());
+    }
 }
 
 impl<'a> Watcher<'a> {
     fn new(control: &'a ControlFile, node: Option<RemoteNode<'a>>) -> Watcher<'a> {
         let silence = node.map(Silence::new);
-        Watcher { control, silence, known: HashMap::new(), without: BTreeSet::new() }
+        Watcher {
+            control,
+            silence,
+            known: HashMap::new(),
+            without: BTreeSet::new(),
+            unseen: Unseen::default(),
+            agent_for: None,
+        }
     }
 
     fn free_slots_of_the_ended(&self) {
         for slot in self.control.live_slots() {
             let pid = slot.pid.load(Relaxed);
-            let is_alive = !proc::has_ended(pid);
-            if !is_alive {
-                // Fails if another process has taken the slot meanwhile.
-                let _ = slot.pid.compare_exchange(pid, 0, Relaxed, Relaxed);
+            if proc::has_ended(pid) {
+                self.control.free(slot, pid);
             }
         }
     }
@@ -262,7 +368,8 @@ impl<'a> Watcher<'a> {
     fn meet(&mut self, pid: u32) {
         let executable = proc::executable(pid);
         let now = Instant::now();
-        let fresh = || Known { executable: None, since: now, is_settled: false };
+        let fresh =
+            || Known { executable: None, since: now, is_settled: false, has_pager: true, is_attached: false };
         let known = self.known.entry(pid).or_insert_with(fresh);
         if known.executable != executable {
             *known = Known { executable, ..fresh() };
@@ -271,9 +378,36 @@ impl<'a> Watcher<'a> {
             return;
         }
         known.is_settled = true;
-        if proc::maps_file(pid, PRELOADED) == Some(false) {
-            self.without.extend(proc::name(pid));
+        if proc::maps_file(pid, PRELOADED) != Some(false) || self.has_agent(pid) {
+            return;
         }
+        match self.attach(pid) {
+            true => {
+                self.known.entry(pid).and_modify(Known::wait_for_agent);
+            }
+            false => {
+                self.known.entry(pid).and_modify(|known| known.has_pager = false);
+                self.without.extend(proc::name(pid));
+            }
+        }
+    }
+
+    /// Puts the agent into a process, in the background. Returns false if that was tried before, or is not possible here.
+    fn attach(&self, pid: u32) -> bool {
+        let is_new = self.known.get(&pid).is_some_and(|known| !known.is_attached);
+        let file = || std::fs::File::open(format!("/proc/{pid}/exe")).ok();
+        let is_fit = || file().and_then(|file| elf::read(&file).ok()?.entrance()).is_some();
+        match &self.agent_for {
+            Some(control) => is_new && is_fit() && Injector::attach(control, pid).is_ok(),
+            None => false,
+        }
+    }
+
+    /// Returns whether the tracer put the agent into a process: the slot of a program that it ran before would be free.
+    fn has_agent(&self, pid: u32) -> bool {
+        let is_ours = |tracer| Path::new(&format!("/proc/self/task/{tracer}")).exists();
+        proc::tracer(pid).is_some_and(is_ours)
+            && self.control.live_slots().any(|slot| slot.pid.load(Relaxed) == pid)
     }
 
     fn warnings(&self) -> Vec<Warning> {
@@ -292,9 +426,15 @@ impl Observer for Watcher<'_> {
         PACE
     }
 
+    fn is_stuck(&self) -> bool {
+        self.silence.is_some()
+            && self.control.live_slots().any(|slot| slot.waited_ns.load(Relaxed) >= STUCK.as_nanos() as u64)
+    }
+
     fn look(&mut self, members: &[u32]) -> Result<(), PagingError> {
         if let Some(why) = self.control.failure() {
-            return Err(PagingError::Failed(why));
+            let kind = if self.control.is_lacking() { PagingError::Lacking } else { PagingError::Failed };
+            return Err(kind(why));
         }
         self.free_slots_of_the_ended();
         if let Some(silence) = &mut self.silence {
@@ -302,6 +442,10 @@ impl Observer for Watcher<'_> {
         }
         self.known.retain(|pid, _| members.contains(pid));
         members.iter().for_each(|pid| self.meet(*pid));
+        let without: Vec<u32> =
+            self.known.iter().filter(|(_, known)| !known.has_pager).map(|(pid, _)| *pid).collect();
+        self.unseen.look(members, &without);
+        local::share_out(self.control, members);
         Ok(())
     }
 }
@@ -351,7 +495,7 @@ mod tests {
             ).unwrap();
             let node = "10.0.0.2:7000".parse().unwrap();
             let node = RemoteNode { at: &node, page_timeout: Duration::from_secs(5) };
-            let mut watcher = Watcher::new(&control, Some(node));
+        let mut watcher = Watcher::new(&control, Some(node));
             // Either is fine: what counts is that it returns.
             let _ = watcher.look(&[std::process::id()]);
             let _ = (watcher.warnings(), Tally::from_counts(&control.counts, 1));

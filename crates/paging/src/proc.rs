@@ -35,6 +35,29 @@ fn state_in(stat: &str) -> Option<char> {
     stat[stat.rfind(')')? + 1..].trim_start().chars().next()
 }
 
+/// Returns when a process was started, in clock ticks since the machine was: with its number, this names it for ever.
+pub(crate) fn started(pid: u32) -> Option<u64> {
+    started_in(&std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
+}
+
+fn started_in(stat: &str) -> Option<u64> {
+    // Field 22; the name, field 2, may contain anything.
+    stat[stat.rfind(')')? + 1..].split_ascii_whitespace().nth(19)?.parse().ok()
+}
+
+/// Returns the numbers of all processes.
+pub(crate) fn all() -> Vec<u32> {
+    let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
+    entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+}
+
+/// Returns whether the environment that a process was started with has this variable and value (`NAME=value`). It stands
+/// on the program's stack, which is never taken.
+pub(crate) fn has_variable(pid: u32, variable: &str) -> bool {
+    let Ok(environment) = std::fs::read(format!("/proc/{pid}/environ")) else { return false };
+    environment.split(|byte| *byte == 0).any(|known| known == variable.as_bytes())
+}
+
 /// Returns the name of a process.
 pub(crate) fn name(pid: u32) -> Option<String> {
     let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).ok()?;
@@ -50,6 +73,33 @@ pub(crate) fn executable(pid: u32) -> Option<PathBuf> {
 pub(crate) fn maps_file(pid: u32, text: &str) -> Option<bool> {
     let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).ok()?;
     (!maps.is_empty()).then(|| maps.contains(text))
+}
+
+/// Returns the parent of a process; `None` for a thread that is not the first of its process.
+pub(crate) fn parent(pid: u32) -> Option<u32> {
+    parent_in(&std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?, pid)
+}
+
+fn parent_in(status: &str, pid: u32) -> Option<u32> {
+    let number = |name: &str| status.lines().find_map(|line| line.strip_prefix(name))?.trim().parse().ok();
+    number("PPid:").filter(|_| number("Tgid:") == Some(pid))
+}
+
+/// Returns the threads of a process.
+#[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
+pub(crate) fn threads(pid: u32) -> Vec<u32> {
+    let entries = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+}
+
+/// Returns the thread that traces a process.
+pub(crate) fn tracer(pid: u32) -> Option<u32> {
+    tracer_in(&std::fs::read_to_string(format!("/proc/{pid}/status")).ok()?)
+}
+
+fn tracer_in(status: &str) -> Option<u32> {
+    let line = status.lines().find_map(|line| line.strip_prefix("TracerPid:"))?;
+    line.trim().parse().ok().filter(|tracer| *tracer != 0)
 }
 
 /// Returns the resident bytes that belong to no file and are not shared.
@@ -69,7 +119,35 @@ pub(crate) fn shared_bytes(pid: u32) -> Option<u64> {
 }
 
 fn shared_in(status: &str) -> Option<u64> {
-    let line = status.lines().find_map(|line| line.strip_prefix("RssShmem:"))?;
+    kibibytes(status, "RssShmem:")
+}
+
+/// Memory of a process by the kernel's walk over its page tables, in bytes. It takes milliseconds for each GiB.
+///
+/// *Proportional* counts a page that n processes map as one nth for each, so that sums over processes count it once.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Rollup {
+    pub anonymous: u64,
+    pub proportional_anonymous: u64,
+    pub proportional_shared: u64,
+}
+
+/// Reads a process's rollup; `None` without the right to.
+pub(crate) fn rollup(pid: u32) -> Option<Rollup> {
+    rollup_in(&std::fs::read_to_string(format!("/proc/{pid}/smaps_rollup")).ok()?)
+}
+
+fn rollup_in(text: &str) -> Option<Rollup> {
+    Some(Rollup {
+        anonymous: kibibytes(text, "Anonymous:")?,
+        proportional_anonymous: kibibytes(text, "Pss_Anon:")?,
+        proportional_shared: kibibytes(text, "Pss_Shmem:")?,
+    })
+}
+
+/// Returns the bytes in the line that begins with `name`.
+fn kibibytes(text: &str, name: &str) -> Option<u64> {
+    let line = text.lines().find_map(|line| line.strip_prefix(name))?;
     line.trim().trim_end_matches(" kB").parse::<u64>().ok()?.checked_mul(1024)
 }
 
@@ -82,6 +160,9 @@ mod tests {
         assert_eq!(state_in("12 (a) b) Z 1 12"), Some('Z'));
         assert_eq!(state_in("12 (sh) S 1"), Some('S'));
         assert_eq!(state_in(""), None);
+        let stat = "7 (a) 9) S 1 7 7 0 -1 64 1 2 3 4 5 6 7 8 20 0 1 0 4321 99";
+        assert_eq!(started_in(stat), Some(4321));
+        assert_eq!(started_in("7 (a) S 1"), None);
     }
 
     #[test]
@@ -91,6 +172,17 @@ mod tests {
         assert_eq!(anonymous_in("100 x 10"), None);
         assert_eq!(shared_in("Name:\tx\nRssShmem:\t      12 kB\n"), Some(12 << 10));
         assert_eq!(shared_in("Name:\tx\n"), None);
+        let rollup = "00400000-7fff ---p 00000000 00:00 0 [rollup]\nPss_Anon: 5 kB\nPss_Shmem: 2 kB\nAnonymous: 9 kB\n";
+        let (anonymous, proportional_anonymous, proportional_shared) = (9 << 10, 5 << 10, 2 << 10);
+        assert_eq!(
+            rollup_in(rollup),
+            Some(Rollup { anonymous, proportional_anonymous, proportional_shared })
+        );
+        assert_eq!(rollup_in("Pss_Anon: 5 kB\n"), None);
+        assert_eq!(tracer_in("Name:\tx\nTracerPid:\t12\n"), Some(12));
+        assert_eq!(parent_in("Tgid:\t7\nPid:\t8\nPPid:\t1\n", 7), Some(1));
+        assert_eq!(parent_in("Tgid:\t7\nPid:\t8\nPPid:\t1\n", 8), None);
+        assert_eq!(tracer_in("Name:\tx\nTracerPid:\t0\n"), None);
     }
 
     #[test]
@@ -101,5 +193,7 @@ mod tests {
         assert!(executable(pid).is_some() && name(pid).is_some());
         assert_eq!(maps_file(pid, "/no such file"), Some(false));
         assert!(has_ended(u32::MAX));
+        assert!(all().contains(&pid) && started(pid).is_some());
+        assert!(!has_variable(pid, "UNRACK_NO_SUCH=1"));
     }
 }

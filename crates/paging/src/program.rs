@@ -4,7 +4,7 @@
 //! program that `env` will run.
 
 use crate::PagingError;
-use crate::elf::{self, Elf};
+use crate::elf::{self, Elf, Entrance};
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, Metadata};
 use std::io;
@@ -15,8 +15,6 @@ use std::path::{Path, PathBuf};
 /// Depth to which the kernel follows interpreters of interpreters.
 const DEEPEST_SCRIPT: usize = 5;
 const SET_ID: u32 = 0o6000;
-/// Name in a program's file that shows that it handles page faults itself.
-const OWN_PAGER: &[u8] = b"userfaultfd";
 
 /// A command whose file was found and checked.
 #[derive(Debug, Clone)]
@@ -25,6 +23,10 @@ pub(crate) struct Program {
     pub path: PathBuf,
     /// The command as given.
     pub command: Vec<OsString>,
+    /// Way of the pager into the first program that runs.
+    pub entrance: Entrance,
+    /// It has LeakSanitizer, which traces its own process, so that nobody else can.
+    pub traces_itself: bool,
 }
 
 impl Program {
@@ -36,14 +38,26 @@ impl Program {
     pub(crate) fn resolve(command: &[OsString]) -> Result<Program, PagingError> {
         let name = command.first().ok_or_else(|| PagingError::Usage("there is no command to run".into()))?;
         let path = find(name)?;
-        check(&path, 0)?;
-        Ok(Program { path, command: command.to_vec() })
+        let entrance = check(&path, 0)?;
+        let traces_itself = has_leak_sanitizer(&path);
+        Ok(Program { path, command: command.to_vec(), entrance, traces_itself })
     }
 
     /// Returns the command, as a person reads it.
     pub(crate) fn words(&self) -> Vec<String> {
         self.command.iter().map(|word| word.to_string_lossy().into_owned()).collect()
     }
+}
+
+/// Returns whether a file names LeakSanitizer, or a library that contains it.
+fn has_leak_sanitizer(path: &Path) -> bool {
+    // SAFETY: only read, and a file that changes meanwhile is found to have it or not.
+    let Ok(text) = File::open(path).and_then(|file| unsafe { memmap2::Mmap::map(&file) }) else {
+        return false;
+    };
+    [&b"__lsan_is_turned_off"[..], b"libasan.so", b"liblsan.so"]
+        .iter()
+        .any(|name| memchr::memmem::find(&text, name).is_some())
 }
 
 /// Finds a program as the shell does: a name with a slash is a path, any other is looked up in `PATH`.
@@ -69,7 +83,7 @@ fn is_executable(path: &Path) -> bool {
         && rustix::fs::access(path, rustix::fs::Access::EXEC_OK).is_ok()
 }
 
-fn check(path: &Path, depth: usize) -> Result<(), PagingError> {
+fn check(path: &Path, depth: usize) -> Result<Entrance, PagingError> {
     let at = path.display();
     let usage = |why: &str| PagingError::Usage(format!("{at}: {why}"));
     let meta = path.metadata().map_err(|why| usage(&plain(why)))?;
@@ -89,17 +103,7 @@ fn check(path: &Path, depth: usize) -> Result<(), PagingError> {
         Elf::Foreign => {
             Err(lacking(path, "is built for another processor", "use a 64-bit build for this one"))
         }
-        Elf::Static => Err(lacking(
-            path,
-            "is statically linked, so the pager cannot be loaded into it",
-            "use a dynamically linked build of it",
-        )),
-        Elf::Dynamic(loader) if is_musl(&loader) => Err(lacking(
-            path,
-            "uses the musl C library, which the pager does not support",
-            "use a build for the GNU C library",
-        )),
-        Elf::Dynamic(_) => check_text(path, &file),
+        elf => enter(path, elf),
     }
 }
 
@@ -115,8 +119,17 @@ fn plain(why: io::Error) -> String {
     }
 }
 
-fn is_musl(loader: &Path) -> bool {
-    loader.file_name().is_some_and(|name| name.as_bytes().starts_with(b"ld-musl"))
+/// Returns the way into a program, if this machine has one.
+fn enter(path: &Path, elf: Elf) -> Result<Entrance, PagingError> {
+    match elf.entrance() {
+        Some(Entrance::Agent) if cfg!(not(target_arch = "x86_64")) => Err(lacking(
+            path,
+            "is statically linked or uses the musl C library, so the pager cannot be loaded into it",
+            "use a dynamically linked build of it for the GNU C library",
+        )),
+        Some(entrance) => Ok(entrance),
+        None => Err(lacking(path, "is no program of this machine", "use a build for it")),
+    }
 }
 
 /// Checks that a program does not gain rights, as the loader then preloads nothing. Root gains nothing from such
@@ -138,7 +151,7 @@ fn check_privileges(path: &Path, meta: &Metadata) -> Result<(), PagingError> {
     }
 }
 
-fn check_script(path: &Path, file: &File, depth: usize) -> Result<(), PagingError> {
+fn check_script(path: &Path, file: &File, depth: usize) -> Result<Entrance, PagingError> {
     let usage = |why: String| PagingError::Usage(format!("{}: {why}", path.display()));
     let mut head = [0u8; 256];
     let len = elf::read_up_to(file, &mut head, 0).map_err(|why| usage(why.to_string()))?;
@@ -155,11 +168,11 @@ fn check_script(path: &Path, file: &File, depth: usize) -> Result<(), PagingErro
         }
         other => other,
     };
-    check(Path::new(&words[0]), depth + 1).map_err(of_script)?;
-    match behind_env(&words) {
-        Some(name) => find(name).and_then(|path| check(&path, depth + 1)).map_err(of_script),
-        None => Ok(()),
+    let entrance = check(Path::new(&words[0]), depth + 1).map_err(of_script)?;
+    if let Some(name) = behind_env(&words) {
+        find(name).and_then(|path| check(&path, depth + 1)).map_err(of_script)?;
     }
+    Ok(entrance)
 }
 
 /// Returns the words of a `#!` line.
@@ -177,56 +190,9 @@ fn behind_env(words: &[OsString]) -> Option<&OsStr> {
     words[1..].iter().find(is_name).map(OsString::as_os_str).filter(|_| is_env)
 }
 
-/// Checks that a program does not use userfaultfd itself: a range of memory can have only one pager.
-fn check_text(path: &Path, file: &File) -> Result<(), PagingError> {
-    let names = contains(file, OWN_PAGER).map_err(|why| {
-        PagingError::Lacking(format!("{} cannot be checked, since it cannot be read: {why}", path.display()))
-    })?;
-    match names {
-        true => Err(lacking(
-            path,
-            "uses userfaultfd itself, and memory cannot have two pagers",
-            "run it natively, or use a program without userfaultfd",
-        )),
-        false => Ok(()),
-    }
-}
-
-/// Returns whether `needle` is anywhere in the file.
-fn contains(file: &File, needle: &[u8]) -> io::Result<bool> {
-    let mut buffer = vec![0u8; 1 << 20];
-    let (mut at, mut kept) = (0u64, 0);
-    loop {
-        let len = elf::read_up_to(file, &mut buffer[kept..], at)?;
-        let filled = kept + len;
-        if find_bytes(&buffer[..filled], needle) {
-            return Ok(true);
-        }
-        if kept + len < buffer.len() {
-            return Ok(false);
-        }
-        // The needle may cross the border of two reads.
-        kept = needle.len() - 1;
-        buffer.copy_within(filled - kept.., 0);
-        at += len as u64;
-    }
-}
-
-fn find_bytes(text: &[u8], needle: &[u8]) -> bool {
-    let mut rest = text;
-    while let Some(at) = rest.iter().position(|b| *b == needle[0]) {
-        if rest[at..].starts_with(needle) {
-            return true;
-        }
-        rest = &rest[at + 1..];
-    }
-    false
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::FileExt;
 
     fn words(text: &str) -> Vec<OsString> {
         text.split(' ').map(OsString::from).collect()
@@ -245,15 +211,6 @@ mod tests {
         assert_eq!(behind_env(&words("/usr/bin/env -S A=b python3 -u")), Some(OsStr::new("python3")));
         assert_eq!(behind_env(&words("/bin/sh -e x")), None);
         assert_eq!(behind_env(&words("/usr/bin/env")), None);
-    }
-
-    #[test]
-    fn a_word_across_the_border_of_two_reads_is_found() {
-        let file = crate::folder::unnamed_file().unwrap();
-        file.set_len(3 << 20).unwrap();
-        assert!(!contains(&file, OWN_PAGER).unwrap());
-        file.write_all_at(OWN_PAGER, (2 << 20) - 13).unwrap();
-        assert!(contains(&file, OWN_PAGER).unwrap());
     }
 
     #[test]

@@ -19,10 +19,10 @@ pub(crate) const FOR_THE_PROGRAM: [c_int; 6] =
 const STOPS: [c_int; 4] = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT];
 
 /// Signals that end a run, however its program handles them.
-const ENDS: [c_int; 2] = [libc::SIGINT, libc::SIGTERM];
+pub(crate) const ENDS: [c_int; 2] = [libc::SIGINT, libc::SIGTERM];
 
 /// Requests for the run's end: their number, and the signal of the last one.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Asked {
     pub times: u32,
     pub signal: c_int,

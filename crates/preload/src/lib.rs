@@ -5,11 +5,19 @@
 //! copies the address space, and all pages must be in the program at that moment. In a process without the variable it
 //! does nothing.
 
-use std::ffi::{CStr, c_int, c_long, c_void};
+mod leaks;
+mod programs;
+
+use std::ffi::{CStr, c_char, c_int, c_long, c_void};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 #[cfg(target_arch = "x86_64")]
 use unrack_pager::fast;
-use unrack_pager::{attached, blocking, control::CONTROL_VARIABLE, gate, heap};
+use unrack_pager::{attached, blocking, control::CONTROL_VARIABLE, door, gate, heap, pins, sys};
+
+// Functions on bytes: a sanitizer's, which the program may have, touch memory that may be remote, for which a pager must
+// not wait.
+#[cfg(target_arch = "x86_64")]
+std::arch::global_asm!(include_str!("../../pager/bytes.s"));
 
 /// Allocator of this library: the pager's own heap.
 #[global_allocator]
@@ -28,6 +36,12 @@ extern "C" fn at_load() {
         &NEXT_PTHREAD_CREATE,
         &NEXT_THRD_CREATE,
         &NEXT_MREMAP,
+        &NEXT_EXECVE,
+        &NEXT_EXECV,
+        &NEXT_EXECVP,
+        &NEXT_EXECVPE,
+        &NEXT_POSIX_SPAWN,
+        &NEXT_POSIX_SPAWNP,
     ];
     for next in all {
         // SAFETY: the value is read as an address, whatever the function's type is.
@@ -53,9 +67,7 @@ fn begin(path: &CStr) -> Result<(), rustix::io::Errno> {
     if control.settings.limit_pages.load(Relaxed) == u64::MAX {
         return Ok(());
     }
-    // Pages are moved in and out one by one: no huge pages, in this process and those it starts.
-    // SAFETY: the arguments are plain numbers.
-    unsafe { libc::prctl(libc::PR_SET_THP_DISABLE, 1, 0, 0, 0) };
+    sys::refuse_huge_pages();
     #[cfg(target_arch = "x86_64")]
     if fast::is_wanted() {
         return fast::start(control);
@@ -63,6 +75,10 @@ fn begin(path: &CStr) -> Result<(), rustix::io::Errno> {
     // These handlers are registered first, so they run last before the fork and first after it.
     // SAFETY: the handlers live as long as this library, which is never unloaded.
     unsafe { libc::pthread_atfork(Some(before_fork), Some(after_fork), Some(in_child)) };
+    if leaks::are_looked_for() {
+        door::guard_threads();
+    }
+    pins::pin_this_thread();
     blocking::start(control)
 }
 
@@ -84,6 +100,7 @@ extern "C" fn after_fork() {
 }
 
 extern "C" fn in_child() {
+    pins::pin_this_thread();
     // SAFETY: this runs in the child of a fork, after `before_fork`.
     unsafe { blocking::start_in_child() };
 }
@@ -139,6 +156,12 @@ static NEXT_MLOCKALL: Next = Next::new(c"mlockall");
 static NEXT_PTHREAD_CREATE: Next = Next::new(c"pthread_create");
 static NEXT_THRD_CREATE: Next = Next::new(c"thrd_create");
 static NEXT_MREMAP: Next = Next::new(c"mremap");
+static NEXT_EXECVE: Next = Next::new(c"execve");
+static NEXT_EXECV: Next = Next::new(c"execv");
+static NEXT_EXECVP: Next = Next::new(c"execvp");
+static NEXT_EXECVPE: Next = Next::new(c"execvpe");
+static NEXT_POSIX_SPAWN: Next = Next::new(c"posix_spawn");
+static NEXT_POSIX_SPAWNP: Next = Next::new(c"posix_spawnp");
 
 /// Wraps `_Fork(3)`, the fork without handlers.
 ///
@@ -172,7 +195,7 @@ pub unsafe extern "C" fn syscall(
     if number == libc::SYS_userfaultfd
         && let Some(control) = attached::control()
     {
-        gate::die(control, "this program uses userfaultfd itself, which unrack run needs for it");
+        gate::die_of_own_pager(control);
     }
     if is_fork(number, a) { around(call) } else { call() }
 }
@@ -238,6 +261,118 @@ pub unsafe extern "C" fn clone(
     child
 }
 
+type Texts = *const *const c_char;
+
+/// Wraps `execve(2)`, since the tracer has to know of a program into which nothing can be preloaded.
+///
+/// # Safety
+/// Like the C library's function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn execve(path: *const c_char, arguments: Texts, environment: Texts) -> c_int {
+    // SAFETY: as the caller says.
+    unsafe { named(path) }.into_iter().for_each(programs::becomes);
+    // SAFETY: this is its type in <unistd.h>.
+    let next: extern "C" fn(*const c_char, Texts, Texts) -> c_int = unsafe { NEXT_EXECVE.get() };
+    next(path, arguments, environment)
+}
+
+/// Wraps `execv(3)`, as [`execve`].
+///
+/// # Safety
+/// Like the C library's function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn execv(path: *const c_char, arguments: Texts) -> c_int {
+    // SAFETY: as the caller says.
+    unsafe { named(path) }.into_iter().for_each(programs::becomes);
+    // SAFETY: this is its type in <unistd.h>.
+    let next: extern "C" fn(*const c_char, Texts) -> c_int = unsafe { NEXT_EXECV.get() };
+    next(path, arguments)
+}
+
+/// Wraps `execvp(3)`, as [`execve`].
+///
+/// # Safety
+/// Like the C library's function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn execvp(name: *const c_char, arguments: Texts) -> c_int {
+    // SAFETY: as the caller says.
+    unsafe { named(name) }.into_iter().for_each(|name| programs::find(name, programs::becomes));
+    // SAFETY: this is its type in <unistd.h>.
+    let next: extern "C" fn(*const c_char, Texts) -> c_int = unsafe { NEXT_EXECVP.get() };
+    next(name, arguments)
+}
+
+/// Wraps `execvpe(3)`, as [`execve`].
+///
+/// # Safety
+/// Like the C library's function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn execvpe(name: *const c_char, arguments: Texts, environment: Texts) -> c_int {
+    // SAFETY: as the caller says.
+    unsafe { named(name) }.into_iter().for_each(|name| programs::find(name, programs::becomes));
+    // SAFETY: this is its type in <unistd.h>.
+    let next: extern "C" fn(*const c_char, Texts, Texts) -> c_int = unsafe { NEXT_EXECVPE.get() };
+    next(name, arguments, environment)
+}
+
+type Spawn = extern "C" fn(
+    *mut libc::pid_t,
+    *const c_char,
+    *const libc::posix_spawn_file_actions_t,
+    *const libc::posix_spawnattr_t,
+    Texts,
+    Texts,
+) -> c_int;
+
+/// Wraps `posix_spawn(3)`, as [`execve`].
+///
+/// # Safety
+/// Like the C library's function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn posix_spawn(
+    pid: *mut libc::pid_t,
+    path: *const c_char,
+    actions: *const libc::posix_spawn_file_actions_t,
+    attributes: *const libc::posix_spawnattr_t,
+    arguments: Texts,
+    environment: Texts,
+) -> c_int {
+    // SAFETY: as the caller says.
+    unsafe { named(path) }.into_iter().for_each(programs::starts);
+    // SAFETY: this is its type in <spawn.h>.
+    let next: Spawn = unsafe { NEXT_POSIX_SPAWN.get() };
+    next(pid, path, actions, attributes, arguments, environment)
+}
+
+/// Wraps `posix_spawnp(3)`, as [`execve`].
+///
+/// # Safety
+/// Like the C library's function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn posix_spawnp(
+    pid: *mut libc::pid_t,
+    name: *const c_char,
+    actions: *const libc::posix_spawn_file_actions_t,
+    attributes: *const libc::posix_spawnattr_t,
+    arguments: Texts,
+    environment: Texts,
+) -> c_int {
+    // SAFETY: as the caller says.
+    unsafe { named(name) }.into_iter().for_each(|name| programs::find(name, programs::starts));
+    // SAFETY: this is its type in <spawn.h>.
+    let next: Spawn = unsafe { NEXT_POSIX_SPAWNP.get() };
+    next(pid, name, actions, attributes, arguments, environment)
+}
+
+/// Returns a name as text; the kernel refuses an address of nothing.
+///
+/// # Safety
+/// It is 0, or a text that ends in NUL and outlives the result.
+unsafe fn named<'a>(name: *const c_char) -> Option<&'a CStr> {
+    // SAFETY: as the caller says.
+    (!name.is_null()).then(|| unsafe { CStr::from_ptr(name) })
+}
+
 struct ThreadStart {
     function: extern "C-unwind" fn(*mut c_void) -> *mut c_void,
     argument: *mut c_void,
@@ -269,7 +404,7 @@ pub unsafe extern "C" fn pthread_create(
         // SAFETY: made below, and given to this thread alone.
         let start = unsafe { Box::from_raw(start as *mut ThreadStart) };
         let ThreadStart { function, argument } = *start;
-        unrack_pager::pins::pin_this_thread();
+        pins::pin_this_thread();
         function(argument)
     }
     let start = Box::into_raw(Box::new(ThreadStart { function, argument }));
@@ -307,7 +442,7 @@ pub unsafe extern "C" fn thrd_create(
         // SAFETY: made below, and given to this thread alone.
         let start = unsafe { Box::from_raw(start as *mut StandardStart) };
         let StandardStart { function, argument } = *start;
-        unrack_pager::pins::pin_this_thread();
+        pins::pin_this_thread();
         function(argument)
     }
     let start = Box::into_raw(Box::new(StandardStart { function, argument }));

@@ -27,9 +27,13 @@ pub enum Needed {
     HugePages,
     /// Program `ip`, which makes and connects network namespaces.
     Iproute2,
+    /// Compiler for the musl C library (`musl-gcc`).
+    Musl,
     /// Root, and a kernel with network namespaces, TAP devices and multipath TCP.
     Namespaces,
     Python3,
+    /// Libraries of the compiler's sanitizers.
+    Sanitizers,
     /// Root, to be other users, or to mount a file system.
     Root,
     /// Simulations of the hardware, as `make rtl-short` builds them.
@@ -42,7 +46,7 @@ pub enum Needed {
 
 impl Needed {
     /// All requirements.
-    pub const ALL: [Needed; 13] = [
+    pub const ALL: [Needed; 15] = [
         Needed::Chromium,
         Needed::Cores,
         Needed::Flush,
@@ -50,10 +54,12 @@ impl Needed {
         Needed::Git,
         Needed::HugePages,
         Needed::Iproute2,
+        Needed::Musl,
         Needed::Namespaces,
         Needed::Python3,
         Needed::Root,
         Needed::Rtl,
+        Needed::Sanitizers,
         Needed::Tshark,
         Needed::Userfaultfd,
     ];

@@ -10,7 +10,8 @@ use std::path::{Path, PathBuf};
 /// Target to write to. Symbolic links are followed, so that they stay links.
 pub(super) enum Target {
     File(PathBuf),
-    Stream(PathBuf),
+    /// Opened before the program starts, which then has standard output for itself.
+    Stream(PathBuf, File),
 }
 
 impl Target {
@@ -20,8 +21,8 @@ impl Target {
         match path.metadata() {
             Ok(meta) if meta.is_dir() => Err(refuse(&"is a folder: name a file in it")),
             Ok(meta) if !meta.is_file() => {
-                File::options().write(true).open(path).map_err(|why| refuse(&why))?;
-                Ok(Target::Stream(path.into()))
+                let stream = File::options().write(true).open(path).map_err(|why| refuse(&why))?;
+                Ok(Target::Stream(path.into(), stream))
             }
             found => {
                 let real = found.and_then(|_| path.canonicalize()).unwrap_or_else(|_| path.into());
@@ -35,7 +36,7 @@ impl Target {
     pub(super) fn check_file(path: &Path) -> Result<PathBuf, Failure> {
         match Target::check(path)? {
             Target::File(path) => Ok(path),
-            Target::Stream(path) => Err(Failure::Usage(format!(
+            Target::Stream(path, _) => Err(Failure::Usage(format!(
                 "{} is no regular file, which a Parquet table needs: name a file",
                 path.display()
             ))),
@@ -46,14 +47,14 @@ impl Target {
     pub(super) fn write_json(&self, value: &impl Serialize) -> Result<(), Failure> {
         match self {
             Target::File(path) => Ok(unrack_record::write_json(path, value)?),
-            Target::Stream(path) => write_stream(path, value)
+            Target::Stream(path, stream) => write_stream(stream, value)
                 .map_err(|why| Failure::Failed(format!("cannot write {}: {why}", path.display()))),
         }
     }
 }
 
-fn write_stream(path: &Path, value: &impl Serialize) -> std::io::Result<()> {
+fn write_stream(mut stream: &File, value: &impl Serialize) -> std::io::Result<()> {
     let mut text = serde_json::to_vec_pretty(value)?;
     text.push(b'\n');
-    File::options().write(true).open(path)?.write_all(&text)
+    stream.write_all(&text)
 }

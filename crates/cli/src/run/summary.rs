@@ -1,8 +1,10 @@
-//! Summary of `unrack run`: a line for people, an object for programs.
+//! Summary of `unrack run`: lines for people, an object for programs.
 
 use super::Args;
 use serde::Serialize;
-use unrack_paging::{Calibration, CheckedProgram, Footprint, RunReport, RunSetup, Tally};
+use unrack_paging::{
+    Calibration, CheckedProgram, LocalMemory, NOT_AWAY, RunReport, RunSetup, Tally, Weighing,
+};
 use unrack_record::{Machine, Started, Warning};
 use unrack_units::{Bytes, Rate, Time};
 
@@ -24,6 +26,13 @@ pub(super) struct Summary {
     /// Memory node, if pages came from one: its delays come on top of `delay_ns`.
     remote: Option<String>,
     wall_s: f64,
+    /// Time of the native run that measured the footprint.
+    native_s: Option<f64>,
+    /// Run time to expect where a fetch takes `delay_ns` and nothing else: without the time that the thread which lost
+    /// most lost to the pager itself. `None` where the memory node determines the delay.
+    expected_s: Option<f64>,
+    #[serde(flatten)]
+    memory: LocalMemory,
     #[serde(flatten)]
     calibration: Calibration,
     #[serde(flatten)]
@@ -38,7 +47,7 @@ impl Summary {
         args: &Args,
         job: &CheckedProgram,
         setup: &RunSetup,
-        footprint: Option<Footprint>,
+        weighing: Option<Weighing>,
         report: &RunReport,
         started: &Started,
     ) -> Summary {
@@ -48,52 +57,72 @@ impl Summary {
             exit_status: report.status.code(),
             local: args.local.to_string(),
             local_bytes: setup.local.get(),
-            footprint_bytes: footprint.map(|footprint| footprint.anonymous),
+            footprint_bytes: weighing.map(|weighing| weighing.footprint.anonymous),
             delay_ns: setup.delay.mean_ns(),
             latency: args.completions.is_none().then(|| setup.delay.latency()),
             bandwidth: setup.delay.bandwidth(),
             remote: args.remote.as_ref().map(ToString::to_string),
             wall_s: report.wall_s,
+            native_s: weighing.map(|weighing| weighing.wall_s),
+            expected_s: args.remote.is_none().then(|| {
+                let unpaged_s = report.wall_s - report.tally.pager_ns as f64 / 1e9;
+                unpaged_s.max(0.0)
+            }),
             calibration: setup.calibration,
+            memory: report.local,
             tally: report.tally,
             warnings: report.warnings.clone(),
             machine: started.machine(),
         };
-        summary.warnings.extend(summary.below_floor());
+        summary.warnings.extend(summary.all_local());
         summary
     }
 
-    fn below_floor(&self) -> Option<Warning> {
-        let (delay, floor) = (self.delay_ns / 1e3, self.calibration.floor_ns / 1e3);
+    /// Returns the note that nothing was remote, since the program needs so little.
+    fn all_local(&self) -> Option<Warning> {
         let text = format!(
-            "a delay of {delay:.2}us is below the pager's own cost of {floor:.1}us, so this run was slower than such \
-             a network: use `unrack compare`, which computes without the pager"
+            "nothing was remote: {} of local memory is all that the program needs",
+            size(self.local_bytes)
         );
-        let is_below = self.remote.is_none() && delay < floor && self.tally.fetches > 0;
-        is_below.then(|| Warning::new("below-floor", text))
+        let fits = self.tally.fetches == 0 && self.memory.peak_local_bytes <= self.local_bytes;
+        fits.then(|| Warning::new("all-local", text))
     }
 
-    /// Returns one line, warnings last.
-    pub(super) fn line(&self) -> String {
+    /// Returns the lines: first that the run did not do what was asked, if so; other warnings last.
+    pub(super) fn lines(&self) -> Vec<String> {
+        let (first, last): (Vec<_>, Vec<_>) =
+            self.warnings.iter().partition(|warning| warning.key == NOT_AWAY);
+        let first = first.into_iter().map(|warning| format!("WARNING: {}", warning.text));
+        let last = last.into_iter().map(|warning| format!("note: {}", warning.text));
+        first.chain([self.counts(), self.times()]).chain(last).collect()
+    }
+
+    fn counts(&self) -> String {
         let share = match self.footprint_bytes {
             Some(footprint) => {
                 format!("{} local ({} of {})", self.local, size(self.local_bytes), size(footprint))
             }
             None => format!("{} local", self.local),
         };
-        let Tally { fetches, write_backs, wait_ns, .. } = self.tally;
-        let mut line = format!(
-            "{share}, {} fetches, {} write-backs, waited {:.2}s in {:.2}s",
+        let Tally { fetches, write_backs, .. } = self.tally;
+        let peak = size(self.memory.peak_local_bytes);
+        format!(
+            "{share}, {peak} at the peak; {} fetches, {} write-backs",
             thousands(fetches),
-            thousands(write_backs),
-            wait_ns as f64 / 1e9,
-            self.wall_s
-        );
-        for warning in &self.warnings {
-            line.push_str("; ");
-            line.push_str(&warning.text);
+            thousands(write_backs)
+        )
+    }
+
+    fn times(&self) -> String {
+        let native = self.native_s.map(|native_s| format!("; natively {native_s:.2}s")).unwrap_or_default();
+        let took = format!("this run took {:.2}s", self.wall_s);
+        match self.expected_s {
+            Some(expected_s) => format!(
+                "about {expected_s:.2}s where a fetch takes {:.2}us ({took}: the rest is the cost of paging in software){native}",
+                self.delay_ns / 1e3
+            ),
+            None => format!("{took}{native}"),
         }
-        line
     }
 }
 

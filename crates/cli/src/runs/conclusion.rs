@@ -2,7 +2,7 @@
 
 use super::survey::{Survey, undelayed};
 use super::{Task, with_median};
-use unrack_paging::{fit, quality};
+use unrack_paging::{NOT_AWAY, fit, quality};
 use unrack_record::{Fit, InjectionPoint, Runs, Warning};
 use unrack_units::Bytes;
 
@@ -41,6 +41,9 @@ impl Survey<'_> {
     /// Concludes from the runs with `local` memory.
     pub(crate) fn conclude(&self, local: Bytes) -> Conclusion {
         let points = self.points(local);
+        if let Some(why) = self.not_away(local) {
+            return Conclusion { points, fit: None, withheld: Some(why) };
+        }
         let native = match self.native().and_then(|native| self.enough(&points).map(|()| native)) {
             Ok(native) => native,
             Err(why) => return Conclusion { points, fit: None, withheld: Some(why) },
@@ -49,6 +52,20 @@ impl Survey<'_> {
         let undelayed_s = self.kept.get(undelayed(local)).map_or(0.0, |done| done.wall_s);
         let withheld = quality::refusal(&fit, native.median_s, undelayed_s);
         Conclusion { points, fit: Some(fit), withheld }
+    }
+
+    /// Returns why runs with `local` memory cannot be believed: some had more than that.
+    fn not_away(&self, local: Bytes) -> Option<Warning> {
+        let is_one = |task| matches!(task, Task::Remote { local_bytes, .. } if local_bytes == local.get());
+        let runs = self.kept.all(is_one);
+        let not_away = runs.iter().filter(|done| done.not_away).count();
+        let text = format!(
+            "{not_away} of {} runs had more local memory than the {:.0} MiB they may have: what is remote there is not \
+             known, so nothing is concluded (see the warnings of `unrack run`)",
+            runs.len(),
+            local.get() as f64 / (1 << 20) as f64
+        );
+        (not_away > 0).then(|| Warning::new(NOT_AWAY, text))
     }
 
     fn enough(&self, points: &[InjectionPoint]) -> Result<(), Warning> {

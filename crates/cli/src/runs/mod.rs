@@ -18,8 +18,8 @@ use serde::{Deserialize, Serialize};
 use std::path::Path;
 use std::time::Instant;
 use unrack_paging::{
-    Calibration, CaptureTo, CheckedProgram, Delay, MachineCounters, MachineLoad, OutputTarget, PagingError,
-    ProgramEnd, RunSetup, measure, native,
+    Calibration, CaptureTo, CheckedProgram, Delay, MachineCounters, MachineLoad, NOT_AWAY, OutputTarget,
+    PagingError, ProgramEnd, RunSetup, measure, native,
 };
 use unrack_record::{RunFolder, Runs, Warning};
 use unrack_units::{Bytes, Rate, Time};
@@ -53,6 +53,8 @@ pub(crate) struct Done {
     pub fetches: u64,
     pub write_backs: u64,
     pub threads: u64,
+    /// True if more than its local memory was local.
+    pub not_away: bool,
 }
 
 /// Results of earlier runs that a run needs.
@@ -119,9 +121,10 @@ impl Runner<'_> {
         let (output, trace) = (self.folder.path(REMOTE_OUTPUT), self.folder.path("trace.parquet"));
         let delay = &self.delay(delay_ns);
         let is_captured = delay_ns == 0.0 && known.captured_local == Some(local);
-        let to = CaptureTo { path: &trace, footprint: Some(known.footprint), native_s: known.native_s };
+        let to = CaptureTo { path: &trace, native_s: known.native_s };
         let setup = RunSetup {
             local,
+            footprint: Some(known.footprint),
             delay,
             calibration: known.calibration,
             seed: self.seed,
@@ -129,12 +132,16 @@ impl Runner<'_> {
             node: None,
             output: OutputTarget::File(output.clone()),
             until,
+            seat: None,
+            grace: None,
         };
         let report = measure(self.job, &setup)?;
         check_status(report.status, "with remote memory", &output)?;
         let (wall_s, tally) = (report.wall_s, report.tally);
         let (fetches, write_backs, threads) = (tally.fetches, tally.write_backs, tally.threads);
-        Ok((Done { wall_s, footprint_bytes: 0, fetches, write_backs, threads }, report.warnings))
+        let not_away = report.warnings.iter().any(|warning| warning.key == NOT_AWAY);
+        let done = Done { wall_s, footprint_bytes: 0, fetches, write_backs, threads, not_away };
+        Ok((done, report.warnings))
     }
 
     /// Returns a delay of `whole_ns` in all, transmission included.

@@ -142,6 +142,20 @@ fn a_budget_that_is_too_short_withholds_instead_of_overrunning() {
 }
 
 #[test]
+fn nothing_is_concluded_from_memory_that_stayed_local() {
+    let lab = Lab::new("compare-stayed");
+    // Locked pages cannot be taken.
+    let locked = "import ctypes, time\nd = (ctypes.c_char * (8 << 20))()\n\
+                  assert ctypes.CDLL(None).mlock(d, len(d)) == 0\ntime.sleep(0.4)";
+    let (output, _) = compare(&lab, 0, &["--json", "--budget=20s"], &["python3", "-c", locked]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let object: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(object["injection"]["withheld"]["key"], "not-away", "{object}");
+    assert!(object["injection"]["fit"].is_null(), "{object}");
+    assert!(object["fabrics"][0]["slowdown"].is_null(), "{object}");
+}
+
+#[test]
 fn a_budget_that_is_no_time_is_refused() {
     let lab = Lab::new("compare-no-budget");
     for budget in ["--budget=0s", "--budget=soon", "--budget=2"] {

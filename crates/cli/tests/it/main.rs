@@ -1,6 +1,7 @@
 //! The command as its users call it. All tests are one program, since linking one for each room costs more than
 //! running it.
 
+mod agent;
 mod common;
 mod compare;
 mod desk;
@@ -25,6 +26,7 @@ mod report;
 mod rpc;
 mod run;
 mod scenario;
+mod seat;
 mod silence;
 mod sim;
 mod study;

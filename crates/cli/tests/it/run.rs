@@ -2,7 +2,8 @@
 
 use crate::common;
 
-use common::{Lab, children, compile, run_folders, stderr};
+use common::{Lab, Marked, children, compile, run_folders, stderr, wait_until};
+use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 use unrack_testing::{Needed, skip};
@@ -36,8 +37,61 @@ fn output_is_the_same_and_memory_was_remote() {
     assert!(footprint > 16 << 20, "{summary}");
     assert!(local.abs_diff(footprint / 10) <= 1, "{summary}");
     let said = stderr(&output);
-    assert!(said.starts_with("unrack: 10% local (") && said.lines().count() == 1, "{said}");
+    let first = ["unrack: measuring the footprint", "unrack: 10% local (", "unrack: about "];
+    assert!(said.lines().zip(first).all(|(line, first)| line.starts_with(first)), "{said}");
+    assert_eq!(said.lines().count(), 3, "{said}");
+    assert!(count(&summary, "peak_local_bytes") < local + local / 4 + (1 << 20), "{summary}");
+    let second = |key: &str| summary[key].as_f64().unwrap();
+    assert!(second("expected_s") < second("wall_s") && second("native_s") > 0.0, "{summary}");
     assert!(lab.path("cache/unrack/footprints.json").exists());
+}
+
+/// Program whose eight children read what it wrote, three times.
+const FAMILY: &str = r#"
+import os
+data = bytearray(os.urandom(4096)) * 5000
+def read(n): return sum(data[i] for _ in range(3) for i in range(n, len(data), 4096)) % 250
+for n in range(8):
+    if os.fork() == 0: os._exit(read(n))
+print(sorted(os.wait()[1] >> 8 for _ in range(8)) == sorted(read(n) for n in range(8)))
+"#;
+
+#[test]
+fn memory_that_processes_share_is_one_memory() {
+    let Some(lab) = Lab::paging("family") else { return };
+    let (output, summary) = lab.run(&["--local", "25%"], &["python3", "-c", FAMILY]);
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "True\n", "{}", stderr(&output));
+    let footprint = count(&summary, "footprint_bytes");
+    assert!((20 << 20..60 << 20).contains(&footprint), "{summary}");
+    assert!(count(&summary, "fetches") > 1000, "{summary}");
+}
+
+/// Program that locks 16 MiB, which can then not be taken, and works on them for a while.
+const LOCKED: &str = r#"
+import ctypes, time
+data = (ctypes.c_char * (16 << 20))()
+assert ctypes.CDLL(None).mlock(data, len(data)) == 0
+end = time.monotonic() + 0.5
+while time.monotonic() < end:
+    for at in range(0, len(data), 4096): data[at] = 1
+"#;
+
+#[test]
+fn memory_that_stayed_local_is_said_first() {
+    let Some(lab) = Lab::paging("stayed") else { return };
+    let (output, summary) = lab.run(&["--local", "25%"], &["python3", "-c", LOCKED]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert_eq!(summary["warnings"][0]["key"], "not-away", "{summary}");
+    assert!(stderr(&output).lines().nth(1).unwrap().starts_with("unrack: WARNING: "), "{}", stderr(&output));
+}
+
+#[test]
+fn a_small_program_runs_with_all_it_needs() {
+    let Some(lab) = Lab::paging("small") else { return };
+    let (output, summary) = lab.run(&["--local", "10%"], &["true"]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert_eq!(count(&summary, "local_bytes"), 1 << 20, "{summary}");
+    assert_eq!(summary["warnings"][0]["key"], "all-local", "{summary}");
 }
 
 #[test]
@@ -59,7 +113,7 @@ fn the_exit_status_is_the_programs() {
     assert_eq!(output.status.code(), Some(7), "{}", stderr(&output));
     assert_eq!(count(&summary, "exit_status"), 7);
     let (output, _) = lab.run(&["--local", "1MiB"], &["sh", "-c", "kill -TERM $$"]);
-    assert_eq!(output.status.code(), Some(128 + 15), "{}", stderr(&output));
+    assert_eq!(output.status.signal(), Some(15), "{}", stderr(&output));
 }
 
 #[test]
@@ -151,11 +205,11 @@ fn delays_are_drawn_from_completions() {
 
 #[test]
 fn what_runs_without_a_pager_is_named() {
-    let Some(lab) = Lab::paging("unpaged") else { return };
+    let Some(lab) = Lab::fast("unpaged") else { return };
     let program = lab.path("lonely");
     compile("#include <unistd.h>\nint main(void) { sleep(1); return 0; }", &program, &["-static"]);
     let command = format!("{} & wait", program.to_str().unwrap());
-    let (output, summary) = lab.run(&["--local", "1MiB"], &["sh", "-c", &command]);
+    let (output, summary) = lab.run(&["--fast", "--local", "1MiB"], &["sh", "-c", &command]);
     assert!(output.status.success(), "{}", stderr(&output));
     assert_eq!(summary["warnings"][0]["key"], "not-preloaded", "{summary}");
     assert!(summary["warnings"].to_string().contains("preloaded into them: lonely"), "{summary}");
@@ -182,28 +236,31 @@ fn interrupted_by(signal: &str, status: i32) {
     // Tests may run in the background, where shells ignore interrupts.
     let mut command = Command::new("env");
     command.args(["--default-signal=INT,TERM", env!("CARGO_BIN_EXE_unrack"), "run"]).args(arguments);
-    command.env("TMPDIR", lab.path("tmp")).stderr(Stdio::null());
+    let marked = Marked::new(&lab);
+    marked.mark(command.env("TMPDIR", lab.path("tmp"))).stderr(Stdio::null());
     let mut child = command.spawn().unwrap();
     let start = Instant::now();
     while !mark.exists() {
         assert!(start.elapsed() < Duration::from_secs(50), "the program did not start");
         std::thread::sleep(Duration::from_millis(10));
     }
-    let worker = children(child.id())[0];
+    let unracks = marked.named("unrack");
+    let worker = unracks.iter().find_map(|guard| children(*guard).first().copied()).unwrap();
     assert_eq!(run_folders(worker, &lab.path("tmp")).len(), 2);
     let pid = child.id().to_string();
     assert!(Command::new("kill").args([signal, &pid]).status().unwrap().success());
-    assert_eq!(child.wait().unwrap().code(), Some(status));
+    assert_eq!(child.wait().unwrap().signal(), Some(status));
     assert!(start.elapsed() < Duration::from_secs(50), "the program was not interrupted");
+    wait_until("nothing is left", || marked.left().is_empty());
     assert_eq!(run_folders(worker, &lab.path("tmp")), Vec::<std::path::PathBuf>::new());
 }
 
 #[test]
 fn ctrl_c_leaves_nothing_behind() {
-    interrupted_by("-INT", 130);
+    interrupted_by("-INT", 2);
 }
 
 #[test]
 fn a_request_to_end_leaves_nothing_behind() {
-    interrupted_by("-TERM", 143);
+    interrupted_by("-TERM", 15);
 }

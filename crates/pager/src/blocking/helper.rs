@@ -9,7 +9,7 @@
 //! Orders go through a ring that only the pager fills and only the helper empties; each side advances only its
 //! own counter. `FILLED` (release) pairs with the helper's load (acquire), `EMPTIED` (release) with [`is_done`].
 
-use crate::{bare_thread, den};
+use crate::{bare_thread, den, door};
 use core::ffi::{c_int, c_void};
 use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 use rustix::thread::futex;
@@ -71,6 +71,7 @@ fn ensure_running() -> bool {
 }
 
 extern "C" fn helper_main(_: *mut c_void) -> c_int {
+    door::guard_this_thread();
     let mut next = 0u32;
     loop {
         let filled = FILLED.load(Acquire);

@@ -12,7 +12,7 @@ use crate::sys::{
     self, Event, FEATURE_EVENT_REMAP, FEATURE_EVENT_REMOVE, FEATURE_EVENT_UNMAP, FEATURE_MOVE,
     FEATURE_THREAD_ID, PAGE, now_ns,
 };
-use crate::{den, gate, heap, pins};
+use crate::{den, door, gate, heap};
 use core::ffi::{c_int, c_void};
 use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
@@ -24,15 +24,27 @@ pub const FEATURES: u64 =
 /// Waits in ns below which the thread spins: a sleeping core takes too long to wake.
 const SPIN_NS: u64 = 60_000;
 
-/// Starts the pager of this process. Call from the program's first thread, before `main`.
+/// Starts the pager of this process. The calling thread's control block must be pinned ([`crate::pins`]).
 ///
 /// # Errors
 /// `ENOSPC` if all slots of the control file are taken by processes, `EAGAIN` if the kernel starts no thread.
 pub fn start(control: &'static ControlHead) -> Result<(), Errno> {
+    baseline::measure();
+    start_thread(control)
+}
+
+/// Starts the pager of this process as [`start`] does, long after its program began.
+///
+/// # Errors
+/// As for [`start`].
+pub fn start_late(control: &'static ControlHead) -> Result<(), Errno> {
+    baseline::count_all();
+    start_thread(control)
+}
+
+fn start_thread(control: &'static ControlHead) -> Result<(), Errno> {
     let pid = rustix::process::getpid().as_raw_nonzero().get() as u32;
     let slot = control.take_slot(pid).ok_or(Errno::NOSPC)?;
-    pins::pin_this_thread();
-    baseline::measure();
     // SAFETY: `pager_main` never returns, uses only its own stack, the first, and its own memory, and touches no
     // thread-local storage.
     with_signals_blocked(|| unsafe { bare_thread::start(pager_main, 0, false, slot) })
@@ -41,7 +53,7 @@ pub fn start(control: &'static ControlHead) -> Result<(), Errno> {
 /// Forgets the parent's pager in the child of a fork, and starts an own one.
 ///
 /// # Safety
-/// Called in the child of a fork that `gate::close` preceded, with its one thread.
+/// Called in the child of a fork that `gate::close` preceded, with its one thread, whose control block is pinned.
 pub unsafe fn start_in_child() {
     let Some(control) = control() else { return };
     gate::reset();
@@ -58,6 +70,7 @@ pub unsafe fn start_in_child() {
 
 extern "C" fn pager_main(slot: *mut c_void) -> c_int {
     sys::close_all_files();
+    door::guard_this_thread();
     let control = control().expect("attached before");
     match Pager::open(control, &control.slots[slot as usize]) {
         Ok(pager) => pager.run(),

@@ -36,4 +36,4 @@ mod thaw;
 mod threads;
 mod waiting;
 
-pub use life::{FEATURES, start, start_in_child};
+pub use life::{FEATURES, start, start_in_child, start_late};

@@ -40,6 +40,8 @@ pub(super) struct Pager {
     pub changes: u64,
     /// Time of the next attempt to take stuck pages.
     pub next_retry_ns: u64,
+    /// Order to copy pages for this process alone that is being carried out.
+    pub unsharing: Option<u32>,
     pub slots: Slots,
     pub node: Option<Node>,
     pub owner: Owner,
@@ -77,7 +79,7 @@ impl Pager {
             pages: Residency::new(control, slot),
             transfers: Transfers::new(control, process, attached::open_spool(control, process)?),
             owner: Owner::new(attached::open_locked(control)),
-            baseline: Baseline::measured(),
+            baseline: Baseline::measured(control, slot),
             scan: Scan::default(),
             backlog: VecDeque::new(),
             incoming: Vec::new(),
@@ -85,6 +87,7 @@ impl Pager {
             threads: Threads::default(),
             changes: 0,
             next_retry_ns: 0,
+            unsharing: None,
             slots: Slots::default(),
             node: None,
             silence: Silence::default(),

@@ -98,10 +98,11 @@ impl Pager {
         is_sent
     }
 
-    /// Makes stuck pages active from time to time, so that taking them is tried again.
+    /// Makes stuck pages active from time to time, so that taking them is tried again, and when some were copied.
     pub(super) fn retry_stuck(&mut self) {
         let now = now_ns();
-        if now < self.next_retry_ns {
+        let were_copied = self.unsharing.take_if(|order| helper::is_done(*order)).is_some();
+        if now < self.next_retry_ns && !were_copied {
             return;
         }
         self.next_retry_ns = now + RETRY_PAUSE_NS;
@@ -188,9 +189,21 @@ impl Pager {
         if error == Errno::BUSY
             && let Some((at, len)) = self.pages.shared(run[0], gate::forked_ns())
         {
-            helper::post(Order::Unshare { at, len });
+            self.unshare(at, len);
         }
         0
+    }
+
+    /// Has pages copied for this process. One order at a time: what is taken before an old one is carried out would come
+    /// back by it.
+    fn unshare(&mut self, at: usize, len: usize) {
+        if self.unsharing.is_some() {
+            return;
+        }
+        self.unsharing = helper::post(Order::Unshare { at, len });
+        if self.unsharing.is_some() {
+            count(&self.control.counts.unshared, (len / PAGE) as u64);
+        }
     }
 
     fn registered(&mut self, address: usize, pages: usize) -> bool {

@@ -175,10 +175,10 @@ impl Pager {
         Served::Yes
     }
 
-    fn account_fetch(&mut self, Pending { address, read_ns, thread, .. }: Pending) {
+    fn account_fetch(&mut self, Pending { address, read_ns, due_ns, thread, .. }: Pending) {
         let thread = self.threads.faulted(thread, read_ns, self.control);
         let overhead_ns = core::mem::take(&mut thread.overhead_ns);
-        let fetched = Fetched { address, seen_ns: read_ns, thread: thread.index, overhead_ns };
+        let fetched = Fetched { address, seen_ns: read_ns, due_ns, thread: thread.index, overhead_ns };
         self.transfers.fetched(fetched, now_ns());
     }
 

@@ -163,6 +163,7 @@ impl Engine {
         let fetched = Fetched {
             address: fault.address,
             seen_ns: fault.entered_ns,
+            due_ns: fetch.due_ns + self.finish_ns,
             thread: self.index(thread),
             overhead_ns: thread.overhead_ns.take(),
         };

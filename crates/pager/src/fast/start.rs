@@ -41,7 +41,7 @@ pub(super) fn start_engine(control: &'static ControlHead) -> Result<(), Errno> {
         owner: Owner::new(attached::open_locked(control).map(hide).transpose()?),
         registered: Ranges::default(),
         holds: Holds::default(),
-        baseline: Baseline::measured(),
+        baseline: Baseline::measured(control, slot),
         brk,
         next_tick_ns: 0,
         forked_ns: 0,

@@ -102,10 +102,20 @@ pub(crate) fn stderr(output: &Output) -> String {
 
 /// Builds a C program; all machines that build Unrack have a C compiler, for its linker.
 pub(crate) fn compile(source: &str, at: &Path, options: &[&str]) {
+    let built = try_compile("cc", source, at, options).unwrap();
+    assert!(built.status.success(), "{}", stderr(&built));
+}
+
+/// Builds a C program with a compiler that may be absent.
+pub(crate) fn try_compile(
+    compiler: &str,
+    source: &str,
+    at: &Path,
+    options: &[&str],
+) -> std::io::Result<Output> {
     let text = at.with_extension("c");
     std::fs::write(&text, source).unwrap();
-    let built = Command::new("cc").args(options).arg("-o").arg(at).arg(&text).output().unwrap();
-    assert!(built.status.success(), "{}", stderr(&built));
+    Command::new(compiler).args(options).arg("-o").arg(at).arg(&text).output()
 }
 
 /// Returns the folders of runs by process `pid`, in all places where they may be.

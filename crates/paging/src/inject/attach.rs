@@ -1,0 +1,128 @@
+//! The agent in a program that runs already: all its threads are stopped wherever they are, and go on as if nothing had
+//! happened.
+//!
+//! A thread that waits in the kernel is interrupted as by a signal that is ignored: the kernel makes its system call again,
+//! with the time that was left. For that it must go on from a stop of the same kind, with the registers that it had: see
+//! [`Saved::return_to_wait`].
+
+use super::place::{Entry, Place};
+use super::remote::{Saved, system_call};
+use super::{FOLLOW, Injector, PAGE, pin_control_block};
+use crate::proc;
+use crate::trace::{Next, Stop, raw};
+use rustix::io::Errno;
+use std::time::{Duration, Instant};
+
+/// Time for all threads to stop. One that waits for its `vfork` child does not, and then the program is left alone.
+const PATIENCE: Duration = Duration::from_secs(1);
+const PACE: Duration = Duration::from_micros(200);
+
+/// Puts the agent into a process. If that fails, the process goes on without.
+pub(super) fn attach(injector: &mut Injector, process: u32) {
+    let mut threads = Vec::new();
+    // A failure has no other remedy than to leave the program alone.
+    let _ = stop_all(injector, process, &mut threads).and_then(|()| put_in(injector, &threads));
+    for thread in threads.iter().filter(|thread| thread.is_stopped) {
+        let _ = raw::run(thread.id, 0);
+    }
+}
+
+struct Seized {
+    id: u32,
+    is_stopped: bool,
+}
+
+/// Seizes and stops all threads, also those that are made meanwhile.
+fn stop_all(injector: &mut Injector, process: u32, threads: &mut Vec<Seized>) -> Result<(), Errno> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let known = threads.len();
+        seize_new(injector, process, threads)?;
+        while let Some(at) = threads.iter().position(|thread| !thread.is_stopped) {
+            match wait_for(injector, threads[at].id, deadline) {
+                Ok(()) => threads[at].is_stopped = true,
+                // It has ended.
+                Err(Errno::SRCH) => drop(threads.remove(at)),
+                Err(why) => return Err(why),
+            }
+        }
+        if threads.len() == known {
+            return Ok(());
+        }
+    }
+}
+
+fn seize_new(injector: &mut Injector, process: u32, threads: &mut Vec<Seized>) -> Result<(), Errno> {
+    let own = rustix::thread::gettid().as_raw_nonzero().get() as u32;
+    for id in proc::threads(process) {
+        if threads.iter().any(|thread| thread.id == id) {
+            continue;
+        }
+        match raw::seize(id, FOLLOW) {
+            // It was made by one that is seized, and stops at its birth.
+            Err(Errno::PERM) if proc::tracer(id) == Some(own) => {}
+            Err(Errno::SRCH) => continue,
+            seized => seized.and_then(|()| raw::interrupt(id))?,
+        }
+        injector.family.found(id);
+        threads.push(Seized { id, is_stopped: false });
+    }
+    Ok(())
+}
+
+/// Waits until a thread has stopped for us.
+fn wait_for(injector: &mut Injector, thread: u32, deadline: Instant) -> Result<(), Errno> {
+    loop {
+        match Stop::now(thread)? {
+            Some(Stop::Pause) => return Ok(()),
+            // It runs another program, or was stopped by a user: this is not the time.
+            Some(Stop::Exec { .. }) => return raw::run(thread, 0).and(Err(Errno::AGAIN)),
+            Some(Stop::Group(_)) => return raw::listen(thread).and(Err(Errno::AGAIN)),
+            Some(Stop::Birth { child }) => {
+                injector.family.gave_birth(thread, child, false);
+                raw::run(thread, 0)?;
+            }
+            // Its stop for us comes later.
+            Some(stop) => match stop.onward() {
+                Next::Run(signal) => raw::run(thread, signal)?,
+                _ => raw::run(thread, 0)?,
+            },
+            None if Instant::now() > deadline => return Err(Errno::TIMEDOUT),
+            None => std::thread::sleep(PACE),
+        }
+    }
+}
+
+fn put_in(injector: &mut Injector, threads: &[Seized]) -> Result<(), Errno> {
+    let [first, ..] = threads else { return Err(Errno::SRCH) };
+    let saved = Saved::take(first.id)?;
+    let entry = Entry { is_filtered: false, is_late: true };
+    let place = Place::take(&injector.image, first.id, &saved, entry, &injector.path);
+    saved.return_to_wait(first.id)?;
+    let place = place?;
+    let ids: Vec<_> = threads.iter().map(|thread| thread.id).collect();
+    injector.family.settle_all(&ids, place);
+    for thread in ids {
+        pin_control_block(thread, &place)?;
+        pin_cleared_word(thread, &place)?;
+    }
+    Ok(())
+}
+
+/// Pins the word that the kernel clears when a thread ends, which only the thread itself can ask for.
+fn pin_cleared_word(thread: u32, place: &Place) -> Result<(), Errno> {
+    let saved = Saved::take(thread)?;
+    let ask = [libc::PR_GET_TID_ADDRESS as usize, place.scratch(), 0, 0, 0, 0];
+    let asked = system_call(thread, &saved, place.instruction(), libc::SYS_prctl, ask);
+    saved.return_to_wait(thread)?;
+    // A kernel without checkpoints does not tell.
+    if asked.is_err() {
+        return Ok(());
+    }
+    let mut word = [0u8; size_of::<usize>()];
+    raw::read_memory(thread, place.scratch(), &mut word)?;
+    match usize::from_ne_bytes(word) {
+        0 => Ok(()),
+        word => place.pin(thread, word / PAGE * PAGE),
+    }
+}

@@ -1,0 +1,248 @@
+//! Threads of the programs that have the agent: what each is doing, and whose memory it shares.
+
+use super::place::Place;
+use super::remote::{Call, Saved, result};
+use crate::trace::{Next, Stop, raw};
+use rustix::io::Errno;
+use std::collections::HashMap;
+use std::ffi::c_int;
+
+/// A traced thread.
+pub(super) struct Thread {
+    /// Address space; `None` if the agent is not in it.
+    space: Option<u32>,
+    is_filtered: bool,
+    doing: Doing,
+    /// A stop of job control came while it was in the agent.
+    is_to_stop: bool,
+}
+
+/// What a thread is doing, as far as the agent matters.
+pub(super) enum Doing {
+    OwnWork,
+    /// It has become a program that gets the agent, and `execve` is about to return.
+    Beginning,
+    /// It waits for its turn in the agent, or is there.
+    Waiting(Box<Visit>),
+    InAgent(Box<Visit>),
+    /// It makes the call again for which it was in the agent.
+    ForkAgain(Saved),
+    RemapAgain(Saved),
+    /// It makes the call.
+    Forking,
+    Remapping,
+}
+
+/// A long stay in the agent.
+pub(super) struct Visit {
+    turn: Turn,
+    saved: Saved,
+}
+
+/// Reason for a stay in the agent.
+pub(super) struct Turn {
+    call: Call,
+    again: fn(Saved) -> Doing,
+}
+
+impl Turn {
+    pub(super) fn fork(place: Place) -> Turn {
+        Turn { call: place.before_fork(), again: Doing::ForkAgain }
+    }
+
+    pub(super) fn remap(place: Place, start: usize, len: usize) -> Turn {
+        Turn { call: place.merge(start, len), again: Doing::RemapAgain }
+    }
+}
+
+/// A thread or process that is known from its parent, but has not yet stopped.
+struct Birth {
+    space: Option<u32>,
+    is_filtered: bool,
+    is_copy: bool,
+}
+
+/// All traced threads.
+#[derive(Default)]
+pub(super) struct Family {
+    threads: HashMap<u32, Thread>,
+    places: HashMap<u32, Place>,
+    last_space: u32,
+    births: HashMap<u32, Birth>,
+    /// Threads that have stopped for the first time, but are not yet known from their parents.
+    unknown: Vec<u32>,
+}
+
+impl Family {
+    pub(super) fn knows(&self, thread: u32) -> bool {
+        self.threads.contains_key(&thread)
+    }
+
+    pub(super) fn is_filtered(&self, thread: u32) -> bool {
+        self.threads.get(&thread).is_some_and(|thread| thread.is_filtered)
+    }
+
+    /// Returns the agent's place in the address space of a thread.
+    pub(super) fn place(&self, thread: u32) -> Option<Place> {
+        self.places.get(&self.threads.get(&thread)?.space?).copied()
+    }
+
+    pub(super) fn doing(&self, thread: u32) -> &Doing {
+        self.threads.get(&thread).map_or(&Doing::OwnWork, |thread| &thread.doing)
+    }
+
+    pub(super) fn set(&mut self, thread: u32, doing: Doing) {
+        self.replace(thread, doing);
+    }
+
+    pub(super) fn replace(&mut self, thread: u32, doing: Doing) -> Doing {
+        match self.threads.get_mut(&thread) {
+            Some(thread) => std::mem::replace(&mut thread.doing, doing),
+            None => Doing::OwnWork,
+        }
+    }
+
+    /// Notes that a process runs another program, in a new address space.
+    pub(super) fn became_another(&mut self, thread: u32, before: u32) {
+        let is_filtered = self.is_filtered(before);
+        self.forget(before);
+        self.forget(thread);
+        self.threads.insert(thread, Thread::new(None, is_filtered));
+    }
+
+    /// Notes the agent's place in a thread's address space.
+    pub(super) fn settle(&mut self, thread: u32, place: Place) {
+        self.settle_all(&[thread], place);
+    }
+
+    fn new_space(&mut self, place: Place) -> u32 {
+        self.last_space += 1;
+        self.places.insert(self.last_space, place);
+        self.last_space
+    }
+
+    /// Notes a thread whose program ran before it was traced.
+    pub(super) fn found(&mut self, thread: u32) {
+        self.births.remove(&thread);
+        self.unknown.retain(|unknown| *unknown != thread);
+        self.threads.insert(thread, Thread::new(None, false));
+    }
+
+    /// Notes the agent's place in the address space that these threads share.
+    pub(super) fn settle_all(&mut self, threads: &[u32], place: Place) {
+        let space = self.new_space(place);
+        for thread in threads {
+            if let Some(thread) = self.threads.get_mut(thread) {
+                (thread.space, thread.is_filtered) = (Some(space), true);
+            }
+        }
+    }
+
+    /// Notes the birth of a child. Returns whether it has stopped already.
+    pub(super) fn gave_birth(&mut self, parent: u32, child: u32, is_copy: bool) -> bool {
+        let (space, is_filtered) =
+            self.threads.get(&parent).map_or((None, false), |parent| (parent.space, parent.is_filtered));
+        self.births.insert(child, Birth { space, is_filtered, is_copy });
+        let before = self.unknown.len();
+        self.unknown.retain(|unknown| *unknown != child);
+        self.unknown.len() < before
+    }
+
+    /// Takes in a child at its first stop. Returns whether its memory is a copy of its parent's, or `None` if the parent
+    /// has not yet told of it.
+    pub(super) fn take_in(&mut self, child: u32) -> Option<bool> {
+        let Some(Birth { space, is_filtered, is_copy }) = self.births.remove(&child) else {
+            self.unknown.push(child);
+            return None;
+        };
+        let place = space.and_then(|space| self.places.get(&space).copied());
+        let space = if is_copy { place.map(|place| self.new_space(place)) } else { space };
+        self.threads.insert(child, Thread::new(space, is_filtered));
+        Some(is_copy)
+    }
+
+    /// Forgets a thread that has ended.
+    pub(super) fn forget(&mut self, thread: u32) {
+        self.births.remove(&thread);
+        self.unknown.retain(|unknown| *unknown != thread);
+        let Some(Thread { space: Some(space), .. }) = self.threads.remove(&thread) else { return };
+        let is_used = self.threads.values().any(|thread| thread.space == Some(space))
+            || self.births.values().any(|birth| birth.space == Some(space));
+        if !is_used {
+            self.places.remove(&space);
+        }
+    }
+
+    /// Puts a thread in line for the agent. Returns whether it is its turn at once.
+    pub(super) fn queue(&mut self, thread: u32, turn: Turn, saved: Saved) -> bool {
+        self.set(thread, Doing::Waiting(Box::new(Visit { turn, saved })));
+        self.is_free(thread)
+    }
+
+    fn is_free(&self, thread: u32) -> bool {
+        let space = self.threads.get(&thread).and_then(|thread| thread.space);
+        let occupies = |thread: &Thread| thread.space == space && matches!(thread.doing, Doing::InAgent(_));
+        !self.threads.values().any(occupies)
+    }
+
+    /// Lets a thread enter the agent when it is continued.
+    pub(super) fn start(&mut self, thread: u32) -> Result<(), Errno> {
+        if let Doing::Waiting(visit) = self.replace(thread, Doing::OwnWork) {
+            let begun = visit.turn.call.begin(thread, &visit.saved);
+            self.set(thread, Doing::InAgent(visit));
+            begun?;
+        }
+        Ok(())
+    }
+
+    /// Lets a thread leave the agent when it is continued, and make its call again.
+    pub(super) fn leave(&mut self, thread: u32) -> Result<(), Errno> {
+        if let Doing::InAgent(visit) = self.replace(thread, Doing::OwnWork) {
+            let Visit { turn, saved } = *visit;
+            let left = result(thread).and_then(|_| saved.repeat(thread));
+            self.set(thread, (turn.again)(saved));
+            left?;
+        }
+        let is_to_stop = |thread: &mut Thread| std::mem::take(&mut thread.is_to_stop);
+        if self.threads.get_mut(&thread).is_some_and(is_to_stop) {
+            stop(thread);
+        }
+        Ok(())
+    }
+
+    /// Continues the threads whose turn it is now.
+    pub(super) fn next_turn(&mut self) {
+        let waits = |(_, thread): &(&u32, &Thread)| matches!(thread.doing, Doing::Waiting(_));
+        let waiting: Vec<u32> = self.threads.iter().filter(waits).map(|(id, _)| *id).collect();
+        for thread in waiting {
+            if self.is_free(thread) && self.start(thread).is_ok() {
+                let _ = raw::run(thread, 0);
+            }
+        }
+    }
+
+    /// Handles a stop by a signal or of job control. A thread in the agent stops only when it has left: others may wait
+    /// for it.
+    pub(super) fn defer(&mut self, thread: u32, stop: Stop) -> Next {
+        let Some(known) = self.threads.get_mut(&thread) else { return stop.onward() };
+        match (&known.doing, stop) {
+            (Doing::InAgent(_), Stop::Signal(libc::SIGSTOP) | Stop::Group(_)) => known.is_to_stop = true,
+            (Doing::InAgent(_), Stop::Pause) => known.is_to_stop = false,
+            _ => return stop.onward(),
+        }
+        Next::Run(0)
+    }
+}
+
+impl Thread {
+    fn new(space: Option<u32>, is_filtered: bool) -> Thread {
+        Thread { space, is_filtered, doing: Doing::OwnWork, is_to_stop: false }
+    }
+}
+
+/// Stops the process of a thread as the signal that was held back would have.
+fn stop(thread: u32) {
+    const SIGNAL: c_int = libc::SIGSTOP;
+    // SAFETY: sends a signal.
+    unsafe { libc::syscall(libc::SYS_tkill, thread as c_int, SIGNAL) };
+}

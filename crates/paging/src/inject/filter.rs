@@ -1,0 +1,81 @@
+//! The filter of system calls (`seccomp(2)`) through which a program's calls come to the tracer before they are made.
+//!
+//! Only those that the pager must know of do; the kernel lets all others pass without running this at all. The filter
+//! stays when the program becomes another one, and all that it starts inherit it.
+
+use libc::{
+    BPF_ABS, BPF_JEQ, BPF_JMP, BPF_JSET, BPF_K, BPF_LD, BPF_RET, BPF_W, CLONE_VM, SECCOMP_RET_ALLOW,
+    SECCOMP_RET_TRACE,
+};
+use unrack_pager::sys::OURS;
+
+const AUDIT_ARCH_X86_64: u32 = 0xc000_003e;
+const NUMBER: u32 = 0;
+const ARCHITECTURE: u32 = 4;
+const FIRST_ARGUMENT: u32 = 16;
+const SIXTH_ARGUMENT: u32 = 56;
+
+/// Data of a stop at one of the program's calls; below, at the end of a function of the agent.
+pub(super) const OF_PROGRAM: u32 = 0;
+pub(super) const OF_AGENT: u32 = 1;
+
+/// Calls that come to the tracer whatever their arguments.
+const ALWAYS: [libc::c_long; 5] =
+    [libc::SYS_fork, libc::SYS_clone3, libc::SYS_mremap, libc::SYS_mlockall, libc::SYS_set_tid_address];
+
+/// Returns the filter's instructions, as the kernel reads them.
+pub(super) fn program() -> Vec<u8> {
+    // Calls of another kind (32-bit, x32) have other numbers.
+    let mut code =
+        vec![load(ARCHITECTURE), jump_if(AUDIT_ARCH_X86_64, 1, 0), give(SECCOMP_RET_ALLOW), load(NUMBER)];
+    for number in ALWAYS {
+        code.extend([skip_unless(number as u32, 1), give(SECCOMP_RET_TRACE | OF_PROGRAM)]);
+    }
+    // A clone that copies memory is a fork.
+    code.extend([
+        skip_unless(libc::SYS_clone as u32, 4),
+        load(FIRST_ARGUMENT),
+        instruction(BPF_JMP | BPF_JSET | BPF_K, 1, 0, CLONE_VM as u32),
+        give(SECCOMP_RET_TRACE | OF_PROGRAM),
+        give(SECCOMP_RET_ALLOW),
+    ]);
+    code.extend(if_ours(libc::SYS_userfaultfd, SECCOMP_RET_ALLOW, SECCOMP_RET_TRACE | OF_PROGRAM));
+    code.extend(if_ours(libc::SYS_getpid, SECCOMP_RET_TRACE | OF_AGENT, SECCOMP_RET_ALLOW));
+    code.push(give(SECCOMP_RET_ALLOW));
+    code.into_iter().flatten().collect()
+}
+
+/// Tells our calls of this number, which have a mark in their sixth argument, from others.
+fn if_ours(number: libc::c_long, ours: u32, others: u32) -> [[u8; 8]; 7] {
+    [
+        skip_unless(number as u32, 6),
+        load(SIXTH_ARGUMENT),
+        skip_unless(OURS as u32, 3),
+        load(SIXTH_ARGUMENT + 4),
+        skip_unless((OURS >> 32) as u32, 1),
+        give(ours),
+        give(others),
+    ]
+}
+
+fn load(at: u32) -> [u8; 8] {
+    instruction(BPF_LD | BPF_W | BPF_ABS, 0, 0, at)
+}
+
+fn jump_if(value: u32, then: u8, otherwise: u8) -> [u8; 8] {
+    instruction(BPF_JMP | BPF_JEQ | BPF_K, then, otherwise, value)
+}
+
+fn skip_unless(value: u32, instructions: u8) -> [u8; 8] {
+    jump_if(value, 0, instructions)
+}
+
+fn give(action: u32) -> [u8; 8] {
+    instruction(BPF_RET | BPF_K, 0, 0, action)
+}
+
+/// Encodes `struct sock_filter`.
+fn instruction(code: u32, then: u8, otherwise: u8, value: u32) -> [u8; 8] {
+    let (code, value) = ((code as u16).to_le_bytes(), value.to_le_bytes());
+    [code[0], code[1], then, otherwise, value[0], value[1], value[2], value[3]]
+}

@@ -1,0 +1,387 @@
+//! The pager for programs into which nothing can be preloaded: the agent (`unrack-agent`), put into them by their tracer.
+//!
+//! When such a program begins, before its first instruction, its one thread is made to map the agent, to install a filter of
+//! system calls, and to start the pager. From then on every thread and process that comes from it is traced, and stops at
+//! those system calls of which the pager must know:
+//!
+//! | call | what happens |
+//! |---|---|
+//! | `fork`, or a `clone` that copies memory | the thread first puts all pages back; the child gets a pager of its own |
+//! | `mremap` that fails with `EFAULT` | the pager makes one mapping of it, and it is made again |
+//! | `mlockall` | nothing, as for preloaded programs |
+//! | `set_tid_address` | the page to which the kernel will write is pinned, as each new thread's control block is |
+//! | `userfaultfd` | the program is ended: memory cannot have two pagers |
+//!
+//! | module | idea |
+//! |---|---|
+//! | `image` | the agent as it is in memory |
+//! | `place` | putting it there |
+//! | `remote` | what a stopped thread is made to do |
+//! | `filter` | the calls that stop |
+//! | `attach` | a program that runs already |
+//! | `reception`, `guest` | processes that ask for it, since they become or start such a program |
+//! | `family` | threads, their address spaces, births |
+//! | `environment` | the library that a loader would preload |
+//!
+//! Functions of the agent run on its own stacks, in a thread of the program whose registers and signals are put aside. The
+//! tracer waits for short ones. For long ones, which put pages back, it does not; they take turns in a process.
+
+mod attach;
+mod environment;
+mod family;
+mod filter;
+mod guest;
+mod image;
+mod place;
+mod reception;
+mod remote;
+
+use crate::PagingError;
+use crate::control_file::ControlFile;
+use crate::elf::{self, Elf, Entrance};
+use crate::trace::{self, Next, Stop, StopHandler, USUAL, raw};
+pub(crate) use reception::Reception;
+
+use family::{Doing, Family, Turn};
+use guest::Guest;
+use image::Image;
+use place::{Entry, Place};
+use remote::{Saved, repeated, skip_call};
+use rustix::io::Errno;
+use std::collections::HashSet;
+use std::ffi::CString;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::atomic::Ordering::Relaxed;
+use unrack_pager::{gate, pins};
+
+/// Options for processes with the agent: all that they make is traced, and their filter is heard.
+const FOLLOW: i32 = USUAL
+    | libc::PTRACE_O_TRACEFORK
+    | libc::PTRACE_O_TRACEVFORK
+    | libc::PTRACE_O_TRACECLONE
+    | libc::PTRACE_O_TRACESECCOMP;
+
+/// Handler of stops that puts the agent into programs.
+pub(crate) struct Injector {
+    image: Image,
+    control: ControlFile,
+    path: CString,
+    family: Family,
+    begins: Begins,
+    /// Threads whose next program gets the agent, and which are traced anyway; below, the processes that they started.
+    parents: HashSet<u32>,
+    started: HashSet<u32>,
+}
+
+/// What to trace when the tracer's thread begins.
+enum Begins {
+    /// The program that comes to the tracer's door.
+    Program,
+    /// A process that runs.
+    Running(u32),
+    /// A thread that asked.
+    Guest(Guest),
+}
+
+impl Injector {
+    /// Makes the handler for a run with this control file.
+    ///
+    /// # Errors
+    /// [`PagingError::Failed`] if the file cannot be opened.
+    pub(crate) fn new(control: &Path) -> Result<Injector, PagingError> {
+        let path = CString::new(control.as_os_str().as_bytes())
+            .map_err(PagingError::failed(format_args!("use {}", control.display())))?;
+        let control = ControlFile::open(control)?;
+        Ok(Injector {
+            image: Image::new(),
+            control,
+            path,
+            family: Family::default(),
+            begins: Begins::Program,
+            parents: HashSet::new(),
+            started: HashSet::new(),
+        })
+    }
+
+    /// Puts the agent into a process that runs, and follows it. Whether that succeeds is seen by its slot in the control
+    /// file.
+    ///
+    /// # Errors
+    /// [`PagingError::Failed`] if the control file cannot be opened, or this machine has no room for another thread.
+    pub(crate) fn attach(control: &Path, process: u32) -> Result<(), PagingError> {
+        trace::follow(Injector { begins: Begins::Running(process), ..Injector::new(control)? })
+    }
+
+    /// Traces a thread that asked for it: what it becomes, or starts next, gets the agent.
+    fn admit(control: &Path, guest: Guest) -> Result<(), PagingError> {
+        trace::follow(Injector { begins: Begins::Guest(guest), ..Injector::new(control)? })
+    }
+
+    /// Returns whether a thread asked only for a program that it starts.
+    fn is_parent(&self, thread: u32) -> bool {
+        matches!(&self.begins, Begins::Guest(guest) if guest.is_parent && guest.thread == thread)
+    }
+
+    fn handle(&mut self, thread: u32, stop: Stop) -> Result<Next, Errno> {
+        if stop == Stop::Signal(libc::SIGSTOP)
+            && let Some(guest) = guest::waiting(thread)
+        {
+            raw::set_options(thread, FOLLOW)?;
+            self.parents.insert(thread);
+            guest.answer();
+            return Ok(Next::Run(0));
+        }
+        match stop {
+            Stop::Exec { before } => self.became_another(thread, before),
+            Stop::Birth { child } => self.gave_birth(thread, child),
+            Stop::Pause if !self.family.knows(thread) => self.was_born(thread),
+            Stop::Seccomp { data: filter::OF_AGENT } => self.left_agent(thread),
+            Stop::Seccomp { .. } => self.makes_call(thread),
+            Stop::SyscallExit => self.made_call(thread),
+            Stop::Signal(_) | Stop::Group(_) | Stop::Pause => Ok(self.family.defer(thread, stop)),
+        }
+    }
+
+    /// Puts the agent into the program that a process has become.
+    fn became_another(&mut self, thread: u32, before: u32) -> Result<Next, Errno> {
+        self.free_slot(thread);
+        self.family.became_another(thread, before);
+        if !wants_agent(thread) {
+            let is_guest = matches!(self.begins, Begins::Guest(_)) || self.started.remove(&thread);
+            let is_of_no_interest = is_guest && !self.family.is_filtered(thread);
+            return Ok(if is_of_no_interest { Next::Leave } else { Next::Run(0) });
+        }
+        self.family.set(thread, Doing::Beginning);
+        Ok(Next::ToSyscallExit(0))
+    }
+
+    /// Frees the slot of the program that a process ran before.
+    fn free_slot(&self, process: u32) {
+        for slot in self.control.live_slots() {
+            let _ = slot.pid.compare_exchange(process, 0, Relaxed, Relaxed);
+        }
+    }
+
+    fn begin(&mut self, thread: u32) -> Result<Next, Errno> {
+        raw::set_options(thread, FOLLOW)?;
+        let saved = Saved::take(thread)?;
+        let entry = Entry { is_filtered: self.family.is_filtered(thread), is_late: false };
+        // A program without a loader may start others, which have one.
+        if is_loaded(thread) {
+            // Where that fails, the loader says what it could not load.
+            let _ = environment::hide_library(thread, saved.registers.rsp as usize);
+        }
+        match Place::take(&self.image, thread, &saved, entry, &self.path) {
+            Ok(place) => self.family.settle(thread, place),
+            Err(Errno::SRCH) => return Err(Errno::SRCH),
+            Err(why) => crate::say(&format!("a process runs without remote memory: {why}")),
+        }
+        self.family.set(thread, Doing::OwnWork);
+        saved.restore(thread)?;
+        Ok(Next::Run(0))
+    }
+
+    fn gave_birth(&mut self, thread: u32, child: u32) -> Result<Next, Errno> {
+        let is_fork = matches!(self.family.doing(thread), Doing::Forking);
+        if self.family.gave_birth(thread, child, is_fork) {
+            // The child has stopped already.
+            if let Ok(Next::Run(_)) = self.was_born(child) {
+                let _ = raw::run(child, 0);
+            }
+        }
+        if self.is_parent(thread) {
+            self.family.forget(thread);
+            return Ok(Next::Leave);
+        }
+        if self.parents.remove(&thread) {
+            self.started.insert(child);
+            raw::set_options(thread, USUAL)?;
+        }
+        Ok(if is_fork { Next::ToSyscallExit(0) } else { Next::Run(0) })
+    }
+
+    /// Prepares a new process or thread for its first instruction.
+    fn was_born(&mut self, thread: u32) -> Result<Next, Errno> {
+        let Some(is_copy) = self.family.take_in(thread) else { return Ok(Next::Hold) };
+        let Some(place) = self.family.place(thread) else { return Ok(Next::Run(0)) };
+        if is_copy {
+            let saved = Saved::take(thread)?;
+            place.in_child().make(thread, &saved)?;
+            saved.restore(thread)?;
+        } else {
+            pin_control_block(thread, &place)?;
+        }
+        Ok(Next::Run(0))
+    }
+
+    /// Handles a system call that a thread is about to make.
+    fn makes_call(&mut self, thread: u32) -> Result<Next, Errno> {
+        match self.family.replace(thread, Doing::OwnWork) {
+            Doing::ForkAgain(saved) => {
+                saved.restore_signals(thread)?;
+                self.family.set(thread, Doing::Forking);
+                return Ok(Next::ToSyscallExit(0));
+            }
+            Doing::RemapAgain(saved) => {
+                saved.restore_signals(thread)?;
+                return Ok(Next::Run(0));
+            }
+            _ => {}
+        }
+        let Some(place) = self.family.place(thread) else { return Ok(Next::Run(0)) };
+        let registers = raw::registers(thread)?;
+        match registers.orig_rax as libc::c_long {
+            libc::SYS_mremap => {
+                self.family.set(thread, Doing::Remapping);
+                return Ok(Next::ToSyscallExit(0));
+            }
+            libc::SYS_mlockall => skip_call(thread, 0)?,
+            libc::SYS_set_tid_address => {
+                place.pin(thread, registers.rdi as usize / PAGE * PAGE)?;
+                pin_control_block(thread, &place)?;
+            }
+            libc::SYS_userfaultfd => self.end(thread, gate::OWN_PAGER)?,
+            libc::SYS_clone3 if shares_memory(thread, registers.rdi as usize) => {}
+            _ => return self.enter(thread, Turn::fork(place)),
+        }
+        Ok(Next::Run(0))
+    }
+
+    /// Handles the end of a system call.
+    fn made_call(&mut self, thread: u32) -> Result<Next, Errno> {
+        let doing = self.family.replace(thread, Doing::OwnWork);
+        let place = self.family.place(thread);
+        match (doing, place) {
+            (Doing::Beginning, _) => return self.begin(thread),
+            (Doing::Forking, Some(place)) => {
+                let mut saved = Saved::take(thread)?;
+                place.after_fork().make(thread, &saved)?;
+                // A signal came before the fork: it is handled first.
+                if saved.registers.rax as i64 == -RESTART {
+                    saved.registers = repeated(saved.registers);
+                }
+                saved.restore(thread)?;
+            }
+            (Doing::Remapping, Some(place)) => {
+                let registers = raw::registers(thread)?;
+                if registers.rax as i64 == -i64::from(libc::EFAULT) {
+                    let (start, len) = (registers.rdi as usize, registers.rsi as usize);
+                    return self.enter(thread, Turn::remap(place, start, len));
+                }
+            }
+            _ => {}
+        }
+        Ok(Next::Run(0))
+    }
+
+    /// Lets a thread enter the agent for long, when it is its turn.
+    fn enter(&mut self, thread: u32, turn: Turn) -> Result<Next, Errno> {
+        let saved = Saved::take(thread)?;
+        if !self.family.queue(thread, turn, saved) {
+            return Ok(Next::Hold);
+        }
+        self.family.start(thread)?;
+        Ok(Next::Run(0))
+    }
+
+    /// Lets a thread repeat its system call, for which it was in the agent.
+    fn left_agent(&mut self, thread: u32) -> Result<Next, Errno> {
+        let result = self.family.leave(thread);
+        self.family.next_turn();
+        result?;
+        Ok(Next::Run(0))
+    }
+
+    /// Ends a program, with the reason for the user.
+    fn end(&self, thread: u32, why: &str) -> Result<(), Errno> {
+        self.control.fail_lacking(why);
+        let mut registers = raw::registers(thread)?;
+        (registers.orig_rax, registers.rdi) = (libc::SYS_exit_group as u64, u64::from(gate::LACKING));
+        raw::set_registers(thread, &registers)
+    }
+}
+
+/// Returns whether the program of a process needs the agent: it is one of this machine's, and the loader does not preload
+/// our library into it.
+fn wants_agent(process: u32) -> bool {
+    match program_of(process).and_then(|elf| elf.entrance()) {
+        None => false,
+        Some(Entrance::Agent) => true,
+        Some(Entrance::Preload) => !environment::preloads(process),
+    }
+}
+
+fn is_loaded(process: u32) -> bool {
+    matches!(program_of(process), Some(Elf::Dynamic(_)))
+}
+
+fn program_of(process: u32) -> Option<Elf> {
+    elf::read(&std::fs::File::open(format!("/proc/{process}/exe")).ok()?).ok()
+}
+
+/// Error that the kernel uses inside: the call is made again after a signal was handled (`ERESTARTNOINTR`).
+const RESTART: i64 = 513;
+const PAGE: usize = unrack_pager::sys::PAGE;
+
+/// Pins what the kernel will write to when a thread ends: its control block, and the word that it named for that.
+fn pin_control_block(thread: u32, place: &Place) -> Result<(), Errno> {
+    let registers = raw::registers(thread)?;
+    for page in pins::control_block(registers.fs_base as usize) {
+        place.pin(thread, page)?;
+    }
+    if let Some(word) = word_cleared_at_end(thread, &registers) {
+        place.pin(thread, word / PAGE * PAGE)?;
+    }
+    Ok(())
+}
+
+fn word_cleared_at_end(thread: u32, registers: &libc::user_regs_struct) -> Option<usize> {
+    let (flags, word) = match registers.orig_rax as libc::c_long {
+        libc::SYS_clone => (registers.rdi, registers.r10 as usize),
+        libc::SYS_clone3 => {
+            let at = registers.rdi as usize;
+            (word_at(thread, at)?, word_at(thread, at + 16)? as usize)
+        }
+        _ => return None,
+    };
+    (flags & libc::CLONE_CHILD_CLEARTID as u64 != 0).then_some(word)
+}
+
+/// Returns whether `clone3` with the arguments at this address makes something that shares memory.
+fn shares_memory(thread: u32, arguments: usize) -> bool {
+    word_at(thread, arguments).is_none_or(|flags| flags & libc::CLONE_VM as u64 != 0)
+}
+
+fn word_at(thread: u32, at: usize) -> Option<u64> {
+    let mut word = [0u8; 8];
+    raw::read_memory(thread, at, &mut word).ok().map(|()| u64::from_ne_bytes(word))
+}
+
+impl StopHandler for Injector {
+    fn begin(&mut self) {
+        match &self.begins {
+            Begins::Program => {}
+            Begins::Running(process) => attach::attach(self, *process),
+            Begins::Guest(guest) => {
+                if guest.seize() {
+                    self.family.found(guest.thread);
+                }
+            }
+        }
+    }
+
+    fn stopped(&mut self, thread: u32, stop: Stop) -> Next {
+        match self.handle(thread, stop) {
+            Ok(next) => next,
+            // It was killed meanwhile.
+            Err(Errno::SRCH) => Next::Hold,
+            Err(_) => stop.onward(),
+        }
+    }
+
+    fn ended(&mut self, thread: u32) {
+        self.family.forget(thread);
+        self.family.next_turn();
+    }
+}

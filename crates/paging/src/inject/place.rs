@@ -1,0 +1,171 @@
+//! The agent's place in a program: its memory there, and the addresses in it.
+
+use super::filter;
+use super::image::Image;
+use super::remote::{Call, Saved, system_call};
+use crate::trace::{self, raw};
+use rustix::io::Errno;
+use std::ffi::CStr;
+use unrack_pager::pins;
+use unrack_pager::sys::PAGE;
+
+/// Bytes of a stack. There are two behind the data, in one mapping with these, none of which the pager takes.
+const STACK: usize = 128 << 10;
+const STACKS: usize = 2;
+
+/// State of a program that gets the agent.
+#[derive(Clone, Copy)]
+pub(super) struct Entry {
+    /// Its threads have the filter already.
+    pub is_filtered: bool,
+    /// It began long ago.
+    pub is_late: bool,
+}
+
+/// The agent in one address space.
+#[derive(Clone, Copy)]
+pub(super) struct Place {
+    enter: usize,
+    before_fork: usize,
+    after_fork: usize,
+    in_child: usize,
+    merge: usize,
+    /// Stack of calls that the tracer waits for; below, of calls that it does not wait for.
+    short_stack: usize,
+    long_stack: usize,
+    /// Table of pinned pages.
+    pins: usize,
+    /// An instruction that makes a system call.
+    instruction: usize,
+}
+
+impl Place {
+    /// Puts the agent into a program, all threads of which are stopped, and starts its pager. `thread` is one of them, and
+    /// its state is saved.
+    ///
+    /// # Errors
+    /// `ESRCH` if the program was killed meanwhile; any other means that it runs without the agent.
+    pub(super) fn take(
+        image: &Image,
+        thread: u32,
+        saved: &Saved,
+        entry: Entry,
+        control: &CStr,
+    ) -> Result<Place, Errno> {
+        let instruction = trace::system_call_instruction(thread)?;
+        let call = |number, arguments| system_call(thread, saved, instruction, number, arguments);
+        let (rw, private) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
+        let (stacks, end) = (image.len, image.len + STACKS * STACK);
+        let base = call(libc::SYS_mmap, [0, end + PAGE, rw as usize, private as usize, usize::MAX, 0])?;
+        raw::write_memory(thread, base, &image.at(base))?;
+        for part in image.sealed() {
+            let execute = if part.is_code { libc::PROT_EXEC } else { 0 };
+            call(
+                libc::SYS_mprotect,
+                [base + part.at, part.len, (libc::PROT_READ | execute) as usize, 0, 0, 0],
+            )?;
+        }
+        // Keeps the mapping of the data apart from the program's.
+        call(libc::SYS_mprotect, [base + end, PAGE, libc::PROT_NONE as usize, 0, 0, 0])?;
+        let scratch = base + stacks + STACK;
+        if !entry.is_filtered {
+            install_filter(thread, scratch, call)?;
+        }
+        let mut place = Place {
+            enter: base + image.function("enter"),
+            before_fork: base + image.function("before_fork"),
+            after_fork: base + image.function("after_fork"),
+            in_child: base + image.function("in_child"),
+            merge: base + image.function("merge"),
+            short_stack: scratch,
+            long_stack: base + end,
+            pins: 0,
+            instruction,
+        };
+        raw::write_memory(thread, scratch, control.to_bytes_with_nul())?;
+        let begin = base + image.function("begin");
+        match place.short(begin, [scratch, entry.is_late as usize]).make(thread, saved)? {
+            error @ -4095..0 => Err(Errno::from_raw_os_error(-error as i32)),
+            pins => {
+                place.pins = pins as usize;
+                Ok(place)
+            }
+        }
+    }
+
+    /// Returns the address of an instruction that makes a system call.
+    pub(super) fn instruction(&self) -> usize {
+        self.instruction
+    }
+
+    /// Returns the address of a word that is free while no short function runs.
+    pub(super) fn scratch(&self) -> usize {
+        self.short_stack - STACK
+    }
+
+    pub(super) fn before_fork(&self) -> Call {
+        self.long(self.before_fork, [0, 0])
+    }
+
+    pub(super) fn after_fork(&self) -> Call {
+        self.short(self.after_fork, [0, 0])
+    }
+
+    pub(super) fn in_child(&self) -> Call {
+        self.short(self.in_child, [0, 0])
+    }
+
+    pub(super) fn merge(&self, start: usize, len: usize) -> Call {
+        self.long(self.merge, [start, len])
+    }
+
+    fn short(&self, function: usize, arguments: [usize; 2]) -> Call {
+        Call { enter: self.enter, function, arguments, stack: self.short_stack }
+    }
+
+    fn long(&self, function: usize, arguments: [usize; 2]) -> Call {
+        Call { enter: self.enter, function, arguments, stack: self.long_stack }
+    }
+
+    /// Pins a page, as [`pins`] does in the program. Only the tracer pins, so that nobody else writes to the table.
+    pub(super) fn pin(&self, thread: u32, page: usize) -> Result<(), Errno> {
+        for slot in pins::slots(page) {
+            let (at, mut held) = (self.pins + slot * size_of::<usize>(), [0u8; size_of::<usize>()]);
+            raw::read_memory(thread, at, &mut held)?;
+            match usize::from_ne_bytes(held) {
+                0 => return raw::write_memory(thread, at, &page.to_ne_bytes()),
+                held if held == page => return Ok(()),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Installs the filter. Who is not root has to give up, for itself and all that it starts, that programs can gain rights.
+fn install_filter(
+    thread: u32,
+    scratch: usize,
+    call: impl Fn(libc::c_long, [usize; 6]) -> Result<usize, Errno>,
+) -> Result<(), Errno> {
+    let code = filter::program();
+    // `struct sock_fprog`, and what it points to.
+    let mut text = ((code.len() / 8) as u64).to_ne_bytes().to_vec();
+    text.extend((scratch + 16).to_ne_bytes());
+    text.extend(code);
+    raw::write_memory(thread, scratch, &text)?;
+    let all_threads = libc::SECCOMP_FILTER_FLAG_TSYNC as usize;
+    let set = [libc::SECCOMP_SET_MODE_FILTER as usize, all_threads, scratch, 0, 0, 0];
+    let install = || match call(libc::SYS_seccomp, set)? {
+        0 => Ok(()),
+        // The number of a thread that has a filter of its own.
+        _ => Err(Errno::BUSY),
+    };
+    match install() {
+        Err(Errno::ACCESS) => {
+            call(libc::SYS_prctl, [libc::PR_SET_NO_NEW_PRIVS as usize, 1, 0, 0, 0, 0])?;
+            install()
+        }
+        other => other,
+    }
+}

@@ -1,0 +1,170 @@
+//! Local memory of a run beside its limit: whether the rest was really away.
+//!
+//! Pagers count the local pages of their processes. Two things they cannot see, and they are looked at from here:
+//! programs that run without a pager, and pages that several processes share since a fork.
+
+use crate::control_file::ControlFile;
+use crate::footprint::Footprint;
+use crate::proc;
+use std::sync::atomic::Ordering::Relaxed;
+use unrack_pager::control::PagerCounts;
+use unrack_record::Warning;
+use unrack_units::Bytes;
+
+/// Bytes that are no reason to doubt a run.
+const LITTLE: u64 = 1 << 20;
+/// Part of the run time for which the limit may be exceeded.
+const PART_OF_TIME: f64 = 0.05;
+/// Time in seconds for which it may be in any case: it takes the pager a moment to notice.
+const MOMENT_S: f64 = 0.05;
+
+/// Memory of a run that was local at its peak, in bytes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, serde::Serialize)]
+pub struct LocalMemory {
+    /// Private memory of all processes together, for at least 50 ms. What they share since a fork counts once.
+    pub peak_local_bytes: u64,
+    /// Part of it that belonged to programs without a pager.
+    pub unpaged_bytes: u64,
+    /// Time in seconds for which clearly more than the limit was local.
+    pub over_limit_s: f64,
+    /// Shared memory, which stays local beside the limit.
+    pub shared_bytes: u64,
+}
+
+impl LocalMemory {
+    /// Returns the warning that the share that was to be remote was not, in a run of this time.
+    pub(crate) fn not_away(&self, limit: Bytes, wall_s: f64) -> Option<Warning> {
+        let long = self.over_limit_s > MOMENT_S.max(PART_OF_TIME * wall_s);
+        let unpaged = self.unpaged_bytes > LITTLE.max(limit.get() / 4);
+        let cause = match (long, unpaged) {
+            (false, false) => return None,
+            (true, false) => format!("for {:.2}s of {wall_s:.2}s", self.over_limit_s),
+            (_, true) => format!("{} of it in programs without a pager", size(self.unpaged_bytes)),
+        };
+        let (peak, limit) = (size(self.peak_local_bytes), size(limit.get()));
+        let text = format!(
+            "what was to be remote was not: up to {peak} stayed local where {limit} may, {cause}; do not conclude from this run"
+        );
+        Some(Warning::new(NOT_AWAY, text))
+    }
+
+    /// Returns the warning that much memory was shared, and so outside of the limit.
+    pub(crate) fn shared(&self, limit: Bytes) -> Option<Warning> {
+        let text = format!(
+            "{} of shared memory stayed local beside that: pages that processes map together cannot be made remote",
+            size(self.shared_bytes)
+        );
+        let is_much = self.shared_bytes > LITTLE.max(limit.get() / 4);
+        is_much.then(|| Warning::new("shared-memory", text))
+    }
+}
+
+/// Key of the warning that memory which was to be remote was not.
+pub const NOT_AWAY: &str = "not-away";
+
+/// Returns that warning for a run from which no page was ever taken, of a program that needs more than it may keep.
+pub(crate) fn none_taken(limit: Bytes, footprint: Bytes) -> Option<Warning> {
+    let (limit, footprint) = (limit.get(), footprint.get());
+    let text = format!(
+        "nothing was remote: no page was ever taken, though the program needs {} and may keep {}; do not conclude from this run",
+        size(footprint),
+        size(limit)
+    );
+    // Pages of the loader and of the pager count for the footprint alone.
+    (footprint > limit + limit / 4 + 2 * LITTLE).then(|| Warning::new(NOT_AWAY, text))
+}
+
+fn size(bytes: u64) -> String {
+    match bytes >> 20 {
+        0 => format!("{}KiB", bytes >> 10),
+        mebibytes => format!("{mebibytes}MiB"),
+    }
+}
+
+/// Tells each process of a run how many of its pages count for the others with which it shares them, if that can be
+/// found out for all of them.
+pub(crate) fn share_out(control: &ControlFile, members: &[u32]) {
+    let generation = control.generation();
+    let mut found = Vec::new();
+    for slot in control.live_slots().filter(|slot| members.contains(&slot.pid.load(Relaxed))) {
+        let Some(rollup) = proc::rollup(slot.pid.load(Relaxed)) else { return };
+        found.push((slot, rollup.anonymous.saturating_sub(rollup.proportional_anonymous)));
+    }
+    // A process alone shares with nobody; with one more or less since, the shares are others.
+    if found.len() < 2 || control.generation() != generation {
+        return;
+    }
+    for (slot, bytes) in found {
+        slot.shared_pages.store(bytes / proc::PAGE, Relaxed);
+        slot.shared_generation.store(generation, Relaxed);
+    }
+}
+
+/// Memory outside of the pagers' books, at its peak.
+#[derive(Default)]
+pub(crate) struct Unseen {
+    peak: Footprint,
+}
+
+impl Unseen {
+    /// Looks at the shared memory of `members`, and at all memory of those `without` a pager.
+    pub(crate) fn look(&mut self, members: &[u32], without: &[u32]) {
+        self.peak.keep_larger(Footprint::shared_by(members));
+        self.peak.keep_larger(Footprint { shared: 0, ..Footprint::distinct(without) });
+    }
+
+    /// Returns the local memory of the run, whose pagers counted this.
+    pub(crate) fn with_counts(&self, counts: &PagerCounts) -> LocalMemory {
+        let paged = counts.peak_local.load(Relaxed);
+        LocalMemory {
+            over_limit_s: counts.over_ns.load(Relaxed) as f64 / 1e9,
+            // Both at their peaks, which may not have been at one time.
+            peak_local_bytes: paged.saturating_mul(proc::PAGE).saturating_add(self.peak.anonymous),
+            unpaged_bytes: self.peak.anonymous,
+            shared_bytes: self.peak.shared,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LIMIT: Bytes = Bytes::new(100 << 20);
+
+    fn local(peak: u64, unpaged: u64, shared: u64) -> LocalMemory {
+        let [peak_local_bytes, unpaged_bytes, shared_bytes] = [peak, unpaged, shared].map(|mib| mib << 20);
+        LocalMemory { peak_local_bytes, unpaged_bytes, shared_bytes, over_limit_s: 0.0 }
+    }
+
+    #[test]
+    fn time_above_the_limit_is_said() {
+        let over =
+            |over_limit_s, wall_s| LocalMemory { over_limit_s, ..local(900, 0, 0) }.not_away(LIMIT, wall_s);
+        assert_eq!(over(0.0, 1.0), None);
+        assert_eq!(over(0.04, 0.1), None, "a moment");
+        assert_eq!(over(0.4, 10.0), None, "a small part of the time");
+        let text = over(0.6, 10.0).unwrap().text;
+        assert!(text.contains("900MiB stayed local where 100MiB may, for 0.60s of 10.00s"), "{text}");
+    }
+
+    #[test]
+    fn programs_without_a_pager_are_said() {
+        assert_eq!(local(100, 25, 0).not_away(LIMIT, 1.0), None);
+        let text = local(900, 800, 0).not_away(LIMIT, 1.0).unwrap().text;
+        assert!(text.contains("800MiB of it in programs without a pager"), "{text}");
+    }
+
+    #[test]
+    fn a_run_from_which_nothing_was_taken_is_said() {
+        let footprint = |mib: u64| none_taken(LIMIT, Bytes::new(mib << 20));
+        assert_eq!(footprint(127), None);
+        assert!(footprint(128).unwrap().text.contains("needs 128MiB and may keep 100MiB"));
+    }
+
+    #[test]
+    fn much_shared_memory_is_said() {
+        assert_eq!(local(0, 0, 25).shared(LIMIT), None);
+        assert!(local(0, 0, 26).shared(LIMIT).unwrap().text.starts_with("26MiB of shared memory"));
+    }
+}

@@ -1,0 +1,302 @@
+//! The process that the user started, which becomes the program.
+//!
+//! Shells, pid files and supervisors know a command by the number of the process that they started, send it signals and
+//! wait for it. So `unrack run` does not stay there: that process waits in a *seat*, while a guard and its worker
+//! ([`crate::guard`]) prepare the run, and then becomes the program itself. The worker traces it ([`crate::trace`]), and
+//! lets its parent know of its end only when the summary is written.
+//!
+//! ```text
+//! seat ---------------------------- becomes the program ------------ ends, stays unburied ---- is buried
+//!   |  (handed to init)                   ^                                 |                       ^
+//!   +--> guard --> worker: footprint, ... +-- traces, watches ------------- +--> summary, JSON -----+
+//! ```
+//! The guard is no child of the program, which may wait for all its children. Where tracing is not permitted, the program
+//! runs as a child of the worker, and the seat passes signals on and ends with the same status.
+
+use crate::guard::{self, Role};
+use crate::launch::Launch;
+use crate::signals::{FOR_THE_PROGRAM, take_over};
+use crate::trace::{self, AnyHandler, Bell, Doorstep, Forward, Tracer};
+use crate::{PagingError, proc};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SendFlags, SocketFlags, SocketType, socketpair};
+use rustix::process::Pid;
+use std::cell::{Cell, OnceCell};
+use std::ffi::{CString, OsStr, OsString, c_char, c_int, c_void};
+use std::os::fd::OwnedFd;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::sync::atomic::{AtomicI32, Ordering::Relaxed};
+
+/// Environment variable of the program's processes; its value is that of the run's [`ProgramSeat::mark`].
+pub(crate) const MARK_VARIABLE: &str = "UNRACK_RUN";
+
+/// Number of the guard, in the seat; 0: not known yet.
+static GUARD: AtomicI32 = AtomicI32::new(0);
+
+/// The seat, as the worker sees it.
+pub struct ProgramSeat {
+    /// Number of the process that becomes the program.
+    pid: u32,
+    line: OwnedFd,
+    bell: Cell<Option<Bell>>,
+    tracer: OnceCell<Tracer>,
+    mark: String,
+}
+
+/// Prepares a seat: this process will become the program. Returns in the worker only; `None`: this process is the first
+/// of a container, where all others end with it, so the program gets a process of its own.
+///
+/// Call this first in `main`, in place of [`crate::stand_guard`]: the worker is a copy of the calling thread alone.
+///
+/// # Errors
+/// If the machine has no room for more processes.
+pub fn take_seat(command: &[OsString]) -> Result<Option<ProgramSeat>, PagingError> {
+    if rustix::process::getpid().is_init() {
+        return crate::stand_guard().map(|()| None);
+    }
+    let cannot = || PagingError::failed::<Errno>("connect the processes of this run");
+    let (outside, inside) =
+        socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)
+            .map_err(cannot())?;
+    let (doorstep, bell) = trace::door()?;
+    let pid = rustix::process::getpid().as_raw_nonzero().get() as u32;
+    match guard::fork()? {
+        // The guard becomes a child of init when the process between has ended.
+        Role::Child => match guard::fork() {
+            Ok(Role::Child) => {
+                drop((outside, doorstep));
+                prepare_run(pid, inside, bell).map(Some)
+            }
+            // SAFETY: ends this process; nothing is to be cleaned up.
+            Ok(Role::Parent(_)) | Err(_) => unsafe { libc::_exit(0) },
+        },
+        Role::Parent(between) => {
+            drop((inside, bell));
+            let _ = rustix::process::waitpid(Pid::from_raw(between), rustix::process::WaitOptions::empty());
+            wait_in(outside, doorstep, command)
+        }
+    }
+}
+
+/// Starts the guard and, as its child, the worker. Returns in the worker.
+fn prepare_run(pid: u32, line: OwnedFd, bell: Bell) -> Result<ProgramSeat, PagingError> {
+    let own = rustix::process::getpid().as_raw_nonzero().get();
+    let mark = format!("{own}-{}", proc::started(own as u32).unwrap_or_default());
+    // The terminal's signals are for the program and its seat.
+    let _ = rustix::process::setpgid(None, None);
+    tell(&line, Word::Guard, &own.to_ne_bytes());
+    let tells = line.try_clone().map_err(PagingError::failed("connect the processes of this run"))?;
+    guard::stand_guard_over(Some(mark.clone()), move |status| tell(&tells, Word::End, &[status.code()]))?;
+    Ok(ProgramSeat { pid, line, bell: Cell::new(Some(bell)), tracer: OnceCell::new(), mark })
+}
+
+/// What the processes tell each other: the first byte of a message.
+#[derive(Clone, Copy, PartialEq)]
+enum Word {
+    /// From the guard: its number.
+    Guard,
+    /// From the guard: the run has ended with this status.
+    End,
+    /// From the worker: the program's path and its variables; with the descriptor of its standard input, if it has one.
+    Become,
+    /// To the worker: tracing is not permitted, for this reason.
+    Untraced,
+    /// To the worker: the program cannot be run, for this reason.
+    Failed,
+}
+
+const WORDS: [Word; 5] = [Word::Guard, Word::End, Word::Become, Word::Untraced, Word::Failed];
+/// Most bytes of a message: two paths and a few variables.
+const LONGEST: usize = 32 << 10;
+
+fn tell(line: &OwnedFd, word: Word, text: &[u8]) {
+    // Nobody is there to hear when the other side has ended.
+    let _ = rustix::net::send(line, &message(word, text), SendFlags::NOSIGNAL);
+}
+
+fn message(word: Word, text: &[u8]) -> Vec<u8> {
+    let byte = WORDS.iter().position(|known| *known == word).expect("it is in the list") as u8;
+    [&[byte], text].concat()
+}
+
+/// Message from the other side.
+struct Heard {
+    word: Word,
+    text: Vec<u8>,
+    file: Option<OwnedFd>,
+}
+
+/// Waits for the next message. `None` if the other side is closed.
+fn hear(line: &OwnedFd) -> Option<Heard> {
+    use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
+    let mut text = vec![0u8; LONGEST];
+    let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    loop {
+        let mut extra = RecvAncillaryBuffer::new(&mut space);
+        let mut parts = [std::io::IoSliceMut::new(&mut text)];
+        let len = match recvmsg(line, &mut parts, &mut extra, RecvFlags::CMSG_CLOEXEC) {
+            Ok(message) => message.bytes,
+            Err(Errno::INTR) => continue,
+            Err(_) => return None,
+        };
+        let file = extra.drain().find_map(|message| match message {
+            RecvAncillaryMessage::ScmRights(mut files) => files.next(),
+            _ => None,
+        });
+        let word = *WORDS.get(usize::from(*text[..len].first()?))?;
+        return Some(Heard { word, text: text[1..len].to_vec(), file });
+    }
+}
+
+/// Waits in the seat until this process becomes the program, or ends.
+fn wait_in(line: OwnedFd, doorstep: Doorstep, command: &[OsString]) -> ! {
+    for signal in FOR_THE_PROGRAM {
+        take_over(signal, pass_on);
+    }
+    while let Some(heard) = hear(&line) {
+        match heard.word {
+            Word::Guard => GUARD.store(number(&heard.text), Relaxed),
+            Word::End => std::process::exit(heard.text.first().copied().map_or(1, i32::from)),
+            Word::Become => match doorstep.knock() {
+                Ok(()) => {
+                    let why = become_program(&heard, command);
+                    tell(&line, Word::Failed, &why.to_ne_bytes());
+                    // Its tracer, when that ends, would kill it.
+                    std::process::exit(1);
+                }
+                Err(why) => tell(&line, Word::Untraced, &why.raw_os_error().unwrap_or(0).to_ne_bytes()),
+            },
+            Word::Untraced | Word::Failed => {}
+        }
+    }
+    // Guard and worker were killed.
+    std::process::exit(128 + libc::SIGKILL)
+}
+
+fn number(text: &[u8]) -> i32 {
+    text.try_into().map_or(0, i32::from_ne_bytes)
+}
+
+/// Passes a signal on to the guard, and so to the worker. The terminal's come to the worker anyway.
+extern "C" fn pass_on(signal: c_int, info: *mut libc::siginfo_t, _: *mut c_void) {
+    // SAFETY: the kernel passes a valid pointer to handlers installed with SA_SIGINFO.
+    let from_kernel = unsafe { (*info).si_code } == libc::SI_KERNEL;
+    let guard = GUARD.load(Relaxed);
+    if from_kernel || guard == 0 {
+        return;
+    }
+    // SAFETY: kill(2) may be called here; `errno` is restored.
+    unsafe {
+        let errno = libc::__errno_location();
+        let before = *errno;
+        libc::kill(guard, signal);
+        *errno = before;
+    }
+}
+
+/// Becomes the program. Returns why it cannot.
+fn become_program(heard: &Heard, command: &[OsString]) -> i32 {
+    let mut parts = heard.text.split(|byte| *byte == 0).map(|part| part.to_vec());
+    let path = parts.next().unwrap_or_default();
+    let mut variables: Vec<(OsString, OsString)> = std::env::vars_os().collect();
+    while let (Some(name), Some(value)) = (parts.next(), parts.next()) {
+        variables.retain(|(known, _)| known.as_bytes() != name);
+        variables.push((OsString::from_vec(name), OsString::from_vec(value)));
+    }
+    let joined = |(name, value): &(OsString, OsString)| [name.as_bytes(), b"=", value.as_bytes()].concat();
+    let text = |bytes: &[u8]| CString::new(bytes).unwrap_or_default();
+    let path = text(&path);
+    let arguments: Vec<CString> = command.iter().map(|word| text(word.as_bytes())).collect();
+    let variables: Vec<CString> = variables.iter().map(|variable| text(&joined(variable))).collect();
+    if let Some(file) = &heard.file
+        && let Err(why) = rustix::stdio::dup2_stdin(file)
+    {
+        return why.raw_os_error();
+    }
+    let list = |texts: &[CString]| -> Vec<*const c_char> {
+        texts.iter().map(|text| text.as_ptr()).chain([std::ptr::null()]).collect()
+    };
+    // SAFETY: null-terminated lists of null-terminated texts, all of which live until the call. Our runtime ignores
+    // SIGPIPE, which programs expect to be there.
+    unsafe {
+        libc::signal(libc::SIGPIPE, libc::SIG_DFL);
+        libc::execve(path.as_ptr(), list(&arguments).as_ptr(), list(&variables).as_ptr());
+    }
+    std::io::Error::last_os_error().raw_os_error().unwrap_or(0)
+}
+
+impl ProgramSeat {
+    /// Returns the value of [`MARK_VARIABLE`].
+    pub(crate) fn mark(&self) -> &str {
+        &self.mark
+    }
+
+    /// Has the seat become the program, whose stops `handler` handles, if there is one. Returns its number and its tracer;
+    /// `None` if tracing is not permitted.
+    ///
+    /// # Errors
+    /// [`PagingError::Failed`] if it cannot be run.
+    pub(crate) fn give_to(
+        &self,
+        launch: &Launch,
+        handler: Option<AnyHandler>,
+    ) -> Result<Option<(u32, &Tracer)>, PagingError> {
+        // LeakSanitizer ends the program if its first thread is traced.
+        let Some(bell) = self.bell.take().filter(|_| !launch.job.program.traces_itself) else {
+            return Ok(None);
+        };
+        let tracer = Tracer::start(bell, handler.unwrap_or_else(|| Box::new(Forward)))?;
+        let program = &launch.job.program.path;
+        let input = launch.job.input.file().map_err(PagingError::failed("open the program's input again"))?;
+        self.ask(program.as_os_str(), &launch.environment, input)?;
+        match hear(&self.line) {
+            // The line is closed on exec.
+            None => {}
+            Some(Heard { word: Word::Untraced, .. }) => return Ok(None),
+            Some(Heard { text, .. }) => {
+                let why = std::io::Error::from_raw_os_error(number(&text));
+                return Err(PagingError::Failed(format!("cannot run {}: {why}", program.display())));
+            }
+        }
+        self.leave_the_terminal();
+        let _ = self.tracer.set(tracer);
+        Ok(self.tracer.get().map(|tracer| (self.pid, tracer)))
+    }
+
+    fn ask(
+        &self,
+        path: &OsStr,
+        environment: &[(&'static str, OsString)],
+        input: Option<OwnedFd>,
+    ) -> Result<(), PagingError> {
+        use rustix::fd::AsFd;
+        use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, sendmsg};
+        let mut text = path.as_bytes().to_vec();
+        let mark = (MARK_VARIABLE, OsString::from(self.mark()));
+        for (name, value) in environment.iter().chain([&mark]) {
+            text.extend([b"\0", name.as_bytes(), b"\0", value.as_bytes()].concat());
+        }
+        let message = message(Word::Become, &text);
+        let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut extra = SendAncillaryBuffer::new(&mut space);
+        let files = [input.as_ref().map(AsFd::as_fd)];
+        if let [Some(file)] = &files {
+            extra.push(SendAncillaryMessage::ScmRights(std::slice::from_ref(file)));
+        }
+        let parts = [std::io::IoSlice::new(&message)];
+        sendmsg(&self.line, &parts, &mut extra, SendFlags::NOSIGNAL)
+            .map_err(PagingError::failed("have the program started"))?;
+        Ok(())
+    }
+
+    /// Leaves the program alone with the terminal and with its standard input and output.
+    fn leave_the_terminal(&self) {
+        let _ = rustix::process::setpgid(None, None);
+        // SAFETY: no handler. A summary may be written from the background.
+        unsafe { libc::signal(libc::SIGTTOU, libc::SIG_IGN) };
+        if let Ok(null) = std::fs::File::options().read(true).write(true).open("/dev/null") {
+            let _ = rustix::stdio::dup2_stdin(&null);
+            let _ = rustix::stdio::dup2_stdout(&null);
+        }
+    }
+}

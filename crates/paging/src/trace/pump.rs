@@ -1,0 +1,129 @@
+//! The tracer's thread: waits for stops and ends, and continues what stopped.
+
+use super::Traced;
+use super::door::Bell;
+use super::raw;
+use super::stop::{Next, Stop, StopHandler};
+use crate::proc;
+use rustix::io::Errno;
+use std::sync::atomic::Ordering::Release;
+use std::time::Duration;
+
+/// Time between looks for ends while the traced process, which has ended, is not yet released: a wait for any end would
+/// find that one again and again.
+const PACE: Duration = Duration::from_millis(1);
+
+/// Traces the process that comes to the door, until no tracee is left.
+pub(super) fn run(bell: Bell, traced: &Traced, handler: impl StopHandler) {
+    let Some(pid) = bell.admit() else { return };
+    traced.pid.store(pid, Release);
+    serve(Some((pid, traced)), handler);
+}
+
+/// Serves all tracees of this thread until none is left. The end of one of them may be kept.
+pub(super) fn serve(kept: Option<(u32, &Traced)>, handler: impl StopHandler) {
+    let mut pump = Pump { kept, handler, others: Vec::new() };
+    while pump.step().is_ok() {}
+}
+
+struct Pump<'a, H> {
+    /// The process whose end [`super::Tracer::release`] makes known.
+    kept: Option<(u32, &'a Traced)>,
+    handler: H,
+    /// All other threads that have stopped at least once, as each does at its birth.
+    others: Vec<u32>,
+}
+
+impl<H: StopHandler> Pump<'_, H> {
+    /// Handles one stop or end.
+    ///
+    /// # Errors
+    /// `ECHILD` if no tracee is left.
+    fn step(&mut self) -> Result<(), Errno> {
+        match raw::look(true, true)? {
+            Some(found) if found.stop.is_some() => self.stopped(found.thread),
+            Some(found) if self.is_kept(found.thread) => self.outlive(found.thread),
+            Some(found) => self.ended(found.thread),
+            None => {}
+        }
+        Ok(())
+    }
+
+    fn is_first(&self, thread: u32) -> bool {
+        self.kept.is_some_and(|(first, _)| first == thread)
+    }
+
+    /// Has the first process exit if that is wanted. Returns true if it does.
+    #[cfg(target_arch = "x86_64")]
+    fn end(&self, thread: u32) -> bool {
+        let wanted = self.kept.filter(|(first, _)| *first == thread).and_then(|(_, traced)| traced.status());
+        wanted.is_some_and(|status| super::exit::exit(thread, status).is_ok())
+    }
+
+    #[cfg(not(target_arch = "x86_64"))]
+    fn end(&self, _: u32) -> bool {
+        false
+    }
+
+    /// Returns whether the end of a thread is for others to take: of a process that is to be released, and of our own
+    /// children, for which a run waits as if they were not traced.
+    fn is_kept(&self, thread: u32) -> bool {
+        self.is_first(thread) || proc::parent(thread) == Some(std::process::id())
+    }
+
+    fn stopped(&mut self, thread: u32) {
+        let Some(status) = raw::take_stop(thread) else { return };
+        if !self.is_first(thread) && !self.others.contains(&thread) {
+            self.others.push(thread);
+        }
+        let stop = Stop::of(thread, status);
+        if let Stop::Exec { before } = stop
+            && before != thread
+        {
+            self.others.retain(|other| *other != before);
+        }
+        if let (Stop::Signal(signal), Some((first, traced))) = (stop, self.kept)
+            && first == thread
+        {
+            traced.note(signal);
+        }
+        if self.end(thread) {
+            return;
+        }
+        let next = self.handler.stopped(thread, stop);
+        // A thread that was killed meanwhile is found by the next look.
+        let _ = match next {
+            Next::Run(signal) => raw::run(thread, signal),
+            Next::ToSyscallExit(signal) => raw::run_to_syscall_exit(thread, signal),
+            Next::Listen => raw::listen(thread),
+            Next::Hold => Ok(()),
+            Next::Leave => {
+                self.others.retain(|other| *other != thread);
+                raw::detach(thread, 0)
+            }
+        };
+    }
+
+    fn ended(&mut self, thread: u32) {
+        raw::bury(thread);
+        self.others.retain(|other| *other != thread);
+        self.handler.ended(thread);
+    }
+
+    /// Serves the others while a kept process, which has ended, is not yet released. The thread must not end before: the
+    /// kernel would release what it traces.
+    fn outlive(&mut self, kept: u32) {
+        self.handler.ended(kept);
+        while raw::end_of(kept).is_some() {
+            // `ECHILD` if none of the others is left.
+            while let Ok(Some(found)) = raw::look(false, false) {
+                self.stopped(found.thread);
+            }
+            let others: Vec<_> = self.others.iter().copied().filter(|other| !self.is_kept(*other)).collect();
+            for other in others.into_iter().filter(|other| raw::end_of(*other).is_some()) {
+                self.ended(other);
+            }
+            std::thread::sleep(PACE);
+        }
+    }
+}

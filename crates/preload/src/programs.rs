@@ -1,0 +1,129 @@
+//! Programs that this one becomes or starts, as far as nothing can be preloaded into them: a tracer has to put the pager
+//! there, and is asked to before they begin.
+//!
+//! This may run in the child of a `vfork`: it allocates nothing, and leaves `errno` alone.
+
+use rustix::fd::{AsFd, BorrowedFd};
+use rustix::fs::{CWD, Mode, OFlags};
+use std::ffi::CStr;
+use unrack_pager::attached;
+use unrack_pager::control::{EXEC, SPAWN};
+use unrack_pager::door::ask;
+
+const LONGEST_NAME: usize = 256;
+const LONGEST_PATH: usize = 4096;
+const INTERPRETER: u32 = 3;
+const MOST_SEGMENTS: u64 = 64;
+/// Folders in which programs are looked for without `PATH`.
+const USUAL_PATH: &[u8] = b"/bin:/usr/bin";
+
+/// Asks to be traced if the file at `path` is a program into which nothing can be preloaded: this thread is about to
+/// become it.
+pub(crate) fn becomes(path: &CStr) {
+    if attached::control().is_some() && needs_tracer(path) {
+        ask(EXEC);
+    }
+}
+
+/// Asks, as [`becomes`], for a process that this thread is about to start.
+pub(crate) fn starts(path: &CStr) {
+    if attached::control().is_some() && needs_tracer(path) {
+        ask(SPAWN);
+    }
+}
+
+/// Calls `f` with the file of a program that is looked up in `PATH`, as `execvp(3)` does.
+pub(crate) fn find(name: &CStr, f: impl FnOnce(&CStr)) {
+    let name = name.to_bytes();
+    let mut path = [0u8; LONGEST_PATH];
+    let fits = |len: usize| len < LONGEST_PATH;
+    if name.contains(&b'/') {
+        if fits(name.len()) {
+            path[..name.len()].copy_from_slice(name);
+        }
+        return CStr::from_bytes_until_nul(&path).map_or((), f);
+    }
+    // SAFETY: a string of the environment ends in NUL; who changes it at this moment breaks `execvp`, too.
+    let folders = unsafe {
+        let value = libc::getenv(c"PATH".as_ptr());
+        if value.is_null() { USUAL_PATH } else { CStr::from_ptr(value).to_bytes() }
+    };
+    for folder in folders.split(|b| *b == b':') {
+        let folder = if folder.is_empty() { &b"."[..] } else { folder };
+        if !fits(folder.len() + 1 + name.len()) {
+            continue;
+        }
+        path.fill(0);
+        path[..folder.len()].copy_from_slice(folder);
+        path[folder.len()] = b'/';
+        path[folder.len() + 1..][..name.len()].copy_from_slice(name);
+        let Ok(found) = CStr::from_bytes_until_nul(&path) else { return };
+        if rustix::fs::access(found, rustix::fs::Access::EXEC_OK).is_ok() {
+            return f(found);
+        }
+    }
+}
+
+/// Returns whether the kernel would begin this file without a loader that preloads.
+fn needs_tracer(path: &CStr) -> bool {
+    let Ok(file) =
+        rustix::fs::openat(CWD, path, OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NONBLOCK, Mode::empty())
+    else {
+        return false;
+    };
+    let mut head = [0u8; LONGEST_NAME];
+    let len = rustix::io::pread(&file, &mut head, 0).unwrap_or(0);
+    if let Some(line) = head[..len].strip_prefix(b"#!") {
+        return interpreter(line).is_some_and(|path| open_is_bare(&path));
+    }
+    is_bare(file.as_fd(), &head[..len])
+}
+
+/// Returns the path in the first line of a script.
+fn interpreter(line: &[u8]) -> Option<[u8; LONGEST_NAME]> {
+    let line = line.split(|b| *b == b'\n').next()?;
+    let word = line.split(|b| b.is_ascii_whitespace()).find(|word| !word.is_empty())?;
+    let mut path = [0u8; LONGEST_NAME];
+    path.get_mut(..word.len())?.copy_from_slice(word);
+    Some(path)
+}
+
+fn open_is_bare(path: &[u8; LONGEST_NAME]) -> bool {
+    let Ok(path) = CStr::from_bytes_until_nul(path) else { return false };
+    let Ok(file) = rustix::fs::openat(CWD, path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty()) else {
+        return false;
+    };
+    let mut head = [0u8; 64];
+    let len = rustix::io::pread(&file, &mut head, 0).unwrap_or(0);
+    is_bare(file.as_fd(), &head[..len])
+}
+
+/// Returns whether a program names no loader, or that of the musl C library (`elf(5)`).
+fn is_bare(file: BorrowedFd, head: &[u8]) -> bool {
+    let Some(head) = head.first_chunk::<64>() else { return false };
+    if !head.starts_with(b"\x7fELF\x02\x01") {
+        return false;
+    }
+    let (table, size, count) = (word(head, 32), word(head, 54) & 0xffff, word(head, 56) & 0xffff);
+    for n in 0..count.min(MOST_SEGMENTS) {
+        let mut segment = [0u8; 56];
+        let at = table.wrapping_add(n * size);
+        if rustix::io::pread(file, &mut segment, at) != Ok(segment.len()) {
+            return false;
+        }
+        if word(&segment, 0) as u32 == INTERPRETER {
+            let mut name = [0u8; LONGEST_NAME];
+            let _ = rustix::io::pread(file, &mut name, word(&segment, 8));
+            return name.windows(8).any(|part| part == b"/ld-musl");
+        }
+    }
+    true
+}
+
+/// Reads eight bytes; those behind the end are 0.
+fn word(bytes: &[u8], at: usize) -> u64 {
+    let mut word = [0u8; 8];
+    let there = bytes.len().saturating_sub(at).min(8);
+    word[..there].copy_from_slice(&bytes[at..at + there]);
+    u64::from_le_bytes(word)
+}

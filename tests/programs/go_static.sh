@@ -1,0 +1,18 @@
+#!/usr/bin/env bash
+# A static Go program: goroutines, the garbage collector, programs that it starts.
+set -euo pipefail
+source "$(dirname "$0")/lib.sh"
+source "$programs/skips.sh"
+
+go=$(command -v go || echo /usr/local/go/bin/go)
+if [[ ${1:-} == --needs ]]; then
+    [[ -x $go ]] || skip go tests/programs "needs a Go toolchain"
+    [[ -x $go ]]
+    exit
+fi
+if [[ ${1:-} == --prepare ]]; then
+    mkdir -p "$data"
+    CGO_ENABLED=0 "$go" build -o "$data/go-static" "$programs/native/work.go"
+    exit
+fi
+exec "$data/go-static" "$(size 20000 200000)"
