@@ -9,6 +9,7 @@ mod diff;
 mod fail_if;
 mod fast;
 mod fast_books;
+mod fast_calls;
 mod fast_signals;
 mod keys;
 mod kills;

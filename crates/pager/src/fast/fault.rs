@@ -129,7 +129,11 @@ impl Engine {
             return Step::Foreign;
         }
         let wanted = self.pages.untracked(page, thread.stride.get().pages_ahead(page));
-        let (filled, result) = self.memory.fill(page, wanted);
+        let (mut filled, mut result) = self.memory.fill(page, wanted);
+        // The kernel fills nothing of pages of which the last are in another mapping.
+        if wanted > 1 && result == Err(Errno::NOENT) && filled == 0 {
+            (filled, result) = self.memory.fill(page, 1);
+        }
         let given = filled / PAGE;
         // A system call whose memory this is would not find the page.
         if given == 0 && result == Err(Errno::AGAIN) {
