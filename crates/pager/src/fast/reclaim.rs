@@ -7,6 +7,7 @@ use crate::maps::Area;
 use crate::pins;
 use crate::reclaim::Reclaim;
 use crate::residency::{BATCH, Fate, LONGEST_TICK_NS, Residency, SHORTEST_TICK_NS};
+use crate::scan::Scan;
 use crate::sys::{PAGE, now_ns, timespec};
 use crate::table::{Id, State};
 use alloc::vec::Vec;
@@ -17,6 +18,10 @@ use rustix::mm::Advice;
 impl Reclaim for Engine {
     fn books(&self) -> &Residency {
         &self.pages
+    }
+
+    fn scans(&self) -> &Scan {
+        &self.scan
     }
 
     fn deactivate(&mut self) -> usize {
