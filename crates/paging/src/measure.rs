@@ -155,8 +155,9 @@ pub fn measure(job: &CheckedProgram, setup: &RunSetup) -> Result<RunReport, Pagi
         environment,
         output: &setup.output,
         until: setup.until,
+        seat: setup.seat,
         // Each signal to a traced thread stops it, and fast mode's faults and system calls are signals.
-        seat: setup.seat.filter(|_| setup.calibration.mode != FaultMode::Fast),
+        may_be_traced: setup.calibration.mode != FaultMode::Fast,
         grace: setup.grace.unwrap_or(launch::GRACE),
         handler: session.handler(job, setup.calibration.mode)?,
     };

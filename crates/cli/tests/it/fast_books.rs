@@ -49,9 +49,13 @@ fn both_modes_fetch_equally_often() {
     for (pages, local) in [("4096", "4MiB"), ("4096", "2MiB"), ("2500", "1100KiB")] {
         let fetches = |options: &[&str]| {
             let options = [options, &["--local", local, "--latency", "0ns"]].concat();
-            let (output, summary) = lab.run(&options, &[program.to_str().unwrap(), pages]);
-            assert!(output.status.success(), "{}", stderr(&output));
-            summary["fetches"].as_f64().unwrap()
+            let mut runs = [0; 3].map(|_| {
+                let (output, summary) = lab.run(&options, &[program.to_str().unwrap(), pages]);
+                assert!(output.status.success(), "{}", stderr(&output));
+                summary["fetches"].as_f64().unwrap()
+            });
+            runs.sort_by(f64::total_cmp);
+            runs[1]
         };
         let (blocking, fast) = (fetches(&[]), fetches(&["--fast"]));
         assert!(blocking > 10_000.0, "{blocking}");
