@@ -40,9 +40,15 @@ line() {
     fi
 }
 
-touch_it() { "$@" "$UNRACK_STRESS" touch --memory "$memory" --json; }
+# touch_it [--threads=N] COMMAND...: the touches under a command.
+touch_it() {
+    local threads=--threads=1
+    if [[ $1 == --threads=* ]]; then threads=$1; shift; fi
+    "$@" "$UNRACK_STRESS" touch --memory "$memory" "$threads" --json
+}
 
-paged() { touch_it "$unrack" run --latency 0ns --bandwidth 10000Gbps "$@" --; }
+free=(--latency 0ns --bandwidth 10000Gbps)
+paged() { touch_it "$unrack" run "${free[@]}" "$@" --; }
 
 echo "$memory, $percent local, one word of each page written in random order"
 line "zram swap" "$root/bench/zram.sh" "$memory" "$percent"
@@ -50,6 +56,10 @@ line "unrack, blocking" paged --local "$percent"
 if "$unrack" run --help 2> /dev/null | grep -q -e --fast; then
     line "unrack, fast" paged --fast --local "$percent"
 fi
+# Two threads that fault at the same time: what each waits for a page.
+line "zram swap, two threads" "$root/bench/zram.sh" "$memory" "$percent" --threads 2
+line "unrack, blocking, two threads" touch_it --threads=2 "$unrack" run "${free[@]}" --local "$percent" --
+line "unrack, fast, two threads" touch_it --threads=2 "$unrack" run "${free[@]}" --fast --local "$percent" --
 line "unrack, blocking, captured" paged --local "$percent" --capture "$dir/trace.parquet"
 
 # node NAME OPTION WHERE [KEYS]: the same from a memory node that listens there, encrypted by the keys in a folder.

@@ -31,7 +31,7 @@ Examples:
 A share such as 25% is of the program's footprint. The first run of a command measures it by a native run whose \
 output is discarded; later runs remember it. unrack becomes CMD: its process number, its signals, its output and its exit \
 status are CMD's. The summary is written before CMD's end is known to whoever waits for it. Processes that CMD leaves behind \
-are ended after --grace. (Where tracing is not permitted, CMD is a child of unrack, which passes SIGINT, SIGTERM, SIGHUP, \
+are ended after --grace. (With --fast, and where tracing is not permitted, CMD is a child of unrack, which passes SIGINT, SIGTERM, SIGHUP, \
 SIGQUIT, SIGUSR1 and SIGUSR2 on; whatever still runs 5 s after SIGINT or SIGTERM, or at a second one, is killed.)
 
 A fetch takes the latency and the transmission of a 4KiB page. The pager's own cost is measured first and is part of \

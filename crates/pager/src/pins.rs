@@ -26,6 +26,11 @@ pub fn pin_this_thread() {
     control_block(thread_pointer()).for_each(pin);
 }
 
+/// Pins the pages of `[start, end)`.
+pub(crate) fn pin_range(start: usize, end: usize) {
+    (start / PAGE..end.div_ceil(PAGE)).for_each(|page| pin(page * PAGE));
+}
+
 /// Returns the table of pinned pages, of which [`slots`] lists the indices.
 pub fn table() -> *const AtomicUsize {
     PINNED.as_ptr()

@@ -2,6 +2,7 @@
 //! from.
 
 use crate::residency::Residency;
+use crate::scan::Scan;
 use crate::sys::now_ns;
 use crate::table::PageList;
 
@@ -13,6 +14,9 @@ pub(crate) trait Reclaim {
     /// Returns the books.
     fn books(&self) -> &Residency;
 
+    /// Returns when it scanned.
+    fn scans(&self) -> &Scan;
+
     /// Takes the oldest active pages from the program. Returns how many.
     fn deactivate(&mut self) -> usize;
 
@@ -22,10 +26,12 @@ pub(crate) trait Reclaim {
     /// Sees to it that enough pages are inactive. Returns false if nothing can be taken now; if more are needed
     /// and none are found, the inactive ones go without second chances.
     fn find_victims(&mut self) -> bool {
-        if self.books().rests(now_ns()) || !can_spare(self.books()) && !self.scan() {
+        let now = now_ns();
+        if self.books().rests(now) || !can_spare(self.books()) && !self.scan() {
             return false;
         }
-        if self.books().lacks_scan() {
+        // Pages that are not tracked stay, however old they are, in place of those that are.
+        if self.books().lacks_scan() || self.books().has_unseen() && self.scans().is_spare(now) {
             self.scan();
         }
         !self.books().lacks_inactive()

@@ -8,6 +8,8 @@ use alloc::vec::Vec;
 
 /// Least time in ns between two scans while the process is over the limit.
 const PAUSE_NS: u64 = 1_000_000;
+/// Inverse share of the time for scans that can wait: one in a hundred.
+const SPARE_PART: u64 = 100;
 /// Number of scans after which one looks everywhere.
 const EVERYWHERE: u64 = 8;
 
@@ -19,6 +21,8 @@ pub(crate) struct Scan {
     scans: u64,
     begun_ns: u64,
     next_ns: u64,
+    /// Time from which on another scan costs little.
+    spare_ns: u64,
 }
 
 impl Scan {
@@ -40,7 +44,14 @@ impl Scan {
     /// Ends a scan: the next comes after a pause that is long beside it.
     pub(crate) fn end(&mut self) {
         let now = now_ns();
-        self.next_ns = now + PAUSE_NS.max(4 * (now - self.begun_ns));
+        let took = now - self.begun_ns;
+        self.next_ns = now + PAUSE_NS.max(4 * took);
+        self.spare_ns = now + PAUSE_NS.max(SPARE_PART * took);
+    }
+
+    /// Returns whether the last scan is so long ago that another costs little.
+    pub(crate) fn is_spare(&self, now_ns: u64) -> bool {
+        now_ns >= self.spare_ns
     }
 
     /// Returns whether this scan looks where nothing new is expected, too.

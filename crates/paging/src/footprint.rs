@@ -146,6 +146,7 @@ pub fn native(
         output,
         until,
         seat: None,
+        may_be_traced: true,
         grace: launch::GRACE,
         handler: None,
     }

@@ -65,6 +65,8 @@ pub(crate) struct Launch<'a> {
     pub until: Option<Instant>,
     /// Process that becomes the program; `None`: a child of ours does.
     pub seat: Option<&'a ProgramSeat>,
+    /// False: the program stays a child of ours, beside its seat.
+    pub may_be_traced: bool,
     /// Time that processes may go on after their program has ended.
     pub grace: Duration,
     /// Handler of the program's stops, if it is traced.
@@ -97,7 +99,8 @@ impl Launch<'_> {
             },
             None => (family, self.spawn(handler.filter(|_| must_be_traced))?),
         };
-        let run = Run { watch: &watch, family: &family, program, started, until, grace: self.grace };
+        let (seat, grace) = (self.seat, self.grace);
+        let run = Run { watch: &watch, family: &family, program, seat, started, until, grace };
         let outcome = run.to_the_end(observer);
         if let (Err(why), Running::InItsSeat(_, tracer)) = (&outcome, &run.program) {
             run.end_with(tracer, why.status());
@@ -235,6 +238,7 @@ struct Run<'a> {
     watch: &'a Watch,
     family: &'a Family,
     program: Running<'a>,
+    seat: Option<&'a ProgramSeat>,
     started: Instant,
     until: Option<Instant>,
     grace: Duration,
@@ -247,7 +251,7 @@ impl Run<'_> {
             if let Some(status) = self.program.ended() {
                 return Ok((status, self.started.elapsed()));
             }
-            if guard::is_lost() {
+            if guard::is_lost() || self.is_seat_lost() {
                 return Err(PagingError::Interrupted(libc::SIGTERM));
             }
             self.forward_signals();
@@ -266,6 +270,11 @@ impl Run<'_> {
             }
             self.watch.wait(next_look.saturating_duration_since(Instant::now()));
         }
+    }
+
+    /// Returns whether the process that the user started was killed, beside which the program runs.
+    fn is_seat_lost(&self) -> bool {
+        matches!(self.program, Running::AsOurChild(..)) && self.seat.is_some_and(ProgramSeat::is_lost)
     }
 
     /// Returns the signals that asked for the run's end. A program in its seat handles its own, unless it cannot.

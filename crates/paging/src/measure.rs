@@ -156,6 +156,8 @@ pub fn measure(job: &CheckedProgram, setup: &RunSetup) -> Result<RunReport, Pagi
         output: &setup.output,
         until: setup.until,
         seat: setup.seat,
+        // Each signal to a traced thread stops it, and fast mode's faults and system calls are signals.
+        may_be_traced: setup.calibration.mode != FaultMode::Fast,
         grace: setup.grace.unwrap_or(launch::GRACE),
         handler: session.handler(job, setup.calibration.mode)?,
     };

@@ -242,7 +242,8 @@ impl ProgramSeat {
         handler: Option<AnyHandler>,
     ) -> Result<Option<(u32, &Tracer)>, PagingError> {
         // LeakSanitizer ends the program if its first thread is traced.
-        let Some(bell) = self.bell.take().filter(|_| !launch.job.program.traces_itself) else {
+        let may_be_traced = launch.may_be_traced && !launch.job.program.traces_itself;
+        let Some(bell) = self.bell.take().filter(|_| may_be_traced) else {
             return Ok(None);
         };
         let tracer = Tracer::start(bell, handler.unwrap_or_else(|| Box::new(Forward)))?;
@@ -261,6 +262,13 @@ impl ProgramSeat {
         self.leave_the_terminal();
         let _ = self.tracer.set(tracer);
         Ok(self.tracer.get().map(|tracer| (self.pid, tracer)))
+    }
+
+    /// Returns whether the process in the seat has ended.
+    pub(crate) fn is_lost(&self) -> bool {
+        use rustix::net::{RecvFlags, recv};
+        // It says nothing more before its end.
+        matches!(recv(&self.line, &mut [0u8; 1], RecvFlags::DONTWAIT | RecvFlags::PEEK), Ok((_, 0)))
     }
 
     fn ask(

@@ -1,5 +1,6 @@
 //! `touch`: measures the cost of fetching a page. Maps memory, writes it, then touches one word of each page,
-//! pass after pass, and prints the time and the faults of each pass.
+//! pass after pass, and prints the time and the faults of each pass. Threads share the pages, and a page's time is
+//! what its thread took for it.
 
 use crate::model::Rng;
 use crate::sys;
@@ -16,6 +17,9 @@ pub(crate) struct TouchArgs {
     /// Passes that are measured, after one that fills the memory
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..))]
     passes: u16,
+    /// Threads that touch pages at the same time, each its share
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]
+    threads: u16,
     /// Order in which pages are touched
     #[arg(long, value_enum, default_value_t = Order::Random)]
     order: Order,
@@ -59,6 +63,7 @@ impl Faults {
 
 /// Time and faults of one pass over the memory.
 struct Pass {
+    /// Time of each thread, summed.
     ns: u64,
     minor: i64,
     major: i64,
@@ -74,8 +79,7 @@ pub(crate) fn run(args: &TouchArgs) {
     for &page in &order {
         stamp(base, page, 0);
     }
-    let passes: Vec<Pass> =
-        (1..=u64::from(args.passes)).map(|n| pass(base, &order, args.access, n)).collect();
+    let passes: Vec<Pass> = (1..=u64::from(args.passes)).map(|n| pass(base, &order, args, n)).collect();
     report(args, pages, &passes);
 }
 
@@ -91,10 +95,26 @@ fn order(pages: usize, order: Order) -> Vec<u32> {
     list
 }
 
-/// Touches each page once, and checks its word.
-fn pass(base: usize, order: &[u32], access: Access, n: u64) -> Pass {
+/// Touches each page once, in as many threads as asked for.
+fn pass(base: usize, order: &[u32], args: &TouchArgs, n: u64) -> Pass {
+    let (access, threads) = (args.access, usize::from(args.threads));
     let before = Faults::so_far();
     let start = Instant::now();
+    match threads {
+        1 => touch_each(base, order, access, n),
+        _ => std::thread::scope(|scope| {
+            for share in order.chunks(order.len().div_ceil(threads)) {
+                scope.spawn(move || touch_each(base, share, access, n));
+            }
+        }),
+    }
+    let ns = start.elapsed().as_nanos() as u64 * threads as u64;
+    let after = Faults::so_far();
+    Pass { ns, minor: after.minor - before.minor, major: after.major - before.major }
+}
+
+/// Touches pages once, and checks the word of each.
+fn touch_each(base: usize, order: &[u32], access: Access, n: u64) {
     for &page in order {
         let found = word(base, page);
         let written = if matches!(access, Access::Write) { n - 1 } else { 0 };
@@ -103,9 +123,6 @@ fn pass(base: usize, order: &[u32], access: Access, n: u64) -> Pass {
             stamp(base, page, n);
         }
     }
-    let ns = start.elapsed().as_nanos() as u64;
-    let after = Faults::so_far();
-    Pass { ns, minor: after.minor - before.minor, major: after.major - before.major }
 }
 
 /// Returns the word of a page after pass `n`.

@@ -5,6 +5,7 @@ use super::pager::Pager;
 use crate::control::count;
 use crate::reclaim::Reclaim;
 use crate::residency::{Fate, Residency};
+use crate::scan::Scan;
 use crate::sys::{PAGE, now_ns};
 use crate::table::{Id, PageList, State};
 use crate::{den, gate, pins};
@@ -21,6 +22,10 @@ const MOST_RETRIED: usize = 512;
 impl Reclaim for Pager {
     fn books(&self) -> &Residency {
         &self.pages
+    }
+
+    fn scans(&self) -> &Scan {
+        &self.scan
     }
 
     fn deactivate(&mut self) -> usize {

@@ -4,17 +4,19 @@
 //! stack, with a copy of the parent's frame in which its stack pointer and its result are its own, and goes on
 //! from that.
 
-use super::context::{Context, resume};
+use super::context::{Context, floating_point_len, resume};
 use super::descriptors;
 use super::dispatch::{dispatch, enable};
 use super::engine::{Engine, lock};
+use super::hold::release;
 use super::outcome::{Outcome, refuse};
 use super::prepare::{fetch, hold_some};
 use super::raw::{self, Args};
-use super::start::start_engine;
+use super::signals;
+use super::start::{start_engine, start_ticking};
 use super::thread::Thread;
 use crate::sys::now_ns;
-use crate::{attached, gate, pins};
+use crate::{attached, gate, heap, pins};
 use rustix::io::Errno;
 
 /// Fields of `struct clone_args` that all kernels know.
@@ -99,29 +101,28 @@ fn begin(thread: &Thread, context: &mut Context, wish: Wish) -> isize {
     for word in [wish.pidfd, wish.child_tid, wish.parent_tid] {
         hold_some(thread, word, 4);
     }
+    if wish.has(libc::CLONE_CHILD_CLEARTID) {
+        // The kernel writes there when the child has ended.
+        pins::pin_range(wish.child_tid, wish.child_tid + 4);
+    }
     if !wish.has(libc::CLONE_VM) {
         return fork(thread, context, wish);
     }
     if !wish.has(libc::CLONE_THREAD) && !wish.is_guest() {
         refuse("clone of a process that shares memory");
     }
-    let child = {
-        let mut engine = lock();
-        if wish.stack != 0 {
-            // For `clone` only the end is known; this much may be in use before we see the thread again.
-            const ASSUMED: usize = 256 << 10;
-            let size = if wish.stack_size == 0 { ASSUMED } else { wish.stack_size };
-            let page = crate::sys::PAGE;
-            engine.exclude((wish.stack_top() - size) & !(page - 1), wish.stack_top().next_multiple_of(page));
-        }
-        Thread::take(&engine)
-    };
-    let Some(child) = child else { return raw::error(Errno::AGAIN) };
+    let Some(child) = Thread::take(&lock()) else { return raw::error(Errno::AGAIN) };
+    // The child has its parent's mask, and no alternate stack unless it goes on on its parent's.
+    child.blocked.set(thread.blocked.get());
+    if wish.is_guest() {
+        child.alternate.set(thread.alternate.get());
+    }
     child.set_guest(wish.is_guest());
     let frame = copy_frame(context, child, wish.stack_top());
     let result = start(wish, child, frame);
     if raw::is_error(result) || wish.is_guest() {
         // The child was not created, or has become another program, or ended.
+        release(child);
         child.release();
     }
     result
@@ -134,6 +135,7 @@ fn fork(thread: &Thread, context: &mut Context, wish: Wish) -> isize {
         refuse("fork in a child of vfork");
     }
     let mut engine = lock();
+    let handlers = signals::lock();
     thaw(&mut engine);
     let args = CloneArgs::new(wish, 0, 0);
     let request = [&raw const args as usize, size_of::<CloneArgs>(), 0, 0, 0, 0];
@@ -142,13 +144,15 @@ fn fork(thread: &Thread, context: &mut Context, wish: Wish) -> isize {
     if result != 0 {
         return result;
     }
+    drop(handlers);
     let control = engine.control;
-    let stacks = core::mem::take(&mut engine.stacks);
     engine.forget();
+    // SAFETY: this process has one thread, and forgot what it had there.
+    attached::keep_path_over(|| unsafe { heap::reset() });
     descriptors::close_all();
     thread.be_alone(rustix::thread::gettid().as_raw_nonzero().get() as u32);
     thread.holds.set(false);
-    if start_engine(control, stacks).and_then(|()| dispatch(thread)).is_err() {
+    if start_engine(control).and_then(|()| dispatch(thread)).and_then(|()| start_ticking()).is_err() {
         gate::die(control, "cannot handle faults in a forked process: no slot, thread or descriptor is free");
     }
     if wish.stack != 0 {
@@ -189,16 +193,6 @@ fn copy_frame(context: &Context, child: &Thread, stack_top: usize) -> usize {
         }
     }
     frame
-}
-
-/// Returns the size of the state at `fpregs`: the kernel stores it in bytes that processors leave to software.
-fn floating_point_len(state: usize) -> usize {
-    const PLAIN: usize = 512;
-    const MAGIC_AT: usize = 464;
-    const MAGIC: u32 = 0x4650_5853;
-    // SAFETY: the frame holds at least the plain state.
-    let [magic, len] = unsafe { *((state + MAGIC_AT) as *const [u32; 2]) };
-    if magic == MAGIC { len as usize } else { PLAIN }
 }
 
 /// Creates the child. Returns in the parent.

@@ -19,12 +19,6 @@ pub(super) fn handle(thread: &Thread, context: &mut Context) {
     let (number, args) = (context.number(), context.args());
     match outcome(thread, context, number, args) {
         Outcome::Made(result) => context.set_result(result),
-        // The call comes from a handler of the program's on our own stack, below which this frame would be in the
-        // way.
-        Outcome::GoOn(args) if thread.is_on_stack(context.register(libc::REG_RSP)) => {
-            let result = signals::call_here(thread, number, args);
-            context.set_result(result);
-        }
         Outcome::GoOn(args) => go_on(context, args),
     }
 }

@@ -4,7 +4,7 @@
 //! where its return address waits. For unwinders and for interruptions this is a function call.
 
 use super::raw::Args;
-use super::thread::{DISPATCH, Thread};
+use super::thread::{DISPATCH, OURS, Thread};
 use core::ffi::c_int;
 use core::sync::atomic::Ordering::Relaxed;
 
@@ -47,7 +47,8 @@ unsafe extern "C" {
     fn unrack_fast_return();
 }
 
-const RED_ZONE: usize = 128;
+/// Bytes below the stack pointer that belong to the program.
+pub(super) const RED_ZONE: usize = 128;
 
 /// State of an interrupted thread of the program; changes here take effect when it goes on.
 #[repr(transparent)]
@@ -85,6 +86,18 @@ impl Context {
         unsafe { &mut *(&raw mut self.0.uc_sigmask).cast() }
     }
 
+    /// Returns the signals that the program believes to be blocked.
+    pub(super) fn blocked(&mut self, thread: &Thread) -> u64 {
+        *self.mask() | thread.blocked.get()
+    }
+
+    /// Blocks these signals when the thread goes on, as far as the program can tell: a fault or a call with ours
+    /// blocked would end the process.
+    pub(super) fn block(&mut self, thread: &Thread, signals: u64) {
+        thread.blocked.set(signals & OURS);
+        *self.mask() = signals & !OURS;
+    }
+
     /// Returns whether the thread is about to make a call that was sent to [`go_on`].
     pub(super) fn stands_at_call(&self) -> bool {
         let at = self.register(libc::REG_RIP);
@@ -94,6 +107,16 @@ impl Context {
 
 const ARGUMENTS: [c_int; 6] =
     [libc::REG_RDI, libc::REG_RSI, libc::REG_RDX, libc::REG_R10, libc::REG_R8, libc::REG_R9];
+
+/// Returns the size of the state at `fpregs`: the kernel stores it in bytes that processors leave to software.
+pub(super) fn floating_point_len(state: usize) -> usize {
+    const PLAIN: usize = 512;
+    const MAGIC_AT: usize = 464;
+    const MAGIC: u32 = 0x4650_5853;
+    // SAFETY: the frame holds at least the plain state.
+    let [magic, len] = unsafe { *((state + MAGIC_AT) as *const [u32; 2]) };
+    if magic == MAGIC { len as usize } else { PLAIN }
+}
 
 /// Has the thread make its call by itself when the handler returns.
 pub(super) fn go_on(context: &mut Context, args: Args) {

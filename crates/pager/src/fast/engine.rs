@@ -28,8 +28,6 @@ pub(super) struct Engine {
     pub(super) owner: Owner,
     /// Memory whose missing pages raise `SIGBUS`. All pages present in it are tracked.
     pub(super) registered: Ranges,
-    /// Stacks: the kernel writes signal frames there without asking us.
-    pub(super) stacks: Ranges,
     /// Memory in use by system calls under way.
     pub(super) holds: Holds,
     pub(super) baseline: Baseline,

@@ -1,14 +1,15 @@
-//! Entry from the kernel at a missing page (`SIGBUS`) and at a system call (`SIGSYS`, by Syscall User Dispatch).
+//! Entry from the kernel: at a missing page (`SIGBUS`), at a system call (`SIGSYS`, by Syscall User Dispatch), and at
+//! a signal that the program handles.
 //!
-//! Both handlers run on the thread's own block ([`Thread`]) with all signals blocked, and end before any code of
+//! All handlers run on the thread's own block ([`Thread`]) with all signals blocked, and end before any code of
 //! the program runs again: no code of the program ever stands on top of them.
 
+use super::action::Action;
 use super::calls;
 use super::context::{Context, signal_return};
 use super::fault::{Fault, resolve};
 use super::hold::release;
 use super::outcome::refuse;
-use super::raw;
 use super::signals;
 use super::thread::{ALLOW, DISPATCH, Thread};
 use crate::sys::now_ns;
@@ -35,7 +36,7 @@ extern "C" fn on_bus(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_
         resolve(thread, Fault { address, write, entered_ns })
     };
     if !is_fault {
-        signals::pass_on(thread, signal, info, context);
+        signals::pass_on_ours(thread, signal, info, context);
     }
     thread.selector.store(before, Relaxed);
 }
@@ -48,7 +49,7 @@ extern "C" fn on_call(signal: c_int, info: *mut libc::siginfo_t, context: *mut c
     // SAFETY: the kernel passes both, and nothing else has them.
     let (info, context) = unsafe { (&*info, &mut *(context as *mut Context)) };
     if info.si_code != SYS_USER_DISPATCH {
-        signals::pass_on(thread, signal, info, context);
+        signals::pass_on_ours(thread, signal, info, context);
     } else if before == ALLOW {
         refuse("a system call inside of another");
     } else {
@@ -57,15 +58,22 @@ extern "C" fn on_call(signal: c_int, info: *mut libc::siginfo_t, context: *mut c
     thread.selector.store(before, Relaxed);
 }
 
+/// Handles a signal that the program handles.
+extern "C" fn on_signal(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_void) {
+    let thread = Thread::current();
+    let before = thread.selector.swap(ALLOW, Relaxed);
+    // SAFETY: the kernel passes both, and nothing else has them.
+    let (info, context) = unsafe { (&*info, &mut *(context as *mut Context)) };
+    signals::pass_on(thread, signal, info, context);
+    thread.selector.store(before, Relaxed);
+}
+
 /// Installs the handlers, for the whole process.
 pub(super) fn install() -> Result<(), Errno> {
+    let ours = |handler: *const ()| Action::ours(handler as usize, signal_return());
+    signals::start(ours(on_signal as *const ()));
     for (signal, handler) in [(libc::SIGBUS, on_bus as *const ()), (libc::SIGSYS, on_call as *const ())] {
-        const FLAGS: usize = (libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_NODEFER) as usize;
-        let mask = !signals::OURS as usize;
-        let action = [handler as usize, FLAGS | signals::SA_RESTORER, signal_return(), mask];
-        let args = [signal as usize, action.as_ptr() as usize, 0, size_of::<u64>(), 0, 0];
-        // SAFETY: the action is the kernel's `struct sigaction`, and the handlers are made for it.
-        raw::check(unsafe { raw::call(libc::SYS_rt_sigaction as usize, args) })?;
+        ours(handler).install(signal).map_err(|error| Errno::from_raw_os_error(-error as i32))?;
     }
     Ok(())
 }

@@ -31,8 +31,8 @@ struct Fetch {
 enum Step {
     Done,
     Wait(Fetch),
-    /// The page is being fetched for another thread.
-    Elsewhere,
+    /// The page is being fetched for another thread, or its page table is about to change.
+    Again,
     /// The address is not in memory of ours.
     Foreign,
 }
@@ -42,14 +42,15 @@ const SPIN_NS: u64 = 60_000;
 
 /// Makes the page present. Returns false if it is none of ours.
 pub(super) fn resolve(thread: &Thread, fault: Fault) -> bool {
+    let mut tries = 0;
     loop {
         let mut engine = lock();
         match engine.step(thread, fault) {
             Step::Done => return true,
             Step::Foreign => return false,
-            Step::Elsewhere => {
+            Step::Again => {
                 drop(engine);
-                rustix::thread::sched_yield();
+                give_way(&mut tries);
             }
             Step::Wait(fetch) => {
                 drop(engine);
@@ -60,6 +61,19 @@ pub(super) fn resolve(thread: &Thread, fault: Fault) -> bool {
                 return true;
             }
         }
+    }
+}
+
+/// Gives way to the thread that has to do something first: it may need this core.
+fn give_way(tries: &mut u32) {
+    const YIELDS: u32 = 16;
+    const NAP_NS: u64 = 20_000;
+    *tries += 1;
+    if *tries < YIELDS {
+        rustix::thread::sched_yield();
+    } else {
+        // However long it is, the books are looked at again.
+        let _ = rustix::thread::nanosleep(&timespec(NAP_NS));
     }
 }
 
@@ -87,7 +101,7 @@ impl Engine {
         };
         match self.pages.table.get(id).state {
             State::Active | State::Stuck | State::Free => self.check_present(page),
-            State::Fetching => Step::Elsewhere,
+            State::Fetching => Step::Again,
             State::Remote => Step::Wait(self.start_fetch(id, fault)),
             State::Inactive => {
                 self.put_back(id, fault.write, fault.entered_ns);
@@ -103,6 +117,7 @@ impl Engine {
     fn check_present(&mut self, page: usize) -> Step {
         match self.memory.uffd.probe(page) {
             Err(Errno::EXIST) => Step::Done,
+            Err(Errno::AGAIN) => Step::Again,
             Err(_) => Step::Foreign,
             Ok(()) => gate::die(self.control, "internal error: a page is missing. Please report this"),
         }
@@ -114,7 +129,16 @@ impl Engine {
             return Step::Foreign;
         }
         let wanted = self.pages.untracked(page, thread.stride.get().pages_ahead(page));
-        let given = self.memory.fill(page, wanted).0 / PAGE;
+        let (mut filled, mut result) = self.memory.fill(page, wanted);
+        // The kernel fills nothing of pages of which the last are in another mapping.
+        if wanted > 1 && result == Err(Errno::NOENT) && filled == 0 {
+            (filled, result) = self.memory.fill(page, 1);
+        }
+        let given = filled / PAGE;
+        // A system call whose memory this is would not find the page.
+        if given == 0 && result == Err(Errno::AGAIN) {
+            return Step::Again;
+        }
         thread.stride.set(Stride::new(page, given));
         self.pages.track_new(page, given, fault.entered_ns);
         self.reclaim(fault.entered_ns);

@@ -11,7 +11,8 @@
 //! | `entry` | entry from the kernel |
 //! | `calls` | handling of system calls: one of the four below makes a call, or it proceeds by itself |
 //! | `birth` | threads, children and forks |
-//! | `signals` | masks, handlers and stacks of signals |
+//! | `signals`, `action` | masks, handlers and stacks of signals |
+//! | `delivery` | a signal's way to the program's handler, and back |
 //! | `space` | `mmap` and related calls |
 //! | `descriptors` | protection of our file descriptors |
 //! | `prepare`, `touches`, `requests` | the memory that each system call uses |
@@ -23,9 +24,11 @@
 //! | `dispatch`, `context` | ways of a thread to the handlers, and back to the program |
 //! | `thread`, `lock`, `outcome`, `raw` | what the others share |
 
+mod action;
 mod birth;
 mod calls;
 mod context;
+mod delivery;
 mod descriptors;
 mod dispatch;
 mod engine;
@@ -51,7 +54,6 @@ pub use start::FEATURES;
 use crate::attached;
 use crate::control::ControlHead;
 use crate::pins;
-use crate::ranges::Ranges;
 use core::sync::atomic::Ordering::Relaxed;
 use rustix::io::Errno;
 use thread::Thread;
@@ -69,13 +71,15 @@ pub fn is_wanted() -> bool {
 /// capture file, to a new thread, or to Syscall User Dispatch.
 pub fn start(control: &'static ControlHead) -> Result<(), Errno> {
     pins::pin_this_thread();
-    start::start_engine(control, Ranges::default())?;
+    start::start_engine(control)?;
     dispatch::find_text()?;
     entry::install()?;
     let thread = Thread::take(&engine::lock()).ok_or(Errno::NOMEM)?;
     thread.settle(rustix::thread::gettid().as_raw_nonzero().get() as u32);
     // SAFETY: this thread's own block; it stands on the program's stack.
     unsafe { dispatch::enable(thread)? };
+    signals::unblock_ours(thread);
+    start::start_ticking()?;
     thread.selector.store(thread::DISPATCH, Relaxed);
     Ok(())
 }

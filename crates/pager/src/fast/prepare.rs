@@ -7,6 +7,8 @@ use super::raw::{self, Args};
 use super::requests::request;
 use super::thread::Thread;
 use super::touches::{Touch, touches};
+use crate::pins;
+use crate::sys::PAGE;
 use alloc::format;
 use alloc::string::String;
 use rustix::io::Errno;
@@ -20,6 +22,9 @@ pub(super) fn prepare(thread: &Thread, number: i64, args: Args) {
         }
         return;
     }
+    if let Some((start, end)) = used_unasked(number, args) {
+        pins::pin_range(start, end);
+    }
     match touches(number) {
         Some(list) => list.iter().for_each(|touch| hold_touch(thread, *touch, args)),
         None => refuse(name(number).as_str()),
@@ -30,6 +35,15 @@ pub(super) fn prepare(thread: &Thread, number: i64, args: Args) {
 pub(super) fn hold_again(thread: &Thread, context: &Context) {
     if context.stands_at_call() {
         prepare(thread, context.number(), context.args());
+    }
+}
+
+/// Returns the memory that the kernel uses without a call from now on, if this call asks for that.
+fn used_unasked(number: i64, args: Args) -> Option<(usize, usize)> {
+    match number {
+        libc::SYS_rseq => Some((args[0], args[0].checked_add(args[1].min(PAGE))?)),
+        libc::SYS_set_tid_address => Some((args[0], args[0].checked_add(4)?)),
+        _ => None,
     }
 }
 

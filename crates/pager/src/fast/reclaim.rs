@@ -3,9 +3,11 @@
 use super::engine::{Engine, lock};
 use crate::control::count;
 use crate::den;
+use crate::maps::Area;
 use crate::pins;
 use crate::reclaim::Reclaim;
 use crate::residency::{BATCH, Fate, LONGEST_TICK_NS, Residency, SHORTEST_TICK_NS};
+use crate::scan::Scan;
 use crate::sys::{PAGE, now_ns, timespec};
 use crate::table::{Id, State};
 use alloc::vec::Vec;
@@ -18,6 +20,10 @@ impl Reclaim for Engine {
         &self.pages
     }
 
+    fn scans(&self) -> &Scan {
+        &self.scan
+    }
+
     fn deactivate(&mut self) -> usize {
         let mut pinned = Vec::new();
         let batch = self.pages.choose(2 * BATCH, |id, record| {
@@ -26,8 +32,7 @@ impl Reclaim for Engine {
                 pinned.push(id);
                 return Fate::Untracked;
             }
-            let stays = self.stacks.contains(page) || self.holds.contains(page);
-            if stays { Fate::Stays } else { Fate::Goes }
+            if self.holds.contains(page) { Fate::Stays } else { Fate::Goes }
         });
         // They stay tracked, as all pages present in registered memory are.
         pinned.into_iter().for_each(|id| self.pages.table.set_state(id, State::Stuck));
@@ -49,14 +54,12 @@ impl Reclaim for Engine {
         }
         let mut found = false;
         for n in 0..self.scan.areas.len() {
-            let area = self.scan.areas[n];
-            for (start, end) in self.stacks.gaps(area.start, area.end) {
-                if !self.registered.covers(start, end) {
-                    found |= self.register(start, end);
-                } else if self.scan.looks_everywhere() {
-                    // The zero page is not tracked, and a store replaces it without a fault of ours.
-                    found |= self.track_present(start, end);
-                }
+            let Area { start, end } = self.scan.areas[n];
+            if !self.registered.covers(start, end) {
+                found |= self.register(start, end);
+            } else if self.scan.looks_everywhere() {
+                // The zero page is not tracked, and a store replaces it without a fault of ours.
+                found |= self.track_present(start, end);
             }
         }
         self.scan.end();

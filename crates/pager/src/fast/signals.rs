@@ -1,42 +1,56 @@
-//! The program's signals. Its masks never block `SIGBUS` and `SIGSYS`; its actions for those two are remembered,
-//! and done when they are meant for it.
+//! The program's signals. Its masks never block `SIGBUS` and `SIGSYS`. The kernel knows a handler of ours for each
+//! signal that the program handles; what the program has set is remembered, told when it asks, and done.
 
-use super::context::{Context, resume};
+use super::action::{Action, bit};
+use super::context::Context;
+use super::delivery::{deliver, return_from_signal};
+use super::lock::{Held, Lock};
 use super::outcome::Outcome;
-use super::prepare::{fetch, hold_again, hold_some, prepare, store};
+use super::prepare::{fetch, hold_some, prepare, store};
 use super::raw::{self, Args, Plain};
-use super::thread::{ALLOW, DISPATCH, Stack, Thread};
+use super::thread::{OURS, Stack, Thread};
 use core::ffi::c_int;
-use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use rustix::io::Errno;
-
-pub(super) const SA_RESTORER: usize = 0x0400_0000;
-/// Signals that must not be blocked while code of the program runs: a fault then would end the process.
-pub(super) const OURS: u64 = bit(libc::SIGBUS) | bit(libc::SIGSYS);
-
-const fn bit(signal: c_int) -> u64 {
-    1 << (signal - 1)
-}
-
-/// The kernel's `struct sigaction`: handler, flags, restorer, mask.
-type Action = [usize; 4];
-const HANDLER: usize = 0;
-const MASK: usize = 3;
 
 // SAFETY: numbers, without padding except behind `flags`, which is written as zero.
 unsafe impl Plain for Stack {
     const ZERO: Stack = Stack::NONE;
 }
 
-/// Actions that the program has set for our two signals.
-static WISHES: [[AtomicUsize; 4]; 2] = [const { [const { AtomicUsize::new(0) }; 4] }; 2];
+const SIGNALS: usize = 65;
 
-fn wish(signal: c_int) -> Option<&'static [AtomicUsize; 4]> {
-    match signal {
-        libc::SIGBUS => Some(&WISHES[0]),
-        libc::SIGSYS => Some(&WISHES[1]),
-        _ => None,
-    }
+/// Handlers of the process.
+pub(super) struct Handlers {
+    /// What the kernel is told in place of a handler of the program's.
+    any: Action,
+    /// Last handler that the program set for each signal; for our two, what it set.
+    of_program: [Action; SIGNALS],
+}
+
+static HANDLERS: Lock<Handlers> = Lock::new();
+
+/// Waits for the table of handlers. A fork has to have it: the child could wait for ever for another thread.
+pub(super) fn lock() -> Held<Handlers> {
+    HANDLERS.lock()
+}
+
+/// Starts remembering handlers, of which the program has none yet. The kernel is given `any` in their place.
+pub(super) fn start(any: Action) {
+    HANDLERS.put(Handlers { any, of_program: [Action::DEFAULT; SIGNALS] });
+}
+
+fn is_ours(signal: c_int) -> bool {
+    OURS & bit(signal) != 0
+}
+
+/// Unblocks our signals, which the program may have inherited as blocked.
+pub(super) fn unblock_ours(thread: &Thread) {
+    let (ours, mut before) = (OURS, 0u64);
+    let sets = [&raw const ours as usize, &raw mut before as usize];
+    let args = [libc::SIG_UNBLOCK as usize, sets[0], sets[1], size_of::<u64>(), 0, 0];
+    // SAFETY: reads and writes 8 bytes of ours each.
+    unsafe { raw::call(libc::SYS_rt_sigprocmask as usize, args) };
+    thread.blocked.set(before & OURS);
 }
 
 /// Handles calls about signals; `None` for other calls.
@@ -56,35 +70,47 @@ pub(super) fn outcome(thread: &Thread, context: &mut Context, number: i64, args:
 }
 
 fn sigaction(thread: &Thread, args: Args) -> Result<isize, isize> {
-    let [signal, new, old, ..] = args;
-    let mut action = Action::ZERO;
-    if new != 0 {
-        action = fetch(thread, new)?;
-        action[MASK] &= !(OURS as usize);
+    let [signal, new, old, size, ..] = args;
+    let signal = signal as u32 as usize;
+    if size != size_of::<u64>() || !(1..SIGNALS).contains(&signal) {
+        return Err(raw::error(Errno::INVAL));
     }
-    let mut before = Action::ZERO;
-    match wish(signal as c_int) {
-        Some(wish) => {
-            before = [0, 1, 2, 3].map(|n| wish[n].load(Relaxed));
-            // A child that shares our memory until it becomes another program has actions of its own.
-            if new != 0 && !thread.is_guest() {
-                wish.iter().zip(action).for_each(|(kept, value)| kept.store(value, Relaxed));
-            }
-        }
-        None => {
-            let new = if new == 0 { 0 } else { action.as_ptr() as usize };
-            let args = [signal, new, before.as_mut_ptr() as usize, args[3], 0, 0];
-            // SAFETY: the program's own call, on our copies.
-            let result = unsafe { raw::call(libc::SYS_rt_sigaction as usize, args) };
-            if raw::is_error(result) {
-                return Err(result);
-            }
-        }
-    }
+    let new = if new == 0 { None } else { Some(fetch::<Action>(thread, new)?) };
+    let before = lock().set(thread, signal as c_int, new)?;
     if old != 0 {
         store(thread, old, before)?;
     }
     Ok(0)
+}
+
+impl Handlers {
+    /// Sets an action as the program wishes, and returns the one before as the program knows it.
+    fn set(&mut self, thread: &Thread, signal: c_int, new: Option<Action>) -> Result<Action, isize> {
+        let known = self.of_program[signal as usize];
+        let before = if is_ours(signal) {
+            known
+        } else {
+            let told = new.map(|action| action.for_kernel(&self.any, thread.is_guest()));
+            let before = Action::exchange(signal, told.as_ref())?;
+            before.as_program_knows(&self.any, known)
+        };
+        // A child that shares our memory until it becomes another program has actions of its own.
+        if let Some(action) =
+            new.filter(|action| !thread.is_guest() && (is_ours(signal) || action.is_handler()))
+        {
+            self.of_program[signal as usize] = action;
+        }
+        Ok(before)
+    }
+
+    /// Returns the program's action for one of our signals that is meant for it.
+    fn take(&mut self, signal: c_int) -> Action {
+        let action = self.of_program[signal as usize];
+        if action.is_handler() && action.has(libc::SA_RESETHAND) {
+            self.of_program[signal as usize] = Action::DEFAULT;
+        }
+        action
+    }
 }
 
 /// Changes the mask with which the thread goes on.
@@ -93,16 +119,16 @@ fn sigprocmask(thread: &Thread, context: &mut Context, args: Args) -> Result<isi
     if size != size_of::<u64>() {
         return Err(raw::error(Errno::INVAL));
     }
-    let before = *context.mask();
+    let before = context.blocked(thread);
     if new != 0 {
         let set = fetch::<usize>(thread, new)? as u64;
-        let mask = match how as c_int {
+        let blocked = match how as c_int {
             libc::SIG_BLOCK => before | set,
             libc::SIG_UNBLOCK => before & !set,
             libc::SIG_SETMASK => set,
             _ => return Err(raw::error(Errno::INVAL)),
         };
-        *context.mask() = mask & !OURS;
+        context.block(thread, blocked & !(bit(libc::SIGKILL) | bit(libc::SIGSTOP)));
     }
     if old != 0 {
         store(thread, old, before as usize)?;
@@ -110,13 +136,12 @@ fn sigprocmask(thread: &Thread, context: &mut Context, args: Args) -> Result<isi
     Ok(0)
 }
 
-/// Handles `sigaltstack`. The kernel's alternate stack is ours; the program's is remembered, and its handlers run
-/// on ours.
+/// Handles `sigaltstack`. The kernel's alternate stack is ours; the program's is remembered.
 fn sigaltstack(thread: &Thread, context: &Context, args: Args) -> Result<isize, isize> {
     let [new, old, ..] = args;
-    let is_on = thread.is_on_stack(context.register(libc::REG_RSP));
     let mut before = thread.alternate.get();
-    if is_on && before.flags & libc::SS_DISABLE == 0 {
+    let is_on = before.contains(context.register(libc::REG_RSP));
+    if is_on {
         before.flags |= libc::SS_ONSTACK;
     }
     if new != 0 {
@@ -129,7 +154,7 @@ fn sigaltstack(thread: &Thread, context: &Context, args: Args) -> Result<isize, 
         } else if stack.size < libc::MINSIGSTKSZ {
             return Err(raw::error(Errno::NOMEM));
         } else {
-            thread.alternate.set(Stack { flags: 0, ..stack });
+            thread.alternate.set(Stack { flags: stack.flags & !libc::SS_ONSTACK, ..stack });
         }
     }
     if old != 0 {
@@ -163,70 +188,32 @@ fn masked(thread: &Thread, number: i64, mut args: Args) -> Option<Outcome> {
     Some(Outcome::GoOn(args))
 }
 
-/// Returns from the program's handler of a signal to the interrupted code.
-fn return_from_signal(thread: &Thread, context: &Context) -> ! {
-    /// Bytes of a context that the kernel reads; below, of most of the floating-point state that it points to.
-    const CONTEXT: usize = 304;
-    const STATE: usize = 4096;
-    let frame = context.register(libc::REG_RSP);
-    hold_some(thread, frame, CONTEXT);
-    // SAFETY: the program's frame, as the kernel made it; the program may have changed it, as it always may.
-    let target = unsafe { &mut *(frame as *mut Context) };
-    hold_some(thread, target.0.uc_mcontext.fpregs as usize, STATE);
-    *target.mask() &= !OURS;
-    hold_again(thread, target);
-    // SAFETY: the kernel itself will read the same frame.
-    unsafe { resume(thread, frame) }
+/// Passes a signal on to the handler that the program has set.
+pub(super) fn pass_on(thread: &Thread, signal: c_int, info: &libc::siginfo_t, context: &mut Context) {
+    let action = lock().of_program[signal as usize];
+    deliver(thread, signal, info, context, &action);
 }
 
-/// Passes one of our signals on to the program, as if its own handler had been installed.
-pub(super) fn pass_on(thread: &Thread, signal: c_int, info: &libc::siginfo_t, context: &mut Context) {
-    let wish = wish(signal).expect("a signal of ours").each_ref().map(|part| part.load(Relaxed));
+/// Passes one of our own signals on to the program, as if its action had been installed.
+pub(super) fn pass_on_ours(thread: &Thread, signal: c_int, info: &libc::siginfo_t, context: &mut Context) {
     let is_fault = info.si_code > 0;
-    match wish[HANDLER] {
+    // The kernel lets no program block or ignore a fault.
+    if is_fault && thread.blocked.get() & bit(signal) != 0 {
+        return end_by(signal);
+    }
+    let action = lock().take(signal);
+    match action.handler() {
         libc::SIG_IGN if !is_fault => {}
         libc::SIG_DFL | libc::SIG_IGN => end_by(signal),
-        handler => {
-            let mask = *context.mask() | wish[MASK] as u64 & !OURS;
-            set_mask(mask);
-            thread.selector.store(DISPATCH, Relaxed);
-            // SAFETY: the handler that the program set; a plain one ignores the further arguments.
-            unsafe {
-                let handler: extern "C" fn(c_int, &libc::siginfo_t, &mut Context) =
-                    core::mem::transmute(handler);
-                handler(signal, info, context);
-            }
-            set_mask(!OURS);
-            *context.mask() &= !OURS;
-        }
+        _ => deliver(thread, signal, info, context, &action),
     }
-}
-
-/// Blocks these signals in the calling thread, and no others.
-fn set_mask(mask: u64) {
-    let args = [libc::SIG_SETMASK as usize, &raw const mask as usize, 0, size_of::<u64>(), 0, 0];
-    // SAFETY: reads 8 bytes of ours.
-    unsafe { raw::call(libc::SYS_rt_sigprocmask as usize, args) };
-}
-
-/// Makes a call right here, with all signals blocked.
-pub(super) fn call_here(thread: &Thread, number: i64, args: Args) -> isize {
-    thread.selector.store(DISPATCH, Relaxed);
-    // SAFETY: the program's own call.
-    let result = unsafe { raw::call(number as usize, args) };
-    thread.selector.store(ALLOW, Relaxed);
-    result
 }
 
 /// Ends the process as the kernel would have.
 fn end_by(signal: c_int) {
-    let action = Action::ZERO;
-    let args = [signal as usize, action.as_ptr() as usize, 0, size_of::<u64>(), 0, 0];
     let (pid, tid) = (rustix::process::getpid(), rustix::thread::gettid());
     let [pid, tid] = [pid, tid].map(|id| id.as_raw_nonzero().get() as usize);
-    // SAFETY: the default action, and this thread, which the signal ends when the handler is left.
-    unsafe {
-        raw::call(libc::SYS_rt_sigaction as usize, args);
-        raw::call(libc::SYS_tgkill as usize, [pid, tid, signal as usize, 0, 0, 0]);
-    }
+    let _ = Action::DEFAULT.install(signal);
+    // SAFETY: this thread, which the signal ends when the handler is left.
+    unsafe { raw::call(libc::SYS_tgkill as usize, [pid, tid, signal as usize, 0, 0, 0]) };
 }

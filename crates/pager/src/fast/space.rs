@@ -1,11 +1,11 @@
 //! Changes of the program's address space, each made in one step with the books, with the lock held.
 
 use super::engine::{Engine, lock};
-use super::outcome::{Outcome, refuse};
+use super::outcome::Outcome;
 use super::prepare::hold_some;
 use super::raw::{self, Args, is_error};
 use super::thread::Thread;
-use crate::sys::{PAGE, now_ns};
+use crate::sys::PAGE;
 use crate::table::{Id, State};
 use crate::{den, gate};
 use alloc::vec::Vec;
@@ -72,9 +72,6 @@ impl Engine {
         if !is_error(result) {
             let (start, end) = span(result as usize, args[1]);
             self.forget_mapping(start, end);
-            if args[3] as i32 & (libc::MAP_STACK | libc::MAP_GROWSDOWN) != 0 {
-                self.stacks.add(start, end);
-            }
         }
         result
     }
@@ -186,12 +183,8 @@ impl Engine {
             let address = self.pages.table.get(id).address;
             self.pages.table.rename(id, new + (address - old));
         }
-        if self.stacks.covers(old, old_end) {
-            self.stacks.add(new, new_end);
-        }
         if !stays {
             self.registered.remove(old, old_end);
-            self.stacks.remove(old, old_end);
         }
         if registered {
             self.register_again(new, new_end);
@@ -209,7 +202,6 @@ impl Engine {
     fn forget_mapping(&mut self, start: usize, end: usize) {
         self.forget(start, end);
         self.registered.remove(start, end);
-        self.stacks.remove(start, end);
     }
 
     /// Forgets pages whose contents are gone.
@@ -235,24 +227,6 @@ impl Engine {
             self.pages.table.tracked_in(start, end, &mut ids);
         }
         ids
-    }
-
-    /// Excludes memory to which the kernel writes without a call from now on: all of it is put back and stays.
-    pub(super) fn exclude(&mut self, start: usize, end: usize) {
-        self.stacks.add(start, end);
-        for (from, to) in self.registered.parts(start, end) {
-            for id in self.tracked(from, to) {
-                match self.pages.table.get(id).state {
-                    State::Inactive | State::Remote => self.put_back(id, true, now_ns()),
-                    State::Fetching => refuse("a thread's stack that another thread is using"),
-                    State::Active | State::Stuck | State::Free => {}
-                }
-                self.pages.table.remove(id);
-            }
-            if self.memory.uffd.unregister(from, to - from).is_ok() {
-                self.registered.remove(from, to);
-            }
-        }
     }
 }
 

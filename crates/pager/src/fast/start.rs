@@ -21,8 +21,8 @@ use rustix::io::Errno;
 /// Features that the kernel's userfaultfd must offer.
 pub const FEATURES: u64 = FEATURE_SIGBUS | FEATURE_MOVE;
 
-/// Starts the engine, with empty books, and the tick thread.
-pub(super) fn start_engine(control: &'static ControlHead, stacks: Ranges) -> Result<(), Errno> {
+/// Starts the engine, with empty books. Nothing is taken before [`start_ticking`].
+pub(super) fn start_engine(control: &'static ControlHead) -> Result<(), Errno> {
     let pid = rustix::process::getpid().as_raw_nonzero().get() as u32;
     let slot = &control.slots[control.take_slot(pid).ok_or(Errno::NOSPC)?];
     let process = slot.process.load(Relaxed);
@@ -41,7 +41,6 @@ pub(super) fn start_engine(control: &'static ControlHead, stacks: Ranges) -> Res
         scan: Scan::default(),
         owner: Owner::new(attached::open_locked(control).map(hide).transpose()?),
         registered: Ranges::default(),
-        stacks,
         holds: Holds::default(),
         brk,
         next_tick_ns: 0,
@@ -50,6 +49,11 @@ pub(super) fn start_engine(control: &'static ControlHead, stacks: Ranges) -> Res
         next_serial: 1,
     });
     count(&control.counts.processes, 1);
+    Ok(())
+}
+
+/// Starts the tick thread, which takes pages. From now on the calling thread's faults have to come to us.
+pub(super) fn start_ticking() -> Result<(), Errno> {
     // SAFETY: `tick_main` never returns, uses only its own stack, the first, and its own memory, and touches no
     // thread-local storage.
     with_signals_blocked(|| unsafe { bare_thread::start(reclaim::tick_main, 0, true, 0) })

@@ -30,6 +30,8 @@ pub(super) struct Thread {
     pub holds: Cell<bool>,
     /// Alternate signal stack that the program believes to have set.
     pub alternate: Cell<Stack>,
+    /// Signals of ours that the program believes to have blocked.
+    pub blocked: Cell<u64>,
     /// True if it shares memory with its parent for a moment, as another process.
     is_guest: Cell<bool>,
     /// Arguments of a system call that proceeds after the handler returned.
@@ -48,7 +50,20 @@ pub(super) struct Stack {
 impl Stack {
     /// No stack.
     pub(super) const NONE: Stack = Stack { base: 0, flags: libc::SS_DISABLE, size: 0 };
+
+    /// Returns whether signals may be handled on it.
+    pub(super) fn is_armed(&self) -> bool {
+        self.flags & libc::SS_DISABLE == 0
+    }
+
+    /// Returns whether a thread with this stack pointer is on it.
+    pub(super) fn contains(&self, pointer: usize) -> bool {
+        self.is_armed() && pointer > self.base && pointer - self.base <= self.size
+    }
 }
+
+/// Signals that must not be blocked while code of the program runs: a fault then would end the process.
+pub(super) const OURS: u64 = 1 << (libc::SIGBUS - 1) | 1 << (libc::SIGSYS - 1);
 
 /// Selector that lets system calls pass.
 pub(super) const ALLOW: u8 = 0;
@@ -90,6 +105,7 @@ impl Thread {
                 stride: Cell::new(Stride::default()),
                 holds: Cell::new(false),
                 alternate: Cell::new(Stack::NONE),
+                blocked: Cell::new(0),
                 is_guest: Cell::new(false),
                 scratch: Cell::new([0; 3]),
             });
@@ -149,11 +165,6 @@ impl Thread {
     /// Returns whether the thread shares memory with its parent for a moment, as another process.
     pub(super) fn is_guest(&self) -> bool {
         self.is_guest.get()
-    }
-
-    /// Returns whether `pointer` is in its block.
-    pub(super) fn is_on_stack(&self, pointer: usize) -> bool {
-        pointer.wrapping_sub(self as *const Thread as usize) < den::BLOCK_BYTES
     }
 
     /// Returns the stack of the thread's block.

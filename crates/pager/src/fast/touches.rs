@@ -173,6 +173,7 @@ fn others(number: i64) -> Option<&'static [Touch]> {
         libc::SYS_mbind => &[Fixed(3, 128)],
         libc::SYS_syslog => &[Bytes(1, 2)],
         libc::SYS_rseq => &[Bytes(0, 1)],
+        libc::SYS_set_tid_address => &[Fixed(0, 4)],
         _ => return None,
     })
 }
@@ -242,7 +243,6 @@ fn plain(number: i64) -> Option<&'static [Touch]> {
             | libc::SYS_personality
             | libc::SYS_exit_group
             | libc::SYS_restart_syscall
-            | libc::SYS_set_tid_address
             | libc::SYS_set_robust_list
             | libc::SYS_membarrier
             | libc::SYS_epoll_create

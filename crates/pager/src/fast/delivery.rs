@@ -1,0 +1,91 @@
+//! Delivery of the program's signals.
+//!
+//! The kernel writes a signal's frame without asking us, and ends a program whose stack is missing there. So it
+//! writes all of them on the thread's block: the handler that it knows is ours. We make the frame that the program
+//! expects, on the stack that its flags name, and go on in the program's handler. Thus its stacks can be taken as
+//! all its memory, and no code of the program ever runs on a block.
+
+use super::action::Action;
+use super::context::{Context, RED_ZONE, floating_point_len, resume};
+use super::prepare::{hold_again, hold_some};
+use super::thread::{Stack, Thread};
+use core::ffi::c_int;
+
+/// Bytes of the kernel's `ucontext` and of its `siginfo`, which follows.
+const CONTEXT: usize = 304;
+const INFO: usize = size_of::<libc::siginfo_t>();
+/// Flag of a stack that is disarmed while a handler runs on it.
+const SS_AUTODISARM: i32 = 1 << 31;
+/// Flags of the processor that are cleared for a handler: direction, trap, resume.
+const CLEARED: usize = 0x400 | 0x100 | 0x1_0000;
+
+/// Has the thread go on in the program's handler when ours returns, with the interrupted state in a frame from which
+/// the program returns.
+pub(super) fn deliver(
+    thread: &Thread,
+    signal: c_int,
+    info: &libc::siginfo_t,
+    context: &mut Context,
+    action: &Action,
+) {
+    let alternate = thread.alternate.get();
+    let pointer = context.register(libc::REG_RSP);
+    let is_alternate = action.has(libc::SA_ONSTACK) && alternate.is_armed() && !alternate.contains(pointer);
+    let top = if is_alternate { alternate.base + alternate.size } else { pointer - RED_ZONE };
+    let state = context.0.uc_mcontext.fpregs as usize;
+    let state_len = floating_point_len(state);
+    let state_at = (top - state_len) & !63;
+    // As if called: a multiple of 16, and below it the return address.
+    let frame = ((state_at - size_of::<usize>() - CONTEXT - INFO) & !15) - size_of::<usize>();
+    let (context_at, info_at) = (frame + size_of::<usize>(), frame + size_of::<usize>() + CONTEXT);
+    let blocked = context.blocked(thread);
+    // SAFETY: the program's stack, where it has nothing. Pages may be missing: a fault here is handled like any other.
+    // Where there is no memory, the process ends by `SIGSEGV`, as it does without us.
+    unsafe {
+        (frame as *mut usize).write(action.restorer());
+        core::ptr::copy_nonoverlapping(state as *const u8, state_at as *mut u8, state_len);
+        core::ptr::copy_nonoverlapping(&raw const *context as *const u8, context_at as *mut u8, CONTEXT);
+        core::ptr::copy_nonoverlapping(&raw const *info as *const u8, info_at as *mut u8, INFO);
+        let copy = context_at as *mut Context;
+        (&raw mut (*copy).0.uc_mcontext.fpregs).write(state_at as *mut _);
+        (&raw mut (*copy).0.uc_stack).cast::<Stack>().write(alternate);
+        (&raw mut (*copy).0.uc_sigmask).cast::<u64>().write(blocked);
+    }
+    if alternate.flags & SS_AUTODISARM != 0 {
+        thread.alternate.set(Stack::NONE);
+    }
+    context.block(thread, blocked | action.blocks(signal));
+    let registers = [
+        (libc::REG_RIP, action.handler()),
+        (libc::REG_RSP, frame),
+        (libc::REG_RDI, signal as usize),
+        (libc::REG_RSI, info_at),
+        (libc::REG_RDX, context_at),
+        (libc::REG_RAX, 0),
+        (libc::REG_EFL, context.register(libc::REG_EFL) & !CLEARED),
+    ];
+    registers.iter().for_each(|(which, value)| context.set_register(*which, *value));
+    // Handlers begin with the initial floating-point state, which the kernel takes for this address.
+    context.0.uc_mcontext.fpregs = core::ptr::null_mut();
+}
+
+/// Returns from the program's handler of a signal to the interrupted code.
+pub(super) fn return_from_signal(thread: &Thread, context: &Context) -> ! {
+    /// Bytes that hold most of the floating-point state.
+    const STATE: usize = 4096;
+    let frame = context.register(libc::REG_RSP);
+    hold_some(thread, frame, CONTEXT);
+    // SAFETY: the program's frame, as we made it; the program may have changed it, as it always may.
+    let target = unsafe { &mut *(frame as *mut Context) };
+    hold_some(thread, target.0.uc_mcontext.fpregs as usize, STATE);
+    // SAFETY: a part of the frame, in which any bytes are valid.
+    let stack = unsafe { &mut *(&raw mut target.0.uc_stack).cast::<Stack>() };
+    thread.alternate.set(if stack.flags & libc::SS_DISABLE == 0 { *stack } else { Stack::NONE });
+    // The kernel takes this one from the frame, too.
+    *stack = thread.stack();
+    let blocked = *target.mask();
+    target.block(thread, blocked);
+    hold_again(thread, target);
+    // SAFETY: the kernel itself will read the same frame.
+    unsafe { resume(thread, frame) }
+}
