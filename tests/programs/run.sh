@@ -29,7 +29,9 @@ while (($#)); do
     shift
 done
 ((${#shares[@]})) || shares=(25% 10%)
-((${#names[@]})) || names=(sort numpy sqlite redis xz zstd gcc duckdb stress sparse static musl go_static asan)
+((${#names[@]})) || names=(
+    sort numpy sqlite redis database prefork xz zstd gcc duckdb stress sparse static musl go go_static node jvm asan
+)
 export UNRACK_TEST_SCALE=$scale
 
 # Inputs are kept from run to run, for as long as what makes them stays as it is.
@@ -87,11 +89,19 @@ verdict() {
     if [[ -n $4 ]]; then tail -n 5 "$out/$1.$2.err" | sed 's/^/    /'; fi
 }
 
+# Prints why the share was not really away, if so. A second is allowed: pages come back before a fork.
+away() {
+    awk '/"over_limit_s"/ { over = $2 + 0 } /"text": "(what|nothing) was / && over > 1 || /"text": "nothing was remote: no/' \
+        "$out/summary.json"
+}
+
 compare() {
     local name=$1 share=$2 native=$3 reason=''
-    timed "$out/$name.$share" "$unrack" run "${mode[@]}" --local "$share" -- "$here/$name.sh"
+    timed "$out/$name.$share" "$unrack" run "${mode[@]}" --local "$share" --json "$out/summary.json" -- "$here/$name.sh"
     if ((status != 0)); then
         reason="ended with status $status"
+    elif [[ -n $(away) ]]; then
+        reason=$(away)
     elif ! cmp -s "$out/$name.native" "$out/$name.$share"; then
         reason="$(cmp "$out/$name.native" "$out/$name.$share" 2>&1 | sed 's/.*: *//' || true)"
     fi

@@ -40,27 +40,32 @@ impl Footprint {
     /// Returns the private memory of processes now, in which a page that several share counts once; pages of a process
     /// whose page tables may not be read count as its own.
     pub(crate) fn distinct(members: &[u32]) -> Footprint {
-        let alone = |pid| {
-            let kept = proc::kept_bytes(pid).unwrap_or(0);
-            let all = proc::anonymous_bytes(pid).unwrap_or(0);
-            Footprint { anonymous: all.saturating_sub(kept), kept, shared: 0 }
-        };
-        let part = |pid| match proc::private_memory(pid) {
-            Some(private) => Footprint {
-                anonymous: private.proportional_anonymous,
-                kept: private.proportional_kept,
-                shared: 0,
-            },
-            None => alone(pid),
-        };
-        match members {
-            [one] => alone(*one),
-            many => many.iter().map(|pid| part(*pid)).fold(Footprint::default(), |sum, part| Footprint {
-                anonymous: sum.anonymous.saturating_add(part.anonymous),
-                kept: sum.kept.saturating_add(part.kept),
-                shared: 0,
-            }),
+        if let [one] = members {
+            return Footprint::alone(*one);
         }
+        let (mut sum, mut largest) = (Footprint::default(), 0);
+        for pid in members {
+            let private = proc::private_memory(*pid);
+            let whole = private.map_or_else(
+                || Footprint::alone(*pid),
+                |private| Footprint {
+                    anonymous: private.proportional_anonymous,
+                    kept: private.proportional_kept,
+                    shared: 0,
+                },
+            );
+            sum.anonymous = sum.anonymous.saturating_add(whole.anonymous);
+            sum.kept = sum.kept.saturating_add(whole.kept);
+            largest = largest.max(private.map_or(0, |private| private.anonymous));
+        }
+        // Shares of a process that ended meanwhile are missing: no less than one of them has.
+        Footprint { anonymous: sum.anonymous.max(largest), ..sum }
+    }
+
+    fn alone(pid: u32) -> Footprint {
+        let kept = proc::kept_bytes(pid).unwrap_or(0);
+        let all = proc::anonymous_bytes(pid).unwrap_or(0);
+        Footprint { anonymous: all.saturating_sub(kept), kept, shared: 0 }
     }
 
     /// Returns the shared memory of processes now.

@@ -46,6 +46,60 @@ fn output_is_the_same_and_memory_was_remote() {
     assert!(lab.path("cache/unrack/footprints.json").exists());
 }
 
+/// Program that changes most of a file that it maps for itself, and then accesses as much memory that can be remote.
+const CHANGES_A_FILE: &str = r#"
+import mmap, sys, tempfile
+n = 12 << 20
+file = tempfile.TemporaryFile()
+file.truncate(n)
+kept = mmap.mmap(file.fileno(), n, access=mmap.ACCESS_COPY)
+for at in range(0, n, 4096): kept[at] = at % 251
+data = bytearray(n)
+at = 1
+for i in range(20000):
+    at = (at * 1103515245 + 12345) % n
+    data[at] = (data[at] + kept[at // 4096 * 4096] + i) % 251
+print(sum(data), kept[at // 4096 * 4096])
+"#;
+
+#[test]
+fn memory_that_nobody_can_take_counts_for_nothing_and_is_said() {
+    let Some(lab) = Lab::paging("kept") else { return };
+    let native = Command::new("python3").args(["-c", CHANGES_A_FILE]).output().unwrap();
+    for share in ["25%", "10%"] {
+        let (output, summary) = lab.run(&["--local", share], &["python3", "-c", CHANGES_A_FILE]);
+        assert!(output.status.success(), "{}", stderr(&output));
+        assert_eq!(output.stdout, native.stdout);
+        let (footprint, local) = (count(&summary, "footprint_bytes"), count(&summary, "local_bytes"));
+        assert!((12 << 20..20 << 20).contains(&footprint), "{summary}");
+        assert!(count(&summary, "fetches") > 1000, "{summary}");
+        // Twelve more would be local if these pages counted.
+        assert!(count(&summary, "peak_local_bytes") < local + local / 4 + (1 << 20), "{summary}");
+        assert!(stderr(&output).contains("more of private memory stays local"), "{}", stderr(&output));
+    }
+}
+
+#[test]
+fn a_failed_run_does_not_decide_the_next_ones_footprint() {
+    let Some(lab) = Lab::paging("failed") else { return };
+    let work = "import os\nif 'READY' not in os.environ: raise SystemExit(3)\nd = bytearray(16 << 20)\nprint(len(d))";
+    let run = |is_ready: bool| {
+        let summary = lab.path("summary.json");
+        let mut command =
+            lab.command(&[&"run", &"--local=50%", &"--json", &summary, &"--", &"python3", &"-c", &work]);
+        if is_ready {
+            command.env("READY", "1");
+        }
+        let output = command.output().unwrap();
+        let summary: serde_json::Value = unrack_record::read_json(&summary).unwrap();
+        (output.status.code(), count(&summary, "footprint_bytes"))
+    };
+    let (status, little) = run(false);
+    assert!(status == Some(3) && little < 16 << 20, "{status:?} {little}");
+    let (status, much) = run(true);
+    assert!(status == Some(0) && much > 16 << 20, "{status:?} {much}");
+}
+
 /// Program whose eight children read what it wrote, three times.
 const FAMILY: &str = r#"
 import os
