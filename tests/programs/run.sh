@@ -29,7 +29,7 @@ while (($#)); do
     shift
 done
 ((${#shares[@]})) || shares=(25% 10%)
-((${#names[@]})) || names=(sort numpy sqlite redis xz zstd gcc duckdb stress sparse static musl go_static asan)
+((${#names[@]})) || names=(sort numpy sqlite redis xz zstd gcc duckdb stress sparse static musl go_static asan pid)
 export UNRACK_TEST_SCALE=$scale
 
 # Inputs are kept from run to run, for as long as what makes them stays as it is.
@@ -88,8 +88,13 @@ verdict() {
 }
 
 compare() {
-    local name=$1 share=$2 native=$3 reason=''
-    timed "$out/$name.$share" "$unrack" run "${mode[@]}" --local "$share" -- "$here/$name.sh"
+    local name=$1 share=$2 native=$3 reason='' command
+    command=("$unrack" run "${mode[@]}" --local "$share" -- "$here/$name.sh")
+    # It starts unrack itself.
+    if grep -q UNRACK_BORROW "$here/$name.sh"; then
+        command=(env UNRACK_BORROW="$unrack run --local $share" "$here/$name.sh")
+    fi
+    timed "$out/$name.$share" "${command[@]}"
     if ((status != 0)); then
         reason="ended with status $status"
     elif ! cmp -s "$out/$name.native" "$out/$name.$share"; then

@@ -140,6 +140,7 @@ fn begin(verb: &Verb) -> Result<Option<ProgramSeat>, Failure> {
     }
     unrack_paging::sweep();
     match verb {
+        Verb::Run(args) if args.pid.is_some() => Ok(unrack_paging::stand_aside().map(|()| None)?),
         Verb::Run(args) => Ok(unrack_paging::take_seat(&args.command)?),
         Verb::Compare(_) | Verb::Map(_) => Ok(unrack_paging::stand_guard().map(|()| None)?),
         _ => Ok(None),
