@@ -29,8 +29,7 @@ Examples:
                                                        keys (`unrack keys`)
   unrack run --completions completions.parquet -- ./program
                                                        waits as simulated for a fabric
-
-  unrack run --pid 4711 --local 25% --for 30s          of a process that runs already, which gets all back in the end
+  unrack run --pid 4711 --local 25% --for 30s          a process that runs already, and gets all back in the end
 
 A share such as 25% is of the program's footprint. The first run of a command measures it by a native run whose \
 output is discarded; later runs remember it. unrack becomes CMD: its process number, its signals, its output and its exit \

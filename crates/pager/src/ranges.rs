@@ -4,15 +4,10 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 /// Set of addresses.
-#[derive(Debug, Default, Clone)]
+#[derive(Debug, Default)]
 pub(crate) struct Ranges(Vec<(usize, usize)>);
 
 impl Ranges {
-    /// Returns whether there is no address in the set.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
-
     /// Returns whether an address is in the set.
     pub(crate) fn contains(&self, address: usize) -> bool {
         self.next(address).is_some_and(|(start, _)| start <= address)

@@ -296,6 +296,109 @@ fn forks_bring_all_memory_to_children() {
     }
 }
 
+/// Parent and child move, drop and give up memory in the moment of the fork, and children fork again.
+#[test]
+fn memory_may_change_while_children_get_theirs() {
+    let Some(lab) = lab("changes") else { return };
+    let source = r#"
+#define _GNU_SOURCE
+#include <poll.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+enum { MIB = 1 << 20, PAGE = 4096, KEPT = 8 * MIB, MOVED = 2 * MIB };
+static unsigned char *kept, *volatile moved;
+static volatile int is_over;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static unsigned char *get(size_t len) {
+    return mmap(0, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+}
+static void fill(unsigned char *at, size_t len, int seed) {
+    for (size_t i = 0; i < len; i += 64) *(unsigned long *)(at + i) = (i + seed) * 2654435761u;
+}
+static int is_whole(unsigned char *at, size_t from, size_t to, int seed) {
+    for (size_t i = from; i < to; i += 64)
+        if (*(unsigned long *)(at + i) != (i + seed) * 2654435761u) return 0;
+    return 1;
+}
+static void *move(void *_) {
+    while (!is_over) {
+        unsigned char *to = get(MOVED);
+        pthread_mutex_lock(&lock);
+        moved = mremap(moved, MOVED, MOVED, MREMAP_MAYMOVE | MREMAP_FIXED, to);
+        pthread_mutex_unlock(&lock);
+        usleep(100);
+    }
+    return 0;
+}
+static void *drop(void *_) {
+    unsigned char *mine = get(MOVED);
+    while (!is_over) {
+        fill(mine, MOVED, 5);
+        usleep(2000);
+        madvise(mine + MIB, MIB, MADV_DONTNEED);
+        if (!is_whole(mine, 0, MIB, 5) || mine[MIB + 64]) _exit(80);
+    }
+    return 0;
+}
+static int child(int round) {
+    int status;
+    // `kept` is a quarter moved, a quarter unmapped, a quarter emptied, and a quarter as it was.
+    unsigned char *elsewhere = mremap(kept, 2 * MIB, 2 * MIB, MREMAP_MAYMOVE | MREMAP_FIXED, get(2 * MIB));
+    munmap(kept + 2 * MIB, 2 * MIB);
+    madvise(kept + 4 * MIB, 2 * MIB, MADV_DONTNEED);
+    pid_t grandchild = fork();
+    if (grandchild) {
+        waitpid(grandchild, &status, 0);
+        if (status) return 81;
+    }
+    if (!is_whole(elsewhere, 0, 2 * MIB, 1)) return 82;
+    for (size_t i = 4 * MIB; i < 6 * MIB; i += PAGE) if (kept[i]) return 83;
+    return is_whole(kept, 6 * MIB, KEPT, 1) ? 0 : 84;
+}
+int main(void) {
+    int status;
+    kept = get(KEPT), moved = get(MOVED);
+    fill(kept, KEPT, 1), fill(moved, MOVED, 3);
+    pthread_t threads[2];
+    pthread_create(&threads[0], 0, move, 0);
+    pthread_create(&threads[1], 0, drop, 0);
+    struct pollfd input = {0, POLLIN};
+    for (int round = 0; poll(&input, 1, 40) == 0; round++) {
+        // Every second fork comes when nothing moves, so that both places of `moved` are checked.
+        if (round % 2) pthread_mutex_lock(&lock);
+        pid_t pid = fork();
+        if (pid == 0) {
+            status = child(round);
+            if (round % 2 && !status && !is_whole(moved, 0, MOVED, 3)) status = 85;
+            _exit(status);
+        }
+        if (round % 2) pthread_mutex_unlock(&lock);
+        waitpid(pid, &status, 0);
+        if (status) { printf("child %x\n", status); return 86; }
+        if (!is_whole(kept, 0, KEPT, 1)) return 87;
+    }
+    is_over = 1;
+    for (int i = 0; i < 2; i++) pthread_join(threads[i], 0);
+    if (!is_whole(moved, 0, MOVED, 3)) return 88;
+    puts("unharmed");
+    return 0;
+}
+"#;
+    let program = lab.path("changes");
+    compile(source, &program, &["-O1", "-pthread"]);
+    let server = Server::start(&program, &[]).with_memory(10 << 10);
+    for local in ["10%", "30%"] {
+        let (output, summary) = lab.borrow(server.pid(), &["--local", local, "--for", "3s"]);
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        assert!(summary["deactivations"].as_u64().unwrap() > 100, "{summary}");
+    }
+    server.must_be_unharmed();
+}
+
 #[test]
 fn waits_are_not_disturbed() {
     let Some(lab) = lab("waits") else { return };

@@ -8,7 +8,6 @@
 use super::pager::Pager;
 use crate::den;
 use crate::gate;
-use crate::ranges::Ranges;
 use crate::sys::{self, Event, PAGE, Uffd};
 use crate::table::Id;
 use alloc::vec;
@@ -27,9 +26,16 @@ type Move = (usize, usize, usize);
 struct Child {
     uffd: Uffd,
     next: usize,
-    /// Memory that it has unmapped or emptied since; below, that it has moved.
-    dropped: Ranges,
-    moves: Vec<Move>,
+    /// What it has done to its memory since, in this order.
+    changes: Vec<Change>,
+}
+
+/// Change of an address space.
+#[derive(Clone, Copy)]
+enum Change {
+    Moved(Move),
+    /// Unmapped or emptied, from here to there.
+    Dropped(usize, usize),
 }
 
 impl Pager {
@@ -63,14 +69,14 @@ impl Pager {
     /// Copies pages to a child, and adds the children that it has meanwhile.
     fn provide(&self, mut child: Child, away: &[Id], moved: &[Move], children: &mut Vec<Child>) {
         while let Some(rest) = away.get(child.next..).filter(|rest| !rest.is_empty()) {
-            let pages = if child.is_as_it_was() { self.copyable(rest) } else { 1 };
+            let pages = if child.changes.is_empty() { self.copyable(rest) } else { 1 };
             let address = self.pages.table.get(rest[0]).address;
             let slot = den::slot(rest[0]);
-            if pages == 0 || child.dropped.contains(address) {
+            let Some(place) = child.place(address).filter(|_| pages > 0) else {
                 child.next += 1;
                 continue;
-            }
-            let (done, result) = child.uffd.copy(child.place(address), slot, pages * PAGE);
+            };
+            let (done, result) = child.uffd.copy(place, slot, pages * PAGE);
             child.next += done / PAGE;
             match result {
                 Ok(()) => {}
@@ -112,16 +118,15 @@ impl Child {
     fn new(descriptor: c_int) -> Child {
         // SAFETY: the kernel made it for whoever reads the message of the fork.
         let uffd = unsafe { OwnedFd::from_raw_fd(descriptor) }.into();
-        Child { uffd, next: 0, dropped: Ranges::default(), moves: Vec::new() }
+        Child { uffd, next: 0, changes: Vec::new() }
     }
 
-    fn is_as_it_was(&self) -> bool {
-        self.moves.is_empty() && self.dropped.is_empty()
-    }
-
-    /// Returns where the child has now what was at this address.
-    fn place(&self, address: usize) -> usize {
-        self.moves.iter().fold(address, |at, one| moved_to(core::slice::from_ref(one), at).unwrap_or(at))
+    /// Returns where the child has now what was at this address, if it still wants that.
+    fn place(&self, address: usize) -> Option<usize> {
+        self.changes.iter().try_fold(address, |at, change| match *change {
+            Change::Moved(one) => Some(moved_to(&[one], at).unwrap_or(at)),
+            Change::Dropped(start, end) => Some(at).filter(|at| !(start..end).contains(at)),
+        })
     }
 
     /// Reads what the child did to its address space.
@@ -134,29 +139,16 @@ impl Child {
             match event {
                 // Its page is on its way, or comes when this ends.
                 Event::Fault { .. } => {}
-                Event::Remap { from, to, len } => self.moves.push((from, to, len)),
-                Event::Remove { start, end } | Event::Unmap { start, end } => self.drop_all(start, end),
+                Event::Remap { from, to, len } => self.changes.push(Change::Moved((from, to, len))),
+                Event::Remove { start, end } | Event::Unmap { start, end } => {
+                    self.changes.push(Change::Dropped(start, end));
+                }
                 Event::Fork { uffd } => children.push(Child {
                     next: self.next,
-                    dropped: self.dropped.clone(),
-                    moves: self.moves.clone(),
+                    changes: self.changes.clone(),
                     ..Child::new(uffd)
                 }),
             }
         }
-    }
-
-    /// Notes that what is in this range is not wanted any more, wherever it was at the fork.
-    fn drop_all(&mut self, start: usize, end: usize) {
-        let mut parts = vec![(start, end)];
-        for (from, to, len) in self.moves.iter().rev() {
-            let back = |(start, end): (usize, usize)| {
-                let (start, end) = (start.max(*to), end.min(to + len));
-                (start < end).then(|| (start - to + from, end - to + from))
-            };
-            let earlier: Vec<_> = parts.iter().copied().filter_map(back).collect();
-            parts.extend(earlier);
-        }
-        parts.into_iter().for_each(|(start, end)| self.dropped.add(start, end));
     }
 }

@@ -7,7 +7,7 @@
 
 use super::family::Family;
 use super::place::{Entry, Place};
-use super::remote::{Saved, is_in_sequence, system_call};
+use super::remote::{Saved, is_in_sequence, pass_over, system_call};
 use super::{FOLLOW, Injector, PAGE, pin_control_block};
 use crate::proc;
 use crate::trace::{Next, Stop, raw};
@@ -95,6 +95,7 @@ fn wait_for(family: &mut Family, thread: u32, deadline: Instant) -> Result<(), E
                 family.gave_birth(thread, child, false);
                 raw::run(thread, 0)?;
             }
+            Some(Stop::Signal(signal)) if pass_over(thread, signal) => raw::run(thread, 0)?,
             // Its stop for us comes later.
             Some(stop) => match stop.onward() {
                 Next::Run(signal) => raw::run(thread, signal)?,

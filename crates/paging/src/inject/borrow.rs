@@ -184,12 +184,6 @@ fn go_on_waiting(thread: u32) -> Result<(), Errno> {
     if proc::has_signal(thread) { Ok(()) } else { repeat_interrupted(thread) }
 }
 
-/// Lets a thread go on as if this signal, which its process ignores, had not woken it: without a tracer it would not have.
-/// Returns false if the process does not ignore it.
-pub(crate) fn pass_over(thread: u32, signal: i32) -> bool {
-    proc::ignores(thread, signal) && repeat_interrupted(thread).is_ok()
-}
-
 impl Borrowed {
     /// Pins what the kernel writes to when a thread ends that was just made.
     pub(crate) fn pin(&self, thread: u32) {

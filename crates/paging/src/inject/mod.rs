@@ -42,8 +42,9 @@ use crate::PagingError;
 use crate::control_file::ControlFile;
 use crate::elf::{self, Elf, Entrance};
 use crate::trace::{self, Next, Stop, StopHandler, USUAL, raw};
-pub(crate) use borrow::{Borrowed, Borrower, Refusal, pass_over};
+pub(crate) use borrow::{Borrowed, Borrower, Refusal};
 pub(crate) use reception::Reception;
+pub(crate) use remote::pass_over;
 
 use family::{Doing, Family, Turn};
 use guest::Guest;

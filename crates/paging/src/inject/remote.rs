@@ -1,5 +1,6 @@
 //! What a stopped thread of a program is made to do: system calls, and functions of the agent.
 
+use crate::proc;
 use crate::trace::{Stop, raw};
 use libc::user_regs_struct;
 use rustix::io::Errno;
@@ -83,6 +84,12 @@ pub(super) fn repeat_interrupted(thread: u32) -> Result<(), Errno> {
         raw::set_registers(thread, &repeated(registers))?;
     }
     Ok(())
+}
+
+/// Lets a thread go on as if this signal, which its process ignores, had not woken it: without a tracer it would not have.
+/// Returns false if the process does not ignore it.
+pub(crate) fn pass_over(thread: u32, signal: i32) -> bool {
+    proc::ignores(thread, signal) && repeat_interrupted(thread).is_ok()
 }
 
 /// Returns whether a stopped thread is inside a restartable sequence (`rseq(2)`). It must not make calls for us: the kernel
