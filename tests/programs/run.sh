@@ -30,7 +30,7 @@ while (($#)); do
 done
 ((${#shares[@]})) || shares=(25% 10%)
 ((${#names[@]})) || names=(
-    sort numpy sqlite redis database prefork xz zstd gcc duckdb stress sparse static musl go go_static node jvm asan
+    sort numpy sqlite redis database prefork xz zstd gcc duckdb stress sparse static musl go go_static node jvm asan pid
 )
 export UNRACK_TEST_SCALE=$scale
 
@@ -96,8 +96,13 @@ away() {
 }
 
 compare() {
-    local name=$1 share=$2 native=$3 reason=''
-    timed "$out/$name.$share" "$unrack" run "${mode[@]}" --local "$share" --json "$out/summary.json" -- "$here/$name.sh"
+    local name=$1 share=$2 native=$3 reason='' command
+    command=("$unrack" run "${mode[@]}" --local "$share" --json "$out/summary.json" -- "$here/$name.sh")
+    # It starts unrack itself.
+    if grep -q UNRACK_BORROW "$here/$name.sh"; then
+        command=(env UNRACK_BORROW="$unrack run --local $share --json $out/summary.json" "$here/$name.sh")
+    fi
+    timed "$out/$name.$share" "${command[@]}"
     if ((status != 0)); then
         reason="ended with status $status"
     elif [[ -n $(away) ]]; then

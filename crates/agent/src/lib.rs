@@ -6,10 +6,10 @@
 #![no_std]
 #![cfg(target_arch = "x86_64")]
 
-use core::ffi::{CStr, c_char};
+use core::ffi::{CStr, c_char, c_int};
 use core::panic::PanicInfo;
 use unrack_pager::sys::{self, OURS};
-use unrack_pager::{attached, bare_thread, blocking, den, gate, heap, pins};
+use unrack_pager::{attached, bare_thread, blocking, den, gate, handed, heap, pins};
 
 // Functions on bytes, which compiled code calls.
 core::arch::global_asm!(include_str!("../../pager/bytes.s"));
@@ -67,6 +67,45 @@ pub unsafe extern "C" fn begin(path: *const c_char, is_late: usize) -> isize {
         Ok(()) => pins::table().addr() as isize,
         Err(error) => -(error.raw_os_error() as isize),
     }
+}
+
+/// Receives the files of a process whose memory is borrowed ([`handed::receive`]). Returns the descriptor of its
+/// userfaultfd, or an error as the kernel gives it.
+///
+/// # Safety
+/// Called once in an address space; `socket` is a descriptor.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn receive(socket: c_int) -> isize {
+    // SAFETY: as the caller says.
+    match unsafe { handed::receive(socket) } {
+        Ok(number) => number as isize,
+        Err(error) => -(error.raw_os_error() as isize),
+    }
+}
+
+/// Starts the pager of borrowed memory, with the files that [`receive`] got, and closes them for the program. Returns what
+/// [`begin`] does.
+///
+/// # Safety
+/// Called once, after `receive` succeeded.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn borrow() -> isize {
+    bare_thread::hide_threads();
+    // SAFETY: as the caller says.
+    match unsafe { blocking::start_to_borrow() } {
+        Ok(()) => {
+            handed::close();
+            pins::table().addr() as isize
+        }
+        Err(error) => -(error.raw_os_error() as isize),
+    }
+}
+
+/// Closes what [`receive`] got.
+#[unsafe(no_mangle)]
+pub extern "C" fn forsake() -> isize {
+    handed::close();
+    0
 }
 
 /// Puts every page back, and takes none until [`after_fork`].

@@ -156,6 +156,10 @@ fn begin(verb: &Verb) -> Result<Begun, Failure> {
     }
     unrack_paging::sweep();
     match verb {
+        Verb::Run(args) if args.pid.is_some() => {
+            unrack_paging::stand_aside()?;
+            Ok(Begun::default())
+        }
         Verb::Run(args) => Ok(Begun { seat: unrack_paging::take_seat(&args.command)?, undo: None }),
         Verb::Compare(_) | Verb::Map(_) => {
             unrack_paging::stand_guard()?;

@@ -1,5 +1,6 @@
 //! `unrack run`: one program with part of its memory remote.
 
+mod borrowed;
 mod outputs;
 mod summary;
 
@@ -11,6 +12,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
+use summary::{Ran, Summary};
 use unrack_paging::{
     CaptureTo, CheckedProgram, Delay, FaultMode, Input, MemoryNode, OutputTarget, ProgramSeat, RemoteNode,
     RunSetup, SMALLEST_LOCAL, Weighing, calibrate, footprint, local_bytes, measure,
@@ -27,6 +29,7 @@ Examples:
                                                        keys (`unrack keys`)
   unrack run --completions completions.parquet -- ./program
                                                        waits as simulated for a fabric
+  unrack run --pid 4711 --local 25% --for 30s          a process that runs already, and gets all back in the end
 
 A share such as 25% is of the program's footprint. The first run of a command measures it by a native run whose \
 output is discarded; later runs remember it. unrack becomes CMD: its process number, its signals, its output and its exit \
@@ -36,7 +39,12 @@ SIGQUIT, SIGUSR1 and SIGUSR2 on; whatever still runs 5 s after SIGINT or SIGTERM
 
 A fetch takes the latency and the transmission of a 4KiB page. The pager's own cost is measured first and is part of \
 that delay. Where it exceeds the delay, the run takes longer than on such a network; the summary on stderr gives both \
-times. `unrack compare` computes them without the pager.";
+times. `unrack compare` computes them without the pager.
+
+With --pid the footprint is what the process has now. Ctrl-C or SIGTERM (of unrack: no signal is passed on) or --for ends \
+it: every page is back then, and the process goes on, as it does if unrack is killed. Processes that it forks meanwhile share \
+its local memory. Needs root (CAP_SYS_PTRACE), and refuses what it cannot leave unharmed: programs that others trace, that \
+filter system calls (seccomp), or that use userfaultfd.";
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -75,13 +83,19 @@ pub(crate) struct Args {
     #[arg(long, conflicts_with = "remote")]
     fast: bool,
     /// Time that processes which CMD leaves behind may go on, before they are ended [default: 500ms]
-    #[arg(long, value_name = "TIME", value_parser = grace)]
+    #[arg(long, value_name = "TIME", value_parser = duration)]
     grace: Option<Duration>,
     /// Measure the footprint again
     #[arg(long)]
     no_cache: bool,
+    /// Take memory from this process, which runs already, instead of starting a program, and give it back in the end
+    #[arg(long, value_name = "PID", conflicts_with_all = ["command", "fast", "capture", "remote", "grace", "no_cache"])]
+    pub(crate) pid: Option<u32>,
+    /// Time after which memory is given back [default: when unrack is asked to end, or the process ends]
+    #[arg(long = "for", value_name = "TIME", value_parser = duration, requires = "pid")]
+    time: Option<Duration>,
     /// The program and its arguments
-    #[arg(last = true, required = true, value_name = "CMD")]
+    #[arg(last = true, required_unless_present = "pid", value_name = "CMD")]
     pub(crate) command: Vec<OsString>,
 }
 
@@ -90,6 +104,9 @@ const USUAL_BANDWIDTH: Rate = Rate::from_gbps(100);
 
 /// Runs `unrack run`.
 pub(crate) fn main(mut args: Args, seat: Option<&ProgramSeat>) -> Result<ExitCode, Failure> {
+    if let Some(pid) = args.pid {
+        return borrowed::main(&args, pid);
+    }
     let started = Started::now(build());
     let mut job = CheckedProgram::prepare(&args.command)?;
     let mode = if args.fast { FaultMode::Fast } else { FaultMode::Blocking };
@@ -123,7 +140,7 @@ pub(crate) fn main(mut args: Args, seat: Option<&ProgramSeat>) -> Result<ExitCod
         grace: args.grace,
     };
     let report = measure(&job, &setup)?;
-    let summary = summary::Summary::from_run(&args, &job, &setup, weighing, &report, &started);
+    let summary = Summary::new(&args, &started, Ran::from_run(&args, &job, &setup, weighing, &report));
     if let Some(target) = json {
         target.write_json(&summary)?;
     }
@@ -131,7 +148,7 @@ pub(crate) fn main(mut args: Args, seat: Option<&ProgramSeat>) -> Result<ExitCod
     Ok(ExitCode::from(report.status.code()))
 }
 
-fn grace(text: &str) -> Result<Duration, String> {
+fn duration(text: &str) -> Result<Duration, String> {
     let time: Time = text.parse().map_err(|why| format!("{why}"))?;
     Ok(Duration::from_nanos(time.as_ns()))
 }

@@ -4,12 +4,14 @@ use crate::control::{ControlHead, MAGIC};
 use crate::spool::Spool;
 use alloc::boxed::Box;
 use core::ffi::CStr;
-use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering::Relaxed};
-use rustix::fd::OwnedFd;
+use core::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
 static CONTROL: AtomicPtr<ControlHead> = AtomicPtr::new(core::ptr::null_mut());
+/// Bytes of its mapping.
+static LEN: AtomicUsize = AtomicUsize::new(0);
 /// Path of the control file, beside which spool files go, with a trailing NUL; leaked, since it must outlive
 /// every fork.
 static PATH: AtomicPtr<[u8; LONGEST_PATH]> = AtomicPtr::new(core::ptr::null_mut());
@@ -20,7 +22,7 @@ pub const DOOR_NAME: &str = "door";
 
 /// Returns the control segment of this process, if it runs under `unrack run`.
 pub fn control() -> Option<&'static ControlHead> {
-    // SAFETY: set once by `attach` to a mapping that is never removed.
+    // SAFETY: set once by `attach_to` to a mapping that is removed only when the pager ends.
     unsafe { CONTROL.load(Relaxed).as_ref() }
 }
 
@@ -31,14 +33,24 @@ pub fn control() -> Option<&'static ControlHead> {
 /// open or map it.
 pub fn attach(path: &CStr) -> Result<&'static ControlHead, Errno> {
     let file = rustix::fs::open(path, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())?;
-    let len = rustix::fs::fstat(&file)?.st_size as usize;
+    let control = attach_to(file.as_fd())?;
+    remember_path(path);
+    Ok(control)
+}
+
+/// Maps a control file that is open; there are no spool files then.
+///
+/// # Errors
+/// As for [`attach`].
+pub fn attach_to(file: BorrowedFd) -> Result<&'static ControlHead, Errno> {
+    let len = rustix::fs::fstat(file)?.st_size as usize;
     if len < size_of::<ControlHead>() {
         return Err(Errno::INVAL);
     }
     let protection = rustix::mm::ProtFlags::READ | rustix::mm::ProtFlags::WRITE;
     // SAFETY: a new mapping, as long as the file, which `unrack` does not shrink.
     let at = unsafe {
-        rustix::mm::mmap(core::ptr::null_mut(), len, protection, rustix::mm::MapFlags::SHARED, &file, 0)?
+        rustix::mm::mmap(core::ptr::null_mut(), len, protection, rustix::mm::MapFlags::SHARED, file, 0)?
     };
     let control = at as *mut ControlHead;
     // SAFETY: page-aligned, long enough, and atomics may hold anything.
@@ -51,8 +63,27 @@ pub fn attach(path: &CStr) -> Result<&'static ControlHead, Errno> {
         return Err(Errno::INVAL);
     }
     CONTROL.store(control, Relaxed);
-    remember_path(path);
+    LEN.store(len, Relaxed);
     Ok(checked)
+}
+
+/// Keeps the control file from children of this process.
+pub(crate) fn keep_from_children() {
+    let at = CONTROL.load(Relaxed).cast();
+    // SAFETY: our own mapping, of which nothing changes here.
+    let _ = unsafe { rustix::mm::madvise(at, LEN.load(Relaxed), rustix::mm::Advice::LinuxDontFork) };
+}
+
+/// Unmaps the control file.
+///
+/// # Safety
+/// Nothing of this process uses it any more.
+pub(crate) unsafe fn detach() {
+    let at = CONTROL.swap(core::ptr::null_mut(), Relaxed);
+    if !at.is_null() {
+        // SAFETY: as the caller says; mapped by `attach_to`.
+        let _ = unsafe { rustix::mm::munmap(at.cast(), LEN.load(Relaxed)) };
+    }
 }
 
 fn remember_path(path: &CStr) {

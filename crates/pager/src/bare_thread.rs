@@ -50,3 +50,38 @@ pub(crate) fn with_signals_blocked<T>(f: impl FnOnce() -> T) -> T {
     sys::set_signal_mask(before);
     result
 }
+
+/// Ends the calling thread, in the whole address space the last that runs in this memory, which goes with it: neither its
+/// stack nor anything else in `[at, at+len)` exists afterwards.
+///
+/// # Safety
+/// Nothing uses this memory any more.
+pub(crate) unsafe fn end_with_memory(at: usize, len: usize) -> ! {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: as the caller says; neither call needs a stack.
+    unsafe {
+        core::arch::asm!("syscall", "mov eax, {exit}", "xor edi, edi", "syscall", "ud2", exit = const libc::SYS_exit,
+            in("rax") libc::SYS_munmap, in("rdi") at, in("rsi") len, options(noreturn, nostack));
+    }
+    #[cfg(target_arch = "aarch64")]
+    // SAFETY: as the caller says; neither call needs a stack.
+    unsafe {
+        core::arch::asm!("svc 0", "mov x8, {exit}", "mov x0, 0", "svc 0", "brk 1", exit = const libc::SYS_exit,
+            in("x8") libc::SYS_munmap, in("x0") at, in("x1") len, options(noreturn, nostack));
+    }
+}
+
+/// Ends the calling thread.
+pub(crate) fn end() -> ! {
+    loop {
+        // SAFETY: does not return.
+        unsafe { sys::call(libc::SYS_exit, [0; 6]) };
+    }
+}
+
+/// Returns whether a thread of this process has not ended yet.
+pub(crate) fn is_alive(thread: u32) -> bool {
+    let process = rustix::process::getpid().as_raw_nonzero().get() as usize;
+    // SAFETY: sends nothing.
+    unsafe { sys::call(libc::SYS_tgkill, [process, thread as usize, 0, 0, 0, 0]) == 0 }
+}

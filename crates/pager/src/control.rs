@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 /// Magic number of the file, with its version.
-pub const MAGIC: u64 = u64::from_le_bytes(*b"unrack\0\x03");
+pub const MAGIC: u64 = u64::from_le_bytes(*b"unrack\0\x04");
 /// Number of slots: most processes of a run at a time.
 pub const SLOTS: usize = 1024;
 /// Environment variable with the path of the control file.
@@ -68,6 +68,8 @@ pub struct Settings {
     pub node_port: AtomicU32,
     /// 1: `unrack` holds a lock on this file as long as it lives.
     pub is_locked: AtomicU32,
+    /// 1: pagers of borrowed memory give it back.
+    pub recall: AtomicU32,
     /// Longest time in ns that the memory node may be silent. `unrack` enforces it; pagers do while they wait to
     /// be greeted.
     pub patience_ns: AtomicU64,

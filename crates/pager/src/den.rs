@@ -61,6 +61,24 @@ pub fn reserve() -> Result<(), Errno> {
     open(STACKS_AT, STACKS * STACK_BYTES)
 }
 
+/// Ends [`reserve`].
+///
+/// # Safety
+/// Nothing uses the den any more.
+pub(crate) unsafe fn release() {
+    let base = BASE.swap(0, Relaxed);
+    if base != 0 {
+        // SAFETY: as the caller says; our own mapping.
+        let _ = unsafe { rustix::mm::munmap(base as *mut c_void, LEN) };
+    }
+}
+
+/// Keeps the den from children of this process, which get no pager.
+pub(crate) fn keep_from_children() {
+    // SAFETY: our own mapping, of which nothing changes here.
+    let _ = unsafe { rustix::mm::madvise(heap() as *mut c_void, LEN, Advice::LinuxDontFork) };
+}
+
 fn is_reserved() -> bool {
     BASE.load(Relaxed) != 0
 }

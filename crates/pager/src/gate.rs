@@ -67,8 +67,18 @@ pub fn close() {
 
 /// Opens the gate after the fork, in the parent.
 pub fn open() {
-    FORKED_NS.store(crate::sys::now_ns(), Relaxed);
+    note_fork();
     CLOSED.fetch_sub(1, SeqCst);
+}
+
+/// Notes that this process forked just now.
+pub(crate) fn note_fork() {
+    FORKED_NS.store(crate::sys::now_ns(), Relaxed);
+}
+
+/// Closes the gate for ever, in the pager: no page is taken any more.
+pub(crate) fn shut() {
+    CLOSED.fetch_add(1, SeqCst);
 }
 
 /// Resets the state after the fork, in the child.
@@ -131,6 +141,11 @@ pub const LACKING: u8 = 3;
 pub fn die_of_own_pager(control: &ControlHead) -> ! {
     control.fail_lacking(OWN_PAGER);
     crate::sys::exit(LACKING)
+}
+
+/// Ends the process, whose `unrack` was killed.
+pub(crate) fn die_orphaned(control: &ControlHead) -> ! {
+    die(control, "the process of unrack that watched over this run was killed")
 }
 
 /// Ends the process rather than let it continue with wrong data, and leaves the reason for `unrack`.

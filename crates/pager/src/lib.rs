@@ -24,6 +24,7 @@
 //! | [`bare_thread`] | threads that the C library does not know |
 //! | [`door`] | threads that ask to be traced |
 //! | [`gate`] | forks, merges of mappings, and the emergency end |
+//! | [`handed`] | files for the pager of borrowed memory |
 //! | `owner` | end of the run when `unrack` is killed |
 //! | `peak` | most local memory |
 //! | [`link`] | arrival times of pages |
@@ -47,6 +48,7 @@ pub mod door;
 #[cfg(target_arch = "x86_64")]
 pub mod fast;
 pub mod gate;
+pub mod handed;
 pub mod heap;
 pub mod kept;
 pub mod link;

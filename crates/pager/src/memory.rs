@@ -31,8 +31,15 @@ impl Memory {
             |path: &CStr| keep(rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?);
         let [maps, statm, pagemap] =
             [c"/proc/self/maps", c"/proc/self/statm", c"/proc/self/pagemap"].map(open);
-        let (maps, statm, pagemap) = (maps?, statm?, pagemap?);
-        let uffd = Uffd::open(features)?.with_descriptor(&keep)?;
+        let files = (maps?, statm?, pagemap?);
+        Memory::of(Uffd::open(features)?.with_descriptor(&keep)?, files)
+    }
+
+    /// Makes it of descriptors that are open: `maps`, `statm` and `pagemap` of this process. Registers the arena.
+    pub(crate) fn of(
+        uffd: Uffd,
+        (maps, statm, pagemap): (OwnedFd, OwnedFd, OwnedFd),
+    ) -> Result<Memory, Errno> {
         // Destinations of moves. The arena's unopened part may be registered as well.
         uffd.register(den::arena(), den::ARENA_SLOTS * PAGE)?;
         Ok(Memory { uffd, maps, statm, pagemap })

@@ -1,10 +1,8 @@
 //! The owner of a run: the `unrack` that started it, which holds a lock on the control file as long as it lives.
 //!
 //! When the lock can be taken, the owner was killed. Nobody watches the run or cleans up after it any more, so
-//! each of its processes ends itself.
+//! each of its processes ends itself, unless its memory was only borrowed.
 
-use crate::control::ControlHead;
-use crate::gate;
 use rustix::fd::OwnedFd;
 use rustix::fs::{FlockOperation, flock};
 
@@ -24,19 +22,17 @@ impl Owner {
         Owner { file, next_look_ns: 0 }
     }
 
-    /// Ends this process if its owner was killed.
-    pub(crate) fn check(&mut self, control: &ControlHead, now_ns: u64) {
+    /// Returns whether the owner was killed; looks only from time to time.
+    pub(crate) fn was_killed(&mut self, now_ns: u64) -> bool {
         if now_ns < self.next_look_ns {
-            return;
+            return false;
         }
         self.next_look_ns = now_ns + PAUSE_NS;
-        if self.is_gone() {
-            gate::die(control, "the process of unrack that watched over this run was killed");
-        }
+        self.is_gone()
     }
 
-    /// Returns whether the lock is free. Several pagers may find it free and share it; nobody else needs it, as
-    /// the process ends.
+    /// Returns whether the lock is free. Several pagers may find it free and share it; nobody else needs
+    /// it then.
     fn is_gone(&self) -> bool {
         self.file.as_ref().is_some_and(|file| flock(file, FlockOperation::NonBlockingLockShared).is_ok())
     }

@@ -90,6 +90,8 @@ struct UffdZeropage {
     done: i64,
 }
 
+/// Reports of forks, each with a userfaultfd of the child. It takes `CAP_SYS_PTRACE` to ask for them.
+pub const FEATURE_EVENT_FORK: u64 = 1 << 1;
 /// Reports of `mremap`.
 pub const FEATURE_EVENT_REMAP: u64 = 1 << 2;
 /// Reports of `madvise` that drops contents.
@@ -120,6 +122,8 @@ pub enum Event {
     Remove { start: usize, end: usize },
     /// `munmap`, or a mapping put over this one: the contents are gone.
     Unmap { start: usize, end: usize },
+    /// A fork. What is missing here is missing in the child; whoever has this descriptor can put it there.
+    Fork { uffd: c_int },
 }
 
 #[repr(C)]
@@ -129,6 +133,8 @@ struct RawMessage {
     _reserved: [u8; 7],
     words: [u64; 3],
 }
+
+const UFFD_FLAGS: c_int = libc::O_CLOEXEC | libc::O_NONBLOCK;
 
 /// A `userfaultfd`. The kernel checks every call against this process's own address space.
 pub struct Uffd(OwnedFd);
@@ -140,19 +146,31 @@ impl Uffd {
     /// `EPERM`: not root, `vm.unprivileged_userfaultfd` is 0 and `/dev/userfaultfd` is not accessible.
     /// `EINVAL`: this kernel lacks one of `features`.
     pub fn open(features: u64) -> Result<Uffd, Errno> {
-        let flags = libc::O_CLOEXEC | libc::O_NONBLOCK;
-        // SAFETY: makes a new descriptor; registering memory with it is what needs care.
-        let fd = match unsafe { call(libc::SYS_userfaultfd, [flags as usize, 0, 0, 0, 0, OURS]) } {
-            // SAFETY: the kernel just made this descriptor for us.
-            fd @ 0.. => unsafe { OwnedFd::from_raw_fd(fd as i32) },
-            error => match Errno::from_raw_os_error(-error as i32) {
-                Errno::PERM => open_device(flags as u32)?,
-                other => return Err(other),
-            },
+        let uffd = match Uffd::create() {
+            Err(Errno::PERM) => create_through(&open_device()?)?,
+            other => other?,
         };
+        uffd.enable(features)?;
+        Ok(uffd)
+    }
+
+    /// Makes a userfaultfd that can be used once features were asked for ([`Uffd::enable`]).
+    pub(crate) fn create() -> Result<Uffd, Errno> {
+        // SAFETY: makes a new descriptor; registering memory with it is what needs care.
+        match unsafe { call(libc::SYS_userfaultfd, [UFFD_FLAGS as usize, 0, 0, 0, 0, OURS]) } {
+            // SAFETY: the kernel just made this descriptor for us.
+            fd @ 0.. => Ok(Uffd(unsafe { OwnedFd::from_raw_fd(fd as i32) })),
+            error => Err(Errno::from_raw_os_error(-error as i32)),
+        }
+    }
+
+    /// Asks for features, as whoever has the descriptor may: once.
+    ///
+    /// # Errors
+    /// `EINVAL`: this kernel lacks one of them, or they were asked for before; `EPERM`: the caller may not ask for them.
+    pub fn enable(&self, features: u64) -> Result<(), Errno> {
         let mut api = UffdApi { api: 0xAA, features, ioctls: 0 };
-        exchange::<{ read_write::<UffdApi>(0xAA, 0x3F) }, _>(fd.as_fd(), &mut api)?;
-        Ok(Uffd(fd))
+        exchange::<{ read_write::<UffdApi>(0xAA, 0x3F) }, _>(self.fd(), &mut api).map(drop)
     }
 
     /// Replaces the descriptor by one that `f` makes from it.
@@ -161,6 +179,11 @@ impl Uffd {
     /// The error of `f`; the userfaultfd is closed then, unless `f` kept it.
     pub fn with_descriptor(self, f: impl FnOnce(OwnedFd) -> Result<OwnedFd, Errno>) -> Result<Uffd, Errno> {
         f(self.0).map(Uffd)
+    }
+
+    /// Returns the descriptor, and leaves it to the caller.
+    pub(crate) fn into_descriptor(self) -> OwnedFd {
+        self.0
     }
 
     /// Returns the descriptor.
@@ -225,6 +248,12 @@ impl Uffd {
         (if result.is_ok() { len } else { done.min(len) }, result)
     }
 
+    /// Returns whether the address space is changing: nothing is moved or filled until the change was read.
+    pub(crate) fn is_changing(&self) -> bool {
+        // Refused before its argument is looked at, which names no page.
+        self.probe(0) == Err(Errno::AGAIN)
+    }
+
     /// Wakes threads that wait for this page, so that they try again.
     pub fn wake(&self, page: usize) {
         let mut range = UffdRange { start: page as u64, len: PAGE as u64 };
@@ -250,6 +279,12 @@ impl Uffd {
     }
 }
 
+impl From<OwnedFd> for Uffd {
+    fn from(descriptor: OwnedFd) -> Uffd {
+        Uffd(descriptor)
+    }
+}
+
 impl RawMessage {
     fn decode(&self) -> Option<Event> {
         let [a, b, c] = self.words;
@@ -257,6 +292,7 @@ impl RawMessage {
             0x12 => {
                 Some(Event::Fault { address: b as usize & !(PAGE - 1), write: a & 1 != 0, thread: c as u32 })
             }
+            0x13 => Some(Event::Fork { uffd: a as c_int }),
             0x14 => Some(Event::Remap { from: a as usize, to: b as usize, len: c as usize }),
             0x15 => Some(Event::Remove { start: a as usize, end: b as usize }),
             0x16 => Some(Event::Unmap { start: a as usize, end: b as usize }),
@@ -265,11 +301,19 @@ impl RawMessage {
     }
 }
 
-/// Opens a userfaultfd through `/dev/userfaultfd`, which grants it by file permission (Linux 6.1).
-fn open_device(flags: u32) -> Result<OwnedFd, Errno> {
+/// Opens the device that grants userfaultfds by file permission (Linux 6.1).
+///
+/// # Errors
+/// `EPERM` if there is none, or not for this user.
+pub fn open_device() -> Result<OwnedFd, Errno> {
     use rustix::fs::{Mode, OFlags};
-    let device = rustix::fs::open("/dev/userfaultfd", OFlags::RDWR | OFlags::CLOEXEC, Mode::empty())
-        .map_err(|_| Errno::PERM)?;
+    rustix::fs::open(DEVICE, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty()).map_err(|_| Errno::PERM)
+}
+
+const DEVICE: &core::ffi::CStr = c"/dev/userfaultfd";
+
+/// Makes a userfaultfd through this device, as [`Uffd::create`] does.
+pub(crate) fn create_through(device: &OwnedFd) -> Result<Uffd, Errno> {
     struct New(u32);
     // SAFETY: USERFAULTFD_IOC_NEW takes the flags by value and returns a new descriptor.
     unsafe impl rustix::ioctl::Ioctl for New {
@@ -290,7 +334,7 @@ fn open_device(flags: u32) -> Result<OwnedFd, Errno> {
         }
     }
     // SAFETY: see `New`.
-    unsafe { rustix::ioctl::ioctl(&device, New(flags)) }
+    unsafe { rustix::ioctl::ioctl(device, New(UFFD_FLAGS as u32)) }.map(Uffd)
 }
 
 /// Run of pages that `PAGEMAP_SCAN` found.
@@ -414,10 +458,17 @@ pub fn refuse_huge_pages() {
     let _ = rustix::thread::disable_transparent_huge_pages(true);
 }
 
-/// Closes all descriptors of the calling thread's table.
-pub fn close_all_files() {
-    // SAFETY: close_range(2) touches no memory.
-    unsafe { call(libc::SYS_close_range, [0, u32::MAX as usize, 0, 0, 0, 0]) };
+/// Closes all descriptors of the calling thread's table but these.
+pub fn close_all_files_but(kept: &mut [c_int]) {
+    kept.sort_unstable();
+    let mut first = 0;
+    for last in kept.iter().map(|kept| *kept as usize).chain([1 << 32]) {
+        if first < last {
+            // SAFETY: close_range(2) touches no memory.
+            unsafe { call(libc::SYS_close_range, [first, last - 1, 0, 0, 0, 0]) };
+        }
+        first = last + 1;
+    }
 }
 
 /// Blocks the signals of `mask`, and no others, in the calling thread: signal n is bit n - 1. Returns the mask before.
@@ -442,7 +493,7 @@ pub(crate) fn exit(status: u8) -> ! {
 ///
 /// # Safety
 /// The call must not harm memory that is used.
-unsafe fn call(number: libc::c_long, [a, b, c, d, e, f]: [usize; 6]) -> isize {
+pub(crate) unsafe fn call(number: libc::c_long, [a, b, c, d, e, f]: [usize; 6]) -> isize {
     let result;
     #[cfg(target_arch = "x86_64")]
     // SAFETY: as the caller says; the kernel keeps all registers but these.

@@ -56,6 +56,35 @@ pub(crate) fn stand_guard_over(
     }
 }
 
+/// Makes this process one that only waits for a worker, which lives on until it has cleaned up if this one is killed.
+/// Returns in the worker only. Unlike [`stand_guard`], it ends nothing: what the worker looks after is not ours.
+///
+/// Call this first in `main`, as [`stand_guard`].
+///
+/// # Errors
+/// If the machine has no room for another process.
+pub fn stand_aside() -> Result<(), PagingError> {
+    take_over(libc::SIGCHLD, heed);
+    let guard = rustix::process::getpid();
+    match fork()? {
+        Role::Child => become_worker(guard),
+        Role::Parent(worker) => {
+            WORKER.store(worker, Relaxed);
+            for signal in FOR_THE_PROGRAM {
+                take_over(signal, pass_on);
+            }
+            let status = wait_for(worker);
+            if let ProgramEnd::Signaled(signal) = status {
+                folder::sweep();
+                say(&format!(
+                    "the worker was killed by signal {signal}; the program's memory comes back by itself"
+                ));
+            }
+            std::process::exit(i32::from(status.code()))
+        }
+    }
+}
+
 /// Side of a fork.
 pub(crate) enum Role {
     Child,

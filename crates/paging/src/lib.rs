@@ -7,6 +7,7 @@
 //! | find the pager's own cost | [`calibrate`] |
 //! | describe the delay of a fetch | [`Delay`] |
 //! | run it with remote memory | [`measure`] |
+//! | make memory of a process remote that is there already | [`borrow()`] |
 //! | detect that other work slowed a run down | [`MachineCounters::now`], [`MachineLoad::disturbance`] |
 //! | fit a line from delays to run times | [`fit`] |
 //! | judge which answers the fit supports | [`quality`] |
@@ -23,6 +24,11 @@ pub mod control_file;
 pub mod fit;
 pub mod quality;
 
+#[cfg(target_arch = "x86_64")]
+mod borrow;
+#[cfg(not(target_arch = "x86_64"))]
+#[path = "borrow/absent.rs"]
+mod borrow;
 mod cache;
 mod capture;
 mod delay;
@@ -57,13 +63,14 @@ mod silence;
 #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
 mod trace;
 
+pub use borrow::{BorrowReport, BorrowSetup, RunningProgram, borrow};
 pub use calibrate::{Calibration, FaultMode, calibrate};
 pub use delay::Delay;
 pub use disturbance::{MachineCounters, MachineLoad};
 pub use error::PagingError;
 pub use folder::sweep;
 pub use footprint::{Footprint, NativeRun, Weighing, footprint, native};
-pub use guard::stand_guard;
+pub use guard::{stand_aside, stand_guard};
 pub use input::Input;
 pub use job::{CheckedProgram, OutputTarget, ProgramEnd, SMALLEST_LOCAL, local_bytes};
 pub use local::{LocalMemory, NOT_AWAY};

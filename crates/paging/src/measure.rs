@@ -103,7 +103,7 @@ const FEW_COPIES: u64 = 256;
 
 impl Tally {
     /// Returns the warning that pages which processes share were paged for each of them.
-    fn copies(&self) -> Option<Warning> {
+    pub(crate) fn copies(&self) -> Option<Warning> {
         let text = format!(
             "{} pages that processes shared since a fork were copied and then paged for each process by itself: a kernel \
              that swaps would page them once",
@@ -113,7 +113,7 @@ impl Tally {
         is_much.then(|| Warning::new("unshared", text))
     }
 
-    fn from_counts(counts: &PagerCounts, threads: u32) -> Tally {
+    pub(crate) fn from_counts(counts: &PagerCounts, threads: u32) -> Tally {
         Tally {
             fetches: counts.fetches.load(Relaxed),
             write_backs: counts.write_backs.load(Relaxed),
@@ -273,16 +273,28 @@ impl Session {
 
 fn set(control: &ControlFile, setup: &RunSetup) {
     let settings = &control.settings;
-    settings.limit_pages.store(setup.local.get() / proc::PAGE, Relaxed);
-    settings.latency_ns.store(setup.delay.latency.as_ns(), Relaxed);
-    settings.bandwidth_bps.store(setup.delay.bandwidth.as_bps(), Relaxed);
-    settings.unseen_ns.store(setup.calibration.unseen_ns as u64, Relaxed);
-    settings.seed.store(setup.seed, Relaxed);
+    set_link(control, setup.local, setup.delay, setup.calibration, setup.seed);
     if let Some(node) = setup.node {
         node.tell(settings);
     }
     settings.fast.store((setup.calibration.mode == FaultMode::Fast) as u32, Relaxed);
     settings.capture.store(setup.capture.is_some() as u32, Relaxed);
+}
+
+/// Tells pagers how much may be local, and how long a fetch takes.
+pub(crate) fn set_link(
+    control: &ControlFile,
+    local: Bytes,
+    delay: &Delay,
+    calibration: Calibration,
+    seed: u64,
+) {
+    let settings = &control.settings;
+    settings.limit_pages.store(local.get() / proc::PAGE, Relaxed);
+    settings.latency_ns.store(delay.latency.as_ns(), Relaxed);
+    settings.bandwidth_bps.store(delay.bandwidth.as_bps(), Relaxed);
+    settings.unseen_ns.store(calibration.unseen_ns as u64, Relaxed);
+    settings.seed.store(seed, Relaxed);
 }
 
 fn link(to: &Path, at: &Path) -> Result<(), PagingError> {

@@ -104,6 +104,54 @@ fn tracer_in(status: &str) -> Option<u32> {
     line.trim().parse().ok().filter(|tracer| *tracer != 0)
 }
 
+/// Returns whether a process was stopped by a signal.
+pub(crate) fn is_stopped(pid: u32) -> bool {
+    state(pid) == Some('T')
+}
+
+/// Returns whether a process has a file open whose name contains `text`.
+pub(crate) fn has_open(pid: u32, text: &str) -> bool {
+    let files = std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+    let mut targets = files.filter_map(|file| std::fs::read_link(file.path()).ok());
+    targets.any(|target| target.to_string_lossy().contains(text))
+}
+
+/// Returns the number of the process that a thread belongs to.
+pub(crate) fn process_of(thread: u32) -> Option<u32> {
+    status_word(thread, "Tgid:")?.parse().ok()
+}
+
+/// Returns whether a signal waits to be delivered to a thread.
+pub(crate) fn has_signal(thread: u32) -> bool {
+    let [own, shared, blocked] = ["SigPnd:", "ShdPnd:", "SigBlk:"].map(|name| signals(thread, name));
+    (own | shared) & !blocked != 0
+}
+
+/// Returns whether a process does nothing when this signal comes.
+pub(crate) fn ignores(thread: u32, signal: i32) -> bool {
+    const BY_DEFAULT: [i32; 4] = [libc::SIGCHLD, libc::SIGCONT, libc::SIGURG, libc::SIGWINCH];
+    let is_in = |name| signals(thread, name) & (1 << (signal - 1)) != 0;
+    is_in("SigIgn:") || BY_DEFAULT.contains(&signal) && !is_in("SigCgt:")
+}
+
+fn signals(thread: u32, name: &str) -> u64 {
+    status_word(thread, name).and_then(|word| u64::from_str_radix(&word, 16).ok()).unwrap_or(0)
+}
+
+/// Returns the first word in the line of a thread's status that begins with `name`.
+pub(crate) fn status_word(thread: u32, name: &str) -> Option<String> {
+    let status = std::fs::read_to_string(format!("/proc/{thread}/status")).ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix(name))?;
+    line.split_ascii_whitespace().next().map(str::to_string)
+}
+
+/// Returns the words with which a process was started.
+pub(crate) fn words(pid: u32) -> Vec<String> {
+    let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let line = line.strip_suffix(b"\0").unwrap_or(&line);
+    line.split(|byte| *byte == 0).map(|word| String::from_utf8_lossy(word).into_owned()).collect()
+}
+
 /// Returns the resident bytes that belong to no file and are not shared.
 pub(crate) fn anonymous_bytes(pid: u32) -> Option<u64> {
     anonymous_in(&std::fs::read_to_string(format!("/proc/{pid}/statm")).ok()?)

@@ -3,7 +3,7 @@
 use super::Args;
 use serde::Serialize;
 use unrack_paging::{
-    Calibration, CheckedProgram, LocalMemory, NOT_AWAY, RunReport, RunSetup, Tally, Weighing,
+    Calibration, CheckedProgram, Delay, LocalMemory, NOT_AWAY, RunReport, RunSetup, Tally, Weighing,
 };
 use unrack_record::{Machine, Started, Warning};
 use unrack_units::{Bytes, Rate, Time};
@@ -12,7 +12,13 @@ use unrack_units::{Bytes, Rate, Time};
 pub(super) struct Summary {
     version: &'static str,
     command: Vec<String>,
-    exit_status: u8,
+    /// Process from which memory was taken while it ran; below, the time until it was away.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pid: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    taken_s: Option<f64>,
+    /// `None`: the program goes on, or nobody knows.
+    exit_status: Option<u8>,
     /// Local memory as given: `25%` or `64MiB`.
     local: String,
     local_bytes: u64,
@@ -41,41 +47,82 @@ pub(super) struct Summary {
     machine: Machine,
 }
 
-impl Summary {
-    /// Returns the summary of a run.
+/// What was run, and what came of it.
+pub(super) struct Ran<'a> {
+    pub command: Vec<String>,
+    pub pid: Option<u32>,
+    pub taken_s: Option<f64>,
+    pub exit_status: Option<u8>,
+    pub local: Bytes,
+    pub footprint_bytes: Option<u64>,
+    pub delay: &'a Delay,
+    pub wall_s: f64,
+    pub native_s: Option<f64>,
+    pub expected_s: Option<f64>,
+    pub memory: LocalMemory,
+    pub calibration: Calibration,
+    pub tally: Tally,
+    pub warnings: Vec<Warning>,
+}
+
+impl<'a> Ran<'a> {
+    /// Returns what came of a program that was started.
     pub(super) fn from_run(
         args: &Args,
         job: &CheckedProgram,
-        setup: &RunSetup,
+        setup: &RunSetup<'a>,
         weighing: Option<Weighing>,
         report: &RunReport,
-        started: &Started,
-    ) -> Summary {
-        let mut summary = Summary {
-            version: env!("CARGO_PKG_VERSION"),
+    ) -> Ran<'a> {
+        let kept = weighing.and_then(|weighing| weighing.footprint.kept_warning());
+        Ran {
             command: job.words(),
-            exit_status: report.status.code(),
-            local: args.local.to_string(),
-            local_bytes: setup.local.get(),
+            pid: None,
+            taken_s: None,
+            exit_status: Some(report.status.code()),
+            local: setup.local,
             footprint_bytes: weighing.map(|weighing| weighing.footprint.anonymous),
-            delay_ns: setup.delay.mean_ns(),
-            latency: args.completions.is_none().then(|| setup.delay.latency()),
-            bandwidth: setup.delay.bandwidth(),
-            remote: args.remote.as_ref().map(ToString::to_string),
+            delay: setup.delay,
             wall_s: report.wall_s,
             native_s: weighing.map(|weighing| weighing.wall_s),
             expected_s: args.remote.is_none().then(|| {
                 let unpaged_s = report.wall_s - report.tally.pager_ns as f64 / 1e9;
                 unpaged_s.max(0.0)
             }),
-            calibration: setup.calibration,
             memory: report.local,
+            calibration: setup.calibration,
             tally: report.tally,
-            warnings: report.warnings.clone(),
+            warnings: [report.warnings.clone(), kept.into_iter().collect()].concat(),
+        }
+    }
+}
+
+impl Summary {
+    /// Returns the summary of a run.
+    pub(super) fn new(args: &Args, started: &Started, ran: Ran) -> Summary {
+        let mut summary = Summary {
+            version: env!("CARGO_PKG_VERSION"),
+            command: ran.command,
+            pid: ran.pid,
+            taken_s: ran.taken_s,
+            exit_status: ran.exit_status,
+            local: args.local.to_string(),
+            local_bytes: ran.local.get(),
+            footprint_bytes: ran.footprint_bytes,
+            delay_ns: ran.delay.mean_ns(),
+            latency: args.completions.is_none().then(|| ran.delay.latency()),
+            bandwidth: ran.delay.bandwidth(),
+            remote: args.remote.as_ref().map(ToString::to_string),
+            wall_s: ran.wall_s,
+            native_s: ran.native_s,
+            expected_s: ran.expected_s,
+            calibration: ran.calibration,
+            memory: ran.memory,
+            tally: ran.tally,
+            warnings: ran.warnings,
             machine: started.machine(),
         };
         summary.warnings.extend(summary.all_local());
-        summary.warnings.extend(weighing.and_then(|weighing| weighing.footprint.kept_warning()));
         summary
     }
 
@@ -85,7 +132,8 @@ impl Summary {
             "nothing was remote: {} of local memory is all that the program needs",
             size(self.local_bytes)
         );
-        let fits = self.tally.fetches == 0 && self.memory.peak_local_bytes <= self.local_bytes;
+        let Tally { fetches, write_backs, .. } = self.tally;
+        let fits = fetches == 0 && write_backs == 0 && self.memory.peak_local_bytes <= self.local_bytes;
         fits.then(|| Warning::new("all-local", text))
     }
 
@@ -116,6 +164,13 @@ impl Summary {
 
     fn times(&self) -> String {
         let native = self.native_s.map(|native_s| format!("; natively {native_s:.2}s")).unwrap_or_default();
+        if self.pid.is_some() {
+            return format!(
+                "memory was away for {:.2}s, a fetch took {:.2}us",
+                self.wall_s,
+                self.delay_ns / 1e3
+            );
+        }
         let took = format!("this run took {:.2}s", self.wall_s);
         match self.expected_s {
             Some(expected_s) => format!(
@@ -128,7 +183,7 @@ impl Summary {
 }
 
 /// Formats a size to four digits at most: an exact number of bytes is for programs.
-fn size(bytes: u64) -> String {
+pub(super) fn size(bytes: u64) -> String {
     match bytes {
         0..0x40_0000 => format!("{}KiB", bytes >> 10),
         _ => Bytes::new(bytes >> 20 << 20).to_string(),

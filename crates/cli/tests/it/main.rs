@@ -17,6 +17,7 @@ mod limits;
 mod map;
 mod memory;
 mod phy;
+mod pid;
 mod pool;
 mod provenance;
 mod rack;

@@ -22,9 +22,12 @@ impl Pager {
 
     /// Applies all changes in the backlog and leaves the faults.
     pub(super) fn apply_changes(&mut self) {
-        for n in 0..self.backlog.len() {
-            match self.backlog[n] {
+        let mut next = 0;
+        // It may grow meanwhile.
+        while next < self.backlog.len() {
+            match self.backlog[next] {
                 Event::Fault { .. } => {}
+                Event::Fork { uffd } => self.provide_for_child(uffd, next),
                 Event::Remove { start, end } => {
                     self.drop_range(start, end);
                     self.pages.table.set_removed(start, end);
@@ -35,6 +38,7 @@ impl Pager {
                 }
                 Event::Remap { from, to, len } => self.remap(from, to, len),
             }
+            next += 1;
         }
         let before = self.backlog.len();
         self.backlog.retain(|event| matches!(event, Event::Fault { .. }));

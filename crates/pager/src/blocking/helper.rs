@@ -29,6 +29,9 @@ static LEN: [AtomicUsize; RING] = [const { AtomicUsize::new(0) }; RING];
 static FILLED: AtomicU32 = AtomicU32::new(0);
 static EMPTIED: AtomicU32 = AtomicU32::new(0);
 static RUNNING: AtomicU32 = AtomicU32::new(0);
+/// Number of the thread; 0: it has not begun.
+static THREAD: AtomicU32 = AtomicU32::new(0);
+static ENDING: AtomicU32 = AtomicU32::new(0);
 
 /// Queues an order. Returns its number, or `None` if the ring is full: try again later.
 pub(super) fn post(order: Order) -> Option<u32> {
@@ -52,11 +55,25 @@ pub(super) fn is_done(number: u32) -> bool {
     EMPTIED.load(Acquire).wrapping_sub(number) as i32 > 0
 }
 
+/// Ends the thread, if there is one, after its orders. Nothing is ordered any more.
+pub(super) fn end() {
+    ENDING.store(1, Relaxed);
+    let is_there = || match THREAD.load(Acquire) {
+        0 => true,
+        thread => bare_thread::is_alive(thread),
+    };
+    while RUNNING.load(Relaxed) == 1 && is_there() {
+        let _ = futex::wake(&FILLED, futex::Flags::PRIVATE, 1);
+        rustix::thread::sched_yield();
+    }
+}
+
 /// Resets the state in the child of a fork, which has no helper and no orders.
 pub(super) fn reset() {
     FILLED.store(0, Relaxed);
     EMPTIED.store(0, Relaxed);
     RUNNING.store(0, Relaxed);
+    THREAD.store(0, Relaxed);
 }
 
 /// Makes sure that the thread runs. It inherits the pager's blocked signals and empty table of files.
@@ -71,11 +88,15 @@ fn ensure_running() -> bool {
 }
 
 extern "C" fn helper_main(_: *mut c_void) -> c_int {
+    THREAD.store(rustix::thread::gettid().as_raw_nonzero().get() as u32, Release);
     door::guard_this_thread();
     let mut next = 0u32;
     loop {
         let filled = FILLED.load(Acquire);
         if next == filled {
+            if ENDING.load(Relaxed) != 0 {
+                bare_thread::end();
+            }
             let _ = futex::wait(&FILLED, futex::Flags::PRIVATE, filled, None);
             continue;
         }

@@ -2,11 +2,12 @@
 
 use super::pager::Pager;
 use super::serve::Fault;
-use crate::attached::{control, keep_path_over};
-use crate::bare_thread::{self, with_signals_blocked};
+use crate::attached::{self, control, keep_path_over};
+use crate::bare_thread::{self, Main, with_signals_blocked};
 use crate::baseline;
 use crate::control::{ControlHead, ProcessSlot, count};
 use crate::memory::Memory;
+use crate::owner::Owner;
 use crate::residency::SHORTEST_TICK_NS;
 use crate::sys::{
     self, Event, FEATURE_EVENT_REMAP, FEATURE_EVENT_REMOVE, FEATURE_EVENT_UNMAP, FEATURE_MOVE,
@@ -43,11 +44,16 @@ pub fn start_late(control: &'static ControlHead) -> Result<(), Errno> {
 }
 
 fn start_thread(control: &'static ControlHead) -> Result<(), Errno> {
+    start_main(control, pager_main)
+}
+
+/// Starts this thread with the number of a slot of the control file.
+pub(super) fn start_main(control: &'static ControlHead, main: Main) -> Result<(), Errno> {
     let pid = rustix::process::getpid().as_raw_nonzero().get() as u32;
     let slot = control.take_slot(pid).ok_or(Errno::NOSPC)?;
-    // SAFETY: `pager_main` never returns, uses only its own stack, the first, and its own memory, and touches no
+    // SAFETY: a pager's thread never returns, uses only its own stack, the first, and its own memory, and touches no
     // thread-local storage.
-    with_signals_blocked(|| unsafe { bare_thread::start(pager_main, 0, false, slot) })
+    with_signals_blocked(|| unsafe { bare_thread::start(main, 0, false, slot) })
 }
 
 /// Forgets the parent's pager in the child of a fork, and starts an own one.
@@ -69,7 +75,7 @@ pub unsafe fn start_in_child() {
 }
 
 extern "C" fn pager_main(slot: *mut c_void) -> c_int {
-    sys::close_all_files();
+    sys::close_all_files_but(&mut []);
     door::guard_this_thread();
     let control = control().expect("attached before");
     match Pager::open(control, &control.slots[slot as usize]) {
@@ -84,22 +90,32 @@ extern "C" fn pager_main(slot: *mut c_void) -> c_int {
 
 impl Pager {
     fn open(control: &'static ControlHead, slot: &'static ProcessSlot) -> Result<Pager, Errno> {
-        let memory = Memory::open(FEATURES, Ok)?;
+        let owner = Owner::new(attached::open_locked(control));
+        Pager::with_memory(control, slot, Memory::open(FEATURES, Ok)?, owner)
+    }
+
+    /// Makes the pager of this process, whose books are empty.
+    pub(super) fn with_memory(
+        control: &'static ControlHead,
+        slot: &'static ProcessSlot,
+        memory: Memory,
+        owner: Owner,
+    ) -> Result<Pager, Errno> {
         memory.uffd.register(den::doorbell(), den::DOORBELL_BYTES)?;
         // Destinations of moves, as the arena.
         memory.uffd.register(den::landing(0), den::LANDINGS * PAGE)?;
         count(&control.counts.processes, 1);
-        Pager::new(control, slot, memory, stay_on_this_core())
+        Pager::new(control, slot, memory, owner, stay_on_this_core())
     }
 
-    /// Serves faults for ever.
-    fn run(mut self) -> ! {
+    /// Serves faults, for ever or until borrowed memory is to be given back.
+    pub(super) fn run(mut self) -> ! {
         let mut next_tick = now_ns();
         loop {
-            if self.read_events().is_err() {
-                gate::die(self.control, "the userfaultfd cannot be read any more");
+            if self.is_recalled() {
+                self.give_back();
             }
-            self.handle_events();
+            self.handle_new_events();
             self.progress();
             self.finish_fetches();
             if now_ns() >= next_tick {
@@ -107,6 +123,14 @@ impl Pager {
             }
             self.wait(next_tick);
         }
+    }
+
+    /// Reads events, and handles all.
+    pub(super) fn handle_new_events(&mut self) {
+        if self.read_events().is_err() {
+            gate::die(self.control, "the userfaultfd cannot be read any more");
+        }
+        self.handle_events();
     }
 
     /// Handles all events read so far, changes of the address space first: they determine what a fault means.
@@ -119,7 +143,7 @@ impl Pager {
                 Event::Fault { address, write, thread } => {
                     self.serve(Fault { address, write, thread, read_ns })
                 }
-                Event::Remap { .. } | Event::Remove { .. } | Event::Unmap { .. } => {}
+                Event::Remap { .. } | Event::Remove { .. } | Event::Unmap { .. } | Event::Fork { .. } => {}
             }
         }
     }

@@ -7,6 +7,8 @@
 //! | module | idea |
 //! |---|---|
 //! | `life` | the thread: start, loop, fork |
+//! | `borrowed` | memory that is given back while its program goes on |
+//! | `births` | pages for children of such a program |
 //! | `thaw` | every page back in the program, before a fork |
 //! | `serve` | serving a fault |
 //! | `reclaim` | choice of the pages to take |
@@ -21,6 +23,8 @@
 //! | `silence` | time that the process has waited for the memory node |
 //! | `threads` | the core on which a faulting thread wakes |
 
+mod births;
+mod borrowed;
 mod changes;
 mod helper;
 mod landings;
@@ -36,4 +40,5 @@ mod thaw;
 mod threads;
 mod waiting;
 
+pub use borrowed::{FEATURES_TO_BORROW, start_to_borrow};
 pub use life::{FEATURES, start, start_in_child, start_late};

@@ -46,6 +46,10 @@ pub(super) struct Pager {
     pub node: Option<Node>,
     pub owner: Owner,
     pub silence: Silence,
+    /// The process is to go on without this pager when `unrack` ends.
+    pub is_borrowed: bool,
+    /// `unrack` was killed.
+    pub is_orphaned: bool,
 }
 
 /// Fetch under way.
@@ -68,6 +72,7 @@ impl Pager {
         control: &'static ControlHead,
         slot: &'static ProcessSlot,
         memory: Memory,
+        owner: Owner,
         here: usize,
     ) -> Result<Pager, Errno> {
         let process = slot.process.load(Relaxed);
@@ -79,7 +84,7 @@ impl Pager {
             here,
             pages: Residency::new(control, slot),
             transfers: Transfers::new(control, process, attached::open_spool(control, process)?),
-            owner: Owner::new(attached::open_locked(control)),
+            owner,
             scan: Scan::default(),
             backlog: VecDeque::new(),
             incoming: Vec::new(),
@@ -91,6 +96,8 @@ impl Pager {
             slots: Slots::default(),
             node: None,
             silence: Silence::default(),
+            is_borrowed: false,
+            is_orphaned: false,
         })
     }
 

@@ -35,7 +35,7 @@ impl Pager {
     }
 
     /// Puts every page back. The gate is closed, so none is taken meanwhile.
-    fn thaw(&mut self) {
+    pub(super) fn thaw(&mut self) {
         while let Some(pending) = self.pending.pop() {
             self.finish_fetch(pending);
         }

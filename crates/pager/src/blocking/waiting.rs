@@ -3,6 +3,7 @@
 use super::pager::Pager;
 use crate::control::{FOR_PAGES, FOR_ROOM};
 use crate::den::LANDINGS;
+use crate::gate;
 use crate::node::Owed;
 use crate::sys::{now_ns, timespec};
 use crate::table::{Id, State};
@@ -17,7 +18,12 @@ impl Pager {
     /// Checks the run's owner and the node. Cheap enough for every tick and every wait.
     pub(super) fn keep_watch(&mut self) {
         let now = now_ns();
-        self.owner.check(self.control, now);
+        if self.owner.was_killed(now) {
+            match self.is_borrowed {
+                true => self.is_orphaned = true,
+                false => gate::die_orphaned(self.control),
+            }
+        }
         if !self.silence.advance(now) {
             return;
         }

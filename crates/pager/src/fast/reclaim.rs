@@ -3,6 +3,7 @@
 use super::engine::{Engine, lock};
 use crate::control::count;
 use crate::den;
+use crate::gate;
 use crate::maps::Area;
 use crate::pins;
 use crate::reclaim::Reclaim;
@@ -167,7 +168,9 @@ pub(super) extern "C" fn tick_main(_: *mut c_void) -> c_int {
         let mut engine = lock();
         let now = now_ns();
         let control = engine.control;
-        engine.owner.check(control, now);
+        if engine.owner.was_killed(now) {
+            gate::die_orphaned(control);
+        }
         if now < engine.next_tick_ns {
             pause_ns = (2 * pause_ns).min(LONGEST_TICK_NS);
         } else {

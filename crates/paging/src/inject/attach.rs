@@ -5,8 +5,9 @@
 //! with the time that was left. For that it must go on from a stop of the same kind, with the registers that it had: see
 //! [`Saved::return_to_wait`].
 
+use super::family::Family;
 use super::place::{Entry, Place};
-use super::remote::{Saved, system_call};
+use super::remote::{Saved, is_in_sequence, pass_over, system_call};
 use super::{FOLLOW, Injector, PAGE, pin_control_block};
 use crate::proc;
 use crate::trace::{Next, Stop, raw};
@@ -21,25 +22,32 @@ const PACE: Duration = Duration::from_micros(200);
 pub(super) fn attach(injector: &mut Injector, process: u32) {
     let mut threads = Vec::new();
     // A failure has no other remedy than to leave the program alone.
-    let _ = stop_all(injector, process, &mut threads).and_then(|()| put_in(injector, &threads));
+    let _ = stop_all(&mut injector.family, process, FOLLOW, &mut threads)
+        .and_then(|()| put_in(injector, &threads));
     for thread in threads.iter().filter(|thread| thread.is_stopped) {
         let _ = raw::run(thread.id, 0);
     }
 }
 
-struct Seized {
-    id: u32,
-    is_stopped: bool,
+/// A thread of a process that is being stopped.
+pub(super) struct Seized {
+    pub id: u32,
+    pub is_stopped: bool,
 }
 
 /// Seizes and stops all threads, also those that are made meanwhile.
-fn stop_all(injector: &mut Injector, process: u32, threads: &mut Vec<Seized>) -> Result<(), Errno> {
+pub(super) fn stop_all(
+    family: &mut Family,
+    process: u32,
+    options: i32,
+    threads: &mut Vec<Seized>,
+) -> Result<(), Errno> {
     let deadline = Instant::now() + PATIENCE;
     loop {
         let known = threads.len();
-        seize_new(injector, process, threads)?;
+        seize_new(family, process, options, threads)?;
         while let Some(at) = threads.iter().position(|thread| !thread.is_stopped) {
-            match wait_for(injector, threads[at].id, deadline) {
+            match wait_for(family, threads[at].id, deadline) {
                 Ok(()) => threads[at].is_stopped = true,
                 // It has ended.
                 Err(Errno::SRCH) => drop(threads.remove(at)),
@@ -52,26 +60,31 @@ fn stop_all(injector: &mut Injector, process: u32, threads: &mut Vec<Seized>) ->
     }
 }
 
-fn seize_new(injector: &mut Injector, process: u32, threads: &mut Vec<Seized>) -> Result<(), Errno> {
+fn seize_new(
+    family: &mut Family,
+    process: u32,
+    options: i32,
+    threads: &mut Vec<Seized>,
+) -> Result<(), Errno> {
     let own = rustix::thread::gettid().as_raw_nonzero().get() as u32;
     for id in proc::threads(process) {
         if threads.iter().any(|thread| thread.id == id) {
             continue;
         }
-        match raw::seize(id, FOLLOW) {
+        match raw::seize(id, options) {
             // It was made by one that is seized, and stops at its birth.
             Err(Errno::PERM) if proc::tracer(id) == Some(own) => {}
             Err(Errno::SRCH) => continue,
             seized => seized.and_then(|()| raw::interrupt(id))?,
         }
-        injector.family.found(id);
+        family.found(id);
         threads.push(Seized { id, is_stopped: false });
     }
     Ok(())
 }
 
 /// Waits until a thread has stopped for us.
-fn wait_for(injector: &mut Injector, thread: u32, deadline: Instant) -> Result<(), Errno> {
+fn wait_for(family: &mut Family, thread: u32, deadline: Instant) -> Result<(), Errno> {
     loop {
         match Stop::now(thread)? {
             Some(Stop::Pause) => return Ok(()),
@@ -79,9 +92,10 @@ fn wait_for(injector: &mut Injector, thread: u32, deadline: Instant) -> Result<(
             Some(Stop::Exec { .. }) => return raw::run(thread, 0).and(Err(Errno::AGAIN)),
             Some(Stop::Group(_)) => return raw::listen(thread).and(Err(Errno::AGAIN)),
             Some(Stop::Birth { child }) => {
-                injector.family.gave_birth(thread, child, false);
+                family.gave_birth(thread, child, false);
                 raw::run(thread, 0)?;
             }
+            Some(Stop::Signal(signal)) if pass_over(thread, signal) => raw::run(thread, 0)?,
             // Its stop for us comes later.
             Some(stop) => match stop.onward() {
                 Next::Run(signal) => raw::run(thread, signal)?,
@@ -93,8 +107,31 @@ fn wait_for(injector: &mut Injector, thread: u32, deadline: Instant) -> Result<(
     }
 }
 
+/// Stops one traced thread of a process, the first that can be stopped soon. Returns it.
+///
+/// # Errors
+/// `ETIMEDOUT` if none can, `ESRCH` if there is none.
+pub(super) fn stop_any(process: u32) -> Result<u32, Errno> {
+    let mut result = Err(Errno::SRCH);
+    for thread in proc::threads(process) {
+        let deadline = Instant::now() + PATIENCE / 4;
+        result = raw::interrupt(thread)
+            .and_then(|()| wait_for(&mut Family::default(), thread, deadline))
+            .map(|()| thread);
+        match result {
+            Ok(_) if is_in_sequence(thread) => {
+                raw::run(thread, 0)?;
+                result = Err(Errno::TIMEDOUT);
+            }
+            Ok(_) => break,
+            Err(_) => {}
+        }
+    }
+    result
+}
+
 fn put_in(injector: &mut Injector, threads: &[Seized]) -> Result<(), Errno> {
-    let [first, ..] = threads else { return Err(Errno::SRCH) };
+    let first = able(threads)?;
     let saved = Saved::take(first.id)?;
     let entry = Entry { is_filtered: false, is_late: true };
     let place = Place::take(&injector.image, first.id, &saved, entry, &injector.path);
@@ -109,8 +146,21 @@ fn put_in(injector: &mut Injector, threads: &[Seized]) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Pins the word that the kernel clears when a thread ends, which only the thread itself can ask for.
-fn pin_cleared_word(thread: u32, place: &Place) -> Result<(), Errno> {
+/// Returns a thread that can make calls for us.
+///
+/// # Errors
+/// `EAGAIN` if none can right now, `ESRCH` if there is none.
+pub(super) fn able(threads: &[Seized]) -> Result<&Seized, Errno> {
+    let why = if threads.is_empty() { Errno::SRCH } else { Errno::AGAIN };
+    threads.iter().find(|thread| !is_in_sequence(thread.id)).ok_or(why)
+}
+
+/// Pins the word that the kernel clears when a thread ends, which only the thread itself can ask for. One that cannot is in
+/// a sequence of the GNU C library, which has the word in its control block.
+pub(super) fn pin_cleared_word(thread: u32, place: &Place) -> Result<(), Errno> {
+    if is_in_sequence(thread) {
+        return Ok(());
+    }
     let saved = Saved::take(thread)?;
     let ask = [libc::PR_GET_TID_ADDRESS as usize, place.scratch(), 0, 0, 0, 0];
     let asked = system_call(thread, &saved, place.instruction(), libc::SYS_prctl, ask);

@@ -153,7 +153,17 @@ mod tests {
         assert_eq!((low.len(), high.len()), (image.len, image.len));
         let moved = low.chunks(8).zip(high.chunks(8)).filter(|(a, b)| a != b).count();
         assert!(moved > 0, "something in it has to know where it is");
-        let names = ["enter", "begin", "before_fork", "after_fork", "in_child", "merge"];
+        let names = [
+            "enter",
+            "begin",
+            "before_fork",
+            "after_fork",
+            "in_child",
+            "merge",
+            "receive",
+            "borrow",
+            "forsake",
+        ];
         let code = image.sealed().find(|part| part.is_code).unwrap();
         for name in names {
             let at = image.function(name);

@@ -19,6 +19,7 @@
 //! | `remote` | what a stopped thread is made to do |
 //! | `filter` | the calls that stop |
 //! | `attach` | a program that runs already |
+//! | `borrow` | a process that is to go on as it was |
 //! | `reception`, `guest` | processes that ask for it, since they become or start such a program |
 //! | `family` | threads, their address spaces, births |
 //! | `environment` | the library that a loader would preload |
@@ -27,6 +28,7 @@
 //! tracer waits for short ones. For long ones, which put pages back, it does not; they take turns in a process.
 
 mod attach;
+mod borrow;
 mod environment;
 mod family;
 mod filter;
@@ -40,7 +42,9 @@ use crate::PagingError;
 use crate::control_file::ControlFile;
 use crate::elf::{self, Elf, Entrance};
 use crate::trace::{self, Next, Stop, StopHandler, USUAL, raw};
+pub(crate) use borrow::{Borrowed, Borrower, Refusal};
 pub(crate) use reception::Reception;
+pub(crate) use remote::pass_over;
 
 use family::{Doing, Family, Turn};
 use guest::Guest;

@@ -25,11 +25,18 @@ pub(super) struct Entry {
 /// The agent in one address space.
 #[derive(Clone, Copy)]
 pub(super) struct Place {
+    /// Where it is mapped, and all bytes of that.
+    base: usize,
+    len: usize,
     enter: usize,
+    begin: usize,
     before_fork: usize,
     after_fork: usize,
     in_child: usize,
     merge: usize,
+    receive: usize,
+    borrow: usize,
+    forsake: usize,
     /// Stack of calls that the tracer waits for; below, of calls that it does not wait for.
     short_stack: usize,
     long_stack: usize,
@@ -52,6 +59,21 @@ impl Place {
         entry: Entry,
         control: &CStr,
     ) -> Result<Place, Errno> {
+        let place = Place::put(image, thread, saved)?;
+        if !entry.is_filtered {
+            let call = |number, arguments| system_call(thread, saved, place.instruction, number, arguments);
+            install_filter(thread, place.buffer(), call)?;
+        }
+        raw::write_memory(thread, place.buffer(), control.to_bytes_with_nul())?;
+        let arguments = [place.buffer(), entry.is_late as usize];
+        place.pinning_in(place.short(place.begin, arguments).make(thread, saved)?)
+    }
+
+    /// Maps the agent into a program, as [`Place::take`] does, and starts nothing.
+    ///
+    /// # Errors
+    /// As for [`Place::take`].
+    pub(super) fn put(image: &Image, thread: u32, saved: &Saved) -> Result<Place, Errno> {
         let instruction = trace::system_call_instruction(thread)?;
         let call = |number, arguments| system_call(thread, saved, instruction, number, arguments);
         let (rw, private) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_PRIVATE | libc::MAP_ANONYMOUS);
@@ -67,30 +89,39 @@ impl Place {
         }
         // Keeps the mapping of the data apart from the program's.
         call(libc::SYS_mprotect, [base + end, PAGE, libc::PROT_NONE as usize, 0, 0, 0])?;
-        let scratch = base + stacks + STACK;
-        if !entry.is_filtered {
-            install_filter(thread, scratch, call)?;
-        }
-        let mut place = Place {
-            enter: base + image.function("enter"),
-            before_fork: base + image.function("before_fork"),
-            after_fork: base + image.function("after_fork"),
-            in_child: base + image.function("in_child"),
-            merge: base + image.function("merge"),
-            short_stack: scratch,
+        let function = |name| base + image.function(name);
+        Ok(Place {
+            base,
+            len: end + PAGE,
+            enter: function("enter"),
+            begin: function("begin"),
+            before_fork: function("before_fork"),
+            after_fork: function("after_fork"),
+            in_child: function("in_child"),
+            merge: function("merge"),
+            receive: function("receive"),
+            borrow: function("borrow"),
+            forsake: function("forsake"),
+            short_stack: base + stacks + STACK,
             long_stack: base + end,
             pins: 0,
             instruction,
-        };
-        raw::write_memory(thread, scratch, control.to_bytes_with_nul())?;
-        let begin = base + image.function("begin");
-        match place.short(begin, [scratch, entry.is_late as usize]).make(thread, saved)? {
-            error @ -4095..0 => Err(Errno::from_raw_os_error(-error as i32)),
-            pins => {
-                place.pins = pins as usize;
-                Ok(place)
-            }
-        }
+        })
+    }
+
+    /// Returns the place with the table of pinned pages, which a function of the agent returned.
+    pub(super) fn pinning_in(self, result: isize) -> Result<Place, Errno> {
+        Ok(Place { pins: or_error(result)?, ..self })
+    }
+
+    /// Returns where the agent is mapped, and the bytes of that.
+    pub(super) fn mapping(&self) -> (usize, usize) {
+        (self.base, self.len)
+    }
+
+    /// Returns the address of memory that is free while no long function runs.
+    pub(super) fn buffer(&self) -> usize {
+        self.short_stack
     }
 
     /// Returns the address of an instruction that makes a system call.
@@ -101,6 +132,18 @@ impl Place {
     /// Returns the address of a word that is free while no short function runs.
     pub(super) fn scratch(&self) -> usize {
         self.short_stack - STACK
+    }
+
+    pub(super) fn receive(&self, socket: usize) -> Call {
+        self.short(self.receive, [socket, 0])
+    }
+
+    pub(super) fn borrow(&self) -> Call {
+        self.short(self.borrow, [0, 0])
+    }
+
+    pub(super) fn forsake(&self) -> Call {
+        self.short(self.forsake, [0, 0])
     }
 
     pub(super) fn before_fork(&self) -> Call {
@@ -139,6 +182,14 @@ impl Place {
             }
         }
         Ok(())
+    }
+}
+
+/// Returns the result of a function of the agent that gives errors as the kernel does.
+pub(super) fn or_error(result: isize) -> Result<usize, Errno> {
+    match result {
+        error @ -4095..0 => Err(Errno::from_raw_os_error(-error as i32)),
+        result => Ok(result as usize),
     }
 }
 

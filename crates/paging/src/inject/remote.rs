@@ -1,8 +1,10 @@
 //! What a stopped thread of a program is made to do: system calls, and functions of the agent.
 
+use crate::proc;
 use crate::trace::{Stop, raw};
 use libc::user_regs_struct;
 use rustix::io::Errno;
+use unrack_pager::sys::OURS;
 
 /// Number of no system call: the kernel makes none, and restarts none.
 const NO_CALL: u64 = u64::MAX;
@@ -72,6 +74,40 @@ pub(super) fn repeated(mut registers: user_regs_struct) -> user_regs_struct {
     registers
 }
 
+/// Has a thread make its system call again that gave up because of our stop alone: some calls do (`epoll_wait(2)`,
+/// `sigtimedwait(2)`, calls of sockets with a time limit), and the kernel does not repeat those. Their time begins anew.
+pub(super) fn repeat_interrupted(thread: u32) -> Result<(), Errno> {
+    let registers = raw::registers(thread)?;
+    let gave_up = registers.rax as i64 == -i64::from(libc::EINTR) && registers.orig_rax as i64 >= 0;
+    // The descriptor is closed however that ends.
+    if gave_up && registers.orig_rax != libc::SYS_close as u64 {
+        raw::set_registers(thread, &repeated(registers))?;
+    }
+    Ok(())
+}
+
+/// Lets a thread go on as if this signal, which its process ignores, had not woken it: without a tracer it would not have.
+/// Returns false if the process does not ignore it.
+pub(crate) fn pass_over(thread: u32, signal: i32) -> bool {
+    proc::ignores(thread, signal) && repeat_interrupted(thread).is_ok()
+}
+
+/// Returns whether a stopped thread is inside a restartable sequence (`rseq(2)`). It must not make calls for us: the kernel
+/// would think that it has left the sequence, and it would not begin that anew.
+pub(super) fn is_in_sequence(thread: u32) -> bool {
+    let word = |at: usize| {
+        let mut word = [0u8; 8];
+        raw::read_memory(thread, at, &mut word).ok().map(|()| u64::from_ne_bytes(word))
+    };
+    let inside = || {
+        // `struct rseq` has the address of a `struct rseq_cs`, which has a beginning and a length.
+        let sequence = word(raw::sequence_area(thread)? + 8).filter(|at| *at != 0)? as usize;
+        let (start, len) = (word(sequence + 8)?, word(sequence + 16)?);
+        Some(raw::registers(thread).ok()?.rip.wrapping_sub(start) < len)
+    };
+    inside().unwrap_or(false)
+}
+
 /// Ends a thread's system call before it is made.
 pub(super) fn skip_call(thread: u32, result: u64) -> Result<(), Errno> {
     let mut registers = raw::registers(thread)?;
@@ -116,6 +152,31 @@ impl Call {
     }
 }
 
+impl Call {
+    /// Calls the function as [`Call::make`] does, in a program without the filter: it stops at each system call.
+    pub(super) fn make_unfiltered(&self, thread: u32, saved: &Saved) -> Result<isize, Errno> {
+        self.begin(thread, saved)?;
+        loop {
+            to_syscall_stop(thread)?;
+            let registers = raw::registers(thread)?;
+            if registers.orig_rax == libc::SYS_getpid as u64 && registers.r9 == OURS as u64 {
+                to_syscall_stop(thread)?;
+                return Ok(registers.rdi as isize);
+            }
+        }
+    }
+}
+
+/// Lets a thread go on to the next beginning or end of a system call.
+fn to_syscall_stop(thread: u32) -> Result<(), Errno> {
+    loop {
+        raw::run_to_syscall_exit(thread, 0)?;
+        if let Stop::SyscallExit = Stop::next(thread)? {
+            return Ok(());
+        }
+    }
+}
+
 /// Returns the result of a function of the agent, at its end.
 pub(super) fn result(thread: u32) -> Result<isize, Errno> {
     raw::registers(thread).map(|registers| registers.rdi as isize)
@@ -138,14 +199,8 @@ pub(super) fn system_call(
     (registers.r10, registers.r8, registers.r9) = (d as u64, e as u64, f as u64);
     raw::set_registers(thread, &registers)?;
     // Its beginning, then its end.
-    for _ in 0..2 {
-        loop {
-            raw::run_to_syscall_exit(thread, 0)?;
-            if let Stop::SyscallExit = Stop::next(thread)? {
-                break;
-            }
-        }
-    }
+    to_syscall_stop(thread)?;
+    to_syscall_stop(thread)?;
     match raw::registers(thread)?.rax as isize {
         error @ -4095..0 => Err(Errno::from_raw_os_error(-error as i32)),
         result => Ok(result as usize),

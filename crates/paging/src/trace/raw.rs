@@ -145,6 +145,18 @@ pub(crate) fn set_vector_state(thread: u32, state: &[u8]) -> Result<(), Errno> {
     request(libc::PTRACE_SETREGSET, thread, NT_X86_XSTATE, (&raw const part).addr())
 }
 
+/// Returns the address of a stopped thread's area for restartable sequences (`struct rseq`), if it has one that the kernel
+/// knows of.
+#[cfg(target_arch = "x86_64")]
+pub(crate) fn sequence_area(thread: u32) -> Option<usize> {
+    const PTRACE_GET_RSEQ_CONFIGURATION: c_uint = 0x420f;
+    // `struct ptrace_rseq_configuration`: the address, and lengths and marks.
+    let mut configuration = [0u64; 3];
+    let (len, at) = (size_of_val(&configuration), (&raw mut configuration).addr());
+    request(PTRACE_GET_RSEQ_CONFIGURATION, thread, len, at).ok()?;
+    Some(configuration[0] as usize).filter(|area| *area != 0)
+}
+
 /// Takes the status of a stop, if the thread has stopped.
 ///
 /// # Errors
@@ -216,7 +228,7 @@ pub(crate) fn message(thread: u32) -> Option<u64> {
 }
 
 /// What a wait found.
-pub(super) struct Found {
+pub(crate) struct Found {
     pub thread: u32,
     /// Status of the stop; `None` if the thread has ended.
     pub stop: Option<c_int>,
@@ -226,7 +238,7 @@ pub(super) struct Found {
 ///
 /// # Errors
 /// `ECHILD` if it traces none.
-pub(super) fn look(also_ends: bool, block: bool) -> Result<Option<Found>, Errno> {
+pub(crate) fn look(also_ends: bool, block: bool) -> Result<Option<Found>, Errno> {
     let ends = if also_ends { libc::WEXITED } else { 0 };
     let hang = if block { 0 } else { libc::WNOHANG };
     let options = libc::WSTOPPED | libc::WNOWAIT | libc::__WNOTHREAD | ends | hang;
@@ -234,7 +246,7 @@ pub(super) fn look(also_ends: bool, block: bool) -> Result<Option<Found>, Errno>
 }
 
 /// Takes the stop of a thread that [`look`] found. Returns its status, or `None` if the thread was killed meanwhile.
-pub(super) fn take_stop(thread: u32) -> Option<c_int> {
+pub(crate) fn take_stop(thread: u32) -> Option<c_int> {
     wait(libc::P_PID, thread, libc::WSTOPPED | libc::WNOHANG).ok().flatten()?.stop
 }
 

@@ -85,7 +85,7 @@ const EVENT_STOP: c_int = 128;
 
 impl Stop {
     /// Reads the kind from the status that `wait` gave: a signal, and above it an event.
-    pub(super) fn of(thread: u32, status: c_int) -> Stop {
+    pub(crate) fn of(thread: u32, status: c_int) -> Stop {
         let signal = status & 0xff;
         let number = || raw::message(thread).unwrap_or(0) as u32;
         match status >> 8 {

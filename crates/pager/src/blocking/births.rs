@@ -1,0 +1,154 @@
+//! Children of a process whose memory is borrowed: the kernel tells of each fork, and the pages that are away go to the
+//! child as copies. It gets no pager by that.
+//!
+//! From the moment in which a fork copies page tables until its message is read, the kernel refuses to move pages: what
+//! the books say when the message is read is what was away when the child was made. The child's own changes of its
+//! address space wait for their messages to be read, too.
+
+use super::pager::Pager;
+use crate::den;
+use crate::gate;
+use crate::sys::{self, Event, PAGE, Uffd};
+use crate::table::Id;
+use alloc::vec;
+use alloc::vec::Vec;
+use core::ffi::c_int;
+use rustix::fd::{FromRawFd, OwnedFd};
+use rustix::io::Errno;
+
+/// Most pages that are copied at once.
+const MOST_COPIED: usize = 512;
+
+/// A mapping that moved: from where, to where, and its length.
+type Move = (usize, usize, usize);
+
+/// A child that lacks pages from `next` on.
+struct Child {
+    uffd: Uffd,
+    next: usize,
+    /// What it has done to its memory since, in this order.
+    changes: Vec<Change>,
+}
+
+/// Change of an address space.
+#[derive(Clone, Copy)]
+enum Change {
+    Moved(Move),
+    /// Unmapped or emptied, from here to there.
+    Dropped(usize, usize),
+}
+
+impl Pager {
+    /// Gives the child of the fork at `at` in the backlog what is away. Nothing behind that was applied to the books yet.
+    pub(super) fn provide_for_child(&mut self, descriptor: c_int, at: usize) {
+        gate::note_fork();
+        self.await_messages();
+        // A mapping that moved before the fork may have its message behind that of the fork.
+        let moved: Vec<Move> = self.backlog.iter().skip(at + 1).filter_map(move_of).collect();
+        let mut away: Vec<Id> = self.pages.table.away().collect();
+        away.sort_unstable_by_key(|id| self.pages.table.get(*id).address);
+        let mut children = vec![Child::new(descriptor)];
+        while let Some(child) = children.pop() {
+            self.provide(child, &away, &moved, &mut children);
+        }
+    }
+
+    /// Reads until no change of the address space is under way.
+    fn await_messages(&mut self) {
+        loop {
+            if self.read_events().is_err() {
+                gate::die(self.control, "the userfaultfd cannot be read any more");
+            }
+            if !self.memory.uffd.is_changing() {
+                return;
+            }
+            rustix::thread::sched_yield();
+        }
+    }
+
+    /// Copies pages to a child, and adds the children that it has meanwhile.
+    fn provide(&self, mut child: Child, away: &[Id], moved: &[Move], children: &mut Vec<Child>) {
+        while let Some(rest) = away.get(child.next..).filter(|rest| !rest.is_empty()) {
+            let pages = if child.changes.is_empty() { self.copyable(rest) } else { 1 };
+            let address = self.pages.table.get(rest[0]).address;
+            let slot = den::slot(rest[0]);
+            let Some(place) = child.place(address).filter(|_| pages > 0) else {
+                child.next += 1;
+                continue;
+            };
+            let (done, result) = child.uffd.copy(place, slot, pages * PAGE);
+            child.next += done / PAGE;
+            match result {
+                Ok(()) => {}
+                Err(Errno::AGAIN) => child.follow(children),
+                // It has ended, or runs another program.
+                Err(Errno::SRCH) => return,
+                Err(_) if done > 0 => {}
+                Err(_) => {
+                    if let Some(to) = moved_to(moved, address) {
+                        let _ = child.uffd.copy(to, slot, PAGE);
+                    }
+                    child.next += 1;
+                }
+            }
+        }
+    }
+
+    /// Returns how many of the first pages are neighbours whose contents are in their slots.
+    fn copyable(&self, pages: &[Id]) -> usize {
+        let run = self.pages.run_length(&pages[..pages.len().min(MOST_COPIED)]);
+        let is_here = |id: &&Id| sys::is_filled(self.memory.pagemap(), den::slot(**id)) == Some(true);
+        pages[..run].iter().take_while(is_here).count()
+    }
+}
+
+fn move_of(event: &Event) -> Option<Move> {
+    match *event {
+        Event::Remap { from, to, len } => Some((from, to, len)),
+        _ => None,
+    }
+}
+
+fn moved_to(moves: &[Move], address: usize) -> Option<usize> {
+    let found = moves.iter().rev().find(|(from, _, len)| (*from..from + len).contains(&address));
+    found.map(|(from, to, _)| to + (address - from))
+}
+
+impl Child {
+    fn new(descriptor: c_int) -> Child {
+        // SAFETY: the kernel made it for whoever reads the message of the fork.
+        let uffd = unsafe { OwnedFd::from_raw_fd(descriptor) }.into();
+        Child { uffd, next: 0, changes: Vec::new() }
+    }
+
+    /// Returns where the child has now what was at this address, if it still wants that.
+    fn place(&self, address: usize) -> Option<usize> {
+        self.changes.iter().try_fold(address, |at, change| match *change {
+            Change::Moved(one) => Some(moved_to(&[one], at).unwrap_or(at)),
+            Change::Dropped(start, end) => Some(at).filter(|at| !(start..end).contains(at)),
+        })
+    }
+
+    /// Reads what the child did to its address space.
+    fn follow(&mut self, children: &mut Vec<Child>) {
+        let mut events = Vec::new();
+        if self.uffd.read(&mut events).is_err() || events.is_empty() {
+            rustix::thread::sched_yield();
+        }
+        for event in events {
+            match event {
+                // Its page is on its way, or comes when this ends.
+                Event::Fault { .. } => {}
+                Event::Remap { from, to, len } => self.changes.push(Change::Moved((from, to, len))),
+                Event::Remove { start, end } | Event::Unmap { start, end } => {
+                    self.changes.push(Change::Dropped(start, end));
+                }
+                Event::Fork { uffd } => children.push(Child {
+                    next: self.next,
+                    changes: self.changes.clone(),
+                    ..Child::new(uffd)
+                }),
+            }
+        }
+    }
+}

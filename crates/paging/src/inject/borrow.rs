@@ -1,0 +1,214 @@
+//! The agent in a process whose memory is borrowed, and out of it again.
+//!
+//! Differences to a program that unrack started (`attach`): there is no filter of system calls, which could not be removed,
+//! and which would let calls fail once nobody traces. So functions of the agent are called from system call to system call,
+//! forks come to the pager from the kernel, and only new threads have to be stopped, to pin what the kernel writes to.
+//! The tracer may vanish at any time but while it puts the agent in or takes it out: a thread is then somewhere else than it
+//! should be, for milliseconds.
+
+use super::attach::{self, Seized};
+use super::family::Family;
+use super::image::Image;
+use super::pin_control_block;
+use super::place::{Place, or_error};
+use super::remote::{Saved, repeat_interrupted, system_call};
+use crate::proc;
+use crate::trace::raw;
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::io::Errno;
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
+use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open};
+use std::io;
+use std::mem::MaybeUninit;
+use std::path::Path;
+use unrack_pager::blocking::FEATURES_TO_BORROW;
+use unrack_pager::handed::FILES;
+use unrack_pager::sys::{self, Uffd};
+
+/// Options for the threads of such a process: new ones are traced, too, and it tells when it becomes another program.
+const FOLLOW_THREADS: i32 =
+    libc::PTRACE_O_TRACECLONE | libc::PTRACE_O_TRACEEXEC | libc::PTRACE_O_TRACESYSGOOD;
+
+/// What cannot be done with a process.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Refusal {
+    /// It may not be traced.
+    Trace(Errno),
+    /// Not all of its threads can be stopped now.
+    Stop(Errno),
+    /// It cannot open what a pager needs.
+    Open(Errno),
+    /// It may have no userfaultfd; below, not one that tells of forks.
+    Userfaultfd(Errno),
+    Forks,
+    /// It has no room for the pager's memory or threads.
+    Start(Errno),
+}
+
+/// A process with the agent.
+pub(crate) struct Borrowed {
+    process: u32,
+    place: Place,
+}
+
+/// Reads the agent once, for all processes.
+pub(crate) struct Borrower(Image);
+
+impl Borrower {
+    /// Reads the agent.
+    pub(crate) fn new() -> Borrower {
+        Borrower(Image::new())
+    }
+
+    /// Puts the agent into a process, whose threads the calling thread traces from now on. Returns these, too.
+    ///
+    /// # Errors
+    /// Why it cannot; the process goes on as before.
+    pub(crate) fn put_into(&self, process: u32, control: &Path) -> Result<(Borrowed, Vec<u32>), Refusal> {
+        let mut threads = Vec::new();
+        let stopped = attach::stop_all(&mut Family::default(), process, FOLLOW_THREADS, &mut threads);
+        let placed = stopped.map_err(refused_stop).and_then(|()| self.put_in(process, &threads, control));
+        for thread in threads.iter().filter(|thread| thread.is_stopped) {
+            let _ = if placed.is_ok() { raw::run(thread.id, 0) } else { raw::detach(thread.id, 0) };
+        }
+        let threads = threads.into_iter().map(|thread| thread.id).collect();
+        placed.map(|place| (Borrowed { process, place }, threads))
+    }
+
+    fn put_in(&self, process: u32, threads: &[Seized], control: &Path) -> Result<Place, Refusal> {
+        let files = open_files(process, control).map_err(|why| match why {
+            Errno::NOENT | Errno::SRCH => Refusal::Trace(Errno::SRCH),
+            why => Refusal::Open(why),
+        })?;
+        let first = attach::able(threads).map_err(refused_stop)?;
+        for thread in threads {
+            go_on_waiting(thread.id).map_err(Refusal::Stop)?;
+        }
+        let saved = Saved::take(first.id).map_err(Refusal::Stop)?;
+        let placed = self.start(process, first.id, &saved, &files);
+        saved.return_to_wait(first.id).map_err(Refusal::Stop)?;
+        let place = placed?;
+        for thread in threads {
+            // One that was killed needs nothing.
+            let _ = pin_control_block(thread.id, &place);
+            let _ = attach::pin_cleared_word(thread.id, &place);
+        }
+        Ok(place)
+    }
+
+    fn start(&self, process: u32, thread: u32, saved: &Saved, files: &[OwnedFd]) -> Result<Place, Refusal> {
+        let place = Place::put(&self.0, thread, saved).map_err(Refusal::Start)?;
+        let call = |number, arguments| system_call(thread, saved, place.instruction(), number, arguments);
+        let (base, len) = place.mapping();
+        // Children get no agent by a fork.
+        let hidden = call(libc::SYS_madvise, [base, len, libc::MADV_DONTFORK as usize, 0, 0, 0]);
+        let started = hidden.map_err(Refusal::Start).and_then(|_| {
+            let kind = (libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC) as usize;
+            let pair = [libc::AF_UNIX as usize, kind, 0, place.buffer(), 0, 0];
+            call(libc::SYS_socketpair, pair).map_err(Refusal::Open)?;
+            let mut ends = [0u8; 8];
+            raw::read_memory(thread, place.buffer(), &mut ends).map_err(Refusal::Open)?;
+            let [outer, inner] =
+                [&ends[..4], &ends[4..]].map(|end| i32::from_ne_bytes(end.try_into().expect("four bytes")));
+            let begun = hand_over(process, thread, saved, &place, [outer, inner], files);
+            for end in [outer, inner] {
+                let _ = call(libc::SYS_close, [end as usize, 0, 0, 0, 0, 0]);
+            }
+            begun
+        });
+        if started.is_err() {
+            let _ = call(libc::SYS_munmap, [base, len, 0, 0, 0, 0]);
+        }
+        started
+    }
+}
+
+fn refused_stop(why: Errno) -> Refusal {
+    match why {
+        Errno::PERM | Errno::SRCH => Refusal::Trace(why),
+        _ => Refusal::Stop(why),
+    }
+}
+
+/// Opens what the process's pager needs, in the order of [`unrack_pager::handed`].
+fn open_files(process: u32, control: &Path) -> Result<Vec<OwnedFd>, Errno> {
+    use rustix::fs::{Mode, OFlags, open};
+    let (all, read) = (OFlags::RDWR | OFlags::CLOEXEC, OFlags::RDONLY | OFlags::CLOEXEC);
+    // A lock is shared with whoever has the same open file: the pager needs another, to see whether ours is gone.
+    let own = open(control, all, Mode::empty())?;
+    let mut files = vec![own];
+    for name in ["maps", "statm", "pagemap"] {
+        files.push(open(format!("/proc/{process}/{name}"), read, Mode::empty())?);
+    }
+    assert_eq!(files.len(), FILES);
+    files.extend(sys::open_device());
+    Ok(files)
+}
+
+/// Hands the files to the process, has a userfaultfd made there, asks for its features, and starts the pager.
+fn hand_over(
+    process: u32,
+    thread: u32,
+    saved: &Saved,
+    place: &Place,
+    [outer, inner]: [i32; 2],
+    files: &[OwnedFd],
+) -> Result<Place, Refusal> {
+    let pid = Pid::from_raw(process as i32).ok_or(Refusal::Open(Errno::SRCH))?;
+    let handle = pidfd_open(pid, PidfdFlags::empty()).map_err(Refusal::Open)?;
+    let theirs = |number| pidfd_getfd(&handle, number, PidfdGetfdFlags::empty());
+    send_files(theirs(outer).map_err(Refusal::Open)?.as_fd(), files).map_err(Refusal::Open)?;
+    let received = place.receive(inner as usize).make_unfiltered(thread, saved).and_then(or_error);
+    let begun = received.map_err(Refusal::Userfaultfd).and_then(|uffd| {
+        let uffd = Uffd::from(theirs(uffd as i32).map_err(Refusal::Userfaultfd)?);
+        uffd.enable(FEATURES_TO_BORROW).map_err(|_| Refusal::Forks)?;
+        let pins = place.borrow().make_unfiltered(thread, saved).map_err(Refusal::Start)?;
+        place.pinning_in(pins).map_err(Refusal::Start)
+    });
+    if begun.is_err() {
+        let _ = place.forsake().make_unfiltered(thread, saved);
+    }
+    begun
+}
+
+fn send_files(socket: BorrowedFd, files: &[OwnedFd]) -> Result<(), Errno> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(FILES + 1))];
+    let mut extra = SendAncillaryBuffer::new(&mut space);
+    let files: Vec<BorrowedFd> = files.iter().map(AsFd::as_fd).collect();
+    extra.push(SendAncillaryMessage::ScmRights(&files));
+    sendmsg(socket, &[io::IoSlice::new(&[0])], &mut extra, SendFlags::NOSIGNAL).map(drop)
+}
+
+/// Lets a thread that stopped for us go on with the call in which it waited, unless a signal is there for it.
+fn go_on_waiting(thread: u32) -> Result<(), Errno> {
+    if proc::has_signal(thread) { Ok(()) } else { repeat_interrupted(thread) }
+}
+
+impl Borrowed {
+    /// Pins what the kernel writes to when a thread ends that was just made.
+    pub(crate) fn pin(&self, thread: u32) {
+        // One that was killed needs nothing.
+        let _ = pin_control_block(thread, &self.place);
+    }
+
+    /// Returns whether a thread of the agent is there: it is the only one that we do not trace.
+    pub(crate) fn is_running(&self) -> bool {
+        proc::threads(self.process).into_iter().any(|thread| proc::tracer(thread).is_none())
+    }
+
+    /// Unmaps the agent, none of which runs any more.
+    ///
+    /// # Errors
+    /// `ETIMEDOUT` if no thread can be stopped for that, `ESRCH` if the process has ended.
+    pub(crate) fn take_out(&self) -> Result<(), Errno> {
+        let thread = attach::stop_any(self.process)?;
+        let (base, len) = self.place.mapping();
+        let unmapped = go_on_waiting(thread).and_then(|()| Saved::take(thread)).and_then(|saved| {
+            let unmap = [base, len, 0, 0, 0, 0];
+            let unmapped = system_call(thread, &saved, self.place.instruction(), libc::SYS_munmap, unmap);
+            saved.return_to_wait(thread).and(unmapped)
+        });
+        raw::run(thread, 0)?;
+        unmapped.map(drop)
+    }
+}
