@@ -122,7 +122,8 @@ fn what_cannot_be_is_refused() {
         assert_eq!(output.status.code(), Some(status), "{arguments:?}: {}", stderr(&output));
         assert!(stderr(&output).contains(word), "{arguments:?}: {}", stderr(&output));
     };
-    refused(&["--device", "/no/such/folder"], 2, "neither zram nor a folder");
+    let missing = lab.path("missing");
+    refused(&["--device", missing.to_str().unwrap()], 2, "neither zram nor a folder");
     refused(&["--local", "much"], 2, "--local");
     if rustix::process::geteuid().is_root() && Path::new("/usr/bin/setpriv").exists() {
         let binary = env!("CARGO_BIN_EXE_unrack");
