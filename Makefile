@@ -90,6 +90,7 @@ test: setup lint
 	UNRACK=$(ci)/unrack UNRACK_RPC_LIBRARY=$(ci)/libunrack_rpc.so PYTHONPATH=python \
 		$(python) -m unittest discover -q -s python/tests
 	UNRACK=$(ci)/unrack tests/programs/run.sh --scale small
+	UNRACK=$(ci)/unrack tests/programs/run.sh --scale small --fast --local 25% sort sqlite redis go node
 	cargo test -q --manifest-path examples/own-transport/Cargo.toml --profile ci --target-dir $(target)
 	cargo build -q --manifest-path examples/own-transport/Cargo.toml --profile ci --target-dir $(target)
 	tests/own-transport.sh $(ci)/own-transport

@@ -25,19 +25,19 @@ def shuffle_and_sort(seed, count):
 
 def in_threads(scale):
     with ThreadPoolExecutor(4) as pool:
-        for line in pool.map(shuffle_and_sort, range(8), [250_000 * scale] * 8):
+        for line in pool.map(shuffle_and_sort, range(8), [125_000 * scale] * 8):
             print("thread", *line)
 
 
 def in_processes(scale, method):
     context = multiprocessing.get_context(method)
     with ProcessPoolExecutor(2, mp_context=context) as pool:
-        for line in pool.map(shuffle_and_sort, range(8, 12), [100_000 * scale] * 4):
+        for line in pool.map(shuffle_and_sort, range(8, 12), [50_000 * scale] * 4):
             print(method, *line)
 
 
 def in_other_programs(scale):
-    numbers = np.arange(100_000 * scale, dtype=np.int64) * 7919 % 1_000_003
+    numbers = np.arange(50_000 * scale, dtype=np.int64) * 7919 % 1_000_003
     text = "\n".join(map(str, numbers.tolist())) + "\n"
     for command in (["sort", "-n"], ["md5sum"], [sys.executable, "-c", "print(sum(map(int, open(0))))"]):
         ended = subprocess.run(command, input=text, capture_output=True, text=True, check=True)

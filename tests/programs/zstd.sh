@@ -4,7 +4,7 @@ set -euo pipefail
 source "$(dirname "$0")/lib.sh"
 
 if [[ ${1:-} == --prepare ]]; then
-    generate text "$(size 6000000 32000000)" text-for-zstd
+    generate text "$(size 1000000 32000000)" text-for-zstd
     exit
 fi
 dir=$(mktemp -d)
