@@ -49,8 +49,8 @@ impl Survey<'_> {
             Err(why) => return Conclusion { points, fit: None, withheld: Some(why) },
         };
         let fit = through(&points, &native.seconds, self.runner.seed);
-        let undelayed_s = self.kept.get(undelayed(local)).map_or(0.0, |done| done.wall_s);
-        let withheld = quality::refusal(&fit, native.median_s, undelayed_s);
+        let overhead_s = self.kept.get(undelayed(local)).map_or(0.0, |done| done.overhead_s);
+        let withheld = quality::refusal(&fit, native.median_s, overhead_s);
         Conclusion { points, fit: Some(fit), withheld }
     }
 

@@ -53,6 +53,8 @@ pub(crate) struct Done {
     pub fetches: u64,
     pub write_backs: u64,
     pub threads: u64,
+    /// Time in seconds of the pager on faults that a memory blade would not cause, of all threads.
+    pub overhead_s: f64,
     /// True if more than its local memory was local.
     pub not_away: bool,
 }
@@ -141,7 +143,8 @@ impl Runner<'_> {
         let (wall_s, tally) = (report.wall_s, report.tally);
         let (fetches, write_backs, threads) = (tally.fetches, tally.write_backs, tally.threads);
         let not_away = report.warnings.iter().any(|warning| warning.key == NOT_AWAY);
-        let done = Done { wall_s, footprint_bytes: 0, fetches, write_backs, threads, not_away };
+        let overhead_s = tally.overhead_ns as f64 / 1e9;
+        let done = Done { wall_s, footprint_bytes: 0, fetches, write_backs, threads, overhead_s, not_away };
         Ok((done, report.warnings))
     }
 
