@@ -7,7 +7,8 @@
 
 use crate::control::{ControlHead, ProcessSlot};
 use crate::memory::Memory;
-use crate::sys::{self, PAGE, PageRegion, now_ns};
+use crate::pagemap::count;
+use crate::sys::{self, now_ns};
 use crate::{den, heap};
 use alloc::vec::Vec;
 use core::ffi::CStr;
@@ -114,23 +115,13 @@ impl Baseline {
 
 /// Returns the number of the pager's own pages that are present.
 fn own_pages(pagemap: BorrowedFd) -> u64 {
-    den::OWN.iter().map(|part| present(pagemap, den::heap() + part.start, den::heap() + part.end)).sum()
-}
-
-fn present(pagemap: BorrowedFd, start: usize, end: usize) -> u64 {
-    let mut runs = [PageRegion::default(); 64];
-    let (mut at, mut pages) = (start, 0);
-    while at < end {
-        let Ok((len, stopped)) = sys::scan_present(pagemap, at, end, &mut runs) else { break };
-        pages += runs[..len].iter().map(|run| (run.end - run.start) / PAGE as u64).sum::<u64>();
-        at = stopped.max(at + PAGE);
-    }
-    pages
+    den::OWN.iter().map(|part| count(pagemap, den::heap() + part.start, den::heap() + part.end, false)).sum()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sys::PAGE;
 
     #[test]
     fn the_pagers_own_pages_are_counted_and_the_arenas_are_not() {

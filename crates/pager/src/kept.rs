@@ -5,14 +5,14 @@
 
 use crate::den;
 use crate::maps::Mapping;
-use crate::sys::{self, PAGE, PageRegion};
+use crate::pagemap::count;
 use rustix::fd::BorrowedFd;
 
 /// Counts them in the process of these files of `/proc/PID`. `maps` is the text of one.
 pub fn kept_pages(maps: &[u8], pagemap: BorrowedFd) -> u64 {
     let mappings = maps.split(|b| *b == b'\n').filter_map(Mapping::parse);
     let kept = mappings.filter(|mapping| mapping.keeps_its_own() && !den::contains(mapping.start));
-    kept.map(|mapping| anonymous(pagemap, mapping.start, mapping.end)).sum()
+    kept.map(|mapping| count(pagemap, mapping.start, mapping.end, true)).sum()
 }
 
 /// Returns whether the mapping of a line of `/proc/PID/maps` or `smaps` can be remote; `None` of another line.
@@ -22,20 +22,10 @@ pub fn line_can_be_remote(line: &[u8]) -> Option<bool> {
     Mapping::parse(line).map(|mapping| mapping.can_be_remote())
 }
 
-fn anonymous(pagemap: BorrowedFd, start: usize, end: usize) -> u64 {
-    let mut runs = [PageRegion::default(); 64];
-    let (mut at, mut pages) = (start, 0);
-    while at < end {
-        let Ok((len, stopped)) = sys::scan_anonymous(pagemap, at, end, &mut runs) else { break };
-        pages += runs[..len].iter().map(|run| (run.end - run.start) / PAGE as u64).sum::<u64>();
-        at = stopped.max(at + PAGE);
-    }
-    pages
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sys::PAGE;
     use rustix::fd::AsFd;
     use rustix::fs::{Mode, OFlags};
     use rustix::mm::{MapFlags, ProtFlags, mmap};
@@ -52,10 +42,10 @@ mod tests {
         let pagemap = rustix::fs::open(c"/proc/self/pagemap", OFlags::RDONLY, Mode::empty()).unwrap();
         // SAFETY: in the mapping.
         (0..64).for_each(|n| unsafe { _ = ((at + n * PAGE) as *const u8).read_volatile() });
-        assert_eq!(anonymous(pagemap.as_fd(), at, at + 64 * PAGE), 0);
+        assert_eq!(count(pagemap.as_fd(), at, at + 64 * PAGE, true), 0);
         // SAFETY: in the mapping.
         (0..64).step_by(3).for_each(|n| unsafe { ((at + n * PAGE) as *mut u8).write_volatile(1) });
-        assert_eq!(anonymous(pagemap.as_fd(), at, at + 64 * PAGE), 22);
+        assert_eq!(count(pagemap.as_fd(), at, at + 64 * PAGE, true), 22);
     }
 
     #[test]

@@ -29,6 +29,7 @@
 //! | `peak` | most local memory |
 //! | [`link`] | arrival times of pages |
 //! | [`node`] | client of a memory node that holds the pages |
+//! | [`pagemap`] | which pages are present |
 //! | [`pins`] | pages that are never taken |
 //! | [`spool`] | capture of transfers |
 //! | [`moves`] | moves of pages out of the program and into it |
@@ -54,6 +55,7 @@ pub mod kept;
 pub mod link;
 pub mod moves;
 pub mod node;
+pub mod pagemap;
 pub mod pins;
 pub mod spool;
 pub mod sys;

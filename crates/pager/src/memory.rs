@@ -4,8 +4,9 @@ use crate::control::ControlHead;
 use crate::kept::kept_pages;
 use crate::maps::{self, Area};
 use crate::moves::{self, Moved};
+use crate::pagemap::{self, PageRegion};
 use crate::stride::MOST_AHEAD;
-use crate::sys::{self, PAGE, PageRegion, Uffd};
+use crate::sys::{self, PAGE, Uffd};
 use crate::{den, gate};
 use alloc::vec::Vec;
 use core::ffi::CStr;
@@ -58,7 +59,7 @@ impl Memory {
     /// Copies a taken page from the den into memory that is not writable right now, or locked, where a move is
     /// refused. The den's page stays full.
     pub(crate) fn copy(&self, control: &ControlHead, address: usize, den: usize) -> Result<(), Errno> {
-        if sys::is_filled(self.pagemap.as_fd(), den) != Some(true) {
+        if pagemap::is_filled(self.pagemap.as_fd(), den) != Some(true) {
             gate::die(control, gate::EMPTY);
         }
         match self.uffd.copy(address, den, PAGE).1 {
@@ -83,14 +84,14 @@ impl Memory {
         self.pagemap.as_fd()
     }
 
-    /// Finds pages of `[start, end)` that are present; see [`sys::scan_present`].
+    /// Finds pages of `[start, end)` that are present; see [`pagemap::scan_present`].
     pub(crate) fn present(
         &self,
         start: usize,
         end: usize,
         found: &mut [PageRegion],
     ) -> Result<(usize, usize), Errno> {
-        sys::scan_present(self.pagemap.as_fd(), start, end, found)
+        pagemap::scan_present(self.pagemap.as_fd(), start, end, found)
     }
 
     /// Returns the number of private pages that nobody can take. `text` is a buffer for reuse.

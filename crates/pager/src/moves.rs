@@ -8,7 +8,8 @@
 //!
 //! Nobody else uses the den, so its end of each move can be checked: `pagemap` tells whether a page is there.
 
-use crate::sys::{self, PAGE, Uffd};
+use crate::pagemap::is_filled;
+use crate::sys::{PAGE, Uffd};
 use rustix::fd::BorrowedFd;
 use rustix::io::Errno;
 
@@ -18,13 +19,13 @@ pub type Moved = (usize, Result<(), Errno>);
 /// Moves the program's pages at `address` into empty pages of the den.
 pub fn take(uffd: &Uffd, pagemap: BorrowedFd, den: usize, address: usize, len: usize) -> Moved {
     let told = uffd.move_pages(den, address, len, false);
-    recount(told, len, |done| sys::is_filled(pagemap, den + done) == Some(true))
+    recount(told, len, |done| is_filled(pagemap, den + done) == Some(true))
 }
 
 /// Moves pages of the den into the program; if `wake`, wakes the threads that wait for them.
 pub fn give(uffd: &Uffd, pagemap: BorrowedFd, address: usize, den: usize, len: usize, wake: bool) -> Moved {
     let told = uffd.move_pages(address, den, len, wake);
-    let moved = recount(told, len, |done| sys::is_filled(pagemap, den + done) == Some(false));
+    let moved = recount(told, len, |done| is_filled(pagemap, den + done) == Some(false));
     if wake {
         (told.0..moved.0).step_by(PAGE).for_each(|done| uffd.wake(address + done));
     }

@@ -17,8 +17,9 @@
 
 use crate::control::{ControlHead, ProcessSlot, count};
 use crate::memory::Memory;
+use crate::pagemap::PageRegion;
 use crate::peak::Peak;
-use crate::sys::{PAGE, PageRegion, now_ns};
+use crate::sys::{PAGE, now_ns};
 use crate::table::{Id, PageList, PageTable, Record, State};
 use crate::transfers::Transfers;
 use crate::{den, gate};

@@ -5,7 +5,7 @@
 //! instructions, or an `ioctl` built on that.
 //!
 //! # References
-//! `userfaultfd(2)`, `ioctl_userfaultfd(2)`, `Documentation/admin-guide/mm/pagemap.rst`.
+//! `userfaultfd(2)`, `ioctl_userfaultfd(2)`.
 
 use alloc::vec::Vec;
 use core::ffi::{c_int, c_void};
@@ -37,13 +37,14 @@ unsafe impl<const OPCODE: u32, T> rustix::ioctl::Ioctl for Exchange<'_, OPCODE, 
     }
 }
 
-fn exchange<const OPCODE: u32, T>(fd: BorrowedFd, value: &mut T) -> Result<i32, Errno> {
-    // SAFETY: see `Exchange`; the callers below pair opcode and struct.
+/// Makes an `ioctl` with a struct, both of one number of the kernel's.
+pub(crate) fn exchange<const OPCODE: u32, T>(fd: BorrowedFd, value: &mut T) -> Result<i32, Errno> {
+    // SAFETY: see `Exchange`; callers pair opcode and struct.
     unsafe { rustix::ioctl::ioctl(fd, Exchange::<OPCODE, T>(value)) }
 }
 
 /// Returns the number of an ioctl: `_IOWR(group, number, T)`.
-const fn read_write<T>(group: u8, number: u8) -> u32 {
+pub(crate) const fn read_write<T>(group: u8, number: u8) -> u32 {
     (3 << 30) | ((size_of::<T>() as u32) << 16) | ((group as u32) << 8) | number as u32
 }
 
@@ -335,94 +336,6 @@ pub(crate) fn create_through(device: &OwnedFd) -> Result<Uffd, Errno> {
     }
     // SAFETY: see `New`.
     unsafe { rustix::ioctl::ioctl(device, New(UFFD_FLAGS as u32)) }.map(Uffd)
-}
-
-/// Run of pages that `PAGEMAP_SCAN` found.
-#[repr(C)]
-#[derive(Clone, Copy, Default)]
-pub struct PageRegion {
-    pub start: u64,
-    pub end: u64,
-    _categories: u64,
-}
-
-#[repr(C)]
-struct PagemapScan {
-    size: u64,
-    flags: u64,
-    start: u64,
-    end: u64,
-    walk_end: u64,
-    vec: u64,
-    vec_len: u64,
-    max_pages: u64,
-    category_inverted: u64,
-    category_mask: u64,
-    category_anyof_mask: u64,
-    return_mask: u64,
-}
-
-const PAGE_IS_FILE: u64 = 1 << 2;
-const PAGE_IS_PRESENT: u64 = 1 << 3;
-const PAGE_IS_PFNZERO: u64 = 1 << 5;
-
-/// Finds pages of `[start, end)` that are present and not the shared zero page (Linux 6.7). Fills `found` from
-/// its beginning; returns the number of runs and where the walk stopped.
-///
-/// # Errors
-/// `ENOTTY` if the kernel is older than Linux 6.7; `EINVAL` or `EFAULT` if the range is not of whole pages of this
-/// process; `EINTR` if a signal ends the process.
-pub fn scan_present(
-    pagemap: BorrowedFd,
-    start: usize,
-    end: usize,
-    found: &mut [PageRegion],
-) -> Result<(usize, usize), Errno> {
-    scan(pagemap, start..end, PAGE_IS_PFNZERO, found)
-}
-
-/// Finds pages as [`scan_present`] does, but not those of files.
-pub(crate) fn scan_anonymous(
-    pagemap: BorrowedFd,
-    start: usize,
-    end: usize,
-    found: &mut [PageRegion],
-) -> Result<(usize, usize), Errno> {
-    scan(pagemap, start..end, PAGE_IS_PFNZERO | PAGE_IS_FILE, found)
-}
-
-/// Finds present pages of none of the categories in `without`.
-fn scan(
-    pagemap: BorrowedFd,
-    range: core::ops::Range<usize>,
-    without: u64,
-    found: &mut [PageRegion],
-) -> Result<(usize, usize), Errno> {
-    let mut scan = PagemapScan {
-        size: size_of::<PagemapScan>() as u64,
-        flags: 0,
-        start: range.start as u64,
-        end: range.end as u64,
-        walk_end: 0,
-        vec: found.as_mut_ptr() as u64,
-        vec_len: found.len() as u64,
-        max_pages: 0,
-        category_inverted: without,
-        category_mask: PAGE_IS_PRESENT | without,
-        category_anyof_mask: 0,
-        return_mask: PAGE_IS_PRESENT,
-    };
-    let runs = exchange::<{ read_write::<PagemapScan>(b'f', 16) }, _>(pagemap, &mut scan)?;
-    Ok((runs as usize, scan.walk_end as usize))
-}
-
-/// Returns whether there is anything at this page: in memory, migrating there, or swapped out. `None` if
-/// `pagemap` cannot be read.
-pub fn is_filled(pagemap: BorrowedFd, page: usize) -> Option<bool> {
-    const SOMEWHERE: u64 = 3 << 62;
-    let mut entry = [0u8; 8];
-    let read = rustix::io::pread(pagemap, &mut entry, (page / PAGE * 8) as u64);
-    (read == Ok(entry.len())).then(|| u64::from_ne_bytes(entry) & SOMEWHERE != 0)
 }
 
 /// Returns a time in ns as the kernel takes it.

@@ -7,7 +7,8 @@ use rustix::mm::{Advice, MapFlags, ProtFlags};
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use unrack_pager::moves;
-use unrack_pager::sys::{FEATURE_MOVE, PAGE, Uffd, is_filled};
+use unrack_pager::pagemap::is_filled;
+use unrack_pager::sys::{FEATURE_MOVE, PAGE, Uffd};
 use unrack_testing::{Needed, skip};
 
 /// Bytes of memory that one page table maps.

@@ -4,7 +4,7 @@ use crate::PagingError;
 use rustix::io::Errno;
 use rustix::process::{Resource, getrlimit};
 use std::path::{Path, PathBuf};
-use unrack_pager::{blocking, den, sys};
+use unrack_pager::{blocking, den, pagemap, sys};
 
 const LIBRARY: &str = "libunrack_preload.so";
 /// Environment variable with the preload library's path, if it is not near the executable.
@@ -73,8 +73,8 @@ fn no_userfaultfd(why: Errno) -> PagingError {
 fn check_scan() -> Result<(), PagingError> {
     let scanned = std::fs::File::open("/proc/self/pagemap").map_err(|_| ()).and_then(|pagemap| {
         use std::os::fd::AsFd;
-        let mut found = [sys::PageRegion::default()];
-        sys::scan_present(pagemap.as_fd(), 0, sys::PAGE, &mut found).map_err(|_| ())
+        let mut found = [pagemap::PageRegion::default()];
+        pagemap::scan_present(pagemap.as_fd(), 0, sys::PAGE, &mut found).map_err(|_| ())
     });
     scanned.map(drop).map_err(|()| PagingError::Lacking(old_kernel("PAGEMAP_SCAN (Linux 6.7)")))
 }

@@ -8,7 +8,8 @@
 use super::pager::Pager;
 use crate::den;
 use crate::gate;
-use crate::sys::{self, Event, PAGE, Uffd};
+use crate::pagemap::is_filled;
+use crate::sys::{Event, PAGE, Uffd};
 use crate::table::Id;
 use alloc::vec;
 use alloc::vec::Vec;
@@ -97,7 +98,7 @@ impl Pager {
     /// Returns how many of the first pages are neighbours whose contents are in their slots.
     fn copyable(&self, pages: &[Id]) -> usize {
         let run = self.pages.run_length(&pages[..pages.len().min(MOST_COPIED)]);
-        let is_here = |id: &&Id| sys::is_filled(self.memory.pagemap(), den::slot(**id)) == Some(true);
+        let is_here = |id: &&Id| is_filled(self.memory.pagemap(), den::slot(**id)) == Some(true);
         pages[..run].iter().take_while(is_here).count()
     }
 }
