@@ -82,7 +82,7 @@ fn memory_that_nobody_can_take_counts_for_nothing_and_is_said() {
 #[test]
 fn a_failed_run_does_not_decide_the_next_ones_footprint() {
     let Some(lab) = Lab::paging("failed") else { return };
-    let work = "import os\nif 'READY' not in os.environ: raise SystemExit(3)\nd = bytearray(16 << 20)\nprint(len(d))";
+    let work = "import os, time\nif 'READY' not in os.environ: raise SystemExit(3)\nd = b'x' * (16 << 20)\ntime.sleep(0.2)";
     let run = |is_ready: bool| {
         let summary = lab.path("summary.json");
         let mut command =
