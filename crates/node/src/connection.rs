@@ -1,5 +1,6 @@
 //! Thread of one connection, from its greeting to its end.
 
+use crate::eager::Eager;
 use crate::listen::Stream;
 use crate::node::Common;
 use crate::pages::Pages;
@@ -67,7 +68,7 @@ impl Common {
         let client = wire.peer().map_or(client, Peer::Key);
         let Some(part) = self.greet(&mut wire, client)? else { return Ok(()) };
         let mut session = Session::new(Pages::new(part), self.counters.clone());
-        self.run(&mut wire, |wire| stream::serve(wire, &mut session));
+        self.run(&mut wire, |wire| stream::serve(&mut Eager::new(wire), &mut session));
         Ok(())
     }
 

@@ -17,11 +17,13 @@
 //! | [`listen`] | addresses, sockets and connections |
 //! | [`greeting`] | admission of sessions |
 //! | `connection` | thread of a session: greeting, serving, farewell |
+//! | `eager` | reads that do not sleep while the client asks often
 //! | [`statistics`] | counters over all sessions |
 //! | [`signals`] | a node that runs until a signal ends it |
 #![forbid(unsafe_code)]
 
 mod connection;
+mod eager;
 mod error;
 pub mod greeting;
 mod index;

@@ -156,6 +156,9 @@ impl Pager {
         if spin || until <= now {
             return;
         }
+        if self.awaits_soon(now) {
+            return rustix::thread::sched_yield();
+        }
         let margin = if self.next_due_ns().is_some() { SPIN_NS / 2 } else { 0 };
         let nap = (until - now).saturating_sub(margin);
         let timeout = sys::timespec(nap);
@@ -166,6 +169,13 @@ impl Pager {
             Some(node) => rustix::event::poll(&mut [faults, node.poll()], Some(&timeout)),
             None => rustix::event::poll(&mut [faults], Some(&timeout)),
         };
+    }
+
+    /// Returns whether a page was asked for a moment ago of a memory node. Sleeping would take longer than its answer; whoever
+    /// else wants this core gets it.
+    fn awaits_soon(&self, now_ns: u64) -> bool {
+        let coming = || self.pending.iter().filter(|pending| self.contents(pending.id).is_none());
+        self.node.is_some() && coming().any(|pending| now_ns < pending.read_ns + SPIN_NS)
     }
 
     /// Does the periodic work. Returns the time in ns until the next tick.
