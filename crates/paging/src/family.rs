@@ -7,6 +7,11 @@ use crate::{PagingError, proc, trace};
 use rustix::process::{Pid, Signal};
 use std::cell::RefCell;
 use std::collections::HashMap;
+use std::time::Duration;
+
+/// Most looks for the environment of a process, and the time between two: an `execve` takes less.
+const LOOKS: u32 = 4;
+const BETWEEN_LOOKS: Duration = Duration::from_millis(1);
 
 /// The processes of a run.
 pub(crate) struct Family {
@@ -71,8 +76,9 @@ impl Family {
     pub(crate) fn all_members(&self) -> Vec<u32> {
         if let Some(mark) = &self.mark {
             let variable = format!("{MARK_VARIABLE}={mark}");
-            let marked = proc::all().into_iter().filter(|pid| proc::has_variable(*pid, &variable));
-            let found: Vec<_> = marked.filter_map(|pid| Some((pid, proc::started(pid)?))).collect();
+            let marked = marked(&variable);
+            let found: Vec<_> =
+                marked.into_iter().filter_map(|pid| Some((pid, proc::started(pid)?))).collect();
             self.elsewhere.borrow_mut().extend(found);
         }
         self.members()
@@ -98,6 +104,27 @@ impl Drop for Family {
         // A refusal has no remedy: a later run asks again.
         let _ = rustix::process::set_child_subreaper(None);
     }
+}
+
+/// Returns the processes of the machine with this variable. One that is just becoming another program has none for a
+/// moment: it is looked at again.
+fn marked(variable: &str) -> Vec<u32> {
+    let mut found = Vec::new();
+    let mut unknown = proc::all();
+    for _ in 0..LOOKS {
+        unknown.retain(|pid| match proc::has_variable(*pid, variable) {
+            Some(has) => {
+                found.extend(has.then_some(*pid));
+                false
+            }
+            None => true,
+        });
+        if unknown.is_empty() {
+            break;
+        }
+        std::thread::sleep(BETWEEN_LOOKS);
+    }
+    found
 }
 
 fn add_descendants(members: &mut Vec<u32>) {

@@ -54,10 +54,14 @@ pub(crate) fn all() -> Vec<u32> {
 }
 
 /// Returns whether the environment that a process was started with has this variable and value (`NAME=value`). It stands
-/// on the program's stack, which is never taken.
-pub(crate) fn has_variable(pid: u32, variable: &str) -> bool {
-    let Ok(environment) = std::fs::read(format!("/proc/{pid}/environ")) else { return false };
-    environment.split(|byte| *byte == 0).any(|known| known == variable.as_bytes())
+/// on the program's stack, which is never taken. `None` if the process has no environment, perhaps since it is just
+/// becoming another program.
+pub(crate) fn has_variable(pid: u32, variable: &str) -> Option<bool> {
+    let Ok(environment) = std::fs::read(format!("/proc/{pid}/environ")) else { return Some(false) };
+    let found = environment.split(|byte| *byte == 0).any(|known| known == variable.as_bytes());
+    // Threads of the kernel and processes that have ended have no executable.
+    let may_come = environment.is_empty() && executable(pid).is_some();
+    (!may_come).then_some(found)
 }
 
 /// Returns the name of a process.
@@ -296,6 +300,6 @@ Anonymous: 1 kB
         assert_eq!(maps_file(pid, "/no such file"), Some(false));
         assert!(has_ended(u32::MAX));
         assert!(all().contains(&pid) && started(pid).is_some());
-        assert!(!has_variable(pid, "UNRACK_NO_SUCH=1"));
+        assert_eq!(has_variable(pid, "UNRACK_NO_SUCH=1"), Some(false));
     }
 }
