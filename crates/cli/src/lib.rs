@@ -139,7 +139,7 @@ pub fn main() -> ExitCode {
     status
 }
 
-/// What a verb needs from before its work.
+/// Preparations of a verb, made before its work.
 #[derive(Default)]
 struct Begun {
     /// Seat of the program that `run` becomes.

@@ -33,7 +33,7 @@ const DOORBELL_AT: usize = STACKS_AT + STACKS * STACK_BYTES;
 const LANDINGS_AT: usize = DOORBELL_AT + DOORBELL_BYTES;
 const BLOCKS_AT: usize = LANDINGS_AT + LANDINGS * PAGE;
 const ARENA_AT: usize = BLOCKS_AT + (BLOCKS + 1) * BLOCK_BYTES;
-/// Where the pager's own memory is, from the heap on: the heap, stacks and blocks.
+/// Places of the pager's own memory, from the heap on: the heap, stacks and blocks.
 pub(crate) const OWN: [core::ops::Range<usize>; 2] = [0..DOORBELL_AT, BLOCKS_AT..ARENA_AT];
 /// Bytes of address space that are reserved in each process.
 pub const LEN: usize = ARENA_AT + ARENA_SLOTS * PAGE;

@@ -29,7 +29,7 @@
 //! | `peak` | most local memory |
 //! | [`link`] | arrival times of pages |
 //! | [`node`] | client of a memory node that holds the pages |
-//! | [`pagemap`] | which pages are present |
+//! | [`pagemap`] | presence of pages |
 //! | [`pins`] | pages that are never taken |
 //! | [`spool`] | capture of transfers |
 //! | [`moves`] | moves of pages out of the program and into it |

@@ -1,4 +1,4 @@
-//! Which pages of a process are present: `/proc/PID/pagemap`.
+//! Presence of a process's pages: `/proc/PID/pagemap`.
 //!
 //! # References
 //! `Documentation/admin-guide/mm/pagemap.rst`.

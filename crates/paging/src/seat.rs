@@ -90,7 +90,7 @@ fn prepare_run(pid: u32, line: OwnedFd, bell: Bell) -> Result<ProgramSeat, Pagin
     Ok(ProgramSeat { pid, line, bell: Cell::new(Some(bell)), tracer: OnceCell::new(), mark })
 }
 
-/// What the processes tell each other: the first byte of a message.
+/// Messages between the processes, by their first byte.
 #[derive(Clone, Copy, PartialEq)]
 enum Word {
     /// From the guard: its number.

@@ -17,7 +17,7 @@ pub struct StudyProgram {
     pub prepare: Vec<String>,
     /// Local memory, as for `--local`.
     pub local: String,
-    /// Whether a quick run has it.
+    /// True if a quick run has it.
     #[serde(default)]
     pub quick: bool,
     /// Reason why the prediction differs.

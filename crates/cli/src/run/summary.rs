@@ -47,7 +47,7 @@ pub(super) struct Summary {
     machine: Machine,
 }
 
-/// What was run, and what came of it.
+/// Program that was run, and its results.
 pub(super) struct Ran<'a> {
     pub command: Vec<String>,
     pub pid: Option<u32>,

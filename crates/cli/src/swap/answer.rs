@@ -40,7 +40,7 @@ pub(super) struct Answer {
     pub machine: Option<Machine>,
 }
 
-/// What was swapped, in the run of the middle time.
+/// Counts of swapping, in the run of the middle time.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(super) struct Swapped {
     pub pages_in: u64,

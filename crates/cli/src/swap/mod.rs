@@ -38,20 +38,20 @@ Examples:
   sudo unrack swap --device /var/tmp -- ./program      to a file there, on a real disk
   sudo unrack swap --json -- ./program | jq .error
 
-The program runs about 14 times: natively, at five injected delays, and under the kernel's swap. A line goes through the \
+The program runs about 17 times: natively, at five injected delays, and under the kernel's swap. A line goes through the \
 runs at injected delays, as in `unrack compare`; at the kernel's own cost of a fault, it predicts the run time under swap. \
 That is measured, too: in a memory cgroup with as much anonymous memory. The cost of a fault is measured by touching \
 pages in such a group, with the contents of the program's own.
 
 Swap, cgroup and settings are removed at the end, also if this command is killed. The run folder gets swap.json; the same \
-command with the same --out continues where it was interrupted.";
+command with the same --out keeps the native runs and those at injected delays.";
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// Memory that stays local: a share of the program's footprint, or a size
     #[arg(long, value_name = "SHARE", default_value = "25%")]
     local: Share,
-    /// What to swap to: zram, or a folder for a file to swap to
+    /// Device to swap to: zram, or a folder for a file to swap to
     #[arg(long, value_name = "zram|FOLDER", default_value = "zram")]
     device: SwapDevice,
     /// Rounds of runs: as many under swap, and one more; of the others as in `unrack compare`

@@ -27,7 +27,7 @@ type Move = (usize, usize, usize);
 struct Child {
     uffd: Uffd,
     next: usize,
-    /// What it has done to its memory since, in this order.
+    /// Changes of its memory since, in this order.
     changes: Vec<Change>,
 }
 

@@ -21,7 +21,7 @@ const SIGNALS: usize = 65;
 
 /// Handlers of the process.
 pub(super) struct Handlers {
-    /// What the kernel is told in place of a handler of the program's.
+    /// Action that the kernel is told in place of a handler of the program's.
     any: Action,
     /// Last handler that the program set for each signal; for our two, what it set.
     of_program: [Action; SIGNALS],

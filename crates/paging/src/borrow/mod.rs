@@ -46,7 +46,7 @@ pub struct BorrowSetup<'a> {
     pub program: &'a RunningProgram,
     /// Local memory of the process and of those that it forks, together.
     pub local: Bytes,
-    /// Its memory now.
+    /// Memory that it has now.
     pub footprint: Bytes,
     pub delay: &'a Delay,
     pub calibration: Calibration,
@@ -59,7 +59,7 @@ pub struct BorrowSetup<'a> {
 /// Result of a loan.
 #[derive(Debug, Clone)]
 pub struct BorrowReport {
-    /// How the program ended, if it did and that can be known.
+    /// End of the program, if it came and can be known.
     pub status: Option<ProgramEnd>,
     /// The program ended before its memory was given back.
     pub has_ended: bool,

@@ -29,7 +29,7 @@ use unrack_pager::sys::{self, Uffd};
 const FOLLOW_THREADS: i32 =
     libc::PTRACE_O_TRACECLONE | libc::PTRACE_O_TRACEEXEC | libc::PTRACE_O_TRACESYSGOOD;
 
-/// What cannot be done with a process.
+/// Reason why something cannot be done with a process.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Refusal {
     /// It may not be traced.

@@ -25,7 +25,7 @@ pub(super) struct Entry {
 /// The agent in one address space.
 #[derive(Clone, Copy)]
 pub(super) struct Place {
-    /// Where it is mapped, and all bytes of that.
+    /// Address of its mapping, and all bytes of that.
     base: usize,
     len: usize,
     enter: usize,

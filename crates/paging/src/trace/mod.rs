@@ -56,7 +56,7 @@ pub(crate) struct Tracer {
     traced: Arc<Traced>,
 }
 
-/// What a tracer and its thread share.
+/// State that a tracer and its thread share.
 #[derive(Default)]
 struct Traced {
     /// Number of the process; 0: none has knocked yet.
