@@ -27,6 +27,10 @@ type Move = (usize, usize, usize);
 struct Child {
     uffd: Uffd,
     next: usize,
+    /// Most pages to copy at once.
+    most: usize,
+    /// The next page is not where it is in the parent's books, but where its mapping moved to.
+    is_moved: bool,
     /// Changes of its memory since, in this order.
     changes: Vec<Change>,
 }
@@ -70,34 +74,35 @@ impl Pager {
     /// Copies pages to a child, and adds the children that it has meanwhile.
     fn provide(&self, mut child: Child, away: &[Id], moved: &[Move], children: &mut Vec<Child>) {
         while let Some(rest) = away.get(child.next..).filter(|rest| !rest.is_empty()) {
-            let pages = if child.changes.is_empty() { self.copyable(rest) } else { 1 };
             let address = self.pages.table.get(rest[0]).address;
-            let slot = den::slot(rest[0]);
-            let Some(place) = child.place(address).filter(|_| pages > 0) else {
-                child.next += 1;
+            let moved = moved_to(moved, address);
+            let at = if child.is_moved { moved } else { Some(address) };
+            let is_plain = child.changes.is_empty() && !child.is_moved;
+            let pages = if is_plain { self.copyable(&rest[..rest.len().min(child.most)]) } else { 1 };
+            let Some(place) = at.and_then(|at| child.place(at)).filter(|_| pages > 0) else {
+                child.pass(1);
                 continue;
             };
-            let (done, result) = child.uffd.copy(place, slot, pages * PAGE);
-            child.next += done / PAGE;
+            let (done, result) = child.uffd.copy(place, den::slot(rest[0]), pages * PAGE);
             match result {
-                Ok(()) => {}
-                Err(Errno::AGAIN) => child.follow(children),
+                _ if done > 0 => child.pass(done / PAGE),
+                Ok(()) | Err(Errno::EXIST) => child.pass(1),
                 // It has ended, or runs another program.
                 Err(Errno::SRCH) => return,
-                Err(_) if done > 0 => {}
-                Err(_) => {
-                    if let Some(to) = moved_to(moved, address) {
-                        let _ = child.uffd.copy(to, slot, PAGE);
-                    }
-                    child.next += 1;
-                }
+                // The kernel looks for the place before it looks whether that is changing.
+                Err(_) if child.uffd.is_changing() => child.follow(children),
+                Err(Errno::AGAIN) => {}
+                // Neighbours may be in two mappings.
+                Err(_) if pages > 1 => child.most = pages / 2,
+                Err(_) if moved.is_some() && !child.is_moved => child.is_moved = true,
+                Err(_) => child.pass(1),
             }
         }
     }
 
     /// Returns how many of the first pages are neighbours whose contents are in their slots.
     fn copyable(&self, pages: &[Id]) -> usize {
-        let run = self.pages.run_length(&pages[..pages.len().min(MOST_COPIED)]);
+        let run = self.pages.run_length(pages);
         let is_here = |id: &&Id| is_filled(self.memory.pagemap(), den::slot(**id)) == Some(true);
         pages[..run].iter().take_while(is_here).count()
     }
@@ -119,7 +124,14 @@ impl Child {
     fn new(descriptor: c_int) -> Child {
         // SAFETY: the kernel made it for whoever reads the message of the fork.
         let uffd = unsafe { OwnedFd::from_raw_fd(descriptor) }.into();
-        Child { uffd, next: 0, changes: Vec::new() }
+        Child { uffd, next: 0, most: MOST_COPIED, is_moved: false, changes: Vec::new() }
+    }
+
+    /// Goes on behind so many pages.
+    fn pass(&mut self, pages: usize) {
+        self.next += pages;
+        self.most = MOST_COPIED;
+        self.is_moved = false;
     }
 
     /// Returns where the child has now what was at this address, if it still wants that.
@@ -146,6 +158,7 @@ impl Child {
                 }
                 Event::Fork { uffd } => children.push(Child {
                     next: self.next,
+                    is_moved: self.is_moved,
                     changes: self.changes.clone(),
                     ..Child::new(uffd)
                 }),

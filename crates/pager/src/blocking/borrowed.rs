@@ -85,19 +85,13 @@ impl Pager {
     pub(super) fn give_back(mut self) -> ! {
         gate::shut();
         while self.is_any_away() {
-            // The place of a page may be gone: a message will say so.
             self.handle_new_events();
-            self.thaw();
-            rustix::thread::sched_yield();
+            self.thaw_all();
         }
         let (control, slot) = (self.control, self.slot);
         // Threads that wait for a page that was never touched are woken, and the kernel serves them.
         drop(self);
         leave(control, slot)
-    }
-
-    fn is_any_away(&self) -> bool {
-        !self.pending.is_empty() || self.pages.table.away().next().is_some()
     }
 }
 

@@ -16,7 +16,7 @@ impl Pager {
             gate::merge_done();
         }
         if gate::is_closed() {
-            self.thaw();
+            self.thaw_all();
             gate::set_away(0);
         }
         loop {
@@ -35,7 +35,26 @@ impl Pager {
     }
 
     /// Puts every page back. The gate is closed, so none is taken meanwhile.
-    pub(super) fn thaw(&mut self) {
+    pub(super) fn thaw_all(&mut self) {
+        loop {
+            let changes = self.changes;
+            self.thaw();
+            // The place of a page that is left is being moved or unmapped: a message will say so.
+            let may_help = self.changes != changes || self.memory.uffd.is_changing();
+            if !may_help || !self.is_any_away() {
+                return;
+            }
+            self.read_changes();
+        }
+    }
+
+    /// Returns whether any page is not in the program.
+    pub(super) fn is_any_away(&self) -> bool {
+        !self.pending.is_empty() || self.pages.table.away().next().is_some()
+    }
+
+    /// Puts every page back whose place is there.
+    fn thaw(&mut self) {
         while let Some(pending) = self.pending.pop() {
             self.finish_fetch(pending);
         }
@@ -95,7 +114,7 @@ impl Pager {
                 self.read_changes();
                 return run;
             }
-            // Its place is being unmapped; a message will say so.
+            // Its place is being moved or unmapped.
             Err(_) => {}
         }
         &run[1..]
