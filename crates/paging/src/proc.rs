@@ -125,10 +125,11 @@ pub(crate) fn process_of(thread: u32) -> Option<u32> {
     status_word(thread, "Tgid:")?.parse().ok()
 }
 
-/// Returns whether a signal waits to be delivered to a thread.
+/// Returns whether a signal waits to be delivered to a thread that its process does not ignore.
 pub(crate) fn has_signal(thread: u32) -> bool {
     let [own, shared, blocked] = ["SigPnd:", "ShdPnd:", "SigBlk:"].map(|name| signals(thread, name));
-    (own | shared) & !blocked != 0
+    let pending = (own | shared) & !blocked;
+    (1..=64).any(|signal| pending & (1 << (signal - 1)) != 0 && !ignores(thread, signal))
 }
 
 /// Returns whether a process does nothing when this signal comes.

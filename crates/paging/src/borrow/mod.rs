@@ -17,7 +17,7 @@ use crate::calibrate::Calibration;
 use crate::control_file::ControlFile;
 use crate::delay::Delay;
 use crate::folder::Folder;
-use crate::inject::{Borrowed, Borrower, pass_over};
+use crate::inject::{Borrowed, Borrower, let_go, pass_over};
 use crate::job::ProgramEnd;
 use crate::local::{self, LocalMemory, Unseen};
 use crate::measure::{self, Tally};
@@ -78,7 +78,7 @@ pub struct BorrowReport {
 /// [`PagingError::Lacking`] if that cannot be done with this process, which is then as it was; [`PagingError::Failed`] if
 /// its pager failed.
 pub fn borrow(setup: &BorrowSetup) -> Result<BorrowReport, PagingError> {
-    // What a thread traces is let go when it ends, without being stopped.
+    // What a thread still traces is let go when it ends.
     let traced = std::thread::scope(|scope| scope.spawn(|| borrow_here(setup)).join());
     traced.unwrap_or_else(|_| Err(PagingError::Failed("internal error. Please report this".into())))
 }
@@ -95,7 +95,9 @@ fn borrow_here(setup: &BorrowSetup) -> Result<BorrowReport, PagingError> {
     let (borrowed, threads) = put_in(setup.program.pid).map_err(|why| setup.program.refused(why))?;
     loan.took(setup.program.pid, borrowed, threads);
     let outcome = loan.until_the_end(&path);
-    loan.give_back()?;
+    let given_back = loan.give_back();
+    let_go(loan.threads.drain());
+    given_back?;
     outcome?;
     Ok(loan.report())
 }

@@ -15,7 +15,7 @@ use rustix::io::Errno;
 use std::time::{Duration, Instant};
 
 /// Time for all threads to stop. One that waits for its `vfork` child does not, and then the program is left alone.
-const PATIENCE: Duration = Duration::from_secs(1);
+pub(super) const PATIENCE: Duration = Duration::from_secs(1);
 const PACE: Duration = Duration::from_micros(200);
 
 /// Puts the agent into a process. If that fails, the process goes on without.
@@ -84,7 +84,7 @@ fn seize_new(
 }
 
 /// Waits until a thread has stopped for us.
-fn wait_for(family: &mut Family, thread: u32, deadline: Instant) -> Result<(), Errno> {
+pub(super) fn wait_for(family: &mut Family, thread: u32, deadline: Instant) -> Result<(), Errno> {
     loop {
         match Stop::now(thread)? {
             Some(Stop::Pause) => return Ok(()),

@@ -21,6 +21,7 @@ use rustix::process::{Pid, PidfdFlags, PidfdGetfdFlags, pidfd_getfd, pidfd_open}
 use std::io;
 use std::mem::MaybeUninit;
 use std::path::Path;
+use std::time::Instant;
 use unrack_pager::blocking::FEATURES_TO_BORROW;
 use unrack_pager::handed::FILES;
 use unrack_pager::sys::{self, Uffd};
@@ -182,6 +183,20 @@ fn send_files(socket: BorrowedFd, files: &[OwnedFd]) -> Result<(), Errno> {
 /// Lets a thread that stopped for us go on with the call in which it waited, unless a signal is there for it.
 fn go_on_waiting(thread: u32) -> Result<(), Errno> {
     if proc::has_signal(thread) { Ok(()) } else { repeat_interrupted(thread) }
+}
+
+/// Lets threads go that the calling thread traces. Each goes on from a stop for us: the end of their tracer would let them go, too,
+/// but a signal that the process ignores, and that came because it was traced, might just have ended what one waited in. One that
+/// cannot be stopped now is let go by that end.
+pub(crate) fn let_go(threads: impl Iterator<Item = u32>) {
+    let asked: Vec<u32> = threads.filter(|thread| raw::interrupt(*thread).is_ok()).collect();
+    let deadline = Instant::now() + attach::PATIENCE;
+    for thread in asked {
+        // One that was killed needs nothing.
+        let _ = attach::wait_for(&mut Family::default(), thread, deadline)
+            .and_then(|()| go_on_waiting(thread))
+            .and_then(|()| raw::detach(thread, 0));
+    }
 }
 
 impl Borrowed {

@@ -42,7 +42,7 @@ use crate::PagingError;
 use crate::control_file::ControlFile;
 use crate::elf::{self, Elf, Entrance};
 use crate::trace::{self, Next, Stop, StopHandler, USUAL, raw};
-pub(crate) use borrow::{Borrowed, Borrower, Refusal};
+pub(crate) use borrow::{Borrowed, Borrower, Refusal, let_go};
 pub(crate) use reception::Reception;
 pub(crate) use remote::pass_over;
 
