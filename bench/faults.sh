@@ -60,6 +60,11 @@ fi
 line "zram swap, two threads" "$root/bench/zram.sh" "$memory" "$percent" --threads 2
 line "unrack, blocking, two threads" touch_it --threads=2 "$unrack" run "${free[@]}" --local "$percent" --
 line "unrack, fast, two threads" touch_it --threads=2 "$unrack" run "${free[@]}" --fast --local "$percent" --
+# Pages in order, which both can fetch ahead of the thread.
+in_order() { "$@" "$UNRACK_STRESS" touch --memory "$memory" --order sequential --json; }
+line "in order: zram swap, 8 at once" env PAGE_CLUSTER=3 "$root/bench/zram.sh" "$memory" "$percent" --order sequential
+line "in order: unrack, blocking" in_order "$unrack" run "${free[@]}" --local "$percent" --
+line "in order: --read-ahead 32" in_order "$unrack" run "${free[@]}" --read-ahead 32 --local "$percent" --
 line "unrack, blocking, captured" paged --local "$percent" --capture "$dir/trace.parquet"
 
 # node NAME OPTION WHERE [KEYS]: the same from a memory node that listens there, encrypted by the keys in a folder.

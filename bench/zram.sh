@@ -4,7 +4,7 @@
 #   zram.sh [MEMORY] [LOCAL%] [touch options...]       (default 256MiB 25%)
 #
 # Runs `unrack-stress touch` with a cgroup limit of LOCAL% of MEMORY and a zram device of its own as the only
-# swap it can reach, page-cluster 0 (no read-ahead). Prints one line of JSON, or exits 3 with the reason where
+# swap it can reach, without read-ahead ($PAGE_CLUSTER, the logarithm of the pages read at once, default 0). Prints one line of JSON, or exits 3 with the reason where
 # the machine lacks something. Everything is put back on any exit. The words written are highly compressible,
 # which favours zram.
 set -euo pipefail
@@ -63,7 +63,7 @@ for _ in {1..50}; do
 done
 mkswap "/dev/zram$device" > /dev/null
 swapon -p 32767 "/dev/zram$device" || lacks "swap cannot be switched on here"
-echo 0 > /proc/sys/vm/page-cluster
+echo "${PAGE_CLUSTER:-0}" > /proc/sys/vm/page-cluster
 
 mkdir "$group"
 if ((version == 1)); then

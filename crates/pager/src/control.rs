@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 /// Magic number of the file, with its version.
-pub const MAGIC: u64 = u64::from_le_bytes(*b"unrack\0\x04");
+pub const MAGIC: u64 = u64::from_le_bytes(*b"unrack\0\x05");
 /// Number of slots: most processes of a run at a time.
 pub const SLOTS: usize = 1024;
 /// Environment variable with the path of the control file.
@@ -55,6 +55,8 @@ pub struct Settings {
     pub capture: AtomicU32,
     /// 1: handle faults in the faulting thread.
     pub fast: AtomicU32,
+    /// Most pages to fetch ahead at once; 0: none.
+    pub read_ahead: AtomicU32,
     /// Number of delay samples (u64 picoseconds) behind the head; 0: use `latency_ns`.
     pub samples: AtomicU64,
     pub seed: AtomicU64,
@@ -81,7 +83,11 @@ pub struct Settings {
 /// Counts of events, for all processes together.
 #[repr(C)]
 pub struct PagerCounts {
+    /// Fetches for which a thread waited.
     pub fetches: AtomicU64,
+    /// Pages fetched ahead; below, those for which a thread waited all the same.
+    pub ahead: AtomicU64,
+    pub late: AtomicU64,
     pub write_backs: AtomicU64,
     /// Faults on pages that were still local: second chances.
     pub soft_faults: AtomicU64,

@@ -20,6 +20,7 @@
 //! | `transfers` | arrival, cost and capture of transfers on the link |
 //! | `ranges` | sets of addresses |
 //! | `scan`, `stride` | memory that can be remote; first touches of successive pages |
+//! | `trend` | pages that a thread is about to want |
 //! | [`attached`] | the control file of this process, and the files beside it |
 //! | [`bare_thread`] | threads that the C library does not know |
 //! | [`door`] | threads that ask to be traced |
@@ -72,3 +73,4 @@ mod residency;
 mod scan;
 mod stride;
 mod transfers;
+mod trend;

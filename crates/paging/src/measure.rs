@@ -54,6 +54,8 @@ pub struct RunSetup<'a> {
     pub seat: Option<&'a ProgramSeat>,
     /// Time that processes may go on after the program has ended [default: 500 ms].
     pub grace: Option<Duration>,
+    /// Most pages to fetch ahead at once, in blocking mode; 0: none.
+    pub read_ahead: u32,
 }
 
 /// Path of the trace, and what it should say about the program.
@@ -76,7 +78,12 @@ pub struct RunReport {
 /// Counts of events, for all processes together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 pub struct Tally {
+    /// Fetches for which a thread waited.
     pub fetches: u64,
+    /// Pages fetched ahead.
+    pub ahead: u64,
+    /// Pages fetched ahead for which a thread waited all the same; they are among `fetches`.
+    pub late: u64,
     pub write_backs: u64,
     pub soft_faults: u64,
     pub first_touches: u64,
@@ -116,6 +123,8 @@ impl Tally {
     pub(crate) fn from_counts(counts: &PagerCounts, threads: u32) -> Tally {
         Tally {
             fetches: counts.fetches.load(Relaxed),
+            ahead: counts.ahead.load(Relaxed),
+            late: counts.late.load(Relaxed),
             write_backs: counts.write_backs.load(Relaxed),
             soft_faults: counts.soft_faults.load(Relaxed),
             first_touches: counts.first_touches.load(Relaxed),
@@ -145,10 +154,9 @@ pub fn measure(job: &CheckedProgram, setup: &RunSetup) -> Result<RunReport, Pagi
         (CONTROL_VARIABLE, session.spools.path(CONTROL_NAME).into_os_string()),
         ("ASAN_OPTIONS", sanitizer_options()),
     ];
-    let _reception = session.reception(setup);
+    let _reception = session.reception();
     let mut watcher = Watcher::new(&session.control, setup.node);
-    watcher.agent_for =
-        Some(session.spools.path(CONTROL_NAME)).filter(|_| setup.calibration.mode != FaultMode::Fast);
+    watcher.agent_for = Some(session.spools.path(CONTROL_NAME));
     session.control.settings.start_ns.store(now_ns(), Relaxed);
     let launch = Launch {
         job,
@@ -240,10 +248,10 @@ impl Session {
         }
     }
 
-    /// Opens the door for programs that need the agent and that this one will start. Without it, these get the agent later.
-    fn reception(&self, setup: &RunSetup) -> Option<Reception> {
-        let is_blocking = setup.calibration.mode == FaultMode::Blocking;
-        is_blocking.then(|| Reception::open(&self.spools.path(CONTROL_NAME)).ok()).flatten()
+    /// Opens the door for programs that need the agent and that this one will start; also in fast mode, where they page in
+    /// blocking mode. Without it, these get the agent later.
+    fn reception(&self) -> Option<Reception> {
+        Reception::open(&self.spools.path(CONTROL_NAME)).ok()
     }
 
     fn capture(
@@ -279,6 +287,7 @@ fn set(control: &ControlFile, setup: &RunSetup) {
     }
     settings.fast.store((setup.calibration.mode == FaultMode::Fast) as u32, Relaxed);
     settings.capture.store(setup.capture.is_some() as u32, Relaxed);
+    settings.read_ahead.store(setup.read_ahead, Relaxed);
 }
 
 /// Tells pagers how much may be local, and how long a fetch takes.
@@ -334,7 +343,7 @@ struct Watcher<'a> {
     known: HashMap<u32, Known>,
     without: BTreeSet<String>,
     unseen: Unseen,
-    /// Control file with which processes without a pager get the agent; `None` in fast mode, which has none.
+    /// Control file with which processes without a pager get the agent; `None`: none gets it.
     agent_for: Option<PathBuf>,
 }
 

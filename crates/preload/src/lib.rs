@@ -79,7 +79,9 @@ fn begin(path: &CStr) -> Result<(), rustix::io::Errno> {
         door::guard_threads();
     }
     pins::pin_this_thread();
-    blocking::start(control)
+    blocking::start(control)?;
+    blocking::wait_for_start();
+    Ok(())
 }
 
 /// True if this process has a pager thread. In fast mode, the pager does this work at the system calls instead.

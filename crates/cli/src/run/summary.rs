@@ -153,10 +153,14 @@ impl Summary {
             }
             None => format!("{} local", self.local),
         };
-        let Tally { fetches, write_backs, .. } = self.tally;
+        let Tally { fetches, write_backs, ahead, late, .. } = self.tally;
         let peak = size(self.memory.peak_local_bytes);
+        let early = match ahead {
+            0 => String::new(),
+            _ => format!(" and {} ahead ({} of them too late)", thousands(ahead), thousands(late)),
+        };
         format!(
-            "{share}, {peak} at the peak; {} fetches, {} write-backs",
+            "{share}, {peak} at the peak; {} fetches{early}, {} write-backs",
             thousands(fetches),
             thousands(write_backs)
         )

@@ -137,6 +137,7 @@ impl Runner<'_> {
             until,
             seat: None,
             grace: None,
+            read_ahead: 0,
         };
         let report = measure(self.job, &setup)?;
         check_status(report.status, "with remote memory", &output)?;

@@ -171,6 +171,25 @@ fn programs_that_dynamic_ones_start_page_however_they_are_started() {
     }
 }
 
+#[test]
+fn fast_programs_start_others_into_which_nothing_can_be_preloaded() {
+    let Some(lab) = Lab::paging("fast-starter") else { return };
+    let (starter, program) = (lab.path("starter"), lab.path("started"));
+    compile(STARTER, &starter, &[]);
+    compile(WORK, &program, &["-O1", "-static", "-pthread"]);
+    let musl = musl(&lab, "musl", WORK, &["-O1"]);
+    for program in [Some(program), musl].into_iter().flatten() {
+        for way in ["execve", "vfork", "spawn"] {
+            let command = [word(&starter), way, word(&program)];
+            let (output, summary) = lab.run(&["--fast", "--local", "4MiB"], &command);
+            assert!(output.status.success(), "{command:?}: {}", stderr(&output));
+            assert_eq!(output.stdout, native(&command), "{command:?}");
+            assert!(!summary["warnings"].to_string().contains("not-preloaded"), "{command:?}: {summary}");
+            assert!(summary["fetches"].as_u64().unwrap() > 1000, "{command:?}: {summary}");
+        }
+    }
+}
+
 /// A program that starts unnoticed, with threads that wait in the kernel in several ways, gets the agent while it runs.
 #[test]
 fn a_program_that_runs_already_does_not_notice() {

@@ -2,6 +2,7 @@
 //! running it.
 
 mod agent;
+mod ahead;
 mod common;
 mod compare;
 mod desk;

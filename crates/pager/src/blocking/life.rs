@@ -15,8 +15,13 @@ use crate::sys::{
 };
 use crate::{den, door, gate, heap};
 use core::ffi::{c_int, c_void};
+use core::sync::atomic::{
+    AtomicU32,
+    Ordering::{Acquire, Relaxed, Release},
+};
 use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
+use rustix::thread::futex;
 
 /// Features of userfaultfd that the kernel must offer.
 pub const FEATURES: u64 =
@@ -24,6 +29,9 @@ pub const FEATURES: u64 =
 
 /// Waits in ns below which the thread spins: a sleeping core takes too long to wake.
 const SPIN_NS: u64 = 60_000;
+
+/// 1 when the pager of this process serves faults.
+static SERVES: AtomicU32 = AtomicU32::new(0);
 
 /// Starts the pager of this process. The calling thread's control block must be pinned ([`crate::pins`]).
 ///
@@ -41,6 +49,17 @@ pub fn start(control: &'static ControlHead) -> Result<(), Errno> {
 pub fn start_late(control: &'static ControlHead) -> Result<(), Errno> {
     baseline::count_all();
     start_thread(control)
+}
+
+/// Waits until the pager that [`start`] started serves faults, for a minute at most. On a busy machine a program that runs for a
+/// tenth of a second could otherwise end before its pager begins, with all of its memory local.
+pub fn wait_for_start() {
+    let minute = sys::timespec(60_000_000_000);
+    while SERVES.load(Acquire) == 0 {
+        if futex::wait(&SERVES, futex::Flags::PRIVATE, 0, Some(&minute)) == Err(Errno::TIMEDOUT) {
+            return;
+        }
+    }
 }
 
 fn start_thread(control: &'static ControlHead) -> Result<(), Errno> {
@@ -79,7 +98,15 @@ extern "C" fn pager_main(slot: *mut c_void) -> c_int {
     door::guard_this_thread();
     let control = control().expect("attached before");
     match Pager::open(control, &control.slots[slot as usize]) {
-        Ok(pager) => pager.run(),
+        Ok(mut pager) => {
+            // Most programs that the first one starts never send a page.
+            if pager.slot.process.load(Relaxed) == 0 {
+                pager.connect();
+            }
+            SERVES.store(1, Release);
+            let _ = futex::wake(&SERVES, futex::Flags::PRIVATE, 1);
+            pager.run()
+        }
         Err(Errno::PERM) => gate::die(control, "no permission to use userfaultfd"),
         Err(Errno::INVAL) => {
             gate::die(control, "this kernel's userfaultfd lacks UFFDIO_MOVE: Linux 6.8 or later is needed")
@@ -150,16 +177,17 @@ impl Pager {
 
     /// Waits for an event, the next arrival or the next tick.
     fn wait(&mut self, next_tick: u64) {
-        let until = self.next_due_ns().map_or(next_tick, |due| due.min(next_tick));
+        let awaited = self.next_due_ns(true);
+        let until = [awaited, self.next_due_ns(false)].into_iter().flatten().fold(next_tick, u64::min);
         let now = now_ns();
-        let spin = self.next_due_ns().is_some_and(|due| due < now + SPIN_NS);
+        let spin = awaited.is_some_and(|due| due < now + SPIN_NS);
         if spin || until <= now {
             return;
         }
         if self.awaits_soon(now) {
             return rustix::thread::sched_yield();
         }
-        let margin = if self.next_due_ns().is_some() { SPIN_NS / 2 } else { 0 };
+        let margin = if awaited.is_some() { SPIN_NS / 2 } else { 0 };
         let nap = (until - now).saturating_sub(margin);
         let timeout = sys::timespec(nap);
         let uffd = self.memory.uffd.fd();
@@ -174,7 +202,9 @@ impl Pager {
     /// Returns whether a page was asked for a moment ago of a memory node. Sleeping would take longer than its answer; whoever
     /// else wants this core gets it.
     fn awaits_soon(&self, now_ns: u64) -> bool {
-        let coming = || self.pending.iter().filter(|pending| self.contents(pending.id).is_none());
+        let coming = || {
+            self.pending.iter().filter(|pending| pending.is_awaited && self.contents(pending.id).is_none())
+        };
         self.node.is_some() && coming().any(|pending| now_ns < pending.read_ns + SPIN_NS)
     }
 

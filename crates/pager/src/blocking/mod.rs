@@ -11,6 +11,7 @@
 //! | `births` | pages for children of such a program |
 //! | `thaw` | every page back in the program, before a fork |
 //! | `serve` | serving a fault |
+//! | `ahead` | pages fetched before a thread waits for them |
 //! | `reclaim` | choice of the pages to take |
 //! | `waiting` | waits for the memory node |
 //! | `changes` | following the program's `munmap`, `mremap`, `madvise` |
@@ -23,6 +24,7 @@
 //! | `silence` | time that the process has waited for the memory node |
 //! | `threads` | the core on which a faulting thread wakes |
 
+mod ahead;
 mod births;
 mod borrowed;
 mod changes;
@@ -41,4 +43,4 @@ mod threads;
 mod waiting;
 
 pub use borrowed::{FEATURES_TO_BORROW, start_to_borrow};
-pub use life::{FEATURES, start, start_in_child, start_late};
+pub use life::{FEATURES, start, start_in_child, start_late, wait_for_start};

@@ -64,6 +64,8 @@ pub(super) struct Pending {
     pub begun_ns: u64,
     pub thread: u32,
     pub write: bool,
+    /// A thread waits for it: it was not fetched ahead, or not early enough.
+    pub is_awaited: bool,
 }
 
 impl Pager {

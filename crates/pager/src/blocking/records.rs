@@ -67,7 +67,7 @@ impl Pager {
     }
 
     /// Handles a page under way that the program dropped before it was moved in.
-    fn dropped(&mut self, id: Id) {
+    pub(super) fn dropped(&mut self, id: Id) {
         let Some(node) = &mut self.node else { return };
         let record = self.pages.table.get_mut(id);
         if record.contents == Contents::Landed && node.landed(id).is_some() {

@@ -42,8 +42,10 @@ impl Pager {
         match self.pages.table.get(id).state {
             State::Inactive => self.soft_fault(id, fault),
             State::Remote => self.start_fetch(id, fault),
-            // A second thread faulted on a page under way: it will be woken with the first.
-            State::Fetching => Served::Yes,
+            State::Fetching => {
+                self.await_fetch(id, fault);
+                Served::Yes
+            }
             State::Active | State::Stuck | State::Free => self.fill_if_missing(fault.address),
         }
     }
@@ -86,8 +88,20 @@ impl Pager {
         let served = self.put_back(id, address, fault.write, fault.thread);
         if let Served::Yes = served {
             count(&self.control.counts.soft_faults, 1);
+            self.read_on(address, fault.thread);
         }
         served
+    }
+
+    /// Notes that a thread waits for a page under way. A second thread will be woken with the first.
+    fn await_fetch(&mut self, id: Id, Fault { address, write, thread, read_ns }: Fault) {
+        let Some(pending) = self.pending.iter_mut().find(|pending| pending.id == id) else { return };
+        if !pending.is_awaited {
+            let due_ns = pending.due_ns.max(read_ns);
+            *pending = Pending { is_awaited: true, due_ns, write, thread, read_ns, ..*pending };
+            count(&self.control.counts.late, 1);
+            self.read_on(address, thread);
+        }
     }
 
     fn start_fetch(&mut self, id: Id, fault: Fault) -> Served {
@@ -100,14 +114,25 @@ impl Pager {
         let due_ns = self.transfers.request(read_ns, 0);
         self.pages.table.set_state(id, State::Fetching);
         let begun_ns = self.silence.awake_ns();
-        self.pending.push(Pending { id, address, due_ns, read_ns, begun_ns, thread, write });
+        self.pending.push(Pending {
+            id,
+            address,
+            due_ns,
+            read_ns,
+            begun_ns,
+            thread,
+            write,
+            is_awaited: true,
+        });
+        self.read_ahead_of(address, thread);
         Served::Yes
     }
 
-    /// Returns when the next fetch under way is due. A page from a memory node counts once it is here.
-    pub(super) fn next_due_ns(&self) -> Option<u64> {
-        let here = self.pending.iter().filter(|pending| self.contents(pending.id).is_some());
-        here.map(|pending| pending.due_ns).min()
+    /// Returns when the next fetch under way is due, of those that a thread waits for or of the others. A page from a memory
+    /// node counts once it is here.
+    pub(super) fn next_due_ns(&self, is_awaited: bool) -> Option<u64> {
+        let asked = self.pending.iter().filter(|pending| pending.is_awaited == is_awaited);
+        asked.filter(|pending| self.contents(pending.id).is_some()).map(|pending| pending.due_ns).min()
     }
 
     /// Gives the program the pages that have arrived by now.
@@ -117,7 +142,10 @@ impl Pager {
             |pager: &Pager, pending: &Pending| pending.due_ns <= now && pager.contents(pending.id).is_some();
         while let Some(at) = self.pending.iter().position(|pending| arrived(self, pending)) {
             let pending = self.pending.remove(at);
-            self.finish_fetch(pending);
+            match pending.is_awaited {
+                true => self.finish_fetch(pending),
+                false => self.finish_ahead(pending),
+            }
         }
     }
 
@@ -143,7 +171,9 @@ impl Pager {
         if self.pages.table.get(pending.id).address != pending.address {
             self.memory.uffd.wake(pending.address);
         }
-        self.account_fetch(pending);
+        if pending.is_awaited {
+            self.account_fetch(pending);
+        }
         self.reclaim();
     }
 

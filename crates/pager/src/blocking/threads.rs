@@ -6,6 +6,7 @@
 
 use crate::control::ControlHead;
 use crate::stride::Stride;
+use crate::trend::Trend;
 use alloc::vec::Vec;
 use core::sync::atomic::Ordering::Relaxed;
 use rustix::thread::{CpuSet, Pid};
@@ -19,6 +20,8 @@ pub(super) struct Thread {
     pub overhead_ns: u64,
     /// Pages that it was given last for a first touch.
     pub stride: Stride,
+    /// Trend of its accesses to remote pages.
+    pub trend: Trend,
     /// Moving average of the time between faults, in ns.
     interval_ns: u64,
     last_ns: u64,
@@ -58,6 +61,7 @@ impl Threads {
             index,
             overhead_ns: 0,
             stride: Stride::default(),
+            trend: Trend::default(),
             interval_ns: OFTEN_NS,
             last_ns: 0,
         });
