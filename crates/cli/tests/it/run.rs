@@ -257,13 +257,36 @@ fn delays_are_drawn_from_completions() {
     assert!(waited > 180_000.0, "{waited}");
 }
 
+/// Program that traces the one which it starts, so that nobody else can put a pager into that.
+const TRACES: &str = r#"
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+extern char **environ;
+int main(int n, char **words) {
+    pid_t child = fork();
+    if (n > 1 && child == 0) {
+        ptrace(PTRACE_TRACEME, 0, 0, 0);
+        syscall(SYS_execve, words[1], words + 1, environ);
+        _exit(9);
+    }
+    int status;
+    waitpid(child, &status, 0);
+    ptrace(PTRACE_CONT, child, 0, 0);
+    waitpid(child, &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : 8;
+}
+"#;
+
 #[test]
 fn what_runs_without_a_pager_is_named() {
-    let Some(lab) = Lab::fast("unpaged") else { return };
-    let program = lab.path("lonely");
+    let Some(lab) = Lab::paging("unpaged") else { return };
+    let (program, tracer) = (lab.path("lonely"), lab.path("traces"));
     compile("#include <unistd.h>\nint main(void) { sleep(1); return 0; }", &program, &["-static"]);
-    let command = format!("{} & wait", program.to_str().unwrap());
-    let (output, summary) = lab.run(&["--fast", "--local", "1MiB"], &["sh", "-c", &command]);
+    compile(TRACES, &tracer, &[]);
+    let command = [tracer.to_str().unwrap(), program.to_str().unwrap()];
+    let (output, summary) = lab.run(&["--local", "1MiB"], &command);
     assert!(output.status.success(), "{}", stderr(&output));
     assert_eq!(summary["warnings"][0]["key"], "not-preloaded", "{summary}");
     assert!(summary["warnings"].to_string().contains("preloaded into them: lonely"), "{summary}");
