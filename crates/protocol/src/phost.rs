@@ -62,7 +62,12 @@ impl Scheduler for Tokens {
         self.pending.set(transfer, &mut grants.place, size);
     }
 
-    fn poll(&self, now: Time, _outstanding: impl Fn(TransferId) -> u32) -> Option<(TransferId, u8)> {
+    fn poll(
+        &self,
+        now: Time,
+        _outstanding: impl Fn(TransferId) -> u32,
+        _has_room: impl FnMut(TransferId) -> bool,
+    ) -> Option<(TransferId, u8)> {
         let first = self.pending.first().filter(|_| now >= self.next_at);
         first.map(|transfer| (transfer, SCHEDULED))
     }

@@ -129,14 +129,6 @@ impl Grants {
         Some(segment)
     }
 
-    /// Takes back a grant that did not reach its sender: the segment is to be granted again.
-    pub fn give_back(&mut self, segment: u32) {
-        if self.outstanding.remove(segment) {
-            self.overtaken -= u32::from(segment < self.reached);
-            self.cursor = self.cursor.min(segment);
-        }
-    }
-
     /// Expires the outstanding grants after [`Grants::timeout`] without an arrival, unless the receiver gives up. Where
     /// nothing was granted, the timeout does not count, since nothing could arrive.
     pub fn handle_timeout(&mut self, timeout: Time) {

@@ -37,8 +37,10 @@ pub trait ReceiverPolicy: Send {
     type Scheduler: Scheduler + Send;
     /// See [`Transport::SPLITS`].
     const SPLITS: bool;
-    /// Most grants that a sender may have. The receiver whose grant is beyond that learns of it at once.
-    const MOST_GRANTS: u32 = u32::MAX;
+    /// Returns the receivers' view of all senders, if they have one.
+    fn senders(&mut self) -> Option<&mut ird::Senders> {
+        None
+    }
     /// Returns the rank of unasked segments to this receiver.
     fn unasked_rank(&self, receiver: &Self::Scheduler, segments: u32) -> u8;
     /// Counts a transfer of which the receiver learns.
@@ -56,17 +58,23 @@ struct Ends<P: ReceiverPolicy> {
     transfers: Vec<Pair>,
     /// Transfers of each node that may send, the one with the fewest segments left first.
     ready: Vec<Turns>,
-    /// Number of unused grants of each node.
-    granted: Vec<u32>,
     receivers: Vec<Receiver<P::Scheduler>>,
+    /// Time on a receiver's link of the packets that may be outstanding, where receivers have a view of senders.
+    most_outstanding: Time,
+    /// Scratch space of [`Ends::grant`]: senders without room, and the sizes of their transfers.
+    full: Vec<(NodeId, u32)>,
 }
 
 struct Pair {
     source: GrantedSender,
-    /// Number of grants of `source`, as counted in `Ends::granted`.
-    granted: u32,
     place: TurnIndex,
     grants: Grants,
+    /// Time of its first segment on a node's link.
+    pace: Time,
+    /// Credits issued and not used, as counted in the view of senders.
+    unused: u32,
+    /// Segments outstanding, as counted in [`Receiver::outstanding`].
+    outstanding: u32,
     /// The receiver knows of the transfer.
     known: bool,
     /// Time at which the receiver takes its grants as lost.
@@ -77,6 +85,8 @@ struct Receiver<S> {
     scheduler: S,
     /// Time of the next scheduled [`Poll`].
     polled_at: Option<Time>,
+    /// Time on the receiver's link of all outstanding packets, where receivers have a view of senders.
+    outstanding: Time,
 }
 
 /// Header of a packet.
@@ -104,9 +114,7 @@ const CONTROL: u32 = 0;
 impl<P: ReceiverPolicy> Ends<P> {
     fn sendable<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32) {
         let src = net.transfer(transfer).src;
-        let Pair { source, granted, place, .. } = &mut self.transfers[transfer as usize];
-        let before = std::mem::replace(granted, source.granted());
-        self.granted[src as usize] = self.granted[src as usize] - before + *granted;
+        let Pair { source, place, .. } = &mut self.transfers[transfer as usize];
         let size = source.is_ready().then(|| source.unsent());
         self.ready[src as usize].set(transfer, place, size);
         self.tell_wait(net, transfer);
@@ -136,34 +144,93 @@ impl<P: ReceiverPolicy> Ends<P> {
         // Held until it is over for its receiver.
         net.hold(transfer);
         let pair = &mut self.transfers[transfer as usize];
-        let receiver = &mut self.receivers[dst as usize];
         pair.known = true;
         pair.deadline = net.now() + self.timeout;
-        self.policy.count(&mut receiver.scheduler, segments);
+        self.policy.count(&mut self.receivers[dst as usize].scheduler, segments);
         if is_lost {
             pair.grants.expire();
         }
-        receiver.scheduler.update(transfer, &mut pair.grants);
+        self.update(transfer, dst);
         self.tell_wait(net, transfer);
         self.keep_alarm(net, transfer, Side::Receiver);
     }
 
+    /// Tells a receiver's scheduler that a transfer has changed.
+    fn update(&mut self, transfer: u32, dst: NodeId) {
+        let pair = &mut self.transfers[transfer as usize];
+        let receiver = &mut self.receivers[dst as usize];
+        receiver.scheduler.update(transfer, &mut pair.grants);
+        if self.policy.senders().is_some() {
+            let before = std::mem::replace(&mut pair.outstanding, pair.grants.outstanding());
+            receiver.outstanding += pair.pace * u64::from(pair.outstanding);
+            receiver.outstanding = receiver.outstanding - pair.pace * u64::from(before);
+        }
+    }
+
+    /// Handles the loss of all outstanding grants of a transfer, but for those that its sender has.
+    fn expired<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32) {
+        let dst = net.transfer(transfer).dst;
+        self.update(transfer, dst);
+        let Pair { source, unused, .. } = &self.transfers[transfer as usize];
+        let left = source.granted().min(*unused);
+        self.forget_credits(net, transfer, left);
+    }
+
+    /// Counts all but `left` credits of a transfer as used, and lets receivers that wait for its sender grant.
+    fn forget_credits<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32, left: u32) {
+        let src = net.transfer(transfer).src;
+        let Pair { unused, pace, .. } = &mut self.transfers[transfer as usize];
+        let (before, pace) = (std::mem::replace(unused, left), *pace);
+        let Some(senders) = self.policy.senders().filter(|_| before > left) else { return };
+        senders.settle(src, pace * u64::from(before - left));
+        for (size, receiver) in senders.take_waiting(src) {
+            match self.policy.senders() {
+                Some(senders) if !senders.has_room(src, pace) => senders.wait(src, size, receiver),
+                _ => self.grant(net, receiver),
+            }
+        }
+    }
+
+    /// Returns the transfer to grant now, and the rank of the segment. A receiver that finds no sender with room waits
+    /// for all that it found.
+    fn turn<O: Observer>(&mut self, net: &Net<Self, O>, node: NodeId) -> Option<(u32, u8)> {
+        let Ends { policy, transfers, receivers, full, .. } = self;
+        let receiver = &receivers[node as usize];
+        if receiver.outstanding >= self.most_outstanding {
+            return None;
+        }
+        full.clear();
+        let mut senders = policy.senders();
+        let outstanding = |transfer: u32| transfers[transfer as usize].grants.outstanding();
+        let has_room = |transfer: u32| {
+            let (src, pair) = (net.transfer(transfer).src, &transfers[transfer as usize]);
+            let has_room = senders.as_ref().is_none_or(|senders| senders.has_room(src, pair.pace));
+            if !has_room {
+                full.push((src, pair.grants.remaining()));
+            }
+            has_room
+        };
+        let turn = receiver.scheduler.poll(net.now(), outstanding, has_room);
+        if let (None, Some(senders)) = (turn, &mut senders) {
+            full.iter().for_each(|(src, size)| senders.wait(*src, *size, node));
+        }
+        turn
+    }
+
     /// Sends the grants that a receiver may send now.
     fn grant<O: Observer>(&mut self, net: &mut Net<Self, O>, node: NodeId) {
-        loop {
-            let transfers = &self.transfers;
-            let outstanding = |transfer: u32| transfers[transfer as usize].grants.outstanding();
-            let receiver = &mut self.receivers[node as usize];
-            let turn = receiver.scheduler.poll(net.now(), outstanding);
-            let Some((transfer, rank)) = turn else { break };
+        while let Some((transfer, rank)) = self.turn(net, node) {
             let pair = &mut self.transfers[transfer as usize];
             let segment = pair.grants.grant().expect("a transfer whose turn it is has something to grant");
-            let PacketSize { wire, .. } = net.segment(transfer, segment);
-            let pace = net.plan().network.topology.host_link().pace.transmit(u64::from(wire));
-            receiver.scheduler.granted(net.now(), pace);
-            receiver.scheduler.update(transfer, &mut pair.grants);
-            self.tell_wait(net, transfer);
             let to = net.transfer(transfer).src;
+            if let Some(senders) = self.policy.senders() {
+                senders.issue(to, pair.pace);
+                pair.unused += 1;
+            }
+            let pace = pace(net, transfer, segment);
+            self.receivers[node as usize].scheduler.granted(net.now(), pace);
+            self.update(transfer, node);
+            self.tell_wait(net, transfer);
             let header = Header::Grant { segment, rank };
             net.send_first(node, Packet::new(transfer, to, net.bare(), CONTROL, header));
         }
@@ -184,10 +251,9 @@ impl<P: ReceiverPolicy> Ends<P> {
             return self.say_done(net, packet);
         }
         let new = pair.grants.arrive(number);
-        let receiver = &mut self.receivers[node as usize];
-        receiver.scheduler.update(transfer, &mut pair.grants);
         pair.deadline = net.now() + self.timeout;
         let complete = pair.grants.is_complete();
+        self.update(transfer, node);
         self.tell_wait(net, transfer);
         if complete && new {
             net.release(transfer);
@@ -196,16 +262,6 @@ impl<P: ReceiverPolicy> Ends<P> {
         if complete && (!new || net.delivered(transfer)) {
             self.say_done(net, packet);
         }
-        self.grant(net, node);
-    }
-
-    /// Takes back a grant whose sender has as many as it may.
-    fn refuse<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32, segment: u32) {
-        let node = net.transfer(transfer).dst;
-        let pair = &mut self.transfers[transfer as usize];
-        pair.grants.give_back(segment);
-        self.receivers[node as usize].scheduler.update(transfer, &mut pair.grants);
-        self.tell_wait(net, transfer);
         self.grant(net, node);
     }
 
@@ -219,6 +275,7 @@ impl<P: ReceiverPolicy> Ends<P> {
         if !source.is_done() {
             source.handle_done();
             self.sendable(net, transfer);
+            self.forget_credits(net, transfer, 0);
             net.close(transfer);
         }
     }
@@ -235,7 +292,9 @@ impl<P: ReceiverPolicy> Transport for Ends<P> {
         let Transfer { segments, name, .. } = *net.transfer(transfer);
         let source = GrantedSender::new(segments, self.unasked, self.expiry, self.timeout, net.now());
         let (place, grants) = (TurnIndex::new(name), Grants::new(segments, self.unasked, name));
-        let pair = Pair { source, granted: 0, place, grants, known: false, deadline: Time::MAX };
+        let pace = pace(net, transfer, 0);
+        let (known, deadline, unused, outstanding) = (false, Time::MAX, 0, 0);
+        let pair = Pair { source, place, grants, pace, unused, outstanding, known, deadline };
         packet::put(&mut self.transfers, transfer, pair);
     }
 
@@ -265,6 +324,8 @@ impl<P: ReceiverPolicy> Transport for Ends<P> {
             if sent.again {
                 net.retransmitted(transfer);
             }
+            let unused = self.transfers[transfer as usize].unused;
+            self.forget_credits(net, transfer, unused.saturating_sub(1));
             let (to, segments) = (net.transfer(transfer).dst, net.transfer(transfer).segments);
             let receiver = &self.receivers[to as usize].scheduler;
             let rank = sent.rank.unwrap_or_else(|| self.policy.unasked_rank(receiver, segments));
@@ -295,15 +356,12 @@ impl<P: ReceiverPolicy> Transport for Ends<P> {
             Header::Announce { .. } if pair.grants.is_silent() => {
                 // The sender is there: the receiver need not wait until its grants are taken as lost.
                 pair.grants.expire();
-                self.receivers[packet.to as usize].scheduler.update(transfer, &mut pair.grants);
+                self.expired(net, transfer);
                 self.tell_wait(net, transfer);
                 self.grant(net, packet.to);
             }
             Header::Announce { .. } => {}
             Header::Segment(number) => self.segment(net, packet, number),
-            Header::Grant { segment, .. } if self.granted[packet.to as usize] >= P::MOST_GRANTS => {
-                self.refuse(net, transfer, segment);
-            }
             Header::Grant { segment, rank } => {
                 pair.source.handle_grant(net.now(), segment, rank);
                 // The timeout may have been doubled.
@@ -337,9 +395,12 @@ impl<P: ReceiverPolicy> Transport for Ends<P> {
 
     #[cfg(test)]
     fn is_empty(&self) -> bool {
-        let idle = |receiver: &Receiver<P::Scheduler>| receiver.scheduler.poll(Time::MAX, |_| 0).is_none();
+        let idle = |receiver: &Receiver<P::Scheduler>| {
+            receiver.scheduler.poll(Time::MAX, |_| 0, |_| true).is_none()
+                && receiver.outstanding == Time::ZERO
+        };
         self.ready.iter().all(Turns::is_empty)
-            && self.granted.iter().all(|granted| *granted == 0)
+            && self.transfers.iter().all(|pair| pair.unused == 0)
             && self.receivers.iter().all(idle)
     }
 
@@ -361,15 +422,15 @@ impl<P: ReceiverPolicy> Transport for Ends<P> {
                     net.send_first(src, Packet::new(transfer, dst, net.bare(), CONTROL, header));
                 } else if pair.source.has_given_up() {
                     self.sendable(net, transfer);
+                    self.forget_credits(net, transfer, 0);
                     net.give_up(transfer);
                 }
             }
             Side::Receiver => {
-                let receiver = &mut self.receivers[dst as usize];
                 pair.grants.handle_timeout(self.timeout);
-                receiver.scheduler.update(transfer, &mut pair.grants);
                 pair.deadline = now + pair.grants.timeout(self.timeout);
                 let gives_up = pair.grants.has_given_up();
+                self.expired(net, transfer);
                 self.tell_wait(net, transfer);
                 if gives_up {
                     net.give_up_receiving(transfer);
@@ -411,10 +472,11 @@ fn ends<P: ReceiverPolicy>(
     (expiry, timeout): (Option<Expiry>, Time),
     scheduler: impl Fn() -> P::Scheduler,
 ) -> Ends<P> {
-    let receiver = |_| Receiver { scheduler: scheduler(), polled_at: None };
-    let (ready, granted) = (vec![Turns::default(); nodes as usize], vec![0; nodes as usize]);
+    let receiver = |_| Receiver { scheduler: scheduler(), polled_at: None, outstanding: Time::ZERO };
+    let ready = vec![Turns::default(); nodes as usize];
     let (transfers, receivers) = (Vec::new(), (0..nodes).map(receiver).collect());
-    Ends { policy, announced, unasked, expiry, timeout, transfers, ready, granted, receivers }
+    let (most_outstanding, full) = (Time::MAX, Vec::new());
+    Ends { policy, announced, unasked, expiry, timeout, transfers, ready, receivers, most_outstanding, full }
 }
 
 /// pHost (Gao et al., CoNEXT 2015).
@@ -443,7 +505,8 @@ impl Phost {
         let packet = network.topology.host_link().pace.transmit(plan.full_packet().get());
         let after = params.token_expiry.unwrap_or(Time::from_ps(packet.as_ps() * 3 / 2));
         let expiry = Expiry { after, pace: packet };
-        let timeout = at_least_a_round_trip("fabric.timeout", params.timeout, &plan)?;
+        let asked = params.timeout.unwrap_or(plan.patience());
+        let timeout = at_least_a_round_trip("fabric.timeout", asked, &plan)?;
         let how = (Announced::ByPacket, free_tokens);
         let (nodes, policy) = (network.nodes(), PhostPolicy { free_tokens });
         let ends = ends(policy, nodes, how, (Some(expiry), timeout), || phost::Tokens::new(free_tokens));
@@ -495,7 +558,7 @@ impl Homa {
     pub fn with(network: &Network, ethernet: &Ethernet, params: &homa::Params) -> Result<Homa, SetupError> {
         let plan = StreamPlan::at_line_rate(network, ethernet)?;
         let window = plan.line_rate_window("fabric.unscheduled", params.unscheduled)?;
-        let timeout = at_least_a_round_trip("fabric.resend", Some(params.resend), &plan)?;
+        let timeout = at_least_a_round_trip("fabric.resend", params.resend, &plan)?;
         let (how, nodes) = ((Announced::ByData, window), network.nodes());
         let ends = ends(HomaPolicy, nodes, how, (None, timeout), || homa::Overcommitment::new(window));
         ReceiverDriven::new(plan, ends)
@@ -520,15 +583,19 @@ impl Registered for Homa {
 /// Idealized receiver-driven transport of EDM §4.3.
 pub type Ird = ReceiverDriven<IrdPolicy>;
 /// Policy of the idealized transport.
-pub struct IrdPolicy;
+pub struct IrdPolicy {
+    senders: ird::Senders,
+}
 
 impl ReceiverPolicy for IrdPolicy {
     type Scheduler = ird::Credits;
     /// Always false: receivers know at once what senders have.
     const SPLITS: bool = false;
-    const MOST_GRANTS: u32 = ird::MOST_CREDITS;
     fn unasked_rank(&self, _receiver: &ird::Credits, _segments: u32) -> u8 {
         unreachable!("all of it is granted")
+    }
+    fn senders(&mut self) -> Option<&mut ird::Senders> {
+        Some(&mut self.senders)
     }
 }
 
@@ -545,7 +612,10 @@ impl Ird {
         let plan = StreamPlan::at_line_rate(network, ethernet)?;
         let timeout = IRD_TIMEOUT.max(plan.patience());
         let (how, nodes) = ((Announced::AtOnce, 0), network.nodes());
-        let ends = ends(IrdPolicy, nodes, how, (None, timeout), ird::Credits::default);
+        let flight = plan.alone(0, nodes - 1).packet(plan.framing.wire(0).get());
+        let policy = IrdPolicy { senders: ird::Senders::new(nodes, flight) };
+        let mut ends = ends(policy, nodes, how, (None, timeout), ird::Credits::default);
+        ends.most_outstanding = most_outstanding(&plan);
         ReceiverDriven::new(plan, ends)
     }
 }
@@ -565,19 +635,31 @@ impl Registered for Ird {
     }
 }
 
-/// Returns the timeout `asked` for, or [`StreamPlan::patience`].
+/// Returns the time on a receiver's link of what a receiver of `ird` has outstanding at most: what its port's buffer
+/// holds beside one packet, or a round trip if that is more.
+fn most_outstanding(plan: &StreamPlan) -> Time {
+    let room = plan.buffer.of_port().get().saturating_sub(plan.full_packet().get());
+    let pace = plan.network.topology.host_link().pace;
+    let empties = if room < MOST_ROOM { pace.transmit(room) } else { Time::MAX };
+    plan.round_trip().max(empties)
+}
+
+/// Buffer in bytes from which on a port counts as unlimited.
+const MOST_ROOM: u64 = 1 << 32;
+
+/// Returns the time of a segment on a node's link.
+fn pace<P: ReceiverPolicy, O: Observer>(net: &Net<Ends<P>, O>, transfer: u32, segment: u32) -> Time {
+    let PacketSize { wire, .. } = net.segment(transfer, segment);
+    net.plan().network.topology.host_link().pace.transmit(u64::from(wire))
+}
+
+/// Returns the timeout `asked` for.
 ///
 /// # Errors
 /// If it is less than the round trip.
-fn at_least_a_round_trip(
-    key: &'static str,
-    asked: Option<Time>,
-    plan: &StreamPlan,
-) -> Result<Time, SetupError> {
-    let round_trip = plan.round_trip();
-    match asked {
-        Some(asked) if asked < round_trip => Err(SetupError::new(key, "is at least the round trip", asked)),
-        Some(asked) => Ok(asked),
-        None => Ok(plan.patience()),
+fn at_least_a_round_trip(key: &'static str, asked: Time, plan: &StreamPlan) -> Result<Time, SetupError> {
+    match asked < plan.round_trip() {
+        true => Err(SetupError::new(key, "is at least the round trip", asked)),
+        false => Ok(asked),
     }
 }

@@ -26,6 +26,7 @@ mod registry;
 mod replay;
 mod scenario;
 mod shared_buffers;
+mod sound;
 mod split;
 mod synthetic;
 mod topologies;

@@ -1,0 +1,85 @@
+//! Fabrics at settings beside their papers': stable where the links have room, and without waits that nothing explains.
+
+use crate::common;
+use crate::common::fabrics::*;
+
+use common::{completion_ps, setup_on};
+use unrack_rack::{Overrides, Protocol, Scenario, ValidScenario};
+use unrack_sim::network::Pace;
+use unrack_sim::topology::{Link, Topology};
+use unrack_sim::{Run, Setup, Work};
+use unrack_units::{Rate, Time};
+use unrack_workload::Message;
+
+fn link(gbps: u64, ns: u64) -> Link {
+    Link { pace: Pace::new(Rate::from_gbps(gbps)), propagation: Time::from_ns(ns) }
+}
+
+fn valid(text: &str) -> ValidScenario {
+    Scenario::parse("test.toml", text, &Overrides::none()).unwrap().check(&known()).unwrap()
+}
+
+/// Runs flows of one size between any two of the nodes of a star at 40 Gb/s and 400 ns.
+fn flows(protocol: Protocol, nodes: u32, buffer: &str, more: &str) -> Run {
+    let mut scenario = valid(&format!(
+        r#"
+        [network]
+        topology = {{ kind = "star", nodes = {nodes} }}
+        link = {{ rate = "40Gbps", propagation = "400ns" }}
+        switch = {{ buffer = "{buffer}" }}
+        [fabric]
+        protocol = "{protocol}"
+        [workload]
+        kind = "flows"
+        size = "102200B"
+        load = 0.5
+        messages = 4_000
+        {more}
+        "#
+    ));
+    let setup = Setup::from_scenario(&mut scenario).unwrap();
+    let work = Work::drawn(&scenario).unwrap().unwrap();
+    setup.run(&work, |_| {}).unwrap().run
+}
+
+fn mean_slowdown(run: &Run) -> f64 {
+    assert!(run.is_complete());
+    (0..run.messages.len()).map(|index| run.slowdown(index).unwrap()).sum::<f64>() / run.messages.len() as f64
+}
+
+/// Returns a flow of `bytes` from every node to every other, all at once, each node in the same order.
+fn all_to_all(nodes: u32, bytes: u64) -> Vec<(Time, Message)> {
+    let pairs = (0..nodes).flat_map(|src| (0..nodes).map(move |dst| (src, dst)));
+    let others = pairs.filter(|(src, dst)| src != dst);
+    others.map(|(src, dst)| (Time::ZERO, Message::flow(src, dst, bytes))).collect()
+}
+
+/// Returns the share of the links' capacity that the payload of a run took until its last message was complete.
+fn share_of_links(run: &Run, nodes: u32, gbps: u64) -> f64 {
+    let last = (0..run.messages.len()).map(|index| completion_ps(run, index)).max().unwrap();
+    let bytes: u64 = run.messages.iter().map(Message::payload).sum();
+    bytes as f64 * 8.0 / (f64::from(nodes) * gbps as f64 * 1e9 * last as f64 * 1e-12)
+}
+
+fn at_once(setup: &Setup, messages: Vec<(Time, Message)>) -> Run {
+    let run = setup.run(&Work::listed(messages), |_| {}).unwrap().run;
+    assert!(run.is_complete());
+    run
+}
+
+#[test]
+fn receivers_of_ird_do_not_defeat_each_other() {
+    let run = flows(Ird::PROTOCOL, 144, "1MiB", "");
+    let (mean, others) = (mean_slowdown(&run), mean_slowdown(&flows(Homa::PROTOCOL, 144, "1MiB", "")));
+    assert_eq!(run.counters.dropped_packets, 0);
+    assert!(mean < 1.1 * others, "ird {mean:.2}, homa {others:.2}");
+}
+
+#[test]
+fn ird_uses_the_links_of_a_synchronized_all_to_all() {
+    for (nodes, bytes) in [(16, 102_200), (40, 102_200)] {
+        let setup = setup_on(Topology::star(nodes, link(40, 400)), Ird::PROTOCOL, 1 << 20);
+        let share = share_of_links(&at_once(&setup, all_to_all(nodes, bytes)), nodes, 40);
+        assert!(share > 0.8, "{nodes} nodes, {bytes} B: {share:.2} of the links");
+    }
+}
