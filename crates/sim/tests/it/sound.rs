@@ -83,3 +83,47 @@ fn ird_uses_the_links_of_a_synchronized_all_to_all() {
         assert!(share > 0.8, "{nodes} nodes, {bytes} B: {share:.2} of the links");
     }
 }
+
+#[test]
+fn a_pull_of_ndp_that_overtakes_a_report_does_not_stall() {
+    let nodes = 128;
+    let setup = setup_on(Topology::fat_tree(8, link(100, 100), link(100, 100)), Ndp::PROTOCOL, 36 << 10);
+    let half = nodes / 2;
+    for turn in 0..6 {
+        let to = |src: u32| (src + half + turn * 5) % nodes;
+        let messages = (0..nodes).map(|src| (Time::ZERO, Message::flow(src, to(src), 2_000_000))).collect();
+        let run = at_once(&setup, messages);
+        let mut times: Vec<u64> = (0..nodes as usize).map(|index| completion_ps(&run, index)).collect();
+        times.sort_unstable();
+        let (last, before) = (times[times.len() - 1], times[times.len() * 9 / 10]);
+        assert!(last < 2 * before, "the last after {last} ps, and nine in ten by {before} ps");
+    }
+}
+
+#[test]
+fn headers_of_ndp_have_room_whatever_the_limit_of_data() {
+    let mut mean = Vec::new();
+    for (data_packets, buffer) in [(12, "18kB"), (8, "36KiB"), (100, "36KiB")] {
+        let mut scenario = valid(&format!(
+            r#"
+            [network]
+            topology = {{ kind = "star", nodes = 32 }}
+            link = {{ rate = "40Gbps", propagation = "400ns" }}
+            switch = {{ buffer = "{buffer}" }}
+            [fabric]
+            protocol = "ndp"
+            data_packets = {data_packets}
+            [workload]
+            kind = "flows"
+            pattern = {{ kind = "incast", fan_in = 16 }}
+            size = "30kB"
+            load = 0.5
+            messages = 2_000
+            "#
+        ));
+        let setup = Setup::from_scenario(&mut scenario).unwrap();
+        let run = setup.run(&Work::drawn(&scenario).unwrap().unwrap(), |_| {}).unwrap().run;
+        mean.push(mean_slowdown(&run));
+    }
+    assert!(mean.iter().all(|one| *one < 1.3 * mean[1]), "{mean:?}");
+}
