@@ -13,6 +13,19 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use unrack_units::{Rate, Time};
 
+/// Order in which an arbiter serves demands (§3.2 to §3.4: the policy is the allocator's order of demands).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, JsonSchema, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Policy {
+    /// Demand whose last timeslot is the longest ago: max-min fairness.
+    #[default]
+    MaxMin,
+    /// Demand that came first, until all of it is served.
+    Fcfs,
+    /// Demand with the fewest segments left: least mean completion time.
+    Shortest,
+}
+
 /// Parameters of Fastpass.
 #[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema, Serialize)]
 #[serde(default, deny_unknown_fields)]
@@ -24,6 +37,9 @@ pub struct Params {
     pub processing: Time,
     /// Timeslots that are matched in one batch, at most 64. Default 8 (§3.3: the batch of an allocator).
     pub batch: u32,
+    /// Order in which demands are served: `max-min`, `fcfs` or `shortest`. Default `max-min` (§3.2).
+    #[schemars(extend("x-unhashed" = "default"))]
+    pub policy: Policy,
     /// Silence after which a source asks again for the first time. Default 1 ms.
     pub timeout: Time,
 }
@@ -34,6 +50,7 @@ impl Default for Params {
             arbiter_rate: Rate::from_gbps(100),
             processing: Time::ZERO,
             batch: 8,
+            policy: Policy::default(),
             timeout: Time::from_us(1_000),
         }
     }
@@ -70,6 +87,7 @@ pub struct Arbiter {
     /// Serial number of each transfer's demand in the backlog, or 0; by transfer.
     waiting: Vec<u32>,
     batch: u32,
+    policy: Policy,
     /// Slots of the batch in which each node sends, and receives: one bit each.
     sends: Vec<u64>,
     receives: Vec<u64>,
@@ -77,9 +95,9 @@ pub struct Arbiter {
 
 impl Arbiter {
     /// Creates an arbiter for `nodes` nodes, with batches of `batch` slots: 1 to 64.
-    pub fn new(nodes: u32, batch: u32) -> Arbiter {
-        let none = vec![0; nodes as usize];
-        Arbiter { backlog: VecDeque::new(), waiting: Vec::new(), batch, sends: none.clone(), receives: none }
+    pub fn new(nodes: u32, batch: u32, policy: Policy) -> Arbiter {
+        let (backlog, waiting, none) = (VecDeque::new(), Vec::new(), vec![0; nodes as usize]);
+        Arbiter { backlog, waiting, batch, policy, sends: none.clone(), receives: none }
     }
 
     /// Adds a demand. Returns whether it is taken: not if the transfer has a demand that waits.
@@ -101,14 +119,17 @@ impl Arbiter {
         self.backlog.is_empty()
     }
 
-    /// Allocates the slots of the next batch: a maximal matching in each, least recently served demands first (§3.2:
-    /// max-min fair).
+    /// Allocates the slots of the next batch: a maximal matching in each, with demands in the order of the policy.
     pub fn allocate(&mut self, allocations: &mut Vec<Allocation>) {
         let all = if self.batch >= 64 { u64::MAX } else { (1 << self.batch) - 1 };
         self.sends.fill(0);
         self.receives.fill(0);
         // A demand that found no slot in this batch will find none later in it.
         let mut candidates = std::mem::take(&mut self.backlog);
+        if self.policy == Policy::Shortest {
+            // Of equals, the one that came first.
+            candidates.make_contiguous().sort_by_key(|demand| demand.segments.len());
+        }
         let mut without = VecDeque::new();
         while let Some(mut demand) = candidates.pop_front() {
             let (sends, receives) =
@@ -124,10 +145,10 @@ impl Arbiter {
             let Demand { src, transfer, serial, .. } = demand;
             let last = demand.segments.is_empty();
             allocations.push(Allocation { src, transfer, serial, segment, slot, last });
-            if last {
-                self.waiting[transfer as usize] = 0;
-            } else {
-                candidates.push_back(demand);
+            match self.policy {
+                _ if last => self.waiting[transfer as usize] = 0,
+                Policy::MaxMin => candidates.push_back(demand),
+                Policy::Fcfs | Policy::Shortest => candidates.push_front(demand),
             }
         }
         self.backlog = without;
@@ -145,9 +166,10 @@ mod tests {
         #[test]
         fn every_batch_is_a_maximal_matching(
             batch in 1u32..65,
+            policy in prop::sample::select(vec![Policy::MaxMin, Policy::Fcfs, Policy::Shortest]),
             drawn in prop::collection::vec((0u32..6, 0u32..6, 1u32..30), 1..40),
         ) {
-            let mut arbiter = Arbiter::new(6, batch);
+            let mut arbiter = Arbiter::new(6, batch, policy);
             let mut left = vec![0; drawn.len()];
             for (n, (src, dst, count)) in drawn.iter().enumerate() {
                 let (src, dst, transfer, segments) = (*src, *dst, n as u32, 0..*count);
@@ -180,22 +202,28 @@ mod tests {
     }
 
     #[test]
-    fn who_was_served_longest_ago_is_served_first() {
-        let mut arbiter = Arbiter::new(3, 2);
-        arbiter.demand(Demand { src: 0, dst: 2, transfer: 0, serial: 1, segments: 0..3 });
-        arbiter.demand(Demand { src: 1, dst: 2, transfer: 1, serial: 2, segments: 0..3 });
-        let mut order = Vec::new();
-        for _ in 0..3 {
-            let mut allocations = Vec::new();
-            arbiter.allocate(&mut allocations);
-            order.extend(allocations.iter().map(|allocation| allocation.transfer));
-        }
-        assert_eq!(order, [0, 1, 0, 1, 0, 1]);
+    fn the_policy_is_the_order_of_demands() {
+        let order = |policy| {
+            let mut arbiter = Arbiter::new(3, 2, policy);
+            arbiter.demand(Demand { src: 0, dst: 2, transfer: 0, serial: 1, segments: 0..4 });
+            arbiter.demand(Demand { src: 1, dst: 2, transfer: 1, serial: 2, segments: 0..2 });
+            let mut order = Vec::new();
+            while !arbiter.is_idle() {
+                let mut allocations = Vec::new();
+                arbiter.allocate(&mut allocations);
+                allocations.sort_by_key(|allocation| allocation.slot);
+                order.extend(allocations.iter().map(|allocation| allocation.transfer));
+            }
+            order
+        };
+        assert_eq!(order(Policy::MaxMin), [0, 1, 0, 1, 0, 0]);
+        assert_eq!(order(Policy::Fcfs), [0, 0, 0, 0, 1, 1]);
+        assert_eq!(order(Policy::Shortest), [1, 1, 0, 0, 0, 0]);
     }
 
     #[test]
     fn to_ask_twice_is_to_ask_once() {
-        let mut arbiter = Arbiter::new(2, 2);
+        let mut arbiter = Arbiter::new(2, 2, Policy::MaxMin);
         let demand = |serial, segments| Demand { src: 0, dst: 1, transfer: 5, serial, segments };
         let mut served = |demands: &[Demand]| {
             let mut allocations = Vec::new();

@@ -64,7 +64,7 @@ impl Server {
         let last_link = host.pace.transmit(full_word) + host.propagation;
         let lead = pace.transmit(full_word) + host.propagation + distance + last_link;
         Server {
-            arbiter: Arbiter::new(network.nodes(), params.batch),
+            arbiter: Arbiter::new(network.nodes(), params.batch, params.policy),
             batch: params.batch,
             slot: host.pace.transmit(plan.full_packet().get() + full_word + bare),
             pace,
