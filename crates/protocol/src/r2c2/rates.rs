@@ -52,8 +52,8 @@ pub const UNLIMITED: u32 = u32::MAX;
 #[derive(Debug, Clone)]
 pub struct Rates {
     /// Capacity of each link that flows may take, in Kb/s times [`LinkShare::ONE`]; and its reciprocal.
-    capacity: Vec<u64>,
-    inverse: Vec<f64>,
+    capacity: Arc<[u64]>,
+    inverse: Arc<[f64]>,
     /// True if all links have equal capacity.
     is_even: bool,
     /// Room of each link, with all flows at their tops; by link.
@@ -237,25 +237,39 @@ impl Rates {
             let kbps = (rate.as_bps() as f64 * (1.0 - headroom) / 1_000.0) as u64;
             kbps.min(u64::from(UNLIMITED)) * u64::from(LinkShare::ONE)
         };
-        let capacity: Vec<u64> = links.into_iter().map(usable).collect();
+        let capacity: Arc<[u64]> = links.into_iter().map(usable).collect();
         Rates {
             inverse: capacity.iter().map(|capacity| 1.0 / *capacity as f64).collect(),
-            loads: capacity.iter().map(|capacity| Load { left: *capacity, rising: 0 }).collect(),
             is_even: capacity.iter().all(|of| *of == capacity[0]),
-            rooms: capacity.iter().map(|of| Room::from_capacity(*of)).collect(),
-            watches: vec![Watch::default(); capacity.len()],
-            is_new: vec![false; capacity.len()],
+            loads: Vec::new(),
+            rooms: Vec::new(),
+            watches: Vec::new(),
+            is_new: Vec::new(),
             watched: Vec::new(),
             soon: Vec::new(),
-            users: vec![Vec::new(); capacity.len()],
+            users: Vec::new(),
             draft: Vec::new(),
             flows: Vec::new(),
             marks: Vec::new(),
             free: Vec::new(),
             classes: BTreeMap::new(),
-            space: Space::new(capacity.len()),
+            space: Space::new(0),
             capacity,
         }
+    }
+
+    /// Allocates what is kept by link, before the first flow: 77 B for each, which nodes that rate no flow do without.
+    fn prepare(&mut self) {
+        let links = self.capacity.len();
+        if self.rooms.len() == links {
+            return;
+        }
+        self.rooms = self.capacity.iter().map(|of| Room::from_capacity(*of)).collect();
+        self.loads = self.capacity.iter().map(|of| Load { left: *of, rising: 0 }).collect();
+        self.watches = vec![Watch::default(); links];
+        self.is_new = vec![false; links];
+        self.users = vec![Vec::new(); links];
+        self.space = Space::new(links);
     }
 
     /// Returns the rate in Kb/s that a flow would get alone: [`UNLIMITED`] if it crosses no link.
@@ -295,6 +309,7 @@ impl Rates {
     /// If its weight is 0.
     pub fn add(&mut self, asked: Requirements, shares: Arc<[LinkShare]>) -> Slot {
         assert!(asked.weight > 0, "a flow of weight 0 would never send");
+        self.prepare();
         let top = self.top(asked, &shares);
         let slot = self.free.pop().unwrap_or_else(|| {
             self.flows.push(Flow::default());

@@ -129,7 +129,7 @@ impl<'a> Trials<'a> {
         empty: &Rates,
         flows: impl IntoIterator<Item = (Requirements, impl IntoIterator<Item = &'a [LinkShare]>)>,
     ) -> Trials<'a> {
-        let capacity = empty.capacity.clone();
+        let capacity = empty.capacity.to_vec();
         let mut all: Vec<Flow> = Vec::new();
         let mut choices: Vec<Choice> = Vec::new();
         for (asked, lists) in flows {
