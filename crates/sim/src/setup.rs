@@ -170,9 +170,14 @@ impl Setup {
         threads: u32,
         mut progress: impl FnMut(Progress),
     ) -> Result<Finished, SetupError> {
-        let part_of = self.network.topology.parts(threads).ok_or_else(|| {
+        let topology = &self.network.topology;
+        let part_of = topology.parts(threads).ok_or_else(|| {
+            if topology.parts(1).is_none() {
+                let rule = "is 1 on a topology without a tier of switches over its racks (star, drack, torack, torus, mesh, graph)";
+                return SetupError::new("--threads", rule, threads);
+            }
             let rule = "is at most the number of racks (of a fat tree: of pods) under a tier of switches";
-            let racks = self.network.topology.racks().racks;
+            let racks = topology.racks().racks;
             SetupError::new("--threads", rule, format!("{threads} ({racks} racks)"))
         })?;
         if self.network.topology.hosts().is_some() {

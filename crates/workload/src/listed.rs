@@ -15,15 +15,31 @@ pub struct ListedMessages {
 }
 
 /// Reads `src,dst,bytes,start_ns[,kind]`, a header and one message per line, in any order of columns; `kind` (read,
-/// write, rmw, flow) is `flow` if there is none.
+/// write, rmw, flow) is `flow` if there is none. `start_ns` may have three decimals: whole picoseconds.
 ///
 /// # Errors
-/// If a column is missing, or a line is not a message.
+/// If a column is missing, a line is not a message, or there is no message.
 pub fn parse_csv(text: &str) -> Result<Vec<(Time, Message)>, WorkloadError> {
     let mut lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
     let (_, header) = lines.next().ok_or_else(|| refusal("has a header line", "empty"))?;
     let columns = Columns::from_header(header)?;
-    lines.map(|(number, line)| columns.message(number + 1, line)).collect()
+    let messages: Vec<_> =
+        lines.map(|(number, line)| columns.message(number + 1, line)).collect::<Result<_, _>>()?;
+    match messages.is_empty() {
+        true => Err(refusal("has at least one message", "a header line alone")),
+        false => Ok(messages),
+    }
+}
+
+/// Reads a time in nanoseconds with at most three decimals; `None` if it is anything else.
+fn parse_ns(text: &str) -> Option<Time> {
+    let (whole, decimals) = text.split_once('.').unwrap_or((text, "0"));
+    let are_digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    if !are_digits(whole) || !are_digits(decimals) || decimals.len() > 3 {
+        return None;
+    }
+    let ps: u64 = format!("{decimals:0<3}").parse().ok()?;
+    whole.parse::<u64>().ok()?.checked_mul(1_000)?.checked_add(ps).map(Time::from_ps)
 }
 
 /// Positions of the columns in a list.
@@ -50,14 +66,13 @@ impl Columns {
     }
 
     fn message(&self, number: usize, line: &str) -> Result<(Time, Message), WorkloadError> {
-        let bad =
-            || refusal("has whole numbers in its columns", format!("`{}` in line {number}", clipped(line)));
+        let bad = || refusal(NUMBERS, format!("`{}` in line {number}", clipped(line)));
         let fields: Vec<&str> = line.split(',').map(str::trim).collect();
         let field = |place: usize| fields.get(place).copied().ok_or_else(bad);
         let number_at = |place| field(place)?.parse::<u64>().map_err(|_| bad());
         let node = |place| u32::try_from(number_at(place)?).map_err(|_| bad());
         let (src, dst, bytes) = (node(self.src)?, node(self.dst)?, number_at(self.bytes)?);
-        let at = number_at(self.start_ns)?.checked_mul(1_000).ok_or_else(bad)?;
+        let at = parse_ns(field(self.start_ns)?).ok_or_else(bad)?;
         let make = match self.kind.map(field).transpose()? {
             None | Some("flow") => Message::flow,
             Some("read") => Message::read,
@@ -65,10 +80,11 @@ impl Columns {
             Some("rmw") => Message::rmw,
             Some(_) => return Err(refusal(KINDS, format!("`{}` in line {number}", clipped(line)))),
         };
-        Ok((Time::from_ps(at), make(src, dst, bytes)))
+        Ok((at, make(src, dst, bytes)))
     }
 }
 
+const NUMBERS: &str = "has whole numbers in its columns, and at most three decimals in `start_ns`";
 const HEADER: &str = "has the columns src,dst,bytes,start_ns";
 const KINDS: &str = "has the kinds read, write, rmw and flow";
 
@@ -139,6 +155,14 @@ mod tests {
     use super::*;
 
     #[test]
+    fn starts_below_a_nanosecond_are_read_to_the_picosecond() {
+        let list =
+            parse_csv("src,dst,bytes,start_ns\n0,1,2,0.001\n0,1,2,0.25\n0,1,2,7.5\n0,1,2,8\n").unwrap();
+        let starts: Vec<u64> = list.iter().map(|(at, _)| at.as_ps()).collect();
+        assert_eq!(starts, [1, 250, 7_500, 8_000]);
+    }
+
+    #[test]
     fn a_list_is_read_by_its_header() {
         let list = parse_csv("dst, src,start_ns,bytes,kind\n1,0,5,64,read\n\n0,2,7,100,flow\n").unwrap();
         let expected =
@@ -151,6 +175,13 @@ mod tests {
         let parsed = |text| parse_csv(text).unwrap_err().to_string();
         assert!(parsed("").contains("header"));
         assert!(parsed("src,dst,bytes\n").contains("start_ns"));
+        assert!(parsed("src,dst,bytes,start_ns\n").contains("at least one message"));
+        for start in ["0.0001", "1e3", "-1", ".5", "5.", "+1", "1.5.5"] {
+            assert!(
+                parsed(&format!("src,dst,bytes,start_ns\n0,1,2,{start}\n")).contains("line 2"),
+                "{start}"
+            );
+        }
         assert!(parsed("src,dst,bytes,start_ns\n0,1,2,3\n0,1,-2,3\n").contains("line 3"));
         assert!(parsed("src,dst,bytes,start_ns,kind\n0,1,2,3,fetch\n").contains("line 2"));
         let listed = |rows: &[(u64, u32, u32, u64)]| {
