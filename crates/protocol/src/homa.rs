@@ -31,7 +31,7 @@ impl Default for Params {
 }
 
 /// Highest data rank: data has ranks 1 to 7 of the eight that switches have (§3.4); control has the other.
-const RANKS: u8 = 7;
+pub const RANKS: u8 = 7;
 
 /// Ranks of unscheduled segments, by the size of their transfer (§3.4).
 ///

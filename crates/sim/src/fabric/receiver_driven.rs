@@ -8,7 +8,7 @@ use super::packet::{
 };
 use super::stream::{Ethernet, StreamPlan};
 use crate::memory::Cost;
-use crate::registry::{NoParams, Parts, Registered, Site};
+use crate::registry::{AssumedBuffer, NoParams, Parts, Registered, Site};
 use crate::setup::Finished;
 use unrack_engine::PacketSize;
 use unrack_engine::error::SetupError;
@@ -18,7 +18,7 @@ use unrack_protocol::receiver_driven::{Expiry, GrantedSender, Grants, Scheduler}
 use unrack_protocol::turns::{TurnIndex, Turns};
 use unrack_protocol::{homa, ird, phost};
 use unrack_rack::{Profile, Protocol};
-use unrack_units::Time;
+use unrack_units::{Bytes, Time};
 use unrack_workload::{Message, NodeId};
 
 /// Time at which a receiver learns of a transfer.
@@ -54,7 +54,12 @@ struct Ends<P: ReceiverPolicy> {
     /// Segments of a transfer that need no grant.
     unasked: u32,
     expiry: Option<Expiry>,
+    /// Time without an arrival after which a receiver takes its grants as lost.
     timeout: Time,
+    /// The same while segments without a grant are awaited, and time after which a sender that hears nothing announces
+    /// its transfer again. Senders do not know of each other's such segments, which may fill a port; granted ones
+    /// come at the rate of the link.
+    patience: Time,
     transfers: Vec<Pair>,
     /// Transfers of each node that may send, the one with the fewest segments left first.
     ready: Vec<Turns>,
@@ -145,7 +150,7 @@ impl<P: ReceiverPolicy> Ends<P> {
         net.hold(transfer);
         let pair = &mut self.transfers[transfer as usize];
         pair.known = true;
-        pair.deadline = net.now() + self.timeout;
+        pair.deadline = net.now() + self.patience;
         self.policy.count(&mut self.receivers[dst as usize].scheduler, segments);
         if is_lost {
             pair.grants.expire();
@@ -251,9 +256,13 @@ impl<P: ReceiverPolicy> Ends<P> {
             return self.say_done(net, packet);
         }
         let new = pair.grants.arrive(number);
-        pair.deadline = net.now() + self.timeout;
-        let complete = pair.grants.is_complete();
+        let wait = if pair.grants.awaits_unasked() { self.patience } else { self.timeout };
+        let before = std::mem::replace(&mut pair.deadline, net.now() + wait);
+        let (complete, is_sooner) = (pair.grants.is_complete(), pair.deadline < before);
         self.update(transfer, node);
+        if is_sooner {
+            self.keep_alarm(net, transfer, Side::Receiver);
+        }
         self.tell_wait(net, transfer);
         if complete && new {
             net.release(transfer);
@@ -290,7 +299,7 @@ impl<P: ReceiverPolicy> Transport for Ends<P> {
 
     fn create<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32) {
         let Transfer { segments, name, .. } = *net.transfer(transfer);
-        let source = GrantedSender::new(segments, self.unasked, self.expiry, self.timeout, net.now());
+        let source = GrantedSender::new(segments, self.unasked, self.expiry, self.patience, net.now());
         let (place, grants) = (TurnIndex::new(name), Grants::new(segments, self.unasked, name));
         let pace = pace(net, transfer, 0);
         let (known, deadline, unused, outstanding) = (false, Time::MAX, 0, 0);
@@ -476,7 +485,19 @@ fn ends<P: ReceiverPolicy>(
     let ready = vec![Turns::default(); nodes as usize];
     let (transfers, receivers) = (Vec::new(), (0..nodes).map(receiver).collect());
     let (most_outstanding, full) = (Time::MAX, Vec::new());
-    Ends { policy, announced, unasked, expiry, timeout, transfers, ready, receivers, most_outstanding, full }
+    Ends {
+        policy,
+        announced,
+        unasked,
+        expiry,
+        timeout,
+        patience: timeout,
+        transfers,
+        ready,
+        receivers,
+        most_outstanding,
+        full,
+    }
 }
 
 /// pHost (Gao et al., CoNEXT 2015).
@@ -505,12 +526,14 @@ impl Phost {
         let packet = network.topology.host_link().pace.transmit(plan.full_packet().get());
         let after = params.token_expiry.unwrap_or(Time::from_ps(packet.as_ps() * 3 / 2));
         let expiry = Expiry { after, pace: packet };
-        let asked = params.timeout.unwrap_or(plan.patience());
+        let asked = params.timeout.unwrap_or(plan.round_trip() * 3);
         let timeout = at_least_a_round_trip("fabric.timeout", asked, &plan)?;
+        let patience = params.timeout.unwrap_or(plan.patience());
         let how = (Announced::ByPacket, free_tokens);
         let (nodes, policy) = (network.nodes(), PhostPolicy { free_tokens });
-        let ends = ends(policy, nodes, how, (Some(expiry), timeout), || phost::Tokens::new(free_tokens));
-        ReceiverDriven::new(plan, ends)
+        let scheduler = || phost::Tokens::new(free_tokens);
+        let ends = ends(policy, nodes, how, (Some(expiry), timeout), scheduler);
+        ReceiverDriven::new(plan, Ends { patience, ..ends })
     }
 }
 
@@ -577,6 +600,15 @@ impl Registered for Homa {
 
     fn build(site: &Site, params: &homa::Params) -> Result<Homa, SetupError> {
         Homa::with(site.network, site.ethernet, params)
+    }
+
+    /// Returns a window for each priority: a receiver grants as many at once (§3.5), less those of unscheduled packets.
+    fn assumed_buffer(site: &Site, params: &homa::Params) -> Option<AssumedBuffer> {
+        let plan = StreamPlan::at_line_rate(site.network, site.ethernet).ok()?;
+        let window = plan.line_rate_window("fabric.unscheduled", params.unscheduled).ok()?;
+        let bytes = plan.full_packet().get() * u64::from(window) * u64::from(homa::RANKS);
+        let holds = "RTTbytes for each of seven priorities, Homa §3.5";
+        Some(AssumedBuffer { bytes: Bytes::new(bytes), holds })
     }
 }
 
