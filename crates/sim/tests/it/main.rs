@@ -13,6 +13,7 @@ mod extremes;
 mod faults;
 mod give_up;
 mod graph;
+mod grid;
 mod host;
 mod ideal;
 mod ideal_bound;

@@ -6,8 +6,9 @@ use crate::common::fabrics::*;
 use common::{completion_ps, setup_on};
 use unrack_rack::{Overrides, Protocol, Scenario, ValidScenario};
 use unrack_sim::network::Pace;
+use unrack_sim::scenario::excluded;
 use unrack_sim::topology::{Link, Topology};
-use unrack_sim::{Run, Setup, Work};
+use unrack_sim::{Run, Setup, Work, warnings};
 use unrack_units::{Rate, Time};
 use unrack_workload::Message;
 
@@ -126,4 +127,51 @@ fn headers_of_ndp_have_room_whatever_the_limit_of_data() {
         mean.push(mean_slowdown(&run));
     }
     assert!(mean.iter().all(|one| *one < 1.3 * mean[1]), "{mean:?}");
+}
+
+#[test]
+fn more_buffer_does_not_slow_phost_down() {
+    let buffers = ["36KiB", "256KiB", "1MiB"];
+    let means = buffers.map(|buffer| mean_slowdown(&flows(Phost::PROTOCOL, 144, buffer, "")));
+    assert!(means.iter().all(|mean| *mean < 1.2 * means[0]), "{buffers:?}: {means:?}");
+}
+
+#[test]
+fn a_buffer_below_what_homa_counts_on_is_said() {
+    for (buffer, is_said) in [("36KiB", true), ("1MiB", false)] {
+        let mut scenario = valid(&format!(
+            "[network]\ntopology = {{ kind = \"star\", nodes = 40 }}\n\
+             link = {{ rate = \"100Gbps\", propagation = \"400ns\" }}\nswitch = {{ buffer = \"{buffer}\" }}\n\
+             [fabric]\nprotocol = \"homa\"\n[workload]\nkind = \"flows\"\nsize = \"102200B\"\nload = 0.5\n\
+             messages = 2_000\n"
+        ));
+        let setup = Setup::from_scenario(&mut scenario).unwrap();
+        let done = setup.run(&Work::drawn(&scenario).unwrap().unwrap(), |_| {}).unwrap();
+        let found = warnings(&scenario, &setup, &done, excluded(&scenario, &done.run));
+        assert_eq!(found.iter().any(|warning| warning.key == "buffer"), is_said, "{buffer}: {found:?}");
+    }
+}
+
+#[test]
+fn synchronized_nodes_of_cxl_do_not_all_wait_for_one() {
+    let setup = setup_on(Topology::star(16, link(40, 400)), Cxl::PROTOCOL, 1 << 20);
+    let share = share_of_links(&at_once(&setup, all_to_all(16, 102_400)), 16, 40);
+    assert!(share > 0.4, "{share:.2} of the links");
+}
+
+#[test]
+fn an_arbiter_that_serves_the_shortest_first_finishes_flows_sooner() {
+    use unrack_protocol::fastpass::{Params, Policy};
+    let mean = |policy| {
+        let mut setup = setup_on(Topology::star(16, link(40, 400)), Fastpass::PROTOCOL, 36 << 10);
+        common::change::<Fastpass>(&mut setup.fabric, |params: &mut Params| params.policy = policy);
+        let sizes = [14_600, 102_200, 1_022_000];
+        let messages = (0..240u32).map(|n| {
+            let (src, dst) = (n % 16, (n % 16 + 1 + n / 16) % 16);
+            (Time::from_us(u64::from(n)), Message::flow(src, dst, sizes[n as usize % 3]))
+        });
+        mean_slowdown(&at_once(&setup, messages.filter(|(_, flow)| flow.src != flow.dst).collect()))
+    };
+    let [fair, first, shortest] = [Policy::MaxMin, Policy::Fcfs, Policy::Shortest].map(mean);
+    assert!(shortest < 0.8 * fair && shortest < 0.8 * first, "{fair:.2}, {first:.2}, {shortest:.2}");
 }
