@@ -112,11 +112,6 @@ impl Senders {
         debug_assert!(*unused >= pace, "a credit is used once");
         *unused = unused.saturating_sub(pace);
     }
-
-    /// Returns whether no credit is unused.
-    pub fn is_idle(&self) -> bool {
-        self.senders.iter().all(|sender| sender.unused == Time::ZERO)
-    }
 }
 
 #[cfg(test)]

@@ -172,15 +172,13 @@ mod tests {
 
     #[test]
     fn what_is_no_list_is_refused_with_its_line() {
-        let parsed = |text| parse_csv(text).unwrap_err().to_string();
+        let parsed = |text: &str| parse_csv(text).unwrap_err().to_string();
         assert!(parsed("").contains("header"));
         assert!(parsed("src,dst,bytes\n").contains("start_ns"));
         assert!(parsed("src,dst,bytes,start_ns\n").contains("at least one message"));
         for start in ["0.0001", "1e3", "-1", ".5", "5.", "+1", "1.5.5"] {
-            assert!(
-                parsed(&format!("src,dst,bytes,start_ns\n0,1,2,{start}\n")).contains("line 2"),
-                "{start}"
-            );
+            let text = format!("src,dst,bytes,start_ns\n0,1,2,{start}\n");
+            assert!(parsed(&text).contains("line 2"), "{start}");
         }
         assert!(parsed("src,dst,bytes,start_ns\n0,1,2,3\n0,1,-2,3\n").contains("line 3"));
         assert!(parsed("src,dst,bytes,start_ns,kind\n0,1,2,3,fetch\n").contains("line 2"));

@@ -88,6 +88,7 @@ fn fastpass(draw: &mut Draw, scale: &Scale) -> (FabricConfig, Value) {
         arbiter_rate: Rate::from_gbps(draw.one(&[10, 25, 100])),
         processing: Time::from_ns(draw.one(&[0, 50])),
         batch: draw.one(&[1, 3, 8, 64]),
+        policy: fastpass::Policy::MaxMin,
         timeout,
     };
     let told = json!({

@@ -133,7 +133,10 @@ fn what_cannot_be_split_is_refused() {
         setup(topology, protocol, 100_000, true).split(&work, threads, |_| {}).err().unwrap().to_string()
     };
     let leaf_spine = |ns| Topology::leaf_spine(3, 2, 2, link(40, 200), link(160, ns));
-    assert!(refused(Topology::star(8, link(40, 200)), Tcp::PROTOCOL, 2).contains("number of racks"));
+    assert!(
+        refused(Topology::star(8, link(40, 200)), Tcp::PROTOCOL, 2)
+            .contains("is 1 on a topology without a tier")
+    );
     assert!(refused(leaf_spine(200), Tcp::PROTOCOL, 4).contains("number of racks"));
     assert!(refused(leaf_spine(200), Homa::PROTOCOL, 2).contains("is 1 for ideal"));
 }

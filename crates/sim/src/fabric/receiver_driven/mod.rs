@@ -3,22 +3,26 @@
 //! [`Ends`] is the part that the three share; a [`ReceiverPolicy`] is what tells them apart. Grants and acknowledgements go
 //! before all data.
 
+mod granting;
+mod homa;
+mod ird;
+mod phost;
+
+pub use self::homa::{Homa, HomaPolicy};
+pub use self::ird::{Ird, IrdPolicy};
+pub use self::phost::{Phost, PhostPolicy};
+
+use self::granting::pace;
 use super::packet::{
     self, Net, Packet, PacketNetwork, Side, StrictPriority, Transfer, Transport, fabric_of_packets,
 };
-use super::stream::{Ethernet, StreamPlan};
-use crate::memory::Cost;
-use crate::registry::{AssumedBuffer, NoParams, Parts, Registered, Site};
-use crate::setup::Finished;
-use unrack_engine::PacketSize;
+use super::stream::StreamPlan;
 use unrack_engine::error::SetupError;
 use unrack_engine::events::{Observer, PacketKind, Wait};
-use unrack_engine::network::Network;
+use unrack_protocol::ird::Senders;
 use unrack_protocol::receiver_driven::{Expiry, GrantedSender, Grants, Scheduler};
 use unrack_protocol::turns::{TurnIndex, Turns};
-use unrack_protocol::{homa, ird, phost};
-use unrack_rack::{Profile, Protocol};
-use unrack_units::{Bytes, Time};
+use unrack_units::Time;
 use unrack_workload::{Message, NodeId};
 
 /// Time at which a receiver learns of a transfer.
@@ -38,7 +42,7 @@ pub trait ReceiverPolicy: Send {
     /// See [`Transport::SPLITS`].
     const SPLITS: bool;
     /// Returns the receivers' view of all senders, if they have one.
-    fn senders(&mut self) -> Option<&mut ird::Senders> {
+    fn senders(&mut self) -> Option<&mut Senders> {
         None
     }
     /// Returns the rank of unasked segments to this receiver.
@@ -158,95 +162,6 @@ impl<P: ReceiverPolicy> Ends<P> {
         self.update(transfer, dst);
         self.tell_wait(net, transfer);
         self.keep_alarm(net, transfer, Side::Receiver);
-    }
-
-    /// Tells a receiver's scheduler that a transfer has changed.
-    fn update(&mut self, transfer: u32, dst: NodeId) {
-        let pair = &mut self.transfers[transfer as usize];
-        let receiver = &mut self.receivers[dst as usize];
-        receiver.scheduler.update(transfer, &mut pair.grants);
-        if self.policy.senders().is_some() {
-            let before = std::mem::replace(&mut pair.outstanding, pair.grants.outstanding());
-            receiver.outstanding += pair.pace * u64::from(pair.outstanding);
-            receiver.outstanding = receiver.outstanding - pair.pace * u64::from(before);
-        }
-    }
-
-    /// Handles the loss of all outstanding grants of a transfer, but for those that its sender has.
-    fn expired<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32) {
-        let dst = net.transfer(transfer).dst;
-        self.update(transfer, dst);
-        let Pair { source, unused, .. } = &self.transfers[transfer as usize];
-        let left = source.granted().min(*unused);
-        self.forget_credits(net, transfer, left);
-    }
-
-    /// Counts all but `left` credits of a transfer as used, and lets receivers that wait for its sender grant.
-    fn forget_credits<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32, left: u32) {
-        let src = net.transfer(transfer).src;
-        let Pair { unused, pace, .. } = &mut self.transfers[transfer as usize];
-        let (before, pace) = (std::mem::replace(unused, left), *pace);
-        let Some(senders) = self.policy.senders().filter(|_| before > left) else { return };
-        senders.settle(src, pace * u64::from(before - left));
-        for (size, receiver) in senders.take_waiting(src) {
-            match self.policy.senders() {
-                Some(senders) if !senders.has_room(src, pace) => senders.wait(src, size, receiver),
-                _ => self.grant(net, receiver),
-            }
-        }
-    }
-
-    /// Returns the transfer to grant now, and the rank of the segment. A receiver that finds no sender with room waits
-    /// for all that it found.
-    fn turn<O: Observer>(&mut self, net: &Net<Self, O>, node: NodeId) -> Option<(u32, u8)> {
-        let Ends { policy, transfers, receivers, full, .. } = self;
-        let receiver = &receivers[node as usize];
-        if receiver.outstanding >= self.most_outstanding {
-            return None;
-        }
-        full.clear();
-        let mut senders = policy.senders();
-        let outstanding = |transfer: u32| transfers[transfer as usize].grants.outstanding();
-        let has_room = |transfer: u32| {
-            let (src, pair) = (net.transfer(transfer).src, &transfers[transfer as usize]);
-            let has_room = senders.as_ref().is_none_or(|senders| senders.has_room(src, pair.pace));
-            if !has_room {
-                full.push((src, pair.grants.remaining()));
-            }
-            has_room
-        };
-        let turn = receiver.scheduler.poll(net.now(), outstanding, has_room);
-        if let (None, Some(senders)) = (turn, &mut senders) {
-            full.iter().for_each(|(src, size)| senders.wait(*src, *size, node));
-        }
-        turn
-    }
-
-    /// Sends the grants that a receiver may send now.
-    fn grant<O: Observer>(&mut self, net: &mut Net<Self, O>, node: NodeId) {
-        while let Some((transfer, rank)) = self.turn(net, node) {
-            let pair = &mut self.transfers[transfer as usize];
-            let segment = pair.grants.grant().expect("a transfer whose turn it is has something to grant");
-            let to = net.transfer(transfer).src;
-            if let Some(senders) = self.policy.senders() {
-                senders.issue(to, pair.pace);
-                pair.unused += 1;
-            }
-            let pace = pace(net, transfer, segment);
-            self.receivers[node as usize].scheduler.granted(net.now(), pace);
-            self.update(transfer, node);
-            self.tell_wait(net, transfer);
-            let header = Header::Grant { segment, rank };
-            net.send_first(node, Packet::new(transfer, to, net.bare(), CONTROL, header));
-        }
-        let receiver = &mut self.receivers[node as usize];
-        let next = receiver.scheduler.next().filter(|at| *at > net.now());
-        if let Some(at) = next
-            && receiver.polled_at.is_none_or(|polled| at < polled)
-        {
-            receiver.polled_at = Some(at);
-            net.schedule(at, Poll(node));
-        }
     }
 
     fn segment<O: Observer>(&mut self, net: &mut Net<Self, O>, packet: &Packet<Header>, number: u32) {
@@ -498,191 +413,6 @@ fn ends<P: ReceiverPolicy>(
         most_outstanding,
         full,
     }
-}
-
-/// pHost (Gao et al., CoNEXT 2015).
-pub type Phost = ReceiverDriven<PhostPolicy>;
-/// Policy of pHost.
-pub struct PhostPolicy {
-    free_tokens: u32,
-}
-
-impl ReceiverPolicy for PhostPolicy {
-    type Scheduler = phost::Tokens;
-    const SPLITS: bool = true;
-    fn unasked_rank(&self, _receiver: &phost::Tokens, segments: u32) -> u8 {
-        phost::free_rank(segments, self.free_tokens)
-    }
-}
-
-impl Phost {
-    /// Creates pHost on a network.
-    ///
-    /// # Errors
-    /// If a parameter is out of range or does not fit the network.
-    pub fn with(network: &Network, ethernet: &Ethernet, params: &phost::Params) -> Result<Phost, SetupError> {
-        let plan = StreamPlan::at_line_rate(network, ethernet)?;
-        let free_tokens = plan.line_rate_window("fabric.free_tokens", params.free_tokens)?;
-        let packet = network.topology.host_link().pace.transmit(plan.full_packet().get());
-        let after = params.token_expiry.unwrap_or(Time::from_ps(packet.as_ps() * 3 / 2));
-        let expiry = Expiry { after, pace: packet };
-        let asked = params.timeout.unwrap_or(plan.round_trip() * 3);
-        let timeout = at_least_a_round_trip("fabric.timeout", asked, &plan)?;
-        let patience = params.timeout.unwrap_or(plan.patience());
-        let how = (Announced::ByPacket, free_tokens);
-        let (nodes, policy) = (network.nodes(), PhostPolicy { free_tokens });
-        let scheduler = || phost::Tokens::new(free_tokens);
-        let ends = ends(policy, nodes, how, (Some(expiry), timeout), scheduler);
-        ReceiverDriven::new(plan, Ends { patience, ..ends })
-    }
-}
-
-impl Registered for Phost {
-    const PROTOCOL: Protocol = Protocol::new(&Profile {
-        name: "phost",
-        about: "receivers grant tokens for what senders send; short transfers need none",
-        splits: PhostPolicy::SPLITS,
-        ..Profile::SWITCHED
-    });
-    const COST: Cost = Cost { port: 400.0, open: 500.0, overhead: 2.0 * Cost::ETHERNET, ..Cost::NONE };
-    type Params = phost::Params;
-
-    fn build(site: &Site, params: &phost::Params) -> Result<Phost, SetupError> {
-        Phost::with(site.network, site.ethernet, params)
-    }
-
-    fn split(parts: Parts, params: &phost::Params) -> Result<Finished, SetupError> {
-        parts.run::<Phost>(params)
-    }
-}
-
-/// Homa (Montazeri et al., SIGCOMM 2018).
-pub type Homa = ReceiverDriven<HomaPolicy>;
-/// Policy of Homa.
-pub struct HomaPolicy;
-
-impl ReceiverPolicy for HomaPolicy {
-    type Scheduler = homa::Overcommitment;
-    /// Always false: senders know at once which ranks their receivers have chosen.
-    const SPLITS: bool = false;
-    fn unasked_rank(&self, receiver: &homa::Overcommitment, segments: u32) -> u8 {
-        receiver.unasked_rank(segments)
-    }
-    fn count(&self, receiver: &mut homa::Overcommitment, segments: u32) {
-        receiver.count(segments);
-    }
-}
-
-impl Homa {
-    /// Creates Homa on a network.
-    ///
-    /// # Errors
-    /// If a parameter is out of range or does not fit the network.
-    pub fn with(network: &Network, ethernet: &Ethernet, params: &homa::Params) -> Result<Homa, SetupError> {
-        let plan = StreamPlan::at_line_rate(network, ethernet)?;
-        let window = plan.line_rate_window("fabric.unscheduled", params.unscheduled)?;
-        let timeout = at_least_a_round_trip("fabric.resend", params.resend, &plan)?;
-        let (how, nodes) = ((Announced::ByData, window), network.nodes());
-        let ends = ends(HomaPolicy, nodes, how, (None, timeout), || homa::Overcommitment::new(window));
-        ReceiverDriven::new(plan, ends)
-    }
-}
-
-impl Registered for Homa {
-    const PROTOCOL: Protocol = Protocol::new(&Profile {
-        name: "homa",
-        about: "receivers grant to several senders at once, at priorities of their own",
-        splits: HomaPolicy::SPLITS,
-        ..Profile::SWITCHED
-    });
-    const COST: Cost = Cost { port: 400.0, open: 420.0, overhead: Cost::ETHERNET, ..Cost::NONE };
-    type Params = homa::Params;
-
-    fn build(site: &Site, params: &homa::Params) -> Result<Homa, SetupError> {
-        Homa::with(site.network, site.ethernet, params)
-    }
-
-    /// Returns a window for each priority: a receiver grants as many at once (§3.5), less those of unscheduled packets.
-    fn assumed_buffer(site: &Site, params: &homa::Params) -> Option<AssumedBuffer> {
-        let plan = StreamPlan::at_line_rate(site.network, site.ethernet).ok()?;
-        let window = plan.line_rate_window("fabric.unscheduled", params.unscheduled).ok()?;
-        let bytes = plan.full_packet().get() * u64::from(window) * u64::from(homa::RANKS);
-        let holds = "RTTbytes for each of seven priorities, Homa §3.5";
-        Some(AssumedBuffer { bytes: Bytes::new(bytes), holds })
-    }
-}
-
-/// Idealized receiver-driven transport of EDM §4.3.
-pub type Ird = ReceiverDriven<IrdPolicy>;
-/// Policy of the idealized transport.
-pub struct IrdPolicy {
-    senders: ird::Senders,
-}
-
-impl ReceiverPolicy for IrdPolicy {
-    type Scheduler = ird::Credits;
-    /// Always false: receivers know at once what senders have.
-    const SPLITS: bool = false;
-    fn unasked_rank(&self, _receiver: &ird::Credits, _segments: u32) -> u8 {
-        unreachable!("all of it is granted")
-    }
-    fn senders(&mut self) -> Option<&mut ird::Senders> {
-        Some(&mut self.senders)
-    }
-}
-
-/// Least timeout of `ird`. No packet is lost where credits come at the rate of the link; where the core is narrower,
-/// some may be.
-const IRD_TIMEOUT: Time = Time::from_us(1_000);
-
-impl Ird {
-    /// Creates the idealized transport on a network.
-    ///
-    /// # Errors
-    /// If a parameter of the network is out of range.
-    pub fn with(network: &Network, ethernet: &Ethernet) -> Result<Ird, SetupError> {
-        let plan = StreamPlan::at_line_rate(network, ethernet)?;
-        let timeout = IRD_TIMEOUT.max(plan.patience());
-        let (how, nodes) = ((Announced::AtOnce, 0), network.nodes());
-        let flight = plan.alone(0, nodes - 1).packet(plan.framing.wire(0).get());
-        let policy = IrdPolicy { senders: ird::Senders::new(nodes, flight) };
-        let mut ends = ends(policy, nodes, how, (None, timeout), ird::Credits::default);
-        ends.most_outstanding = most_outstanding(&plan);
-        ReceiverDriven::new(plan, ends)
-    }
-}
-
-impl Registered for Ird {
-    const PROTOCOL: Protocol = Protocol::new(&Profile {
-        name: "ird",
-        about: "idealized receiver-driven transport: receivers learn of everything at once (EDM §4.3)",
-        splits: IrdPolicy::SPLITS,
-        ..Profile::SWITCHED
-    });
-    const COST: Cost = Cost { port: 400.0, open: 460.0, overhead: 2.0 * Cost::ETHERNET, ..Cost::NONE };
-    type Params = NoParams;
-
-    fn build(site: &Site, _params: &NoParams) -> Result<Ird, SetupError> {
-        Ird::with(site.network, site.ethernet)
-    }
-}
-
-/// Returns the time on a receiver's link of what a receiver of `ird` has outstanding at most: what its port's buffer
-/// holds beside one packet, or a round trip if that is more.
-fn most_outstanding(plan: &StreamPlan) -> Time {
-    let room = plan.buffer.of_port().get().saturating_sub(plan.full_packet().get());
-    let pace = plan.network.topology.host_link().pace;
-    let empties = if room < MOST_ROOM { pace.transmit(room) } else { Time::MAX };
-    plan.round_trip().max(empties)
-}
-
-/// Buffer in bytes from which on a port counts as unlimited.
-const MOST_ROOM: u64 = 1 << 32;
-
-/// Returns the time of a segment on a node's link.
-fn pace<P: ReceiverPolicy, O: Observer>(net: &Net<Ends<P>, O>, transfer: u32, segment: u32) -> Time {
-    let PacketSize { wire, .. } = net.segment(transfer, segment);
-    net.plan().network.topology.host_link().pace.transmit(u64::from(wire))
 }
 
 /// Returns the timeout `asked` for.
