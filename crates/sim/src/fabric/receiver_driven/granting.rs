@@ -36,9 +36,12 @@ impl<P: ReceiverPolicy> Ends<P> {
         let (before, pace) = (std::mem::replace(unused, left), *pace);
         let Some(senders) = self.policy.senders().filter(|_| before > left) else { return };
         senders.settle(src, pace * u64::from(before - left));
+        let full = net.plan().full_packet().get();
+        let full = net.plan().network.topology.host_link().pace.transmit(full);
         for (size, receiver) in senders.take_waiting(src) {
             match self.policy.senders() {
-                Some(senders) if !senders.has_room(src, pace) => senders.wait(src, size, receiver),
+                // A sender that has no room for credits of full packets has none for those of shorter ones.
+                Some(senders) if !senders.has_room(src, full) => senders.wait(src, size, receiver),
                 _ => self.grant(net, receiver),
             }
         }
