@@ -297,7 +297,7 @@ class Ird(Paced):
         self.unasked = 0
         self.timeout = self.patience = max(10**9, network.patience())
         self.flight = network.topology.crossing(network.bare, 0, len(network.nodes) - 1)
-        self.waiting = [[] for _ in network.nodes]  # of each sender: what is left, and the receiver
+        self.waiting = [set() for _ in network.nodes]  # of each sender: what is left, and the receiver
         self.credits = {}  # of each transfer: issued and not used
         byte = network.topology.host_link.byte
         room = max(network.case["buffer"] - network.full, 0)
@@ -334,7 +334,7 @@ class Ird(Paced):
             if self.has_room(pair):
                 return pair, self.rank
         for pair in candidates:
-            self.waiting[pair.transfer.src].append((pair.left(), node))
+            self.waiting[pair.transfer.src].add((pair.left(), node))
         return None
 
     # What a sender has.
@@ -357,7 +357,7 @@ class Ird(Paced):
         before, self.credits[pair] = self.credits.get(pair, 0), left
         if before > left:
             sender = pair.transfer.src
-            waiting, self.waiting[sender] = self.waiting[sender], []
+            waiting, self.waiting[sender] = self.waiting[sender], set()
             for _, receiver in sorted(waiting):
                 self.grant(receiver)
 
