@@ -39,6 +39,11 @@ impl<P: ReceiverPolicy> Ends<P> {
         let full = net.plan().full_packet().get();
         let full = net.plan().network.topology.host_link().pace.transmit(full);
         for (size, receiver) in senders.take_waiting(src) {
+            // Whoever has had its turn since waits again when the next turn comes.
+            let next = self.receivers[receiver as usize].scheduler.next();
+            if next.is_none_or(|at| at > net.now()) {
+                continue;
+            }
             match self.policy.senders() {
                 // A sender that has no room for credits of full packets has none for those of shorter ones.
                 Some(senders) if !senders.has_room(src, full) => senders.wait(src, size, receiver),
