@@ -1,0 +1,1 @@
+//! Measurement of this machine: latencies, capacities, bandwidths, and costs of the core.
