@@ -3,6 +3,7 @@
 //! | module | holds |
 //! |---|---|
 //! | [`instruction`] | decoded instructions, and blocks of them |
+//! | [`recording`] | file of windows, written while a program runs |
 //! | [`window`] | a recorded stretch of one thread: blocks, accesses, where each was served |
 //!
 //! Nothing here reads a clock, a file or a processor: a program's run is an input (docs/decisions/0018-lines.md).
@@ -10,4 +11,5 @@
 #![deny(clippy::disallowed_methods, clippy::iter_over_hash_type)]
 
 pub mod instruction;
+pub mod recording;
 pub mod window;
