@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`instruction`] | decoded instructions, and blocks of them |
 //! | [`recording`] | file of windows, written while a program runs |
+//! | [`summary`] | what a process did in all |
 //! | [`window`] | a recorded stretch of one thread: blocks, accesses, where each was served |
 //!
 //! Nothing here reads a clock, a file or a processor: a program's run is an input (docs/decisions/0018-lines.md).
@@ -12,4 +13,5 @@
 
 pub mod instruction;
 pub mod recording;
+pub mod summary;
 pub mod window;
