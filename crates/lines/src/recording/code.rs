@@ -45,6 +45,11 @@ fn number_of<T: PartialEq>(table: &[T], value: &T) -> u8 {
     table.iter().position(|entry| entry == value).expect("every value stands in its table") as u8
 }
 
+/// Returns `bit` where it is to be set.
+fn bit(bit: u8, is_set: bool) -> u8 {
+    if is_set { bit } else { 0 }
+}
+
 fn value_of<T: Copy>(table: &[T], number: u8, cursor: &Cursor) -> Result<T, RecordingError> {
     table.get(usize::from(number)).copied().ok_or_else(|| cursor.damaged("a kind does not exist"))
 }
@@ -158,10 +163,10 @@ impl<'a> Coder<'a> {
         let has_count = accesses.len() as u32 != expected.accesses;
         expected.accesses = accesses.len() as u32;
         bytes.push(
-            u8::from(step.is_mispredicted) * IS_MISPREDICTED
-                | u8::from(is_partial) * IS_PARTIAL
-                | u8::from(has_count) * HAS_COUNT
-                | u8::from(has_block) * HAS_BLOCK,
+            bit(IS_MISPREDICTED, step.is_mispredicted)
+                | bit(IS_PARTIAL, is_partial)
+                | bit(HAS_COUNT, has_count)
+                | bit(HAS_BLOCK, has_block),
         );
         if has_block {
             put(bytes, u64::from(number));
@@ -255,10 +260,10 @@ fn put_access(bytes: &mut Vec<u8>, access: &Access, shape: Shape, address: u64, 
     let has_address = access.address != address;
     bytes.push(
         number_of(&SERVED, &access.served)
-            | u8::from(has_shape) * HAS_SHAPE
-            | u8::from(has_walk) * HAS_WALK
-            | u8::from(has_near) * HAS_NEAR
-            | u8::from(has_address) * HAS_ADDRESS,
+            | bit(HAS_SHAPE, has_shape)
+            | bit(HAS_WALK, has_walk)
+            | bit(HAS_NEAR, has_near)
+            | bit(HAS_ADDRESS, has_address),
     );
     if has_shape {
         put(bytes, u64::from(access.instruction));
@@ -306,7 +311,7 @@ fn access(
 fn put_walk(bytes: &mut Vec<u8>, walk: Walk) {
     let counts = [walk.caches[0], walk.caches[1], walk.caches[2], walk.memory];
     let told = counts.iter().rposition(|count| *count > 0).map_or(0, |last| last + 1);
-    bytes.push((told as u8) << 1 | u8::from(walk.is_second_level_hit));
+    bytes.push(((told as u8) << 1) | u8::from(walk.is_second_level_hit));
     bytes.extend(&counts[..told]);
 }
 
