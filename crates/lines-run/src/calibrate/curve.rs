@@ -64,39 +64,31 @@ fn point(bytes: &mut [u8], rounds: usize) -> Point {
 
 /// Finds the latency and the effective size of each level, and the latency of memory.
 ///
-/// A private level ends where the latency is nearer to the next level's than to its own. The last level is seldom a
-/// step: other programs and other machines use it too. Loads of a random line of `W` bytes of which `C` are cached take
-/// `m - (m - l) C / W`, so that `m` (memory) and `C` are the line through the points over `1 / W`.
+/// A level's latency is that of sets of twice to eight times the level before, of which it holds most, and at most half
+/// of its own size. It ends where the latency passes the middle between its own and the next one's. Both hold for a last
+/// level of which others take a part: the smaller sets still fit.
 pub(super) fn read(points: &[Point], caches: &[Cache]) -> Result<Reading, CalibrateError> {
     let last = caches.last().ok_or(CalibrateError::NoCaches)?;
-    let mut levels = Vec::new();
+    let memory_ns =
+        plateau(points, 2 * last.bytes, u64::MAX).ok_or(CalibrateError::Curve { level: last.level })?;
+    let mut latencies = Vec::new();
     let mut inner = 0;
     for cache in caches {
-        let load_ns = plateau(points, 4 * inner, cache.bytes / 2)
+        let most = if inner == 0 { cache.bytes / 2 } else { (8 * inner).min(cache.bytes / 2) };
+        let load_ns = plateau(points, 2 * inner, most)
             .or_else(|| plateau(points, inner, cache.bytes))
             .ok_or(CalibrateError::Curve { level: cache.level })?;
+        latencies.push(load_ns);
         inner = cache.bytes;
-        levels.push(Level {
-            level: cache.level,
-            described_bytes: cache.bytes,
-            effective_bytes: cache.bytes,
-            load_ns,
-        });
     }
-    let beyond: Vec<Point> = points.iter().filter(|point| point.bytes >= 2 * last.bytes).copied().collect();
-    let farthest = beyond.last().ok_or(CalibrateError::Curve { level: last.level })?.load_ns;
-    let (memory, slope) = line(&beyond);
-    let ratio = if memory > 0.0 { memory / farthest.median } else { 1.0 };
-    let memory_ns = farthest.map(|ns| ns * ratio);
-    for i in 0..levels.len() {
-        let own = levels[i].load_ns.median;
-        levels[i].effective_bytes = match levels.get(i + 1) {
-            Some(next) => step(points, (own + next.load_ns.median) / 2.0),
-            None if memory > own => (-slope / (memory - own)).clamp(0.0, 2.0 * last.bytes as f64) as u64,
-            None => last.bytes,
-        };
-    }
-    Ok(Reading { levels, memory_ns })
+    let nexts = latencies.iter().skip(1).chain([&memory_ns]);
+    let levels = caches.iter().zip(latencies.iter().zip(nexts)).map(|(cache, (own, next))| Level {
+        level: cache.level,
+        described_bytes: cache.bytes,
+        effective_bytes: step(points, (own.median + next.median) / 2.0),
+        load_ns: *own,
+    });
+    Ok(Reading { levels: levels.collect(), memory_ns })
 }
 
 /// Returns the point with the median latency among those of some sizes.
@@ -107,22 +99,13 @@ fn plateau(points: &[Point], least: u64, most: u64) -> Option<Spread> {
     inside.get(inside.len().saturating_sub(1) / 2).copied()
 }
 
-/// Returns the last size before the latency first passes `limit_ns`.
+/// Returns the size at which the latency passes a limit for good, on a scale of logarithms between two points.
 fn step(points: &[Point], limit_ns: f64) -> u64 {
-    let below = points.iter().take_while(|point| point.load_ns.median <= limit_ns);
-    below.last().map_or(0, |point| point.bytes)
-}
-
-/// Fits latency over 1 / size by least squares: returns the latency at infinite size, and the slope.
-fn line(points: &[Point]) -> (f64, f64) {
-    let n = points.len() as f64;
-    let xs: Vec<f64> = points.iter().map(|point| 1.0 / point.bytes as f64).collect();
-    let ys: Vec<f64> = points.iter().map(|point| point.load_ns.median).collect();
-    let (mean_x, mean_y) = (xs.iter().sum::<f64>() / n, ys.iter().sum::<f64>() / n);
-    let cross: f64 = xs.iter().zip(&ys).map(|(x, y)| (x - mean_x) * (y - mean_y)).sum();
-    let square: f64 = xs.iter().map(|x| (x - mean_x).powi(2)).sum();
-    let slope = if square > 0.0 { (cross / square).min(0.0) } else { 0.0 };
-    (mean_y - slope * mean_x, slope)
+    let below = points.iter().rposition(|point| point.load_ns.median <= limit_ns);
+    let Some(below) = below.map(|at| points[at]) else { return 0 };
+    let Some(above) = points.iter().find(|point| point.bytes > below.bytes) else { return below.bytes };
+    let share = (limit_ns - below.load_ns.median) / (above.load_ns.median - below.load_ns.median);
+    (below.bytes as f64 * (above.bytes as f64 / below.bytes as f64).powf(share)) as u64
 }
 
 /// Returns the extra latency in small pages, at the largest working set that both curves have.
@@ -154,28 +137,29 @@ mod tests {
         Spread { min: ns, median: ns, max: ns }
     }
 
-    /// Curve of a machine with three levels, of whose last `kept` bytes are ours.
+    /// Curve of a machine with three levels, of whose last `kept` bytes are ours, at four points to an octave.
     fn ideal(kept: f64, memory_ns: f64) -> Vec<Point> {
         let latency = |bytes: f64| match bytes {
             _ if bytes <= 32768.0 => 1.0,
             _ if bytes <= 524_288.0 => 4.0,
             _ if bytes <= kept => 12.0,
-            _ => memory_ns - (memory_ns - 12.0) * kept / bytes,
+            _ => memory_ns,
         };
-        let sizes = (12..=28).map(|log| 1u64 << log);
-        sizes.map(|bytes| Point { bytes, load_ns: flat(latency(bytes as f64)) }).collect()
+        let sizes = (0..65).map(|quarter| 4096.0 * 2f64.powf(f64::from(quarter) / 4.0));
+        sizes.map(|bytes| Point { bytes: bytes as u64, load_ns: flat(latency(bytes.floor())) }).collect()
     }
 
     proptest! {
         #[test]
-        fn an_ideal_curve_gives_its_own_parameters(kept in 6e6..3e7, memory_ns in 60.0..400.0f64) {
+        fn an_ideal_curve_gives_its_own_parameters(kept in 4.2e6..3e7, memory_ns in 60.0..400.0f64) {
             let caches = [cache(1, 32 << 10), cache(2, 512 << 10), cache(3, 32 << 20)];
             let reading = read(&ideal(kept, memory_ns), &caches).unwrap();
-            prop_assert!((reading.memory_ns.median - memory_ns).abs() < 1e-6 * memory_ns, "{reading:?}");
-            prop_assert!((reading.levels[2].effective_bytes as f64 - kept).abs() < 1e-6 * kept + 2.0, "{reading:?}");
-            prop_assert_eq!(reading.levels[0].effective_bytes, 32 << 10);
-            prop_assert_eq!(reading.levels[1].effective_bytes, 512 << 10);
-            prop_assert_eq!(reading.levels.iter().map(|level| level.load_ns.median).collect::<Vec<_>>(), [1.0, 4.0, 12.0]);
+            let latencies: Vec<f64> = reading.levels.iter().map(|level| level.load_ns.median).collect();
+            prop_assert_eq!((latencies, reading.memory_ns.median), (vec![1.0, 4.0, 12.0], memory_ns));
+            for (level, size) in reading.levels.iter().zip([32768.0, 524_288.0, kept]) {
+                let ratio = level.effective_bytes as f64 / size;
+                prop_assert!((0.84..1.19).contains(&ratio), "L{}: {ratio}", level.level);
+            }
         }
     }
 
