@@ -39,8 +39,7 @@ pub(super) fn measure(bytes: &mut [u8], rounds: usize) -> Vec<Overlap> {
 fn chases<const K: usize>(bytes: &[u8], ring: &[u32], rounds: usize) -> Overlap {
     let steps = LOADS / K;
     let mut at = std::array::from_fn(|k| ring[k * ring.len() / K] as usize * LINE);
-    let mut round = || time_ns(|| at = follow_many::<K>(bytes, at, steps)) / (steps * K) as f64;
-    round();
+    let round = || time_ns(|| at = follow_many::<K>(bytes, at, steps)) / (steps * K) as f64;
     Overlap { chases: K as u32, load_ns: Spread::rounds(rounds, round) }
 }
 
