@@ -60,10 +60,11 @@ class Program:
 
 
 def kernels(folder):
-    """Kernels of a build folder, each at both sizes."""
+    """Kernels of a build folder, each at both sizes, those of the core alone at one."""
     binary = os.path.join(folder, KERNELS)
     names = os.popen(f"'{binary}' --list").read().split()
-    return [Program(f"{name} {size}", [binary, name, size]) for name in names for size in SIZES]
+    sizes = {name: SIZES[:1] if name.startswith("core-") else SIZES for name in names}
+    return [Program(f"{name} {size}", [binary, name, size]) for name in names for size in sizes[name]]
 
 
 def applications(root, folder):

@@ -5,6 +5,7 @@
 //! size: a fraction of a second to a second on a core of 2020, if the working set is cached.
 #![forbid(unsafe_code)]
 
+mod core;
 mod graph;
 mod lookup;
 mod matrix;
