@@ -66,7 +66,8 @@ impl LineReplay {
             return Err(WorkloadError::new("workload.lines", rule, total));
         }
         let first = |replica, thread| first_window(&trace, replica, replicas, thread);
-        let threads = (0..replicas).flat_map(|replica| (0..trace.threads()).map(move |thread| (replica, thread)));
+        let threads =
+            (0..replicas).flat_map(|replica| (0..trace.threads()).map(move |thread| (replica, thread)));
         let threads = threads.map(|(replica, thread)| first(replica, thread)).collect();
         Ok(LineReplay { placement, threads, submitted: 0, total, trace })
     }

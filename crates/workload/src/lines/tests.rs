@@ -113,14 +113,16 @@ fn a_window_without_requests_takes_its_time() {
 fn replicas_begin_with_different_windows() {
     let windows: Vec<_> = (0..4).map(|n| window(vec![read(None, 10 * n)], Some(0), 0)).collect();
     let (messages, _) = replayed(&[windows], 4, ns(1));
-    let mut first: Vec<_> = (0..4).map(|src| messages.iter().find(|(_, m)| m.src == src).unwrap().0.as_ns()).collect();
+    let mut first: Vec<_> =
+        (0..4).map(|src| messages.iter().find(|(_, m)| m.src == src).unwrap().0.as_ns()).collect();
     first.sort_unstable();
     assert_eq!(first, [0, 10, 20, 30]);
 }
 
 #[test]
 fn the_place_of_a_tag_is_where_its_request_stands() {
-    let (empty, two) = (window(Vec::new(), None, 1), window(vec![read(None, 0), read(Some(0), 0)], Some(1), 1));
+    let (empty, two) =
+        (window(Vec::new(), None, 1), window(vec![read(None, 0), read(Some(0), 0)], Some(1), 1));
     let trace = LineTrace::new(&[vec![two.clone(), empty.clone()], Vec::new(), vec![empty, two]]).unwrap();
     let place = |replica, thread, window, request| LinePlace { replica, thread, window, request };
     let expected =
