@@ -1,8 +1,8 @@
 //! Small programs with a known use of memory: `unrack-lines-kernels NAME [SIZE] [--rounds N]`.
 //!
 //! A kernel is seeded, so that each run does the same, and prints a checksum. SIZE is its working set: `cache` (2 MiB),
-//! `memory` (128 MiB), or bytes with `K`, `M` or `G`. Without `--rounds` it does as many as make the same work at each
-//! size: a fraction of a second to a second on a core of 2020, if the working set is cached.
+//! `memory` (64 MiB), or bytes with `K`, `M` or `G`. Without `--rounds` it does as many as make the same work at each
+//! size: hundredths to tenths of a second on a core of 2020, if the working set is cached.
 #![forbid(unsafe_code)]
 
 mod core;

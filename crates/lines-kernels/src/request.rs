@@ -3,7 +3,7 @@
 use crate::table::{KERNELS, Kernel};
 
 /// Words for sizes, in bytes: beyond the second level of present processors but within the last, and beyond that.
-const SIZES: [(&str, usize); 2] = [("cache", 2 << 20), ("memory", 128 << 20)];
+const SIZES: [(&str, usize); 2] = [("cache", 2 << 20), ("memory", 64 << 20)];
 /// Least and most working sets, in bytes.
 const BYTES: std::ops::RangeInclusive<usize> = 64 << 10..=16 << 30;
 
@@ -54,7 +54,7 @@ impl Request {
 /// Returns the text of `--help`.
 pub(crate) fn help() -> String {
     let lines = KERNELS.iter().map(|kernel| format!("  {:<16} {}\n", kernel.name, kernel.about));
-    let usage = "unrack-lines-kernels NAME [SIZE] [--rounds N]\n\nSIZE is cache (2 MiB), memory (128 MiB), or bytes with \
+    let usage = "unrack-lines-kernels NAME [SIZE] [--rounds N]\n\nSIZE is cache (2 MiB), memory (64 MiB), or bytes with \
                  K, M or G (default: cache).\n\nNAME, and what a round does:\n";
     usage.to_string() + &lines.collect::<String>()
 }
@@ -95,7 +95,7 @@ mod tests {
         let Ok(Request::Run { kernel, bytes, rounds }) = parse("chase 2M --rounds 3") else { panic!() };
         assert_eq!((kernel.name, bytes, rounds), ("chase", 2 << 20, 3));
         let Ok(Request::Run { bytes, rounds, .. }) = parse("chase memory") else { panic!() };
-        assert!(bytes == 128 << 20 && rounds >= 1);
+        assert!(bytes == 64 << 20 && rounds >= 1);
     }
 
     #[test]
