@@ -193,9 +193,14 @@ extern "C" fn system_call(
         exec::EXECVE | exec::EXECVEAT if execute(plugin, thread, call, [a1, a2, a3, a4, a5]) => {
             thread.pending_call = Some((call, [0; 6]));
         }
+        _ if SENDS_SIGNAL.contains(&call) => plugin.lock().write(Ending::Killed),
         _ => {}
     }
 }
+
+/// System calls that send a signal, which may end this process without another callback: `kill`, `rt_sigqueueinfo`,
+/// `tkill`, `tgkill` and `rt_tgsigqueueinfo`, by their numbers on x86-64.
+const SENDS_SIGNAL: [i64; 5] = [62, 129, 200, 234, 297];
 
 /// Runs a program under QEMU. Returns, if that fails, whether the kernel will run one that is not recorded.
 fn execute(plugin: &Plugin, thread: &mut Thread, call: i64, arguments: exec::Arguments) -> bool {

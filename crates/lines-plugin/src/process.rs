@@ -15,8 +15,10 @@ use std::time::{Duration, Instant};
 use unrack_lines::summary::{Ending, LeftProgram, Named, SampleSummary, Summary, ThreadSummary};
 use unrack_lines::window::Window;
 
-/// Time between two summaries that are written while the process runs.
+/// Longest time between two summaries that are written while the process runs: a signal may end it.
 const REFRESH: Duration = Duration::from_secs(1);
+/// Share of the instructions before, at which a summary is written earlier: one part in so many.
+const GROWTH: u64 = 8;
 /// Buffers of events between two looks at the clock.
 const LOOK: u32 = 256;
 /// Names of functions that a summary has at most.
@@ -46,8 +48,10 @@ pub(crate) struct Shared {
     left: Vec<LeftProgram>,
     error: Option<String>,
     start: Instant,
-    /// Time of the last summary, and buffers since the last look at the clock.
+    /// Time of the last summary, and instructions at which the next is due at the latest.
     written: Instant,
+    next_summary: u64,
+    /// Buffers of events since the last look at the clock.
     buffers: u32,
 }
 
@@ -78,6 +82,7 @@ impl Shared {
             error: None,
             start: now,
             written: now,
+            next_summary: 0,
             buffers: 0,
             settings,
         };
@@ -100,6 +105,7 @@ impl Shared {
         self.threads = vec![Counts::default()];
         self.alive = 1;
         self.start = Instant::now();
+        self.next_summary = 0;
         self.write(Ending::Killed);
     }
 
@@ -122,9 +128,11 @@ impl Shared {
     }
 
     fn refresh(&mut self) {
-        if self.written.elapsed() >= REFRESH {
+        let instructions: u64 = self.threads.iter().map(|counts| counts.instructions).sum();
+        if instructions >= self.next_summary || self.written.elapsed() >= REFRESH {
             self.write(Ending::Killed);
             self.written = Instant::now();
+            self.next_summary = instructions + instructions / GROWTH;
         }
     }
 

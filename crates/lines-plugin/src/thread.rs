@@ -12,8 +12,8 @@ use unrack_lines::window::{Step, Window};
 /// Bytes of a line.
 const LINE: u64 = 64;
 
-/// Accesses of a repeated instruction that are taken together: with one or two for each line, about a line at a time, as
-/// processors with fast strings do (Intel, Optimization Reference Manual, 3.7.6).
+/// Accesses of a repeated instruction after which the next line begins another one: with one or two for each line, about a
+/// line at a time, as processors with fast strings do (Intel, Optimization Reference Manual, 3.7.6).
 const REPEATED: u32 = 2;
 
 /// Thread of the program.
@@ -154,7 +154,7 @@ impl State {
     fn enter(&mut self, code: &'static Code, shared: &mut Shared) {
         if let Some(current) = &mut self.current
             && current.code.step(code.block.pc) == Continuation::Repeated
-            && current.accesses < REPEATED
+            && (current.accesses < REPEATED || is_within_line(&self.pending))
         {
             current.is_repetition = true;
             return;
@@ -301,6 +301,12 @@ impl State {
             shared.record(&window);
         }
     }
+}
+
+/// Tells whether the line that a repeated instruction writes, or only reads, has room for more.
+fn is_within_line(pending: &[Option<Piece>; 2]) -> bool {
+    let [load, store] = pending;
+    store.or(*load).is_some_and(|piece| !piece.address.wrapping_add(piece.bytes).is_multiple_of(LINE))
 }
 
 impl Piece {

@@ -15,16 +15,16 @@ const LINE: usize = 256;
 
 /// Program that QEMU can run, with the arguments that the kernel would give it.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Program {
+pub struct Program {
     /// Path of the file, or of the interpreter of a script.
-    pub(crate) path: CString,
+    pub path: CString,
     /// Arguments, the program's name first.
-    pub(crate) arguments: Vec<CString>,
+    pub arguments: Vec<CString>,
 }
 
 /// Reason why a program is left to the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Left {
+pub enum Left {
     /// File that the kernel will refuse to execute.
     Refused,
     /// Program that may be executed but not read.
@@ -36,8 +36,8 @@ pub(crate) enum Left {
 }
 
 impl Left {
-    /// Reason in words.
-    pub(crate) fn reason(self) -> &'static str {
+    /// Returns the reason in words.
+    pub fn reason(self) -> &'static str {
         match self {
             Left::Refused => "it cannot be executed",
             Left::Unreadable => "its file cannot be read",
@@ -51,7 +51,7 @@ impl Left {
 ///
 /// # Errors
 /// Why the file is left to the kernel.
-pub(crate) fn resolve(path: CString, arguments: Vec<CString>) -> Result<Program, Left> {
+pub fn resolve(path: CString, arguments: Vec<CString>) -> Result<Program, Left> {
     let mut program = Program { path, arguments };
     for _ in 0..=DEEPEST {
         let file = open(Path::new(OsStr::from_bytes(program.path.as_bytes())))?;
@@ -65,6 +65,14 @@ pub(crate) fn resolve(path: CString, arguments: Vec<CString>) -> Result<Program,
         }
     }
     Err(Left::Foreign)
+}
+
+/// Returns a path that QEMU does not take for an option.
+pub fn no_option(path: CString) -> CString {
+    if !path.as_bytes().starts_with(b"-") {
+        return path;
+    }
+    CString::new([b"./", path.as_bytes()].concat()).unwrap_or_default()
 }
 
 fn open(path: &Path) -> Result<File, Left> {

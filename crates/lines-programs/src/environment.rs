@@ -8,7 +8,7 @@ use std::ffi::CString;
 /// Splits an environment into the variables that QEMU gets, and its options for the others.
 ///
 /// QEMU hands variables on in the reverse of their order (`envlist_setenv` inserts at the head): they are reversed here.
-pub(super) fn split(environment: Vec<CString>) -> (Vec<CString>, Vec<CString>) {
+pub fn split(environment: Vec<CString>) -> (Vec<CString>, Vec<CString>) {
     let (mut kept, mut options) = (Vec::new(), Vec::new());
     for variable in environment.into_iter().rev() {
         if is_of_loader(&variable) {

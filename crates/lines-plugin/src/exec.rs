@@ -2,14 +2,12 @@
 //!
 //! QEMU would hand the call to the kernel, and the new program would run outside. What QEMU cannot run is left to it.
 
-mod environment;
-mod program;
-
 use crate::guest::Memory;
-pub(crate) use program::{Left, Program};
 use std::ffi::{CStr, CString, OsStr, c_char};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
+pub(crate) use unrack_lines_programs::Left;
+use unrack_lines_programs::{Program, no_option, resolve, split};
 
 /// `execve` in Linux's table of system calls for x86-64.
 pub(crate) const EXECVE: i64 = 59;
@@ -64,7 +62,7 @@ impl Launcher {
 
     /// Replaces this process by QEMU with the program. Returns only if that fails.
     pub(crate) fn execute(&self, program: Program, environment: Vec<CString>) {
-        let (kept, given) = environment::split(environment);
+        let (kept, given) = split(environment);
         let mut arguments = self.options.clone();
         arguments.extend(given);
         let mut of_program = program.arguments.into_iter();
@@ -76,14 +74,6 @@ impl Launcher {
         // SAFETY: the path ends in NUL; both lists end in null, and their strings live until the call returns.
         unsafe { libc::execve(self.qemu.as_ptr(), arguments.as_ptr(), environment.as_ptr()) };
     }
-}
-
-/// Returns a path that QEMU does not take for an option.
-fn no_option(path: CString) -> CString {
-    if !path.as_bytes().starts_with(b"-") {
-        return path;
-    }
-    CString::new([b"./", path.as_bytes()].concat()).unwrap_or_default()
 }
 
 fn pointers(strings: &[CString]) -> Vec<*const c_char> {
@@ -115,7 +105,7 @@ impl Request {
     /// # Errors
     /// Why the request is left to the kernel.
     pub(crate) fn resolve(self) -> Result<(Program, Vec<CString>), Left> {
-        Ok((program::resolve(self.path, self.arguments)?, self.environment))
+        Ok((resolve(self.path, self.arguments)?, self.environment))
     }
 }
 
