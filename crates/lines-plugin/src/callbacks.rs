@@ -186,8 +186,9 @@ extern "C" fn system_call(
     // SAFETY: QEMU calls this in the thread of this index.
     let Some(thread) = (unsafe { thread(index as usize) }) else { return };
     plugin.drain(thread);
+    plugin.lock().count_system_call();
     match call {
-        call::MMAP | call::MUNMAP | call::BRK | call::MREMAP => {
+        call::MMAP | call::MUNMAP | call::BRK | call::MREMAP | call::MADVISE => {
             thread.pending_call = Some((call, [a1, a2, a3, a4, a5, a6]));
         }
         exec::EXECVE | exec::EXECVEAT if execute(plugin, thread, call, [a1, a2, a3, a4, a5]) => {

@@ -3,8 +3,8 @@
 //! QEMU loads the program itself: the first mappings are read from `/proc/self/maps`. Later ones are taken from the
 //! system calls that change them.
 
-use std::collections::BTreeMap;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap, HashSet};
+
 use unrack_lines::summary::Named;
 
 /// System calls that change mappings, by their numbers on x86-64.
@@ -13,10 +13,15 @@ pub(crate) mod call {
     pub(crate) const MUNMAP: i64 = 11;
     pub(crate) const BRK: i64 = 12;
     pub(crate) const MREMAP: i64 = 25;
+    pub(crate) const MADVISE: i64 = 28;
 }
 
 /// Flag of `mmap`: no file is behind the memory.
 const MAP_ANONYMOUS: u64 = 0x20;
+/// Advice of `madvise`: the pages are given back, at once or when memory is short.
+const GIVEN_BACK: [u64; 2] = [4, 8];
+/// Bytes of a page, as a shift.
+const PAGE_SHIFT: u32 = 12;
 
 /// Index of a name.
 type Name = u32;
@@ -31,6 +36,11 @@ pub(crate) struct Mappings {
     last: Range,
     names: Vec<Named>,
     indices: HashMap<String, Name>,
+    /// Pages that were accessed since they were mapped.
+    pages: HashSet<u64>,
+    /// Page of the last miss.
+    last_page: u64,
+    new_pages: u64,
     /// First break: the beginning of the heap.
     first_break: Option<u64>,
     has_stack: bool,
@@ -50,6 +60,9 @@ impl Mappings {
             last: Range::default(),
             names: Vec::new(),
             indices: HashMap::default(),
+            pages: HashSet::new(),
+            last_page: u64::MAX,
+            new_pages: 0,
             first_break: None,
             has_stack: false,
         }
@@ -57,10 +70,35 @@ impl Mappings {
 
     /// Counts a miss at `address` in code of this place: its function, or the name of its file.
     pub(crate) fn count(&mut self, address: u64, function: Option<&str>, pc: u64) {
+        self.touch(address >> PAGE_SHIFT);
         if !(self.last.start..self.last.end).contains(&address) {
             self.last = self.find(address, function, pc);
         }
         self.names[self.last.name as usize].misses += 1;
+    }
+
+    /// Counts a page if this is its first miss: until then, none of its lines can be in a cache.
+    fn touch(&mut self, page: u64) {
+        if page != self.last_page {
+            self.last_page = page;
+            self.new_pages += u64::from(self.pages.insert(page));
+        }
+    }
+
+    /// Returns the number of pages accessed for the first time since they were mapped.
+    pub(crate) fn new_pages(&self) -> u64 {
+        self.new_pages
+    }
+
+    /// Forgets pages that are no longer there, or are others now.
+    fn forget_pages(&mut self, start: u64, end: u64) {
+        let gone = start >> PAGE_SHIFT..end.div_ceil(1 << PAGE_SHIFT);
+        self.last_page = u64::MAX;
+        if ((gone.end - gone.start) as usize) < self.pages.len() {
+            gone.for_each(|page| _ = self.pages.remove(&page));
+        } else {
+            self.pages.retain(|page| !gone.contains(page));
+        }
     }
 
     /// Returns the names with their misses, most first.
@@ -73,6 +111,7 @@ impl Mappings {
     /// Sets all counts to 0: a child begins.
     pub(crate) fn forget_counts(&mut self) {
         self.names.iter_mut().for_each(|named| named.misses = 0);
+        self.new_pages = 0;
     }
 
     /// Returns the name of the file that is mapped at `address`, without its folder.
@@ -158,8 +197,11 @@ impl Mappings {
                 let first = *self.first_break.get_or_insert(result);
                 if result > first {
                     let name = self.name("[heap]".into());
-                    self.set(first, result, Some(name));
+                    self.rename(first, result, Some(name));
                 }
+            }
+            call::MADVISE if GIVEN_BACK.contains(&arguments[2]) => {
+                self.forget_pages(arguments[0], arguments[0].saturating_add(page(arguments[1])));
             }
             _ => {}
         }
@@ -172,12 +214,17 @@ impl Mappings {
         }
     }
 
-    /// Gives a range a name, or takes it away; what reaches beyond the range keeps its own.
+    /// Puts other memory into a range, or none.
     fn set(&mut self, start: u64, end: u64, name: Option<Name>) {
-        self.last = Range::default();
-        if start >= end {
-            return;
+        if start < end {
+            self.forget_pages(start, end);
+            self.rename(start, end, name);
         }
+    }
+
+    /// Gives a range a name, or takes it away; what reaches beyond the range keeps its own.
+    fn rename(&mut self, start: u64, end: u64, name: Option<Name>) {
+        self.last = Range::default();
         let overlapping = self.ranges.range(..end).rev().take_while(|(_, (other, _))| *other > start);
         let overlapping: Vec<_> = overlapping.map(|(other, range)| (*other, *range)).collect();
         for (other, (other_end, other_name)) in overlapping {
@@ -242,6 +289,20 @@ mod tests {
         let summary = mappings.summary();
         let all: Vec<_> = summary.iter().map(|named| (named.name.as_str(), named.misses)).collect();
         assert_eq!(all, [("anonymous, first missed by g", 2), ("[heap]", 1)]);
+    }
+
+    #[test]
+    fn pages_are_new_once_until_they_are_given_back() {
+        let mut mappings = Mappings::new();
+        let mut count = |call, arguments: [u64; 6], result| {
+            mappings.changed(call, &arguments, result);
+            (0..8).for_each(|line| mappings.count(0x20_0000 + line * 1024, None, 0));
+            mappings.new_pages()
+        };
+        assert_eq!(count(call::MMAP, [0, 8192, 3, 0x22, u64::MAX, 0], 0x20_0000), 2);
+        assert_eq!(count(call::MADVISE, [0x20_0000, 4096, 4, 0, 0, 0], 0), 3);
+        assert_eq!(count(call::MADVISE, [0x20_0000, 8192, 14, 0, 0, 0], 0), 3, "no page is given back");
+        assert_eq!(count(call::MMAP, [0x20_0000, 8192, 3, 0x32, u64::MAX, 0], 0x20_0000), 5);
     }
 
     #[test]

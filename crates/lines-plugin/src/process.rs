@@ -48,6 +48,9 @@ pub(crate) struct Shared {
     left: Vec<LeftProgram>,
     error: Option<String>,
     start: Instant,
+    /// Time of the start by `CLOCK_MONOTONIC`, which all processes share.
+    start_ns: u64,
+    system_calls: u64,
     /// Time of the last summary, and instructions at which the next is due at the latest.
     written: Instant,
     next_summary: u64,
@@ -81,6 +84,8 @@ impl Shared {
             left: Vec::new(),
             error: None,
             start: now,
+            start_ns: monotonic_ns(),
+            system_calls: 0,
             written: now,
             next_summary: 0,
             buffers: 0,
@@ -105,6 +110,8 @@ impl Shared {
         self.threads = vec![Counts::default()];
         self.alive = 1;
         self.start = Instant::now();
+        self.start_ns = monotonic_ns();
+        self.system_calls = 0;
         self.next_summary = 0;
         self.write(Ending::Killed);
     }
@@ -125,6 +132,11 @@ impl Shared {
             self.buffers = 0;
             self.refresh();
         }
+    }
+
+    /// Counts a system call.
+    pub(crate) fn count_system_call(&mut self) {
+        self.system_calls += 1;
     }
 
     fn refresh(&mut self) {
@@ -194,7 +206,10 @@ impl Shared {
             parent: std::os::unix::process::parent_id(),
             program: self.program.clone(),
             ending,
+            start_ns: self.start_ns,
             wall_ns: self.start.elapsed().as_nanos() as u64,
+            system_calls: self.system_calls,
+            new_pages: self.mappings.new_pages(),
             threads: (0..).zip(&self.threads).map(|(thread, counts)| counts.summary(thread)).collect(),
             sample: SampleSummary { period: plan.period, window: plan.window, lead: plan.lead, windows },
             functions: self.functions(),
@@ -218,6 +233,12 @@ impl Shared {
         all.truncate(FUNCTIONS);
         all
     }
+}
+
+/// Returns the time of `CLOCK_MONOTONIC`, in nanoseconds.
+fn monotonic_ns() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
 impl Counts {

@@ -16,6 +16,10 @@ const LINE: u64 = 64;
 /// line at a time, as processors with fast strings do (Intel, Optimization Reference Manual, 3.7.6).
 const REPEATED: u32 = 2;
 
+/// Instructions before a window from which on branches are predicted: some 100,000 branches fill the tables of the
+/// predictor, which have 10,000 entries.
+const TRAINING: u64 = 500_000;
+
 /// Thread of the program.
 pub(crate) struct Thread {
     /// Events that are not yet processed.
@@ -35,9 +39,9 @@ pub(crate) struct Counts {
     pub(crate) loads: u64,
     /// Stores to lines.
     pub(crate) stores: u64,
-    /// Branches executed: jumps, calls and returns.
+    /// Branches that the predictor saw: those in windows, and in the stretches before them that train it.
     pub(crate) branches: u64,
-    /// Branches mispredicted.
+    /// Branches of those that were mispredicted.
     pub(crate) mispredicted: u64,
     /// Software prefetches executed. QEMU does not tell their addresses.
     pub(crate) prefetches: u64,
@@ -153,6 +157,7 @@ impl State {
     /// Begins the execution of a block: how the one before it ended is known now.
     fn enter(&mut self, code: &'static Code, shared: &mut Shared) {
         if let Some(current) = &mut self.current
+            && current.code.ends_repeated
             && current.code.step(code.block.pc) == Continuation::Repeated
             && (current.accesses < REPEATED || is_within_line(&self.pending))
         {
@@ -196,7 +201,8 @@ impl State {
     }
 
     fn is_mispredicted(&mut self, code: &Code, next: u64) -> bool {
-        if code.flow.ending == Ending::Falls {
+        let is_far_from_window = self.window.is_none() && self.counts.instructions + TRAINING < self.boundary;
+        if code.flow.ending == Ending::Falls || is_far_from_window {
             return false;
         }
         let is_mispredicted = self.predictor.is_mispredicted(&code.flow, code.last, code.behind, next);
@@ -240,6 +246,7 @@ impl State {
         }
     }
 
+    #[inline]
     fn flush(&mut self, shared: &mut Shared) {
         for direction in 0..self.pending.len() {
             if let Some(piece) = self.pending[direction].take() {

@@ -13,8 +13,14 @@ pub struct Summary {
     pub program: String,
     /// How the record ends.
     pub ending: Ending,
+    /// Time of the start, in nanoseconds of `CLOCK_MONOTONIC`, in the instrumented run.
+    pub start_ns: u64,
     /// Time from the start to the end, in nanoseconds, of the instrumented run.
     pub wall_ns: u64,
+    /// System calls of all threads.
+    pub system_calls: u64,
+    /// Pages of 4 KiB that were accessed for the first time since they were mapped, each a fault of the native run.
+    pub new_pages: u64,
     /// Threads in the order of their starts.
     pub threads: Vec<ThreadSummary>,
     /// Sample that the recording holds.
@@ -52,9 +58,10 @@ pub struct ThreadSummary {
     pub loads: u64,
     /// Stores, one for each line that an instruction stores to.
     pub stores: u64,
-    /// Branches executed: jumps, calls and returns.
+    /// Branches that the predictor saw: jumps, calls and returns in windows, and in the stretches before them that train
+    /// it.
     pub branches: u64,
-    /// Branches mispredicted.
+    /// Branches of those that were mispredicted.
     pub mispredicted: u64,
     /// Software prefetches executed. Their addresses are not known, so the caches do not see them.
     pub software_prefetches: u64,

@@ -40,7 +40,7 @@ pub(super) struct Tage {
 #[derive(Clone, Copy, Default)]
 struct Folded {
     index: u32,
-    tag: [u32; 2],
+    tag: u32,
 }
 
 /// Position of a branch in the tables.
@@ -82,8 +82,9 @@ impl Tage {
         let mut place = Place { base: address as usize % BASE, indices: [0; TABLES], tags: [0; TABLES] };
         for (table, folded) in self.folded.iter().enumerate() {
             place.indices[table] = (hash ^ hash >> (table + 1) ^ folded.index) as usize % TAGGED;
+            // Departure: the paper folds the history a third time for the tag; the index has the other folding here.
             place.tags[table] =
-                ((address as u32 ^ folded.tag[0] ^ folded.tag[1] << 1) & ((1 << TAG_BITS) - 1)) as u16;
+                ((address as u32 ^ folded.tag ^ folded.index << 1) & ((1 << TAG_BITS) - 1)) as u16;
         }
         place
     }
@@ -154,8 +155,7 @@ impl Tage {
             let oldest = (self.history[(length as usize - 1) / 64] >> ((length - 1) % 64)) as u32 & 1;
             let newest = is_taken as u32;
             folded.index = fold(folded.index, newest, oldest, length, TAGGED_BITS);
-            folded.tag[0] = fold(folded.tag[0], newest, oldest, length, TAG_BITS);
-            folded.tag[1] = fold(folded.tag[1], newest, oldest, length, TAG_BITS - 1);
+            folded.tag = fold(folded.tag, newest, oldest, length, TAG_BITS);
         }
         self.history[2] = self.history[2] << 1 | self.history[1] >> 63;
         self.history[1] = self.history[1] << 1 | self.history[0] >> 63;
