@@ -28,7 +28,7 @@ ci := $(target)/ci
 export PROPTEST_RNG_SEED ?= 20261122
 python := .venv/bin/python
 
-packages := redis-server redis-tools iproute2 sqlite3 xz-utils zstd gcc libc6-dev musl-tools chromium gtkwave fonts-dejavu-core \
+packages := qemu-user redis-server redis-tools iproute2 sqlite3 xz-utils zstd gcc libc6-dev musl-tools chromium gtkwave fonts-dejavu-core \
 	python3 python3-venv shellcheck
 
 setup: debian rust .venv/.ready

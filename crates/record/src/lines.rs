@@ -18,13 +18,14 @@ pub struct LinesResult {
     pub native: Option<NativeTimes>,
     pub machine_times: MachineTimes,
     pub counts: LineCounts,
-    /// Thread that far memory delays most: the slowdown is that of this one.
-    pub critical: CriticalThread,
-    /// Time that the model gives for near memory, in seconds, of the critical thread; and what was measured.
+    /// Thread that far memory delays most; `None` if cycles are withheld.
+    pub critical: Option<CriticalThread>,
+    /// Time that the model gives with all memory near, in seconds, of the threads that the run waits for.
     pub predicted_near_s: Stated,
     /// Slowdown by latency of far memory, smallest latency first.
     pub curve: Vec<CurvePoint>,
-    pub stalls: StallShares,
+    /// Account of the critical thread's time; `None` if cycles are withheld.
+    pub stalls: Option<StallShares>,
     pub fabrics: Vec<LinesFabric>,
     /// Misses to memory by mapping, most first.
     pub mappings: Vec<NamedMisses>,

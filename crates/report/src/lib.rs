@@ -44,6 +44,6 @@ pub use export::{write_pngs, write_svgs};
 pub use figures::{SeriesAxis, SeriesChart, sweep_figures};
 pub use lines_text::lines_text;
 pub use page::Report;
-pub use run::{ComparedRun, RecordedRun, RunResult};
+pub use run::{ComparedRun, LinesRun, RecordedRun, RunResult};
 pub use simulation::{KindOfMessage, QueueDepths, ReplayEffect, Simulation, UnfinishedMessages};
 pub use text::{comparison_text, map_text, simulation_text, sweep_text};

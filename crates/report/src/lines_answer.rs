@@ -86,7 +86,7 @@ pub(crate) fn served(counts: &LineCounts) -> Vec<[String; 3]> {
 
 /// Describes what bounds the critical thread with all memory near.
 pub(crate) fn bound(lines: &LinesResult) -> String {
-    let stalls = &lines.stalls;
+    let (Some(stalls), Some(critical)) = (&lines.stalls, &lines.critical) else { return "withheld".into() };
     format!(
         "{} memory, {} mispredicted branches, {} core and caches; {} misses to memory under way at once; {} cycles an \
          instruction at {} GHz",
@@ -94,7 +94,7 @@ pub(crate) fn bound(lines: &LinesResult) -> String {
         percent(stalls.mispredicted),
         percent(stalls.core),
         number(stalls.overlap),
-        stated(&lines.critical.cycles_per_instruction, number)[0],
+        stated(&critical.cycles_per_instruction, number)[0],
         number(lines.machine_times.frequency_ghz)
     )
 }
@@ -128,7 +128,10 @@ pub(crate) fn named(all: &[NamedMisses]) -> Vec<[String; 3]> {
 /// Returns the reasons for which values are withheld, each once.
 pub(crate) fn withheld(lines: &LinesResult) -> Vec<String> {
     let values = lines.curve.iter().map(|point| &point.slowdown);
-    let values = values.chain(lines.fabrics.iter().flat_map(|f| [&f.slowdown, &f.slowdown_closed_loop]));
+    let values = [&lines.predicted_near_s]
+        .into_iter()
+        .chain(values)
+        .chain(lines.fabrics.iter().flat_map(|f| [&f.slowdown, &f.slowdown_closed_loop]));
     let mut reasons: Vec<String> = Vec::new();
     for why in values.filter_map(|value| value.reason()) {
         if !reasons.contains(&why.text) {

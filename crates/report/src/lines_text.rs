@@ -21,7 +21,10 @@ pub fn lines_text(summary: &LinesSummary) -> String {
     text += &note("native", &answer::native(lines));
     text += &note("run", &answer::counts(&lines.counts));
     text += &note("bound", &answer::bound(lines));
-    text += &format!("\n{}\n{}", served(lines), curve(lines));
+    if !lines.counts.served.is_empty() {
+        text += &format!("\n{}", served(lines));
+    }
+    text += &format!("\n{}", curve(lines));
     if !lines.fabrics.is_empty() {
         text += &format!("\n{}", fabrics(lines));
     }

@@ -15,8 +15,8 @@ use unrack_engine::run::{Ending, Run};
 use unrack_rack::{Blades, Collective, Replay, listed};
 use unrack_units::Time;
 use unrack_workload::{
-    CapturedReplay, CapturedTrace, JobsSpec, LineReplay, LineTrace, ListedMessages, Message, Outbox, ReplaySpec,
-    RunningJobs, Source, Synthetic, SyntheticSpec, forecast, size,
+    CapturedReplay, CapturedTrace, JobsSpec, LineReplay, LineTrace, ListedMessages, Message, Outbox,
+    ReplaySpec, RunningJobs, Source, Synthetic, SyntheticSpec, forecast, size,
 };
 
 /// A network with its fabric.

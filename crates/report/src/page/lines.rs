@@ -1,0 +1,99 @@
+//! Section of loads and stores.
+
+use unrack_record::LinesResult;
+
+use super::manifest;
+use super::section::{Group, Section, table};
+use crate::lines_answer::{self as answer, stated};
+use crate::run::LinesRun;
+use crate::words::{bytes, nanoseconds, number, ratio};
+use crate::{Picture, RecordedRun, figures};
+
+const FABRICS: &[Group] = &[
+    Group { name: "Fabric", term: "fabric", columns: &[] },
+    Group { name: "Read of a line (ns)", term: "ideal", columns: &["mean", "p99"] },
+    Group { name: "Slowdown by the curve", term: "slowdown", columns: &["estimate", "95 % interval"] },
+    Group { name: "By closed loop", term: "replay", columns: &["estimate", "95 % interval"] },
+];
+const CURVE: &[Group] = &[
+    Group { name: "Latency of far memory", term: "slowdown", columns: &[] },
+    Group { name: "Slowdown", term: "slowdown", columns: &["estimate", "95 % interval"] },
+];
+const SERVED: &[Group] = &[
+    Group { name: "Served by", term: "interval", columns: &[] },
+    Group { name: "Accesses", term: "interval", columns: &["all", "in 1000 instructions"] },
+];
+const NAMED: &[Group] = &[
+    Group { name: "Name", term: "interval", columns: &[] },
+    Group { name: "Misses to memory", term: "interval", columns: &["all", "share"] },
+];
+
+pub(crate) fn section(prefix: &str, run: &RecordedRun, recorded: &LinesRun) -> Section {
+    let summary = &recorded.summary;
+    let lines = &summary.lines;
+    let question = answer::question(&summary.command);
+    let mut section = Section::new(prefix, question, answer::answer(summary), figures_of(recorded));
+    let warnings = lines.warnings.iter().map(|warning| warning.text.clone());
+    section.warnings(&warnings.chain(answer::withheld(lines)).collect::<Vec<_>>());
+    section.figure(
+        "line-curve",
+        "1.00 is the program's native run time. The band is the 95 % interval of the sample.",
+    );
+    table(&mut section.body, "Slowdown by latency", CURVE, &curve(lines));
+    if !lines.fabrics.is_empty() {
+        table(&mut section.body, "What each fabric would do to the program", FABRICS, &fabrics(lines));
+    }
+    section.facts(&[
+        ("Memory accessed in windows", bytes(lines.footprint_bytes)),
+        ("Near memory's latency", nanoseconds(lines.machine_times.near_ns)),
+        ("Frequency", format!("{} GHz", number(lines.machine_times.frequency_ghz))),
+    ]);
+    for text in
+        [answer::native(lines), answer::counts(&lines.counts), format!("Time: {}", answer::bound(lines))]
+    {
+        section.body.text("p", &[("class", &"fit")], &text);
+    }
+    section.figure(
+        "line-heat",
+        "Each row is as many pages, in the order of their addresses; darker cells missed more.",
+    );
+    named(&mut section, lines);
+    manifest::draw(&mut section.body, &summary.command, run.manifest.as_ref());
+    section
+}
+
+fn figures_of(recorded: &LinesRun) -> Vec<Picture> {
+    let heat = recorded.heat.as_ref().and_then(|(meta, rows)| figures::line_heat(meta, rows));
+    figures::line_curve(&recorded.summary.lines).into_iter().chain(heat).collect()
+}
+
+fn curve(lines: &LinesResult) -> Vec<Vec<String>> {
+    let row = |point: &unrack_record::CurvePoint| {
+        [&[nanoseconds(point.latency_ns)][..], &stated(&point.slowdown, ratio)].concat()
+    };
+    lines.curve.iter().map(row).collect()
+}
+
+fn fabrics(lines: &LinesResult) -> Vec<Vec<String>> {
+    let known = |value: Option<f64>| value.map_or("–".into(), number);
+    let row = |fabric: &unrack_record::LinesFabric| {
+        let times = [known(fabric.read_ns.map(|ns| ns.mean)), known(fabric.read_ns.map(|ns| ns.p99))];
+        let slowdowns = [stated(&fabric.slowdown, ratio), stated(&fabric.slowdown_closed_loop, ratio)];
+        [&[fabric.fabric.clone()][..], &times, &slowdowns.concat()].concat()
+    };
+    lines.fabrics.iter().map(row).collect()
+}
+
+fn named(section: &mut Section, lines: &LinesResult) {
+    let rows = |all: Vec<[String; 3]>| all.into_iter().map(Vec::from).collect::<Vec<_>>();
+    if !lines.counts.served.is_empty() {
+        let levels = rows(answer::served(&lines.counts));
+        table(&mut section.body, "Accesses by the level that served them", SERVED, &levels);
+    }
+    for (caption, names) in [("Misses by mapping", &lines.mappings), ("Misses by function", &lines.functions)]
+    {
+        if !names.is_empty() {
+            table(&mut section.body, caption, NAMED, &rows(answer::named(names)));
+        }
+    }
+}
