@@ -30,13 +30,13 @@ def main():
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--build", default=os.path.join(ROOT, "target/release"), help="folder of the build")
-    parser.add_argument("--predict", help="command that takes FILE COMMAND... (default: examples/predict of the build)")
     parser.add_argument("--only", help="names to run, or their beginnings, separated by commas")
     parser.add_argument("--runs", type=int, default=5, help="native runs of each program")
     parser.add_argument("--core", type=int, default=1, help="core for all runs")
     parser.add_argument("--json", help="file for all numbers")
+    parser.add_argument("--unrack", help="the program to validate (default: unrack of the build)")
     asked = parser.parse_args()
-    asked.predict = asked.predict or os.path.join(asked.build, "examples/predict")
+    asked.unrack = asked.unrack or os.path.join(asked.build, "unrack")
     return asked
 
 
@@ -47,11 +47,12 @@ def compared(program, asked, folder):
         os.remove(answer)
     try:
         measured = native.measure(program, asked.runs, asked.core)
-        prediction = [*asked.predict.split(), answer, *program.command]
-        status, usage, output = native.run(program, ["taskset", "-c", str(asked.core), *prediction])
+        instrumented = [asked.unrack, "lines", "run", "--json", answer, "--", *program.command]
+        status, usage, output = native.run(program, ["taskset", "-c", str(asked.core), *instrumented])
         with open(answer, encoding="utf-8") as file:
-            predicted = json.load(file)
-    except (RuntimeError, OSError, ValueError) as error:
+            lines = json.load(file)["lines"]
+        predicted_s = stated(lines["predicted_near_s"])
+    except (RuntimeError, OSError, ValueError, KeyError) as error:
         print(f"{program.name:24} {error}", flush=True)
         return None
     row = {
@@ -61,13 +62,22 @@ def compared(program, asked, folder):
         "native_max_s": measured.max_s,
         "native_system_s": measured.system_s,
         "instrumented_s": usage.ru_utime + usage.ru_stime,
-        "same_output": status == 0 and (output == measured.output or not program.name.split()[-1] in programs.SIZES),
+        "same_output": status == 0 and output.startswith(measured.output),
         "items": items(output),
-        **predicted,
+        "instructions": lines["counts"]["instructions"],
+        "predicted_s": predicted_s,
+        "error": predicted_s / measured.median_s - 1,
+        "lines": lines,
     }
-    row["error"] = row["predicted_s"] / row["native_s"] - 1
     print_row(row)
     return row
+
+
+def stated(number):
+    """Value of a stated number; an error where it is withheld."""
+    if "value" not in number:
+        raise ValueError(f"no prediction: {number.get('withheld', number)}")
+    return number["value"]
 
 
 def items(output):
