@@ -2,7 +2,10 @@
 //!
 //! | module | holds |
 //! |---|---|
+//! | [`hierarchy`] | caches, TLBs and coherence: which level serves each access |
 //! | [`instruction`] | decoded instructions, and blocks of them |
+//! | [`placement`] | which pages are near and which far |
+//! | [`processor`] | sizes of caches, by the processor's name |
 //! | [`recording`] | file of windows, written while a program runs |
 //! | [`summary`] | what a process did in all |
 //! | [`window`] | a recorded stretch of one thread: blocks, accesses, where each was served |
@@ -11,7 +14,12 @@
 #![forbid(unsafe_code)]
 #![deny(clippy::disallowed_methods, clippy::iter_over_hash_type)]
 
+mod cache;
+pub mod hierarchy;
 pub mod instruction;
+pub mod placement;
+pub mod processor;
 pub mod recording;
 pub mod summary;
+mod tlb;
 pub mod window;

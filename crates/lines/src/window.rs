@@ -9,7 +9,7 @@ pub enum Served {
     L2,
     /// Last level.
     L3,
-    /// Private cache of another core, which had the line modified.
+    /// Cache of another core, which had the line modified, or was the only one that had it.
     Peer,
     /// Memory, near or far: [`Access::near`].
     Memory,
