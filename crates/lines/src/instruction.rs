@@ -82,7 +82,8 @@ pub struct Instruction {
     pub address: [Register; 2],
     /// Registers that the operation reads, beyond those of addresses.
     pub sources: [Register; 4],
-    /// Registers that it writes.
+    /// Registers that it writes. The stack pointer of a push, pop, call or return is left out: a stack engine computes it
+    /// at decoding (Agner Fog, microarchitecture.pdf, "Stack engine"), so nothing waits for it.
     pub targets: [Register; 3],
     /// Kind of execution.
     pub operation: Operation,

@@ -2,6 +2,7 @@
 //!
 //! | module | holds |
 //! |---|---|
+//! | [`core`](mod@core) | out-of-order core: cycles of a window, with memory at several distances at once |
 //! | [`hierarchy`] | caches, TLBs and coherence: which level serves each access |
 //! | [`instruction`] | decoded instructions, and blocks of them |
 //! | [`placement`] | which pages are near and which far |
@@ -15,6 +16,7 @@
 #![deny(clippy::disallowed_methods, clippy::iter_over_hash_type)]
 
 mod cache;
+pub mod core;
 pub mod hierarchy;
 pub mod instruction;
 pub mod placement;
