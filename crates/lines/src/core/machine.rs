@@ -118,6 +118,11 @@ impl<T: Time, M: Memory<T>, W: Watch<T>> Machine<T, M, W> {
         self.count(cycles, if lead == 0 { 1.0 } else { 0.0 });
     }
 
+    /// Returns when the last instruction has retired.
+    pub(super) fn retired(&self) -> T {
+        self.retired
+    }
+
     /// Counts one instruction of the lead, if any is left. Returns how many are left.
     #[inline(always)]
     fn lead(&mut self, left: u32, cycles: &mut [f64]) -> u32 {
@@ -418,7 +423,7 @@ impl<T: Time, M: Memory<T>, W: Watch<T>> Machine<T, M, W> {
             && write_back.after as usize <= position.handled
         {
             position.write_back += 1;
-            self.memory.write(begin, write_back.line / 64, write_back.near);
+            self.memory.write_back(begin, write_back.line / 64, write_back.near);
         }
         position.handled += 1;
     }

@@ -11,6 +11,9 @@ pub(super) trait Memory<T: Time> {
     /// Writes a line. Returns when the memory has it.
     fn write(&mut self, at: T, line: u64, near: u16) -> T;
 
+    /// Writes a modified line that nothing waits for.
+    fn write_back(&mut self, at: T, line: u64, near: u16);
+
     /// Loads an entry of a page table, which is near. Returns when its value is there.
     fn load_entry(&mut self, at: T) -> T;
 
@@ -89,6 +92,10 @@ impl<const N: usize> Memory<Lanes<N>> for LaneMemory<N> {
 
     fn write(&mut self, at: Lanes<N>, line: u64, near: u16) -> Lanes<N> {
         self.read(at, line, near)
+    }
+
+    fn write_back(&mut self, at: Lanes<N>, line: u64, near: u16) {
+        self.read(at, line, near);
     }
 
     fn load_entry(&mut self, at: Lanes<N>) -> Lanes<N> {

@@ -11,11 +11,13 @@
 
 mod arrivals;
 mod buffers;
+mod estimate;
 mod machine;
 mod memory;
 mod parameters;
 mod program;
 mod replay;
+mod requests;
 mod ring;
 mod stores;
 #[cfg(test)]
@@ -23,10 +25,12 @@ mod tests;
 mod time;
 mod watch;
 
+pub use estimate::{Estimate, EstimateError, Sample};
 pub use parameters::{
     CacheLatencies, CoreError, CoreParameters, Lane, MemoryParameters, OperationLatencies, Pages,
 };
 pub use replay::{Replay, WindowCycles};
+pub use requests::{After, LineRequest, Requests, WindowRequests};
 
 /// Lanes that are simulated at once.
 pub const LANES: usize = 16;

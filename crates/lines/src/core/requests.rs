@@ -1,194 +1,200 @@
-//! Far requests of a window with what each waits for, and the window's time for given completions.
+//! Requests to far memory, for a simulated network: what each waits for, and how long a window takes with given latencies.
 //!
-//! [`requests`] runs the core at one latency and notes of each time which completion it waited for last. A network
-//! simulation serves the requests, each when what it depends on is complete; [`replay_with`] then tells how long the window
-//! takes with the completions that it found.
+//! ```text
+//! window --Requests::trace--> requests with dependences --network--> latency of each --Requests::replay--> cycles
+//! ```
+//!
+//! A request is issued when all that it needs is complete: addresses, room in queues and buffers. With given latencies the
+//! last of these is one far request, or the window's start; [`LineRequest::after`] names it. It is the one that is last where
+//! all far requests take the latency of the trace.
 
+use super::machine::Machine;
 use super::memory::{Channel, Memory};
 use super::parameters::{CoreError, CoreParameters, Lane, check_lanes};
 use super::program::Program;
 use super::time::{Lanes, NO_REQUEST, Time, Traced};
-use super::{Machine, WindowCycles};
-use crate::core::account::Account;
 use crate::instruction::Block;
-use crate::processor::LINE;
 use crate::window::Window;
 
-/// Request of one line of far memory.
+/// Moment that something waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct After {
+    /// Index of the request that has to be complete; `None` for the window's start.
+    pub request: Option<u32>,
+    /// Time that the core needs from then on, in picoseconds.
+    pub gap_ps: u64,
+}
+
+/// Request of a line in far memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LineRequest {
-    /// Index of the request whose completion it waits for; `None` for the start of the window.
-    pub after: Option<u32>,
-    /// Computing time from that completion on, in picoseconds.
-    pub gap_ps: u64,
-    /// Address of the line's first byte.
+    /// Moment of its issue.
+    pub after: After,
+    /// Address of its first byte.
     pub address: u64,
-    /// Whether the line goes to memory; nothing waits for that.
+    /// Whether it is a modified line that leaves the caches: nothing waits for it. A non-temporal store is not: its buffer
+    /// does.
     pub is_write_back: bool,
 }
 
-/// Far requests of a window, in the order of the program.
+/// Requests of a window, in the order of the program.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Requests {
-    /// Requests, each after those that it waits for.
+pub struct WindowRequests {
+    /// Requests; each waits for an earlier one.
     pub requests: Vec<LineRequest>,
-    /// Request that the end of the window waits for; `None` for its start.
-    pub end_after: Option<u32>,
-    /// Computing time from then to the end, in picoseconds.
-    pub end_gap_ps: u64,
+    /// Retirement of the last instruction.
+    pub end: After,
 }
 
-/// Returns the far requests of a window, lead included, as a core issues them in one lane. The rate of far memory is not
-/// limited here: the network limits it.
-///
-/// # Errors
-/// If a parameter is out of its range.
-///
-/// # Panics
-/// If the window refers to a block or an instruction that is not there.
-pub fn requests(
-    parameters: &CoreParameters,
-    lane: &Lane,
-    blocks: &[Block],
-    window: &Window,
-) -> Result<Requests, CoreError> {
-    let program = prepared(parameters, lane, blocks)?;
-    let mut machine = Machine::new(parameters, Recorder::new(parameters, lane), ());
-    machine.run(&program, window, &mut []);
-    let end = machine.retired();
-    let recorder = &machine.memory;
-    let (end_after, end_gap_ps) = recorder.dependence(end);
-    Ok(Requests { requests: recorder.requests.clone(), end_after, end_gap_ps })
+/// Core that finds the far requests of windows, and runs windows with given latencies of these.
+pub struct Requests {
+    tracer: Machine<Traced, Tracing, ()>,
+    player: Machine<Lanes<1>, Given, ()>,
+    parameters: CoreParameters,
+    program: Program,
 }
 
-/// Runs a window in one lane with these latencies of far requests, in cycles, by their indices in
-/// [`Requests::requests`]. Write-backs have entries that are not used; requests beyond the last have the lane's latency.
-///
-/// # Errors
-/// If a parameter is out of its range.
-///
-/// # Panics
-/// If the window refers to a block or an instruction that is not there.
-pub fn replay_with(
-    parameters: &CoreParameters,
-    lane: &Lane,
-    blocks: &[Block],
-    window: &Window,
-    latencies: &[f32],
-) -> Result<WindowCycles, CoreError> {
-    let program = prepared(parameters, lane, blocks)?;
-    let memory = Replayed { lane: *lane, near: Channel::new(lane.near), latencies, next: 0 };
-    let mut machine = Machine::<Lanes<1>, _, _>::new(parameters, memory, Account::default());
-    let mut cycles = vec![0.0];
-    machine.run(&program, window, &mut cycles);
-    let account = machine.watch.take();
-    Ok(WindowCycles { instructions: super::counted(window), cycles, account })
+impl Requests {
+    /// Creates a core. `lane` says which pages are far, and how long far requests take in a trace; the network decides how
+    /// many it takes at once, so the lane's far interval does not count.
+    ///
+    /// # Errors
+    /// If a number is out of its range.
+    pub fn new(parameters: &CoreParameters, lane: Lane) -> Result<Requests, CoreError> {
+        parameters.check()?;
+        check_lanes(&[lane])?;
+        let tracing = Tracing {
+            lane,
+            near: Channel::new(lane.near),
+            frequency_ghz: parameters.frequency_ghz,
+            base: 0.0,
+            requests: Vec::new(),
+            ends: Vec::new(),
+        };
+        let given = Given { lane, near: Channel::new(lane.near), latencies: Vec::new(), next: 0 };
+        let (tracer, player) = (Machine::new(parameters, tracing, ()), Machine::new(parameters, given, ()));
+        Ok(Requests { tracer, player, parameters: parameters.clone(), program: Program::default() })
+    }
+
+    /// Returns the far requests of a window, its lead included. `blocks` are those of the recording.
+    ///
+    /// # Panics
+    /// If the window contradicts its blocks, which none does that a [`Reader`](crate::recording::Reader) returned.
+    pub fn trace(&mut self, window: &Window, blocks: &[Block]) -> WindowRequests {
+        self.program.prepare(blocks, &self.parameters);
+        self.tracer.run(&self.program, window, &mut [0.0]);
+        let end = self.tracer.retired();
+        let memory = &mut self.tracer.memory;
+        let end = memory.after(end);
+        WindowRequests { requests: std::mem::take(&mut memory.requests), end }
+    }
+
+    /// Returns the cycles that a window takes behind its lead, when each of its far requests takes its own latency, in cycles
+    /// from its issue. Those of write-backs do not count.
+    ///
+    /// # Panics
+    /// If there are fewer latencies than requests, or the window contradicts its blocks.
+    pub fn replay(&mut self, window: &Window, blocks: &[Block], latencies: &[f32]) -> f64 {
+        self.program.prepare(blocks, &self.parameters);
+        self.player.memory.latencies.clear();
+        self.player.memory.latencies.extend_from_slice(latencies);
+        let mut cycles = [0.0];
+        self.player.run(&self.program, window, &mut cycles);
+        cycles[0]
+    }
 }
 
-fn prepared(parameters: &CoreParameters, lane: &Lane, blocks: &[Block]) -> Result<Program, CoreError> {
-    parameters.check()?;
-    check_lanes(&[*lane])?;
-    let mut program = Program::default();
-    program.prepare(blocks, parameters);
-    Ok(program)
-}
-
-/// Memory that notes each far request.
-struct Recorder {
+/// Memory that notes far requests.
+struct Tracing {
     lane: Lane,
     near: Channel<Traced>,
-    cycle_ps: f64,
+    frequency_ghz: f64,
+    /// Cycles from the window's start to the time from which times are counted.
+    base: f64,
     requests: Vec<LineRequest>,
     /// Completion of each request, in cycles from the window's start.
-    completions: Vec<f64>,
-    /// Cycles before the present base of times.
-    base: f64,
+    ends: Vec<f64>,
 }
 
-impl Recorder {
-    fn new(parameters: &CoreParameters, lane: &Lane) -> Recorder {
-        Recorder {
-            lane: *lane,
-            near: Channel::new(lane.near),
-            cycle_ps: 1000.0 / parameters.frequency_ghz,
-            requests: Vec::new(),
-            completions: Vec::new(),
-            base: 0.0,
-        }
+impl Tracing {
+    /// Returns what a time waited for, and for how long.
+    fn after(&self, time: Traced) -> After {
+        let request = (time.request != NO_REQUEST).then_some(time.request);
+        let from = request.map_or(0.0, |request| self.ends[request as usize]);
+        // A load that overtakes a store's request for its line is earlier than the request's end: it waits for nothing.
+        let cycles = (self.base + f64::from(time.time) - from).max(0.0);
+        After { request, gap_ps: (cycles * 1000.0 / self.frequency_ghz).round() as u64 }
     }
 
-    /// Returns the request that a time waited for, and the picoseconds since its completion.
-    fn dependence(&self, at: Traced) -> (Option<u32>, u64) {
-        let after = (at.request != NO_REQUEST).then_some(at.request);
-        let since = after.map_or(0.0, |after| self.completions[after as usize]);
-        let gap = self.base + f64::from(at.time) - since;
-        (after, (gap * self.cycle_ps).round() as u64)
-    }
-
-    fn request(&mut self, at: Traced, line: u64, is_write_back: bool) -> Traced {
-        let (after, gap_ps) = self.dependence(at);
-        let request = self.requests.len() as u32;
-        self.requests.push(LineRequest { after, gap_ps, address: line * LINE, is_write_back });
-        let end = at.after(self.lane.far.latency);
-        self.completions.push(self.base + f64::from(end.time));
-        Traced { time: end.time, request }
-    }
-}
-
-impl Memory<Traced> for Recorder {
-    fn read(&mut self, at: Traced, dispatch: Traced, line: u64, near: u16) -> Traced {
-        if self.lane.is_far(near) { self.request(at, line, false) } else { self.near.send(at, dispatch) }
-    }
-
-    fn write(&mut self, at: Traced, dispatch: Traced, line: u64, near: u16) -> Traced {
+    fn request(&mut self, at: Traced, line: u64, near: u16, is_write_back: bool) -> Traced {
         if !self.lane.is_far(near) {
-            return self.near.send(at, dispatch);
+            return self.near.send(at).after(self.lane.near.latency);
         }
-        // Nothing waits for a write-back: what follows waits for what it waited for.
-        Traced { request: at.request, ..self.request(at, line, true) }
+        let number = self.requests.len() as u32;
+        self.requests.push(LineRequest { after: self.after(at), address: line * 64, is_write_back });
+        let end = at.time + self.lane.far.latency;
+        self.ends.push(self.base + f64::from(end));
+        Traced { time: end, request: number }
+    }
+}
+
+impl Memory<Traced> for Tracing {
+    fn read(&mut self, at: Traced, line: u64, near: u16) -> Traced {
+        self.request(at, line, near, false)
     }
 
-    fn load_entry(&mut self, at: Traced, dispatch: Traced) -> Traced {
-        self.near.send(at, dispatch)
+    fn write(&mut self, at: Traced, line: u64, near: u16) -> Traced {
+        self.request(at, line, near, false)
+    }
+
+    fn write_back(&mut self, at: Traced, line: u64, near: u16) {
+        self.request(at, line, near, true);
+    }
+
+    fn load_entry(&mut self, at: Traced) -> Traced {
+        at.after(self.lane.near.latency)
     }
 
     fn rebase(&mut self, base: Traced) {
-        self.near.rebase(base);
         self.base += f64::from(base.time);
+        self.near.rebase(base);
     }
 
     fn reset(&mut self) {
+        self.base = 0.0;
         self.near.reset();
+        self.requests.clear();
+        self.ends.clear();
     }
 }
 
-/// Memory whose far latencies are given.
-struct Replayed<'a> {
+/// Memory whose far requests take given latencies.
+struct Given {
     lane: Lane,
     near: Channel<Lanes<1>>,
-    latencies: &'a [f32],
+    latencies: Vec<f32>,
     next: usize,
 }
 
-impl Replayed<'_> {
-    fn far(&mut self, at: Lanes<1>, is_write: bool) -> Lanes<1> {
-        let given = self.latencies.get(self.next).copied().filter(|_| !is_write);
+impl Memory<Lanes<1>> for Given {
+    fn read(&mut self, at: Lanes<1>, _: u64, near: u16) -> Lanes<1> {
+        if !self.lane.is_far(near) {
+            return self.near.send(at).after(self.lane.near.latency);
+        }
         self.next += 1;
-        at.after(given.unwrap_or(self.lane.far.latency))
-    }
-}
-
-impl Memory<Lanes<1>> for Replayed<'_> {
-    fn read(&mut self, at: Lanes<1>, dispatch: Lanes<1>, _: u64, near: u16) -> Lanes<1> {
-        if self.lane.is_far(near) { self.far(at, false) } else { self.near.send(at, dispatch) }
+        at.after(self.latencies[self.next - 1])
     }
 
-    fn write(&mut self, at: Lanes<1>, dispatch: Lanes<1>, _: u64, near: u16) -> Lanes<1> {
-        if self.lane.is_far(near) { self.far(at, true) } else { self.near.send(at, dispatch) }
+    fn write(&mut self, at: Lanes<1>, line: u64, near: u16) -> Lanes<1> {
+        self.read(at, line, near)
     }
 
-    fn load_entry(&mut self, at: Lanes<1>, dispatch: Lanes<1>) -> Lanes<1> {
-        self.near.send(at, dispatch)
+    fn write_back(&mut self, at: Lanes<1>, line: u64, near: u16) {
+        self.read(at, line, near);
+    }
+
+    fn load_entry(&mut self, at: Lanes<1>) -> Lanes<1> {
+        at.after(self.lane.near.latency)
     }
 
     fn rebase(&mut self, base: Lanes<1>) {
@@ -196,6 +202,7 @@ impl Memory<Lanes<1>> for Replayed<'_> {
     }
 
     fn reset(&mut self) {
+        self.next = 0;
         self.near.reset();
     }
 }

@@ -8,10 +8,10 @@ pub(super) trait Time: Copy {
     /// Beginning: not later than anything.
     const START: Self;
 
-    /// Returns the later of two times.
+    /// Returns the later of two times; of equal ones `other`.
     fn later(self, other: Self) -> Self;
 
-    /// Returns the earlier of two times.
+    /// Returns the earlier of two times; of equal ones `self`, so that a pair is never twice the same of them.
     fn earlier(self, other: Self) -> Self;
 
     /// Returns the time so many cycles later.
@@ -115,7 +115,7 @@ impl Time for Traced {
     }
 
     fn earlier(self, other: Self) -> Self {
-        if self.time < other.time { self } else { other }
+        if self.time <= other.time { self } else { other }
     }
 
     fn after(self, cycles: f32) -> Self {

@@ -2,6 +2,7 @@
 
 mod closed_forms;
 mod laws;
+mod requests;
 mod written;
 
 use super::*;
