@@ -29,7 +29,7 @@ fn main() {
     for (name, block, misses, prefetches) in programs {
         let window = window(&block, steps, misses, prefetches);
         let blocks = [block];
-        let mut replay = Replay::new(&parameters(), &lanes()).expect("the parameters are valid");
+        let mut replay = Replay::new(&parameters(), &lanes(), 0).expect("the parameters are valid");
         let pass = || {
             let start = Instant::now();
             black_box(replay.run(&window, &blocks));

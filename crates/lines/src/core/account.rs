@@ -1,113 +1,121 @@
-//! Causes of a core's cycles, in its first lane.
+//! Account of a lane: what the time of its windows went to, and how many misses overlapped.
 //!
-//! Cycles are those between one retirement and the next, given to what the later instruction waited for: a stack of cycles
-//! per instruction (Eyerman et al., ASPLOS 2006, section 3), counted where instructions retire.
+//! Time between the retirements of two instructions is charged to what the later one waited for, as performance counters do it
+//! (Eyerman et al., "A performance counter architecture for computing accurate CPI components", ASPLOS 2006): to the front end
+//! while it was not dispatched, then to its own operation or line.
 
-use super::time::Time;
+use super::time::{Lanes, Time};
 use super::watch::{Retirement, Waited, Watch};
 
-/// Causes of the cycles of one lane.
-#[derive(Clone, Debug, Default, PartialEq)]
+/// Cycles by what they went to. They add up to the cycles of the windows.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Account {
-    /// Cycles bound by dispatch, retirement and operations.
-    pub core: f64,
-    /// Cycles that waited for caches beyond the first level.
-    pub caches: f64,
-    /// Cycles that waited for loads from memory.
-    pub memory: f64,
-    /// Cycles that waited for room in the store queue.
+    /// Retirement at full width, and instructions that arrived no faster.
+    pub dispatch: f64,
+    /// Mispredicted branches and system calls: nothing was dispatched.
+    pub restart: f64,
+    /// Full store queue.
     pub stores: f64,
-    /// Cycles without instructions after a mispredicted branch or a system call.
-    pub restarts: f64,
-    /// Reads of memory, by demand and by prefetchers.
-    pub reads: u64,
-    /// Sum of the times of these reads, in cycles.
-    pub read_cycles: f64,
-    /// Time in which at least one of them was on its way, in cycles.
-    pub busy_cycles: f64,
-    is_started: bool,
-    /// Cycles before the present base of times.
-    base: f64,
-    /// Reads since the lead: beginning and end.
-    intervals: Vec<(f64, f64)>,
+    /// Operations and their inputs, and the first level.
+    pub operations: f64,
+    /// Second level, last level and caches of other cores.
+    pub caches: f64,
+    /// Memory.
+    pub memory: f64,
+    /// Mean number of lines that memory was asked for at once, while it was asked for any. 0 without any.
+    pub overlap: f64,
+    /// Lines that memory was asked for, prefetches included.
+    pub lines: u64,
 }
 
 impl Account {
-    /// Returns the mean number of memory reads that are on their way while there is any; 0 without one.
-    pub fn memory_parallelism(&self) -> f64 {
-        if self.busy_cycles > 0.0 { self.read_cycles / self.busy_cycles } else { 0.0 }
-    }
-
-    /// Returns all cycles.
+    /// Returns the sum of its cycles.
     pub fn cycles(&self) -> f64 {
-        self.core + self.caches + self.memory + self.stores + self.restarts
-    }
-
-    /// Adds the account of another window.
-    pub fn add(&mut self, other: &Account) {
-        self.core += other.core;
-        self.caches += other.caches;
-        self.memory += other.memory;
-        self.stores += other.stores;
-        self.restarts += other.restarts;
-        self.reads += other.reads;
-        self.read_cycles += other.read_cycles;
-        self.busy_cycles += other.busy_cycles;
-    }
-
-    /// Ends a window. Returns its account, and begins a new one.
-    pub(super) fn take(&mut self) -> Account {
-        let mut done = std::mem::take(self);
-        let mut intervals = std::mem::take(&mut done.intervals);
-        intervals.sort_by(|a, b| a.0.total_cmp(&b.0));
-        let mut busy_until = f64::NEG_INFINITY;
-        for (begin, end) in intervals {
-            done.busy_cycles += (end - begin.max(busy_until)).max(0.0);
-            busy_until = busy_until.max(end);
-        }
-        Account { is_started: false, base: 0.0, ..done }
+        self.dispatch + self.restart + self.stores + self.operations + self.caches + self.memory
     }
 }
 
-impl<T: Time> Watch<T> for Account {
+/// Observer that keeps the account of one lane.
+pub(super) struct Accountant {
+    lane: usize,
+    is_counting: bool,
+    account: Account,
+    /// Cycles from the window's start to the time from which times are counted.
+    base: f64,
+    /// Beginning and end of each line of the window that memory was asked for.
+    lines: Vec<(f64, f64)>,
+    /// Sum of the times of all lines, and time in which any was asked for.
+    sum: f64,
+    covered: f64,
+}
+
+impl Accountant {
+    pub(super) fn new(lane: usize) -> Accountant {
+        let (account, lines) = (Account::default(), Vec::new());
+        Accountant { lane, is_counting: false, account, base: 0.0, lines, sum: 0.0, covered: 0.0 }
+    }
+
+    /// Ends a window.
+    pub(super) fn end(&mut self) {
+        self.lines.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let mut until = f64::NEG_INFINITY;
+        for (begin, end) in self.lines.drain(..) {
+            self.sum += end - begin;
+            self.covered += (end - until.max(begin)).max(0.0);
+            until = until.max(end);
+            self.account.lines += 1;
+        }
+        (self.is_counting, self.base) = (false, 0.0);
+    }
+
+    /// Returns the account of all windows that have ended.
+    pub(super) fn account(&self) -> Account {
+        let overlap = if self.covered > 0.0 { self.sum / self.covered } else { 0.0 };
+        Account { overlap, ..self.account }
+    }
+}
+
+impl<const N: usize> Watch<Lanes<N>> for Accountant {
     fn start(&mut self) {
-        self.is_started = true;
+        self.is_counting = true;
     }
 
     #[inline(always)]
-    fn retire(&mut self, retirement: &Retirement<T>) {
-        let (before, at) = (retirement.before.cycles(0), retirement.at.cycles(0));
-        if !self.is_started || at <= before {
+    fn retire(&mut self, retirement: &Retirement<Lanes<N>>) {
+        let [at, before] = [&retirement.at, &retirement.before].map(|time| time.cycles(self.lane));
+        if !self.is_counting || at <= before {
             return;
         }
-        // Until the dispatch there was nothing to retire.
-        let dispatch = retirement.dispatch.cycles(0).clamp(before, at);
-        let empty = f64::from(dispatch - before);
+        let dispatch = retirement.dispatch.cycles(self.lane);
+        let arrived = dispatch.clamp(before, at);
+        let front = f64::from(arrived - before);
         if retirement.is_restart {
-            self.restarts += empty;
-        } else if retirement.room.cycles(0) >= dispatch {
-            self.stores += empty;
+            self.account.restart += front;
+        } else if retirement.room.cycles(self.lane) >= dispatch {
+            self.account.stores += front;
         } else {
-            self.core += empty;
+            self.account.dispatch += front;
         }
-        let waited = f64::from(at - dispatch);
+        // An instruction that waits for nothing ends as soon after its dispatch: it was not dispatched sooner.
+        let unhindered = (dispatch + retirement.least).clamp(arrived, at);
+        self.account.dispatch += f64::from(unhindered - arrived);
+        let own = f64::from(at - unhindered);
         match retirement.waited {
-            Waited::Core => self.core += waited,
-            Waited::Cache => self.caches += waited,
-            Waited::Memory => self.memory += waited,
+            Waited::Core => self.account.operations += own,
+            Waited::Cache => self.account.caches += own,
+            Waited::Memory => self.account.memory += own,
         }
     }
 
-    fn read(&mut self, begin: T, end: T, _: u16) {
-        if self.is_started {
-            let (begin, end) = (f64::from(begin.cycles(0)), f64::from(end.cycles(0)));
-            self.reads += 1;
-            self.read_cycles += end - begin;
-            self.intervals.push((self.base + begin, self.base + end));
+    fn read(&mut self, begin: Lanes<N>, end: Lanes<N>) {
+        if self.is_counting {
+            let lane = self.lane;
+            self.lines
+                .push((self.base + f64::from(begin.cycles(lane)), self.base + f64::from(end.cycles(lane))));
         }
     }
 
-    fn rebase(&mut self, base: T) {
-        self.base += f64::from(base.cycles(0));
+    fn rebase(&mut self, base: Lanes<N>) {
+        self.base += f64::from(base.cycles(self.lane));
     }
 }

@@ -231,7 +231,8 @@ impl<T: Time, M: Memory<T>, W: Watch<T>> Machine<T, M, W> {
         }
         self.retired = retired;
         let (dispatch, is_restart) = (self.dispatch, self.is_restart);
-        self.watch.retire(&Retirement { dispatch, room, before, at: retired, waited, is_restart });
+        let least = prepared.latency + if loads > 0 { self.parameters.caches.l1 } else { 0.0 };
+        self.watch.retire(&Retirement { dispatch, room, before, at: retired, waited, least, is_restart });
     }
 
     /// Lets the front end begin anew after a mispredicted branch, and the core after a system call.
@@ -298,7 +299,7 @@ impl<T: Time, M: Memory<T>, W: Watch<T>> Machine<T, M, W> {
             Served::Peer => begin.after(caches.peer),
             Served::Memory => {
                 let end = self.memory.read(begin, line, near);
-                self.watch.read(begin, end, near);
+                self.watch.read(begin, end);
                 end
             }
         }

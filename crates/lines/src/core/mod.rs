@@ -9,6 +9,7 @@
 //!
 //! Left out: fetch and decoding except for mispredicted branches, execution ports and schedulers, and the wrong path.
 
+mod account;
 mod arrivals;
 mod buffers;
 mod estimate;
@@ -25,6 +26,7 @@ mod tests;
 mod time;
 mod watch;
 
+pub use account::Account;
 pub use estimate::{Estimate, EstimateError, Sample};
 pub use parameters::{
     CacheLatencies, CoreError, CoreParameters, Lane, MemoryParameters, OperationLatencies, Pages,

@@ -146,6 +146,14 @@ pub enum CoreError {
     /// The lanes are too many or none.
     #[error("{0} lanes, but 1 to 16 are simulated at once")]
     Lanes(usize),
+    /// The lane to account for does not exist.
+    #[error("account of lane {lane}, but lanes are 0 to {}", lanes - 1)]
+    Account {
+        /// Index asked for.
+        lane: usize,
+        /// Number of lanes.
+        lanes: usize,
+    },
     /// A lane has a placement that no mask knows.
     #[error("placement {0}, but masks have 0 to 15")]
     Placement(u8),

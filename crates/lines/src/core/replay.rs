@@ -1,6 +1,7 @@
 //! Runs of windows in several lanes at once.
 
 use super::LANES;
+use super::account::{Account, Accountant};
 use super::machine::Machine;
 use super::memory::LaneMemory;
 use super::parameters::{CoreError, CoreParameters, Lane, check_lanes};
@@ -24,21 +25,24 @@ pub struct WindowCycles {
 
 /// Core that runs the windows of one recording, one after another, in up to 16 lanes.
 pub struct Replay {
-    machine: Machine<Lanes<LANES>, LaneMemory<LANES>, ()>,
+    machine: Machine<Lanes<LANES>, LaneMemory<LANES>, Accountant>,
     parameters: CoreParameters,
     program: Program,
     lanes: usize,
 }
 
 impl Replay {
-    /// Creates a core with these lanes.
+    /// Creates a core with these lanes. The account is that of the lane with the index `accounted`.
     ///
     /// # Errors
-    /// If there are none or over 16, or a number is out of its range.
-    pub fn new(parameters: &CoreParameters, lanes: &[Lane]) -> Result<Replay, CoreError> {
+    /// If there are none or over 16, no lane has that index, or a number is out of its range.
+    pub fn new(parameters: &CoreParameters, lanes: &[Lane], accounted: usize) -> Result<Replay, CoreError> {
         parameters.check()?;
         check_lanes(lanes)?;
-        let machine = Machine::new(parameters, LaneMemory::new(lanes), ());
+        if accounted >= lanes.len() {
+            return Err(CoreError::Account { lane: accounted, lanes: lanes.len() });
+        }
+        let machine = Machine::new(parameters, LaneMemory::new(lanes), Accountant::new(accounted));
         let (parameters, program) = (parameters.clone(), Program::default());
         Ok(Replay { machine, parameters, program, lanes: lanes.len() })
     }
@@ -51,12 +55,18 @@ impl Replay {
         self.program.prepare(blocks, &self.parameters);
         let mut cycles = vec![0.0; self.lanes];
         self.machine.run(&self.program, window, &mut cycles);
+        self.machine.watch.end();
         WindowCycles {
             thread: window.thread,
             start: window.start,
             instructions: window.instructions() - u64::from(window.lead),
             cycles,
         }
+    }
+
+    /// Returns the account of all windows that were run, without their leads.
+    pub fn account(&self) -> Account {
+        self.machine.watch.account()
     }
 }
 

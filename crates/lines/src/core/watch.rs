@@ -36,6 +36,8 @@ pub(super) struct Retirement<T> {
     /// Retirement.
     pub(super) at: T,
     pub(super) waited: Waited,
+    /// Cycles from dispatch to completion where nothing is waited for.
+    pub(super) least: f32,
     /// Whether a mispredicted branch, or a system call, stands before it.
     pub(super) is_restart: bool,
 }
@@ -49,7 +51,7 @@ pub(super) trait Watch<T: Time> {
     fn retire(&mut self, retirement: &Retirement<T>);
 
     /// Hears of a line that memory was asked for at `begin` and that is there at `end`.
-    fn read(&mut self, begin: T, end: T, near: u16);
+    fn read(&mut self, begin: T, end: T);
 
     /// Hears that times are counted from `base` from now on.
     fn rebase(&mut self, base: T);
@@ -58,6 +60,6 @@ pub(super) trait Watch<T: Time> {
 impl<T: Time> Watch<T> for () {
     fn start(&mut self) {}
     fn retire(&mut self, _: &Retirement<T>) {}
-    fn read(&mut self, _: T, _: T, _: u16) {}
+    fn read(&mut self, _: T, _: T) {}
     fn rebase(&mut self, _: T) {}
 }

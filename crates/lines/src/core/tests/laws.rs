@@ -69,7 +69,7 @@ proptest! {
         both.blocks.extend(first.blocks.iter().chain(&second.blocks).cloned());
         let mut later = second.clone();
         later.window.steps.iter_mut().for_each(|step| step.block += first.blocks.len() as u32);
-        let mut replay = Replay::new(&small(), &far_lanes()).unwrap();
+        let mut replay = Replay::new(&small(), &far_lanes(), 0).unwrap();
         replay.run(&first.window, &both.blocks);
         prop_assert_eq!(replay.run(&later.window, &both.blocks).cycles, run(&small(), &far_lanes(), &second));
     }
@@ -103,13 +103,13 @@ fn parameters_out_of_range_are_named() {
     let message = |change: fn(&mut CoreParameters)| {
         let mut parameters = parameters();
         change(&mut parameters);
-        Replay::new(&parameters, &far_lanes()).err().unwrap().to_string()
+        Replay::new(&parameters, &far_lanes(), 0).err().unwrap().to_string()
     };
     assert_eq!(message(|p| p.walkers = 0), "number of page walkers is 0, but must be 1 to 4096");
     assert_eq!(message(|p| p.caches.l3 = -1.0), "L3 latency is -1 cycles, but must be 0 to 1000000");
     assert_eq!(message(|p| p.caches.l3 = f32::NAN), "L3 latency is NaN cycles, but must be 0 to 1000000");
     assert_eq!(message(|p| p.frequency_ghz = 0.0), "core clock is 0 GHz, but must be above 0 and finite");
-    let refused = |lanes: &[Lane]| Replay::new(&parameters(), lanes).err().unwrap();
+    let refused = |lanes: &[Lane]| Replay::new(&parameters(), lanes, 0).err().unwrap();
     assert_eq!(refused(&[]), CoreError::Lanes(0));
     assert_eq!(refused(&vec![far(1.0, 0.0); 17]), CoreError::Lanes(17));
     assert_eq!(refused(&[Lane { pages: Pages::Placement(16), ..far(1.0, 0.0) }]), CoreError::Placement(16));

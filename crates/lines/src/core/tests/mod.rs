@@ -1,5 +1,6 @@
 //! Tests of the core: closed forms, laws, and a second way to the same numbers.
 
+mod account;
 mod closed_forms;
 mod laws;
 mod requests;
@@ -57,6 +58,6 @@ fn far_lanes() -> Vec<Lane> {
 
 /// Returns the cycles of a program in each lane.
 fn run(parameters: &CoreParameters, lanes: &[Lane], written: &Written) -> Vec<f64> {
-    let mut replay = Replay::new(parameters, lanes).unwrap();
+    let mut replay = Replay::new(parameters, lanes, 0).unwrap();
     replay.run(&written.window, &written.blocks).cycles
 }
