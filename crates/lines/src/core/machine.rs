@@ -262,7 +262,10 @@ impl<T: Time, M: Memory<T>, W: Watch<T>> Machine<T, M, W> {
             if let Some(forwarded) = forwarded {
                 end = end.later(forwarded.time);
             }
-            if !is_whole && let Some(arrival) = self.arrivals.arrival(line, ready) {
+            if !is_whole
+                && let Some(arrival) = self.arrivals.arrival(line, ready)
+                && arrival.end.is_later(&end)
+            {
                 *waited = (*waited).max(arrival.waited);
                 end = end.later(arrival.end);
             }
@@ -298,7 +301,7 @@ impl<T: Time, M: Memory<T>, W: Watch<T>> Machine<T, M, W> {
             Served::L3 => begin.after(caches.l3),
             Served::Peer => begin.after(caches.peer),
             Served::Memory => {
-                let end = self.memory.read(begin, line, near);
+                let end = self.memory.read(begin, self.dispatch, line, near);
                 self.watch.read(begin, end);
                 end
             }
@@ -392,15 +395,18 @@ impl<T: Time, M: Memory<T>, W: Watch<T>> Machine<T, M, W> {
     /// Collects a non-temporal store in a write-combining buffer, which is one of the fill buffers (Intel 64 and IA-32
     /// Architectures Optimization Reference Manual, "Write combining"). Returns when its line is sent to memory.
     ///
+    /// The recorder notes the line as a write-back too: [`moved`](Self::moved) leaves it out.
+    ///
     /// Departure: a line is sent with its first store, not its last.
     fn combine(&mut self, access: &Access) -> T {
         let line = access.address / 64;
-        if line == self.combined_line {
+        // The recorder has several such buffers: it says of a store whose line is gathered that the first level served it.
+        if line == self.combined_line || access.served == Served::L1 {
             self.commit = self.commit.later(self.retired);
             return self.commit;
         }
         let begin = self.fills.begin(self.commit.after(1.0).later(self.retired));
-        let end = self.memory.write(begin, line, access.near);
+        let end = self.memory.write(begin, self.dispatch, line, access.near);
         self.fills.take(end);
         (self.commit, self.combined_line, self.store_line) = (begin, line, NO_LINE);
         begin
@@ -424,7 +430,10 @@ impl<T: Time, M: Memory<T>, W: Watch<T>> Machine<T, M, W> {
             && write_back.after as usize <= position.handled
         {
             position.write_back += 1;
-            self.memory.write_back(begin, write_back.line / 64, write_back.near);
+            let line = write_back.line / 64;
+            if line != self.combined_line {
+                self.memory.write_back(begin, self.dispatch, line, write_back.near);
+            }
         }
         position.handled += 1;
     }

@@ -1,18 +1,21 @@
 //! Memory behind the caches, near and far: when a line arrives.
 
 use super::parameters::{Lane, MemoryParameters, Pages};
-use super::time::{Lanes, Time};
+use super::time::{Lanes, Time, later};
 
 /// Memory as the core asks it. A line has a mask, one bit for each placement that has its page near.
+///
+/// `dispatch` is the time at which the asking instruction was dispatched: not later than `at`, and never before that of an
+/// earlier request.
 pub(super) trait Memory<T: Time> {
     /// Reads a line. Returns when its value is there.
-    fn read(&mut self, at: T, line: u64, near: u16) -> T;
+    fn read(&mut self, at: T, dispatch: T, line: u64, near: u16) -> T;
 
     /// Writes a line. Returns when the memory has it.
-    fn write(&mut self, at: T, line: u64, near: u16) -> T;
+    fn write(&mut self, at: T, dispatch: T, line: u64, near: u16) -> T;
 
     /// Writes a modified line that nothing waits for.
-    fn write_back(&mut self, at: T, line: u64, near: u16);
+    fn write_back(&mut self, at: T, dispatch: T, line: u64, near: u16);
 
     /// Loads an entry of a page table, which is near. Returns when its value is there.
     fn load_entry(&mut self, at: T) -> T;
@@ -25,6 +28,12 @@ pub(super) trait Memory<T: Time> {
 }
 
 /// Way to a memory: one line after another.
+///
+/// The way is busy for an interval from the later of the line's dispatch and the busy time so far. If it were busy from the
+/// line's own beginning, a line whose address comes from a miss would keep all that the program asks for after it waiting,
+/// which in a core are asked for before it.
+///
+/// Departure: lines that all wait for one event find the way free at once, as many as fit between dispatch and that event.
 pub(super) struct Channel<T> {
     interval: f32,
     free: T,
@@ -36,12 +45,12 @@ impl<T: Time> Channel<T> {
     }
 
     /// Sends a line when the way is free. Returns when it begins to be sent.
-    pub(super) fn send(&mut self, at: T) -> T {
+    pub(super) fn send(&mut self, at: T, dispatch: T) -> T {
         if self.interval == 0.0 {
             return at;
         }
         let begin = at.later(self.free);
-        self.free = begin.after(self.interval);
+        self.free = self.free.later(dispatch).after(self.interval);
         begin
     }
 
@@ -76,26 +85,26 @@ impl<const N: usize> LaneMemory<N> {
 }
 
 impl<const N: usize> Memory<Lanes<N>> for LaneMemory<N> {
-    fn read(&mut self, mut at: Lanes<N>, _: u64, near: u16) -> Lanes<N> {
+    fn read(&mut self, mut at: Lanes<N>, dispatch: Lanes<N>, _: u64, near: u16) -> Lanes<N> {
         for (index, lane) in self.lanes.iter().enumerate() {
             let is_far = lane.is_far(near);
             let memory = if is_far { &lane.far } else { &lane.near };
             let free = &mut self.free[usize::from(is_far)].0[index];
-            let ready = at.0[index];
-            // Without a limit `free` stays at the start.
-            let begin = if ready > *free { ready } else { *free };
-            *free = if memory.interval > 0.0 { begin + memory.interval } else { *free };
-            at.0[index] = begin + memory.latency;
+            if memory.interval > 0.0 {
+                at.0[index] = later(at.0[index], *free);
+                *free = later(*free, dispatch.0[index]) + memory.interval;
+            }
+            at.0[index] += memory.latency;
         }
         at
     }
 
-    fn write(&mut self, at: Lanes<N>, line: u64, near: u16) -> Lanes<N> {
-        self.read(at, line, near)
+    fn write(&mut self, at: Lanes<N>, dispatch: Lanes<N>, line: u64, near: u16) -> Lanes<N> {
+        self.read(at, dispatch, line, near)
     }
 
-    fn write_back(&mut self, at: Lanes<N>, line: u64, near: u16) {
-        self.read(at, line, near);
+    fn write_back(&mut self, at: Lanes<N>, dispatch: Lanes<N>, line: u64, near: u16) {
+        self.read(at, dispatch, line, near);
     }
 
     fn load_entry(&mut self, at: Lanes<N>) -> Lanes<N> {

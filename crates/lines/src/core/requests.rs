@@ -126,9 +126,9 @@ impl Tracing {
         After { request, gap_ps: (cycles * 1000.0 / self.frequency_ghz).round() as u64 }
     }
 
-    fn request(&mut self, at: Traced, line: u64, near: u16, is_write_back: bool) -> Traced {
+    fn request(&mut self, at: Traced, dispatch: Traced, line: u64, near: u16, is_write_back: bool) -> Traced {
         if !self.lane.is_far(near) {
-            return self.near.send(at).after(self.lane.near.latency);
+            return self.near.send(at, dispatch).after(self.lane.near.latency);
         }
         let number = self.requests.len() as u32;
         self.requests.push(LineRequest { after: self.after(at), address: line * 64, is_write_back });
@@ -139,16 +139,16 @@ impl Tracing {
 }
 
 impl Memory<Traced> for Tracing {
-    fn read(&mut self, at: Traced, line: u64, near: u16) -> Traced {
-        self.request(at, line, near, false)
+    fn read(&mut self, at: Traced, dispatch: Traced, line: u64, near: u16) -> Traced {
+        self.request(at, dispatch, line, near, false)
     }
 
-    fn write(&mut self, at: Traced, line: u64, near: u16) -> Traced {
-        self.request(at, line, near, false)
+    fn write(&mut self, at: Traced, dispatch: Traced, line: u64, near: u16) -> Traced {
+        self.request(at, dispatch, line, near, false)
     }
 
-    fn write_back(&mut self, at: Traced, line: u64, near: u16) {
-        self.request(at, line, near, true);
+    fn write_back(&mut self, at: Traced, dispatch: Traced, line: u64, near: u16) {
+        self.request(at, dispatch, line, near, true);
     }
 
     fn load_entry(&mut self, at: Traced) -> Traced {
@@ -177,20 +177,20 @@ struct Given {
 }
 
 impl Memory<Lanes<1>> for Given {
-    fn read(&mut self, at: Lanes<1>, _: u64, near: u16) -> Lanes<1> {
+    fn read(&mut self, at: Lanes<1>, dispatch: Lanes<1>, _: u64, near: u16) -> Lanes<1> {
         if !self.lane.is_far(near) {
-            return self.near.send(at).after(self.lane.near.latency);
+            return self.near.send(at, dispatch).after(self.lane.near.latency);
         }
         self.next += 1;
         at.after(self.latencies[self.next - 1])
     }
 
-    fn write(&mut self, at: Lanes<1>, line: u64, near: u16) -> Lanes<1> {
-        self.read(at, line, near)
+    fn write(&mut self, at: Lanes<1>, dispatch: Lanes<1>, line: u64, near: u16) -> Lanes<1> {
+        self.read(at, dispatch, line, near)
     }
 
-    fn write_back(&mut self, at: Lanes<1>, line: u64, near: u16) {
-        self.read(at, line, near);
+    fn write_back(&mut self, at: Lanes<1>, dispatch: Lanes<1>, line: u64, near: u16) {
+        self.read(at, dispatch, line, near);
     }
 
     fn load_entry(&mut self, at: Lanes<1>) -> Lanes<1> {

@@ -23,6 +23,9 @@ pub(super) trait Time: Copy {
     /// Returns the time that is later by what passes between two others. It waited for what `to` waited for.
     fn shifted(self, from: Self, to: Self) -> Self;
 
+    /// Returns whether it is later than another time in any lane.
+    fn is_later(&self, other: &Self) -> bool;
+
     /// Returns whether any lane is later than so many cycles.
     fn is_after(&self, cycles: f32) -> bool;
 
@@ -81,6 +84,11 @@ impl<const N: usize> Time for Lanes<N> {
     }
 
     #[inline(always)]
+    fn is_later(&self, other: &Self) -> bool {
+        self.0.iter().zip(&other.0).any(|(mine, other)| mine > other)
+    }
+
+    #[inline(always)]
     fn is_after(&self, cycles: f32) -> bool {
         self.0.iter().fold(f32::NEG_INFINITY, |latest, time| later(latest, *time)) > cycles
     }
@@ -92,7 +100,7 @@ impl<const N: usize> Time for Lanes<N> {
 
 /// Returns the larger number. Written so that it becomes `maxps`, which `f32::max` does not for the sake of NaN.
 #[inline(always)]
-fn later(a: f32, b: f32) -> f32 {
+pub(super) fn later(a: f32, b: f32) -> f32 {
     if a > b { a } else { b }
 }
 
@@ -128,6 +136,10 @@ impl Time for Traced {
 
     fn shifted(self, from: Self, to: Self) -> Self {
         Traced { time: self.time + (to.time - from.time), request: to.request }
+    }
+
+    fn is_later(&self, other: &Self) -> bool {
+        self.time > other.time
     }
 
     fn is_after(&self, cycles: f32) -> bool {

@@ -61,3 +61,12 @@ fn overlap_is_the_number_of_misses_at_once() {
     assert_eq!((chain.overlap, chain.lines), (1.0, 1000));
     assert!((9.8..=10.0).contains(&independent.overlap), "{}", independent.overlap);
 }
+
+/// The line has long arrived: what takes the time is the chain of hits.
+#[test]
+fn a_hit_on_a_line_that_arrived_is_no_wait_for_memory() {
+    let mut written = rounds(|w, _| w.load(register(1), register(1), 64, Served::L1));
+    written.window.accesses[0].served = Served::Memory;
+    let account = account(&[far(300.0, 0.0)], 0, &written);
+    assert!(account.memory <= 300.0 && account.operations >= 999.0 * 5.0, "{account:?}");
+}

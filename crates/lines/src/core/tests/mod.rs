@@ -1,6 +1,7 @@
 //! Tests of the core: closed forms, laws, and a second way to the same numbers.
 
 mod account;
+mod bandwidth;
 mod closed_forms;
 mod laws;
 mod requests;
