@@ -1,4 +1,4 @@
-//! Cost of the core model: nanoseconds per instruction, with 16 lanes at once.
+//! Cost of the core model: nanoseconds per instruction, with 16 lanes at once, of Zen 3.
 //!
 //! `cargo bench -p unrack-lines --bench core`. The least of several passes over one window each: *integer* is additions;
 //! *hits* loads from the first level in every third instruction; *stream* a prefetched line every 24 instructions; *misses*
@@ -6,9 +6,7 @@
 
 use std::hint::black_box;
 use std::time::Instant;
-use unrack_lines::core::{
-    CacheLatencies, CoreParameters, Lane, MemoryParameters, OperationLatencies, Pages, Replay,
-};
+use unrack_lines::core::{CoreParameters, Lane, MemoryParameters, Pages, Replay};
 use unrack_lines::instruction::{Block, Ending, GENERAL, Instruction, Memory, Operation};
 use unrack_lines::window::{Access, Prefetch, Served, Step, Walk, Window};
 
@@ -26,10 +24,11 @@ fn main() {
         ("stream", block(24, 8), 0, 1),
         ("misses", block(10, 1), 1, 0),
     ];
+    let parameters = CoreParameters::by_name("zen3").expect("Zen 3 is known");
     for (name, block, misses, prefetches) in programs {
         let window = window(&block, steps, misses, prefetches);
         let blocks = [block];
-        let mut replay = Replay::new(&parameters(), &lanes(), 0).expect("the parameters are valid");
+        let mut replay = Replay::new(&parameters, &lanes(), 0).expect("the parameters are valid");
         let pass = || {
             let start = Instant::now();
             black_box(replay.run(&window, &blocks));
@@ -93,35 +92,4 @@ fn lanes() -> Vec<Lane> {
         far: MemoryParameters { latency: 400.0 + 100.0 * f32::from(number), interval: 9.5 },
     };
     (0..16).map(lane).collect()
-}
-
-/// Returns a core about as large as Zen 3.
-fn parameters() -> CoreParameters {
-    CoreParameters {
-        dispatch_width: 6,
-        retire_width: 8,
-        reorder_buffer: 256,
-        load_queue: 72,
-        store_queue: 64,
-        fill_buffers: 24,
-        prefetch_buffers: 48,
-        walkers: 6,
-        mispredict_penalty: 18.0,
-        forward_latency: 4.0,
-        operations: OperationLatencies {
-            integer: 1.0,
-            multiply: 3.0,
-            divide_32: 10.0,
-            divide_64: 13.0,
-            vector: 1.0,
-            float_add: 3.0,
-            float_multiply: 3.0,
-            float_divide: 13.0,
-            cross: 1.0,
-            serializing: 18.0,
-            system_call: 100.0,
-        },
-        caches: CacheLatencies { l1: 4.0, l2: 12.0, l3: 50.0, peer: 100.0, second_level_tlb: 7.0 },
-        frequency_ghz: 3.2,
-    }
 }

@@ -6,10 +6,12 @@
 
 use super::arrivals::{Arrivals, By};
 use super::buffers::Buffers;
-use super::memory::Memory;
+use super::memory::{Channel, Memory};
 use super::parameters::CoreParameters;
+use super::ports::{Kind, PortRates};
 use super::program::{Order, Prepared, Program};
 use super::ring::Ring;
+use super::scheduler::Scheduler;
 use super::stores::Stores;
 use super::time::Time;
 use super::watch::{Retirement, Waited, Watch};
@@ -42,9 +44,15 @@ pub(super) struct Machine<T, M, W> {
     /// Time before which no memory access begins.
     fence: T,
     is_restart: bool,
+    ports: PortRates<T>,
+    scheduler: Scheduler<T>,
+    /// Scheduler of vectors, where there is one.
+    vector_scheduler: Option<Scheduler<T>>,
     fills: Buffers<T>,
     prefetches: Buffers<T>,
     walkers: Buffers<T>,
+    /// Way from the last level to the second.
+    l3: Channel<T>,
     stores: Stores<T>,
     arrivals: Arrivals<T>,
     pub(super) memory: M,
@@ -81,9 +89,13 @@ impl<T: Time, M: Memory<T>, W: Watch<T>> Machine<T, M, W> {
             combined_line: NO_LINE,
             fence: T::START,
             is_restart: false,
+            ports: PortRates::new(p),
+            scheduler: Scheduler::new(p.scheduler),
+            vector_scheduler: p.vector_scheduler.map(Scheduler::new),
             fills: Buffers::new(p.fill_buffers),
             prefetches: Buffers::new(p.prefetch_buffers),
             walkers: Buffers::new(p.walkers),
+            l3: Channel::new(p.caches.l3_interval),
             stores: Stores::new(p.store_queue, p.forward_latency, p.caches.l1),
             arrivals: Arrivals::new(),
             memory,
@@ -173,6 +185,7 @@ impl<T: Time, M: Memory<T>, W: Watch<T>> Machine<T, M, W> {
         for target in prepared.targets.all() {
             self.registers[usize::from(*target)] = end;
         }
+        self.issue(prepared, start, address, accesses.len());
         let known = if stores == 0 { end } else { end.later(self.translate(accesses, address)) };
         self.retire(prepared, known, loads, room, waited);
         if stores > 0 {
@@ -192,12 +205,38 @@ impl<T: Time, M: Memory<T>, W: Watch<T>> Machine<T, M, W> {
             room = self.store_queue.oldest(stores - 1);
             self.dispatch = self.dispatch.later(room);
         }
+        self.dispatch = self.ports.bound(self.dispatch, prepared.kind, loads, stores);
+        if prepared.is_scheduled(loads + stores) {
+            let dispatch = self.dispatch;
+            self.dispatch = self.scheduler(prepared.kind).room(dispatch);
+        }
         for slot in 0..usize::from(prepared.slots) {
             let width = self.dispatched.oldest(0).after(1.0);
             self.dispatch = self.dispatch.later(self.reorder_buffer.oldest(slot)).later(width);
             self.dispatched.push(self.dispatch);
         }
         room
+    }
+
+    /// Returns the scheduler of a kind of operations.
+    #[inline(always)]
+    fn scheduler(&mut self, kind: Kind) -> &mut Scheduler<T> {
+        match &mut self.vector_scheduler {
+            Some(scheduler) if kind.is_vector() => scheduler,
+            _ => &mut self.scheduler,
+        }
+    }
+
+    /// Notes when an operation leaves the scheduler: at its beginning, or where it only loads, with its address.
+    #[inline(always)]
+    fn issue(&mut self, prepared: &Prepared, start: T, address: T, accesses: usize) {
+        if prepared.is_scheduled(accesses) {
+            let begin = match prepared.memory {
+                instruction::Memory::Load if prepared.is_move => address,
+                _ => start.later(address),
+            };
+            self.scheduler(prepared.kind).push(begin);
+        }
     }
 
     /// Returns when some registers have their values, at the earliest at `from`.
@@ -298,7 +337,7 @@ impl<T: Time, M: Memory<T>, W: Watch<T>> Machine<T, M, W> {
         match served {
             Served::L1 => begin.after(caches.l1),
             Served::L2 => begin.after(caches.l2),
-            Served::L3 => begin.after(caches.l3),
+            Served::L3 => self.l3.send(begin, self.dispatch).after(caches.l3),
             Served::Peer => begin.after(caches.peer),
             Served::Memory => {
                 let end = self.memory.read(begin, self.dispatch, line, near);
@@ -325,7 +364,7 @@ impl<T: Time, M: Memory<T>, W: Watch<T>> Machine<T, M, W> {
         let latencies = [caches.l1, caches.l2, caches.l3];
         let levels = walk.caches.iter().zip(latencies);
         let cycles: f32 = levels.map(|(loads, latency)| f32::from(*loads) * latency).sum();
-        let mut end = self.walkers.begin(looked_up).after(cycles);
+        let mut end = self.walkers.begin(looked_up).after(cycles + self.parameters.walk_latency);
         *waited = (*waited).max(Waited::Cache);
         for _ in 0..walk.memory {
             end = self.memory.load_entry(end);
@@ -454,6 +493,10 @@ impl<T: Time, M: Memory<T>, W: Watch<T>> Machine<T, M, W> {
         for buffers in [&mut self.fills, &mut self.prefetches, &mut self.walkers] {
             buffers.rebase(base);
         }
+        self.ports.rebase(base);
+        self.scheduler.rebase(base);
+        self.vector_scheduler.iter_mut().for_each(|scheduler| scheduler.rebase(base));
+        self.l3.rebase(base);
         self.stores.rebase(base);
         self.arrivals.rebase(base);
         self.memory.rebase(base);
@@ -469,11 +512,15 @@ impl<T: Time, M: Memory<T>, W: Watch<T>> Machine<T, M, W> {
         for ring in
             [&mut self.dispatched, &mut self.reorder_buffer, &mut self.load_queue, &mut self.store_queue]
         {
-            ring.reset();
+            ring.reset(T::START);
         }
         for buffers in [&mut self.fills, &mut self.prefetches, &mut self.walkers] {
             buffers.reset();
         }
+        self.ports.reset();
+        self.scheduler.reset();
+        self.vector_scheduler.iter_mut().for_each(Scheduler::reset);
+        self.l3.reset();
         self.stores.reset();
         self.arrivals.reset();
         self.memory.reset();

@@ -1,6 +1,6 @@
 //! Memory behind the caches, near and far: when a line arrives.
 
-use super::parameters::{Lane, MemoryParameters, Pages};
+use super::parameters::{Lane, Pages};
 use super::time::{Lanes, Time, later};
 
 /// Memory as the core asks it. A line has a mask, one bit for each placement that has its page near.
@@ -40,8 +40,9 @@ pub(super) struct Channel<T> {
 }
 
 impl<T: Time> Channel<T> {
-    pub(super) fn new(parameters: MemoryParameters) -> Channel<T> {
-        Channel { interval: parameters.interval, free: T::START }
+    /// Creates a way that a line occupies for so many cycles; 0 is no limit.
+    pub(super) fn new(interval: f32) -> Channel<T> {
+        Channel { interval, free: T::START }
     }
 
     /// Sends a line when the way is free. Returns when it begins to be sent.

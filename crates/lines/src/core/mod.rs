@@ -16,10 +16,13 @@ mod estimate;
 mod machine;
 mod memory;
 mod parameters;
+mod ports;
+mod presets;
 mod program;
 mod replay;
 mod requests;
 mod ring;
+mod scheduler;
 mod stores;
 #[cfg(test)]
 mod tests;
@@ -29,7 +32,7 @@ mod watch;
 pub use account::Account;
 pub use estimate::{Estimate, EstimateError, Sample};
 pub use parameters::{
-    CacheLatencies, CoreError, CoreParameters, Lane, MemoryParameters, OperationLatencies, Pages,
+    CacheLatencies, CoreError, CoreParameters, Lane, MemoryParameters, OperationLatencies, Pages, Ports,
 };
 pub use replay::{Replay, WindowCycles};
 pub use requests::{After, LineRequest, Requests, WindowRequests};

@@ -19,8 +19,21 @@ pub struct CoreParameters {
     pub fill_buffers: usize,
     /// Lines that the prefetchers of the second level await at once.
     pub prefetch_buffers: usize,
+    /// Operations of integers, loads and stores between dispatch and their beginning; in multiples of 8.
+    pub scheduler: usize,
+    /// Operations of vectors between dispatch and their beginning; in multiples of 8. `None` where the other scheduler has
+    /// them.
+    pub vector_scheduler: Option<usize>,
+    /// Operations that begin in a cycle.
+    pub ports: Ports,
+    /// Cycles from one integer division to the next.
+    pub divide_interval: f32,
+    /// Cycles from one floating-point division to the next.
+    pub float_divide_interval: f32,
     /// Page walks at once.
     pub walkers: usize,
+    /// Cycles of a page walk beyond its loads: in a virtual machine, the host's tables.
+    pub walk_latency: f32,
     /// Cycles from the completion of a mispredicted branch to the next dispatch.
     pub mispredict_penalty: f32,
     /// Cycles from a store's data to a load that reads them.
@@ -31,6 +44,27 @@ pub struct CoreParameters {
     pub caches: CacheLatencies,
     /// Core clock in GHz, cycles a nanosecond.
     pub frequency_ghz: f64,
+}
+
+/// Operations of each kind that begin in a cycle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ports {
+    /// Integer operations, branches, multiplications and divisions of integers included.
+    pub integer: usize,
+    /// Integer multiplications.
+    pub multiply: usize,
+    /// Branches.
+    pub branch: usize,
+    /// Operations of vectors and floating-point numbers.
+    pub vector: usize,
+    /// Floating-point additions.
+    pub float_add: usize,
+    /// Floating-point multiplications.
+    pub float_multiply: usize,
+    /// Loads.
+    pub load: usize,
+    /// Stores.
+    pub store: usize,
 }
 
 /// Cycles from an operation's inputs to its result, by [`Operation`](crate::instruction::Operation).
@@ -69,6 +103,8 @@ pub struct CacheLatencies {
     pub l2: f32,
     /// Last level.
     pub l3: f32,
+    /// Cycles for which a line occupies the way from the last level to the second. 0: no limit.
+    pub l3_interval: f32,
     /// Private cache of another core.
     pub peer: f32,
     /// Second-level TLB, beyond the access itself.
@@ -173,15 +209,33 @@ impl CoreParameters {
             ("store queue", self.store_queue),
             ("number of fill buffers", self.fill_buffers),
             ("number of prefetch buffers", self.prefetch_buffers),
+            ("scheduler", self.scheduler),
+            ("scheduler of vectors", self.vector_scheduler.unwrap_or(self.scheduler)),
             ("number of page walkers", self.walkers),
         ];
-        if let Some((what, found)) = entries.into_iter().find(|(_, found)| !(1..=4096).contains(found)) {
+        let p = &self.ports;
+        let ports = [
+            ("number of integer ports", p.integer),
+            ("number of multiply ports", p.multiply),
+            ("number of branch ports", p.branch),
+            ("number of vector ports", p.vector),
+            ("number of float_add ports", p.float_add),
+            ("number of float_multiply ports", p.float_multiply),
+            ("number of load ports", p.load),
+            ("number of store ports", p.store),
+        ];
+        if let Some((what, found)) =
+            entries.into_iter().chain(ports).find(|(_, found)| !(1..=4096).contains(found))
+        {
             return Err(CoreError::Entries { what, found });
         }
         let (o, c) = (&self.operations, &self.caches);
         cycles(&[
             ("mispredict penalty", self.mispredict_penalty),
             ("forward latency", self.forward_latency),
+            ("divide interval", self.divide_interval),
+            ("float_divide interval", self.float_divide_interval),
+            ("walk latency", self.walk_latency),
             ("integer latency", o.integer),
             ("multiply latency", o.multiply),
             ("divide_32 latency", o.divide_32),
@@ -196,6 +250,7 @@ impl CoreParameters {
             ("L1 latency", c.l1),
             ("L2 latency", c.l2),
             ("L3 latency", c.l3),
+            ("L3 interval", c.l3_interval),
             ("peer latency", c.peer),
             ("second-level TLB latency", c.second_level_tlb),
         ])?;

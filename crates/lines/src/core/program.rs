@@ -1,6 +1,7 @@
 //! Blocks as the model runs them: only what exists of each instruction, and its latency.
 
 use super::parameters::CoreParameters;
+use super::ports::Kind;
 use crate::instruction::{Block, Instruction, Memory, Operation, Register};
 
 /// Registers of one use, without those that are none.
@@ -46,6 +47,9 @@ pub(super) struct Prepared {
     pub(super) sources: Registers<4>,
     pub(super) targets: Registers<3>,
     pub(super) latency: f32,
+    pub(super) kind: Kind,
+    /// Whether it only moves between a register and memory.
+    pub(super) is_move: bool,
     pub(super) slots: u8,
     pub(super) order: Order,
     pub(super) memory: Memory,
@@ -58,15 +62,26 @@ impl Prepared {
             Operation::SystemCall => Order::SystemCall,
             _ => Order::Free,
         };
+        let is_move = is_move(instruction);
         Prepared {
+            kind: Kind::new(instruction, is_move),
+            is_move,
             address: Registers::new(instruction.address),
             sources: Registers::new(instruction.sources),
             targets: Registers::new(instruction.targets),
-            latency: if is_move(instruction) { 0.0 } else { parameters.latency(instruction.operation) },
+            latency: if is_move { 0.0 } else { parameters.latency(instruction.operation) },
             slots: instruction.slots.max(1),
             order,
             memory: instruction.memory,
         }
+    }
+}
+
+impl Prepared {
+    /// Returns whether the instruction waits in a scheduler, with so many accesses.
+    #[inline(always)]
+    pub(super) fn is_scheduled(&self, accesses: usize) -> bool {
+        self.kind != Kind::None || accesses > 0
     }
 }
 

@@ -65,13 +65,13 @@ impl Requests {
         check_lanes(&[lane])?;
         let tracing = Tracing {
             lane,
-            near: Channel::new(lane.near),
+            near: Channel::new(lane.near.interval),
             frequency_ghz: parameters.frequency_ghz,
             base: 0.0,
             requests: Vec::new(),
             ends: Vec::new(),
         };
-        let given = Given { lane, near: Channel::new(lane.near), latencies: Vec::new(), next: 0 };
+        let given = Given { lane, near: Channel::new(lane.near.interval), latencies: Vec::new(), next: 0 };
         let (tracer, player) = (Machine::new(parameters, tracing, ()), Machine::new(parameters, given, ()));
         Ok(Requests { tracer, player, parameters: parameters.clone(), program: Program::default() })
     }

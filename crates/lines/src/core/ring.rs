@@ -44,8 +44,9 @@ impl<T: Time> Ring<T> {
         }
     }
 
-    pub(super) fn reset(&mut self) {
-        self.times.fill(T::START);
+    /// Gives all entries back at `time`.
+    pub(super) fn reset(&mut self, time: T) {
+        self.times.fill(time);
         self.next = 0;
     }
 

@@ -4,6 +4,7 @@ mod account;
 mod bandwidth;
 mod closed_forms;
 mod laws;
+mod limits;
 mod requests;
 mod written;
 
@@ -20,7 +21,22 @@ fn parameters() -> CoreParameters {
         store_queue: 56,
         fill_buffers: 10,
         prefetch_buffers: 16,
+        scheduler: 4096,
+        vector_scheduler: None,
+        ports: Ports {
+            integer: 8,
+            multiply: 8,
+            branch: 8,
+            vector: 8,
+            float_add: 8,
+            float_multiply: 8,
+            load: 8,
+            store: 8,
+        },
+        divide_interval: 1.0,
+        float_divide_interval: 1.0,
         walkers: 2,
+        walk_latency: 0.0,
         mispredict_penalty: 15.0,
         forward_latency: 5.0,
         operations: OperationLatencies {
@@ -36,7 +52,14 @@ fn parameters() -> CoreParameters {
             serializing: 18.0,
             system_call: 100.0,
         },
-        caches: CacheLatencies { l1: 5.0, l2: 14.0, l3: 50.0, peer: 90.0, second_level_tlb: 7.0 },
+        caches: CacheLatencies {
+            l1: 5.0,
+            l2: 14.0,
+            l3: 50.0,
+            l3_interval: 0.0,
+            peer: 90.0,
+            second_level_tlb: 7.0,
+        },
         frequency_ghz: 3.0,
     }
 }
