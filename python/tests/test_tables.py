@@ -83,6 +83,7 @@ OTHERS = {
     "rpc",
     "phy",
     "study",
+    "swap",
     "scenario",
     "diff",
     "report",
