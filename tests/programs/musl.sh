@@ -15,5 +15,5 @@ if [[ ${1:-} == --prepare ]]; then
     musl-gcc -O2 -static -o "$data/musl-static" "$programs/native/work.c"
     exit
 fi
-"$data/musl" "$(size 24 256)"
-"$data/musl-static" "$(size 24 256)"
+"$data/musl" "$(size 10 256)"
+"$data/musl-static" "$(size 10 256)"

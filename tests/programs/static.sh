@@ -9,4 +9,4 @@ if [[ ${1:-} == --prepare ]]; then
     gcc -O2 -static -pthread -o "$program" "$programs/native/work.c"
     exit
 fi
-exec "$program" "$(size 32 512)"
+exec "$program" "$(size 16 512)"
