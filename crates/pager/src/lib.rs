@@ -29,6 +29,7 @@
 //! | `owner` | end of the run when `unrack` is killed |
 //! | `peak` | most local memory |
 //! | [`link`] | arrival times of pages |
+//! | `naps` | sleeps that end when a page is due |
 //! | [`node`] | client of a memory node that holds the pages |
 //! | [`pagemap`] | presence of pages |
 //! | [`pins`] | pages that are never taken |
@@ -55,6 +56,7 @@ pub mod heap;
 pub mod kept;
 pub mod link;
 pub mod moves;
+mod naps;
 pub mod node;
 pub mod pagemap;
 pub mod pins;

@@ -27,7 +27,7 @@ use rustix::thread::futex;
 pub const FEATURES: u64 =
     FEATURE_EVENT_REMAP | FEATURE_EVENT_REMOVE | FEATURE_EVENT_UNMAP | FEATURE_THREAD_ID | FEATURE_MOVE;
 
-/// Waits in ns below which the thread spins: a sleeping core takes too long to wake.
+/// Time in ns after a request to a memory node in which the thread does not sleep: it would wake after the answer.
 const SPIN_NS: u64 = 60_000;
 
 /// 1 when the pager of this process serves faults.
@@ -180,23 +180,26 @@ impl Pager {
         let awaited = self.next_due_ns(true);
         let until = [awaited, self.next_due_ns(false)].into_iter().flatten().fold(next_tick, u64::min);
         let now = now_ns();
-        let spin = awaited.is_some_and(|due| due < now + SPIN_NS);
-        if spin || until <= now {
-            return;
-        }
+        let naps = &self.naps;
+        let nap = match awaited {
+            Some(due) => naps.until(now, due).map(|nap| nap.min(until.saturating_sub(now))),
+            None => Some(until.saturating_sub(now)),
+        };
+        let Some(nap) = nap.filter(|nap| *nap > 0) else { return };
         if self.awaits_soon(now) {
             return rustix::thread::sched_yield();
         }
-        let margin = if awaited.is_some() { SPIN_NS / 2 } else { 0 };
-        let nap = (until - now).saturating_sub(margin);
         let timeout = sys::timespec(nap);
         let uffd = self.memory.uffd.fd();
         let faults = PollFd::from_borrowed_fd(uffd, PollFlags::IN);
         // An error means a signal or nothing: the loop checks by itself.
-        let _ = match &self.node {
+        let woken = match &self.node {
             Some(node) => rustix::event::poll(&mut [faults, node.poll()], Some(&timeout)),
             None => rustix::event::poll(&mut [faults], Some(&timeout)),
         };
+        if woken == Ok(0) {
+            naps.woke(now, nap, now_ns());
+        }
     }
 
     /// Returns whether a page was asked for a moment ago of a memory node. Sleeping would take longer than its answer; whoever

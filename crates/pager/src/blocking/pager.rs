@@ -8,6 +8,7 @@ use crate::attached;
 use crate::baseline::Baseline;
 use crate::control::{ControlHead, ProcessSlot};
 use crate::memory::Memory;
+use crate::naps::Naps;
 use crate::owner::Owner;
 use crate::residency::Residency;
 use crate::scan::Scan;
@@ -46,6 +47,7 @@ pub(super) struct Pager {
     pub node: Option<Node>,
     pub owner: Owner,
     pub silence: Silence,
+    pub naps: Naps,
     /// The process is to go on without this pager when `unrack` ends.
     pub is_borrowed: bool,
     /// `unrack` was killed.
@@ -98,6 +100,7 @@ impl Pager {
             slots: Slots::default(),
             node: None,
             silence: Silence::default(),
+            naps: Naps::new(),
             is_borrowed: false,
             is_orphaned: false,
         })

@@ -5,12 +5,14 @@ use super::engine::{Engine, lock};
 use super::thread::Thread;
 use crate::control::count;
 use crate::gate;
+use crate::naps::Naps;
 use crate::stride::Stride;
 use crate::sys::{PAGE, now_ns, timespec};
 use crate::table::{Id, State};
 use crate::transfers::Fetched;
 use core::sync::atomic::Ordering::Relaxed;
 use rustix::io::Errno;
+use rustix::thread::NanosleepRelativeResult;
 
 /// Fault as the thread sees it.
 #[derive(Clone, Copy)]
@@ -36,9 +38,6 @@ enum Step {
     /// The address is not in memory of ours.
     Foreign,
 }
-
-/// Waits in ns below which the thread spins: a sleeping core takes too long to wake.
-const SPIN_NS: u64 = 60_000;
 
 /// Makes the page present. Returns false if it is none of ours.
 pub(super) fn resolve(thread: &Thread, fault: Fault) -> bool {
@@ -79,15 +78,16 @@ fn give_way(tries: &mut u32) {
 
 /// Waits until `due_ns` and returns the time.
 fn wait_until(due_ns: u64) -> u64 {
+    static NAPS: Naps = Naps::new();
     loop {
         let now = now_ns();
         if now >= due_ns {
             return now;
         }
-        let left = due_ns - now;
-        if left > 2 * SPIN_NS {
-            // The result does not matter: the loop reads the clock.
-            let _ = rustix::thread::nanosleep(&timespec(left - SPIN_NS));
+        if let Some(nap) = NAPS.until(now, due_ns)
+            && let NanosleepRelativeResult::Ok = rustix::thread::nanosleep(&timespec(nap))
+        {
+            NAPS.woke(now, nap, now_ns());
         }
         core::hint::spin_loop();
     }
