@@ -68,7 +68,7 @@ echo "${PAGE_CLUSTER:-0}" > /proc/sys/vm/page-cluster
 mkdir "$group"
 if ((version == 1)); then
     echo "$limit" > "$group/memory.limit_in_bytes"
-    echo 100 > "$group/memory.swappiness"
+    echo 200 > "$group/memory.swappiness"
 else
     grep -qw memory /sys/fs/cgroup/cgroup.subtree_control || echo +memory > /sys/fs/cgroup/cgroup.subtree_control
     echo "$limit" > "$group/memory.max"

@@ -36,8 +36,10 @@ const VERSION_1: Files = Files {
     limit: "memory.limit_in_bytes",
     unlimited: "-1",
     anonymous: "rss",
-    // Without its killer, a group out of memory waits until its limit is raised.
-    settings: &[("memory.swappiness", "100"), ("memory.oom_control", "1")],
+    // Anonymous memory alone is reclaimed: page cache does not count. Where the kernel meets changed pages of files instead, it
+    // makes the program wait for 0.1 s (`reclaim_throttle`). Without its killer, a group out of memory waits until its limit is
+    // raised.
+    settings: &[("memory.swappiness", "200"), ("memory.oom_control", "1")],
 };
 const VERSION_2: Files = Files {
     usage: "memory.current",
