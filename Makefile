@@ -78,7 +78,7 @@ test: export UNRACK_SKIPS := $(skips)
 test: export UNRACK_NO_SKIPS := chromium,fst2vcd,iproute2,musl,python3,rtl
 
 # One profile for everything that is tested: optimized, with every check on. The build comes first: tests
-# that run programs need the command and the preload library beside each other. The simulator's tests also run
+# that run programs need the command and the preload library beside each other. `make soak` also runs the simulator's tests
 # as users build it: checks hid a miscompilation once.
 test: setup lint
 	@rm -f $(skips)
@@ -86,7 +86,6 @@ test: setup lint
 	cargo build -q --workspace --profile ci
 	$(rtl_small) cargo test -q --workspace --profile ci
 	$(MAKE) --no-print-directory models
-	cargo test -q --release -p unrack-sim --test it --test differential
 	UNRACK=$(ci)/unrack UNRACK_RPC_LIBRARY=$(ci)/libunrack_rpc.so PYTHONPATH=python \
 		$(python) -m unittest discover -q -s python/tests
 	UNRACK=$(ci)/unrack tests/programs/run.sh --scale small
@@ -245,11 +244,13 @@ soak: setup build
 	done
 	$(release)/unrack-mutate --seed $$RANDOM --executions $(soak_inputs)
 	UNRACK_EXTREMES=all cargo test -q --profile ci -p unrack-sim --test it extremes
+	cargo test -q --release -p unrack-sim --test it --test differential
 	for share in 25% 10%; do \
 		$(release)/unrack run --local $$share -- \
 			$(release)/unrack-stress --seed $$RANDOM --threads 3 --seconds $(soak_seconds); \
 	done
 	UNRACK=$(release)/unrack tests/programs/run.sh --scale full
+	UNRACK=$(release)/unrack tests/programs/run.sh --scale full --fast sort sqlite redis go node
 	UNRACK=$(release)/unrack PYTHON=$(python) tests/disturbed.sh
 	UNRACK_POOL_KILLS=$(soak_kills) cargo test -q --profile ci -p unrack-pool --test kills
 	UNRACK_RPC_KILLS=$(soak_kills) cargo test -q --profile ci -p unrack-rpc --test kills
