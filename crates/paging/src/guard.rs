@@ -9,7 +9,7 @@
 //! itself ([`unrack_pager`]'s `owner`), and so does the program itself.
 
 use crate::family::{self, Family};
-use crate::signals::{FOR_THE_PROGRAM, take_over};
+use crate::signals::{FOR_THE_PROGRAM, heed_interrupts, take_over};
 use crate::{PagingError, folder, job::ProgramEnd, proc, say};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
@@ -64,6 +64,7 @@ pub(crate) fn stand_guard_over(
 /// # Errors
 /// If the machine has no room for another process.
 pub fn stand_aside() -> Result<(), PagingError> {
+    heed_interrupts();
     take_over(libc::SIGCHLD, heed);
     let guard = rustix::process::getpid();
     match fork()? {

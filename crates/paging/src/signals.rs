@@ -121,6 +121,16 @@ fn wake_up() -> Result<&'static OwnedFd, rustix::io::Errno> {
     Ok(FD.get().expect("set above"))
 }
 
+/// Stops ignoring SIGINT, which scripts let their background commands ignore: for work that only a signal ends.
+pub(crate) fn heed_interrupts() {
+    // SAFETY: a plain struct on our stack; the default action is no handler.
+    unsafe {
+        let mut default: libc::sigaction = std::mem::zeroed();
+        default.sa_sigaction = libc::SIG_DFL;
+        libc::sigaction(libc::SIGINT, &default, std::ptr::null_mut());
+    }
+}
+
 type Handler = extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void);
 
 /// Installs a handler. Returns the previous action; `None` if the signal is ignored and stays so.

@@ -215,7 +215,9 @@ impl Lab {
 
     /// Starts to take memory, and returns when this process is traced.
     fn begin(&self, pid: u32) -> Child {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_unrack"));
+        // As in the background of a script, which lets its commands ignore SIGINT.
+        let mut command = Command::new("sh");
+        command.args(["-c", "trap '' INT; exec \"$@\"", "sh", env!("CARGO_BIN_EXE_unrack")]);
         command.args(["run", "--local", "2MiB", "--pid", &pid.to_string()]).stderr(Stdio::piped());
         let unrack = command.env("TMPDIR", self.path("tmp")).spawn().unwrap();
         wait_until("the process is traced", || status_of(pid, "TracerPid:") != "0");
