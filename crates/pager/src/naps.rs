@@ -1,8 +1,8 @@
 //! Sleeping until a page is due, on machines whose cores wake late.
 //!
-//! A core that sleeps wakes late: by 5 us on one machine, by 100 us on a virtual machine whose host has put the core aside. A
-//! page that comes as much later than its delay would make every network look slow. So each sleep is compared with what was asked
-//! for, and a thread wakes early enough to spin for the rest.
+//! A core that sleeps wakes late, in a virtual machine by 50 us and more. A page that comes as much later than its delay would
+//! make every network look slow. So each sleep is compared with what was asked for, and a thread wakes early enough to spin for
+//! the rest.
 
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
