@@ -59,6 +59,8 @@ pub enum OutputTarget {
     Discarded,
     /// Both to this file, which is replaced.
     File(PathBuf),
+    /// Both to this file, which is replaced, through a pipe: this process writes it, so that its page cache is not the program's.
+    Piped(PathBuf),
 }
 
 /// How a program ended.

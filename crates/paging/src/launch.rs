@@ -121,7 +121,7 @@ impl Launch<'_> {
         let tracer = handler.map(|handler| Self::trace(handler, &mut command.command)).transpose()?;
         let child = command.spawn().map_err(self.cannot_run())?;
         drop(command);
-        discard(child.stdout);
+        child.drain.into_iter().for_each(Drain::begin);
         Ok(Running::AsOurChild(child.id, tracer))
     }
 
@@ -161,7 +161,12 @@ impl Launch<'_> {
             OutputTarget::Discarded => {
                 let (reader, writer) = io::pipe()?;
                 command.stdout(writer.try_clone()?).stderr(writer);
-                drain = Some(reader);
+                drain = Some(Drain { reader, file: None });
+            }
+            OutputTarget::Piped(path) => {
+                let (reader, writer) = io::pipe()?;
+                command.stdout(writer.try_clone()?).stderr(writer);
+                drain = Some(Drain { reader, file: Some(File::create(path)?) });
             }
             OutputTarget::File(path) => {
                 let file = File::create(path)?;
@@ -187,27 +192,39 @@ fn die_with(parent: Pid) -> io::Result<()> {
 
 struct Prepared {
     command: Command,
-    drain: Option<io::PipeReader>,
+    drain: Option<Drain>,
 }
 
 struct Started {
     id: u32,
-    stdout: Option<io::PipeReader>,
+    drain: Option<Drain>,
 }
 
 impl Prepared {
     fn spawn(&mut self) -> io::Result<Started> {
         // We wait for it ourselves, as for its orphans.
         let id = self.command.spawn()?.id();
-        Ok(Started { id, stdout: self.drain.take() })
+        Ok(Started { id, drain: self.drain.take() })
     }
 }
 
-/// Reads a program's output to its end, in the background: a process that holds the other side may outlive us.
-fn discard(output: Option<io::PipeReader>) {
-    if let Some(mut output) = output {
-        // A reading error means that there is nothing more to read.
-        std::thread::spawn(move || drop(io::copy(&mut output, &mut io::sink())));
+/// Reader of a program's output.
+struct Drain {
+    reader: io::PipeReader,
+    /// File for what was read.
+    file: Option<File>,
+}
+
+impl Drain {
+    /// Reads to the end, in the background: a process that holds the other side may outlive us.
+    fn begin(mut self) {
+        std::thread::spawn(move || {
+            // A reading error means that there is nothing more to read; after a writing error, the program is read all the same.
+            if let Some(mut file) = self.file.take() {
+                let _ = io::copy(&mut self.reader, &mut file);
+            }
+            let _ = io::copy(&mut self.reader, &mut io::sink());
+        });
     }
 }
 

@@ -28,9 +28,11 @@ const OUTSIDE: f64 = 2.0;
 
 /// Returns the reason why nothing may be concluded from a line: its run time without waits is impossible for the
 /// program, or says that the program was another one. In a run with equally little local memory, the pager took
-/// `overhead_s` for faults that a memory blade would not cause.
-pub fn refusal(fit: &Fit, native_s: f64, overhead_s: f64) -> Option<Warning> {
-    let (least, most) = (native_s / OUTSIDE, native_s * OUTSIDE + overhead_s);
+/// `overhead_s` for faults that a memory blade would not cause. The runs' delays are `delay_s` on average: as far from
+/// there as zero is, the line is as uncertain as its slope.
+pub fn refusal(fit: &Fit, native_s: f64, overhead_s: f64, delay_s: f64) -> Option<Warning> {
+    let doubt_s = (fit.waits_ci95[1] - fit.waits) * delay_s;
+    let (least, most) = (native_s / OUTSIDE, native_s * OUTSIDE + overhead_s + doubt_s);
     let found = format!(
         "the line predicts {:.2} s for a run without waits, and a native run takes {native_s:.2} s",
         fit.intercept_s
@@ -148,7 +150,8 @@ mod tests {
 
     #[test]
     fn a_run_without_waits_takes_as_long_as_a_native_one_nearly() {
-        let at = |intercept_s| refusal(&Fit { intercept_s, ..fit(1.0, [1.0, 1.0], 1.0) }, 2.0, 1.0);
+        let line = |intercept_s, most_waits| Fit { intercept_s, ..fit(1.0, [1.0, most_waits], 1.0) };
+        let at = |intercept_s| refusal(&line(intercept_s, 1.0), 2.0, 1.0, 60e-6);
         for possible in [1.0, 2.0, 3.0, 5.0] {
             assert_eq!(at(possible), None);
         }
@@ -160,6 +163,9 @@ mod tests {
             let why = at(changed).unwrap();
             assert!(why.key == "program-changed" && why.text.contains("larger --local"), "{why}");
         }
+        // A slope that may be 20,000 waits steeper brings it down by 1.2 s.
+        assert_eq!(refusal(&line(6.1, 20_001.0), 2.0, 1.0, 60e-6), None);
+        assert!(refusal(&line(6.3, 20_001.0), 2.0, 1.0, 60e-6).is_some());
     }
 
     proptest! {

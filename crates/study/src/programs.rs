@@ -17,6 +17,8 @@ pub struct StudyProgram {
     pub prepare: Vec<String>,
     /// Local memory, as for `--local`.
     pub local: String,
+    /// Rounds of runs, as for `--repeat`.
+    pub repeat: u32,
     /// True if a quick run has it.
     #[serde(default)]
     pub quick: bool,
@@ -78,7 +80,7 @@ pub fn table(programs: &[StudyProgram], found: &[ProgramFound]) -> String {
             cell("/predicted/run_s", seconds),
             cell("/swap/median_s", seconds),
             cell("/error", |error| format!("{:+.0} %", error * 100.0)),
-            cell("/cost/fault_ns", |ns| format!("{:.1} us", ns / 1e3)),
+            cell("/predicted/fault_ns", |ns| format!("{:.1} us", ns / 1e3)),
             [why, program.note.as_str()].join(" ").trim(),
         );
     }
@@ -91,8 +93,8 @@ mod tests {
 
     fn found(program: &str, error: Value) -> ProgramFound {
         let answer = serde_json::json!({
-            "native": { "median_s": 1.0 }, "predicted": { "run_s": 2.0 }, "swap": { "median_s": 2.5 }, "error": error,
-            "fetches": 100, "swapped": { "pages_in": 150 }, "cost": { "fault_ns": 7300.0 },
+            "native": { "median_s": 1.0 }, "predicted": { "run_s": 2.0, "fault_ns": 7300.0 }, "swap": { "median_s": 2.5 }, "error": error,
+            "fetches": 100, "swapped": { "pages_in": 150 },
             "withheld": if error.is_null() { serde_json::json!({ "text": "too few runs" }) } else { Value::Null },
         });
         ProgramFound { program: program.into(), answer }
@@ -121,6 +123,7 @@ mod tests {
             command: Vec::new(),
             prepare: Vec::new(),
             local: "25%".into(),
+            repeat: 2,
             quick: false,
             note: "Because.".into(),
         };

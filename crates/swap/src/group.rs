@@ -97,6 +97,17 @@ impl MemoryGroup {
         Ok(self.read("cgroup.procs")?.lines().filter_map(|line| line.parse().ok()).collect())
     }
 
+    /// Returns whether a thread of the group waits in this function of the kernel (proc_pid_wchan(5)).
+    pub(crate) fn waits_in(&self, function: &str) -> Result<bool, SwapError> {
+        let waits = |thread: fs::DirEntry| {
+            fs::read_to_string(thread.path().join("wchan")).is_ok_and(|text| text.trim() == function)
+        };
+        // A process that ends meanwhile waits no more.
+        Ok(self.processes()?.into_iter().any(|pid| {
+            fs::read_dir(format!("/proc/{pid}/task")).is_ok_and(|threads| threads.flatten().any(waits))
+        }))
+    }
+
     /// Returns a count of the group's `memory.stat`, if this kernel has it.
     pub(crate) fn count(&self, key: &str) -> Option<u64> {
         field(&self.read("memory.stat").ok()?, key)

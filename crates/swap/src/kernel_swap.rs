@@ -7,11 +7,15 @@ use crate::sample::PageSample;
 use crate::undo::Undo;
 use std::ffi::OsString;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use unrack_units::Bytes;
 
 /// Interval at which the limit follows the group's other memory.
 const PACE: Duration = Duration::from_millis(5);
+/// Interval at which threads are looked at.
+const THREADS_PACE: Duration = Duration::from_millis(20);
+/// Function of the kernel in which threads wait for changed pages of files.
+const THROTTLE: &str = "reclaim_throttle";
 /// Least change of the limit, in bytes.
 const STEP: u64 = 64 * unrack_basis::PAGE as u64;
 /// Rise of the limit when a group can neither go on nor swap more.
@@ -32,12 +36,17 @@ pub struct SwapCounts {
     pub ins: u64,
     /// Pages swapped out.
     pub outs: u64,
+    /// Pages that the machine looked at to find some to swap out; those used lately stay. 0 where the kernel does not say.
+    pub scanned: u64,
     /// Largest anonymous memory, in bytes.
     pub peak_anonymous: u64,
     /// Largest other memory of the group, in bytes.
     pub peak_other: u64,
     /// Largest memory in bytes by which the limit was raised, since the group could neither go on nor swap more.
     pub relief: u64,
+    /// Time in ns in which a thread waited until changed pages of files were written: with version 1 of cgroups, for 0.1 s
+    /// whenever reclaim meets them alone (`reclaim_throttle`).
+    pub throttled_ns: u64,
     /// Uncompressed over compressed size of what was in the device when it held most; `None` if it does not compress.
     pub compression: Option<f64>,
 }
@@ -77,7 +86,8 @@ impl KernelSwap {
         });
         let after = self.swapped();
         self.group.limit(None)?;
-        Ok((done, SwapCounts { ins: after.0 - before.0, outs: after.1 - before.1, ..peaks? }))
+        let [ins, outs, scanned] = std::array::from_fn(|n| after[n].saturating_sub(before[n]));
+        Ok((done, SwapCounts { ins, outs, scanned, ..peaks? }))
     }
 
     /// Lets `run` run commands of the group without a limit, and returns some of the pages that they had.
@@ -105,7 +115,15 @@ impl KernelSwap {
     /// Keeps the limit at `local` and what is not anonymous, until `is_over`.
     fn keep(&self, local: u64, is_over: &AtomicBool) -> Result<SwapCounts, SwapError> {
         let (mut seen, mut set, mut most_stored, mut relief) = (SwapCounts::default(), 0u64, 0, 0);
+        let mut looked = Instant::now();
         while !is_over.load(Relaxed) {
+            let since = looked.elapsed();
+            if since >= THREADS_PACE {
+                looked = Instant::now();
+                if self.group.waits_in(THROTTLE)? {
+                    seen.throttled_ns += since.as_nanos() as u64;
+                }
+            }
             let memory = self.group.memory()?;
             seen.peak_anonymous = seen.peak_anonymous.max(memory.anonymous);
             seen.peak_other = seen.peak_other.max(memory.other);
@@ -125,11 +143,13 @@ impl KernelSwap {
         Ok(seen)
     }
 
-    /// Returns pages swapped in and out so far: by the group, or, where the kernel does not count that, by all.
-    fn swapped(&self) -> (u64, u64) {
+    /// Returns pages swapped in, out, and looked at so far: by the group, or, where the kernel does not count that, by all.
+    fn swapped(&self) -> [u64; 3] {
         let of_all = std::fs::read_to_string("/proc/vmstat").unwrap_or_default();
         let count = |key: &str| self.group.count(key).or(field(&of_all, key)).unwrap_or(0);
         // Pages of zeros never reach the device.
-        (count("pswpin") + count("swpin_zero"), count("pswpout") + count("swpout_zero"))
+        let ins = count("pswpin") + count("swpin_zero");
+        let outs = count("pswpout") + count("swpout_zero");
+        [ins, outs, field(&of_all, "pgscan_anon").unwrap_or(0)]
     }
 }

@@ -2,8 +2,8 @@
 //! pass, so that each touch swaps one page in, and another out.
 
 use memmap2::{Advice, MmapMut};
-use std::fmt::Write as _;
 use std::io::Write;
+use std::sync::Barrier;
 use std::time::Instant;
 use unrack_basis::{PAGE, SplitMix64};
 
@@ -22,22 +22,45 @@ pub struct Touched {
 }
 
 /// Touches `pages` pages, filled with those in `contents` again and again, and writes what [`Touched::parse`] reads.
+/// As many `threads` touch a part each, at the same time: for a page that leaves, all cores that run one must forget it.
 ///
 /// # Errors
 /// If there are no contents or no memory, or `out` cannot be written.
-pub fn touch(pages: usize, contents: &[u8], mut out: impl Write) -> std::io::Result<()> {
+pub fn touch(pages: usize, threads: usize, contents: &[u8], mut out: impl Write) -> std::io::Result<()> {
     let contents: Vec<&[u8]> = contents.chunks_exact(PAGE).collect();
-    if contents.is_empty() || pages < 8 {
+    let each = pages / threads.max(1);
+    if contents.is_empty() || threads == 0 || each < 8 {
         return Err(std::io::Error::other("nothing to touch"));
     }
-    let mut numbers = SplitMix64::new(1);
-    let mut memory = MmapMut::map_anon(pages * PAGE)?;
+    let mut memory = MmapMut::map_anon(each * threads * PAGE)?;
     // Large pages would follow other rules.
     memory.advise(Advice::NoHugePage)?;
+    let barrier = &Barrier::new(threads);
+    let found: Vec<Vec<f64>> = std::thread::scope(|scope| {
+        let parts = memory.chunks_exact_mut(each * PAGE).zip(1..);
+        let running: Vec<_> = parts
+            .map(|(part, seed)| {
+                scope.spawn({
+                    let contents = &contents;
+                    move || touch_part(part, contents, seed, barrier)
+                })
+            })
+            .collect();
+        running.into_iter().map(|thread| thread.join().expect("touching does not panic")).collect()
+    });
+    let mean = |n: usize| found.iter().map(|times| times[n]).sum::<f64>() / threads as f64;
+    let text: Vec<String> = (0..found[0].len()).map(|n| mean(n).to_string()).collect();
+    writeln!(out, "{}", text.join(" "))
+}
+
+/// Touches the part of one thread. Returns the numbers of the line, in its order.
+fn touch_part(part: &mut [u8], contents: &[&[u8]], seed: u64, barrier: &Barrier) -> Vec<f64> {
+    let pages = part.len() / PAGE;
     let mut fill = |pages: std::ops::Range<usize>| {
+        barrier.wait();
         let (start, count) = (Instant::now(), pages.len());
         for n in pages {
-            memory[n * PAGE..][..PAGE].copy_from_slice(contents[n % contents.len()]);
+            part[n * PAGE..][..PAGE].copy_from_slice(contents[n % contents.len()]);
         }
         start.elapsed().as_nanos() as f64 / count as f64
     };
@@ -45,21 +68,22 @@ pub fn touch(pages: usize, contents: &[u8], mut out: impl Write) -> std::io::Res
     let fresh_ns = fill(0..pages / 8);
     fill(pages / 8..pages / 2);
     let crowded_ns = fill(pages / 2..pages);
-    let order = order(pages, &mut numbers);
-    let mut text = format!("{fresh_ns} {crowded_ns}");
+    let order = order(pages, &mut SplitMix64::new(seed));
+    let mut times = vec![fresh_ns, crowded_ns];
     // The first pass fetches what the filling left in its own order.
     for pass in 0..=PASSES {
+        barrier.wait();
         let (before, start) = (major_faults(), Instant::now());
         for page in &order {
-            let word = &mut memory[*page as usize * PAGE];
+            let word = &mut part[*page as usize * PAGE];
             *word = word.wrapping_add(1);
         }
         let faults = major_faults() - before;
         if pass > 0 {
-            let _ = write!(text, " {}", start.elapsed().as_nanos() as f64 / faults.max(1) as f64);
+            times.push(start.elapsed().as_nanos() as f64 / faults.max(1) as f64);
         }
     }
-    writeln!(out, "{text}")
+    times
 }
 
 impl Touched {
@@ -84,9 +108,9 @@ fn order(pages: usize, numbers: &mut SplitMix64) -> Vec<u32> {
     list
 }
 
-/// Returns the major faults of this process so far (proc_pid_stat(5), field 12).
+/// Returns the major faults of this thread so far (proc_pid_stat(5), field 12).
 fn major_faults() -> u64 {
-    let text = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    let text = std::fs::read_to_string("/proc/thread-self/stat").unwrap_or_default();
     let after_name = text.rsplit(')').next().unwrap_or_default();
     after_name.split_whitespace().nth(9).and_then(|field| field.parse().ok()).unwrap_or(0)
 }
@@ -97,13 +121,16 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read() {
-        let mut text = Vec::new();
-        touch(64, &[3; 5 * PAGE], &mut text).unwrap();
-        let touched = Touched::parse(std::str::from_utf8(&text).unwrap()).unwrap();
-        assert!(
-            touched.fresh_ns > 0.0 && touched.crowded_ns > 0.0 && touched.fault_ns.iter().all(|ns| *ns > 0.0)
-        );
-        assert!(touch(64, &[], &mut Vec::new()).is_err(), "no contents");
+        for threads in [1, 2, 5] {
+            let mut text = Vec::new();
+            touch(64, threads, &[3; 5 * PAGE], &mut text).unwrap();
+            let touched = Touched::parse(std::str::from_utf8(&text).unwrap()).unwrap();
+            let Touched { fresh_ns, crowded_ns, fault_ns } = touched;
+            assert!(fresh_ns > 0.0 && crowded_ns > 0.0 && fault_ns.iter().all(|ns| *ns > 0.0));
+        }
+        assert!(touch(64, 1, &[], &mut Vec::new()).is_err(), "no contents");
+        assert!(touch(64, 0, &[3; PAGE], &mut Vec::new()).is_err(), "no thread");
+        assert!(touch(64, 9, &[3; PAGE], &mut Vec::new()).is_err(), "seven pages each");
         for damaged in ["", "1 2", "1 2 3 4 5 6", "1 2 a 4 5 6 7"] {
             assert_eq!(Touched::parse(damaged), None);
         }

@@ -1,6 +1,6 @@
 //! Conclusions from the runs at one local share: a line, or why there is none.
 
-use super::survey::{Survey, undelayed};
+use super::survey::Survey;
 use super::{Task, with_median};
 use unrack_paging::{NOT_AWAY, fit, quality};
 use unrack_record::{Fit, InjectionPoint, Runs, Warning};
@@ -49,8 +49,8 @@ impl Survey<'_> {
             Err(why) => return Conclusion { points, fit: None, withheld: Some(why) },
         };
         let fit = through(&points, &native.seconds, self.runner.seed);
-        let overhead_s = self.kept.get(undelayed(local)).map_or(0.0, |done| done.overhead_s);
-        let withheld = quality::refusal(&fit, native.median_s, overhead_s);
+        let (overhead_s, delay_s) = self.beside_the_waits(local);
+        let withheld = quality::refusal(&fit, native.median_s, overhead_s, delay_s);
         Conclusion { points, fit: Some(fit), withheld }
     }
 
@@ -81,12 +81,7 @@ impl Survey<'_> {
 
     /// Returns the undisturbed runs at each delay, smallest first.
     fn points(&self, local: Bytes) -> Vec<InjectionPoint> {
-        let is_wanted = |task| {
-            matches!(task, Task::Remote { local_bytes, delay_ns, .. }
-            if local_bytes == local.get() && delay_ns > 0.0)
-        };
-        let mut runs: Vec<_> =
-            self.kept.undisturbed(is_wanted).into_iter().map(|(task, done)| (delay(task), done)).collect();
+        let mut runs = self.delayed(local);
         runs.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.wall_s.total_cmp(&b.1.wall_s)));
         let groups = runs.chunk_by(|a, b| a.0 == b.0);
         let point = |group: &[(f64, super::Done)]| {
@@ -99,6 +94,25 @@ impl Survey<'_> {
             }
         };
         groups.map(point).collect()
+    }
+
+    /// Returns what the pager takes beside the waits, and the delay, in seconds: means of the undisturbed runs with delays.
+    fn beside_the_waits(&self, local: Bytes) -> (f64, f64) {
+        let runs = self.delayed(local);
+        // At most: threads may lose it one after another.
+        let overhead = runs.iter().map(|(_, done)| done.overhead_s + done.late_s).sum::<f64>();
+        let delay_s = runs.iter().map(|(delay_ns, _)| delay_ns / 1e9).sum::<f64>();
+        let count = runs.len().max(1) as f64;
+        (overhead / count, delay_s / count)
+    }
+
+    /// Returns the undisturbed runs with delays, which are in ns.
+    fn delayed(&self, local: Bytes) -> Vec<(f64, super::Done)> {
+        let is_wanted = |task| {
+            matches!(task, Task::Remote { local_bytes, delay_ns, .. }
+            if local_bytes == local.get() && delay_ns > 0.0)
+        };
+        self.kept.undisturbed(is_wanted).into_iter().map(|(task, done)| (delay(task), done)).collect()
     }
 }
 

@@ -10,17 +10,17 @@ pub(crate) const POINTS: usize = 5;
 const SMALLEST: f64 = 1.5;
 /// Lower bound of the largest delay, in the same multiples: the farther apart delays are, the surer the slope, and the
 /// longer the runs.
-const LARGEST: f64 = 4.0;
+pub(crate) const REACH: f64 = 4.0;
 /// Most time that injected waits may add to a run, in native run times.
 const STRETCH: f64 = 2.0;
 const LARGEST_DELAY_NS: f64 = 500_000.0;
 
 /// Returns the delays to inject, transmission included, in whole nanoseconds, smallest first, for a program that
-/// makes `fetches` fetches.
-pub(crate) fn delays_ns(native_s: f64, fetches: u64, floor_ns: f64) -> Vec<f64> {
+/// makes `fetches` fetches. The largest is `reach` times the pager's cost at least.
+pub(crate) fn delays_ns(native_s: f64, fetches: u64, floor_ns: f64, reach: f64) -> Vec<f64> {
     let affordable = STRETCH * native_s * 1e9 / fetches.max(1) as f64;
     let smallest = SMALLEST * floor_ns;
-    let largest = affordable.min(LARGEST_DELAY_NS).max(LARGEST * floor_ns);
+    let largest = affordable.min(LARGEST_DELAY_NS).max(reach * floor_ns);
     let step = (largest - smallest) / (POINTS - 1) as f64;
     (0..POINTS).map(|n| (smallest + step * n as f64).round()).collect()
 }
@@ -63,7 +63,7 @@ mod tests {
 
     #[test]
     fn delays_are_above_the_floor_and_affordable() {
-        let all = |native_s, fetches| delays_ns(native_s, fetches, 10_000.0);
+        let all = |native_s, fetches| delays_ns(native_s, fetches, 10_000.0, REACH);
         assert_eq!(all(1.0, 20_000), [15_000.0, 36_250.0, 57_500.0, 78_750.0, 100_000.0]);
         assert_eq!(
             all(1.0, 1_000_000),

@@ -55,6 +55,8 @@ pub(crate) struct Done {
     pub threads: u64,
     /// Time in seconds of the pager on faults that a memory blade would not cause, of all threads.
     pub overhead_s: f64,
+    /// Time in seconds that fetches took longer than their delay, of all threads.
+    pub late_s: f64,
     /// True if more than its local memory was local.
     pub not_away: bool,
 }
@@ -145,7 +147,9 @@ impl Runner<'_> {
         let (fetches, write_backs, threads) = (tally.fetches, tally.write_backs, tally.threads);
         let not_away = report.warnings.iter().any(|warning| warning.key == NOT_AWAY);
         let overhead_s = tally.overhead_ns as f64 / 1e9;
-        let done = Done { wall_s, footprint_bytes: 0, fetches, write_backs, threads, overhead_s, not_away };
+        let late_s = (tally.wait_ns as f64 - tally.fetches as f64 * delay_ns).max(0.0) / 1e9;
+        let done =
+            Done { wall_s, footprint_bytes: 0, fetches, write_backs, threads, overhead_s, late_s, not_away };
         Ok((done, report.warnings))
     }
 

@@ -21,6 +21,8 @@ pub(crate) struct Survey<'a> {
     pub steps: &'a Steps,
     /// Rounds of runs with injected delays.
     pub rounds: u32,
+    /// Lower bound of the largest delay, in multiples of the pager's cost.
+    pub reach: f64,
     cores: u32,
     before: OtherWork,
     log: RefCell<Log>,
@@ -66,6 +68,7 @@ impl<'a> Survey<'a> {
             budget,
             steps,
             rounds,
+            reach: line::REACH,
             cores,
             before,
             log: RefCell::default(),
@@ -135,7 +138,7 @@ impl<'a> Survey<'a> {
         else {
             return Ok(None);
         };
-        let choose = || line::delays_ns(self.pace_s(), run.fetches, calibration.floor_ns);
+        let choose = || line::delays_ns(self.pace_s(), run.fetches, calibration.floor_ns, self.reach);
         let delays_ns = self.kept.delays_ns(local, choose)?;
         Ok(Some(Delayed { local_bytes: local.get(), delays_ns }))
     }

@@ -24,7 +24,7 @@ pub(super) fn run(
             Some(answer) => answer,
             None => {
                 say(&format!("{} of {}: {}", n + 1, asked.len(), program.name));
-                one(program, scale, &out)?
+                one(program, &out)?
             }
         };
         found.push(ProgramFound { program: program.name.clone(), answer });
@@ -41,14 +41,13 @@ fn kept(out: &Path) -> Option<serde_json::Value> {
     (is_answered && sources == Some(build().sources.as_str())).then_some(answer)
 }
 
-/// Runs one program, and returns what `unrack swap` found.
-fn one(program: &StudyProgram, scale: StudyScale, out: &Path) -> Result<serde_json::Value, Failure> {
-    let size = if scale == StudyScale::Full { "full" } else { "small" };
+/// Runs one program, and returns what `unrack swap` found. Its size is small, unless `UNRACK_TEST_SCALE` says `full`.
+fn one(program: &StudyProgram, out: &Path) -> Result<serde_json::Value, Failure> {
     let here = std::env::current_exe()
         .map_err(|why| Failure::Failed(format!("cannot find this executable: {why}")))?;
     let stress = here.with_file_name("unrack-stress");
     let with_environment = |mut command: Command| {
-        command.env("UNRACK_TEST_SCALE", size).env("UNRACK_STRESS", &stress).stdin(Stdio::null());
+        command.env("UNRACK_STRESS", &stress).stdin(Stdio::null());
         command
     };
     if let Some((first, rest)) = program.prepare.split_first() {
@@ -63,7 +62,8 @@ fn one(program: &StudyProgram, scale: StudyScale, out: &Path) -> Result<serde_js
         }
     }
     let mut swap = with_environment(Command::new(&here));
-    swap.args(["swap", "--json", "--replace", "--local", &program.local, "--out"])
+    let repeat = program.repeat.to_string();
+    swap.args(["swap", "--json", "--replace", "--repeat", &repeat, "--local", &program.local, "--out"])
         .arg(out)
         .arg("--")
         .args(&program.command);
@@ -77,6 +77,10 @@ fn one(program: &StudyProgram, scale: StudyScale, out: &Path) -> Result<serde_js
             "the programs of this study cannot be run here (above): {}",
             program.name
         ))),
-        _ => Err(Failure::Failed(format!("{} could not be measured (above)", program.name))),
+        _ => {
+            let text = format!("{} could not be measured: {}", program.name, output.status);
+            say(&format!("{text} (above)"));
+            Ok(serde_json::json!({ "withheld": { "key": "failed", "text": text } }))
+        }
     }
 }

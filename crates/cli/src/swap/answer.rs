@@ -1,7 +1,7 @@
 //! The answer: predicted beside measured.
 
 use super::Args;
-use super::cost::FaultCost;
+use super::cost::{FaultCost, Touches};
 use super::under_swap::UnderSwap;
 use crate::runs::survey::{Survey, undelayed};
 use serde::{Deserialize, Serialize};
@@ -9,6 +9,9 @@ use std::fmt::Write;
 use unrack_paging::quality;
 use unrack_record::{Disturbance, Fit, Machine, Runs, Warning};
 use unrack_units::Bytes;
+
+/// Part of a run under swap beyond which waits for files make it say nothing.
+const THROTTLED: f64 = 0.05;
 
 /// Contents of `swap.json`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -45,11 +48,15 @@ pub(super) struct Answer {
 pub(super) struct Swapped {
     pub pages_in: u64,
     pub pages_out: u64,
+    /// Pages that the kernel looked at to find those.
+    pub pages_scanned: u64,
     pub peak_local_bytes: u64,
     /// Page cache and kernel memory beside it.
     pub peak_other_bytes: u64,
     /// Memory by which the limit was raised, since the program could not go on.
     pub relief_bytes: u64,
+    /// Time in seconds in which threads waited until changed pages of files were written.
+    pub throttled_s: f64,
     /// Uncompressed over compressed size of the pages, if the device compresses.
     pub compression: Option<f64>,
 }
@@ -60,6 +67,10 @@ pub(super) struct Predicted {
     pub run_s: f64,
     /// Interval from those of the line and of the cost of a fault.
     pub run_ci95_s: [f64; 2],
+    /// Faults under way at the same time, on average: fetches over waits on the line.
+    pub overlap: f64,
+    /// Cost of a fault there, in ns.
+    pub fault_ns: f64,
     /// Part of it in which threads wait for faults.
     pub faults_s: f64,
     /// Part of it in which pages leave for new ones, which a memory blade would take in the background.
@@ -79,21 +90,25 @@ impl Answer {
         let swapped = Swapped {
             pages_in: counts.ins,
             pages_out: counts.outs,
+            pages_scanned: counts.scanned,
             peak_local_bytes: counts.peak_anonymous,
             peak_other_bytes: counts.peak_other,
             relief_bytes: counts.relief,
+            throttled_s: counts.throttled_ns as f64 / 1e9,
             compression: counts.compression,
         };
         let swap = under_swap.runs(survey);
+        let throttled = swap.as_ref().ok().and_then(|swap| throttled(&swapped, swap.median_s));
+        let fetches = survey.kept.get(undelayed(local)).map_or(0, |done| done.fetches);
         let predicted = match (&native, conclusion.line()) {
-            (Ok(native), Ok(fit)) => predict(fit, native.median_s, &swapped, &cost),
+            (Ok(native), Ok(fit)) => predict(fit, native.median_s, fetches, &swapped, &cost),
             (Err(why), _) | (_, Err(why)) => Err(why.clone()),
         };
         let error = predicted.as_ref().map_err(Clone::clone).and_then(|predicted| {
             let swap = swap.as_ref().map_err(Clone::clone)?;
+            throttled.map_or(Ok(()), Err)?;
             Ok(predicted.run_s / swap.median_s - 1.0)
         });
-        let fetches = survey.kept.get(undelayed(local)).map_or(0, |done| done.fetches);
         let equal = predicted.as_ref().ok().zip(swap.as_ref().ok()).map(|(predicted, swap)| {
             let at_equal = predicted.run_s
                 + predicted.faults_s * (swapped.pages_in as f64 / fetches.max(1) as f64 - 1.0);
@@ -151,15 +166,21 @@ impl Answer {
                 self.fetches
             ),
         );
-        let [least, most] = self.cost.range_ns.map(|ns| ns / 1e3);
         let contents =
             compression.map_or(String::new(), |it| format!(", of contents that compress {it:.1} to 1"));
+        line("a fault costs", format!("{} on {}{contents}", said(&self.cost.alone), self.device));
+        if let Some(together) = &self.cost.together {
+            line("", format!("{} for {} threads at the same time", said(together), together.threads));
+        }
+        if let Some(Predicted { overlap, fault_ns, .. }) = self.predicted {
+            line("", format!("{:.1} us as they overlap here ({overlap:.2} at a time)", fault_ns / 1e3));
+        }
         line(
-            "cost of a fault",
+            "pages looked at",
             format!(
-                "{:.1} us ({least:.1} to {most:.1}) on {}{contents}",
-                self.cost.fault_ns / 1e3,
-                self.device
+                "{:.1} for each that left, and {:.1} in the touches that tell what a fault costs",
+                self.swapped.pages_scanned as f64 / self.swapped.pages_out.max(1) as f64,
+                self.cost.alone.scanned_per_out
             ),
         );
         line("local at the peak", format!("{:.1} MiB", mib(self.swapped.peak_local_bytes)));
@@ -176,15 +197,41 @@ impl Answer {
     }
 }
 
-/// Predicts the run time under swap.
-fn predict(fit: &Fit, native_s: f64, swapped: &Swapped, cost: &FaultCost) -> Result<Predicted, Warning> {
-    let outs_s = swapped.pages_out.saturating_sub(swapped.pages_in) as f64 * cost.out_ns / 1e9;
+/// Returns the cost of a fault, with its range.
+fn said(touches: &Touches) -> String {
+    let [least, most] = touches.range_ns.map(|ns| ns / 1e3);
+    format!("{:.1} us ({least:.1} to {most:.1})", touches.fault_ns / 1e3)
+}
+
+/// Returns the reason why a run under swap says nothing: the program mostly waited for its files.
+fn throttled(swapped: &Swapped, run_s: f64) -> Option<Warning> {
+    let text = format!(
+        "in {:.2} s of {run_s:.2} s, the program waited until pages that it had changed of files were written, as this kernel \
+         makes the groups of version 1 of cgroups wait; measure it where version 2 is in use, or let it write less",
+        swapped.throttled_s
+    );
+    (swapped.throttled_s > THROTTLED * run_s).then(|| Warning::new("throttled", text))
+}
+
+/// Predicts the run time under swap of a program with so many `fetches`.
+fn predict(
+    fit: &Fit,
+    native_s: f64,
+    fetches: u64,
+    swapped: &Swapped,
+    cost: &FaultCost,
+) -> Result<Predicted, Warning> {
+    let overlap = if fit.waits > 0.0 { fetches as f64 / fit.waits } else { 1.0 };
+    let Touches { fault_ns, range_ns, out_ns, .. } = cost.at(overlap);
+    let outs_s = swapped.pages_out.saturating_sub(swapped.pages_in) as f64 * out_ns / 1e9;
     let at = |fault_ns: f64| quality::slowdown(fit, fault_ns);
-    let (middle, least, most) = (at(cost.fault_ns)?, at(cost.range_ns[0])?, at(cost.range_ns[1])?);
+    let (middle, least, most) = (at(fault_ns)?, at(range_ns[0])?, at(range_ns[1])?);
     let run_s = |slowdown: f64| native_s * slowdown + outs_s;
     Ok(Predicted {
         run_s: run_s(middle.value),
         run_ci95_s: [run_s(least.ci95[0]), run_s(most.ci95[1])],
+        overlap,
+        fault_ns,
         faults_s: native_s * (middle.value - 1.0),
         outs_s,
     })

@@ -17,7 +17,7 @@ use crate::runs::Runner;
 use crate::runs::budget::{self, Budget};
 use crate::runs::kept::{Identity, Kept};
 use crate::runs::progress::Steps;
-use crate::runs::survey::Survey;
+use crate::runs::survey::{Survey, undelayed};
 use crate::stdout::print;
 use answer::Answer;
 use std::ffi::OsString;
@@ -78,6 +78,10 @@ const SEED: u64 = 1;
 /// Link rate of the runs, so high that injected delays need not include transmission.
 const FREE_LINK: Rate = Rate::from_gbps(10_000);
 
+/// Lower bound of the largest delay, in multiples of the pager's cost: twice that of `compare`, since the slope is to be judged
+/// here.
+const REACH: f64 = 8.0;
+
 /// Runs `unrack swap`.
 pub(crate) fn main(args: Args, undo: Undo) -> Result<ExitCode, Failure> {
     let budget = Budget::new(args.budget);
@@ -117,12 +121,16 @@ impl Args {
         let runner = Runner { job, folder, rate: FREE_LINK, seed: SEED };
         // What this machine lacks is said before anything runs for long.
         let swap = KernelSwap::open(&self.device, self.room(), undo)?;
-        let survey = Survey::begin(&runner, &kept, budget, &steps, self.repeat)?;
+        let mut survey = Survey::begin(&runner, &kept, budget, &steps, self.repeat)?;
+        survey.reach = REACH;
         let local = local_bytes(self.local, survey.footprint())?;
         survey.undelayed(local)?;
         survey.inject(&[local], &[])?;
         let under_swap = UnderSwap::measure(&swap, &survey, local, self.repeat + 1)?;
-        let cost = cost::measure(&swap, &self.device, &survey, &under_swap.pages)?;
+        // More threads than cores never run at the same time.
+        let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u64);
+        let threads = kept.get(undelayed(local)).map_or(1, |done| done.threads).clamp(1, cores);
+        let cost = cost::measure(&swap, &self.device, &survey, &under_swap.pages, threads)?;
         steps.finish();
         Ok(Answer::conclude(self, &survey, local, under_swap, cost))
     }

@@ -33,7 +33,7 @@ impl UnderSwap {
     ) -> Result<UnderSwap, Failure> {
         let job = in_group(swap, survey.runner.job)?;
         survey.steps.begin("a look at its pages");
-        let output = OutputTarget::File(survey.runner.folder.path(OUTPUT));
+        let output = OutputTarget::Piped(survey.runner.folder.path(OUTPUT));
         let (ran, pages) = swap.sample(|| native(&job, &output, survey.budget.deadline()))?;
         let mut found = UnderSwap { pages, made: Vec::new(), disturbed: None };
         match ran {
@@ -96,7 +96,7 @@ fn one(
     let output = survey.runner.folder.path(OUTPUT);
     let before = MachineCounters::now();
     let (ran, counts) =
-        swap.run(local, || native(job, &OutputTarget::File(output.clone()), survey.budget.deadline()))?;
+        swap.run(local, || native(job, &OutputTarget::Piped(output.clone()), survey.budget.deadline()))?;
     let load = MachineLoad::between(&before, &MachineCounters::now());
     let ran = match ran {
         Err(PagingError::OutOfTime) => return Ok(None),
