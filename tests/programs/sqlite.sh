@@ -1,11 +1,10 @@
 #!/usr/bin/env bash
-# sqlite3 with all in memory, temporary tables too: rows from a recursive query, indices, joins, windows, updates.
+# sqlite3 with a database in memory: rows from a recursive query, indices, joins, windows, updates.
 set -euo pipefail
 source "$(dirname "$0")/lib.sh"
 
 rows=$(size 60000 400000)
 exec sqlite3 -batch -bail :memory: <<SQL
-PRAGMA temp_store = MEMORY;
 CREATE TABLE orders(id INTEGER PRIMARY KEY, customer INT, day INT, cents INT, note TEXT);
 WITH RECURSIVE n(i, r) AS (
     SELECT 1, 12345 UNION ALL SELECT i + 1, (r * 1103515245 + 12345) % 2147483648 FROM n WHERE i < $rows)
