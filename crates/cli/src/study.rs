@@ -25,7 +25,7 @@ Examples:
   unrack study run edm/fig8a
   unrack study run all --quick
   unrack study run r2c2/fig7 r2c2/fig8
-  sudo unrack study run trust/kernel-swap --out runs/trust   eighteen programs
+  sudo unrack study run trust/kernel-swap --out runs/trust   seventeen programs
   unrack study run all --out runs/studies --json | jq '.studies[].figures[] | select(.verdict == \"missed\")'
 
 The folder of --out gets studies.md with its charts, results.json, and each finished point. Run again, it simulates \

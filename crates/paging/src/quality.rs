@@ -56,7 +56,10 @@ pub fn refusal(fit: &Fit, native_s: f64, overhead_s: f64, delay_s: f64) -> Optio
 /// `longest_ns` is the longest delay of the runs.
 pub fn need(fit: &Fit, loss: f64, longest_ns: f64) -> Stated {
     let us = |ns: f64| ns / 1e3;
-    let why = match (uncertainty(fit), fit::largest_delay_ns(fit, loss)) {
+    let why = match (
+        uncertainty(fit, fit.waits_per_s_ci95, "in a second of native run time"),
+        fit::largest_delay_ns(fit, loss),
+    ) {
         (None, Some(Estimate { value, ci95: [low, high] })) => {
             return Stated::Known(Interval { value: Some(us(value)), low: us(low), high: Some(us(high)) });
         }
@@ -76,15 +79,29 @@ pub fn need(fit: &Fit, loss: f64, longest_ns: f64) -> Stated {
 pub fn slowdown(fit: &Fit, delay_ns: f64) -> Result<Estimate, Warning> {
     let estimate = fit::slowdown(fit, delay_ns);
     let [low, high] = estimate.ci95;
-    match uncertainty(fit) {
+    match uncertainty(fit, fit.waits_per_s_ci95, "in a second of native run time") {
         Some(why) if high - low > NEGLIGIBLE => Err(why),
         _ => Ok(estimate),
     }
 }
 
-/// Returns the reason why the number of waits is too uncertain to be stated, if it is.
-fn uncertainty(fit: &Fit) -> Option<Warning> {
-    let [few, many] = fit.waits_per_s_ci95;
+/// Returns the time in seconds that waits add to a run, at this delay of one fetch. The scatter of the native runs is no
+/// part of its interval.
+///
+/// # Errors
+/// The reason, if that is too uncertain to be stated.
+pub fn added_s(fit: &Fit, delay_ns: f64) -> Result<Estimate, Warning> {
+    match uncertainty(fit, fit.waits_ci95, "in a run") {
+        Some(why) => Err(why),
+        None => Ok(Estimate {
+            value: fit.waits * delay_ns / 1e9,
+            ci95: fit.waits_ci95.map(|waits| waits * delay_ns / 1e9),
+        }),
+    }
+}
+
+/// Returns the reason why the number of waits, which has this interval, is too uncertain to be stated, if it is.
+fn uncertainty(fit: &Fit, [few, many]: [f64; 2], per: &str) -> Option<Warning> {
     if fit.r2 < HARDLY_A_LINE {
         let text = format!(
             "the delays explain less than half of the variation between runs (R2 {:.2}): run it again on an idle \
@@ -94,8 +111,7 @@ fn uncertainty(fit: &Fit) -> Option<Warning> {
         return Some(Warning::new("scatter", text));
     }
     let text = format!(
-        "the program waits {:.0} to {:.0} times in a second of native run time, an interval wider than a factor of \
-         two: run it again on an idle machine, with a larger --repeat",
+        "the program waits {:.0} to {:.0} times {per}, an interval wider than a factor of two: run it again on an idle machine, with a larger --repeat",
         few.max(0.0),
         many.max(0.0)
     );
@@ -166,6 +182,20 @@ mod tests {
         // A slope that may be 20,000 waits steeper brings it down by 1.2 s.
         assert_eq!(refusal(&line(6.1, 20_001.0), 2.0, 1.0, 60e-6), None);
         assert!(refusal(&line(6.3, 20_001.0), 2.0, 1.0, 60e-6).is_some());
+    }
+
+    #[test]
+    fn what_waits_add_is_stated_however_native_runs_scatter() {
+        let scattered =
+            Fit { waits_per_s_ci95: [30_000.0, 61_000.0], ..fit(44_000.0, [42_000.0, 47_000.0], 0.99) };
+        let Estimate { value, ci95 } = added_s(&scattered, 50_000.0).unwrap();
+        assert!(
+            [(value, 2.2), (ci95[0], 2.1), (ci95[1], 2.35)].iter().all(|(it, is)| (it - is).abs() < 1e-9)
+        );
+        assert_eq!(slowdown(&scattered, 50_000.0).unwrap_err().key, "wide-interval");
+        let why = added_s(&fit(44_000.0, [20_000.0, 41_000.0], 0.99), 1.0).unwrap_err();
+        assert!(why.key == "wide-interval" && why.text.contains("times in a run"), "{why}");
+        assert_eq!(added_s(&fit(44_000.0, [42_000.0, 47_000.0], 0.4), 1.0).unwrap_err().key, "scatter");
     }
 
     proptest! {

@@ -36,9 +36,8 @@ const VERSION_1: Files = Files {
     limit: "memory.limit_in_bytes",
     unlimited: "-1",
     anonymous: "rss",
-    // Anonymous memory alone is reclaimed: page cache does not count. Where the kernel meets changed pages of files instead, it
-    // makes the program wait for 0.1 s (`reclaim_throttle`). Without its killer, a group out of memory waits until its limit is
-    // raised.
+    // Swappiness asks for anonymous memory, since page cache does not count; the kernel takes page cache all the same at times
+    // (`waits_in`). Without the killer, a group out of memory waits until its limit is raised.
     settings: &[("memory.swappiness", "200"), ("memory.oom_control", "1")],
 };
 const VERSION_2: Files = Files {

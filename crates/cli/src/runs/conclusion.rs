@@ -49,7 +49,7 @@ impl Survey<'_> {
             Err(why) => return Conclusion { points, fit: None, withheld: Some(why) },
         };
         let fit = through(&points, &native.seconds, self.runner.seed);
-        let (overhead_s, delay_s) = self.beside_the_waits(local);
+        let (overhead_s, delay_s) = self.beside_the_waits(local, fit.waits);
         let withheld = quality::refusal(&fit, native.median_s, overhead_s, delay_s);
         Conclusion { points, fit: Some(fit), withheld }
     }
@@ -96,14 +96,17 @@ impl Survey<'_> {
         groups.map(point).collect()
     }
 
-    /// Returns what the pager takes beside the waits, and the delay, in seconds: means of the undisturbed runs with delays.
-    fn beside_the_waits(&self, local: Bytes) -> (f64, f64) {
+    /// Returns what the pager takes beside the waits, of which the line has so many, and the delay, in seconds: means of the
+    /// undisturbed runs with delays.
+    fn beside_the_waits(&self, local: Bytes, waits: f64) -> (f64, f64) {
         let runs = self.delayed(local);
-        // At most: threads may lose it one after another.
-        let overhead = runs.iter().map(|(_, done)| done.overhead_s + done.late_s).sum::<f64>();
-        let delay_s = runs.iter().map(|(delay_ns, _)| delay_ns / 1e9).sum::<f64>();
-        let count = runs.len().max(1) as f64;
-        (overhead / count, delay_s / count)
+        let mean = |of: &dyn Fn(&(f64, super::Done)) -> f64| {
+            runs.iter().map(of).sum::<f64>() / runs.len().max(1) as f64
+        };
+        let lost_s = mean(&|(_, done)| done.overhead_s + done.late_s);
+        // What overlaps as the fetches do counts once.
+        let overlap = if waits > 0.0 { mean(&|(_, done)| done.fetches as f64) / waits } else { 1.0 };
+        (lost_s / overlap.max(1.0), mean(&|(delay_ns, _)| delay_ns / 1e9))
     }
 
     /// Returns the undisturbed runs with delays, which are in ns.

@@ -77,7 +77,9 @@ fn one(program: &StudyProgram, out: &Path) -> Result<serde_json::Value, Failure>
             "the programs of this study cannot be run here (above): {}",
             program.name
         ))),
-        _ => {
+        // A shell's status for a signal: whoever sent it wants the study to end, too.
+        Some(128..) | None => Err(Failure::Failed(format!("{} was ended: {}", program.name, output.status))),
+        Some(_) => {
             let text = format!("{} could not be measured: {}", program.name, output.status);
             say(&format!("{text} (above)"));
             Ok(serde_json::json!({ "withheld": { "key": "failed", "text": text } }))

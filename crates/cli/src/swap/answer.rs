@@ -65,7 +65,7 @@ pub(super) struct Swapped {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub(super) struct Predicted {
     pub run_s: f64,
-    /// Interval from those of the line and of the cost of a fault.
+    /// Interval from those of the line and of the cost of a fault, and the native runs.
     pub run_ci95_s: [f64; 2],
     /// Faults under way at the same time, on average: fetches over waits on the line.
     pub overlap: f64,
@@ -101,7 +101,7 @@ impl Answer {
         let throttled = swap.as_ref().ok().and_then(|swap| throttled(&swapped, swap.median_s));
         let fetches = survey.kept.get(undelayed(local)).map_or(0, |done| done.fetches);
         let predicted = match (&native, conclusion.line()) {
-            (Ok(native), Ok(fit)) => predict(fit, native.median_s, fetches, &swapped, &cost),
+            (Ok(native), Ok(fit)) => predict(fit, native, fetches, &swapped, &cost),
             (Err(why), _) | (_, Err(why)) => Err(why.clone()),
         };
         let error = predicted.as_ref().map_err(Clone::clone).and_then(|predicted| {
@@ -216,7 +216,7 @@ fn throttled(swapped: &Swapped, run_s: f64) -> Option<Warning> {
 /// Predicts the run time under swap of a program with so many `fetches`.
 fn predict(
     fit: &Fit,
-    native_s: f64,
+    native: &Runs,
     fetches: u64,
     swapped: &Swapped,
     cost: &FaultCost,
@@ -224,15 +224,16 @@ fn predict(
     let overlap = if fit.waits > 0.0 { fetches as f64 / fit.waits } else { 1.0 };
     let Touches { fault_ns, range_ns, out_ns, .. } = cost.at(overlap);
     let outs_s = swapped.pages_out.saturating_sub(swapped.pages_in) as f64 * out_ns / 1e9;
-    let at = |fault_ns: f64| quality::slowdown(fit, fault_ns);
-    let (middle, least, most) = (at(fault_ns)?, at(range_ns[0])?, at(range_ns[1])?);
-    let run_s = |slowdown: f64| native_s * slowdown + outs_s;
+    let added = |fault_ns: f64| quality::added_s(fit, fault_ns);
+    let (middle, least, most) = (added(fault_ns)?, added(range_ns[0])?, added(range_ns[1])?);
+    let (fastest, slowest) =
+        native.seconds.iter().fold((f64::INFINITY, 0.0f64), |(low, high), s| (low.min(*s), high.max(*s)));
     Ok(Predicted {
-        run_s: run_s(middle.value),
-        run_ci95_s: [run_s(least.ci95[0]), run_s(most.ci95[1])],
+        run_s: native.median_s + middle.value + outs_s,
+        run_ci95_s: [fastest + least.ci95[0] + outs_s, slowest + most.ci95[1] + outs_s],
         overlap,
         fault_ns,
-        faults_s: native_s * (middle.value - 1.0),
+        faults_s: middle.value,
         outs_s,
     })
 }
