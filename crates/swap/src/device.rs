@@ -127,6 +127,7 @@ fn read_no_pages_ahead(undo: &mut Undo) -> Result<File, SwapError> {
     flock(&file, FlockOperation::NonBlockingLockExclusive).map_err(|_| {
         SwapError::Lacking("another `unrack swap` runs on this machine: wait for its end".into())
     })?;
+    undo.record()?;
     let before = std::fs::read_to_string(PAGE_CLUSTER).map_err(lacking(&what))?;
     undo.add(&format!("echo {} > {PAGE_CLUSTER}", before.trim()))?;
     std::fs::write(PAGE_CLUSTER, "0").map_err(lacking(&what))?;

@@ -1,12 +1,16 @@
 //! Shell that puts everything back: when it is asked to, or when nobody is left who could ask.
 //!
 //! It is told each step that undoes something before that is done. Its input ends with the last process that could still
-//! need these things; so a `kill -9` leaves no swap device behind.
+//! need these things; so a `kill -9` leaves no swap device behind. If the shell was killed too, its record of the steps is
+//! left, and the next one does them.
 
-use crate::error::{SwapError, lacking};
+use crate::error::{SwapError, failed, lacking};
+use std::fs::File;
 use std::io::{Read, Write};
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
 
 /// Steps are undone from the last to the first; one that fails does not keep others from being done.
 const SHELL: &str = "trap '' HUP INT TERM
@@ -17,10 +21,19 @@ while read -r line; do
 done
 eval \"$todo\" 2> /dev/null";
 
+/// Folder of the records: it is empty after a restart of the machine, as the devices are gone.
+const RECORDS: &str = "/run";
+/// Start of a record's name, which ends with the number of its shell.
+const RECORD: &str = "unrack-swap-undo-";
+
+/// Time that another's shell has to do its steps.
+const PATIENCE: Duration = Duration::from_secs(10);
+
 /// Steps to undo.
 #[derive(Debug)]
 pub struct Undo {
     shell: Child,
+    record: Option<File>,
 }
 
 impl Undo {
@@ -32,16 +45,64 @@ impl Undo {
         let mut command = Command::new("sh");
         command.args(["-c", SHELL]).process_group(0);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
-        Ok(Undo { shell: command.spawn().map_err(lacking("start a shell"))? })
+        Ok(Undo { shell: command.spawn().map_err(lacking("start a shell"))?, record: None })
+    }
+
+    /// Records all steps that come in a file, after it has done those of shells that were killed.
+    pub(crate) fn record_in(&mut self, folder: &Path) -> Result<(), SwapError> {
+        let what = format!("record in {} what is to be undone", folder.display());
+        for entry in std::fs::read_dir(folder).map_err(lacking(&what))?.flatten() {
+            let name = entry.file_name();
+            let shell = name.to_str().and_then(|name| name.strip_prefix(RECORD)?.parse::<u32>().ok());
+            if let Some(shell) = shell {
+                undo_for(shell, &entry.path()).map_err(failed("undo what a killed `unrack swap` left"))?;
+            }
+        }
+        let path = folder.join(format!("{RECORD}{}", self.shell.id()));
+        self.add(&format!("rm -f '{}'", path.display()))?;
+        self.record = Some(File::create(path).map_err(lacking(what))?);
+        Ok(())
+    }
+
+    /// Records all steps that come in this machine's folder for that.
+    ///
+    /// # Errors
+    /// If it cannot be written, or another's steps cannot be undone.
+    pub(crate) fn record(&mut self) -> Result<(), SwapError> {
+        self.record_in(Path::new(RECORDS))
     }
 
     /// Adds one line of shell, which undoes what comes next.
     pub(crate) fn add(&mut self, line: &str) -> Result<(), SwapError> {
         debug_assert!(!line.contains('\n'));
+        if let Some(record) = &mut self.record {
+            writeln!(record, "{line}").map_err(failed("record what is to be undone"))?;
+        }
         let mut to = self.shell.stdin.as_ref().expect("its input is open until it has been asked");
         writeln!(to, "{line}")
             .map_err(|_| SwapError::Failed("the shell that undoes everything has ended".into()))
     }
+}
+
+/// Does the steps of a record, unless its shell does, and removes it.
+fn undo_for(shell: u32, record: &Path) -> std::io::Result<()> {
+    // Its number may have gone to another process.
+    let is_at_work = || {
+        let name = std::fs::read_to_string(format!("/proc/{shell}/comm"));
+        record.exists() && name.is_ok_and(|name| name.trim() == "sh")
+    };
+    let deadline = Instant::now() + PATIENCE;
+    while is_at_work() && Instant::now() < deadline {
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let Ok(steps) = std::fs::read_to_string(record) else { return Ok(()) };
+    let steps: Vec<&str> = steps.lines().rev().collect();
+    let shell = Command::new("sh")
+        .args(["-c", &steps.join("\n")])
+        .stdin(Stdio::null())
+        .stderr(Stdio::null())
+        .status();
+    shell.and_then(|_| std::fs::remove_file(record))
 }
 
 impl Drop for Undo {
@@ -86,5 +147,27 @@ mod tests {
         drop(undo.shell.stdin.take());
         assert!(undo.shell.wait().unwrap().success());
         assert_eq!(std::fs::read_to_string(file).unwrap(), "done\n");
+    }
+
+    #[test]
+    fn what_a_killed_shell_left_is_undone_by_the_next() {
+        let folder = Folder::new("undo-killed");
+        let file = folder.join("steps");
+        let mut killed = Undo::stand_by().unwrap();
+        killed.record_in(&folder).unwrap();
+        for step in ["echo first >> F", "false", "echo second >> F"] {
+            killed.add(&step.replace('F', file.to_str().unwrap())).unwrap();
+        }
+        killed.shell.kill().unwrap();
+        killed.shell.wait().unwrap();
+        assert!(!file.exists());
+        let mut next = Undo::stand_by().unwrap();
+        next.record_in(&folder).unwrap();
+        assert_eq!(std::fs::read_to_string(file).unwrap(), "second\nfirst\n");
+        let records =
+            || std::fs::read_dir(&*folder).unwrap().flatten().filter(|it| it.file_name() != "steps").count();
+        assert_eq!(records(), 1);
+        drop(next);
+        assert_eq!(records(), 0);
     }
 }

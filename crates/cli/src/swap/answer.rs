@@ -98,7 +98,10 @@ impl Answer {
             compression: counts.compression,
         };
         let swap = under_swap.runs(survey);
-        let throttled = swap.as_ref().ok().and_then(|swap| throttled(&swapped, swap.median_s));
+        let unfit = swap
+            .as_ref()
+            .ok()
+            .and_then(|swap| throttled(&swapped, swap.median_s).or(not_away(&swapped, local)));
         let fetches = survey.kept.get(undelayed(local)).map_or(0, |done| done.fetches);
         let predicted = match (&native, conclusion.line()) {
             (Ok(native), Ok(fit)) => predict(fit, native, fetches, &swapped, &cost),
@@ -106,7 +109,7 @@ impl Answer {
         };
         let error = predicted.as_ref().map_err(Clone::clone).and_then(|predicted| {
             let swap = swap.as_ref().map_err(Clone::clone)?;
-            throttled.map_or(Ok(()), Err)?;
+            unfit.map_or(Ok(()), Err)?;
             Ok(predicted.run_s / swap.median_s - 1.0)
         });
         let equal = predicted.as_ref().ok().zip(swap.as_ref().ok()).map(|(predicted, swap)| {
@@ -213,6 +216,15 @@ fn throttled(swapped: &Swapped, run_s: f64) -> Option<Warning> {
     (swapped.throttled_s > THROTTLED * run_s).then(|| Warning::new("throttled", text))
 }
 
+/// Returns the reason why a run under swap says nothing: the program could not go on with so little.
+fn not_away(swapped: &Swapped, local: Bytes) -> Option<Warning> {
+    let text = format!(
+        "the kernel could not go on with so little: up to {} more than was asked for were local; ask for a larger --local",
+        Bytes::new(swapped.relief_bytes)
+    );
+    (swapped.relief_bytes > local.get() / 4).then(|| Warning::new("not-away", text))
+}
+
 /// Predicts the run time under swap of a program with so many `fetches`.
 fn predict(
     fit: &Fit,
@@ -236,4 +248,29 @@ fn predict(
         faults_s: middle.value,
         outs_s,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_that_waited_for_files_or_kept_more_say_nothing() {
+        let swapped = |throttled_s: f64, relief_bytes: u64| Swapped {
+            pages_in: 0,
+            pages_out: 0,
+            pages_scanned: 0,
+            peak_local_bytes: 0,
+            peak_other_bytes: 0,
+            relief_bytes,
+            throttled_s,
+            compression: None,
+        };
+        let key = |why: Option<Warning>| why.map(|why| why.key.to_string());
+        assert_eq!(key(throttled(&swapped(0.1, 0), 2.0)), None);
+        assert_eq!(key(throttled(&swapped(0.11, 0), 2.0)), Some("throttled".into()));
+        let local = Bytes::new(4 << 20);
+        assert_eq!(key(not_away(&swapped(0.0, 1 << 20), local)), None);
+        assert_eq!(key(not_away(&swapped(0.0, (1 << 20) + 1), local)), Some("not-away".into()));
+    }
 }

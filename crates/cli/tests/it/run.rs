@@ -73,8 +73,8 @@ fn memory_that_nobody_can_take_counts_for_nothing_and_is_said() {
         let (footprint, local) = (count(&summary, "footprint_bytes"), count(&summary, "local_bytes"));
         assert!((12 << 20..20 << 20).contains(&footprint), "{summary}");
         assert!(count(&summary, "fetches") > 1000, "{summary}");
-        // Twelve more would be local if these pages counted.
-        assert!(count(&summary, "peak_local_bytes") < local + local / 4 + (1 << 20), "{summary}");
+        // Twelve more would be local if these pages counted; a fork brings some back for a moment.
+        assert!(count(&summary, "peak_local_bytes") < local + (6 << 20), "{summary}");
         assert!(stderr(&output).contains("more of private memory stays local"), "{}", stderr(&output));
     }
 }

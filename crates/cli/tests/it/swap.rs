@@ -19,7 +19,8 @@ print(sum(d))
 /// State of the machine that `swap` changes.
 #[derive(Debug, PartialEq)]
 struct Machine {
-    swaps: String,
+    /// Devices to swap to. How much of one is in use changes by itself.
+    swaps: Vec<String>,
     page_cluster: String,
     zram: usize,
     groups: usize,
@@ -32,8 +33,9 @@ impl Machine {
             let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
             entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(name)).count()
         };
+        let device = |line: &str| line.split_whitespace().next().unwrap_or_default().to_string();
         Machine {
-            swaps: read("/proc/swaps"),
+            swaps: read("/proc/swaps").lines().map(device).collect(),
             page_cluster: read("/proc/sys/vm/page-cluster"),
             zram: named("/sys/block", "zram"),
             groups: named("/sys/fs/cgroup", "unrack-swap") + named("/sys/fs/cgroup/memory", "unrack-swap"),
