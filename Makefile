@@ -29,7 +29,7 @@ export PROPTEST_RNG_SEED ?= 20261122
 python := .venv/bin/python
 
 packages := redis-server redis-tools iproute2 sqlite3 xz-utils zstd gcc libc6-dev musl-tools chromium gtkwave fonts-dejavu-core \
-	python3 python3-venv shellcheck
+	python3 python3-venv shellcheck jq tcl
 
 setup: debian rust .venv/.ready
 

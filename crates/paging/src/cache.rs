@@ -12,13 +12,16 @@ use crate::program::Program;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::fs::{DirBuilder, Permissions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use unrack_record::Build;
 
 const MOST_ENTRIES: usize = 1000;
+/// Largest file that is told by its bytes.
+const TOLD_BY_BYTES: u64 = 16 << 20;
 
 /// Cache of a user.
 pub(crate) struct Cache {
@@ -38,13 +41,14 @@ struct Entry {
 
 impl Key {
     /// Makes the key of a command from what its footprint visibly depends on: its words, its file, the current
-    /// folder.
+    /// folder, and the files that its words name, such as a script and its input.
     pub(crate) fn for_program(program: &Program) -> Option<Key> {
         let meta = program.path.metadata().ok()?;
         let path = program.path.canonicalize().ok()?;
         let folder = std::env::current_dir().ok()?;
         let modified = (meta.mtime(), meta.mtime_nsec());
-        let text = format!("{:?} {path:?} {modified:?} {} {folder:?}", program.command, meta.size());
+        let files: Vec<String> = program.command.iter().skip(1).filter_map(file_state).collect();
+        let text = format!("{:?} {path:?} {modified:?} {} {folder:?} {files:?}", program.command, meta.size());
         Some(Key(text))
     }
 
@@ -60,8 +64,22 @@ impl Key {
 
     /// Returns the key's name in the file.
     fn digest(&self) -> String {
-        Sha256::digest(&self.0).iter().map(|byte| format!("{byte:02x}")).collect()
+        hex(self.0.as_bytes())
     }
+}
+
+/// Returns what tells one state of a file from another; `None` if no file has this name. Small files are told by their
+/// bytes, as a program may write the same output in each run.
+fn file_state(name: &OsString) -> Option<String> {
+    let meta = Path::new(name).metadata().ok().filter(|meta| meta.is_file())?;
+    if meta.size() <= TOLD_BY_BYTES {
+        return std::fs::read(name).ok().map(|bytes| hex(&bytes));
+    }
+    Some(format!("{} {} {}", meta.size(), meta.mtime(), meta.mtime_nsec()))
+}
+
+fn hex(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn is_digest(name: &str) -> bool {
@@ -165,6 +183,29 @@ mod tests {
         assert_eq!(key(&["sh", "-c", "a"]), key(&["sh", "-c", "a"]));
         assert_ne!(key(&["sh", "-c", "a"]), key(&["sh", "-c", "b"]));
         assert_ne!(key(&["sh", "a b"]), key(&["sh", "a", "b"]));
+    }
+
+    #[test]
+    fn another_script_or_input_is_another_command() {
+        let folder = Folder::fast().unwrap();
+        let [script, input] = ["job.sh", "input"].map(|name| folder.path(name));
+        let key = || {
+            let command = ["sh".into(), script.clone().into(), input.clone().into()];
+            Key::for_program(&Program::resolve(&command).unwrap()).unwrap().0
+        };
+        let without = key();
+        std::fs::write(&script, "echo a").unwrap();
+        let first = key();
+        assert_ne!(first, without);
+        std::fs::write(&script, "echo b").unwrap();
+        assert_ne!(first, key());
+        std::fs::write(&script, "echo a").unwrap();
+        assert_eq!(first, key(), "the same bytes, written again");
+        for bytes in [1, TOLD_BY_BYTES, TOLD_BY_BYTES + 1, TOLD_BY_BYTES + 2] {
+            let before = key();
+            std::fs::File::create(&input).unwrap().set_len(bytes).unwrap();
+            assert_ne!(before, key(), "{bytes} bytes");
+        }
     }
 
     #[test]

@@ -35,7 +35,7 @@ impl CheckedProgram {
     }
 
     /// Returns what a measurement of this command visibly depends on: its words, the program's file, the current
-    /// folder.
+    /// folder, and the files that the words name.
     pub fn identity(&self) -> Option<String> {
         Key::for_program(&self.program).map(Key::into_text)
     }

@@ -26,6 +26,32 @@ const HARDLY_A_LINE: f64 = 0.5;
 /// Factor of the native run time within which a run without any wait must lie, beside what the pager adds.
 const OUTSIDE: f64 = 2.0;
 
+/// Key of the refusal for a program that does more with little local memory.
+const PROGRAM_CHANGED: &str = "program-changed";
+
+/// Run at another share of local memory, without delay.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct OtherShare {
+    /// Share of the footprint.
+    pub share: f64,
+    /// Run time in seconds. What the pager took of it only makes the advice more careful.
+    pub run_s: f64,
+}
+
+/// Adds to a refusal for a changed program the smallest share at which it was not changed. Other refusals stay.
+pub fn with_share(why: Warning, native_s: f64, others: &[OtherShare]) -> Warning {
+    let Some(most) = others.last().filter(|_| why.key == PROGRAM_CHANGED) else { return why };
+    let is_itself = |other: &&OtherShare| other.run_s <= native_s * OUTSIDE;
+    let advice = match others.iter().find(is_itself) {
+        Some(OtherShare { share, run_s }) => {
+            let percent = share * 100.0;
+            format!("with {percent:.0}% local a run took {run_s:.2} s: ask with --local {percent:.0}%")
+        }
+        None => format!("with {:.0}% local it was {:.2} s", most.share * 100.0, most.run_s),
+    };
+    Warning::new(PROGRAM_CHANGED, format!("{}; {advice}", why.text))
+}
+
 /// Returns the reason why nothing may be concluded from a line: its run time without waits is impossible for the
 /// program, or says that the program was another one. In a run with equally little local memory, the pager took
 /// `overhead_s` for faults that a memory blade would not cause. The runs' delays are `delay_s` on average: as far from
@@ -42,7 +68,7 @@ pub fn refusal(fit: &Fit, native_s: f64, overhead_s: f64, delay_s: f64) -> Optio
             "{found}: with little local memory the program itself does more (its collector, its compiler, threads that \
              spin), and no line says how much more on another network; try a larger --local, and see the replay of its trace"
         );
-        return Some(Warning::new("program-changed", text));
+        return Some(Warning::new(PROGRAM_CHANGED, text));
     }
     let text = format!(
         "{found}: run it again with a larger --repeat; if this persists, the number of waits depends on the delay, and no \
@@ -182,6 +208,22 @@ mod tests {
         // A slope that may be 20,000 waits steeper brings it down by 1.2 s.
         assert_eq!(refusal(&line(6.1, 20_001.0), 2.0, 1.0, 60e-6), None);
         assert!(refusal(&line(6.3, 20_001.0), 2.0, 1.0, 60e-6).is_some());
+    }
+
+    #[test]
+    fn a_changed_program_is_asked_at_a_share_where_it_was_not() {
+        let why = || Warning::new(PROGRAM_CHANGED, "too long");
+        let others = |times: [f64; 2]| {
+            let other = |(share, run_s)| OtherShare { share, run_s };
+            [0.4, 0.8].into_iter().zip(times).map(other).collect::<Vec<_>>()
+        };
+        let at = |times| with_share(why(), 2.0, &others(times)).text;
+        assert_eq!(at([3.9, 3.0]), "too long; with 40% local a run took 3.90 s: ask with --local 40%");
+        assert_eq!(at([4.1, 4.0]), "too long; with 80% local a run took 4.00 s: ask with --local 80%");
+        assert_eq!(at([9.0, 4.1]), "too long; with 80% local it was 4.10 s");
+        assert_eq!(with_share(why(), 2.0, &[]), why());
+        let other = Warning::new("intercept", "too short");
+        assert_eq!(with_share(other.clone(), 2.0, &others([1.0, 1.0])), other);
     }
 
     #[test]

@@ -6,6 +6,7 @@ use crate::runs::conclusion::Conclusion;
 use crate::runs::survey::{Survey, undelayed};
 use crate::runs::{Done, Task};
 use unrack_paging::local_bytes;
+use unrack_paging::quality::{self, OtherShare};
 use unrack_record::{Runs, Warning};
 use unrack_units::{Bytes, Share};
 
@@ -46,7 +47,8 @@ pub(super) fn measure(survey: &Survey, local: Bytes, simulator: &Simulator) -> R
         .filter(|(_, bytes)| is_other(*bytes, local))
         .collect();
     survey.inject(&[local], &others.iter().map(|(_, bytes)| *bytes).collect::<Vec<_>>())?;
-    let counted = |(share, bytes): &(f64, Bytes)| Some((*share, survey.kept.get(undelayed(*bytes))?.fetches));
+    let made = |(share, bytes): &(f64, Bytes)| Some((*share, survey.kept.get(undelayed(*bytes))?));
+    let others: Vec<(f64, Done)> = others.iter().filter_map(made).collect();
     let calibration = survey.kept.calibration().filter(|(_, is_disturbed)| !is_disturbed);
     Ok(Measured {
         native: survey.native(),
@@ -56,9 +58,17 @@ pub(super) fn measure(survey: &Survey, local: Bytes, simulator: &Simulator) -> R
         floor_ns: calibration.map(|(calibration, _)| calibration.floor_ns),
         captured: survey.kept.get(undelayed(local)),
         captured_doubt: captured_doubt(survey, undelayed(local)),
-        conclusion: survey.conclude(local),
-        other_shares: others.iter().filter_map(counted).collect(),
+        conclusion: advised(survey.conclude(local), survey.pace_s(), &others),
+        other_shares: others.iter().map(|(share, done)| (*share, done.fetches)).collect(),
     })
+}
+
+/// Adds to a conclusion that is withheld at which of other shares to ask.
+fn advised(conclusion: Conclusion, native_s: f64, others: &[(f64, Done)]) -> Conclusion {
+    let other = |(share, done): &(f64, Done)| OtherShare { share: *share, run_s: done.wall_s };
+    let others: Vec<OtherShare> = others.iter().map(other).collect();
+    let withheld = conclusion.withheld.map(|why| quality::with_share(why, native_s, &others));
+    Conclusion { withheld, ..conclusion }
 }
 
 fn is_other(bytes: Bytes, asked: Bytes) -> bool {
