@@ -48,7 +48,8 @@ impl Key {
         let folder = std::env::current_dir().ok()?;
         let modified = (meta.mtime(), meta.mtime_nsec());
         let files: Vec<String> = program.command.iter().skip(1).filter_map(file_state).collect();
-        let text = format!("{:?} {path:?} {modified:?} {} {folder:?} {files:?}", program.command, meta.size());
+        let text =
+            format!("{:?} {path:?} {modified:?} {} {folder:?} {files:?}", program.command, meta.size());
         Some(Key(text))
     }
 
