@@ -112,6 +112,7 @@ const THREADS: &str = r#"
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 enum { THREADS = 12, PAGES = 4096 };
 static char *memory;
@@ -129,6 +130,9 @@ static void *churn(void *which) {
 int main(int argc, char **words) {
     (void)words;
     memory = calloc(PAGES, 4096);
+    // All that follows takes 4 ms natively, and the pager needs some to find new memory.
+    for (int n = 0; n < PAGES; n++) memory[n * 4096] = 0;
+    usleep(200000);
     pthread_t threads[THREADS];
     for (size_t n = 0; n < THREADS; n++) pthread_create(&threads[n], 0, churn, (void *)(n + (argc > 1) * 1000));
     if (argc > 1) puts("running"), fflush(stdout);
