@@ -98,10 +98,14 @@ fn stress(args: &StressArgs) {
     };
     let threads = usize::from(args.threads);
     let pages = (args.memory.get() as usize / PAGE).max(threads * 64);
-    let shared = Arc::new(Shared::map(args.seed, pages / 8));
+    let shared = Arc::new(Shared::map(args.seed, pages / 8, threads));
     let start = |id| {
         let heap = pages / 4 / threads * PAGE;
-        Worker::new(id, args.seed, pages * 5 / 8 / threads, heap, shared.clone()).run(&ops, end)
+        shared.meet();
+        let outcome =
+            Worker::new(id, args.seed, pages * 5 / 8 / threads, heap, shared.clone()).run(&ops, end);
+        shared.meet();
+        outcome
     };
     // The first worker is the main thread, whose stack is the process's own.
     let outcomes: Vec<Outcome> = std::thread::scope(|scope| {

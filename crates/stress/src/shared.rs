@@ -4,7 +4,7 @@ use crate::model::{self, ZEROS};
 use crate::story::{expect, fail};
 use crate::sys;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Barrier, Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use unrack_basis::{PAGE, mix_13};
 
 /// Pages under one lock.
@@ -21,19 +21,47 @@ pub(crate) struct Shared {
     pub counter_count: usize,
     /// Version of each page, by stripe: the number of its writes.
     stripes: Vec<Mutex<[u64; STRIPE]>>,
+    /// Held for reading while threads start or end, for writing while a child is made.
+    threads: RwLock<()>,
+    /// Meeting of all workers, before the first operation and after the last.
+    workers: Barrier,
 }
 
 /// Bytes between counters: one word in 64 is used, so that the counters take several pages of their own.
 const COUNTER_STEP: usize = 64 * 8;
 
 impl Shared {
-    /// Maps at least `pages` pages, and as many pages of counters as there are stripes.
-    pub(crate) fn map(seed: u64, pages: usize) -> Shared {
+    /// Maps at least `pages` pages, and as many pages of counters as there are stripes, for so many workers.
+    pub(crate) fn map(seed: u64, pages: usize, workers: usize) -> Shared {
         let stripes = pages.div_ceil(STRIPE).max(1);
         let base = sys::map(stripes * STRIPE, sys::READ_WRITE, sys::ANONYMOUS, -1);
         let counters = sys::map(stripes, sys::READ_WRITE, sys::ANONYMOUS, -1);
         let stripes: Vec<_> = (0..stripes).map(|_| Mutex::new([0; STRIPE])).collect();
-        Shared { seed, base, counters, counter_count: stripes.len() * PAGE / COUNTER_STEP, stripes }
+        Shared {
+            seed,
+            base,
+            counters,
+            counter_count: stripes.len() * PAGE / COUNTER_STEP,
+            stripes,
+            threads: RwLock::new(()),
+            workers: Barrier::new(workers),
+        }
+    }
+
+    /// Lets no child be made as long as the guard lives, so that threads can start and end. Rust's library does both under a
+    /// lock, which a child would inherit locked: its own threads would wait for ever.
+    pub(crate) fn with_threads(&self) -> RwLockReadGuard<'_, ()> {
+        self.threads.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until no thread starts or ends, and lets none as long as the guard lives.
+    pub(crate) fn with_child(&self) -> RwLockWriteGuard<'_, ()> {
+        self.threads.write().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for all workers: their threads have started, and none has ended.
+    pub(crate) fn meet(&self) {
+        self.workers.wait();
     }
 
     /// Returns the number of pages.

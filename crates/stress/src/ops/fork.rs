@@ -32,14 +32,15 @@ fn with_child(w: &mut Worker, what: &str, make: impl Fn() -> i32) {
     // At least one region makes the child worth its cost.
     w.any_region(1);
     let shared = w.shared.clone();
+    let still = shared.with_child();
     let frozen = shared.freeze();
     let child = make();
     if child == 0 {
         shared.verify(&frozen);
-        drop(frozen);
+        drop((frozen, still));
         live(w, go);
     }
-    drop(frozen);
+    drop((frozen, still));
     sys::must(child, what);
     // The parent changes pages first, then lets the child check its own.
     for _ in 0..w.rng.below(8) {

@@ -214,8 +214,10 @@ pub(super) fn futex(w: &mut Worker) {
     // SAFETY: aligned, inside the region, and used only as an atomic until the scope ends.
     let cell = unsafe { &*(word as *const std::sync::atomic::AtomicU32) };
     let before = cell.load(std::sync::atomic::Ordering::Acquire);
+    let shared = w.shared.clone();
+    let no_child = shared.with_threads();
     std::thread::scope(|scope| {
-        scope.spawn(|| {
+        let sleeper = scope.spawn(|| {
             while cell.load(std::sync::atomic::Ordering::Acquire) == before {
                 futex_call(word, WAIT, before, Some(Duration::from_millis(200)));
             }
@@ -223,7 +225,10 @@ pub(super) fn futex(w: &mut Worker) {
         std::thread::yield_now();
         cell.store(!before, std::sync::atomic::Ordering::Release);
         futex_call(word, WAKE, 1, None);
+        // The scope's end waits for the thread's work only.
+        sleeper.join().unwrap_or_else(|_| fail("a thread panicked"));
     });
+    drop(no_child);
     // A wait for another value than the present one returns at once.
     if futex_call(word, WAIT, before, None) != libc::EAGAIN {
         fail("a futex waited for a value that was not there");

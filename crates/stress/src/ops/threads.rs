@@ -39,7 +39,10 @@ pub(super) fn churn(w: &mut Worker) {
     let plan = shares(region, threads, seed, version);
     let depth = w.rng.between(1, 200);
     note(format_args!("{threads} threads, depth {depth}"));
+    let shared = w.shared.clone();
+    let no_child = shared.with_threads();
     std::thread::scope(|scope| {
+        let mut running = Vec::new();
         for share in &plan {
             let thread = std::thread::Builder::new().stack_size(depth * 3 * FRAME + (256 << 10));
             let spawned = thread.spawn_scoped(scope, move || {
@@ -51,11 +54,14 @@ pub(super) fn churn(w: &mut Worker) {
                     model::fill(sys::bytes_mut(address, PAGE), key);
                 }
             });
-            if let Err(error) = spawned {
-                story::fail(format_args!("thread: {error}"));
-            }
+            running.push(spawned.unwrap_or_else(|error| story::fail(format_args!("thread: {error}"))));
+        }
+        // The scope's end waits for the threads' work only.
+        for thread in running {
+            thread.join().unwrap_or_else(|_| story::fail("a thread panicked"));
         }
     });
+    drop(no_child);
     let all = w.regions[i].all();
     w.regions[i].verify(all);
 }
