@@ -28,8 +28,8 @@ ci := $(target)/ci
 export PROPTEST_RNG_SEED ?= 20261122
 python := .venv/bin/python
 
-packages := redis-server redis-tools iproute2 sqlite3 xz-utils zstd gcc libc6-dev musl-tools chromium gtkwave fonts-dejavu-core \
-	python3 python3-venv shellcheck jq tcl
+packages := qemu-user valgrind redis-server redis-tools iproute2 sqlite3 xz-utils zstd gcc libc6-dev musl-tools chromium gtkwave \
+	fonts-dejavu-core python3 python3-venv shellcheck jq tcl
 
 setup: debian rust .venv/.ready
 
@@ -75,7 +75,7 @@ run: setup build
 # itself installs may not be missing: then they fail (crates/testing).
 skips := $(abspath $(target))/skips.txt
 test: export UNRACK_SKIPS := $(skips)
-test: export UNRACK_NO_SKIPS := chromium,fst2vcd,iproute2,musl,python3,rtl
+test: export UNRACK_NO_SKIPS := chromium,fst2vcd,iproute2,musl,python3,qemu,rtl,valgrind
 
 # One profile for everything that is tested: optimized, with every check on. The build comes first: tests
 # that run programs need the command and the preload library beside each other. `make soak` also runs the simulator's tests

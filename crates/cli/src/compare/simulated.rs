@@ -195,7 +195,7 @@ fn fetches(done: &Finished) -> Vec<(&Message, Time)> {
 }
 
 /// Returns percentiles by nearest rank.
-fn spread(mut values: Vec<f64>) -> DistributionSummary {
+pub(super) fn spread(mut values: Vec<f64>) -> DistributionSummary {
     values.sort_by(f64::total_cmp);
     let Some(max) = values.last().copied() else { return DistributionSummary::default() };
     let rank = |p: f64| values[((p * values.len() as f64).ceil() as usize).clamp(1, values.len()) - 1];
