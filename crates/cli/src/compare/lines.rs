@@ -16,8 +16,7 @@ use crate::runs::budget::Budget;
 use crate::runs::progress::Steps;
 use crate::stdout::print;
 use std::process::ExitCode;
-use unrack_lines_run::calibrate::Calibration;
-use unrack_lines_run::{Options, Tools};
+use unrack_lines_run::Tools;
 use unrack_paging::{CheckedProgram, Input};
 use unrack_rack::Protocol;
 use unrack_record::{Access, Comparison, LinesFabric, LinesResult, LinesSummary, RunFolder, Started, Stated};
@@ -29,13 +28,6 @@ const INSTRUMENTED_OUTPUT: &str = "instrumented.out";
 const NATIVE_OUTPUT: &str = "native.out";
 /// Time of an instrumented run over that of a native one, for the budget: measured ones are from 3 to 200 (decision 18).
 const INSTRUMENTED: f64 = 60.0;
-/// Windows that a run aims at: far above the fewest that have an interval.
-const WINDOWS: f64 = 800.0;
-/// Instructions of a cycle, for the aim: programs make from half to five.
-const INSTRUCTIONS: f64 = 2.0;
-/// Fewest instructions from one window to the next: half of them are outside.
-const PERIOD: f64 = 40_000.0;
-
 /// Parses the value of `--access`.
 pub(super) fn parse_access(name: &str) -> Result<Access, String> {
     match name {
@@ -115,7 +107,7 @@ impl Parts<'_> {
         let native = self.natively()?;
         let calibration = lines::calibrated(|what| self.steps.begin(what))?;
         let placed = self.placed()?;
-        let options = self.options(&calibration, &native, &placed);
+        let options = lines::options(args.seed, &calibration, &placed);
         self.check_budget(native.run_s())?;
         self.steps.begin("instrumented run");
         let output = self.folder.path(INSTRUMENTED_OUTPUT);
@@ -191,19 +183,6 @@ impl Parts<'_> {
             false => None,
         };
         args.placement.placed(args.local, footprint)
-    }
-
-    /// Returns the options of the instrumented run: short programs get more windows of their instructions.
-    fn options(&self, calibration: &Calibration, native: &Native, placed: &Placed) -> Options {
-        let cycles = native.times.processor.median_s * calibration.frequency_ghz.median * 1e9;
-        let period = (cycles * INSTRUCTIONS / WINDOWS).max(PERIOD);
-        Options {
-            seed: self.args.seed,
-            period: Some(period as u64),
-            last_level: lines::last_level(calibration),
-            placements: Some(placed.recorded.clone()),
-            ..Options::default()
-        }
     }
 
     /// Refuses an instrumented run that the budget has no time for.

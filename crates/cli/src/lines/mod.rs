@@ -23,9 +23,10 @@ mod run;
 pub(crate) mod windows;
 
 use crate::failure::Failure;
+use placed::Placed;
 use std::process::ExitCode;
-use unrack_lines_run::Tools;
 use unrack_lines_run::calibrate::Calibration;
+use unrack_lines_run::{Options, Tools};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
@@ -82,8 +83,22 @@ pub(crate) fn calibrated(say: impl FnOnce(&str)) -> Result<Calibration, Failure>
     measured.map_err(|why| Failure::Lacking(why.to_string()))
 }
 
-/// Returns the size of the last level that a program gets on this machine, in bytes: in a virtual machine others have a part.
-pub(crate) fn last_level(calibration: &Calibration) -> Option<u64> {
-    let last = calibration.levels.iter().find(|level| level.level == 3)?;
-    Some(last.effective_bytes.min(last.described_bytes))
+/// Instructions from one window to the next at first: a program of 3 million has the windows that an interval takes. A longer
+/// one reaches the limit, where the recorder drops every second window.
+const PERIOD: u64 = 100_000;
+/// Limit of a recording in bytes: some 800 windows, of which the core model runs about 50 a second.
+const LIMIT: u64 = 64 << 20;
+
+/// Returns the options of an instrumented run: a last level of the size that a program gets on this machine, since in a virtual
+/// machine others have a part.
+pub(crate) fn options(seed: u64, calibration: &Calibration, placed: &Placed) -> Options {
+    let last = calibration.levels.iter().find(|level| level.level == 3);
+    Options {
+        seed,
+        period: Some(PERIOD),
+        limit: Some(LIMIT),
+        last_level: last.map(|last| last.effective_bytes.min(last.described_bytes)),
+        placements: Some(placed.recorded.clone()),
+        ..Options::default()
+    }
 }

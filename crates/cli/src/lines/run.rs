@@ -5,14 +5,13 @@ use super::instrumented::Instrumented;
 use super::machine::Machine;
 use super::model::Model;
 use super::placed::Rule;
-use super::{last_level, recorder};
+use super::recorder;
 use crate::failure::{Failure, say};
 use crate::provenance::build;
 use crate::stdout::print;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use unrack_lines_run::Options;
 use unrack_record::{Access, LinesSummary, Started, write_json};
 use unrack_units::Share;
 
@@ -42,12 +41,7 @@ pub(crate) fn main(args: &Args) -> Result<ExitCode, Failure> {
     let placed = args.placement.placed(args.local, None)?;
     let tools = recorder()?;
     let calibration = super::calibrated(say)?;
-    let options = Options {
-        seed: args.seed,
-        last_level: last_level(&calibration),
-        placements: Some(placed.recorded.clone()),
-        ..Options::default()
-    };
+    let options = super::options(args.seed, &calibration, &placed);
     let instrumented = Instrumented::run(&tools, &args.command, &options, None)?;
     let machine = Machine::new(&instrumented.processor, &calibration);
     let model = Model::new(&instrumented, machine, &placed, &[])?;
