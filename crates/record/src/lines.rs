@@ -163,7 +163,7 @@ pub struct LinesSummary {
     pub version: String,
     pub command: Vec<String>,
     pub seed: u64,
-    pub access: Access,
+    pub access: AccessUnit,
     /// The same program with its pages in remote memory, if that was asked for, too.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub pages: Option<Comparison>,
@@ -174,7 +174,7 @@ pub struct LinesSummary {
 /// Unit in which a program gets at far memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Access {
+pub enum AccessUnit {
     /// Pages of 4 KiB, by page faults.
     Pages,
     /// Lines of 64 B, by loads and stores.

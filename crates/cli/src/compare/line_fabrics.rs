@@ -14,7 +14,7 @@ use unrack_record::{DistributionSummary, Warning};
 use unrack_sim::summary::Excluded;
 use unrack_sim::{FabricConfig, Finished, Setup, Work};
 use unrack_units::Time;
-use unrack_workload::lines::{Dependence, LineRequest, LineTrace, LineWindow};
+use unrack_workload::lines::{Dependence, LineMessage, LineTrace, LineWindow};
 use unrack_workload::{Blades, Kind};
 
 /// Lines of which the mean is the unloaded time: on as many pages, so on about all memory blades.
@@ -63,7 +63,7 @@ impl Network {
     /// # Errors
     /// If it cannot be simulated.
     pub(super) fn unloaded_ns(&self, protocol: Protocol) -> Result<f64, Failure> {
-        let probe = |number: u32| LineRequest {
+        let probe = |number: u32| LineMessage {
             when: Dependence { after: number.checked_sub(1), gap: Time::ZERO },
             address: u64::from(number) * PAGE,
             is_write_back: false,

@@ -19,7 +19,9 @@ use std::process::ExitCode;
 use unrack_lines_run::Tools;
 use unrack_paging::{CheckedProgram, Input};
 use unrack_rack::Protocol;
-use unrack_record::{Access, Comparison, LinesFabric, LinesResult, LinesSummary, RunFolder, Started, Stated};
+use unrack_record::{
+    AccessUnit, Comparison, LinesFabric, LinesResult, LinesSummary, RunFolder, Started, Stated,
+};
 use unrack_report::{RecordedRun, Report};
 use unrack_units::nearest::hint;
 
@@ -29,11 +31,11 @@ const NATIVE_OUTPUT: &str = "native.out";
 /// Time of an instrumented run over that of a native one, for the budget: measured ones are from 3 to 200 (decision 18).
 const INSTRUMENTED: f64 = 60.0;
 /// Parses the value of `--access`.
-pub(super) fn parse_access(name: &str) -> Result<Access, String> {
+pub(super) fn parse_access(name: &str) -> Result<AccessUnit, String> {
     match name {
-        "pages" => Ok(Access::Pages),
-        "lines" => Ok(Access::Lines),
-        "both" => Ok(Access::Both),
+        "pages" => Ok(AccessUnit::Pages),
+        "lines" => Ok(AccessUnit::Lines),
+        "both" => Ok(AccessUnit::Both),
         _ => Err(format!("no unit of access{}", hint(name, &["pages", "lines", "both"]))),
     }
 }
@@ -50,7 +52,7 @@ pub(super) fn main(args: &Args) -> Result<ExitCode, Failure> {
     let folder = folder::create(&args.out, &args.purpose(&words), args.replace)?;
     let steps = Steps::new();
     let parts = Parts { args, folder: &folder, budget: &budget, steps: &steps };
-    let pages = (args.access == Access::Both).then(|| parts.pages()).transpose()?;
+    let pages = (args.access == AccessUnit::Both).then(|| parts.pages()).transpose()?;
     let summary = LinesSummary {
         version: env!("CARGO_PKG_VERSION").into(),
         seed: args.seed,

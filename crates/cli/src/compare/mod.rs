@@ -32,7 +32,7 @@ use std::process::ExitCode;
 use unrack_paging::{CheckedProgram, Input, quality};
 use unrack_rack::{Profile, Protocol};
 use unrack_record::{
-    Access, Capture, Comparison, FabricResult, Injection, Purpose, RunFolder, Started, Warning,
+    AccessUnit, Capture, Comparison, FabricResult, Injection, Purpose, RunFolder, Started, Warning,
 };
 use unrack_report::{RecordedRun, Report};
 use unrack_units::nearest::hint;
@@ -59,7 +59,7 @@ unless most runs were disturbed. An answer that is still too uncertain is withhe
 pub(crate) struct Args {
     /// Unit in which the program gets at far memory: `pages` by page faults, `lines` by loads and stores, or `both`
     #[arg(long, value_name = "UNIT", default_value = "pages", value_parser = lines::parse_access)]
-    access: Access,
+    access: AccessUnit,
     /// Memory that stays local: a share of the program's footprint, or a size
     #[arg(long, value_name = "SHARE", default_value = "25%")]
     local: Share,
@@ -117,7 +117,7 @@ fn parse_fabric(name: &str) -> Result<Protocol, String> {
 
 /// Runs `unrack compare`.
 pub(crate) fn main(args: Args) -> Result<ExitCode, Failure> {
-    if args.access != Access::Pages {
+    if args.access != AccessUnit::Pages {
         return lines::main(&args);
     }
     if let Some(limit) = &args.fail_if {

@@ -18,12 +18,12 @@ use super::machine::Machine;
 use super::model::Model;
 use super::windows::{NEAR, at_once};
 use crate::failure::Failure;
-use unrack_lines::core::{After, Pages, Requests, Sample, WindowCycles, WindowRequests};
+use unrack_lines::core::{After, LineRequest, Pages, Requests, Sample, WindowCycles, WindowRequests};
 use unrack_lines::recording::Blocks;
 use unrack_lines::summary::Summary;
 use unrack_lines::window::Window;
 use unrack_units::Time;
-use unrack_workload::lines::{Dependence, LineRequest, LineTrace, LineWindow};
+use unrack_workload::lines::{Dependence, LineMessage, LineTrace, LineWindow};
 
 /// Most windows that are simulated: what an interval of some percent takes, and what fits memory.
 const WINDOWS: usize = 256;
@@ -202,12 +202,12 @@ fn with_memory(requests: &WindowRequests, machine: &Machine) -> LineWindow {
         after: after.request,
         gap: Time::from_ps(after.gap_ps + if after.request.is_some() { memory_ps } else { 0 }),
     };
-    let request = |one: &unrack_lines::core::LineRequest| LineRequest {
+    let message = |one: &LineRequest| LineMessage {
         when: when(one.after),
         address: one.address,
         is_write_back: one.is_write_back,
     };
-    LineWindow { requests: requests.requests.iter().map(request).collect(), end: when(requests.end) }
+    LineWindow { requests: requests.requests.iter().map(message).collect(), end: when(requests.end) }
 }
 
 /// Returns the rank of each thread of a program by its instructions, most first: threads of one rank of programs that run one
@@ -226,11 +226,10 @@ fn ranks(summary: &Summary) -> Vec<usize> {
 mod tests {
     use super::super::machine::tests::machine;
     use super::*;
-    use unrack_lines::core::LineRequest as CoreRequest;
 
     #[test]
     fn what_waits_for_a_line_waits_for_the_memory_too() {
-        let request = |request: Option<u32>, gap_ps| CoreRequest {
+        let request = |request: Option<u32>, gap_ps| LineRequest {
             after: After { request, gap_ps },
             address: 64,
             is_write_back: false,

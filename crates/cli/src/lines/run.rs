@@ -12,7 +12,7 @@ use crate::stdout::print;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use unrack_record::{Access, LinesSummary, Started, write_json};
+use unrack_record::{AccessUnit, LinesSummary, Started, write_json};
 use unrack_units::Share;
 
 #[derive(clap::Args)]
@@ -56,7 +56,7 @@ pub(crate) fn main(args: &Args) -> Result<ExitCode, Failure> {
         version: env!("CARGO_PKG_VERSION").into(),
         command: args.command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
         seed: args.seed,
-        access: Access::Lines,
+        access: AccessUnit::Lines,
         pages: None,
         lines: basis.result(),
         machine: Some(started.machine()),

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use unrack_sim::network::{Network, Star};
 use unrack_sim::{Run, Sim, Work};
 use unrack_units::{Rate, Time};
-use unrack_workload::lines::{Dependence, LineRequest, LineTrace, LineWindow};
+use unrack_workload::lines::{Dependence, LineMessage, LineTrace, LineWindow};
 use unrack_workload::{Blades, LineReplay};
 
 /// Returns windows of two threads: chains with independent requests and write-backs between.
@@ -16,7 +16,7 @@ fn trace() -> Arc<LineTrace> {
         let is_write_back = n % 7 == 3;
         let after = if n.is_multiple_of(3) { n.checked_sub(3).filter(|after| after % 7 != 3) } else { None };
         let when = Dependence { after, gap: Time::from_ns(u64::from(n * 13 % 40)) };
-        LineRequest { when, address: u64::from(n) << 12, is_write_back }
+        LineMessage { when, address: u64::from(n) << 12, is_write_back }
     };
     let window = |length: u32| LineWindow {
         requests: (0..length).map(request).collect(),

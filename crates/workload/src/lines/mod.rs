@@ -32,7 +32,7 @@ pub struct Dependence {
 
 /// Request of one line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct LineRequest {
+pub struct LineMessage {
     pub when: Dependence,
     pub address: u64,
     /// True for a modified line on its way to memory, which nothing waits for.
@@ -42,7 +42,7 @@ pub struct LineRequest {
 /// Requests of a sampled window of one thread, each after those that it depends on.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LineWindow {
-    pub requests: Vec<LineRequest>,
+    pub requests: Vec<LineMessage>,
     /// End of the window, at which the next one of the thread starts.
     pub end: Dependence,
 }
@@ -54,7 +54,7 @@ pub struct LineTrace {
     /// Index of each thread's first window; and the number of windows.
     threads: Vec<usize>,
     /// Requests of all windows, in order.
-    requests: Vec<LineRequest>,
+    requests: Vec<LineMessage>,
 }
 
 /// Window with the indices of its requests in the whole trace.
@@ -152,7 +152,7 @@ impl LineTrace {
 
 impl CheckedWindow {
     fn new(window: &LineWindow, first: usize) -> CheckedWindow {
-        let key = |request: &LineRequest| request.when.after.map_or(0, |after| after as usize + 1);
+        let key = |request: &LineMessage| request.when.after.map_or(0, |after| after as usize + 1);
         let mut dependents: Vec<u32> = (0..window.requests.len() as u32).collect();
         dependents.sort_by_key(|index| key(&window.requests[*index as usize]));
         let before = |wanted: usize| {

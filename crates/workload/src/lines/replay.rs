@@ -4,7 +4,7 @@
 //! complete, and its computing time after that is over; a window starts where the one before it ends. Every replica
 //! begins with another window, so that all phases of the program are on the network at all times.
 
-use super::{Dependence, LINE_BYTES, LineRequest, LineTrace};
+use super::{Dependence, LINE_BYTES, LineMessage, LineTrace};
 use crate::blades::Racks;
 use crate::error::WorkloadError;
 use crate::message::Message;
@@ -115,7 +115,7 @@ impl LineReplay {
     fn message(&self, number: u32) -> Message {
         let requests = self.trace.requests.len();
         let (replica, index) = (number as usize / requests, number as usize % requests);
-        let LineRequest { address, is_write_back, .. } = self.trace.requests[index];
+        let LineMessage { address, is_write_back, .. } = self.trace.requests[index];
         let src = self.placement.compute_node(replica as u32);
         let dst = self.placement.memory_node(replica as u32, address >> PAGE_BITS);
         let make = if is_write_back { Message::write } else { Message::read };

@@ -13,12 +13,12 @@ fn ns(ns: u64) -> Time {
     Time::from_ns(ns)
 }
 
-fn read(after: Option<u32>, gap_ns: u64) -> LineRequest {
+fn read(after: Option<u32>, gap_ns: u64) -> LineMessage {
     let when = Dependence { after, gap: ns(gap_ns) };
-    LineRequest { when, address: 0x1000, is_write_back: false }
+    LineMessage { when, address: 0x1000, is_write_back: false }
 }
 
-fn window(requests: Vec<LineRequest>, after: Option<u32>, gap_ns: u64) -> LineWindow {
+fn window(requests: Vec<LineMessage>, after: Option<u32>, gap_ns: u64) -> LineWindow {
     LineWindow { requests, end: Dependence { after, gap: ns(gap_ns) } }
 }
 
@@ -134,7 +134,7 @@ fn the_place_of_a_tag_is_where_its_request_stands() {
 fn what_is_no_trace_is_refused() {
     let message = |window: LineWindow| LineTrace::new(&[vec![window]]).unwrap_err().to_string();
     assert!(message(window(vec![read(Some(0), 0)], None, 0)).contains("earlier ones, but is 0 for 0"));
-    let write = LineRequest { is_write_back: true, ..read(None, 0) };
+    let write = LineMessage { is_write_back: true, ..read(None, 0) };
     assert!(message(window(vec![write, read(Some(0), 0)], None, 0)).contains("wait for reads only"));
     assert!(message(window(vec![], None, 2_000_000_000)).contains("at most a second"));
     assert!(message(window(vec![], Some(0), 0)).contains("0 for 0"));
@@ -145,14 +145,14 @@ fn any_window() -> impl Strategy<Value = LineWindow> {
     let request = (any::<prop::sample::Index>(), 0u64..50, any::<bool>(), any::<u16>());
     (prop::collection::vec(request, 0..30), any::<prop::sample::Index>(), 0u64..50).prop_map(
         |(drawn, end, gap)| {
-            let mut requests: Vec<LineRequest> = Vec::new();
-            let after = |requests: &[LineRequest], index: prop::sample::Index| {
+            let mut requests: Vec<LineMessage> = Vec::new();
+            let after = |requests: &[LineMessage], index: prop::sample::Index| {
                 let chosen = index.index(requests.len() + 1).checked_sub(1)?;
                 (!requests[chosen].is_write_back).then_some(chosen as u32)
             };
             for (index, gap, is_write_back, page) in drawn {
                 let when = Dependence { after: after(&requests, index), gap: ns(gap) };
-                requests.push(LineRequest { when, address: u64::from(page) << 12, is_write_back });
+                requests.push(LineMessage { when, address: u64::from(page) << 12, is_write_back });
             }
             let end = Dependence { after: after(&requests, end), gap: ns(gap) };
             LineWindow { requests, end }
