@@ -12,15 +12,14 @@ use crate::program::Program;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
-use std::ffi::OsString;
-use std::fs::{DirBuilder, Permissions};
-use std::io;
+use std::fs::{DirBuilder, File, Permissions};
+use std::io::{self, Read};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use unrack_record::Build;
 
 const MOST_ENTRIES: usize = 1000;
-/// Largest file that is told by its bytes.
+/// Bytes of the files that a command names which are read, at most: what is beyond is told by size and time of change.
 const TOLD_BY_BYTES: u64 = 16 << 20;
 
 /// Cache of a user.
@@ -47,7 +46,9 @@ impl Key {
         let path = program.path.canonicalize().ok()?;
         let folder = std::env::current_dir().ok()?;
         let modified = (meta.mtime(), meta.mtime_nsec());
-        let files: Vec<String> = program.command.iter().skip(1).filter_map(file_state).collect();
+        let mut left = TOLD_BY_BYTES;
+        let states = program.command.iter().skip(1).map(|word| file_state(Path::new(word), &mut left));
+        let files: Vec<String> = states.flatten().collect();
         let text =
             format!("{:?} {path:?} {modified:?} {} {folder:?} {files:?}", program.command, meta.size());
         Some(Key(text))
@@ -69,14 +70,21 @@ impl Key {
     }
 }
 
-/// Returns what tells one state of a file from another; `None` if no file has this name. Small files are told by their
-/// bytes, as a program may write the same output in each run.
-fn file_state(name: &OsString) -> Option<String> {
-    let meta = Path::new(name).metadata().ok().filter(|meta| meta.is_file())?;
-    if meta.size() <= TOLD_BY_BYTES {
-        return std::fs::read(name).ok().map(|bytes| hex(&bytes));
+/// Returns what tells one state of a file from another; `None` if no file has this name. It is told by its bytes if `left`
+/// has room for them, as a program may write the same output in each run.
+fn file_state(path: &Path, left: &mut u64) -> Option<String> {
+    let meta = path.metadata().ok().filter(|meta| meta.is_file())?;
+    // Files of the kernel are empty by their size, and reads of some wait for what comes.
+    if meta.size() == 0 {
+        return Some("empty".into());
     }
-    Some(format!("{} {} {}", meta.size(), meta.mtime(), meta.mtime_nsec()))
+    let Some(room) = left.checked_sub(meta.size()) else {
+        return Some(format!("{} {} {}", meta.size(), meta.mtime(), meta.mtime_nsec()));
+    };
+    *left = room;
+    let mut bytes = Vec::new();
+    File::open(path).ok()?.take(meta.size()).read_to_end(&mut bytes).ok()?;
+    Some(hex(&bytes))
 }
 
 fn hex(bytes: &[u8]) -> String {
@@ -202,11 +210,24 @@ mod tests {
         assert_ne!(first, key());
         std::fs::write(&script, "echo a").unwrap();
         assert_eq!(first, key(), "the same bytes, written again");
-        for bytes in [1, TOLD_BY_BYTES, TOLD_BY_BYTES + 1, TOLD_BY_BYTES + 2] {
+        // The script's bytes take some of the room.
+        let room = TOLD_BY_BYTES - "echo a".len() as u64;
+        for bytes in [0, 1, 2, room, room + 1, TOLD_BY_BYTES + 1] {
             let before = key();
             std::fs::File::create(&input).unwrap().set_len(bytes).unwrap();
             assert_ne!(before, key(), "{bytes} bytes");
         }
+    }
+
+    #[test]
+    fn files_of_the_kernel_are_not_read() {
+        let mut left = TOLD_BY_BYTES;
+        let kernel_log = Path::new("/proc/kmsg");
+        if kernel_log.exists() {
+            assert_eq!(file_state(kernel_log, &mut left).unwrap(), "empty");
+        }
+        assert_eq!(file_state(Path::new("/dev/null"), &mut left), None);
+        assert_eq!(left, TOLD_BY_BYTES);
     }
 
     #[test]

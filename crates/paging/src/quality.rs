@@ -47,7 +47,7 @@ pub fn with_share(why: Warning, native_s: f64, others: &[OtherShare]) -> Warning
             let percent = share * 100.0;
             format!("with {percent:.0}% local a run took {run_s:.2} s: ask with --local {percent:.0}%")
         }
-        None => format!("with {:.0}% local it was {:.2} s", most.share * 100.0, most.run_s),
+        None => format!("even with {:.0}% local a run took {:.2} s", most.share * 100.0, most.run_s),
     };
     Warning::new(PROGRAM_CHANGED, format!("{}; {advice}", why.text))
 }
@@ -220,7 +220,7 @@ mod tests {
         let at = |times| with_share(why(), 2.0, &others(times)).text;
         assert_eq!(at([3.9, 3.0]), "too long; with 40% local a run took 3.90 s: ask with --local 40%");
         assert_eq!(at([4.1, 4.0]), "too long; with 80% local a run took 4.00 s: ask with --local 80%");
-        assert_eq!(at([9.0, 4.1]), "too long; with 80% local it was 4.10 s");
+        assert_eq!(at([9.0, 4.1]), "too long; even with 80% local a run took 4.10 s");
         assert_eq!(with_share(why(), 2.0, &[]), why());
         let other = Warning::new("intercept", "too short");
         assert_eq!(with_share(other.clone(), 2.0, &others([1.0, 1.0])), other);

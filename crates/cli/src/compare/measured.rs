@@ -66,7 +66,7 @@ pub(super) fn measure(survey: &Survey, local: Bytes, simulator: &Simulator) -> R
 /// Adds to a conclusion that is withheld at which of other shares to ask.
 fn advised(conclusion: Conclusion, native_s: f64, others: &[(f64, Done)]) -> Conclusion {
     let other = |(share, done): &(f64, Done)| OtherShare { share: *share, run_s: done.wall_s };
-    let others: Vec<OtherShare> = others.iter().map(other).collect();
+    let others: Vec<OtherShare> = others.iter().filter(|(_, done)| !done.not_away).map(other).collect();
     let withheld = conclusion.withheld.map(|why| quality::with_share(why, native_s, &others));
     Conclusion { withheld, ..conclusion }
 }
