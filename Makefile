@@ -28,8 +28,8 @@ ci := $(target)/ci
 export PROPTEST_RNG_SEED ?= 20261122
 python := .venv/bin/python
 
-packages := redis-server redis-tools iproute2 sqlite3 xz-utils zstd gcc libc6-dev musl-tools chromium gtkwave fonts-dejavu-core \
-	python3 python3-venv shellcheck jq tcl
+packages := qemu-user valgrind redis-server redis-tools iproute2 sqlite3 xz-utils zstd gcc libc6-dev musl-tools chromium gtkwave \
+	fonts-dejavu-core python3 python3-venv shellcheck jq tcl
 
 setup: debian rust .venv/.ready
 
@@ -67,15 +67,17 @@ jobs := --local 25% --fabric ideal,edm,cxl,dctcp
 
 # These folders are ours: whatever an older version or other options left there is replaced.
 run: setup build
-	$(release)/unrack compare $(jobs) --out runs/numpy --replace -- $(python) examples/numpy-job.py
+	$(release)/unrack compare --access both $(jobs) --out runs/numpy --replace -- $(python) examples/numpy-job.py
 	$(release)/unrack compare $(jobs) --out runs/redis --replace -- examples/redis-session.sh
-	@echo "reports: runs/numpy/report.html runs/redis/report.html"
+	REDIS_KEYS=20000 REDIS_REQUESTS=20000 \
+		$(release)/unrack compare --access lines $(jobs) --out runs/redis-lines --replace -- examples/redis-session.sh
+	@echo "reports: runs/numpy/report.html runs/redis/report.html runs/redis-lines/report.html"
 
 # Tests that find something missing write why they are skipped to this file; it is printed at the end. What `test`
 # itself installs may not be missing: then they fail (crates/testing).
 skips := $(abspath $(target))/skips.txt
 test: export UNRACK_SKIPS := $(skips)
-test: export UNRACK_NO_SKIPS := chromium,fst2vcd,iproute2,musl,python3,rtl
+test: export UNRACK_NO_SKIPS := chromium,fst2vcd,iproute2,musl,python3,qemu,rtl,valgrind
 
 # One profile for everything that is tested: optimized, with every check on. The build comes first: tests
 # that run programs need the command and the preload library beside each other. `make soak` also runs the simulator's tests
@@ -125,6 +127,8 @@ bench: packages += capnproto iperf3
 bench: setup build
 	bench/faults.sh
 	bench/rack.sh || echo "not measured: bench/rack.sh needs root, namespaces and MPTCP"
+	cargo bench -q -p unrack-lines
+	cargo build -q --release -p unrack-lines-plugin -p unrack-lines-kernels && cargo bench -q -p unrack-lines-plugin
 	cargo bench -q -p unrack-node
 	cargo bench -q -p unrack-paging --bench encrypted
 	cargo bench -q -p unrack-pool --bench allocation

@@ -18,11 +18,13 @@ NEEDED = {
     "musl",
     "namespaces",
     "python3",
+    "qemu",
     "root",
     "rtl",
     "sanitizers",
     "tshark",
     "userfaultfd",
+    "valgrind",
     "zram",
 }
 

@@ -15,6 +15,7 @@ mod failure;
 mod folder;
 mod keys;
 mod last_words;
+mod lines;
 mod map;
 mod memory;
 mod memory_left;
@@ -62,6 +63,9 @@ enum Verb {
     /// Maps a program's slowdown over latency, bandwidth and local share
     #[command(after_help = map::EXAMPLES)]
     Map(map::Args),
+    /// Records a program's loads and stores, and measures this machine's caches
+    #[command(after_help = lines::EXAMPLES)]
+    Lines(lines::Args),
     /// Checks the predicted slowdown by the kernel's own swap
     #[command(after_help = swap::EXAMPLES)]
     Swap(swap::Args),
@@ -179,6 +183,7 @@ fn run_verb(verb: Verb, undo: Option<Undo>, seat: Option<&ProgramSeat>) -> Resul
     match verb {
         Verb::Compare(args) => compare::main(args),
         Verb::Map(args) => map::main(args),
+        Verb::Lines(args) => lines::main(args),
         Verb::Run(args) => run::main(args, seat),
         Verb::Swap(args) => swap::main(args, undo.expect("it was begun with the verb")),
         Verb::Memory(args) => memory::main(args),

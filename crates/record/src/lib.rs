@@ -4,10 +4,10 @@
 //! |---|---|
 //! | make or open the folder of a run | [`RunFolder`] |
 //! | describe what was run, where and when | [`Started`], [`Manifest`], [`Build`], [`Machine`], [`HostRow`] |
-//! | hold the result of a comparison, of a map, of a sweep | [`Comparison`], [`SlowdownMap`], [`Sweep`] |
+//! | hold the result of a comparison, of loads and stores, of a map, of a sweep | [`Comparison`], [`LinesSummary`], [`SlowdownMap`], [`Sweep`] |
 //! | describe other work that slowed a run down | [`Disturbance`] |
 //! | keep finished points of a grid | [`KeptPoints`] |
-//! | write and read tables | [`trace`], [`completions`], [`messages`], [`ports`] |
+//! | write and read tables | [`trace`], [`completions`], [`line_heat`], [`messages`], [`ports`] |
 //! | write packet captures | [`pcapng`] |
 //! | write waveforms | [`waves`] |
 //! | split page numbers | [`page_space`] |
@@ -20,6 +20,7 @@
 #![forbid(unsafe_code)]
 
 pub mod completions;
+pub mod line_heat;
 pub mod messages;
 pub mod page_space;
 pub mod pcapng;
@@ -34,6 +35,7 @@ mod disturbance;
 mod error;
 mod host;
 mod kept_points;
+mod lines;
 mod lock;
 mod manifest;
 mod map;
@@ -48,6 +50,7 @@ pub use disturbance::*;
 pub use error::RecordError;
 pub use host::HostRow;
 pub use kept_points::KeptPoints;
+pub use lines::*;
 pub use manifest::{Manifest, Started};
 pub use map::*;
 pub use provenance::{Build, Machine};

@@ -2,7 +2,7 @@
 //!
 //! | to | use |
 //! |---|---|
-//! | print a result in a terminal | [`comparison_text`], [`simulation_text`], [`map_text`], [`sweep_text`] |
+//! | print a result in a terminal | [`comparison_text`], [`lines_text`], [`simulation_text`], [`map_text`], [`sweep_text`] |
 //! | read run folders | [`RecordedRun::read`], [`Report::read`] |
 //! | make the page | [`Report::html`], [`Report::write`] |
 //! | draw lines of one's own, or a sweep | [`SeriesChart`], [`sweep_figures`] |
@@ -24,6 +24,8 @@ mod distribution;
 mod error;
 mod export;
 mod figures;
+mod lines_answer;
+mod lines_text;
 mod markup;
 mod needs;
 mod page;
@@ -40,7 +42,8 @@ pub use distribution::{Cdf, FetchRate};
 pub use error::ReportError;
 pub use export::{write_pngs, write_svgs};
 pub use figures::{SeriesAxis, SeriesChart, sweep_figures};
+pub use lines_text::lines_text;
 pub use page::Report;
-pub use run::{ComparedRun, RecordedRun, RunResult};
+pub use run::{ComparedRun, LinesRun, RecordedRun, RunResult};
 pub use simulation::{KindOfMessage, QueueDepths, ReplayEffect, Simulation, UnfinishedMessages};
 pub use text::{comparison_text, map_text, simulation_text, sweep_text};

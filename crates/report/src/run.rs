@@ -2,7 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
-use unrack_record::{Comparison, Manifest, SlowdownMap, completions, read_json, trace};
+use unrack_record::{
+    Comparison, LinesSummary, Manifest, SlowdownMap, completions, line_heat, read_json, trace,
+};
 
 use crate::{Cdf, FetchRate, ReportError, Simulation};
 
@@ -18,8 +20,18 @@ pub struct RecordedRun {
 #[derive(Debug, Clone)]
 pub enum RunResult {
     Comparison(Box<ComparedRun>),
+    Lines(Box<LinesRun>),
     Simulation(Box<Simulation>),
     Map(Box<SlowdownMap>),
+}
+
+/// A run that looked at loads and stores, with the tables in its folder.
+#[derive(Debug, Clone)]
+pub struct LinesRun {
+    pub summary: LinesSummary,
+    pub heat: Option<(line_heat::Meta, Vec<line_heat::Row>)>,
+    /// The same program by pages, if that was asked for, too.
+    pub pages: Option<ComparedRun>,
 }
 
 /// A comparison with the tables in its folder.
@@ -60,11 +72,14 @@ fn read_result(folder: &Path) -> Result<RunResult, ReportError> {
     if value.get("injection").is_some() {
         return Ok(RunResult::Comparison(Box::new(read_compared(folder, read_json(&summary)?)?)));
     }
+    if value.get("lines").is_some() {
+        return Ok(RunResult::Lines(Box::new(read_lines(folder, read_json(&summary)?)?)));
+    }
     if value.get("fabric").is_some() {
         return Ok(RunResult::Simulation(Box::new(read_json(&summary)?)));
     }
     let reason =
-        "neither the summary of a comparison (no `injection`) nor of a simulation (no `fabric`)".into();
+        "no summary of a comparison (no `injection`), of loads and stores (no `lines`) or of a simulation (no `fabric`)".into();
     Err(ReportError::Unexpected { file: summary, reason })
 }
 
@@ -84,6 +99,13 @@ fn read_compared(folder: &Path, comparison: Comparison) -> Result<ComparedRun, R
     let trace = folder.join("trace.parquet");
     let fetch_rate = if trace.is_file() { read_fetch_rate(&trace)? } else { None };
     Ok(ComparedRun { comparison, completions, fetch_rate })
+}
+
+fn read_lines(folder: &Path, summary: LinesSummary) -> Result<LinesRun, ReportError> {
+    let heat = folder.join("heat.parquet");
+    let heat = heat.is_file().then(|| line_heat::read(&heat)).transpose()?;
+    let pages = summary.pages.clone().map(|pages| read_compared(folder, pages)).transpose()?;
+    Ok(LinesRun { summary, heat, pages })
 }
 
 fn read_fetch_rate(path: &Path) -> Result<Option<FetchRate>, ReportError> {

@@ -9,7 +9,7 @@ use crate::words::{bytes, command_line, count, nanoseconds, number, rate, ratio,
 use crate::{Simulation, answer, needs};
 
 /// Column at which remarks are broken. Tables are as wide as they need to be.
-const WIDTH: usize = 100;
+pub(crate) const WIDTH: usize = 100;
 
 /// Returns the table of `unrack compare`, with the fit, the requirements for given losses, and warnings.
 pub fn comparison_text(c: &Comparison) -> String {
@@ -157,7 +157,7 @@ fn panel(map: &SlowdownMap, local: &MapLocal) -> String {
 }
 
 /// Formats a named remark, broken into lines under each other.
-fn note(name: &str, text: &str) -> String {
+pub(crate) fn note(name: &str, text: &str) -> String {
     let mut lines = vec![format!("{name:<8}")];
     for word in plain(text).split_whitespace() {
         let last = lines.len() - 1;
@@ -171,6 +171,6 @@ fn note(name: &str, text: &str) -> String {
 }
 
 /// Converts to ASCII for terminals: `us`, as units are written in scenarios.
-fn plain(text: &str) -> String {
+pub(crate) fn plain(text: &str) -> String {
     text.replace('µ', "u").replace('×', "x").replace('²', "2").replace('\u{a0}', " ")
 }

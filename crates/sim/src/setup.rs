@@ -12,11 +12,11 @@ use unrack_engine::error::SetupError;
 use unrack_engine::events::{Observer, Progress, Sim, Split, run_split};
 use unrack_engine::network::Network;
 use unrack_engine::run::{Ending, Run};
-use unrack_rack::{Collective, Replay, listed};
+use unrack_rack::{Blades, Collective, Replay, listed};
 use unrack_units::Time;
 use unrack_workload::{
-    CapturedReplay, CapturedTrace, JobsSpec, ListedMessages, Message, Outbox, ReplaySpec, RunningJobs,
-    Source, Synthetic, SyntheticSpec, forecast, size,
+    CapturedReplay, CapturedTrace, JobsSpec, LineReplay, LineTrace, ListedMessages, Message, Outbox,
+    ReplaySpec, RunningJobs, Source, Synthetic, SyntheticSpec, forecast, size,
 };
 
 /// A network with its fabric.
@@ -37,6 +37,8 @@ pub enum Work {
     Synthetic(SyntheticSpec),
     Listed(Arc<Vec<(Time, Message)>>),
     Replay(Arc<CapturedTrace>, ReplaySpec),
+    /// Lines that a program's misses ask for, on each compute blade.
+    Lines(Arc<LineTrace>, Blades),
     Collective(Collective),
     Jobs(JobsSpec),
 }
@@ -65,8 +67,8 @@ impl Work {
                 }
                 size::heavy_tailed(mean / count, square / count)
             }
-            // Pages or chunks, all of one size.
-            Work::Replay(..) | Work::Collective(_) => false,
+            // Pages, lines or chunks, all of one size.
+            Work::Replay(..) | Work::Lines(..) | Work::Collective(_) => false,
         }
     }
 }
@@ -194,7 +196,7 @@ impl Setup {
     pub fn calls(&self, work: &Work) -> Result<Option<Vec<(Time, Message)>>, SetupError> {
         let waits = match work {
             Work::Replay(_, spec) => spec.mode == Replay::ClosedLoop,
-            Work::Collective(_) | Work::Jobs(_) => true,
+            Work::Lines(..) | Work::Collective(_) | Work::Jobs(_) => true,
             Work::Synthetic(_) | Work::Listed(_) => false,
         };
         Ok(if waits { None } else { Some(forecast(self.asker(work)?)) })
@@ -211,7 +213,7 @@ impl Setup {
                 Synthetic::new(spec.clone(), racks, self.network.host_rate(), self.seed)?.mean_length()
             }
             Work::Listed(messages) => messages.last().map_or(Time::ZERO, |last| last.0),
-            Work::Replay(..) | Work::Collective(_) | Work::Jobs(_) => Time::ZERO,
+            Work::Replay(..) | Work::Lines(..) | Work::Collective(_) | Work::Jobs(_) => Time::ZERO,
         })
     }
 
@@ -278,6 +280,9 @@ impl Setup {
             Work::Replay(trace, spec) => {
                 Asker::Replay(CapturedReplay::new(trace.clone(), spec, racks)?, spec.mode)
             }
+            Work::Lines(trace, blades) => {
+                Asker::Lines(LineReplay::new(trace.clone(), *blades, self.seed, racks)?)
+            }
         })
     }
 }
@@ -287,7 +292,7 @@ fn check_time(run: &Run, work: &Work) -> Result<(), SetupError> {
     let key = match work {
         Work::Synthetic(_) => "workload.load",
         Work::Listed(_) | Work::Replay(..) => "workload.file",
-        Work::Collective(_) | Work::Jobs(_) => "workload",
+        Work::Lines(..) | Work::Collective(_) | Work::Jobs(_) => "workload",
     };
     match run.ending {
         Ending::OutOfTime => Err(SetupError::out_of_time(key, run.ended, run.finished())),
@@ -301,6 +306,7 @@ enum Asker {
     Synthetic(Synthetic),
     Listed(ListedMessages),
     Replay(CapturedReplay, Replay),
+    Lines(LineReplay),
     Jobs(RunningJobs),
 }
 
@@ -311,6 +317,7 @@ macro_rules! ask {
             Asker::Synthetic($source) => $call,
             Asker::Listed($source) => $call,
             Asker::Replay($source, _) => $call,
+            Asker::Lines($source) => $call,
             Asker::Jobs($source) => $call,
         }
     };

@@ -32,6 +32,8 @@ pub enum Needed {
     /// Root, and a kernel with network namespaces, TAP devices and multipath TCP.
     Namespaces,
     Python3,
+    /// QEMU's user mode for x86-64 (`qemu-x86_64`).
+    Qemu,
     /// Libraries of the compiler's sanitizers.
     Sanitizers,
     /// Root, to be other users, or to mount a file system.
@@ -42,13 +44,15 @@ pub enum Needed {
     Tshark,
     /// Kernel with `userfaultfd` as the pager needs it, and the permission to use it.
     Userfaultfd,
+    /// Simulator of caches (`valgrind --tool=cachegrind`).
+    Valgrind,
     /// Root, and a kernel with zram and memory cgroups.
     Zram,
 }
 
 impl Needed {
     /// All requirements.
-    pub const ALL: [Needed; 16] = [
+    pub const ALL: [Needed; 18] = [
         Needed::Chromium,
         Needed::Cores,
         Needed::Flush,
@@ -59,11 +63,13 @@ impl Needed {
         Needed::Musl,
         Needed::Namespaces,
         Needed::Python3,
+        Needed::Qemu,
         Needed::Root,
         Needed::Rtl,
         Needed::Sanitizers,
         Needed::Tshark,
         Needed::Userfaultfd,
+        Needed::Valgrind,
         Needed::Zram,
     ];
 

@@ -9,6 +9,7 @@
 //! | [`blades`] | racks, and the roles of nodes in them |
 //! | [`size`] | message sizes: one size, or a published or given distribution |
 //! | [`synthetic`] | open loop: arrivals at a load, between nodes of a pattern |
+//! | [`lines`] | closed loop: lines that a program's misses ask for, replicated and replayed |
 //! | [`listed`] | open loop: messages at given times |
 //! | [`forecast`] | the messages that an open-loop source will submit |
 //! | [`collective`] | all-reduce and similar operations, in steps |
@@ -25,6 +26,7 @@ pub mod collective;
 pub mod error;
 pub mod forecast;
 pub mod jobs;
+pub mod lines;
 pub mod listed;
 pub mod message;
 pub mod random;
@@ -38,6 +40,7 @@ pub use blades::{BladeNodes, Racks};
 pub use error::WorkloadError;
 pub use forecast::forecast;
 pub use jobs::{ComputedJob, JobsSpec, RunningJobs};
+pub use lines::{LineReplay, LineTrace};
 pub use listed::ListedMessages;
 pub use message::{Endpoints, Kind, Message, MessageId, NodeId};
 pub use size::{Pareto, SizeCdf, SizeDistribution};

@@ -8,6 +8,8 @@
 //! Each step leaves its file in the run folder. Results that other work on the machine spoilt are withheld, with the
 //! reason.
 
+mod line_fabrics;
+mod lines;
 mod measured;
 mod requirements;
 mod simulated;
@@ -15,6 +17,7 @@ mod simulated;
 use crate::fail_if::{self, FailIf, Shape};
 use crate::failure::Failure;
 use crate::folder;
+use crate::lines::placed::Rule;
 use crate::provenance::build;
 use crate::runs::budget::{self, Budget};
 use crate::runs::kept::Kept;
@@ -28,7 +31,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use unrack_paging::{CheckedProgram, Input, quality};
 use unrack_rack::{Profile, Protocol};
-use unrack_record::{Capture, Comparison, FabricResult, Injection, Purpose, RunFolder, Started, Warning};
+use unrack_record::{
+    AccessUnit, Capture, Comparison, FabricResult, Injection, Purpose, RunFolder, Started, Warning,
+};
 use unrack_report::{RecordedRun, Report};
 use unrack_units::nearest::hint;
 use unrack_units::{Rate, Share, Time};
@@ -40,6 +45,7 @@ Examples:
   unrack compare --fabric edm --fail-if 'fabrics.edm.slowdown>1.05' -- ./program
   unrack compare --nodes 32 --rate 40Gbps --out runs/sort -- sort big.txt
   unrack compare --budget 2m --repeat 5 -- ./program   as sure as two minutes allow
+  unrack compare --access lines -- ./program           loads and stores instead of page faults
 
 The program runs about 16 times: natively, once captured, at five delays well above the pager's own cost, \
 and at a few other local shares. It must not need a terminal, or change its input files. Its output goes to files in \
@@ -51,20 +57,28 @@ unless most runs were disturbed. An answer that is still too uncertain is withhe
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
+    /// Unit in which the program gets at far memory: `pages` by page faults, `lines` by loads and stores, or `both`
+    #[arg(long, value_name = "UNIT", default_value = "pages", value_parser = lines::parse_access)]
+    access: AccessUnit,
     /// Memory that stays local: a share of the program's footprint, or a size
     #[arg(long, value_name = "SHARE", default_value = "25%")]
     local: Share,
+    #[arg(long, value_name = "RULE", default_value = "interleaved", help = crate::lines::placed::HELP)]
+    placement: Rule,
     /// Fabrics to simulate, with commas between them
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "ideal,edm,cxl,dctcp",
           value_parser = parse_fabric)]
     fabric: Vec<Protocol>,
+    /// Network between the nodes: `star`, or `drack` for racks of 4 hosts that pool their NICs over CXL
+    #[arg(long, value_enum, default_value = "star")]
+    rack: Rack,
     /// Nodes of the rack: half compute blades that all run the program, half memory blades
     #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u32).range(2..=1024))]
     nodes: u32,
     /// Rate of every link, in the simulation and for injected delays
     #[arg(long, value_name = "RATE", default_value = "100Gbps")]
     rate: Rate,
-    /// Page transfers to simulate for each fabric, over all blades, from the middle of the run
+    /// Pages or lines to simulate for each fabric, over all blades: of pages, from the middle of the run
     #[arg(long, value_name = "N", default_value_t = 300_000)]
     transfers: u64,
     /// Rounds of runs: first one run at each injected delay, then each time one at the smallest and one at the
@@ -105,6 +119,9 @@ fn parse_fabric(name: &str) -> Result<Protocol, String> {
 
 /// Runs `unrack compare`.
 pub(crate) fn main(args: Args) -> Result<ExitCode, Failure> {
+    if args.access != AccessUnit::Pages {
+        return lines::main(&args);
+    }
     if let Some(limit) = &args.fail_if {
         let fabrics = args.fabric.iter().map(|fabric| fabric.name().to_string()).collect();
         limit.check(&Shape::from_type::<Comparison>().with_elements("fabrics", fabrics))?;
@@ -113,8 +130,8 @@ pub(crate) fn main(args: Args) -> Result<ExitCode, Failure> {
     let mut job = CheckedProgram::prepare(&args.command)?;
     job.input = Input::repeatable()?;
     let started = Started::now(build());
-    let folder = folder::create(&args.out, &args.purpose(&job), args.replace)?;
-    let scenario = simulated::scenario(&args.fabric, args.nodes, args.rate, args.seed);
+    let scenario = simulated::scenario(&args.fabric, &args.topology()?, args.rate, args.seed);
+    let folder = folder::create(&args.out, &args.purpose(&job.words()), args.replace)?;
     let steps = Steps::new();
     let comparison = args.compare(&job, &folder, &scenario, &budget, &steps)?;
     let comparison = Comparison { machine: Some(started.machine()), ..comparison };
@@ -136,17 +153,56 @@ pub(crate) fn main(args: Args) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Network between the nodes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Rack {
+    /// Nodes around one switch.
+    Star,
+    /// Racks of hosts that pool their NICs over CXL, as in DRack.
+    Drack,
+}
+
+/// Hosts of a rack that pools its NICs.
+const POOLED_HOSTS: u32 = 4;
+
+impl Rack {
+    /// Returns the topology of a scenario with so many nodes.
+    ///
+    /// # Errors
+    /// If racks cannot have as many.
+    fn topology(self, nodes: u32) -> Result<String, Failure> {
+        match self {
+            Rack::Star => Ok(format!("{{ kind = \"star\", nodes = {nodes} }}")),
+            Rack::Drack if nodes.is_multiple_of(2 * POOLED_HOSTS) => {
+                let racks = nodes / POOLED_HOSTS;
+                Ok(format!("{{ kind = \"drack\", racks = {racks}, hosts_per_rack = {POOLED_HOSTS} }}"))
+            }
+            Rack::Drack => {
+                let whole = 2 * POOLED_HOSTS;
+                let text = format!(
+                    "--rack drack has racks of {POOLED_HOSTS} hosts, half of them of compute blades: --nodes has to be a multiple of {whole}, not {nodes}"
+                );
+                Err(Failure::Usage(text))
+            }
+        }
+    }
+}
+
 impl Args {
+    fn topology(&self) -> Result<String, Failure> {
+        self.rack.topology(self.nodes)
+    }
+
     /// Returns the run's purpose; runs with the same purpose may replace each other. The amount of work is not part of
     /// it.
-    fn purpose(&self, job: &CheckedProgram) -> Purpose {
+    fn purpose(&self, words: &[String]) -> Purpose {
         let fabrics: Vec<_> = self.fabric.iter().map(|fabric| fabric.name()).collect();
         let question = serde_json::json!({
-            "command": job.words(), "folder": std::env::current_dir().ok(), "local": self.local.to_string(),
+            "command": words, "folder": std::env::current_dir().ok(), "local": self.local.to_string(),
             "fabrics": fabrics, "nodes": self.nodes, "rate": self.rate.to_string(), "seed": self.seed,
+            "access": self.access, "placement": self.placement.name(),
         });
-        let object =
-            format!("--local {} --fabric {} -- {}", self.local, fabrics.join(","), job.words().join(" "));
+        let object = format!("--local {} --fabric {} -- {}", self.local, fabrics.join(","), words.join(" "));
         Purpose::new("compare", object, question.to_string())
     }
 }

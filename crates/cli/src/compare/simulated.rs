@@ -46,13 +46,13 @@ pub(super) struct Simulator<'a> {
 
 /// Returns the rack as a scenario file, for the manifest and for `unrack sim`. A store-and-forward switch takes 400 ns
 /// for a layer-2 lookup (EDM table 1); fabrics with a switch of their own bring its latency.
-pub(super) fn scenario(fabrics: &[Protocol], nodes: u32, rate: Rate, seed: u64) -> String {
+pub(super) fn scenario(fabrics: &[Protocol], topology: &str, rate: Rate, seed: u64) -> String {
     let first = fabrics.first().map_or("ideal", |protocol| protocol.name());
     format!(
         "# Each fabric of the comparison in turn; this is the first.\n\
          seed = {seed}\n\n\
          [network]\n\
-         topology = {{ kind = \"star\", nodes = {nodes} }}\n\
+         topology = {topology}\n\
          link = {{ rate = \"{rate}\", propagation = \"10ns\" }}\n\
          switch = {{ latency = \"400ns\" }}\n\n\
          [fabric]\n\
@@ -195,7 +195,7 @@ fn fetches(done: &Finished) -> Vec<(&Message, Time)> {
 }
 
 /// Returns percentiles by nearest rank.
-fn spread(mut values: Vec<f64>) -> DistributionSummary {
+pub(super) fn spread(mut values: Vec<f64>) -> DistributionSummary {
     values.sort_by(f64::total_cmp);
     let Some(max) = values.last().copied() else { return DistributionSummary::default() };
     let rank = |p: f64| values[((p * values.len() as f64).ceil() as usize).clamp(1, values.len()) - 1];
@@ -212,7 +212,21 @@ fn spread(mut values: Vec<f64>) -> DistributionSummary {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Rack;
     use super::*;
+
+    #[test]
+    fn each_rack_is_a_network_that_can_be_simulated() {
+        for rack in [Rack::Star, Rack::Drack] {
+            for nodes in [8, 16, 64] {
+                let dctcp = [crate::compare::parse_fabric("dctcp").unwrap()];
+                let text = scenario(&dctcp, &rack.topology(nodes).unwrap(), Rate::from_gbps(100), 1);
+                let parsed = Scenario::parse("compare.toml", &text, &Overrides::none());
+                parsed.and_then(unrack_sim::check).unwrap_or_else(|why| panic!("{rack:?} {nodes}: {why}"));
+            }
+        }
+        assert!(Rack::Drack.topology(12).is_err(), "half of three racks");
+    }
 
     #[test]
     fn percentiles_are_by_nearest_rank() {
@@ -223,7 +237,12 @@ mod tests {
 
     #[test]
     fn the_scenario_of_a_comparison_is_valid() {
-        let text = scenario(&unrack_sim::known().protocols, 16, Rate::from_gbps(100), 1);
+        let text = scenario(
+            &unrack_sim::known().protocols,
+            &Rack::Star.topology(16).unwrap(),
+            Rate::from_gbps(100),
+            1,
+        );
         unrack_sim::check(Scenario::parse("compare.toml", &text, &Overrides::none()).unwrap()).unwrap();
     }
 }

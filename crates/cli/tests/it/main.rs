@@ -15,6 +15,7 @@ mod fast_signals;
 mod keys;
 mod kills;
 mod limits;
+mod lines;
 mod map;
 mod memory;
 mod phy;

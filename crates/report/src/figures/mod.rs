@@ -3,6 +3,8 @@
 mod cdf;
 mod fetch_rate;
 mod heat;
+mod line_curve;
+mod line_heat;
 mod lines;
 mod map_lines;
 mod near;
@@ -14,6 +16,8 @@ mod sweep;
 pub(crate) use cdf::completion_cdf;
 pub(crate) use fetch_rate::fetch_rate;
 pub(crate) use heat::heat;
+pub(crate) use line_curve::line_curve;
+pub(crate) use line_heat::line_heat;
 pub(crate) use map_lines::map_lines;
 pub(crate) use near::near_fabrics;
 pub(crate) use ranges::{by_fabric, by_simulation};

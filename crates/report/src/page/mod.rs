@@ -1,6 +1,7 @@
 //! The report page, in one file.
 
 mod comparison;
+mod lines;
 mod manifest;
 mod map;
 mod section;
@@ -13,7 +14,7 @@ use unrack_record::{SlowdownMap, atomic_write};
 
 use crate::chart::style;
 use crate::markup::Markup;
-use crate::{ComparedRun, Picture, RecordedRun, ReportError, RunResult, Simulation};
+use crate::{ComparedRun, LinesRun, Picture, RecordedRun, ReportError, RunResult, Simulation};
 use section::Section;
 use unlike::Unlike;
 
@@ -34,6 +35,7 @@ pub struct Report {
 /// Content of one section. Simulations share a section, side by side.
 enum Part<'a> {
     Comparison(&'a RecordedRun, &'a ComparedRun),
+    Lines(&'a RecordedRun, &'a LinesRun),
     Map(&'a RecordedRun, &'a SlowdownMap),
     Simulations(Vec<(&'a RecordedRun, &'a Simulation)>),
 }
@@ -130,6 +132,7 @@ impl Report {
             let prefix = if several { format!("{}-", index + 1) } else { String::new() };
             match part {
                 Part::Comparison(run, compared) => comparison::section(&prefix, run, compared),
+                Part::Lines(run, lines) => lines::section(&prefix, run, lines),
                 Part::Map(run, map) => map::section(&prefix, run, map),
                 Part::Simulations(runs) => simulations::section(&prefix, runs),
             }
@@ -142,6 +145,10 @@ impl Report {
         for run in &self.runs {
             match &run.result {
                 RunResult::Comparison(compared) => parts.push(Part::Comparison(run, compared)),
+                RunResult::Lines(lines) => {
+                    parts.push(Part::Lines(run, lines));
+                    parts.extend(lines.pages.iter().map(|pages| Part::Comparison(run, pages)));
+                }
                 RunResult::Map(map) => parts.push(Part::Map(run, map)),
                 RunResult::Simulation(simulation) => {
                     let together = parts.iter_mut().find_map(|part| match part {

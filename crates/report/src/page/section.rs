@@ -75,8 +75,8 @@ pub(crate) fn list(m: &mut Markup, items: &[String]) {
 
 /// Columns that belong together: their name, the term that explains it, and the columns' heads. Without columns the
 /// group is a column itself.
-pub(crate) struct Group {
-    pub name: &'static str,
+pub(crate) struct Group<'a> {
+    pub name: &'a str,
     pub term: &'static str,
     pub columns: &'static [&'static str],
 }

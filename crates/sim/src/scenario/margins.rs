@@ -34,7 +34,7 @@ pub fn check_margins(scenario: &ValidScenario, setup: &Setup, work: &Work) -> Re
         Work::Synthetic(spec) => spec.messages,
         Work::Listed(messages) => messages.len() as u64,
         // The length of these is not known before the run.
-        Work::Replay(..) | Work::Collective(_) | Work::Jobs(_) => return Ok(()),
+        Work::Replay(..) | Work::Lines(..) | Work::Collective(_) | Work::Jobs(_) => return Ok(()),
     };
     let length = setup.length_of(work)?;
     let share = |margin| match margin {

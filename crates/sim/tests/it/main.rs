@@ -18,6 +18,7 @@ mod ideal;
 mod ideal_bound;
 mod jobs;
 mod keys;
+mod lines;
 mod lost;
 mod observe;
 mod packet;

@@ -1,0 +1,34 @@
+//! `unrack lines calibrate`: caches, latencies and bandwidths of this machine.
+
+use super::failed;
+use crate::failure::{Failure, say};
+use crate::stdout::print;
+use std::process::ExitCode;
+use unrack_lines_run::calibrate::MachineCalibration;
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Print JSON instead of the table
+    #[arg(long)]
+    json: bool,
+    /// Take what was measured since this machine started, if anything was
+    #[arg(long)]
+    kept: bool,
+}
+
+/// Runs `unrack lines calibrate`.
+pub(crate) fn main(args: &Args) -> Result<ExitCode, Failure> {
+    let kept = if args.kept { MachineCalibration::kept() } else { None };
+    let calibration = match kept {
+        Some(kept) => kept,
+        None => {
+            say("measuring this machine for about a quarter of a minute");
+            MachineCalibration::measured().map_err(|why| Failure::Lacking(why.to_string()))?
+        }
+    };
+    match args.json {
+        true => print(&(serde_json::to_string_pretty(&calibration).map_err(failed)? + "\n"))?,
+        false => print(&calibration.to_string())?,
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,168 @@
+//! The instrumented run: counts, names and recorded windows of all processes.
+
+use crate::failure::Failure;
+use std::ffi::OsString;
+use std::path::Path;
+use std::process::Stdio;
+use unrack_lines::heat::{HeatTables, RangeHeat};
+use unrack_lines::summary::Summary;
+use unrack_lines_run::{InstrumentedRun, Options, ProcessRecord, RunError, Tools, prepare};
+use unrack_record::{LineCounts, NamedMisses, ServedCount, Warning};
+
+/// Instrumented run that has ended.
+pub(crate) struct Instrumented {
+    run: InstrumentedRun,
+    /// Heat of each record.
+    heats: Vec<HeatTables>,
+    /// Processor whose caches the recorder simulated, with the sizes that differ from its preset's.
+    pub processor: String,
+}
+
+/// Fewest windows from which an interval is computed: with fewer, the normal distribution that it assumes is far off.
+const FEWEST_WINDOWS: u64 = 30;
+
+impl Instrumented {
+    /// Runs the command under the recorder; to `output`, if given, with empty input.
+    ///
+    /// # Errors
+    /// If the machine lacks QEMU, the program cannot be recorded, or it fails.
+    pub(crate) fn run(
+        tools: &Tools,
+        command: &[OsString],
+        options: &Options,
+        output: Option<&Path>,
+    ) -> Result<Instrumented, Failure> {
+        let mut prepared = prepare(tools, command, options)?;
+        if let Some(output) = output {
+            let (out, error) = super::native::outputs(output)?;
+            prepared.command().stdin(Stdio::null()).stdout(out).stderr(error);
+        }
+        let run = prepared.run()?;
+        if !run.status.success() {
+            let text = format!("the program ended with {} when run under the recorder", run.status);
+            return Err(Failure::Failed(text));
+        }
+        Instrumented::read(run)
+    }
+
+    /// Reads the heat of a run, and the name of the processor.
+    fn read(run: InstrumentedRun) -> Result<Instrumented, Failure> {
+        let mut processor = String::new();
+        for process in &run.processes {
+            if let Some(reader) = process.open()? {
+                processor.clone_from(&reader.header().processor);
+            }
+        }
+        let heats = run.processes.iter().map(ProcessRecord::heat).collect::<Result<_, _>>()?;
+        Ok(Instrumented { run, heats, processor })
+    }
+
+    /// Returns the records of all programs.
+    pub(crate) fn processes(&self) -> &[ProcessRecord] {
+        &self.run.processes
+    }
+
+    /// Returns the heat of all programs.
+    pub(crate) fn heats(&self) -> &[HeatTables] {
+        &self.heats
+    }
+
+    /// Returns the summaries of all programs.
+    pub(crate) fn summaries(&self) -> Vec<&Summary> {
+        self.run.processes.iter().map(|process| &process.summary).collect()
+    }
+
+    /// Returns the summary and the heat of the program that asked memory for most lines. `None` if none did.
+    pub(crate) fn hottest(&self) -> Option<(&Summary, &HeatTables)> {
+        let lines = |heat: &HeatTables| heat.ranges.iter().map(RangeHeat::lines).sum::<u64>();
+        let all = self.run.processes.iter().map(|process| &process.summary).zip(&self.heats);
+        all.filter(|(_, heat)| lines(heat) > 0).max_by_key(|(_, heat)| lines(heat))
+    }
+
+    /// Returns the memory that the largest program used, in bytes: pages of which a line came from memory.
+    pub(crate) fn footprint_bytes(&self) -> u64 {
+        self.heats.iter().map(|heat| heat.ranges.len() as u64 * heat.range_bytes).max().unwrap_or(0)
+    }
+
+    /// Returns the number of windows that were recorded.
+    fn windows(&self) -> u64 {
+        self.run.processes.iter().map(|process| process.summary.sample.windows).sum()
+    }
+
+    /// Returns the counts of the whole run.
+    pub(crate) fn counts(&self) -> LineCounts {
+        let summaries = self.summaries();
+        let samples = || summaries.iter().map(|summary| summary.sample);
+        let threads = || summaries.iter().flat_map(|summary| &summary.threads);
+        let served =
+            |level: usize| threads().map(|one| one.caches.loads[level] + one.caches.stores[level]).sum();
+        let levels = ["L1", "L2", "L3", "peer", "memory"].into_iter().enumerate();
+        LineCounts {
+            processes: summaries.len() as u32,
+            threads: threads().count() as u32,
+            instructions: threads().map(|thread| thread.instructions).sum(),
+            loads: threads().map(|thread| thread.loads).sum(),
+            stores: threads().map(|thread| thread.stores).sum(),
+            branches: threads().map(|thread| thread.branches).sum(),
+            mispredicted: threads().map(|thread| thread.mispredicted).sum(),
+            served: levels
+                .map(|(number, level)| ServedCount { level: level.into(), accesses: served(number) })
+                .collect(),
+            write_backs: threads().map(|thread| thread.caches.write_backs).sum(),
+            windows: self.windows(),
+            window_instructions: samples().map(|sample| sample.windows * sample.window).sum(),
+        }
+    }
+
+    /// Returns why the recorded windows are too few for an interval, if they are.
+    pub(crate) fn too_few(&self) -> Option<Warning> {
+        let windows = self.windows();
+        (windows < FEWEST_WINDOWS).then(|| {
+            let text = format!(
+                "only {windows} windows were recorded, of at least {FEWEST_WINDOWS}: the program is too short for its cycles to be \
+                 known; give it more to do"
+            );
+            Warning::new("few-windows", text)
+        })
+    }
+
+    /// Returns the misses to memory by name, most first.
+    pub(crate) fn named(&self, of: impl Fn(&Summary) -> &[unrack_lines::summary::Named]) -> Vec<NamedMisses> {
+        let mut sums = std::collections::BTreeMap::<String, u64>::new();
+        for named in self.summaries().into_iter().flat_map(of) {
+            *sums.entry(named.name.clone()).or_default() += named.misses;
+        }
+        let mut all: Vec<NamedMisses> =
+            sums.into_iter().map(|(name, misses)| NamedMisses { name, misses }).collect();
+        all.sort_by(|a, b| b.misses.cmp(&a.misses).then_with(|| a.name.cmp(&b.name)));
+        all
+    }
+
+    /// Returns warnings about what the run left out.
+    pub(crate) fn warnings(&self) -> Vec<Warning> {
+        let summaries = self.summaries();
+        let mut warnings = Vec::new();
+        for left in summaries.iter().flat_map(|summary| &summary.left) {
+            let text = format!("{} ran natively and is not in the counts: {}", left.path, left.reason);
+            warnings.push(Warning::new("not-instrumented", text));
+        }
+        for (summary, error) in
+            summaries.iter().filter_map(|summary| Some((summary, summary.error.as_ref()?)))
+        {
+            let text = format!("the record of {} is incomplete: {error}", summary.program);
+            warnings.push(Warning::new("incomplete-record", text));
+        }
+        warnings.dedup();
+        warnings
+    }
+}
+
+impl From<RunError> for Failure {
+    fn from(error: RunError) -> Failure {
+        match error {
+            RunError::Lacking(text) => Failure::Lacking(text),
+            RunError::Program { .. } => Failure::Lacking(error.to_string()),
+            RunError::Record { .. } | RunError::Io { .. } => Failure::Failed(error.to_string()),
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! This machine as the core model takes it: a core with measured latencies, near memory, and costs of the kernel.
+
+use unrack_lines::core::{CoreParameters, Lane, MemoryParameters, NearPages};
+use unrack_lines_run::calibrate::{Bandwidth, MachineCalibration};
+use unrack_record::Warning;
+
+/// Core, memory and kernel of this machine.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Machine {
+    pub core: CoreParameters,
+    /// Latency of near memory, in nanoseconds.
+    pub near_ns: f64,
+    /// Traffic that one thread and that all threads together reach.
+    one: Traffic,
+    all: Traffic,
+    /// System call and first touch of a page, in seconds.
+    system_call_s: f64,
+    new_page_s: f64,
+}
+
+impl Machine {
+    /// Creates the machine whose caches a recording names, with what was measured of this one.
+    ///
+    /// # Errors
+    /// If no core of that name is known, or a measured number is out of range.
+    pub(crate) fn new(processor: &str, measured: &MachineCalibration) -> Result<Machine, Warning> {
+        let name = processor.split(':').next().unwrap_or(processor);
+        let core = CoreParameters::by_name(name).map(|core| with_measured(core, measured));
+        let why = match &core {
+            Some(core) => core.check().err().map(|why| why.to_string()),
+            None => Some(format!("there is no model of the core of {name}")),
+        };
+        let core = match (core, why) {
+            (Some(core), None) => core,
+            (_, why) => {
+                let text = format!("{}: cycles are not computed", why.unwrap_or_default());
+                return Err(Warning::new("no-core-model", text));
+            }
+        };
+        Ok(Machine {
+            core,
+            near_ns: measured.memory_ns.median,
+            one: Traffic::of(&measured.one),
+            all: Traffic::of(&measured.all),
+            system_call_s: measured.system_call_ns.median * 1e-9,
+            new_page_s: measured.first_touch_ns.median * 1e-9,
+        })
+    }
+
+    /// Returns a latency in cycles, in whole sixteenths, as the core counts them.
+    pub(crate) fn cycles(&self, ns: f64) -> f32 {
+        sixteenths(ns * self.core.frequency_ghz)
+    }
+
+    /// Returns a lane of one of `at_once` threads, whose far memory has this latency, and the rates of near memory.
+    pub(crate) fn lane(&self, pages: NearPages, far_ns: f64, at_once: f64) -> Lane {
+        let frequency_ghz = self.core.frequency_ghz;
+        let rates = self.one.least(self.all, at_once.max(1.0));
+        let interval = |rate_gb_s| MemoryParameters::interval_of(rate_gb_s, frequency_ghz);
+        let near = MemoryParameters {
+            interval: interval(rates.both_gb_s),
+            read_interval: interval(rates.read_gb_s),
+            write_interval: interval(rates.write_gb_s),
+            ..MemoryParameters::of_latency(self.near_ns, frequency_ghz)
+        };
+        Lane { pages, near, far: MemoryParameters { latency: self.cycles(far_ns), ..near } }
+    }
+
+    /// Returns the time in the kernel for so many system calls and new pages, in seconds.
+    pub(crate) fn kernel_s(&self, system_calls: u64, new_pages: u64) -> f64 {
+        system_calls as f64 * self.system_call_s + new_pages as f64 * self.new_page_s
+    }
+}
+
+/// Replaces a preset's numbers by those that were measured: the clock, the latencies of caches, the page walk, the last level's
+/// rate, the window, and the misses at once.
+fn with_measured(mut core: CoreParameters, measured: &MachineCalibration) -> CoreParameters {
+    let frequency_ghz = measured.frequency_ghz.median;
+    let cycles = |ns: f64| sixteenths(ns * frequency_ghz);
+    let level = |number: u8| measured.levels.iter().find(|level| level.level == number);
+    for (number, latency) in [(1, &mut core.caches.l1), (2, &mut core.caches.l2), (3, &mut core.caches.l3)] {
+        if let Some(level) = level(number) {
+            *latency = cycles(level.load_ns.median);
+        }
+    }
+    core.frequency_ghz = frequency_ghz;
+    // Threads of one core divide its reorder buffer and its store queue (AMD, Software Optimization Guide 57647, "Simultaneous
+    // multi-threading"): a window that is smaller than the buffer is such a part.
+    if let Some(window) = measured.window {
+        let part = (window / core.reorder_buffer as f64).min(1.0);
+        let of = |entries: usize| ((entries as f64 * part).round() as usize).max(1);
+        (core.reorder_buffer, core.store_queue) = (of(core.reorder_buffer), of(core.store_queue));
+    }
+    core.fill_buffers = (measured.most_at_once.round() as usize).clamp(1, 4096);
+    core.prefetch_buffers = core.prefetch_buffers.max(in_flight(measured));
+    core.caches.l3_interval = sixteenths(64.0 / measured.last_level.gb_s() * frequency_ghz);
+    // A walk in the measured working set loads one entry, from the second level, which holds the tables: the rest is fixed.
+    // Under nested paging it is the host's walk (AMD64 Architecture Programmer's Manual 24593, section 15.25.5).
+    if let Some(walk_ns) = measured.walk_ns {
+        core.walk_latency = (cycles(walk_ns) - core.caches.l2).max(0.0);
+    }
+    core
+}
+
+/// Returns the lines that are on their way at once while one thread streams, by Little's law: rate times latency. The bytes
+/// that a copy moves are as many as those that it reads, with the lines that its writes allocate.
+fn in_flight(measured: &MachineCalibration) -> usize {
+    let rate_gb_s = measured.one.read_gbps.median.max(measured.one.copy_gbps.median);
+    (rate_gb_s * measured.memory_ns.median / 64.0).round().clamp(1.0, 4096.0) as usize
+}
+
+fn sixteenths(cycles: f64) -> f32 {
+    ((cycles * 16.0).round() / 16.0) as f32
+}
+
+/// Rates of memory, in 10^9 bytes per second.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Traffic {
+    read_gb_s: f64,
+    write_gb_s: f64,
+    both_gb_s: f64,
+}
+
+impl Traffic {
+    /// Returns the greatest rates over the patterns. A line that is written is also read before, and a copy moves as many
+    /// bytes to memory as it reads for its source.
+    fn of(bandwidth: &Bandwidth) -> Traffic {
+        let past = bandwidth.nontemporal_gbps.map_or(0.0, |gbps| gbps.median);
+        let [read, write, copy] =
+            [bandwidth.read_gbps, bandwidth.write_gbps, bandwidth.copy_gbps].map(|gbps| gbps.median);
+        Traffic {
+            read_gb_s: read.max(write).max(copy),
+            write_gb_s: write.max(past).max(copy / 2.0),
+            both_gb_s: read.max(2.0 * write).max(past).max(1.5 * copy),
+        }
+    }
+
+    /// Returns the rates of one of `sharers`, of which each has at most these, and all together those of `all`.
+    fn least(self, all: Traffic, sharers: f64) -> Traffic {
+        Traffic {
+            read_gb_s: self.read_gb_s.min(all.read_gb_s / sharers),
+            write_gb_s: self.write_gb_s.min(all.write_gb_s / sharers),
+            both_gb_s: self.both_gb_s.min(all.both_gb_s / sharers),
+        }
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// Machine with round numbers: 2 GHz, near memory at 100 ns.
+    pub(crate) fn machine() -> Machine {
+        let core = CoreParameters { frequency_ghz: 2.0, ..CoreParameters::by_name("zen3").unwrap() };
+        Machine {
+            core,
+            near_ns: 100.0,
+            one: Traffic { read_gb_s: 20.0, write_gb_s: 10.0, both_gb_s: 25.0 },
+            all: Traffic { read_gb_s: 30.0, write_gb_s: 30.0, both_gb_s: 40.0 },
+            system_call_s: 1e-7,
+            new_page_s: 1e-6,
+        }
+    }
+
+    #[test]
+    fn threads_share_memory() {
+        let alone = machine().lane(NearPages::AllFar, 300.0, 1.0);
+        assert_eq!((alone.near.latency, alone.far.latency), (200.0, 600.0));
+        let intervals = |at_once| {
+            let near = machine().lane(NearPages::AllFar, 300.0, at_once).near;
+            [near.read_interval, near.write_interval, near.interval]
+        };
+        assert_eq!(intervals(1.0), [6.375, 12.8125, 5.125], "64 B at 20, 10 and 25 GB/s, in sixteenths");
+        assert_eq!(intervals(3.0), [12.8125, 12.8125, 9.625], "64 B at 10, 10 and 13.3 GB/s");
+    }
+
+    #[test]
+    fn the_kernel_takes_its_time() {
+        assert!((machine().kernel_s(1000, 5000) - 5.1e-3).abs() < 1e-12);
+    }
+}

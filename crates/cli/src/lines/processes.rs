@@ -1,0 +1,162 @@
+//! Processes of a run: which threads' times add up to the run's.
+//!
+//! A process takes as long as its thread that takes longest with far memory. Programs that one process becomes in turn
+//! (`exec`) come one after another, so their times add up; a parent's and its children's do, too, since parents mostly
+//! wait. Of children that ran at the same time one counts: those are taken that ran one after another and take longest
+//! together.
+
+use std::collections::BTreeMap;
+
+/// One program in one process.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Member {
+    pub pid: u32,
+    pub parent: u32,
+    /// Start, in nanoseconds of a clock that all members share.
+    pub start_ns: u64,
+    /// Time from its start to its end, in nanoseconds.
+    pub wall_ns: u64,
+    /// Time of its thread that takes longest, in seconds.
+    pub time_s: f64,
+}
+
+/// Returns the indices of the members whose times add up to the run's, in ascending order.
+pub(crate) fn critical(members: &[Member]) -> Vec<usize> {
+    let family = Family::new(members);
+    let roots: Vec<u32> = family.own.keys().copied().filter(|pid| family.is_root(*pid)).collect();
+    // Processes whose parent had ended before are roots of their own: they ran beside the others.
+    let best = roots.into_iter().map(|root| family.path(root)).max_by(|a, b| a.time_s.total_cmp(&b.time_s));
+    let mut indices = best.map(|path| path.indices).unwrap_or_default();
+    indices.sort_unstable();
+    indices
+}
+
+/// Members whose times add up, and the sum.
+#[derive(Clone, Default)]
+struct Path {
+    indices: Vec<usize>,
+    time_s: f64,
+}
+
+/// Members by process.
+struct Family<'a> {
+    members: &'a [Member],
+    own: BTreeMap<u32, Vec<usize>>,
+    children: BTreeMap<u32, Vec<u32>>,
+}
+
+impl<'a> Family<'a> {
+    fn new(members: &'a [Member]) -> Family<'a> {
+        let mut family = Family { members, own: BTreeMap::new(), children: BTreeMap::new() };
+        for (index, member) in members.iter().enumerate() {
+            family.own.entry(member.pid).or_default().push(index);
+        }
+        for (pid, own) in &family.own {
+            family.children.entry(members[own[0]].parent).or_default().push(*pid);
+        }
+        family
+    }
+
+    /// Returns whether the parent of a process is no member, or has a larger number, as after a number's reuse: parents
+    /// come first, so that following children ends.
+    fn is_root(&self, pid: u32) -> bool {
+        let parent = self.members[self.own[&pid][0]].parent;
+        parent >= pid || !self.own.contains_key(&parent)
+    }
+
+    /// Returns the start and the end of a process.
+    fn span_ns(&self, pid: u32) -> (u64, u64) {
+        let own = || self.own[&pid].iter().map(|index| &self.members[*index]);
+        let end = own().map(|member| member.start_ns.saturating_add(member.wall_ns)).max();
+        (own().map(|member| member.start_ns).min().unwrap_or(0), end.unwrap_or(0))
+    }
+
+    fn path(&self, pid: u32) -> Path {
+        let own = self.own[&pid].clone();
+        let time_s = own.iter().map(|index| self.members[*index].time_s).sum();
+        let children = self.children.get(&pid).into_iter().flatten().filter(|child| **child > pid);
+        let below = children.map(|child| (self.span_ns(*child), self.path(*child))).collect();
+        Path { indices: own, time_s }.then(&one_after_another(below))
+    }
+}
+
+/// Returns the paths that do not overlap in time and have the largest sum: weighted interval scheduling (Kleinberg and
+/// Tardos, Algorithm Design, section 6.1).
+fn one_after_another(mut paths: Vec<((u64, u64), Path)>) -> Path {
+    paths.sort_by_key(|((_, end), _)| *end);
+    let mut best = vec![Path::default()];
+    for (number, ((start, _), path)) in paths.iter().enumerate() {
+        let before = paths[..number].partition_point(|((_, end), _)| end <= start);
+        let with = best[before].clone().then(path);
+        let without = &best[number];
+        best.push(if with.time_s > without.time_s { with } else { without.clone() });
+    }
+    best.pop().unwrap_or_default()
+}
+
+impl Path {
+    fn then(mut self, next: &Path) -> Path {
+        self.indices.extend(&next.indices);
+        Path { indices: self.indices, time_s: self.time_s + next.time_s }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn member(pid: u32, parent: u32, (start_ns, end_ns): (u64, u64), time_s: f64) -> Member {
+        Member { pid, parent, start_ns, wall_ns: end_ns - start_ns, time_s }
+    }
+
+    #[test]
+    fn programs_of_one_process_and_children_in_turn_add_up() {
+        let members = [
+            member(10, 1, (0, 100), 0.5),
+            member(11, 10, (5, 40), 1.0),
+            member(12, 10, (40, 90), 2.0),
+            member(12, 10, (90, 95), 0.25),
+        ];
+        assert_eq!(critical(&members), [0, 1, 2, 3]);
+    }
+
+    #[test]
+    fn of_children_at_the_same_time_the_longest_counts() {
+        let parent = member(10, 1, (0, 100), 0.5);
+        let members = [parent, member(11, 10, (0, 90), 1.0), member(12, 10, (5, 95), 2.0)];
+        assert_eq!(critical(&members), [0, 2]);
+        let members = [
+            parent,
+            member(11, 10, (0, 40), 1.5),
+            member(12, 10, (30, 60), 2.0),
+            member(13, 10, (60, 90), 1.0),
+            member(14, 10, (50, 100), 0.75),
+        ];
+        assert_eq!(critical(&members), [0, 2, 3], "2 and 1 are more than 1.5 and 1");
+    }
+
+    #[test]
+    fn an_orphan_ran_beside_the_others() {
+        let members = [member(10, 1, (0, 100), 0.5), member(40, 1, (0, 300), 0.75)];
+        assert_eq!(critical(&members), [1]);
+        assert_eq!(critical(&[]), Vec::<usize>::new());
+    }
+
+    proptest! {
+        #[test]
+        fn no_member_counts_twice_and_none_alone_is_more(
+            drawn in prop::collection::vec((0u32..12, 0u32..12, 0u64..50, 1u64..100, 0.0f64..10.0), 1..20),
+        ) {
+            let members: Vec<Member> = drawn
+                .iter()
+                .map(|(a, b, start, wall, time)| member(*a, *b, (*start, start + wall), *time))
+                .collect();
+            let found = critical(&members);
+            prop_assert!(found.windows(2).all(|two| two[0] < two[1]), "{:?}", found);
+            let sum: f64 = found.iter().map(|index| members[*index].time_s).sum();
+            let most = members.iter().map(|member| member.time_s).fold(0.0, f64::max);
+            prop_assert!(sum >= most - 1e-9, "{} of {:?}", sum, members);
+        }
+    }
+}

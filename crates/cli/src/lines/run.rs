@@ -1,0 +1,68 @@
+//! `unrack lines run`: one instrumented run of a program.
+
+use super::answer::Basis;
+use super::instrumented::Instrumented;
+use super::machine::Machine;
+use super::model::Model;
+use super::placed::Rule;
+use super::recorder;
+use crate::failure::{Failure, say};
+use crate::provenance::build;
+use crate::stdout::print;
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use unrack_record::{AccessUnit, LinesSummary, Started, write_json};
+use unrack_units::Share;
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Memory that stays near: a share, or with `--placement first-touch`, `tiered` and `dram-cache` a size
+    #[arg(long, value_name = "SHARE", default_value = "25%")]
+    local: Share,
+    #[arg(long, value_name = "RULE", default_value = "interleaved", help = super::placed::HELP)]
+    placement: Rule,
+    /// Write the result as JSON to this file
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+    /// Seed of the sample
+    #[arg(long, default_value_t = 1)]
+    seed: u64,
+    /// The program and its arguments
+    #[arg(last = true, required = true, value_name = "CMD")]
+    command: Vec<OsString>,
+}
+
+/// Runs `unrack lines run`. The program has this process's input and output; what is said of it follows on standard
+/// output.
+pub(crate) fn main(args: &Args) -> Result<ExitCode, Failure> {
+    let started = Started::now(build());
+    let placed = args.placement.placed(args.local, None)?;
+    let tools = recorder()?;
+    let calibration = super::calibrated(say)?;
+    let options = super::options(args.seed, &calibration, &placed);
+    let instrumented = Instrumented::run(&tools, &args.command, &options, None)?;
+    let machine = Machine::new(&instrumented.processor, &calibration);
+    let model = Model::new(&instrumented, machine, &placed, &[])?;
+    let basis = Basis {
+        instrumented: &instrumented,
+        calibration: &calibration,
+        native: None,
+        placed: &placed,
+        model,
+    };
+    let summary = LinesSummary {
+        version: env!("CARGO_PKG_VERSION").into(),
+        command: args.command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
+        seed: args.seed,
+        access: AccessUnit::Lines,
+        pages: None,
+        lines: basis.result(),
+        machine: Some(started.machine()),
+    };
+    if let Some(path) = &args.json {
+        write_json(path, &summary)?;
+    }
+    print(&unrack_report::lines_text(&summary))?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,275 @@
+//! `unrack lines` and `unrack compare --access`: counts of a run, refusals, and keys of the JSON.
+
+use crate::common;
+
+use common::{Lab, stderr};
+use serde_json::Value;
+use std::path::Path;
+use std::process::{Command, Output};
+use unrack_testing::Needed;
+
+/// Lab for instrumented runs; `None`, with a message, without QEMU.
+fn lab(name: &str) -> Option<Lab> {
+    if Command::new("qemu-x86_64").arg("-version").output().is_err() {
+        unrack_testing::skip(Needed::Qemu, "qemu-x86_64 is not in PATH");
+        return None;
+    }
+    let plugin = Path::new(env!("CARGO_BIN_EXE_unrack")).with_file_name("libunrack_lines.so");
+    let built = "test with `cargo test --workspace`, or first `cargo build -p unrack-lines-plugin` with the same profile";
+    assert!(plugin.is_file(), "{} is missing: {built}", plugin.display());
+    let lab = Lab::new(name);
+    let kept = lab.path(KEPT);
+    std::fs::create_dir_all(kept.parent().unwrap()).unwrap();
+    std::fs::write(kept, calibration()).unwrap();
+    Some(lab)
+}
+
+/// File that a lab keeps what was measured of this machine in.
+const KEPT: &str = "cache/unrack/lines-calibration.json";
+
+/// Returns what was measured of this machine, once for all tests: each measurement takes a quarter of a minute.
+fn calibration() -> &'static [u8] {
+    static MEASURED: std::sync::OnceLock<Vec<u8>> = std::sync::OnceLock::new();
+    MEASURED.get_or_init(|| {
+        let lab = Lab::new("lines-calibration");
+        let output = lab.unrack(&[&"lines", &"calibrate"]);
+        assert!(output.status.success(), "{}", stderr(&output));
+        std::fs::read(lab.path(KEPT)).unwrap()
+    })
+}
+
+fn recorded(lab: &Lab, command: &[&str]) -> (Output, Value) {
+    let json = lab.path("run.json");
+    let mut arguments: Vec<&dyn AsRef<std::ffi::OsStr>> = vec![&"lines", &"run", &"--json", &json, &"--"];
+    arguments.extend(command.iter().map(|word| word as &dyn AsRef<std::ffi::OsStr>));
+    let output = lab.unrack(&arguments);
+    let text = std::fs::read(&json).unwrap_or_else(|_| panic!("no summary: {}", stderr(&output)));
+    (output, serde_json::from_slice(&text).unwrap())
+}
+
+fn keys(value: &Value) -> String {
+    value.as_object().unwrap().keys().cloned().collect::<Vec<_>>().join(" ")
+}
+
+/// Returns the slowdowns of a curve, or the key of the reason why they are withheld.
+fn slowdowns(curve: &Value) -> Result<Vec<f64>, String> {
+    let points = curve.as_array().unwrap().iter().map(|point| &point["slowdown"]);
+    points
+        .map(|slowdown| {
+            let withheld = || slowdown["withheld"]["key"].as_str().unwrap().to_string();
+            slowdown["value"].as_f64().ok_or_else(withheld)
+        })
+        .collect()
+}
+
+/// Writes a file of lines in no order, for `sort`.
+fn unsorted(lab: &Lab, lines: u64) -> String {
+    let path = lab.path("unsorted");
+    let line = |n: u64| format!("{:010}\n", n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32);
+    std::fs::write(&path, (0..lines).map(line).collect::<String>()).unwrap();
+    path.to_str().unwrap().into()
+}
+
+#[test]
+fn a_run_counts_what_its_processes_do() {
+    let Some(lab) = lab("lines-run") else { return };
+    let (output, object) = recorded(&lab, &["sh", "-c", "/bin/true; /bin/echo done"]);
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(said.starts_with("done\n") && said.contains("instructions"), "{said}");
+    let counts = &object["lines"]["counts"];
+    assert!(counts["processes"].as_u64().unwrap() >= 3, "{counts}");
+    let count = |name: &str| counts[name].as_u64().unwrap();
+    assert!(count("instructions") > count("loads") && count("loads") > count("stores"), "{counts}");
+    let served = counts["served"].as_array().unwrap().iter();
+    let served: u64 = served.map(|level| level["accesses"].as_u64().unwrap()).sum();
+    assert_eq!(served, count("loads") + count("stores"), "each access is served somewhere");
+}
+
+#[test]
+fn few_windows_have_no_slowdown() {
+    let Some(lab) = lab("lines-keys") else { return };
+    let (output, object) = recorded(&lab, &["/bin/true"]);
+    assert_eq!(keys(&object), "access command lines machine seed version");
+    let expected = "counts critical curve fabrics footprint_bytes functions kernel_s local machine_times mappings native \
+                    placement placements predicted_near_s processor stalls warnings";
+    assert_eq!(keys(&object["lines"]), expected);
+    assert_eq!(object["access"], "lines");
+    assert_eq!(object["lines"]["predicted_near_s"]["withheld"]["key"], "few-windows");
+    assert_eq!(object["lines"]["curve"].as_array().unwrap().len(), 0);
+    assert!(String::from_utf8_lossy(&output.stdout).contains("windows were recorded"));
+}
+
+#[test]
+fn far_memory_slows_a_program_down_by_latency_and_share() {
+    let Some(lab) = lab("lines-curve") else { return };
+    let file = unsorted(&lab, 15_000);
+    let (_, object) = recorded(&lab, &["sort", "--parallel=1", "-o", "/dev/null", &file]);
+    let lines = &object["lines"];
+    let asked = slowdowns(&lines["curve"]).unwrap();
+    assert!(asked.len() >= 5 && asked[0] > 1.0 && asked.is_sorted(), "{asked:?}");
+    let [far, most_near] = ["all far", "75 % near, interleaved"].map(|name| {
+        let others = lines["placements"].as_array().unwrap();
+        let other = others.iter().find(|other| other["placement"] == name).unwrap();
+        slowdowns(&other["curve"]).unwrap()
+    });
+    let last = asked.len() - 1;
+    assert!(far[last] > asked[last] && asked[last] > most_near[last], "{far:?} {asked:?} {most_near:?}");
+    let stalls = lines["stalls"].as_object().unwrap();
+    let sum: f64 =
+        stalls.iter().filter(|(name, _)| *name != "overlap").map(|(_, part)| part.as_f64().unwrap()).sum();
+    assert!((sum - 1.0).abs() < 1e-6, "{stalls:?}");
+}
+
+/// Returns the slowdowns at the largest latency, by placement.
+fn worst(lines: &Value) -> std::collections::BTreeMap<String, f64> {
+    let others = lines["placements"].as_array().unwrap().iter();
+    others
+        .map(|other| {
+            (
+                other["placement"].as_str().unwrap().into(),
+                *slowdowns(&other["curve"]).unwrap().last().unwrap(),
+            )
+        })
+        .collect()
+}
+
+#[test]
+fn a_map_has_every_rule_at_every_share() {
+    let Some(lab) = lab("lines-map") else { return };
+    let (json, file) = (lab.path("map.json"), unsorted(&lab, 15_000));
+    let words = ["--", "sort", "--parallel=1", "-o", "/dev/null", &file];
+    let mut arguments: Vec<&dyn AsRef<std::ffi::OsStr>> = vec![&"lines", &"map", &"--json", &json];
+    arguments.extend(words.iter().map(|word| word as &dyn AsRef<std::ffi::OsStr>));
+    let output = lab.unrack(&arguments);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let object: Value = serde_json::from_slice(&std::fs::read(&json).unwrap()).unwrap();
+    let lines = &object["lines"];
+    let all_far = *slowdowns(&lines["curve"]).unwrap().last().unwrap();
+    let worst = worst(lines);
+    assert_eq!(worst.len(), 15, "{worst:?}");
+    assert!(worst.values().all(|slowdown| (1.0..all_far * 1.001).contains(slowdown)), "{all_far} {worst:?}");
+    // Where pages move by use, more near memory may by chance be used less well.
+    for rule in ["interleaved", "first touch", "DRAM cache", "hottest"] {
+        let shares = [25, 50, 75].map(|share| worst[&format!("{share} % near, {rule}")]);
+        assert!(
+            shares.is_sorted_by(|less, more| less >= more),
+            "{rule}: more near memory, less delay: {shares:?}"
+        );
+    }
+    assert!(
+        worst["25 % near, hottest"] <= worst["25 % near, interleaved"],
+        "the oracle knows better: {worst:?}"
+    );
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(said.contains("75 % near, DRAM cache"), "{said}");
+}
+
+#[test]
+fn memory_of_a_name_is_far() {
+    let Some(lab) = lab("lines-far") else { return };
+    let file = unsorted(&lab, 15_000);
+    let run = |placement: &str| {
+        let json = lab.path("far.json");
+        let words = ["--placement", placement, "--", "sort", "--parallel=1", "-o", "/dev/null", &file];
+        let mut arguments: Vec<&dyn AsRef<std::ffi::OsStr>> = vec![&"lines", &"run", &"--json", &json];
+        arguments.extend(words.iter().map(|word| word as &dyn AsRef<std::ffi::OsStr>));
+        let output = lab.unrack(&arguments);
+        let object = || serde_json::from_slice::<Value>(&std::fs::read(&json).unwrap()).unwrap();
+        output.status.success().then(object).ok_or_else(|| stderr(&output))
+    };
+    let last = |object: &Value| *slowdowns(&object["lines"]["curve"]).unwrap().last().unwrap();
+    let all = run("all-far").unwrap();
+    let mappings = all["lines"]["mappings"].as_array().unwrap();
+    let named = mappings[0]["name"].as_str().unwrap();
+    let one = run(&format!("far:{named}")).unwrap();
+    assert!(1.0 < last(&one) && last(&one) < last(&all), "{named}: {} of {}", last(&one), last(&all));
+    let arguments = [
+        &"lines" as &dyn AsRef<std::ffi::OsStr>,
+        &"run",
+        &"--placement",
+        &"far:nothing",
+        &"--",
+        &"expr",
+        &"1",
+    ];
+    let unknown = stderr(&lab.unrack(&arguments));
+    assert!(unknown.contains("names are:") && unknown.contains("libc.so.6"), "{unknown}");
+}
+
+#[test]
+fn a_share_of_an_unknown_footprint_is_bad_usage() {
+    let Some(lab) = lab("lines-placement") else { return };
+    let output = lab.unrack(&[&"lines", &"run", &"--placement", &"first-touch", &"--", &"/bin/true"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("footprint"), "{}", stderr(&output));
+}
+
+#[test]
+fn without_qemu_it_says_what_to_install() {
+    let lab = Lab::new("lines-lacking");
+    let output =
+        lab.command(&[&"lines", &"run", &"--", &"/bin/true"]).env("UNRACK_QEMU", lab.path("none")).output();
+    let output = output.unwrap();
+    assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
+    let mut without = Command::new(env!("CARGO_BIN_EXE_unrack"));
+    let without = without.args(["compare", "--access", "lines", "--", "/bin/true"]).env("PATH", "/none");
+    let without = without.output().unwrap();
+    assert_eq!(without.status.code(), Some(3), "{}", stderr(&without));
+    assert!(stderr(&without).contains("apt install qemu-user"), "{}", stderr(&without));
+}
+
+#[test]
+fn racks_that_pool_nics_have_whole_racks_on_both_sides() {
+    let lab = Lab::new("lines-rack");
+    for access in ["pages", "lines"] {
+        let arguments =
+            [&"compare" as &dyn AsRef<std::ffi::OsStr>, &"--access", &access, &"--rack", &"drack"];
+        let output = lab.unrack(&[&arguments[..], &[&"--nodes", &"12", &"--", &"/bin/true"]].concat());
+        assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+        assert!(stderr(&output).contains("multiple of 8, not 12"), "{}", stderr(&output));
+    }
+}
+
+#[test]
+fn an_unknown_unit_of_access_is_bad_usage() {
+    let lab = Lab::new("lines-access");
+    let output = lab.unrack(&[&"compare", &"--access", &"line", &"--", &"/bin/true"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("did you mean `lines`?"), "{}", stderr(&output));
+}
+
+#[test]
+fn a_comparison_of_lines_has_both_roads_and_a_report() {
+    let Some(lab) = lab("lines-compare") else { return };
+    let (out, file) = (lab.path("out"), unsorted(&lab, 15_000));
+    let settings =
+        ["--fabric", "ideal,cxl", "--nodes", "4", "--transfers", "20000", "--placement", "all-far", "--json"];
+    let command = ["--", "sort", "--parallel=1", "-o", "/dev/null", &file];
+    let mut arguments: Vec<&dyn AsRef<std::ffi::OsStr>> =
+        vec![&"compare", &"--access", &"lines", &"--out", &out];
+    arguments.extend(settings.iter().chain(&command).map(|word| word as &dyn AsRef<std::ffi::OsStr>));
+    let output = lab.unrack(&arguments);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let object: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let lines = &object["lines"];
+    assert!(!lines["native"]["wall"]["seconds"].as_array().unwrap().is_empty());
+    let fabrics = lines["fabrics"].as_array().unwrap();
+    let values = |name: &str| fabrics.iter().map(|fabric| fabric[name]["value"].as_f64()).collect::<Vec<_>>();
+    match slowdowns(&lines["curve"]) {
+        Ok(_) => {
+            let (curve, closed) = (values("slowdown"), values("slowdown_closed_loop"));
+            let ratio = closed[0].unwrap() / curve[0].unwrap();
+            assert!((0.95..1.05).contains(&ratio), "ideal has no queues: {closed:?} {curve:?}");
+            assert!(curve[1] > curve[0] && closed[1] > closed[0], "{closed:?} {curve:?}");
+        }
+        // On a busy machine, or one whose core the model does not know.
+        Err(why) => {
+            assert_eq!(why, "native-time-missed");
+            assert_eq!(values("slowdown_closed_loop"), [None, None]);
+        }
+    }
+    let files = ["manifest.json", "summary.json", "heat.parquet", "report.html"];
+    assert!(files.iter().all(|name| out.join(name).is_file()));
+    let report = std::fs::read_to_string(out.join("report.html")).unwrap();
+    assert!(report.contains("Misses to memory by address and time"), "the picture of heat");
+}

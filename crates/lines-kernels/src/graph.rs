@@ -1,0 +1,162 @@
+//! Breadth-first search and PageRank on an R-MAT graph (Chakrabarti, Zhan and Faloutsos, SDM 2004) with the
+//! probabilities of the Graph 500: 0.57, 0.19, 0.19, 0.05.
+
+use unrack_basis::SplitMix64;
+
+/// Edges of each node.
+const DEGREE: usize = 12;
+/// Bytes of a node: its edges, its offset, its state.
+const NODE_BYTES: usize = 4 * DEGREE + 8 + 16;
+/// Share of the quadrants in 256ths, cumulated: the last ends at 256.
+const QUADRANTS: [u8; 3] = [146, 195, 244];
+const DAMPING: f64 = 0.85;
+
+/// Edges of the graph.
+pub(crate) fn items(bytes: usize) -> u64 {
+    (nodes(bytes) * DEGREE) as u64
+}
+
+/// Nodes, rounded down to a power of two.
+fn nodes(bytes: usize) -> usize {
+    1 << (bytes / NODE_BYTES).ilog2()
+}
+
+/// Edges grouped by one end (compressed sparse rows).
+struct Graph {
+    starts: Vec<u64>,
+    neighbours: Vec<u32>,
+}
+
+impl Graph {
+    /// Draws the graph of this size.
+    fn random(bytes: usize) -> Graph {
+        let nodes = nodes(bytes);
+        let mut random = SplitMix64::new(4);
+        let edges: Vec<(u32, u32)> = (0..nodes * DEGREE).map(|_| edge(nodes.ilog2(), &mut random)).collect();
+        Graph::new(nodes, &edges)
+    }
+
+    fn new(nodes: usize, edges: &[(u32, u32)]) -> Graph {
+        let mut starts = vec![0u64; nodes + 1];
+        edges.iter().for_each(|(from, _)| starts[*from as usize + 1] += 1);
+        for node in 0..nodes {
+            starts[node + 1] += starts[node];
+        }
+        let (mut next, mut neighbours) = (starts.clone(), vec![0; edges.len()]);
+        for (from, to) in edges {
+            let at = &mut next[*from as usize];
+            neighbours[*at as usize] = *to;
+            *at += 1;
+        }
+        Graph { starts, neighbours }
+    }
+
+    fn nodes(&self) -> usize {
+        self.starts.len() - 1
+    }
+
+    fn neighbours(&self, node: u32) -> &[u32] {
+        let node = node as usize;
+        &self.neighbours[self.starts[node] as usize..self.starts[node + 1] as usize]
+    }
+
+    /// Returns the distance of each node from `root`, or `u32::MAX` where there is no path.
+    fn distances(&self, root: u32) -> Vec<u32> {
+        let mut distances = vec![u32::MAX; self.nodes()];
+        distances[root as usize] = 0;
+        let mut queue = vec![root];
+        let mut first = 0;
+        while let Some(&node) = queue.get(first) {
+            first += 1;
+            let distance = distances[node as usize] + 1;
+            for &neighbour in self.neighbours(node) {
+                if distances[neighbour as usize] == u32::MAX {
+                    distances[neighbour as usize] = distance;
+                    queue.push(neighbour);
+                }
+            }
+        }
+        distances
+    }
+
+    /// Returns the ranks after one iteration that pulls along the edges.
+    fn pulled(&self, given: &[f64]) -> Vec<f64> {
+        let base = (1.0 - DAMPING) / self.nodes() as f64;
+        let sum = |node| self.neighbours(node).iter().map(|from| given[*from as usize]).sum::<f64>();
+        (0..self.nodes() as u32).map(|node| base + DAMPING * sum(node)).collect()
+    }
+}
+
+/// Draws an edge, one quadrant of the adjacency matrix for each level: 8 bits of a random number for each.
+fn edge(levels: u32, random: &mut SplitMix64) -> (u32, u32) {
+    let (mut from, mut to, mut bits) = (0, 0, 0);
+    for level in 0..levels {
+        bits = if level % 8 == 0 { random.next_u64() } else { bits >> 8 };
+        let passed = QUADRANTS.map(|limit| u32::from(bits as u8 >= limit));
+        from = 2 * from + passed[1];
+        to = 2 * to + (passed[0] - passed[1] + passed[2]);
+    }
+    (from, to)
+}
+
+/// Searches from another root in each round.
+pub(crate) fn bfs(bytes: usize, rounds: u64) -> u64 {
+    let graph = Graph::random(bytes);
+    let mut random = SplitMix64::new(5);
+    let mut checksum = 0u64;
+    for _ in 0..rounds {
+        let root = (random.next_u64() % graph.nodes() as u64) as u32;
+        let start = (root..).chain(0..).find(|node| {
+            graph.starts.get(*node as usize + 1).is_some() && !graph.neighbours(*node).is_empty()
+        });
+        let distances = graph.distances(start.unwrap_or(root));
+        let sum: u64 = distances.iter().filter(|d| **d != u32::MAX).map(|d| u64::from(*d) + 1).sum();
+        checksum = checksum.rotate_left(1) ^ sum;
+    }
+    checksum
+}
+
+/// Iterates from equal ranks.
+pub(crate) fn pagerank(bytes: usize, rounds: u64) -> u64 {
+    let graph = Graph::random(bytes);
+    let mut degrees = vec![0u32; graph.nodes()];
+    graph.neighbours.iter().for_each(|from| degrees[*from as usize] += 1);
+    let mut ranks = vec![1.0 / graph.nodes() as f64; graph.nodes()];
+    for _ in 0..rounds {
+        let given: Vec<f64> =
+            ranks.iter().zip(&degrees).map(|(rank, degree)| rank / f64::from((*degree).max(1))).collect();
+        ranks = graph.pulled(&given);
+    }
+    ranks.iter().step_by(64).sum::<f64>().to_bits()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn distances_on_a_path_and_beside_it() {
+        let graph = Graph::new(5, &[(0, 1), (1, 2), (2, 0), (1, 3)]);
+        assert_eq!(graph.distances(0), [0, 1, 2, 2, u32::MAX]);
+        assert_eq!(graph.distances(4), [u32::MAX, u32::MAX, u32::MAX, u32::MAX, 0]);
+    }
+
+    #[test]
+    fn ranks_of_a_cycle_stay_equal() {
+        let graph = Graph::new(4, &[(0, 1), (1, 2), (2, 3), (3, 0)]);
+        assert!(graph.pulled(&[0.25; 4]).iter().all(|rank| (rank - 0.25).abs() < 1e-12));
+    }
+
+    #[test]
+    fn quadrants_have_their_shares() {
+        let mut random = SplitMix64::new(9);
+        let mut counts = [0u32; 4];
+        for _ in 0..40_000 {
+            let (from, to) = edge(1, &mut random);
+            counts[(2 * from + to) as usize] += 1;
+        }
+        for (count, share) in counts.iter().zip([0.57, 0.19, 0.19, 0.05]) {
+            assert!((f64::from(*count) / 40_000.0 - share).abs() < 0.015, "{counts:?}");
+        }
+    }
+}

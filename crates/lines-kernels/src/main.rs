@@ -1,0 +1,6 @@
+//! Kernels as a program.
+#![forbid(unsafe_code)]
+
+fn main() -> std::process::ExitCode {
+    unrack_lines_kernels::run()
+}

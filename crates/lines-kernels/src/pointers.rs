@@ -1,0 +1,122 @@
+//! Random accesses: updates of a table, and chains of dependent loads.
+
+use std::hint::black_box;
+use unrack_basis::SplitMix64;
+
+const LINE: usize = 64;
+
+/// Words of a table of a size rounded down to a power of two: updates of a round of [`gups`].
+pub(crate) fn words(bytes: usize) -> u64 {
+    1 << (bytes / 8).ilog2()
+}
+
+/// Loads of a round of a chase, at each size.
+pub(crate) fn steps(_bytes: usize) -> u64 {
+    100_000
+}
+
+/// Updates random words of a table, as the HPC Challenge's RandomAccess does: `t[r mod n] ^= r`.
+pub(crate) fn gups(bytes: usize, rounds: u64) -> u64 {
+    let words = words(bytes);
+    let mut table: Vec<u64> = (0..words).collect();
+    let mut random = SplitMix64::new(1);
+    for _ in 0..words * rounds {
+        let r = random.next_u64();
+        table[(r & (words - 1)) as usize] ^= r;
+    }
+    table.iter().fold(0, |sum: u64, word| sum.rotate_left(1) ^ word)
+}
+
+/// Line that leads to another, with a payload.
+#[derive(Clone, Copy)]
+struct Node {
+    next: u64,
+    payload: [u64; 7],
+}
+
+/// Makes one random cycle of all lines.
+fn ring(bytes: usize) -> Vec<Node> {
+    let lines = bytes / LINE;
+    let order = shuffled(lines, 2);
+    let mut ring = vec![Node { next: 0, payload: [1, 2, 3, 4, 5, 6, 7] }; lines];
+    for i in 0..lines {
+        ring[order[i] as usize].next = u64::from(order[(i + 1) % lines]);
+    }
+    ring
+}
+
+/// Shuffles the numbers below `count` by Fisher and Yates' method.
+pub(crate) fn shuffled(count: usize, seed: u64) -> Vec<u32> {
+    let mut random = SplitMix64::new(seed);
+    let mut numbers: Vec<u32> = (0..count as u32).collect();
+    for i in (1..count).rev() {
+        numbers.swap(i, ((u128::from(random.next_u64()) * (i as u128 + 1)) >> 64) as usize);
+    }
+    numbers
+}
+
+/// Follows the cycle.
+pub(crate) fn chase(bytes: usize, rounds: u64) -> u64 {
+    let ring = black_box(ring(bytes));
+    let mut at = 0;
+    for _ in 0..steps(bytes) * rounds {
+        at = ring[at as usize].next;
+    }
+    at
+}
+
+/// Follows the cycle from eight places at once.
+pub(crate) fn chases(bytes: usize, rounds: u64) -> u64 {
+    const CHASES: usize = 8;
+    let ring = black_box(ring(bytes));
+    let mut at: [u64; CHASES] = std::array::from_fn(|k| (k * ring.len() / CHASES) as u64);
+    for _ in 0..steps(bytes) / CHASES as u64 * rounds {
+        at = at.map(|at| ring[at as usize].next);
+    }
+    at.iter().fold(0, |sum: u64, at| sum.rotate_left(8) ^ at)
+}
+
+/// Follows the cycle and sums the payload of each node.
+pub(crate) fn list(bytes: usize, rounds: u64) -> u64 {
+    let ring = black_box(ring(bytes));
+    let (mut at, mut sum) = (0, 0u64);
+    for _ in 0..steps(bytes) * rounds {
+        let node = &ring[at as usize];
+        sum = node.payload.iter().fold(sum, |sum, word| sum.wrapping_add(*word));
+        at = node.next;
+    }
+    sum
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_cycle_has_all_lines() {
+        let ring = ring(64 << 10);
+        let (mut at, mut steps) = (0, 0);
+        while steps == 0 || at != 0 {
+            (at, steps) = (ring[at as usize].next, steps + 1);
+        }
+        assert_eq!(steps, 1024);
+        assert_eq!(list(64 << 10, 2), 2 * 100_000 * 28);
+    }
+
+    #[test]
+    fn updates_undo_themselves() {
+        // RandomAccess is its own inverse: the same updates again restore the table.
+        let words = words(64 << 10);
+        let plain = (0..words).fold(0, |sum: u64, word| sum.rotate_left(1) ^ word);
+        let mut table: Vec<u64> = (0..words).collect();
+        for _ in 0..2 {
+            let mut random = SplitMix64::new(1);
+            for _ in 0..words {
+                let r = random.next_u64();
+                table[(r & (words - 1)) as usize] ^= r;
+            }
+        }
+        assert_eq!(table.iter().fold(0, |sum: u64, word| sum.rotate_left(1) ^ word), plain);
+        assert_ne!(gups(64 << 10, 1), plain);
+    }
+}

@@ -1,0 +1,94 @@
+//! STREAM (McCalpin, "Memory bandwidth and machine balance in current high performance computers", 1995).
+
+use std::hint::black_box;
+
+const SCALAR: f64 = 3.0;
+
+/// Elements of each of the three arrays, which are the items of a round.
+pub(crate) fn items(bytes: usize) -> u64 {
+    (bytes / 24) as u64
+}
+
+/// Arrays `a`, `b` and `c`.
+struct Arrays {
+    a: Vec<f64>,
+    b: Vec<f64>,
+    c: Vec<f64>,
+}
+
+impl Arrays {
+    fn new(bytes: usize) -> Arrays {
+        let elements = items(bytes) as usize;
+        Arrays { a: vec![1.0; elements], b: vec![2.0; elements], c: vec![0.5; elements] }
+    }
+
+    /// Runs so many rounds, each of which changes an element first, and sums samples of all arrays.
+    fn rounds(mut self, rounds: u64, mut round: impl FnMut(&mut Arrays)) -> u64 {
+        for n in 0..rounds {
+            self.a[0] = n as f64;
+            self.c[0] = n as f64 + 0.25;
+            round(black_box(&mut self));
+        }
+        let sample = |array: &[f64]| array.iter().step_by(1024).sum::<f64>();
+        (sample(&self.a) + 2.0 * sample(&self.b) + 4.0 * sample(&self.c)).to_bits()
+    }
+}
+
+/// Copies `a` to `c`. A loop, as in STREAM: the library's copy may bypass the caches.
+pub(crate) fn copy(bytes: usize, rounds: u64) -> u64 {
+    // The compiler makes a call of `memcpy` of a plain loop; addition of a zero that it does not know is no arithmetic
+    // that costs anything beside the memory.
+    let zero = black_box(0u64);
+    Arrays::new(bytes).rounds(rounds, |arrays| {
+        for (c, a) in arrays.c.iter_mut().zip(&arrays.a) {
+            *c = f64::from_bits(a.to_bits() | zero);
+        }
+    })
+}
+
+/// Writes multiples of `c` to `b`.
+pub(crate) fn scale(bytes: usize, rounds: u64) -> u64 {
+    Arrays::new(bytes).rounds(rounds, |arrays| {
+        for (b, c) in arrays.b.iter_mut().zip(&arrays.c) {
+            *b = SCALAR * c;
+        }
+    })
+}
+
+/// Writes sums of `a` and `b` to `c`.
+pub(crate) fn add(bytes: usize, rounds: u64) -> u64 {
+    Arrays::new(bytes).rounds(rounds, |arrays| {
+        for ((c, a), b) in arrays.c.iter_mut().zip(&arrays.a).zip(&arrays.b) {
+            *c = a + b;
+        }
+    })
+}
+
+/// Writes sums of `b` and multiples of `c` to `a`.
+pub(crate) fn triad(bytes: usize, rounds: u64) -> u64 {
+    Arrays::new(bytes).rounds(rounds, |arrays| {
+        for ((a, b), c) in arrays.a.iter_mut().zip(&arrays.b).zip(&arrays.c) {
+            *a = b + SCALAR * c;
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Elements 0, 1024, ... of one array of 4096: four samples.
+    fn sum(a: [f64; 2], b: [f64; 2], c: [f64; 2]) -> u64 {
+        let weighted = |[first, rest]: [f64; 2]| first + 3.0 * rest;
+        (weighted(a) + 2.0 * weighted(b) + 4.0 * weighted(c)).to_bits()
+    }
+
+    #[test]
+    fn each_operation_is_the_one_of_its_name() {
+        let bytes = 4096 * 24;
+        assert_eq!(copy(bytes, 2), sum([1.0, 1.0], [2.0, 2.0], [1.0, 1.0]));
+        assert_eq!(scale(bytes, 2), sum([1.0, 1.0], [3.75, 1.5], [1.25, 0.5]));
+        assert_eq!(add(bytes, 2), sum([1.0, 1.0], [2.0, 2.0], [3.0, 3.0]));
+        assert_eq!(triad(bytes, 2), sum([5.75, 3.5], [2.0, 2.0], [1.25, 0.5]));
+    }
+}

@@ -1,0 +1,295 @@
+//! What QEMU calls: the events of the program's threads.
+//!
+//! A callback runs in the thread whose event it is. Each thread has a [`Thread`] of its own, which no other touches while
+//! it runs; what they share is behind one lock, which is taken for each buffer of events.
+
+use crate::code::Code;
+use crate::exec::{self, Left, Request};
+use crate::guest::Memory;
+use crate::mappings::call;
+use crate::process::Shared;
+use crate::qemu::{self, Qemu};
+use crate::thread::Thread;
+use std::cell::{Cell, RefCell};
+use std::ffi::{c_uint, c_void};
+use std::path::Path;
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering::Relaxed};
+use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use unrack_lines::summary::RecordEnding;
+
+/// Threads of one process at most: Linux's limit of mappings (`vm.max_map_count`) allows half as many.
+const MOST: usize = 1 << 16;
+
+/// Threads by QEMU's index.
+static THREADS: [AtomicPtr<Thread>; MOST] = [const { AtomicPtr::new(std::ptr::null_mut()) }; MOST];
+
+/// Plugin after its start.
+struct Plugin {
+    qemu: Qemu,
+    shared: Mutex<Shared>,
+    /// Turns that threads have asked for, to process their events in this order: a lock alone lets one thread have many
+    /// turns while others wake up.
+    turns: AtomicU64,
+    turn_over: Condvar,
+}
+
+static PLUGIN: OnceLock<Plugin> = OnceLock::new();
+
+thread_local! {
+    /// QEMU's index of this thread, at its last system call.
+    static INDEX: Cell<usize> = const { Cell::new(0) };
+    /// Lock that a thread holds while it forks.
+    static FORKING: RefCell<Option<MutexGuard<'static, Shared>>> = const { RefCell::new(None) };
+}
+
+/// Begins to record: registers the callbacks.
+pub(crate) fn begin(id: qemu::Id, qemu: Qemu, shared: Shared) {
+    let plugin = PLUGIN.get_or_init(|| {
+        let (turns, turn_over) = (AtomicU64::new(0), Condvar::new());
+        Plugin { qemu, shared: Mutex::new(shared), turns, turn_over }
+    });
+    // SAFETY: the handlers have the type that pthread_atfork asks for, and the library is never unloaded.
+    unsafe { libc::pthread_atfork(Some(before_fork), Some(after_fork_in_parent), Some(after_fork_in_child)) };
+    plugin.qemu.register(
+        id,
+        &qemu::Callbacks {
+            thread_started,
+            thread_ended,
+            translated,
+            system_call,
+            system_call_returned,
+            ended,
+        },
+    );
+}
+
+fn plugin() -> Option<&'static Plugin> {
+    PLUGIN.get()
+}
+
+impl Plugin {
+    fn lock(&self) -> MutexGuard<'_, Shared> {
+        // A panic ends the process: a callback cannot unwind into QEMU.
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Processes the events of a thread when it is its turn.
+    fn drain(&self, thread: &mut Thread) {
+        let turn = self.turns.fetch_add(1, Relaxed);
+        let mut shared = self.lock();
+        while shared.turn != turn {
+            shared = self.turn_over.wait(shared).unwrap_or_else(PoisonError::into_inner);
+        }
+        thread.process(&mut shared, &self.qemu);
+        shared.turn += 1;
+        drop(shared);
+        self.turn_over.notify_all();
+    }
+}
+
+/// Returns the state of a thread.
+///
+/// # Safety
+/// The caller runs in this thread, in a callback that was called with its index, and holds no other reference to it; or
+/// the thread cannot run.
+#[inline(always)]
+unsafe fn thread(index: usize) -> Option<&'static mut Thread> {
+    let thread = THREADS.get(index)?.load(Relaxed);
+    // SAFETY: the pointer is null or from `Box::into_raw`, and is not freed while its thread runs.
+    unsafe { thread.as_mut() }
+}
+
+extern "C" fn thread_started(_: qemu::Id, index: c_uint) {
+    let Some(plugin) = plugin() else { return };
+    let mut shared = plugin.lock();
+    let Some(slot) = THREADS.get(index as usize) else {
+        return shared.fail(format!("only {MOST} threads are recorded at a time"));
+    };
+    let number = shared.add_thread();
+    let thread = Box::new(Thread::new(number, &shared));
+    free(slot.swap(Box::into_raw(thread), Relaxed));
+}
+
+extern "C" fn thread_ended(_: qemu::Id, index: c_uint) {
+    let Some(plugin) = plugin() else { return };
+    // SAFETY: the thread itself calls this.
+    if let Some(thread) = unsafe { thread(index as usize) } {
+        thread.finish(&mut plugin.lock(), &plugin.qemu, true);
+    }
+    if let Some(slot) = THREADS.get(index as usize) {
+        free(slot.swap(std::ptr::null_mut(), Relaxed));
+    }
+}
+
+/// Frees the state of a thread that no longer runs.
+fn free(thread: *mut Thread) {
+    if !thread.is_null() {
+        // SAFETY: only `thread_started` stores pointers, which are from `Box::into_raw`; who swaps one out has the only one.
+        drop(unsafe { Box::from_raw(thread) });
+    }
+}
+
+extern "C" fn translated(_: qemu::Id, tb: *mut qemu::Tb) {
+    let Some(plugin) = plugin() else { return };
+    // SAFETY: QEMU has called this with the block that it translates.
+    let translation = unsafe { plugin.qemu.translation(tb) };
+    let mut shared = plugin.lock();
+    if !shared.is_checked {
+        check_addresses(&mut shared, &translation);
+    }
+    let Some(code) = shared.codes.translated(&translation) else { return };
+    translation.at_execution(executed, std::ptr::from_ref(code).cast_mut().cast());
+    for (index, instruction) in translation.instructions().enumerate().take(usize::from(code.length())) {
+        instruction.at_access(accessed, std::ptr::without_provenance_mut(index));
+    }
+}
+
+/// Checks that the guest's addresses are this process's: what its system calls point to is read from here.
+fn check_addresses(shared: &mut Shared, translation: &qemu::Translation<'_>) {
+    let mut instructions = translation.instructions();
+    let is_identical = instructions.next().is_some_and(|first| {
+        Memory::open().is_some_and(|memory| memory.is_identical(first.address(), first.bytes()))
+    });
+    shared.is_checked = true;
+    if !is_identical {
+        shared.launcher = None;
+        shared.fail("QEMU has moved the program's addresses: its children are not recorded".into());
+    }
+}
+
+extern "C" fn executed(index: c_uint, code: *mut c_void) {
+    // SAFETY: QEMU calls this in the thread of this index.
+    let Some(thread) = (unsafe { thread(index as usize) }) else { return };
+    // SAFETY: `translated` registered this with a reference to code, which is never freed.
+    let code: &'static Code = unsafe { &*code.cast::<Code>() };
+    if thread.events.block(code) {
+        drain(thread);
+    }
+}
+
+extern "C" fn accessed(index: c_uint, info: qemu::AccessInfo, address: u64, instruction: *mut c_void) {
+    // SAFETY: QEMU calls this in the thread of this index.
+    let Some(thread) = (unsafe { thread(index as usize) }) else { return };
+    if thread.events.access(instruction.addr() as u32, address, info) {
+        drain(thread);
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn drain(thread: &mut Thread) {
+    if let Some(plugin) = plugin() {
+        plugin.drain(thread);
+    }
+}
+
+extern "C" fn system_call(
+    _: qemu::Id,
+    index: c_uint,
+    call: i64,
+    a1: u64,
+    a2: u64,
+    a3: u64,
+    a4: u64,
+    a5: u64,
+    a6: u64,
+    _: u64,
+    _: u64,
+) {
+    let Some(plugin) = plugin() else { return };
+    INDEX.set(index as usize);
+    // SAFETY: QEMU calls this in the thread of this index.
+    let Some(thread) = (unsafe { thread(index as usize) }) else { return };
+    plugin.drain(thread);
+    plugin.lock().count_system_call();
+    match call {
+        call::MMAP | call::MUNMAP | call::BRK | call::MREMAP | call::MADVISE => {
+            thread.pending_call = Some((call, [a1, a2, a3, a4, a5, a6]));
+        }
+        exec::EXECVE | exec::EXECVEAT if execute(plugin, thread, call, [a1, a2, a3, a4, a5]) => {
+            thread.pending_call = Some((call, [0; 6]));
+        }
+        _ if SENDS_SIGNAL.contains(&call) => plugin.lock().write(RecordEnding::Killed),
+        _ => {}
+    }
+}
+
+/// System calls that send a signal, which may end this process without another callback: `kill`, `rt_sigqueueinfo`,
+/// `tkill`, `tgkill` and `rt_tgsigqueueinfo`, by their numbers on x86-64.
+const SENDS_SIGNAL: [i64; 5] = [62, 129, 200, 234, 297];
+
+/// Runs a program under QEMU. Returns, if that fails, whether the kernel will run one that is not recorded.
+fn execute(plugin: &Plugin, thread: &mut Thread, call: i64, arguments: exec::Arguments) -> bool {
+    let mut shared = plugin.lock();
+    let request = match shared.launcher.is_some() {
+        true => Request::read(call, arguments, Path::new(&shared.program)),
+        false => None,
+    };
+    let Some(request) = request else { return false };
+    let path = request.path().to_string_lossy().into_owned();
+    thread.finish(&mut shared, &plugin.qemu, false);
+    match request.resolve() {
+        Ok((program, environment)) => {
+            shared.write(RecordEnding::Exec);
+            if let Some(launcher) = &shared.launcher {
+                launcher.execute(program, environment);
+            }
+            false
+        }
+        Err(Left::Refused) => false,
+        Err(left) => {
+            shared.leave_program(path, left);
+            true
+        }
+    }
+}
+
+extern "C" fn system_call_returned(_: qemu::Id, index: c_uint, call: i64, result: i64) {
+    // SAFETY: QEMU calls this in the thread of this index.
+    let Some(thread) = (unsafe { thread(index as usize) }) else { return };
+    let Some((pending, arguments)) = thread.pending_call.take() else { return };
+    let Some(plugin) = plugin().filter(|_| pending == call) else { return };
+    match call {
+        exec::EXECVE | exec::EXECVEAT => plugin.lock().keep_program(),
+        _ => plugin.lock().changed_mappings(call, &arguments, result),
+    }
+}
+
+extern "C" fn ended(_: qemu::Id, _: *mut c_void) {
+    let Some(plugin) = plugin() else { return };
+    let mut shared = plugin.lock();
+    for index in 0..MOST {
+        // SAFETY: QEMU has stopped all threads, and calls nothing of them any more (`qemu_plugin_user_exit`).
+        if let Some(thread) = unsafe { thread(index) } {
+            thread.finish(&mut shared, &plugin.qemu, true);
+        }
+    }
+    shared.write(RecordEnding::Exit);
+}
+
+/// Takes the lock, so that no other thread holds it when the child begins.
+extern "C" fn before_fork() {
+    FORKING.set(plugin().map(Plugin::lock));
+}
+
+extern "C" fn after_fork_in_parent() {
+    FORKING.set(None);
+}
+
+/// Begins the record of the child, in which only the thread that forked goes on.
+extern "C" fn after_fork_in_child() {
+    let Some(mut shared) = FORKING.take() else { return };
+    let own = INDEX.get();
+    for (index, slot) in THREADS.iter().enumerate() {
+        if index != own {
+            free(slot.swap(std::ptr::null_mut(), Relaxed));
+        }
+    }
+    // Turns that other threads have asked for do not come.
+    shared.turn = plugin().map_or(0, |plugin| plugin.turns.load(Relaxed));
+    shared.begin_child();
+    // SAFETY: this is the only thread, between two callbacks.
+    if let Some(thread) = unsafe { thread(own) } {
+        thread.begin_child(&shared);
+    }
+}

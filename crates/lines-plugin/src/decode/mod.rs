@@ -1,0 +1,233 @@
+//! Decoding: bytes of an instruction become what the core model knows of it.
+
+mod operation;
+mod registers;
+mod slots;
+
+use iced_x86::{
+    Decoder as Iced, DecoderError, DecoderOptions, FlowControl, Instruction as Native, InstructionInfo,
+    InstructionInfoFactory, Mnemonic, OpAccess,
+};
+use unrack_lines::instruction::{BlockEnding, Instruction, MemoryUse};
+
+/// Decoder of x86-64 instructions.
+pub(crate) struct Decoder {
+    factory: InstructionInfoFactory,
+}
+
+/// Decoded instruction, with what the recorder has to know of it beyond the model.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Decoded {
+    /// Instruction of the model.
+    pub(crate) instruction: Instruction,
+    /// Where execution continues.
+    pub(crate) flow: Flow,
+    /// Whether it reads and writes its memory in one piece: QEMU may announce one access for both.
+    pub(crate) is_atomic: bool,
+    /// Whether it has a `rep` prefix: QEMU executes each repetition as an instruction.
+    pub(crate) is_repeated: bool,
+}
+
+/// Continuation after an instruction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Flow {
+    /// Kind of the jump.
+    pub(crate) ending: BlockEnding,
+    /// Target of a direct jump; 0 if there is none.
+    pub(crate) target: u64,
+    /// Whether it leaves a return address.
+    pub(crate) is_call: bool,
+}
+
+impl Decoder {
+    pub(crate) fn new() -> Decoder {
+        Decoder { factory: InstructionInfoFactory::new() }
+    }
+
+    /// Tells whether an instruction has more bytes than these.
+    pub(crate) fn is_cut(&self, bytes: &[u8], address: u64) -> bool {
+        let mut decoder = Iced::with_ip(64, bytes, address, DecoderOptions::NONE);
+        let _ = decoder.decode();
+        decoder.last_error() == DecoderError::NoMoreBytes
+    }
+
+    /// Decodes the instruction that `bytes` begins with. Unknown ones become one slot of integer work: QEMU raises a
+    /// signal for them, or knows more than this decoder.
+    pub(crate) fn decode(&mut self, bytes: &[u8], address: u64) -> Decoded {
+        let native = Iced::with_ip(64, bytes, address, DecoderOptions::NONE).decode();
+        let info = self.factory.info(&native);
+        let is_repeated = is_string(&native) && (native.has_rep_prefix() || native.has_repne_prefix());
+        let memory = memory(&native, info);
+        let is_atomic = memory == MemoryUse::Modify && (native.has_lock_prefix() || is_exchange(&native));
+        let operation = operation::operation(&native, memory, is_atomic);
+        let mut used = registers::used(&native, info);
+        if is_repeated {
+            // Microcode computes the addresses of all repetitions from the first.
+            (used.sources, used.targets) = ([0; 4], [0; 3]);
+        }
+        let slots = slots::slots(&native, memory, is_atomic);
+        let instruction = Instruction {
+            address: used.address,
+            sources: used.sources,
+            targets: used.targets,
+            operation,
+            slots,
+            memory,
+        };
+        Decoded { instruction, flow: flow(&native), is_atomic, is_repeated }
+    }
+}
+
+fn is_exchange(native: &Native) -> bool {
+    native.mnemonic() == Mnemonic::Xchg
+}
+
+/// Tells whether an instruction is one of those that a `rep` prefix repeats.
+fn is_string(native: &Native) -> bool {
+    use Mnemonic::*;
+    matches!(
+        native.mnemonic(),
+        Movsb
+            | Movsw
+            | Movsq
+            | Stosb
+            | Stosw
+            | Stosd
+            | Stosq
+            | Lodsb
+            | Lodsw
+            | Lodsd
+            | Lodsq
+            | Scasb
+            | Scasw
+            | Scasd
+            | Scasq
+            | Cmpsb
+            | Cmpsw
+            | Cmpsq
+    ) || is_string_of_ambiguous_name(native)
+}
+
+/// Tells whether a mnemonic that SSE2 shares with string instructions is meant as the latter: `movsd`, `cmpsd`.
+fn is_string_of_ambiguous_name(native: &Native) -> bool {
+    use iced_x86::Code;
+    matches!(native.code(), Code::Movsd_m32_m32 | Code::Cmpsd_m32_m32)
+}
+
+fn memory(native: &Native, info: &InstructionInfo) -> MemoryUse {
+    use Mnemonic::*;
+    match native.mnemonic() {
+        Prefetcht0 | Prefetcht1 | Prefetcht2 | Prefetchnta | Prefetchw | Prefetchwt1 => {
+            return MemoryUse::Prefetch;
+        }
+        Movnti | Movntps | Movntpd | Movntdq | Vmovntps | Vmovntpd | Vmovntdq | Maskmovdqu | Vmaskmovdqu => {
+            return MemoryUse::NontemporalStore;
+        }
+        _ => {}
+    }
+    let accesses = || info.used_memory().iter().map(|memory| memory.access());
+    match (accesses().any(is_read), accesses().any(is_write)) {
+        (false, false) => MemoryUse::None,
+        (true, false) => MemoryUse::Load,
+        (false, true) => MemoryUse::Store,
+        (true, true) => MemoryUse::Modify,
+    }
+}
+
+/// Tells whether an access reads: a conditional write keeps what was there.
+fn is_read(access: OpAccess) -> bool {
+    matches!(access, OpAccess::Read | OpAccess::CondRead | OpAccess::ReadWrite | OpAccess::ReadCondWrite)
+}
+
+fn is_write(access: OpAccess) -> bool {
+    use OpAccess::*;
+    matches!(access, Write | CondWrite | ReadWrite | ReadCondWrite)
+}
+
+fn flow(native: &Native) -> Flow {
+    let to = |ending| Flow { ending, target: 0, is_call: false };
+    let call = |ending| Flow { is_call: true, ..to(ending) };
+    let target = native.near_branch_target();
+    match native.flow_control() {
+        // Calls of the system are not calls of a function: execution goes on behind them.
+        _ if operation::is_system_call(native) => to(BlockEnding::Falls),
+        FlowControl::UnconditionalBranch => Flow { target, ..to(BlockEnding::Jump) },
+        FlowControl::ConditionalBranch => Flow { target, ..to(BlockEnding::Conditional) },
+        FlowControl::Call => Flow { target, ..call(BlockEnding::Jump) },
+        FlowControl::IndirectBranch => to(BlockEnding::Indirect),
+        FlowControl::IndirectCall => call(BlockEnding::Indirect),
+        FlowControl::Return => to(BlockEnding::Return),
+        FlowControl::Next
+        | FlowControl::Interrupt
+        | FlowControl::XbeginXabortXend
+        | FlowControl::Exception => to(BlockEnding::Falls),
+    }
+}
+
+/// Tells whether an instruction only moves a register to another, which renaming does without an execution unit.
+///
+/// Agner Fog, The microarchitecture of Intel, AMD and VIA CPUs, "Move elimination" (Ivy Bridge and later) and AMD,
+/// Software Optimization Guide for Family 17h, 2.8.2 and 2.11.2: moves of 32 and 64 bits, and of whole vectors.
+fn is_eliminated_move(native: &Native) -> bool {
+    use Mnemonic::*;
+    let both_registers =
+        native.op_count() == 2 && (0..2).all(|operand| native.op_kind(operand) == iced_x86::OpKind::Register);
+    let is_whole = native.op0_register().size() >= 4;
+    both_registers
+        && is_whole
+        && matches!(
+            native.mnemonic(),
+            Mov | Movaps
+                | Movapd
+                | Movups
+                | Movupd
+                | Movdqa
+                | Movdqu
+                | Vmovaps
+                | Vmovapd
+                | Vmovups
+                | Vmovupd
+                | Vmovdqa
+                | Vmovdqu
+        )
+        && native.op0_register().is_gpr() == native.op1_register().is_gpr()
+        && !native.op0_register().is_segment_register()
+        && !native.op1_register().is_segment_register()
+}
+
+/// Tells whether the result of an instruction does not depend on its equal operands, and is known without executing it.
+///
+/// AMD, Software Optimization Guide for Family 17h, 2.8.3 and 2.11.3; Intel, Optimization Reference Manual, 3.5.1.7.
+fn is_zeroing_idiom(native: &Native) -> bool {
+    use Mnemonic::*;
+    match native.mnemonic() {
+        Xor | Sub => same(native, 0, 1) && native.op0_register().size() >= 4,
+        Pxor | Xorps | Xorpd | Psubb | Psubw | Psubd | Psubq | Pcmpgtb | Pcmpgtw | Pcmpgtd | Pcmpgtq => {
+            same(native, 0, 1)
+        }
+        Vpxor | Vxorps | Vxorpd | Vpsubb | Vpsubw | Vpsubd | Vpsubq | Vpcmpgtb | Vpcmpgtw | Vpcmpgtd
+        | Vpcmpgtq => same(native, 1, 2),
+        _ => false,
+    }
+}
+
+/// Tells whether an instruction that is executed gives the same whatever its equal operands hold: all ones.
+fn is_ones_idiom(native: &Native) -> bool {
+    use Mnemonic::*;
+    match native.mnemonic() {
+        Pcmpeqb | Pcmpeqw | Pcmpeqd | Pcmpeqq => same(native, 0, 1),
+        Vpcmpeqb | Vpcmpeqw | Vpcmpeqd | Vpcmpeqq => same(native, 1, 2),
+        _ => false,
+    }
+}
+
+fn same(native: &Native, a: u32, b: u32) -> bool {
+    let is_register = |operand| native.op_kind(operand) == iced_x86::OpKind::Register;
+    native.op_count() > b
+        && is_register(a)
+        && is_register(b)
+        && native.op_register(a) == native.op_register(b)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,71 @@
+//! Micro-operations of an instruction.
+//!
+//! Counts are those of the fused domain: what takes a slot of issue width and of the reorder buffer. A load or store that
+//! belongs to another operation takes none of its own. They are an approximation, from the columns of Agner Fog,
+//! Instruction tables (2022), for Zen 2, Zen 3 and Ice Lake, where those differ the lower one: most instructions of a
+//! program take one slot on all three.
+
+use iced_x86::{Instruction as Native, Mnemonic, OpKind, Register};
+use unrack_lines::instruction::MemoryUse;
+
+/// Returns the slots of an instruction, at least 1.
+pub(super) fn slots(native: &Native, memory: MemoryUse, is_atomic: bool) -> u8 {
+    use Mnemonic::*;
+    match native.mnemonic() {
+        Cmpxchg8b | Cmpxchg16b => 18,
+        _ if is_atomic => 4,
+        Cpuid => 40,
+        Syscall | Sysenter => 40,
+        Rdtsc | Rdtscp => 30,
+        Xgetbv => 7,
+        Xsave | Xsavec | Xrstor | Fxsave | Fxrstor => 100,
+        Mfence => 3,
+        Div | Idiv => 2,
+        Mul | Imul if is_wide_product(native) => 2,
+        Xchg => 2,
+        Cmpxchg => 5,
+        Xadd => 4,
+        Shld | Shrd => 3,
+        Leave | Call | Ret => 2,
+        Enter => 12,
+        Push | Pop if native.op_kind(0) != OpKind::Register => 2,
+        Pushfq => 3,
+        Popfq => 10,
+        Bt | Bts | Btr | Btc if memory != MemoryUse::None => 5,
+        Bts | Btr | Btc => 2,
+        Lodsb | Lodsw | Lodsd | Lodsq => 2,
+        Stosb | Stosw | Stosd | Stosq => 3,
+        Scasb | Scasw | Scasd | Scasq => 3,
+        Movsb | Movsw | Movsq => 5,
+        Cmpsb | Cmpsw | Cmpsq => 5,
+        Haddps | Haddpd | Hsubps | Hsubpd | Vhaddps | Vhaddpd | Vhsubps | Vhsubpd => 3,
+        Phaddw | Phaddd | Vphaddw | Vphaddd => 3,
+        Dpps | Vdpps => 6,
+        Cvtsi2sd | Cvtsi2ss | Vcvtsi2sd | Vcvtsi2ss => 2,
+        Cvtsd2si | Cvttsd2si | Cvtss2si | Cvttss2si | Vcvttsd2si | Vcvttss2si => 2,
+        Ptest | Vptest | Pcmpistri | Vpcmpistri => 3,
+        Pextrb | Pextrw | Pextrd | Pextrq | Pinsrb | Pinsrw | Pinsrd | Pinsrq => 2,
+        Fsin | Fcos | Fsincos | Fptan | Fpatan | Fyl2x | F2xm1 => 60,
+        Fprem | Fprem1 => 25,
+        _ if is_gather(native) => 8 + 3 * gathered(native),
+        // The arithmetic and its load, and the store.
+        _ if memory == MemoryUse::Modify => 2,
+        _ => 1,
+    }
+}
+
+/// Tells whether a multiplication writes two registers.
+fn is_wide_product(native: &Native) -> bool {
+    native.op_count() == 1
+}
+
+fn is_gather(native: &Native) -> bool {
+    native.memory_index().is_vector_register()
+}
+
+/// Returns the elements that a gather loads.
+fn gathered(native: &Native) -> u8 {
+    let index: Register = native.memory_index();
+    let wide = native.memory_size().element_size().max(4);
+    u8::try_from(index.size() / wide).unwrap_or(16)
+}

@@ -1,0 +1,151 @@
+//! `execve`, made by the plugin: the new program runs under QEMU with this plugin, as the old one does.
+//!
+//! QEMU would hand the call to the kernel, and the new program would run outside. What QEMU cannot run is left to it.
+
+use crate::guest::Memory;
+use std::ffi::{CStr, CString, OsStr, c_char};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+pub(crate) use unrack_lines_programs::Left;
+use unrack_lines_programs::{ResolvedProgram, no_option, resolve, split};
+
+/// `execve` in Linux's table of system calls for x86-64.
+pub(crate) const EXECVE: i64 = 59;
+/// `execveat` in the same table.
+pub(crate) const EXECVEAT: i64 = 322;
+
+/// Flags of `execveat` (`linux/fcntl.h`).
+const AT_EMPTY_PATH: u64 = 0x1000;
+const AT_SYMLINK_NOFOLLOW: u64 = 0x100;
+/// Folder of paths in `execveat` that stands for the working directory.
+const AT_FDCWD: i32 = -100;
+
+/// Command line of this QEMU up to the guest's program: its path and options.
+pub(crate) struct Launcher {
+    qemu: CString,
+    options: Vec<CString>,
+}
+
+/// Returns the path of the program that this QEMU runs: the first word of its command line behind `-plugin` that is no
+/// option or value of one.
+pub(crate) fn own_program() -> Option<String> {
+    let line = std::fs::read("/proc/self/cmdline").ok()?;
+    let mut words = line.split(|&byte| byte == 0).skip_while(|word| *word != b"-plugin").skip(2);
+    loop {
+        match words.next()? {
+            b"-0" | b"-E" => words.next()?,
+            program => return Some(String::from_utf8_lossy(program).into_owned()),
+        };
+    }
+}
+
+/// Request to execute a file.
+pub(crate) struct Request {
+    path: CString,
+    arguments: Vec<CString>,
+    environment: Vec<CString>,
+}
+
+/// Arguments of a system call, in order.
+pub(crate) type Arguments = [u64; 5];
+
+impl Launcher {
+    /// Reads how this QEMU was started. The option `-plugin` is the last that each program is started with.
+    pub(crate) fn find() -> Option<Launcher> {
+        let line = std::fs::read("/proc/self/cmdline").ok()?;
+        let qemu = std::fs::read_link("/proc/self/exe").ok()?;
+        let words = line.split(|&byte| byte == 0).map(CString::new).collect::<Result<Vec<_>, _>>().ok()?;
+        let plugin = words.iter().position(|word| word.as_c_str() == c"-plugin")?;
+        let options = words.get(..plugin + 2)?.to_vec();
+        Some(Launcher { qemu: CString::new(qemu.into_os_string().into_vec()).ok()?, options })
+    }
+
+    /// Replaces this process by QEMU with the program. Returns only if that fails.
+    pub(crate) fn execute(&self, program: ResolvedProgram, environment: Vec<CString>) {
+        let (kept, given) = split(environment);
+        let mut arguments = self.options.clone();
+        arguments.extend(given);
+        let mut of_program = program.arguments.into_iter();
+        arguments.push(c"-0".into());
+        arguments.push(of_program.next().unwrap_or_default());
+        arguments.push(no_option(program.path));
+        arguments.extend(of_program);
+        let (arguments, environment) = (pointers(&arguments), pointers(&kept));
+        // SAFETY: the path ends in NUL; both lists end in null, and their strings live until the call returns.
+        unsafe { libc::execve(self.qemu.as_ptr(), arguments.as_ptr(), environment.as_ptr()) };
+    }
+}
+
+fn pointers(strings: &[CString]) -> Vec<*const c_char> {
+    strings.iter().map(|string| string.as_ptr()).chain([std::ptr::null()]).collect()
+}
+
+impl Request {
+    /// Reads what a program asks for with `execve` or `execveat`. Nothing is returned where its pointers are wrong or the
+    /// file has no name: the kernel then decides.
+    pub(crate) fn read(call: i64, arguments: Arguments, binary: &Path) -> Option<Request> {
+        let memory = Memory::open()?;
+        let (path, rest) = match call {
+            EXECVE => (memory.string(arguments[0])?, &arguments[1..3]),
+            EXECVEAT => (path_at(&memory, arguments)?, &arguments[2..4]),
+            _ => return None,
+        };
+        let path = own_binary(&path, binary).unwrap_or(path);
+        let (arguments, environment) = (memory.strings(rest[0])?, memory.strings(rest[1])?);
+        (!arguments.is_empty()).then_some(Request { path, arguments, environment })
+    }
+
+    /// Returns the path of the file.
+    pub(crate) fn path(&self) -> &CStr {
+        &self.path
+    }
+
+    /// Finds what the kernel would run.
+    ///
+    /// # Errors
+    /// Why the request is left to the kernel.
+    pub(crate) fn resolve(self) -> Result<(ResolvedProgram, Vec<CString>), Left> {
+        Ok((resolve(self.path, self.arguments)?, self.environment))
+    }
+}
+
+/// Returns the path that `execveat` means, from its folder, path and flags.
+fn path_at(memory: &Memory, arguments: Arguments) -> Option<CString> {
+    let [folder, path, _, _, flags] = arguments;
+    let path = memory.string(path)?;
+    let folder = folder as i32;
+    if flags & AT_SYMLINK_NOFOLLOW != 0 {
+        return None;
+    }
+    if path.is_empty() && flags & AT_EMPTY_PATH != 0 {
+        return c_string(opened(folder)?);
+    }
+    if path.as_bytes().starts_with(b"/") || folder == AT_FDCWD {
+        return Some(path);
+    }
+    c_string(opened(folder)?.join(OsStr::from_bytes(path.as_bytes())))
+}
+
+/// Returns the path of an open file, if it still has one: the descriptor itself may be closed at `execve`.
+fn opened(descriptor: i32) -> Option<PathBuf> {
+    let path = std::fs::read_link(format!("/proc/self/fd/{descriptor}")).ok()?;
+    path.exists().then_some(path)
+}
+
+/// Returns the path of the guest's own program where a path means it: in this process that link leads to QEMU.
+fn own_binary(path: &CStr, binary: &Path) -> Option<CString> {
+    let own = format!("/proc/{}/exe", std::process::id());
+    let is_own = path == c"/proc/self/exe" || path.to_bytes() == own.as_bytes();
+    if is_own { c_string(binary.to_path_buf()) } else { descriptor(path) }
+}
+
+/// Returns the path behind `/proc/self/fd/N`, which glibc's `fexecve` uses.
+fn descriptor(path: &CStr) -> Option<CString> {
+    let path = path.to_str().ok()?;
+    let number = path.strip_prefix("/proc/self/fd/").or_else(|| path.strip_prefix("/dev/fd/"))?;
+    c_string(opened(number.parse().ok()?)?)
+}
+
+fn c_string(path: PathBuf) -> Option<CString> {
+    CString::new(path.into_os_string().into_vec()).ok()
+}

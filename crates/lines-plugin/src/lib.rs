@@ -1,0 +1,82 @@
+//! Plugin of QEMU's user mode: records what an unmodified program loads and stores.
+//!
+//! | module | job |
+//! |---|---|
+//! | [`qemu`] | functions of QEMU that a plugin calls |
+//! | [`callbacks`] | what QEMU calls |
+//! | [`decode`], [`code`] | translated blocks, as the core model sees them |
+//! | [`events`], [`sizes`] | what the callbacks leave: executions of blocks, and accesses |
+//! | [`thread`], [`predictor`] | events become accesses to lines, mispredicted branches, and windows |
+//! | [`sampling`], [`recorder`] | which stretches are recorded, and the file that they go to |
+//! | [`process`], [`caches`], [`mappings`], [`summary_file`] | what the threads share |
+//! | [`exec`], [`guest`] | programs that the program starts |
+//! | [`settings`] | arguments of the plugin |
+//!
+//! The models of caches and core are in `unrack-lines` (docs/decisions/0018-lines.md).
+
+mod caches;
+mod callbacks;
+mod code;
+mod decode;
+mod events;
+mod exec;
+mod guest;
+mod mappings;
+mod predictor;
+mod process;
+mod qemu;
+mod recorder;
+mod sampling;
+mod settings;
+mod sizes;
+mod summary_file;
+mod thread;
+
+use process::Shared;
+use qemu::{Info, Qemu};
+use settings::Settings;
+use std::ffi::{CStr, c_char, c_int};
+
+/// Version of the interface that this plugin is written for.
+#[unsafe(no_mangle)]
+pub static qemu_plugin_version: c_int = qemu::VERSION;
+
+/// Starts the plugin. Returns 0, or another number with a message on standard error: QEMU then ends.
+///
+/// # Safety
+/// QEMU calls this, with the arguments of its interface.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn qemu_plugin_install(
+    id: qemu::Id,
+    info: *const Info,
+    count: c_int,
+    arguments: *const *const c_char,
+) -> c_int {
+    // SAFETY: QEMU passes a description that is valid during this call, and as many strings as it says.
+    let started = unsafe {
+        let arguments = (0..count.max(0) as usize).map(|index| CStr::from_ptr(*arguments.add(index)));
+        start(id, &*info, arguments)
+    };
+    match started {
+        Ok(()) => 0,
+        Err(why) => {
+            eprintln!("unrack: the program cannot be recorded: {why}");
+            1
+        }
+    }
+}
+
+fn start<'a>(id: qemu::Id, info: &Info, arguments: impl Iterator<Item = &'a CStr>) -> Result<(), String> {
+    // SAFETY: QEMU names its target by a string that ends in NUL.
+    let target = unsafe { CStr::from_ptr(info.target_name) };
+    if target != c"x86_64" || info.is_system_emulation {
+        return Err("this QEMU does not run programs for x86-64: use qemu-x86_64".into());
+    }
+    let qemu = Qemu::find().map_err(|name| format!("this QEMU lacks {name}: use QEMU 7.2 to 8.2"))?;
+    let arguments: Result<Vec<&str>, _> = arguments.map(CStr::to_str).collect();
+    let settings = Settings::parse(arguments.map_err(|why| why.to_string())?.into_iter())?;
+    let program = exec::own_program().unwrap_or_default();
+    let shared = Shared::new(settings, program)?;
+    callbacks::begin(id, qemu, shared);
+    Ok(())
+}

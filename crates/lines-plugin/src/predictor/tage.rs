@@ -1,0 +1,175 @@
+//! Predictor of conditional branches with tagged tables of geometric history lengths.
+//!
+//! Seznec and Michaud, A case for (partially) tagged geometric history length branch prediction, JILP 2006, section 3.
+
+/// Entries of the table without tags, a power of two.
+const BASE: usize = 1 << 12;
+/// Entries of each table with tags, a power of two.
+const TAGGED: usize = 1 << TAGGED_BITS;
+const TAGGED_BITS: u32 = 10;
+/// Bits of a tag.
+const TAG_BITS: u32 = 9;
+/// Branches of history that index each table: L(i) = alpha^(i-1) L(1), section 2.1, with L(1) = 5 and L(5) = 130.
+const LENGTHS: [u32; TABLES] = [5, 11, 25, 57, 130];
+const TABLES: usize = 5;
+/// Branches after which the usefulness of entries is halved: section 3.2.3.
+const AGING: u32 = 1 << 18;
+
+/// Entry of a table with tags.
+#[derive(Clone, Copy, Default)]
+struct Entry {
+    tag: u16,
+    /// Counter of -4 to 3: taken from 0 on.
+    counter: i8,
+    /// Usefulness of 0 to 3.
+    useful: u8,
+}
+
+/// Predictor of conditional branches.
+pub(super) struct Tage {
+    /// Counters of -2 to 1: taken from 0 on.
+    base: Box<[i8; BASE]>,
+    tables: Box<[[Entry; TAGGED]; TABLES]>,
+    /// Outcomes of the last branches, the latest in bit 0 of the first word.
+    history: [u64; 3],
+    folded: [Folded; TABLES],
+    branches: u32,
+}
+
+/// History of one table, folded to the bits of an index and of a tag.
+#[derive(Clone, Copy, Default)]
+struct Folded {
+    index: u32,
+    tag: u32,
+}
+
+/// Position of a branch in the tables.
+struct Place {
+    base: usize,
+    indices: [usize; TABLES],
+    tags: [u16; TABLES],
+}
+
+impl Tage {
+    pub(super) fn new() -> Tage {
+        Tage {
+            base: Box::new([0; BASE]),
+            tables: Box::new([[Entry::default(); TAGGED]; TABLES]),
+            history: [0; 3],
+            folded: [Folded::default(); TABLES],
+            branches: 0,
+        }
+    }
+
+    /// Predicts a branch, learns its outcome, and tells whether they differ.
+    pub(super) fn is_mispredicted(&mut self, address: u64, is_taken: bool) -> bool {
+        let place = self.place(address);
+        let provider = self.matching(&place, TABLES);
+        let alternate = provider.and_then(|table| self.matching(&place, table));
+        let other = self.prediction(&place, alternate);
+        let predicted = self.final_prediction(&place, provider, other);
+        self.learn(&place, provider, other, is_taken);
+        if predicted != is_taken {
+            self.allocate(&place, provider, is_taken);
+        }
+        self.age();
+        self.remember(is_taken);
+        predicted != is_taken
+    }
+
+    fn place(&self, address: u64) -> Place {
+        let hash = (address ^ address >> TAGGED_BITS) as u32;
+        let mut place = Place { base: address as usize % BASE, indices: [0; TABLES], tags: [0; TABLES] };
+        for (table, folded) in self.folded.iter().enumerate() {
+            place.indices[table] = (hash ^ hash >> (table + 1) ^ folded.index) as usize % TAGGED;
+            // Departure: the paper folds the history a third time for the tag; the index has the other folding here.
+            place.tags[table] =
+                ((address as u32 ^ folded.tag ^ folded.index << 1) & ((1 << TAG_BITS) - 1)) as u16;
+        }
+        place
+    }
+
+    /// Returns the table of the longest history below `limit` that knows the branch.
+    fn matching(&self, place: &Place, limit: usize) -> Option<usize> {
+        (0..limit).rev().find(|&table| self.tables[table][place.indices[table]].tag == place.tags[table])
+    }
+
+    fn prediction(&self, place: &Place, table: Option<usize>) -> bool {
+        match table {
+            Some(table) => self.tables[table][place.indices[table]].counter >= 0,
+            None => self.base[place.base] >= 0,
+        }
+    }
+
+    /// Section 3.1: an entry that is new, weak and not yet useful is less trusted than the alternate prediction.
+    fn final_prediction(&self, place: &Place, provider: Option<usize>, other: bool) -> bool {
+        let Some(table) = provider else { return other };
+        let entry = self.tables[table][place.indices[table]];
+        let is_new = entry.useful == 0 && matches!(entry.counter, -1 | 0);
+        if is_new { other } else { entry.counter >= 0 }
+    }
+
+    /// Section 3.2.1: updates the usefulness where the two predictions differ, and the counter of the provider.
+    fn learn(&mut self, place: &Place, provider: Option<usize>, other: bool, is_taken: bool) {
+        let Some(table) = provider else {
+            let counter = &mut self.base[place.base];
+            *counter = step(*counter, is_taken, -2, 1);
+            return;
+        };
+        let entry = &mut self.tables[table][place.indices[table]];
+        let predicted = entry.counter >= 0;
+        if predicted != other {
+            entry.useful = if predicted == is_taken {
+                (entry.useful + 1).min(3)
+            } else {
+                entry.useful.saturating_sub(1)
+            };
+        }
+        entry.counter = step(entry.counter, is_taken, -4, 3);
+    }
+
+    /// Section 3.2.2: takes an entry that is not useful in a table of longer history; if all are, makes them less so.
+    fn allocate(&mut self, place: &Place, provider: Option<usize>, is_taken: bool) {
+        let longer = provider.map_or(0, |table| table + 1)..TABLES;
+        let free = longer.clone().find(|&table| self.tables[table][place.indices[table]].useful == 0);
+        let Some(table) = free else {
+            for table in longer {
+                let entry = &mut self.tables[table][place.indices[table]];
+                entry.useful = entry.useful.saturating_sub(1);
+            }
+            return;
+        };
+        let counter = if is_taken { 0 } else { -1 };
+        self.tables[table][place.indices[table]] = Entry { tag: place.tags[table], counter, useful: 0 };
+    }
+
+    fn age(&mut self) {
+        self.branches = self.branches.wrapping_add(1);
+        if self.branches.is_multiple_of(AGING) {
+            self.tables.iter_mut().flatten().for_each(|entry| entry.useful >>= 1);
+        }
+    }
+
+    fn remember(&mut self, is_taken: bool) {
+        for (folded, length) in self.folded.iter_mut().zip(LENGTHS) {
+            let oldest = (self.history[(length as usize - 1) / 64] >> ((length - 1) % 64)) as u32 & 1;
+            let newest = is_taken as u32;
+            folded.index = fold(folded.index, newest, oldest, length, TAGGED_BITS);
+            folded.tag = fold(folded.tag, newest, oldest, length, TAG_BITS);
+        }
+        self.history[2] = self.history[2] << 1 | self.history[1] >> 63;
+        self.history[1] = self.history[1] << 1 | self.history[0] >> 63;
+        self.history[0] = self.history[0] << 1 | is_taken as u64;
+    }
+}
+
+fn step(counter: i8, is_up: bool, least: i8, most: i8) -> i8 {
+    if is_up { (counter + 1).min(most) } else { (counter - 1).max(least) }
+}
+
+/// Shifts one outcome into a folded history of `bits` bits, and the one that is `length` branches old out of it: the
+/// circular shift register of Michaud, A PPM-like, tag-based branch predictor, JILP 2005, section 3.
+fn fold(folded: u32, newest: u32, oldest: u32, length: u32, bits: u32) -> u32 {
+    let shifted = (folded << 1 | newest) ^ oldest << (length % bits);
+    (shifted ^ shifted >> bits) & ((1 << bits) - 1)
+}

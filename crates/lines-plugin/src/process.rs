@@ -1,0 +1,292 @@
+//! State of the process that all threads share: its caches, its recorder, and what is known of its memory.
+
+use crate::caches::Caches;
+use crate::code::{Code, Codes};
+use crate::exec::{Launcher, Left};
+use crate::mappings::Mappings;
+use crate::recorder::Recorder;
+use crate::sampling::Sample;
+use crate::settings::Settings;
+use crate::summary_file::SummaryFile;
+use crate::thread::{Counts, Piece};
+use std::collections::HashMap;
+use std::time::{Duration, Instant};
+
+use unrack_lines::hierarchy::CacheCounters;
+use unrack_lines::summary::{LeftProgram, Named, RecordEnding, SampleSummary, Summary, ThreadSummary};
+use unrack_lines::window::RecordedWindow;
+
+/// Longest time between two summaries that are written while the process runs: a signal may end it.
+const REFRESH: Duration = Duration::from_secs(1);
+/// Share of the instructions before, at which a summary is written earlier: one part in so many.
+const GROWTH: u64 = 8;
+/// Buffers of events between two looks at the clock.
+const LOOK: u32 = 256;
+/// Names of functions that a summary has at most.
+const FUNCTIONS: usize = 1000;
+
+/// State that the threads share.
+pub(crate) struct Shared {
+    settings: Settings,
+    /// How this QEMU was started, if that is known.
+    pub(crate) launcher: Option<Launcher>,
+    pub(crate) codes: Codes,
+    /// Turns that are over: threads process their buffers one after another.
+    pub(crate) turn: u64,
+    pub(crate) sample: Sample,
+    pub(crate) mappings: Mappings,
+    caches: Caches,
+    recorder: Recorder,
+    file: SummaryFile,
+    /// Path of the program.
+    pub(crate) program: String,
+    /// Whether the guest's addresses were compared with this process's.
+    pub(crate) is_checked: bool,
+    /// Counts of each thread at its last buffer, by its number.
+    threads: Vec<Counts>,
+    /// Instructions of all threads.
+    instructions: u64,
+    /// Threads that run.
+    alive: u32,
+    /// Misses to memory, by the number of the code.
+    misses: Vec<u64>,
+    left: Vec<LeftProgram>,
+    error: Option<String>,
+    start: Instant,
+    /// Time of the start by `CLOCK_MONOTONIC`, which all processes share.
+    start_ns: u64,
+    system_calls: u64,
+    /// Time of the last summary, and instructions at which the next is due at the latest.
+    written: Instant,
+    next_summary: u64,
+    /// Buffers of events since the last look at the clock.
+    buffers: u32,
+}
+
+impl Shared {
+    /// Begins the record of this process.
+    ///
+    /// # Errors
+    /// If its file cannot be written, or its caches cannot be simulated.
+    pub(crate) fn new(settings: Settings, program: String) -> Result<Shared, String> {
+        let file = SummaryFile::create(&settings.out)?;
+        let caches = Caches::new(&settings)?;
+        let recorder = Recorder::new(file.recording(), caches.header(), settings.limit);
+        let now = Instant::now();
+        let shared = Shared {
+            launcher: Launcher::find(),
+            codes: Codes::new(),
+            turn: 0,
+            sample: Sample::new(settings.plan, settings.seed),
+            mappings: Mappings::new(),
+            caches,
+            recorder,
+            file,
+            program,
+            is_checked: false,
+            threads: Vec::new(),
+            instructions: 0,
+            alive: 0,
+            misses: Vec::new(),
+            left: Vec::new(),
+            error: None,
+            start: now,
+            start_ns: monotonic_ns(),
+            system_calls: 0,
+            written: now,
+            next_summary: 0,
+            buffers: 0,
+            settings,
+        };
+        shared.write(RecordEnding::Killed);
+        Ok(shared)
+    }
+
+    /// Begins the record of a child of this process, which has one thread.
+    pub(crate) fn begin_child(&mut self) {
+        match SummaryFile::create(&self.settings.out) {
+            Ok(file) => self.file = file,
+            Err(why) => self.error = Some(why),
+        }
+        self.recorder = Recorder::new(self.file.recording(), self.caches.header(), self.settings.limit);
+        self.sample = Sample::new(self.settings.plan, self.settings.seed);
+        self.mappings.forget_counts();
+        self.caches.forget_counts();
+        self.misses.fill(0);
+        self.left.clear();
+        self.threads = vec![Counts::default()];
+        self.instructions = 0;
+        self.alive = 1;
+        self.start = Instant::now();
+        self.start_ns = monotonic_ns();
+        self.system_calls = 0;
+        self.next_summary = 0;
+        self.write(RecordEnding::Killed);
+    }
+
+    /// Numbers a thread that starts.
+    pub(crate) fn add_thread(&mut self) -> u32 {
+        self.threads.push(Counts::default());
+        self.alive += 1;
+        self.threads.len() as u32 - 1
+    }
+
+    /// Takes the counts of a thread, which are complete if it has ended.
+    pub(crate) fn set_counts(&mut self, thread: u32, counts: Counts, has_ended: bool) {
+        let before = std::mem::replace(&mut self.threads[thread as usize], counts);
+        self.instructions += counts.instructions - before.instructions;
+        self.caches.advance(self.instructions);
+        self.alive -= has_ended as u32;
+        self.buffers += 1;
+        if self.buffers >= LOOK {
+            self.buffers = 0;
+            self.refresh();
+        }
+    }
+
+    /// Counts a system call.
+    pub(crate) fn count_system_call(&mut self) {
+        self.system_calls += 1;
+    }
+
+    fn refresh(&mut self) {
+        let instructions = self.instructions;
+        if instructions >= self.next_summary || self.written.elapsed() >= REFRESH {
+            self.write(RecordEnding::Killed);
+            self.written = Instant::now();
+            self.next_summary = instructions + instructions / GROWTH;
+        }
+    }
+
+    /// Returns whether one thread runs.
+    pub(crate) fn is_alone(&self) -> bool {
+        self.alive <= 1
+    }
+
+    /// Gives an access to the caches, and to the window if one is recorded.
+    #[inline]
+    pub(crate) fn access(
+        &mut self,
+        thread: u32,
+        code: &Code,
+        piece: &Piece,
+        window: Option<&mut RecordedWindow>,
+    ) {
+        if self.caches.access(thread, code, piece, window) {
+            self.missed(code, piece);
+        }
+    }
+
+    #[cold]
+    fn missed(&mut self, code: &Code, piece: &Piece) {
+        let number = code.number as usize;
+        if number >= self.misses.len() {
+            self.misses.resize(self.codes.all().len().max(number + 1), 0);
+        }
+        self.misses[number] += 1;
+        self.mappings.count(piece.address, code.function.as_deref(), code.block.pc);
+    }
+
+    /// Takes note of a system call that has changed mappings.
+    pub(crate) fn changed_mappings(&mut self, call: i64, arguments: &[u64; 6], result: i64) {
+        self.mappings.changed(call, arguments, result);
+        for page in self.mappings.take_gone() {
+            self.caches.forget_page(page);
+        }
+        if let Some(huge) = self.mappings.take_huge() {
+            self.caches.set_huge_pages(huge);
+        }
+    }
+
+    /// Appends a window to the recording.
+    pub(crate) fn record(&mut self, window: &RecordedWindow) {
+        self.recorder.append(window, self.codes.all(), &mut self.sample);
+    }
+
+    /// Takes note of a program that the kernel is asked to run without the recorder.
+    pub(crate) fn leave_program(&mut self, path: String, left: Left) {
+        self.left.push(LeftProgram { path, reason: left.reason().into() });
+        self.write(RecordEnding::Exec);
+    }
+
+    /// Takes back the last such note: the kernel has refused.
+    pub(crate) fn keep_program(&mut self) {
+        self.left.pop();
+    }
+
+    /// Takes note of what stops the record.
+    pub(crate) fn fail(&mut self, why: String) {
+        self.error.get_or_insert(why);
+    }
+
+    /// Writes the summary.
+    pub(crate) fn write(&self, ending: RecordEnding) {
+        // The program goes on without a record; whoever reads the folder finds the last one.
+        let _ = self.file.write(&self.summary(ending), &self.caches.heat());
+    }
+
+    fn summary(&self, ending: RecordEnding) -> Summary {
+        let plan = self.sample.plan();
+        let windows = self.recorder.windows();
+        Summary {
+            pid: std::process::id(),
+            parent: std::os::unix::process::parent_id(),
+            program: self.program.clone(),
+            ending,
+            start_ns: self.start_ns,
+            wall_ns: self.start.elapsed().as_nanos() as u64,
+            system_calls: self.system_calls,
+            new_pages: self.mappings.new_pages(),
+            threads: self.threads(),
+            sample: SampleSummary { period: plan.period, window: plan.window, lead: plan.lead, windows },
+            functions: self.functions(),
+            mappings: self.mappings.summary(),
+            moved: self.caches.moved(),
+            left: self.left.clone(),
+            error: self.error.clone().or_else(|| self.recorder.error().map(String::from)),
+        }
+    }
+
+    fn threads(&self) -> Vec<ThreadSummary> {
+        let numbered = (0..).zip(&self.threads);
+        numbered.map(|(thread, counts)| counts.summary(thread, self.caches.counters(thread))).collect()
+    }
+
+    /// Returns the functions with most misses.
+    fn functions(&self) -> Vec<Named> {
+        let mut sums: HashMap<&str, u64> = HashMap::default();
+        for (code, misses) in self.codes.all().iter().zip(&self.misses).filter(|(_, misses)| **misses > 0) {
+            if let Some(function) = code.function.as_deref() {
+                *sums.entry(function).or_default() += misses;
+            }
+        }
+        let mut all: Vec<Named> = sums
+            .into_iter()
+            .map(|(name, misses)| Named { name: name.into(), misses, ranges: Vec::new() })
+            .collect();
+        all.sort_by(|a, b| b.misses.cmp(&a.misses).then_with(|| a.name.cmp(&b.name)));
+        all.truncate(FUNCTIONS);
+        all
+    }
+}
+
+/// Returns the time of `CLOCK_MONOTONIC`, in nanoseconds.
+fn monotonic_ns() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+impl Counts {
+    fn summary(&self, thread: u32, caches: CacheCounters) -> ThreadSummary {
+        ThreadSummary {
+            thread,
+            instructions: self.instructions,
+            caches,
+            loads: self.loads,
+            stores: self.stores,
+            branches: self.branches,
+            mispredicted: self.mispredicted,
+            software_prefetches: self.prefetches,
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! Functions of QEMU that a plugin calls, by version 1 of its interface (`qemu-plugin.h`, QEMU 4.2 to 8.2).
+//!
+//! They are looked up when the plugin is loaded: a QEMU that lacks one is refused with a message instead of failing at
+//! the first call, and the unit tests need no QEMU.
+
+use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
+
+/// Version of the interface.
+pub(crate) const VERSION: c_int = 1;
+/// Callbacks that neither read nor write the guest's registers: `QEMU_PLUGIN_CB_NO_REGS`.
+const NO_REGISTERS: c_int = 0;
+/// Callbacks for loads and stores: `QEMU_PLUGIN_MEM_RW`.
+const LOADS_AND_STORES: c_int = 3;
+
+/// Identity that QEMU gives to a plugin.
+pub(crate) type Id = u64;
+/// Description of an access, opaque; the same for each execution of the same instruction.
+pub(crate) type AccessInfo = u32;
+
+/// Translation block, opaque.
+#[repr(C)]
+pub(crate) struct Tb {
+    _opaque: [u8; 0],
+}
+
+/// Instruction of a translation block, opaque.
+#[repr(C)]
+pub(crate) struct Insn {
+    _opaque: [u8; 0],
+}
+
+/// What QEMU says of itself to `qemu_plugin_install`: the beginning of `qemu_info_t`.
+#[repr(C)]
+pub(crate) struct Info {
+    pub(crate) target_name: *const c_char,
+    pub(crate) minimum_version: c_int,
+    pub(crate) current_version: c_int,
+    pub(crate) is_system_emulation: bool,
+}
+
+pub(crate) type OfThread = extern "C" fn(Id, c_uint);
+pub(crate) type OfTranslation = extern "C" fn(Id, *mut Tb);
+pub(crate) type OfBlock = extern "C" fn(c_uint, *mut c_void);
+pub(crate) type OfAccess = extern "C" fn(c_uint, AccessInfo, u64, *mut c_void);
+pub(crate) type OfSystemCall = extern "C" fn(Id, c_uint, i64, u64, u64, u64, u64, u64, u64, u64, u64);
+pub(crate) type OfReturn = extern "C" fn(Id, c_uint, i64, i64);
+pub(crate) type OfExit = extern "C" fn(Id, *mut c_void);
+
+/// Declares the functions that are looked up, each with QEMU's name after `qemu_plugin_`.
+macro_rules! functions {
+    ($($name:ident: fn($($argument:ty),*) $(-> $result:ty)?;)*) => {
+        /// Functions of QEMU, by their names without `qemu_plugin_`.
+        pub(crate) struct Qemu {
+            $($name: unsafe extern "C" fn($($argument),*) $(-> $result)?,)*
+        }
+
+        impl Qemu {
+            /// Looks the functions up in this process.
+            ///
+            /// # Errors
+            /// The name of the first that is missing.
+            pub(crate) fn find() -> Result<Qemu, &'static str> {
+                $(
+                    let name = concat!("qemu_plugin_", stringify!($name), "\0");
+                    let found = address(name).ok_or(concat!("qemu_plugin_", stringify!($name)))?;
+                    // SAFETY: version 1 of the interface declares this name with this type.
+                    let $name = unsafe {
+                        std::mem::transmute::<*mut c_void, unsafe extern "C" fn($($argument),*) $(-> $result)?>(found)
+                    };
+                )*
+                Ok(Qemu { $($name),* })
+            }
+        }
+    };
+}
+
+functions! {
+    register_vcpu_init_cb: fn(Id, OfThread);
+    register_vcpu_exit_cb: fn(Id, OfThread);
+    register_vcpu_tb_trans_cb: fn(Id, OfTranslation);
+    register_vcpu_tb_exec_cb: fn(*mut Tb, OfBlock, c_int, *mut c_void);
+    register_vcpu_mem_cb: fn(*mut Insn, OfAccess, c_int, c_int, *mut c_void);
+    register_vcpu_syscall_cb: fn(Id, OfSystemCall);
+    register_vcpu_syscall_ret_cb: fn(Id, OfReturn);
+    register_atexit_cb: fn(Id, OfExit, *mut c_void);
+    tb_n_insns: fn(*const Tb) -> usize;
+    tb_get_insn: fn(*const Tb, usize) -> *mut Insn;
+    insn_data: fn(*const Insn) -> *const c_void;
+    insn_size: fn(*const Insn) -> usize;
+    insn_vaddr: fn(*const Insn) -> u64;
+    insn_symbol: fn(*const Insn) -> *const c_char;
+    mem_size_shift: fn(AccessInfo) -> c_uint;
+    mem_is_store: fn(AccessInfo) -> bool;
+}
+
+fn address(name: &str) -> Option<*mut c_void> {
+    let name = CStr::from_bytes_with_nul(name.as_bytes()).expect("the macro ends each name with NUL");
+    // SAFETY: the name ends in NUL, and RTLD_DEFAULT is a valid handle.
+    let found = unsafe { libc::dlsym(libc::RTLD_DEFAULT, name.as_ptr()) };
+    (!found.is_null()).then_some(found)
+}
+
+/// Callbacks that one plugin registers once.
+pub(crate) struct Callbacks {
+    pub(crate) thread_started: OfThread,
+    pub(crate) thread_ended: OfThread,
+    pub(crate) translated: OfTranslation,
+    pub(crate) system_call: OfSystemCall,
+    pub(crate) system_call_returned: OfReturn,
+    pub(crate) ended: OfExit,
+}
+
+impl Qemu {
+    /// Registers what QEMU is to call.
+    pub(crate) fn register(&self, id: Id, callbacks: &Callbacks) {
+        // SAFETY: `id` is what QEMU gave this plugin, and each callback has the type that the interface asks for.
+        unsafe {
+            (self.register_vcpu_init_cb)(id, callbacks.thread_started);
+            (self.register_vcpu_exit_cb)(id, callbacks.thread_ended);
+            (self.register_vcpu_tb_trans_cb)(id, callbacks.translated);
+            (self.register_vcpu_syscall_cb)(id, callbacks.system_call);
+            (self.register_vcpu_syscall_ret_cb)(id, callbacks.system_call_returned);
+            (self.register_atexit_cb)(id, callbacks.ended, std::ptr::null_mut());
+        }
+    }
+
+    /// Returns the bytes that one access of this kind loads or stores, and whether it stores.
+    pub(crate) fn access(&self, info: AccessInfo) -> (u8, bool) {
+        // SAFETY: both functions take any value that QEMU has passed to a callback.
+        let (shift, is_store) = unsafe { ((self.mem_size_shift)(info), (self.mem_is_store)(info)) };
+        (1u8.checked_shl(shift).unwrap_or(64), is_store)
+    }
+
+    /// Returns the instructions of a block that is being translated.
+    ///
+    /// # Safety
+    /// `tb` is what QEMU has passed to the callback of translation that is running.
+    pub(crate) unsafe fn translation(&self, tb: *mut Tb) -> Translation<'_> {
+        Translation { qemu: self, tb }
+    }
+}
+
+/// Block that is being translated.
+pub(crate) struct Translation<'a> {
+    qemu: &'a Qemu,
+    tb: *mut Tb,
+}
+
+impl<'a> Translation<'a> {
+    /// Returns the instructions in order.
+    pub(crate) fn instructions(&self) -> impl Iterator<Item = Translated<'a>> + use<'a> {
+        let (qemu, tb) = (self.qemu, self.tb);
+        // SAFETY: `tb` is alive while the callback of translation runs, by the contract of `Qemu::translation`.
+        let count = unsafe { (qemu.tb_n_insns)(tb) };
+        (0..count).map(move |index| {
+            // SAFETY: `tb` is alive as long as the callback runs, and the index is below the count that it returned.
+            Translated { qemu, insn: unsafe { (qemu.tb_get_insn)(tb, index) } }
+        })
+    }
+
+    /// Has `callback` called with `data` at each execution.
+    pub(crate) fn at_execution(&self, callback: OfBlock, data: *mut c_void) {
+        // SAFETY: `tb` is alive, by the contract of `Qemu::translation`.
+        unsafe { (self.qemu.register_vcpu_tb_exec_cb)(self.tb, callback, NO_REGISTERS, data) }
+    }
+}
+
+/// Instruction that is being translated.
+pub(crate) struct Translated<'a> {
+    qemu: &'a Qemu,
+    insn: *mut Insn,
+}
+
+impl Translated<'_> {
+    /// Returns its address.
+    pub(crate) fn address(&self) -> u64 {
+        // SAFETY: the instruction is alive, by the contract of `Qemu::translation`.
+        unsafe { (self.qemu.insn_vaddr)(self.insn) }
+    }
+
+    /// Returns its bytes.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        // SAFETY: QEMU returns as many bytes as it says, valid as long as the callback runs.
+        unsafe {
+            let data = (self.qemu.insn_data)(self.insn).cast();
+            std::slice::from_raw_parts(data, (self.qemu.insn_size)(self.insn))
+        }
+    }
+
+    /// Returns the name of its function, where the program's own table of symbols has one.
+    pub(crate) fn symbol(&self) -> Option<&CStr> {
+        // SAFETY: QEMU returns null, or a string that stays until the process ends.
+        unsafe {
+            let name = (self.qemu.insn_symbol)(self.insn);
+            (!name.is_null()).then(|| CStr::from_ptr(name)).filter(|name| !name.is_empty())
+        }
+    }
+
+    /// Has `callback` called with `data` at each of its loads and stores.
+    pub(crate) fn at_access(&self, callback: OfAccess, data: *mut c_void) {
+        // SAFETY: the instruction is alive, by the contract of `Qemu::translation`.
+        unsafe { (self.qemu.register_vcpu_mem_cb)(self.insn, callback, NO_REGISTERS, LOADS_AND_STORES, data) }
+    }
+}

@@ -1,0 +1,140 @@
+//! Recorder of a process: appends windows to its file, and keeps the file below its limit.
+
+use crate::code::Code;
+use crate::sampling::Sample;
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufReader, Write};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+use unrack_lines::instruction::CodeBlock;
+use unrack_lines::recording::{Header, Reader, RecordingError, RecordingWriter};
+use unrack_lines::window::RecordedWindow;
+
+/// Recorder of one process.
+pub(crate) struct Recorder {
+    /// Path of the file, of which the open recording has a share.
+    path: Arc<Mutex<PathBuf>>,
+    header: Header,
+    limit: u64,
+    /// Nothing before the first window, and after an error.
+    file: Option<RecordingWriter<Appended>>,
+    /// Number of the code of each block in the file.
+    order: Vec<u32>,
+    /// Whether code is in the file, by its number.
+    is_written: Vec<bool>,
+    /// Windows in the file.
+    windows: u64,
+    /// First error; nothing is recorded after it.
+    error: Option<String>,
+}
+
+/// File that is opened for each record: an open one would have a descriptor, which the program could close or inherit.
+struct Appended(Arc<Mutex<PathBuf>>);
+
+impl Write for Appended {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let path = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        OpenOptions::new().append(true).open(&*path)?.write_all(bytes)?;
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Recorder {
+    /// Returns a recorder whose file at `path` will hold at most `limit` bytes.
+    pub(crate) fn new(path: PathBuf, header: Header, limit: u64) -> Recorder {
+        Recorder {
+            path: Arc::new(Mutex::new(path)),
+            header,
+            limit,
+            file: None,
+            order: Vec::new(),
+            is_written: Vec::new(),
+            windows: 0,
+            error: None,
+        }
+    }
+
+    /// Returns the number of windows in the file.
+    pub(crate) fn windows(&self) -> u64 {
+        self.windows
+    }
+
+    /// Returns why windows are missing, if any are.
+    pub(crate) fn error(&self) -> Option<&str> {
+        self.error.as_deref()
+    }
+
+    /// Appends a window. Where that makes the file too long, halves it and the sample.
+    pub(crate) fn append(&mut self, window: &RecordedWindow, codes: &[&'static Code], sample: &mut Sample) {
+        if self.error.is_some() {
+            return;
+        }
+        let appended = self.try_append(window, codes).and_then(|()| {
+            while self.file.as_ref().is_some_and(|file| file.bytes() > self.limit) && self.windows > 1 {
+                sample.halve();
+                self.thin(codes, sample)?;
+            }
+            Ok(())
+        });
+        self.error = appended.err().map(|why| format!("{}: {why}", self.path().display()));
+    }
+
+    fn try_append(&mut self, window: &RecordedWindow, codes: &[&'static Code]) -> Result<(), RecordingError> {
+        if self.file.is_none() {
+            self.file = Some(self.begin()?);
+        }
+        let file = self.file.as_mut().expect("begun above");
+        file.append(window, |number| described(codes, number))?;
+        self.windows += 1;
+        self.is_written.resize(codes.len(), false);
+        for step in &window.steps {
+            if !std::mem::replace(&mut self.is_written[step.block as usize], true) {
+                self.order.push(step.block);
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the windows that are still in the sample to a new file, which takes the place of the old one.
+    fn thin(&mut self, codes: &[&'static Code], sample: &Sample) -> Result<(), RecordingError> {
+        let path = self.path();
+        let mut old = Reader::new(BufReader::new(File::open(&path).map_err(io)?))?;
+        let aside = path.with_extension("part");
+        self.path = Arc::new(Mutex::new(aside.clone()));
+        let order = std::mem::take(&mut self.order);
+        self.is_written.clear();
+        self.windows = 0;
+        self.file = Some(self.begin()?);
+        while let Some(mut window) = old.next_window()? {
+            if sample.has(window.start) {
+                window.steps.iter_mut().for_each(|step| step.block = order[step.block as usize]);
+                self.try_append(&window, codes)?;
+            }
+        }
+        std::fs::rename(&aside, &path).map_err(io)?;
+        *self.path.lock().unwrap_or_else(PoisonError::into_inner) = path;
+        Ok(())
+    }
+
+    fn path(&self) -> PathBuf {
+        self.path.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn begin(&self) -> Result<RecordingWriter<Appended>, RecordingError> {
+        File::create(self.path()).map_err(io)?;
+        RecordingWriter::new(Appended(self.path.clone()), &self.header)
+    }
+}
+
+fn io(error: io::Error) -> RecordingError {
+    RecordingError::Io { offset: 0, error }
+}
+
+fn described(codes: &[&'static Code], number: u32) -> (&'static CodeBlock, Option<&'static str>) {
+    let code = codes[number as usize];
+    (&code.block, code.function.as_deref())
+}

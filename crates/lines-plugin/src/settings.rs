@@ -1,0 +1,131 @@
+//! Settings of a run, as the arguments of the plugin give them: `name=value`, separated by commas.
+
+use crate::sampling::Plan;
+use std::path::PathBuf;
+use std::str::FromStr;
+use unrack_lines::placement::PagePlacement;
+use unrack_lines::processor::Processor;
+
+/// Settings of a run.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Settings {
+    /// Folder for the records (`out`).
+    pub(crate) out: PathBuf,
+    /// Windows at first (`period`, `window`, `lead`).
+    pub(crate) plan: Plan,
+    /// Seed of the sample (`seed`).
+    pub(crate) seed: u64,
+    /// Largest size of a recording, in bytes (`limit`).
+    pub(crate) limit: u64,
+    /// Processor whose caches are simulated (`processor`).
+    pub(crate) processor: Processor,
+    /// Cores, each with private caches; threads take turns (`cores`).
+    pub(crate) cores: u32,
+    /// Placements of pages, with `+` between them (`placements`).
+    pub(crate) placements: Vec<PagePlacement>,
+}
+
+/// Instructions from one window to the next, before a recording reaches its limit. A run of 30 million instructions, a
+/// hundredth of a second, has the 30 windows that an interval of confidence asks for.
+const PERIOD: u64 = 1_000_000;
+/// Instructions of a window. Wunderlich et al., SMARTS, ISCA 2003, figure 5, take 1000; far memory is slower than theirs by
+/// up to ten times, and a window has to hold many misses that overlap.
+const WINDOW: u64 = 16_000;
+/// Instructions before them. SMARTS, section 4.4, takes 2000 for a core of 128 entries; a reorder buffer now has 512.
+const LEAD: u64 = 4_000;
+/// Shortest period and window: longer than any block.
+const SHORTEST: u64 = 1024;
+/// Bytes of a recording: about 1500 windows.
+const LIMIT: u64 = 128 << 20;
+
+impl Settings {
+    /// Reads the arguments.
+    ///
+    /// # Errors
+    /// What is wrong with which.
+    pub(crate) fn parse<'a>(arguments: impl Iterator<Item = &'a str>) -> Result<Settings, String> {
+        let mut out = None;
+        let mut plan = Plan { period: PERIOD, window: WINDOW, lead: LEAD };
+        let (mut seed, mut limit, mut cores) = (0, LIMIT, 1);
+        let (mut processor, mut placements) = (None, Vec::new());
+        for argument in arguments {
+            let (name, value) = argument.split_once('=').ok_or_else(|| format!("{argument}: no value"))?;
+            match name {
+                "out" => out = Some(PathBuf::from(value)),
+                "period" => plan.period = number(name, value, SHORTEST)?,
+                "window" => plan.window = number(name, value, SHORTEST)?,
+                "lead" => plan.lead = number(name, value, 0)?,
+                "seed" => seed = number(name, value, 0)?,
+                "limit" => limit = number(name, value, 0)?,
+                "processor" => processor = Some(parsed(name, value)?),
+                "cores" => cores = parsed(name, value)?,
+                "placements" => {
+                    let words = value.split('+').filter(|word| !word.is_empty());
+                    placements = words.map(|word| parsed(name, word)).collect::<Result<_, _>>()?;
+                }
+                _ => return Err(format!("{name}: no such argument")),
+            }
+        }
+        let out = out.filter(|out| out.is_absolute());
+        let out = out.ok_or("out: the absolute path of a folder is needed")?;
+        let processor = processor.ok_or("processor: the name of one is needed, such as zen3")?;
+        Ok(Settings { out, plan, seed, limit, processor, cores, placements })
+    }
+}
+
+fn number(name: &str, value: &str, least: u64) -> Result<u64, String> {
+    let number = value.parse().ok().filter(|number| (least..1 << 48).contains(number));
+    number.ok_or_else(|| format!("{name}={value}: not a number from {least} on"))
+}
+
+fn parsed<T: FromStr<Err: std::fmt::Display>>(name: &str, value: &str) -> Result<T, String> {
+    value.parse().map_err(|why| format!("{name}={value}: {why}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn settings(arguments: &[&str]) -> Result<Settings, String> {
+        Settings::parse(["processor=zen3"].iter().chain(arguments).copied())
+    }
+
+    #[test]
+    fn what_is_not_given_has_a_default() {
+        let settings = settings(&["out=/x", "window=2000"]).unwrap();
+        assert_eq!((settings.plan.window, settings.plan.lead), (2000, LEAD));
+        assert_eq!(settings.limit, LIMIT);
+        assert_eq!((settings.cores, settings.placements), (1, Vec::new()));
+        assert!(Settings::parse(["out=/x"].into_iter()).unwrap_err().starts_with("processor"));
+    }
+
+    #[test]
+    fn caches_and_placements_are_read() {
+        let settings =
+            settings(&["out=/x", "processor=zen4:l3=4M/16", "cores=3", "placements=all-far+interleaved:0.5"]);
+        let settings = settings.unwrap();
+        assert_eq!((settings.processor.l3.bytes, settings.cores), (4 << 20, 3));
+        assert_eq!(
+            settings.placements,
+            [PagePlacement::AllFar, PagePlacement::Interleaved { near_share: 0.5 }]
+        );
+    }
+
+    #[test]
+    fn wrong_arguments_are_named() {
+        for (arguments, name) in [
+            (&["out=x"][..], "out"),
+            (&[], "out"),
+            (&["out=/x", "period=0"], "period=0"),
+            (&["out=/x", "lead=-1"], "lead=-1"),
+            (&["out=/x", "color=red"], "color"),
+            (&["out=/x", "processor=z80"], "processor=z80"),
+            (&["out=/x", "cores=-1"], "cores=-1"),
+            (&["out=/x", "placements=all-far+middle"], "placements=middle"),
+            (&["out=/x", "seed"], "seed"),
+        ] {
+            let error = settings(arguments).unwrap_err();
+            assert!(error.starts_with(name), "{error}");
+        }
+    }
+}

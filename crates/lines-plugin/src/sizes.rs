@@ -1,0 +1,27 @@
+//! Sizes of accesses, by QEMU's description of them: asked once for each description.
+
+use crate::qemu::{AccessInfo, Qemu};
+
+/// Descriptions that are remembered, a power of two. A program has a few dozen.
+const ENTRIES: usize = 64;
+
+/// Memory of sizes and directions.
+pub(crate) struct Sizes([(AccessInfo, u8, bool); ENTRIES]);
+
+impl Sizes {
+    pub(crate) fn new() -> Sizes {
+        // No size is 0 bytes: such an entry is free.
+        Sizes([(0, 0, false); ENTRIES])
+    }
+
+    /// Returns the bytes of an access, and whether it is a store.
+    #[inline]
+    pub(crate) fn access(&mut self, info: AccessInfo, qemu: &Qemu) -> (u8, bool) {
+        let entry = &mut self.0[(info ^ info >> 5 ^ info >> 13) as usize % ENTRIES];
+        if entry.0 != info || entry.1 == 0 {
+            let (bytes, is_store) = qemu.access(info);
+            *entry = (info, bytes, is_store);
+        }
+        (entry.1, entry.2)
+    }
+}

@@ -1,0 +1,55 @@
+//! File of a summary: `PID-N.json`, beside the recording `PID-N.lines`.
+//!
+//! `N` counts the programs that one process has been, and the processes of one number.
+
+use std::fs::OpenOptions;
+use std::io;
+use std::path::{Path, PathBuf};
+use unrack_lines::heat::HeatTables;
+use unrack_lines::summary::Summary;
+
+/// Programs that a process becomes one after another.
+const MOST: u32 = 1 << 20;
+
+/// File of a summary.
+pub(crate) struct SummaryFile(PathBuf);
+
+impl SummaryFile {
+    /// Creates the next file of this process in a folder.
+    ///
+    /// # Errors
+    /// If the folder cannot be written.
+    pub(crate) fn create(folder: &Path) -> Result<SummaryFile, String> {
+        let pid = std::process::id();
+        for number in 0..MOST {
+            let path = folder.join(format!("{pid}-{number}.json"));
+            match OpenOptions::new().write(true).create_new(true).open(&path) {
+                Ok(_) => return Ok(SummaryFile(path)),
+                Err(why) if why.kind() == io::ErrorKind::AlreadyExists => {}
+                Err(why) => return Err(format!("{}: {why}", path.display())),
+            }
+        }
+        Err(format!("{}: too many records of process {pid}", folder.display()))
+    }
+
+    /// Returns the path of the recording.
+    pub(crate) fn recording(&self) -> PathBuf {
+        self.0.with_extension("lines")
+    }
+
+    /// Replaces the content, and that of the file of heat beside it: written aside, then renamed.
+    ///
+    /// # Errors
+    /// If a file cannot be written.
+    pub(crate) fn write(&self, summary: &Summary, heat: &HeatTables) -> io::Result<()> {
+        replace(&self.0.with_extension("heat"), &serde_json::to_vec(heat)?)?;
+        replace(&self.0, &serde_json::to_vec(summary)?)
+    }
+}
+
+fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
+    let mut aside = path.as_os_str().to_owned();
+    aside.push(".part");
+    std::fs::write(&aside, content)?;
+    std::fs::rename(aside, path)
+}

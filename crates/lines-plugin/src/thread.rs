@@ -1,0 +1,335 @@
+//! State of a thread: turns its events into executions of blocks and accesses to lines.
+
+use crate::code::{BlockStep as Continuation, Code, Site};
+use crate::events::{Event, Events};
+use crate::predictor::Predictor;
+use crate::process::Shared;
+use crate::qemu::Qemu;
+use crate::sizes::Sizes;
+use unrack_lines::hierarchy::Kind;
+use unrack_lines::instruction::BlockEnding;
+use unrack_lines::window::{BlockStep, RecordedWindow};
+
+/// Bytes of a line.
+const LINE: u64 = 64;
+
+/// Accesses of a repeated instruction after which the next line begins another one: with one or two for each line, about a
+/// line at a time, as processors with fast strings do (Intel, Optimization Reference Manual, 3.7.6).
+const REPEATED: u32 = 2;
+
+/// Instructions before a window from which on branches are predicted: some 100,000 branches fill the tables of the
+/// predictor, which have 10,000 entries.
+const TRAINING: u64 = 500_000;
+
+/// Thread of the program.
+pub(crate) struct Thread {
+    /// Events that are not yet processed.
+    pub(crate) events: Events,
+    /// State after those that are.
+    pub(crate) state: State,
+    /// System call that has not returned, where its result matters.
+    pub(crate) pending_call: Option<(i64, [u64; 6])>,
+}
+
+/// Counts of a thread.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Counts {
+    /// Instructions executed.
+    pub(crate) instructions: u64,
+    /// Loads of lines.
+    pub(crate) loads: u64,
+    /// Stores to lines.
+    pub(crate) stores: u64,
+    /// Branches that the predictor saw: those in windows, and in the stretches before them that train it.
+    pub(crate) branches: u64,
+    /// Branches of those that were mispredicted.
+    pub(crate) mispredicted: u64,
+    /// Software prefetches executed. QEMU does not tell their addresses.
+    pub(crate) prefetches: u64,
+}
+
+/// Progress of a thread.
+pub(crate) struct State {
+    number: u32,
+    counts: Counts,
+    predictor: Predictor,
+    sizes: Sizes,
+    /// Block that is being executed.
+    current: Option<Current>,
+    /// Access that may still grow, by direction: loads, stores.
+    pending: [Option<Piece>; 2],
+    /// Window that is being recorded.
+    window: Option<RecordedWindow>,
+    /// Instructions at which the next window begins, or the present one ends.
+    boundary: u64,
+}
+
+/// Execution of a block.
+#[derive(Clone, Copy)]
+struct Current {
+    code: &'static Code,
+    /// Whether it is the repetition of the last instruction alone.
+    is_repetition: bool,
+    /// Instruction of the last access.
+    last_access: Option<u16>,
+    /// Accesses to lines so far.
+    accesses: u32,
+}
+
+/// Bytes that one instruction accesses in one direction: all in one line, or as few as QEMU announced at once.
+#[derive(Clone, Copy)]
+pub(crate) struct Piece {
+    /// Index of the instruction in its block.
+    pub(crate) instruction: u16,
+    /// First byte.
+    pub(crate) address: u64,
+    /// Bytes.
+    pub(crate) bytes: u64,
+    /// Kind of the access.
+    pub(crate) kind: Kind,
+}
+
+impl Thread {
+    pub(crate) fn new(number: u32, shared: &Shared) -> Thread {
+        let state = State {
+            number,
+            counts: Counts::default(),
+            predictor: Predictor::new(),
+            sizes: Sizes::new(),
+            current: None,
+            pending: [None; 2],
+            window: None,
+            boundary: shared.sample.next(0),
+        };
+        Thread { events: Events::new(), state, pending_call: None }
+    }
+
+    /// Processes the events of the buffer.
+    pub(crate) fn process(&mut self, shared: &mut Shared, qemu: &Qemu) {
+        for event in self.events.iter() {
+            match event {
+                Event::Block(code) => self.state.enter(code, shared),
+                Event::Access { instruction, address, info } => {
+                    let (bytes, is_store) = self.state.sizes.access(info, qemu);
+                    self.state.access(instruction, address, bytes, is_store, shared);
+                }
+            }
+        }
+        self.events.clear();
+        self.events.share(shared.is_alone());
+        shared.set_counts(self.state.number, self.state.counts, false);
+    }
+
+    /// Processes what is left, at the end of the thread or of its program.
+    pub(crate) fn finish(&mut self, shared: &mut Shared, qemu: &Qemu, has_ended: bool) {
+        self.process(shared, qemu);
+        self.state.leave(None, shared);
+        self.state.close_window(shared);
+        self.state.boundary = shared.sample.next(self.state.counts.instructions);
+        shared.set_counts(self.state.number, self.state.counts, has_ended);
+    }
+
+    /// Goes on as the only thread of a child: what the parent has done is the parent's.
+    pub(crate) fn begin_child(&mut self, shared: &Shared) {
+        self.events.clear();
+        self.pending_call = None;
+        let state = &mut self.state;
+        (state.number, state.counts) = (0, Counts::default());
+        (state.current, state.pending, state.window) = (None, [None; 2], None);
+        state.boundary = shared.sample.next(0);
+    }
+}
+
+impl State {
+    /// Begins the execution of a block: how the one before it ended is known now.
+    fn enter(&mut self, code: &'static Code, shared: &mut Shared) {
+        if let Some(current) = &mut self.current
+            && current.code.ends_repeated
+            && current.code.step(code.block.pc) == Continuation::Repeated
+            && (current.accesses < REPEATED || is_within_line(&self.pending))
+        {
+            current.is_repetition = true;
+            return;
+        }
+        self.leave(Some(code.block.pc), shared);
+        if self.counts.instructions >= self.boundary {
+            self.turn(shared);
+        }
+        self.current = Some(Current { code, is_repetition: false, last_access: None, accesses: 0 });
+        if let Some(window) = &mut self.window {
+            window.steps.push(BlockStep {
+                block: code.number,
+                instructions: code.length(),
+                first_access: window.accesses.len() as u32,
+                is_mispredicted: false,
+            });
+        }
+    }
+
+    /// Ends the execution of a block, after which the block at `next` begins.
+    fn leave(&mut self, next: Option<u64>, shared: &mut Shared) {
+        self.flush(shared);
+        let Some(Current { code, last_access, .. }) = self.current.take() else { return };
+        let continuation = next.map_or(Continuation::Whole, |next| code.step(next));
+        let executed = match continuation {
+            Continuation::Whole | Continuation::Repeated => code.length(),
+            Continuation::Interrupted => code.executed(last_access),
+        };
+        self.counts.instructions += u64::from(executed);
+        self.counts.prefetches += u64::from(code.prefetches);
+        let is_mispredicted = match next {
+            Some(next) if continuation == Continuation::Whole => self.is_mispredicted(code, next),
+            _ => false,
+        };
+        if let Some(step) = self.window.as_mut().and_then(|window| window.steps.last_mut()) {
+            step.instructions = executed;
+            step.is_mispredicted = is_mispredicted;
+        }
+    }
+
+    fn is_mispredicted(&mut self, code: &Code, next: u64) -> bool {
+        let is_far_from_window = self.window.is_none() && self.counts.instructions + TRAINING < self.boundary;
+        if code.flow.ending == BlockEnding::Falls || is_far_from_window {
+            return false;
+        }
+        let is_mispredicted = self.predictor.is_mispredicted(&code.flow, code.last, code.behind, next);
+        self.counts.branches += 1;
+        self.counts.mispredicted += u64::from(is_mispredicted);
+        is_mispredicted
+    }
+
+    /// Takes an access of the current block.
+    #[inline]
+    fn access(&mut self, instruction: u16, address: u64, bytes: u8, is_store: bool, shared: &mut Shared) {
+        let Some(current) = &mut self.current else { return };
+        // With several threads, QEMU 7.2 was seen to announce an access by a number that no instruction of the block has. It is
+        // counted for the last one.
+        let last = current.code.length() - 1;
+        let instruction = if current.is_repetition { last } else { instruction.min(last) };
+        let site = current.code.sites[instruction as usize];
+        if current.last_access.replace(instruction) != Some(instruction) {
+            self.flush(shared);
+        }
+        let kind = match (is_store, site) {
+            (false, _) => Kind::Load,
+            (true, Site::Nontemporal) => Kind::NontemporalStore,
+            (true, _) => Kind::Store,
+        };
+        let piece = Piece { instruction, address, bytes: u64::from(bytes), kind };
+        if is_store && site == Site::Atomic && self.pending[0].is_none() {
+            // While there are several threads, QEMU announces an atomic instruction as one store.
+            self.pending[0] = Some(Piece { kind: Kind::Load, ..piece });
+        }
+        self.add(piece, shared);
+    }
+
+    /// Adds to the pending access of this direction, or makes way for a new one.
+    fn add(&mut self, piece: Piece, shared: &mut Shared) {
+        let pending = &mut self.pending[piece.kind.is_store() as usize];
+        match pending {
+            Some(pending) if pending.grows_by(&piece) => pending.bytes += piece.bytes,
+            _ => {
+                if let Some(before) = pending.replace(piece) {
+                    self.emit(before, shared);
+                }
+            }
+        }
+    }
+
+    #[inline]
+    fn flush(&mut self, shared: &mut Shared) {
+        for direction in 0..self.pending.len() {
+            if let Some(piece) = self.pending[direction].take() {
+                self.emit(piece, shared);
+            }
+        }
+    }
+
+    /// Gives a piece to the caches, line by line.
+    fn emit(&mut self, mut piece: Piece, shared: &mut Shared) {
+        loop {
+            let room = LINE - piece.address % LINE;
+            let bytes = piece.bytes.min(room);
+            self.emit_line(Piece { bytes, ..piece }, shared);
+            if piece.bytes <= room {
+                return;
+            }
+            piece.address = piece.address.wrapping_add(room);
+            piece.bytes -= room;
+        }
+    }
+
+    fn emit_line(&mut self, piece: Piece, shared: &mut Shared) {
+        let Some(current) = &mut self.current else { return };
+        current.accesses += 1;
+        match piece.kind.is_store() {
+            false => self.counts.loads += 1,
+            true => self.counts.stores += 1,
+        }
+        shared.access(self.number, current.code, &piece, self.window.as_mut());
+    }
+
+    /// Begins a window, or ends it.
+    fn turn(&mut self, shared: &mut Shared) {
+        let instructions = self.counts.instructions;
+        let plan = shared.sample.plan();
+        if self.window.is_some() {
+            self.close_window(shared);
+            self.boundary = shared.sample.next(instructions);
+        }
+        if instructions < self.boundary {
+            return;
+        }
+        if !shared.sample.has(instructions) {
+            // The sample was halved meanwhile.
+            self.boundary = shared.sample.next(instructions);
+            return;
+        }
+        let window = RecordedWindow {
+            thread: self.number,
+            start: instructions,
+            lead: plan.lead as u32,
+            ..RecordedWindow::default()
+        };
+        self.window = Some(window);
+        self.boundary = instructions + plan.lead + plan.window;
+    }
+
+    /// Ends a window. One that has only its lead is dropped.
+    fn close_window(&mut self, shared: &mut Shared) {
+        let Some(window) = self.window.take() else { return };
+        if self.counts.instructions > window.start + u64::from(window.lead) {
+            shared.record(&window);
+        }
+    }
+}
+
+/// Tells whether the line that a repeated instruction writes, or only reads, has room for more.
+fn is_within_line(pending: &[Option<Piece>; 2]) -> bool {
+    let [load, store] = pending;
+    store.or(*load).is_some_and(|piece| !piece.address.wrapping_add(piece.bytes).is_multiple_of(LINE))
+}
+
+impl Piece {
+    /// Tells whether another piece continues this one within its line: QEMU announces an access of a vector in parts.
+    fn grows_by(&self, next: &Piece) -> bool {
+        let end = self.address.wrapping_add(self.bytes);
+        let room = LINE - end % LINE;
+        next.address == end && room < LINE && next.bytes <= room
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_of_a_vector_are_one_access_within_a_line() {
+        let piece = |address, bytes| Piece { instruction: 0, address, bytes, kind: Kind::Load };
+        assert!(piece(0x1000, 8).grows_by(&piece(0x1008, 8)));
+        assert!(piece(0x1030, 8).grows_by(&piece(0x1038, 8)));
+        assert!(!piece(0x1038, 8).grows_by(&piece(0x1040, 8)), "the next line");
+        assert!(!piece(0x1000, 8).grows_by(&piece(0x1010, 8)), "a gap");
+        assert!(!piece(0x103c, 2).grows_by(&piece(0x103e, 4)), "beyond the line");
+    }
+}

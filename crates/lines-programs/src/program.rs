@@ -1,0 +1,226 @@
+//! What the kernel would do with a file that is to be executed, and whether QEMU can do the same.
+
+use rustix::fs::{Access, AtFlags, CWD, accessat, getxattr};
+use rustix::process::geteuid;
+use std::ffi::{CString, OsStr};
+use std::fs::{File, Metadata};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::Path;
+
+/// Scripts that may name each other as interpreters: the kernel's limit (`exec_binprm`).
+const DEEPEST: usize = 5;
+/// Bytes of a script's first line that the kernel reads (`BINPRM_BUF_SIZE`).
+const LINE: usize = 256;
+
+/// Program that QEMU can run, with the arguments that the kernel would give it.
+#[derive(Debug, PartialEq, Eq)]
+pub struct ResolvedProgram {
+    /// Path of the file, or of the interpreter of a script.
+    pub path: CString,
+    /// Arguments, the program's name first.
+    pub arguments: Vec<CString>,
+}
+
+/// Reason why a program is left to the kernel.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Left {
+    /// File that the kernel will refuse to execute.
+    Refused,
+    /// Program that may be executed but not read.
+    Unreadable,
+    /// Program that gets rights from its file: QEMU could not give them.
+    Privileged,
+    /// Program of another processor, or no program.
+    Foreign,
+}
+
+impl Left {
+    /// Returns the reason in words.
+    pub fn reason(self) -> &'static str {
+        match self {
+            Left::Refused => "it cannot be executed",
+            Left::Unreadable => "its file cannot be read",
+            Left::Privileged => "it is setuid, setgid or has capabilities",
+            Left::Foreign => "it is no x86-64 program",
+        }
+    }
+}
+
+/// Finds the program that the kernel would run for this file, following scripts to their interpreters.
+///
+/// # Errors
+/// Why the file is left to the kernel.
+pub fn resolve(path: CString, arguments: Vec<CString>) -> Result<ResolvedProgram, Left> {
+    let mut program = ResolvedProgram { path, arguments };
+    for _ in 0..=DEEPEST {
+        let file = open(Path::new(OsStr::from_bytes(program.path.as_bytes())))?;
+        let mut beginning = [0; LINE];
+        let count = file.read_at(&mut beginning, 0).map_err(|_| Left::Unreadable)?;
+        let beginning = &beginning[..count];
+        match beginning.strip_prefix(b"#!") {
+            Some(line) => program = interpreted(line, program).ok_or(Left::Foreign)?,
+            None if is_elf(beginning) && has_interpreter(&file, beginning) => return Ok(program),
+            None => return Err(Left::Foreign),
+        }
+    }
+    Err(Left::Foreign)
+}
+
+/// Returns a path that QEMU does not take for an option.
+pub fn no_option(path: CString) -> CString {
+    if !path.as_bytes().starts_with(b"-") {
+        return path;
+    }
+    CString::new([b"./", path.as_bytes()].concat()).unwrap_or_default()
+}
+
+fn open(path: &Path) -> Result<File, Left> {
+    accessat(CWD, path, Access::EXEC_OK, AtFlags::EACCESS).map_err(|_| Left::Refused)?;
+    // A pipe would wait for its other end.
+    let metadata = path.metadata().map_err(|_| Left::Refused)?;
+    if !metadata.is_file() {
+        return Err(Left::Refused);
+    }
+    if is_privileged(path, &metadata) {
+        return Err(Left::Privileged);
+    }
+    File::open(path).map_err(|_| Left::Unreadable)
+}
+
+fn is_privileged(path: &Path, metadata: &Metadata) -> bool {
+    let is_setuid = metadata.mode() & 0o4000 != 0 && metadata.uid() != geteuid().as_raw();
+    let is_setgid = metadata.mode() & 0o2010 == 0o2010;
+    let mut capabilities = [0; 64];
+    let has_capabilities =
+        getxattr(path, c"security.capability", &mut capabilities).is_ok_and(|count| count > 0);
+    is_setuid || is_setgid || has_capabilities && !geteuid().is_root()
+}
+
+/// Returns a script's interpreter with its arguments: the rest of the line as one, the script, and the script's own
+/// (`load_script` in Linux's fs/binfmt_script.c).
+fn interpreted(line: &[u8], script: ResolvedProgram) -> Option<ResolvedProgram> {
+    let line = line.split(|&byte| byte == b'\n' || byte == 0).next()?.trim_ascii();
+    let end = line.iter().position(|byte| matches!(byte, b' ' | b'\t')).unwrap_or(line.len());
+    let (path, rest) = line.split_at(end);
+    let path = CString::new(path).ok().filter(|path| !path.is_empty())?;
+    let mut arguments = vec![path.clone()];
+    let rest = rest.trim_ascii();
+    if !rest.is_empty() {
+        arguments.push(CString::new(rest).ok()?);
+    }
+    arguments.push(script.path);
+    arguments.extend(script.arguments.into_iter().skip(1));
+    Some(ResolvedProgram { path, arguments })
+}
+
+/// Tells whether a file begins as a 64-bit executable or position-independent program for x86-64.
+fn is_elf(beginning: &[u8]) -> bool {
+    const X86_64: [u8; 2] = 62u16.to_le_bytes();
+    beginning.len() >= 64
+        && beginning.starts_with(b"\x7fELF\x02\x01")
+        && matches!(beginning[16..18], [2 | 3, 0])
+        && beginning[18..20] == X86_64
+}
+
+/// Tells whether the dynamic loader that a program asks for is there, if it asks for one.
+fn has_interpreter(file: &File, header: &[u8]) -> bool {
+    const INTERPRETER: u32 = 3;
+    let number = |bytes: &[u8]| bytes.iter().rev().fold(0u64, |sum, &byte| sum << 8 | u64::from(byte));
+    let (start, size, count) = (number(&header[32..40]), number(&header[54..56]), number(&header[56..58]));
+    for index in 0..count {
+        let mut entry = [0; 56];
+        let at = start.saturating_add(index * size);
+        if file.read_exact_at(&mut entry, at).is_err() {
+            return false;
+        }
+        if number(&entry[..4]) == u64::from(INTERPRETER) {
+            let (offset, length) = (number(&entry[8..16]), number(&entry[32..40]).min(4096) as usize);
+            let mut name = vec![0; length];
+            let is_read = file.read_exact_at(&mut name, offset).is_ok();
+            let name = name.split(|&byte| byte == 0).next().unwrap_or_default();
+            return is_read && Path::new(OsStr::from_bytes(name)).exists();
+        }
+    }
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+    use std::path::PathBuf;
+    use unrack_testing::Folder;
+
+    fn file(folder: &Folder, name: &str, content: &[u8], mode: u32) -> PathBuf {
+        let path = folder.join(name);
+        std::fs::write(&path, content).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+        path
+    }
+
+    fn words(words: &[&str]) -> Vec<CString> {
+        words.iter().map(|word| CString::new(*word).unwrap()).collect()
+    }
+
+    fn resolved(path: &Path, arguments: &[&str]) -> Result<ResolvedProgram, Left> {
+        resolve(CString::new(path.as_os_str().as_bytes()).unwrap(), words(arguments))
+    }
+
+    #[test]
+    fn a_program_keeps_its_arguments() {
+        let own = std::env::current_exe().unwrap();
+        let program = resolved(&own, &["name", "a", ""]).unwrap();
+        assert_eq!(program.path.as_bytes(), own.as_os_str().as_bytes());
+        assert_eq!(program.arguments, words(&["name", "a", ""]));
+    }
+
+    #[test]
+    fn scripts_are_followed_to_their_interpreters() {
+        let folder = Folder::new("scripts");
+        let own = std::env::current_exe().unwrap();
+        let own = own.to_str().unwrap();
+        let line = format!("#! {own}  -e two words \nrest");
+        let script = file(&folder, "script", line.as_bytes(), 0o755);
+        let name = script.to_str().unwrap();
+        let program = resolved(&script, &["called", "x"]).unwrap();
+        assert_eq!(program.arguments, words(&[own, "-e two words", name, "x"]));
+
+        let outer = file(&folder, "outer", format!("#!{name}\n").as_bytes(), 0o755);
+        let program = resolved(&outer, &["called", "x"]).unwrap();
+        assert_eq!(program.path, CString::new(own).unwrap());
+        assert_eq!(program.arguments, words(&[own, "-e two words", name, outer.to_str().unwrap(), "x"]));
+    }
+
+    #[test]
+    fn what_qemu_cannot_run_is_left() {
+        let folder = Folder::new("left");
+        let own = std::fs::read(std::env::current_exe().unwrap()).unwrap();
+        let mut foreign = own[..4096].to_vec();
+        foreign[18] = 183;
+        let itself = folder.join("itself");
+        let circle = file(&folder, "itself", format!("#!{}\n", itself.display()).as_bytes(), 0o755);
+        let cases = [
+            (file(&folder, "foreign", &foreign, 0o755), Left::Foreign),
+            (file(&folder, "text", b"echo hello\n", 0o755), Left::Foreign),
+            (file(&folder, "empty", b"", 0o755), Left::Foreign),
+            (file(&folder, "bare", b"#!\n", 0o755), Left::Foreign),
+            (file(&folder, "not-executable", &own[..4096], 0o644), Left::Refused),
+            (file(&folder, "cut", &own[..64], 0o755), Left::Foreign),
+            (circle, Left::Foreign),
+            (folder.to_path_buf(), Left::Refused),
+            (folder.join("absent"), Left::Refused),
+        ];
+        for (path, left) in cases {
+            assert_eq!(resolved(&path, &["x"]), Err(left), "{}", path.display());
+        }
+    }
+
+    #[test]
+    fn programs_that_get_the_rights_of_a_group_are_left() {
+        let folder = Folder::new("setgid");
+        let own = std::fs::read(std::env::current_exe().unwrap()).unwrap();
+        let path = file(&folder, "setgid", &own[..4096], 0o2755);
+        assert_eq!(resolved(&path, &["x"]), Err(Left::Privileged));
+    }
+}

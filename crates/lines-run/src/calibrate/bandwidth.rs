@@ -1,0 +1,139 @@
+//! Bandwidth of memory: reads, writes with and without allocation, and copies, on one core and on all.
+
+use super::CalibrateError;
+use super::clock::time_ns;
+use super::memory::{Memory, Pages};
+use super::nontemporal;
+use super::spread::Spread;
+use serde::{Deserialize, Serialize};
+use std::sync::Barrier;
+use std::time::Instant;
+
+/// Bandwidths in 10^9 bytes that the program moves per second. The line that a write allocates, and the write-back of
+/// an evicted one, are not counted.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Bandwidth {
+    /// Threads, each with memory of its own.
+    pub threads: u32,
+    /// Reads of successive words.
+    pub read_gbps: Spread,
+    /// Writes of successive words.
+    pub write_gbps: Spread,
+    /// Writes that bypass the caches, or `None` on processors where they cannot be made.
+    pub nontemporal_gbps: Option<Spread>,
+    /// Copies: a byte read and written counts twice.
+    pub copy_gbps: Spread,
+}
+
+/// Bytes that are moved in a round within a working set.
+const BYTES: usize = 64 << 20;
+
+/// Pattern of accesses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Pattern {
+    Read,
+    Write,
+    Nontemporal,
+    Copy,
+}
+
+/// Measures with so many threads, each in `bytes` of its own.
+pub(super) fn measure(threads: usize, bytes: usize, rounds: usize) -> Result<Bandwidth, CalibrateError> {
+    let mut memories = Vec::new();
+    for _ in 0..threads {
+        memories.push((Memory::new(bytes / 2, Pages::Huge)?, Memory::new(bytes / 2, Pages::Huge)?));
+    }
+    let mut gbps = |pattern| Spread::rounds(rounds, || together(&mut memories, pattern));
+    Ok(Bandwidth {
+        threads: threads as u32,
+        read_gbps: gbps(Pattern::Read),
+        write_gbps: gbps(Pattern::Write),
+        nontemporal_gbps: nontemporal::IS_KNOWN.then(|| gbps(Pattern::Nontemporal)),
+        copy_gbps: gbps(Pattern::Copy),
+    })
+}
+
+/// Measures reads and copies of one thread within a working set, again and again, in 10^9 bytes per second.
+pub(super) fn cached(region: &mut [u8], rounds: usize) -> (Spread, Spread) {
+    let (a, b) = region.split_at_mut(region.len() / 2);
+    let times = (BYTES / (a.len() + b.len())).max(1);
+    let mut gbps = |pattern| {
+        Spread::rounds(rounds, || {
+            let ns = time_ns(|| (0..times).for_each(|_| once(a, b, pattern)));
+            (times * (a.len() + b.len())) as f64 / ns
+        })
+    };
+    (gbps(Pattern::Read), gbps(Pattern::Copy))
+}
+
+/// Runs a pattern on a thread for each pair of memories, and returns bytes per nanosecond of all of them.
+fn together(memories: &mut [(Memory, Memory)], pattern: Pattern) -> f64 {
+    let barrier = Barrier::new(memories.len());
+    let moved: usize = memories.iter().map(|(a, b)| a.bytes().len() + b.bytes().len()).sum();
+    let spans: Vec<(Instant, Instant)> = std::thread::scope(|scope| {
+        let run = |(a, b): &mut (Memory, Memory)| {
+            barrier.wait();
+            let start = Instant::now();
+            once(a.bytes_mut(), b.bytes_mut(), pattern);
+            (start, Instant::now())
+        };
+        let threads: Vec<_> = memories.iter_mut().map(|pair| scope.spawn(move || run(pair))).collect();
+        threads.into_iter().map(|thread| thread.join().expect("a thread that only moves bytes")).collect()
+    });
+    let start = spans.iter().map(|span| span.0).min().expect("a thread");
+    let end = spans.iter().map(|span| span.1).max().expect("a thread");
+    moved as f64 / (end - start).as_nanos().max(1) as f64
+}
+
+/// Goes once through both halves.
+fn once(a: &mut [u8], b: &mut [u8], pattern: Pattern) {
+    match pattern {
+        Pattern::Read => _ = std::hint::black_box(sum(a).wrapping_add(sum(b))),
+        Pattern::Write => [a, b].into_iter().for_each(write),
+        Pattern::Nontemporal => [a, b].into_iter().for_each(nontemporal::write),
+        Pattern::Copy => copy(a, b),
+    }
+}
+
+fn words(bytes: &mut [u8]) -> impl Iterator<Item = &mut [u8; 8]> {
+    bytes.as_chunks_mut::<8>().0.iter_mut()
+}
+
+fn sum(bytes: &[u8]) -> u64 {
+    bytes.as_chunks::<8>().0.iter().fold(0, |sum, word| sum.wrapping_add(u64::from_le_bytes(*word)))
+}
+
+/// Writes a different value to each word: a compiler makes a call of `memset`, which may bypass the caches, of equal ones.
+fn write(bytes: &mut [u8]) {
+    for (value, word) in words(bytes).enumerate() {
+        *word = (value as u64).to_le_bytes();
+    }
+}
+
+/// Copies with a change, for the same reason.
+fn copy(from: &mut [u8], to: &mut [u8]) {
+    for (from, to) in words(from).zip(words(to)) {
+        *to = (!u64::from_le_bytes(*from)).to_le_bytes();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns_do_what_they_say() {
+        let (mut a, mut b) = (vec![3u8; 4096], vec![0u8; 4096]);
+        once(&mut a, &mut b, Pattern::Copy);
+        assert!(b.iter().all(|&byte| byte == !3));
+        once(&mut a, &mut b, Pattern::Write);
+        assert_eq!(sum(&a), 511 * 512 / 2);
+    }
+
+    #[test]
+    fn two_threads_are_measured() {
+        let bandwidth = measure(2, 4 << 20, 2).unwrap();
+        assert_eq!(bandwidth.threads, 2);
+        assert!(bandwidth.copy_gbps.min > 0.0);
+    }
+}

@@ -1,0 +1,94 @@
+//! Pointer chases: loads, each of which has its address from the one before.
+//!
+//! Each line of the memory holds the offset of the next. One chase measures a load's latency, several at once measure
+//! how many misses overlap.
+
+use unrack_basis::SplitMix64;
+
+/// Bytes of a line.
+pub(super) const LINE: usize = 64;
+
+/// Orders in which lines are visited.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Order {
+    /// One random cycle through all lines.
+    Random,
+    /// Each line after its neighbour.
+    Forward,
+}
+
+/// Links the whole lines of `bytes` to one ring, and returns its first offsets: `ring[i]` is the i-th line's.
+pub(super) fn link(bytes: &mut [u8], order: Order, seed: u64) -> Vec<u32> {
+    let mut ring: Vec<u32> = (0..(bytes.len() / LINE) as u32).collect();
+    if order == Order::Random {
+        shuffle(&mut ring, seed);
+    }
+    for (i, &line) in ring.iter().enumerate() {
+        let next = ring[(i + 1) % ring.len()] as usize * LINE;
+        bytes[line as usize * LINE..][..8].copy_from_slice(&(next as u64).to_le_bytes());
+    }
+    ring
+}
+
+/// Shuffles by Fisher and Yates' method (Knuth, TAOCP vol. 2, algorithm 3.4.2 P).
+fn shuffle(values: &mut [u32], seed: u64) {
+    let mut random = SplitMix64::new(seed);
+    for i in (1..values.len()).rev() {
+        let j = (u128::from(random.next_u64()) * (i as u128 + 1)) >> 64;
+        values.swap(i, j as usize);
+    }
+}
+
+/// Follows a ring for so many steps, and returns where it ends.
+pub(super) fn follow(bytes: &[u8], from: usize, steps: usize) -> usize {
+    let mut at = from;
+    for _ in 0..steps {
+        at = next(bytes, at);
+    }
+    at
+}
+
+/// Follows a ring from `K` places at once, each for so many steps.
+pub(super) fn follow_many<const K: usize>(bytes: &[u8], from: [usize; K], steps: usize) -> [usize; K] {
+    let mut at = from;
+    for _ in 0..steps {
+        // In place: a new array is copied by vectors, which wait for the stores of its words.
+        at.iter_mut().for_each(|at| *at = next(bytes, *at));
+    }
+    at
+}
+
+/// Loads the next offset. The check of its bounds is not part of the chain of loads: the core predicts it.
+#[inline(always)]
+fn next(bytes: &[u8], at: usize) -> usize {
+    let word = bytes[at..at + 8].try_into().expect("a slice of 8 bytes");
+    u64::from_le_bytes(word) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_ring_visits_each_line_once() {
+        for order in [Order::Random, Order::Forward] {
+            let mut bytes = vec![0; 1000 * LINE];
+            link(&mut bytes, order, 7);
+            let (mut seen, mut at) = (vec![false; 1000], 0);
+            for _ in 0..1000 {
+                assert!(!std::mem::replace(&mut seen[at / LINE], true), "{order:?}");
+                at = follow(&bytes, at, 1);
+            }
+            assert_eq!(at, 0);
+        }
+    }
+
+    #[test]
+    fn many_chases_are_as_many_single_ones() {
+        let mut bytes = vec![0; 64 * LINE];
+        let ring = link(&mut bytes, Order::Random, 3);
+        let from = [0, 9, 40].map(|i| ring[i] as usize * LINE);
+        assert_eq!(follow_many(&bytes, from, 17), from.map(|from| follow(&bytes, from, 17)));
+        assert_eq!(follow(&bytes, from[0], 9), from[1]);
+    }
+}

@@ -1,0 +1,211 @@
+//! Latency of a load by the size of the memory that it falls in, and what the curve says of each level.
+
+use super::CalibrateError;
+use super::chase::{LINE, Order, follow, link};
+use super::clock::time_ns;
+use super::described::DescribedCache;
+use super::memory::{Memory, Pages};
+use super::spread::Spread;
+use serde::{Deserialize, Serialize};
+
+/// Smallest working set, in bytes.
+const LEAST_BYTES: usize = 4 << 10;
+/// Least and most loads of a round.
+const LOADS: std::ops::RangeInclusive<usize> = 1 << 16..=1 << 18;
+
+/// Latency of dependent loads of lines in random order.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct LatencyPoint {
+    /// Working set in bytes.
+    pub bytes: u64,
+    /// Time from a load to the next that needs its result, in nanoseconds.
+    pub load_ns: Spread,
+}
+
+/// Cache level as it was seen.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Level {
+    /// Level, 1 being nearest to the core.
+    pub level: u8,
+    /// Size by the kernel's account, in bytes.
+    pub described_bytes: u64,
+    /// Size that the curve shows, in bytes. In a shared level it is the part that others left.
+    pub effective_bytes: u64,
+    /// Time from a load to the next that needs its result, in nanoseconds.
+    pub load_ns: Spread,
+}
+
+/// Reading of a curve.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Reading {
+    pub(super) levels: Vec<Level>,
+    pub(super) memory_ns: Spread,
+}
+
+/// Measures the latency for working sets of 4 KiB to the size of `memory`, two to each octave.
+pub(super) fn measure(memory: &mut Memory, rounds: usize) -> Vec<LatencyPoint> {
+    let largest = memory.bytes().len();
+    let sizes = (0..).map(|half| (LEAST_BYTES as f64 * 2f64.powf(half as f64 / 2.0)) as usize / LINE * LINE);
+    sizes
+        .take_while(|&size| size <= largest)
+        .map(|size| point(&mut memory.bytes_mut()[..size], rounds))
+        .collect()
+}
+
+/// Measures one working set: one pass over it warms the caches.
+fn point(bytes: &mut [u8], rounds: usize) -> LatencyPoint {
+    link(bytes, Order::Random, bytes.len() as u64);
+    let lines = bytes.len() / LINE;
+    let mut at = follow(bytes, 0, lines.max(*LOADS.start()));
+    let loads = lines.clamp(*LOADS.start(), *LOADS.end());
+    let load_ns = Spread::rounds(rounds, || time_ns(|| at = follow(bytes, at, loads)) / loads as f64);
+    LatencyPoint { bytes: bytes.len() as u64, load_ns }
+}
+
+/// Finds the latency and the effective size of each level, and the latency of memory.
+///
+/// A level's latency is that of sets of twice to eight times the level before, of which it holds most, and at most half
+/// of its own size. It ends where the latency passes the middle between its own and the next one's. Both hold for a last
+/// level of which others take a part: the smaller sets still fit.
+pub(super) fn read(points: &[LatencyPoint], caches: &[DescribedCache]) -> Result<Reading, CalibrateError> {
+    let last = caches.last().ok_or(CalibrateError::NoCaches)?;
+    let memory_ns = plateau(points, 2 * last.bytes, u64::MAX, Quantile::Half)
+        .ok_or(CalibrateError::Curve { level: last.level })?;
+    let mut latencies = Vec::new();
+    let mut inner = 0;
+    for cache in caches {
+        let most = if inner == 0 { cache.bytes / 2 } else { (8 * inner).min(cache.bytes / 2) };
+        let load_ns = plateau(points, 2 * inner, most, Quantile::Quarter)
+            .or_else(|| plateau(points, inner, cache.bytes, Quantile::Quarter))
+            .ok_or(CalibrateError::Curve { level: cache.level })?;
+        latencies.push(load_ns);
+        inner = cache.bytes;
+    }
+    let nexts = latencies.iter().skip(1).chain([&memory_ns]);
+    let levels = caches.iter().zip(latencies.iter().zip(nexts)).map(|(cache, (own, next))| Level {
+        level: cache.level,
+        described_bytes: cache.bytes,
+        effective_bytes: step(points, (own.median + next.median) / 2.0),
+        load_ns: *own,
+    });
+    Ok(Reading { levels: levels.collect(), memory_ns })
+}
+
+/// Point of a plateau that stands for it.
+#[derive(Clone, Copy)]
+enum Quantile {
+    /// A quarter is below it: of a level whose larger sets may no longer fit, since others take a part of it.
+    Quarter = 4,
+    /// Half is below it.
+    Half = 2,
+}
+
+/// Returns the point with this quantile of the latencies among those of some sizes.
+fn plateau(points: &[LatencyPoint], least: u64, most: u64, quantile: Quantile) -> Option<Spread> {
+    let mut inside: Vec<Spread> =
+        points.iter().filter(|p| (least..=most).contains(&p.bytes)).map(|p| p.load_ns).collect();
+    inside.sort_by(|a, b| a.median.total_cmp(&b.median));
+    inside.get(inside.len().saturating_sub(1) / quantile as usize).copied()
+}
+
+/// Returns the size at which the latency passes a limit for good, on a scale of logarithms between two points.
+fn step(points: &[LatencyPoint], limit_ns: f64) -> u64 {
+    let below = points.iter().rposition(|point| point.load_ns.median <= limit_ns);
+    let Some(below) = below.map(|at| points[at]) else { return 0 };
+    let Some(above) = points.iter().find(|point| point.bytes > below.bytes) else { return below.bytes };
+    let share = (limit_ns - below.load_ns.median) / (above.load_ns.median - below.load_ns.median);
+    (below.bytes as f64 * (above.bytes as f64 / below.bytes as f64).powf(share)) as u64
+}
+
+/// Returns the time of a page walk beyond a TLB that reaches so far: the extra latency in small pages, over the share of loads
+/// that walk. It is the median over working sets of two to eight times the reach, whose page tables the caches still hold; in
+/// larger ones, the tables' own misses count too. `None` where there is none of these.
+pub(super) fn walk_ns(small: &[LatencyPoint], huge: &[LatencyPoint], reach_bytes: u64) -> Option<f64> {
+    let walk = |(small, huge): (&LatencyPoint, &LatencyPoint)| {
+        let is_between = (2 * reach_bytes..=8 * reach_bytes).contains(&small.bytes);
+        let share = 1.0 - reach_bytes as f64 / small.bytes as f64;
+        let more = (small.load_ns.median - huge.load_ns.median).max(0.0);
+        (is_between && small.bytes == huge.bytes).then(|| more / share)
+    };
+    let walks: Vec<f64> = small.iter().zip(huge).filter_map(walk).collect();
+    (!walks.is_empty()).then(|| Spread::new(walks).median)
+}
+
+/// Returns memory of the size that [`measure`] needs to see past a last level of so many bytes.
+pub(super) fn room(
+    last_level_bytes: u64,
+    available_bytes: u64,
+    pages: Pages,
+) -> Result<Memory, CalibrateError> {
+    let wanted = (8 * last_level_bytes).min(available_bytes / 4).max(4 * last_level_bytes);
+    Memory::new(wanted as usize / LINE * LINE, pages)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn cache(level: u8, bytes: u64) -> DescribedCache {
+        DescribedCache { level, bytes, ways: 8, sets: 64, shared_by: 1 }
+    }
+
+    fn flat(ns: f64) -> Spread {
+        Spread { min: ns, median: ns, max: ns }
+    }
+
+    /// Curve of a machine with three levels, of whose last `kept` bytes are ours, at four points to an octave.
+    fn ideal(kept: f64, memory_ns: f64) -> Vec<LatencyPoint> {
+        let latency = |bytes: f64| match bytes {
+            _ if bytes <= 32768.0 => 1.0,
+            _ if bytes <= 524_288.0 => 4.0,
+            _ if bytes <= kept => 12.0,
+            _ => memory_ns,
+        };
+        let sizes = (0..65).map(|quarter| 4096.0 * 2f64.powf(f64::from(quarter) / 4.0));
+        sizes
+            .map(|bytes| LatencyPoint { bytes: bytes as u64, load_ns: flat(latency(bytes.floor())) })
+            .collect()
+    }
+
+    proptest! {
+        #[test]
+        fn an_ideal_curve_gives_its_own_parameters(kept in 4.2e6..3e7, memory_ns in 60.0..400.0f64) {
+            let caches = [cache(1, 32 << 10), cache(2, 512 << 10), cache(3, 32 << 20)];
+            let reading = read(&ideal(kept, memory_ns), &caches).unwrap();
+            let latencies: Vec<f64> = reading.levels.iter().map(|level| level.load_ns.median).collect();
+            prop_assert_eq!((latencies, reading.memory_ns.median), (vec![1.0, 4.0, 12.0], memory_ns));
+            for (level, size) in reading.levels.iter().zip([32768.0, 524_288.0, kept]) {
+                let ratio = level.effective_bytes as f64 / size;
+                prop_assert!((0.84..1.19).contains(&ratio), "L{}: {ratio}", level.level);
+            }
+        }
+    }
+
+    #[test]
+    fn a_curve_that_ends_too_early_is_an_error() {
+        let caches = [cache(1, 32 << 10), cache(2, 1 << 30)];
+        assert!(read(&ideal(1e7, 100.0), &caches).is_err());
+        assert!(read(&ideal(1e7, 100.0), &[]).is_err());
+    }
+
+    #[test]
+    fn a_walk_costs_the_difference_of_the_curves() {
+        let point = |mib: u64, ns| LatencyPoint { bytes: mib << 20, load_ns: flat(ns) };
+        let huge = [8, 16, 32, 64, 128].map(|mib| point(mib, 100.0));
+        // A walk of 40 ns beyond a reach of 8 MiB, and tables that miss at 128 MiB.
+        let small =
+            [point(8, 100.0), point(16, 120.0), point(32, 130.0), point(64, 135.0), point(128, 190.0)];
+        assert_eq!(walk_ns(&small, &huge, 8 << 20), Some(40.0));
+        assert_eq!(walk_ns(&huge, &small, 8 << 20), Some(0.0));
+        assert_eq!(walk_ns(&[], &huge, 8 << 20), None);
+    }
+
+    #[test]
+    fn latency_grows_beyond_the_first_level() {
+        let mut memory = Memory::new(8 << 20, Pages::Small).unwrap();
+        let points = measure(&mut memory, 3);
+        assert_eq!(points.len(), 23);
+        assert!(points[22].load_ns.median > points[0].load_ns.median, "{points:?}");
+    }
+}

@@ -1,0 +1,89 @@
+//! Memory to measure in: small pages or, where the kernel gives them, huge ones.
+
+use super::CalibrateError;
+use memmap2::{Advice, MmapMut};
+
+/// Size of a huge page.
+const HUGE_BYTES: usize = 2 << 20;
+
+/// Size of the pages that a measurement is made in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Pages {
+    /// 4 KiB.
+    Small,
+    /// 2 MiB.
+    Huge,
+}
+
+/// Memory that starts at a huge page, and has been written to.
+pub(super) struct Memory {
+    map: MmapMut,
+    start: usize,
+    bytes: usize,
+}
+
+impl Memory {
+    /// Takes memory and writes to each page of it.
+    pub(super) fn new(bytes: usize, pages: Pages) -> Result<Memory, CalibrateError> {
+        let refused = |source| CalibrateError::Memory { bytes, source };
+        let map = MmapMut::map_anon(bytes + HUGE_BYTES).map_err(refused)?;
+        // A kernel without huge pages refuses the advice: `huge_bytes` then finds none.
+        let _ = map.advise(if pages == Pages::Huge { Advice::HugePage } else { Advice::NoHugePage });
+        let start = (map.as_ptr() as usize).next_multiple_of(HUGE_BYTES) - map.as_ptr() as usize;
+        let mut memory = Memory { map, start, bytes };
+        memory.bytes_mut().chunks_mut(unrack_basis::PAGE).for_each(|page| page[0] = 1);
+        Ok(memory)
+    }
+
+    /// Returns the memory.
+    pub(super) fn bytes(&self) -> &[u8] {
+        &self.map[self.start..self.start + self.bytes]
+    }
+
+    /// Returns the memory, to be written to.
+    pub(super) fn bytes_mut(&mut self) -> &mut [u8] {
+        &mut self.map[self.start..self.start + self.bytes]
+    }
+
+    /// Returns whether most of it lies in huge pages, by the kernel's account.
+    pub(super) fn is_huge(&self) -> bool {
+        let smaps = std::fs::read_to_string("/proc/self/smaps").unwrap_or_default();
+        huge_bytes(&smaps, self.bytes().as_ptr() as usize) > self.bytes / 2
+    }
+}
+
+/// Returns how many bytes of the mapping with this address are in huge pages.
+fn huge_bytes(smaps: &str, address: usize) -> usize {
+    let holds = |line: &str| {
+        let (first, last) = line.split(' ').next()?.split_once('-')?;
+        let number = |text| usize::from_str_radix(text, 16).ok();
+        Some((number(first)?..number(last)?).contains(&address))
+    };
+    let inside = smaps.lines().skip_while(|line| holds(line) != Some(true)).skip(1);
+    let mut own = inside.take_while(|line| holds(line).is_none());
+    let kib =
+        own.find_map(|line| line.strip_prefix("AnonHugePages:")?.trim().strip_suffix(" kB")?.parse().ok());
+    kib.unwrap_or(0usize).saturating_mul(1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SMAPS: &str = "1000-2000 r--p 00000000 fd:00 7 /bin/cat\nSize: 4 kB\nAnonHugePages:         0 kB\n\
+                         400000-a00000 rw-p 00000000 00:00 0\nSize: 6144 kB\nAnonHugePages:      4096 kB\n";
+
+    #[test]
+    fn huge_pages_of_a_mapping_are_found() {
+        assert_eq!(huge_bytes(SMAPS, 0x400000), 4 << 20);
+        assert_eq!(huge_bytes(SMAPS, 0x1fff), 0);
+        assert_eq!(huge_bytes(SMAPS, 0xa00000), 0);
+    }
+
+    #[test]
+    fn small_pages_are_small() {
+        let memory = Memory::new(4 << 20, Pages::Small).unwrap();
+        assert!(!memory.is_huge());
+        assert_eq!((memory.bytes().len(), memory.bytes().as_ptr() as usize % HUGE_BYTES), (4 << 20, 0));
+    }
+}

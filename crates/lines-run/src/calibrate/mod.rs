@@ -1,0 +1,360 @@
+//! Measurement of this machine: latencies, capacities, bandwidths, and costs of the core and the kernel.
+//!
+//! The kernel says what the caches are, a measurement says what a program gets of them: a virtual machine shares its
+//! last level with strangers, and its frequency is not that of the data sheet. Each quantity is measured in several
+//! rounds, of which the median counts. Times on one core are those that the thread itself ran.
+//!
+//! | module | measures |
+//! |---|---|
+//! | [`described`] | nothing: reads what the kernel says |
+//! | [`curve`] | latency by working set; from it, latency and size of each level |
+//! | [`overlap`] | misses under way at once |
+//! | [`bandwidth`] | bytes per second |
+//! | [`window`] | operations in the window in which misses overlap |
+//! | [`pipeline`] | frequency, mispredicted branches, first touches, system calls |
+
+mod bandwidth;
+mod chase;
+mod clock;
+mod curve;
+mod described;
+mod kept;
+mod memory;
+mod nontemporal;
+mod overlap;
+mod pipeline;
+mod spread;
+mod text;
+mod window;
+
+pub use bandwidth::Bandwidth;
+pub use curve::{LatencyPoint, Level};
+pub use described::{Described, DescribedCache};
+pub use overlap::Overlap;
+pub use spread::Spread;
+
+use memory::{Memory, Pages};
+use serde::{Deserialize, Serialize};
+use unrack_lines::processor::{Content, Processor};
+
+/// Rounds of each measurement.
+const ROUNDS: usize = 7;
+/// Memory of each thread whose bandwidth is measured, in sizes of the last cache level: enough that little of it is hit.
+const BANDWIDTH_LEVELS: u64 = 4;
+
+/// Caches, memory and core of a machine, as measured.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct MachineCalibration {
+    /// Machine by the kernel's account.
+    pub described: Described,
+    /// Frequency of a core that runs, in GHz.
+    pub frequency_ghz: Spread,
+    /// Cache levels, nearest first.
+    pub levels: Vec<Level>,
+    /// Latency of a load from memory, in nanoseconds, without the cost of its page's walk where the kernel gives huge
+    /// pages.
+    pub memory_ns: Spread,
+    /// Latency by working set in pages of 4 KiB.
+    pub small_pages: Vec<LatencyPoint>,
+    /// Latency by working set in pages of 2 MiB; empty where the kernel gives none.
+    pub huge_pages: Vec<LatencyPoint>,
+    /// Time of a page walk beyond the second-level TLB, in nanoseconds; `None` where huge pages are lacking.
+    pub walk_ns: Option<f64>,
+    /// Throughput of several chases at once in memory.
+    pub overlaps: Vec<Overlap>,
+    /// Misses under way at most, by the throughput of chases.
+    pub most_at_once: f64,
+    /// Operations in the window in which misses overlap; `None` if something else limits them.
+    pub window: Option<f64>,
+    /// Throughput of loads from the last level.
+    pub last_level: LastLevel,
+    /// Latency of a load of the next line in memory, in nanoseconds: what prefetchers leave of it.
+    pub forward_ns: Spread,
+    /// Bandwidth of one thread.
+    pub one: Bandwidth,
+    /// Bandwidth of as many threads as this process may use cores.
+    pub all: Bandwidth,
+    /// Time that a mispredicted branch adds, in nanoseconds, from the load that it depends on.
+    pub mispredict_ns: Spread,
+    /// First touch of a page of 4 KiB, in nanoseconds, with the return of its memory.
+    pub first_touch_ns: Spread,
+    /// System call that does nothing, in nanoseconds.
+    pub system_call_ns: Spread,
+}
+
+/// Throughput of loads from the last level, in a working set between the second level's size and what a program gets of the last.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LastLevel {
+    /// Working set in bytes.
+    pub bytes: u64,
+    /// Throughput of several chases at once.
+    pub overlaps: Vec<Overlap>,
+    /// Reads of successive words, in 10^9 bytes per second.
+    pub read_gbps: Spread,
+    /// Copies of successive words, in 10^9 bytes per second: a byte read and written counts twice.
+    pub copy_gbps: Spread,
+}
+
+impl LastLevel {
+    /// Returns the greatest rate at which lines come from the last level, in 10^9 bytes per second. The bytes that a copy moves
+    /// are as many as those that it reads, with the lines that its writes allocate.
+    pub fn gb_s(&self) -> f64 {
+        self.read_gbps.median.max(self.copy_gbps.median)
+    }
+
+    /// Measures in the geometric mean of the two sizes.
+    fn measured(
+        memory: &mut Memory,
+        points: &[LatencyPoint],
+        described: &Described,
+    ) -> Result<LastLevel, CalibrateError> {
+        let reading = curve::read(points, &described.caches)?;
+        let levels: Vec<f64> =
+            reading.levels.iter().rev().take(2).map(|level| level.effective_bytes as f64).collect();
+        let wanted = levels.iter().product::<f64>().powf(1.0 / levels.len() as f64) as usize;
+        let bytes = (wanted / chase::LINE * chase::LINE).clamp(64 * chase::LINE, memory.bytes().len());
+        let region = &mut memory.bytes_mut()[..bytes];
+        let overlaps = overlap::measure(region, ROUNDS);
+        let (read_gbps, copy_gbps) = bandwidth::cached(region, ROUNDS);
+        Ok(LastLevel { bytes: bytes as u64, overlaps, read_gbps, copy_gbps })
+    }
+}
+
+/// Reason why this machine cannot be calibrated.
+#[derive(Debug, thiserror::Error)]
+pub enum CalibrateError {
+    /// Memory is short.
+    #[error("cannot take {} MiB of memory to calibrate in: {source}; free some, or give --processor", bytes >> 20)]
+    Memory {
+        /// Bytes asked for.
+        bytes: usize,
+        /// Answer of the kernel.
+        source: std::io::Error,
+    },
+    /// The kernel describes no caches.
+    #[error("/sys/devices/system/cpu/cpu0/cache lists no cache of data on this machine; give --processor")]
+    NoCaches,
+    /// The curve has no point within a level.
+    #[error(
+        "no latency was measured inside cache level {level}: its size, by sysfs, is not plausible; give --processor"
+    )]
+    Curve {
+        /// Cache level.
+        level: u8,
+    },
+}
+
+impl MachineCalibration {
+    /// Returns what was measured since the machine started, if anything was.
+    pub fn kept() -> Option<MachineCalibration> {
+        kept::get()
+    }
+
+    /// Measures, within a quarter of a minute if the machine is idle, and keeps the result for the next time.
+    ///
+    /// # Errors
+    /// [`CalibrateError::Memory`] if memory is short, others if the kernel's account of the caches is not plausible.
+    pub fn measured() -> Result<MachineCalibration, CalibrateError> {
+        let described = Described::this();
+        let core = std::thread::scope(|scope| {
+            let core = scope.spawn(|| {
+                stay_on_this_core();
+                OneCore::measured(&described)
+            });
+            core.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        })?;
+        let bytes = (BANDWIDTH_LEVELS * described.last_level_bytes()) as usize;
+        let all = bandwidth::measure(described.cores, bytes, ROUNDS)?;
+        let calibration = core.joined(described, all)?;
+        kept::put(&calibration);
+        Ok(calibration)
+    }
+
+    /// Returns the processor to simulate: its last level has the size that a program gets, and its streams the reach that
+    /// was measured. `None` if this machine's maker is unknown.
+    pub fn processor(&self) -> Option<Processor> {
+        let processor =
+            self.described.processor()?.with_streams(self.memory_ns.median, self.forward_ns.median);
+        let last = self.levels.iter().find(|level| level.level == 3);
+        let Some(last) = last else { return Some(processor) };
+        // Working sets that fit are in the second level, too, where the last has only what left it.
+        let others = if processor.l3_content == Content::Victims { processor.l2.bytes } else { 0 };
+        let bytes = last.effective_bytes.min(last.described_bytes).saturating_sub(others);
+        Some(processor.with_last_level(bytes))
+    }
+
+    /// Returns whether all numbers can be computed with.
+    fn is_sound(&self) -> bool {
+        let points = self.small_pages.iter().chain(&self.huge_pages).map(|point| point.load_ns);
+        let levels = self.levels.iter().map(|level| level.load_ns);
+        let single = [self.frequency_ghz, self.memory_ns, self.mispredict_ns, self.first_touch_ns];
+        single.into_iter().chain(points).chain(levels).all(|spread| spread.is_sound())
+    }
+}
+
+/// Measurements on one core.
+struct OneCore {
+    frequency_ghz: Spread,
+    small_pages: Vec<LatencyPoint>,
+    huge_pages: Vec<LatencyPoint>,
+    overlaps: Vec<Overlap>,
+    window: Option<f64>,
+    last_level: LastLevel,
+    forward_ns: Spread,
+    one: Bandwidth,
+    mispredict_ns: Spread,
+    first_touch_ns: Spread,
+    system_call_ns: Spread,
+}
+
+impl OneCore {
+    fn measured(described: &Described) -> Result<OneCore, CalibrateError> {
+        let last = described.last_level_bytes();
+        let available = available_bytes(&std::fs::read_to_string("/proc/meminfo").unwrap_or_default());
+        let mut small = curve::room(last, available, Pages::Small)?;
+        let small_pages = curve::measure(&mut small, ROUNDS);
+        let mut memory = drop_for(small, || curve::room(last, available, Pages::Huge))?;
+        let huge_pages = if memory.is_huge() { curve::measure(&mut memory, ROUNDS) } else { Vec::new() };
+        let points = if huge_pages.is_empty() { &small_pages } else { &huge_pages };
+        let last_level = LastLevel::measured(&mut memory, points, described)?;
+        let memory_ns = curve::read(points, &described.caches)?.memory_ns.median;
+        let window = window::measure(memory.bytes(), memory_ns, ROUNDS);
+        Ok(OneCore {
+            last_level,
+            window,
+            frequency_ghz: pipeline::frequency_ghz(ROUNDS),
+            small_pages,
+            huge_pages,
+            overlaps: overlap::measure(memory.bytes_mut(), ROUNDS),
+            forward_ns: pipeline::forward_ns(memory.bytes_mut(), ROUNDS),
+            one: bandwidth::measure(1, (BANDWIDTH_LEVELS * last) as usize, ROUNDS)?,
+            mispredict_ns: pipeline::mispredict_ns(ROUNDS),
+            first_touch_ns: pipeline::first_touch_ns(ROUNDS)?,
+            system_call_ns: pipeline::system_call_ns(ROUNDS),
+        })
+    }
+
+    /// Reads the curves, and joins what was measured on one core with the rest.
+    fn joined(self, described: Described, all: Bandwidth) -> Result<MachineCalibration, CalibrateError> {
+        let clean = if self.huge_pages.is_empty() { &self.small_pages } else { &self.huge_pages };
+        let reading = curve::read(clean, &described.caches)?;
+        let reach = described.processor().map(|processor| processor.l2_tlb.reach());
+        Ok(MachineCalibration {
+            frequency_ghz: self.frequency_ghz,
+            levels: reading.levels,
+            memory_ns: reading.memory_ns,
+            walk_ns: reach.and_then(|bytes| curve::walk_ns(&self.small_pages, &self.huge_pages, bytes)),
+            last_level: self.last_level,
+            window: self.window,
+            small_pages: self.small_pages,
+            huge_pages: self.huge_pages,
+            most_at_once: overlap::most_at_once(&self.overlaps).unwrap_or(1.0),
+            overlaps: self.overlaps,
+            forward_ns: self.forward_ns,
+            one: self.one,
+            all,
+            mispredict_ns: self.mispredict_ns,
+            first_touch_ns: self.first_touch_ns,
+            system_call_ns: self.system_call_ns,
+            described,
+        })
+    }
+}
+
+/// Gives memory back before other memory is taken.
+fn drop_for<T>(old: Memory, then: impl FnOnce() -> T) -> T {
+    drop(old);
+    then()
+}
+
+/// Keeps this thread on its core, where the kernel lets it.
+fn stay_on_this_core() {
+    let mut core = rustix::thread::CpuSet::new();
+    core.set(rustix::thread::sched_getcpu());
+    // Without it the spread is larger, and the median as good.
+    let _ = rustix::thread::sched_setaffinity(None, &core);
+}
+
+/// Returns `MemAvailable` of /proc/meminfo, in bytes, or 0.
+fn available_bytes(meminfo: &str) -> u64 {
+    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
+    let kib = line.and_then(|line| line.trim().strip_suffix(" kB")?.parse::<u64>().ok());
+    kib.unwrap_or(0).saturating_mul(1024)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn flat(value: f64) -> Spread {
+        Spread { min: value, median: value, max: value }
+    }
+
+    /// Calibration with a value in each field.
+    pub(super) fn example() -> MachineCalibration {
+        let bandwidth = Bandwidth {
+            threads: 1,
+            read_gbps: flat(10.0),
+            write_gbps: flat(5.5),
+            nontemporal_gbps: Some(flat(8.25)),
+            copy_gbps: flat(9.0),
+        };
+        let caches = vec![DescribedCache { level: 1, bytes: 32 << 10, ways: 8, sets: 64, shared_by: 1 }];
+        let level =
+            Level { level: 1, described_bytes: 32 << 10, effective_bytes: 32 << 10, load_ns: flat(1.5) };
+        MachineCalibration {
+            described: Described {
+                name: "Example".into(),
+                vendor: "AuthenticAMD".into(),
+                family: 25,
+                model: 1,
+                is_virtual: true,
+                cores: 2,
+                caches,
+            },
+            frequency_ghz: flat(3.0),
+            levels: vec![level],
+            memory_ns: flat(110.0),
+            small_pages: vec![LatencyPoint { bytes: 4096, load_ns: flat(1.5) }],
+            huge_pages: Vec::new(),
+            walk_ns: None,
+            overlaps: vec![Overlap { chases: 1, load_ns: flat(110.0) }],
+            window: Some(200.0),
+            last_level: LastLevel {
+                bytes: 4 << 20,
+                overlaps: vec![Overlap { chases: 1, load_ns: flat(15.0) }],
+                read_gbps: flat(60.0),
+                copy_gbps: flat(50.0),
+            },
+            most_at_once: 1.0,
+            forward_ns: flat(8.0),
+            one: bandwidth.clone(),
+            all: bandwidth,
+            mispredict_ns: flat(6.0),
+            first_touch_ns: flat(250.0),
+            system_call_ns: flat(90.0),
+        }
+    }
+
+    #[test]
+    fn numbers_that_are_none_are_not_sound() {
+        assert!(example().is_sound());
+        assert!(!MachineCalibration { memory_ns: flat(f64::NAN), ..example() }.is_sound());
+    }
+
+    #[test]
+    fn memory_left_is_read() {
+        assert_eq!(available_bytes("MemTotal: 9 kB\nMemAvailable:   2048 kB\n"), 2 << 20);
+        assert_eq!(available_bytes("MemAvailable: much\n"), 0);
+    }
+
+    #[test]
+    fn the_text_names_each_quantity_with_its_unit() {
+        let text = example().to_string();
+        for part in
+            ["Example", "zen3", "3.00 GHz", "110.0 ns", "L1", "32 KiB", "8.2 GB/s", "6.0 ns", "250 ns"]
+        {
+            assert!(text.contains(part), "{part} in\n{text}");
+        }
+    }
+}

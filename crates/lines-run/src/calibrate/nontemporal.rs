@@ -1,0 +1,42 @@
+//! Writes that bypass the caches: the one thing of a calibration that has no safe counterpart.
+#![allow(unsafe_code)]
+
+/// Whether [`write`] bypasses the caches here.
+pub(super) const IS_KNOWN: bool = cfg!(target_arch = "x86_64");
+
+/// Writes a word to each 8 bytes, past the caches where that is possible.
+#[cfg(target_arch = "x86_64")]
+pub(super) fn write(bytes: &mut [u8]) {
+    use std::arch::x86_64::{__m128i, _mm_set1_epi64x, _mm_sfence, _mm_stream_si128};
+    // SAFETY: every x86-64 has SSE2.
+    let value = unsafe { _mm_set1_epi64x(0x5555) };
+    // SAFETY: any bytes are a valid `__m128i`, and any `__m128i` is valid bytes; `align_to_mut` gives an aligned middle.
+    let (_, middle, _) = unsafe { bytes.align_to_mut::<__m128i>() };
+    for word in middle {
+        // SAFETY: `word` is aligned, writable, and borrowed by nobody else.
+        unsafe { _mm_stream_si128(word, value) };
+    }
+    // SAFETY: every x86-64 has SSE. The fence orders these stores before whatever reads them.
+    unsafe { _mm_sfence() };
+}
+
+/// Writes a word to each 8 bytes.
+#[cfg(not(target_arch = "x86_64"))]
+pub(super) fn write(bytes: &mut [u8]) {
+    bytes.fill(0x55);
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn all_bytes_of_aligned_memory_are_written() {
+        let mut words = vec![[0u8; 64]; 8];
+        let bytes = words.as_flattened_mut();
+        let from = bytes.as_ptr().align_offset(16);
+        super::write(&mut bytes[from..from + 256]);
+        let expected = if super::IS_KNOWN { 0x5555u64 } else { 0x5555_5555_5555_5555 };
+        let (chunks, _) = bytes[from..from + 256].as_chunks::<8>();
+        assert!(chunks.iter().all(|word| u64::from_le_bytes(*word) == expected));
+        assert!(bytes[from + 256..].iter().all(|&byte| byte == 0));
+    }
+}

@@ -1,0 +1,75 @@
+//! Misses that overlap: throughput of several independent chases at once.
+
+use super::chase::{LINE, Order, follow_many, link};
+use super::clock::time_ns;
+use super::spread::Spread;
+use serde::{Deserialize, Serialize};
+
+/// Loads of a round, over all chases.
+const LOADS: usize = 1 << 18;
+
+/// Throughput of independent chases.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Overlap {
+    /// Chases at once.
+    pub chases: u32,
+    /// Time per load, in nanoseconds.
+    pub load_ns: Spread,
+}
+
+/// Measures 1 to 48 chases at once over all of `bytes`.
+pub(super) fn measure(bytes: &mut [u8], rounds: usize) -> Vec<Overlap> {
+    let ring = link(bytes, Order::Random, 11);
+    vec![
+        chases::<1>(bytes, &ring, rounds),
+        chases::<2>(bytes, &ring, rounds),
+        chases::<4>(bytes, &ring, rounds),
+        chases::<6>(bytes, &ring, rounds),
+        chases::<8>(bytes, &ring, rounds),
+        chases::<10>(bytes, &ring, rounds),
+        chases::<12>(bytes, &ring, rounds),
+        chases::<16>(bytes, &ring, rounds),
+        chases::<20>(bytes, &ring, rounds),
+        chases::<24>(bytes, &ring, rounds),
+        chases::<32>(bytes, &ring, rounds),
+        chases::<48>(bytes, &ring, rounds),
+    ]
+}
+
+fn chases<const K: usize>(bytes: &[u8], ring: &[u32], rounds: usize) -> Overlap {
+    let steps = LOADS / K;
+    let mut at = std::array::from_fn(|k| ring[k * ring.len() / K] as usize * LINE);
+    let round = || time_ns(|| at = follow_many::<K>(bytes, at, steps)) / (steps * K) as f64;
+    Overlap { chases: K as u32, load_ns: Spread::rounds(rounds, round) }
+}
+
+/// Returns how many misses are under way where more chases no longer help: by Little's law, the latency of one chase
+/// over the least time per load.
+pub(super) fn most_at_once(overlaps: &[Overlap]) -> Option<f64> {
+    let one = overlaps.iter().find(|overlap| overlap.chases == 1)?.load_ns.median;
+    let least = overlaps.iter().map(|overlap| overlap.load_ns.median).min_by(f64::total_cmp)?;
+    (least > 0.0).then_some(one / least)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buffers_are_the_chases_that_still_helped() {
+        let overlap = |chases: u32| {
+            let ns = 120.0 / f64::from(chases.min(12));
+            Overlap { chases, load_ns: Spread { min: ns, median: ns, max: ns } }
+        };
+        let overlaps: Vec<Overlap> = [1, 2, 8, 16, 32].map(overlap).to_vec();
+        assert_eq!(most_at_once(&overlaps), Some(12.0));
+        assert_eq!(most_at_once(&[]), None);
+    }
+
+    #[test]
+    fn more_chases_take_less_time_each() {
+        let mut bytes = vec![0; 4 << 20];
+        let overlaps = measure(&mut bytes, 3);
+        assert!(most_at_once(&overlaps).unwrap() > 1.5, "{overlaps:?}");
+    }
+}

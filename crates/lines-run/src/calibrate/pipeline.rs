@@ -1,0 +1,117 @@
+//! Costs of the core and the kernel: frequency, mispredicted branches, first touches of pages, system calls.
+
+use super::CalibrateError;
+use super::chase::{LINE, Order, follow, link};
+use super::clock::time_ns;
+use super::memory::{Memory, Pages};
+use super::spread::Spread;
+use std::hint::black_box;
+use unrack_basis::{PAGE, SplitMix64};
+
+/// Dependent operations of a round.
+const STEPS: usize = 4_000_000;
+/// Operations of one turn of the loop, among which its own counting hides.
+const UNROLLED: usize = 16;
+/// Branches of a round: few enough that their bits stay in the first level, new ones each time.
+const BRANCHES: usize = 16 << 10;
+const TOUCHED: usize = 8 << 20;
+const CALLS: usize = 20_000;
+
+/// Measures the core's frequency while it runs, in GHz: dependent additions take one cycle each.
+pub(super) fn frequency_ghz(rounds: usize) -> Spread {
+    let (a, b) = (black_box(0x9e37_79b9u64), black_box(0x7f4a_7c15u64));
+    Spread::rounds(rounds, || STEPS as f64 / time_ns(|| alternate(a, b)))
+}
+
+/// Adds and toggles in turn: neither folds with its neighbour.
+fn alternate(a: u64, b: u64) -> u64 {
+    let mut value = a;
+    for _ in 0..STEPS / UNROLLED {
+        for _ in 0..UNROLLED / 2 {
+            value = value.wrapping_add(a);
+            value ^= b;
+        }
+    }
+    value
+}
+
+/// Measures what a mispredicted branch adds, in nanoseconds: from the load of the value it depends on to the first
+/// instruction behind it. Half of the branches on random bits are mispredicted.
+pub(super) fn mispredict_ns(rounds: usize) -> Spread {
+    let mut random = SplitMix64::new(17);
+    let mut bits = vec![0u8; BRANCHES];
+    Spread::rounds(rounds, || {
+        let fill = |bits: &mut [u8], mask: u64, random: &mut SplitMix64| {
+            bits.iter_mut().for_each(|bit| *bit = (random.next_u64() & mask) as u8);
+        };
+        fill(&mut bits, 0, &mut random);
+        branches(&bits);
+        let known = time_ns(|| branches(&bits));
+        fill(&mut bits, 1, &mut random);
+        let unknown = time_ns(|| branches(&bits));
+        (unknown - known) / (BRANCHES as f64 / 2.0)
+    })
+}
+
+/// Takes a branch on each bit. The barriers keep the compiler from making a conditional move of it.
+#[inline(never)]
+fn branches(bits: &[u8]) -> (u64, u64) {
+    let (mut zeros, mut ones) = (0, 0);
+    for &bit in bits {
+        if bit == 0 {
+            zeros = black_box(zeros + 1);
+        } else {
+            ones = black_box(ones + 1);
+        }
+    }
+    (zeros, ones)
+}
+
+/// Measures the first touch of a page of 4 KiB, in nanoseconds, with the return of its memory.
+pub(super) fn first_touch_ns(rounds: usize) -> Result<Spread, CalibrateError> {
+    let mut values = Vec::new();
+    for _ in 0..rounds {
+        let mut made = Ok(());
+        let ns = time_ns(|| made = Memory::new(TOUCHED, Pages::Small).map(drop));
+        made?;
+        values.push(ns / (TOUCHED / PAGE) as f64);
+    }
+    Ok(Spread::new(values))
+}
+
+/// Measures a system call that does next to nothing, in nanoseconds.
+pub(super) fn system_call_ns(rounds: usize) -> Spread {
+    let calls = || (0..CALLS).for_each(|_| _ = black_box(rustix::process::getppid()));
+    Spread::rounds(rounds, || time_ns(calls) / CALLS as f64)
+}
+
+/// Measures dependent loads of successive lines, in nanoseconds each: far below a random line's where prefetchers work.
+pub(super) fn forward_ns(bytes: &mut [u8], rounds: usize) -> Spread {
+    link(bytes, Order::Forward, 0);
+    let steps = (bytes.len() / LINE).min(1 << 18);
+    let mut at = 0;
+    Spread::rounds(rounds, || time_ns(|| at = follow(bytes, at, steps)) / steps as f64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn branches_are_counted() {
+        assert_eq!(branches(&[0, 1, 1, 0, 1]), (2, 3));
+    }
+
+    #[test]
+    fn the_core_is_neither_a_clock_of_the_past_nor_of_the_future() {
+        let frequency = frequency_ghz(5);
+        assert!((0.3..8.0).contains(&frequency.max), "{frequency:?}");
+    }
+
+    #[test]
+    fn neither_a_branch_nor_a_call_is_free() {
+        assert!(mispredict_ns(5).max > 0.0);
+        assert!(system_call_ns(3).min > 0.0);
+        assert!(first_touch_ns(2).unwrap().min > 0.0);
+    }
+}

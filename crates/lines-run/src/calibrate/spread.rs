@@ -1,0 +1,52 @@
+//! Medians of repeated measurements, with their spread.
+
+use serde::{Deserialize, Serialize};
+
+/// Repeated measurement of one quantity, in the unit that its field's name ends with.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Spread {
+    /// Least value.
+    pub min: f64,
+    /// Median: half of the values are at most this.
+    pub median: f64,
+    /// Greatest value.
+    pub max: f64,
+}
+
+impl Spread {
+    /// Sorts values and takes their median.
+    ///
+    /// # Panics
+    /// If there are none: every measurement has at least one round.
+    pub(super) fn new(mut values: Vec<f64>) -> Spread {
+        assert!(!values.is_empty(), "a measurement without a round");
+        values.sort_by(f64::total_cmp);
+        let (min, max) = (values[0], values[values.len() - 1]);
+        let half = values.len() / 2;
+        let median =
+            if values.len() % 2 == 1 { values[half] } else { (values[half - 1] + values[half]) / 2.0 };
+        Spread { min, median, max }
+    }
+
+    /// Measures in so many rounds, after one that only wakes the machine.
+    pub(super) fn rounds(rounds: usize, mut round: impl FnMut() -> f64) -> Spread {
+        round();
+        Spread::new((0..rounds).map(|_| round()).collect())
+    }
+
+    /// Returns whether the values are numbers that can be computed with.
+    pub(super) fn is_sound(&self) -> bool {
+        self.min.is_finite() && self.max.is_finite() && self.min <= self.median && self.median <= self.max
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn medians() {
+        assert_eq!(Spread::new(vec![3.0, 1.0, 2.0]), Spread { min: 1.0, median: 2.0, max: 3.0 });
+        assert_eq!(Spread::new(vec![4.0, 1.0]), Spread { min: 1.0, median: 2.5, max: 4.0 });
+    }
+}

@@ -1,0 +1,60 @@
+//! Calibration as text.
+
+use super::{Bandwidth, LastLevel, MachineCalibration, Spread};
+use std::fmt;
+
+impl fmt::Display for MachineCalibration {
+    fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
+        let kind = if self.described.is_virtual { "virtual" } else { "physical" };
+        writeln!(f, "{}: {} cores, {kind}", self.described.name, self.described.cores)?;
+        writeln!(f, "processor preset    {}", self.described.preset().unwrap_or("none for this model"))?;
+        let Spread { min, median, max } = self.frequency_ghz;
+        writeln!(f, "frequency           {median:.2} GHz ({min:.2} to {max:.2})")?;
+        for level in &self.levels {
+            let seen = format!("{} of {} seen", size(level.effective_bytes), size(level.described_bytes));
+            writeln!(f, "L{}                  {}, {seen}", level.level, self.time(level.load_ns))?;
+        }
+        writeln!(f, "memory              {}", self.time(self.memory_ns))?;
+        writeln!(f, "next line           {}", self.time(self.forward_ns))?;
+        match self.walk_ns {
+            Some(ns) => writeln!(f, "page walk           {ns:.1} ns beyond the second-level TLB")?,
+            None => writeln!(f, "page walk           unknown: the kernel gave no huge pages")?,
+        }
+        writeln!(f, "misses at once      {:.1}", self.most_at_once)?;
+        match self.window {
+            Some(operations) => writeln!(f, "window              {operations:.0} operations")?,
+            None => writeln!(f, "window              unknown: misses at once are fewer")?,
+        }
+        let LastLevel { bytes, read_gbps, copy_gbps, .. } = &self.last_level;
+        let (read, copy) = (read_gbps.median, copy_gbps.median);
+        writeln!(f, "{:<19} read {read:.1} GB/s, copy {copy:.1} GB/s", format!("in {}", size(*bytes)))?;
+        writeln!(f, "mispredicted branch {}", self.time(self.mispredict_ns))?;
+        let kernel = (self.first_touch_ns.median, self.system_call_ns.median);
+        writeln!(f, "first touch         {:.0} ns a page; system call {:.0} ns", kernel.0, kernel.1)?;
+        bandwidth(f, &self.one)?;
+        bandwidth(f, &self.all)
+    }
+}
+
+impl MachineCalibration {
+    /// Writes a latency with its spread, and in cycles.
+    fn time(&self, ns: Spread) -> String {
+        let cycles = ns.median * self.frequency_ghz.median;
+        format!("{:.1} ns ({:.1} to {:.1}), {cycles:.1} cycles", ns.median, ns.min, ns.max)
+    }
+}
+
+fn bandwidth(f: &mut fmt::Formatter, bandwidth: &Bandwidth) -> fmt::Result {
+    let gbps = |spread: Spread| format!("{:.1} GB/s", spread.median);
+    let past = bandwidth.nontemporal_gbps.map_or("unknown".into(), gbps);
+    let [read, write, copy] = [bandwidth.read_gbps, bandwidth.write_gbps, bandwidth.copy_gbps].map(gbps);
+    let threads = format!("{} thread{}", bandwidth.threads, if bandwidth.threads == 1 { "" } else { "s" });
+    writeln!(f, "{threads:<19} read {read}, write {write}, write past caches {past}, copy {copy}")
+}
+
+fn size(bytes: u64) -> String {
+    match bytes {
+        0..0x10_0000 => format!("{} KiB", bytes >> 10),
+        _ => format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20)),
+    }
+}

@@ -1,0 +1,66 @@
+//! Instructions between the oldest that waits and the youngest that has begun: the window in which misses overlap.
+//!
+//! A core states the size of its reorder buffer, but a thread may get a part: where two threads share a core, AMD's and Intel's
+//! divide it between them (AMD, Software Optimization Guide 57647, "Simultaneous multi-threading"), and a virtual machine is not
+//! told which of its processors do.
+
+use super::chase::LINE;
+use super::clock::time_ns;
+use super::spread::Spread;
+use std::hint::black_box;
+use unrack_basis::SplitMix64;
+
+/// Loads of a round.
+const LOADS: usize = 1 << 18;
+/// Operations between two loads: fewer and more.
+const FEW: usize = 16;
+const MANY: usize = 32;
+
+/// Measures how many operations are in the window while it waits for memory of this latency. `None` if more operations between
+/// loads do not take more time: then something else is the limit.
+///
+/// Loads of random lines, `n` operations apart, take `n * latency / window` each, as long as the window is what limits them.
+pub(super) fn measure(bytes: &[u8], memory_ns: f64, rounds: usize) -> Option<f64> {
+    let lines = (bytes.len() / LINE) as u64;
+    let mut random = SplitMix64::new(23);
+    let places: Vec<u32> = (0..LOADS).map(|_| (random.next_u64() % lines) as u32).collect();
+    let ns = |run: fn(&[u8], &[u32]) -> u64| {
+        Spread::rounds(rounds, || time_ns(|| run(bytes, &places)) / LOADS as f64).median
+    };
+    let more = ns(apart::<MANY>) - ns(apart::<FEW>);
+    (more > 0.0).then(|| (MANY - FEW) as f64 * memory_ns / more)
+}
+
+/// Loads from all places, `N` dependent operations of one cycle apart.
+fn apart<const N: usize>(bytes: &[u8], places: &[u32]) -> u64 {
+    let (a, b) = (black_box(0x9e37_79b9u64), black_box(0x7f4a_7c15u64));
+    let (mut sum, mut value) = (0u64, a);
+    for &place in places {
+        sum ^= u64::from(bytes[place as usize * LINE]);
+        // Adds and toggles in turn: neither folds with its neighbour.
+        for _ in 0..N / 2 {
+            value = value.wrapping_add(a);
+            value ^= b;
+        }
+    }
+    black_box(sum ^ value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_place_is_loaded() {
+        let bytes: Vec<u8> = (0..16 * LINE).map(|i| (i / LINE) as u8).collect();
+        let toggled =
+            |places: &[u32]| apart::<FEW>(&bytes, places) ^ apart::<FEW>(&bytes, &vec![0; places.len()]);
+        assert_eq!(toggled(&[1, 2, 4]), 7);
+    }
+
+    #[test]
+    fn a_window_is_some_number() {
+        let bytes = vec![1; 4 << 20];
+        assert!(measure(&bytes, 100.0, 3).is_none_or(|window| window > 0.0));
+    }
+}

@@ -1,0 +1,42 @@
+//! Errors of instrumented runs.
+
+use std::path::PathBuf;
+
+/// Reason why a program was not run, or its record cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// The machine lacks something: the command ends with status 3.
+    #[error("{0}")]
+    Lacking(String),
+    /// The program cannot be run under QEMU.
+    #[error("{}: {why}", path.display())]
+    Program {
+        /// Path or name of the program.
+        path: PathBuf,
+        /// What is wrong with it, and what to do.
+        why: String,
+    },
+    /// The record of a process is damaged.
+    #[error("record {}: {why}: run the program again", path.display())]
+    Record {
+        /// Path of the file.
+        path: PathBuf,
+        /// What is wrong with it.
+        why: String,
+    },
+    /// The system refused something.
+    #[error("cannot {what}: {error}")]
+    Io {
+        /// What was to be done.
+        what: &'static str,
+        /// What the system said.
+        error: std::io::Error,
+    },
+}
+
+impl RunError {
+    /// Returns a function that makes an error of what the system said.
+    pub(crate) fn failed(what: &'static str) -> impl FnOnce(std::io::Error) -> RunError {
+        move |error| RunError::Io { what, error }
+    }
+}

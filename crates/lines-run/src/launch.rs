@@ -1,0 +1,211 @@
+//! Instrumented run of a program.
+
+use crate::calibrate::Described;
+use crate::record::{self, ProcessRecord};
+use crate::{RunError, Tools, tools};
+use std::ffi::{CString, OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitStatus};
+use unrack_lines::placement::PagePlacement;
+use unrack_lines::processor::Processor;
+use unrack_lines_programs::{Left, ResolvedProgram, no_option, resolve, split};
+use unrack_record::temporary::TemporaryFolder;
+
+/// Processor that QEMU shows to the program: with all it can do but fast strings, which it executes byte by byte. The C
+/// library then copies by vectors.
+const PROCESSOR: &str = "max,-erms,-fsrm";
+
+/// Options of an instrumented run. Numbers that are `None` have the plugin's default.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Options {
+    /// Seed of the sample, and of the random numbers that the kernel gives to the program.
+    pub seed: u64,
+    /// Instructions from one window to the next.
+    pub period: Option<u64>,
+    /// Instructions that a window counts.
+    pub window: Option<u64>,
+    /// Instructions before them, which fill the core.
+    pub lead: Option<u64>,
+    /// Largest size of the recording of a process, in bytes. Beyond it the recording is thinned.
+    pub limit: Option<u64>,
+    /// Processor whose caches are simulated. `None` for this machine's, as [`Described::processor`] knows it.
+    pub processor: Option<Processor>,
+    /// Cores, each with private caches. `None` for as many as this process may use.
+    pub cores: Option<u32>,
+    /// Placements of pages, at most 16. `None` for [`PagePlacement::usual`], without a footprint.
+    pub placements: Option<Vec<PagePlacement>>,
+}
+
+impl Options {
+    /// Returns the processor whose caches are simulated.
+    ///
+    /// # Errors
+    /// If none was given, and this machine's maker has no preset.
+    pub fn processor(&self) -> Result<Processor, RunError> {
+        let given = self.processor.clone().or_else(|| Described::this().processor());
+        let why =
+            || format!("no model of this machine's caches: name one of {}", Processor::names().join(", "));
+        given.ok_or_else(|| RunError::Lacking(why()))
+    }
+
+    fn caches(&self) -> Result<String, RunError> {
+        let cores = self.cores.unwrap_or_else(|| {
+            std::thread::available_parallelism().map_or(1, |cores| cores.get().min(MOST_CORES) as u32)
+        });
+        let usual = || PagePlacement::usual(None);
+        let placements = self.placements.clone().unwrap_or_else(usual);
+        let placements: Vec<String> = placements.iter().map(|placement| placement.to_string()).collect();
+        let processor = self.processor()?;
+        Ok(format!(",processor={processor},cores={cores},placements={}", placements.join("+")))
+    }
+}
+
+/// Most cores that are simulated.
+const MOST_CORES: usize = 1024;
+
+/// Program that ran, with what its processes left.
+#[derive(Debug)]
+pub struct InstrumentedRun {
+    /// Records, a process after the one that started it.
+    pub processes: Vec<ProcessRecord>,
+    /// How the program ended.
+    pub status: ExitStatus,
+    /// Folder of the recordings, removed with this value.
+    _folder: TemporaryFolder,
+}
+
+/// Runs a command to its end, with the standard input, output and error of this process.
+///
+/// # Errors
+/// If the program cannot be run under QEMU, or its records cannot be read.
+pub fn run(tools: &Tools, command: &[OsString], options: &Options) -> Result<InstrumentedRun, RunError> {
+    prepare(tools, command, options)?.run()
+}
+
+/// Command that is ready to run.
+#[derive(Debug)]
+pub struct Prepared {
+    command: Command,
+    folder: TemporaryFolder,
+}
+
+/// Prepares to run a command: its environment, and standard input, output and error may still be changed.
+///
+/// # Errors
+/// If the program cannot be run under QEMU, no processor is known, or no folder for its records can be created.
+pub fn prepare(tools: &Tools, command: &[OsString], options: &Options) -> Result<Prepared, RunError> {
+    let program = program(command)?;
+    let folder = TemporaryFolder::within(&std::env::temp_dir())
+        .map_err(RunError::failed("create a folder for the records"))?;
+    let environment = std::env::vars_os().map(|(name, value)| variable(name, value)).collect();
+    let (kept, given) = split(environment);
+    let mut command = Command::new(&tools.qemu);
+    command.args(["-cpu", PROCESSOR, "-seed"]).arg(options.seed.to_string());
+    command.arg("-plugin").arg(plugin(tools, folder.whole(), options)?);
+    command.args(given.iter().map(words)).arg("-0");
+    command.args(program.arguments.first().map(words)).arg(words(&no_option(program.path)));
+    command.args(program.arguments.iter().skip(1).map(words));
+    command.env_clear().envs(kept.iter().filter_map(|variable| named(words(variable))));
+    keep_addresses(&mut command);
+    Ok(Prepared { command, folder })
+}
+
+impl Prepared {
+    /// Returns the command, to set its standard input, output and error, or its working folder.
+    pub fn command(&mut self) -> &mut Command {
+        &mut self.command
+    }
+
+    /// Runs the command to its end.
+    ///
+    /// # Errors
+    /// If it cannot be started, or its records cannot be read.
+    pub fn run(mut self) -> Result<InstrumentedRun, RunError> {
+        let status = self.command.status().map_err(RunError::failed("run qemu-x86_64"))?;
+        let processes = record::read(self.folder.whole())?;
+        if processes.is_empty() {
+            let why = "QEMU ended before the program began; its message is on standard error";
+            return Err(RunError::Lacking(why.into()));
+        }
+        Ok(InstrumentedRun { processes, status, _folder: self.folder })
+    }
+}
+
+/// Finds the program that a command means.
+fn program(command: &[OsString]) -> Result<ResolvedProgram, RunError> {
+    let name = command.first().ok_or_else(|| RunError::Lacking("no command was given".into()))?;
+    let refused = |why: &str| RunError::Program { path: name.into(), why: why.into() };
+    let path = match name.as_bytes().contains(&b'/') {
+        true => PathBuf::from(name),
+        false => tools::in_path(name).ok_or_else(|| refused("no such program in PATH"))?,
+    };
+    let string = |word: &OsStr| CString::new(word.as_bytes());
+    let arguments: Result<Vec<CString>, _> = command.iter().map(|word| string(word)).collect();
+    let (Ok(path), Ok(arguments)) = (string(path.as_os_str()), arguments) else {
+        return Err(refused("a word of the command contains NUL"));
+    };
+    resolve(path, arguments).map_err(|left| {
+        refused(match left {
+            Left::Refused => "there is no such program, or it cannot be executed",
+            Left::Unreadable => "the program cannot be read: ask for the permission to read its file",
+            Left::Privileged => {
+                "the program is setuid, setgid or has capabilities: run it as the user it becomes"
+            }
+            Left::Foreign => "this is no program for x86-64 Linux: name its interpreter if it is a script",
+        })
+    })
+}
+
+/// Returns the value of QEMU's option `-plugin`, in which a comma is written twice.
+fn plugin(tools: &Tools, folder: &Path, options: &Options) -> Result<OsString, RunError> {
+    let escaped = |path: &Path| path.as_os_str().as_bytes().iter().flat_map(escape).collect::<Vec<u8>>();
+    let mut value = escaped(&tools.plugin);
+    value.extend(b",out=");
+    value.extend(escaped(folder));
+    value.extend(format!(",seed={}", options.seed).bytes());
+    value.extend(options.caches()?.bytes());
+    let numbers = [
+        ("period", options.period),
+        ("window", options.window),
+        ("lead", options.lead),
+        ("limit", options.limit),
+    ];
+    for (name, number) in numbers.iter().filter_map(|(name, number)| Some((name, (*number)?))) {
+        value.extend(format!(",{name}={number}").bytes());
+    }
+    Ok(OsString::from_vec(value))
+}
+
+fn escape(byte: &u8) -> impl Iterator<Item = u8> + use<> {
+    std::iter::repeat_n(*byte, if *byte == b',' { 2 } else { 1 })
+}
+
+/// Has the kernel lay out addresses without chance, so that two runs do the same (`personality(2)`).
+#[allow(unsafe_code)]
+fn keep_addresses(command: &mut Command) {
+    const ADDR_NO_RANDOMIZE: libc::c_ulong = 0x004_0000;
+    // SAFETY: between fork and exec, this makes one system call that touches no memory.
+    unsafe {
+        command.pre_exec(|| match libc::personality(ADDR_NO_RANDOMIZE) {
+            -1 => Err(std::io::Error::last_os_error()),
+            _ => Ok(()),
+        });
+    }
+}
+
+fn words(string: &CString) -> &OsStr {
+    OsStr::from_bytes(string.as_bytes())
+}
+
+fn variable(name: OsString, value: OsString) -> CString {
+    let bytes = [name.as_bytes(), b"=", value.as_bytes()].concat();
+    CString::new(bytes).expect("the environment is made of strings without NUL")
+}
+
+fn named(variable: &OsStr) -> Option<(&OsStr, &OsStr)> {
+    let equals = variable.as_bytes().iter().skip(1).position(|&byte| byte == b'=')? + 1;
+    let (name, value) = variable.as_bytes().split_at(equals);
+    Some((OsStr::from_bytes(name), OsStr::from_bytes(&value[1..])))
+}

@@ -1,0 +1,95 @@
+//! Cost of the core model: nanoseconds per instruction, with 16 lanes at once, of Zen 3.
+//!
+//! `cargo bench -p unrack-lines --bench core`. The least of several passes over one window each: *integer* is additions;
+//! *hits* loads from the first level in every third instruction; *stream* a prefetched line every 24 instructions; *misses*
+//! a miss every 10.
+
+use std::hint::black_box;
+use std::time::Instant;
+use unrack_lines::core::{CoreParameters, CoreReplay, Lane, MemoryParameters, NearPages};
+use unrack_lines::instruction::{BlockEnding, CodeBlock, GENERAL, Instruction, MemoryUse, OperationClass};
+use unrack_lines::window::{BlockStep, LineAccess, Prefetch, RecordedWindow, Served, Walk};
+
+const STEPS: u32 = 4000;
+const PASSES: usize = 15;
+
+fn main() {
+    // `cargo test` runs benches too, to check that they run.
+    let (steps, passes) =
+        if std::env::args().any(|word| word == "--test") { (10, 1) } else { (STEPS, PASSES) };
+    println!("{:>10}{:>16}", "program", "ns/instruction");
+    let programs = [
+        ("integer", block(10, 0), 0, 0),
+        ("hits", block(12, 4), 0, 0),
+        ("stream", block(24, 8), 0, 1),
+        ("misses", block(10, 1), 1, 0),
+    ];
+    let parameters = CoreParameters::by_name("zen3").expect("Zen 3 is known");
+    for (name, block, misses, prefetches) in programs {
+        let window = window(&block, steps, misses, prefetches);
+        let blocks = [block];
+        let mut replay = CoreReplay::new(&parameters, &lanes(), 0).expect("the parameters are valid");
+        let pass = || {
+            let start = Instant::now();
+            black_box(replay.run(&window, &blocks));
+            start.elapsed().as_nanos() as f64
+        };
+        let least = std::iter::repeat_with(pass).take(passes).fold(f64::INFINITY, f64::min);
+        let instructions = f64::from(steps) * blocks[0].instructions.len() as f64;
+        println!("{name:>10}{:>16.1}", least / instructions);
+    }
+}
+
+/// Returns a block of so many instructions, the first of which are loads.
+fn block(instructions: u8, loads: u8) -> CodeBlock {
+    let one = |number: u8| Instruction {
+        address: [if number < loads { GENERAL } else { 0 }, 0],
+        sources: if number < loads {
+            [0; 4]
+        } else {
+            [GENERAL + number % 16, GENERAL + (number + 3) % 16, 0, 0]
+        },
+        targets: [GENERAL + 1 + number % 15, 0, 0],
+        operation: OperationClass::Integer,
+        slots: 1,
+        memory: if number < loads { MemoryUse::Load } else { MemoryUse::None },
+    };
+    CodeBlock { pc: 0, instructions: (0..instructions).map(one).collect(), ending: BlockEnding::Conditional }
+}
+
+/// Returns a window of one block, of whose loads the first `misses` are served by memory.
+fn window(block: &CodeBlock, steps: u32, misses: usize, prefetches: u32) -> RecordedWindow {
+    let mut window = RecordedWindow::default();
+    let loads = block.instructions.iter().filter(|one| one.memory == MemoryUse::Load).count();
+    for number in 0..steps {
+        let first_access = window.accesses.len() as u32;
+        let instructions = block.instructions.len() as u16;
+        window.steps.push(BlockStep { block: 0, instructions, first_access, is_mispredicted: false });
+        window.accesses.extend((0..loads).map(|load| LineAccess {
+            instruction: load as u16,
+            address: u64::from(number) * 64 + load as u64 * 8,
+            bytes: 8,
+            is_store: false,
+            served: if load < misses { Served::Memory } else { Served::L1 },
+            near: 0,
+            walk: Walk::default(),
+        }));
+        window.prefetches.extend((0..prefetches).map(|_| Prefetch {
+            after: first_access,
+            line: u64::from(number + 8) * 64,
+            served: Served::Memory,
+            near: 0,
+        }));
+    }
+    window
+}
+
+fn lanes() -> Vec<Lane> {
+    let near = MemoryParameters { latency: 300.0, interval: 9.5, ..MemoryParameters::default() };
+    let lane = |number: u8| Lane {
+        pages: NearPages::Placement(number % 2),
+        near,
+        far: MemoryParameters { latency: 400.0 + 100.0 * f32::from(number), ..near },
+    };
+    (0..16).map(lane).collect()
+}

@@ -1,0 +1,247 @@
+//! Set-associative array of line numbers with flags, in true LRU order.
+//!
+//! The ways of a set are kept from the most to the least recently used, so that the order needs no words of its own, and
+//! a search begins with the likeliest. Departure: first-level caches approximate LRU by a tree of bits, and last levels
+//! insert by rules that no vendor states; LRU is what both approximate.
+
+/// Bytes of a line, as a shift.
+pub(crate) const LINE_SHIFT: u32 = 6;
+/// Lines of a page, as a shift.
+const PAGE_LINES: u32 = 6;
+
+/// Flag of a present line. An entry of 0 is empty.
+const PRESENT: u64 = 1;
+/// Flag of a line that memory, or the next level, has not in its present form.
+pub(crate) const MODIFIED: u64 = 2;
+/// Flag of a line that no other private cache has: MESI's states M and E.
+pub(crate) const EXCLUSIVE: u64 = 4;
+/// Flag of a line of the first level that a prefetcher brought and nothing has used.
+pub(crate) const UNUSED: u64 = 8;
+
+const FLAG_BITS: u32 = 8;
+const FLAGS: u64 = (1 << FLAG_BITS) - 1;
+
+/// Line that left a cache, or lies in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Line {
+    /// Address over 64.
+    pub number: u64,
+    /// [`MODIFIED`], [`EXCLUSIVE`].
+    pub flags: u64,
+}
+
+impl Line {
+    /// Returns the line that this entry is.
+    fn from_entry(entry: u64) -> Line {
+        Line { number: entry >> FLAG_BITS, flags: entry & FLAGS & !PRESENT }
+    }
+}
+
+/// Function from a line number to a set.
+#[derive(Clone, Debug)]
+enum Index {
+    /// Low bits, as in private caches.
+    Low { mask: u64 },
+    /// Low bits of the physical address: those of the line within its page, and a hash of the page, which stands for the
+    /// place that the kernel has given it.
+    Physical { mask: u64 },
+    /// Low bits, with all higher bits folded in, as in last levels whose slices are a power of two in number. Each
+    /// aligned run of as many lines as there are sets fills every set once.
+    Folded { bits: u32, mask: u64 },
+    /// Remainder of a division by any number: `multiplier` is 2^128 / `sets`, rounded up.
+    Remainder { sets: u64, multiplier: u128 },
+}
+
+impl Index {
+    #[inline(always)]
+    fn set(&self, line: u64) -> usize {
+        match *self {
+            Index::Low { mask } => (line & mask) as usize,
+            Index::Physical { mask } => {
+                let page = (line >> PAGE_LINES).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40;
+                ((line & ((1 << PAGE_LINES) - 1) | page << PAGE_LINES) & mask) as usize
+            }
+            Index::Folded { bits, mask } => {
+                let upper = line >> bits;
+                ((line ^ upper ^ (upper >> bits) ^ (upper >> (2 * bits))) & mask) as usize
+            }
+            Index::Remainder { sets, multiplier } => remainder(line, sets, multiplier) as usize,
+        }
+    }
+}
+
+/// Returns `number % divisor` by multiplications: Lemire, Kaser and Kurz, "Faster remainder by direct computation",
+/// Software: Practice and Experience 2019, theorem 1 with 128 bits.
+#[inline]
+fn remainder(number: u64, divisor: u64, multiplier: u128) -> u64 {
+    let fraction = multiplier.wrapping_mul(u128::from(number));
+    let low = ((fraction & u128::from(u64::MAX)) * u128::from(divisor)) >> 64;
+    let high = (fraction >> 64) * u128::from(divisor);
+    ((low + high) >> 64) as u64
+}
+
+/// Cache of lines.
+#[derive(Clone, Debug)]
+pub(crate) struct Cache {
+    entries: Vec<u64>,
+    ways: usize,
+    index: Index,
+}
+
+impl Cache {
+    /// Creates an empty private cache, whose sets are the low bits of the line number.
+    ///
+    /// `sets` is a power of two.
+    pub(crate) fn new(sets: u64, ways: u32) -> Cache {
+        assert!(sets.is_power_of_two(), "the sets of a private cache are checked to be a power of two");
+        Cache::with_index(sets, ways, Index::Low { mask: sets - 1 })
+    }
+
+    /// Creates an empty private cache, whose sets are low bits of the physical address. All pages count as small.
+    ///
+    /// `sets` is a power of two.
+    pub(crate) fn physical(sets: u64, ways: u32) -> Cache {
+        assert!(sets.is_power_of_two(), "the sets of a private cache are checked to be a power of two");
+        Cache::with_index(sets, ways, Index::Physical { mask: sets - 1 })
+    }
+
+    /// Creates an empty shared cache, whose sets are hashed.
+    pub(crate) fn shared(sets: u64, ways: u32) -> Cache {
+        let index = if sets == 1 {
+            Index::Low { mask: 0 }
+        } else if sets.is_power_of_two() {
+            Index::Folded { bits: sets.trailing_zeros(), mask: sets - 1 }
+        } else {
+            Index::Remainder { sets, multiplier: u128::MAX / u128::from(sets) + 1 }
+        };
+        Cache::with_index(sets, ways, index)
+    }
+
+    fn with_index(sets: u64, ways: u32, index: Index) -> Cache {
+        let ways = ways as usize;
+        Cache { entries: vec![0; sets as usize * ways], ways, index }
+    }
+
+    #[inline(always)]
+    fn set(&mut self, line: u64) -> &mut [u64] {
+        let first = self.index.set(line) * self.ways;
+        &mut self.entries[first..first + self.ways]
+    }
+
+    /// Returns the flags of the line, if it is there, and makes it the most recently used.
+    #[inline(always)]
+    pub(crate) fn touch(&mut self, line: u64) -> Option<&mut u64> {
+        let wanted = line << FLAG_BITS | FLAGS;
+        let set = self.set(line);
+        if set[0] | (FLAGS & !PRESENT) != wanted {
+            let way = position(set, wanted)?;
+            move_to_front(&mut set[..=way]);
+        }
+        Some(&mut set[0])
+    }
+
+    /// Returns the flags of the line, if it is there, and leaves the order.
+    #[inline]
+    pub(crate) fn find(&mut self, line: u64) -> Option<&mut u64> {
+        let set = self.set(line);
+        let way = position(set, line << FLAG_BITS | FLAGS)?;
+        Some(&mut set[way])
+    }
+
+    /// Adds a line that is not there, as the most recently used. Returns the line that had to leave.
+    #[inline]
+    pub(crate) fn insert(&mut self, line: u64, flags: u64) -> Option<Line> {
+        debug_assert!(self.find(line).is_none(), "line {line:#x} is in the cache already");
+        let set = self.set(line);
+        let left = set[set.len() - 1];
+        set.copy_within(..set.len() - 1, 1);
+        set[0] = line << FLAG_BITS | flags | PRESENT;
+        (left != 0).then(|| Line::from_entry(left))
+    }
+
+    /// Removes the line and returns its flags, if it is there.
+    #[inline]
+    pub(crate) fn remove(&mut self, line: u64) -> Option<u64> {
+        let set = self.set(line);
+        let way = position(set, line << FLAG_BITS | FLAGS)?;
+        let entry = std::mem::take(&mut set[way]);
+        set[way..].rotate_left(1);
+        Some(Line::from_entry(entry).flags)
+    }
+
+    /// Returns all lines that are there.
+    #[cfg(test)]
+    pub(crate) fn lines(&self) -> impl Iterator<Item = Line> {
+        self.entries.iter().filter(|entry| **entry != 0).map(|entry| Line::from_entry(*entry))
+    }
+}
+
+/// Moves the last entry to the front: by exchanges, which for a few entries are faster than moving memory.
+#[inline(always)]
+fn move_to_front(entries: &mut [u64]) {
+    let mut carried = entries[entries.len() - 1];
+    entries.iter_mut().for_each(|entry| std::mem::swap(entry, &mut carried));
+}
+
+#[inline(always)]
+fn position(set: &[u64], wanted: u64) -> Option<usize> {
+    set.iter().position(|entry| entry | (FLAGS & !PRESENT) == wanted)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_remainder_is_that_of_a_division() {
+        for sets in [3, 5, 11 * 2048, 28 * 2048 * 11 / 16, 0xffff_fffb, u64::MAX] {
+            let multiplier = u128::MAX / u128::from(sets) + 1;
+            for line in [0, 1, sets - 1, sets, sets.wrapping_add(1), 0xff_ffff_ffff_ffff, u64::MAX] {
+                assert_eq!(remainder(line, sets, multiplier), line % sets, "{line} % {sets}");
+            }
+        }
+    }
+
+    proptest! {
+        /// Aligned runs fill each set of a shared cache once, wherever they lie.
+        #[test]
+        fn a_run_of_lines_fills_a_shared_cache(run in 0u64..1 << 40, bits in 0u32..8, factor in 1u64..4) {
+            let sets = factor << bits;
+            let mut cache = Cache::shared(sets, 1);
+            prop_assert!((run * sets..(run + 1) * sets).all(|line| cache.insert(line, 0).is_none()));
+        }
+
+        /// A cache against a list of lines for each set.
+        #[test]
+        fn a_cache_is_a_list_for_each_set(
+            bits in 0u32..4,
+            ways in 1u32..6,
+            steps in prop::collection::vec((0u64..64, 0u8..4), 1..400),
+        ) {
+            let mut cache = Cache::new(1 << bits, ways);
+            let mut sets = vec![Vec::<u64>::new(); 1 << bits];
+            for (line, step) in steps {
+                let set = &mut sets[(line & ((1 << bits) - 1)) as usize];
+                let place = set.iter().position(|other| *other == line);
+                match (step, place) {
+                    (0, _) => {
+                        prop_assert_eq!(cache.remove(line).is_some(), place.is_some());
+                        set.retain(|other| *other != line);
+                    }
+                    (_, Some(place)) => {
+                        prop_assert!(cache.touch(line).is_some());
+                        set[..=place].rotate_right(1);
+                    }
+                    (_, None) => {
+                        prop_assert!(cache.touch(line).is_none());
+                        set.insert(0, line);
+                        let oldest = if set.len() > ways as usize { set.pop() } else { None };
+                        prop_assert_eq!(cache.insert(line, MODIFIED).map(|line| line.number), oldest);
+                    }
+                }
+            }
+            prop_assert_eq!(cache.lines().count(), sets.iter().map(Vec::len).sum::<usize>());
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! Account of a lane: what the time of its windows went to, and how many misses overlapped.
+//!
+//! Time between the retirements of two instructions is charged to what the later one waited for, as performance counters do it
+//! (Eyerman et al., "A performance counter architecture for computing accurate CPI components", ASPLOS 2006): to the front end
+//! while it was not dispatched, then to its own operation or line.
+
+use super::time::{Lanes, Time};
+use super::watch::{Retirement, Waited, Watch};
+
+/// Cycles by what they went to. They add up to the cycles of the windows.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct CycleAccount {
+    /// Retirement at full width, and instructions that arrived no faster.
+    pub dispatch: f64,
+    /// Mispredicted branches and system calls: nothing was dispatched.
+    pub restart: f64,
+    /// Full store queue.
+    pub stores: f64,
+    /// Operations and their inputs, and the first level.
+    pub operations: f64,
+    /// Second level, last level and caches of other cores.
+    pub caches: f64,
+    /// Memory.
+    pub memory: f64,
+    /// Mean number of lines that memory was asked for at once, while it was asked for any. 0 without any.
+    pub overlap: f64,
+    /// Lines that memory was asked for, prefetches included.
+    pub lines: u64,
+}
+
+impl CycleAccount {
+    /// Returns the sum of its cycles.
+    pub fn cycles(&self) -> f64 {
+        self.dispatch + self.restart + self.stores + self.operations + self.caches + self.memory
+    }
+}
+
+/// Observer that keeps the account of one lane.
+pub(super) struct Accountant {
+    lane: usize,
+    is_counting: bool,
+    account: CycleAccount,
+    /// Cycles from the window's start to the time from which times are counted.
+    base: f64,
+    /// Beginning and end of each line of the window that memory was asked for.
+    lines: Vec<(f64, f64)>,
+    /// Sum of the times of all lines, and time in which any was asked for.
+    sum: f64,
+    covered: f64,
+}
+
+impl Accountant {
+    pub(super) fn new(lane: usize) -> Accountant {
+        let (account, lines) = (CycleAccount::default(), Vec::new());
+        Accountant { lane, is_counting: false, account, base: 0.0, lines, sum: 0.0, covered: 0.0 }
+    }
+
+    /// Ends a window.
+    pub(super) fn end(&mut self) {
+        self.lines.sort_by(|a, b| a.0.total_cmp(&b.0));
+        let mut until = f64::NEG_INFINITY;
+        for (begin, end) in self.lines.drain(..) {
+            self.sum += end - begin;
+            self.covered += (end - until.max(begin)).max(0.0);
+            until = until.max(end);
+            self.account.lines += 1;
+        }
+        (self.is_counting, self.base) = (false, 0.0);
+    }
+
+    /// Returns the account of all windows that have ended.
+    pub(super) fn account(&self) -> CycleAccount {
+        let overlap = if self.covered > 0.0 { self.sum / self.covered } else { 0.0 };
+        CycleAccount { overlap, ..self.account }
+    }
+}
+
+impl<const N: usize> Watch<Lanes<N>> for Accountant {
+    fn start(&mut self) {
+        self.is_counting = true;
+    }
+
+    #[inline(always)]
+    fn retire(&mut self, retirement: &Retirement<Lanes<N>>) {
+        let [at, before] = [&retirement.at, &retirement.before].map(|time| time.cycles(self.lane));
+        if !self.is_counting || at <= before {
+            return;
+        }
+        let dispatch = retirement.dispatch.cycles(self.lane);
+        let arrived = dispatch.clamp(before, at);
+        let front = f64::from(arrived - before);
+        if retirement.is_restart {
+            self.account.restart += front;
+        } else if retirement.room.cycles(self.lane) >= dispatch {
+            self.account.stores += front;
+        } else {
+            self.account.dispatch += front;
+        }
+        // An instruction that waits for nothing ends as soon after its dispatch: it was not dispatched sooner.
+        let unhindered = (dispatch + retirement.least).clamp(arrived, at);
+        self.account.dispatch += f64::from(unhindered - arrived);
+        let own = f64::from(at - unhindered);
+        match retirement.waited {
+            Waited::Core => self.account.operations += own,
+            Waited::Cache => self.account.caches += own,
+            Waited::Memory => self.account.memory += own,
+        }
+    }
+
+    fn read(&mut self, begin: Lanes<N>, end: Lanes<N>) {
+        if self.is_counting {
+            let lane = self.lane;
+            self.lines
+                .push((self.base + f64::from(begin.cycles(lane)), self.base + f64::from(end.cycles(lane))));
+        }
+    }
+
+    fn rebase(&mut self, base: Lanes<N>) {
+        self.base += f64::from(base.cycles(self.lane));
+    }
+}

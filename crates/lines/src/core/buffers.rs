@@ -1,0 +1,79 @@
+//! Buffers that requests hold for a while: fill buffers, prefetch buffers, page walkers.
+
+use super::time::Time;
+
+/// A number of equal buffers. Each is free from a time on.
+///
+/// A request takes the buffer that is free first. The model sees requests in the order of the program, while a core serves
+/// them as their addresses become known: a request that begins late holds its buffer from the time it is seen. The model is
+/// that much too strict with independent misses behind a chain of dependent ones; in return everything in it is a sum or a
+/// maximum, so that nothing ever ends earlier because something else ends later.
+pub(super) struct Buffers<T> {
+    /// Times at which the buffers become free, in ascending order in each lane.
+    free: Vec<T>,
+}
+
+impl<T: Time> Buffers<T> {
+    pub(super) fn new(count: usize) -> Buffers<T> {
+        Buffers { free: vec![T::START; count] }
+    }
+
+    /// Returns when a request that is ready at `ready` can begin.
+    #[inline(always)]
+    pub(super) fn begin(&self, ready: T) -> T {
+        self.free[0].later(ready)
+    }
+
+    /// Takes the buffer that is free first, until `end`.
+    #[inline]
+    pub(super) fn take(&mut self, end: T) {
+        let mut carried = end;
+        for index in 1..self.free.len() {
+            let next = self.free[index];
+            self.free[index - 1] = next.earlier(carried);
+            carried = next.later(carried);
+        }
+        let last = self.free.len() - 1;
+        self.free[last] = carried;
+    }
+
+    pub(super) fn rebase(&mut self, base: T) {
+        self.free.iter_mut().for_each(|free| *free = free.minus(base));
+    }
+
+    pub(super) fn reset(&mut self) {
+        self.free.fill(T::START);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::core::time::Lanes;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// Compares with a list that is searched, in two lanes.
+        #[test]
+        fn the_buffer_that_is_free_first_is_taken(
+            count in 1..6usize,
+            requests in prop::collection::vec(([0..50u8, 0..50u8], [0..50u8, 0..50u8]), 0..40),
+        ) {
+            let mut buffers = Buffers::<Lanes<2>>::new(count);
+            let mut lists = [vec![0.0f32; count], vec![0.0f32; count]];
+            for (ready, length) in requests {
+                let begin = buffers.begin(Lanes(ready.map(f32::from)));
+                buffers.take(begin.plus(Lanes(length.map(f32::from))));
+                for lane in 0..2 {
+                    let list = &mut lists[lane];
+                    let expected = f32::from(ready[lane]).max(list[0]);
+                    prop_assert_eq!(begin.0[lane], expected);
+                    list[0] = expected + f32::from(length[lane]);
+                    list.sort_by(f32::total_cmp);
+                    let free: Vec<f32> = buffers.free.iter().map(|free| free.0[lane]).collect();
+                    prop_assert_eq!(&free, list);
+                }
+            }
+        }
+    }
+}

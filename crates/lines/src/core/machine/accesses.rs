@@ -1,0 +1,215 @@
+//! Loads and stores of the core: walks, buffers, lines and their arrivals.
+
+use super::{Machine, NO_LINE, Position};
+use crate::core::arrivals::By;
+use crate::core::memory::Memory;
+use crate::core::program::Prepared;
+use crate::core::time::Time;
+use crate::core::watch::{Waited, Watch};
+use crate::instruction;
+use crate::window::{LineAccess, Served, Walk};
+
+impl<T: Time, M: Memory<T>, W: Watch<T>> Machine<T, M, W> {
+    /// Loads what one access asks for. Returns when the value is there.
+    #[inline(always)]
+    pub(super) fn load(
+        &mut self,
+        access: &LineAccess,
+        address: T,
+        position: &mut Position,
+        waited: &mut Waited,
+    ) -> T {
+        let asked = self.early.take(position.handled).map_or(address, |early| address.earlier(early));
+        let ready = self.walk(access.walk, asked, waited);
+        let line = access.address / 64;
+        let (begin, mut end);
+        if access.served == Served::L1 {
+            (begin, end) = (ready, ready.after(self.parameters.caches.l1));
+            let forwarded = self.stores.forwarded(access.address, access.bytes);
+            let is_whole = forwarded.as_ref().is_some_and(|forwarded| forwarded.is_whole);
+            if let Some(forwarded) = forwarded {
+                end = end.later(forwarded.time);
+            }
+            if !is_whole
+                && let Some(arrival) = self.arrivals.arrival(line, ready)
+                && arrival.end.is_later(&end)
+            {
+                *waited = (*waited).max(arrival.waited);
+                end = end.later(arrival.end);
+            }
+        } else {
+            (begin, end) = self.fetch(access.served, line, access.near, ready, By::Load);
+            end = end.later(address.after(self.parameters.caches.l1));
+            *waited = (*waited).max(Waited::for_line(access.served));
+        }
+        self.moved(position, begin);
+        end
+    }
+
+    /// Brings a line to the first level. Returns when it is asked for and when it is there.
+    fn fetch(&mut self, served: Served, line: u64, near: u16, ready: T, by: By) -> (T, T) {
+        let begin = self.fills.begin(ready);
+        let mut end = self.level(served, line, near, begin);
+        // Of a line on its way, the caches below have no copy yet. One that was lost again is older.
+        if served == Served::L2
+            && let Some(arrival) = self.arrivals.arrival(line, begin)
+        {
+            end = end.later(arrival.end);
+        }
+        self.fills.take(end);
+        self.arrivals.insert(line, begin, end, by, Waited::for_line(served));
+        (begin, end)
+    }
+
+    /// Returns when a level has served a request that begins at `begin`.
+    fn level(&mut self, served: Served, line: u64, near: u16, begin: T) -> T {
+        let caches = &self.parameters.caches;
+        match served {
+            Served::L1 => begin.after(caches.l1),
+            Served::L2 => begin.after(caches.l2),
+            Served::L3 => self.l3.send(begin, self.dispatch).after(caches.l3),
+            Served::Peer => begin.after(caches.peer),
+            Served::Memory => {
+                let end = self.memory.read(begin, self.dispatch, line, near);
+                self.watch.read(begin, end);
+                end
+            }
+        }
+    }
+
+    /// Translates the address of an access. Returns when that is done.
+    #[inline(always)]
+    fn walk(&mut self, walk: Walk, address: T, waited: &mut Waited) -> T {
+        if walk == Walk::default() { address } else { self.walk_tables(walk, address, waited) }
+    }
+
+    /// Walks the page tables: one load after another, each at its level. They are near.
+    #[cold]
+    fn walk_tables(&mut self, walk: Walk, address: T, waited: &mut Waited) -> T {
+        let caches = &self.parameters.caches;
+        let looked_up = address.after(caches.second_level_tlb);
+        if walk.is_second_level_hit {
+            return looked_up;
+        }
+        let latencies = [caches.l1, caches.l2, caches.l3];
+        let levels = walk.caches.iter().zip(latencies);
+        let cycles: f32 = levels.map(|(loads, latency)| f32::from(*loads) * latency).sum();
+        let mut end = self.walkers.begin(looked_up).after(cycles + self.parameters.walk_latency);
+        *waited = (*waited).max(Waited::Cache);
+        for _ in 0..walk.memory {
+            end = self.memory.load_entry(end);
+            *waited = Waited::Memory;
+        }
+        self.walkers.take(end);
+        end
+    }
+
+    /// Begins software prefetches. Returns when the last has its buffer: nothing waits for the lines.
+    pub(super) fn prefetch(&mut self, accesses: &[LineAccess], address: T, position: &mut Position) -> T {
+        let mut last = address;
+        for access in accesses {
+            let begin = self.walk(access.walk, address, &mut Waited::Core);
+            let line = access.address / 64;
+            let begin = match access.served {
+                Served::L1 => begin,
+                served => self.fetch(served, line, access.near, begin, By::Load).0,
+            };
+            last = last.later(begin);
+            self.moved(position, begin);
+        }
+        last
+    }
+
+    /// Translates the addresses of an instruction's stores, which they need before they retire.
+    pub(super) fn translate(&mut self, accesses: &[LineAccess], address: T) -> T {
+        let mut end = address;
+        for access in accesses.iter().filter(|access| access.is_store) {
+            end = end.later(self.walk(access.walk, address, &mut Waited::Core));
+        }
+        end
+    }
+
+    /// Writes what an instruction stores, after its retirement and in order.
+    pub(super) fn store(
+        &mut self,
+        prepared: &Prepared,
+        accesses: &[LineAccess],
+        known: T,
+        position: &mut Position,
+    ) {
+        let is_nontemporal = prepared.memory == instruction::MemoryUse::NontemporalStore;
+        for access in accesses.iter().filter(|access| access.is_store) {
+            let begin = if is_nontemporal { self.combine(access) } else { self.commit(access) };
+            self.store_queue.push(self.commit);
+            self.stores.push(access.address, access.bytes, known, self.commit);
+            self.moved(position, begin);
+        }
+    }
+
+    /// Writes a store to the first level. Its line is asked for at retirement, so that lines of several stores are on their
+    /// way at once (Cebrian et al., "Boosting store buffer efficiency with store-prefetch bursts", MICRO 2020, section 2).
+    /// A store to the line of the store before joins it. Returns when the line is asked for.
+    fn commit(&mut self, access: &LineAccess) -> T {
+        let line = access.address / 64;
+        let next = if line == self.store_line { self.commit } else { self.commit.after(1.0) };
+        let mut commit = next.later(self.retired);
+        let mut begin = self.retired;
+        if access.served == Served::L1 {
+            if let Some(end) = self.arrivals.end(line) {
+                commit = commit.later(end);
+            }
+        } else {
+            let end;
+            (begin, end) = self.fetch(access.served, line, access.near, begin, By::Store);
+            commit = commit.later(end);
+        }
+        (self.commit, self.store_line) = (commit, line);
+        begin
+    }
+
+    /// Collects a non-temporal store in a write-combining buffer, which is one of the fill buffers (Intel 64 and IA-32
+    /// Architectures Optimization Reference Manual, "Write combining"). Returns when its line is sent to memory.
+    ///
+    /// The recorder notes the line as a write-back too: [`moved`](Self::moved) leaves it out.
+    ///
+    /// Departure: a line is sent with its first store, not its last.
+    fn combine(&mut self, access: &LineAccess) -> T {
+        let line = access.address / 64;
+        // The recorder has several such buffers: it says of a store whose line is gathered that the first level served it.
+        if line == self.combined_line || access.served == Served::L1 {
+            self.commit = self.commit.later(self.retired);
+            return self.commit;
+        }
+        let begin = self.fills.begin(self.commit.after(1.0).later(self.retired));
+        let end = self.memory.write(begin, self.dispatch, line, access.near);
+        self.fills.take(end);
+        (self.commit, self.combined_line, self.store_line) = (begin, line, NO_LINE);
+        begin
+    }
+
+    /// Moves the lines that an access caused to move, which began at `begin`: prefetches and write-backs.
+    #[inline(always)]
+    fn moved(&mut self, position: &mut Position, begin: T) {
+        let window = position.window;
+        while let Some(prefetch) = window.prefetches.get(position.prefetch)
+            && prefetch.after as usize <= position.handled
+        {
+            position.prefetch += 1;
+            let begin = self.prefetches.begin(begin);
+            let line = prefetch.line / 64;
+            let end = self.level(prefetch.served, line, prefetch.near, begin);
+            self.prefetches.take(end);
+            self.arrivals.insert(line, begin, end, By::Load, Waited::for_line(prefetch.served));
+        }
+        while let Some(write_back) = window.write_backs.get(position.write_back)
+            && write_back.after as usize <= position.handled
+        {
+            position.write_back += 1;
+            let line = write_back.line / 64;
+            if line != self.combined_line {
+                self.memory.write_back(begin, self.dispatch, line, write_back.near);
+            }
+        }
+        position.handled += 1;
+    }
+}

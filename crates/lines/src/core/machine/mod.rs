@@ -1,0 +1,347 @@
+//! Scoreboard of an out-of-order core, over one window.
+//!
+//! Each instruction is seen once, in the order of the program; a sum or a maximum of times tells when it is dispatched, when
+//! its inputs and its result are known, and when it retires, as in ZSim (Sanchez and Kozyrakis, ISCA 2013, section 3.1)
+//! and in Sniper's instruction-window-centric core (Carlson et al., TACO 2014).
+
+mod accesses;
+mod position;
+mod wrong_path;
+
+use position::Position;
+use wrong_path::{Early, Ways};
+
+use super::arrivals::Arrivals;
+use super::buffers::Buffers;
+use super::memory::{Channel, Memory};
+use super::parameters::CoreParameters;
+use super::ports::{Kind, PortRates};
+use super::program::{Order, Prepared, Program};
+use super::ring::Ring;
+use super::scheduler::Scheduler;
+use super::stores::Stores;
+use super::time::Time;
+use super::watch::{Retirement, Waited, Watch};
+use crate::instruction::{self, REGISTERS};
+use crate::window::RecordedWindow;
+
+/// Cycles after which times are counted anew.
+const REBASE: f32 = 262_144.0;
+/// Stands for no line.
+const NO_LINE: u64 = u64::MAX;
+
+/// Core and its queues.
+pub(super) struct Machine<T, M, W> {
+    parameters: CoreParameters,
+    /// Time at which each register has its value.
+    registers: [T; REGISTERS],
+    /// Dispatch of the last slot, and of as many slots as are dispatched in a cycle.
+    dispatch: T,
+    dispatched: Ring<T>,
+    /// Retirement of the last slot, and of all slots of the reorder buffer.
+    retired: T,
+    reorder_buffer: Ring<T>,
+    load_queue: Ring<T>,
+    store_queue: Ring<T>,
+    /// Write of the last store to the first level.
+    commit: T,
+    /// Line of the last store; the line that a write-combining buffer collects.
+    store_line: u64,
+    combined_line: u64,
+    /// Time before which no memory access begins.
+    fence: T,
+    is_restart: bool,
+    /// Dispatch and completion of the last branch.
+    branch: (T, T),
+    ways: Ways,
+    early: Early<T>,
+    ports: PortRates<T>,
+    scheduler: Scheduler<T>,
+    /// Scheduler of vectors, where there is one.
+    vector_scheduler: Option<Scheduler<T>>,
+    fills: Buffers<T>,
+    prefetches: Buffers<T>,
+    walkers: Buffers<T>,
+    /// Way from the last level to the second.
+    l3: Channel<T>,
+    stores: Stores<T>,
+    arrivals: Arrivals<T>,
+    pub(super) memory: M,
+    pub(super) watch: W,
+}
+
+impl<T: Time, M: Memory<T>, W: Watch<T>> Machine<T, M, W> {
+    /// Creates a core that has done nothing. The parameters are valid.
+    pub(super) fn new(parameters: &CoreParameters, memory: M, watch: W) -> Machine<T, M, W> {
+        let p = parameters;
+        Machine {
+            registers: [T::START; REGISTERS],
+            dispatch: T::START,
+            dispatched: Ring::new(p.dispatch_width),
+            retired: T::START,
+            reorder_buffer: Ring::new(p.reorder_buffer),
+            load_queue: Ring::new(p.load_queue),
+            store_queue: Ring::new(p.store_queue),
+            commit: T::START,
+            store_line: NO_LINE,
+            combined_line: NO_LINE,
+            fence: T::START,
+            is_restart: false,
+            branch: (T::START, T::START),
+            ways: Ways::default(),
+            early: Early::new(),
+            ports: PortRates::new(p),
+            scheduler: Scheduler::new(p.scheduler),
+            vector_scheduler: p.vector_scheduler.map(Scheduler::new),
+            fills: Buffers::new(p.fill_buffers),
+            prefetches: Buffers::new(p.prefetch_buffers),
+            walkers: Buffers::new(p.walkers),
+            l3: Channel::new(p.caches.l3_interval),
+            stores: Stores::new(p.store_queue, p.forward_latency, p.caches.l1),
+            arrivals: Arrivals::new(),
+            memory,
+            watch,
+            parameters: parameters.clone(),
+        }
+    }
+
+    /// Runs a window from an empty core. Adds the cycles of each lane from the end of the lead to the retirement of the last
+    /// instruction to `cycles`.
+    pub(super) fn run(&mut self, program: &Program, window: &RecordedWindow, cycles: &mut [f64]) {
+        self.reset();
+        self.ways.learn(&window.steps);
+        let mut position = Position::new(window);
+        let mut lead = window.lead;
+        if lead == 0 {
+            self.watch.start();
+        }
+        for (number, step) in window.steps.iter().enumerate() {
+            position.enter(number);
+            for (index, prepared) in (0..step.instructions).zip(program.block(step.block)) {
+                let is_last = index + 1 == step.instructions;
+                self.instruction(prepared, index, &mut position, step.is_mispredicted && is_last);
+                lead = self.lead(lead, cycles);
+            }
+            if step.is_mispredicted {
+                self.look_ahead(program, window, number, self.branch);
+            }
+            if self.dispatch.is_after(REBASE) {
+                let sign = if lead == 0 { 1.0 } else { 0.0 };
+                self.count(cycles, sign);
+                self.rebase();
+                self.count(cycles, -sign);
+            }
+        }
+        self.count(cycles, if lead == 0 { 1.0 } else { 0.0 });
+    }
+
+    /// Returns when the last instruction has retired.
+    pub(super) fn retired(&self) -> T {
+        self.retired
+    }
+
+    /// Counts one instruction of the lead, if any is left. Returns how many are left.
+    #[inline(always)]
+    fn lead(&mut self, left: u32, cycles: &mut [f64]) -> u32 {
+        if left == 1 {
+            self.watch.start();
+            self.count(cycles, -1.0);
+        }
+        left.saturating_sub(1)
+    }
+
+    /// Adds the time of the last retirement, with this sign.
+    fn count(&self, cycles: &mut [f64], sign: f64) {
+        for (lane, cycles) in cycles.iter_mut().enumerate() {
+            *cycles += sign * f64::from(self.retired.cycles(lane));
+        }
+    }
+
+    #[inline(always)]
+    fn instruction(
+        &mut self,
+        prepared: &Prepared,
+        index: u16,
+        position: &mut Position,
+        is_mispredicted: bool,
+    ) {
+        let accesses = position.accesses(index);
+        let stores = accesses.iter().filter(|access| access.is_store).count();
+        let loads = accesses.len() - stores;
+        let room = self.dispatch(prepared, loads, stores);
+        let mut start = self.ready(self.dispatch, prepared.sources.all());
+        if prepared.order != Order::Free {
+            start = start.later(self.retired).later(self.commit);
+        }
+        let mut address = start;
+        let mut waited = Waited::Core;
+        if !accesses.is_empty() {
+            address = self.address(prepared);
+            if prepared.memory == instruction::MemoryUse::Prefetch {
+                start = start.later(self.prefetch(accesses, address, position));
+            } else {
+                for access in accesses.iter().filter(|access| !access.is_store) {
+                    let value = self.load(access, address, position, &mut waited);
+                    start = start.later(value);
+                }
+            }
+        }
+        let end = start.after(prepared.latency);
+        for target in prepared.targets.all() {
+            self.registers[usize::from(*target)] = end;
+        }
+        self.issue(prepared, start, address, accesses.len());
+        let known = if stores == 0 { end } else { end.later(self.translate(accesses, address)) };
+        self.retire(prepared, known, loads, room, waited);
+        if stores > 0 {
+            self.store(prepared, accesses, known, position);
+        }
+        self.restart(prepared, end, is_mispredicted);
+    }
+
+    /// Dispatches the slots of an instruction. Returns when the store queue had room.
+    #[inline(always)]
+    fn dispatch(&mut self, prepared: &Prepared, loads: usize, stores: usize) -> T {
+        let mut room = T::START;
+        if loads > 0 {
+            self.dispatch = self.dispatch.later(self.load_queue.oldest(loads - 1));
+        }
+        if stores > 0 {
+            room = self.store_queue.oldest(stores - 1);
+            self.dispatch = self.dispatch.later(room);
+        }
+        self.dispatch = self.ports.bound(self.dispatch, (prepared.kind, prepared.is_vector), loads, stores);
+        if prepared.is_scheduled(loads + stores) {
+            let dispatch = self.dispatch;
+            self.dispatch = self.scheduler(prepared.kind).room(dispatch);
+        }
+        for slot in 0..usize::from(prepared.slots) {
+            let width = self.dispatched.oldest(0).after(1.0);
+            self.dispatch = self.dispatch.later(self.reorder_buffer.oldest(slot)).later(width);
+            self.dispatched.push(self.dispatch);
+        }
+        room
+    }
+
+    /// Returns the scheduler of a kind of operations.
+    #[inline(always)]
+    fn scheduler(&mut self, kind: Kind) -> &mut Scheduler<T> {
+        match &mut self.vector_scheduler {
+            Some(scheduler) if kind.is_vector() => scheduler,
+            _ => &mut self.scheduler,
+        }
+    }
+
+    /// Notes when an operation leaves the scheduler: at its beginning, or where it only loads, with its address.
+    #[inline(always)]
+    fn issue(&mut self, prepared: &Prepared, start: T, address: T, accesses: usize) {
+        if prepared.is_scheduled(accesses) {
+            let begin = match prepared.memory {
+                instruction::MemoryUse::Load if prepared.is_move => address,
+                _ => start.later(address),
+            };
+            self.scheduler(prepared.kind).push(begin);
+        }
+    }
+
+    /// Returns when some registers have their values, at the earliest at `from`.
+    #[inline(always)]
+    fn ready(&self, from: T, registers: &[instruction::Register]) -> T {
+        registers.iter().fold(from, |time, register| time.later(self.registers[usize::from(*register)]))
+    }
+
+    /// Returns when the address of an instruction's accesses is known and they may begin.
+    #[inline(always)]
+    fn address(&self, prepared: &Prepared) -> T {
+        let address = self.ready(self.dispatch.later(self.fence), prepared.address.all());
+        match prepared.order {
+            Order::Free => address,
+            _ => address.later(self.retired).later(self.commit),
+        }
+    }
+
+    /// Retires an instruction whose results are known at `known`, in order and by so many slots a cycle.
+    #[inline(always)]
+    fn retire(&mut self, prepared: &Prepared, known: T, loads: usize, room: T, waited: Waited) {
+        let before = self.retired;
+        let width = self.parameters.retire_width.min(self.reorder_buffer.len());
+        let mut retired = known.later(before);
+        for _ in 0..prepared.slots {
+            retired = retired.later(self.reorder_buffer.pushed(width).after(1.0));
+            self.reorder_buffer.push(retired);
+        }
+        for _ in 0..loads {
+            self.load_queue.push(retired);
+        }
+        self.retired = retired;
+        let (dispatch, is_restart) = (self.dispatch, self.is_restart);
+        let least = prepared.latency + if loads > 0 { self.parameters.caches.l1 } else { 0.0 };
+        self.watch.retire(&Retirement { dispatch, room, before, at: retired, waited, least, is_restart });
+    }
+
+    /// Lets the front end begin anew after a mispredicted branch, and the core after a system call.
+    #[inline(always)]
+    fn restart(&mut self, prepared: &Prepared, end: T, is_mispredicted: bool) {
+        self.is_restart = is_mispredicted || prepared.order == Order::SystemCall;
+        if is_mispredicted {
+            self.branch = (self.dispatch, end);
+            self.dispatch = self.dispatch.later(end.after(self.parameters.mispredict_penalty));
+        }
+        match prepared.order {
+            Order::Free => {}
+            Order::Serializing => self.fence = self.fence.later(end),
+            Order::SystemCall => self.dispatch = self.dispatch.later(self.retired),
+        }
+    }
+
+    /// Counts all times from the last dispatch.
+    #[cold]
+    fn rebase(&mut self) {
+        let base = self.dispatch;
+        self.registers.iter_mut().for_each(|time| *time = time.minus(base));
+        for time in [&mut self.dispatch, &mut self.retired, &mut self.commit, &mut self.fence] {
+            *time = time.minus(base);
+        }
+        for ring in
+            [&mut self.dispatched, &mut self.reorder_buffer, &mut self.load_queue, &mut self.store_queue]
+        {
+            ring.rebase(base);
+        }
+        for buffers in [&mut self.fills, &mut self.prefetches, &mut self.walkers] {
+            buffers.rebase(base);
+        }
+        self.ports.rebase(base);
+        self.scheduler.rebase(base);
+        self.vector_scheduler.iter_mut().for_each(|scheduler| scheduler.rebase(base));
+        self.l3.rebase(base);
+        self.stores.rebase(base);
+        self.arrivals.rebase(base);
+        self.early.rebase(base);
+        self.memory.rebase(base);
+        self.watch.rebase(base);
+    }
+
+    /// Empties the core.
+    fn reset(&mut self) {
+        self.registers.fill(T::START);
+        (self.dispatch, self.retired) = (T::START, T::START);
+        (self.commit, self.fence) = (T::START, T::START);
+        (self.store_line, self.combined_line, self.is_restart) = (NO_LINE, NO_LINE, false);
+        self.early.reset();
+        for ring in
+            [&mut self.dispatched, &mut self.reorder_buffer, &mut self.load_queue, &mut self.store_queue]
+        {
+            ring.reset(T::START);
+        }
+        for buffers in [&mut self.fills, &mut self.prefetches, &mut self.walkers] {
+            buffers.reset();
+        }
+        self.ports.reset();
+        self.scheduler.reset();
+        self.vector_scheduler.iter_mut().for_each(Scheduler::reset);
+        self.l3.reset();
+        self.stores.reset();
+        self.arrivals.reset();
+        self.memory.reset();
+    }
+}

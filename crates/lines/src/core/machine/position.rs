@@ -1,0 +1,40 @@
+//! Place in a window.
+
+use crate::window::{LineAccess, RecordedWindow};
+
+/// Place in a window: what comes next.
+pub(super) struct Position<'a> {
+    pub(super) window: &'a RecordedWindow,
+    /// Index of the next access to be taken, and of the end of its step's.
+    pub(super) access: usize,
+    pub(super) end: usize,
+    /// Accesses whose lines have moved.
+    pub(super) handled: usize,
+    /// Index of the next prefetch and write-back.
+    pub(super) prefetch: usize,
+    pub(super) write_back: usize,
+}
+
+impl<'a> Position<'a> {
+    /// Creates the place at the beginning of a window.
+    pub(super) fn new(window: &'a RecordedWindow) -> Position<'a> {
+        Position { window, access: 0, end: 0, handled: 0, prefetch: 0, write_back: 0 }
+    }
+
+    /// Enters a step.
+    #[inline(always)]
+    pub(super) fn enter(&mut self, number: usize) {
+        let next = self.window.steps.get(number + 1);
+        self.access = self.window.steps[number].first_access as usize;
+        self.end = next.map_or(self.window.accesses.len(), |next| next.first_access as usize);
+    }
+
+    /// Takes the accesses of the next instruction, whose index in its block is `index`.
+    #[inline(always)]
+    pub(super) fn accesses(&mut self, index: u16) -> &'a [LineAccess] {
+        let rest = &self.window.accesses[self.access..self.end];
+        let count = rest.iter().take_while(|access| access.instruction == index).count();
+        self.access += count;
+        &rest[..count]
+    }
+}

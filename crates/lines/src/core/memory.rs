@@ -1,0 +1,195 @@
+//! Memory behind the caches, near and far: when a line arrives.
+
+use super::parameters::{Lane, MemoryParameters, NearPages};
+use super::time::{Lanes, Time};
+
+/// Memory as the core asks it. A line has a mask, one bit for each placement that has its page near.
+///
+/// `dispatch` is the time at which the asking instruction was dispatched, never before that of an earlier request. It is later
+/// than `at` only where a wrong path has asked before.
+pub(super) trait Memory<T: Time> {
+    /// Reads a line. Returns when its value is there.
+    fn read(&mut self, at: T, dispatch: T, line: u64, near: u16) -> T;
+
+    /// Writes a line. Returns when the memory has it.
+    fn write(&mut self, at: T, dispatch: T, line: u64, near: u16) -> T;
+
+    /// Writes a modified line that nothing waits for.
+    fn write_back(&mut self, at: T, dispatch: T, line: u64, near: u16);
+
+    /// Loads an entry of a page table, which is near. Returns when its value is there.
+    fn load_entry(&mut self, at: T) -> T;
+
+    /// Counts times from `base` from now on.
+    fn rebase(&mut self, base: T);
+
+    /// Prepares for a new window.
+    fn reset(&mut self);
+}
+
+/// Way to a memory: one line after another.
+///
+/// The way is busy for an interval from the later of the line's dispatch and the busy time so far. If it were busy from the
+/// line's own beginning, a line whose address comes from a miss would keep all that the program asks for after it waiting,
+/// which in a core are asked for before it.
+///
+/// Departures: lines that all wait for one event find the way free at once, as many as fit between dispatch and that event; and
+/// so do lines that a wrong path asks for.
+pub(super) struct Channel<T> {
+    interval: f32,
+    free: T,
+}
+
+impl<T: Time> Channel<T> {
+    /// Creates a way that a line occupies for so many cycles; 0 is no limit.
+    pub(super) fn new(interval: f32) -> Channel<T> {
+        Channel { interval, free: T::START }
+    }
+
+    /// Sends a line when the way is free. Returns when it begins to be sent.
+    pub(super) fn send(&mut self, at: T, dispatch: T) -> T {
+        if self.interval == 0.0 {
+            return at;
+        }
+        let begin = at.later_from(self.free, dispatch);
+        self.free = self.free.later(dispatch).after(self.interval);
+        begin
+    }
+
+    pub(super) fn rebase(&mut self, base: T) {
+        self.free = self.free.minus(base);
+    }
+
+    pub(super) fn reset(&mut self) {
+        self.free = T::START;
+    }
+}
+
+/// One memory, near or far, as one lane asks it. A read and a write take the way of their own, and both the way that they share.
+pub(super) struct Device<T> {
+    latency: f32,
+    reads: Channel<T>,
+    writes: Channel<T>,
+    both: Channel<T>,
+}
+
+impl<T: Time> Device<T> {
+    pub(super) fn new(parameters: &MemoryParameters) -> Device<T> {
+        Device {
+            latency: parameters.latency,
+            reads: Channel::new(parameters.read_interval),
+            writes: Channel::new(parameters.write_interval),
+            both: Channel::new(parameters.interval),
+        }
+    }
+
+    /// Reads a line. Returns when its value is there.
+    #[inline]
+    pub(super) fn read(&mut self, at: T, dispatch: T) -> T {
+        let begin = self.reads.send(at, dispatch).later(self.both.send(at, dispatch));
+        begin.after(self.latency)
+    }
+
+    /// Writes a line. Returns when the memory has it.
+    #[inline]
+    pub(super) fn write(&mut self, at: T, dispatch: T) -> T {
+        let begin = self.writes.send(at, dispatch).later(self.both.send(at, dispatch));
+        begin.after(self.latency)
+    }
+
+    /// Loads an entry of a page table. Returns when its value is there.
+    pub(super) fn load_entry(&self, at: T) -> T {
+        at.after(self.latency)
+    }
+
+    pub(super) fn rebase(&mut self, base: T) {
+        for channel in [&mut self.reads, &mut self.writes, &mut self.both] {
+            channel.rebase(base);
+        }
+    }
+
+    pub(super) fn reset(&mut self) {
+        for channel in [&mut self.reads, &mut self.writes, &mut self.both] {
+            channel.reset();
+        }
+    }
+}
+
+/// Memory of `N` lanes, each with its own placement and latencies.
+pub(super) struct LaneMemory<const N: usize> {
+    lanes: [Lane; N],
+    /// Near and far memory of each lane.
+    devices: [[Device<Lanes<1>>; 2]; N],
+    /// Latencies of near memory.
+    near: Lanes<N>,
+}
+
+impl<const N: usize> LaneMemory<N> {
+    /// Creates memory of so many lanes; the last one given stands for those that are not.
+    ///
+    /// # Panics
+    /// If there is none.
+    pub(super) fn new(lanes: &[Lane]) -> LaneMemory<N> {
+        let lanes: [Lane; N] = std::array::from_fn(|lane| lanes[lane.min(lanes.len() - 1)]);
+        let near = Lanes(lanes.map(|lane| lane.near.latency));
+        let devices = lanes.map(|lane| [Device::new(&lane.near), Device::new(&lane.far)]);
+        LaneMemory { lanes, devices, near }
+    }
+
+    /// Asks the memory of each lane that has a page.
+    #[inline]
+    fn each(
+        &mut self,
+        at: Lanes<N>,
+        dispatch: Lanes<N>,
+        near: u16,
+        ask: impl Fn(&mut Device<Lanes<1>>, Lanes<1>, Lanes<1>) -> Lanes<1>,
+    ) -> Lanes<N> {
+        let mut ends = at;
+        for (index, (lane, devices)) in self.lanes.iter().zip(&mut self.devices).enumerate() {
+            let device = &mut devices[usize::from(lane.is_far(near))];
+            ends.0[index] = ask(device, Lanes([at.0[index]]), Lanes([dispatch.0[index]])).0[0];
+        }
+        ends
+    }
+}
+
+impl<const N: usize> Memory<Lanes<N>> for LaneMemory<N> {
+    fn read(&mut self, at: Lanes<N>, dispatch: Lanes<N>, _: u64, near: u16) -> Lanes<N> {
+        self.each(at, dispatch, near, Device::read)
+    }
+
+    fn write(&mut self, at: Lanes<N>, dispatch: Lanes<N>, _: u64, near: u16) -> Lanes<N> {
+        self.each(at, dispatch, near, Device::write)
+    }
+
+    fn write_back(&mut self, at: Lanes<N>, dispatch: Lanes<N>, _: u64, near: u16) {
+        self.each(at, dispatch, near, Device::write);
+    }
+
+    fn load_entry(&mut self, at: Lanes<N>) -> Lanes<N> {
+        at.plus(self.near)
+    }
+
+    fn rebase(&mut self, base: Lanes<N>) {
+        for (devices, base) in self.devices.iter_mut().zip(base.0) {
+            devices.iter_mut().for_each(|device| device.rebase(Lanes([base])));
+        }
+    }
+
+    fn reset(&mut self) {
+        self.devices.iter_mut().flatten().for_each(Device::reset);
+    }
+}
+
+impl Lane {
+    /// Returns whether a page is far, of which the mask says which placements have it near.
+    #[inline]
+    pub(super) fn is_far(&self, near: u16) -> bool {
+        match self.pages {
+            NearPages::AllNear => false,
+            NearPages::AllFar => true,
+            NearPages::Placement(number) => near >> number & 1 == 0,
+        }
+    }
+}

@@ -1,0 +1,309 @@
+//! Numbers of a core, and what tells one lane from another.
+
+use super::LANES;
+
+/// Numbers of a core. Latencies are in cycles, and include the way to the register: load-to-use.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CoreParameters {
+    /// Slots dispatched to the reorder buffer in a cycle.
+    pub dispatch_width: usize,
+    /// Slots retired in a cycle.
+    pub retire_width: usize,
+    /// Slots of the reorder buffer.
+    pub reorder_buffer: usize,
+    /// Loads between dispatch and retirement.
+    pub load_queue: usize,
+    /// Stores between dispatch and their write to the first level.
+    pub store_queue: usize,
+    /// Lines that the first level awaits at once.
+    pub fill_buffers: usize,
+    /// Lines that the prefetchers of the second level await at once.
+    pub prefetch_buffers: usize,
+    /// Operations of integers, loads and stores between dispatch and their beginning; in multiples of 8.
+    pub scheduler: usize,
+    /// Operations of vectors between dispatch and their beginning; in multiples of 8. `None` where the other scheduler has
+    /// them.
+    pub vector_scheduler: Option<usize>,
+    /// Operations that begin in a cycle.
+    pub ports: CorePorts,
+    /// Cycles from one integer division to the next.
+    pub divide_interval: f32,
+    /// Cycles from one floating-point division to the next.
+    pub float_divide_interval: f32,
+    /// Page walks at once.
+    pub walkers: usize,
+    /// Cycles of a page walk beyond its loads: in a virtual machine, the host's tables.
+    pub walk_latency: f32,
+    /// Cycles from the completion of a mispredicted branch to the next dispatch.
+    pub mispredict_penalty: f32,
+    /// Cycles from a store's data to a load that reads them.
+    pub forward_latency: f32,
+    /// Latency of each operation.
+    pub operations: OperationLatencies,
+    /// Latency of each cache.
+    pub caches: CacheLatencies,
+    /// Core clock in GHz, cycles a nanosecond.
+    pub frequency_ghz: f64,
+}
+
+/// Operations of each kind that begin in a cycle.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CorePorts {
+    /// Integer operations, branches, multiplications and divisions of integers included.
+    pub integer: usize,
+    /// Integer multiplications.
+    pub multiply: usize,
+    /// Branches.
+    pub branch: usize,
+    /// Operations of vectors and floating-point numbers.
+    pub vector: usize,
+    /// Floating-point additions.
+    pub float_add: usize,
+    /// Floating-point multiplications.
+    pub float_multiply: usize,
+    /// Loads.
+    pub load: usize,
+    /// Stores.
+    pub store: usize,
+    /// Loads and stores together.
+    pub memory: usize,
+    /// Loads of vectors and floating-point numbers.
+    pub vector_load: usize,
+    /// Stores of vectors and floating-point numbers.
+    pub vector_store: usize,
+}
+
+/// Cycles from an operation's inputs to its result, by [`OperationClass`](crate::instruction::OperationClass).
+#[derive(Clone, Debug, PartialEq)]
+pub struct OperationLatencies {
+    /// Integer or logic operation.
+    pub integer: f32,
+    /// Integer multiplication.
+    pub multiply: f32,
+    /// Integer division of 32 bits.
+    pub divide_32: f32,
+    /// Integer division of 64 bits.
+    pub divide_64: f32,
+    /// Operation of vector registers.
+    pub vector: f32,
+    /// Floating-point addition.
+    pub float_add: f32,
+    /// Floating-point multiplication.
+    pub float_multiply: f32,
+    /// Floating-point division.
+    pub float_divide: f32,
+    /// Move between general and vector registers.
+    pub cross: f32,
+    /// Atomic operation or fence, beyond the wait for what comes before.
+    pub serializing: f32,
+    /// System call, as far as the program sees it.
+    pub system_call: f32,
+}
+
+/// Cycles from an address to the value there, by the cache that has it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CacheLatencies {
+    /// First level.
+    pub l1: f32,
+    /// Second level.
+    pub l2: f32,
+    /// Last level.
+    pub l3: f32,
+    /// Cycles for which a line occupies the way from the last level to the second. 0: no limit.
+    pub l3_interval: f32,
+    /// Private cache of another core.
+    pub peer: f32,
+    /// Second-level TLB, beyond the access itself.
+    pub second_level_tlb: f32,
+}
+
+/// Memory as one lane has it: where pages are, and how far that is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Lane {
+    /// Pages that are near.
+    pub pages: NearPages,
+    /// Near memory.
+    pub near: MemoryParameters,
+    /// Far memory.
+    pub far: MemoryParameters,
+}
+
+/// Pages that a lane has in near memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NearPages {
+    /// All pages.
+    AllNear,
+    /// No page. Page tables stay near: the kernel keeps them in its own memory.
+    AllFar,
+    /// Pages that the placement with this number, 0 to 15, has near.
+    Placement(u8),
+}
+
+/// Memory of one kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct MemoryParameters {
+    /// Cycles from an address to the value there.
+    pub latency: f32,
+    /// Cycles for which one line, read or written, occupies the way to the memory: 64 B divided by the rate. 0: no limit.
+    pub interval: f32,
+    /// Cycles for which a line that is read occupies the way that reads have for themselves. 0: no limit.
+    pub read_interval: f32,
+    /// Cycles for which a line that is written occupies the way that writes have for themselves. 0: no limit.
+    pub write_interval: f32,
+}
+
+impl MemoryParameters {
+    /// Returns the parameters of memory with this latency, at this core clock, and without other limits.
+    pub fn of_latency(latency_ns: f64, frequency_ghz: f64) -> MemoryParameters {
+        MemoryParameters { latency: quantum(latency_ns * frequency_ghz), ..MemoryParameters::default() }
+    }
+
+    /// Returns the cycles that 64 B take at this rate, in 10^9 bytes per second, at this core clock.
+    pub fn interval_of(rate_gb_s: f64, frequency_ghz: f64) -> f32 {
+        quantum(64.0 / rate_gb_s * frequency_ghz)
+    }
+
+    /// Returns the number that is out of range, with its name.
+    fn check(&self, which: &'static str) -> Result<(), CoreError> {
+        cycles(&[
+            (if which == "near" { "near latency" } else { "far latency" }, self.latency),
+            ("memory's interval", self.interval),
+            ("memory's read interval", self.read_interval),
+            ("memory's write interval", self.write_interval),
+        ])
+    }
+}
+
+/// Rounds cycles to whole sixteenths, in which all times of the model are counted.
+fn quantum(cycles: f64) -> f32 {
+    ((cycles * 16.0).round() / 16.0) as f32
+}
+
+/// Reason why parameters cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CoreError {
+    /// A number of entries is out of range.
+    #[error("{what} is {found}, but must be 1 to 4096")]
+    Entries {
+        /// Name of the parameter.
+        what: &'static str,
+        /// Its value.
+        found: usize,
+    },
+    /// A number of cycles is out of range.
+    #[error("{what} is {found} cycles, but must be 0 to 1000000")]
+    Cycles {
+        /// Name of the parameter.
+        what: &'static str,
+        /// Its value.
+        found: String,
+    },
+    /// The core clock is out of range.
+    #[error("core clock is {0} GHz, but must be above 0 and finite")]
+    Clock(String),
+    /// The lanes are too many or none.
+    #[error("{0} lanes, but 1 to 16 are simulated at once")]
+    Lanes(usize),
+    /// The lane to account for does not exist.
+    #[error("account of lane {lane}, but lanes are 0 to {}", lanes - 1)]
+    Account {
+        /// Index asked for.
+        lane: usize,
+        /// Number of lanes.
+        lanes: usize,
+    },
+    /// A lane has a placement that no mask knows.
+    #[error("placement {0}, but masks have 0 to 15")]
+    Placement(u8),
+}
+
+impl CoreParameters {
+    /// Checks that every number is in its range.
+    ///
+    /// # Errors
+    /// If one is not; the error names it.
+    pub fn check(&self) -> Result<(), CoreError> {
+        let entries = [
+            ("dispatch width", self.dispatch_width),
+            ("retire width", self.retire_width),
+            ("reorder buffer", self.reorder_buffer),
+            ("load queue", self.load_queue),
+            ("store queue", self.store_queue),
+            ("number of fill buffers", self.fill_buffers),
+            ("number of prefetch buffers", self.prefetch_buffers),
+            ("scheduler", self.scheduler),
+            ("scheduler of vectors", self.vector_scheduler.unwrap_or(self.scheduler)),
+            ("number of page walkers", self.walkers),
+        ];
+        let p = &self.ports;
+        let ports = [
+            ("number of integer ports", p.integer),
+            ("number of multiply ports", p.multiply),
+            ("number of branch ports", p.branch),
+            ("number of vector ports", p.vector),
+            ("number of float_add ports", p.float_add),
+            ("number of float_multiply ports", p.float_multiply),
+            ("number of load ports", p.load),
+            ("number of store ports", p.store),
+            ("number of memory ports", p.memory),
+            ("number of vector_load ports", p.vector_load),
+            ("number of vector_store ports", p.vector_store),
+        ];
+        if let Some((what, found)) =
+            entries.into_iter().chain(ports).find(|(_, found)| !(1..=4096).contains(found))
+        {
+            return Err(CoreError::Entries { what, found });
+        }
+        let (o, c) = (&self.operations, &self.caches);
+        cycles(&[
+            ("mispredict penalty", self.mispredict_penalty),
+            ("forward latency", self.forward_latency),
+            ("divide interval", self.divide_interval),
+            ("float_divide interval", self.float_divide_interval),
+            ("walk latency", self.walk_latency),
+            ("integer latency", o.integer),
+            ("multiply latency", o.multiply),
+            ("divide_32 latency", o.divide_32),
+            ("divide_64 latency", o.divide_64),
+            ("vector latency", o.vector),
+            ("float_add latency", o.float_add),
+            ("float_multiply latency", o.float_multiply),
+            ("float_divide latency", o.float_divide),
+            ("cross latency", o.cross),
+            ("serializing latency", o.serializing),
+            ("system_call latency", o.system_call),
+            ("L1 latency", c.l1),
+            ("L2 latency", c.l2),
+            ("L3 latency", c.l3),
+            ("L3 interval", c.l3_interval),
+            ("peer latency", c.peer),
+            ("second-level TLB latency", c.second_level_tlb),
+        ])?;
+        (self.frequency_ghz > 0.0 && self.frequency_ghz.is_finite())
+            .then_some(())
+            .ok_or_else(|| CoreError::Clock(self.frequency_ghz.to_string()))
+    }
+}
+
+/// Checks lanes.
+///
+/// # Errors
+/// If there are none or too many, or one has a number out of its range.
+pub(super) fn check_lanes(lanes: &[Lane]) -> Result<(), CoreError> {
+    if lanes.is_empty() || lanes.len() > LANES {
+        return Err(CoreError::Lanes(lanes.len()));
+    }
+    for lane in lanes {
+        if let NearPages::Placement(number @ 16..) = lane.pages {
+            return Err(CoreError::Placement(number));
+        }
+        lane.near.check("near")?;
+        lane.far.check("far")?;
+    }
+    Ok(())
+}
+
+fn cycles(numbers: &[(&'static str, f32)]) -> Result<(), CoreError> {
+    let wrong = numbers.iter().find(|(_, found)| !(0.0..=1e6).contains(found));
+    wrong.map_or(Ok(()), |(what, found)| Err(CoreError::Cycles { what, found: found.to_string() }))
+}

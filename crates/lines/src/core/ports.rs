@@ -1,0 +1,144 @@
+//! Execution ports: operations of one kind that begin in a cycle.
+//!
+//! Departure: ports bound the rate of dispatch, over some cycles, in place of each operation's beginning. Where operations of a
+//! kind come faster than their ports take them for long, the scheduler fills and dispatch is as slow; shorter bursts wait in it
+//! without effect.
+
+use super::parameters::{CoreParameters, CorePorts};
+use super::ring::Ring;
+use super::time::Time;
+use crate::instruction::{Instruction, MemoryUse, OperationClass};
+
+/// Cycles over which a rate is bound: those in which a scheduler of some hundred entries fills.
+const CYCLES: usize = 16;
+
+/// Kind of operation by the ports that take it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// No port.
+    None,
+    Integer,
+    Multiply,
+    Divide,
+    Branch,
+    Vector,
+    FloatAdd,
+    FloatMultiply,
+    FloatDivide,
+}
+
+impl Kind {
+    /// Returns whether operations of this kind are of vectors.
+    #[inline(always)]
+    pub(super) fn is_vector(self) -> bool {
+        matches!(self, Kind::Vector | Kind::FloatAdd | Kind::FloatMultiply | Kind::FloatDivide)
+    }
+
+    /// Returns the kind of an instruction's operation.
+    pub(super) fn new(instruction: &Instruction, is_move: bool) -> Kind {
+        match instruction.operation {
+            _ if is_move && instruction.memory != MemoryUse::None => Kind::None,
+            OperationClass::Nothing | OperationClass::SystemCall => Kind::None,
+            OperationClass::Integer | OperationClass::Serializing => Kind::Integer,
+            OperationClass::Multiply => Kind::Multiply,
+            OperationClass::Divide32 | OperationClass::Divide64 => Kind::Divide,
+            OperationClass::Branch => Kind::Branch,
+            OperationClass::Vector | OperationClass::Cross => Kind::Vector,
+            OperationClass::FloatAdd => Kind::FloatAdd,
+            OperationClass::FloatMultiply => Kind::FloatMultiply,
+            OperationClass::FloatDivide => Kind::FloatDivide,
+        }
+    }
+}
+
+/// Rate of one kind.
+struct Rate<T> {
+    last: Ring<T>,
+    cycles: f32,
+}
+
+impl<T: Time> Rate<T> {
+    /// Creates a rate of so many operations in so many cycles each.
+    fn new(ports: usize, cycles: f32) -> Rate<T> {
+        Rate { last: Ring::new(ports * CYCLES), cycles: cycles * CYCLES as f32 }
+    }
+
+    #[inline(always)]
+    fn bound(&mut self, dispatch: T) -> T {
+        let dispatch = dispatch.later(self.last.oldest(0).after(self.cycles));
+        self.last.push(dispatch);
+        dispatch
+    }
+}
+
+/// Rates of all kinds of a core.
+pub(super) struct PortRates<T> {
+    /// By [`Kind`] but none; the rates of arithmetic are also those of every kind that shares its ports.
+    kinds: [Rate<T>; 8],
+    /// Loads, stores, both, and those of vectors.
+    accesses: [Rate<T>; 5],
+}
+
+impl<T: Time> PortRates<T> {
+    pub(super) fn new(parameters: &CoreParameters) -> PortRates<T> {
+        let CorePorts { integer, multiply, branch, vector, float_add, float_multiply, .. } = parameters.ports;
+        let CorePorts { load, store, memory, vector_load, vector_store, .. } = parameters.ports;
+        let divider = |interval: f32| Rate::new(1, interval);
+        PortRates {
+            kinds: [
+                Rate::new(integer, 1.0),
+                Rate::new(multiply, 1.0),
+                divider(parameters.divide_interval),
+                Rate::new(branch, 1.0),
+                Rate::new(vector, 1.0),
+                Rate::new(float_add, 1.0),
+                Rate::new(float_multiply, 1.0),
+                divider(parameters.float_divide_interval),
+            ],
+            accesses: [load, store, memory, vector_load, vector_store].map(|ports| Rate::new(ports, 1.0)),
+        }
+    }
+
+    /// Returns when the operation, loads and stores of an instruction can be dispatched.
+    #[inline(always)]
+    pub(super) fn bound(
+        &mut self,
+        mut dispatch: T,
+        (kind, is_vector): (Kind, bool),
+        loads: usize,
+        stores: usize,
+    ) -> T {
+        let [load, store, memory, vector_load, vector_store] = &mut self.accesses;
+        for (count, own, vector) in [(loads, load, vector_load), (stores, store, vector_store)] {
+            for _ in 0..count {
+                dispatch = memory.bound(own.bound(dispatch));
+                if is_vector {
+                    dispatch = vector.bound(dispatch);
+                }
+            }
+        }
+        if kind == Kind::None {
+            return dispatch;
+        }
+        let own = &mut self.kinds[kind as usize - 1];
+        dispatch = own.bound(dispatch);
+        match kind {
+            // Multipliers, dividers and branches sit at ports of the integer units, floating-point units at those of vectors.
+            Kind::Multiply | Kind::Divide | Kind::Branch => self.kinds[0].bound(dispatch),
+            Kind::FloatAdd | Kind::FloatMultiply | Kind::FloatDivide => self.kinds[4].bound(dispatch),
+            _ => dispatch,
+        }
+    }
+
+    fn all(&mut self) -> impl Iterator<Item = &mut Rate<T>> {
+        self.kinds.iter_mut().chain(&mut self.accesses)
+    }
+
+    pub(super) fn rebase(&mut self, base: T) {
+        self.all().for_each(|rate| rate.last.rebase(base));
+    }
+
+    pub(super) fn reset(&mut self) {
+        self.all().for_each(|rate| rate.last.reset(T::START.after(-rate.cycles)));
+    }
+}

@@ -1,0 +1,82 @@
+//! Runs of windows in several lanes at once.
+
+use super::LANES;
+use super::account::{Accountant, CycleAccount};
+use super::machine::Machine;
+use super::memory::LaneMemory;
+use super::parameters::{CoreError, CoreParameters, Lane, check_lanes};
+use super::program::Program;
+use super::time::Lanes;
+use crate::instruction::CodeBlock;
+use crate::window::RecordedWindow;
+
+/// Cycles of one window.
+#[derive(Clone, Debug, PartialEq)]
+pub struct WindowCycles {
+    /// Thread of the window.
+    pub thread: u32,
+    /// Instructions that the thread had executed before.
+    pub start: u64,
+    /// Instructions behind the lead.
+    pub instructions: u64,
+    /// Cycles that they take, by lane.
+    pub cycles: Vec<f64>,
+}
+
+/// Core that runs the windows of one recording, one after another, in up to 16 lanes.
+pub struct CoreReplay {
+    machine: Machine<Lanes<LANES>, LaneMemory<LANES>, Accountant>,
+    parameters: CoreParameters,
+    program: Program,
+    lanes: usize,
+}
+
+impl CoreReplay {
+    /// Creates a core with these lanes. The account is that of the lane with the index `accounted`.
+    ///
+    /// # Errors
+    /// If there are none or over 16, no lane has that index, or a number is out of its range.
+    pub fn new(
+        parameters: &CoreParameters,
+        lanes: &[Lane],
+        accounted: usize,
+    ) -> Result<CoreReplay, CoreError> {
+        parameters.check()?;
+        check_lanes(lanes)?;
+        if accounted >= lanes.len() {
+            return Err(CoreError::Account { lane: accounted, lanes: lanes.len() });
+        }
+        let machine = Machine::new(parameters, LaneMemory::new(lanes), Accountant::new(accounted));
+        let (parameters, program) = (parameters.clone(), Program::default());
+        Ok(CoreReplay { machine, parameters, program, lanes: lanes.len() })
+    }
+
+    /// Runs a window. `blocks` are those of the recording as far as it was read, the same ones each time or more.
+    ///
+    /// # Panics
+    /// If the window contradicts its blocks, which none does that a [`Reader`](crate::recording::Reader) returned.
+    pub fn run(&mut self, window: &RecordedWindow, blocks: &[CodeBlock]) -> WindowCycles {
+        self.program.prepare(blocks, &self.parameters);
+        let mut cycles = vec![0.0; self.lanes];
+        self.machine.run(&self.program, window, &mut cycles);
+        self.machine.watch.end();
+        WindowCycles {
+            thread: window.thread,
+            start: window.start,
+            instructions: window.instructions() - u64::from(window.lead),
+            cycles,
+        }
+    }
+
+    /// Returns the account of all windows that were run, without their leads.
+    pub fn account(&self) -> CycleAccount {
+        self.machine.watch.account()
+    }
+}
+
+impl RecordedWindow {
+    /// Returns the number of its instructions, with the lead.
+    pub(super) fn instructions(&self) -> u64 {
+        self.steps.iter().map(|step| u64::from(step.instructions)).sum()
+    }
+}

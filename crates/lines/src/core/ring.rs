@@ -1,0 +1,56 @@
+//! Queue of fixed length, of which every entry is given back in order.
+
+use super::time::Time;
+
+/// Queue whose entry is free again at the time that was pushed for it.
+pub(super) struct Ring<T> {
+    times: Vec<T>,
+    /// Index of the oldest entry, which is the next to be taken.
+    next: usize,
+}
+
+impl<T: Time> Ring<T> {
+    pub(super) fn new(length: usize) -> Ring<T> {
+        Ring { times: vec![T::START; length], next: 0 }
+    }
+
+    /// Returns the number of entries.
+    pub(super) fn len(&self) -> usize {
+        self.times.len()
+    }
+
+    /// Returns the time from which on the oldest entry but `later` ones is free; at most all of the queue is waited for.
+    #[inline(always)]
+    pub(super) fn oldest(&self, later: usize) -> T {
+        let length = self.times.len();
+        let index = self.next + later.min(length - 1);
+        self.times[if index < length { index } else { index - length }]
+    }
+
+    /// Returns the time that was pushed `before` pushes ago, 1 to the length.
+    #[inline(always)]
+    pub(super) fn pushed(&self, before: usize) -> T {
+        let index = if self.next < before { self.next + self.times.len() } else { self.next };
+        self.times[index - before]
+    }
+
+    /// Takes the oldest entry, which is free again at `time`.
+    #[inline(always)]
+    pub(super) fn push(&mut self, time: T) {
+        self.times[self.next] = time;
+        self.next += 1;
+        if self.next == self.times.len() {
+            self.next = 0;
+        }
+    }
+
+    /// Gives all entries back at `time`.
+    pub(super) fn reset(&mut self, time: T) {
+        self.times.fill(time);
+        self.next = 0;
+    }
+
+    pub(super) fn rebase(&mut self, base: T) {
+        self.times.iter_mut().for_each(|time| *time = time.minus(base));
+    }
+}

@@ -1,0 +1,124 @@
+//! Stores whose bytes a load may need: forwarding from the store queue.
+
+use super::time::Time;
+
+/// Entries of the table of places, a power of two.
+const PLACES: usize = 1024;
+/// Bytes of a place.
+const PLACE: u64 = 8;
+
+/// Store of the program.
+#[derive(Clone, Copy)]
+struct Store<T> {
+    address: u64,
+    bytes: u64,
+    /// Time at which address and data are known.
+    data: T,
+    /// Time at which the first level has it.
+    commit: T,
+}
+
+/// Value of a load that comes from the store queue.
+pub(super) struct Forwarded<T> {
+    /// Time at which it is known.
+    pub(super) time: T,
+    /// Whether one store has all of its bytes.
+    pub(super) is_whole: bool,
+}
+
+/// Last stores in the order of the program, as many as the store queue holds.
+pub(super) struct Stores<T> {
+    stores: Vec<Store<T>>,
+    length: u64,
+    /// Stores so far.
+    count: u64,
+    /// Number plus 1 of the last store to a place, by its address; 0 is none.
+    last: Vec<u64>,
+    forward_latency: f32,
+    load_latency: f32,
+}
+
+impl<T: Time> Stores<T> {
+    pub(super) fn new(length: usize, forward_latency: f32, load_latency: f32) -> Stores<T> {
+        let none = Store { address: 0, bytes: 0, data: T::START, commit: T::START };
+        let stores = vec![none; length.next_power_of_two()];
+        Stores {
+            stores,
+            length: length as u64,
+            count: 0,
+            last: vec![0; PLACES],
+            forward_latency,
+            load_latency,
+        }
+    }
+
+    /// Notes a store of 1 to 64 bytes.
+    pub(super) fn push(&mut self, address: u64, bytes: u8, data: T, commit: T) {
+        let bytes = u64::from(bytes);
+        let index = self.index(self.count);
+        self.stores[index] = Store { address, bytes, data, commit };
+        self.count += 1;
+        for place in places(address, bytes) {
+            self.last[place] = self.count;
+        }
+    }
+
+    /// Returns the entry of a store.
+    #[inline(always)]
+    fn index(&self, number: u64) -> usize {
+        number as usize & (self.stores.len() - 1)
+    }
+
+    /// Returns when the bytes of a load are known, if it reads what a recent store wrote.
+    ///
+    /// A store that has all bytes forwards them. Of one that has some, the load waits until the first level has them (Agner
+    /// Fog, microarchitecture.pdf, "Store forwarding stalls").
+    #[inline(always)]
+    pub(super) fn forwarded(&self, address: u64, bytes: u8) -> Option<Forwarded<T>> {
+        let bytes = u64::from(bytes);
+        let mut known: Option<Forwarded<T>> = None;
+        let mut before = 0;
+        for place in places(address, bytes) {
+            let number = self.last[place];
+            if number == 0 || number == before || number + self.length <= self.count {
+                continue;
+            }
+            before = number;
+            let store = &self.stores[self.index(number - 1)];
+            let (start, end) = (address, address.wrapping_add(bytes));
+            let store_end = store.address.wrapping_add(store.bytes);
+            if store.address >= end || store_end <= start {
+                continue;
+            }
+            let is_whole = store.address <= start && end <= store_end;
+            let time = if is_whole {
+                store.data.after(self.forward_latency)
+            } else {
+                store.commit.after(self.load_latency)
+            };
+            known = Some(match known {
+                None => Forwarded { time, is_whole },
+                Some(known) => Forwarded { time: known.time.later(time), is_whole: false },
+            });
+        }
+        known
+    }
+
+    pub(super) fn rebase(&mut self, base: T) {
+        for store in &mut self.stores {
+            (store.data, store.commit) = (store.data.minus(base), store.commit.minus(base));
+        }
+    }
+
+    pub(super) fn reset(&mut self) {
+        self.last.fill(0);
+        self.count = 0;
+    }
+}
+
+/// Returns the entries of the places that some bytes touch.
+#[inline(always)]
+fn places(address: u64, bytes: u64) -> impl Iterator<Item = usize> {
+    let last = address.wrapping_add(bytes - 1) / PLACE;
+    (address / PLACE..=last).map(|place| (place ^ place >> 10) as usize % PLACES)
+}

@@ -1,0 +1,142 @@
+//! Heat by time and range of addresses, in a bounded number of cells.
+
+use super::ranges::{Ranges, SHIFT, merged};
+use super::{RangeHeat, Way};
+
+/// Epochs at most.
+const EPOCHS: usize = 64;
+/// Instructions of an epoch at first.
+const INSTRUCTIONS: u64 = 1 << 20;
+/// Cells of all epochs that are over.
+const CELLS: usize = 1 << 16;
+/// Ranges of the epoch that is not.
+const RANGES: usize = 1 << 16;
+
+/// Heat by time and range. Epochs double where there would be too many, and ranges too.
+#[derive(Clone, Debug)]
+pub(super) struct Picture {
+    shift: u32,
+    epoch_instructions: u64,
+    over: Vec<Vec<RangeHeat>>,
+    current: Ranges,
+}
+
+impl Picture {
+    pub(super) fn new() -> Picture {
+        let current = Ranges::new(RANGES);
+        Picture { shift: SHIFT, epoch_instructions: INSTRUCTIONS, over: Vec::new(), current }
+    }
+
+    /// Counts a line.
+    #[inline]
+    pub(super) fn add(&mut self, address: u64, way: Way) {
+        self.current.add(address, way);
+    }
+
+    /// Hears how many instructions were executed: ends epochs that are over.
+    pub(super) fn advance(&mut self, instructions: u64) {
+        while instructions / self.epoch_instructions > self.over.len() as u64 {
+            let ended = std::mem::replace(&mut self.current, Ranges::new(RANGES));
+            self.shift = self.shift.max(ended.range_bytes().trailing_zeros());
+            self.over.push(ended.sorted());
+            if self.over.len() == EPOCHS {
+                self.double_epochs();
+            }
+            self.limit();
+        }
+    }
+
+    fn double_epochs(&mut self) {
+        self.epoch_instructions *= 2;
+        let shift = self.shift;
+        self.over = self.over.chunks(2).map(|pair| added(&pair.concat(), shift)).collect();
+    }
+
+    /// Doubles ranges until there are not too many cells.
+    fn limit(&mut self) {
+        while self.over.iter().map(Vec::len).sum::<usize>() > CELLS {
+            self.shift += 1;
+            let shift = self.shift;
+            self.over.iter_mut().for_each(|epoch| *epoch = merged(epoch.drain(..), shift));
+        }
+    }
+
+    /// Returns the instructions of an epoch.
+    pub(super) fn epoch_instructions(&self) -> u64 {
+        self.epoch_instructions
+    }
+
+    /// Returns the bytes of a range.
+    pub(super) fn range_bytes(&self) -> u64 {
+        1 << self.shift.max(self.current.range_bytes().trailing_zeros())
+    }
+
+    /// Returns all epochs, the present one last.
+    pub(super) fn epochs(&self) -> Vec<Vec<RangeHeat>> {
+        let shift = self.range_bytes().trailing_zeros();
+        let present = self.current.sorted();
+        self.over.iter().chain([&present]).map(|epoch| merged(epoch.iter().copied(), shift)).collect()
+    }
+}
+
+/// Adds up rows in any order.
+fn added(rows: &[RangeHeat], shift: u32) -> Vec<RangeHeat> {
+    let mut rows = rows.to_vec();
+    rows.sort_by_key(|row| row.address);
+    merged(rows.into_iter(), shift)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Heat of a program that scans so many pages again and again, a page each thousand instructions.
+    fn scanned(pages: u64, accesses: u64) -> Picture {
+        let mut picture = Picture::new();
+        for access in 0..accesses {
+            picture.add((access % pages) << 12, Way::Miss);
+            picture.advance((access + 1) * 1000);
+        }
+        picture
+    }
+
+    fn sum(picture: &Picture) -> u64 {
+        picture.epochs().concat().iter().map(|row| row.misses).sum()
+    }
+
+    #[test]
+    fn epochs_double_and_lose_nothing() {
+        for accesses in [1, 1000, 40_000, 70_000, 500_000] {
+            let picture = scanned(10, accesses);
+            let epochs = picture.epochs();
+            assert_eq!(sum(&picture), accesses);
+            assert!(epochs.len() <= EPOCHS);
+            let expected = accesses * 1000 / picture.epoch_instructions() + 1;
+            assert_eq!(epochs.len() as u64, expected, "{accesses} accesses");
+            // Each epoch but the last has the same heat, to a page.
+            let heat = |epoch: &Vec<RangeHeat>| epoch.iter().map(|row| row.misses).sum::<u64>();
+            for epoch in &epochs[..epochs.len() - 1] {
+                assert!(heat(epoch).abs_diff(picture.epoch_instructions() / 1000) <= 1);
+            }
+        }
+    }
+
+    #[test]
+    fn ranges_double_and_lose_nothing() {
+        let picture = scanned(1 << 20, 1 << 18);
+        assert_eq!(sum(&picture), 1 << 18);
+        let cells: usize = picture.epochs().iter().map(Vec::len).sum();
+        assert!(picture.range_bytes() > 4096 && cells <= CELLS + RANGES, "{cells}");
+        assert_eq!(scanned(100, 1 << 16).range_bytes(), 4096);
+    }
+
+    #[test]
+    fn a_pause_is_empty_epochs() {
+        let mut picture = Picture::new();
+        picture.add(0, Way::Miss);
+        picture.advance(10 * INSTRUCTIONS);
+        picture.add(0, Way::WriteBack);
+        let lengths: Vec<usize> = picture.epochs().iter().map(Vec::len).collect();
+        assert_eq!(lengths, [1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1]);
+    }
+}

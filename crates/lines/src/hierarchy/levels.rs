@@ -1,0 +1,132 @@
+//! Ways of a line between the levels.
+
+use super::{Demanded, Found, Hierarchy};
+use crate::cache::{EXCLUSIVE, LINE_SHIFT, Line, MODIFIED, UNUSED};
+use crate::placement::Asked;
+use crate::processor::Content;
+use crate::window::Served;
+
+impl Hierarchy {
+    /// Brings a line to the first level of a core, for a load or a store.
+    pub(super) fn demand(&mut self, thread: usize, core: usize, line: u64, is_store: bool) -> Demanded {
+        let demanded = match self.cores[core].l1.touch(line) {
+            Some(flags) => {
+                let is_first_use = *flags & UNUSED != 0;
+                *flags &= !UNUSED;
+                Demanded { served: Served::L1, near: 0, is_first_use }
+            }
+            None => {
+                let found = self.find_below_l1(thread, core, line, is_store);
+                self.fill_l1(core, line, found.flags & EXCLUSIVE);
+                Demanded { served: found.served, near: found.near, is_first_use: true }
+            }
+        };
+        if is_store {
+            self.own(core, line);
+        }
+        demanded
+    }
+
+    pub(super) fn find_below_l1(&mut self, thread: usize, core: usize, line: u64, is_store: bool) -> Found {
+        if let Some(flags) = self.cores[core].l2.touch(line) {
+            return Found { served: Served::L2, near: 0, flags: *flags };
+        }
+        let found = self.fetch(thread, core, line, is_store);
+        self.fill_l2(thread, core, line, found.flags);
+        found
+    }
+
+    /// Takes a line from the last level, another core or memory.
+    pub(super) fn fetch(&mut self, thread: usize, core: usize, line: u64, is_store: bool) -> Found {
+        let others = self.snoop(core, line, is_store);
+        let own = core / self.group;
+        let in_last_level = self.last_levels[own].touch(line).map(|flags| *flags);
+        let is_alone = is_store || !(others.is_private || others.is_in_last_level);
+        let (served, near) = match in_last_level {
+            _ if others.is_modified => (Served::Peer, 0),
+            Some(_) => (Served::L3, 0),
+            None if others.is_private => (Served::Peer, 0),
+            None => (Served::Memory, self.near(line << LINE_SHIFT, Asked::Read)),
+        };
+        let is_modified = others.is_modified || in_last_level.is_some_and(|flags| flags & MODIFIED != 0);
+        let modified = if is_modified { MODIFIED } else { 0 };
+        let exclusive = if is_alone { EXCLUSIVE } else { 0 };
+        let flags = match self.content {
+            Content::Victims if is_alone => {
+                self.last_levels[own].remove(line);
+                EXCLUSIVE | modified
+            }
+            Content::Victims => {
+                if is_modified {
+                    self.put_in_last_level(thread, own, line, MODIFIED);
+                }
+                0
+            }
+            Content::Inclusive => {
+                self.put_in_last_level(thread, own, line, modified);
+                exclusive
+            }
+        };
+        Found { served, near, flags }
+    }
+
+    /// Makes a line of the first level the only copy, and modified.
+    fn own(&mut self, core: usize, line: u64) {
+        let is_alone = self.cores[core].l1.find(line).is_some_and(|flags| *flags & EXCLUSIVE != 0);
+        if !is_alone {
+            self.snoop(core, line, true);
+            if self.content == Content::Victims {
+                self.last_levels[core / self.group].remove(line);
+            }
+        }
+        let core = &mut self.cores[core];
+        let flags = core.l1.find(line).expect("a store's line was brought to the first level");
+        *flags |= EXCLUSIVE | MODIFIED;
+        let flags = core.l2.find(line).expect("the second level contains the first");
+        *flags |= EXCLUSIVE;
+    }
+
+    /// Puts a line that the second level has into the first.
+    pub(super) fn fill_l1(&mut self, core: usize, line: u64, flags: u64) {
+        let core = &mut self.cores[core];
+        let Some(victim) = core.l1.insert(line, flags) else { return };
+        if victim.flags & MODIFIED != 0 {
+            let flags = core.l2.find(victim.number).expect("the second level contains the first");
+            *flags |= MODIFIED;
+        }
+    }
+
+    /// Puts a line into the second level.
+    pub(super) fn fill_l2(&mut self, thread: usize, core: usize, line: u64, flags: u64) {
+        let Some(victim) = self.cores[core].l2.insert(line, flags) else { return };
+        let in_l1 = self.cores[core].l1.remove(victim.number).unwrap_or(0);
+        let modified = (victim.flags | in_l1) & MODIFIED;
+        self.put_in_last_level(thread, core / self.group, victim.number, modified);
+    }
+
+    /// Puts a line into a last level, or marks it as modified there.
+    fn put_in_last_level(&mut self, thread: usize, group: usize, line: u64, modified: u64) {
+        if let Some(flags) = self.last_levels[group].touch(line) {
+            *flags |= modified;
+            return;
+        }
+        let Some(victim) = self.last_levels[group].insert(line, modified) else { return };
+        if self.leaves_memory(group, victim) {
+            self.write_back(thread, victim.number);
+        }
+    }
+
+    /// Takes a line that left an inclusive last level from the private caches. Returns whether it was modified.
+    fn leaves_memory(&mut self, group: usize, victim: Line) -> bool {
+        let mut flags = victim.flags;
+        if self.content == Content::Inclusive {
+            let end = self.cores.len().min((group + 1) * self.group);
+            for core in &mut self.cores[group * self.group..end] {
+                if let Some(in_l2) = core.l2.remove(victim.number) {
+                    flags |= in_l2 | core.l1.remove(victim.number).unwrap_or(0);
+                }
+            }
+        }
+        flags & MODIFIED != 0
+    }
+}

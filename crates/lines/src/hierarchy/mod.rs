@@ -1,0 +1,346 @@
+//! Caches of a machine: which level serves each access, and what moves between them.
+//!
+//! The states of a line are MESI's, kept as flags in each private cache. The second level contains the first. A miss asks
+//! all other private caches, which stands for a directory that knows every line. A line that another core has modified
+//! comes from there, and its modified form goes to the asker's last level.
+//!
+//! Departure: second levels of Intel's server processors need not contain the first; they are 20 times larger, so that
+//! few lines differ. Lines that a prefetcher asks for are there at once; the core model knows when they arrive.
+
+mod counters;
+mod fill;
+mod levels;
+mod prefetch;
+mod snoop;
+#[cfg(test)]
+mod tests;
+
+pub use counters::CacheCounters;
+
+use prefetch::Learned;
+
+use crate::cache::{Cache, EXCLUSIVE, LINE_SHIFT, MODIFIED, UNUSED};
+use crate::placement::{Asked, MovedBytes, PAGE_SHIFT, PagePlacement, Placements};
+use crate::processor::{Content, PageFrames, Processor, ProcessorError, check_cores};
+use crate::tlb::{TABLES, Tlb, Translation};
+use crate::window::{Served, Walk};
+
+/// Line numbers that are told apart: those of all addresses of a program, and of page tables.
+const NUMBERS: u64 = (1 << 56) - 1;
+/// Lines that a core gathers stores in that bypass the caches. Intel has 10 to 16 fill buffers for this and for misses.
+const COMBINING: usize = 8;
+
+/// Kind of an access.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Load.
+    Load,
+    /// Store.
+    Store,
+    /// Store that bypasses the caches.
+    NontemporalStore,
+}
+
+impl Kind {
+    /// Returns whether it is a store of either kind.
+    pub fn is_store(self) -> bool {
+        self != Kind::Load
+    }
+}
+
+/// Access to one line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// Thread, counted from 0. It runs on the core that is its remainder by the number of cores.
+    pub thread: u32,
+    /// First byte.
+    pub address: u64,
+    /// Kind.
+    pub kind: Kind,
+    /// Number of the instruction, by which a prefetcher tells instructions apart.
+    pub instruction: u64,
+}
+
+/// Result of an access.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// Level that had the line. A store that bypasses the caches is served by memory if its line was not yet gathered.
+    pub served: Served,
+    /// Placements that have the page near, a bit each, where memory served it; else 0.
+    pub near: u16,
+    /// Page walk.
+    pub walk: Walk,
+}
+
+/// Line that was written to memory beside the access.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Written {
+    /// Address of its first byte.
+    pub line: u64,
+    /// Placements that have its page near, a bit each.
+    pub near: u16,
+}
+
+/// Line that a hardware prefetcher brought at an access.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Prefetched {
+    /// Address of its first byte.
+    pub line: u64,
+    /// Place where it was found: the second level or beyond.
+    pub served: Served,
+    /// Placements that have its page near, a bit each, where memory served it; else 0.
+    pub near: u16,
+}
+
+/// Caches of a machine.
+#[derive(Clone, Debug)]
+pub struct Hierarchy {
+    cores: Vec<Core>,
+    last_levels: Vec<Cache>,
+    /// Cores of a last level.
+    group: usize,
+    content: Content,
+    placements: Placements,
+    threads: Vec<Thread>,
+    huge: Vec<(u64, u64)>,
+    write_backs: Vec<Written>,
+    prefetched: Vec<Prefetched>,
+}
+
+/// Core with its private caches.
+#[derive(Clone, Debug)]
+struct Core {
+    l1: Cache,
+    l2: Cache,
+    tlb: Tlb,
+    combining: [u64; COMBINING],
+    prefetchers: Learned,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Thread {
+    core: usize,
+    counters: CacheCounters,
+}
+
+/// Line that the first level has for a load or a store.
+struct Demanded {
+    served: Served,
+    near: u16,
+    /// Whether nothing has used it since it came there.
+    is_first_use: bool,
+}
+
+/// Line as the levels below the first found it.
+struct Found {
+    served: Served,
+    near: u16,
+    flags: u64,
+}
+
+impl Hierarchy {
+    /// Creates empty caches of so many cores.
+    ///
+    /// # Errors
+    /// If the processor's sizes, the number of cores or the placements cannot be simulated.
+    pub fn new(
+        processor: &Processor,
+        cores: u32,
+        placements: &[PagePlacement],
+    ) -> Result<Hierarchy, ProcessorError> {
+        processor.check()?;
+        check_cores(cores)?;
+        let core = Core {
+            l1: Cache::new(processor.l1.sets(), processor.l1.ways),
+            l2: match processor.frames {
+                PageFrames::Hashed => Cache::physical(processor.l2.sets(), processor.l2.ways),
+                PageFrames::Same => Cache::new(processor.l2.sets(), processor.l2.ways),
+            },
+            tlb: Tlb::new(processor),
+            combining: [u64::MAX; COMBINING],
+            prefetchers: Learned::new(processor.prefetchers, processor.streams),
+        };
+        let last_level = Cache::shared(processor.l3.sets(), processor.l3.ways);
+        Ok(Hierarchy {
+            cores: vec![core; cores as usize],
+            last_levels: vec![last_level; cores.div_ceil(processor.l3_cores) as usize],
+            group: processor.l3_cores as usize,
+            content: processor.l3_content,
+            placements: Placements::new(placements)?,
+            threads: Vec::new(),
+            huge: Vec::new(),
+            write_backs: Vec::new(),
+            prefetched: Vec::new(),
+        })
+    }
+
+    /// Sets which pages are of 2 MiB: ranges of addresses, first and behind the last. All others are of 4 KiB.
+    pub fn set_huge_pages(&mut self, ranges: &[(u64, u64)]) {
+        self.huge = ranges.to_vec();
+        self.cores.iter_mut().for_each(|core| core.tlb.forget_last());
+    }
+
+    /// Sets the ranges of a placement by [`PagePlacement::Ranges`], with this number.
+    pub fn set_far_ranges(&mut self, placement: usize, ranges: &[(u64, u64)]) {
+        self.placements.set_far_ranges(placement, ranges);
+    }
+
+    /// Hears how many instructions all threads have executed: placements that move pages go by it.
+    pub fn advance(&mut self, instructions: u64) {
+        self.placements.advance(instructions);
+    }
+
+    /// Returns what each placement has moved so far.
+    pub fn moved(&self) -> Vec<MovedBytes> {
+        self.placements.moved()
+    }
+
+    /// Forgets a page of 4 KiB that the program has given back: no cache has its lines any more, and its room is free.
+    ///
+    /// Departure: modified lines of such a page are written back some time; here they never are.
+    pub fn forget_page(&mut self, page: u64) {
+        self.placements.forget(page);
+        let first = line_of(page << PAGE_SHIFT);
+        for line in first..first + (1 << (PAGE_SHIFT - LINE_SHIFT)) {
+            for core in &mut self.cores {
+                core.l1.remove(line);
+                core.l2.remove(line);
+            }
+            self.last_levels.iter_mut().for_each(|last_level| _ = last_level.remove(line));
+        }
+    }
+
+    /// Returns the lines that were written to memory at the last access.
+    pub fn write_backs(&self) -> &[Written] {
+        &self.write_backs
+    }
+
+    /// Returns the lines that prefetchers brought at the last access, in order.
+    pub fn prefetched(&self) -> &[Prefetched] {
+        &self.prefetched
+    }
+
+    /// Returns the counts of a thread.
+    pub fn counters(&self, thread: u32) -> CacheCounters {
+        self.threads.get(thread as usize).map_or(CacheCounters::default(), |thread| thread.counters)
+    }
+
+    /// Sets all counts to 0, and the instructions executed, and leaves the caches.
+    pub fn forget_counts(&mut self) {
+        self.threads.clear();
+        self.placements.forget_counts();
+    }
+
+    /// Makes an access. The bytes are all in one line.
+    #[inline]
+    pub fn access(&mut self, request: &Request) -> Outcome {
+        let number = request.thread as usize;
+        if number >= self.threads.len() {
+            self.add_threads(number);
+        }
+        self.write_backs.clear();
+        self.prefetched.clear();
+        let thread = &mut self.threads[number];
+        let core = &mut self.cores[thread.core];
+        let is_store = request.kind == Kind::Store;
+        let (flags_asked, flags_due) = if is_store { (EXCLUSIVE | UNUSED, EXCLUSIVE) } else { (UNUSED, 0) };
+        if core.tlb.is_last(request.address)
+            && request.kind != Kind::NontemporalStore
+            && let Some(flags) = core.l1.touch(line_of(request.address))
+            && *flags & flags_asked == flags_due
+        {
+            *flags |= if is_store { MODIFIED } else { 0 };
+            thread.counters.count(is_store, Served::L1);
+            return Outcome { served: Served::L1, near: 0, walk: Walk::default() };
+        }
+        self.access_further(number, request)
+    }
+
+    #[cold]
+    fn add_threads(&mut self, last: usize) {
+        for number in self.threads.len()..=last {
+            self.threads.push(Thread { core: number % self.cores.len(), counters: CacheCounters::default() });
+        }
+    }
+
+    /// Makes an access that the first level does not simply serve.
+    fn access_further(&mut self, thread: usize, request: &Request) -> Outcome {
+        let core = self.threads[thread].core;
+        let walk = self.translate(thread, core, request.address);
+        let line = line_of(request.address);
+        let (served, near) = match request.kind {
+            Kind::NontemporalStore => self.bypass(thread, core, line),
+            Kind::Load | Kind::Store => {
+                let demanded = self.demand(thread, core, line, request.kind == Kind::Store);
+                if demanded.is_first_use {
+                    self.prefetch(thread, core, request, demanded.served);
+                }
+                (demanded.served, demanded.near)
+            }
+        };
+        self.threads[thread].counters.count(request.kind.is_store(), served);
+        Outcome { served, near, walk }
+    }
+
+    /// Translates an address, and loads the entries of the page table that it takes.
+    fn translate(&mut self, thread: usize, core: usize, address: u64) -> Walk {
+        if self.cores[core].tlb.is_last(address) {
+            return Walk::default();
+        }
+        let is_huge = self.huge.iter().any(|(first, end)| (*first..*end).contains(&address));
+        match self.cores[core].tlb.translate(address, is_huge) {
+            Translation::First => Walk::default(),
+            Translation::Second => Walk { is_second_level_hit: true, ..Walk::default() },
+            Translation::Walk(entries, count) => self.walk(thread, core, &entries[..count as usize]),
+        }
+    }
+
+    fn walk(&mut self, thread: usize, core: usize, entries: &[u64]) -> Walk {
+        let mut walk = Walk::default();
+        // The tree is loaded from its root on.
+        for entry in entries.iter().rev() {
+            match self.demand(thread, core, line_of(*entry), false).served {
+                Served::L1 => walk.caches[0] += 1,
+                Served::L2 => walk.caches[1] += 1,
+                Served::L3 | Served::Peer => walk.caches[2] += 1,
+                Served::Memory => walk.memory += 1,
+            }
+        }
+        let counters = &mut self.threads[thread].counters;
+        counters.walks += 1;
+        counters.walk_misses += u64::from(walk.memory);
+        walk
+    }
+
+    /// Stores to a line past the caches, which no longer have it afterwards.
+    fn bypass(&mut self, thread: usize, core: usize, line: u64) -> (Served, u16) {
+        let combining = &mut self.cores[core].combining;
+        if combining.contains(&line) {
+            return (Served::L1, 0);
+        }
+        combining.rotate_right(1);
+        combining[0] = line;
+        self.discard(core, line);
+        let near = self.write_back(thread, line);
+        (Served::Memory, near)
+    }
+
+    /// Writes a line to memory. Returns the placements that have it near.
+    fn write_back(&mut self, thread: usize, line: u64) -> u16 {
+        let address = line << LINE_SHIFT;
+        let near = self.near(address, Asked::Write);
+        self.threads[thread].counters.write_backs += 1;
+        self.write_backs.push(Written { line: address, near });
+        near
+    }
+
+    /// Asks the placements for a page that memory is asked for. Page tables are near: the kernel keeps them.
+    fn near(&mut self, address: u64, asked: Asked) -> u16 {
+        if address >= TABLES { u16::MAX } else { self.placements.near(address, asked) }
+    }
+}
+
+#[inline(always)]
+fn line_of(address: u64) -> u64 {
+    address >> LINE_SHIFT & NUMBERS
+}

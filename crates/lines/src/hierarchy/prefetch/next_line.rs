@@ -1,0 +1,64 @@
+//! Next-line prefetcher: Intel's DCU prefetcher.
+//!
+//! "Triggered by an ascending access to very recently loaded data": a load of the line behind one of those loaded lately.
+
+use super::is_same_page;
+
+/// Lines that were loaded lately. The manual states no number.
+const RECENT: usize = 8;
+
+/// Stands for no line: no line's neighbour has this number.
+const NO_LINE: u64 = u64::MAX - 1;
+
+/// Lines loaded lately.
+#[derive(Clone, Debug)]
+pub(super) struct NextLine {
+    recent: [u64; RECENT],
+    oldest: usize,
+}
+
+impl NextLine {
+    pub(super) fn new() -> NextLine {
+        NextLine { recent: [NO_LINE; RECENT], oldest: 0 }
+    }
+
+    /// Learns from a load. Returns the line behind it, if the one before it was loaded lately.
+    pub(super) fn loaded(&mut self, line: u64) -> Option<u64> {
+        let is_ascending = self.recent.contains(&line.wrapping_sub(1));
+        self.recent[self.oldest] = line;
+        self.oldest = (self.oldest + 1) % RECENT;
+        (is_ascending && is_same_page(line, line + 1)).then_some(line + 1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_line_behind_an_ascending_pair_is_asked_for() {
+        let mut next_line = NextLine::new();
+        let lines = [10, 11, 12, 40, 13, 9, 8];
+        let asked = lines.map(|line| next_line.loaded(line));
+        assert_eq!(asked, [None, Some(12), Some(13), None, Some(14), None, None]);
+    }
+
+    #[test]
+    fn the_next_page_is_left() {
+        let mut next_line = NextLine::new();
+        assert_eq!(
+            [61, 62, 63, 64, 65].map(|line| next_line.loaded(line)),
+            [None, Some(63), None, Some(65), Some(66)]
+        );
+    }
+
+    #[test]
+    fn a_line_of_long_ago_triggers_nothing() {
+        for others in [RECENT - 1, RECENT] {
+            let mut next_line = NextLine::new();
+            next_line.loaded(1000);
+            (0..others as u64).for_each(|line| _ = next_line.loaded(line * 2));
+            assert_eq!(next_line.loaded(1001).is_some(), others < RECENT);
+        }
+    }
+}

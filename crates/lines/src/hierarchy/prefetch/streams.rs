@@ -1,0 +1,216 @@
+//! Streams of the second level: Intel's streamer.
+//!
+//! It "monitors read requests from the L1 cache for ascending and descending sequences of addresses", loads, stores and
+//! prefetches of the first level alike; "maintains one forward or backward stream for each 4 KByte page" of up to 32; "runs up
+//! to 20 lines ahead", and "may issue two prefetch requests on every L2 lookup".
+//!
+//! A processor whose memory streams faster than that allows runs further ahead, and into the next page: how far, a
+//! measurement of the machine tells ([`StreamReach`]).
+
+use super::{PAGE_LINES, is_same_page};
+use crate::processor::StreamReach;
+
+/// Pages that are followed at once.
+const PAGES: usize = 32;
+/// Lines asked for at a time.
+const AT_ONCE: u64 = 2;
+/// Steps in one direction that make a stream.
+const STEPS: u8 = 2;
+/// Longest step, in lines: requests of neighbouring loads may come out of order. The manual states no number.
+const LONGEST: i64 = 2;
+
+/// Page that is followed.
+#[derive(Clone, Copy, Debug)]
+struct Stream {
+    page: u64,
+    /// Line of the last request.
+    last: u64,
+    /// Direction of the last steps, 1 or -1, or 0 for none.
+    direction: i64,
+    /// Steps in this direction so far.
+    steps: u8,
+    /// Last line that was asked for.
+    ahead: u64,
+}
+
+/// Lines to bring, in order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in super::super) struct LinesAhead {
+    next: u64,
+    direction: i64,
+    count: u64,
+}
+
+impl LinesAhead {
+    /// No line.
+    pub(super) const NONE: LinesAhead = LinesAhead { next: 0, direction: 0, count: 0 };
+}
+
+impl Iterator for LinesAhead {
+    type Item = u64;
+
+    fn next(&mut self) -> Option<u64> {
+        self.count = self.count.checked_sub(1)?;
+        let line = self.next;
+        self.next = line.wrapping_add_signed(self.direction);
+        Some(line)
+    }
+}
+
+/// Pages that are followed, the most recent first.
+#[derive(Clone, Debug)]
+pub(super) struct Streams {
+    reach: StreamReach,
+    streams: [Stream; PAGES],
+}
+
+impl Streams {
+    pub(super) fn new(reach: StreamReach) -> Streams {
+        let nothing = Stream { page: u64::MAX, last: 0, direction: 0, steps: 0, ahead: 0 };
+        Streams { reach, streams: [nothing; PAGES] }
+    }
+
+    /// Learns from a line that the first level asked for. Returns the lines to bring.
+    pub(super) fn requested(&mut self, line: u64) -> LinesAhead {
+        let page = line >> PAGE_LINES;
+        let known =
+            self.streams.iter().position(|stream| stream.page == page).or_else(|| self.arriving(line));
+        let place = known.unwrap_or(PAGES - 1);
+        self.streams[..=place].rotate_right(1);
+        let stream = &mut self.streams[0];
+        if known.is_none() {
+            *stream = Stream { page, last: line, direction: 0, steps: 0, ahead: line };
+            return LinesAhead::NONE;
+        }
+        stream.page = page;
+        stream.step(line);
+        if stream.steps < STEPS { LinesAhead::NONE } else { stream.advance(line, self.reach) }
+    }
+
+    /// Returns the stream of a neighbouring page that a line goes on with.
+    fn arriving(&self, line: u64) -> Option<usize> {
+        let goes_on = |stream: &Stream| {
+            let step = line.wrapping_sub(stream.last) as i64;
+            stream.steps >= STEPS && step.abs() <= LONGEST && step.signum() == stream.direction
+        };
+        self.streams.iter().position(goes_on).filter(|_| self.reach.crosses_pages)
+    }
+}
+
+impl Stream {
+    /// Takes a request as a step from the last.
+    fn step(&mut self, line: u64) {
+        let step = line.wrapping_sub(self.last) as i64;
+        self.last = line;
+        if step == 0 {
+            return;
+        }
+        let is_near = step.abs() <= LONGEST;
+        if is_near && step.signum() == self.direction {
+            self.steps = self.steps.saturating_add(1);
+        } else {
+            (self.direction, self.steps, self.ahead) = (step.signum(), u8::from(is_near), line);
+        }
+    }
+
+    /// Moves the last line that was asked for on, and returns the lines that are new.
+    fn advance(&mut self, line: u64, reach: StreamReach) -> LinesAhead {
+        let distance = |ahead: u64| (ahead.wrapping_sub(line) as i64) * self.direction;
+        let begin = if distance(self.ahead) > 0 { self.ahead } else { line };
+        let mut count = 0;
+        let mut ahead = begin;
+        while count < AT_ONCE {
+            let next = ahead.wrapping_add_signed(self.direction);
+            let is_in_reach = reach.crosses_pages || is_same_page(next, line);
+            if !is_in_reach || distance(next) > i64::from(reach.lines) {
+                break;
+            }
+            (ahead, count) = (next, count + 1);
+        }
+        self.ahead = ahead;
+        LinesAhead { next: begin.wrapping_add_signed(self.direction), direction: self.direction, count }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn asked(streams: &mut Streams, line: u64) -> Vec<u64> {
+        streams.requested(line).collect()
+    }
+
+    #[test]
+    fn a_stream_runs_ahead_two_lines_at_a_time_to_twenty() {
+        let mut streams = Streams::new(StreamReach::INTEL);
+        assert!([0, 1].iter().all(|line| asked(&mut streams, *line).is_empty()));
+        for line in 2..19 {
+            let first = line + 1 + (line - 2);
+            assert_eq!(asked(&mut streams, line), [first, first + 1], "line {line}");
+        }
+        // Line 18 has asked for 35 and 36; 20 lines ahead of 19 are 39.
+        assert_eq!(asked(&mut streams, 19), [37, 38]);
+        assert_eq!(asked(&mut streams, 20), [39, 40]);
+        assert_eq!(asked(&mut streams, 21), [41]);
+        assert_eq!(asked(&mut streams, 22), [42]);
+    }
+
+    /// With a reach of more than a page, a scan runs on into the next ones, and asks for each line once.
+    #[test]
+    fn a_stream_that_crosses_pages_never_stops() {
+        let mut streams = Streams::new(StreamReach { lines: 80, crosses_pages: true });
+        let mut all = Vec::new();
+        for line in 640..2000u64 {
+            all.extend(streams.requested(line));
+            let most = line + 80;
+            assert!(all.last().is_none_or(|last| *last <= most), "line {line}");
+        }
+        assert_eq!(all, (643..2080).collect::<Vec<u64>>());
+    }
+
+    proptest! {
+        /// A scan of a page is asked for once, whole but for its first three lines, in both directions.
+        #[test]
+        fn a_page_is_covered_and_never_left(page in 1u64..1 << 40, is_back: bool) {
+            let mut streams = Streams::new(StreamReach::INTEL);
+            let mut lines: Vec<u64> = (page << 6..(page + 1) << 6).collect();
+            if is_back {
+                lines.reverse();
+            }
+            let mut all = Vec::new();
+            for line in &lines {
+                all.extend(streams.requested(*line));
+            }
+            prop_assert_eq!(&all, &lines[3..]);
+        }
+
+        /// Streams in up to 32 pages do not disturb each other.
+        #[test]
+        fn pages_are_followed_apart(pages in 1u64..=PAGES as u64) {
+            let mut streams = Streams::new(StreamReach::INTEL);
+            let mut count = 0;
+            for line in 0..64 {
+                count += (0..pages).map(|page| streams.requested(page << 6 | line).count()).sum::<usize>();
+            }
+            prop_assert_eq!(count as u64, 61 * pages);
+        }
+    }
+
+    #[test]
+    fn more_pages_than_are_followed_are_forgotten() {
+        let mut streams = Streams::new(StreamReach::INTEL);
+        let pages = PAGES as u64 + 1;
+        for line in 0..64 {
+            assert!((0..pages).all(|page| streams.requested(page << 6 | line).count() == 0));
+        }
+    }
+
+    #[test]
+    fn jumps_and_turns_are_no_stream() {
+        let mut streams = Streams::new(StreamReach::INTEL);
+        for line in [0, 30, 5, 31, 6, 32, 7, 33, 7, 8, 7, 8, 7] {
+            assert!(asked(&mut streams, line).is_empty(), "line {line}");
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! Coherence: what other cores have of a line, and what becomes of it.
+
+use super::Hierarchy;
+use crate::cache::{EXCLUSIVE, MODIFIED};
+
+/// Copies of a line beyond a core and its last level.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Others {
+    /// Whether a private cache has it.
+    pub is_private: bool,
+    /// Whether another last level has it.
+    pub is_in_last_level: bool,
+    /// Whether one of them had it modified.
+    pub is_modified: bool,
+}
+
+impl Hierarchy {
+    /// Asks all other caches for a line. A load leaves them clean copies, a store none; the asker has then to keep the line
+    /// as modified if one of them had.
+    pub(super) fn snoop(&mut self, core: usize, line: u64, is_store: bool) -> Others {
+        let mut others = Others::default();
+        if self.cores.len() == 1 {
+            return others;
+        }
+        for (number, other) in self.cores.iter_mut().enumerate() {
+            if number == core {
+                continue;
+            }
+            let Some(flags) = other.l2.find(line) else { continue };
+            let in_l1 = other.l1.find(line);
+            others.is_private = true;
+            others.is_modified |= (*flags | in_l1.as_ref().map_or(0, |flags| **flags)) & MODIFIED != 0;
+            *flags &= !(MODIFIED | EXCLUSIVE);
+            in_l1.into_iter().for_each(|flags| *flags &= !(MODIFIED | EXCLUSIVE));
+            if is_store {
+                other.l1.remove(line);
+                other.l2.remove(line);
+            }
+        }
+        self.snoop_last_levels(core / self.group, line, is_store, &mut others);
+        others
+    }
+
+    fn snoop_last_levels(&mut self, own: usize, line: u64, is_store: bool, others: &mut Others) {
+        for (group, last_level) in self.last_levels.iter_mut().enumerate() {
+            let Some(flags) = last_level.find(line).filter(|_| group != own) else { continue };
+            others.is_in_last_level = true;
+            others.is_modified |= *flags & MODIFIED != 0;
+            *flags &= !MODIFIED;
+            if is_store {
+                last_level.remove(line);
+            }
+        }
+    }
+
+    /// Removes a line from all caches: memory is about to have it whole.
+    ///
+    /// Departure: a part of a modified line that the store does not overwrite would first be written back.
+    pub(super) fn discard(&mut self, core: usize, line: u64) {
+        self.snoop(core, line, true);
+        self.cores[core].l1.remove(line);
+        self.cores[core].l2.remove(line);
+        self.last_levels[core / self.group].remove(line);
+    }
+}

@@ -1,0 +1,329 @@
+//! Pages that a kernel moves between near and far memory by their use: TPP.
+//!
+//! Maruf et al., "TPP: Transparent Page Placement for CXL-Enabled Tiered-Memory", ASPLOS 2023, section 5:
+//! - New pages are near. Where less than a share of near memory is free, pages from the end of the inactive list go far, until it
+//!   is (*demotion watermark*, `demote_scale_factor` of 2 %).
+//! - The kernel walks over far pages and takes their mappings away; the next access to one is a *hint fault*. Near pages are not
+//!   sampled.
+//! - A hint fault brings a page near that is on the active list. One on the inactive list is moved to the active list instead:
+//!   pages come near at their second hint fault.
+//!
+//! The lists are Linux's (`mm/vmscan.c`): new pages are inactive; a page at the end of the inactive list becomes active if it was
+//! used since it came there, and is demoted if not; pages leave the end of the active list where it is the longer one.
+//!
+//! Departures: a page is used when memory is asked for one of its lines, while a kernel also sees accesses that caches
+//! serve. Demotion is done at once. Memory of files and without files is treated alike.
+
+use std::collections::{BTreeSet, HashMap, VecDeque};
+
+/// Share of near memory that demotion keeps free: one part in so many.
+const FREE: u64 = 50;
+/// Far pages that are sampled in a period: 256 MiB, Linux's `numa_balancing_scan_size`.
+const SAMPLED: usize = 1 << 16;
+
+/// Entries of pages that have left a list, beyond as many as it has pages, at which they are dropped.
+const STALE: u64 = 64;
+
+/// Page that the program has used.
+#[derive(Clone, Copy, Debug)]
+struct Page {
+    is_near: bool,
+    is_active: bool,
+    /// Whether it was used since it came to its list.
+    is_used: bool,
+    /// Whether its next use is a hint fault.
+    is_sampled: bool,
+    /// Number of its entry in a list; older entries do not count.
+    entry: u64,
+}
+
+/// Pages of near memory in the order in which they came to a list.
+type List = VecDeque<(u64, u64)>;
+
+/// Pages near and far.
+#[derive(Clone, Debug)]
+pub(super) struct Tiered {
+    pages: HashMap<u64, Page>,
+    far: BTreeSet<u64>,
+    active: List,
+    inactive: List,
+    /// Near pages on the active and on the inactive list.
+    lengths: [u64; 2],
+    capacity: u64,
+    entries: u64,
+    /// Instructions from one sampling to the next, and those at the next.
+    period: u64,
+    next_sampling: u64,
+    /// Page at which the next sampling begins.
+    cursor: u64,
+    moves: Moves,
+}
+
+/// Pages that moved between near and far memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Moves {
+    pub(super) promoted: u64,
+    pub(super) demoted: u64,
+    pub(super) hint_faults: u64,
+}
+
+impl Tiered {
+    /// Creates memory without pages, of which so many have room near.
+    pub(super) fn new(capacity: u64, period: u64) -> Tiered {
+        Tiered {
+            pages: HashMap::new(),
+            far: BTreeSet::new(),
+            active: List::new(),
+            inactive: List::new(),
+            lengths: [0; 2],
+            capacity,
+            entries: 0,
+            period,
+            next_sampling: period,
+            cursor: 0,
+            moves: Moves::default(),
+        }
+    }
+
+    /// Returns what has moved so far.
+    pub(super) fn moves(&self) -> Moves {
+        self.moves
+    }
+
+    /// Sets what has moved to nothing, and the instructions so far to 0.
+    pub(super) fn forget_counts(&mut self) {
+        (self.moves, self.next_sampling) = (Moves::default(), self.period);
+    }
+
+    /// Uses a page. Returns whether it is near at that.
+    pub(super) fn use_page(&mut self, number: u64) -> bool {
+        let Some(page) = self.pages.get_mut(&number) else { return self.allocate(number) };
+        page.is_used = true;
+        let is_near = page.is_near;
+        if page.is_sampled {
+            page.is_sampled = false;
+            self.moves.hint_faults += 1;
+            if page.is_active {
+                self.promote(number);
+            } else {
+                page.is_active = true;
+            }
+        }
+        is_near
+    }
+
+    /// Forgets a page that was given back.
+    pub(super) fn forget(&mut self, number: u64) {
+        if let Some(page) = self.pages.remove(&number) {
+            self.far.remove(&number);
+            self.lengths[usize::from(page.is_active)] -= u64::from(page.is_near);
+        }
+    }
+
+    /// Hears how many instructions were executed: samples far pages when a period is over.
+    pub(super) fn advance(&mut self, instructions: u64) {
+        if instructions < self.next_sampling {
+            return;
+        }
+        self.next_sampling = instructions + self.period;
+        let count = SAMPLED.min(self.far.len());
+        let sampled: Vec<u64> =
+            self.far.range(self.cursor..).chain(self.far.range(..self.cursor)).take(count).copied().collect();
+        self.cursor = sampled.last().map_or(0, |last| last + 1);
+        for number in sampled {
+            self.page(number).is_sampled = true;
+        }
+    }
+
+    fn page(&mut self, number: u64) -> &mut Page {
+        self.pages.get_mut(&number).expect("a page on a list is known")
+    }
+
+    fn free(&self) -> u64 {
+        self.capacity - self.lengths[0] - self.lengths[1]
+    }
+
+    /// Gives a new page its place. Returns whether it is near.
+    fn allocate(&mut self, number: u64) -> bool {
+        let is_near = self.free() > 0;
+        let page = Page { is_near, is_active: false, is_used: false, is_sampled: false, entry: 0 };
+        self.pages.insert(number, page);
+        if is_near {
+            self.enlist(number, false);
+            self.demote();
+        } else {
+            self.far.insert(number);
+        }
+        is_near
+    }
+
+    /// Puts a near page, which is on no list, at the beginning of one.
+    fn enlist(&mut self, number: u64, is_active: bool) {
+        self.entries += 1;
+        let entry = self.entries;
+        let page = self.page(number);
+        (page.is_active, page.is_used, page.entry) = (is_active, false, entry);
+        self.lengths[usize::from(is_active)] += 1;
+        let list = if is_active { &mut self.active } else { &mut self.inactive };
+        list.push_front((number, entry));
+        if list.len() as u64 > 2 * self.lengths[usize::from(is_active)] + STALE {
+            let pages = &self.pages;
+            list.retain(|(number, entry)| pages.get(number).is_some_and(|page| page.entry == *entry));
+        }
+    }
+
+    /// Takes the page at the end of a list from it.
+    fn delist(&mut self, is_active: bool) -> Option<u64> {
+        loop {
+            let list = if is_active { &mut self.active } else { &mut self.inactive };
+            let (number, entry) = list.pop_back()?;
+            let is_there = |page: &Page| page.is_near && page.entry == entry;
+            if self.pages.get(&number).is_some_and(is_there) {
+                self.lengths[usize::from(is_active)] -= 1;
+                return Some(number);
+            }
+        }
+    }
+
+    fn promote(&mut self, number: u64) {
+        if self.free() == 0 {
+            return;
+        }
+        self.moves.promoted += 1;
+        self.far.remove(&number);
+        self.page(number).is_near = true;
+        self.enlist(number, true);
+        self.demote();
+    }
+
+    /// Moves pages far until enough of near memory is free.
+    fn demote(&mut self) {
+        let wanted = self.capacity.div_ceil(FREE);
+        while self.free() < wanted {
+            self.age();
+            let Some(number) = self.delist(false) else { return };
+            if self.page(number).is_used {
+                self.enlist(number, true);
+                continue;
+            }
+            self.moves.demoted += 1;
+            let page = self.page(number);
+            (page.is_near, page.is_active) = (false, false);
+            self.far.insert(number);
+        }
+    }
+
+    /// Moves pages from the active to the inactive list where the active one is longer.
+    fn age(&mut self) {
+        while self.lengths[1] > self.lengths[0] {
+            let Some(number) = self.delist(true) else { return };
+            self.enlist(number, false);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const PERIOD: u64 = 1000;
+
+    fn used(tiered: &mut Tiered, pages: impl Iterator<Item = u64>) -> Vec<bool> {
+        pages.map(|page| tiered.use_page(page)).collect()
+    }
+
+    #[test]
+    fn new_pages_are_near_and_old_ones_make_way_above_the_watermark() {
+        for capacity in [10, 100, 1000] {
+            let mut tiered = Tiered::new(capacity, PERIOD);
+            let kept = capacity - capacity.div_ceil(FREE);
+            assert!(used(&mut tiered, 0..2 * capacity).iter().all(|is_near| *is_near));
+            assert_eq!(tiered.moves().demoted, 2 * capacity - kept);
+            // What was not used again has left in the order in which it came.
+            let first_near = 2 * capacity - kept;
+            let near: Vec<bool> = (0..2 * capacity).map(|page| tiered.pages[&page].is_near).collect();
+            assert!(near.iter().zip(0..).all(|(is_near, page)| *is_near == (page >= first_near)));
+        }
+    }
+
+    #[test]
+    fn a_page_that_is_used_again_stays() {
+        let mut tiered = Tiered::new(100, PERIOD);
+        for page in 0..1000 {
+            tiered.use_page(page + 10);
+            assert!(tiered.use_page(0), "after {page} others");
+        }
+    }
+
+    #[test]
+    fn a_page_comes_near_at_its_second_hint_fault() {
+        let mut tiered = Tiered::new(10, PERIOD);
+        used(&mut tiered, 0..30);
+        assert!(!tiered.use_page(0) && !tiered.use_page(0), "unsampled uses move nothing");
+        tiered.advance(PERIOD);
+        assert!(!tiered.use_page(0) && !tiered.use_page(0));
+        assert_eq!(tiered.moves().promoted, 0);
+        tiered.advance(PERIOD + 10);
+        assert!(!tiered.use_page(0), "the period is not over");
+        tiered.advance(2 * PERIOD);
+        assert!(!tiered.use_page(0) && tiered.use_page(0));
+        let Moves { promoted, hint_faults, .. } = tiered.moves();
+        assert_eq!((promoted, hint_faults), (1, 2));
+    }
+
+    #[test]
+    fn a_hot_set_that_moves_is_followed() {
+        let mut tiered = Tiered::new(100, PERIOD);
+        used(&mut tiered, 0..400);
+        let mut near = 0;
+        for round in 1..=10 {
+            near = used(&mut tiered, 40..80).iter().filter(|is_near| **is_near).count();
+            tiered.advance(round * PERIOD);
+        }
+        assert_eq!(near, 40);
+        for round in 11..=20 {
+            near = used(&mut tiered, 240..280).iter().filter(|is_near| **is_near).count();
+            tiered.advance(round * PERIOD);
+        }
+        assert_eq!(near, 40);
+    }
+
+    #[test]
+    fn sampling_goes_around_the_far_pages() {
+        let mut tiered = Tiered::new(1, PERIOD);
+        used(&mut tiered, 0..3 * SAMPLED as u64);
+        let faults = |tiered: &mut Tiered, round: u64| {
+            tiered.advance(round * PERIOD);
+            let before = tiered.moves().hint_faults;
+            used(tiered, 0..3 * SAMPLED as u64);
+            tiered.moves().hint_faults - before
+        };
+        assert_eq!([1, 2, 3].map(|round| faults(&mut tiered, round)), [SAMPLED as u64; 3]);
+        assert!(tiered.pages.values().filter(|page| page.is_active).count() + 2 >= 3 * SAMPLED);
+    }
+
+    proptest! {
+        /// Near memory never holds more than its room less the watermark, and the lists hold what is near.
+        #[test]
+        fn pages_are_in_one_place(
+            capacity in 0u64..40,
+            steps in prop::collection::vec((0u64..60, 0u8..20), 0..400),
+        ) {
+            let mut tiered = Tiered::new(capacity, PERIOD);
+            for (time, (page, step)) in (0u64..).zip(steps) {
+                match step {
+                    0 => tiered.forget(page),
+                    1 => tiered.advance(time * PERIOD),
+                    _ => _ = tiered.use_page(page),
+                }
+                let near = tiered.pages.values().filter(|page| page.is_near).count() as u64;
+                prop_assert_eq!(near, tiered.lengths[0] + tiered.lengths[1]);
+                prop_assert!(tiered.active.len() as u64 <= 2 * tiered.lengths[1] + STALE + 60);
+                prop_assert!(near <= capacity - capacity.div_ceil(FREE).min(capacity));
+                prop_assert_eq!(tiered.far.len() as u64 + near, tiered.pages.len() as u64);
+                prop_assert!(tiered.far.iter().all(|page| !tiered.pages[page].is_near));
+            }
+        }
+    }
+}

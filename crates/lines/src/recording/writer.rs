@@ -1,0 +1,168 @@
+//! Writing of recordings.
+
+use super::bytes::{put, put_text};
+use super::code::{self, Coder};
+use super::history::History;
+use super::{
+    BLOCK, HEADER, Header, LARGEST, LONGEST_NAME, MAGIC, PLACEMENTS, RecordingError, VERSION, WINDOW, check,
+};
+use crate::instruction::CodeBlock;
+use crate::window::RecordedWindow;
+use std::io::Write;
+
+/// Recording that is being written. Each record is given to the file by one `write_all`, so no buffer needs a flush.
+pub struct RecordingWriter<W> {
+    file: W,
+    /// Bytes written so far.
+    offset: u64,
+    placements: usize,
+    history: History,
+    /// Number in the file, by the caller's number; [`UNWRITTEN`] before it is written.
+    numbers: Vec<u32>,
+    /// Blocks written so far.
+    blocks: u32,
+    /// Record that is being made.
+    record: Vec<u8>,
+}
+
+/// Number of a block that is not in the file.
+const UNWRITTEN: u32 = u32::MAX;
+/// Largest number of a block that a caller may use: a table of all of them fits memory.
+const LAST_BLOCK: u32 = 1 << 26;
+/// Bytes in front of a payload.
+const HEAD: usize = 9;
+
+impl<W: Write> RecordingWriter<W> {
+    /// Begins a recording.
+    ///
+    /// # Errors
+    /// If the file cannot be written, or a name of the header is too long or there are too many.
+    pub fn new(file: W, header: &Header) -> Result<RecordingWriter<W>, RecordingError> {
+        let names = || std::iter::once(&header.processor).chain(&header.placements);
+        if names().any(|name| name.len() > LONGEST_NAME) || header.placements.len() > PLACEMENTS {
+            return Err(RecordingError::Refused(
+                "a name has over 1024 bytes, or there are over 16 placements",
+            ));
+        }
+        let placements = header.placements.len();
+        let (history, numbers, record) = (History::default(), Vec::new(), Vec::new());
+        let mut writer = RecordingWriter { file, offset: 0, placements, history, numbers, blocks: 0, record };
+        writer.begin(HEADER);
+        put(&mut writer.record, placements as u64);
+        names().for_each(|name| put_text(&mut writer.record, name));
+        writer.seal()?;
+        let mut first = MAGIC.to_vec();
+        first.extend(VERSION.to_le_bytes());
+        first.append(&mut writer.record);
+        writer.record = first;
+        writer.write()?;
+        Ok(writer)
+    }
+
+    /// Appends a window, and before it those blocks of its steps that the file does not have yet.
+    ///
+    /// The blocks of the steps may have any numbers up to 2^26: `block` returns the block of a number, and the name of
+    /// its function. What it returns for a number must not change. In the file they are numbered anew.
+    ///
+    /// # Errors
+    /// If the file cannot be written, or the window contradicts itself or its blocks; the file stays readable then.
+    pub fn append<'a>(
+        &mut self,
+        window: &RecordedWindow,
+        block: impl Fn(u32) -> (&'a CodeBlock, Option<&'a str>),
+    ) -> Result<(), RecordingError> {
+        if window.steps.iter().any(|step| step.block > LAST_BLOCK) {
+            return Err(RecordingError::Refused("the number of a block is above 2^26"));
+        }
+        let length = |number| Some(block(number).0.instructions.len());
+        check::window(window, self.placements, length).map_err(RecordingError::Refused)?;
+        for step in &window.steps {
+            if self.number(step.block) == UNWRITTEN {
+                let (block, function) = block(step.block);
+                self.write_block(step.block, block, function)?;
+            }
+        }
+        self.begin(WINDOW);
+        let numbers = &self.numbers;
+        let numbered = |number| (numbers[number as usize], block(number).0);
+        Coder::new(&mut self.history).put_window(&mut self.record, window, numbered);
+        self.seal()?;
+        self.write()
+    }
+
+    /// Returns the bytes written so far.
+    pub fn bytes(&self) -> u64 {
+        self.offset
+    }
+
+    /// Returns the file.
+    pub fn into_inner(self) -> W {
+        self.file
+    }
+
+    fn number(&self, block: u32) -> u32 {
+        self.numbers.get(block as usize).copied().unwrap_or(UNWRITTEN)
+    }
+
+    fn write_block(
+        &mut self,
+        number: u32,
+        block: &CodeBlock,
+        function: Option<&str>,
+    ) -> Result<(), RecordingError> {
+        check::block(block).map_err(RecordingError::Refused)?;
+        self.begin(BLOCK);
+        put_text(&mut self.record, cut(function.unwrap_or_default()));
+        code::put_block(&mut self.record, block);
+        self.seal()?;
+        self.write()?;
+        let index = number as usize;
+        self.numbers.resize(self.numbers.len().max(index + 1), UNWRITTEN);
+        self.numbers[index] = self.blocks;
+        self.blocks += 1;
+        Ok(())
+    }
+
+    /// Begins a record.
+    fn begin(&mut self, kind: u8) {
+        self.record.clear();
+        self.record.push(kind);
+        self.record.resize(HEAD, 0);
+    }
+
+    /// Fills in the length of a record, and its checksum.
+    ///
+    /// # Errors
+    /// If the record is too large.
+    fn seal(&mut self) -> Result<(), RecordingError> {
+        let payload = self.record.len() - HEAD;
+        if payload > LARGEST {
+            return Err(RecordingError::Refused("a window takes over 64 MiB"));
+        }
+        let crc = checksum(self.record[0], &self.record[HEAD..]);
+        self.record[1..5].copy_from_slice(&(payload as u32).to_le_bytes());
+        self.record[5..HEAD].copy_from_slice(&crc.to_le_bytes());
+        Ok(())
+    }
+
+    fn write(&mut self) -> Result<(), RecordingError> {
+        let offset = self.offset;
+        self.file.write_all(&self.record).map_err(|error| RecordingError::Io { offset, error })?;
+        self.offset += self.record.len() as u64;
+        Ok(())
+    }
+}
+
+/// Returns the beginning of a name, as much as a record holds.
+fn cut(name: &str) -> &str {
+    let end = (0..=name.len().min(LONGEST_NAME)).rev().find(|end| name.is_char_boundary(*end));
+    &name[..end.unwrap_or(0)]
+}
+
+/// Returns the checksum of a record.
+pub(super) fn checksum(kind: u8, payload: &[u8]) -> u32 {
+    let mut hasher = crc32fast::Hasher::new();
+    hasher.update(&[kind]);
+    hasher.update(payload);
+    hasher.finalize()
+}

@@ -1,0 +1,82 @@
+//! Table `heat.parquet`: lines of a program that came from memory or went there, by address and time.
+
+use std::path::Path;
+
+use serde::{Deserialize, Serialize};
+
+use crate::RecordError;
+use crate::table::{self, TableKind, table};
+
+table! {
+    /// Lines of one range of addresses in one epoch. Rows are sorted by epoch, then by page; what is zero has no row.
+    pub struct Row {
+        /// Number of the epoch, from 0.
+        pub epoch: u32,
+        /// First byte of the range over its size.
+        pub page: u64,
+        /// Lines that memory was asked for, by accesses and by prefetchers.
+        pub misses: u64,
+        /// Modified lines that left the caches for memory.
+        pub write_backs: u64,
+    }
+}
+
+/// Run that was recorded.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Meta {
+    pub command_line: Vec<String>,
+    /// Path of the program, of those of the run that which asked memory for most lines.
+    pub program: String,
+    /// Bytes of a range: those of a page, or more where there are many.
+    pub page_size: u64,
+    /// Instructions of an epoch, over all threads.
+    pub epoch_instructions: u64,
+}
+
+pub type Writer = table::Writer<Row>;
+
+/// Reads the table of a file.
+///
+/// # Errors
+/// If the file is not such a table.
+pub fn read(path: impl AsRef<Path>) -> Result<(Meta, Vec<Row>), RecordError> {
+    table::read(path)
+}
+
+impl TableKind for Row {
+    type Meta = Meta;
+    const NAME: &'static str = "line-heat";
+
+    fn check(previous: Option<&Row>, row: &Row) -> Result<(), String> {
+        match previous {
+            Some(before) if (before.epoch, before.page) >= (row.epoch, row.page) => {
+                Err(format!("heat is sorted by epoch and page, but {} follows {}", row.page, before.page))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use unrack_testing::Folder;
+
+    #[test]
+    fn a_table_is_read_as_it_was_written_and_its_order_is_checked() {
+        let folder = Folder::new("line-heat");
+        let meta = Meta {
+            command_line: vec!["x".into()],
+            program: "/bin/x".into(),
+            page_size: 4096,
+            epoch_instructions: 9,
+        };
+        let row = |epoch, page| Row { epoch, page, misses: 3, write_backs: 1 };
+        let rows = [row(0, 7), row(0, 9), row(1, 7)];
+        let mut table = Writer::create(folder.join("heat.parquet")).unwrap();
+        rows.iter().for_each(|row| table.push(*row).unwrap());
+        assert!(table.push(row(1, 7)).is_err() && table.push(row(0, 8)).is_err());
+        table.finish(&meta).unwrap();
+        assert_eq!(read(folder.join("heat.parquet")).unwrap(), (meta, rows.to_vec()));
+    }
+}

@@ -1,0 +1,69 @@
+//! Slowdown by latency of far memory, with its interval.
+
+use unrack_record::{CurvePoint, LinesResult};
+
+use crate::chart::{Axis, Drawing, Picture, Plot, WIDE};
+use crate::markup::Markup;
+use crate::words::{nanoseconds, ratio};
+
+/// Draws the curve. `None` if fewer than two of its points are known.
+pub(crate) fn line_curve(lines: &LinesResult) -> Option<Picture> {
+    let points: Vec<Point> = lines.curve.iter().filter_map(Point::new).collect();
+    let (first, last) = (points.first()?, points.last()?);
+    if points.len() < 2 {
+        return None;
+    }
+    let description = format!(
+        "From {} at {} to {} at {}; the band is the 95 % interval.",
+        ratio(first.slowdown),
+        nanoseconds(first.latency_ns),
+        ratio(last.slowdown),
+        nanoseconds(last.latency_ns)
+    );
+    Some(Picture::new("line-curve", "Slowdown by latency of far memory", &description, |width| {
+        draw(&points, width)
+    }))
+}
+
+/// Known point of the curve.
+struct Point {
+    latency_ns: f64,
+    slowdown: f64,
+    range: [f64; 2],
+}
+
+impl Point {
+    fn new(point: &CurvePoint) -> Option<Point> {
+        let known = point.slowdown.known()?;
+        let range = [known.low, known.high?];
+        Some(Point { latency_ns: point.latency_ns, slowdown: known.value?, range })
+    }
+}
+
+fn draw(points: &[Point], width: f64) -> Drawing {
+    let height = if width < WIDE { 300.0 } else { 360.0 };
+    let most = points.iter().map(|point| point.range[1]).fold(1.0, f64::max);
+    let x = Axis::log(
+        "latency of far memory (ns, logarithmic)",
+        points[0].latency_ns,
+        points[points.len() - 1].latency_ns,
+    );
+    let plot =
+        Plot::filling(width, height, 16.0, x, Axis::linear("slowdown (run time over native)", 1.0, most));
+    let mut body = Markup::new();
+    plot.frame(&mut body);
+    let line = |of: fn(&Point) -> f64| points.iter().map(|p| (p.latency_ns, of(p))).collect::<Vec<_>>();
+    plot.band(&mut body, "s0", &line(|p| p.range[0]), &line(|p| p.range[1]));
+    plot.line(&mut body, "s0", &line(|p| p.slowdown), "slowdown by the core model");
+    for point in points {
+        let text = format!(
+            "{} at {} ({} to {})",
+            ratio(point.slowdown),
+            nanoseconds(point.latency_ns),
+            ratio(point.range[0]),
+            ratio(point.range[1])
+        );
+        plot.dot(&mut body, "s0", (point.latency_ns, point.slowdown), point.range, &text);
+    }
+    Drawing { width, height, body }
+}

@@ -1,0 +1,202 @@
+//! Results of loads and stores in words, for the terminal and the page.
+
+use unrack_record::{LineCounts, LinesFabric, LinesResult, LinesSummary, NamedMisses, Stated};
+
+use crate::words::{
+    bytes, count, listed, nanoseconds, number, percent, program, ratio, seconds, share, shortened,
+};
+
+/// Rows of a table of names: the rest is told as a sum.
+pub(crate) const NAMES: usize = 10;
+
+/// Longest name that is shown, in characters: those of generated functions have hundreds.
+const NAME: usize = 60;
+
+/// Returns the question that a result answers.
+pub(crate) fn question(command: &[String]) -> String {
+    format!("What would far memory, accessed by lines, do to {}?", program(command))
+}
+
+/// Returns the answer in one or two sentences.
+pub(crate) fn answer(summary: &LinesSummary) -> String {
+    let lines = &summary.lines;
+    let start = format!(
+        "With {} of its {} in near memory ({}), {}",
+        share(&lines.local),
+        bytes(lines.footprint_bytes),
+        lines.placement,
+        program(&summary.command)
+    );
+    let is_network = |fabric: &&LinesFabric| fabric.fabric != "ideal" || lines.fabrics.len() == 1;
+    let on = |fabric: &LinesFabric| {
+        let value = fabric.slowdown_closed_loop.known()?.value?;
+        Some(format!("{} times as slow on {}", ratio(value), fabric.fabric))
+    };
+    let by_fabric: Vec<String> = lines.fabrics.iter().filter(is_network).filter_map(on).collect();
+    let at = |point: &unrack_record::CurvePoint| {
+        Some(format!(
+            "{} times as slow at {}",
+            ratio(point.slowdown.known()?.value?),
+            nanoseconds(point.latency_ns)
+        ))
+    };
+    let middle = lines.curve.get(lines.curve.len() / 2);
+    let by_latency: Vec<String> = lines.curve.first().into_iter().chain(middle).filter_map(at).collect();
+    let said = if by_fabric.is_empty() { by_latency } else { by_fabric };
+    match said.is_empty() {
+        true => format!("{start} would be slower by an amount that is withheld: see the warnings."),
+        false => format!("{start} would be {}.", listed(&said)),
+    }
+}
+
+/// Describes the native runs and what the model says of the same.
+pub(crate) fn native(lines: &LinesResult) -> String {
+    let native = lines.native.as_ref().map_or("not run".into(), |native| {
+        format!(
+            "{} (median of {}; {} of processor time)",
+            seconds(native.wall.median_s),
+            native.wall.seconds.len(),
+            seconds(native.processor.median_s)
+        )
+    });
+    let predicted = match lines.predicted_near_s.known().and_then(|near| near.value) {
+        Some(near_s) => {
+            format!("{}, {} of it in the kernel", seconds(near_s), seconds(lines.kernel_s.unwrap_or(0.0)))
+        }
+        None => "withheld".into(),
+    };
+    format!("{native}; by the model, with all memory near: {predicted}")
+}
+
+/// Describes the counts of the run.
+pub(crate) fn counts(counts: &LineCounts) -> String {
+    format!(
+        "{} instructions, {} loads, {} stores, {} of {} branches mispredicted; {} processes, {} threads; {} windows of {} \
+         instructions in all",
+        count(counts.instructions),
+        count(counts.loads),
+        count(counts.stores),
+        count(counts.mispredicted),
+        count(counts.branches),
+        count(counts.processes.into()),
+        count(counts.threads.into()),
+        count(counts.windows),
+        count(counts.window_instructions)
+    )
+}
+
+/// Returns each level with its accesses, and their number in a thousand instructions.
+pub(crate) fn served(counts: &LineCounts) -> Vec<[String; 3]> {
+    let thousands = counts.instructions as f64 / 1e3;
+    let row = |served: &unrack_record::ServedCount| {
+        [served.level.clone(), count(served.accesses), number(served.accesses as f64 / thousands)]
+    };
+    counts.served.iter().map(row).collect()
+}
+
+/// Describes what bounds the critical thread with all memory near.
+pub(crate) fn bound(lines: &LinesResult) -> String {
+    let (Some(stalls), Some(critical)) = (&lines.stalls, &lines.critical) else { return "withheld".into() };
+    let part = |share: f64| percent((share * 1000.0).round() / 1000.0);
+    format!(
+        "{} memory, {} caches, {} stores, {} mispredicted branches, {} core; {} misses to memory under way at once; {} \
+         cycles an instruction at {} GHz",
+        part(stalls.memory),
+        part(stalls.caches),
+        part(stalls.stores),
+        part(stalls.mispredicted),
+        part(stalls.core),
+        number(stalls.overlap),
+        stated(&critical.cycles_per_instruction, number)[0],
+        number(lines.machine_times.frequency_ghz)
+    )
+}
+
+/// Returns a value and its interval; for what is withheld, that word and a dash.
+pub(crate) fn stated(value: &Stated, text: impl Fn(f64) -> String) -> [String; 2] {
+    match value.known() {
+        Some(interval) => {
+            let high = interval.high.map_or("unknown".into(), &text);
+            [interval.value.map_or("-".into(), &text), format!("{} to {high}", text(interval.low))]
+        }
+        None => ["withheld".into(), "-".into()],
+    }
+}
+
+/// Returns the placement that was asked for, in words.
+pub(crate) fn placement(lines: &LinesResult) -> String {
+    match lines.placement.as_str() {
+        "all" | "all-far" => "all far".into(),
+        placement => match placement.strip_prefix("far:") {
+            Some(memory) => format!("{memory} far"),
+            None => format!("{} near, {placement}", share(&lines.local)),
+        },
+    }
+}
+
+/// Returns the rows of the table of slowdowns by latency: a latency, the slowdown and its interval.
+pub(crate) fn curve(lines: &LinesResult) -> Vec<[String; 3]> {
+    let row = |point: &unrack_record::CurvePoint| {
+        let [value, interval] = stated(&point.slowdown, ratio);
+        [nanoseconds(point.latency_ns), value, interval]
+    };
+    lines.curve.iter().map(row).collect()
+}
+
+/// Returns the latencies of the table of placements.
+pub(crate) fn latencies(lines: &LinesResult) -> Vec<String> {
+    lines.curve.iter().map(|point| nanoseconds(point.latency_ns)).collect()
+}
+
+/// Returns the rows of that table: a placement, and the slowdown at each latency; the one that was asked for first.
+pub(crate) fn placements(lines: &LinesResult) -> Vec<Vec<String>> {
+    let row = |name: String, curve: &[unrack_record::CurvePoint]| {
+        let slowdowns = curve.iter().map(|point| stated(&point.slowdown, ratio)[0].clone());
+        [name].into_iter().chain(slowdowns).collect()
+    };
+    let others = lines.placements.iter().map(|other| row(other.placement.clone(), &other.curve));
+    [row(placement(lines), &lines.curve)].into_iter().chain(others).collect()
+}
+
+/// Returns the rows of the table of fabrics.
+pub(crate) fn fabrics(lines: &LinesResult) -> Vec<Vec<String>> {
+    let known = |value: Option<f64>| value.map_or("-".into(), number);
+    let row = |fabric: &LinesFabric| {
+        let unloaded = known(fabric.unloaded_ns);
+        let loaded = [fabric.read_ns.map(|ns| ns.mean), fabric.read_ns.map(|ns| ns.p99)].map(known);
+        let slowdowns = [stated(&fabric.slowdown, ratio), stated(&fabric.slowdown_closed_loop, ratio)];
+        [&[fabric.fabric.clone(), unloaded][..], &loaded, &slowdowns.concat()].concat()
+    };
+    lines.fabrics.iter().map(row).collect()
+}
+
+/// Returns the first names with their share of all misses, and the rest as one.
+pub(crate) fn named(all: &[NamedMisses]) -> Vec<[String; 3]> {
+    let sum: u64 = all.iter().map(|one| one.misses).sum();
+    let row = |name: &str, misses: u64| {
+        [
+            shortened(name, NAME),
+            count(misses),
+            percent((misses as f64 / sum.max(1) as f64 * 1000.0).round() / 1000.0),
+        ]
+    };
+    let rest: u64 = all.iter().skip(NAMES).map(|one| one.misses).sum();
+    let others = (rest > 0).then(|| row("others", rest));
+    all.iter().take(NAMES).map(|one| row(&one.name, one.misses)).chain(others).collect()
+}
+
+/// Returns the reasons for which values are withheld, each once.
+pub(crate) fn withheld(lines: &LinesResult) -> Vec<String> {
+    let values = lines.curve.iter().map(|point| &point.slowdown);
+    let values = [&lines.predicted_near_s]
+        .into_iter()
+        .chain(values)
+        .chain(lines.fabrics.iter().flat_map(|f| [&f.slowdown, &f.slowdown_closed_loop]));
+    let mut reasons: Vec<String> = Vec::new();
+    for why in values.filter_map(|value| value.reason()) {
+        if !reasons.contains(&why.text) {
+            reasons.push(why.text.clone());
+        }
+    }
+    reasons
+}

@@ -1,0 +1,98 @@
+//! Section of loads and stores.
+
+use unrack_record::LinesResult;
+
+use super::manifest;
+use super::section::{Group, Section, table};
+use crate::lines_answer as answer;
+use crate::run::LinesRun;
+use crate::words::{bytes, nanoseconds, number};
+use crate::{Picture, RecordedRun, figures};
+
+const FABRICS: &[Group] = &[
+    Group { name: "Fabric", term: "fabric", columns: &[] },
+    Group { name: "Read of a line (ns)", term: "ideal", columns: &["unloaded", "mean", "p99"] },
+    Group { name: "Slowdown by the curve", term: "slowdown", columns: &["estimate", "95 % interval"] },
+    Group { name: "By closed loop", term: "replay", columns: &["estimate", "95 % interval"] },
+];
+const SERVED: &[Group] = &[
+    Group { name: "Served by", term: "interval", columns: &[] },
+    Group { name: "Accesses", term: "interval", columns: &["all", "in 1000 instructions"] },
+];
+const NAMED: &[Group] = &[
+    Group { name: "Name", term: "interval", columns: &[] },
+    Group { name: "Misses to memory", term: "interval", columns: &["all", "share"] },
+];
+
+pub(crate) fn section(prefix: &str, run: &RecordedRun, recorded: &LinesRun) -> Section {
+    let summary = &recorded.summary;
+    let lines = &summary.lines;
+    let question = answer::question(&summary.command);
+    let mut section = Section::new(prefix, question, answer::answer(summary), figures_of(recorded));
+    let warnings = lines.warnings.iter().map(|warning| warning.text.clone());
+    section.warnings(&warnings.chain(answer::withheld(lines)).collect::<Vec<_>>());
+    section.figure(
+        "line-curve",
+        "1.00 is the program's native run time. The band is the 95 % interval of the sample.",
+    );
+    if !lines.curve.is_empty() {
+        curve(&mut section, lines);
+    }
+    if !lines.fabrics.is_empty() {
+        table(
+            &mut section.body,
+            "What each fabric would do to the program",
+            FABRICS,
+            &answer::fabrics(lines),
+        );
+    }
+    section.facts(&[
+        ("Memory used", bytes(lines.footprint_bytes)),
+        ("Near memory's latency", nanoseconds(lines.machine_times.near_ns)),
+        ("Frequency", format!("{} GHz", number(lines.machine_times.frequency_ghz))),
+    ]);
+    for text in
+        [answer::native(lines), answer::counts(&lines.counts), format!("Time: {}", answer::bound(lines))]
+    {
+        section.body.text("p", &[("class", &"fit")], &text);
+    }
+    section.figure(
+        "line-heat",
+        "Each row is as many pages, in the order of their addresses; darker cells missed more.",
+    );
+    named(&mut section, lines);
+    manifest::draw(&mut section.body, &summary.command, run.manifest.as_ref());
+    section
+}
+
+fn figures_of(recorded: &LinesRun) -> Vec<Picture> {
+    let heat = recorded.heat.as_ref().and_then(|(meta, rows)| figures::line_heat(meta, rows));
+    figures::line_curve(&recorded.summary.lines).into_iter().chain(heat).collect()
+}
+
+fn curve(section: &mut Section, lines: &LinesResult) {
+    let placement = answer::placement(lines);
+    let first = Group { name: "Latency of far memory", term: "slowdown", columns: &[] };
+    let asked = Group { name: &placement, term: "slowdown", columns: &["estimate", "95 % interval"] };
+    let rows: Vec<Vec<String>> = answer::curve(lines).into_iter().map(Vec::from).collect();
+    table(&mut section.body, "Slowdown by latency", &[first, asked], &rows);
+    let latencies = answer::latencies(lines);
+    let first = Group { name: "Near memory", term: "placement", columns: &[] };
+    let each = |name| Group { name, term: "slowdown", columns: &["slowdown"] };
+    let groups: Vec<Group> = [first].into_iter().chain(latencies.iter().map(|name| each(name))).collect();
+    table(&mut section.body, "Slowdown by placement and latency", &groups, &answer::placements(lines));
+}
+
+fn named(section: &mut Section, lines: &LinesResult) {
+    let rows = |all: Vec<[String; 3]>| all.into_iter().map(Vec::from).collect::<Vec<_>>();
+    if !lines.counts.served.is_empty() {
+        let levels = rows(answer::served(&lines.counts));
+        table(&mut section.body, "Accesses by the level that served them", SERVED, &levels);
+    }
+    for (caption, names) in [("Misses by mapping", &lines.mappings), ("Misses by function", &lines.functions)]
+    {
+        if !names.is_empty() {
+            table(&mut section.body, caption, NAMED, &rows(answer::named(names)));
+        }
+    }
+}

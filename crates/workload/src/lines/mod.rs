@@ -1,0 +1,191 @@
+//! Lines that a program asks far memory for, and their replay on a rack.
+//!
+//! | module | holds |
+//! |---|---|
+//! | this one | [`LineTrace`]: requests of the sampled windows of each thread, and what each request waits for |
+//! | [`replay`] | the closed-loop source |
+//!
+//! A request is of one line of 64 B. Where page faults stop a thread, misses overlap: a request is issued when what it
+//! depends on is complete, while others are under way.
+
+pub mod replay;
+
+pub use replay::LineReplay;
+
+use crate::error::WorkloadError;
+use unrack_units::Time;
+
+/// Bytes of a line.
+pub const LINE_BYTES: u64 = 64;
+/// Longest time between two requests of a window: one second. A window of some ten thousand instructions takes
+/// microseconds.
+const LONGEST_GAP: Time = Time::from_us(1_000_000);
+
+/// Moment that a request, or the end of a window, waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Dependence {
+    /// Index in the window of the request whose completion is waited for; `None` for the window's start.
+    pub after: Option<u32>,
+    /// Computing time from that moment on.
+    pub gap: Time,
+}
+
+/// Request of one line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LineMessage {
+    pub when: Dependence,
+    pub address: u64,
+    /// True for a modified line on its way to memory, which nothing waits for.
+    pub is_write_back: bool,
+}
+
+/// Requests of a sampled window of one thread, each after those that it depends on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LineWindow {
+    pub requests: Vec<LineMessage>,
+    /// End of the window, at which the next one of the thread starts.
+    pub end: Dependence,
+}
+
+/// Windows of a program, by thread.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LineTrace {
+    windows: Vec<CheckedWindow>,
+    /// Index of each thread's first window; and the number of windows.
+    threads: Vec<usize>,
+    /// Requests of all windows, in order.
+    requests: Vec<LineMessage>,
+}
+
+/// Window with the indices of its requests in the whole trace.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct CheckedWindow {
+    /// Index of the first request, and one past the last.
+    range: std::ops::Range<usize>,
+    end: Dependence,
+    /// Requests, as indices in the window, in the order of what they wait for: the window's start first.
+    dependents: Vec<u32>,
+    /// Index in `dependents` of those that wait for the start; then for each request; and the number of all.
+    starts: Vec<u32>,
+}
+
+/// Place of a request in a trace.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LinePlace {
+    /// Compute blade that issued it, in the order of blades.
+    pub replica: u32,
+    /// Thread.
+    pub thread: u32,
+    /// Window, counted over all threads.
+    pub window: u32,
+    /// Index in the window.
+    pub request: u32,
+}
+
+impl LineTrace {
+    /// Creates the trace of a program from the windows of each of its threads.
+    ///
+    /// # Errors
+    /// If a request waits for a later one or for a write-back, or a time is longer than a second.
+    pub fn new(threads: &[Vec<LineWindow>]) -> Result<LineTrace, WorkloadError> {
+        let mut trace = LineTrace { windows: Vec::new(), threads: vec![0], requests: Vec::new() };
+        for window in threads.iter().flatten() {
+            check(window)?;
+            let first = trace.requests.len();
+            trace.requests.extend(&window.requests);
+            trace.windows.push(CheckedWindow::new(window, first));
+        }
+        let mut before = 0;
+        for windows in threads {
+            before += windows.len();
+            trace.threads.push(before);
+        }
+        Ok(trace)
+    }
+
+    /// Returns the number of threads.
+    pub fn threads(&self) -> u32 {
+        self.threads.len() as u32 - 1
+    }
+
+    /// Returns the number of requests of all windows.
+    pub fn len(&self) -> u64 {
+        self.requests.len() as u64
+    }
+
+    /// Returns whether there are no requests.
+    pub fn is_empty(&self) -> bool {
+        self.requests.is_empty()
+    }
+
+    /// Returns the number of requests in a window.
+    pub fn requests_in(&self, window: u32) -> usize {
+        self.windows[window as usize].range.len()
+    }
+
+    /// Returns the place of the request whose message has this tag.
+    pub fn place(&self, tag: u32) -> LinePlace {
+        let (replica, request) = (tag as usize / self.requests.len(), tag as usize % self.requests.len());
+        let window = self.windows.partition_point(|window| window.range.end <= request);
+        let thread = self.threads.partition_point(|first| *first <= window) - 1;
+        LinePlace {
+            replica: replica as u32,
+            thread: thread as u32,
+            window: window as u32,
+            request: (request - self.windows[window].range.start) as u32,
+        }
+    }
+
+    /// Returns the time of a window whose reads all take `latency`.
+    pub fn window_time_at(&self, window: u32, latency: Time) -> Time {
+        let window = &self.windows[window as usize];
+        let mut completions: Vec<Time> = Vec::with_capacity(window.range.len());
+        let at = |completions: &[Time], when: Dependence| {
+            when.after.map_or(Time::ZERO, |after| completions[after as usize]) + when.gap
+        };
+        for request in &self.requests[window.range.clone()] {
+            completions.push(at(&completions, request.when) + latency);
+        }
+        at(&completions, window.end)
+    }
+}
+
+impl CheckedWindow {
+    fn new(window: &LineWindow, first: usize) -> CheckedWindow {
+        let key = |request: &LineMessage| request.when.after.map_or(0, |after| after as usize + 1);
+        let mut dependents: Vec<u32> = (0..window.requests.len() as u32).collect();
+        dependents.sort_by_key(|index| key(&window.requests[*index as usize]));
+        let before = |wanted: usize| {
+            dependents.partition_point(|index| key(&window.requests[*index as usize]) < wanted) as u32
+        };
+        let starts = (0..=window.requests.len() + 1).map(before).collect();
+        CheckedWindow { range: first..first + window.requests.len(), end: window.end, dependents, starts }
+    }
+
+    /// Returns the requests that wait for the completion of one, or for the window's start.
+    fn waiting_for(&self, request: Option<u32>) -> &[u32] {
+        let slot = request.map_or(0, |request| request as usize + 1);
+        &self.dependents[self.starts[slot] as usize..self.starts[slot + 1] as usize]
+    }
+}
+
+fn check(window: &LineWindow) -> Result<(), WorkloadError> {
+    let refuse = |rule, value: String| Err(WorkloadError::new("workload.lines", rule, value));
+    let whens = (0..).zip(window.requests.iter().map(|request| request.when));
+    for (index, when) in whens.chain([(window.requests.len(), window.end)]) {
+        if when.gap > LONGEST_GAP {
+            return refuse("has gaps of at most a second", format!("{} before request {index}", when.gap));
+        }
+        let Some(after) = when.after.map(|after| after as usize) else { continue };
+        if after >= index {
+            return refuse("has requests that wait for earlier ones", format!("{index} for {after}"));
+        }
+        if window.requests[after].is_write_back {
+            return refuse("has requests that wait for reads only", format!("{index} for {after}"));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

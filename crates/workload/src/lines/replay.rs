@@ -1,0 +1,181 @@
+//! Replay of a program's requests on many compute blades at once, closed loop.
+//!
+//! Each thread of each replica goes through its windows one after another. A request is issued when what it depends on is
+//! complete, and its computing time after that is over; a window starts where the one before it ends. Every replica
+//! begins with another window, so that all phases of the program are on the network at all times.
+
+use super::{Dependence, LINE_BYTES, LineMessage, LineTrace};
+use crate::blades::Racks;
+use crate::error::WorkloadError;
+use crate::message::Message;
+use crate::source::{Outbox, Source};
+use crate::trace::Placement;
+use std::sync::Arc;
+use unrack_rack::Blades;
+use unrack_units::Time;
+
+/// Bits of an address within a page, on which the choice of a memory blade rests.
+const PAGE_BITS: u32 = 12;
+
+/// Source that replays the windows of a program. It shares the trace with other runs.
+///
+/// The tag of a message tells the request: see [`LineTrace::place`].
+pub struct LineReplay {
+    trace: Arc<LineTrace>,
+    placement: Placement,
+    /// Threads of all replicas, replica by replica.
+    threads: Vec<Progress>,
+    submitted: u64,
+    total: u64,
+}
+
+/// Progress of a thread of a replica.
+#[derive(Debug, Clone, Copy)]
+struct Progress {
+    /// Window that is under way.
+    window: u32,
+    /// Windows that are left after it.
+    left: u32,
+}
+
+/// What an actor does when it wakes.
+enum Actor {
+    /// Issues the request of this number, counted over all replicas.
+    Request(u32),
+    /// Starts the next window of a thread, counted over all replicas.
+    Thread(u32),
+}
+
+impl LineReplay {
+    /// Creates a replay on these racks, or on a number of nodes in one rack.
+    ///
+    /// # Errors
+    /// If the blades do not fit, or there are too many requests.
+    pub fn new(
+        trace: Arc<LineTrace>,
+        blades: Blades,
+        seed: u64,
+        racks: impl Into<Racks>,
+    ) -> Result<LineReplay, WorkloadError> {
+        let placement = Placement::new(blades, racks.into(), seed)?;
+        let replicas = placement.replicas();
+        let total = trace.len() * u64::from(replicas);
+        let threads = u64::from(trace.threads()) * u64::from(replicas);
+        if total + threads >= u64::from(u32::MAX) {
+            let rule = "replays fewer than 2^32 lines: replay fewer windows, or on fewer blades";
+            return Err(WorkloadError::new("workload.lines", rule, total));
+        }
+        let first = |replica, thread| first_window(&trace, replica, replicas, thread);
+        let threads =
+            (0..replicas).flat_map(|replica| (0..trace.threads()).map(move |thread| (replica, thread)));
+        let threads = threads.map(|(replica, thread)| first(replica, thread)).collect();
+        Ok(LineReplay { placement, threads, submitted: 0, total, trace })
+    }
+
+    fn actor(&self, number: u32) -> Actor {
+        match u64::from(number).checked_sub(self.total) {
+            None => Actor::Request(number),
+            Some(thread) => Actor::Thread(thread as u32),
+        }
+    }
+
+    /// Starts the window that a thread has come to.
+    fn start_window<O: Outbox>(&self, thread: u32, now: Time, out: &mut O) {
+        let replica = thread / self.trace.threads();
+        self.wake_dependents(replica, self.threads[thread as usize].window, None, now, out);
+        self.end_after(None, thread, now, out);
+    }
+
+    /// Lets whatever waits for a request of a window sleep until its time has come.
+    fn wake_dependents<O: Outbox>(
+        &self,
+        replica: u32,
+        window: u32,
+        completed: Option<u32>,
+        now: Time,
+        out: &mut O,
+    ) {
+        let window = &self.trace.windows[window as usize];
+        let base = replica as usize * self.trace.requests.len() + window.range.start;
+        for index in window.waiting_for(completed) {
+            let gap = self.trace.requests[window.range.start + *index as usize].when.gap;
+            out.wake_at(now + gap, (base + *index as usize) as u32);
+        }
+    }
+
+    /// Lets a thread sleep until its window ends, if the end waits for this request, or for the window's start.
+    fn end_after<O: Outbox>(&self, completed: Option<u32>, thread: u32, now: Time, out: &mut O) {
+        let Progress { window, left } = self.threads[thread as usize];
+        let Dependence { after, gap } = self.trace.windows[window as usize].end;
+        if left > 0 && after == completed {
+            out.wake_at(now + gap, (self.total + u64::from(thread)) as u32);
+        }
+    }
+
+    fn message(&self, number: u32) -> Message {
+        let requests = self.trace.requests.len();
+        let (replica, index) = (number as usize / requests, number as usize % requests);
+        let LineMessage { address, is_write_back, .. } = self.trace.requests[index];
+        let src = self.placement.compute_node(replica as u32);
+        let dst = self.placement.memory_node(replica as u32, address >> PAGE_BITS);
+        let make = if is_write_back { Message::write } else { Message::read };
+        make(src, dst, LINE_BYTES).tagged(number)
+    }
+}
+
+/// Returns the first window of a thread on a replica: replicas begin evenly apart.
+fn first_window(trace: &LineTrace, replica: u32, replicas: u32, thread: u32) -> Progress {
+    let windows = thread_windows(trace, thread);
+    let count = windows.len() as u64;
+    let window = windows.start as u64 + count * u64::from(replica) / u64::from(replicas);
+    Progress { window: window as u32, left: count.saturating_sub(1) as u32 }
+}
+
+fn thread_windows(trace: &LineTrace, thread: u32) -> std::ops::Range<usize> {
+    trace.threads[thread as usize]..trace.threads[thread as usize + 1]
+}
+
+impl Source for LineReplay {
+    fn start<O: Outbox>(&mut self, out: &mut O) {
+        for thread in 0..self.threads.len() as u32 {
+            if !thread_windows(&self.trace, thread % self.trace.threads()).is_empty() {
+                self.start_window(thread, Time::ZERO, out);
+            }
+        }
+    }
+
+    fn wake<O: Outbox>(&mut self, actor: u32, now: Time, out: &mut O) {
+        match self.actor(actor) {
+            Actor::Request(number) => {
+                out.submit(self.message(number));
+                self.submitted += 1;
+            }
+            Actor::Thread(thread) => {
+                let windows = thread_windows(&self.trace, thread % self.trace.threads());
+                let progress = &mut self.threads[thread as usize];
+                let next = progress.window as usize + 1;
+                progress.window = if next < windows.end { next } else { windows.start } as u32;
+                progress.left -= 1;
+                self.start_window(thread, now, out);
+            }
+        }
+    }
+
+    fn completed<O: Outbox>(&mut self, message: &Message, now: Time, out: &mut O) {
+        let place = self.trace.place(message.tag);
+        self.wake_dependents(place.replica, place.window, Some(place.request), now, out);
+        let thread = place.replica * self.trace.threads() + place.thread;
+        // A window may end before its last request is complete.
+        if self.threads[thread as usize].window == place.window {
+            self.end_after(Some(place.request), thread, now, out);
+        }
+    }
+
+    fn total(&self) -> Option<u64> {
+        Some(self.total)
+    }
+
+    fn is_exhausted(&self) -> bool {
+        self.submitted == self.total
+    }
+}

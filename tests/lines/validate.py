@@ -1,0 +1,141 @@
+#!/usr/bin/env python3
+"""Predicted beside measured run times of programs: see README.md."""
+
+import argparse
+import json
+import os
+import statistics
+import sys
+import tempfile
+
+import native
+import programs
+
+ROOT = os.path.realpath(os.path.join(os.path.dirname(__file__), "../.."))
+
+
+def main():
+    asked = arguments()
+    with tempfile.TemporaryDirectory() as folder:
+        listed = programs.kernels(asked.build) + programs.applications(ROOT, folder)
+        wanted = [
+            p for p in listed if not asked.only or any(p.name.startswith(o) for o in asked.only.split(","))
+        ]
+        rows = [row for row in (compared(program, asked, folder) for program in wanted) if row]
+    conclude(rows)
+    kernels(rows)
+    if asked.json:
+        with open(asked.json, "w", encoding="utf-8") as file:
+            json.dump(rows, file, indent=1)
+
+
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--build", default=os.path.join(ROOT, "target/release"), help="folder of the build")
+    parser.add_argument("--only", help="names to run, or their beginnings, separated by commas")
+    parser.add_argument("--runs", type=int, default=5, help="native runs of each program")
+    parser.add_argument("--core", type=int, default=1, help="core for all runs")
+    parser.add_argument("--json", help="file for all numbers")
+    parser.add_argument("--unrack", help="the program to validate (default: unrack of the build)")
+    asked = parser.parse_args()
+    asked.unrack = asked.unrack or os.path.join(asked.build, "unrack")
+    return asked
+
+
+def compared(program, asked, folder):
+    """Runs a program both ways, prints and returns its row."""
+    answer = os.path.join(folder, "predicted.json")
+    if os.path.exists(answer):
+        os.remove(answer)
+    try:
+        measured = native.measure(program, asked.runs, asked.core)
+        instrumented = [asked.unrack, "lines", "run", "--json", answer, "--", *program.command]
+        status, usage, output = native.run(program, ["taskset", "-c", str(asked.core), *instrumented])
+        with open(answer, encoding="utf-8") as file:
+            lines = json.load(file)["lines"]
+        predicted_s = stated(lines["predicted_near_s"])
+    except (RuntimeError, OSError, ValueError, KeyError) as error:
+        print(f"{program.name:24} {error}", flush=True)
+        return None
+    row = {
+        "name": program.name,
+        "native_s": measured.median_s,
+        "native_min_s": measured.min_s,
+        "native_max_s": measured.max_s,
+        "native_system_s": measured.system_s,
+        "instrumented_s": usage.ru_utime + usage.ru_stime,
+        "same_output": status == 0 and output.startswith(measured.output),
+        "items": items(output),
+        "instructions": lines["counts"]["instructions"],
+        "predicted_s": predicted_s,
+        "error": predicted_s / measured.median_s - 1,
+        "lines": lines,
+    }
+    print_row(row)
+    return row
+
+
+def stated(number):
+    """Value of a stated number; an error where it is withheld."""
+    if "value" not in number:
+        raise ValueError(f"no prediction: {number.get('withheld', number)}")
+    return number["value"]
+
+
+def items(output):
+    """Units of work that a kernel says it did, or None."""
+    words = output.decode(errors="replace").split()
+    return int(words[words.index("items") + 1]) if "items" in words and "checksum" in words else None
+
+
+def print_row(row):
+    if not print_row.is_headed:
+        print(
+            f"{'program':24} {'10^6 instr.':>11} {'native s (min to max)':>25} {'of it sys':>9} {'predicted s':>11} "
+            f"{'error':>7} {'cost':>6}"
+        )
+        print_row.is_headed = True
+    spread = f"{row['native_s']:.3f} ({row['native_min_s']:.3f} to {row['native_max_s']:.3f})"
+    cost = f"{row['instrumented_s'] / row['native_s']:.0f}x"
+    note = "" if row["same_output"] else "  OUTPUT DIFFERS"
+    print(
+        f"{row['name']:24} {row['instructions'] / 1e6:11.1f} {spread:>25} {row['native_system_s']:9.3f} "
+        f"{row['predicted_s']:11.3f} {row['error']:+7.0%} {cost:>6}{note}",
+        flush=True,
+    )
+
+
+print_row.is_headed = False
+
+
+def conclude(rows):
+    """Prints the median and the worst error."""
+    if not rows:
+        sys.exit("no program was compared")
+    errors = sorted((abs(row["error"]), row["name"]) for row in rows)
+    worst = errors[-1]
+    above = sum(error > 0.4 for error, _ in errors)
+    print(
+        f"\n{len(rows)} programs: median error {statistics.median(e for e, _ in errors):.0%}, worst {worst[0]:.0%} "
+        f"({worst[1]}), {above} above 40 %"
+    )
+
+
+def kernels(rows):
+    """Prints, for each kernel, how much longer a unit of work takes from memory than from the last cache level."""
+    by_name = {row["name"]: row for row in rows if row["items"]}
+    print(f"\n{'kernel':16} {'native ns':>19} {'predicted ns':>19} {'native':>8} {'predicted':>9}")
+    for name in sorted({name.split()[0] for name in by_name}):
+        pair = [by_name.get(f"{name} {size}") for size in programs.SIZES]
+        if None in pair:
+            continue
+        natives, predicteds = (
+            [1e9 * row[key] / row["items"] for row in pair] for key in ("native_s", "predicted_s")
+        )
+        both = [" to ".join(f"{ns:.2f}" for ns in ends) for ends in (natives, predicteds)]
+        slowdowns = [ends[1] / ends[0] for ends in (natives, predicteds)]
+        print(f"{name:16} {both[0]:>19} {both[1]:>19} {slowdowns[0]:7.1f}x {slowdowns[1]:8.1f}x")
+
+
+if __name__ == "__main__":
+    main()
