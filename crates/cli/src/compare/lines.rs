@@ -190,9 +190,7 @@ impl Parts<'_> {
         let footprint = match args.placement.needs_footprint(args.local) {
             true => {
                 self.steps.begin("measuring the footprint");
-                let mut job = CheckedProgram::prepare(&args.command)?;
-                job.input = Input::repeatable()?;
-                Some(unrack_paging::footprint(&job, Some(&build()))?.footprint.bytes())
+                Some(lines::footprint(&args.command)?)
             }
             false => None,
         };

@@ -24,10 +24,14 @@ mod run;
 pub(crate) mod windows;
 
 use crate::failure::Failure;
+use crate::provenance::build;
 use placed::Placed;
+use std::ffi::OsString;
 use std::process::ExitCode;
 use unrack_lines_run::calibrate::MachineCalibration;
 use unrack_lines_run::{Options, Tools};
+use unrack_paging::{CheckedProgram, Input};
+use unrack_units::Bytes;
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
@@ -87,6 +91,22 @@ pub(crate) fn calibrated(say: impl FnOnce(&str)) -> Result<MachineCalibration, F
         Ok,
     );
     measured.map_err(|why| Failure::Lacking(why.to_string()))
+}
+
+/// Returns the footprint of a program, remembered or from a native run with empty input.
+///
+/// # Errors
+/// If it cannot be run, or ends before anything of it is seen.
+pub(crate) fn footprint(command: &[OsString]) -> Result<Bytes, Failure> {
+    let mut job = CheckedProgram::prepare(command)?;
+    job.input = Input::repeatable()?;
+    let footprint = unrack_paging::footprint(&job, Some(&build()))?.footprint.bytes();
+    if footprint.get() == 0 {
+        let text = "the program ended before its footprint was seen: give it more to do, or give --local as a share with \
+                    --placement interleaved or hottest";
+        return Err(Failure::Failed(text.into()));
+    }
+    Ok(footprint)
 }
 
 /// Instructions from one window to the next at first: a program of 3 million has the windows that an interval takes. A longer

@@ -198,7 +198,7 @@ impl Placed {
             Rule::Tiered => PagePlacement::Tiered { near_bytes: near_bytes()?, period: PERIOD },
             Rule::DramCache => {
                 let set = GRANULE_BYTES * u64::from(WAYS);
-                let near_bytes = near_bytes()?.next_multiple_of(set);
+                let near_bytes = near_bytes()?.max(1).next_multiple_of(set);
                 PagePlacement::DramCache { near_bytes, granule_bytes: GRANULE_BYTES, ways: WAYS }
             }
             Rule::Hottest => {

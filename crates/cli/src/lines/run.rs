@@ -4,14 +4,16 @@ use super::answer::Basis;
 use super::instrumented::Instrumented;
 use super::machine::Machine;
 use super::model::Model;
-use super::placed::Rule;
+use super::placed::{Placed, Rule};
 use super::recorder;
 use crate::failure::{Failure, say};
 use crate::provenance::build;
 use crate::stdout::print;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use unrack_lines_run::Tools;
+use unrack_lines_run::calibrate::MachineCalibration;
 use unrack_record::{AccessUnit, LinesSummary, Started, write_json};
 use unrack_units::Share;
 
@@ -36,31 +38,51 @@ pub(crate) struct Args {
 /// Runs `unrack lines run`. The program has this process's input and output; what is said of it follows on standard
 /// output.
 pub(crate) fn main(args: &Args) -> Result<ExitCode, Failure> {
-    let started = Started::now(build());
     let placed = args.placement.placed(args.local, None)?;
     let tools = recorder()?;
     let calibration = super::calibrated(say)?;
-    let options = super::options(args.seed, &calibration, &placed);
-    let instrumented = Instrumented::run(&tools, &args.command, &options, None)?;
-    let machine = Machine::new(&instrumented.processor, &calibration);
-    let model = Model::new(&instrumented, machine, &placed, &[])?;
-    let basis = Basis {
-        instrumented: &instrumented,
-        calibration: &calibration,
-        native: None,
-        placed: &placed,
-        model,
-    };
+    answer(
+        &Question { command: &args.command, seed: args.seed, json: args.json.as_deref() },
+        &placed,
+        &tools,
+        &calibration,
+    )
+}
+
+/// Program that is recorded once, and where its answer goes.
+pub(super) struct Question<'a> {
+    pub command: &'a [OsString],
+    pub seed: u64,
+    pub json: Option<&'a Path>,
+}
+
+/// Records a program, asks the core model about it, and prints the answer.
+///
+/// # Errors
+/// If the program cannot be recorded, or the answer not written.
+pub(super) fn answer(
+    question: &Question,
+    placed: &Placed,
+    tools: &Tools,
+    calibration: &MachineCalibration,
+) -> Result<ExitCode, Failure> {
+    let &Question { command, seed, json } = question;
+    let started = Started::now(build());
+    let options = super::options(seed, calibration, placed);
+    let instrumented = Instrumented::run(tools, command, &options, None)?;
+    let machine = Machine::new(&instrumented.processor, calibration);
+    let model = Model::new(&instrumented, machine, placed, &[])?;
+    let basis = Basis { instrumented: &instrumented, calibration, native: None, placed, model };
     let summary = LinesSummary {
         version: env!("CARGO_PKG_VERSION").into(),
-        command: args.command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
-        seed: args.seed,
+        command: command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
+        seed,
         access: AccessUnit::Lines,
         pages: None,
         lines: basis.result(),
         machine: Some(started.machine()),
     };
-    if let Some(path) = &args.json {
+    if let Some(path) = json {
         write_json(path, &summary)?;
     }
     print(&unrack_report::lines_text(&summary))?;
