@@ -7,7 +7,7 @@ const SIZES: [(&str, usize); 2] = [("cache", 2 << 20), ("memory", 64 << 20)];
 /// Least and most working sets, in bytes.
 const BYTES: std::ops::RangeInclusive<usize> = 64 << 10..=16 << 30;
 
-/// What the command line asks for.
+/// Request of the command line.
 pub(crate) enum Request {
     /// Help.
     Help,

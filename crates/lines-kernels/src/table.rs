@@ -6,7 +6,7 @@ use crate::{core, graph, lookup, matrix, pointers, sorting, stream, text};
 pub(crate) struct Kernel {
     /// Name on the command line.
     pub(crate) name: &'static str,
-    /// What a round does.
+    /// Work of a round.
     pub(crate) about: &'static str,
     /// Items of work in a round, by the working set in bytes.
     pub(crate) items: fn(usize) -> u64,
@@ -16,7 +16,7 @@ pub(crate) struct Kernel {
     pub(crate) run: fn(usize, u64) -> u64,
 }
 
-/// All kernels.
+/// Table of kernels.
 pub(crate) const KERNELS: [Kernel; 30] = [
     Kernel {
         name: "copy",

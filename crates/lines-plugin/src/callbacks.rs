@@ -1,4 +1,4 @@
-//! What QEMU calls: the events of the program's threads.
+//! Callbacks of QEMU: the events of the program's threads.
 //!
 //! A callback runs in the thread whose event it is. Each thread has a [`Thread`] of its own, which no other touches while
 //! it runs; what they share is behind one lock, which is taken for each buffer of events.

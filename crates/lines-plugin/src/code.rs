@@ -117,7 +117,7 @@ struct Key {
     bytes: Box<[u8]>,
 }
 
-/// All code that was translated.
+/// Code that was translated.
 pub(crate) struct Codes {
     decoder: Decoder,
     all: Vec<&'static Code>,

@@ -28,7 +28,7 @@ const FUNCTIONS: usize = 1000;
 /// State that the threads share.
 pub(crate) struct Shared {
     settings: Settings,
-    /// How this QEMU was started, if that is known.
+    /// Start of this QEMU, if that is known.
     pub(crate) launcher: Option<Launcher>,
     pub(crate) codes: Codes,
     /// Turns that are over: threads process their buffers one after another.

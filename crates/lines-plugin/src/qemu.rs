@@ -29,7 +29,7 @@ pub(crate) struct Insn {
     _opaque: [u8; 0],
 }
 
-/// What QEMU says of itself to `qemu_plugin_install`: the beginning of `qemu_info_t`.
+/// Account of itself that QEMU gives to `qemu_plugin_install`: the beginning of `qemu_info_t`.
 #[repr(C)]
 pub(crate) struct Info {
     pub(crate) target_name: *const c_char,

@@ -9,7 +9,7 @@ use unrack_basis::SplitMix64;
 /// Distance and length of windows, in instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Plan {
-    /// From the beginning of one window to that of the next.
+    /// Distance from the beginning of one window to that of the next.
     pub(crate) period: u64,
     /// Counted instructions of a window.
     pub(crate) window: u64,

@@ -42,7 +42,7 @@ impl Settings {
     /// Reads the arguments.
     ///
     /// # Errors
-    /// What is wrong with which.
+    /// Fault in words, with its place.
     pub(crate) fn parse<'a>(arguments: impl Iterator<Item = &'a str>) -> Result<Settings, String> {
         let mut out = None;
         let mut plan = Plan { period: PERIOD, window: WINDOW, lead: LEAD };

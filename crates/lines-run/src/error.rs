@@ -13,7 +13,7 @@ pub enum RunError {
     Program {
         /// Path or name of the program.
         path: PathBuf,
-        /// What is wrong with it, and what to do.
+        /// Fault in words, and what to do.
         why: String,
     },
     /// The record of a process is damaged.
@@ -21,15 +21,15 @@ pub enum RunError {
     Record {
         /// Path of the file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// Fault in words.
         why: String,
     },
     /// The system refused something.
     #[error("cannot {what}: {error}")]
     Io {
-        /// What was to be done.
+        /// Step that failed.
         what: &'static str,
-        /// What the system said.
+        /// Answer of the system.
         error: std::io::Error,
     },
 }

@@ -70,7 +70,7 @@ const MOST_CORES: usize = 1024;
 pub struct InstrumentedRun {
     /// Records, a process after the one that started it.
     pub processes: Vec<ProcessRecord>,
-    /// How the program ended.
+    /// Exit status of the program.
     pub status: ExitStatus,
     /// Folder of the recordings, removed with this value.
     _folder: TemporaryFolder,

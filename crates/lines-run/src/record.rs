@@ -14,7 +14,7 @@ const LARGEST: u64 = 256 << 20;
 /// Record of one program in one process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProcessRecord {
-    /// What it did in all.
+    /// Counts of the whole run.
     pub summary: Summary,
     /// Path of its recording; nothing where no window was recorded.
     pub recording: Option<PathBuf>,

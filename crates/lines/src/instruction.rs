@@ -43,7 +43,7 @@ pub enum OperationClass {
     SystemCall,
 }
 
-/// What an instruction does with memory.
+/// Use of memory by an instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum MemoryUse {
     /// No access.
@@ -60,7 +60,7 @@ pub enum MemoryUse {
     Prefetch,
 }
 
-/// How a block ends.
+/// Ending of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum BlockEnding {
     /// Next block follows in memory.
@@ -100,6 +100,6 @@ pub struct CodeBlock {
     pub pc: u64,
     /// Its instructions in order.
     pub instructions: Vec<Instruction>,
-    /// How it ends.
+    /// Ending.
     pub ending: BlockEnding,
 }

@@ -13,7 +13,7 @@ pub struct Summary {
     pub parent: u32,
     /// Path of the program.
     pub program: String,
-    /// How the record ends.
+    /// Ending of the record.
     pub ending: RecordEnding,
     /// Time of the start, in nanoseconds of `CLOCK_MONOTONIC`, in the instrumented run.
     pub start_ns: u64,

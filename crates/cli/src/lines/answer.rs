@@ -20,7 +20,7 @@ const DOUBT: f64 = 0.4;
 /// Least user time that is compared, in seconds: it is counted in 10 ms.
 const LEAST_USER_S: f64 = 0.1;
 
-/// What the result rests on.
+/// Basis of the result.
 pub(crate) struct Basis<'a> {
     pub instrumented: &'a Instrumented,
     pub calibration: &'a MachineCalibration,

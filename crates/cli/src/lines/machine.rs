@@ -1,4 +1,4 @@
-//! This machine as the core model takes it: a core with measured latencies, near memory, and costs of the kernel.
+//! Machine as the core model takes it: a core with measured latencies, near memory, and costs of the kernel.
 
 use unrack_lines::core::{CoreParameters, Lane, MemoryParameters, NearPages};
 use unrack_lines_run::calibrate::{Bandwidth, MachineCalibration};

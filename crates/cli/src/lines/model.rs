@@ -22,7 +22,7 @@ const OWN: usize = 8;
 /// Cycles of a run, and the delays that they make.
 pub(crate) struct Model {
     pub machine: Machine,
-    /// What windows are marked with when they are read.
+    /// Marks that windows get when they are read.
     pub marks: Marks,
     /// Curves: of the placement that is asked for, of all pages far, of shares; last the placement that is asked for at the
     /// latencies of fabrics.

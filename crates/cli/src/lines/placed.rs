@@ -27,7 +27,7 @@ pub(crate) enum Rule {
     Tiered,
     /// Near memory as a cache of far memory.
     DramCache,
-    /// All but the memory of this name.
+    /// Memory of every other name than this.
     AllBut(String),
 }
 
@@ -86,7 +86,7 @@ struct Curve {
 enum Marked {
     /// The hottest, of this share of the pages that memory was asked for.
     Hottest(Share),
-    /// All but those of the memory of this name.
+    /// Pages of every other name than this.
     AllBut(String),
 }
 
@@ -303,7 +303,7 @@ pub(crate) struct Marks {
 #[derive(Debug)]
 enum Mark {
     Hottest(Hottest),
-    /// All but these ranges.
+    /// Pages outside these ranges.
     Far(Vec<(u64, u64)>),
 }
 

@@ -20,7 +20,7 @@ pub(crate) struct Decoder {
 pub(crate) struct Decoded {
     /// Instruction of the model.
     pub(crate) instruction: Instruction,
-    /// Where execution continues.
+    /// Place at which execution continues.
     pub(crate) flow: Flow,
     /// Whether it reads and writes its memory in one piece: QEMU may announce one access for both.
     pub(crate) is_atomic: bool,

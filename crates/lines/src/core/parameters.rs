@@ -131,7 +131,7 @@ pub struct Lane {
 /// Pages that a lane has in near memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NearPages {
-    /// All pages.
+    /// Every page.
     AllNear,
     /// No page. Page tables stay near: the kernel keeps them in its own memory.
     AllFar,

@@ -131,7 +131,7 @@ impl CoreParameters {
 /// Blocks of a recording, prepared as far as they were seen.
 #[derive(Default)]
 pub(super) struct Program {
-    /// All instructions, block after block.
+    /// Instructions, block after block.
     instructions: Vec<Prepared>,
     /// Index of each block's first instruction, and of the end.
     firsts: Vec<usize>,

@@ -1,4 +1,4 @@
-//! What an observer of the core is told.
+//! Events that an observer of the core is told.
 
 use super::time::Time;
 use crate::window::Served;

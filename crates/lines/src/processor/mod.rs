@@ -71,9 +71,9 @@ pub struct Prefetchers {
 }
 
 impl Prefetchers {
-    /// All prefetchers on.
+    /// Prefetchers all on.
     pub const ON: Prefetchers = Prefetchers { next_line: true, stride: true, streams: true };
-    /// All prefetchers off.
+    /// Prefetchers all off.
     pub const OFF: Prefetchers = Prefetchers { next_line: false, stride: false, streams: false };
 }
 

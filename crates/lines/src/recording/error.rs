@@ -8,7 +8,7 @@ pub enum RecordingError {
     Io {
         /// Bytes before it.
         offset: u64,
-        /// What the system said.
+        /// Answer of the system.
         error: std::io::Error,
     },
     /// The file is something else.
@@ -25,7 +25,7 @@ pub enum RecordingError {
     Damaged {
         /// Bytes before it.
         offset: u64,
-        /// What is wrong.
+        /// Fault in words.
         what: &'static str,
     },
     /// What was to be written could not be read back.

@@ -8,7 +8,7 @@ const SITES: usize = 256;
 /// Bytes of an access before one was seen.
 const USUAL_BYTES: u8 = 8;
 
-/// What is constant for most executions of an access.
+/// Part of an access that is constant for most of its executions.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) struct Shape {
     pub(super) instruction: u16,

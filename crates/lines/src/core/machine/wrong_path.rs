@@ -87,35 +87,39 @@ impl Ways {
         known.into_iter().filter(|next| next.count > 0).map(|next| next.block)
     }
 
-    /// Returns where the way of the branch that ends a step meets the one that it was mispredicted to take, by the fewest blocks of the
-    /// longer one: in a loop, both go around equally often. The wrong way is made of ways that the window has gone.
+    /// Returns where the way of the branch that ends a step meets the one that it was mispredicted to take: where both together
+    /// are shortest, by their slots. The wrong way is made of ways that the window has gone.
     fn meeting(&self, program: &Program, steps: &[BlockStep], branch: usize) -> Option<Meeting> {
         let right = &steps[branch + 1..steps.len().min(branch + 1 + LONGEST)];
         let taken = right.first()?.block;
         let wrong = self.next(steps[branch].block).find(|block| *block != taken)?;
-        // Blocks in the order of their distance, each with the place of the one before and the distance.
+        let slots = |block| program.block(block).iter().map(|one| usize::from(one.slots)).sum::<usize>();
+        // Blocks in the order in which they are found, each with the place of the one before and the slots up to it.
         let mut reached = vec![(wrong, usize::MAX, 0)];
         let mut place = 0;
         while place < reached.len() && reached.len() < MOST {
-            let (from, _, distance) = reached[place];
+            let (from, _, before) = reached[place];
             for block in self.next(from) {
                 if reached.iter().all(|(known, ..)| *known != block) {
-                    reached.push((block, place, distance + 1));
+                    reached.push((block, place, before + slots(from)));
                 }
             }
             place += 1;
         }
-        let met = |step: &BlockStep| reached.iter().position(|(block, ..)| *block == step.block);
-        let meetings = right.iter().enumerate().filter_map(|(index, step)| Some((index, met(step)?)));
-        let (index, met) =
-            meetings.min_by_key(|(index, met)| (reached[*met].2.max(*index), reached[*met].2 + index))?;
+        let mut passed = 0;
+        let meetings = right.iter().enumerate().filter_map(|(index, step)| {
+            let before = passed;
+            passed += slots(step.block);
+            let met = reached.iter().position(|(block, ..)| *block == step.block)?;
+            Some((index, met, before + reached[met].2))
+        });
+        let (index, met, _) = meetings.min_by_key(|(_, _, both)| *both)?;
         let written = |set, block| program.block(block).iter().fold(set, |set, one| set | one.written());
-        let mut meeting = Meeting { step: branch + 1 + index, written: 0, slots: 0 };
+        let mut meeting = Meeting { step: branch + 1 + index, written: 0, slots: reached[met].2 };
         meeting.written = right[..index].iter().fold(0, |set, step| written(set, step.block));
         let mut before = reached[met].1;
         while let Some((block, earlier, _)) = reached.get(before) {
             meeting.written = written(meeting.written, *block);
-            meeting.slots += program.block(*block).iter().map(|one| usize::from(one.slots)).sum::<usize>();
             before = *earlier;
         }
         Some(meeting)
