@@ -102,7 +102,8 @@ fn what_is_hot_comes_near_by_each_placement_that_goes_by_use() {
     assert!((0.2..0.3).contains(&interleaved), "{shares:?}");
     // The first pages touched are cold.
     assert!(first_touch < 0.08, "{shares:?}");
-    assert!(oracle > 0.87, "{shares:?}");
+    // Of the misses 88 % are expected near, of about 2,000 that the windows hold: four standard deviations below.
+    assert!(oracle > 0.85, "{shares:?}");
     assert!(tiered > 0.6 && tiered < oracle + 0.02, "{shares:?}");
     assert!(cached > 0.6 && cached < oracle + 0.02, "{shares:?}");
     let moved = &process.summary.moved;
