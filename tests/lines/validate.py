@@ -33,7 +33,7 @@ def arguments():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--build", default=os.path.join(ROOT, "target/release"), help="folder of the build")
     parser.add_argument("--only", help="names to run, or their beginnings, separated by commas")
-    parser.add_argument("--runs", type=int, default=5, help="native runs of each program")
+    parser.add_argument("--runs", type=int, default=11, help="native runs of each program")
     parser.add_argument("--core", type=int, default=1, help="core for all runs")
     parser.add_argument("--json", help="file for all numbers")
     parser.add_argument("--unrack", help="the program to validate (default: unrack of the build)")
@@ -50,7 +50,7 @@ def compared(program, asked, folder):
     try:
         measured = native.measure(program, asked.runs, asked.core)
         instrumented = [asked.unrack, "lines", "run", "--json", answer, "--", *program.command]
-        status, usage, output = native.run(program, ["taskset", "-c", str(asked.core), *instrumented])
+        status, usage, output = native.run(program, instrumented)
         with open(answer, encoding="utf-8") as file:
             lines = json.load(file)["lines"]
         predicted_s = stated(lines["predicted_near_s"])

@@ -103,7 +103,8 @@ pub struct RecordedWindow {
 }
 
 impl RecordedWindow {
-    /// Sets the bit of a placement where `is_near` says that an address is near, and clears it elsewhere.
+    /// Sets the bit of a placement where `is_near` says that an address is near, and clears it where it is not, of all lines that
+    /// memory was asked for.
     ///
     /// # Panics
     /// If the bit is not 0 to 15.
@@ -113,8 +114,12 @@ impl RecordedWindow {
         let mark = |near: &mut u16, address| {
             *near = if is_near(address) { *near | bit } else { *near & !bit };
         };
-        self.accesses.iter_mut().for_each(|access| mark(&mut access.near, access.address));
-        self.prefetches.iter_mut().for_each(|prefetch| mark(&mut prefetch.near, prefetch.line));
+        for access in self.accesses.iter_mut().filter(|access| access.served == Served::Memory) {
+            mark(&mut access.near, access.address);
+        }
+        for prefetch in self.prefetches.iter_mut().filter(|prefetch| prefetch.served == Served::Memory) {
+            mark(&mut prefetch.near, prefetch.line);
+        }
         self.write_backs.iter_mut().for_each(|written| mark(&mut written.near, written.line));
     }
 }

@@ -93,11 +93,16 @@ fn with_measured(mut core: CoreParameters, measured: &MachineCalibration) -> Cor
     }
     core.fill_buffers = (measured.most_at_once.round() as usize).clamp(1, 4096);
     core.prefetch_buffers = core.prefetch_buffers.max(in_flight(measured));
-    core.caches.l3_interval = sixteenths(64.0 / measured.last_level.gb_s() * frequency_ghz);
+    core.caches.l3_interval = sixteenths(64.0 / measured.last_level.rates.gb_s() * frequency_ghz);
+    let second = &measured.second_level;
+    core.caches.fill_interval = sixteenths(64.0 / second.gb_s() * frequency_ghz);
+    // A copy loads one line and stores to another: what it takes beyond the one is the other's.
+    let pair = sixteenths(2.0 * 64.0 / second.copy_gbps.median * frequency_ghz);
+    core.caches.store_fill_interval = (pair - core.caches.fill_interval).max(core.caches.fill_interval);
     // A walk in the measured working set loads one entry, from the second level, which holds the tables: the rest is fixed.
     // Under nested paging it is the host's walk (AMD64 Architecture Programmer's Manual 24593, section 15.25.5).
     if let Some(walk_ns) = measured.walk_ns {
-        core.walk_latency = (cycles(walk_ns) - core.caches.l2).max(0.0);
+        core.walk_latency = (cycles(walk_ns.median) - core.caches.l2).max(0.0);
     }
     core
 }

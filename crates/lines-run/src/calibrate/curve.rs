@@ -117,20 +117,6 @@ fn step(points: &[LatencyPoint], limit_ns: f64) -> u64 {
     (below.bytes as f64 * (above.bytes as f64 / below.bytes as f64).powf(share)) as u64
 }
 
-/// Returns the time of a page walk beyond a TLB that reaches so far: the extra latency in small pages, over the share of loads
-/// that walk. It is the median over working sets of two to eight times the reach, whose page tables the caches still hold; in
-/// larger ones, the tables' own misses count too. `None` where there is none of these.
-pub(super) fn walk_ns(small: &[LatencyPoint], huge: &[LatencyPoint], reach_bytes: u64) -> Option<f64> {
-    let walk = |(small, huge): (&LatencyPoint, &LatencyPoint)| {
-        let is_between = (2 * reach_bytes..=8 * reach_bytes).contains(&small.bytes);
-        let share = 1.0 - reach_bytes as f64 / small.bytes as f64;
-        let more = (small.load_ns.median - huge.load_ns.median).max(0.0);
-        (is_between && small.bytes == huge.bytes).then(|| more / share)
-    };
-    let walks: Vec<f64> = small.iter().zip(huge).filter_map(walk).collect();
-    (!walks.is_empty()).then(|| Spread::new(walks).median)
-}
-
 /// Returns memory of the size that [`measure`] needs to see past a last level of so many bytes.
 pub(super) fn room(
     last_level_bytes: u64,
@@ -187,18 +173,6 @@ mod tests {
         let caches = [cache(1, 32 << 10), cache(2, 1 << 30)];
         assert!(read(&ideal(1e7, 100.0), &caches).is_err());
         assert!(read(&ideal(1e7, 100.0), &[]).is_err());
-    }
-
-    #[test]
-    fn a_walk_costs_the_difference_of_the_curves() {
-        let point = |mib: u64, ns| LatencyPoint { bytes: mib << 20, load_ns: flat(ns) };
-        let huge = [8, 16, 32, 64, 128].map(|mib| point(mib, 100.0));
-        // A walk of 40 ns beyond a reach of 8 MiB, and tables that miss at 128 MiB.
-        let small =
-            [point(8, 100.0), point(16, 120.0), point(32, 130.0), point(64, 135.0), point(128, 190.0)];
-        assert_eq!(walk_ns(&small, &huge, 8 << 20), Some(40.0));
-        assert_eq!(walk_ns(&huge, &small, 8 << 20), Some(0.0));
-        assert_eq!(walk_ns(&[], &huge, 8 << 20), None);
     }
 
     #[test]

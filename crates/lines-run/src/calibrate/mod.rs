@@ -10,6 +10,7 @@
 //! | [`curve`] | latency by working set; from it, latency and size of each level |
 //! | [`overlap`] | misses under way at once |
 //! | [`bandwidth`] | bytes per second |
+//! | [`walk`] | page walks |
 //! | [`window`] | operations in the window in which misses overlap |
 //! | [`pipeline`] | frequency, mispredicted branches, first touches, system calls |
 
@@ -25,6 +26,7 @@ mod overlap;
 mod pipeline;
 mod spread;
 mod text;
+mod walk;
 mod window;
 
 pub use bandwidth::Bandwidth;
@@ -59,17 +61,21 @@ pub struct MachineCalibration {
     /// Latency by working set in pages of 2 MiB; empty where the kernel gives none.
     pub huge_pages: Vec<LatencyPoint>,
     /// Time of a page walk beyond the second-level TLB, in nanoseconds; `None` where huge pages are lacking.
-    pub walk_ns: Option<f64>,
+    pub walk_ns: Option<Spread>,
     /// Throughput of several chases at once in memory.
     pub overlaps: Vec<Overlap>,
     /// Misses under way at most, by the throughput of chases.
     pub most_at_once: f64,
     /// Operations in the window in which misses overlap; `None` if something else limits them.
     pub window: Option<f64>,
+    /// Rates within the second level.
+    pub second_level: LevelRates,
     /// Throughput of loads from the last level.
     pub last_level: LastLevel,
     /// Latency of a load of the next line in memory, in nanoseconds: what prefetchers leave of it.
     pub forward_ns: Spread,
+    /// Latency of such a load while the second level is asked for two lines beside each.
+    pub forward_beside_hits_ns: Spread,
     /// Bandwidth of one thread.
     pub one: Bandwidth,
     /// Bandwidth of as many threads as this process may use cores.
@@ -82,42 +88,45 @@ pub struct MachineCalibration {
     pub system_call_ns: Spread,
 }
 
-/// Throughput of loads from the last level, in a working set between the second level's size and what a program gets of the last.
+/// Rates of one thread in a working set between the sizes of a level and of the one before it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct LastLevel {
+pub struct LevelRates {
     /// Working set in bytes.
     pub bytes: u64,
-    /// Throughput of several chases at once.
-    pub overlaps: Vec<Overlap>,
     /// Reads of successive words, in 10^9 bytes per second.
     pub read_gbps: Spread,
     /// Copies of successive words, in 10^9 bytes per second: a byte read and written counts twice.
     pub copy_gbps: Spread,
 }
 
-impl LastLevel {
+/// Throughput of loads from the last level.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct LastLevel {
+    /// Rates of successive words.
+    pub rates: LevelRates,
+    /// Throughput of several chases at once.
+    pub overlaps: Vec<Overlap>,
+}
+
+impl LevelRates {
     /// Returns the greatest rate at which lines come from the last level, in 10^9 bytes per second. The bytes that a copy moves
     /// are as many as those that it reads, with the lines that its writes allocate.
     pub fn gb_s(&self) -> f64 {
         self.read_gbps.median.max(self.copy_gbps.median)
     }
 
-    /// Measures in the geometric mean of the two sizes.
-    fn measured(
-        memory: &mut Memory,
-        points: &[LatencyPoint],
-        described: &Described,
-    ) -> Result<LastLevel, CalibrateError> {
-        let reading = curve::read(points, &described.caches)?;
-        let levels: Vec<f64> =
-            reading.levels.iter().rev().take(2).map(|level| level.effective_bytes as f64).collect();
-        let wanted = levels.iter().product::<f64>().powf(1.0 / levels.len() as f64) as usize;
-        let bytes = (wanted / chase::LINE * chase::LINE).clamp(64 * chase::LINE, memory.bytes().len());
-        let region = &mut memory.bytes_mut()[..bytes];
-        let overlaps = overlap::measure(region, ROUNDS);
+    fn measured(region: &mut [u8]) -> LevelRates {
         let (read_gbps, copy_gbps) = bandwidth::cached(region, ROUNDS);
-        Ok(LastLevel { bytes: bytes as u64, overlaps, read_gbps, copy_gbps })
+        LevelRates { bytes: region.len() as u64, read_gbps, copy_gbps }
     }
+}
+
+/// Returns memory of the size between those of the level at the end of `levels` and of the one before it: their geometric mean.
+fn between<'a>(memory: &'a mut Memory, levels: &[Level]) -> &'a mut [u8] {
+    let sizes: Vec<f64> = levels.iter().rev().take(2).map(|level| level.effective_bytes as f64).collect();
+    let wanted = sizes.iter().product::<f64>().powf(1.0 / sizes.len() as f64) as usize;
+    let bytes = (wanted / chase::LINE * chase::LINE).clamp(64 * chase::LINE, memory.bytes().len());
+    &mut memory.bytes_mut()[..bytes]
 }
 
 /// Reason why this machine cannot be calibrated.
@@ -173,8 +182,11 @@ impl MachineCalibration {
     /// Returns the processor to simulate: its last level has the size that a program gets, and its streams the reach that
     /// was measured. `None` if this machine's maker is unknown.
     pub fn processor(&self) -> Option<Processor> {
-        let processor =
-            self.described.processor()?.with_streams(self.memory_ns.median, self.forward_ns.median);
+        let processor = self.described.processor()?.with_streams(
+            self.memory_ns.median,
+            self.forward_ns.median,
+            self.forward_beside_hits_ns.median,
+        );
         let last = self.levels.iter().find(|level| level.level == 3);
         let Some(last) = last else { return Some(processor) };
         // Working sets that fit are in the second level, too, where the last has only what left it.
@@ -198,9 +210,12 @@ struct OneCore {
     small_pages: Vec<LatencyPoint>,
     huge_pages: Vec<LatencyPoint>,
     overlaps: Vec<Overlap>,
+    walk_ns: Option<Spread>,
     window: Option<f64>,
+    second_level: LevelRates,
     last_level: LastLevel,
     forward_ns: Spread,
+    forward_beside_hits_ns: Spread,
     one: Bandwidth,
     mispredict_ns: Spread,
     first_touch_ns: Spread,
@@ -216,17 +231,37 @@ impl OneCore {
         let mut memory = drop_for(small, || curve::room(last, available, Pages::Huge))?;
         let huge_pages = if memory.is_huge() { curve::measure(&mut memory, ROUNDS) } else { Vec::new() };
         let points = if huge_pages.is_empty() { &small_pages } else { &huge_pages };
-        let last_level = LastLevel::measured(&mut memory, points, described)?;
-        let memory_ns = curve::read(points, &described.caches)?.memory_ns.median;
-        let window = window::measure(memory.bytes(), memory_ns, ROUNDS);
+        let reading = curve::read(points, &described.caches)?;
+        let second = reading.levels.len().min(2);
+        let second_level = LevelRates::measured(between(&mut memory, &reading.levels[..second]));
+        let second_bytes = second_level.bytes as usize;
+        let region = between(&mut memory, &reading.levels);
+        let last_level =
+            LastLevel { overlaps: overlap::measure(region, ROUNDS), rates: LevelRates::measured(region) };
+        let memory_ns = reading.memory_ns.median;
+        // The window is smaller while another thread of the core runs: it is measured at several times.
+        let first = window::measure(memory.bytes(), memory_ns, ROUNDS);
+        let overlaps = overlap::measure(memory.bytes_mut(), ROUNDS);
+        let second = window::measure(memory.bytes(), memory_ns, ROUNDS);
+        let forward_ns = pipeline::forward_ns(memory.bytes_mut(), ROUNDS);
+        let forward_beside_hits_ns =
+            pipeline::forward_beside_hits_ns(memory.bytes_mut(), second_bytes, ROUNDS);
+        let third = window::measure(memory.bytes(), memory_ns, ROUNDS);
+        let windows: Option<Vec<f64>> = [first, second, third].into_iter().collect();
+        drop(memory);
+        let reach = described.processor().map(|processor| processor.l2_tlb.reach());
+        let walk_ns = reach.map(|bytes| walk::measure(bytes, ROUNDS)).transpose()?.flatten();
         Ok(OneCore {
+            second_level,
             last_level,
-            window,
+            walk_ns,
+            window: windows.map(|windows| Spread::new(windows).median),
             frequency_ghz: pipeline::frequency_ghz(ROUNDS),
             small_pages,
             huge_pages,
-            overlaps: overlap::measure(memory.bytes_mut(), ROUNDS),
-            forward_ns: pipeline::forward_ns(memory.bytes_mut(), ROUNDS),
+            overlaps,
+            forward_ns,
+            forward_beside_hits_ns,
             one: bandwidth::measure(1, (BANDWIDTH_LEVELS * last) as usize, ROUNDS)?,
             mispredict_ns: pipeline::mispredict_ns(ROUNDS),
             first_touch_ns: pipeline::first_touch_ns(ROUNDS)?,
@@ -238,12 +273,12 @@ impl OneCore {
     fn joined(self, described: Described, all: Bandwidth) -> Result<MachineCalibration, CalibrateError> {
         let clean = if self.huge_pages.is_empty() { &self.small_pages } else { &self.huge_pages };
         let reading = curve::read(clean, &described.caches)?;
-        let reach = described.processor().map(|processor| processor.l2_tlb.reach());
         Ok(MachineCalibration {
             frequency_ghz: self.frequency_ghz,
             levels: reading.levels,
             memory_ns: reading.memory_ns,
-            walk_ns: reach.and_then(|bytes| curve::walk_ns(&self.small_pages, &self.huge_pages, bytes)),
+            walk_ns: self.walk_ns,
+            second_level: self.second_level,
             last_level: self.last_level,
             window: self.window,
             small_pages: self.small_pages,
@@ -251,6 +286,7 @@ impl OneCore {
             most_at_once: overlap::most_at_once(&self.overlaps).unwrap_or(1.0),
             overlaps: self.overlaps,
             forward_ns: self.forward_ns,
+            forward_beside_hits_ns: self.forward_beside_hits_ns,
             one: self.one,
             all,
             mispredict_ns: self.mispredict_ns,
@@ -320,14 +356,14 @@ mod tests {
             walk_ns: None,
             overlaps: vec![Overlap { chases: 1, load_ns: flat(110.0) }],
             window: Some(200.0),
+            second_level: LevelRates { bytes: 128 << 10, read_gbps: flat(90.0), copy_gbps: flat(80.0) },
             last_level: LastLevel {
-                bytes: 4 << 20,
+                rates: LevelRates { bytes: 4 << 20, read_gbps: flat(60.0), copy_gbps: flat(50.0) },
                 overlaps: vec![Overlap { chases: 1, load_ns: flat(15.0) }],
-                read_gbps: flat(60.0),
-                copy_gbps: flat(50.0),
             },
             most_at_once: 1.0,
             forward_ns: flat(8.0),
+            forward_beside_hits_ns: flat(9.0),
             one: bandwidth.clone(),
             all: bandwidth,
             mispredict_ns: flat(6.0),

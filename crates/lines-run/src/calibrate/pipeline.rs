@@ -1,7 +1,7 @@
 //! Costs of the core and the kernel: frequency, mispredicted branches, first touches of pages, system calls.
 
 use super::CalibrateError;
-use super::chase::{LINE, Order, follow, link};
+use super::chase::{LINE, Order, follow, follow_many, link};
 use super::clock::time_ns;
 use super::memory::{Memory, Pages};
 use super::spread::Spread;
@@ -91,6 +91,17 @@ pub(super) fn forward_ns(bytes: &mut [u8], rounds: usize) -> Spread {
     let steps = (bytes.len() / LINE).min(1 << 18);
     let mut at = 0;
     Spread::rounds(rounds, || time_ns(|| at = follow(bytes, at, steps)) / steps as f64)
+}
+
+/// Measures a load of the next line beside two such chases whose lines the second level has: they follow at distances that
+/// are not in the first level, and all three together cover less than `second_bytes`.
+pub(super) fn forward_beside_hits_ns(bytes: &mut [u8], second_bytes: usize, rounds: usize) -> Spread {
+    let ring = link(bytes, Order::Forward, 0);
+    let behind = second_bytes / 3 / LINE * LINE;
+    let steps = (ring.len().saturating_sub(3 * behind / LINE) / rounds).clamp(1, 1 << 18);
+    // A round goes on where the last has ended, so that the lines ahead of the first chase are not yet in a cache.
+    let mut at = [2 * behind, behind, 0].map(|at| at % (ring.len() * LINE));
+    Spread::rounds(rounds, || time_ns(|| at = follow_many(bytes, at, steps)) / steps as f64)
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! Calibration as text.
 
-use super::{Bandwidth, LastLevel, MachineCalibration, Spread};
+use super::{Bandwidth, LevelRates, MachineCalibration, Spread};
 use std::fmt;
 
 impl fmt::Display for MachineCalibration {
@@ -16,8 +16,9 @@ impl fmt::Display for MachineCalibration {
         }
         writeln!(f, "memory              {}", self.time(self.memory_ns))?;
         writeln!(f, "next line           {}", self.time(self.forward_ns))?;
+        writeln!(f, "  beside L2 hits    {}", self.time(self.forward_beside_hits_ns))?;
         match self.walk_ns {
-            Some(ns) => writeln!(f, "page walk           {ns:.1} ns beyond the second-level TLB")?,
+            Some(walk) => writeln!(f, "page walk           {}", self.time(walk))?,
             None => writeln!(f, "page walk           unknown: the kernel gave no huge pages")?,
         }
         writeln!(f, "misses at once      {:.1}", self.most_at_once)?;
@@ -25,9 +26,10 @@ impl fmt::Display for MachineCalibration {
             Some(operations) => writeln!(f, "window              {operations:.0} operations")?,
             None => writeln!(f, "window              unknown: misses at once are fewer")?,
         }
-        let LastLevel { bytes, read_gbps, copy_gbps, .. } = &self.last_level;
-        let (read, copy) = (read_gbps.median, copy_gbps.median);
-        writeln!(f, "{:<19} read {read:.1} GB/s, copy {copy:.1} GB/s", format!("in {}", size(*bytes)))?;
+        for LevelRates { bytes, read_gbps, copy_gbps } in [&self.second_level, &self.last_level.rates] {
+            let (read, copy) = (read_gbps.median, copy_gbps.median);
+            writeln!(f, "{:<19} read {read:.1} GB/s, copy {copy:.1} GB/s", format!("in {}", size(*bytes)))?;
+        }
         writeln!(f, "mispredicted branch {}", self.time(self.mispredict_ns))?;
         let kernel = (self.first_touch_ns.median, self.system_call_ns.median);
         writeln!(f, "first touch         {:.0} ns a page; system call {:.0} ns", kernel.0, kernel.1)?;

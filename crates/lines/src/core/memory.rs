@@ -48,11 +48,16 @@ impl<T: Time> Channel<T> {
 
     /// Sends a line when the way is free. Returns when it begins to be sent.
     pub(super) fn send(&mut self, at: T, dispatch: T) -> T {
-        if self.interval == 0.0 {
+        self.send_for(self.interval, at, dispatch)
+    }
+
+    /// Sends a line that occupies the way for so many cycles.
+    pub(super) fn send_for(&mut self, interval: f32, at: T, dispatch: T) -> T {
+        if interval == 0.0 {
             return at;
         }
         let begin = at.later_from(self.free, dispatch);
-        self.free = self.free.later(dispatch).after(self.interval);
+        self.free = self.free.later(dispatch).after(interval);
         begin
     }
 

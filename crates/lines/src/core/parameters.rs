@@ -109,6 +109,10 @@ pub struct CacheLatencies {
     pub l2: f32,
     /// Last level.
     pub l3: f32,
+    /// Cycles for which a line that is loaded occupies the way to the first level. 0: no limit.
+    pub fill_interval: f32,
+    /// Cycles for which a line that is stored to occupies that way, with the write-back that it becomes. 0: no limit.
+    pub store_fill_interval: f32,
     /// Cycles for which a line occupies the way from the last level to the second. 0: no limit.
     pub l3_interval: f32,
     /// Private cache of another core.
@@ -275,6 +279,8 @@ impl CoreParameters {
             ("L1 latency", c.l1),
             ("L2 latency", c.l2),
             ("L3 latency", c.l3),
+            ("fill interval", c.fill_interval),
+            ("store fill interval", c.store_fill_interval),
             ("L3 interval", c.l3_interval),
             ("peer latency", c.peer),
             ("second-level TLB latency", c.second_level_tlb),

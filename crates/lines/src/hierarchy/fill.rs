@@ -33,13 +33,18 @@ impl Hierarchy {
     }
 
     fn prefetch_to_l2(&mut self, thread: usize, core: usize, lines: LinesAhead) {
+        let mut are_hits = true;
         for line in lines {
             if self.cores[core].l2.find(line).is_some() {
                 continue;
             }
+            are_hits = false;
             let found = self.fetch(thread, core, line, false);
             self.fill_l2(thread, core, line, found.flags);
             self.brought(thread, line, &found);
+        }
+        if !lines.is_empty() {
+            self.cores[core].prefetchers.found(are_hits);
         }
     }
 

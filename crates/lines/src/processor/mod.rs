@@ -50,13 +50,15 @@ pub struct Processor {
 pub struct StreamReach {
     /// Lines ahead at most.
     pub lines: u32,
+    /// Lines ahead at most while another stream asks for lines that the second level has.
+    pub lines_beside_hits: u32,
     /// Whether it goes on into the next page of 4 KiB.
     pub crosses_pages: bool,
 }
 
 impl StreamReach {
     /// Reach that Intel states: 20 lines, within a page.
-    pub const INTEL: StreamReach = StreamReach { lines: 20, crosses_pages: false };
+    pub const INTEL: StreamReach = StreamReach { lines: 20, lines_beside_hits: 20, crosses_pages: false };
 }
 
 /// Hardware prefetchers of a core that are on.
@@ -181,15 +183,18 @@ impl Processor {
         self
     }
 
-    /// Returns the processor with a prefetcher of streams of which so many lines are under way while one thread reads one
-    /// stream, which takes `line_ns` a line from memory of this latency.
+    /// Returns the processor with a prefetcher of streams that has as many lines under way as one thread has, by Little's law,
+    /// that reads one stream from memory of this latency: `line_ns` a line alone, and `line_beside_hits_ns` beside streams that
+    /// the second level has.
     ///
     /// A stream that stops at the end of a page waits for at least three lines in the next: below 3 / 64 of the latency a
     /// line, it crosses pages.
-    pub fn with_streams(mut self, memory_ns: f64, line_ns: f64) -> Processor {
+    pub fn with_streams(mut self, memory_ns: f64, line_ns: f64, line_beside_hits_ns: f64) -> Processor {
         let lines =
             (memory_ns / line_ns).round().clamp(f64::from(StreamReach::INTEL.lines), MOST_AHEAD) as u32;
-        self.streams = StreamReach { lines, crosses_pages: line_ns < memory_ns * 3.0 / 64.0 };
+        let lines_beside_hits = (memory_ns / line_beside_hits_ns).round().clamp(1.0, f64::from(lines)) as u32;
+        let crosses_pages = line_ns < memory_ns * 3.0 / 64.0;
+        self.streams = StreamReach { lines, lines_beside_hits, crosses_pages };
         self
     }
 

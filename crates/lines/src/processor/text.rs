@@ -3,7 +3,7 @@
 //! ```text
 //! processor = name (":" field "=" value)*
 //! value     = size "/" ways | number | "victims" | "inclusive" | "none" | prefetcher ("-and-" prefetcher)*
-//!           | lines "/" ("page" | "crossing") | "hashed" | "same"
+//!           | lines "/" lines "/" ("page" | "crossing") | "hashed" | "same"
 //! ```
 
 use super::{
@@ -133,19 +133,27 @@ fn prefetchers(value: &str) -> Result<Prefetchers, ProcessorError> {
 }
 
 fn reach_text(reach: StreamReach) -> String {
-    format!("{}/{}", reach.lines, if reach.crosses_pages { "crossing" } else { "page" })
+    let end = if reach.crosses_pages { "crossing" } else { "page" };
+    format!("{}/{}/{end}", reach.lines, reach.lines_beside_hits)
 }
 
 fn reach(value: &str) -> Result<StreamReach, ProcessorError> {
-    let wrong = || unknown(value, "reach of streams", "write lines/page or lines/crossing, such as 20/page");
-    let (lines, end) = value.split_once('/').ok_or_else(wrong)?;
-    let lines = number(lines, "number of lines").ok().filter(|lines| f64::from(*lines) <= MOST_AHEAD);
+    let wanted = "write lines alone, lines beside hits, and page or crossing, such as 20/20/page";
+    let wrong = || unknown(value, "reach of streams", wanted);
+    let [lines, lines_beside_hits, end] = value.split('/').collect::<Vec<_>>()[..] else {
+        return Err(wrong());
+    };
+    let known = |lines| number(lines, "number of lines").ok().filter(|lines| f64::from(*lines) <= MOST_AHEAD);
     let crosses_pages = match end {
         "page" => false,
         "crossing" => true,
         _ => return Err(wrong()),
     };
-    Ok(StreamReach { lines: lines.ok_or_else(wrong)?, crosses_pages })
+    Ok(StreamReach {
+        lines: known(lines).ok_or_else(wrong)?,
+        lines_beside_hits: known(lines_beside_hits).ok_or_else(wrong)?,
+        crosses_pages,
+    })
 }
 
 fn cache(value: &str) -> Result<CacheSize, ProcessorError> {
@@ -195,7 +203,7 @@ mod tests {
             is_inclusive: bool,
             has_huge: bool,
             on: [bool; 3],
-            (lines, crosses_pages) in (0u32..=1024, any::<bool>()),
+            (lines, lines_beside_hits, crosses_pages) in (0u32..=1024, 0u32..=1024, any::<bool>()),
         ) {
             let mut processor = Processor::by_name(Processor::names()[preset]).unwrap();
             processor.l1.bytes <<= l1;
@@ -206,7 +214,7 @@ mod tests {
             processor.l3_content = if is_inclusive { Content::Inclusive } else { Content::Victims };
             processor.l1_tlb_huge = has_huge.then_some(TlbSize { entries: 16, ways: 4 });
             processor.prefetchers = Prefetchers { next_line: on[0], stride: on[1], streams: on[2] };
-            processor.streams = StreamReach { lines, crosses_pages };
+            processor.streams = StreamReach { lines, lines_beside_hits, crosses_pages };
             let text = processor.to_string();
             prop_assert_eq!(text.parse::<Processor>(), Ok(processor), "{}", text);
         }
@@ -239,7 +247,8 @@ mod tests {
             ("zen3:prefetchers=stride-and-luck", "`luck`"),
             ("zen3:streams=20", "`20`"),
             ("zen3:frames=none", "`none`"),
-            ("zen3:streams=9999/page", "`9999/page`"),
+            ("zen3:streams=9999/20/page", "`9999/20/page`"),
+            ("zen3:streams=20/page", "`20/page`"),
         ] {
             let error = text.parse::<Processor>().unwrap_err().to_string();
             assert!(error.contains(part), "{text}: {error}");

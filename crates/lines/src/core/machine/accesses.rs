@@ -48,7 +48,9 @@ impl<T: Time, M: Memory<T>, W: Watch<T>> Machine<T, M, W> {
 
     /// Brings a line to the first level. Returns when it is asked for and when it is there.
     fn fetch(&mut self, served: Served, line: u64, near: u16, ready: T, by: By) -> (T, T) {
-        let begin = self.fills.begin(ready);
+        let caches = &self.parameters.caches;
+        let interval = if by == By::Store { caches.store_fill_interval } else { caches.fill_interval };
+        let begin = self.l1.send_for(interval, self.fills.begin(ready), self.dispatch);
         let mut end = self.level(served, line, near, begin);
         // Of a line on its way, the caches below have no copy yet. One that was lost again is older.
         if served == Served::L2
@@ -195,8 +197,13 @@ impl<T: Time, M: Memory<T>, W: Watch<T>> Machine<T, M, W> {
             && prefetch.after as usize <= position.handled
         {
             position.prefetch += 1;
-            let begin = self.prefetches.begin(begin);
             let line = prefetch.line / 64;
+            // Prefetchers of the second level bring what it lacks; what it has goes to the first, through a fill buffer.
+            if prefetch.served == Served::L2 {
+                self.fetch(Served::L2, line, prefetch.near, begin, By::Load);
+                continue;
+            }
+            let begin = self.prefetches.begin(begin);
             let end = self.level(prefetch.served, line, prefetch.near, begin);
             self.prefetches.take(end);
             self.arrivals.insert(line, begin, end, By::Load, Waited::for_line(prefetch.served));

@@ -62,6 +62,8 @@ pub(super) struct Machine<T, M, W> {
     fills: Buffers<T>,
     prefetches: Buffers<T>,
     walkers: Buffers<T>,
+    /// Way to the first level.
+    l1: Channel<T>,
     /// Way from the last level to the second.
     l3: Channel<T>,
     stores: Stores<T>,
@@ -96,6 +98,7 @@ impl<T: Time, M: Memory<T>, W: Watch<T>> Machine<T, M, W> {
             fills: Buffers::new(p.fill_buffers),
             prefetches: Buffers::new(p.prefetch_buffers),
             walkers: Buffers::new(p.walkers),
+            l1: Channel::new(p.caches.fill_interval),
             l3: Channel::new(p.caches.l3_interval),
             stores: Stores::new(p.store_queue, p.forward_latency, p.caches.l1),
             arrivals: Arrivals::new(),
@@ -313,6 +316,7 @@ impl<T: Time, M: Memory<T>, W: Watch<T>> Machine<T, M, W> {
         self.ports.rebase(base);
         self.scheduler.rebase(base);
         self.vector_scheduler.iter_mut().for_each(|scheduler| scheduler.rebase(base));
+        self.l1.rebase(base);
         self.l3.rebase(base);
         self.stores.rebase(base);
         self.arrivals.rebase(base);
@@ -339,6 +343,7 @@ impl<T: Time, M: Memory<T>, W: Watch<T>> Machine<T, M, W> {
         self.ports.reset();
         self.scheduler.reset();
         self.vector_scheduler.iter_mut().for_each(Scheduler::reset);
+        self.l1.reset();
         self.l3.reset();
         self.stores.reset();
         self.arrivals.reset();

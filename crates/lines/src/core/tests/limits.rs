@@ -119,6 +119,19 @@ fn lines_of_the_last_level_come_one_after_another() {
 }
 
 #[test]
+fn lines_come_to_the_first_level_one_after_another() {
+    let mut parameters = parameters();
+    (parameters.caches.fill_interval, parameters.caches.store_fill_interval) = (4.0, 6.0);
+    let loads = rounds(|w, n| w.load(0, register(0), n * 64, Served::L2));
+    assert_eq!(round_cycles(&parameters, &loads), 4.0);
+    let copies = rounds(|w, n| {
+        w.load(0, register(0), n * 64, Served::L2);
+        w.store(register(0), (1 << 30) + n * 64, Served::L2);
+    });
+    assert_eq!(round_cycles(&parameters, &copies), 10.0);
+}
+
+#[test]
 fn a_walk_takes_its_own_latency_beside_its_loads() {
     let parameters = CoreParameters { walk_latency: 100.0, ..parameters() };
     let chain = rounds(|w, n| {

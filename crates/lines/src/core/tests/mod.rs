@@ -60,6 +60,8 @@ fn parameters() -> CoreParameters {
             l1: 5.0,
             l2: 14.0,
             l3: 50.0,
+            fill_interval: 0.0,
+            store_fill_interval: 0.0,
             l3_interval: 0.0,
             peer: 90.0,
             second_level_tlb: 7.0,

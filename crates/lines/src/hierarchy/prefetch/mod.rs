@@ -54,6 +54,11 @@ impl Learned {
         [next, stride.filter(|line| Some(*line) != next)]
     }
 
+    /// Learns whether the second level had all lines that the last request returned.
+    pub(super) fn found(&mut self, are_hits: bool) {
+        self.streams.iter_mut().for_each(|streams| streams.found(are_hits));
+    }
+
     /// Learns from a line that the first level asked the second for. Returns the lines to bring to the second level.
     pub(super) fn requested(&mut self, line: u64) -> LinesAhead {
         self.streams.as_mut().map_or(LinesAhead::NONE, |streams| streams.requested(line))

@@ -4,8 +4,8 @@
 //! prefetches of the first level alike; "maintains one forward or backward stream for each 4 KByte page" of up to 32; "runs up
 //! to 20 lines ahead", and "may issue two prefetch requests on every L2 lookup".
 //!
-//! A processor whose memory streams faster than that allows runs further ahead, and into the next page: how far, a
-//! measurement of the machine tells ([`StreamReach`]).
+//! A processor whose memory streams faster than that allows runs further ahead, and into the next page; and less far while
+//! another stream asks for lines that the second level has. How far, a measurement of the machine tells ([`StreamReach`]).
 
 use super::{PAGE_LINES, is_same_page};
 use crate::processor::StreamReach;
@@ -18,6 +18,8 @@ const AT_ONCE: u64 = 2;
 const STEPS: u8 = 2;
 /// Longest step, in lines: requests of neighbouring loads may come out of order. The manual states no number.
 const LONGEST: i64 = 2;
+/// Requests in which a stream is one of those that run at once.
+const RECENT: u64 = 64;
 
 /// Page that is followed.
 #[derive(Clone, Copy, Debug)]
@@ -31,6 +33,10 @@ struct Stream {
     steps: u8,
     /// Last line that was asked for.
     ahead: u64,
+    /// Whether the second level had the lines that were asked for last.
+    are_hits: bool,
+    /// Number of the last request.
+    at: u64,
 }
 
 /// Lines to bring, in order.
@@ -44,6 +50,11 @@ pub(in super::super) struct LinesAhead {
 impl LinesAhead {
     /// No line.
     pub(super) const NONE: LinesAhead = LinesAhead { next: 0, direction: 0, count: 0 };
+
+    /// Returns whether there is no line.
+    pub(in super::super) fn is_empty(&self) -> bool {
+        self.count == 0
+    }
 }
 
 impl Iterator for LinesAhead {
@@ -62,12 +73,13 @@ impl Iterator for LinesAhead {
 pub(super) struct Streams {
     reach: StreamReach,
     streams: [Stream; PAGES],
+    /// Requests so far.
+    requests: u64,
 }
 
 impl Streams {
     pub(super) fn new(reach: StreamReach) -> Streams {
-        let nothing = Stream { page: u64::MAX, last: 0, direction: 0, steps: 0, ahead: 0 };
-        Streams { reach, streams: [nothing; PAGES] }
+        Streams { reach, streams: [Stream::new(u64::MAX, 0); PAGES], requests: 0 }
     }
 
     /// Learns from a line that the first level asked for. Returns the lines to bring.
@@ -77,14 +89,27 @@ impl Streams {
             self.streams.iter().position(|stream| stream.page == page).or_else(|| self.arriving(line));
         let place = known.unwrap_or(PAGES - 1);
         self.streams[..=place].rotate_right(1);
-        let stream = &mut self.streams[0];
+        self.requests += 1;
+        let [stream, others @ ..] = &mut self.streams;
         if known.is_none() {
-            *stream = Stream { page, last: line, direction: 0, steps: 0, ahead: line };
+            *stream = Stream { at: self.requests, ..Stream::new(page, line) };
             return LinesAhead::NONE;
         }
-        stream.page = page;
+        (stream.page, stream.at) = (page, self.requests);
         stream.step(line);
-        if stream.steps < STEPS { LinesAhead::NONE } else { stream.advance(line, self.reach) }
+        if stream.steps < STEPS {
+            return LinesAhead::NONE;
+        }
+        // In the order of their last requests.
+        let mut recent = others.iter().take_while(|other| other.at + RECENT > self.requests);
+        let is_beside_hits = !stream.are_hits && recent.any(|other| other.are_hits);
+        let lines = if is_beside_hits { self.reach.lines_beside_hits } else { self.reach.lines };
+        stream.advance(line, StreamReach { lines, ..self.reach })
+    }
+
+    /// Learns whether the second level had all lines that the last request returned.
+    pub(super) fn found(&mut self, are_hits: bool) {
+        self.streams[0].are_hits = are_hits;
     }
 
     /// Returns the stream of a neighbouring page that a line goes on with.
@@ -98,6 +123,11 @@ impl Streams {
 }
 
 impl Stream {
+    /// Begins to follow a page with this line.
+    fn new(page: u64, line: u64) -> Stream {
+        Stream { page, last: line, direction: 0, steps: 0, ahead: line, are_hits: false, at: 0 }
+    }
+
     /// Takes a request as a step from the last.
     fn step(&mut self, line: u64) {
         let step = line.wrapping_sub(self.last) as i64;
@@ -110,6 +140,7 @@ impl Stream {
             self.steps = self.steps.saturating_add(1);
         } else {
             (self.direction, self.steps, self.ahead) = (step.signum(), u8::from(is_near), line);
+            self.are_hits = false;
         }
     }
 
@@ -159,7 +190,7 @@ mod tests {
     /// With a reach of more than a page, a scan runs on into the next ones, and asks for each line once.
     #[test]
     fn a_stream_that_crosses_pages_never_stops() {
-        let mut streams = Streams::new(StreamReach { lines: 80, crosses_pages: true });
+        let mut streams = Streams::new(StreamReach { lines: 80, lines_beside_hits: 20, crosses_pages: true });
         let mut all = Vec::new();
         for line in 640..2000u64 {
             all.extend(streams.requested(line));
@@ -195,6 +226,32 @@ mod tests {
             }
             prop_assert_eq!(count as u64, 61 * pages);
         }
+    }
+
+    /// A stream in steady state that asks memory keeps `beside` lines ahead beside one that hits, and `lines` else.
+    #[test]
+    fn a_stream_reaches_less_far_beside_one_that_hits() {
+        let reach = StreamReach { lines: 60, lines_beside_hits: 25, crosses_pages: true };
+        let mut streams = Streams::new(reach);
+        let mut ahead = 0;
+        let mut run = |streams: &mut Streams, from: u64, other_hits: Option<bool>| {
+            for line in from..from + 200 {
+                if let Some(last) = streams.requested((1 << 30) + line).last() {
+                    ahead = last - (1 << 30) - line;
+                    streams.found(false);
+                }
+                if let Some(hits) = other_hits
+                    && !streams.requested((2 << 30) + line).is_empty()
+                {
+                    streams.found(hits);
+                }
+            }
+            ahead
+        };
+        assert_eq!(run(&mut streams, 0, None), 60);
+        assert_eq!(run(&mut streams, 200, Some(false)), 60, "both ask memory");
+        assert_eq!(run(&mut streams, 400, Some(true)), 25);
+        assert_eq!(run(&mut streams, 600, None), 60, "the other is over");
     }
 
     #[test]
