@@ -10,6 +10,9 @@ use unrack_lines::instruction::CodeBlock;
 use unrack_lines::recording::{Header, Reader, RecordingError, RecordingWriter};
 use unrack_lines::window::RecordedWindow;
 
+/// Windows of a file at most: by half of them, the interval is about 2 % wide.
+const WINDOWS: u64 = 1000;
+
 /// Recorder of one process.
 pub(crate) struct Recorder {
     /// Path of the file, of which the open recording has a share.
@@ -44,7 +47,7 @@ impl Write for Appended {
 }
 
 impl Recorder {
-    /// Returns a recorder whose file at `path` will hold at most `limit` bytes.
+    /// Returns a recorder whose file at `path` will hold at most `limit` bytes and [`WINDOWS`] windows.
     pub(crate) fn new(path: PathBuf, header: Header, limit: u64) -> Recorder {
         Recorder {
             path: Arc::new(Mutex::new(path)),
@@ -68,19 +71,24 @@ impl Recorder {
         self.error.as_deref()
     }
 
-    /// Appends a window. Where that makes the file too long, halves it and the sample.
+    /// Appends a window. Where that makes the file too large, halves it and the sample.
     pub(crate) fn append(&mut self, window: &RecordedWindow, codes: &[&'static Code], sample: &mut Sample) {
         if self.error.is_some() {
             return;
         }
         let appended = self.try_append(window, codes).and_then(|()| {
-            while self.file.as_ref().is_some_and(|file| file.bytes() > self.limit) && self.windows > 1 {
+            while self.is_too_large() && self.windows > 1 {
                 sample.halve();
                 self.thin(codes, sample)?;
             }
             Ok(())
         });
         self.error = appended.err().map(|why| format!("{}: {why}", self.path().display()));
+    }
+
+    fn is_too_large(&self) -> bool {
+        let bytes = self.file.as_ref().map_or(0, |file| file.bytes());
+        bytes > self.limit || self.windows > WINDOWS
     }
 
     fn try_append(&mut self, window: &RecordedWindow, codes: &[&'static Code]) -> Result<(), RecordingError> {

@@ -35,8 +35,8 @@ const WINDOW: u64 = 16_000;
 const LEAD: u64 = 4_000;
 /// Shortest period and window: longer than any block.
 const SHORTEST: u64 = 1024;
-/// Bytes of a recording: about 700 windows, by which an interval of 2 % is usual.
-const LIMIT: u64 = 64 << 20;
+/// Bytes of a recording: about 1500 windows of a program whose accesses compress badly.
+const LIMIT: u64 = 128 << 20;
 
 impl Settings {
     /// Reads the arguments.

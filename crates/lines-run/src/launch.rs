@@ -2,12 +2,13 @@
 
 use crate::calibrate::Described;
 use crate::record::{self, ProcessRecord};
-use crate::{RunError, Tools, tools};
+use crate::{RunError, Tools, stop, tools};
 use std::ffi::{CString, OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus};
+use std::time::Instant;
 use unrack_lines::placement::PagePlacement;
 use unrack_lines::processor::Processor;
 use unrack_lines_programs::{Left, ResolvedProgram, no_option, resolve, split};
@@ -72,6 +73,8 @@ pub struct InstrumentedRun {
     pub processes: Vec<ProcessRecord>,
     /// Exit status of the program.
     pub status: ExitStatus,
+    /// Whether it was ended at its deadline.
+    pub was_ended: bool,
     /// Folder of the recordings, removed with this value.
     _folder: TemporaryFolder,
 }
@@ -81,7 +84,7 @@ pub struct InstrumentedRun {
 /// # Errors
 /// If the program cannot be run under QEMU, or its records cannot be read.
 pub fn run(tools: &Tools, command: &[OsString], options: &Options) -> Result<InstrumentedRun, RunError> {
-    prepare(tools, command, options)?.run()
+    prepare(tools, command, options)?.run(None)
 }
 
 /// Command that is ready to run.
@@ -118,18 +121,26 @@ impl Prepared {
         &mut self.command
     }
 
-    /// Runs the command to its end.
+    /// Runs the command to its end, or ends it with all its processes at a deadline. Their records then are those of the last
+    /// second before.
     ///
     /// # Errors
     /// If it cannot be started, or its records cannot be read.
-    pub fn run(mut self) -> Result<InstrumentedRun, RunError> {
-        let status = self.command.status().map_err(RunError::failed("run qemu-x86_64"))?;
+    pub fn run(mut self, deadline: Option<Instant>) -> Result<InstrumentedRun, RunError> {
+        let status = match deadline {
+            None => self.command.status().map(|status| (status, false)),
+            Some(deadline) => {
+                let started = self.command.spawn();
+                started.and_then(|mut child| stop::wait(&mut child, deadline, self.folder.whole()))
+            }
+        };
+        let (status, was_ended) = status.map_err(RunError::failed("run qemu-x86_64"))?;
         let processes = record::read(self.folder.whole())?;
         if processes.is_empty() {
             let why = "QEMU ended before the program began; its message is on standard error";
             return Err(RunError::Lacking(why.into()));
         }
-        Ok(InstrumentedRun { processes, status, _folder: self.folder })
+        Ok(InstrumentedRun { processes, status, was_ended, _folder: self.folder })
     }
 }
 

@@ -14,6 +14,7 @@ pub mod calibrate;
 mod error;
 mod launch;
 mod record;
+mod stop;
 mod tools;
 
 pub use error::RunError;

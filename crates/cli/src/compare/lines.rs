@@ -17,6 +17,7 @@ use crate::runs::budget::Budget;
 use crate::runs::progress::Steps;
 use crate::stdout::print;
 use std::process::ExitCode;
+use std::time::{Duration, Instant};
 use unrack_lines_run::Tools;
 use unrack_paging::{CheckedProgram, Input};
 use unrack_rack::Protocol;
@@ -29,8 +30,11 @@ use unrack_units::nearest::hint;
 /// Output file of the instrumented run, and of native ones, in the run folder.
 const INSTRUMENTED_OUTPUT: &str = "instrumented.out";
 const NATIVE_OUTPUT: &str = "native.out";
-/// Time of an instrumented run over that of a native one, for the budget: measured ones are from 3 to 200 (decision 18).
-const INSTRUMENTED: f64 = 60.0;
+/// Times of the core model and of a fabric's replay that a budget reserves, in seconds: most take less.
+const MODEL_S: f64 = 10.0;
+const FABRIC_S: f64 = 5.0;
+/// Shortest instrumented run that is begun: shorter ones have too few windows.
+const LEAST: Duration = Duration::from_secs(1);
 /// Parses the value of `--access`.
 pub(super) fn parse_access(name: &str) -> Result<AccessUnit, String> {
     match name {
@@ -122,10 +126,10 @@ impl Parts<'_> {
         let calibration = lines::calibrated(|what| self.steps.begin(what))?;
         let placed = self.placed()?;
         let options = lines::options(args.seed, &calibration, &placed);
-        self.check_budget(native.run_s())?;
+        let deadline = self.deadline()?;
         self.steps.begin("instrumented run");
         let output = self.folder.path(INSTRUMENTED_OUTPUT);
-        let instrumented = Instrumented::run(tools, &args.command, &options, Some(&output))?;
+        let instrumented = Instrumented::run(tools, &args.command, &options, Some(&output), deadline)?;
         answer::write_heat(self.folder, &instrumented, words.to_vec())?;
         let network = Network::new(args)?;
         let unloaded_ns = args.fabric.iter().map(|fabric| network.unloaded_ns(*fabric));
@@ -197,15 +201,20 @@ impl Parts<'_> {
         args.placement.placed(args.local, footprint)
     }
 
-    /// Refuses an instrumented run that the budget has no time for.
-    fn check_budget(&self, native_s: f64) -> Result<(), Failure> {
-        let predicted_s = INSTRUMENTED * native_s;
-        match self.budget.allows(predicted_s) {
-            true => Ok(()),
-            false => Err(Failure::Failed(format!(
-                "the budget of {} has no time for the instrumented run, about {predicted_s:.0} s: give a larger --budget",
+    /// Returns the time by which the instrumented run must have ended: the model and the fabrics need theirs, at most half.
+    ///
+    /// # Errors
+    /// If the budget is spent.
+    fn deadline(&self) -> Result<Option<Instant>, Failure> {
+        self.budget.reserve(MODEL_S + FABRIC_S * self.args.fabric.len() as f64);
+        let deadline = self.budget.deadline();
+        self.budget.release();
+        match deadline {
+            Some(deadline) if deadline < Instant::now() + LEAST => Err(Failure::Failed(format!(
+                "the budget of {} left no time for the instrumented run: give a larger --budget",
                 self.budget.text()
             ))),
+            deadline => Ok(deadline),
         }
     }
 

@@ -68,21 +68,33 @@ impl Native {
     }
 
     /// Returns the warning that the model misses what the program's own code takes, if it does by far. The user time of all
-    /// threads is compared: waits and the kernel are not in it. A run without enough of it is compared as a whole.
-    fn doubt(&self, delays: &Delays) -> Option<Warning> {
+    /// threads is compared: waits and the kernel are not in it. A run without enough of it is compared as a whole. Of a run that
+    /// was ended before its end, the model may give less.
+    fn doubt(&self, delays: &Delays, was_ended: bool) -> Option<Warning> {
         let user_s = self.times.user.median_s;
         let (what, predicted_s, native_s) = match user_s >= LEAST_USER_S {
             true => ("user time", delays.user_s, user_s),
             false => ("run time", delays.near_s.value, self.run_s()),
         };
         let error = predicted_s / native_s - 1.0;
-        (error.abs() > DOUBT).then(|| {
+        let error = if was_ended { error } else { error.abs() };
+        (error > DOUBT).then(|| {
             let text = format!(
                 "with all memory near the model gives {predicted_s:.3} s of {what}, where the native run took {native_s:.3} s: what it \
                  would say of far memory is not to be trusted"
             );
             Warning::new("native-time-missed", text)
         })
+    }
+
+    /// Returns the warning that the run was ended before its end.
+    fn part(&self, delays: &Delays) -> Warning {
+        let (run_s, near_s) = (self.run_s(), delays.near_s.value);
+        let text = format!(
+            "the budget ended the instrumented run: what is said is of the program's beginning, by the model {near_s:.3} s of its \
+             {run_s:.3} s; give a larger --budget"
+        );
+        Warning::new("budget", text)
     }
 
     /// Returns the warning that the program spends its time with what the model does not know, if it does.
@@ -136,7 +148,8 @@ impl Basis<'_> {
         }
     }
 
-    /// Returns the run time that delays are compared with: the native one, or without native runs the model's.
+    /// Returns the run time that delays are compared with: the native one; the model's without native runs, or of a run that was
+    /// ended before its end.
     ///
     /// # Errors
     /// If there are no cycles, or the model's time is far from the native one.
@@ -144,7 +157,9 @@ impl Basis<'_> {
         let model = self.model.as_ref().map_err(Clone::clone)?;
         let near_s = model.delays.near_s.value;
         let Some(native) = &self.native else { return Ok(near_s) };
-        native.doubt(&model.delays).map_or(Ok(native.run_s()), Err)
+        let was_ended = self.instrumented.was_ended();
+        let run_s = if was_ended { near_s } else { native.run_s() };
+        native.doubt(&model.delays, was_ended).map_or(Ok(run_s), Err)
     }
 
     fn critical(&self, delays: &Delays) -> CriticalThread {
@@ -177,7 +192,8 @@ impl Basis<'_> {
         let mut warnings = self.instrumented.warnings();
         warnings.extend(self.native.iter().filter_map(|native| native.disturbance.clone()));
         if let (Some(native), Ok(model)) = (&self.native, &self.model) {
-            warnings.extend(native.waits(&model.delays));
+            let part = self.instrumented.was_ended().then(|| native.part(&model.delays));
+            warnings.extend(part.or_else(|| native.waits(&model.delays)));
         }
         warnings
     }
@@ -247,7 +263,7 @@ mod tests {
 
     #[test]
     fn a_model_that_misses_the_user_time_is_doubted() {
-        let key = |native: &Native, delays| native.doubt(&delays).map(|warning| warning.key);
+        let key = |native: &Native, delays| native.doubt(&delays, false).map(|warning| warning.key);
         // Waits and the kernel are no reason to doubt; threads beside the longest one have user time, too.
         let waiting = native(9.0, 3.0, 1.0);
         assert_eq!(key(&waiting, delays(1.5, 0.2, 1.3)), None);
@@ -257,6 +273,10 @@ mod tests {
         let short = native(0.05, 0.05, 0.01);
         assert_eq!(key(&short, delays(0.04, 0.0, 0.04)), None);
         assert_eq!(key(&short, delays(0.1, 0.0, 0.1)).unwrap(), "native-time-missed");
+        // The beginning of a run takes less than all of it, not more.
+        assert_eq!(waiting.doubt(&delays(1.5, 0.2, 0.1), true), None);
+        assert!(waiting.doubt(&delays(1.5, 0.2, 1.6), true).is_some());
+        assert!(waiting.part(&delays(1.5, 0.2, 0.1)).text.contains("1.500 s of its 9.000 s"));
         assert_eq!(waiting.waits(&delays(1.5, 0.2, 1.3)).unwrap().key, "waits");
         assert_eq!(waiting.waits(&delays(8.0, 0.2, 1.0)), None);
     }

@@ -4,6 +4,7 @@ use crate::failure::Failure;
 use std::ffi::OsString;
 use std::path::Path;
 use std::process::Stdio;
+use std::time::Instant;
 use unrack_lines::heat::{HeatTables, RangeHeat};
 use unrack_lines::summary::Summary;
 use unrack_lines_run::{InstrumentedRun, Options, ProcessRecord, RunError, Tools, prepare};
@@ -22,7 +23,8 @@ pub(crate) struct Instrumented {
 const FEWEST_WINDOWS: u64 = 30;
 
 impl Instrumented {
-    /// Runs the command under the recorder; to `output`, if given, with empty input.
+    /// Runs the command under the recorder; to `output`, if given, with empty input. At a deadline the run is ended, and what it
+    /// has done by then is the answer's.
     ///
     /// # Errors
     /// If the machine lacks QEMU, the program cannot be recorded, or it fails.
@@ -31,14 +33,15 @@ impl Instrumented {
         command: &[OsString],
         options: &Options,
         output: Option<&Path>,
+        deadline: Option<Instant>,
     ) -> Result<Instrumented, Failure> {
         let mut prepared = prepare(tools, command, options)?;
         if let Some(output) = output {
             let (out, error) = super::native::outputs(output)?;
             prepared.command().stdin(Stdio::null()).stdout(out).stderr(error);
         }
-        let run = prepared.run()?;
-        if !run.status.success() {
+        let run = prepared.run(deadline)?;
+        if !run.was_ended && !run.status.success() {
             let text = format!("the program ended with {} when run under the recorder", run.status);
             return Err(Failure::Failed(text));
         }
@@ -55,6 +58,11 @@ impl Instrumented {
         }
         let heats = run.processes.iter().map(ProcessRecord::heat).collect::<Result<_, _>>()?;
         Ok(Instrumented { run, heats, processor })
+    }
+
+    /// Returns whether the run was ended at its deadline.
+    pub(crate) fn was_ended(&self) -> bool {
+        self.run.was_ended
     }
 
     /// Returns the records of all programs.

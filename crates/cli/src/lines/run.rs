@@ -69,7 +69,7 @@ pub(super) fn answer(
     let &Question { command, seed, json } = question;
     let started = Started::now(build());
     let options = super::options(seed, calibration, placed);
-    let instrumented = Instrumented::run(tools, command, &options, None)?;
+    let instrumented = Instrumented::run(tools, command, &options, None, None)?;
     let machine = Machine::new(&instrumented.processor, calibration);
     let model = Model::new(&instrumented, machine, placed, &[])?;
     let basis = Basis { instrumented: &instrumented, calibration, native: None, placed, model };

@@ -275,3 +275,44 @@ fn a_comparison_of_lines_has_both_roads_and_a_report() {
     let report = std::fs::read_to_string(out.join("report.html")).unwrap();
     assert!(report.contains("Misses to memory by address and time"), "the picture of heat");
 }
+
+/// A budget ends the instrumented run, and the answer says of how much of the program it is.
+#[test]
+fn a_budget_ends_a_run_and_all_its_processes() {
+    let Some(lab) = lab("lines-budget") else { return };
+    let script = lab.path("count.py");
+    std::fs::write(&script, "n = 0\nfor i in range(10_000_000): n += i").unwrap();
+    let both = format!("(python3 {0} & python3 {0}; wait)", script.display());
+    let run = lab.path("run");
+    let arguments: Vec<&dyn AsRef<std::ffi::OsStr>> = vec![
+        &"compare",
+        &"--access",
+        &"lines",
+        &"--budget",
+        &"16s",
+        &"--repeat",
+        &"1",
+        &"--fabric",
+        &"ideal",
+        &"--out",
+        &run,
+        &"--",
+        &"sh",
+        &"-c",
+        &both,
+    ];
+    let output = lab.unrack(&arguments);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let summary: Value = serde_json::from_slice(&std::fs::read(run.join("summary.json")).unwrap()).unwrap();
+    let lines = &summary["lines"];
+    let warnings = lines["warnings"].as_array().unwrap();
+    let said = warnings.iter().find(|warning| warning["key"] == "budget").expect("a warning");
+    assert!(said["text"].as_str().unwrap().contains("the program's beginning"), "{said}");
+    assert!(lines["curve"][0]["slowdown"]["value"].as_f64().unwrap() >= 1.0, "{lines}");
+    let script = script.to_str().unwrap();
+    let remains = std::fs::read_dir("/proc").unwrap().flatten().filter(|entry| {
+        let line = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
+        line.split(|byte| *byte == 0).any(|word| word == script.as_bytes())
+    });
+    assert_eq!(remains.count(), 0);
+}
