@@ -2,15 +2,19 @@
 """Predicted beside measured run times of programs: see README.md."""
 
 import argparse
+import itertools
 import json
 import os
 import statistics
+import subprocess
 import sys
 import tempfile
 
 import native
 import programs
 
+# Programs between two measurements of the machine, whose neighbours come and go.
+BETWEEN = 4
 ROOT = os.path.realpath(os.path.join(os.path.dirname(__file__), "../.."))
 
 
@@ -21,9 +25,14 @@ def main():
         wanted = [
             p for p in listed if not asked.only or any(p.name.startswith(o) for o in asked.only.split(","))
         ]
-        rows = [row for row in (compared(program, asked, folder) for program in wanted) if row]
+        rows = []
+        for number, program in enumerate(wanted):
+            if number % BETWEEN == 0:
+                calibrate(asked)
+            rows += [row for row in [compared(program, asked, folder)] if row]
     conclude(rows)
     kernels(rows)
+    context([row for row in rows if not row["items"]])
     if asked.json:
         with open(asked.json, "w", encoding="utf-8") as file:
             json.dump(rows, file, indent=1)
@@ -40,6 +49,12 @@ def arguments():
     asked = parser.parse_args()
     asked.unrack = asked.unrack or os.path.join(asked.build, "unrack")
     return asked
+
+
+def calibrate(asked):
+    """Measures the machine."""
+    command = [asked.unrack, "lines", "calibrate"]
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
 def compared(program, asked, folder):
@@ -123,18 +138,64 @@ def conclude(rows):
 
 def kernels(rows):
     """Prints, for each kernel, how much longer a unit of work takes from memory than from the last cache level."""
-    by_name = {row["name"]: row for row in rows if row["items"]}
     print(f"\n{'kernel':16} {'native ns':>19} {'predicted ns':>19} {'native':>8} {'predicted':>9}")
-    for name in sorted({name.split()[0] for name in by_name}):
-        pair = [by_name.get(f"{name} {size}") for size in programs.SIZES]
-        if None in pair:
-            continue
-        natives, predicteds = (
-            [1e9 * row[key] / row["items"] for row in pair] for key in ("native_s", "predicted_s")
-        )
+    for name, natives, predicteds in pairs(rows):
         both = [" to ".join(f"{ns:.2f}" for ns in ends) for ends in (natives, predicteds)]
         slowdowns = [ends[1] / ends[0] for ends in (natives, predicteds)]
         print(f"{name:16} {both[0]:>19} {both[1]:>19} {slowdowns[0]:7.1f}x {slowdowns[1]:8.1f}x")
+
+
+def pairs(rows):
+    """Names of kernels that ran in both sizes, with their native and predicted nanoseconds for a unit of work."""
+    by_name = {row["name"]: row for row in rows if row["items"]}
+    for name in sorted({name.split()[0] for name in by_name}):
+        pair = [by_name.get(f"{name} {size}") for size in programs.SIZES]
+        if None not in pair:
+            yield (
+                name,
+                *([1e9 * row[key] / row["items"] for row in pair] for key in ("native_s", "predicted_s")),
+            )
+
+
+def context(rows):
+    """Prints slowdowns of programs with all memory as far as Pond's (ASPLOS 2023, section 3.3): 182 % of near latency."""
+    slowdowns = far(rows)
+    if not slowdowns:
+        return
+    print("\nall memory at 182 % of near latency:")
+    for name, value in slowdowns:
+        print(f"{name:24} {value - 1:+7.1%}")
+    below, above = shares(slowdowns)
+    print(
+        f"below 5 %: {below} of {len(slowdowns)} programs; above 25 %: {above}. Pond, figure 4, other programs: below 5 % 43 % of 158, "
+        "above 25 % 21 %"
+    )
+
+
+def far(rows):
+    """Names and slowdowns of programs at 182 % of near latency, least first."""
+    slowdowns = ((row["name"], at(row["lines"], 1.82)) for row in rows)
+    return sorted(((name, value) for name, value in slowdowns if value is not None), key=lambda pair: pair[1])
+
+
+def shares(slowdowns):
+    """Numbers of programs that are slowed by less than 5 %, and by more than 25 %."""
+    values = [value for _, value in slowdowns]
+    return sum(value < 1.05 for value in values), sum(value > 1.25 for value in values)
+
+
+def at(lines, ratio):
+    """Slowdown with all memory far, between the two points of the curve around a ratio of latencies, or None."""
+    curve = next((one["curve"] for one in lines["placements"] if one["placement"] == "all far"), [])
+    near_ns = lines["machine_times"]["near_ns"]
+    points = [(near_ns, 1.0)] + [
+        (p["latency_ns"], p["slowdown"]["value"]) for p in curve if "value" in p["slowdown"]
+    ]
+    wanted = ratio * near_ns
+    for (low, a), (high, b) in itertools.pairwise(points):
+        if low <= wanted <= high:
+            return a + (b - a) * (wanted - low) / (high - low)
+    return None
 
 
 if __name__ == "__main__":

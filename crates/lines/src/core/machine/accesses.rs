@@ -38,29 +38,45 @@ impl<T: Time, M: Memory<T>, W: Watch<T>> Machine<T, M, W> {
                 end = end.later(arrival.end);
             }
         } else {
-            (begin, end) = self.fetch(access.served, line, access.near, ready, By::Load);
+            let waited_for;
+            (begin, end, waited_for) = self.fetch(access.served, line, access.near, ready, By::Load);
             end = end.later(address.after(self.parameters.caches.l1));
-            *waited = (*waited).max(Waited::for_line(access.served));
+            *waited = (*waited).max(waited_for);
         }
         self.moved(position, begin);
         end
     }
 
-    /// Brings a line to the first level. Returns when it is asked for and when it is there.
-    fn fetch(&mut self, served: Served, line: u64, near: u16, ready: T, by: By) -> (T, T) {
+    /// Brings a line to the first level. Returns when it is asked for, when it is there, and what it waited for.
+    fn fetch(&mut self, served: Served, line: u64, near: u16, ready: T, by: By) -> (T, T, Waited) {
         let caches = &self.parameters.caches;
         let interval = if by == By::Store { caches.store_fill_interval } else { caches.fill_interval };
         let begin = self.l1.send_for(interval, self.fills.begin(ready), self.dispatch);
-        let mut end = self.level(served, line, near, begin);
-        // Of a line on its way, the caches below have no copy yet. One that was lost again is older.
-        if served == Served::L2
-            && let Some(arrival) = self.arrivals.arrival(line, begin)
-        {
-            end = end.later(arrival.end);
-        }
+        let (end, waited) = self.arrived(served, line, near, begin);
         self.fills.take(end);
-        self.arrivals.insert(line, begin, end, by, Waited::for_line(served));
-        (begin, end)
+        self.arrivals.insert(line, begin, end, by, waited);
+        (begin, end, waited)
+    }
+
+    /// Brings a line that the second level has to the first, before it is asked for.
+    ///
+    /// Departure: prefetches of the first level have as many buffers of their own as loads have. A core has one set, of which loads
+    /// come first.
+    fn fetch_ahead(&mut self, line: u64, near: u16, ready: T) {
+        let begin = self.l1.send(self.ahead.begin(ready), self.dispatch);
+        let (end, waited) = self.arrived(Served::L2, line, near, begin);
+        self.ahead.take(end);
+        self.arrivals.insert(line, begin, end, By::Load, waited);
+    }
+
+    /// Returns when a line is at the first level that is asked for at `begin`, and what it waited for.
+    fn arrived(&mut self, served: Served, line: u64, near: u16, begin: T) -> (T, Waited) {
+        let end = self.level(served, line, near, begin);
+        // Of a line on its way, the caches below have no copy yet. One that was lost again is older.
+        match self.arrivals.arrival(line, begin).filter(|_| served == Served::L2) {
+            Some(arrival) if arrival.end.is_later(&end) => (end.later(arrival.end), arrival.waited),
+            _ => (end, Waited::for_line(served)),
+        }
     }
 
     /// Returns when a level has served a request that begins at `begin`.
@@ -162,7 +178,7 @@ impl<T: Time, M: Memory<T>, W: Watch<T>> Machine<T, M, W> {
             }
         } else {
             let end;
-            (begin, end) = self.fetch(access.served, line, access.near, begin, By::Store);
+            (begin, end, _) = self.fetch(access.served, line, access.near, begin, By::Store);
             commit = commit.later(end);
         }
         (self.commit, self.store_line) = (commit, line);
@@ -198,9 +214,9 @@ impl<T: Time, M: Memory<T>, W: Watch<T>> Machine<T, M, W> {
         {
             position.prefetch += 1;
             let line = prefetch.line / 64;
-            // Prefetchers of the second level bring what it lacks; what it has goes to the first, through a fill buffer.
+            // Prefetchers of the second level bring what it lacks; what it has goes to the first.
             if prefetch.served == Served::L2 {
-                self.fetch(Served::L2, line, prefetch.near, begin, By::Load);
+                self.fetch_ahead(line, prefetch.near, begin);
                 continue;
             }
             let begin = self.prefetches.begin(begin);

@@ -60,6 +60,8 @@ pub(super) struct Machine<T, M, W> {
     /// Scheduler of vectors, where there is one.
     vector_scheduler: Option<Scheduler<T>>,
     fills: Buffers<T>,
+    /// Buffers of prefetches to the first level.
+    ahead: Buffers<T>,
     prefetches: Buffers<T>,
     walkers: Buffers<T>,
     /// Way to the first level.
@@ -96,6 +98,7 @@ impl<T: Time, M: Memory<T>, W: Watch<T>> Machine<T, M, W> {
             scheduler: Scheduler::new(p.scheduler),
             vector_scheduler: p.vector_scheduler.map(Scheduler::new),
             fills: Buffers::new(p.fill_buffers),
+            ahead: Buffers::new(p.fill_buffers),
             prefetches: Buffers::new(p.prefetch_buffers),
             walkers: Buffers::new(p.walkers),
             l1: Channel::new(p.caches.fill_interval),
@@ -310,7 +313,7 @@ impl<T: Time, M: Memory<T>, W: Watch<T>> Machine<T, M, W> {
         {
             ring.rebase(base);
         }
-        for buffers in [&mut self.fills, &mut self.prefetches, &mut self.walkers] {
+        for buffers in [&mut self.fills, &mut self.ahead, &mut self.prefetches, &mut self.walkers] {
             buffers.rebase(base);
         }
         self.ports.rebase(base);
@@ -337,7 +340,7 @@ impl<T: Time, M: Memory<T>, W: Watch<T>> Machine<T, M, W> {
         {
             ring.reset(T::START);
         }
-        for buffers in [&mut self.fills, &mut self.prefetches, &mut self.walkers] {
+        for buffers in [&mut self.fills, &mut self.ahead, &mut self.prefetches, &mut self.walkers] {
             buffers.reset();
         }
         self.ports.reset();
