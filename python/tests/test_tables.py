@@ -35,6 +35,7 @@ COLUMNS = {
     }
     | dict.fromkeys(["packets", "wire_bytes", "payload_bytes"], "whole")
     | {"queue_mean_bytes": "real", "queue_max_bytes": "whole"},
+    "line-heat": dict.fromkeys(["epoch", "page", "misses", "write_backs"], "whole"),
     "sweep": {"scenario_hash": "text", "fabric": "text"}
     | dict.fromkeys(["seed", "nodes", "messages", "completed", "dropped_packets"], "whole")
     | dict.fromkeys([f"slowdown_{of}" for of in ["mean", "p50", "p99", "p999", "max"]], "real")
@@ -69,6 +70,7 @@ TABLES = {
     "compare/trace.parquet": "trace",
     "compare/completions-edm.parquet": "completions",
     "compare/completions-dctcp.parquet": "completions",
+    "lines/heat.parquet": "line-heat",
     "live/messages.parquet": "messages",
     "live/completions.parquet": "completions",
 }
@@ -76,6 +78,7 @@ TABLES = {
 WRITERS = {"sim", "sweep", "run", "compare", "rack run"}
 OTHERS = {
     "keys",
+    "lines",
     "map",
     "memory",
     "pool",
@@ -161,6 +164,9 @@ class Tables(unittest.TestCase):
         ]
         cls.run_program(*compare, "--repeat", "1", "--out", "compare", *program)
         cls.run_program("map", "--local", "50%", "--repeat", "1", "--out", "map", *program)
+        cls.lines = cls.run_program(
+            "compare", "--access", "lines", "--fabric", "ideal", "--repeat", "1", "--out", "lines", *program
+        )
 
     @classmethod
     def done(cls, *words):
@@ -175,8 +181,9 @@ class Tables(unittest.TestCase):
         return output.returncode == 0
 
     def known(self):
-        of_programs = ("run.parquet", "compare/")
-        return {name: kind for name, kind in TABLES.items() if self.pages or not name.startswith(of_programs)}
+        lacking = () if self.pages else ("run.parquet", "compare/")
+        lacking += () if self.lines else ("lines/",)
+        return {name: kind for name, kind in TABLES.items() if not name.startswith(lacking)}
 
     def test_every_table_that_is_written_is_known(self):
         self.assertTrue(
