@@ -14,7 +14,7 @@ import native
 import programs
 
 # Programs between two measurements of the machine, whose neighbours come and go.
-BETWEEN = 4
+BETWEEN = 6
 ROOT = os.path.realpath(os.path.join(os.path.dirname(__file__), "../.."))
 
 
