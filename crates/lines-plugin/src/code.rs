@@ -20,7 +20,7 @@ pub(crate) struct Code {
     pub(crate) last: u64,
     /// Address behind the last instruction.
     pub(crate) behind: u64,
-    /// Whether the last instruction has a `rep` prefix.
+    /// Tells whether the last instruction has a `rep` prefix.
     pub(crate) ends_repeated: bool,
     /// Software prefetches among its instructions.
     pub(crate) prefetches: u16,
@@ -44,9 +44,9 @@ pub(crate) enum Site {
 /// Continuation of an execution, seen from the block that it left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BlockStep {
-    /// To where the last instruction leads.
+    /// Way to where the last instruction leads.
     Whole,
-    /// To the last instruction again: it is repeated.
+    /// Way to the last instruction again: it is repeated.
     Repeated,
     /// Elsewhere: a signal came.
     Interrupted,

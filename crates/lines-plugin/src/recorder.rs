@@ -19,11 +19,11 @@ pub(crate) struct Recorder {
     path: Arc<Mutex<PathBuf>>,
     header: Header,
     limit: u64,
-    /// Nothing before the first window, and after an error.
+    /// Open recording; nothing before the first window, and after an error.
     file: Option<RecordingWriter<Appended>>,
     /// Number of the code of each block in the file.
     order: Vec<u32>,
-    /// Whether code is in the file, by its number.
+    /// Tells whether code is in the file, by its number.
     is_written: Vec<bool>,
     /// Windows in the file.
     windows: u64,

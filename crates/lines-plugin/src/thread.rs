@@ -68,7 +68,7 @@ pub(crate) struct State {
 #[derive(Clone, Copy)]
 struct Current {
     code: &'static Code,
-    /// Whether it is the repetition of the last instruction alone.
+    /// Tells whether it is the repetition of the last instruction alone.
     is_repetition: bool,
     /// Instruction of the last access.
     last_access: Option<u16>,

@@ -73,7 +73,7 @@ pub struct InstrumentedRun {
     pub processes: Vec<ProcessRecord>,
     /// Exit status of the program.
     pub status: ExitStatus,
-    /// Whether it was ended at its deadline.
+    /// Tells whether it was ended at its deadline.
     pub was_ended: bool,
     /// Folder of the recordings, removed with this value.
     _folder: TemporaryFolder,
@@ -131,7 +131,7 @@ impl Prepared {
             None => self.command.status().map(|status| (status, false)),
             Some(deadline) => {
                 let started = self.command.spawn();
-                started.and_then(|mut child| stop::wait(&mut child, deadline, self.folder.whole()))
+                started.and_then(|mut child| stop::wait(&mut child, deadline, &mark(self.folder.whole())))
             }
         };
         let (status, was_ended) = status.map_err(RunError::failed("run qemu-x86_64"))?;
@@ -171,10 +171,8 @@ fn program(command: &[OsString]) -> Result<ResolvedProgram, RunError> {
 
 /// Returns the value of QEMU's option `-plugin`, in which a comma is written twice.
 fn plugin(tools: &Tools, folder: &Path, options: &Options) -> Result<OsString, RunError> {
-    let escaped = |path: &Path| path.as_os_str().as_bytes().iter().flat_map(escape).collect::<Vec<u8>>();
     let mut value = escaped(&tools.plugin);
-    value.extend(b",out=");
-    value.extend(escaped(folder));
+    value.extend(mark(folder));
     value.extend(format!(",seed={}", options.seed).bytes());
     value.extend(options.caches()?.bytes());
     let numbers = [
@@ -187,6 +185,15 @@ fn plugin(tools: &Tools, folder: &Path, options: &Options) -> Result<OsString, R
         value.extend(format!(",{name}={number}").bytes());
     }
     Ok(OsString::from_vec(value))
+}
+
+/// Returns the argument that only processes have that are recorded to this folder.
+fn mark(folder: &Path) -> Vec<u8> {
+    [b",out=".as_slice(), &escaped(folder)].concat()
+}
+
+fn escaped(path: &Path) -> Vec<u8> {
+    path.as_os_str().as_bytes().iter().flat_map(escape).collect()
 }
 
 fn escape(byte: &u8) -> impl Iterator<Item = u8> + use<> {

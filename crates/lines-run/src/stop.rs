@@ -1,55 +1,83 @@
 //! End of a run before its own: all its processes are ended, orphans too.
 
-use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
-use std::path::Path;
 use std::process::{Child, ExitStatus};
 use std::time::{Duration, Instant};
 
 /// Time between two looks at a run that has a deadline.
 const LOOK: Duration = Duration::from_millis(20);
+/// Time between two looks for processes that still run, and after which those that do not end are left.
+const RESCAN: Duration = Duration::from_millis(5);
+const PATIENCE: Duration = Duration::from_secs(10);
 
-/// Waits for a run to end, or ends it at a deadline. Returns its status, and whether it was ended.
+/// Waits for a run to end, or ends it at a deadline. Returns its status, and whether it was ended. Its processes have `mark` in
+/// their command lines.
 ///
 /// # Errors
 /// If the kernel does not say how it ended.
-pub(crate) fn wait(
-    child: &mut Child,
-    deadline: Instant,
-    records: &Path,
-) -> std::io::Result<(ExitStatus, bool)> {
+pub(crate) fn wait(child: &mut Child, deadline: Instant, mark: &[u8]) -> std::io::Result<(ExitStatus, bool)> {
     loop {
         if let Some(status) = child.try_wait()? {
             return Ok((status, false));
         }
         if Instant::now() >= deadline {
-            end(records);
+            end(mark);
             return Ok((child.wait()?, true));
         }
         std::thread::sleep(LOOK);
     }
 }
 
-/// Ends all processes that are recorded to a folder, until there are none: one may start another meanwhile.
-fn end(records: &Path) {
-    let Some(name) = records.file_name() else { return };
-    while recorded(name.as_encoded_bytes()) > 0 {}
+/// Ends all processes with this mark, until there are none: one may start another meanwhile.
+fn end(mark: &[u8]) {
+    let start = Instant::now();
+    while end_marked(mark) > 0 && start.elapsed() < PATIENCE {
+        std::thread::sleep(RESCAN);
+    }
 }
 
-/// Ends all processes whose command line names these records, and returns how many there were.
-fn recorded(name: &[u8]) -> usize {
+/// Ends all processes with this mark, and returns how many there were.
+fn end_marked(mark: &[u8]) -> usize {
     let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     let pids =
         processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).filter_map(Pid::from_raw);
-    pids.filter(|pid| end_one(*pid, name)).count()
+    pids.filter(|pid| end_one(*pid, mark)).count()
 }
 
-/// Ends a process if its command line has this part. Returns whether it had, and was not yet ended.
-fn end_one(pid: Pid, part: &[u8]) -> bool {
+/// Ends a process if it has this mark. Returns whether it had, and may be ended.
+fn end_one(pid: Pid, mark: &[u8]) -> bool {
     // The process of a descriptor stays the same, the one of a number may become another.
     let Ok(process) = pidfd_open(pid, PidfdFlags::empty()) else { return false };
     // That of a process that has ended, and is not yet waited for, is empty.
     let line = std::fs::read(format!("/proc/{}/cmdline", pid.as_raw_nonzero())).unwrap_or_default();
-    let has_part = line.windows(part.len()).any(|window| window == part);
-    has_part && pidfd_send_signal(&process, Signal::KILL) != Err(Errno::SRCH)
+    let has_mark = line.windows(mark.len()).any(|window| window == mark);
+    has_mark && pidfd_send_signal(&process, Signal::KILL).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    fn waiting(mark: &str) -> Child {
+        Command::new("sh").args(["-c", "while sleep 0.05; do :; done", mark]).spawn().unwrap()
+    }
+
+    #[test]
+    fn a_run_with_another_mark_goes_on() {
+        let mark = |name: &str| format!("unrack-stop-{name}-{}", std::process::id());
+        let (mut one, mut other) = (waiting(&mark("one")), waiting(&mark("other")));
+        let (status, was_ended) = wait(&mut one, Instant::now(), mark("one").as_bytes()).unwrap();
+        assert!(was_ended && !status.success());
+        assert!(other.try_wait().unwrap().is_none());
+        end(mark("other").as_bytes());
+        assert!(!other.wait().unwrap().success());
+    }
+
+    #[test]
+    fn a_run_that_ends_by_itself_has_its_status() {
+        let mut run = Command::new("sh").args(["-c", "exit 7"]).spawn().unwrap();
+        let (status, was_ended) = wait(&mut run, Instant::now() + PATIENCE, b"unrack-stop-none").unwrap();
+        assert_eq!((status.code(), was_ended), (Some(7), false));
+    }
 }

@@ -24,7 +24,7 @@ pub struct LineAccess {
     pub address: u64,
     /// Bytes, 1 to 64, all in one line.
     pub bytes: u8,
-    /// Whether it is a store. A [`MemoryUse::Modify`](crate::instruction::MemoryUse::Modify) is a load and a store.
+    /// Tells whether it is a store. A [`MemoryUse::Modify`](crate::instruction::MemoryUse::Modify) is a load and a store.
     pub is_store: bool,
     /// Where its line was found. A line that a prefetch has brought is found where the prefetch put it; the core model
     /// knows from [`Prefetch`] when it arrives.
@@ -38,7 +38,7 @@ pub struct LineAccess {
 /// Loads of a page walk: how many each level served.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Walk {
-    /// Whether the second-level TLB had the page.
+    /// Tells whether the second-level TLB had the page.
     pub is_second_level_hit: bool,
     /// Loads served by a cache level: L1, L2, L3.
     pub caches: [u8; 3],
@@ -79,7 +79,7 @@ pub struct BlockStep {
     pub instructions: u16,
     /// Index of its first access in [`RecordedWindow::accesses`]; the last is before the next step's.
     pub first_access: u32,
-    /// Whether its last branch was mispredicted.
+    /// Tells whether its last branch was mispredicted.
     pub is_mispredicted: bool,
 }
 

@@ -57,7 +57,7 @@ pub struct MachineTimes {
     pub frequency_ghz: f64,
     /// Latency of near memory, in nanoseconds.
     pub near_ns: f64,
-    /// Whether they were measured on this machine; otherwise they are those of the processor's description.
+    /// Tells whether they were measured on this machine; otherwise they are those of the processor's description.
     pub is_measured: bool,
 }
 

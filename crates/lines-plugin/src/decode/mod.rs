@@ -22,9 +22,9 @@ pub(crate) struct Decoded {
     pub(crate) instruction: Instruction,
     /// Place at which execution continues.
     pub(crate) flow: Flow,
-    /// Whether it reads and writes its memory in one piece: QEMU may announce one access for both.
+    /// Tells whether it reads and writes its memory in one piece: QEMU may announce one access for both.
     pub(crate) is_atomic: bool,
-    /// Whether it has a `rep` prefix: QEMU executes each repetition as an instruction.
+    /// Tells whether it has a `rep` prefix: QEMU executes each repetition as an instruction.
     pub(crate) is_repeated: bool,
 }
 
@@ -35,7 +35,7 @@ pub(crate) struct Flow {
     pub(crate) ending: BlockEnding,
     /// Target of a direct jump; 0 if there is none.
     pub(crate) target: u64,
-    /// Whether it leaves a return address.
+    /// Tells whether it leaves a return address.
     pub(crate) is_call: bool,
 }
 

@@ -1,7 +1,7 @@
 //! Writes that bypass the caches: the one thing of a calibration that has no safe counterpart.
 #![allow(unsafe_code)]
 
-/// Whether [`write`] bypasses the caches here.
+/// Tells whether [`write`] bypasses the caches here.
 pub(super) const IS_KNOWN: bool = cfg!(target_arch = "x86_64");
 
 /// Writes a word to each 8 bytes, past the caches where that is possible.

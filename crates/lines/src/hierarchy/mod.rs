@@ -127,7 +127,7 @@ struct Thread {
 struct Demanded {
     served: Served,
     near: u16,
-    /// Whether nothing has used it since it came there.
+    /// Tells whether nothing has used it since it came there.
     is_first_use: bool,
 }
 

@@ -6,11 +6,11 @@ use crate::cache::{EXCLUSIVE, MODIFIED};
 /// Copies of a line beyond a core and its last level.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Others {
-    /// Whether a private cache has it.
+    /// Tells whether a private cache has it.
     pub is_private: bool,
-    /// Whether another last level has it.
+    /// Tells whether another last level has it.
     pub is_in_last_level: bool,
-    /// Whether one of them had it modified.
+    /// Tells whether one of them had it modified.
     pub is_modified: bool,
 }
 

@@ -52,7 +52,7 @@ pub struct StreamReach {
     pub lines: u32,
     /// Lines ahead at most while another stream asks for lines that the second level has.
     pub lines_beside_hits: u32,
-    /// Whether it goes on into the next page of 4 KiB.
+    /// Tells whether it goes on into the next page of 4 KiB.
     pub crosses_pages: bool,
 }
 

@@ -33,7 +33,7 @@ struct Stream {
     steps: u8,
     /// Last line that was asked for.
     ahead: u64,
-    /// Whether the second level had the lines that were asked for last.
+    /// Tells whether the second level had the lines that were asked for last.
     are_hits: bool,
     /// Number of the last request.
     at: u64,
