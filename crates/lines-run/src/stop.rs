@@ -10,6 +10,9 @@ const LOOK: Duration = Duration::from_millis(20);
 const RESCAN: Duration = Duration::from_millis(5);
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// Looks without a process before a run counts as ended: one that is being started or replaced has no command line for a moment.
+const EMPTY_LOOKS: usize = 3;
+
 /// Waits for a run to end, or ends it at a deadline. Returns its status, and whether it was ended. Its processes have `mark` in
 /// their command lines.
 ///
@@ -21,19 +24,25 @@ pub(crate) fn wait(child: &mut Child, deadline: Instant, mark: &[u8]) -> std::io
             return Ok((status, false));
         }
         if Instant::now() >= deadline {
-            end(mark);
-            return Ok((child.wait()?, true));
+            return Ok((end(child, mark)?, true));
         }
         std::thread::sleep(LOOK);
     }
 }
 
-/// Ends all processes with this mark, until there are none: one may start another meanwhile.
-fn end(mark: &[u8]) {
+/// Ends a run and all processes with its mark, until there are none: one may start another meanwhile. A process that does not end
+/// is left after `PATIENCE`, the run itself is ended in any case.
+fn end(child: &mut Child, mark: &[u8]) -> std::io::Result<ExitStatus> {
     let start = Instant::now();
-    while end_marked(mark) > 0 && start.elapsed() < PATIENCE {
+    let mut empty = 0;
+    while empty < EMPTY_LOOKS && start.elapsed() < PATIENCE {
+        let has_ended = child.try_wait()?.is_some();
+        empty = if end_marked(mark) == 0 && has_ended { empty + 1 } else { 0 };
         std::thread::sleep(RESCAN);
     }
+    // Does nothing to one that has ended.
+    child.kill()?;
+    child.wait()
 }
 
 /// Ends all processes with this mark, and returns how many there were.
@@ -70,8 +79,18 @@ mod tests {
         let (status, was_ended) = wait(&mut one, Instant::now(), mark("one").as_bytes()).unwrap();
         assert!(was_ended && !status.success());
         assert!(other.try_wait().unwrap().is_none());
-        end(mark("other").as_bytes());
-        assert!(!other.wait().unwrap().success());
+        assert!(!end(&mut other, mark("other").as_bytes()).unwrap().success());
+    }
+
+    #[test]
+    fn a_run_ends_however_young_it_is() {
+        for round in 0..50 {
+            let mark = format!("unrack-stop-young-{round}-{}", std::process::id());
+            let mut run = waiting(&mark);
+            std::thread::sleep(Duration::from_micros(20 * round));
+            assert!(!end(&mut run, mark.as_bytes()).unwrap().success());
+            assert_eq!(end_marked(mark.as_bytes()), 0);
+        }
     }
 
     #[test]
