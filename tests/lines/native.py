@@ -6,15 +6,42 @@ import subprocess
 from dataclasses import dataclass
 
 
+# Largest ratio of the medians of two groups of runs that tell the same.
+AGREE = 1.15
+
+
 @dataclass
 class Native:
-    """Median, least and greatest time of several runs, and the system's part of the median run, in seconds."""
+    """Times of several runs with the system's part of each, in seconds, and what the last one printed."""
 
-    median_s: float
-    min_s: float
-    max_s: float
-    system_s: float
+    times: list
     output: bytes
+
+    @property
+    def median_s(self):
+        return statistics.median(total for total, _ in self.times)
+
+    @property
+    def min_s(self):
+        return min(self.times)[0]
+
+    @property
+    def max_s(self):
+        return max(self.times)[0]
+
+    @property
+    def system_s(self):
+        """System's part of the median run."""
+        return sorted(self.times)[len(self.times) // 2][1]
+
+    def agrees(self, other):
+        """Tells whether the medians of two groups of runs differ by no more than AGREE."""
+        low, high = sorted((self.median_s, other.median_s))
+        return high <= AGREE * low
+
+    def joined(self, other):
+        """Runs of both groups together."""
+        return Native(self.times + other.times, other.output)
 
 
 def run(program, command):
@@ -37,6 +64,4 @@ def measure(program, runs, core):
         if status != 0:
             raise RuntimeError(f"{program.name}: natively it ended with status {status}")
         times.append((usage.ru_utime + usage.ru_stime, usage.ru_stime))
-    totals = sorted(total for total, _ in times)
-    middle = sorted(times)[len(times) // 2]
-    return Native(statistics.median(totals), totals[0], totals[-1], middle[1], output)
+    return Native(times, output)

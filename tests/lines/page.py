@@ -5,6 +5,7 @@ import json
 import statistics
 import sys
 
+import native
 import validate
 
 HEAD = """# How well loads and stores are predicted
@@ -33,8 +34,9 @@ def machine(rows):
     return (
         f"Measured with `{lines['processor'].split(':')[0]}` caches at {times['frequency_ghz']:.2f} GHz, memory at "
         f"{times['near_ns']:.0f} ns, in a virtual machine whose last level and memory others use, too: what is measured of it is measured "
-        f"again before every {validate.BETWEEN} programs. Native times are of user and system, the median of several runs, with their least "
-        "and greatest.\n"
+        f"again before every {validate.BETWEEN} programs. Native times are user and system time of all processes, the median of runs before and "
+        f"after the recorded one, with their least and greatest. Where the medians before and after differ by more than {native.AGREE - 1:.0%}, "
+        f"all is measured again, up to {validate.TRIES} times.\n"
     )
 
 
@@ -52,10 +54,13 @@ def errors(rows):
         "|---|--:|--:|--:|--:|",
     ]
     for row in rows:
-        native = f"{row['native_s']:.3f} ({row['native_min_s']:.3f} to {row['native_max_s']:.3f})"
+        measured = f"{row['native_s']:.3f} ({row['native_min_s']:.3f} to {row['native_max_s']:.3f})"
         text.append(
-            f"| {row['name']} | {row['instructions'] / 1e6:.0f} | {native} | {row['predicted_s']:.3f} | {row['error']:+.0%} |"
+            f"| {row['name']} | {row['instructions'] / 1e6:.0f} | {measured} | {row['predicted_s']:.3f} | {row['error']:+.0%} |"
         )
+    apart = [row["name"] for row in rows if not row["agrees"]]
+    if apart:
+        text.append(f"\nNative times before and after never agreed: {', '.join(apart)}.")
     return "\n".join(text) + "\n"
 
 

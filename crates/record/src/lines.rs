@@ -24,6 +24,9 @@ pub struct LinesResult {
     pub predicted_near_s: Stated,
     /// Part of it in the kernel, by the number of system calls and new pages; `None` if cycles are withheld.
     pub kernel_s: Option<f64>,
+    /// Time that the model gives with all memory near, in seconds, of all threads and processes, user and system: what
+    /// [`NativeTimes::processor`] measures.
+    pub predicted_processor_s: Stated,
     /// Slowdown by latency of far memory, smallest latency first; empty if cycles are withheld.
     pub curve: Vec<CurvePoint>,
     /// The same for other placements.

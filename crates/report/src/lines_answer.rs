@@ -61,7 +61,13 @@ pub(crate) fn native(lines: &LinesResult) -> String {
     });
     let predicted = match lines.predicted_near_s.known().and_then(|near| near.value) {
         Some(near_s) => {
-            format!("{}, {} of it in the kernel", seconds(near_s), seconds(lines.kernel_s.unwrap_or(0.0)))
+            let processor_s = lines.predicted_processor_s.known().and_then(|time| time.value);
+            format!(
+                "{}, {} of it in the kernel ({} of processor time)",
+                seconds(near_s),
+                seconds(lines.kernel_s.unwrap_or(0.0)),
+                seconds(processor_s.unwrap_or(0.0))
+            )
         }
         None => "withheld".into(),
     };

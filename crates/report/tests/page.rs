@@ -107,6 +107,24 @@ fn column_heads_lead_to_their_explanation_and_ids_are_unique() {
 }
 
 #[test]
+fn words_are_explained_for_what_was_done() {
+    let scratch = Folder::new("terms");
+    let page = Report::read(&[synthetic::lines::folder(&scratch, "lines")]).unwrap().html();
+    let document = parsed(&page);
+    let ids = ids(&document);
+    for link in document.descendants().filter_map(|node| node.attribute("href")) {
+        assert!(link.strip_prefix('#').is_some_and(|id| ids.contains(&id)), "{link} leads nowhere");
+    }
+    assert!(page.contains("No memory was made far") && !page.contains("real pages are made remote"));
+    assert!(
+        page.contains("1.90\u{a0}s, 100\u{a0}ms of it in the kernel (2.38\u{a0}s of processor time)"),
+        "{page}"
+    );
+    let pages = compare_page("terms-pages");
+    assert!(pages.contains("real pages are made remote") && !pages.contains("No memory was made far"));
+}
+
+#[test]
 fn nothing_from_outside_becomes_markup() {
     let page = compare_page("markup");
     assert!(!page.contains(HOSTILE) && !page.contains("<b>"));
@@ -136,18 +154,19 @@ fn several_runs_share_a_page_and_simulations_a_section() {
     let scratch = Folder::new("several");
     let report = Report::read(&every_kind(&scratch)).unwrap();
     let page = report.html();
-    assert!(page.contains("Unrack: 3 results") && page.contains("How do edm and dctcp carry this traffic?"));
+    assert!(page.contains("Unrack: 4 results") && page.contains("How do edm and dctcp carry this traffic?"));
     assert!(page.contains("id=\"1-slowdown-by-fabric\"") && page.contains("id=\"3-map-heat\""));
     let files: Vec<_> = report.figures().into_iter().map(|figure| figure.id).collect();
-    assert_eq!(files.len(), 10, "{files:?}");
+    assert_eq!(files.len(), 12, "{files:?}");
 }
 
-fn every_kind(scratch: &Folder) -> [std::path::PathBuf; 4] {
+fn every_kind(scratch: &Folder) -> [std::path::PathBuf; 5] {
     [
         synthetic::compare_folder(scratch, "compare"),
         synthetic::sim_folder(scratch, "edm", 1.2),
         synthetic::map_folder(scratch, "map"),
         synthetic::sim_folder(scratch, "dctcp", 14.0),
+        synthetic::lines::folder(scratch, "lines"),
     ]
 }
 

@@ -73,7 +73,7 @@ impl Native {
     fn doubt(&self, delays: &Delays, was_ended: bool) -> Option<Warning> {
         let user_s = self.times.user.median_s;
         let (what, predicted_s, native_s) = match user_s >= LEAST_USER_S {
-            true => ("user time", delays.user_s, user_s),
+            true => ("user time", delays.user_s.value, user_s),
             false => ("run time", delays.near_s.value, self.run_s()),
         };
         let error = predicted_s / native_s - 1.0;
@@ -129,6 +129,8 @@ impl Basis<'_> {
             predicted_near_s: model
                 .map_or_else(withheld, |model| Stated::Known(model.delays.near_s.interval())),
             kernel_s: model.ok().map(|model| model.delays.kernel_s),
+            predicted_processor_s: model
+                .map_or_else(withheld, |model| Stated::Known(model.delays.processor_s().interval())),
             curve: asked.map(|asked| asked.curve).unwrap_or_default(),
             placements: curves.collect(),
             stalls: model.ok().and_then(Model::account).map(|account| stalls(&account)),
@@ -257,8 +259,8 @@ mod tests {
     }
 
     fn delays(near_s: f64, kernel_s: f64, user_s: f64) -> Delays {
-        let near_s = Estimate { value: near_s, half: 0.0 };
-        Delays { threads: Vec::new(), near_s, kernel_s, user_s, extra_s: Vec::new() }
+        let [near_s, user_s] = [near_s, user_s].map(|value| Estimate { value, half: 0.0 });
+        Delays { threads: Vec::new(), near_s, kernel_s, user_s, system_s: kernel_s, extra_s: Vec::new() }
     }
 
     #[test]

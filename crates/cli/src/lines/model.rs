@@ -52,10 +52,12 @@ pub(crate) struct Delays {
     pub threads: Vec<ThreadCycles>,
     /// Time of these threads with all memory near, in seconds, with that in the kernel.
     pub near_s: Estimate,
-    /// Time in the kernel, in seconds.
+    /// Part of it in the kernel, in seconds.
     pub kernel_s: f64,
     /// Time of all threads of the run with all memory near, without that in the kernel, in seconds.
-    pub user_s: f64,
+    pub user_s: Estimate,
+    /// Time of all threads of the run in the kernel, in seconds.
+    pub system_s: f64,
     /// Delay at each point of the curves, in seconds.
     pub extra_s: Vec<Estimate>,
 }
@@ -212,7 +214,8 @@ impl Delays {
             own.max_by(|a, b| time_s(a).total_cmp(&time_s(b)))
         };
         let worst: Vec<Option<&ThreadCycles>> = (0..records.len()).map(longest).collect();
-        let user_s = threads.iter().map(|thread| thread.seconds(thread.near, frequency_ghz).value).sum();
+        let user_s = Estimate::sum(threads.iter().map(|thread| thread.seconds(thread.near, frequency_ghz)));
+        let system_s = threads.iter().map(kernel_s).sum();
         let member = |(summary, thread): (&&Summary, &Option<&ThreadCycles>)| Member {
             pid: summary.pid,
             parent: summary.parent,
@@ -224,22 +227,18 @@ impl Delays {
         let threads: Vec<ThreadCycles> =
             critical(&members).into_iter().filter_map(|record| worst[record].cloned()).collect();
         let kernel_s = threads.iter().map(kernel_s).sum();
-        Delays::from_threads(threads, frequency_ghz, kernel_s).map(|delays| Delays { user_s, ..delays })
-    }
-
-    /// Adds up the delays of threads that the run waits for. `None` without a thread.
-    pub(crate) fn from_threads(
-        threads: Vec<ThreadCycles>,
-        frequency_ghz: f64,
-        kernel_s: f64,
-    ) -> Option<Delays> {
         let points = threads.first()?.extra.len();
         let sum = |of: &dyn Fn(&ThreadCycles) -> Estimate| {
             Estimate::sum(threads.iter().map(|thread| thread.seconds(of(thread), frequency_ghz)))
         };
         let near_s = sum(&|thread| thread.near).plus(kernel_s);
         let extra_s = (0..points).map(|point| sum(&|thread| thread.extra[point])).collect();
-        Some(Delays { near_s, kernel_s, user_s: near_s.value - kernel_s, extra_s, threads })
+        Some(Delays { near_s, kernel_s, user_s, system_s, extra_s, threads })
+    }
+
+    /// Returns the user and system time of all threads of the run with all memory near, in seconds.
+    pub(crate) fn processor_s(&self) -> Estimate {
+        self.user_s.plus(self.system_s)
     }
 
     /// Returns the thread with the largest part in the time at the greatest delay.
@@ -304,6 +303,7 @@ pub(crate) mod tests {
         let delays = Delays::new(&[&shell, &child], &threads, &machine(), 1).unwrap();
         // 10^9 instructions at 2 GHz: half a second for each cycle.
         assert_eq!(delays.near_s.value, 1.0);
+        assert_eq!(delays.processor_s().value, 1.5, "the thread that nothing waits for takes time, too");
         assert_eq!(delays.extra_s[1].value, 0.5 + 2.0);
         assert!((delays.extra_s[1].half - 0.25).abs() < 1e-12, "0.3 and 0.4 are 0.5, of half a second");
         assert_eq!((delays.leader().record, delays.leader().thread), (1, 1));

@@ -91,7 +91,7 @@ fn few_windows_have_no_slowdown() {
     let (output, object) = recorded(&lab, &["/bin/true"]);
     assert_eq!(keys(&object), "access command lines machine seed version");
     let expected = "counts critical curve fabrics footprint_bytes functions kernel_s local machine_times mappings native \
-                    placement placements predicted_near_s processor stalls warnings";
+                    placement placements predicted_near_s predicted_processor_s processor stalls warnings";
     assert_eq!(keys(&object["lines"]), expected);
     assert_eq!(object["access"], "lines");
     assert_eq!(object["lines"]["predicted_near_s"]["withheld"]["key"], "few-windows");

@@ -11,17 +11,17 @@ use crate::{Picture, RecordedRun, figures};
 
 const FABRICS: &[Group] = &[
     Group { name: "Fabric", term: "fabric", columns: &[] },
-    Group { name: "Read of a line (ns)", term: "ideal", columns: &["unloaded", "mean", "p99"] },
-    Group { name: "Slowdown by the curve", term: "slowdown", columns: &["estimate", "95 % interval"] },
-    Group { name: "By closed loop", term: "replay", columns: &["estimate", "95 % interval"] },
+    Group { name: "Read of a line (ns)", term: "read", columns: &["unloaded", "mean", "p99"] },
+    Group { name: "Slowdown by the curve", term: "closed-loop", columns: &["estimate", "95 % interval"] },
+    Group { name: "By closed loop", term: "closed-loop", columns: &["estimate", "95 % interval"] },
 ];
 const SERVED: &[Group] = &[
-    Group { name: "Served by", term: "interval", columns: &[] },
-    Group { name: "Accesses", term: "interval", columns: &["all", "in 1000 instructions"] },
+    Group { name: "Served by", term: "served", columns: &[] },
+    Group { name: "Accesses", term: "served", columns: &["all", "in 1000 instructions"] },
 ];
 const NAMED: &[Group] = &[
-    Group { name: "Name", term: "interval", columns: &[] },
-    Group { name: "Misses to memory", term: "interval", columns: &["all", "share"] },
+    Group { name: "Name", term: "misses", columns: &[] },
+    Group { name: "Misses to memory", term: "misses", columns: &["all", "share"] },
 ];
 
 pub(crate) fn section(prefix: &str, run: &RecordedRun, recorded: &LinesRun) -> Section {
@@ -33,7 +33,7 @@ pub(crate) fn section(prefix: &str, run: &RecordedRun, recorded: &LinesRun) -> S
     section.warnings(&warnings.chain(answer::withheld(lines)).collect::<Vec<_>>());
     section.figure(
         "line-curve",
-        "1.00 is the program's native run time. The band is the 95 % interval of the sample.",
+        "1.00 is the program's native run time. The band is the 95 % interval of the sample of windows.",
     );
     if !lines.curve.is_empty() {
         curve(&mut section, lines);
@@ -72,13 +72,13 @@ fn figures_of(recorded: &LinesRun) -> Vec<Picture> {
 
 fn curve(section: &mut Section, lines: &LinesResult) {
     let placement = answer::placement(lines);
-    let first = Group { name: "Latency of far memory", term: "slowdown", columns: &[] };
-    let asked = Group { name: &placement, term: "slowdown", columns: &["estimate", "95 % interval"] };
+    let first = Group { name: "Latency of far memory", term: "line-slowdown", columns: &[] };
+    let asked = Group { name: &placement, term: "line-slowdown", columns: &["estimate", "95 % interval"] };
     let rows: Vec<Vec<String>> = answer::curve(lines).into_iter().map(Vec::from).collect();
     table(&mut section.body, "Slowdown by latency", &[first, asked], &rows);
     let latencies = answer::latencies(lines);
     let first = Group { name: "Near memory", term: "placement", columns: &[] };
-    let each = |name| Group { name, term: "slowdown", columns: &["slowdown"] };
+    let each = |name| Group { name, term: "line-slowdown", columns: &["slowdown"] };
     let groups: Vec<Group> = [first].into_iter().chain(latencies.iter().map(|name| each(name))).collect();
     table(&mut section.body, "Slowdown by placement and latency", &groups, &answer::placements(lines));
 }

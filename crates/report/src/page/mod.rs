@@ -20,6 +20,8 @@ use unlike::Unlike;
 
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
+const FABRIC_TERMS: &str = include_str!("terms-fabric.html");
+const LINES_TERMS: &str = include_str!("terms-lines.html");
 const NETWORK_TERMS: &str = include_str!("terms-network.html");
 const PROGRAM_TERMS: &str = include_str!("terms-program.html");
 
@@ -116,11 +118,16 @@ impl Report {
 
     fn terms(&self, m: &mut Markup) {
         m.raw("<section id=\"terms\"><h2>What the words mean, and how the numbers were obtained</h2><dl class=\"terms\">");
-        if self.runs.iter().any(|run| !matches!(run.result, RunResult::Simulation(_))) {
-            m.raw(PROGRAM_TERMS);
-        }
-        if self.runs.iter().any(|run| !matches!(run.result, RunResult::Map(_))) {
-            m.raw(NETWORK_TERMS);
+        let parts = self.parts();
+        let shown = |is: fn(&Part) -> bool| parts.iter().any(is);
+        let terms = [
+            (shown(|part| matches!(part, Part::Lines(..))), LINES_TERMS),
+            (shown(|part| matches!(part, Part::Comparison(..) | Part::Map(..))), PROGRAM_TERMS),
+            (shown(|part| matches!(part, Part::Comparison(..) | Part::Simulations(_))), NETWORK_TERMS),
+            (shown(|part| !matches!(part, Part::Map(..))), FABRIC_TERMS),
+        ];
+        for (_, text) in terms.iter().filter(|(is_needed, _)| *is_needed) {
+            m.raw(text);
         }
         m.raw("</dl></section>");
     }

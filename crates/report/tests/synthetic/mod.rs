@@ -2,6 +2,8 @@
 
 #![allow(dead_code, reason = "each test file uses a part of this")]
 
+pub(crate) mod lines;
+
 use std::path::{Path, PathBuf};
 
 use unrack_record::*;
