@@ -1,9 +1,9 @@
 //! Bandwidth of memory: reads, writes with and without allocation, and copies, on one core and on all.
 
 use super::CalibrateError;
+use super::bypass;
 use super::clock::time_ns;
 use super::memory::{Memory, Pages};
-use super::nontemporal;
 use super::spread::Spread;
 use serde::{Deserialize, Serialize};
 use std::sync::Barrier;
@@ -48,7 +48,7 @@ pub(super) fn measure(threads: usize, bytes: usize, rounds: usize) -> Result<Ban
         threads: threads as u32,
         read_gbps: gbps(Pattern::Read),
         write_gbps: gbps(Pattern::Write),
-        nontemporal_gbps: nontemporal::IS_KNOWN.then(|| gbps(Pattern::Nontemporal)),
+        nontemporal_gbps: bypass::IS_KNOWN.then(|| gbps(Pattern::Nontemporal)),
         copy_gbps: gbps(Pattern::Copy),
     })
 }
@@ -90,7 +90,7 @@ fn once(a: &mut [u8], b: &mut [u8], pattern: Pattern) {
     match pattern {
         Pattern::Read => _ = std::hint::black_box(sum(a).wrapping_add(sum(b))),
         Pattern::Write => [a, b].into_iter().for_each(write),
-        Pattern::Nontemporal => [a, b].into_iter().for_each(nontemporal::write),
+        Pattern::Nontemporal => [a, b].into_iter().for_each(bypass::write),
         Pattern::Copy => copy(a, b),
     }
 }

@@ -66,10 +66,14 @@ fn point(bytes: &mut [u8], rounds: usize) -> LatencyPoint {
 ///
 /// A level's latency is that of sets of twice to eight times the level before, of which it holds most, and at most half
 /// of its own size. It ends where the latency passes the middle between its own and the next one's. Both hold for a last
-/// level of which others take a part: the smaller sets still fit.
-pub(super) fn read(points: &[LatencyPoint], caches: &[DescribedCache]) -> Result<Reading, CalibrateError> {
+/// level of which others take a part: the smaller sets still fit. Sets of twice `last_bytes` and more are in memory.
+pub(super) fn read(
+    points: &[LatencyPoint],
+    caches: &[DescribedCache],
+    last_bytes: u64,
+) -> Result<Reading, CalibrateError> {
     let last = caches.last().ok_or(CalibrateError::NoCaches)?;
-    let memory_ns = plateau(points, 2 * last.bytes, u64::MAX, Quantile::Half)
+    let memory_ns = plateau(points, 2 * last_bytes, u64::MAX, Quantile::Half)
         .ok_or(CalibrateError::Curve { level: last.level })?;
     let mut latencies = Vec::new();
     let mut inner = 0;
@@ -158,7 +162,7 @@ mod tests {
         #[test]
         fn an_ideal_curve_gives_its_own_parameters(kept in 4.2e6..3e7, memory_ns in 60.0..400.0f64) {
             let caches = [cache(1, 32 << 10), cache(2, 512 << 10), cache(3, 32 << 20)];
-            let reading = read(&ideal(kept, memory_ns), &caches).unwrap();
+            let reading = read(&ideal(kept, memory_ns), &caches, 32 << 20).unwrap();
             let latencies: Vec<f64> = reading.levels.iter().map(|level| level.load_ns.median).collect();
             prop_assert_eq!((latencies, reading.memory_ns.median), (vec![1.0, 4.0, 12.0], memory_ns));
             for (level, size) in reading.levels.iter().zip([32768.0, 524_288.0, kept]) {
@@ -171,8 +175,8 @@ mod tests {
     #[test]
     fn a_curve_that_ends_too_early_is_an_error() {
         let caches = [cache(1, 32 << 10), cache(2, 1 << 30)];
-        assert!(read(&ideal(1e7, 100.0), &caches).is_err());
-        assert!(read(&ideal(1e7, 100.0), &[]).is_err());
+        assert!(read(&ideal(1e7, 100.0), &caches, 1 << 30).is_err());
+        assert!(read(&ideal(1e7, 100.0), &[], 1 << 20).is_err());
     }
 
     #[test]

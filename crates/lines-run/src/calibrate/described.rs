@@ -49,7 +49,7 @@ impl Described {
         }
     }
 
-    fn from_cpuinfo(cpuinfo: &str) -> Described {
+    pub(super) fn from_cpuinfo(cpuinfo: &str) -> Described {
         let number = |key| value(cpuinfo, key).parse().unwrap_or(0);
         Described {
             name: value(cpuinfo, "model name").into(),

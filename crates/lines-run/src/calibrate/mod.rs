@@ -7,6 +7,7 @@
 //! | module | measures |
 //! |---|---|
 //! | [`described`] | nothing: reads what the kernel says |
+//! | [`reach`] | how large a working set must be to come from memory |
 //! | [`curve`] | latency by working set; from it, latency and size of each level |
 //! | [`overlap`] | misses under way at once |
 //! | [`bandwidth`] | bytes per second |
@@ -15,15 +16,16 @@
 //! | [`pipeline`] | frequency, mispredicted branches, first touches, system calls |
 
 mod bandwidth;
+mod bypass;
 mod chase;
 mod clock;
 mod curve;
 mod described;
 mod kept;
 mod memory;
-mod nontemporal;
 mod overlap;
 mod pipeline;
+mod reach;
 mod spread;
 mod text;
 mod walk;
@@ -172,7 +174,7 @@ impl MachineCalibration {
             });
             core.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         })?;
-        let bytes = (BANDWIDTH_LEVELS * described.last_level_bytes()) as usize;
+        let bytes = (BANDWIDTH_LEVELS * core.last_bytes) as usize;
         let all = bandwidth::measure(described.cores, bytes, ROUNDS)?;
         let calibration = core.joined(described, all)?;
         kept::put(&calibration);
@@ -206,6 +208,8 @@ impl MachineCalibration {
 
 /// Measurements on one core.
 struct OneCore {
+    /// Size of the last level, or less where working sets of twice as much come from memory.
+    last_bytes: u64,
     frequency_ghz: Spread,
     small_pages: Vec<LatencyPoint>,
     huge_pages: Vec<LatencyPoint>,
@@ -224,14 +228,14 @@ struct OneCore {
 
 impl OneCore {
     fn measured(described: &Described) -> Result<OneCore, CalibrateError> {
-        let last = described.last_level_bytes();
+        let last = reach::last_bytes(described.last_level_bytes())?;
         let available = available_bytes(&std::fs::read_to_string("/proc/meminfo").unwrap_or_default());
         let mut small = curve::room(last, available, Pages::Small)?;
         let small_pages = curve::measure(&mut small, ROUNDS);
         let mut memory = drop_for(small, || curve::room(last, available, Pages::Huge))?;
         let huge_pages = if memory.is_huge() { curve::measure(&mut memory, ROUNDS) } else { Vec::new() };
         let points = if huge_pages.is_empty() { &small_pages } else { &huge_pages };
-        let reading = curve::read(points, &described.caches)?;
+        let reading = curve::read(points, &described.caches, last)?;
         let second = reading.levels.len().min(2);
         let second_level = LevelRates::measured(between(&mut memory, &reading.levels[..second]));
         let second_bytes = second_level.bytes as usize;
@@ -252,6 +256,7 @@ impl OneCore {
         let reach = described.processor().map(|processor| processor.l2_tlb.reach());
         let walk_ns = reach.map(|bytes| walk::measure(bytes, ROUNDS)).transpose()?.flatten();
         Ok(OneCore {
+            last_bytes: last,
             second_level,
             last_level,
             walk_ns,
@@ -272,7 +277,7 @@ impl OneCore {
     /// Reads the curves, and joins what was measured on one core with the rest.
     fn joined(self, described: Described, all: Bandwidth) -> Result<MachineCalibration, CalibrateError> {
         let clean = if self.huge_pages.is_empty() { &self.small_pages } else { &self.huge_pages };
-        let reading = curve::read(clean, &described.caches)?;
+        let reading = curve::read(clean, &described.caches, self.last_bytes)?;
         Ok(MachineCalibration {
             frequency_ghz: self.frequency_ghz,
             levels: reading.levels,

@@ -1,13 +1,13 @@
 //! Calibration as text.
 
-use super::{Bandwidth, LevelRates, MachineCalibration, Spread};
+use super::{Bandwidth, Described, LevelRates, MachineCalibration, Spread};
 use std::fmt;
 
 impl fmt::Display for MachineCalibration {
     fn fmt(&self, f: &mut fmt::Formatter) -> fmt::Result {
         let kind = if self.described.is_virtual { "virtual" } else { "physical" };
         writeln!(f, "{}: {} cores, {kind}", self.described.name, self.described.cores)?;
-        writeln!(f, "processor preset    {}", self.described.preset().unwrap_or("none for this model"))?;
+        writeln!(f, "processor preset    {}", preset(&self.described))?;
         let Spread { min, median, max } = self.frequency_ghz;
         writeln!(f, "frequency           {median:.2} GHz ({min:.2} to {max:.2})")?;
         for level in &self.levels {
@@ -46,6 +46,16 @@ impl MachineCalibration {
     }
 }
 
+/// Says which preset the caches and the core are, and whether it is this model's.
+fn preset(described: &Described) -> String {
+    let newest = || described.processor().map(|processor| processor.name);
+    match (described.preset(), newest()) {
+        (Some(own), _) => own.into(),
+        (None, Some(newest)) => format!("none for this model: {newest}, the newest of its maker, is taken"),
+        (None, None) => "none for this maker".into(),
+    }
+}
+
 fn bandwidth(f: &mut fmt::Formatter, bandwidth: &Bandwidth) -> fmt::Result {
     let gbps = |spread: Spread| format!("{:.1} GB/s", spread.median);
     let past = bandwidth.nontemporal_gbps.map_or("unknown".into(), gbps);
@@ -58,5 +68,20 @@ fn size(bytes: u64) -> String {
     match bytes {
         0..0x10_0000 => format!("{} KiB", bytes >> 10),
         _ => format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_preset_that_is_taken_is_named() {
+        let of = |vendor: &str, family, model| {
+            preset(&Described { vendor: vendor.into(), family, model, ..Described::from_cpuinfo("") })
+        };
+        assert_eq!(of("AuthenticAMD", 0x19, 0x11), "zen4");
+        assert!(of("GenuineIntel", 6, 0xa7).starts_with("none for this model: sapphire-rapids"));
+        assert_eq!(of("Other", 1, 1), "none for this maker");
     }
 }

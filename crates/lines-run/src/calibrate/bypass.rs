@@ -1,7 +1,7 @@
-//! Writes that bypass the caches: the one thing of a calibration that has no safe counterpart.
+//! Writes that bypass the caches, and lines that leave them: what a calibration needs that has no safe counterpart.
 #![allow(unsafe_code)]
 
-/// Tells whether [`write`] bypasses the caches here.
+/// Tells whether [`write`] bypasses the caches here, and [`flush`] empties them.
 pub(super) const IS_KNOWN: bool = cfg!(target_arch = "x86_64");
 
 /// Writes a word to each 8 bytes, past the caches where that is possible.
@@ -26,8 +26,31 @@ pub(super) fn write(bytes: &mut [u8]) {
     bytes.fill(0x55);
 }
 
+/// Removes all lines of `bytes` from all caches, where that is possible.
+#[cfg(target_arch = "x86_64")]
+pub(super) fn flush(bytes: &[u8]) {
+    use std::arch::x86_64::{_mm_clflush, _mm_mfence};
+    for line in bytes.chunks(super::chase::LINE) {
+        // SAFETY: every x86-64 has SSE2, and the line is readable.
+        unsafe { _mm_clflush(line.as_ptr()) };
+    }
+    // SAFETY: every x86-64 has SSE2. The fence orders the flushes before whatever reads the lines.
+    unsafe { _mm_mfence() };
+}
+
+/// Leaves the caches as they are.
+#[cfg(not(target_arch = "x86_64"))]
+pub(super) fn flush(_bytes: &[u8]) {}
+
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn what_is_flushed_keeps_its_values() {
+        let bytes: Vec<u8> = (0..=255).cycle().take(10_000).collect();
+        super::flush(&bytes[3..]);
+        assert!(bytes.iter().enumerate().all(|(i, &byte)| byte == (i % 256) as u8));
+    }
+
     #[test]
     fn all_bytes_of_aligned_memory_are_written() {
         let mut words = vec![[0u8; 64]; 8];
