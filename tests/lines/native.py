@@ -5,7 +5,6 @@ import statistics
 import subprocess
 from dataclasses import dataclass
 
-
 # Largest ratio of the medians of two groups of runs that tell the same.
 AGREE = 1.15
 

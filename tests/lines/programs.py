@@ -1,5 +1,6 @@
 """Programs that the model is validated with, and their inputs, which are the same each time."""
 
+import math
 import os
 import random
 import shutil
@@ -72,14 +73,34 @@ class Program:
     command: list
     stdin: str | None = None
     environment: dict = field(default_factory=dict)
+    # Working set, where it is known.
+    bytes: int | None = None
 
 
-def kernels(folder):
+def sizes(levels):
+    """Working sets of the kernels on a machine whose cache levels were measured: between the second level and the last, and beyond."""
+    second, last = (level["effective_bytes"] for level in (levels[1], levels[-1]))
+    between = math.sqrt(second * last)
+    return {"cache": rounded(between), "memory": max(64 << 20, rounded(4 * last))}
+
+
+def rounded(size):
+    """Size in whole parts of a MiB: halves of it, or more where it is large."""
+    part = 1 << max(19, int(size).bit_length() - 4)
+    return max(1, round(size / part)) * part
+
+
+def kernels(folder, working_sets):
     """Kernels of a build folder, each at both sizes, those of the core alone at one."""
     binary = os.path.join(folder, KERNELS)
     names = os.popen(f"'{binary}' --list").read().split()
-    sizes = {name: SIZES[:1] if name.startswith("core-") else SIZES for name in names}
-    return [Program(f"{name} {size}", [binary, name, size]) for name in names for size in sizes[name]]
+    at = {name: SIZES[:1] if name.startswith("core-") else SIZES for name in names}
+
+    def kernel(name, size):
+        command = [binary, name, str(working_sets[size])]
+        return Program(f"{name} {size}", command, bytes=working_sets[size])
+
+    return [kernel(name, size) for name in names for size in at[name]]
 
 
 def applications(root, folder):

@@ -23,13 +23,14 @@ ROOT = os.path.realpath(os.path.join(os.path.dirname(__file__), "../.."))
 def main():
     asked = arguments()
     with tempfile.TemporaryDirectory() as folder:
-        listed = programs.kernels(asked.build) + programs.applications(ROOT, folder)
+        working_sets = programs.sizes(calibrate(asked)["levels"])
+        listed = programs.kernels(asked.build, working_sets) + programs.applications(ROOT, folder)
         wanted = [
             p for p in listed if not asked.only or any(p.name.startswith(o) for o in asked.only.split(","))
         ]
         rows = []
         for number, program in enumerate(wanted):
-            if number % BETWEEN == 0:
+            if number > 0 and number % BETWEEN == 0:
                 calibrate(asked)
             rows += [row for row in [compared(program, asked, folder)] if row]
     conclude(rows)
@@ -44,7 +45,12 @@ def arguments():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--build", default=os.path.join(ROOT, "target/release"), help="folder of the build")
     parser.add_argument("--only", help="names to run, or their beginnings, separated by commas")
-    parser.add_argument("--runs", type=int, default=5, help="native runs of each program before the recorded one, and as many after it")
+    parser.add_argument(
+        "--runs",
+        type=int,
+        default=5,
+        help="native runs of each program before the recorded one, and as many after it",
+    )
     parser.add_argument("--core", type=int, default=1, help="core for all runs")
     parser.add_argument("--json", help="file for all numbers")
     parser.add_argument("--unrack", help="the program to validate (default: unrack of the build)")
@@ -54,9 +60,10 @@ def arguments():
 
 
 def calibrate(asked):
-    """Measures the machine."""
-    command = [asked.unrack, "lines", "calibrate"]
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    """Measures the machine, and returns what was measured."""
+    command = [asked.unrack, "lines", "calibrate", "--json"]
+    done = subprocess.run(command, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    return json.loads(done.stdout)
 
 
 def compared(program, asked, folder):
@@ -91,6 +98,7 @@ def tried(program, asked, answer):
     measured = before.joined(after)
     row = {
         "name": program.name,
+        "bytes": program.bytes,
         "native_s": measured.median_s,
         "native_min_s": measured.min_s,
         "native_max_s": measured.max_s,

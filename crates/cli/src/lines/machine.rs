@@ -100,9 +100,11 @@ fn with_measured(mut core: CoreParameters, measured: &MachineCalibration) -> Cor
     let pair = sixteenths(2.0 * 64.0 / second.copy_gbps.median * frequency_ghz);
     core.caches.store_fill_interval = (pair - core.caches.fill_interval).max(core.caches.fill_interval);
     // A walk in the measured working set loads one entry, from the second level, which holds the tables: the rest is fixed.
-    // Under nested paging it is the host's walk (AMD64 Architecture Programmer's Manual 24593, section 15.25.5).
+    // Under nested paging it is the host's walk (AMD64 Architecture Programmer's Manual 24593, section 15.25.5), whose entry the
+    // second level has, too, unless data from memory have displaced it.
     if let Some(walk_ns) = measured.walk_ns {
         core.walk_latency = (cycles(walk_ns.median) - core.caches.l2).max(0.0);
+        core.cached_walk_latency = core.walk_latency.min(core.caches.l2);
     }
     core
 }

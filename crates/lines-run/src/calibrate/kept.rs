@@ -10,7 +10,7 @@ use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 /// Version of the file: another one is measured again.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 #[derive(Serialize, Deserialize)]
 struct Kept {
@@ -75,7 +75,7 @@ mod tests {
         assert_eq!(read(&path, "b", &calibration.described), None);
         let other = Described { cores: 77, ..calibration.described.clone() };
         assert_eq!(read(&path, "a", &other), None);
-        std::fs::write(&path, "{ \"version\": 1, ").unwrap();
+        std::fs::write(&path, "{ \"version\": 2, ").unwrap();
         assert_eq!(read(&path, "a", &calibration.described), None);
     }
 }

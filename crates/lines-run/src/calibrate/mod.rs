@@ -11,7 +11,7 @@
 //! | [`curve`] | latency by working set; from it, latency and size of each level |
 //! | [`overlap`] | misses under way at once |
 //! | [`bandwidth`] | bytes per second |
-//! | [`walk`] | page walks |
+//! | [`walk`] | nothing: reads page walks from the curves of small and of huge pages |
 //! | [`window`] | operations in the window in which misses overlap |
 //! | [`pipeline`] | frequency, mispredicted branches, first touches, system calls |
 
@@ -62,7 +62,7 @@ pub struct MachineCalibration {
     pub small_pages: Vec<LatencyPoint>,
     /// Latency by working set in pages of 2 MiB; empty where the kernel gives none.
     pub huge_pages: Vec<LatencyPoint>,
-    /// Time of a page walk beyond the second-level TLB, in nanoseconds; `None` where huge pages are lacking.
+    /// Time of a page walk beyond the second-level TLB while the data come from memory, in nanoseconds; `None` where huge pages are lacking.
     pub walk_ns: Option<Spread>,
     /// Throughput of several chases at once in memory.
     pub overlaps: Vec<Overlap>,
@@ -214,7 +214,6 @@ struct OneCore {
     small_pages: Vec<LatencyPoint>,
     huge_pages: Vec<LatencyPoint>,
     overlaps: Vec<Overlap>,
-    walk_ns: Option<Spread>,
     window: Option<f64>,
     second_level: LevelRates,
     last_level: LastLevel,
@@ -253,13 +252,10 @@ impl OneCore {
         let third = window::measure(memory.bytes(), memory_ns, ROUNDS);
         let windows: Option<Vec<f64>> = [first, second, third].into_iter().collect();
         drop(memory);
-        let reach = described.processor().map(|processor| processor.l2_tlb.reach());
-        let walk_ns = reach.map(|bytes| walk::measure(bytes, ROUNDS)).transpose()?.flatten();
         Ok(OneCore {
             last_bytes: last,
             second_level,
             last_level,
-            walk_ns,
             window: windows.map(|windows| Spread::new(windows).median),
             frequency_ghz: pipeline::frequency_ghz(ROUNDS),
             small_pages,
@@ -278,11 +274,15 @@ impl OneCore {
     fn joined(self, described: Described, all: Bandwidth) -> Result<MachineCalibration, CalibrateError> {
         let clean = if self.huge_pages.is_empty() { &self.small_pages } else { &self.huge_pages };
         let reading = curve::read(clean, &described.caches, self.last_bytes)?;
+        let reach = described.processor().map(|processor| processor.l2_tlb.reach());
+        let last_seen = reading.levels.last().map_or(0, |level| level.effective_bytes);
+        let walk = |reach| walk::read(&self.small_pages, &self.huge_pages, reach, last_seen);
+        let walk_ns = reach.and_then(walk);
         Ok(MachineCalibration {
             frequency_ghz: self.frequency_ghz,
             levels: reading.levels,
             memory_ns: reading.memory_ns,
-            walk_ns: self.walk_ns,
+            walk_ns,
             second_level: self.second_level,
             last_level: self.last_level,
             window: self.window,

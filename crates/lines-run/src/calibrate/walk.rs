@@ -1,66 +1,58 @@
-//! Page walk: what a load beyond the TLBs' reach takes more in small pages than in huge ones.
+//! Page walks: what a load beyond the TLBs' reach takes more in small pages than in huge ones.
 //!
-//! Where a kernel puts page tables and pages differs from allocation to allocation, and under a hypervisor so do the pages of
-//! its own tables. Each round takes memory beside that of the rounds before, which the kernel would give again.
+//! Page tables share the caches with the data. Where these come from memory, so do parts of the tables, and under a
+//! hypervisor more of the host's: a walk then takes several times as long.
 
-use super::CalibrateError;
-use super::chase::{Order, follow, link};
-use super::clock::time_ns;
-use super::memory::{Memory, Pages};
+use super::curve::LatencyPoint;
 use super::spread::Spread;
 
-/// Working set, in reaches of the second-level TLB: most loads walk, and the caches still hold the page tables.
+/// Working sets that come from memory: from so many reaches of the second-level TLB and so many sizes of the last level to
+/// twice as much. Most loads walk, and the second level has room for the page tables.
 const REACHES: u64 = 4;
-/// Loads of a round.
-const LOADS: usize = 1 << 17;
+const LAST_LEVELS: u64 = 4;
 
-/// Measures the time of a page walk beyond a second-level TLB that reaches so far, in nanoseconds. `None` where the kernel gives
-/// no huge pages.
-///
-/// # Errors
-/// If memory is short.
-pub(super) fn measure(reach_bytes: u64, rounds: usize) -> Result<Option<Spread>, CalibrateError> {
-    let bytes = (REACHES * reach_bytes) as usize;
-    let mut huge = Memory::new(bytes, Pages::Huge)?;
-    if !huge.is_huge() {
-        return Ok(None);
-    }
-    let huge_ns = Spread::rounds(rounds, || load_ns(&mut huge)).median;
-    drop(huge);
-    let (mut all, mut walks) = (Vec::new(), Vec::new());
-    for _ in 0..rounds {
-        let mut small = Memory::new(bytes, Pages::Small)?;
-        walks.push(walk_ns(load_ns(&mut small), huge_ns));
-        all.push(small);
-    }
-    Ok(Some(Spread::new(walks)))
-}
-
-/// Returns the time of a walk by the times of loads that need their predecessors, of which all but one in [`REACHES`] walk.
-fn walk_ns(small_ns: f64, huge_ns: f64) -> f64 {
-    (small_ns - huge_ns).max(0.0) * REACHES as f64 / (REACHES - 1) as f64
-}
-
-/// Measures a load.
-fn load_ns(memory: &mut Memory) -> f64 {
-    link(memory.bytes_mut(), Order::Random, 5);
-    let mut at = follow(memory.bytes(), 0, LOADS);
-    time_ns(|| at = follow(memory.bytes(), at, LOADS)) / LOADS as f64
+/// Reads the time of a walk of loads from memory, in nanoseconds, beyond a second-level TLB that reaches so far, from the curves
+/// of both sizes of pages. Of the last level, `last_bytes` are ours. `None` where the kernel gives no huge pages.
+pub(super) fn read(
+    small: &[LatencyPoint],
+    huge: &[LatencyPoint],
+    reach: u64,
+    last_bytes: u64,
+) -> Option<Spread> {
+    let least = (REACHES * reach).max(LAST_LEVELS * last_bytes);
+    let inside = small.iter().filter(|point| (least..=2 * least).contains(&point.bytes));
+    let walks = inside.filter_map(|small| {
+        let huge = huge.iter().find(|huge| huge.bytes == small.bytes)?;
+        let walking = 1.0 - reach as f64 / small.bytes as f64;
+        Some((small.load_ns.median - huge.load_ns.median).max(0.0) / walking)
+    });
+    let walks: Vec<f64> = walks.collect();
+    (!walks.is_empty()).then(|| Spread::new(walks))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn three_of_four_loads_walk() {
-        assert_eq!(walk_ns(130.0, 100.0), 40.0);
-        assert_eq!(walk_ns(100.0, 130.0), 0.0);
+    /// Curve of loads that take `ns`, and beyond a reach of 8 MiB a walk that takes `walk_ns` of the size.
+    fn curve(walk_ns: impl Fn(u64) -> f64) -> Vec<LatencyPoint> {
+        let point = |shift| {
+            let bytes = 1u64 << shift;
+            let walking = (1.0 - f64::from(8 << 20) / bytes as f64).max(0.0);
+            let ns = 100.0 + walking * walk_ns(bytes);
+            LatencyPoint { bytes, load_ns: Spread { min: ns, median: ns, max: ns } }
+        };
+        (12..30).map(point).collect()
     }
 
     #[test]
-    fn a_walk_is_measured_in_each_round() {
-        let walk = measure(1 << 20, 3).unwrap();
-        assert!(walk.is_none_or(|walk| walk.is_sound() && walk.min >= 0.0), "{walk:?}");
+    fn walks_are_what_small_pages_take_more() {
+        let walk_ns = |bytes| if bytes >= 32 << 20 { 60.0 } else { 10.0 };
+        let (small, huge) = (curve(walk_ns), curve(|_| 0.0));
+        let median = |spread: Option<Spread>| spread.map(|spread| spread.median);
+        assert_eq!(median(read(&small, &huge, 8 << 20, 24 << 20)), Some(60.0));
+        assert_eq!(median(read(&small, &huge, 8 << 20, 4 << 20)), Some(60.0));
+        assert_eq!(median(read(&huge, &small, 8 << 20, 24 << 20)), Some(0.0));
+        assert_eq!(read(&small, &[], 8 << 20, 24 << 20), None);
     }
 }

@@ -32,8 +32,11 @@ pub struct CoreParameters {
     pub float_divide_interval: f32,
     /// Page walks at once.
     pub walkers: usize,
-    /// Cycles of a page walk beyond its loads: in a virtual machine, the host's tables.
+    /// Cycles of a page walk beyond its loads, for data that come from memory: in a virtual machine, the host's tables. They
+    /// share the caches with the data, and are themselves from where most of these are.
     pub walk_latency: f32,
+    /// The same for data that a cache has.
+    pub cached_walk_latency: f32,
     /// Cycles from the completion of a mispredicted branch to the next dispatch.
     pub mispredict_penalty: f32,
     /// Cycles from a store's data to a load that reads them.
@@ -265,6 +268,7 @@ impl CoreParameters {
             ("divide interval", self.divide_interval),
             ("float_divide interval", self.float_divide_interval),
             ("walk latency", self.walk_latency),
+            ("cached walk latency", self.cached_walk_latency),
             ("integer latency", o.integer),
             ("multiply latency", o.multiply),
             ("divide_32 latency", o.divide_32),

@@ -20,7 +20,7 @@ impl<T: Time, M: Memory<T>, W: Watch<T>> Machine<T, M, W> {
         waited: &mut Waited,
     ) -> T {
         let asked = self.early.take(position.handled).map_or(address, |early| address.earlier(early));
-        let ready = self.walk(access.walk, asked, waited);
+        let ready = self.walk(access, asked, waited);
         let line = access.address / 64;
         let (begin, mut end);
         if access.served == Served::L1 {
@@ -97,13 +97,14 @@ impl<T: Time, M: Memory<T>, W: Watch<T>> Machine<T, M, W> {
 
     /// Translates the address of an access. Returns when that is done.
     #[inline(always)]
-    fn walk(&mut self, walk: Walk, address: T, waited: &mut Waited) -> T {
-        if walk == Walk::default() { address } else { self.walk_tables(walk, address, waited) }
+    fn walk(&mut self, access: &LineAccess, address: T, waited: &mut Waited) -> T {
+        if access.walk == Walk::default() { address } else { self.walk_tables(access, address, waited) }
     }
 
     /// Walks the page tables: one load after another, each at its level. They are near.
     #[cold]
-    fn walk_tables(&mut self, walk: Walk, address: T, waited: &mut Waited) -> T {
+    fn walk_tables(&mut self, access: &LineAccess, address: T, waited: &mut Waited) -> T {
+        let walk = access.walk;
         let caches = &self.parameters.caches;
         let looked_up = address.after(caches.second_level_tlb);
         if walk.is_second_level_hit {
@@ -112,7 +113,11 @@ impl<T: Time, M: Memory<T>, W: Watch<T>> Machine<T, M, W> {
         let latencies = [caches.l1, caches.l2, caches.l3];
         let levels = walk.caches.iter().zip(latencies);
         let cycles: f32 = levels.map(|(loads, latency)| f32::from(*loads) * latency).sum();
-        let mut end = self.walkers.begin(looked_up).after(cycles + self.parameters.walk_latency);
+        let latency = match access.served {
+            Served::Memory => self.parameters.walk_latency,
+            _ => self.parameters.cached_walk_latency,
+        };
+        let mut end = self.walkers.begin(looked_up).after(cycles + latency);
         *waited = (*waited).max(Waited::Cache);
         for _ in 0..walk.memory {
             end = self.memory.load_entry(end);
@@ -126,7 +131,7 @@ impl<T: Time, M: Memory<T>, W: Watch<T>> Machine<T, M, W> {
     pub(super) fn prefetch(&mut self, accesses: &[LineAccess], address: T, position: &mut Position) -> T {
         let mut last = address;
         for access in accesses {
-            let begin = self.walk(access.walk, address, &mut Waited::Core);
+            let begin = self.walk(access, address, &mut Waited::Core);
             let line = access.address / 64;
             let begin = match access.served {
                 Served::L1 => begin,
@@ -142,7 +147,7 @@ impl<T: Time, M: Memory<T>, W: Watch<T>> Machine<T, M, W> {
     pub(super) fn translate(&mut self, accesses: &[LineAccess], address: T) -> T {
         let mut end = address;
         for access in accesses.iter().filter(|access| access.is_store) {
-            end = end.later(self.walk(access.walk, address, &mut Waited::Core));
+            end = end.later(self.walk(access, address, &mut Waited::Core));
         }
         end
     }

@@ -133,10 +133,15 @@ fn lines_come_to_the_first_level_one_after_another() {
 
 #[test]
 fn a_walk_takes_its_own_latency_beside_its_loads() {
-    let parameters = CoreParameters { walk_latency: 100.0, ..parameters() };
-    let chain = rounds(|w, n| {
-        w.load(register(0), register(0), n * 64, Served::L1);
-        w.window.accesses.last_mut().unwrap().walk = Walk { caches: [1, 0, 0], ..Walk::default() };
-    });
-    assert_eq!(round_cycles(&parameters, &chain), 7.0 + 5.0 + 100.0 + 5.0);
+    let parameters = CoreParameters { walk_latency: 100.0, cached_walk_latency: 30.0, ..parameters() };
+    let chain = |served| {
+        rounds(|w, n| {
+            w.load(register(0), register(0), n * 64, served);
+            w.window.accesses.last_mut().unwrap().walk = Walk { caches: [1, 0, 0], ..Walk::default() };
+        })
+    };
+    assert_eq!(round_cycles(&parameters, &chain(Served::L1)), 7.0 + 5.0 + 30.0 + 5.0);
+    let data = rounds(|w, n| w.load(register(0), register(0), n * 64, Served::Memory));
+    let data = round_cycles(&parameters, &data);
+    assert_eq!(round_cycles(&parameters, &chain(Served::Memory)), 7.0 + 5.0 + 100.0 + data);
 }

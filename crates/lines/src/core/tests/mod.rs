@@ -41,6 +41,7 @@ fn parameters() -> CoreParameters {
         float_divide_interval: 1.0,
         walkers: 2,
         walk_latency: 0.0,
+        cached_walk_latency: 0.0,
         mispredict_penalty: 15.0,
         forward_latency: 5.0,
         operations: OperationLatencies {
