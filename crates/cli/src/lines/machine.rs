@@ -94,6 +94,8 @@ fn with_measured(mut core: CoreParameters, measured: &MachineCalibration) -> Cor
     core.fill_buffers = (measured.most_at_once.round() as usize).clamp(1, 4096);
     core.prefetch_buffers = core.prefetch_buffers.max(in_flight(measured));
     core.caches.l3_interval = sixteenths(64.0 / measured.last_level.rates.gb_s() * frequency_ghz);
+    core.caches.l3_demand_interval =
+        core.caches.l3_interval.max(sixteenths(demand_ns(measured).unwrap_or(0.0) * frequency_ghz));
     let second = &measured.second_level;
     core.caches.fill_interval = sixteenths(64.0 / second.gb_s() * frequency_ghz);
     // A copy loads one line and stores to another: what it takes beyond the one is the other's.
@@ -107,6 +109,22 @@ fn with_measured(mut core: CoreParameters, measured: &MachineCalibration) -> Cor
         core.cached_walk_latency = core.walk_latency.min(core.caches.l2);
     }
     core
+}
+
+/// Returns the nanoseconds between lines of the last level that loads ask for in no order. `None` if nothing was measured.
+fn demand_ns(measured: &MachineCalibration) -> Option<f64> {
+    let of_last = &measured.last_level;
+    let second = measured.levels.iter().find(|level| level.level == 2)?;
+    let second_bytes = second.effective_bytes.min(second.described_bytes);
+    let least_ns = of_last.overlaps.iter().map(|overlap| overlap.load_ns.median).min_by(f64::total_cmp)?;
+    beyond(least_ns, second_bytes, of_last.rates.bytes)
+}
+
+/// Returns the time per load from beyond the second level, by that per load of a set of so many bytes. Of a set that is gone through
+/// at random, a cache has a line in the ratio of the sizes, whatever it replaces. `None` if it has them all.
+fn beyond(load_ns: f64, second_bytes: u64, set_bytes: u64) -> Option<f64> {
+    let missed = 1.0 - second_bytes as f64 / set_bytes as f64;
+    (missed > 0.0).then(|| load_ns / missed)
 }
 
 /// Returns the lines that are on their way at once while one thread streams, by Little's law: rate times latency. The bytes
@@ -167,6 +185,12 @@ pub(crate) mod tests {
             system_call_s: 1e-7,
             new_page_s: 1e-6,
         }
+    }
+
+    #[test]
+    fn loads_that_the_second_level_serves_are_not_counted() {
+        assert_eq!(beyond(2.4, 2 << 20, 8 << 20), Some(2.4 / 0.75));
+        assert_eq!(beyond(2.4, 2 << 20, 2 << 20), None);
     }
 
     #[test]

@@ -116,8 +116,10 @@ pub struct CacheLatencies {
     pub fill_interval: f32,
     /// Cycles for which a line that is stored to occupies that way, with the write-back that it becomes. 0: no limit.
     pub store_fill_interval: f32,
-    /// Cycles for which a line occupies the way from the last level to the second. 0: no limit.
+    /// Cycles for which a line that a prefetcher asks for occupies the way from the last level to the second. 0: no limit.
     pub l3_interval: f32,
+    /// The same for a line that a load or store asks for: what no prefetcher foresees is in no order, and comes slower.
+    pub l3_demand_interval: f32,
     /// Private cache of another core.
     pub peer: f32,
     /// Second-level TLB, beyond the access itself.
@@ -286,6 +288,7 @@ impl CoreParameters {
             ("fill interval", c.fill_interval),
             ("store fill interval", c.store_fill_interval),
             ("L3 interval", c.l3_interval),
+            ("L3 demand interval", c.l3_demand_interval),
             ("peer latency", c.peer),
             ("second-level TLB latency", c.second_level_tlb),
         ])?;

@@ -71,7 +71,8 @@ impl<T: Time, M: Memory<T>, W: Watch<T>> Machine<T, M, W> {
 
     /// Returns when a line is at the first level that is asked for at `begin`, and what it waited for.
     fn arrived(&mut self, served: Served, line: u64, near: u16, begin: T) -> (T, Waited) {
-        let end = self.level(served, line, near, begin);
+        let interval = self.parameters.caches.l3_demand_interval;
+        let end = self.level(served, line, near, begin, interval);
         // Of a line on its way, the caches below have no copy yet. One that was lost again is older.
         match self.arrivals.arrival(line, begin).filter(|_| served == Served::L2) {
             Some(arrival) if arrival.end.is_later(&end) => (end.later(arrival.end), arrival.waited),
@@ -79,13 +80,13 @@ impl<T: Time, M: Memory<T>, W: Watch<T>> Machine<T, M, W> {
         }
     }
 
-    /// Returns when a level has served a request that begins at `begin`.
-    fn level(&mut self, served: Served, line: u64, near: u16, begin: T) -> T {
+    /// Returns when a level has served a request that begins at `begin`, and of which the last level has one in so many cycles.
+    fn level(&mut self, served: Served, line: u64, near: u16, begin: T, l3_interval: f32) -> T {
         let caches = &self.parameters.caches;
         match served {
             Served::L1 => begin.after(caches.l1),
             Served::L2 => begin.after(caches.l2),
-            Served::L3 => self.l3.send(begin, self.dispatch).after(caches.l3),
+            Served::L3 => self.l3.send_for(l3_interval, begin, self.dispatch).after(caches.l3),
             Served::Peer => begin.after(caches.peer),
             Served::Memory => {
                 let end = self.memory.read(begin, self.dispatch, line, near);
@@ -225,7 +226,8 @@ impl<T: Time, M: Memory<T>, W: Watch<T>> Machine<T, M, W> {
                 continue;
             }
             let begin = self.prefetches.begin(begin);
-            let end = self.level(prefetch.served, line, prefetch.near, begin);
+            let interval = self.parameters.caches.l3_interval;
+            let end = self.level(prefetch.served, line, prefetch.near, begin, interval);
             self.prefetches.take(end);
             self.arrivals.insert(line, begin, end, By::Load, Waited::for_line(prefetch.served));
         }

@@ -113,7 +113,7 @@ fn loads_that_wait_for_their_lines_leave_the_scheduler() {
 #[test]
 fn lines_of_the_last_level_come_one_after_another() {
     let mut parameters = parameters();
-    parameters.caches.l3_interval = 8.0;
+    (parameters.caches.l3_interval, parameters.caches.l3_demand_interval) = (6.0, 8.0);
     let loads = rounds(|w, n| w.load(0, register(0), n * 64, Served::L3));
     assert_eq!(round_cycles(&parameters, &loads), 8.0);
 }

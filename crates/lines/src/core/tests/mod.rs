@@ -64,6 +64,7 @@ fn parameters() -> CoreParameters {
             fill_interval: 0.0,
             store_fill_interval: 0.0,
             l3_interval: 0.0,
+            l3_demand_interval: 0.0,
             peer: 90.0,
             second_level_tlb: 7.0,
         },
