@@ -71,11 +71,12 @@ def compared(program, asked, folder):
     answer = os.path.join(folder, "predicted.json")
     try:
         for number in range(1, TRIES + 1):
+            if number > 1:
+                calibrate(asked)
             row, is_calm = tried(program, asked, answer)
             row["tries"] = number
             if is_calm:
                 break
-            calibrate(asked)
     except (RuntimeError, OSError, ValueError, KeyError) as error:
         print(f"{program.name:24} {error}", flush=True)
         return None

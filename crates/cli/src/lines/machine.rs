@@ -72,6 +72,10 @@ impl Machine {
     }
 }
 
+/// Least part of the loads of a set that must come from beyond the second level to tell how fast these are: with less, an error
+/// in the size of either grows more than fourfold.
+const LEAST_MISSED: f64 = 0.25;
+
 /// Replaces a preset's numbers by those that were measured: the clock, the latencies of caches, the page walk, the last level's
 /// rate, the window, and the misses at once.
 fn with_measured(mut core: CoreParameters, measured: &MachineCalibration) -> CoreParameters {
@@ -121,10 +125,11 @@ fn demand_ns(measured: &MachineCalibration) -> Option<f64> {
 }
 
 /// Returns the time per load from beyond the second level, by that per load of a set of so many bytes. Of a set that is gone through
-/// at random, a cache has a line in the ratio of the sizes, whatever it replaces. `None` if it has them all.
+/// at random, a cache has a line in the ratio of the sizes, whatever it replaces. `None` if it has nearly all of them: the few others
+/// say little.
 fn beyond(load_ns: f64, second_bytes: u64, set_bytes: u64) -> Option<f64> {
     let missed = 1.0 - second_bytes as f64 / set_bytes as f64;
-    (missed > 0.0).then(|| load_ns / missed)
+    (missed >= LEAST_MISSED).then(|| load_ns / missed)
 }
 
 /// Returns the lines that are on their way at once while one thread streams, by Little's law: rate times latency. The bytes
@@ -190,7 +195,9 @@ pub(crate) mod tests {
     #[test]
     fn loads_that_the_second_level_serves_are_not_counted() {
         assert_eq!(beyond(2.4, 2 << 20, 8 << 20), Some(2.4 / 0.75));
-        assert_eq!(beyond(2.4, 2 << 20, 2 << 20), None);
+        assert_eq!(beyond(2.4, 3 << 20, 4 << 20), Some(2.4 / 0.25));
+        assert_eq!(beyond(2.4, 2 << 20, 9 << 18), None, "a last level that is hardly larger than the second");
+        assert_eq!(beyond(2.4, 4 << 20, 2 << 20), None);
     }
 
     #[test]
