@@ -43,6 +43,11 @@ class Native:
         return Native(self.times + other.times, other.output)
 
 
+def on_core(core):
+    """Words before a command that keep it on a core."""
+    return ["taskset", "-c", str(core)]
+
+
 def run(program, command):
     """Runs a command with the program's input and environment; returns its status, usage and output."""
     environment = {**os.environ, "LC_ALL": "C", "PYTHONHASHSEED": "0", **program.environment}
@@ -59,7 +64,7 @@ def measure(program, runs, core):
     """Times a program natively on one core."""
     times, output = [], b""
     for _ in range(runs):
-        status, usage, output = run(program, ["taskset", "-c", str(core), *program.command])
+        status, usage, output = run(program, [*on_core(core), *program.command])
         if status != 0:
             raise RuntimeError(f"{program.name}: natively it ended with status {status}")
         times.append((usage.ru_utime + usage.ru_stime, usage.ru_stime))

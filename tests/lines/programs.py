@@ -131,7 +131,10 @@ def applications(root, folder):
         Program("grep", ["grep", "-c", "-E", "(rack|cable) (far|near) .*switch", long_text]),
         Program("gcc", ["gcc", "-O1", "-c", "-o", os.path.join(folder, "work.o"), source]),
     ]
-    return [program for program in programs if shutil.which(program.command[0])]
+    missing = [program.name for program in programs if not shutil.which(program.command[0])]
+    if missing:
+        print(f"left out, since not installed: {', '.join(missing)}", flush=True)
+    return [program for program in programs if program.name not in missing]
 
 
 def written(folder, name, text):

@@ -60,8 +60,8 @@ def arguments():
 
 
 def calibrate(asked):
-    """Measures the machine, and returns what was measured."""
-    command = [asked.unrack, "lines", "calibrate", "--json"]
+    """Measures the core that programs run on, and returns what was measured."""
+    command = [*native.on_core(asked.core), asked.unrack, "lines", "calibrate", "--json"]
     done = subprocess.run(command, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
     return json.loads(done.stdout)
 
@@ -90,7 +90,17 @@ def tried(program, asked, answer):
     if os.path.exists(answer):
         os.remove(answer)
     before = native.measure(program, asked.runs, asked.core)
-    instrumented = [asked.unrack, "lines", "run", "--json", answer, "--", *program.command]
+    # On the same core: the other half of each has other work, and what is measured of one does not hold for the next.
+    instrumented = [
+        *native.on_core(asked.core),
+        asked.unrack,
+        "lines",
+        "run",
+        "--json",
+        answer,
+        "--",
+        *program.command,
+    ]
     status, usage, output = native.run(program, instrumented)
     with open(answer, encoding="utf-8") as file:
         lines = json.load(file)["lines"]

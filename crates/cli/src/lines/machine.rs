@@ -76,8 +76,11 @@ impl Machine {
 /// in the size of either grows more than fourfold.
 const LEAST_MISSED: f64 = 0.25;
 
-/// Replaces a preset's numbers by those that were measured: the clock, the latencies of caches, the page walk, the last level's
-/// rate, the window, and the misses at once.
+/// Longest turn, in cycles: another thread of the core takes as many as this one, and what is beyond is other work on the machine.
+const LONGEST_TURN: f64 = 2.0;
+
+/// Replaces a preset's numbers by those that were measured: the clock, the turns of another thread, the latencies of caches, the page
+/// walk, the last level's rate, the window, and the misses at once.
 fn with_measured(mut core: CoreParameters, measured: &MachineCalibration) -> CoreParameters {
     let frequency_ghz = measured.frequency_ghz.median;
     let cycles = |ns: f64| sixteenths(ns * frequency_ghz);
@@ -88,6 +91,11 @@ fn with_measured(mut core: CoreParameters, measured: &MachineCalibration) -> Cor
         }
     }
     core.frequency_ghz = frequency_ghz;
+    // What the core alone would do of independent additions, over what it does: both threads of a core take turns while they have
+    // something to dispatch (Tullsen et al., "Exploiting Choice", ISCA 1996, fetch the one and then the other).
+    let alone = core.ports.integer.min(core.dispatch_width) as f64;
+    core.turn =
+        sixteenths((alone * frequency_ghz / measured.additions_per_ns.median).clamp(1.0, LONGEST_TURN));
     // Threads of one core divide its reorder buffer and its store queue (AMD, Software Optimization Guide 57647, "Simultaneous
     // multi-threading"): a window that is smaller than the buffer is such a part.
     if let Some(window) = measured.window {

@@ -13,12 +13,13 @@
 //! | [`bandwidth`] | bytes per second |
 //! | [`walk`] | nothing: reads page walks from the curves of small and of huge pages |
 //! | [`window`] | operations in the window in which misses overlap |
-//! | [`pipeline`] | frequency, mispredicted branches, first touches, system calls |
+//! | [`pipeline`] | frequency, rate of additions, mispredicted branches, first touches, system calls |
 
 mod bandwidth;
 mod bypass;
 mod chase;
 mod clock;
+mod cores;
 mod curve;
 mod described;
 mod kept;
@@ -37,6 +38,7 @@ pub use described::{Described, DescribedCache};
 pub use overlap::Overlap;
 pub use spread::Spread;
 
+use cores::{mean_of_cores, stay_on};
 use memory::{Memory, Pages};
 use serde::{Deserialize, Serialize};
 use unrack_lines::processor::{Content, Processor};
@@ -53,6 +55,9 @@ pub struct MachineCalibration {
     pub described: Described,
     /// Frequency of a core that runs, in GHz.
     pub frequency_ghz: Spread,
+    /// Independent additions of whole numbers that a core does in a nanosecond, mean of the cores: fewer than it could where another
+    /// thread runs on its other half.
+    pub additions_per_ns: Spread,
     /// Cache levels, nearest first.
     pub levels: Vec<Level>,
     /// Latency of a load from memory, in nanoseconds, without the cost of its page's walk where the kernel gives huge
@@ -156,9 +161,26 @@ pub enum CalibrateError {
 }
 
 impl MachineCalibration {
-    /// Returns what was measured since the machine started, if anything was.
+    /// Returns what was measured since the machine started, if anything was, but for the frequency and the rate of additions: they
+    /// are measured in milliseconds, and change within minutes.
     pub fn kept() -> Option<MachineCalibration> {
-        kept::get()
+        let kept = kept::get()?;
+        Some(kept.at(pipeline::frequency_ghz(ROUNDS), additions_per_ns()))
+    }
+
+    /// Returns the calibration for another frequency of the core, and another rate of additions. What takes a number of cycles scales
+    /// with the frequency, which are the first two levels and mispredicted branches; the last level, memory and the kernel keep their
+    /// times.
+    fn at(mut self, frequency_ghz: Spread, additions_per_ns: Spread) -> MachineCalibration {
+        let longer = self.frequency_ghz.median / frequency_ghz.median;
+        for level in self.levels.iter_mut().filter(|level| level.level <= 2) {
+            level.load_ns = level.load_ns.times(longer);
+        }
+        let second = &mut self.second_level;
+        second.read_gbps = second.read_gbps.times(1.0 / longer);
+        second.copy_gbps = second.copy_gbps.times(1.0 / longer);
+        self.mispredict_ns = self.mispredict_ns.times(longer);
+        MachineCalibration { frequency_ghz, additions_per_ns, ..self }
     }
 
     /// Measures, within a quarter of a minute if the machine is idle, and keeps the result for the next time.
@@ -169,7 +191,7 @@ impl MachineCalibration {
         let described = Described::this();
         let core = std::thread::scope(|scope| {
             let core = scope.spawn(|| {
-                stay_on_this_core();
+                stay_on(rustix::thread::sched_getcpu());
                 OneCore::measured(&described)
             });
             core.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
@@ -280,6 +302,7 @@ impl OneCore {
         let walk_ns = reach.and_then(walk);
         Ok(MachineCalibration {
             frequency_ghz: self.frequency_ghz,
+            additions_per_ns: additions_per_ns(),
             levels: reading.levels,
             memory_ns: reading.memory_ns,
             walk_ns,
@@ -302,18 +325,14 @@ impl OneCore {
     }
 }
 
+fn additions_per_ns() -> Spread {
+    mean_of_cores(|| pipeline::additions_per_ns(ROUNDS))
+}
+
 /// Gives memory back before other memory is taken.
 fn drop_for<T>(old: Memory, then: impl FnOnce() -> T) -> T {
     drop(old);
     then()
-}
-
-/// Keeps this thread on its core, where the kernel lets it.
-fn stay_on_this_core() {
-    let mut core = rustix::thread::CpuSet::new();
-    core.set(rustix::thread::sched_getcpu());
-    // Without it the spread is larger, and the median as good.
-    let _ = rustix::thread::sched_setaffinity(None, &core);
 }
 
 /// Returns `MemAvailable` of /proc/meminfo, in bytes, or 0.
@@ -354,6 +373,7 @@ mod tests {
                 caches,
             },
             frequency_ghz: flat(3.0),
+            additions_per_ns: flat(12.0),
             levels: vec![level],
             memory_ns: flat(110.0),
             small_pages: vec![LatencyPoint { bytes: 4096, load_ns: flat(1.5) }],
@@ -381,6 +401,17 @@ mod tests {
     fn numbers_that_are_none_are_not_sound() {
         assert!(example().is_sound());
         assert!(!MachineCalibration { memory_ns: flat(f64::NAN), ..example() }.is_sound());
+    }
+
+    #[test]
+    fn another_frequency_keeps_cycles_of_the_core_and_times_of_memory() {
+        let (before, after) = (example(), example().at(flat(4.5), flat(9.0)));
+        let cycles = |of: &MachineCalibration| {
+            [of.levels[0].load_ns, of.mispredict_ns].map(|ns| (ns.median * of.frequency_ghz.median).round())
+        };
+        assert_eq!(cycles(&after), cycles(&before));
+        assert_eq!(after.second_level.copy_gbps.median, before.second_level.copy_gbps.median * 1.5);
+        assert_eq!((after.memory_ns, after.last_level), (before.memory_ns, before.last_level));
     }
 
     #[test]

@@ -12,6 +12,8 @@ use unrack_basis::{PAGE, SplitMix64};
 const STEPS: usize = 4_000_000;
 /// Operations of one turn of the loop, among which its own counting hides.
 const UNROLLED: usize = 16;
+/// Chains of operations at once.
+const CHAINS: usize = 6;
 /// Branches of a round: few enough that their bits stay in the first level, new ones each time.
 const BRANCHES: usize = 16 << 10;
 const TOUCHED: usize = 8 << 20;
@@ -21,6 +23,26 @@ const CALLS: usize = 20_000;
 pub(super) fn frequency_ghz(rounds: usize) -> Spread {
     let (a, b) = (black_box(0x9e37_79b9u64), black_box(0x7f4a_7c15u64));
     Spread::rounds(rounds, || STEPS as f64 / time_ns(|| alternate(a, b)))
+}
+
+/// Measures how many independent operations of whole numbers the core does in a nanosecond. Where the other half of the core is busy,
+/// these are fewer than its units could do: both halves take turns.
+pub(super) fn additions_per_ns(rounds: usize) -> Spread {
+    let (a, b) = (black_box(0x9e37_79b9u64), black_box(0x7f4a_7c15u64));
+    Spread::rounds(rounds, || (STEPS * CHAINS) as f64 / time_ns(|| alternate_in_chains(a, b)))
+}
+
+/// Does as [`alternate`] in several chains: enough that none waits for itself, and few enough for registers. The results are taken one by
+/// one: if they were stored beside each other, the compiler would make vectors of the chains.
+#[inline(never)]
+fn alternate_in_chains(a: u64, b: u64) -> u64 {
+    let mut values = [1, 2, 3, 4, 5, 6];
+    for _ in 0..STEPS / UNROLLED {
+        for _ in 0..UNROLLED / 2 {
+            values = values.map(|value: u64| value.wrapping_add(a) ^ b);
+        }
+    }
+    values.into_iter().fold(0, |sum: u64, value| sum.rotate_left(1) ^ value)
 }
 
 /// Adds and toggles in turn: neither folds with its neighbour.
@@ -117,6 +139,13 @@ mod tests {
     fn the_core_is_neither_a_clock_of_the_past_nor_of_the_future() {
         let frequency = frequency_ghz(5);
         assert!((0.3..8.0).contains(&frequency.max), "{frequency:?}");
+    }
+
+    /// Vectors would do more than the cores of presets can do of whole numbers.
+    #[test]
+    fn additions_are_of_whole_numbers() {
+        let per_cycle = additions_per_ns(5).median / frequency_ghz(5).median;
+        assert!((0.5..7.0).contains(&per_cycle), "{per_cycle}");
     }
 
     #[test]

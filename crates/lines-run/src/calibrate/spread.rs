@@ -34,6 +34,11 @@ impl Spread {
         Spread::new((0..rounds).map(|_| round()).collect())
     }
 
+    /// Returns the values times `factor`, which is positive.
+    pub(super) fn times(self, factor: f64) -> Spread {
+        Spread { min: self.min * factor, median: self.median * factor, max: self.max * factor }
+    }
+
     /// Returns whether the values are numbers that can be computed with.
     pub(super) fn is_sound(&self) -> bool {
         self.min.is_finite() && self.max.is_finite() && self.min <= self.median && self.median <= self.max

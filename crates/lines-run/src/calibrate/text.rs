@@ -10,6 +10,8 @@ impl fmt::Display for MachineCalibration {
         writeln!(f, "processor preset    {}", preset(&self.described))?;
         let Spread { min, median, max } = self.frequency_ghz;
         writeln!(f, "frequency           {median:.2} GHz ({min:.2} to {max:.2})")?;
+        let per_cycle = self.additions_per_ns.median / self.frequency_ghz.median;
+        writeln!(f, "additions at once   {per_cycle:.1} a cycle")?;
         for level in &self.levels {
             let seen = format!("{} of {} seen", size(level.effective_bytes), size(level.described_bytes));
             writeln!(f, "L{}                  {}, {seen}", level.level, self.time(level.load_ns))?;

@@ -5,10 +5,12 @@ use super::LANES;
 /// Numbers of a core. Latencies are in cycles, and include the way to the register: load-to-use.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CoreParameters {
-    /// Slots dispatched to the reorder buffer in a cycle.
+    /// Slots dispatched to the reorder buffer in a turn.
     pub dispatch_width: usize,
-    /// Slots retired in a cycle.
+    /// Slots retired in a turn.
     pub retire_width: usize,
+    /// Cycles of a turn: 1, or more where another thread of the core has others in which it dispatches, retires and takes ports.
+    pub turn: f32,
     /// Slots of the reorder buffer.
     pub reorder_buffer: usize,
     /// Loads between dispatch and retirement.
@@ -227,6 +229,11 @@ pub enum CoreError {
 }
 
 impl CoreParameters {
+    /// Returns the slots dispatched in a cycle, on average.
+    pub(super) fn dispatch_per_cycle(&self) -> f32 {
+        self.dispatch_width as f32 / self.turn
+    }
+
     /// Checks that every number is in its range.
     ///
     /// # Errors
@@ -265,6 +272,7 @@ impl CoreParameters {
         }
         let (o, c) = (&self.operations, &self.caches);
         cycles(&[
+            ("turn", self.turn),
             ("mispredict penalty", self.mispredict_penalty),
             ("forward latency", self.forward_latency),
             ("divide interval", self.divide_interval),

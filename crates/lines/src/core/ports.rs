@@ -84,18 +84,19 @@ impl<T: Time> PortRates<T> {
         let CorePorts { integer, multiply, branch, vector, float_add, float_multiply, .. } = parameters.ports;
         let CorePorts { load, store, memory, vector_load, vector_store, .. } = parameters.ports;
         let divider = |interval: f32| Rate::new(1, interval);
+        let turn = parameters.turn;
         PortRates {
             kinds: [
-                Rate::new(integer, 1.0),
-                Rate::new(multiply, 1.0),
+                Rate::new(integer, turn),
+                Rate::new(multiply, turn),
                 divider(parameters.divide_interval),
-                Rate::new(branch, 1.0),
-                Rate::new(vector, 1.0),
-                Rate::new(float_add, 1.0),
-                Rate::new(float_multiply, 1.0),
+                Rate::new(branch, turn),
+                Rate::new(vector, turn),
+                Rate::new(float_add, turn),
+                Rate::new(float_multiply, turn),
                 divider(parameters.float_divide_interval),
             ],
-            accesses: [load, store, memory, vector_load, vector_store].map(|ports| Rate::new(ports, 1.0)),
+            accesses: [load, store, memory, vector_load, vector_store].map(|ports| Rate::new(ports, turn)),
         }
     }
 

@@ -33,6 +33,7 @@ fn zen2() -> CoreParameters {
     CoreParameters {
         dispatch_width: 6,
         retire_width: 8,
+        turn: 1.0,
         reorder_buffer: 224,
         load_queue: 44,
         store_queue: 48,
@@ -140,6 +141,7 @@ fn skylake() -> CoreParameters {
     CoreParameters {
         dispatch_width: 4,
         retire_width: 4,
+        turn: 1.0,
         reorder_buffer: 224,
         load_queue: 72,
         store_queue: 56,

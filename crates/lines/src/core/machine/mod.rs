@@ -222,7 +222,7 @@ impl<T: Time, M: Memory<T>, W: Watch<T>> Machine<T, M, W> {
             self.dispatch = self.scheduler(prepared.kind).room(dispatch);
         }
         for slot in 0..usize::from(prepared.slots) {
-            let width = self.dispatched.oldest(0).after(1.0);
+            let width = self.dispatched.oldest(0).after(self.parameters.turn);
             self.dispatch = self.dispatch.later(self.reorder_buffer.oldest(slot)).later(width);
             self.dispatched.push(self.dispatch);
         }
@@ -273,7 +273,7 @@ impl<T: Time, M: Memory<T>, W: Watch<T>> Machine<T, M, W> {
         let width = self.parameters.retire_width.min(self.reorder_buffer.len());
         let mut retired = known.later(before);
         for _ in 0..prepared.slots {
-            retired = retired.later(self.reorder_buffer.pushed(width).after(1.0));
+            retired = retired.later(self.reorder_buffer.pushed(width).after(self.parameters.turn));
             self.reorder_buffer.push(retired);
         }
         for _ in 0..loads {

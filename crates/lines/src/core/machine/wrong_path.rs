@@ -208,7 +208,7 @@ impl<T: Time, M: Memory<T>, W: Watch<T>> Machine<T, M, W> {
         let mut shadow = Shadow { registers: self.registers, unknown: 0, dispatch: dispatched, slots: 0 };
         loop {
             shadow.unknown |= meeting.written;
-            shadow.skip(meeting.slots, self.parameters.dispatch_width);
+            shadow.skip(meeting.slots, self.parameters.dispatch_per_cycle());
             let mut number = meeting.step;
             loop {
                 let Some(step) = steps.get(number) else { return };
@@ -238,7 +238,7 @@ impl<T: Time, M: Memory<T>, W: Watch<T>> Machine<T, M, W> {
     ) -> bool {
         let step = &window.steps[number];
         let mut access = step.first_access as usize;
-        let width = self.parameters.dispatch_width as f32;
+        let width = self.parameters.dispatch_per_cycle();
         for (index, one) in (0..step.instructions).zip(program.block(step.block)) {
             shadow.slots += usize::from(one.slots);
             if shadow.slots >= self.reorder_buffer.len() {
@@ -302,9 +302,9 @@ impl<T: Time, M: Memory<T>, W: Watch<T>> Machine<T, M, W> {
 
 impl<T: Time> Shadow<T> {
     /// Passes the slots of the wrong way.
-    fn skip(&mut self, slots: usize, width: usize) {
+    fn skip(&mut self, slots: usize, per_cycle: f32) {
         self.slots += slots;
-        self.dispatch = self.dispatch.after(slots as f32 / width as f32);
+        self.dispatch = self.dispatch.after(slots as f32 / per_cycle);
     }
 }
 

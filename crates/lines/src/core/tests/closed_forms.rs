@@ -88,6 +88,31 @@ fn independent_instructions_take_their_slots_by_the_width() {
     }
 }
 
+/// Where another thread has every second turn, independent instructions take twice as long, by width and by ports, and a chain of
+/// them as long as before.
+#[test]
+fn turns_of_another_thread_slow_what_is_wide() {
+    let integers = |is_chain: bool| {
+        rounds(120, 600, move |w, n| {
+            let read: &[_] = if is_chain { &[register(0)] } else { &[] };
+            let written = if is_chain { register(0) } else { register(n as u8) };
+            w.push(instruction(OperationClass::Integer, read, &[written]), &[]);
+        })
+    };
+    let wide = CoreParameters { dispatch_width: 4, retire_width: 8, ..parameters() };
+    let ports = CorePorts { integer: 2, ..parameters().ports };
+    let two_ports = CoreParameters { dispatch_width: 8, retire_width: 8, ports, ..parameters() };
+    for (core, alone) in [(wide, 150.0), (two_ports, 300.0)] {
+        for turn in [1.0, 1.5, 2.0] {
+            let core = CoreParameters { turn, ..core.clone() };
+            // Ports bound a rate, over some cycles, and not each beginning.
+            let over = run(&core, &far_lanes(), &integers(false))[0] / (alone * f64::from(turn));
+            assert!((0.98..1.02).contains(&over), "{over} times, {turn}");
+            assert_eq!(run(&core, &far_lanes(), &integers(true)), [600.0; 16], "a chain, {turn}");
+        }
+    }
+}
+
 #[test]
 fn a_mispredicted_branch_costs_its_completion_and_the_penalty() {
     // A chain of loads in the first level, each before a branch: 5 + 1 + 15 cycles.

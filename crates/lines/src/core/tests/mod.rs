@@ -17,6 +17,7 @@ fn parameters() -> CoreParameters {
     CoreParameters {
         dispatch_width: 4,
         retire_width: 4,
+        turn: 1.0,
         reorder_buffer: 224,
         load_queue: 72,
         store_queue: 56,
