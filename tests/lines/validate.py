@@ -33,12 +33,18 @@ def main():
             if number > 0 and number % BETWEEN == 0:
                 calibrate(asked)
             rows += [row for row in [compared(program, asked, folder)] if row]
+            keep(rows, asked.json)
     conclude(rows)
     kernels(rows)
     context([row for row in rows if not row["items"]])
-    if asked.json:
-        with open(asked.json, "w", encoding="utf-8") as file:
+
+
+def keep(rows, path):
+    """Writes the rows so far, if they are wanted: a run takes up to an hour, and may be interrupted."""
+    if path:
+        with open(path + ".new", "w", encoding="utf-8") as file:
             json.dump(rows, file, indent=1)
+        os.replace(path + ".new", path)
 
 
 def arguments():

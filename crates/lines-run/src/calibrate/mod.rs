@@ -19,7 +19,6 @@ mod bandwidth;
 mod bypass;
 mod chase;
 mod clock;
-mod cores;
 mod curve;
 mod described;
 mod kept;
@@ -38,7 +37,6 @@ pub use described::{Described, DescribedCache};
 pub use overlap::Overlap;
 pub use spread::Spread;
 
-use cores::{mean_of_cores, stay_on};
 use memory::{Memory, Pages};
 use serde::{Deserialize, Serialize};
 use unrack_lines::processor::{Content, Processor};
@@ -55,8 +53,8 @@ pub struct MachineCalibration {
     pub described: Described,
     /// Frequency of a core that runs, in GHz.
     pub frequency_ghz: Spread,
-    /// Independent additions of whole numbers that a core does in a nanosecond, mean of the cores: fewer than it could where another
-    /// thread runs on its other half.
+    /// Independent additions of whole numbers that a core does in a nanosecond: fewer than it could where another thread runs on its
+    /// other half.
     pub additions_per_ns: Spread,
     /// Cache levels, nearest first.
     pub levels: Vec<Level>,
@@ -161,17 +159,15 @@ pub enum CalibrateError {
 }
 
 impl MachineCalibration {
-    /// Returns what was measured since the machine started, if anything was, but for the frequency and the rate of additions: they
-    /// are measured in milliseconds, and change within minutes.
+    /// Returns what was measured since the machine started, if anything was, but for the frequency: it is measured in milliseconds, and
+    /// changes within minutes.
     pub fn kept() -> Option<MachineCalibration> {
-        let kept = kept::get()?;
-        Some(kept.at(pipeline::frequency_ghz(ROUNDS), additions_per_ns()))
+        kept::get().map(|kept| kept.at(pipeline::frequency_ghz(ROUNDS)))
     }
 
-    /// Returns the calibration for another frequency of the core, and another rate of additions. What takes a number of cycles scales
-    /// with the frequency, which are the first two levels and mispredicted branches; the last level, memory and the kernel keep their
-    /// times.
-    fn at(mut self, frequency_ghz: Spread, additions_per_ns: Spread) -> MachineCalibration {
+    /// Returns the calibration for another frequency of the core. What takes a number of cycles scales with it: additions, the first two
+    /// levels and mispredicted branches. The last level, memory and the kernel keep their times.
+    fn at(mut self, frequency_ghz: Spread) -> MachineCalibration {
         let longer = self.frequency_ghz.median / frequency_ghz.median;
         for level in self.levels.iter_mut().filter(|level| level.level <= 2) {
             level.load_ns = level.load_ns.times(longer);
@@ -180,7 +176,8 @@ impl MachineCalibration {
         second.read_gbps = second.read_gbps.times(1.0 / longer);
         second.copy_gbps = second.copy_gbps.times(1.0 / longer);
         self.mispredict_ns = self.mispredict_ns.times(longer);
-        MachineCalibration { frequency_ghz, additions_per_ns, ..self }
+        self.additions_per_ns = self.additions_per_ns.times(1.0 / longer);
+        MachineCalibration { frequency_ghz, ..self }
     }
 
     /// Measures, within a quarter of a minute if the machine is idle, and keeps the result for the next time.
@@ -191,7 +188,7 @@ impl MachineCalibration {
         let described = Described::this();
         let core = std::thread::scope(|scope| {
             let core = scope.spawn(|| {
-                stay_on(rustix::thread::sched_getcpu());
+                stay_on_this_core();
                 OneCore::measured(&described)
             });
             core.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
@@ -233,6 +230,7 @@ struct OneCore {
     /// Size of the last level, or less where working sets of twice as much come from memory.
     last_bytes: u64,
     frequency_ghz: Spread,
+    additions_per_ns: Spread,
     small_pages: Vec<LatencyPoint>,
     huge_pages: Vec<LatencyPoint>,
     overlaps: Vec<Overlap>,
@@ -264,13 +262,17 @@ impl OneCore {
         let last_level =
             LastLevel { overlaps: overlap::measure(region, ROUNDS), rates: LevelRates::measured(region) };
         let memory_ns = reading.memory_ns.median;
-        // The window is smaller while another thread of the core runs: it is measured at several times.
+        // Another thread of the core comes and goes, and takes a part of the window and of the operations: both are measured at several
+        // times.
+        let mut additions = vec![pipeline::additions_per_ns(ROUNDS)];
         let first = window::measure(memory.bytes(), memory_ns, ROUNDS);
         let overlaps = overlap::measure(memory.bytes_mut(), ROUNDS);
+        additions.push(pipeline::additions_per_ns(ROUNDS));
         let second = window::measure(memory.bytes(), memory_ns, ROUNDS);
         let forward_ns = pipeline::forward_ns(memory.bytes_mut(), ROUNDS);
         let forward_beside_hits_ns =
             pipeline::forward_beside_hits_ns(memory.bytes_mut(), second_bytes, ROUNDS);
+        additions.push(pipeline::additions_per_ns(ROUNDS));
         let third = window::measure(memory.bytes(), memory_ns, ROUNDS);
         let windows: Option<Vec<f64>> = [first, second, third].into_iter().collect();
         drop(memory);
@@ -280,6 +282,7 @@ impl OneCore {
             last_level,
             window: windows.map(|windows| Spread::new(windows).median),
             frequency_ghz: pipeline::frequency_ghz(ROUNDS),
+            additions_per_ns: Spread::new(additions.iter().map(|spread| spread.median).collect()),
             small_pages,
             huge_pages,
             overlaps,
@@ -302,7 +305,7 @@ impl OneCore {
         let walk_ns = reach.and_then(walk);
         Ok(MachineCalibration {
             frequency_ghz: self.frequency_ghz,
-            additions_per_ns: additions_per_ns(),
+            additions_per_ns: self.additions_per_ns,
             levels: reading.levels,
             memory_ns: reading.memory_ns,
             walk_ns,
@@ -325,14 +328,18 @@ impl OneCore {
     }
 }
 
-fn additions_per_ns() -> Spread {
-    mean_of_cores(|| pipeline::additions_per_ns(ROUNDS))
-}
-
 /// Gives memory back before other memory is taken.
 fn drop_for<T>(old: Memory, then: impl FnOnce() -> T) -> T {
     drop(old);
     then()
+}
+
+/// Keeps this thread on its core, where the kernel lets it.
+fn stay_on_this_core() {
+    let mut core = rustix::thread::CpuSet::new();
+    core.set(rustix::thread::sched_getcpu());
+    // Without it the spread is larger, and the median as good.
+    let _ = rustix::thread::sched_setaffinity(None, &core);
 }
 
 /// Returns `MemAvailable` of /proc/meminfo, in bytes, or 0.
@@ -405,11 +412,12 @@ mod tests {
 
     #[test]
     fn another_frequency_keeps_cycles_of_the_core_and_times_of_memory() {
-        let (before, after) = (example(), example().at(flat(4.5), flat(9.0)));
+        let (before, after) = (example(), example().at(flat(4.5)));
         let cycles = |of: &MachineCalibration| {
             [of.levels[0].load_ns, of.mispredict_ns].map(|ns| (ns.median * of.frequency_ghz.median).round())
         };
         assert_eq!(cycles(&after), cycles(&before));
+        assert_eq!(after.additions_per_ns, flat(18.0));
         assert_eq!(after.second_level.copy_gbps.median, before.second_level.copy_gbps.median * 1.5);
         assert_eq!((after.memory_ns, after.last_level), (before.memory_ns, before.last_level));
     }
