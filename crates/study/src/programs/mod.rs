@@ -1,0 +1,161 @@
+//! Real programs: measured here, each by one of Unrack's own commands.
+//!
+//! | module | its command, and what a study takes of it |
+//! |---|---|
+//! | [`swap`] | `unrack swap`: errors of run times that were predicted for the kernel's swap |
+//! | [`map`] | `unrack map`: losses over networks and local shares, by class of program |
+
+pub mod map;
+pub mod swap;
+
+use crate::computed::Computed;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use unrack_report::Picture;
+
+/// A program of a study.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StudyProgram {
+    pub name: String,
+    /// Words of the command, from the folder of Unrack's sources.
+    pub command: Vec<String>,
+    /// Words of a command that makes its inputs.
+    #[serde(default)]
+    pub prepare: Vec<String>,
+    #[serde(default)]
+    pub measure: Measurement,
+    /// Local memory, as for `--local`; of [`Measurement::Map`], a list.
+    pub local: String,
+    /// Rounds of runs, as for `--repeat`.
+    pub repeat: u32,
+    /// Time limit, as for `--budget`.
+    pub budget: Option<String>,
+    /// True if a quick run has it.
+    #[serde(default)]
+    pub quick: bool,
+    /// Program of the paper whose place it takes.
+    #[serde(default)]
+    pub stands_for: String,
+    /// Class of that program in the paper.
+    pub class: Option<Class>,
+    /// Reason why the result differs.
+    #[serde(default)]
+    pub note: String,
+}
+
+/// Command that measures a program.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Measurement {
+    /// `unrack swap`
+    #[default]
+    Swap,
+    /// `unrack map`
+    Map,
+}
+
+/// Class of programs by the network that they need (DDC, section 3.2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Class {
+    /// A program that 5 us and 40 Gb/s suffice.
+    Dolphin,
+    /// A program that needs 3 us.
+    Shark,
+}
+
+impl Class {
+    /// Both classes.
+    pub const ALL: [Class; 2] = [Class::Dolphin, Class::Shark];
+
+    /// Returns the name of the class's programs.
+    pub fn name(self) -> &'static str {
+        match self {
+            Class::Dolphin => "dolphins",
+            Class::Shark => "sharks",
+        }
+    }
+}
+
+/// Result for one program: what its command prints with `--json`.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ProgramFound {
+    pub program: String,
+    pub answer: Value,
+}
+
+impl ProgramFound {
+    fn number(&self, path: &str) -> Option<f64> {
+        self.answer.pointer(path)?.as_f64()
+    }
+}
+
+/// Returns the values of a study's programs.
+pub fn values(programs: &[StudyProgram], found: &[ProgramFound]) -> Computed {
+    let mut values = swap::errors(&of(programs, found, Measurement::Swap));
+    values.extend(map::values(&map::mapped(programs, found)));
+    values
+}
+
+/// Returns the tables of a study's programs, as Markdown.
+pub fn tables(programs: &[StudyProgram], found: &[ProgramFound]) -> String {
+    let swapped = of(programs, found, Measurement::Swap);
+    let mut text = if swapped.is_empty() { String::new() } else { swap::table(programs, &swapped) };
+    text.push_str(&map::table(programs, found));
+    text
+}
+
+/// Returns the pictures of a study's programs; `name` begins their names.
+pub fn pictures(name: &str, programs: &[StudyProgram], found: &[ProgramFound]) -> Vec<Picture> {
+    map::pictures(name, &map::mapped(programs, found))
+}
+
+/// Returns the results of the programs that are measured by one command.
+fn of(programs: &[StudyProgram], found: &[ProgramFound], measure: Measurement) -> Vec<ProgramFound> {
+    let is = |one: &&ProgramFound| {
+        programs.iter().any(|program| program.name == one.program && program.measure == measure)
+    };
+    found.iter().filter(is).cloned().collect()
+}
+
+/// Returns the median of sorted values.
+fn middle(sorted: &[f64]) -> Option<f64> {
+    match sorted.len() {
+        0 => None,
+        n if n % 2 == 0 => Some((sorted[n / 2 - 1] + sorted[n / 2]) / 2.0),
+        n => Some(sorted[n / 2]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Program of a study for `unrack swap`.
+    pub(super) fn program(name: &str) -> StudyProgram {
+        StudyProgram {
+            name: name.into(),
+            command: Vec::new(),
+            prepare: Vec::new(),
+            measure: Measurement::Swap,
+            local: "25%".into(),
+            repeat: 2,
+            budget: None,
+            quick: false,
+            stands_for: String::new(),
+            class: None,
+            note: "Because.".into(),
+        }
+    }
+
+    #[test]
+    fn each_program_counts_by_its_own_command() {
+        let mapped = StudyProgram { measure: Measurement::Map, ..program("b") };
+        let found = |name: &str| ProgramFound { program: name.into(), answer: Value::Null };
+        let both = [found("a"), found("b")];
+        let names = |measure| of(&[program("a"), mapped.clone()], &both, measure);
+        assert_eq!(names(Measurement::Swap), [found("a")]);
+        assert_eq!(names(Measurement::Map), [found("b")]);
+    }
+}
