@@ -154,7 +154,7 @@ fn compared(figure: &Figure, results: &StudyResults, computed: &Computed) -> Com
                 Some(ours) => {
                     let (verdict, difference) = of_number(figure, *number, &ours);
                     let digits = (figure.kind == Kind::Exact).then_some(digits);
-                    row(published, shown(&ours, digits) + &interval(figure, computed), verdict, difference)
+                    row(published, shown(&ours, digits), verdict, difference)
                 }
                 None => missing(published),
             }
@@ -169,15 +169,6 @@ fn ours(figure: &Figure, results: &StudyResults, computed: &Computed) -> Option<
     }
     let values = selected(&figure.select, &figure.select.labels, results);
     taken(figure.select.take, &values?)
-}
-
-/// Returns the 95 % interval of a computed value, in brackets, if it has one: the values `NAME.low` and `NAME.high`.
-fn interval(figure: &Figure, computed: &Computed) -> String {
-    let end = |end: &str| computed.get(&format!("{}.{end}", figure.computed.as_ref()?)).copied();
-    match (end("low"), end("high")) {
-        (Some(low), Some(high)) => format!(" ({} to {})", number(low), number(high)),
-        _ => String::new(),
-    }
 }
 
 /// Returns the values of the points with these labels, in the order of the grid; `None` if one of them has none.

@@ -1,11 +1,11 @@
-//! Runs of a study's programs: each is a command of its own, `unrack swap` or `unrack map`, whose run folder is kept.
+//! Runs of a study's programs: each is an `unrack swap` of its own, whose run folder is kept.
 
 use crate::failure::{Failure, say};
 use crate::provenance::build;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use unrack_record::{RunFolder, read_json};
-use unrack_study::programs::{Measurement, ProgramFound, StudyProgram};
+use unrack_study::programs::{ProgramFound, StudyProgram};
 use unrack_study::{Study, StudyScale};
 
 /// Runs the programs of a study, without those that this build has run before.
@@ -19,7 +19,7 @@ pub(super) fn run(
     let mut found = Vec::new();
     for (n, program) in asked.iter().enumerate() {
         let out = folder.path(format!("programs/{}-{}", program.name, program.local.trim_end_matches('%')));
-        let kept = kept(program.measure, &out);
+        let kept = kept(&out);
         let answer = match kept {
             Some(answer) => answer,
             None => {
@@ -32,34 +32,22 @@ pub(super) fn run(
     Ok(found)
 }
 
-/// Returns the command's name, its answer's file, and the field that a complete answer has.
-fn parts(measure: Measurement) -> (&'static str, &'static str, &'static str) {
-    match measure {
-        Measurement::Swap => ("swap", "swap.json", "/error"),
-        Measurement::Map => ("map", "map.json", "/native_s"),
-    }
-}
-
 /// Returns the answer in a folder, if this build has found it.
-fn kept(measure: Measurement, out: &Path) -> Option<serde_json::Value> {
-    let (_, file, field) = parts(measure);
-    let answer: serde_json::Value = read_json(out.join(file)).ok()?;
+fn kept(out: &Path) -> Option<serde_json::Value> {
+    let answer: serde_json::Value = read_json(out.join("swap.json")).ok()?;
     let manifest: serde_json::Value = read_json(out.join("manifest.json")).ok()?;
-    let is_answered = answer.pointer(field).is_some_and(serde_json::Value::is_number);
+    let is_answered = answer.get("error").is_some_and(serde_json::Value::is_number);
     let sources = manifest.pointer("/sources").and_then(serde_json::Value::as_str);
     (is_answered && sources == Some(build().sources.as_str())).then_some(answer)
 }
 
-/// Runs one program, and returns what its command found. Its size is small, unless `UNRACK_TEST_SCALE` says `full`.
+/// Runs one program, and returns what `unrack swap` found. Its size is small, unless `UNRACK_TEST_SCALE` says `full`.
 fn one(program: &StudyProgram, out: &Path) -> Result<serde_json::Value, Failure> {
     let here = std::env::current_exe()
         .map_err(|why| Failure::Failed(format!("cannot find this executable: {why}")))?;
-    let beside = |name: &str| here.with_file_name(name);
+    let stress = here.with_file_name("unrack-stress");
     let with_environment = |mut command: Command| {
-        command
-            .env("UNRACK_STRESS", beside("unrack-stress"))
-            .env("UNRACK_BUILD", beside(""))
-            .stdin(Stdio::null());
+        command.env("UNRACK_STRESS", &stress).stdin(Stdio::null());
         command
     };
     if let Some((first, rest)) = program.prepare.split_first() {
@@ -69,22 +57,17 @@ fn one(program: &StudyProgram, out: &Path) -> Result<serde_json::Value, Failure>
                 "cannot run {first}: {why}: run this study in the folder of Unrack's sources"
             ))
         })?;
-        if status.code() == Some(3) {
-            return Ok(withheld("lacking", format!("{} lacks something here", program.name)));
-        }
         if !status.success() {
             return Err(Failure::Failed(format!("{first} could not make the inputs of {}", program.name)));
         }
     }
-    let mut measure = with_environment(Command::new(&here));
+    let mut swap = with_environment(Command::new(&here));
     let repeat = program.repeat.to_string();
-    measure.arg(parts(program.measure).0);
-    measure.args(["--json", "--replace", "--repeat", &repeat, "--local", &program.local, "--out"]).arg(out);
-    if let Some(budget) = &program.budget {
-        measure.args(["--budget", budget]);
-    }
-    measure.arg("--").args(&program.command);
-    let output = measure
+    swap.args(["swap", "--json", "--replace", "--repeat", &repeat, "--local", &program.local, "--out"])
+        .arg(out)
+        .arg("--")
+        .args(&program.command);
+    let output = swap
         .stderr(Stdio::inherit())
         .output()
         .map_err(|why| Failure::Failed(format!("cannot run unrack: {why}")))?;
@@ -97,13 +80,9 @@ fn one(program: &StudyProgram, out: &Path) -> Result<serde_json::Value, Failure>
         // A shell's status for a signal: whoever sent it wants the study to end, too.
         Some(128..) | None => Err(Failure::Failed(format!("{} was ended: {}", program.name, output.status))),
         Some(_) => {
-            Ok(withheld("failed", format!("{} could not be measured: {}", program.name, output.status)))
+            let text = format!("{} could not be measured: {}", program.name, output.status);
+            say(&format!("{text} (above)"));
+            Ok(serde_json::json!({ "withheld": { "key": "failed", "text": text } }))
         }
     }
-}
-
-/// Says that a program has no result, whose reason it or its command has printed, and returns that as its answer.
-fn withheld(key: &str, text: String) -> serde_json::Value {
-    say(&format!("{text} (above)"));
-    serde_json::json!({ "withheld": { "key": key, "text": text } })
 }
