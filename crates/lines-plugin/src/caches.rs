@@ -4,10 +4,10 @@ use crate::code::Code;
 use crate::settings::Settings;
 use crate::thread::Piece;
 use unrack_lines::heat::{Heat, HeatTables};
-use unrack_lines::hierarchy::{CacheCounters, Hierarchy, Prefetched, Request, Written};
+use unrack_lines::hierarchy::{CacheCounters, Hierarchy, Kind, Outcome, Prefetched, Request, Written};
 use unrack_lines::placement::MovedBytes;
 use unrack_lines::recording::Header;
-use unrack_lines::window::{LineAccess, Prefetch, RecordedWindow, Served, WriteBack};
+use unrack_lines::window::{CodeFetch, LineAccess, Prefetch, RecordedWindow, Served, Walk, WriteBack};
 
 /// Bits of an instruction's index in its block: QEMU translates at most 512 at once.
 const INSTRUCTION_BITS: u32 = 9;
@@ -89,7 +89,7 @@ impl Caches {
         let outcome = self.hierarchy.access(&request);
         self.heat.count(piece.address, piece.kind, &outcome, &self.hierarchy);
         if let Some(window) = window {
-            self.note_moved(window);
+            self.note_moved(window, window.accesses.len());
             window.accesses.push(LineAccess {
                 instruction: piece.instruction,
                 address: piece.address,
@@ -103,9 +103,26 @@ impl Caches {
         outcome.served == Served::Memory
     }
 
-    /// Notes the lines that moved at the access that is noted next.
-    fn note_moved(&self, window: &mut RecordedWindow) {
-        let after = window.accesses.len() as u32;
+    /// Fetches a line of code, and notes it in the window if one is recorded and the instruction cache has not had it.
+    #[inline]
+    pub(crate) fn fetch(&mut self, thread: u32, line: u64, window: Option<&mut RecordedWindow>) {
+        let Some(found) = self.hierarchy.fetch_code(thread, line) else { return };
+        let outcome = Outcome { served: found.served, near: found.near, walk: Walk::default() };
+        self.heat.count(line, Kind::Load, &outcome, &self.hierarchy);
+        let Some(window) = window else { return };
+        // Modified lines that make way for code leave with the access before it.
+        if let Some(after) = window.accesses.len().checked_sub(1) {
+            self.note_moved(window, after);
+        }
+        if let Some(step) = window.steps.len().checked_sub(1) {
+            let (served, near) = (found.served, found.near);
+            window.fetches.push(CodeFetch { step: step as u32, line, served, near });
+        }
+    }
+
+    /// Notes the lines that moved at an access.
+    fn note_moved(&self, window: &mut RecordedWindow, after: usize) {
+        let after = after as u32;
         let write_backs = self.hierarchy.write_backs().iter();
         window.write_backs.extend(write_backs.map(|&Written { line, near }| WriteBack { after, line, near }));
         let prefetched = self.hierarchy.prefetched().iter();

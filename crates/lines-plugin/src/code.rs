@@ -18,8 +18,6 @@ pub(crate) struct Code {
     pub(crate) flow: Flow,
     /// Address of the last instruction.
     pub(crate) last: u64,
-    /// Address behind the last instruction.
-    pub(crate) behind: u64,
     /// Tells whether the last instruction has a `rep` prefix.
     pub(crate) ends_repeated: bool,
     /// Software prefetches among its instructions.
@@ -66,8 +64,10 @@ impl Code {
         let prefetches = decoded.iter().filter(|(_, decoded)| is_prefetch(decoded)).count() as u16;
         let sites = decoded.iter().map(|(_, decoded)| site(decoded)).collect();
         let instructions = decoded.into_iter().map(|(_, decoded)| decoded.instruction).collect();
-        let block = CodeBlock { pc, instructions, ending: flow.ending };
-        Code { number, block, sites, flow, last, behind, ends_repeated, prefetches, function }
+        // 512 instructions of 15 bytes at most.
+        let bytes = (behind - pc) as u32;
+        let block = CodeBlock { pc, bytes, instructions, ending: flow.ending };
+        Code { number, block, sites, flow, last, ends_repeated, prefetches, function }
     }
 
     /// Returns the number of its instructions.
@@ -79,9 +79,9 @@ impl Code {
     /// Tells how execution went on, when the next block begins at `next`.
     pub(crate) fn step(&self, next: u64) -> BlockStep {
         let is_expected = match self.flow.ending {
-            BlockEnding::Falls => next == self.behind,
+            BlockEnding::Falls => next == self.block.behind(),
             BlockEnding::Jump => next == self.flow.target,
-            BlockEnding::Conditional => next == self.flow.target || next == self.behind,
+            BlockEnding::Conditional => next == self.flow.target || next == self.block.behind(),
             BlockEnding::Indirect | BlockEnding::Return => true,
         };
         match is_expected {

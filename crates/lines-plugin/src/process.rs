@@ -177,6 +177,12 @@ impl Shared {
         }
     }
 
+    /// Fetches a line of code, and notes it in the window if one is recorded.
+    #[inline]
+    pub(crate) fn fetch(&mut self, thread: u32, line: u64, window: Option<&mut RecordedWindow>) {
+        self.caches.fetch(thread, line, window);
+    }
+
     #[cold]
     fn missed(&mut self, code: &Code, piece: &Piece) {
         let number = code.number as usize;

@@ -58,6 +58,8 @@ pub(crate) struct State {
     current: Option<Current>,
     /// Access that may still grow, by direction: loads, stores.
     pending: [Option<Piece>; 2],
+    /// Line of code of the last instruction.
+    code_line: u64,
     /// Window that is being recorded.
     window: Option<RecordedWindow>,
     /// Instructions at which the next window begins, or the present one ends.
@@ -98,6 +100,7 @@ impl Thread {
             sizes: Sizes::new(),
             current: None,
             pending: [None; 2],
+            code_line: u64::MAX,
             window: None,
             boundary: shared.sample.next(0),
         };
@@ -164,6 +167,17 @@ impl State {
                 is_mispredicted: false,
             });
         }
+        self.fetch(code, shared);
+    }
+
+    /// Fetches the lines of a block, but the first where the block before has ended there.
+    #[inline]
+    fn fetch(&mut self, code: &Code, shared: &mut Shared) {
+        let (first, last) = (code.block.pc / LINE, (code.block.behind() - 1) / LINE);
+        for line in (first..=last).skip(usize::from(first == self.code_line)) {
+            shared.fetch(self.number, line * LINE, self.window.as_mut());
+        }
+        self.code_line = last;
     }
 
     /// Ends the execution of a block, after which the block at `next` begins.
@@ -192,7 +206,8 @@ impl State {
         if code.flow.ending == BlockEnding::Falls || is_far_from_window {
             return false;
         }
-        let is_mispredicted = self.predictor.is_mispredicted(&code.flow, code.last, code.behind, next);
+        let is_mispredicted =
+            self.predictor.is_mispredicted(&code.flow, code.last, code.block.behind(), next);
         self.counts.branches += 1;
         self.counts.mispredicted += u64::from(is_mispredicted);
         is_mispredicted

@@ -54,7 +54,9 @@ fn block(instructions: u8, loads: u8) -> CodeBlock {
         slots: 1,
         memory: if number < loads { MemoryUse::Load } else { MemoryUse::None },
     };
-    CodeBlock { pc: 0, instructions: (0..instructions).map(one).collect(), ending: BlockEnding::Conditional }
+    let bytes = 4 * u32::from(instructions);
+    let instructions = (0..instructions).map(one).collect();
+    CodeBlock { pc: 0, bytes, instructions, ending: BlockEnding::Conditional }
 }
 
 /// Returns a window of one block, of whose loads the first `misses` are served by memory.

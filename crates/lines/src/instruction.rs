@@ -98,8 +98,17 @@ pub struct Instruction {
 pub struct CodeBlock {
     /// Address of its first instruction.
     pub pc: u64,
+    /// Bytes of its instructions.
+    pub bytes: u32,
     /// Its instructions in order.
     pub instructions: Vec<Instruction>,
     /// Ending.
     pub ending: BlockEnding,
+}
+
+impl CodeBlock {
+    /// Returns the address behind its last instruction.
+    pub fn behind(&self) -> u64 {
+        self.pc.wrapping_add(u64::from(self.bytes))
+    }
 }

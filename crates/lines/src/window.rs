@@ -70,6 +70,19 @@ pub struct WriteBack {
     pub near: u16,
 }
 
+/// Line of code that the first-level instruction cache did not have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CodeFetch {
+    /// Index of the step that executes it, in [`RecordedWindow::steps`].
+    pub step: u32,
+    /// Address of its first byte.
+    pub line: u64,
+    /// Where it was found; nothing below L2 is recorded.
+    pub served: Served,
+    /// Placements that have its page near.
+    pub near: u16,
+}
+
 /// One execution of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockStep {
@@ -96,6 +109,8 @@ pub struct RecordedWindow {
     pub steps: Vec<BlockStep>,
     /// Accesses, in order.
     pub accesses: Vec<LineAccess>,
+    /// Fetches of code, in the order of their steps.
+    pub fetches: Vec<CodeFetch>,
     /// Prefetches, in the order of what triggered them.
     pub prefetches: Vec<Prefetch>,
     /// Write-backs to memory, in the order of what caused them.
@@ -116,6 +131,9 @@ impl RecordedWindow {
         };
         for access in self.accesses.iter_mut().filter(|access| access.served == Served::Memory) {
             mark(&mut access.near, access.address);
+        }
+        for fetch in self.fetches.iter_mut().filter(|fetch| fetch.served == Served::Memory) {
+            mark(&mut fetch.near, fetch.line);
         }
         for prefetch in self.prefetches.iter_mut().filter(|prefetch| prefetch.served == Served::Memory) {
             mark(&mut prefetch.near, prefetch.line);

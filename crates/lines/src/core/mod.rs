@@ -8,6 +8,8 @@
 //! | [`FarRequests`] | finds far requests and what each waits for; runs windows with given latencies of each |
 //!
 //! # Model
+//! - **Fetch** takes a group of instructions a cycle, up to a taken branch, and runs ahead of dispatch by 24 groups: lines of code that
+//!   the first level lacks are asked for then.
 //! - **Dispatch** of some slots a cycle; it waits for room in the reorder buffer, the queues of loads and stores and the
 //!   scheduler, and for ports where one kind of operation comes faster than they take it. **Retirement** is in order.
 //! - **Inputs** are registers, and bytes that a recent store wrote; addresses come before data.
@@ -19,13 +21,14 @@
 //!
 //! Every time is a sum or a maximum of earlier ones, so nothing ends earlier because something else ends later.
 //!
-//! Left out: fetch and decoding except for mispredicted branches, the wrong path, replays of loads, banks and rows of memory,
-//! and its latency under load beyond the wait for the way.
+//! Left out: decoding, targets of branches that are not yet known, lines that only the wrong path asks for, replays of loads, banks
+//! and rows of memory, and its latency under load beyond the wait for the way.
 
 mod account;
 mod arrivals;
 mod buffers;
 mod estimate;
+mod front;
 mod machine;
 mod memory;
 mod parameters;

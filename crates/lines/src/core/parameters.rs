@@ -5,6 +5,10 @@ use super::LANES;
 /// Numbers of a core. Latencies are in cycles, and include the way to the register: load-to-use.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CoreParameters {
+    /// Groups that are fetched in a turn: instructions up to a taken branch.
+    pub fetch_groups: usize,
+    /// Slots of a group at most.
+    pub fetch_width: usize,
     /// Slots dispatched to the reorder buffer in a turn.
     pub dispatch_width: usize,
     /// Slots retired in a turn.
@@ -240,6 +244,8 @@ impl CoreParameters {
     /// If one is not; the error names it.
     pub fn check(&self) -> Result<(), CoreError> {
         let entries = [
+            ("number of fetch groups", self.fetch_groups),
+            ("fetch width", self.fetch_width),
             ("dispatch width", self.dispatch_width),
             ("retire width", self.retire_width),
             ("reorder buffer", self.reorder_buffer),

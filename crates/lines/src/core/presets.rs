@@ -31,6 +31,9 @@ impl CoreParameters {
 
 fn zen2() -> CoreParameters {
     CoreParameters {
+        // An entry of the operation cache a cycle (guide 56305, 2.9.2).
+        fetch_groups: 1,
+        fetch_width: 8,
         dispatch_width: 6,
         retire_width: 8,
         turn: 1.0,
@@ -112,6 +115,9 @@ fn zen4() -> CoreParameters {
 
 fn zen5() -> CoreParameters {
     CoreParameters {
+        // Two entries of six, behind two predictions a cycle.
+        fetch_groups: 2,
+        fetch_width: 6,
         dispatch_width: 8,
         // 224 entries of up to two operations, for each of two threads.
         reorder_buffer: 448,
@@ -139,6 +145,8 @@ fn zen5() -> CoreParameters {
 
 fn skylake() -> CoreParameters {
     CoreParameters {
+        fetch_groups: 1,
+        fetch_width: 6,
         dispatch_width: 4,
         retire_width: 4,
         turn: 1.0,
@@ -205,6 +213,7 @@ fn ice_lake() -> CoreParameters {
 
 fn golden_cove() -> CoreParameters {
     CoreParameters {
+        fetch_width: 8,
         dispatch_width: 6,
         reorder_buffer: 512,
         load_queue: 192,

@@ -135,6 +135,8 @@ pub(super) struct Program {
     instructions: Vec<Prepared>,
     /// Index of each block's first instruction, and of the end.
     firsts: Vec<usize>,
+    /// Address of each block's first instruction, and behind its last.
+    addresses: Vec<(u64, u64)>,
 }
 
 impl Program {
@@ -146,7 +148,13 @@ impl Program {
         for block in blocks.iter().skip(self.firsts.len() - 1) {
             self.instructions.extend(block.instructions.iter().map(|i| Prepared::new(i, parameters)));
             self.firsts.push(self.instructions.len());
+            self.addresses.push((block.pc, block.behind()));
         }
+    }
+
+    /// Returns whether a block does not follow another one in memory.
+    pub(super) fn is_elsewhere(&self, number: u32, before: u32) -> bool {
+        self.addresses[number as usize].0 != self.addresses[before as usize].1
     }
 
     /// Returns the instructions of a block.

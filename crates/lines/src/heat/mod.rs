@@ -77,7 +77,7 @@ impl Heat {
         Heat { totals: Ranges::new(RANGES), picture: Picture::new() }
     }
 
-    /// Counts the lines that went to or came from memory at the last access of the caches.
+    /// Counts the lines that went to or came from memory at the last access of the caches, or fetch of code.
     #[inline]
     pub fn count(&mut self, address: u64, kind: Kind, outcome: &Outcome, hierarchy: &Hierarchy) {
         // A store that bypasses the caches is among the write-backs.

@@ -15,6 +15,8 @@ pub struct CacheCounters {
     pub write_backs: u64,
     /// Lines that hardware prefetchers brought, by [`Served`]: where they were found.
     pub prefetches: [u64; 5],
+    /// Lines of code that the first-level instruction cache did not have, by [`Served`].
+    pub fetches: [u64; 5],
     /// Page walks.
     pub walks: u64,
     /// Loads of page walks that memory served.

@@ -21,7 +21,7 @@ use prefetch::Learned;
 
 use crate::cache::{Cache, EXCLUSIVE, LINE_SHIFT, MODIFIED, UNUSED};
 use crate::placement::{Asked, MovedBytes, PAGE_SHIFT, PagePlacement, Placements};
-use crate::processor::{Content, PageFrames, Processor, ProcessorError, check_cores};
+use crate::processor::{CODE, Content, PageFrames, Processor, ProcessorError, check_cores};
 use crate::tlb::{TABLES, Tlb, Translation};
 use crate::window::{Served, Walk};
 
@@ -111,6 +111,7 @@ pub struct Hierarchy {
 #[derive(Clone, Debug)]
 struct Core {
     l1: Cache,
+    code: Cache,
     l2: Cache,
     tlb: Tlb,
     combining: [u64; COMBINING],
@@ -152,6 +153,7 @@ impl Hierarchy {
         check_cores(cores)?;
         let core = Core {
             l1: Cache::new(processor.l1.sets(), processor.l1.ways),
+            code: Cache::new(CODE.sets(), CODE.ways),
             l2: match processor.frames {
                 PageFrames::Hashed => Cache::physical(processor.l2.sets(), processor.l2.ways),
                 PageFrames::Same => Cache::new(processor.l2.sets(), processor.l2.ways),
@@ -254,6 +256,27 @@ impl Hierarchy {
             return Outcome { served: Served::L1, near: 0, walk: Walk::default() };
         }
         self.access_further(number, request)
+    }
+
+    /// Fetches the line of code that begins at an address. `None` where the first-level instruction cache had it.
+    ///
+    /// Departure: a line of code stays there when the second level loses it, and when a store changes it.
+    #[inline]
+    pub fn fetch_code(&mut self, thread: u32, address: u64) -> Option<Prefetched> {
+        let number = thread as usize;
+        if number >= self.threads.len() {
+            self.add_threads(number);
+        }
+        let core = self.threads[number].core;
+        if self.cores[core].code.touch(line_of(address)).is_some() {
+            return None;
+        }
+        self.write_backs.clear();
+        self.prefetched.clear();
+        let Found { served, near, .. } = self.find_below_l1(number, core, line_of(address), false);
+        self.cores[core].code.insert(line_of(address), 0);
+        self.threads[number].counters.fetches[served as usize] += 1;
+        Some(Prefetched { line: address, served, near })
     }
 
     #[cold]

@@ -252,3 +252,21 @@ proptest! {
         prop_assert_eq!(counters.iter().map(|c| c.write_backs).sum::<u64>(), written);
     }
 }
+
+#[test]
+fn code_is_fetched_once_while_it_fits_and_takes_room_in_the_second_level() {
+    let mut hierarchy = machine(&"zen3:prefetchers=none".parse().unwrap(), 1);
+    let lines = CODE.bytes / 64;
+    let fetched = |hierarchy: &mut Hierarchy, line: u64| {
+        hierarchy.fetch_code(0, line * 64).map(|found| (found.line, found.served))
+    };
+    assert!((0..lines).all(|line| fetched(&mut hierarchy, line) == Some((line * 64, Served::Memory))));
+    assert!((0..lines).all(|line| fetched(&mut hierarchy, line).is_none()));
+    assert_eq!(load(&mut hierarchy, 0), Served::L2, "the second level has it");
+    // Another line of the same set takes the place of the oldest.
+    assert_eq!(fetched(&mut hierarchy, lines).unwrap().1, Served::Memory);
+    assert_eq!(fetched(&mut hierarchy, 0), Some((0, Served::L2)));
+    let counted = hierarchy.counters(0);
+    assert_eq!(counted.fetches, [0, 1, 0, 0, lines + 1]);
+    assert_eq!(counted.accesses(), 1, "fetches are no accesses");
+}

@@ -35,13 +35,22 @@ pub(super) fn window(
     steps(window, length)?;
     window.accesses.iter().try_for_each(access)?;
     let mut masks = window.accesses.iter().map(|access| access.near);
+    let mut code = window.fetches.iter().map(|fetch| fetch.near);
     let mut others = window.prefetches.iter().map(|prefetch| prefetch.near);
     let mut modified = window.write_backs.iter().map(|write_back| write_back.near);
-    if masks.any(beyond) || others.any(beyond) || modified.any(beyond) {
+    if masks.any(beyond) || code.any(beyond) || others.any(beyond) || modified.any(beyond) {
         return Err("a mask has a placement that does not exist");
     }
-    causes(window.prefetches.iter().map(|prefetch| prefetch.after), window)?;
-    causes(window.write_backs.iter().map(|write_back| write_back.after), window)
+    if !is_ordered(window.fetches.iter().map(|fetch| fetch.step), window.steps.len()) {
+        return Err("a fetch of code has no step, or is not in their order");
+    }
+    let causes = [
+        is_ordered(window.prefetches.iter().map(|prefetch| prefetch.after), window.accesses.len()),
+        is_ordered(window.write_backs.iter().map(|write_back| write_back.after), window.accesses.len()),
+    ];
+    (causes == [true; 2])
+        .then_some(())
+        .ok_or("a prefetch or write-back has no access that caused it, or is not in their order")
 }
 
 fn steps(window: &RecordedWindow, length: impl Fn(u32) -> Option<usize>) -> Result<(), &'static str> {
@@ -79,9 +88,7 @@ fn access(access: &LineAccess) -> Result<(), &'static str> {
     (access.bytes > 0 && within).then_some(()).ok_or("an access is not within one line")
 }
 
-fn causes(causes: impl Iterator<Item = u32> + Clone, window: &RecordedWindow) -> Result<(), &'static str> {
-    let is_known = causes.clone().all(|cause| (cause as usize) < window.accesses.len());
-    (is_known && causes.is_sorted())
-        .then_some(())
-        .ok_or("a prefetch or write-back has no access that caused it, or is not in their order")
+/// Returns whether indices are in order, and each is below a count.
+fn is_ordered(indices: impl Iterator<Item = u32> + Clone, count: usize) -> bool {
+    indices.clone().all(|index| (index as usize) < count) && indices.is_sorted()
 }

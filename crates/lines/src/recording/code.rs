@@ -4,7 +4,7 @@ use super::RecordingError;
 use super::bytes::{Cursor, put, put_difference};
 use super::history::{History, Shape};
 use crate::instruction::{BlockEnding, CodeBlock, Instruction, MemoryUse, OperationClass};
-use crate::window::{BlockStep, LineAccess, Prefetch, RecordedWindow, Served, Walk, WriteBack};
+use crate::window::{BlockStep, CodeFetch, LineAccess, Prefetch, RecordedWindow, Served, Walk, WriteBack};
 
 const OPERATIONS: [OperationClass; 13] = [
     OperationClass::Nothing,
@@ -68,6 +68,7 @@ fn value_of<T: Copy>(table: &[T], number: u8, cursor: &Cursor) -> Result<T, Reco
 /// Appends a block.
 pub(super) fn put_block(bytes: &mut Vec<u8>, block: &CodeBlock) {
     put(bytes, block.pc);
+    put(bytes, u64::from(block.bytes));
     bytes.push(number_of(&ENDINGS, &block.ending));
     put(bytes, block.instructions.len() as u64);
     for instruction in &block.instructions {
@@ -86,11 +87,12 @@ pub(super) fn put_block(bytes: &mut Vec<u8>, block: &CodeBlock) {
 /// If the payload holds none.
 pub(super) fn block(cursor: &mut Cursor) -> Result<CodeBlock, RecordingError> {
     let pc = cursor.number()?;
+    let length = cursor.small()?;
     let ending = cursor.byte()?;
     let ending = value_of(&ENDINGS, ending, cursor)?;
     let count = cursor.count()?;
     let instructions = (0..count).map(|_| instruction(cursor)).collect::<Result<_, _>>()?;
-    Ok(CodeBlock { pc, instructions, ending })
+    Ok(CodeBlock { pc, bytes: length, instructions, ending })
 }
 
 fn instruction(cursor: &mut Cursor) -> Result<Instruction, RecordingError> {
@@ -144,6 +146,13 @@ impl<'a> Coder<'a> {
         for (step, end) in window.steps.iter().zip(ends.chain([window.accesses.len()])) {
             let (number, block) = block(step.block);
             self.put_step(bytes, step, number, block, &window.accesses[step.first_access as usize..end]);
+        }
+        put(bytes, window.fetches.len() as u64);
+        let mut before = (0, 0);
+        for fetch in &window.fetches {
+            put_line(bytes, &mut before, fetch.step, fetch.line);
+            bytes.push(number_of(&SERVED, &fetch.served));
+            put(bytes, u64::from(fetch.near));
         }
         put(bytes, window.prefetches.len() as u64);
         let mut before = (0, 0);
@@ -218,6 +227,13 @@ impl<'a> Coder<'a> {
         for _ in 0..steps {
             let step = self.step(cursor, blocks, &mut window.accesses)?;
             window.steps.push(step);
+        }
+        let mut before = (0, 0);
+        for _ in 0..cursor.count()? {
+            let (step, line) = line(cursor, &mut before)?;
+            let served = cursor.byte()?;
+            let served = value_of(&SERVED, served, cursor)?;
+            window.fetches.push(CodeFetch { step, line, served, near: cursor.small()? });
         }
         let mut before = (0, 0);
         for _ in 0..cursor.count()? {

@@ -5,7 +5,7 @@
 //! record  = kind:u8 bytes:u32 crc:u32 payload     crc is that of kind and payload
 //! header  = processor placements
 //! block   = function instructions                 numbered from 0 in the order of the file
-//! window  = thread start lead step* prefetch* write_back*
+//! window  = thread start lead step* fetch* prefetch* write_back*
 //! ```
 //!
 //! A record is handed to the file in one piece: a process that is killed leaves at most one incomplete record, at the end,
@@ -31,7 +31,7 @@ pub use writer::RecordingWriter;
 /// First bytes of each recording.
 const MAGIC: &[u8; 8] = b"unracklw";
 /// Version of the format.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// Largest payload of a record, in bytes. A window of ten million instructions is smaller.
 const LARGEST: usize = 1 << 26;
 /// Largest name, in bytes. Longer names of functions are cut.

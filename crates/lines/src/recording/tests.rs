@@ -4,7 +4,7 @@ use super::*;
 use crate::instruction::{
     BlockEnding, CodeBlock, Instruction, MemoryUse, OperationClass, REGISTERS, Register,
 };
-use crate::window::{BlockStep, LineAccess, Prefetch, RecordedWindow, Served, Walk, WriteBack};
+use crate::window::{BlockStep, CodeFetch, LineAccess, Prefetch, RecordedWindow, Served, Walk, WriteBack};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -41,10 +41,11 @@ fn instruction() -> impl Strategy<Value = Instruction> {
 fn block() -> impl Strategy<Value = (CodeBlock, Option<String>)> {
     let ending =
         prop_oneof![Just(BlockEnding::Falls), Just(BlockEnding::Conditional), Just(BlockEnding::Return)];
-    let block = (any::<u64>(), vec(instruction(), 1..6), ending);
+    let block = (any::<u64>(), any::<u32>(), vec(instruction(), 1..6), ending);
     let function = prop_oneof![Just(None), "[a-zä]{1,9}".prop_map(Some)];
-    (block, function)
-        .prop_map(|((pc, instructions, ending), function)| (CodeBlock { pc, instructions, ending }, function))
+    (block, function).prop_map(|((pc, bytes, instructions, ending), function)| {
+        (CodeBlock { pc, bytes, instructions, ending }, function)
+    })
 }
 
 fn served() -> impl Strategy<Value = Served> + Clone {
@@ -84,9 +85,9 @@ fn window(lengths: Vec<usize>) -> impl Strategy<Value = RecordedWindow> {
     let step = (0..count, any::<u16>(), any::<bool>(), vec(access(), 0..4));
     let prefetch = (any::<u32>(), any::<u64>(), served(), 0..8u16);
     let steps = prop_oneof![vec(step.clone(), 1..40), vec(step, 0..2)];
-    let moved = (vec(prefetch.clone(), 0..5), vec(prefetch, 0..5));
+    let moved = [(); 3].map(|()| vec(prefetch.clone(), 0..5));
     (any::<u32>(), any::<u64>(), any::<u32>(), steps, moved).prop_map(
-        move |(thread, start, lead, steps, (prefetches, write_backs))| {
+        move |(thread, start, lead, steps, [fetches, prefetches, write_backs])| {
             let mut window = RecordedWindow { thread, start, ..RecordedWindow::default() };
             let mut total = 0;
             for (block, instructions, is_mispredicted, mut accesses) in steps {
@@ -100,6 +101,16 @@ fn window(lengths: Vec<usize>) -> impl Strategy<Value = RecordedWindow> {
                 window.accesses.extend(accesses);
             }
             window.lead = lead % (total + 1);
+            let count = window.steps.len() as u32;
+            if count > 0 {
+                window.fetches.extend(fetches.into_iter().map(|(step, line, served, near)| CodeFetch {
+                    step: step % count,
+                    line,
+                    served,
+                    near,
+                }));
+                window.fetches.sort_by_key(|fetch| fetch.step);
+            }
             let causes = window.accesses.len() as u32;
             if causes > 0 {
                 window.prefetches.extend(prefetches.into_iter().map(|(after, line, served, near)| {
@@ -306,8 +317,8 @@ fn walk_of(steps: u32) -> (CodeBlock, RecordedWindow) {
     };
     let load = Instruction { memory: MemoryUse::Load, ..plain.clone() };
     let branch = Instruction { operation: OperationClass::Branch, ..plain.clone() };
-    let block =
-        CodeBlock { pc: 0x1000, instructions: vec![load, plain, branch], ending: BlockEnding::Conditional };
+    let instructions = vec![load, plain, branch];
+    let block = CodeBlock { pc: 0x1000, bytes: 9, instructions, ending: BlockEnding::Conditional };
     let access = LineAccess {
         instruction: 0,
         address: 0,
@@ -341,7 +352,7 @@ fn a_walk_through_an_array_takes_two_bytes_a_round() {
 #[test]
 fn a_window_that_contradicts_itself_is_refused_and_leaves_the_file_as_it_was() {
     let (block, window) = walk_of(4);
-    let damages: [fn(&mut RecordedWindow); 9] = [
+    let damages: [fn(&mut RecordedWindow); 11] = [
         |window| window.accesses[3].bytes = 65,
         |window| window.accesses[2].address += 44,
         |window| window.accesses[1].near = 8,
@@ -351,6 +362,8 @@ fn a_window_that_contradicts_itself_is_refused_and_leaves_the_file_as_it_was() {
         |window| window.lead = 13,
         |window| window.steps.clear(),
         |window| window.write_backs.push(WriteBack { after: 4, line: 0, near: 0 }),
+        |window| window.fetches.push(CodeFetch { step: 4, line: 0, served: Served::L2, near: 0 }),
+        |window| window.fetches.push(CodeFetch { step: 0, line: 0, served: Served::Memory, near: 8 }),
     ];
     for (number, damage) in damages.iter().enumerate() {
         let mut writer = RecordingWriter::new(Vec::new(), &header()).unwrap();
@@ -374,8 +387,8 @@ fn other_files_and_versions_are_told_apart() {
     }
     let (mut bytes, _) = write(&[], &[]);
     assert!(message(&bytes[..10]).contains("byte 8: the header is absent"), "{}", message(&bytes[..10]));
-    bytes[8] = 2;
-    assert!(message(&bytes).contains("recording of version 2"), "{}", message(&bytes));
+    bytes[8] = 3;
+    assert!(message(&bytes).contains("recording of version 3"), "{}", message(&bytes));
 }
 
 #[test]

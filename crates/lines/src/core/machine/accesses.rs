@@ -47,6 +47,20 @@ impl<T: Time, M: Memory<T>, W: Watch<T>> Machine<T, M, W> {
         end
     }
 
+    /// Fetches the lines of code that a step needs and the first level lacks, from its first group on.
+    #[inline(always)]
+    pub(super) fn fetch_code(&mut self, step: usize, position: &mut Position) {
+        while let Some(fetch) = position.window.fetches.get(position.fetch)
+            && fetch.step as usize == step
+        {
+            position.fetch += 1;
+            let begin = self.front.group(self.dispatch);
+            let interval = self.parameters.caches.l3_demand_interval;
+            let end = self.level(fetch.served, fetch.line / 64, fetch.near, begin, interval);
+            self.front.wait(end);
+        }
+    }
+
     /// Brings a line to the first level. Returns when it is asked for, when it is there, and what it waited for.
     fn fetch(&mut self, served: Served, line: u64, near: u16, ready: T, by: By) -> (T, T, Waited) {
         let caches = &self.parameters.caches;

@@ -13,6 +13,7 @@ use wrong_path::{Early, Ways};
 
 use super::arrivals::Arrivals;
 use super::buffers::Buffers;
+use super::front::Front;
 use super::memory::{Channel, Memory};
 use super::parameters::CoreParameters;
 use super::ports::{Kind, PortRates};
@@ -35,6 +36,7 @@ pub(super) struct Machine<T, M, W> {
     parameters: CoreParameters,
     /// Time at which each register has its value.
     registers: [T; REGISTERS],
+    front: Front<T>,
     /// Dispatch of the last slot, and of as many slots as are dispatched in a cycle.
     dispatch: T,
     dispatched: Ring<T>,
@@ -80,6 +82,7 @@ impl<T: Time, M: Memory<T>, W: Watch<T>> Machine<T, M, W> {
         let p = parameters;
         Machine {
             registers: [T::START; REGISTERS],
+            front: Front::new(p),
             dispatch: T::START,
             dispatched: Ring::new(p.dispatch_width),
             retired: T::START,
@@ -123,6 +126,10 @@ impl<T: Time, M: Memory<T>, W: Watch<T>> Machine<T, M, W> {
         }
         for (number, step) in window.steps.iter().enumerate() {
             position.enter(number);
+            if number > 0 && program.is_elsewhere(step.block, window.steps[number - 1].block) {
+                self.front.end_group();
+            }
+            self.fetch_code(number, &mut position);
             for (index, prepared) in (0..step.instructions).zip(program.block(step.block)) {
                 let is_last = index + 1 == step.instructions;
                 self.instruction(prepared, index, &mut position, step.is_mispredicted && is_last);
@@ -209,6 +216,7 @@ impl<T: Time, M: Memory<T>, W: Watch<T>> Machine<T, M, W> {
     #[inline(always)]
     fn dispatch(&mut self, prepared: &Prepared, loads: usize, stores: usize) -> T {
         let mut room = T::START;
+        self.dispatch = self.front.bound(self.dispatch, usize::from(prepared.slots));
         if loads > 0 {
             self.dispatch = self.dispatch.later(self.load_queue.oldest(loads - 1));
         }
@@ -298,6 +306,9 @@ impl<T: Time, M: Memory<T>, W: Watch<T>> Machine<T, M, W> {
             Order::Serializing => self.fence = self.fence.later(end),
             Order::SystemCall => self.dispatch = self.dispatch.later(self.retired),
         }
+        if self.is_restart {
+            self.front.restart(self.dispatch);
+        }
     }
 
     /// Counts all times from the last dispatch.
@@ -316,6 +327,7 @@ impl<T: Time, M: Memory<T>, W: Watch<T>> Machine<T, M, W> {
         for buffers in [&mut self.fills, &mut self.ahead, &mut self.prefetches, &mut self.walkers] {
             buffers.rebase(base);
         }
+        self.front.rebase(base);
         self.ports.rebase(base);
         self.scheduler.rebase(base);
         self.vector_scheduler.iter_mut().for_each(|scheduler| scheduler.rebase(base));
@@ -343,6 +355,7 @@ impl<T: Time, M: Memory<T>, W: Watch<T>> Machine<T, M, W> {
         for buffers in [&mut self.fills, &mut self.ahead, &mut self.prefetches, &mut self.walkers] {
             buffers.reset();
         }
+        self.front.reset();
         self.ports.reset();
         self.scheduler.reset();
         self.vector_scheduler.iter_mut().for_each(Scheduler::reset);

@@ -10,7 +10,8 @@ pub(super) struct Position<'a> {
     pub(super) end: usize,
     /// Accesses whose lines have moved.
     pub(super) handled: usize,
-    /// Index of the next prefetch and write-back.
+    /// Index of the next fetch of code, prefetch and write-back.
+    pub(super) fetch: usize,
     pub(super) prefetch: usize,
     pub(super) write_back: usize,
 }
@@ -18,7 +19,7 @@ pub(super) struct Position<'a> {
 impl<'a> Position<'a> {
     /// Creates the place at the beginning of a window.
     pub(super) fn new(window: &'a RecordedWindow) -> Position<'a> {
-        Position { window, access: 0, end: 0, handled: 0, prefetch: 0, write_back: 0 }
+        Position { window, access: 0, end: 0, handled: 0, fetch: 0, prefetch: 0, write_back: 0 }
     }
 
     /// Enters a step.

@@ -3,6 +3,7 @@
 mod account;
 mod bandwidth;
 mod closed_forms;
+mod front;
 mod laws;
 mod limits;
 mod requests;
@@ -15,6 +16,8 @@ use written::Written;
 /// Returns a core of round numbers: 4 slots a cycle, and queues that few tests fill.
 fn parameters() -> CoreParameters {
     CoreParameters {
+        fetch_groups: 1,
+        fetch_width: 8,
         dispatch_width: 4,
         retire_width: 4,
         turn: 1.0,

@@ -3,7 +3,7 @@
 use crate::instruction::{
     BlockEnding, CodeBlock, FLAGS, GENERAL, Instruction, MemoryUse, OperationClass, Register,
 };
-use crate::window::{BlockStep, LineAccess, Prefetch, RecordedWindow, Served, Walk, WriteBack};
+use crate::window::{BlockStep, CodeFetch, LineAccess, Prefetch, RecordedWindow, Served, Walk, WriteBack};
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -48,9 +48,22 @@ impl Written {
     pub(crate) fn push(&mut self, instruction: Instruction, accesses: &[LineAccess]) {
         let block = self.blocks.len() as u32;
         let first_access = self.window.accesses.len() as u32;
-        self.blocks.push(CodeBlock { pc: 0, instructions: vec![instruction], ending: BlockEnding::Falls });
+        let pc = self.blocks.last().map_or(0, CodeBlock::behind);
+        let instructions = vec![instruction];
+        self.blocks.push(CodeBlock { pc, bytes: 1, instructions, ending: BlockEnding::Falls });
         self.window.steps.push(BlockStep { block, instructions: 1, first_access, is_mispredicted: false });
         self.window.accesses.extend(accesses);
+    }
+
+    /// Moves the last instruction, and what is added after it, elsewhere: a branch leads there.
+    pub(crate) fn elsewhere(&mut self) {
+        self.blocks.last_mut().unwrap().pc += 1 << 32;
+    }
+
+    /// Adds a fetch of code for the last instruction.
+    pub(crate) fn fetch(&mut self, line: u64, served: Served) {
+        let step = self.window.steps.len() as u32 - 1;
+        self.window.fetches.push(CodeFetch { step, line, served, near: 0 });
     }
 
     /// Adds an integer operation.
@@ -146,7 +159,15 @@ impl Written {
         }
         let store = LineAccess { is_store: true, ..first };
         match memory {
-            MemoryUse::None => return self.finish(one, &[], mispredicted),
+            MemoryUse::None => {
+                self.finish(one, &[], mispredicted);
+                match walked {
+                    0 => self.fetch(other * 64, served),
+                    1 => self.elsewhere(),
+                    _ => {}
+                }
+                return;
+            }
             MemoryUse::Load | MemoryUse::Prefetch => {
                 one.address[0] = register(base);
                 self.finish(one, &[first], mispredicted);

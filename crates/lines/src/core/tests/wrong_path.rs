@@ -21,10 +21,11 @@ fn load(base: Register, target: Register) -> Instruction {
 /// two ways in turns, each of one instruction that writes `written`; then the loop begins anew.
 fn probes(base: Register, written: Register) -> (Vec<CodeBlock>, RecordedWindow) {
     let branch = instruction(OperationClass::Branch, &[register(1), FLAGS], &[]);
-    let block = |pc, instructions| CodeBlock { pc, instructions, ending: BlockEnding::Conditional };
+    let block =
+        |pc, bytes, instructions| CodeBlock { pc, bytes, instructions, ending: BlockEnding::Conditional };
     let way = || instruction(OperationClass::Integer, &[], &[written]);
     let probe = vec![load(base, register(1)), branch];
-    let blocks = vec![block(0, probe), block(100, vec![way()]), block(200, vec![way()])];
+    let blocks = vec![block(0, 2, probe), block(100, 1, vec![way()]), block(200, 1, vec![way()])];
     let mut window = RecordedWindow::default();
     for round in 0..ROUNDS {
         let first_access = window.accesses.len() as u32;
