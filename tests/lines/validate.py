@@ -14,7 +14,7 @@ import native
 import programs
 
 # Programs between two measurements of the machine, whose neighbours come and go.
-BETWEEN = 6
+BETWEEN = 3
 # Times that a program is measured at most: again when the native runs before and after the recorded one do not agree.
 TRIES = 4
 ROOT = os.path.realpath(os.path.join(os.path.dirname(__file__), "../.."))

@@ -43,6 +43,8 @@ use unrack_lines::processor::{Content, Processor};
 
 /// Rounds of each measurement.
 const ROUNDS: usize = 7;
+/// Size of working sets in the last level at most, by that of the level before it.
+const SHARE_OF_LAST: usize = 3;
 /// Memory of each thread whose bandwidth is measured, in sizes of the last cache level: enough that little of it is hit.
 const BANDWIDTH_LEVELS: u64 = 4;
 
@@ -126,10 +128,16 @@ impl LevelRates {
     }
 }
 
-/// Returns memory of the size between those of the level at the end of `levels` and of the one before it: their geometric mean.
+/// Returns memory of the size between those of the level at the end of `levels` and of the one before it: their geometric mean. Of a last
+/// level, which others use too, it is at most [`SHARE_OF_LAST`] times the one before: what the last level gave while its size was measured,
+/// it need not give a second later.
 fn between<'a>(memory: &'a mut Memory, levels: &[Level]) -> &'a mut [u8] {
     let sizes: Vec<f64> = levels.iter().rev().take(2).map(|level| level.effective_bytes as f64).collect();
-    let wanted = sizes.iter().product::<f64>().powf(1.0 / sizes.len() as f64) as usize;
+    let mean = sizes.iter().product::<f64>().powf(1.0 / sizes.len() as f64) as usize;
+    let wanted = match levels {
+        [_, .., before, _] => mean.min(SHARE_OF_LAST * before.effective_bytes as usize),
+        _ => mean,
+    };
     let bytes = (wanted / chase::LINE * chase::LINE).clamp(64 * chase::LINE, memory.bytes().len());
     &mut memory.bytes_mut()[..bytes]
 }
