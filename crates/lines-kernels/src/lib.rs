@@ -16,8 +16,6 @@ mod stream;
 mod table;
 mod text;
 
-pub use graph::Graph;
-
 use request::Request;
 use std::process::ExitCode;
 
