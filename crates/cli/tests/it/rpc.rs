@@ -127,6 +127,11 @@ fn what_is_left_when_its_server_is_killed_too_is_swept() {
         Command::new("kill").args([signal, &pid.to_string()]).status().unwrap();
     };
     kill("-STOP", server);
+    // A stop takes effect when each of its threads is interrupted: before, the server would see its parent end.
+    while !is_stopped(server) {
+        assert!(start.elapsed() < Duration::from_secs(20), "the server stops");
+        std::thread::sleep(Duration::from_millis(1));
+    }
     kill("-KILL", child.id());
     kill("-KILL", server);
     child.wait().unwrap();
@@ -137,6 +142,14 @@ fn what_is_left_when_its_server_is_killed_too_is_swept() {
         next.args(["completions", "bash"]).env("TMPDIR", &folder).stdout(Stdio::null());
         assert!(next.status().unwrap().success());
     }
+}
+
+/// Returns whether all threads of a process are stopped (`T` in proc(5), `/proc/pid/stat`).
+fn is_stopped(pid: u32) -> bool {
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).unwrap().flatten();
+    let stat =
+        |thread: std::fs::DirEntry| std::fs::read_to_string(thread.path().join("stat")).unwrap_or_default();
+    threads.map(stat).all(|stat| stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T')))
 }
 
 #[test]
