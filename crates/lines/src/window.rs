@@ -53,7 +53,7 @@ pub struct Prefetch {
     pub after: u32,
     /// Address of its first byte.
     pub line: u64,
-    /// Where it was found; nothing below L2 is recorded.
+    /// Place where it was found; nothing below L2 is recorded.
     pub served: Served,
     /// Placements that have its page near.
     pub near: u16,
@@ -77,7 +77,7 @@ pub struct CodeFetch {
     pub step: u32,
     /// Address of its first byte.
     pub line: u64,
-    /// Where it was found; nothing below L2 is recorded.
+    /// Place where it was found; nothing below L2 is recorded.
     pub served: Served,
     /// Placements that have its page near.
     pub near: u16,

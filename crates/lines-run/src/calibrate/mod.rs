@@ -128,18 +128,22 @@ impl LevelRates {
     }
 }
 
-/// Returns memory of the size between those of the level at the end of `levels` and of the one before it: their geometric mean. Of a last
-/// level, which others use too, it is at most [`SHARE_OF_LAST`] times the one before: what the last level gave while its size was measured,
-/// it need not give a second later.
+/// Returns memory of the size between those of the level at the end of `levels` and of the one before it.
 fn between<'a>(memory: &'a mut Memory, levels: &[Level]) -> &'a mut [u8] {
+    let wanted = size_between(levels) / chase::LINE * chase::LINE;
+    let bytes = wanted.clamp(64 * chase::LINE, memory.bytes().len());
+    &mut memory.bytes_mut()[..bytes]
+}
+
+/// Returns the geometric mean of the sizes of the last two of `levels`. Of a last level, which others use too, it is at most
+/// [`SHARE_OF_LAST`] times the one before: what it gave while its size was measured, it need not give a second later.
+fn size_between(levels: &[Level]) -> usize {
     let sizes: Vec<f64> = levels.iter().rev().take(2).map(|level| level.effective_bytes as f64).collect();
     let mean = sizes.iter().product::<f64>().powf(1.0 / sizes.len() as f64) as usize;
-    let wanted = match levels {
+    match levels {
         [_, .., before, _] => mean.min(SHARE_OF_LAST * before.effective_bytes as usize),
         _ => mean,
-    };
-    let bytes = (wanted / chase::LINE * chase::LINE).clamp(64 * chase::LINE, memory.bytes().len());
-    &mut memory.bytes_mut()[..bytes]
+    }
 }
 
 /// Reason why this machine cannot be calibrated.
@@ -416,6 +420,24 @@ mod tests {
     fn numbers_that_are_none_are_not_sound() {
         assert!(example().is_sound());
         assert!(!MachineCalibration { memory_ns: flat(f64::NAN), ..example() }.is_sound());
+    }
+
+    #[test]
+    fn working_sets_lie_between_levels_and_use_a_part_of_a_last_level() {
+        let size = |kib: &[u64]| {
+            let of = |(level, kib): (u8, &u64)| Level {
+                level,
+                described_bytes: kib << 10,
+                effective_bytes: kib << 10,
+                load_ns: flat(1.0),
+            };
+            let levels: Vec<Level> = (1..).zip(kib).map(of).collect();
+            size_between(&levels) >> 10
+        };
+        assert_eq!(size(&[32, 512]), 128);
+        assert_eq!(size(&[32, 1024, 4096]), 2048);
+        assert_eq!(size(&[32, 1024, 18 << 10]), 3072, "others take their part");
+        assert_eq!(size(&[32, 512, 512]), 512, "all of the last level is the others'");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 //!
 //! A group ends at a taken branch, or when it is full. The predictor of branches runs ahead, so that lines of code which the
 //! first level lacks are asked for before their turn: fetch-directed prefetching (Ishii, Lee, Nathella and Sunwoo, "Re-establishing
-//! fetch-directed instruction prefetching", ISPASS 2021, section III), until its queue is full or a branch was mispredicted.
+//! fetch-directed instruction prefetching", ISPASS 2021), until its queue is full or a branch was mispredicted.
 //!
 //! Times are those of dispatch where nothing else is waited for: the stages between fetch and dispatch count with the penalty of a
 //! mispredicted branch.
@@ -13,7 +13,7 @@ use super::parameters::CoreParameters;
 use super::ring::Ring;
 use super::time::Time;
 
-/// Groups between prediction and dispatch at most: the queue of the cited paper.
+/// Groups between prediction and dispatch at most. No maker states it; simulators of fetch-directed prefetching take 24.
 const QUEUE: usize = 24;
 
 /// Front end of a core.

@@ -31,7 +31,7 @@ impl CoreParameters {
 
 fn zen2() -> CoreParameters {
     CoreParameters {
-        // An entry of the operation cache a cycle (guide 56305, 2.9.2).
+        // An entry of the operation cache a cycle.
         fetch_groups: 1,
         fetch_width: 8,
         dispatch_width: 6,

@@ -88,8 +88,8 @@ pub struct CacheSize {
     pub ways: u32,
 }
 
-/// First-level instruction cache: 32 KiB in 8 ways, in all of AMD's cores since Zen 2 (guides 56305, 2.6; 58455) and in Intel's
-/// server cores from Skylake to Golden Cove (manual 248966, tables of cache parameters).
+/// First-level instruction cache: 32 KiB in 8 ways, in all of AMD's cores since Zen 2 and in Intel's
+/// server cores from Skylake to Golden Cove.
 pub(crate) const CODE: CacheSize = CacheSize { bytes: 32 << 10, ways: 8 };
 
 /// Size of a TLB.

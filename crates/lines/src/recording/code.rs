@@ -150,16 +150,16 @@ impl<'a> Coder<'a> {
         put(bytes, window.fetches.len() as u64);
         let mut before = (0, 0);
         for fetch in &window.fetches {
-            put_line(bytes, &mut before, fetch.step, fetch.line);
-            bytes.push(number_of(&SERVED, &fetch.served));
-            put(bytes, u64::from(fetch.near));
+            put_found_line(bytes, &mut before, (fetch.step, fetch.line, fetch.served, fetch.near));
         }
         put(bytes, window.prefetches.len() as u64);
         let mut before = (0, 0);
         for prefetch in &window.prefetches {
-            put_line(bytes, &mut before, prefetch.after, prefetch.line);
-            bytes.push(number_of(&SERVED, &prefetch.served));
-            put(bytes, u64::from(prefetch.near));
+            put_found_line(
+                bytes,
+                &mut before,
+                (prefetch.after, prefetch.line, prefetch.served, prefetch.near),
+            );
         }
         put(bytes, window.write_backs.len() as u64);
         let mut before = (0, 0);
@@ -230,17 +230,13 @@ impl<'a> Coder<'a> {
         }
         let mut before = (0, 0);
         for _ in 0..cursor.count()? {
-            let (step, line) = line(cursor, &mut before)?;
-            let served = cursor.byte()?;
-            let served = value_of(&SERVED, served, cursor)?;
-            window.fetches.push(CodeFetch { step, line, served, near: cursor.small()? });
+            let (step, line, served, near) = found_line(cursor, &mut before)?;
+            window.fetches.push(CodeFetch { step, line, served, near });
         }
         let mut before = (0, 0);
         for _ in 0..cursor.count()? {
-            let (after, line) = line(cursor, &mut before)?;
-            let served = cursor.byte()?;
-            let served = value_of(&SERVED, served, cursor)?;
-            window.prefetches.push(Prefetch { after, line, served, near: cursor.small()? });
+            let (after, line, served, near) = found_line(cursor, &mut before)?;
+            window.prefetches.push(Prefetch { after, line, served, near });
         }
         let mut before = (0, 0);
         for _ in 0..cursor.count()? {
@@ -363,6 +359,22 @@ fn flag(cursor: &mut Cursor) -> Result<bool, RecordingError> {
         1 => Ok(true),
         _ => Err(cursor.damaged("a flag is neither 0 nor 1")),
     }
+}
+
+/// Line that was moved: what caused it, its address, where it was found, and the placements that have its page near.
+type FoundLine = (u32, u64, Served, u16);
+
+/// Appends a line that was moved.
+fn put_found_line(bytes: &mut Vec<u8>, before: &mut (u32, u64), (cause, line, served, near): FoundLine) {
+    put_line(bytes, before, cause, line);
+    bytes.push(number_of(&SERVED, &served));
+    put(bytes, u64::from(near));
+}
+
+fn found_line(cursor: &mut Cursor, before: &mut (u32, u64)) -> Result<FoundLine, RecordingError> {
+    let (cause, line) = line(cursor, before)?;
+    let served = cursor.byte()?;
+    Ok((cause, line, value_of(&SERVED, served, cursor)?, cursor.small()?))
 }
 
 /// Appends what caused a line to move, and its address, both as differences. The address is turned by 6 bits, so that the
