@@ -6,6 +6,7 @@
 #   test    lint, all tests, and real programs whose every byte must survive paging
 #   lint    what rustfmt, clippy, ruff and shellcheck find
 #   studies what papers published beside ours, at full size: docs/studies.md
+#   studies-programs  DDC's programs, measured here: under an hour; what ran is kept, and not run again
 #   bench   cost per fault beside kernel swap, memory node, a pool's buffers, the simulator's speed, calls beside peers
 #   differential  thousands of random small networks, here and in the slow reference of tests/reference
 #   rtl     the hardware: lint, beside the software cycle by cycle, coverage, proofs, faults that these must see
@@ -19,7 +20,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := build
-.PHONY: setup debian rust build run test lint studies bench rtl-programs rtl-short rtl rtl-coverage rtl-program-srpt-4 synth fmax models miri differential soak clean
+.PHONY: setup debian rust build run test lint studies studies-programs bench rtl-programs rtl-short rtl rtl-coverage rtl-program-srpt-4 synth fmax models miri differential soak clean
 
 target := $(or $(CARGO_TARGET_DIR),target)
 release := $(target)/release
@@ -28,7 +29,7 @@ ci := $(target)/ci
 export PROPTEST_RNG_SEED ?= 20261122
 python := .venv/bin/python
 
-packages := qemu-user valgrind redis-server redis-tools iproute2 sqlite3 xz-utils zstd gcc libc6-dev musl-tools chromium gtkwave \
+packages := qemu-user valgrind redis-server redis-tools memcached iproute2 sqlite3 xz-utils zstd gcc libc6-dev musl-tools chromium gtkwave \
 	fonts-dejavu-core python3 python3-venv shellcheck jq tcl
 
 setup: debian rust .venv/.ready
@@ -77,7 +78,7 @@ run: setup build
 # itself installs may not be missing: then they fail (crates/testing).
 skips := $(abspath $(target))/skips.txt
 test: export UNRACK_SKIPS := $(skips)
-test: export UNRACK_NO_SKIPS := chromium,fst2vcd,iproute2,musl,python3,qemu,rtl,valgrind
+test: export UNRACK_NO_SKIPS := chromium,fst2vcd,iproute2,musl,python3,qemu,rtl,stores,valgrind
 
 # One profile for everything that is tested: optimized, with every check on. The build comes first: tests
 # that run programs need the command and the preload library beside each other. `make soak` also runs the simulator's tests
@@ -122,6 +123,15 @@ studies: build
 	mkdir -p docs/pictures
 	cp runs/studies/studies.md docs/
 	cp -r runs/studies/pictures/studies docs/pictures/
+
+# Real programs with part of their memory remote, measured on this machine: under an hour.
+studies-programs: packages += default-jre-headless
+studies-programs: setup build .venv/.studies-ready
+	$(release)/unrack study run ddc/programs ddc/fig8 ddc/fig9 ddc/table5 --out runs/studies-programs --replace
+
+.venv/.studies-ready: requirements-studies.txt | .venv/.ready
+	@$(python) -m pip install -q --disable-pip-version-check -r requirements-studies.txt
+	@touch $@
 
 bench: packages += capnproto iperf3
 bench: setup build

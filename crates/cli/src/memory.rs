@@ -1,5 +1,7 @@
 //! `unrack memory`: a memory node, which holds pages of programs elsewhere.
 
+mod bench;
+
 use crate::failure::{Failure, say};
 use crate::keys::Protection;
 use serde::Serialize;
@@ -19,6 +21,7 @@ Examples:
 
   unrack memory serve --listen 10.0.0.2:7000 --capacity 64GiB --per-client 16GiB
                                               beyond this machine: by keys, see `unrack keys`
+  unrack memory bench 127.0.0.1:7000          pages alone, batched, merged and asynchronous
 
 A node runs until SIGINT or SIGTERM, and then prints its statistics; SIGUSR1 prints them at any time. When it ends, \
 programs whose pages it holds end with an error. Beyond loopback it encrypts, and serves only keys that it trusts; a \
@@ -34,6 +37,8 @@ pub(crate) struct Args {
 enum Verb {
     /// Holds pages for the programs that connect
     Serve(Serve),
+    /// Measures latency and rate of a node, by the way in which pages are asked for
+    Bench(bench::Bench),
 }
 
 #[derive(clap::Args)]
@@ -77,7 +82,10 @@ struct Status<'a> {
 
 /// Runs `unrack memory`.
 pub(crate) fn main(args: Args) -> Result<ExitCode, Failure> {
-    let Verb::Serve(serve) = args.verb;
+    let serve = match args.verb {
+        Verb::Serve(serve) => serve,
+        Verb::Bench(bench) => return bench::main(&bench).map(|()| ExitCode::SUCCESS),
+    };
     let listen = match (serve.listen, serve.shm) {
         (Some(address), None) => Listen::Tcp(address.into()),
         (None, Some(path)) => Listen::Shared(path),

@@ -14,7 +14,7 @@ use unrack_grid::runner::cores;
 use unrack_record::{KeptPoints, Machine, Purpose, RunFolder, Started, atomic_write, read_json, write_json};
 use unrack_report::write_svgs;
 use unrack_study::page::{Done, PICTURES, charts, markdown};
-use unrack_study::programs::errors;
+use unrack_study::programs::values;
 use unrack_study::run::run;
 use unrack_study::{Compared, Study, StudyError, StudyResults, StudyScale, Verdict, computed, figure};
 use unrack_units::nearest::hint;
@@ -133,7 +133,7 @@ impl Run {
         let figures: Vec<Vec<Compared>> = both()
             .map(|(study, results)| {
                 let mut computed = computed::figures(&study.name, scale);
-                computed.extend(errors(&results.programs));
+                computed.extend(values(&study.programs, &results.programs));
                 figure::compare(study, results, &computed, scale)
             })
             .collect();

@@ -102,6 +102,9 @@ fn perform(
 ) -> Result<(), Error> {
     let seed = seed.elapsed().as_nanos() as u64;
     match operation {
+        RecordOperation::Insert | RecordOperation::Scan => {
+            unreachable!("the command takes workloads that neither insert nor scan")
+        }
         RecordOperation::Read => {
             std::hint::black_box(client.get(key)?.map(|value| sum(value.body())));
         }

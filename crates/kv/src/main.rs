@@ -106,8 +106,8 @@ struct Own {
 /// Returns the parser of the workloads' letters, with a help text for each.
 fn workloads() -> impl TypedValueParser<Value = CoreWorkload> {
     let value = |workload: CoreWorkload| PossibleValue::new(workload.name()).help(workload.about());
-    let named = |name: String| CoreWorkload::ALL.into_iter().find(|workload| workload.name() == name);
-    PossibleValuesParser::new(CoreWorkload::ALL.map(value))
+    let named = |name: String| CoreWorkload::FIXED.into_iter().find(|workload| workload.name() == name);
+    PossibleValuesParser::new(CoreWorkload::FIXED.map(value))
         .map(move |name| named(name).expect("a possible value"))
 }
 

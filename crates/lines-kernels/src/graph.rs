@@ -22,14 +22,14 @@ fn nodes(bytes: usize) -> usize {
 }
 
 /// Edges grouped by one end (compressed sparse rows).
-struct Graph {
+pub struct Graph {
     starts: Vec<u64>,
     neighbours: Vec<u32>,
 }
 
 impl Graph {
-    /// Draws the graph of this size.
-    fn random(bytes: usize) -> Graph {
+    /// Draws the graph of this size, which has the results of a kernel in it.
+    pub fn random(bytes: usize) -> Graph {
         let nodes = nodes(bytes);
         let mut random = SplitMix64::new(4);
         let edges: Vec<(u32, u32)> = (0..nodes * DEGREE).map(|_| edge(nodes.ilog2(), &mut random)).collect();
@@ -51,11 +51,13 @@ impl Graph {
         Graph { starts, neighbours }
     }
 
-    fn nodes(&self) -> usize {
+    /// Returns the number of nodes: a power of two.
+    pub fn nodes(&self) -> usize {
         self.starts.len() - 1
     }
 
-    fn neighbours(&self, node: u32) -> &[u32] {
+    /// Returns the other ends of a node's edges.
+    pub fn neighbours(&self, node: u32) -> &[u32] {
         let node = node as usize;
         &self.neighbours[self.starts[node] as usize..self.starts[node + 1] as usize]
     }

@@ -16,6 +16,8 @@ mod stream;
 mod table;
 mod text;
 
+pub use graph::Graph;
+
 use request::Request;
 use std::process::ExitCode;
 

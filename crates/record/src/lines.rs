@@ -77,6 +77,9 @@ pub struct LineCounts {
     pub mispredicted: u64,
     /// Accesses that each level served, the first level first and memory last.
     pub served: Vec<ServedCount>,
+    /// Lines that came from memory, by accesses, prefetches and fetches of code. Non-temporal stores are among them and among the
+    /// write-backs.
+    pub memory_reads: u64,
     /// Modified lines that left the last cache for memory.
     pub write_backs: u64,
     /// Windows that were recorded, and instructions in them.

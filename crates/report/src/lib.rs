@@ -5,7 +5,7 @@
 //! | print a result in a terminal | [`comparison_text`], [`lines_text`], [`simulation_text`], [`map_text`], [`sweep_text`] |
 //! | read run folders | [`RecordedRun::read`], [`Report::read`] |
 //! | make the page | [`Report::html`], [`Report::write`] |
-//! | draw lines of one's own, or a sweep | [`SeriesChart`], [`sweep_figures`] |
+//! | draw lines of one's own, a sweep, or the maps of several programs | [`SeriesChart`], [`sweep_figures`], [`heat_of_programs`] |
 //! | compare two run folders | [`Difference::between`] |
 //! | export figures | [`Report::figures`], [`write_svgs`], [`write_pngs`] |
 //!
@@ -41,7 +41,7 @@ pub use difference::{Difference, DifferenceSide, DifferentResult, DifferentText,
 pub use distribution::{Cdf, FetchRate};
 pub use error::ReportError;
 pub use export::{write_pngs, write_svgs};
-pub use figures::{SeriesAxis, SeriesChart, sweep_figures};
+pub use figures::{SeriesAxis, SeriesChart, heat_of_programs, sweep_figures};
 pub use lines_text::lines_text;
 pub use page::Report;
 pub use run::{ComparedRun, LinesRun, RecordedRun, RunResult};

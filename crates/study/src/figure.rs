@@ -3,6 +3,7 @@
 use crate::computed::Computed;
 use crate::file::{Figure, Kind, Published, Relation, Select, Study, Take};
 use crate::grid::{StudyPoint, points};
+use crate::programs::StudyProgram;
 use crate::run::{Measured, StudyResults, StudyScale};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -68,17 +69,29 @@ pub fn compare(
             Verdict::NotMeasured if scale == StudyScale::Quick && is_left_out(figure, &planned, results) => {
                 Compared { verdict: Verdict::LeftOut, ..compared }
             }
+            Verdict::NotMeasured if figure.computed.is_some() && lacks_programs(study, results) => {
+                Compared { verdict: Verdict::LeftOut, ..compared }
+            }
             _ => compared,
         }
     };
     study.figures.iter().map(one).collect()
 }
 
+/// Returns whether some of a study's programs were not run, or have no answer.
+fn lacks_programs(study: &Study, results: &StudyResults) -> bool {
+    let has_answer = |program: &StudyProgram| {
+        let found = results.programs.iter().find(|found| found.program == program.name);
+        found.is_some_and(|found| found.answer.get("withheld").is_none_or(serde_json::Value::is_null))
+    };
+    !study.programs.iter().all(has_answer)
+}
+
 /// Returns whether a figure that must be met is missed, or any figure was not measured.
 pub fn fails(figure: &Compared) -> bool {
     match figure.verdict {
         Verdict::NotMeasured => true,
-        Verdict::Missed => figure.kind != Kind::Shape && !figure.known,
+        Verdict::Missed => !matches!(figure.kind, Kind::Shape | Kind::Context) && !figure.known,
         Verdict::Met | Verdict::Stated | Verdict::LeftOut => false,
     }
 }
@@ -136,6 +149,15 @@ fn compared(figure: &Figure, results: &StudyResults, computed: &Computed) -> Com
                 None => missing(published),
             }
         }
+        Published::Nothing => match ours(figure, results, computed) {
+            Some(ours) => row(
+                String::new(),
+                shown(&ours, None) + &interval(figure, computed),
+                Verdict::Stated,
+                String::new(),
+            ),
+            None => missing(String::new()),
+        },
         Published::Range(range) => {
             let published = format!("{} to {}", number(range[0]), number(range[1]));
             match ours(figure, results, computed) {
@@ -154,7 +176,7 @@ fn compared(figure: &Figure, results: &StudyResults, computed: &Computed) -> Com
                 Some(ours) => {
                     let (verdict, difference) = of_number(figure, *number, &ours);
                     let digits = (figure.kind == Kind::Exact).then_some(digits);
-                    row(published, shown(&ours, digits), verdict, difference)
+                    row(published, shown(&ours, digits) + &interval(figure, computed), verdict, difference)
                 }
                 None => missing(published),
             }
@@ -169,6 +191,15 @@ fn ours(figure: &Figure, results: &StudyResults, computed: &Computed) -> Option<
     }
     let values = selected(&figure.select, &figure.select.labels, results);
     taken(figure.select.take, &values?)
+}
+
+/// Returns the 95 % interval of a computed value, in brackets, if it has one: the values `NAME.low` and `NAME.high`.
+fn interval(figure: &Figure, computed: &Computed) -> String {
+    let end = |end: &str| computed.get(&format!("{}.{end}", figure.computed.as_ref()?)).copied();
+    match (end("low"), end("high")) {
+        (Some(low), Some(high)) => format!(" ({} to {})", number(low), number(high)),
+        _ => String::new(),
+    }
 }
 
 /// Returns the values of the points with these labels, in the order of the grid; `None` if one of them has none.
@@ -314,11 +345,13 @@ fn of_number(figure: &Figure, published: f64, ours: &[f64]) -> (Verdict, String)
     let (least, most) = range(ours).unwrap_or((f64::NAN, f64::NAN));
     match (figure.relation, figure.kind) {
         (Relation::Equal, kind) => {
-            let digits = figure.digits.or((kind != Kind::Shape).then_some(0));
+            let digits = figure.digits.or((!matches!(kind, Kind::Shape | Kind::Context)).then_some(0));
             let same = |ours: &f64| digits.is_some_and(|to| rounded(*ours, to) == rounded(published, to));
             match ours.iter().all(same) {
                 true => (Verdict::Met, "The same.".into()),
-                false if kind == Kind::Shape => (Verdict::Stated, against(published, ours)),
+                false if matches!(kind, Kind::Shape | Kind::Context) => {
+                    (Verdict::Stated, against(published, ours))
+                }
                 false => (Verdict::Missed, against(published, ours)),
             }
         }

@@ -118,6 +118,8 @@ pub enum Kind {
     Bound,
     /// A ratio or order that simulation should reproduce.
     Shape,
+    /// A figure of other conditions, or one that the paper does not state: it is shown, and cannot be missed.
+    Context,
 }
 
 /// One published figure, and the selection of ours to compare it with.
@@ -129,6 +131,7 @@ pub struct Figure {
     pub source: String,
     #[serde(default)]
     pub unit: String,
+    #[serde(default)]
     pub published: Published,
     #[serde(default)]
     pub relation: Relation,
@@ -150,9 +153,13 @@ pub struct Figure {
 }
 
 /// Published value or values.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Deserialize)]
 #[serde(untagged)]
 pub enum Published {
+    /// None: ours is stated alone. For [`Kind::Context`].
+    #[default]
+    #[serde(skip)]
+    Nothing,
     Number(f64),
     /// Least and most.
     Range([f64; 2]),
@@ -266,7 +273,7 @@ impl Study {
                     let mut fabrics = order.iter().flat_map(|group| group.split('=')).map(str::trim);
                     fabrics.try_for_each(|fabric| self.check_label(what, grid, FABRIC, fabric))?;
                 }
-                Published::Number(_) | Published::Range(_) => {}
+                Published::Nothing | Published::Number(_) | Published::Range(_) => {}
             }
         }
         for chart in &self.charts {

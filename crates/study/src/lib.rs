@@ -37,7 +37,7 @@ pub use file::Study;
 pub use run::{Measured, StudyResults, StudyScale};
 
 /// Studies that come with the program: name and file.
-const FILES: [(&str, &str); 27] = [
+const FILES: [(&str, &str); 31] = [
     ("edm/scheduler", include_str!("../../../studies/edm/scheduler.toml")),
     ("edm/table1", include_str!("../../../studies/edm/table1.toml")),
     ("edm/fig5-cycles", include_str!("../../../studies/edm/fig5-cycles.toml")),
@@ -49,6 +49,10 @@ const FILES: [(&str, &str); 27] = [
     ("edm/fig8-artifact", include_str!("../../../studies/edm/fig8-artifact.toml")),
     ("ddc/table4", include_str!("../../../studies/ddc/table4.toml")),
     ("ddc/fig7", include_str!("../../../studies/ddc/fig7.toml")),
+    ("ddc/programs", include_str!("../../../studies/ddc/programs.toml")),
+    ("ddc/fig8", include_str!("../../../studies/ddc/fig8.toml")),
+    ("ddc/fig9", include_str!("../../../studies/ddc/fig9.toml")),
+    ("ddc/table5", include_str!("../../../studies/ddc/table5.toml")),
     ("r2c2/fig2", include_str!("../../../studies/r2c2/fig2.toml")),
     ("r2c2/arithmetic", include_str!("../../../studies/r2c2/arithmetic.toml")),
     ("r2c2/fig7", include_str!("../../../studies/r2c2/fig7.toml")),

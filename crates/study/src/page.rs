@@ -2,7 +2,7 @@
 
 use crate::figure::{Compared, PublishedTable, Verdict, number};
 use crate::file::{Chart, Kind, Study};
-use crate::programs::table;
+use crate::programs::{pictures, tables};
 use crate::run::{Measured, StudyResults};
 use std::fmt::Write;
 use unrack_report::{Picture, SeriesAxis, SeriesChart};
@@ -41,7 +41,8 @@ pub fn charts(study: &Study, results: &StudyResults) -> Vec<Picture> {
     let name = study.name.replace('/', "-");
     let one =
         |(n, chart): (usize, &Chart)| drawn(study, results, chart, format!("{name}-{}", n + 1)).figure();
-    study.charts.iter().enumerate().map(one).collect()
+    let programs = pictures(&name, &study.programs, &results.programs);
+    study.charts.iter().enumerate().map(one).chain(programs).collect()
 }
 
 fn one(text: &mut String, Done { study, results, figures }: &Done) {
@@ -72,10 +73,10 @@ fn one(text: &mut String, Done { study, results, figures }: &Done) {
         }
     }
     if !results.programs.is_empty() {
-        text.push_str(&table(&study.programs, &results.programs));
+        text.push_str(&tables(&study.programs, &results.programs));
     }
-    for (chart, figure) in study.charts.iter().zip(charts(study, results)) {
-        let _ = write!(text, "\n![{}]({PICTURES}/{}.svg)\n", chart.title, figure.id);
+    for figure in charts(study, results) {
+        let _ = write!(text, "\n![{}]({PICTURES}/{}.svg)\n", figure.title, figure.id);
     }
     unfinished(text, results);
 }
@@ -83,10 +84,11 @@ fn one(text: &mut String, Done { study, results, figures }: &Done) {
 fn row(text: &mut String, figure: &Compared) {
     let Compared { what, published, ours, sentence, unit, source, .. } = figure;
     let unit = if unit.is_empty() { String::new() } else { format!(" {unit}") };
-    let ours = if ours.is_empty() { "–" } else { ours };
+    let shown = |value: &str| if value.is_empty() { "–".to_string() } else { format!("{value}{unit}") };
+    let (published, ours) = (shown(published), shown(ours));
     let _ = writeln!(
         text,
-        "| {what} ({source}) | {} | {published}{unit} | {ours}{unit} | {} | {sentence} |",
+        "| {what} ({source}) | {} | {published} | {ours} | {} | {sentence} |",
         kind(figure.kind),
         verdict(figure.verdict)
     );
@@ -139,6 +141,7 @@ fn kind(kind: Kind) -> &'static str {
         Kind::Exact => "exact",
         Kind::Bound => "bound",
         Kind::Shape => "shape",
+        Kind::Context => "context",
     }
 }
 

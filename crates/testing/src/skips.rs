@@ -40,6 +40,8 @@ pub enum Needed {
     Root,
     /// Simulations of the hardware, as `make rtl-short` builds them.
     Rtl,
+    /// Stores of the YCSB programs: `redis-server` and `memcached`.
+    Stores,
     /// Command-line program of Wireshark.
     Tshark,
     /// Kernel with `userfaultfd` as the pager needs it, and the permission to use it.
@@ -52,7 +54,7 @@ pub enum Needed {
 
 impl Needed {
     /// All requirements.
-    pub const ALL: [Needed; 18] = [
+    pub const ALL: [Needed; 19] = [
         Needed::Chromium,
         Needed::Cores,
         Needed::Flush,
@@ -67,6 +69,7 @@ impl Needed {
         Needed::Root,
         Needed::Rtl,
         Needed::Sanitizers,
+        Needed::Stores,
         Needed::Tshark,
         Needed::Userfaultfd,
         Needed::Valgrind,

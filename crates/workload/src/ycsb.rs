@@ -10,13 +10,15 @@ use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use serde::Serialize;
 
-/// YCSB's workloads that need no scans and no inserts (`workloads/workload[abcf]`).
+/// YCSB's core workloads (`workloads/workload[a-f]`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CoreWorkload {
     A,
     B,
     C,
+    D,
+    E,
     F,
 }
 
@@ -26,11 +28,27 @@ pub enum RecordOperation {
     Read,
     Update,
     ReadModifyWrite,
+    /// Write of a record that is new.
+    Insert,
+    /// Read of records in the order of their keys, from the drawn one on: see [`Operations::draw_length`].
+    Scan,
 }
 
+/// Records that a scan reads at most (`maxscanlength`).
+const LONGEST_SCAN: u64 = 100;
+
 impl CoreWorkload {
-    /// All workloads.
-    pub const ALL: [CoreWorkload; 4] = [CoreWorkload::A, CoreWorkload::B, CoreWorkload::C, CoreWorkload::F];
+    /// All workloads, as YCSB's authors run them one after the other: those that insert last, since the records then stay more.
+    pub const ALL: [CoreWorkload; 6] = [
+        CoreWorkload::A,
+        CoreWorkload::B,
+        CoreWorkload::C,
+        CoreWorkload::F,
+        CoreWorkload::D,
+        CoreWorkload::E,
+    ];
+    /// Workloads that neither insert nor scan.
+    pub const FIXED: [CoreWorkload; 4] = [CoreWorkload::A, CoreWorkload::B, CoreWorkload::C, CoreWorkload::F];
 
     /// Returns the name in commands and files.
     pub fn name(self) -> &'static str {
@@ -38,6 +56,8 @@ impl CoreWorkload {
             CoreWorkload::A => "a",
             CoreWorkload::B => "b",
             CoreWorkload::C => "c",
+            CoreWorkload::D => "d",
+            CoreWorkload::E => "e",
             CoreWorkload::F => "f",
         }
     }
@@ -48,23 +68,34 @@ impl CoreWorkload {
             CoreWorkload::A => "Half reads, half updates",
             CoreWorkload::B => "95 % reads, 5 % updates",
             CoreWorkload::C => "Reads",
+            CoreWorkload::D => "95 % reads of the newest records, 5 % inserts",
+            CoreWorkload::E => "95 % scans, 5 % inserts",
             CoreWorkload::F => "Half reads, half read-modify-writes",
         }
     }
 
-    /// Returns the share of reads among the operations.
+    /// Returns the share of reads, or of scans, among the operations.
     pub fn reads(self) -> f64 {
         match self {
             CoreWorkload::A | CoreWorkload::F => 0.5,
-            CoreWorkload::B => 0.95,
+            CoreWorkload::B | CoreWorkload::D | CoreWorkload::E => 0.95,
             CoreWorkload::C => 1.0,
         }
     }
 
-    /// Returns the operation that is not a read.
+    /// Returns the operation that only reads.
+    pub fn reading(self) -> RecordOperation {
+        match self {
+            CoreWorkload::E => RecordOperation::Scan,
+            _ => RecordOperation::Read,
+        }
+    }
+
+    /// Returns the operation that does not only read.
     pub fn other(self) -> RecordOperation {
         match self {
             CoreWorkload::F => RecordOperation::ReadModifyWrite,
+            CoreWorkload::D | CoreWorkload::E => RecordOperation::Insert,
             _ => RecordOperation::Update,
         }
     }
@@ -84,11 +115,29 @@ impl Operations {
         Operations { workload, records, zipf: Zipf::ycsb(), random: Pcg64Mcg::seed_from_u64(seed) }
     }
 
-    /// Draws an operation and the number of its record: popular ones are scattered (`requestdistribution=zipfian`).
+    /// Draws an operation and the number of its record. Popular ones are scattered (`requestdistribution=zipfian`), but for workload
+    /// D, whose popular ones are the newest (`latest`). An insert has the number after the last.
+    ///
+    /// Departure: the ranks of D's records are those of all [`zipf::RANKS`] ranks modulo the records, not of as many ranks as
+    /// there are records.
     pub fn draw(&mut self) -> (RecordOperation, u64) {
-        let read = self.random.random::<f64>() < self.workload.reads();
-        let operation = if read { RecordOperation::Read } else { self.workload.other() };
-        (operation, scatter(self.zipf.draw(&mut self.random)) % self.records)
+        let is_read = self.random.random::<f64>() < self.workload.reads();
+        let rank = self.zipf.draw(&mut self.random);
+        if !is_read && self.workload.other() == RecordOperation::Insert {
+            self.records += 1;
+            return (RecordOperation::Insert, self.records - 1);
+        }
+        let operation = if is_read { self.workload.reading() } else { self.workload.other() };
+        let record = match self.workload {
+            CoreWorkload::D => self.records - 1 - rank % self.records,
+            _ => scatter(rank) % self.records,
+        };
+        (operation, record)
+    }
+
+    /// Draws the number of records of a scan, from 1 to 100, each as likely (`scanlengthdistribution=uniform`).
+    pub fn draw_length(&mut self) -> u64 {
+        self.random.random_range(1..=LONGEST_SCAN)
     }
 }
 
@@ -123,16 +172,49 @@ mod tests {
 
     #[test]
     fn operations_are_as_frequent_as_the_workload_says() {
-        for workload in [CoreWorkload::A, CoreWorkload::B, CoreWorkload::C, CoreWorkload::F] {
+        for workload in CoreWorkload::ALL {
             let mut operations = Operations::new(workload, 1000, 3);
             let drawn: Vec<_> = (0..50_000).map(|_| operations.draw()).collect();
-            let reads = drawn.iter().filter(|(operation, _)| *operation == RecordOperation::Read).count()
-                as f64
+            let reads = drawn.iter().filter(|(operation, _)| *operation == workload.reading()).count() as f64
                 / 50_000.0;
             let deviation = (workload.reads() * (1.0 - workload.reads()) / 50_000.0).sqrt();
             assert!((reads - workload.reads()).abs() <= 4.0 * deviation, "{workload:?}: {reads}");
-            assert!(drawn.iter().all(|&(_, record)| record < 1000));
+            let inserts: Vec<u64> = drawn
+                .iter()
+                .filter(|(operation, _)| *operation == RecordOperation::Insert)
+                .map(|drawn| drawn.1)
+                .collect();
+            assert!(drawn.iter().all(|&(_, record)| record < 1000 + inserts.len() as u64));
+            assert!(inserts.iter().copied().eq(1000..1000 + inserts.len() as u64), "one after the other");
         }
+    }
+
+    #[test]
+    fn the_newest_records_are_read_most() {
+        let mut operations = Operations::new(CoreWorkload::D, 1000, 3);
+        let mut newest = 999;
+        let mut ages = [0u32; 2];
+        for _ in 0..50_000 {
+            match operations.draw() {
+                (RecordOperation::Insert, record) => newest = record,
+                (_, record) => {
+                    if let Some(count) = ages.get_mut((newest - record) as usize) {
+                        *count += 1;
+                    }
+                }
+            }
+        }
+        let share = f64::from(ages[0]) / (50_000.0 * 0.95);
+        assert!((share - 1.0 / ZETA).abs() < 0.005, "{share}");
+        assert!(ages[0] > ages[1] && ages[1] > 0);
+    }
+
+    #[test]
+    fn scans_have_all_lengths() {
+        let mut operations = Operations::new(CoreWorkload::E, 1000, 3);
+        let lengths: std::collections::BTreeSet<u64> =
+            (0..10_000).map(|_| operations.draw_length()).collect();
+        assert_eq!((lengths.first(), lengths.last(), lengths.len()), (Some(&1), Some(&100), 100));
     }
 
     /// The hottest record is that of the first rank, with the other ranks that are scattered onto it.

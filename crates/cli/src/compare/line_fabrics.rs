@@ -1,6 +1,6 @@
 //! Simulations of a program's lines on each fabric.
 
-use super::simulated::{scenario, spread};
+use super::simulated::spread;
 use super::{Args, failed};
 use crate::failure::Failure;
 use crate::lines::closed_loop::{ClosedLoop, Traced};
@@ -46,11 +46,11 @@ impl Network {
     /// # Errors
     /// If it is not a valid one.
     pub(super) fn new(args: &Args) -> Result<Network, Failure> {
-        let text = scenario(&args.fabric, &args.topology()?, args.rate, args.seed);
+        let text = args.scenario()?;
         let scenario = Scenario::parse("compare.toml", &text, &Overrides::none())
             .and_then(unrack_sim::check)
             .map_err(failed)?;
-        let blades = Blades::half(args.nodes);
+        let blades = args.blades();
         Ok(Network { scenario, blades, transfers: args.transfers, took_s: Cell::new(0.0) })
     }
 

@@ -1,7 +1,7 @@
 //! `unrack compare --access lines` and `both`: loads and stores of the program, alone or beside its pages.
 
 use super::line_fabrics::Network;
-use super::{Args, failed, simulated};
+use super::{Args, failed};
 use crate::fail_if::Shape;
 use crate::failure::Failure;
 use crate::folder;
@@ -50,7 +50,7 @@ pub(super) fn main(args: &Args) -> Result<ExitCode, Failure> {
     if let Some(limit) = &args.fail_if {
         limit.check(&shape(args))?;
     }
-    let topology = args.topology()?;
+    let network = args.rack.network(args.nodes, args.rate)?;
     let tools = lines::recorder()?;
     let started = Started::now(build());
     let budget = Budget::new(args.budget);
@@ -71,7 +71,7 @@ pub(super) fn main(args: &Args) -> Result<ExitCode, Failure> {
     folder.write_json("summary.json", &summary)?;
     let settings = serde_json::json!({
         "nodes": args.nodes, "repeat": args.repeat, "transfers": args.transfers, "access": args.access,
-        "placement": args.placement.name(), "topology": topology,
+        "placement": args.placement.name(), "network": network,
     });
     folder.write_json("manifest.json", &started.manifest(args.seed, None, settings))?;
     steps.begin("writing the report");
@@ -116,7 +116,7 @@ impl Parts<'_> {
         let args = self.args;
         let mut job = CheckedProgram::prepare(&args.command)?;
         job.input = Input::repeatable()?;
-        let scenario = simulated::scenario(&args.fabric, &args.topology()?, args.rate, args.seed);
+        let scenario = args.scenario()?;
         args.compare(&job, self.folder, &scenario, self.budget, self.steps)
     }
 

@@ -11,6 +11,7 @@
 mod line_fabrics;
 mod lines;
 mod measured;
+mod rack;
 mod requirements;
 mod simulated;
 
@@ -25,6 +26,7 @@ use crate::runs::progress::Steps;
 use crate::runs::survey::Survey;
 use crate::runs::{Done, Runner};
 use measured::Measured;
+use rack::{MemoryScope, Rack};
 use simulated::{Simulation, Simulator};
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -44,6 +46,7 @@ Examples:
   unrack compare --local 10% --fabric edm,cxl -- ./program
   unrack compare --fabric edm --fail-if 'fabrics.edm.slowdown>1.05' -- ./program
   unrack compare --nodes 32 --rate 40Gbps --out runs/sort -- sort big.txt
+  unrack compare --rack leaf-spine --scope rack --nodes 144 --rate 40Gbps --fabric pfabric,dctcp -- ./program
   unrack compare --budget 2m --repeat 5 -- ./program   as sure as two minutes allow
   unrack compare --access lines -- ./program           loads and stores instead of page faults
 
@@ -69,9 +72,12 @@ pub(crate) struct Args {
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "ideal,edm,cxl,dctcp",
           value_parser = parse_fabric)]
     fabric: Vec<Protocol>,
-    /// Network between the nodes: `star`, or `drack` for racks of 4 hosts that pool their NICs over CXL
+    /// Network between the nodes
     #[arg(long, value_enum, default_value = "star")]
     rack: Rack,
+    /// Memory that a compute blade uses
+    #[arg(long, value_enum, default_value = "datacenter")]
+    scope: MemoryScope,
     /// Nodes of the rack: half compute blades that all run the program, half memory blades
     #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u32).range(2..=1024))]
     nodes: u32,
@@ -130,7 +136,7 @@ pub(crate) fn main(args: Args) -> Result<ExitCode, Failure> {
     let mut job = CheckedProgram::prepare(&args.command)?;
     job.input = Input::repeatable()?;
     let started = Started::now(build());
-    let scenario = simulated::scenario(&args.fabric, &args.topology()?, args.rate, args.seed);
+    let scenario = args.scenario()?;
     let folder = folder::create(&args.out, &args.purpose(&job.words()), args.replace)?;
     let steps = Steps::new();
     let comparison = args.compare(&job, &folder, &scenario, &budget, &steps)?;
@@ -153,53 +159,14 @@ pub(crate) fn main(args: Args) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Network between the nodes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
-enum Rack {
-    /// Nodes around one switch.
-    Star,
-    /// Racks of hosts that pool their NICs over CXL, as in DRack.
-    Drack,
-}
-
-/// Hosts of a rack that pools its NICs.
-const POOLED_HOSTS: u32 = 4;
-
-impl Rack {
-    /// Returns the topology of a scenario with so many nodes.
-    ///
-    /// # Errors
-    /// If racks cannot have as many.
-    fn topology(self, nodes: u32) -> Result<String, Failure> {
-        match self {
-            Rack::Star => Ok(format!("{{ kind = \"star\", nodes = {nodes} }}")),
-            Rack::Drack if nodes.is_multiple_of(2 * POOLED_HOSTS) => {
-                let racks = nodes / POOLED_HOSTS;
-                Ok(format!("{{ kind = \"drack\", racks = {racks}, hosts_per_rack = {POOLED_HOSTS} }}"))
-            }
-            Rack::Drack => {
-                let whole = 2 * POOLED_HOSTS;
-                let text = format!(
-                    "--rack drack has racks of {POOLED_HOSTS} hosts, half of them of compute blades: --nodes has to be a multiple of {whole}, not {nodes}"
-                );
-                Err(Failure::Usage(text))
-            }
-        }
-    }
-}
-
 impl Args {
-    fn topology(&self) -> Result<String, Failure> {
-        self.rack.topology(self.nodes)
-    }
-
     /// Returns the run's purpose; runs with the same purpose may replace each other. The amount of work is not part of
     /// it.
     fn purpose(&self, words: &[String]) -> Purpose {
         let fabrics: Vec<_> = self.fabric.iter().map(|fabric| fabric.name()).collect();
         let question = serde_json::json!({
             "command": words, "folder": std::env::current_dir().ok(), "local": self.local.to_string(),
-            "fabrics": fabrics, "nodes": self.nodes, "rate": self.rate.to_string(), "seed": self.seed,
+            "fabrics": fabrics, "rack": format!("{:?} {:?}", self.rack, self.scope), "nodes": self.nodes, "rate": self.rate.to_string(), "seed": self.seed,
             "access": self.access, "placement": self.placement.name(),
         });
         let object = format!("--local {} --fabric {} -- {}", self.local, fabrics.join(","), words.join(" "));

@@ -15,9 +15,9 @@ use unrack_rack::{Overrides, Protocol, Scenario, ValidScenario};
 use unrack_record::{DistributionSummary, RunFolder, Warning, trace};
 use unrack_sim::summary::Excluded;
 use unrack_sim::{FabricConfig, Finished, Setup, Work};
-use unrack_units::{Bytes, Rate, Time};
+use unrack_units::{Bytes, Time};
 use unrack_workload::trace::TraceRow;
-use unrack_workload::{Blades, Kind, Message, Replay, ReplaySpec, TimeOffsets};
+use unrack_workload::{Kind, Message, Replay, ReplaySpec, TimeOffsets};
 
 /// Divisor for a first piece of each simulation, which shows how long the whole will take,
 const PIECE: u64 = 30;
@@ -42,26 +42,6 @@ pub(super) struct Simulator<'a> {
     folder: &'a RunFolder,
     /// Predicted time of each fabric's simulation, in seconds.
     predicted_s: RefCell<Vec<f64>>,
-}
-
-/// Returns the rack as a scenario file, for the manifest and for `unrack sim`. A store-and-forward switch takes 400 ns
-/// for a layer-2 lookup (EDM table 1); fabrics with a switch of their own bring its latency.
-pub(super) fn scenario(fabrics: &[Protocol], topology: &str, rate: Rate, seed: u64) -> String {
-    let first = fabrics.first().map_or("ideal", |protocol| protocol.name());
-    format!(
-        "# Each fabric of the comparison in turn; this is the first.\n\
-         seed = {seed}\n\n\
-         [network]\n\
-         topology = {topology}\n\
-         link = {{ rate = \"{rate}\", propagation = \"10ns\" }}\n\
-         switch = {{ latency = \"400ns\" }}\n\n\
-         [fabric]\n\
-         protocol = \"{first}\"\n\n\
-         [workload]\n\
-         kind = \"trace\"\n\
-         file = \"trace.parquet\"\n\
-         replay = \"closed-loop\"\n"
-    )
 }
 
 impl<'a> Simulator<'a> {
@@ -147,7 +127,7 @@ impl<'a> Simulator<'a> {
         native_s: f64,
         transfers: u64,
     ) -> Result<Work, Failure> {
-        let (blades, seed) = (Blades::half(self.args.nodes), self.args.seed);
+        let (blades, seed) = (self.args.blades(), self.args.seed);
         let spec = ReplaySpec { blades, mode: Replay::ClosedLoop, offsets: TimeOffsets::Run, seed };
         let times = (Time::from_secs_f64(captured_s), Some(Time::from_secs_f64(native_s)));
         Work::captured(rows, times, spec, transfers).map_err(failed)
@@ -212,37 +192,12 @@ pub(super) fn spread(mut values: Vec<f64>) -> DistributionSummary {
 
 #[cfg(test)]
 mod tests {
-    use super::super::Rack;
     use super::*;
-
-    #[test]
-    fn each_rack_is_a_network_that_can_be_simulated() {
-        for rack in [Rack::Star, Rack::Drack] {
-            for nodes in [8, 16, 64] {
-                let dctcp = [crate::compare::parse_fabric("dctcp").unwrap()];
-                let text = scenario(&dctcp, &rack.topology(nodes).unwrap(), Rate::from_gbps(100), 1);
-                let parsed = Scenario::parse("compare.toml", &text, &Overrides::none());
-                parsed.and_then(unrack_sim::check).unwrap_or_else(|why| panic!("{rack:?} {nodes}: {why}"));
-            }
-        }
-        assert!(Rack::Drack.topology(12).is_err(), "half of three racks");
-    }
 
     #[test]
     fn percentiles_are_by_nearest_rank() {
         let s = spread((1..=100).map(f64::from).collect());
         assert_eq!((s.p50, s.p95, s.p99, s.p999, s.max, s.count), (50.0, 95.0, 99.0, 100.0, 100.0, 100));
         assert_eq!(s.mean, 50.5);
-    }
-
-    #[test]
-    fn the_scenario_of_a_comparison_is_valid() {
-        let text = scenario(
-            &unrack_sim::known().protocols,
-            &Rack::Star.topology(16).unwrap(),
-            Rate::from_gbps(100),
-            1,
-        );
-        unrack_sim::check(Scenario::parse("compare.toml", &text, &Overrides::none()).unwrap()).unwrap();
     }
 }

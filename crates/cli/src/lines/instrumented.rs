@@ -6,7 +6,9 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::Instant;
 use unrack_lines::heat::{HeatTables, RangeHeat};
+use unrack_lines::hierarchy::CacheCounters;
 use unrack_lines::summary::Summary;
+use unrack_lines::window::Served;
 use unrack_lines_run::{InstrumentedRun, Options, ProcessRecord, RunError, Tools, prepare};
 use unrack_record::{LineCounts, NamedMisses, ServedCount, Warning};
 
@@ -116,6 +118,15 @@ impl Instrumented {
             served: levels
                 .map(|(number, level)| ServedCount { level: level.into(), accesses: served(number) })
                 .collect(),
+            memory_reads: threads()
+                .map(|one| {
+                    let CacheCounters { loads, stores, prefetches, fetches, .. } = one.caches;
+                    [loads, stores, prefetches, fetches]
+                        .map(|by_place| by_place[Served::Memory as usize])
+                        .iter()
+                        .sum::<u64>()
+                })
+                .sum(),
             write_backs: threads().map(|thread| thread.caches.write_backs).sum(),
             windows: self.windows(),
             window_instructions: samples().map(|sample| sample.windows * sample.window).sum(),

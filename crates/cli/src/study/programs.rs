@@ -1,12 +1,23 @@
-//! Runs of a study's programs: each is an `unrack swap` of its own, whose run folder is kept.
+//! Runs of a study's programs: each is a command of its own, whose run folder and answer are kept.
 
 use crate::failure::{Failure, say};
+use crate::lines::native;
 use crate::provenance::build;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::ffi::OsString;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use unrack_record::{RunFolder, read_json};
-use unrack_study::programs::{ProgramFound, StudyProgram};
+use unrack_study::programs::{Measurement, ProgramFound, StudyProgram};
 use unrack_study::{Study, StudyScale};
+
+/// Answer that is kept, with the sources of the build that has found it.
+#[derive(Serialize, Deserialize)]
+struct Kept {
+    sources: String,
+    answer: Value,
+}
 
 /// Runs the programs of a study, without those that this build has run before.
 pub(super) fn run(
@@ -18,13 +29,19 @@ pub(super) fn run(
     let asked: Vec<&StudyProgram> = study.programs.iter().filter(is_asked).collect();
     let mut found = Vec::new();
     for (n, program) in asked.iter().enumerate() {
-        let out = folder.path(format!("programs/{}-{}", program.name, program.local.trim_end_matches('%')));
-        let kept = kept(&out);
+        let name = format!("programs/{}-{}", program.name, program.local.trim_end_matches('%'));
+        let file = format!("{name}.json");
+        let sources = build().sources;
+        let kept = read_json::<Kept>(folder.path(&file)).ok().filter(|kept| kept.sources == sources);
         let answer = match kept {
-            Some(answer) => answer,
+            Some(kept) => kept.answer,
             None => {
                 say(&format!("{} of {}: {}", n + 1, asked.len(), program.name));
-                one(program, &out)?
+                let answer = one(program, &folder.path(&name))?;
+                if is_answered(program.measure, &answer) {
+                    folder.write_json(&file, &Kept { sources, answer: answer.clone() })?;
+                }
+                answer
             }
         };
         found.push(ProgramFound { program: program.name.clone(), answer });
@@ -32,22 +49,28 @@ pub(super) fn run(
     Ok(found)
 }
 
-/// Returns the answer in a folder, if this build has found it.
-fn kept(out: &Path) -> Option<serde_json::Value> {
-    let answer: serde_json::Value = read_json(out.join("swap.json")).ok()?;
-    let manifest: serde_json::Value = read_json(out.join("manifest.json")).ok()?;
-    let is_answered = answer.get("error").is_some_and(serde_json::Value::is_number);
-    let sources = manifest.pointer("/sources").and_then(serde_json::Value::as_str);
-    (is_answered && sources == Some(build().sources.as_str())).then_some(answer)
+/// Returns whether an answer is complete.
+fn is_answered(measure: Measurement, answer: &Value) -> bool {
+    let field = match measure {
+        Measurement::Swap => "/error",
+        Measurement::Map => "/native_s",
+        Measurement::Lines => "/lines/predicted_near_s/value",
+        Measurement::Compare | Measurement::Native => "/native/median_s",
+        Measurement::Node => "/ways/0/bytes_per_s",
+    };
+    answer.pointer(field).is_some_and(Value::is_number)
 }
 
-/// Runs one program, and returns what `unrack swap` found. Its size is small, unless `UNRACK_TEST_SCALE` says `full`.
-fn one(program: &StudyProgram, out: &Path) -> Result<serde_json::Value, Failure> {
+/// Runs one program, and returns what its command found. Its size is small, unless `UNRACK_TEST_SCALE` says `full`.
+fn one(program: &StudyProgram, out: &Path) -> Result<Value, Failure> {
     let here = std::env::current_exe()
         .map_err(|why| Failure::Failed(format!("cannot find this executable: {why}")))?;
-    let stress = here.with_file_name("unrack-stress");
+    let beside = |name: &str| here.with_file_name(name);
     let with_environment = |mut command: Command| {
-        command.env("UNRACK_STRESS", &stress).stdin(Stdio::null());
+        command
+            .env("UNRACK_STRESS", beside("unrack-stress"))
+            .env("UNRACK_BUILD", beside(""))
+            .stdin(Stdio::null());
         command
     };
     if let Some((first, rest)) = program.prepare.split_first() {
@@ -57,17 +80,28 @@ fn one(program: &StudyProgram, out: &Path) -> Result<serde_json::Value, Failure>
                 "cannot run {first}: {why}: run this study in the folder of Unrack's sources"
             ))
         })?;
+        if status.code() == Some(3) {
+            return Ok(withheld("lacking", format!("{} lacks something here", program.name)));
+        }
         if !status.success() {
             return Err(Failure::Failed(format!("{first} could not make the inputs of {}", program.name)));
         }
     }
-    let mut swap = with_environment(Command::new(&here));
-    let repeat = program.repeat.to_string();
-    swap.args(["swap", "--json", "--replace", "--repeat", &repeat, "--local", &program.local, "--out"])
-        .arg(out)
-        .arg("--")
-        .args(&program.command);
-    let output = swap
+    if program.measure == Measurement::Native {
+        return natively(program, &beside(""), out);
+    }
+    let mut measure = with_environment(Command::new(&here));
+    measure.args(words(program.measure)).arg("--json").args(&program.options);
+    if program.measure != Measurement::Node {
+        measure.args(["--replace", "--local", &program.local, "--out"]).arg(out);
+        for (option, value) in
+            [("--repeat", &program.repeat.map(|n| n.to_string())), ("--budget", &program.budget)]
+        {
+            measure.args(value.iter().flat_map(|value| [option, value]));
+        }
+        measure.arg("--").args(&program.command);
+    }
+    let output = measure
         .stderr(Stdio::inherit())
         .output()
         .map_err(|why| Failure::Failed(format!("cannot run unrack: {why}")))?;
@@ -80,9 +114,56 @@ fn one(program: &StudyProgram, out: &Path) -> Result<serde_json::Value, Failure>
         // A shell's status for a signal: whoever sent it wants the study to end, too.
         Some(128..) | None => Err(Failure::Failed(format!("{} was ended: {}", program.name, output.status))),
         Some(_) => {
-            let text = format!("{} could not be measured: {}", program.name, output.status);
-            say(&format!("{text} (above)"));
-            Ok(serde_json::json!({ "withheld": { "key": "failed", "text": text } }))
+            Ok(withheld("failed", format!("{} could not be measured: {}", program.name, output.status)))
         }
     }
+}
+
+/// Returns the words of the command that measures.
+fn words(measure: Measurement) -> &'static [&'static str] {
+    match measure {
+        Measurement::Swap => &["swap"],
+        Measurement::Map => &["map"],
+        Measurement::Lines => &["compare", "--access", "lines"],
+        Measurement::Compare => &["compare"],
+        Measurement::Node => &["memory", "bench"],
+        Measurement::Native => &[],
+    }
+}
+
+/// Runs a program natively, as often as asked, and returns its times.
+fn natively(program: &StudyProgram, build: &Path, out: &Path) -> Result<Value, Failure> {
+    std::fs::create_dir_all(out)
+        .map_err(|why| Failure::Failed(format!("cannot make {}: {why}", out.display())))?;
+    let mut command: Vec<OsString> = vec!["env".into()];
+    let mut variable = OsString::from("UNRACK_BUILD=");
+    variable.push(build);
+    command.push(variable);
+    command.extend(program.command.iter().map(OsString::from));
+    let mut runs = Vec::new();
+    for _ in 0..program.repeat.unwrap_or(1) {
+        match native::run(&command, &out.join("output")) {
+            Ok(run) => runs.push(run),
+            Err(Failure::Failed(why)) => return Ok(withheld("failed", why)),
+            Err(other) => return Err(other),
+        }
+    }
+    let median = |of: fn(&native::NativeRun) -> f64| {
+        let mut seconds: Vec<f64> = runs.iter().map(of).collect();
+        seconds.sort_by(f64::total_cmp);
+        seconds[seconds.len() / 2]
+    };
+    Ok(serde_json::json!({
+        "native": {
+            "median_s": median(|run| run.wall_s),
+            "processor_s": median(|run| run.processor_s),
+            "seconds": runs.iter().map(|run| run.wall_s).collect::<Vec<_>>(),
+        },
+    }))
+}
+
+/// Says that a program has no result, whose reason it or its command has printed, and returns that as its answer.
+fn withheld(key: &str, text: String) -> Value {
+    say(&format!("{text} (above)"));
+    serde_json::json!({ "withheld": { "key": key, "text": text } })
 }

@@ -1,4 +1,4 @@
-//! Slowdown over latency and bandwidth: a panel of cells for each local share.
+//! Slowdown over latency and bandwidth: a panel of cells for each local share of a program, or for each of several programs.
 
 use unrack_record::{MapLocal, SlowdownMap};
 
@@ -14,19 +14,45 @@ const CELL_HEIGHT: f64 = 28.0;
 /// Most characters that fit beside the axis of a narrow chart.
 const LONGEST_REASON: usize = 48;
 
-pub(crate) fn heat(map: &SlowdownMap) -> Picture {
-    let description = map.locals.iter().map(|local| described(map, local)).collect::<Vec<_>>().join(" ");
-    let title = "Slowdown over latency and bandwidth";
-    Picture::new("map-heat", title, &description, |width| drawing(map, width))
+/// Slowdowns of one panel.
+struct Surface<'a> {
+    title: String,
+    map: &'a SlowdownMap,
+    local: &'a MapLocal,
 }
 
-fn described(map: &SlowdownMap, local: &MapLocal) -> String {
-    let Some(slowdown) = &local.slowdown else { return format!("{} local: withheld.", local.local) };
+/// Draws a panel for each local share of a map.
+pub(crate) fn heat(map: &SlowdownMap) -> Picture {
+    let mut surfaces = Vec::new();
+    for local in &map.locals {
+        let title = format!("{} local ({})", share(&local.local), bytes(local.local_bytes));
+        surfaces.push(Surface { title, map, local });
+    }
+    picture("map-heat", "Slowdown over latency and bandwidth", &surfaces)
+}
+
+/// Draws a panel for each program, by its name, that has a map with this local share.
+pub fn heat_of_programs(id: &str, title: &str, programs: &[(&str, &SlowdownMap)], share: &str) -> Picture {
+    let mut surfaces = Vec::new();
+    for (name, map) in programs {
+        if let Some(local) = map.locals.iter().find(|local| local.local == share) {
+            surfaces.push(Surface { title: (*name).into(), map, local });
+        }
+    }
+    picture(id, title, &surfaces)
+}
+
+fn picture(id: &str, title: &str, surfaces: &[Surface]) -> Picture {
+    let description = surfaces.iter().map(described).collect::<Vec<_>>().join(" ");
+    Picture::new(id, title, &description, |width| drawing(surfaces, width))
+}
+
+fn described(Surface { title, map, local }: &Surface) -> String {
+    let Some(slowdown) = &local.slowdown else { return format!("{title}: withheld.") };
     let cells = || slowdown.iter().flatten().copied();
     let within = cells().filter(|slowdown| *slowdown <= ALLOWED).count();
     format!(
-        "{} local: from {} to {}; {within} of {} cells lose at most {}.",
-        local.local,
+        "{title}: from {} to {}; {within} of {} cells lose at most {}.",
         ratio(cells().fold(f64::INFINITY, f64::min)),
         ratio(cells().fold(0.0, f64::max)),
         map.latencies_ns.len() * map.bandwidths_bps.len(),
@@ -34,16 +60,19 @@ fn described(map: &SlowdownMap, local: &MapLocal) -> String {
     )
 }
 
-fn drawing(map: &SlowdownMap, width: f64) -> Drawing {
+fn drawing(surfaces: &[Surface], width: f64) -> Drawing {
     let mut body = Markup::new();
     let top = keys(&mut body, width);
-    let columns = if width < WIDE || map.latencies_ns.len() > 6 { 1 } else { map.locals.len().clamp(1, 2) };
-    let size = (width / columns as f64, 28.0 + map.bandwidths_bps.len() as f64 * CELL_HEIGHT + 52.0);
-    for (index, local) in map.locals.iter().enumerate() {
+    let most =
+        |of: fn(&SlowdownMap) -> usize| surfaces.iter().map(|surface| of(surface.map)).max().unwrap_or(0);
+    let (latencies, rates) = (most(|map| map.latencies_ns.len()), most(|map| map.bandwidths_bps.len()));
+    let columns = if width < WIDE || latencies > 6 { 1 } else { surfaces.len().clamp(1, 2) };
+    let size = (width / columns as f64, 28.0 + rates as f64 * CELL_HEIGHT + 52.0);
+    for (index, surface) in surfaces.iter().enumerate() {
         let corner = ((index % columns) as f64 * size.0, top + (index / columns) as f64 * size.1);
-        Panel::new(map, local, corner, size.0).draw(&mut body);
+        Panel::new(surface, corner, size.0).draw(&mut body);
     }
-    let height = top + map.locals.len().div_ceil(columns) as f64 * size.1;
+    let height = top + surfaces.len().div_ceil(columns) as f64 * size.1;
     Drawing { width, height, body }
 }
 
@@ -58,8 +87,9 @@ fn keys(m: &mut Markup, width: f64) -> f64 {
     legend(m, 8.0, width - 16.0, &entries) + 6.0
 }
 
-/// The cells of one local share, with latency to the right and bandwidth upward.
+/// The cells of one surface, with latency to the right and bandwidth upward.
 struct Panel<'a> {
+    title: &'a str,
     map: &'a SlowdownMap,
     local: &'a MapLocal,
     left: f64,
@@ -68,16 +98,20 @@ struct Panel<'a> {
 }
 
 impl Panel<'_> {
-    fn new<'a>(map: &'a SlowdownMap, local: &'a MapLocal, corner: (f64, f64), width: f64) -> Panel<'a> {
+    fn new<'a>(surface: &'a Surface, corner: (f64, f64), width: f64) -> Panel<'a> {
+        let Surface { title, map, local } = surface;
         let widest = map.bandwidths_bps.iter().map(|bps| text_width(&rate(*bps))).fold(0.0, f64::max);
         let margin = widest + 14.0;
         let cell = ((width - margin - 12.0) / map.latencies_ns.len().max(1) as f64, CELL_HEIGHT);
-        Panel { map, local, left: corner.0 + margin, top: corner.1 + 28.0, cell }
+        Panel { title, map, local, left: corner.0 + margin, top: corner.1 + 28.0, cell }
     }
 
     fn draw(&self, m: &mut Markup) {
-        let title = format!("{} local ({})", share(&self.local.local), bytes(self.local.local_bytes));
-        m.text("text", &[("class", &"strong"), ("x", &Px(self.left)), ("y", &Px(self.top - 9.0))], &title);
+        m.text(
+            "text",
+            &[("class", &"strong"), ("x", &Px(self.left)), ("y", &Px(self.top - 9.0))],
+            self.title,
+        );
         let Some(slowdown) = &self.local.slowdown else { return self.draw_reason(m) };
         for (latency, row) in slowdown.iter().enumerate() {
             for (bandwidth, cell) in row.iter().enumerate() {

@@ -16,6 +16,7 @@ mod sweep;
 pub(crate) use cdf::completion_cdf;
 pub(crate) use fetch_rate::fetch_rate;
 pub(crate) use heat::heat;
+pub use heat::heat_of_programs;
 pub(crate) use line_curve::line_curve;
 pub(crate) use line_heat::line_heat;
 pub(crate) use map_lines::map_lines;

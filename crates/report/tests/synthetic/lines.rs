@@ -42,6 +42,7 @@ pub(crate) fn summary() -> LinesSummary {
         }),
         machine_times: MachineTimes { frequency_ghz: 3.5, near_ns: 100.0, is_measured: true },
         counts: LineCounts {
+            memory_reads: 1_900_000,
             processes: 1,
             threads: 2,
             instructions: 4_000_000,

@@ -1,44 +1,9 @@
-//! Real programs, whose run time under the kernel's swap is predicted and measured (`unrack swap`).
+//! Programs whose run time under the kernel's swap is predicted and measured (`unrack swap`).
 
+use super::{ProgramFound, StudyProgram, middle};
 use crate::computed::Computed;
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::fmt::Write;
-
-/// A program of a study.
-#[derive(Debug, Clone, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct StudyProgram {
-    pub name: String,
-    /// Words of the command, from the folder of Unrack's sources.
-    pub command: Vec<String>,
-    /// Words of a command that makes its inputs.
-    #[serde(default)]
-    pub prepare: Vec<String>,
-    /// Local memory, as for `--local`.
-    pub local: String,
-    /// Rounds of runs, as for `--repeat`.
-    pub repeat: u32,
-    /// True if a quick run has it.
-    #[serde(default)]
-    pub quick: bool,
-    /// Reason why the prediction differs.
-    #[serde(default)]
-    pub note: String,
-}
-
-/// Result for one program: what `unrack swap --json` prints.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct ProgramFound {
-    pub program: String,
-    pub answer: Value,
-}
-
-impl ProgramFound {
-    fn number(&self, path: &str) -> Option<f64> {
-        self.answer.pointer(path)?.as_f64()
-    }
-}
 
 /// Returns the number of programs with an answer, and the middle and the largest of the errors in percent: as they are, and had
 /// the kernel swapped as many pages in as our pager fetched.
@@ -59,15 +24,6 @@ pub fn errors(found: &[ProgramFound]) -> Computed {
         ("largest-error-at-equal-faults", at_equal.last().copied()),
     ];
     values.into_iter().filter_map(|(name, value)| Some((name.to_string(), value?))).collect()
-}
-
-/// Returns the median of sorted values.
-fn middle(sorted: &[f64]) -> Option<f64> {
-    match sorted.len() {
-        0 => None,
-        n if n % 2 == 0 => Some((sorted[n / 2 - 1] + sorted[n / 2]) / 2.0),
-        n => Some(sorted[n / 2]),
-    }
 }
 
 /// Returns the table of all programs, as Markdown.
@@ -103,6 +59,7 @@ pub fn table(programs: &[StudyProgram], found: &[ProgramFound]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::program;
     use super::*;
 
     fn found(program: &str, error: Value) -> ProgramFound {
@@ -138,15 +95,6 @@ mod tests {
 
     #[test]
     fn a_row_has_both_times_or_the_reason() {
-        let program = |name: &str| StudyProgram {
-            name: name.into(),
-            command: Vec::new(),
-            prepare: Vec::new(),
-            local: "25%".into(),
-            repeat: 2,
-            quick: false,
-            note: "Because.".into(),
-        };
         let text =
             table(&[program("a"), program("c")], &[found("a", (-0.2).into()), found("c", Value::Null)]);
         assert!(

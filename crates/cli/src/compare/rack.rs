@@ -1,0 +1,137 @@
+//! Racks of a comparison: the network between the nodes, and which of them are whose memory.
+
+use super::Args;
+use crate::failure::Failure;
+use unrack_rack::{Blades, Protocol, Scope};
+use unrack_units::Rate;
+
+/// Network between the nodes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum Rack {
+    /// Nodes around one switch
+    Star,
+    /// Racks of 4 hosts that pool their NICs over CXL, as in DRack
+    Drack,
+    /// Racks of 16 hosts below 16 spines, with DDC's delays and buffers of 36 KiB (section 4.2)
+    LeafSpine,
+}
+
+/// Part of the network where a compute blade's memory is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum MemoryScope {
+    /// Memory blades of the same rack
+    Rack,
+    /// All memory blades
+    Datacenter,
+}
+
+/// Hosts of a rack that pools its NICs.
+const POOLED_HOSTS: u32 = 4;
+/// Hosts of a rack below spines: as many spines make the bisection full.
+const HOSTS: u32 = 16;
+
+impl Rack {
+    /// Returns the section `[network]` of a scenario with so many nodes. A store-and-forward switch takes 400 ns for a layer-2 lookup
+    /// (EDM table 1); DDC's cut-through switches take 240 ns, links within racks 20 ns, and between racks 200 ns (table 4). Fabrics with
+    /// a switch of their own bring its latency.
+    ///
+    /// # Errors
+    /// If racks cannot have as many.
+    pub(super) fn network(self, nodes: u32, rate: Rate) -> Result<String, Failure> {
+        let racks_of = |hosts: u32, least: u32, name: &str| match nodes.is_multiple_of(hosts * least) {
+            true => Ok(nodes / hosts),
+            false => Err(Failure::Usage(format!(
+                "--rack {name} has racks of {hosts} hosts, half of all of them compute blades: --nodes has to be a multiple of {}, not {nodes}",
+                hosts * least
+            ))),
+        };
+        let near = |topology: String| {
+            format!(
+                "topology = {topology}\n\
+                 link = {{ rate = \"{rate}\", propagation = \"10ns\" }}\n\
+                 switch = {{ latency = \"400ns\" }}\n"
+            )
+        };
+        match self {
+            Rack::Star => Ok(near(format!("{{ kind = \"star\", nodes = {nodes} }}"))),
+            Rack::Drack => {
+                let racks = racks_of(POOLED_HOSTS, 2, "drack")?;
+                Ok(near(format!("{{ kind = \"drack\", racks = {racks}, hosts_per_rack = {POOLED_HOSTS} }}")))
+            }
+            Rack::LeafSpine => {
+                let racks = racks_of(HOSTS, 1, "leaf-spine")?;
+                Ok(format!(
+                    "topology = {{ kind = \"leaf-spine\", racks = {racks}, hosts_per_rack = {HOSTS}, spines = {HOSTS} }}\n\
+                     link = {{ rate = \"{rate}\", propagation = \"20ns\" }}\n\
+                     core_link = {{ rate = \"{rate}\", propagation = \"200ns\" }}\n\
+                     switch = {{ latency = \"240ns\", buffer = \"36KiB\" }}\n"
+                ))
+            }
+        }
+    }
+}
+
+impl Args {
+    /// Returns the rack as a scenario file, for the manifest and for `unrack sim`.
+    ///
+    /// # Errors
+    /// If the rack cannot have so many nodes.
+    pub(super) fn scenario(&self) -> Result<String, Failure> {
+        scenario(&self.fabric, self.rack, self.nodes, self.rate, self.seed)
+    }
+
+    /// Returns the blades: half of the nodes compute.
+    pub(super) fn blades(&self) -> Blades {
+        let scope = match self.scope {
+            MemoryScope::Rack => Scope::Rack,
+            MemoryScope::Datacenter => Scope::Datacenter,
+        };
+        Blades { scope, ..Blades::half(self.nodes) }
+    }
+}
+
+fn scenario(fabrics: &[Protocol], rack: Rack, nodes: u32, rate: Rate, seed: u64) -> Result<String, Failure> {
+    let first = fabrics.first().map_or("ideal", |protocol| protocol.name());
+    Ok(format!(
+        "# Each fabric of the comparison in turn; this is the first.\n\
+         seed = {seed}\n\n\
+         [network]\n\
+         {}\n\
+         [fabric]\n\
+         protocol = \"{first}\"\n\n\
+         [workload]\n\
+         kind = \"trace\"\n\
+         file = \"trace.parquet\"\n\
+         replay = \"closed-loop\"\n",
+        rack.network(nodes, rate)?
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use unrack_rack::{Overrides, Scenario};
+
+    #[test]
+    fn each_rack_is_a_network_that_can_be_simulated() {
+        for (rack, sizes) in
+            [(Rack::Star, [8, 16, 64]), (Rack::Drack, [8, 16, 64]), (Rack::LeafSpine, [16, 32, 144])]
+        {
+            for nodes in sizes {
+                let dctcp = [crate::compare::parse_fabric("dctcp").unwrap()];
+                let text = scenario(&dctcp, rack, nodes, Rate::from_gbps(100), 1).unwrap();
+                let parsed = Scenario::parse("compare.toml", &text, &Overrides::none());
+                parsed.and_then(unrack_sim::check).unwrap_or_else(|why| panic!("{rack:?} {nodes}: {why}"));
+            }
+        }
+        assert!(Rack::Drack.network(12, Rate::from_gbps(100)).is_err(), "half of three racks");
+        assert!(Rack::LeafSpine.network(24, Rate::from_gbps(100)).is_err(), "a rack and a half");
+    }
+
+    #[test]
+    fn the_scenario_of_a_comparison_is_valid() {
+        let all = &unrack_sim::known().protocols;
+        let text = scenario(all, Rack::Star, 16, Rate::from_gbps(100), 1).unwrap();
+        unrack_sim::check(Scenario::parse("compare.toml", &text, &Overrides::none()).unwrap()).unwrap();
+    }
+}

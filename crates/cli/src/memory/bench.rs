@@ -1,0 +1,305 @@
+//! `unrack memory bench`: latency and rate of a memory node, by the way in which pages are asked for. DDC (section 5.1) tells what each
+//! way brought its RDMA block device; here each is measured alone.
+
+use crate::failure::{Failure, say};
+use serde::Serialize;
+use std::collections::VecDeque;
+use std::io::{Read, Write};
+use std::net::{SocketAddrV4, TcpStream};
+use std::time::{Duration, Instant};
+use unrack_node::{Listen, Options, RunningNode};
+use unrack_units::Bytes;
+use unrack_wire::{GreetingStatus, HEADER, Header, Hello, PAGE, PageTransport, Verb, WELCOME, Welcome};
+
+/// Pages that the node holds, which are read in turns.
+const HELD: u32 = 16 * 1024;
+/// Silence of a node after which it is given up.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+#[derive(clap::Args)]
+pub(super) struct Bench {
+    /// Node to measure, at a loopback address; without one, a node of this process
+    #[arg(value_name = "ADDRESS:PORT")]
+    node: Option<SocketAddrV4>,
+    /// Pages that are asked for together
+    #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u16).range(1..=64))]
+    together: u16,
+    /// Pages to read in each way
+    #[arg(long, value_name = "N", default_value_t = 100_000, value_parser = clap::value_parser!(u64).range(1000..=100_000_000))]
+    pages: u64,
+    /// Print the results as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Way in which pages are asked for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Way {
+    /// One page, which is waited for.
+    Single,
+    /// Several requests of a page, of which all are waited for.
+    Batched,
+    /// One request of several successive pages, which is waited for.
+    Merged,
+    /// Requests of a page, of which several are always under way.
+    Asynchronous,
+    /// Requests of several pages, of which two are always under way.
+    All,
+}
+
+impl Way {
+    const ALL: [Way; 5] = [Way::Single, Way::Batched, Way::Merged, Way::Asynchronous, Way::All];
+
+    fn name(self) -> &'static str {
+        match self {
+            Way::Single => "single",
+            Way::Batched => "batched",
+            Way::Merged => "merged",
+            Way::Asynchronous => "asynchronous",
+            Way::All => "merged-asynchronous",
+        }
+    }
+
+    /// Returns the pages of a request, how many requests are under way at most, and how many are left when new ones begin.
+    fn shape(self, together: u16) -> (u16, usize, usize) {
+        match self {
+            Way::Single => (1, 1, 0),
+            Way::Batched => (1, usize::from(together), 0),
+            Way::Merged => (together, 1, 0),
+            Way::Asynchronous => (1, usize::from(together), usize::from(together) - 1),
+            Way::All => (together, 2, 1),
+        }
+    }
+}
+
+/// Result of `unrack memory bench`.
+#[derive(Debug, Serialize)]
+struct BenchResult {
+    version: &'static str,
+    together: u16,
+    /// Each way, the plainest first.
+    ways: Vec<WayResult>,
+}
+
+/// Result of one way.
+#[derive(Debug, Serialize)]
+struct WayResult {
+    name: &'static str,
+    pages: u64,
+    seconds: f64,
+    /// Bytes of pages that came in a second.
+    bytes_per_s: f64,
+    /// Time from a request to its last page, in nanoseconds.
+    latency_ns: Latency,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+struct Latency {
+    min: u64,
+    mean: f64,
+    median: u64,
+    p99_5: u64,
+    max: u64,
+}
+
+/// Runs `unrack memory bench`.
+pub(super) fn main(bench: &Bench) -> Result<(), Failure> {
+    let own = bench.node.is_none().then(own_node).transpose()?;
+    let address = match (&own, bench.node) {
+        (_, Some(address)) if !address.ip().is_loopback() => {
+            return Err(Failure::Usage(format!(
+                "{address} is not a loopback address: this client does not encrypt"
+            )));
+        }
+        (_, Some(address)) => address.to_string(),
+        (Some(node), None) => node.address().to_string(),
+        (None, None) => unreachable!("a node of its own was started"),
+    };
+    let mut client = Client::connect(&address).map_err(|why| Failure::Failed(format!("{address}: {why}")))?;
+    let together = bench.together.min(client.most_pages);
+    let measure = |way: Way| client.measure(way, together, bench.pages);
+    let ways = Way::ALL.into_iter().map(measure).collect::<Result<Vec<_>, _>>();
+    let ways = ways.map_err(|why| Failure::Failed(format!("{address}: {why}")))?;
+    let result = BenchResult { version: env!("CARGO_PKG_VERSION"), together, ways };
+    match bench.json {
+        true => println!("{}", text_of(&result)?),
+        false => say(&result.text()),
+    }
+    Ok(())
+}
+
+fn text_of(result: &BenchResult) -> Result<String, Failure> {
+    serde_json::to_string_pretty(result).map_err(|why| Failure::Failed(why.to_string()))
+}
+
+/// Starts a node with room for the pages.
+fn own_node() -> Result<RunningNode, Failure> {
+    let any: SocketAddrV4 = "127.0.0.1:0".parse().expect("an address");
+    let room = Bytes::new(4 * u64::from(HELD) * PAGE as u64);
+    Ok(RunningNode::start(&Options::new(Listen::Tcp(any.into()), room))?)
+}
+
+impl BenchResult {
+    fn text(&self) -> String {
+        let mut text = format!("pages of {PAGE} B, {} together\n", self.together);
+        text.push_str("way                     GB/s  min us    mean  median  99.5 %     max\n");
+        for way in &self.ways {
+            let Latency { min, mean, median, p99_5, max } = way.latency_ns;
+            let us = |ns: u64| ns as f64 / 1e3;
+            text.push_str(&format!(
+                "{:<20}{:>8.2}{:>8.1}{:>8.1}{:>8.1}{:>8.1}{:>8.0}\n",
+                way.name,
+                way.bytes_per_s / 1e9,
+                us(min),
+                mean / 1e3,
+                us(median),
+                us(p99_5),
+                us(max)
+            ));
+        }
+        text
+    }
+}
+
+/// Session with a node.
+struct Client {
+    stream: TcpStream,
+    most_pages: u16,
+    room: Vec<u8>,
+}
+
+impl Client {
+    /// Opens a session, and stores the pages.
+    fn connect(address: &str) -> Result<Client, String> {
+        let stream = TcpStream::connect(address).map_err(|why| why.to_string())?;
+        let set = stream.set_nodelay(true).and_then(|()| stream.set_read_timeout(Some(PATIENCE)));
+        set.map_err(|why| why.to_string())?;
+        let mut client = Client { stream, most_pages: 1, room: Vec::new() };
+        client.send(&Hello::new(PageTransport::Stream, u64::from(HELD)).encode())?;
+        let mut welcome = [0; WELCOME];
+        client.stream.read_exact(&mut welcome).map_err(|why| why.to_string())?;
+        let welcome = Welcome::decode(&welcome).map_err(|why| why.0.to_string())?;
+        if welcome.status != GreetingStatus::Welcome {
+            return Err(format!("the node refuses: {:?}", welcome.status));
+        }
+        client.most_pages = welcome.most_pages as u16;
+        client.room = vec![0; usize::from(client.most_pages) * PAGE];
+        for first in (0..HELD).step_by(usize::from(client.most_pages)) {
+            let count = (HELD - first).min(u32::from(client.most_pages)) as u16;
+            let mut message = Header::request(Verb::Store, first, count, first).encode().to_vec();
+            for id in first..first + u32::from(count) {
+                message.extend(std::iter::repeat_n(id.to_le_bytes(), PAGE / 4).flatten());
+            }
+            client.send(&message)?;
+            let stored = client.header()?;
+            if stored.detail != u32::from(count) {
+                return Err("the node is full".into());
+            }
+        }
+        Ok(client)
+    }
+
+    fn send(&mut self, bytes: &[u8]) -> Result<(), String> {
+        self.stream.write_all(bytes).map_err(|why| why.to_string())
+    }
+
+    /// Reads the header of a reply.
+    fn header(&mut self) -> Result<Header, String> {
+        let mut bytes = [0; HEADER];
+        self.stream.read_exact(&mut bytes).map_err(|why| why.to_string())?;
+        let header = Header::decode(&bytes).map_err(|why| why.0.to_string())?;
+        match header.verb {
+            Verb::Bye => Err("the node has ended the session".into()),
+            _ if header.reply => Ok(header),
+            _ => Err("no reply where one belongs".into()),
+        }
+    }
+
+    /// Reads so many pages in one way, or somewhat more.
+    fn measure(&mut self, way: Way, together: u16, pages: u64) -> Result<WayResult, String> {
+        let (count, most, least) = way.shape(together);
+        let requests = pages.div_ceil(u64::from(count));
+        let mut under_way: VecDeque<(u32, Instant)> = VecDeque::new();
+        let mut latencies = Vec::with_capacity(requests as usize);
+        let (mut sent, begin) = (0, Instant::now());
+        while (latencies.len() as u64) < requests {
+            if under_way.len() <= least && sent < requests {
+                let mut message = Vec::new();
+                while under_way.len() < most && sent < requests {
+                    let id = place(sent, count);
+                    message.extend(Header::request(Verb::Load, id, count, sent as u32).encode());
+                    under_way.push_back((id, Instant::now()));
+                    sent += 1;
+                }
+                self.send(&message)?;
+            }
+            let (id, asked) = under_way.pop_front().expect("requests are under way");
+            self.page(id, count)?;
+            latencies.push(asked.elapsed().as_nanos() as u64);
+        }
+        let seconds = begin.elapsed().as_secs_f64();
+        let pages = requests * u64::from(count);
+        let bytes_per_s = (pages * PAGE as u64) as f64 / seconds;
+        Ok(WayResult { name: way.name(), pages, seconds, bytes_per_s, latency_ns: Latency::new(latencies) })
+    }
+
+    /// Reads the reply to a request, whose pages have to be those that were asked for.
+    fn page(&mut self, id: u32, count: u16) -> Result<(), String> {
+        let header = self.header()?;
+        if (header.verb, header.id, header.count) != (Verb::Load, id, count) {
+            return Err("the reply is to another request".into());
+        }
+        let room = &mut self.room[..usize::from(count) * PAGE];
+        self.stream.read_exact(room).map_err(|why| why.to_string())?;
+        let is_right = room.chunks(PAGE).zip(id..).all(|(page, id)| page[..4] == id.to_le_bytes());
+        is_right.then_some(()).ok_or_else(|| "a page with other contents".into())
+    }
+}
+
+/// Returns the first page of a request: single pages in no order, several ones one after another.
+fn place(request: u64, count: u16) -> u32 {
+    let places = u64::from(HELD / u32::from(count));
+    // An odd factor visits each of a power of two of places once; others it spreads.
+    let place = request.wrapping_mul(0x9e37_79b9) % places;
+    place as u32 * u32::from(count)
+}
+
+impl Latency {
+    /// Returns the summary of some latencies, at least one.
+    fn new(mut ns: Vec<u64>) -> Latency {
+        ns.sort_unstable();
+        let at = |quantile: f64| ns[((ns.len() - 1) as f64 * quantile) as usize];
+        let mean = ns.iter().sum::<u64>() as f64 / ns.len() as f64;
+        Latency { min: ns[0], mean, median: at(0.5), p99_5: at(0.995), max: at(1.0) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_way_reads_each_page_that_it_asks_for() {
+        let node = own_node().unwrap();
+        let mut client = Client::connect(&node.address().to_string()).unwrap();
+        for together in [1, 5, client.most_pages] {
+            for way in Way::ALL {
+                let found = client.measure(way, together, 1003).unwrap();
+                assert!(
+                    found.pages >= 1003 && found.pages < 1003 + u64::from(together),
+                    "{way:?}: {found:?}"
+                );
+                let Latency { min, mean, median, p99_5, max } = found.latency_ns;
+                assert!(min <= median && median <= p99_5 && p99_5 <= max && mean >= min as f64);
+            }
+        }
+    }
+
+    #[test]
+    fn requests_lie_within_what_the_node_holds() {
+        for count in [1, 3, 32, 64] {
+            let last = (0..100_000).map(|request| place(request, count) + u32::from(count)).max().unwrap();
+            assert!(last <= HELD, "{count}: {last}");
+        }
+    }
+}

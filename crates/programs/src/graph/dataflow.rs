@@ -1,0 +1,158 @@
+//! On timely dataflow (Murray et al., Naiad, SOSP 2013): each worker owns the nodes of its residue class, and the parts of ranks that
+//! go along edges are messages to the owners of their targets. An iteration is a time of the dataflow.
+
+use super::DAMPING;
+use crate::ProgramError;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+use std::sync::Arc;
+use timely::Config;
+use timely::dataflow::channels::pact::Exchange;
+use timely::dataflow::operators::generic::operator::Operator;
+use timely::dataflow::operators::{Capability, ConnectLoop, Feedback, ToStream};
+use unrack_lines_kernels::Graph;
+
+/// Returns the ranks after some iterations.
+///
+/// # Errors
+/// [`ProgramError::Dataflow`] if the workers cannot be started, or one of them ends early.
+pub(super) fn pagerank(graph: Graph, iterations: u32, workers: usize) -> Result<Vec<f64>, ProgramError> {
+    let nodes = graph.nodes();
+    let graph = Arc::new(graph);
+    let config = if workers == 1 { Config::thread() } else { Config::process(workers) };
+    let done = timely::execute(config, move |worker| {
+        let owned = Rc::new(RefCell::new(Owned::new(worker.index(), worker.peers(), nodes)));
+        let (state, index, peers) = (owned.clone(), worker.index() as u32, worker.peers());
+        let graph = graph.clone();
+        worker.dataflow::<u32, _, _>(move |scope| {
+            let targets = (index..nodes as u32).step_by(peers);
+            let edges: Vec<(u32, u32)> =
+                targets.flat_map(|to| graph.neighbours(to).iter().map(move |from| (*from, to))).collect();
+            let edges = edges.to_stream(scope).container::<Vec<_>>();
+            let (handle, parts) = scope.feedback(1u32);
+            let owner = |node: u32| u64::from(node);
+            edges
+                .binary_frontier(
+                    parts,
+                    Exchange::new(move |edge: &(u32, u32)| owner(edge.0)),
+                    Exchange::new(move |part: &(u32, f64)| owner(part.0)),
+                    "PageRank",
+                    move |_, _| {
+                        let mut pending: BTreeMap<u32, Capability<u32>> = BTreeMap::new();
+                        move |(edges, no_edges), (parts, no_parts), output| {
+                            edges.for_each_stamp(|stamp, data| {
+                                if let Some(capability) = stamp.retain_least(output.output_index()) {
+                                    pending.entry(*capability.time()).or_insert(capability);
+                                    data.for_each(|edges| state.borrow_mut().add_edges(edges));
+                                }
+                            });
+                            parts.for_each_stamp(|stamp, data| {
+                                if let Some(capability) = stamp.retain_least(output.output_index()) {
+                                    pending.entry(*capability.time()).or_insert(capability);
+                                    data.for_each(|parts| state.borrow_mut().add_parts(parts));
+                                }
+                            });
+                            while let Some(time) = pending.keys().next().copied() {
+                                if no_edges.frontier().less_equal(&time)
+                                    || no_parts.frontier().less_equal(&time)
+                                {
+                                    break;
+                                }
+                                let capability = pending.remove(&time).expect("the first of them");
+                                let mut state = state.borrow_mut();
+                                state.finish(time);
+                                if time < iterations {
+                                    let mut session = output.session(&capability);
+                                    state.parts(|part| session.give(part));
+                                }
+                            }
+                        }
+                    },
+                )
+                .connect_loop(handle);
+        });
+        while worker.step() {}
+        owned.take()
+    });
+    let done = done.map_err(ProgramError::Dataflow)?;
+    let mut ranks = vec![0.0; nodes];
+    for owned in done.join() {
+        owned.map_err(ProgramError::Dataflow)?.put_into(&mut ranks);
+    }
+    Ok(ranks)
+}
+
+/// Nodes of a worker: those whose number has its remainder.
+#[derive(Default)]
+struct Owned {
+    index: usize,
+    peers: usize,
+    nodes: usize,
+    /// Edges as they came: source and target.
+    edges: Vec<(u32, u32)>,
+    /// Parts that came in this iteration, by node.
+    sums: Vec<f64>,
+    ranks: Vec<f64>,
+    degrees: Vec<u32>,
+}
+
+impl Owned {
+    fn new(index: usize, peers: usize, nodes: usize) -> Owned {
+        let count = nodes.saturating_sub(index).div_ceil(peers);
+        Owned {
+            index,
+            peers,
+            nodes,
+            edges: Vec::new(),
+            sums: vec![0.0; count],
+            ranks: vec![1.0 / nodes as f64; count],
+            degrees: vec![0; count],
+        }
+    }
+
+    fn place(&self, node: u32) -> usize {
+        node as usize / self.peers
+    }
+
+    fn add_edges(&mut self, edges: &mut Vec<(u32, u32)>) {
+        for edge in edges.drain(..) {
+            let place = self.place(edge.0);
+            self.degrees[place] += 1;
+            self.edges.push(edge);
+        }
+    }
+
+    fn add_parts(&mut self, parts: &mut Vec<(u32, f64)>) {
+        for (node, part) in parts.drain(..) {
+            let place = self.place(node);
+            self.sums[place] += part;
+        }
+    }
+
+    /// Ends an iteration: the first has only edges.
+    fn finish(&mut self, time: u32) {
+        if time == 0 {
+            self.edges.sort_unstable();
+            return;
+        }
+        let base = (1.0 - DAMPING) / self.nodes as f64;
+        for (rank, sum) in self.ranks.iter_mut().zip(&mut self.sums) {
+            *rank = base + DAMPING * std::mem::take(sum);
+        }
+    }
+
+    /// Gives each edge's part of its source's rank to `give`.
+    fn parts(&self, mut give: impl FnMut((u32, f64))) {
+        for (from, to) in &self.edges {
+            let place = self.place(*from);
+            give((*to, self.ranks[place] / f64::from(self.degrees[place])));
+        }
+    }
+
+    fn put_into(self, ranks: &mut [f64]) {
+        for (place, rank) in self.ranks.into_iter().enumerate() {
+            ranks[place * self.peers + self.index] = rank;
+        }
+    }
+}

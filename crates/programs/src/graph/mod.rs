@@ -1,0 +1,141 @@
+//! PageRank and connected components of one graph: by one thread, by several, and on timely dataflow.
+//!
+//! COST (McSherry, Isard and Murray, HotOS 2015) asks how many cores a parallel system needs to outrun one thread; DDC (section 5.2)
+//! gives that thread remote memory. The graph is R-MAT's (Chakrabarti, Zhan and Faloutsos, SDM 2004), drawn for the run.
+
+mod dataflow;
+mod threads;
+
+use crate::ProgramError;
+use clap::ValueEnum;
+use unrack_lines_kernels::Graph;
+
+/// Options of `unrack-programs graph`.
+#[derive(Debug, clap::Args)]
+pub struct Args {
+    problem: Problem,
+    /// How it is computed
+    #[arg(long, value_enum, default_value = "threads")]
+    by: By,
+    /// Threads, or workers of a dataflow
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=256))]
+    threads: u16,
+    /// Size of the graph with its results, in MiB: rounded down to a power of two of nodes
+    #[arg(long, value_name = "MIB", default_value_t = 128, value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    size: u32,
+    /// Iterations of PageRank
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    iterations: u32,
+}
+
+/// Question about a graph.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Problem {
+    /// Ranks of all nodes after some iterations
+    Pagerank,
+    /// Number of connected components, and of nodes in the largest
+    Components,
+}
+
+/// Way of computing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum By {
+    /// One thread goes along the edges; several divide the nodes
+    Threads,
+    /// Workers of timely dataflow exchange messages along the edges; PageRank only
+    Dataflow,
+}
+
+/// Nodes that a node is moved away from by chance: PageRank's usual factor.
+const DAMPING: f64 = 0.85;
+
+/// Answers the question, and returns a line with the answer.
+pub(crate) fn run(args: &Args) -> Result<String, ProgramError> {
+    let graph = Graph::random((args.size as usize) << 20);
+    let (threads, nodes) = (usize::from(args.threads), graph.nodes());
+    let answer = match (args.problem, args.by) {
+        (Problem::Pagerank, By::Threads) => ranks(&threads::pagerank(&graph, args.iterations, threads)),
+        (Problem::Pagerank, By::Dataflow) => ranks(&dataflow::pagerank(graph, args.iterations, threads)?),
+        (Problem::Components, By::Threads) => components(&threads::components(&graph, threads)),
+        (Problem::Components, By::Dataflow) => return Err(ProgramError::NoDataflow),
+    };
+    Ok(format!("{nodes} nodes: {answer}"))
+}
+
+/// Says the sum of ranks and the largest, to as many digits as do not depend on the order of additions.
+fn ranks(ranks: &[f64]) -> String {
+    let largest = ranks.iter().copied().fold(0.0, f64::max);
+    format!("ranks {:.6} in all, the largest {largest:.6e}", ranks.iter().sum::<f64>())
+}
+
+/// Says the number of components, and the size of the largest.
+fn components(labels: &[u32]) -> String {
+    let mut sizes = vec![0u32; labels.len()];
+    labels.iter().for_each(|label| sizes[*label as usize] += 1);
+    let count = sizes.iter().filter(|size| **size > 0).count();
+    format!("{count} components, the largest of {} nodes", sizes.iter().max().copied().unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Ranks by the definition, edge by edge.
+    fn by_definition(graph: &Graph, iterations: u32) -> Vec<f64> {
+        let nodes = graph.nodes();
+        let mut degrees = vec![0.0; nodes];
+        (0..nodes as u32)
+            .for_each(|to| graph.neighbours(to).iter().for_each(|from| degrees[*from as usize] += 1.0));
+        let mut ranks = vec![1.0 / nodes as f64; nodes];
+        for _ in 0..iterations {
+            let mut next = vec![(1.0 - DAMPING) / nodes as f64; nodes];
+            for to in 0..nodes as u32 {
+                for from in graph.neighbours(to) {
+                    next[to as usize] += DAMPING * ranks[*from as usize] / degrees[*from as usize];
+                }
+            }
+            ranks = next;
+        }
+        ranks
+    }
+
+    #[test]
+    fn ranks_are_the_same_by_all_ways() {
+        let expected = by_definition(&Graph::random(1 << 18), 4);
+        let near = |how: &str, ranks: &[f64]| {
+            assert_eq!(ranks.len(), expected.len());
+            let off = ranks.iter().zip(&expected).position(|(a, b)| (a - b).abs() >= 1e-9 * b);
+            assert_eq!(off.map(|node| (node, ranks[node], expected[node])), None, "{how}");
+        };
+        for threads in [1, 2, 3] {
+            near("threads", &threads::pagerank(&Graph::random(1 << 18), 4, threads));
+            near("dataflow", &dataflow::pagerank(Graph::random(1 << 18), 4, threads).unwrap());
+        }
+    }
+
+    #[test]
+    fn components_are_those_that_a_search_finds() {
+        let graph = Graph::random(1 << 16);
+        let nodes = graph.nodes();
+        let mut both = vec![Vec::new(); nodes];
+        for to in 0..nodes as u32 {
+            for from in graph.neighbours(to) {
+                both[to as usize].push(*from);
+                both[*from as usize].push(to);
+            }
+        }
+        let mut expected = vec![u32::MAX; nodes];
+        for start in 0..nodes {
+            let mut left = vec![start as u32];
+            while let Some(node) = left.pop() {
+                if expected[node as usize] == u32::MAX {
+                    expected[node as usize] = start as u32;
+                    left.extend(&both[node as usize]);
+                }
+            }
+        }
+        for threads in [1, 2, 3] {
+            assert_eq!(threads::components(&graph, threads), expected, "{threads} threads");
+        }
+    }
+}

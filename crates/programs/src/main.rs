@@ -1,0 +1,19 @@
+//! Programs as a command: see the crate's documentation.
+#![forbid(unsafe_code)]
+
+use clap::Parser;
+use std::process::ExitCode;
+use unrack_programs::Cli;
+
+fn main() -> ExitCode {
+    match Cli::parse().run() {
+        Ok(text) => {
+            println!("{text}");
+            ExitCode::SUCCESS
+        }
+        Err(error) => {
+            eprintln!("unrack-programs: {error}");
+            error.exit_code()
+        }
+    }
+}

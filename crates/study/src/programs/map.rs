@@ -1,0 +1,319 @@
+//! Programs whose slowdown is measured over networks and local shares (`unrack map`): DDC, OSDI 2016, section 3.2.
+//!
+//! A *loss* is the part of the native run time by which a run is longer: a slowdown of 1.05 is a loss of 5 %. The loss of a class is
+//! the mean over its programs, as in the paper; its interval is that mean's, by the intervals of the programs, which are independent.
+
+use super::{Class, Measurement, ProgramFound, StudyProgram};
+use crate::computed::Computed;
+use std::fmt::Write;
+use unrack_record::{MapLocal, SlowdownMap};
+use unrack_report::{Picture, SeriesAxis, SeriesChart, heat_of_programs};
+
+/// Loss that the paper allows, in percent.
+const ALLOWED: f64 = 5.0;
+/// Local share of the paper's comparisons.
+pub(super) const SHARE: &str = "25%";
+
+/// Latency and rate of a network.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Network {
+    pub(super) name: &'static str,
+    pub(super) latency_ns: f64,
+    pub(super) rate_bps: u64,
+}
+
+/// Networks that figures ask for: those of figures 2 to 5 and table 3.
+pub(super) const NETWORKS: [Network; 5] = [
+    Network { name: "5us-40g", latency_ns: 5e3, rate_bps: 40_000_000_000 },
+    Network { name: "3us-40g", latency_ns: 3e3, rate_bps: 40_000_000_000 },
+    Network { name: "3us-100g", latency_ns: 3e3, rate_bps: 100_000_000_000 },
+    Network { name: "5us-100g", latency_ns: 5e3, rate_bps: 100_000_000_000 },
+    Network { name: "10us-40g", latency_ns: 1e4, rate_bps: 40_000_000_000 },
+];
+
+/// A number in percent, with its 95 % interval.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Loss {
+    pub(super) value: f64,
+    pub(super) low: f64,
+    pub(super) high: f64,
+}
+
+/// A program with its map.
+pub struct Mapped<'a> {
+    pub(super) program: &'a StudyProgram,
+    pub(super) map: SlowdownMap,
+}
+
+/// Returns the maps of the programs that have one.
+pub fn mapped<'a>(programs: &'a [StudyProgram], found: &[ProgramFound]) -> Vec<Mapped<'a>> {
+    let one = |program: &'a StudyProgram| {
+        let found = found.iter().find(|found| found.program == program.name)?;
+        let map = serde_json::from_value(found.answer.clone()).ok()?;
+        (program.measure == Measurement::Map).then_some(Mapped { program, map })
+    };
+    programs.iter().filter_map(one).collect()
+}
+
+impl Mapped<'_> {
+    pub(super) fn local(&self, share: &str) -> Option<&MapLocal> {
+        self.map.locals.iter().find(|local| local.local == share)
+    }
+
+    /// Returns the loss with this local share on a network; `None` if it was not asked for, or is withheld.
+    pub(super) fn loss(&self, share: &str, network: Network) -> Option<Loss> {
+        let local = self.local(share)?;
+        let row = self.map.latencies_ns.iter().position(|ns| *ns == network.latency_ns)?;
+        let column = self.map.bandwidths_bps.iter().position(|bps| *bps == network.rate_bps)?;
+        let percent = |slowdown: f64| (slowdown - 1.0) * 100.0;
+        let value = percent(*local.slowdown.as_ref()?.get(row)?.get(column)?);
+        let [low, high] = local.slowdown_ci95.as_ref()?.get(row)?.get(column)?.map(percent);
+        Some(Loss { value, low, high })
+    }
+
+    /// Returns the rate of pages from remote memory with the paper's local share, in bytes per second of native time.
+    pub(super) fn swap_bytes_per_s(&self) -> Option<f64> {
+        Some(self.local(SHARE)?.fetches as f64 * 4096.0 / self.map.native_s?)
+    }
+}
+
+/// Returns the values of figures 2 to 6 and table 3, by name.
+pub fn values(mapped: &[Mapped]) -> Computed {
+    let mut values = Computed::new();
+    let mut put = |name: String, loss: Loss| {
+        values.insert(format!("{name}.low"), loss.low);
+        values.insert(format!("{name}.high"), loss.high);
+        values.insert(name, loss.value);
+    };
+    for class in Class::ALL {
+        let of_class: Vec<&Mapped> =
+            mapped.iter().filter(|mapped| mapped.program.class == Some(class)).collect();
+        let shares: Vec<String> = shares(&of_class);
+        for network in NETWORKS {
+            for share in &shares {
+                if let Some(loss) = mean(&of_class, share, network) {
+                    let share = share.trim_end_matches('%');
+                    put(format!("{}-{}-{share}-loss", class.name(), network.name), loss);
+                }
+            }
+        }
+    }
+    for class in Class::ALL {
+        let of_class: Vec<&Mapped> =
+            mapped.iter().filter(|mapped| mapped.program.class == Some(class)).collect();
+        for network in NETWORKS {
+            if let Some(share) = need(&of_class, network) {
+                values.insert(format!("{}-{}-local", class.name(), network.name), share);
+            }
+        }
+    }
+    values.extend(order(mapped).map(|share| ("classes-in-order".to_string(), share)));
+    values
+}
+
+/// Returns the local shares that all programs have, least first.
+fn shares(of: &[&Mapped]) -> Vec<String> {
+    let Some(first) = of.first() else { return Vec::new() };
+    let of_all = |share: &&String| of.iter().all(|mapped| mapped.local(share).is_some());
+    first.map.locals.iter().map(|local| &local.local).filter(of_all).cloned().collect()
+}
+
+/// Returns the mean loss of programs; `None` if one of them has none.
+fn mean(of: &[&Mapped], share: &str, network: Network) -> Option<Loss> {
+    let losses: Vec<Loss> = of.iter().map(|mapped| mapped.loss(share, network)).collect::<Option<_>>()?;
+    let count = losses.len() as f64;
+    if losses.is_empty() {
+        return None;
+    }
+    let value = losses.iter().map(|loss| loss.value).sum::<f64>() / count;
+    let half = |end: fn(&Loss) -> f64| losses.iter().map(end).map(|d| d * d).sum::<f64>().sqrt() / count;
+    Some(Loss {
+        value,
+        low: value - half(|loss| loss.value - loss.low),
+        high: value + half(|loss| loss.high - loss.value),
+    })
+}
+
+/// Returns the least measured local share, in percent, with which the mean loss is allowed, and with all greater ones.
+fn need(of: &[&Mapped], network: Network) -> Option<f64> {
+    let mut least = None;
+    for share in shares(of).iter().rev() {
+        if mean(of, share, network)?.value > ALLOWED {
+            break;
+        }
+        least = share.trim_end_matches('%').parse().ok();
+    }
+    least
+}
+
+/// Returns the share of pairs, of a dolphin and a shark by the paper, in which the dolphin loses less at 5 us and 40 Gb/s.
+fn order(mapped: &[Mapped]) -> Option<f64> {
+    let of = |class| {
+        let is = move |mapped: &&Mapped| mapped.program.class == Some(class);
+        mapped.iter().filter(is).filter_map(|mapped| Some(mapped.loss(SHARE, NETWORKS[0])?.value))
+    };
+    let pairs = of(Class::Dolphin).flat_map(|dolphin| of(Class::Shark).map(move |shark| dolphin < shark));
+    let pairs: Vec<bool> = pairs.collect();
+    let right = pairs.iter().filter(|is_right| **is_right).count();
+    (!pairs.is_empty()).then(|| right as f64 / pairs.len() as f64)
+}
+
+/// Returns the pictures: all programs' losses over networks, and both classes over local shares.
+pub fn pictures(name: &str, mapped: &[Mapped]) -> Vec<Picture> {
+    if mapped.is_empty() {
+        return Vec::new();
+    }
+    let maps: Vec<(&str, &SlowdownMap)> =
+        mapped.iter().map(|mapped| (mapped.program.name.as_str(), &mapped.map)).collect();
+    let heat = heat_of_programs(
+        &format!("{name}-surfaces"),
+        "Slowdown over latency and bandwidth, a quarter of the memory local",
+        &maps,
+        SHARE,
+    );
+    let by_class = |class: Class| {
+        let of_class: Vec<&Mapped> =
+            mapped.iter().filter(|mapped| mapped.program.class == Some(class)).collect();
+        let point = |share: &String| {
+            Some((share.trim_end_matches('%').parse().ok()?, mean(&of_class, share, NETWORKS[0])?.value))
+        };
+        (class.name().to_string(), shares(&of_class).iter().filter_map(point).collect())
+    };
+    let classes = SeriesChart {
+        id: format!("{name}-classes"),
+        title: "Mean loss of both classes over local share, at 5 us and 40 Gb/s".into(),
+        x: SeriesAxis::Numbers("memory that stays local, %".into()),
+        y_label: "mean loss, %".into(),
+        y_log: false,
+        series: Class::ALL.map(by_class).to_vec(),
+    };
+    let is_drawn = |chart: &SeriesChart| chart.series.iter().any(|(_, points)| !points.is_empty());
+    [heat].into_iter().chain(Some(classes).filter(is_drawn).map(|chart| chart.figure())).collect()
+}
+
+/// Returns the table of all programs, as Markdown; empty without programs.
+pub fn table(programs: &[StudyProgram], found: &[ProgramFound]) -> String {
+    let mapped = mapped(programs, found);
+    if mapped.is_empty() {
+        return String::new();
+    }
+    let mut text = String::from(
+        "\n| program | stands for | native | footprint | loss at 5 us, 40 Gb/s | at 3 us, 100 Gb/s | pages from remote memory | |\n\
+         |---|---|--:|--:|--:|--:|--:|---|\n",
+    );
+    for Mapped { program, map } in &mapped {
+        let one = Mapped { program, map: map.clone() };
+        let cell = |network| match one.loss(SHARE, network) {
+            Some(Loss { value, low, high }) => format!("{value:.0} % ({low:.0} to {high:.0})"),
+            None => "–".into(),
+        };
+        let why = one.local(SHARE).and_then(|local| local.withheld.as_ref()).map_or("", |why| &why.text);
+        let class = program.class.map_or(String::new(), |class| format!(" ({})", class.name()));
+        let _ = writeln!(
+            text,
+            "| {} | {}{class} | {} | {:.0} MB | {} | {} | {} | {} |",
+            program.name,
+            program.stands_for,
+            map.native_s.map_or("–".into(), |s| format!("{s:.2} s")),
+            map.footprint_bytes as f64 / 1e6,
+            cell(NETWORKS[0]),
+            cell(NETWORKS[2]),
+            one.swap_bytes_per_s().map_or("–".into(), |rate| format!("{:.2} GB/s", rate / 1e9)),
+            [why, program.note.as_str()].join(" ").trim(),
+        );
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::program;
+    use super::*;
+    use unrack_record::{Disturbance, OtherWork};
+
+    /// Map with losses in percent, by local share, that are proportional to the latency.
+    fn map(losses: &[(&str, f64)], fetches: u64) -> SlowdownMap {
+        let local = |(share, at_5us): &(&str, f64)| {
+            let of = |factor: f64| {
+                NETWORKS
+                    .map(|network| vec![1.0 + factor * at_5us / 100.0 * network.latency_ns / 5e3; 2])
+                    .to_vec()
+            };
+            let (low, high) = (of(0.9), of(1.2));
+            let pair =
+                |(low, high): (&Vec<f64>, &Vec<f64>)| low.iter().zip(high).map(|(l, h)| [*l, *h]).collect();
+            MapLocal {
+                local: (*share).into(),
+                local_bytes: 0,
+                fetches,
+                points: Vec::new(),
+                fit: None,
+                withheld: None,
+                slowdown: Some(of(1.0)),
+                slowdown_ci95: Some(low.iter().zip(&high).map(pair).collect()),
+            }
+        };
+        let before = OtherWork { others_cores: 0.0, steal_cores: 0.0, waiting: None, queue: 0 };
+        SlowdownMap {
+            version: String::new(),
+            command: Vec::new(),
+            native_s: Some(1.0),
+            footprint_bytes: 200_000_000,
+            floor_ns: None,
+            latencies_ns: NETWORKS.map(|network| network.latency_ns).to_vec(),
+            bandwidths_bps: vec![40_000_000_000, 100_000_000_000],
+            locals: losses.iter().map(local).collect(),
+            disturbance: Disturbance { cores: 2, before, runs: 0, disturbed: Vec::new() },
+            warnings: Vec::new(),
+            machine: None,
+        }
+    }
+
+    fn programs(classes: &[Class]) -> Vec<StudyProgram> {
+        let of = |(n, class): (usize, &Class)| StudyProgram {
+            measure: Measurement::Map,
+            class: Some(*class),
+            ..program(&format!("p{n}"))
+        };
+        classes.iter().enumerate().map(of).collect()
+    }
+
+    fn found(maps: &[SlowdownMap]) -> Vec<ProgramFound> {
+        let of = |(n, map): (usize, &SlowdownMap)| ProgramFound {
+            program: format!("p{n}"),
+            answer: serde_json::to_value(map).unwrap(),
+        };
+        maps.iter().enumerate().map(of).collect()
+    }
+
+    #[test]
+    fn the_loss_of_a_class_is_the_mean_of_its_programs() {
+        let programs = programs(&[Class::Dolphin, Class::Dolphin, Class::Shark]);
+        let maps = [
+            map(&[("20%", 8.0), ("25%", 4.0), ("40%", 1.0)], 1000),
+            map(&[("20%", 4.0), ("25%", 2.0), ("40%", 1.0)], 500),
+            map(&[("20%", 40.0), ("25%", 20.0), ("40%", 6.0)], 5000),
+        ];
+        let values = values(&mapped(&programs, &found(&maps)));
+        let of = |name: &str| (values[name] * 1e6).round() / 1e6;
+        assert_eq!(of("dolphins-5us-40g-25-loss"), 3.0);
+        assert_eq!(of("sharks-3us-100g-25-loss"), 12.0);
+        // Ends are 10 % below and 20 % above, of both: 0.4 and 0.2 below, 0.8 and 0.4 above.
+        assert_eq!(of("dolphins-5us-40g-25-loss.low"), ((3.0 - 0.2f64.sqrt() / 2.0) * 1e6).round() / 1e6);
+        assert_eq!(of("dolphins-5us-40g-25-loss.high"), ((3.0 + 0.8f64.sqrt() / 2.0) * 1e6).round() / 1e6);
+        assert_eq!(of("dolphins-5us-40g-local"), 25.0);
+        assert_eq!(of("sharks-3us-100g-local"), 40.0);
+        assert!(!values.contains_key("sharks-5us-40g-local"), "6 % with the largest share");
+        assert_eq!(of("classes-in-order"), 1.0);
+    }
+
+    #[test]
+    fn a_withheld_program_withholds_its_class() {
+        let programs = programs(&[Class::Shark, Class::Shark]);
+        let mut second = map(&[("25%", 2.0)], 10);
+        second.locals[0].slowdown = None;
+        let maps = [map(&[("25%", 4.0)], 10), second];
+        assert!(!values(&mapped(&programs, &found(&maps))).contains_key("sharks-5us-40g-25-loss"));
+        assert!(table(&programs, &found(&maps)).contains("| p1 |  (sharks) | 1.00 s | 200 MB | – | – |"));
+    }
+}

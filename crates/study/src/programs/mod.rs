@@ -1,0 +1,213 @@
+//! Real programs: measured here, each by one of Unrack's own commands.
+//!
+//! | module | its command, and what a study takes of it |
+//! |---|---|
+//! | [`swap`] | `unrack swap`: errors of run times that were predicted for the kernel's swap |
+//! | [`map`] | `unrack map`: losses over networks and local shares, by class of program |
+//! | [`predict`] | `unrack map` and `unrack compare --access lines`: losses predicted from rates of pages and lines |
+//! | [`cost`] | `unrack map` and `unrack swap`: one thread with remote memory against a parallel program |
+//! | [`fabrics`] | `unrack compare`: losses with simulated transports |
+//! | [`transfers`] | `unrack memory bench` and `unrack swap`: a memory node beside the kernel's swap |
+//! | [`packing`] | native runs and `unrack map`: servers that hold the programs, and pools |
+
+pub mod cost;
+pub mod fabrics;
+pub mod map;
+pub mod packing;
+pub mod predict;
+pub mod swap;
+pub mod transfers;
+
+use crate::computed::Computed;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use unrack_report::Picture;
+
+/// A program of a study.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct StudyProgram {
+    pub name: String,
+    /// Words of the command, from the folder of Unrack's sources; none of [`Measurement::Node`].
+    #[serde(default)]
+    pub command: Vec<String>,
+    /// Words of a command that makes its inputs.
+    #[serde(default)]
+    pub prepare: Vec<String>,
+    #[serde(default)]
+    pub measure: Measurement,
+    /// More options of that command.
+    #[serde(default)]
+    pub options: Vec<String>,
+    /// Program of the study whose other measurement this is.
+    pub of: Option<String>,
+    /// Program of the study that answers the same in parallel.
+    pub parallel: Option<String>,
+    /// Setting of its options, by which values are named.
+    #[serde(default)]
+    pub setting: String,
+    /// Local memory, as for `--local`; of [`Measurement::Map`], a list. Without a meaning for [`Measurement::Node`] and
+    /// [`Measurement::Native`].
+    #[serde(default)]
+    pub local: String,
+    /// Rounds of runs, as for `--repeat`.
+    #[serde(default)]
+    pub repeat: Option<u32>,
+    /// Time limit, as for `--budget`.
+    pub budget: Option<String>,
+    /// True if a quick run has it.
+    #[serde(default)]
+    pub quick: bool,
+    /// Program of the paper whose place it takes.
+    #[serde(default)]
+    pub stands_for: String,
+    /// Class of that program in the paper.
+    pub class: Option<Class>,
+    /// Reason why the result differs.
+    #[serde(default)]
+    pub note: String,
+}
+
+/// Command that measures a program.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Measurement {
+    /// `unrack swap`
+    #[default]
+    Swap,
+    /// `unrack map`
+    Map,
+    /// `unrack compare --access lines`
+    Lines,
+    /// `unrack compare`
+    Compare,
+    /// `unrack memory bench`, which runs no program
+    Node,
+    /// Native runs, which no command of Unrack's makes
+    Native,
+}
+
+/// Class of programs by the network that they need (DDC, section 3.2).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Class {
+    /// A program that 5 us and 40 Gb/s suffice.
+    Dolphin,
+    /// A program that needs 3 us.
+    Shark,
+}
+
+impl Class {
+    /// Both classes.
+    pub const ALL: [Class; 2] = [Class::Dolphin, Class::Shark];
+
+    /// Returns the name of the class's programs.
+    pub fn name(self) -> &'static str {
+        match self {
+            Class::Dolphin => "dolphins",
+            Class::Shark => "sharks",
+        }
+    }
+}
+
+/// Result for one program: what its command prints with `--json`.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct ProgramFound {
+    pub program: String,
+    pub answer: Value,
+}
+
+impl ProgramFound {
+    fn number(&self, path: &str) -> Option<f64> {
+        self.answer.pointer(path)?.as_f64()
+    }
+}
+
+/// Returns the values of a study's programs.
+pub fn values(programs: &[StudyProgram], found: &[ProgramFound]) -> Computed {
+    let mut values = swap::errors(&of(programs, found, Measurement::Swap));
+    let mapped = map::mapped(programs, found);
+    values.extend(map::values(&mapped));
+    values.extend(predict::values(&predict::rated(&mapped, programs, found)));
+    values.extend(cost::values(&cost::costs(&mapped, programs, found)));
+    values.extend(fabrics::values(&fabrics::compared(programs, found)));
+    values.extend(transfers::values(programs, found));
+    values.extend(packing::values(&packing::demands(&mapped, programs, found)));
+    values
+}
+
+/// Returns the tables of a study's programs, as Markdown.
+pub fn tables(programs: &[StudyProgram], found: &[ProgramFound]) -> String {
+    let swapped = of(programs, found, Measurement::Swap);
+    let mut text = if swapped.is_empty() { String::new() } else { swap::table(programs, &swapped) };
+    text.push_str(&map::table(programs, found));
+    text.push_str(&fabrics::table(&fabrics::compared(programs, found)));
+    text
+}
+
+/// Returns the pictures of a study's programs; `name` begins their names.
+pub fn pictures(name: &str, programs: &[StudyProgram], found: &[ProgramFound]) -> Vec<Picture> {
+    let mapped = map::mapped(programs, found);
+    let mut pictures = map::pictures(name, &mapped);
+    pictures.extend(predict::picture(name, &predict::rated(&mapped, programs, found)));
+    pictures.extend(cost::pictures(name, &cost::costs(&mapped, programs, found)));
+    pictures
+}
+
+/// Returns the other measurement of a program by a command.
+fn other<'a>(name: &str, measure: Measurement, programs: &'a [StudyProgram]) -> Option<&'a StudyProgram> {
+    programs.iter().find(|program| program.measure == measure && program.of.as_deref() == Some(name))
+}
+
+/// Returns the results of the programs that are measured by one command.
+fn of(programs: &[StudyProgram], found: &[ProgramFound], measure: Measurement) -> Vec<ProgramFound> {
+    let is = |one: &&ProgramFound| {
+        programs.iter().any(|program| program.name == one.program && program.measure == measure)
+    };
+    found.iter().filter(is).cloned().collect()
+}
+
+/// Returns the median of sorted values.
+fn middle(sorted: &[f64]) -> Option<f64> {
+    match sorted.len() {
+        0 => None,
+        n if n % 2 == 0 => Some((sorted[n / 2 - 1] + sorted[n / 2]) / 2.0),
+        n => Some(sorted[n / 2]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Program of a study for `unrack swap`.
+    pub(super) fn program(name: &str) -> StudyProgram {
+        StudyProgram {
+            name: name.into(),
+            command: Vec::new(),
+            prepare: Vec::new(),
+            measure: Measurement::Swap,
+            options: Vec::new(),
+            of: None,
+            parallel: None,
+            setting: String::new(),
+            local: "25%".into(),
+            repeat: Some(2),
+            budget: None,
+            quick: false,
+            stands_for: String::new(),
+            class: None,
+            note: "Because.".into(),
+        }
+    }
+
+    #[test]
+    fn each_program_counts_by_its_own_command() {
+        let mapped = StudyProgram { measure: Measurement::Map, ..program("b") };
+        let found = |name: &str| ProgramFound { program: name.into(), answer: Value::Null };
+        let both = [found("a"), found("b")];
+        let names = |measure| of(&[program("a"), mapped.clone()], &both, measure);
+        assert_eq!(names(Measurement::Swap), [found("a")]);
+        assert_eq!(names(Measurement::Map), [found("b")]);
+    }
+}
