@@ -53,7 +53,7 @@ fn reads_are_of_whole_records() {
 #[test]
 fn scans_read_many_records() {
     let Some(text) = done("ycsb redis --records 2000 --operations 200 --workload e") else { return };
-    let records: u64 = text.rsplit(' ').nth(4).unwrap().parse().unwrap();
+    let records: u64 = text.rsplit(' ').nth(5).unwrap().parse().unwrap();
     assert!((190 * 30..190 * 55).contains(&records), "{text}");
 }
 

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use timely::Config;
 use timely::dataflow::channels::pact::Exchange;
 use timely::dataflow::operators::generic::operator::Operator;
-use timely::dataflow::operators::{Capability, ConnectLoop, Feedback, ToStream};
+use timely::dataflow::operators::{ConnectLoop, Feedback, ToStream};
 use unrack_lines_kernels::Graph;
 
 /// Returns the ranks after some iterations.
@@ -38,34 +38,33 @@ pub(super) fn pagerank(graph: Graph, iterations: u32, workers: usize) -> Result<
                     Exchange::new(move |edge: &(u32, u32)| owner(edge.0)),
                     Exchange::new(move |part: &(u32, f64)| owner(part.0)),
                     "PageRank",
-                    move |_, _| {
-                        let mut pending: BTreeMap<u32, Capability<u32>> = BTreeMap::new();
+                    move |capability, _| {
+                        // Time of the iteration that has not ended.
+                        let mut now = Some(capability);
                         move |(edges, no_edges), (parts, no_parts), output| {
-                            edges.for_each_stamp(|stamp, data| {
-                                if let Some(capability) = stamp.retain_least(output.output_index()) {
-                                    pending.entry(*capability.time()).or_insert(capability);
-                                    data.for_each(|edges| state.borrow_mut().add_edges(edges));
-                                }
+                            edges.for_each_stamp(|_, data| {
+                                data.for_each(|edges| state.borrow_mut().add_edges(edges));
                             });
                             parts.for_each_stamp(|stamp, data| {
-                                if let Some(capability) = stamp.retain_least(output.output_index()) {
-                                    pending.entry(*capability.time()).or_insert(capability);
-                                    data.for_each(|parts| state.borrow_mut().add_parts(parts));
+                                // Parts are given by the capability of one time.
+                                if let Some(time) = stamp.least() {
+                                    data.for_each(|parts| state.borrow_mut().add_parts(*time, parts));
                                 }
                             });
-                            while let Some(time) = pending.keys().next().copied() {
+                            while let Some(capability) = &now {
+                                let time = *capability.time();
                                 if no_edges.frontier().less_equal(&time)
                                     || no_parts.frontier().less_equal(&time)
                                 {
                                     break;
                                 }
-                                let capability = pending.remove(&time).expect("the first of them");
                                 let mut state = state.borrow_mut();
                                 state.finish(time);
                                 if time < iterations {
-                                    let mut session = output.session(&capability);
+                                    let mut session = output.session(capability);
                                     state.parts(|part| session.give(part));
                                 }
+                                now = (time < iterations).then(|| capability.delayed(&(time + 1)));
                             }
                         }
                     },
@@ -91,8 +90,8 @@ struct Owned {
     nodes: usize,
     /// Edges as they came: source and target.
     edges: Vec<(u32, u32)>,
-    /// Parts that came in this iteration, by node.
-    sums: Vec<f64>,
+    /// Parts that came, by node, for each iteration that has not ended: of a worker that is ahead, the next one's come early.
+    sums: BTreeMap<u32, Vec<f64>>,
     ranks: Vec<f64>,
     degrees: Vec<u32>,
 }
@@ -105,7 +104,7 @@ impl Owned {
             peers,
             nodes,
             edges: Vec::new(),
-            sums: vec![0.0; count],
+            sums: BTreeMap::new(),
             ranks: vec![1.0 / nodes as f64; count],
             degrees: vec![0; count],
         }
@@ -123,11 +122,10 @@ impl Owned {
         }
     }
 
-    fn add_parts(&mut self, parts: &mut Vec<(u32, f64)>) {
-        for (node, part) in parts.drain(..) {
-            let place = self.place(node);
-            self.sums[place] += part;
-        }
+    fn add_parts(&mut self, time: u32, parts: &mut Vec<(u32, f64)>) {
+        let (count, peers) = (self.ranks.len(), self.peers);
+        let sums = self.sums.entry(time).or_insert_with(|| vec![0.0; count]);
+        parts.drain(..).for_each(|(node, part)| sums[node as usize / peers] += part);
     }
 
     /// Ends an iteration: the first has only edges.
@@ -137,9 +135,8 @@ impl Owned {
             return;
         }
         let base = (1.0 - DAMPING) / self.nodes as f64;
-        for (rank, sum) in self.ranks.iter_mut().zip(&mut self.sums) {
-            *rank = base + DAMPING * std::mem::take(sum);
-        }
+        let sums = self.sums.remove(&time).unwrap_or_else(|| vec![0.0; self.ranks.len()]);
+        self.ranks.iter_mut().zip(sums).for_each(|(rank, sum)| *rank = base + DAMPING * sum);
     }
 
     /// Gives each edge's part of its source's rank to `give`.

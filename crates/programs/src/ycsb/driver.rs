@@ -53,23 +53,25 @@ impl Driver {
         Ok(())
     }
 
-    /// Performs operations of a workload.
+    /// Performs operations of a workload. An insert is a batch of its own: beside others, the store would decide whether a scan finds
+    /// its record.
     pub(super) fn run(&mut self, workload: CoreWorkload, operations: u64) -> Result<(), ProgramError> {
         let mut drawn = Operations::new(workload, self.records, self.seed);
-        let mut left = operations;
-        while left > 0 {
-            let count = left.min(self.connections.len() as u64);
-            let mut batch = Vec::new();
-            for _ in 0..count {
-                let (operation, record) = drawn.draw();
-                let length = if operation == RecordOperation::Scan { drawn.draw_length() } else { 0 };
-                self.records += u64::from(operation == RecordOperation::Insert);
-                batch.push((operation, record, length));
+        let mut batch = Vec::new();
+        for _ in 0..operations {
+            let (operation, record) = drawn.draw();
+            let length = if operation == RecordOperation::Scan { drawn.draw_length() } else { 0 };
+            let is_insert = operation == RecordOperation::Insert;
+            if is_insert {
+                self.batch(std::mem::take(&mut batch))?;
+                self.records += 1;
             }
-            self.batch(batch)?;
-            left -= count;
+            batch.push((operation, record, length));
+            if is_insert || batch.len() == self.connections.len() {
+                self.batch(std::mem::take(&mut batch))?;
+            }
         }
-        Ok(())
+        self.batch(batch)
     }
 
     /// Performs one operation on each connection: operation, record, and length of a scan.

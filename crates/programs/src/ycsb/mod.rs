@@ -4,8 +4,8 @@
 //! Operations -> driver --commands, one batch for all connections--> store, a process of its own
 //!                      <--answers, whose bytes are added up--------
 //! ```
-//! The driver keeps one operation under way on each connection, as YCSB's client threads do, from a single thread. So the order of
-//! operations is the same in each run, and so is the sum of what they read.
+//! The driver keeps one operation under way on each connection, as YCSB's client threads do, from a single thread; an insert is alone.
+//! So the order of operations is the same in each run, and so is the sum of what they read.
 
 mod connection;
 mod driver;

@@ -6,11 +6,15 @@ use std::io;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 /// Time between two looks whether the store listens, and their number.
 const PAUSE: Duration = Duration::from_millis(20);
 const LOOKS: u32 = 3000;
+
+/// Stores that this process has started: each has a folder of its own.
+static STARTED: AtomicU32 = AtomicU32::new(0);
 
 pub(super) struct Server {
     pub store: Store,
@@ -21,7 +25,8 @@ pub(super) struct Server {
 impl Server {
     /// Starts a store in a new folder, and waits until it listens.
     pub(super) fn start(store: Store) -> Result<Server, ProgramError> {
-        let folder = std::env::temp_dir().join(format!("unrack-ycsb-{}", std::process::id()));
+        let nth = STARTED.fetch_add(1, Ordering::Relaxed);
+        let folder = std::env::temp_dir().join(format!("unrack-ycsb-{}-{nth}", std::process::id()));
         std::fs::create_dir_all(&folder)?;
         let words = words(store, &folder);
         let (program, package) = match store {
