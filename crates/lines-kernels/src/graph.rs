@@ -10,6 +10,8 @@ const NODE_BYTES: usize = 4 * DEGREE + 8 + 16;
 /// Share of the quadrants in 256ths, cumulated: the last ends at 256.
 const QUADRANTS: [u8; 3] = [146, 195, 244];
 const DAMPING: f64 = 0.85;
+/// Buckets of edges: one page of each is written at a time.
+const BUCKETS: usize = 256;
 
 /// Edges of the graph.
 pub(crate) fn items(bytes: usize) -> u64 {
@@ -34,6 +36,32 @@ impl Graph {
         let mut random = SplitMix64::new(4);
         let edges: Vec<(u32, u32)> = (0..nodes * DEGREE).map(|_| edge(nodes.ilog2(), &mut random)).collect();
         Graph::new(nodes, &edges)
+    }
+
+    /// Draws the same graph in passes through memory, as a program sorts what does not fit: the edges go to buckets of neighbouring
+    /// nodes, and each bucket is grouped alone.
+    pub fn in_passes(bytes: usize) -> Graph {
+        let nodes = nodes(bytes);
+        let bucket = (nodes / BUCKETS).max(1);
+        let mut random = SplitMix64::new(4);
+        let mut buckets = vec![Vec::new(); nodes.div_ceil(bucket)];
+        for _ in 0..nodes * DEGREE {
+            let edge = edge(nodes.ilog2(), &mut random);
+            buckets[edge.0 as usize / bucket].push(edge);
+        }
+        let (mut starts, mut neighbours) =
+            (Vec::with_capacity(nodes + 1), Vec::with_capacity(nodes * DEGREE));
+        starts.push(0);
+        for (first, mut edges) in (0..nodes).step_by(bucket).zip(buckets) {
+            edges.sort_by_key(|(from, _)| *from);
+            let mut from = edges.iter().map(|(from, _)| *from).peekable();
+            for node in first..first + bucket {
+                while from.next_if_eq(&(node as u32)).is_some() {}
+                starts.push((neighbours.len() + edges.len() - from.len()) as u64);
+            }
+            neighbours.extend(edges.iter().map(|(_, to)| *to));
+        }
+        Graph { starts, neighbours }
     }
 
     fn new(nodes: usize, edges: &[(u32, u32)]) -> Graph {
@@ -147,6 +175,14 @@ mod tests {
     fn ranks_of_a_cycle_stay_equal() {
         let graph = Graph::new(4, &[(0, 1), (1, 2), (2, 3), (3, 0)]);
         assert!(graph.pulled(&[0.25; 4]).iter().all(|rank| (rank - 0.25).abs() < 1e-12));
+    }
+
+    #[test]
+    fn a_graph_is_the_same_in_passes() {
+        for bytes in [1 << 7, 1 << 12, 1 << 16, 1 << 22] {
+            let (one, other) = (Graph::random(bytes), Graph::in_passes(bytes));
+            assert_eq!((one.starts, one.neighbours), (other.starts, other.neighbours), "{bytes}");
+        }
     }
 
     #[test]

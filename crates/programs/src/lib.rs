@@ -6,9 +6,11 @@
 //! |---|---|
 //! | [`ycsb`] | a store (redis or memcached) of its own, loaded with records and asked by YCSB's workloads |
 //! | [`graph`] | PageRank and components of a graph, by one thread, by several, and on timely dataflow |
+//! | [`ratings`] | collaborative filtering of ratings, by alternating least squares |
 #![forbid(unsafe_code)]
 
 pub mod graph;
+pub mod ratings;
 pub mod ycsb;
 
 use clap::{Parser, Subcommand};
@@ -29,6 +31,8 @@ enum Verb {
     Ycsb(ycsb::Args),
     /// Computes ranks or components of a graph that is drawn for it
     Graph(graph::Args),
+    /// Explains ratings, which are drawn for it, by a few numbers for each user and each item
+    Ratings(ratings::Args),
 }
 
 /// Reason why a program ended early.
@@ -86,6 +90,7 @@ impl Cli {
         match &self.verb {
             Verb::Ycsb(args) => ycsb::run(args),
             Verb::Graph(args) => graph::run(args),
+            Verb::Ratings(args) => Ok(ratings::run(args)),
         }
     }
 }

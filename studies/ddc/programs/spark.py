@@ -29,7 +29,8 @@ def started():
     """Session that listens to nobody, and keeps its files to itself."""
     builder = SparkSession.builder.master("local[2]").appName("unrack")
     settings = {
-        "spark.driver.memory": "1g",
+        "spark.driver.memory": "512m",
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
         "spark.ui.enabled": "false",

@@ -51,7 +51,7 @@ const DAMPING: f64 = 0.85;
 
 /// Answers the question, and returns a line with the answer.
 pub(crate) fn run(args: &Args) -> Result<String, ProgramError> {
-    let graph = Graph::random((args.size as usize) << 20);
+    let graph = Graph::in_passes((args.size as usize) << 20);
     let (threads, nodes) = (usize::from(args.threads), graph.nodes());
     let answer = match (args.problem, args.by) {
         (Problem::Pagerank, By::Threads) => ranks(&threads::pagerank(&graph, args.iterations, threads)),
