@@ -11,7 +11,9 @@ use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use unrack_grid::runner::cores;
-use unrack_record::{KeptPoints, Machine, Purpose, RunFolder, Started, atomic_write, read_json, write_json};
+use unrack_record::{
+    HostRow, KeptPoints, Machine, Purpose, RunFolder, Started, atomic_write, read_json, write_json,
+};
 use unrack_report::write_svgs;
 use unrack_study::page::{Done, PICTURES, charts, markdown};
 use unrack_study::programs::values;
@@ -190,7 +192,9 @@ impl Run {
         for Done { study, results, .. } in done {
             write_svgs(&charts(study, results), self.out.join(PICTURES))?;
         }
-        atomic_write(self.out.join("studies.md"), markdown(done).as_bytes())?;
+        let HostRow { cpu, cores, kernel, .. } = started.machine().host;
+        let machine = format!("{cpu}, {cores} cores, Linux {kernel}");
+        atomic_write(self.out.join("studies.md"), markdown(done, &machine).as_bytes())?;
         write_json(self.out.join("results.json"), &self.found(done))?;
         let settings = serde_json::json!({ "studies": self.names, "quick": self.quick });
         Ok(write_json(self.out.join("manifest.json"), &started.manifest(0, None, settings))?)
@@ -218,10 +222,11 @@ fn table(done: &[Done]) -> String {
             text += &format!("  {:12} {}\n", verdict(figure), figure.what);
             if figure.table.is_none() && !figure.ours.is_empty() {
                 let unit = if figure.unit.is_empty() { String::new() } else { format!(" {}", figure.unit) };
-                text += &format!(
-                    "  {:12} published {}{unit}, ours {}{unit}\n",
-                    "", figure.published, figure.ours
-                );
+                let published = match figure.published.as_str() {
+                    "" => String::new(),
+                    published => format!("published {published}{unit}, "),
+                };
+                text += &format!("  {:12} {published}ours {}{unit}\n", "", figure.ours);
             }
             if !figure.sentence.is_empty() && figure.verdict != Verdict::Met {
                 text += &format!("  {:12} {}\n", "", figure.sentence);
@@ -237,7 +242,9 @@ fn verdict(figure: &Compared) -> &'static str {
         Verdict::Met => "met",
         Verdict::Missed => "MISSED",
         Verdict::Stated => "differs",
+        Verdict::Alone => "ours alone",
         Verdict::LeftOut => "not run",
+        Verdict::Withheld => "WITHHELD",
         Verdict::NotMeasured => "NOT MEASURED",
     }
 }

@@ -3,7 +3,7 @@
 use crate::computed::Computed;
 use crate::file::{Figure, Kind, Published, Relation, Select, Study, Take};
 use crate::grid::{StudyPoint, points};
-use crate::programs::StudyProgram;
+use crate::programs::withheld;
 use crate::run::{Measured, StudyResults, StudyScale};
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -35,8 +35,12 @@ pub enum Verdict {
     Missed,
     /// A difference in size, which the sentence states.
     Stated,
+    /// Ours, without a published one.
+    Alone,
     /// Not measured, since a quick run has fewer points and messages.
     LeftOut,
+    /// Measured too unsurely, or with programs that this machine lacks: the sentence has the reason.
+    Withheld,
     /// Not measured, though its points were run: the study's file names something that does not exist.
     NotMeasured,
 }
@@ -69,22 +73,22 @@ pub fn compare(
             Verdict::NotMeasured if scale == StudyScale::Quick && is_left_out(figure, &planned, results) => {
                 Compared { verdict: Verdict::LeftOut, ..compared }
             }
-            Verdict::NotMeasured if figure.computed.is_some() && lacks_programs(study, results) => {
+            Verdict::NotMeasured
+                if figure.computed.is_some() && results.programs.len() < study.programs.len() =>
+            {
                 Compared { verdict: Verdict::LeftOut, ..compared }
             }
+            Verdict::NotMeasured if figure.computed.is_some() => match withheld(&results.programs) {
+                Some(why) => {
+                    let sentence = format!("{why}. {}", compared.sentence).trim().to_string();
+                    Compared { verdict: Verdict::Withheld, sentence, ..compared }
+                }
+                None => compared,
+            },
             _ => compared,
         }
     };
     study.figures.iter().map(one).collect()
-}
-
-/// Returns whether some of a study's programs were not run, or have no answer.
-fn lacks_programs(study: &Study, results: &StudyResults) -> bool {
-    let has_answer = |program: &StudyProgram| {
-        let found = results.programs.iter().find(|found| found.program == program.name);
-        found.is_some_and(|found| found.answer.get("withheld").is_none_or(serde_json::Value::is_null))
-    };
-    !study.programs.iter().all(has_answer)
 }
 
 /// Returns whether a figure that must be met is missed, or any figure was not measured.
@@ -92,7 +96,7 @@ pub fn fails(figure: &Compared) -> bool {
     match figure.verdict {
         Verdict::NotMeasured => true,
         Verdict::Missed => !matches!(figure.kind, Kind::Shape | Kind::Context) && !figure.known,
-        Verdict::Met | Verdict::Stated | Verdict::LeftOut => false,
+        Verdict::Met | Verdict::Stated | Verdict::Alone | Verdict::LeftOut | Verdict::Withheld => false,
     }
 }
 
@@ -153,7 +157,7 @@ fn compared(figure: &Figure, results: &StudyResults, computed: &Computed) -> Com
             Some(ours) => row(
                 String::new(),
                 shown(&ours, None) + &interval(figure, computed),
-                Verdict::Stated,
+                Verdict::Alone,
                 String::new(),
             ),
             None => missing(String::new()),

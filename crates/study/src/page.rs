@@ -1,5 +1,6 @@
 //! The page of results, as Markdown, and its charts.
 
+use crate::LISTS;
 use crate::figure::{Compared, PublishedTable, Verdict, number};
 use crate::file::{Chart, Kind, Study};
 use crate::programs::{pictures, tables};
@@ -17,9 +18,26 @@ pub struct Done<'a> {
 /// Folder of charts beside the page.
 pub const PICTURES: &str = "pictures/studies";
 
-/// Returns the page. It does not mention the machine or the day, so that the same results give the same page.
-pub fn markdown(done: &[Done]) -> String {
-    let mut text = format!(
+/// Returns the page. It does not mention the day, so that the same results give the same page; `machine` is mentioned if all studies
+/// measure it.
+pub fn markdown(done: &[Done], machine: &str) -> String {
+    let mut text = if done.iter().all(|done| done.study.measured) { measured(machine) } else { simulated() };
+    let mut paper = "";
+    for done in done {
+        let next = done.study.name.split('/').next().unwrap_or_default();
+        let list = LISTS.iter().find(|(of, _)| *of == next && next != paper);
+        if let Some((of, list)) = list {
+            let _ = write!(text, "\n## {}: all figures and tables\n\n{list}", of.to_uppercase());
+        }
+        paper = next;
+        one(&mut text, done);
+    }
+    text
+}
+
+/// Returns the beginning of a page whose results any machine gives.
+fn simulated() -> String {
+    format!(
         "# Studies\n\n\
          What papers published, beside what is measured here. Written by `unrack study run all` (`make studies`), \
          unrack {}; the files in [studies/](../studies) say what is run. Means are over all messages, and each \
@@ -27,13 +45,25 @@ pub fn markdown(done: &[Done]) -> String {
          otherwise.\n\n\
          `exact` must be met to the digit given, `bound` is a limit to keep, `shape` is a ratio or an order that \
          should come out. A verdict in bold is one that did not.\n\n\
-         What depends on the machine is not here: R2C2's figs. 7 (a rack of threads beside the simulator) and 8 (what computing rates takes), and the check of \
-         predictions by the kernel's swap, are studies that are run by name: `unrack study run r2c2/fig7 r2c2/fig8`, and \
-         as root `unrack study run trust/kernel-swap`.\n",
+         What depends on the machine is not here, and run by name: DDC's programs (`make studies-programs`, on \
+         [a page of their own](studies-measured.md)), R2C2's figs. 7 (a rack of threads beside the simulator) and 8 (what computing \
+         rates takes), `unrack study run r2c2/fig7 r2c2/fig8`, and the check of predictions by the kernel's swap, as root \
+         `unrack study run trust/kernel-swap`.\n",
         env!("CARGO_PKG_VERSION")
-    );
-    done.iter().for_each(|done| one(&mut text, done));
-    text
+    )
+}
+
+/// Returns the beginning of a page of measurements.
+fn measured(machine: &str) -> String {
+    format!(
+        "# Measured studies\n\n\
+         What papers published, beside what one machine gave: {machine}. Written by `unrack study run` with the names below, unrack {}; \
+         the files in [studies/](../studies) say what is run. Behind a value is its 95 % interval, where there is one.\n\n\
+         `shape` is a ratio, an order or a limit that should come out, `context` what cannot be missed, since conditions differ too much or the \
+         paper does not state it. A verdict in bold is one that did not come out. What is simulated only is on \
+         [the page of all studies](studies.md).\n",
+        env!("CARGO_PKG_VERSION")
+    )
 }
 
 /// Returns the charts of a study.
@@ -150,7 +180,9 @@ fn verdict(verdict: Verdict) -> &'static str {
         Verdict::Met => "met",
         Verdict::Missed => "**missed**",
         Verdict::Stated => "differs",
+        Verdict::Alone => "–",
         Verdict::LeftOut => "not in a quick run",
+        Verdict::Withheld => "**withheld**",
         Verdict::NotMeasured => "**not measured**",
     }
 }

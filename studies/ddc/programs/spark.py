@@ -1,23 +1,25 @@
 #!/usr/bin/env python3
 """Spark in one process on two cores: the in-memory programs of DDC (OSDI 2016, table 2), on data that are made for the run.
 
-    spark.py wordcount|sort|pagerank|sql [SCALE]
+    spark.py wordcount|streaming|sort|pagerank|sql [SCALE]
 
 Data are the same in each run, and so is what is printed. SCALE 1 has some 200 MB in memory.
 """
 
 import sys
+import tempfile
 
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 
 WORDS = 20_000
 ITERATIONS = 5
+FILES = 4
 
 
 def main():
     name, scale = sys.argv[1], float(sys.argv[2]) if len(sys.argv) > 2 else 1.0
-    program = {"wordcount": wordcount, "sort": sort, "pagerank": pagerank, "sql": sql}[name]
+    program = {"wordcount": wordcount, "streaming": streaming, "sort": sort, "pagerank": pagerank, "sql": sql}[name]
     session = started()
     try:
         print(f"{name}: {program(session, scale)}")
@@ -62,12 +64,32 @@ def kept(frame):
     return frame
 
 
-def wordcount(session, scale):
+def lines_of_words(session, scale):
     words = [f.concat(f.lit("word"), skewed(f.col("id"), seed, WORDS)) for seed in range(12)]
-    lines = kept(session.range(int(1_200_000 * scale)).select(f.concat_ws(" ", *words).alias("line")))
-    counts = lines.select(f.explode(f.split("line", " ")).alias("word")).groupBy("word").count()
+    return session.range(int(1_200_000 * scale)).select(f.concat_ws(" ", *words).alias("line"))
+
+
+def counts_of(lines):
+    return lines.select(f.explode(f.split("line", " ")).alias("word")).groupBy("word").count()
+
+
+def said(counts):
     found = counts.agg(f.count("*"), f.sum("count"), f.max("count")).first()
     return f"{found[0]} words, {found[1]} in all, the most frequent {found[2]}"
+
+
+def wordcount(session, scale):
+    return said(counts_of(kept(lines_of_words(session, scale))))
+
+
+def streaming(session, scale):
+    """Counts that are kept while lines come: a batch for each file of a folder."""
+    with tempfile.TemporaryDirectory() as folder:
+        lines_of_words(session, scale).repartition(FILES, f.xxhash64("line")).write.mode("overwrite").text(folder)
+        lines = session.readStream.option("maxFilesPerTrigger", 1).text(folder).withColumnRenamed("value", "line")
+        query = counts_of(lines).writeStream.format("memory").queryName("counts").outputMode("complete")
+        query.trigger(availableNow=True).start().awaitTermination()
+        return said(session.table("counts"))
 
 
 def sort(session, scale):

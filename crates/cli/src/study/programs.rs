@@ -8,7 +8,8 @@ use serde_json::Value;
 use std::ffi::OsString;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use unrack_record::{RunFolder, read_json};
+use unrack_record::{RunFolder, read_json, trace};
+use unrack_study::programs::fabrics::{BURSTINESS, burstiness};
 use unrack_study::programs::{Measurement, ProgramFound, StudyProgram};
 use unrack_study::{Study, StudyScale};
 
@@ -106,7 +107,15 @@ fn one(program: &StudyProgram, out: &Path) -> Result<Value, Failure> {
         .output()
         .map_err(|why| Failure::Failed(format!("cannot run unrack: {why}")))?;
     match output.status.code() {
-        Some(0) => serde_json::from_slice(&output.stdout).map_err(|why| Failure::Failed(why.to_string())),
+        Some(0) => {
+            let mut answer: Value =
+                serde_json::from_slice(&output.stdout).map_err(|why| Failure::Failed(why.to_string()))?;
+            if program.measure == Measurement::Compare {
+                let captured = trace::read(out.join("trace.parquet")).ok();
+                answer[BURSTINESS] = captured.and_then(|(_, rows)| burstiness(&rows)).into();
+            }
+            Ok(answer)
+        }
         Some(3) => Err(Failure::Lacking(format!(
             "the programs of this study cannot be run here (above): {}",
             program.name

@@ -6,21 +6,45 @@ use crate::computed::Computed;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use unrack_record::Comparison;
+use unrack_record::trace::{Kind, Row};
 
 /// Program with its comparison in one setting.
 pub struct Compared<'a> {
     program: &'a StudyProgram,
     comparison: Comparison,
+    /// Burstiness of its captured fetches.
+    burstiness: Option<f64>,
 }
+
+/// Field of an answer with the burstiness of what was captured.
+pub const BURSTINESS: &str = "burstiness";
 
 /// Returns the comparisons of the programs that have one.
 pub fn compared<'a>(programs: &'a [StudyProgram], found: &[ProgramFound]) -> Vec<Compared<'a>> {
     let one = |program: &'a StudyProgram| {
         let found = found.iter().find(|found| found.program == program.name)?;
         let comparison = serde_json::from_value(found.answer.clone()).ok()?;
-        (program.measure == Measurement::Compare).then_some(Compared { program, comparison })
+        let burstiness = found.number("/burstiness");
+        (program.measure == Measurement::Compare).then_some(Compared { program, comparison, burstiness })
     };
     programs.iter().filter_map(one).collect()
+}
+
+/// Returns the burstiness of captured fetches: the standard deviation of the logarithms of a thread's compute times between them. Times
+/// below a nanosecond count as one; `None` for fewer than two gaps.
+pub fn burstiness(rows: &[Row]) -> Option<f64> {
+    let mut previous: BTreeMap<u32, &Row> = BTreeMap::new();
+    let mut gaps = Vec::new();
+    for row in rows.iter().filter(|row| row.kind == Kind::Fetch) {
+        if let Some(before) = previous.insert(row.thread, row) {
+            let gap = (row.t_ns - before.t_ns).saturating_sub(before.wait_ns + row.overhead_ns);
+            gaps.push((gap.max(1) as f64).ln());
+        }
+    }
+    let count = gaps.len() as f64;
+    let mean = gaps.iter().sum::<f64>() / count;
+    let squares: f64 = gaps.iter().map(|gap| (gap - mean).powi(2)).sum();
+    (gaps.len() > 1).then(|| (squares / (count - 1.0)).sqrt())
 }
 
 /// Returns the mean, the least and the greatest loss in percent by fabric and setting, the means of the completion of pages over an
@@ -30,7 +54,7 @@ pub fn values(compared: &[Compared]) -> Computed {
     let mut losses: BTreeMap<String, Vec<f64>> = BTreeMap::new();
     let mut means: BTreeMap<String, Vec<f64>> = BTreeMap::new();
     let mut is_within: Vec<bool> = Vec::new();
-    for Compared { program, comparison } in compared {
+    for Compared { program, comparison, .. } in compared {
         for fabric in &comparison.fabrics {
             let name = format!("{}-{}", fabric.fabric, program.setting);
             for (of, found) in [("completion", &fabric.completion_over_ideal), ("fetch-us", &fabric.fetch_us)]
@@ -59,6 +83,12 @@ pub fn values(compared: &[Compared]) -> Computed {
     for (name, means) in means.into_iter().filter(|(_, means)| !means.is_empty()) {
         values.insert(name, means.iter().sum::<f64>() / means.len() as f64);
     }
+    let captured = || compared.iter().filter_map(|compared| compared.burstiness);
+    if captured().next().is_some() {
+        values.insert("captured-burstiness".into(), captured().sum::<f64>() / captured().count() as f64);
+        values.insert("captured-burstiness.low".into(), captured().fold(f64::INFINITY, f64::min));
+        values.insert("captured-burstiness.high".into(), captured().fold(f64::NEG_INFINITY, f64::max));
+    }
     if !is_within.is_empty() {
         let within = is_within.iter().filter(|is_within| **is_within).count();
         values.insert("replays-within".into(), within as f64 / is_within.len() as f64);
@@ -75,7 +105,7 @@ pub fn table(compared: &[Compared]) -> String {
     text.push_str("\n|---|---|");
     names().for_each(|_| text.push_str("--:|"));
     text.push('\n');
-    for Compared { program, comparison } in compared {
+    for Compared { program, comparison, .. } in compared {
         let _ = write!(text, "| {} | {} |", program.of.as_deref().unwrap_or(&program.name), program.setting);
         for name in names() {
             let fabric = comparison.fabrics.iter().find(|fabric| fabric.fabric == name);
@@ -89,4 +119,36 @@ pub fn table(compared: &[Compared]) -> String {
         text.push('\n');
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn even_gaps_are_no_burst_and_waits_do_not_count() {
+        let row = |t_ns, thread, kind, wait_ns, overhead_ns| Row {
+            t_ns,
+            thread,
+            page: 0,
+            kind,
+            bytes: 4096,
+            wait_ns,
+            overhead_ns,
+        };
+        // Two threads that compute for 100 ns between fetches, whatever they wait, and a write-back between.
+        let even = [
+            row(0, 0, Kind::Fetch, 50, 0),
+            row(10, 1, Kind::Fetch, 500, 0),
+            row(120, 0, Kind::WriteBack, 0, 0),
+            row(150, 0, Kind::Fetch, 70, 0),
+            row(350, 0, Kind::Fetch, 0, 30),
+            row(610, 1, Kind::Fetch, 0, 0),
+        ];
+        assert!(burstiness(&even).unwrap() < 1e-9);
+        // Gaps of 1 and of e^2, nearly: logarithms 0 and 2 have a deviation of the root of two.
+        let uneven = [0, 1, 8].map(|t_ns| row(t_ns, 0, Kind::Fetch, 0, 0));
+        assert!((burstiness(&uneven).unwrap() - (7f64.ln() / 2f64.sqrt())).abs() < 1e-9);
+        assert_eq!(burstiness(&even[..2]), None, "no thread has fetched twice");
+    }
 }

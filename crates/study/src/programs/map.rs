@@ -39,6 +39,18 @@ pub(super) struct Loss {
     pub(super) high: f64,
 }
 
+impl Loss {
+    /// Returns by how much an independent loss is less.
+    fn less(self, other: Loss) -> Loss {
+        let value = self.value - other.value;
+        Loss {
+            value,
+            low: value - (self.value - self.low).hypot(other.high - other.value),
+            high: value + (self.high - self.value).hypot(other.value - other.low),
+        }
+    }
+}
+
 /// A program with its map.
 pub struct Mapped<'a> {
     pub(super) program: &'a StudyProgram,
@@ -86,29 +98,51 @@ pub fn values(mapped: &[Mapped]) -> Computed {
         values.insert(name, loss.value);
     };
     for class in Class::ALL {
-        let of_class: Vec<&Mapped> =
-            mapped.iter().filter(|mapped| mapped.program.class == Some(class)).collect();
-        let shares: Vec<String> = shares(&of_class);
+        let (all, several) = of_class(mapped, class);
+        let loss = |share: &str, network| mean(if share == SHARE { &all } else { &several }, share, network);
         for network in NETWORKS {
-            for share in &shares {
-                if let Some(loss) = mean(&of_class, share, network) {
-                    let share = share.trim_end_matches('%');
-                    put(format!("{}-{}-{share}-loss", class.name(), network.name), loss);
+            for share in shares(&several).iter().map(String::as_str).chain([SHARE]) {
+                if let Some(loss) = loss(share, network) {
+                    put(
+                        format!("{}-{}-{}-loss", class.name(), network.name, share.trim_end_matches('%')),
+                        loss,
+                    );
                 }
             }
         }
+        let more = loss("40%", NETWORKS[0]).zip(loss("60%", NETWORKS[0]));
+        more.into_iter()
+            .for_each(|(at_40, at_60)| put(format!("{}-60-local-spare", class.name()), at_40.less(at_60)));
     }
     for class in Class::ALL {
-        let of_class: Vec<&Mapped> =
-            mapped.iter().filter(|mapped| mapped.program.class == Some(class)).collect();
+        let (_, several) = of_class(mapped, class);
         for network in NETWORKS {
-            if let Some(share) = need(&of_class, network) {
+            if let Some(share) = need(&several, network) {
                 values.insert(format!("{}-{}-local", class.name(), network.name), share);
             }
         }
     }
     values.extend(order(mapped).map(|share| ("classes-in-order".to_string(), share)));
+    values.extend(faster_link(mapped).map(|percent| ("faster-link-spares".to_string(), percent)));
     values
+}
+
+/// Returns the programs of a class: all, which count at the paper's local share, and those that were mapped at several.
+fn of_class<'a>(mapped: &'a [Mapped<'a>], class: Class) -> (Vec<&'a Mapped<'a>>, Vec<&'a Mapped<'a>>) {
+    let all: Vec<&Mapped> = mapped.iter().filter(|mapped| mapped.program.class == Some(class)).collect();
+    let several = all.iter().copied().filter(|mapped| mapped.map.locals.len() > 1).collect();
+    (all, several)
+}
+
+/// Returns the part of the losses at 5 us and 40 Gb/s that 100 Gb/s spare, in percent: the mean over the programs.
+fn faster_link(mapped: &[Mapped]) -> Option<f64> {
+    let part = |mapped: &Mapped| {
+        let (at_40, at_100) =
+            (mapped.loss(SHARE, NETWORKS[0])?.value, mapped.loss(SHARE, NETWORKS[3])?.value);
+        (at_40 > 0.0).then(|| (1.0 - at_100 / at_40) * 100.0)
+    };
+    let parts: Vec<f64> = mapped.iter().filter_map(part).collect();
+    (!parts.is_empty()).then(|| parts.iter().sum::<f64>() / parts.len() as f64)
 }
 
 /// Returns the local shares that all programs have, least first.
@@ -172,12 +206,11 @@ pub fn pictures(name: &str, mapped: &[Mapped]) -> Vec<Picture> {
         SHARE,
     );
     let by_class = |class: Class| {
-        let of_class: Vec<&Mapped> =
-            mapped.iter().filter(|mapped| mapped.program.class == Some(class)).collect();
+        let (_, several) = of_class(mapped, class);
         let point = |share: &String| {
-            Some((share.trim_end_matches('%').parse().ok()?, mean(&of_class, share, NETWORKS[0])?.value))
+            Some((share.trim_end_matches('%').parse().ok()?, mean(&several, share, NETWORKS[0])?.value))
         };
-        (class.name().to_string(), shares(&of_class).iter().filter_map(point).collect())
+        (class.name().to_string(), shares(&several).iter().filter_map(point).collect())
     };
     let classes = SeriesChart {
         id: format!("{name}-classes"),
@@ -198,8 +231,9 @@ pub fn table(programs: &[StudyProgram], found: &[ProgramFound]) -> String {
         return String::new();
     }
     let mut text = String::from(
-        "\n| program | stands for | native | footprint | loss at 5 us, 40 Gb/s | at 3 us, 100 Gb/s | pages from remote memory | |\n\
-         |---|---|--:|--:|--:|--:|--:|---|\n",
+        "\n| program | stands for | native | footprint | loss at 5 us, 40 Gb/s | at 3 us, 100 Gb/s | pages from remote memory | local for a \
+         loss of 5 % | |\n\
+         |---|---|--:|--:|--:|--:|--:|--:|---|\n",
     );
     for Mapped { program, map } in &mapped {
         let one = Mapped { program, map: map.clone() };
@@ -211,7 +245,7 @@ pub fn table(programs: &[StudyProgram], found: &[ProgramFound]) -> String {
         let class = program.class.map_or(String::new(), |class| format!(" ({})", class.name()));
         let _ = writeln!(
             text,
-            "| {} | {}{class} | {} | {:.0} MB | {} | {} | {} | {} |",
+            "| {} | {}{class} | {} | {:.0} MB | {} | {} | {} | {} | {} |",
             program.name,
             program.stands_for,
             map.native_s.map_or("–".into(), |s| format!("{s:.2} s")),
@@ -219,10 +253,20 @@ pub fn table(programs: &[StudyProgram], found: &[ProgramFound]) -> String {
             cell(NETWORKS[0]),
             cell(NETWORKS[2]),
             one.swap_bytes_per_s().map_or("–".into(), |rate| format!("{:.2} GB/s", rate / 1e9)),
+            needed(&one),
             [why, program.note.as_str()].join(" ").trim(),
         );
     }
     text
+}
+
+/// Returns the least measured local share with a loss that is allowed at 5 us and 40 Gb/s, or more than which that is.
+fn needed(mapped: &Mapped) -> String {
+    match (need(&[mapped], NETWORKS[0]), shares(&[mapped]).last()) {
+        (Some(share), _) => format!("{share} %"),
+        (None, Some(most)) => format!("more than {}", most.replace('%', " %")),
+        (None, None) => "–".into(),
+    }
 }
 
 #[cfg(test)]
@@ -305,6 +349,22 @@ mod tests {
         assert_eq!(of("sharks-3us-100g-local"), 40.0);
         assert!(!values.contains_key("sharks-5us-40g-local"), "6 % with the largest share");
         assert_eq!(of("classes-in-order"), 1.0);
+        assert_eq!(of("faster-link-spares"), 0.0, "losses of these maps are of the latency alone");
+    }
+
+    #[test]
+    fn a_program_with_one_share_counts_at_that_one_alone() {
+        let programs = programs(&[Class::Shark, Class::Shark]);
+        let maps =
+            [map(&[("25%", 30.0)], 10), map(&[("20%", 40.0), ("25%", 20.0), ("40%", 6.0), ("60%", 3.0)], 50)];
+        let found = found(&maps);
+        let mapped = mapped(&programs, &found);
+        let values = values(&mapped);
+        let of = |name: &str| (values[name] * 1e6).round() / 1e6;
+        assert_eq!((of("sharks-5us-40g-25-loss"), of("sharks-5us-40g-20-loss")), (25.0, 40.0));
+        assert_eq!((of("sharks-5us-40g-local"), of("sharks-60-local-spare")), (60.0, 3.0));
+        assert!((of("sharks-60-local-spare.low") - (3.0 - 0.6f64.hypot(0.6))).abs() < 1e-5);
+        assert_eq!([needed(&mapped[0]), needed(&mapped[1])], ["more than 25 %", "60 %"]);
     }
 
     #[test]

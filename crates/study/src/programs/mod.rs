@@ -21,6 +21,7 @@ pub mod transfers;
 use crate::computed::Computed;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use std::fmt::Write;
 use unrack_report::Picture;
 
 /// A program of a study.
@@ -123,6 +124,22 @@ impl ProgramFound {
     }
 }
 
+/// Returns which programs have no answer, or not all of it, and the first one's reason; `None` if all have.
+pub fn withheld(found: &[ProgramFound]) -> Option<String> {
+    let lacking: Vec<(&str, &str)> =
+        found.iter().filter_map(|found| Some((found.program.as_str(), reason(&found.answer)?))).collect();
+    let names: Vec<&str> = lacking.iter().map(|(program, _)| *program).collect();
+    Some(format!("Without {}: {}", names.join(", "), lacking.first()?.1))
+}
+
+/// Returns the first reason why an answer, or a part of it, is withheld.
+fn reason(answer: &Value) -> Option<&str> {
+    let of = |part: &'_ Value| part.pointer("/withheld/text").is_some();
+    let parts = ["locals", "fabrics"].map(|name| answer.get(name).and_then(Value::as_array));
+    let mut parts = [answer].into_iter().chain(parts.into_iter().flatten().flatten());
+    parts.find(|part| of(part))?.pointer("/withheld/text")?.as_str()
+}
+
 /// Returns the values of a study's programs.
 pub fn values(programs: &[StudyProgram], found: &[ProgramFound]) -> Computed {
     let mut values = swap::errors(&of(programs, found, Measurement::Swap));
@@ -142,6 +159,15 @@ pub fn tables(programs: &[StudyProgram], found: &[ProgramFound]) -> String {
     let mut text = if swapped.is_empty() { String::new() } else { swap::table(programs, &swapped) };
     text.push_str(&map::table(programs, found));
     text.push_str(&fabrics::table(&fabrics::compared(programs, found)));
+    let missing = |found: &&ProgramFound| found.answer.pointer("/withheld/text").is_some();
+    for found in found.iter().filter(missing) {
+        let _ = write!(
+            text,
+            "\nNot measured: {} ({}).\n",
+            found.program,
+            reason(&found.answer).unwrap_or_default()
+        );
+    }
     text
 }
 
@@ -199,6 +225,24 @@ mod tests {
             class: None,
             note: "Because.".into(),
         }
+    }
+
+    #[test]
+    fn what_has_no_answer_is_named_with_its_reason() {
+        let found = |program: &str, answer| ProgramFound { program: program.into(), answer };
+        let why = |text: &str| serde_json::json!({ "key": "budget", "text": text });
+        let whole = found(
+            "a",
+            serde_json::json!({ "native_s": 1.0, "withheld": null, "locals": [{ "withheld": null }] }),
+        );
+        let part = found(
+            "b",
+            serde_json::json!({ "locals": [{ "withheld": null }, { "withheld": why("too few runs") }] }),
+        );
+        let none = found("c", serde_json::json!({ "withheld": why("no java") }));
+        assert_eq!(withheld(std::slice::from_ref(&whole)), None);
+        assert_eq!(withheld(&[whole, part, none.clone()]).unwrap(), "Without b, c: too few runs");
+        assert!(tables(&[], &[none]).contains("Not measured: c (no java)."));
     }
 
     #[test]
