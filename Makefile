@@ -128,6 +128,8 @@ studies: build
 studies-programs: packages += default-jre-headless
 studies-programs: setup build .venv/.studies-ready
 	$(release)/unrack study run ddc/programs ddc/fig8 ddc/fig9 ddc/table5 --out runs/studies-programs --replace
+	cp runs/studies-programs/studies.md docs/studies-measured.md
+	cp -r runs/studies-programs/pictures/studies docs/pictures/
 
 .venv/.studies-ready: requirements-studies.txt | .venv/.ready
 	@$(python) -m pip install -q --disable-pip-version-check -r requirements-studies.txt

@@ -1,5 +1,5 @@
 //! Collaborative filtering by alternating least squares (Zhou, Wilkinson, Schreiber and Pan, AAIM 2008): GraphLab's program in DDC
-//! (table 1), there on Netflix's ratings.
+//! (table 2), there on Netflix's ratings.
 //!
 //! A rating is near the product of its user's factors and its item's. With the factors of all items held, those of a user are a small
 //! linear system over his ratings; then users and items change places. Ratings are read in order, twice in each iteration.

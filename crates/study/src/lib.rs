@@ -37,7 +37,7 @@ pub use file::Study;
 pub use run::{Measured, StudyResults, StudyScale};
 
 /// Studies that come with the program: name and file.
-const FILES: [(&str, &str); 31] = [
+const FILES: [(&str, &str); 32] = [
     ("edm/scheduler", include_str!("../../../studies/edm/scheduler.toml")),
     ("edm/table1", include_str!("../../../studies/edm/table1.toml")),
     ("edm/fig5-cycles", include_str!("../../../studies/edm/fig5-cycles.toml")),
@@ -50,6 +50,7 @@ const FILES: [(&str, &str); 31] = [
     ("ddc/table4", include_str!("../../../studies/ddc/table4.toml")),
     ("ddc/fig7", include_str!("../../../studies/ddc/fig7.toml")),
     ("ddc/programs", include_str!("../../../studies/ddc/programs.toml")),
+    ("ddc/spark", include_str!("../../../studies/ddc/spark.toml")),
     ("ddc/fig8", include_str!("../../../studies/ddc/fig8.toml")),
     ("ddc/fig9", include_str!("../../../studies/ddc/fig9.toml")),
     ("ddc/table5", include_str!("../../../studies/ddc/table5.toml")),
@@ -80,4 +81,28 @@ const LISTS: [(&str, &str); 1] = [("ddc", include_str!("../../../studies/ddc/fig
 /// [`StudyError::File`] if one is invalid.
 pub fn all() -> Result<Vec<Study>, StudyError> {
     FILES.iter().map(|(name, text)| Study::parse(name, text)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// DDC has figures 1 to 9 and tables 1 to 5.
+    #[test]
+    fn a_list_has_all_figures_and_all_studies_of_its_paper() {
+        let rows = LISTS[0].1;
+        for figure in 1..=9 {
+            let is_there =
+                ["Figure ", "Figures "].iter().any(|word| rows.contains(&format!("| {word}{figure}")));
+            assert!(
+                is_there || rows.contains("| Figures 3, 4, 5:") && (3..=5).contains(&figure),
+                "figure {figure}"
+            );
+        }
+        assert!((1..=5).all(|table| rows.contains(&format!("| Table {table}:"))), "{rows}");
+        let named = |name: &str| rows.split(['|', ',']).any(|cell| cell.trim() == name);
+        for (name, _) in FILES.iter().filter(|(name, _)| name.starts_with("ddc/")) {
+            assert!(named(name), "{name} is not listed");
+        }
+    }
 }

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Spark in one process on two cores: the in-memory programs of DDC (OSDI 2016, table 2), on data that are made for the run.
+"""Spark in one process with one worker: the in-memory programs of DDC (OSDI 2016, table 2), on data that are made for the run.
 
     spark.py wordcount|streaming|sort|pagerank|sql [SCALE]
 
@@ -29,7 +29,7 @@ def main():
 
 def started():
     """Session that listens to nobody, and keeps its files to itself."""
-    builder = SparkSession.builder.master("local[2]").appName("unrack")
+    builder = SparkSession.builder.master("local[1]").appName("unrack")
     settings = {
         "spark.driver.memory": "512m",
         "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",

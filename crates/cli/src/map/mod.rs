@@ -21,7 +21,7 @@ use grid::Grid;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use unrack_paging::{CheckedProgram, Input, local_bytes};
+use unrack_paging::{CheckedProgram, Input, local_bytes, quality};
 use unrack_record::{MapLocal, Purpose, RunFolder, SlowdownMap, Started, Warning};
 use unrack_report::{RecordedRun, Report};
 use unrack_units::{Bytes, Rate, Share, Time};
@@ -39,8 +39,9 @@ kept in the run folder: the same command with the same --out continues where it 
 other shares, latencies and bandwidths. The folder also \
 gets map.json and report.html.
 
-Runs that other work on the machine disturbed are not used; they are repeated, unless most runs were disturbed. A \
-local share whose answers are still too uncertain is withheld, with the reason and what to do.";
+Runs that other work on the machine disturbed are not used; they are repeated, unless most runs were disturbed. What \
+is left of --budget goes into more runs where answers are too uncertain. A local share whose answers still are is \
+withheld, with the reason and what to do.";
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -140,12 +141,22 @@ impl Args {
         by_time.sort_unstable_by(|one, other| other.cmp(one));
         by_time.iter().try_for_each(|local| survey.undelayed(*local))?;
         survey.inject(&locals, &[])?;
+        let is_unsure = |local: Bytes| {
+            let shares = self.local.iter().zip(&locals).find(|(_, at)| **at == local);
+            let panel = shares.map(|(share, _)| panel(&survey, &self.grid(), *share, local));
+            panel.and_then(|panel| panel.withheld).is_some_and(|why| why.key == quality::WIDE_INTERVAL)
+        };
+        survey.make_surer(&locals, is_unsure)?;
         steps.finish();
         Ok(self.conclude(&survey, &locals))
     }
 
+    fn grid(&self) -> Grid {
+        Grid { latencies: self.latency.clone(), bandwidths: self.bandwidth.clone() }
+    }
+
     fn conclude(&self, survey: &Survey, locals: &[Bytes]) -> SlowdownMap {
-        let grid = Grid { latencies: self.latency.clone(), bandwidths: self.bandwidth.clone() };
+        let grid = self.grid();
         let panel = |(share, local): (&Share, &Bytes)| panel(survey, &grid, *share, *local);
         let fetched: Vec<u64> =
             locals.iter().filter_map(|local| Some(survey.kept.get(undelayed(*local))?.fetches)).collect();

@@ -44,6 +44,17 @@ pub(crate) fn plan(lines: &[Delayed], others: &[Task], rounds: u32) -> Vec<Task>
     first.into_iter().chain(again).chain([native(rounds + 3)]).flatten().collect()
 }
 
+/// Returns the `nth` runs at the ends of lines, the farther end `times` as far.
+pub(crate) fn farther(lines: &[Delayed], nth: u32, times: f64) -> Vec<Task> {
+    let far = |line: &Delayed| {
+        let delay_ns = (line.delays_ns[POINTS - 1] * times).round();
+        Task::Remote { local_bytes: line.local_bytes, delay_ns, nth }
+    };
+    let mut tasks: Vec<Task> = lines.iter().map(far).collect();
+    tasks.extend(at(&[0], lines, nth));
+    tasks
+}
+
 /// Returns the nth run at some of the delays of each line.
 fn at(points: &[usize], lines: &[Delayed], nth: u32) -> Vec<Task> {
     let each = |n: &usize| {
@@ -71,6 +82,13 @@ mod tests {
             "never near the floor"
         );
         assert_eq!(all(1.0, 0).last(), Some(&LARGEST_DELAY_NS));
+    }
+
+    #[test]
+    fn more_runs_are_at_the_ends_and_farther() {
+        let lines = [Delayed { local_bytes: 1, delays_ns: vec![1.0, 2.0, 3.0, 4.0, 5.0] }];
+        let remote = |delay_ns| Task::Remote { local_bytes: 1, delay_ns, nth: 3 };
+        assert_eq!(farther(&lines, 3, 3.0), [remote(15.0), remote(1.0)]);
     }
 
     #[test]

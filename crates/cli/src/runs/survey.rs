@@ -45,6 +45,10 @@ const LOOK: Duration = Duration::from_millis(250);
 const CALIBRATIONS: u32 = 2;
 /// Predicted time of a run with remote memory and no delay, in native runs, until one has been made.
 const UNDELAYED: f64 = 2.0;
+/// Delay of more runs where the planned ones leave too wide an interval, in multiples of the largest.
+const FARTHER: f64 = 3.0;
+/// Most rounds of such runs.
+const MOST_MORE: u32 = 8;
 /// Most repetitions of disturbed runs, after everything else.
 const REPEATS: u32 = 2;
 
@@ -129,6 +133,30 @@ impl<'a> Survey<'a> {
                 break;
             }
             self.perform_all(&again)?;
+        }
+        Ok(())
+    }
+
+    /// Makes more runs where the interval is too wide to conclude from, while the budget has time: at the smallest delay and at one
+    /// [`FARTHER`] than the largest, since the slope is the surer the farther apart delays are. Without a budget, only what was planned
+    /// is run.
+    pub(crate) fn make_surer(
+        &self,
+        locals: &[Bytes],
+        is_unsure: impl Fn(Bytes) -> bool,
+    ) -> Result<(), Failure> {
+        let has_time =
+            |task: &Task| self.budget.allows(self.steps.corrected(kind(*task), self.predicted_s(*task)));
+        for nth in 1..=MOST_MORE {
+            let unsure = locals.iter().filter(|local| is_unsure(**local));
+            let delays: Vec<_> =
+                unsure.filter_map(|local| self.delays(*local).transpose()).collect::<Result<_, _>>()?;
+            let tasks = line::farther(&delays, self.rounds + nth, FARTHER);
+            let tasks: Vec<Task> = tasks.into_iter().filter(has_time).collect();
+            if self.budget.left_s().is_none() || tasks.is_empty() {
+                break;
+            }
+            self.perform_all(&tasks)?;
         }
         Ok(())
     }

@@ -23,6 +23,7 @@ fn studies_are_listed_and_others_refused() {
         "ddc/table4",
         "ddc/fig7",
         "ddc/programs",
+        "ddc/spark",
         "ddc/fig8",
         "ddc/fig9",
         "ddc/table5",
@@ -44,7 +45,7 @@ fn studies_are_listed_and_others_refused() {
         "trust/kernel-swap",
     ];
     assert_eq!(names, issued);
-    assert_eq!(list.matches("(measured here, not in `all`)").count(), 7);
+    assert_eq!(list.matches("(measured here, not in `all`)").count(), 8);
     let said = desk.refused(2, &["study", "run", "edm/fig9"]);
     assert!(said.contains("no study is called `edm/fig9`; did you mean `edm/fig6`?"), "{said}");
 }
@@ -76,9 +77,29 @@ fn charts_lie_where_the_page_looks_for_them() {
     let page = String::from_utf8(desk.bytes("out/studies.md")).unwrap();
     let pictures: Vec<&str> = page.split("](").skip(1).filter_map(|rest| rest.split(')').next()).collect();
     let pictures: Vec<&&str> = pictures.iter().filter(|path| path.ends_with(".svg")).collect();
-    assert_eq!(pictures.len(), 2);
+    assert_eq!(pictures.len(), 5);
     for picture in pictures {
         let svg = String::from_utf8(desk.bytes(&format!("out/{picture}"))).unwrap();
         assert!(svg.contains("pfabric: "), "{picture}");
     }
+}
+
+/// The short form of a study of this machine: a memory node, asked in each way.
+#[test]
+fn a_measured_study_names_the_machine_and_what_a_quick_run_lacks() {
+    let desk = Desk::new("measured");
+    let run = ["study", "run", "ddc/table5", "--quick", "--out", "out", "--json"];
+    let printed: Value = serde_json::from_str(&desk.done(&run)).unwrap();
+    let figures = printed["studies"][0]["figures"].as_array().unwrap();
+    let (of_swap, of_node): (Vec<&Value>, Vec<&Value>) =
+        figures.iter().partition(|figure| figure["what"].as_str().unwrap().contains("swap"));
+    assert!(of_node.len() >= 8 && of_swap.len() == 2);
+    assert!(of_node.iter().all(|figure| figure["ours"].as_str().unwrap() != ""), "{of_node:?}");
+    assert!(of_swap.iter().all(|figure| figure["verdict"] == "left-out"), "{of_swap:?}");
+    let page = String::from_utf8(desk.bytes("out/studies.md")).unwrap();
+    assert!(page.starts_with("# Measured studies") && page.contains(" cores, Linux "), "{page}");
+    assert!(page.contains("## DDC: all figures and tables") && page.contains("not in a quick run"), "{page}");
+    // An answer is kept: the same page, without a measurement.
+    let again: Value = serde_json::from_str(&desk.done(&run)).unwrap();
+    assert_eq!(again["studies"], printed["studies"]);
 }

@@ -97,6 +97,13 @@ pub fn values(mapped: &[Mapped]) -> Computed {
         values.insert(format!("{name}.high"), loss.high);
         values.insert(name, loss.value);
     };
+    for one in mapped {
+        for network in NETWORKS {
+            let loss = one.loss(SHARE, network);
+            loss.into_iter()
+                .for_each(|loss| put(format!("{}-{}-loss", one.program.name, network.name), loss));
+        }
+    }
     for class in Class::ALL {
         let (all, several) = of_class(mapped, class);
         let loss = |share: &str, network| mean(if share == SHARE { &all } else { &several }, share, network);
@@ -340,7 +347,7 @@ mod tests {
         ];
         let values = values(&mapped(&programs, &found(&maps)));
         let of = |name: &str| (values[name] * 1e6).round() / 1e6;
-        assert_eq!(of("dolphins-5us-40g-25-loss"), 3.0);
+        assert_eq!((of("dolphins-5us-40g-25-loss"), of("p0-5us-40g-loss")), (3.0, 4.0));
         assert_eq!(of("sharks-3us-100g-25-loss"), 12.0);
         // Ends are 10 % below and 20 % above, of both: 0.4 and 0.2 below, 0.8 and 0.4 above.
         assert_eq!(of("dolphins-5us-40g-25-loss.low"), ((3.0 - 0.2f64.sqrt() / 2.0) * 1e6).round() / 1e6);
