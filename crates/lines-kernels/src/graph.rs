@@ -24,23 +24,23 @@ fn nodes(bytes: usize) -> usize {
 }
 
 /// Edges grouped by one end (compressed sparse rows).
-pub struct Graph {
+pub struct SparseGraph {
     starts: Vec<u64>,
     neighbours: Vec<u32>,
 }
 
-impl Graph {
+impl SparseGraph {
     /// Draws the graph of this size, which has the results of a kernel in it.
-    pub fn random(bytes: usize) -> Graph {
+    pub fn random(bytes: usize) -> SparseGraph {
         let nodes = nodes(bytes);
         let mut random = SplitMix64::new(4);
         let edges: Vec<(u32, u32)> = (0..nodes * DEGREE).map(|_| edge(nodes.ilog2(), &mut random)).collect();
-        Graph::new(nodes, &edges)
+        SparseGraph::new(nodes, &edges)
     }
 
     /// Draws the same graph in passes through memory, as a program sorts what does not fit: the edges go to buckets of neighbouring
     /// nodes, and each bucket is grouped alone.
-    pub fn in_passes(bytes: usize) -> Graph {
+    pub fn in_passes(bytes: usize) -> SparseGraph {
         let nodes = nodes(bytes);
         let bucket = (nodes / BUCKETS).max(1);
         let mut random = SplitMix64::new(4);
@@ -61,10 +61,10 @@ impl Graph {
             }
             neighbours.extend(edges.iter().map(|(_, to)| *to));
         }
-        Graph { starts, neighbours }
+        SparseGraph { starts, neighbours }
     }
 
-    fn new(nodes: usize, edges: &[(u32, u32)]) -> Graph {
+    fn new(nodes: usize, edges: &[(u32, u32)]) -> SparseGraph {
         let mut starts = vec![0u64; nodes + 1];
         edges.iter().for_each(|(from, _)| starts[*from as usize + 1] += 1);
         for node in 0..nodes {
@@ -76,7 +76,7 @@ impl Graph {
             neighbours[*at as usize] = *to;
             *at += 1;
         }
-        Graph { starts, neighbours }
+        SparseGraph { starts, neighbours }
     }
 
     /// Returns the number of nodes: a power of two.
@@ -131,7 +131,7 @@ fn edge(levels: u32, random: &mut SplitMix64) -> (u32, u32) {
 
 /// Searches from another root in each round.
 pub(crate) fn bfs(bytes: usize, rounds: u64) -> u64 {
-    let graph = Graph::random(bytes);
+    let graph = SparseGraph::random(bytes);
     let mut random = SplitMix64::new(5);
     let mut checksum = 0u64;
     for _ in 0..rounds {
@@ -148,7 +148,7 @@ pub(crate) fn bfs(bytes: usize, rounds: u64) -> u64 {
 
 /// Iterates from equal ranks.
 pub(crate) fn pagerank(bytes: usize, rounds: u64) -> u64 {
-    let graph = Graph::random(bytes);
+    let graph = SparseGraph::random(bytes);
     let mut degrees = vec![0u32; graph.nodes()];
     graph.neighbours.iter().for_each(|from| degrees[*from as usize] += 1);
     let mut ranks = vec![1.0 / graph.nodes() as f64; graph.nodes()];
@@ -166,21 +166,21 @@ mod tests {
 
     #[test]
     fn distances_on_a_path_and_beside_it() {
-        let graph = Graph::new(5, &[(0, 1), (1, 2), (2, 0), (1, 3)]);
+        let graph = SparseGraph::new(5, &[(0, 1), (1, 2), (2, 0), (1, 3)]);
         assert_eq!(graph.distances(0), [0, 1, 2, 2, u32::MAX]);
         assert_eq!(graph.distances(4), [u32::MAX, u32::MAX, u32::MAX, u32::MAX, 0]);
     }
 
     #[test]
     fn ranks_of_a_cycle_stay_equal() {
-        let graph = Graph::new(4, &[(0, 1), (1, 2), (2, 3), (3, 0)]);
+        let graph = SparseGraph::new(4, &[(0, 1), (1, 2), (2, 3), (3, 0)]);
         assert!(graph.pulled(&[0.25; 4]).iter().all(|rank| (rank - 0.25).abs() < 1e-12));
     }
 
     #[test]
     fn a_graph_is_the_same_in_passes() {
         for bytes in [1 << 7, 1 << 12, 1 << 16, 1 << 22] {
-            let (one, other) = (Graph::random(bytes), Graph::in_passes(bytes));
+            let (one, other) = (SparseGraph::random(bytes), SparseGraph::in_passes(bytes));
             assert_eq!((one.starts, one.neighbours), (other.starts, other.neighbours), "{bytes}");
         }
     }

@@ -16,7 +16,7 @@ mod stream;
 mod table;
 mod text;
 
-pub use graph::Graph;
+pub use graph::SparseGraph;
 
 use request::Request;
 use std::process::ExitCode;

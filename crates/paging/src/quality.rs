@@ -26,8 +26,6 @@ const HARDLY_A_LINE: f64 = 0.5;
 /// Factor of the native run time within which a run without any wait must lie, beside what the pager adds.
 const OUTSIDE: f64 = 2.0;
 
-/// Key of the refusal for an interval that is too wide.
-pub const WIDE_INTERVAL: &str = "wide-interval";
 /// Key of the refusal for a program that does more with little local memory.
 const PROGRAM_CHANGED: &str = "program-changed";
 
@@ -143,7 +141,7 @@ fn uncertainty(fit: &Fit, [few, many]: [f64; 2], per: &str) -> Option<Warning> {
         few.max(0.0),
         many.max(0.0)
     );
-    (few <= 0.0 || many > WIDE * few).then(|| Warning::new(WIDE_INTERVAL, text))
+    (few <= 0.0 || many > WIDE * few).then(|| Warning::new("wide-interval", text))
 }
 
 #[cfg(test)]

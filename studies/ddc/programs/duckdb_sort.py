@@ -20,7 +20,9 @@ def main():
         base.execute(f"SET temp_directory = '{folder}'")
         base.execute(f"SET memory_limit = '{int(120 * scale) + 60}MB'")
         base.execute("SET threads = 1")
-        rows_of = f"SELECT hash(i) AS key, rpad(i::VARCHAR, 90, 'x') AS payload FROM range({rows}) AS numbers(i)"
+        rows_of = (
+            f"SELECT hash(i) AS key, rpad(i::VARCHAR, 90, 'x') AS payload FROM range({rows}) AS numbers(i)"
+        )
         ordered = f"SELECT key, payload, row_number() OVER (ORDER BY key) AS place FROM ({rows_of})"
         found = base.execute(
             f"SELECT count(*), max(place), sum((key >> 32) * (place % 1000)), count(DISTINCT payload[:1]) FROM ({ordered})"

@@ -19,7 +19,13 @@ FILES = 4
 
 def main():
     name, scale = sys.argv[1], float(sys.argv[2]) if len(sys.argv) > 2 else 1.0
-    program = {"wordcount": wordcount, "streaming": streaming, "sort": sort, "pagerank": pagerank, "sql": sql}[name]
+    program = {
+        "wordcount": wordcount,
+        "streaming": streaming,
+        "sort": sort,
+        "pagerank": pagerank,
+        "sql": sql,
+    }[name]
     session = started()
     try:
         print(f"{name}: {program(session, scale)}")
@@ -85,8 +91,12 @@ def wordcount(session, scale):
 def streaming(session, scale):
     """Counts that are kept while lines come: a batch for each file of a folder."""
     with tempfile.TemporaryDirectory() as folder:
-        lines_of_words(session, scale).repartition(FILES, f.xxhash64("line")).write.mode("overwrite").text(folder)
-        lines = session.readStream.option("maxFilesPerTrigger", 1).text(folder).withColumnRenamed("value", "line")
+        lines_of_words(session, scale).repartition(FILES, f.xxhash64("line")).write.mode("overwrite").text(
+            folder
+        )
+        lines = (
+            session.readStream.option("maxFilesPerTrigger", 1).text(folder).withColumnRenamed("value", "line")
+        )
         query = counts_of(lines).writeStream.format("memory").queryName("counts").outputMode("complete")
         query.trigger(availableNow=True).start().awaitTermination()
         return said(session.table("counts"))
@@ -104,7 +114,9 @@ def pagerank(session, scale):
     nodes = int(150_000 * scale)
     ids = session.range(nodes * 8)
     edges = kept(
-        ids.select(skewed(f.col("id"), 1, nodes).alias("source"), drawn(f.col("id"), 2, nodes).alias("target"))
+        ids.select(
+            skewed(f.col("id"), 1, nodes).alias("source"), drawn(f.col("id"), 2, nodes).alias("target")
+        )
         .distinct()
         .repartition(4, "source")
     )
@@ -114,7 +126,9 @@ def pagerank(session, scale):
         given = ranks.join(degrees, ranks.node == degrees.source).select(
             f.col("source").alias("giver"), (f.col("rank") / f.col("degree")).alias("part")
         )
-        sums = edges.join(given, edges.source == given.giver).groupBy("target").agg(f.sum("part").alias("sum"))
+        sums = (
+            edges.join(given, edges.source == given.giver).groupBy("target").agg(f.sum("part").alias("sum"))
+        )
         ranks = kept(sums.select(f.col("target").alias("node"), (0.15 + 0.85 * f.col("sum")).alias("rank")))
     found = ranks.agg(f.count("*"), f.round(f.sum("rank"), 3), f.round(f.max("rank"), 3)).first()
     return f"{found[0]} ranks, {found[1]} in all, the largest {found[2]}"
@@ -124,7 +138,9 @@ def sql(session, scale):
     """Scan, aggregation and join of the Big Data Benchmark, in its shapes."""
     pages, visits = int(200_000 * scale), int(1_500_000 * scale)
     url = f.concat(f.lit("url"), f.lpad(f.col("page").cast("string"), 60, "0"))
-    rankings = session.range(pages).select(f.col("id").alias("page"), skewed(f.col("id"), 3, 10_000).alias("rank"))
+    rankings = session.range(pages).select(
+        f.col("id").alias("page"), skewed(f.col("id"), 3, 10_000).alias("rank")
+    )
     kept(rankings.withColumn("url", url)).createOrReplaceTempView("rankings")
     visited = session.range(visits).select(
         drawn(f.col("id"), 4, pages).alias("page"),

@@ -30,6 +30,9 @@ pub(super) struct Measured {
 /// Local shares whose fetches are counted to answer "how much local memory is enough?".
 const SHARES: [f64; 3] = [0.4, 0.6, 0.8];
 
+/// Time of a fetch, in ns, at which more runs have to make the answer sure: the 5 us of DDC's target.
+const USUAL_NS: f64 = 5_000.0;
+
 /// Returns the local memory that was asked for, of a program that has been run once.
 pub(super) fn local(survey: &Survey, share: Share) -> Result<Bytes, Failure> {
     Ok(local_bytes(share, survey.footprint())?)
@@ -47,6 +50,7 @@ pub(super) fn measure(survey: &Survey, local: Bytes, simulator: &Simulator) -> R
         .filter(|(_, bytes)| is_other(*bytes, local))
         .collect();
     survey.inject(&[local], &others.iter().map(|(_, bytes)| *bytes).collect::<Vec<_>>())?;
+    survey.make_surer(&[local], USUAL_NS)?;
     let made = |(share, bytes): &(f64, Bytes)| Some((*share, survey.kept.get(undelayed(*bytes))?));
     let others: Vec<(f64, Done)> = others.iter().filter_map(made).collect();
     let calibration = survey.kept.calibration().filter(|(_, is_disturbed)| !is_disturbed);

@@ -43,7 +43,8 @@ impl Grid {
         beyond.into_iter().collect()
     }
 
-    fn longest_ns(&self) -> f64 {
+    /// Returns the longest delay of a cell, transmission included.
+    pub(super) fn longest_ns(&self) -> f64 {
         let cells = self.latencies.iter().flat_map(|latency| {
             self.bandwidths.iter().map(|rate| (*latency + rate.transmit(PAGE)).as_ns_f64())
         });

@@ -21,7 +21,7 @@ use grid::Grid;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use unrack_paging::{CheckedProgram, Input, local_bytes, quality};
+use unrack_paging::{CheckedProgram, Input, local_bytes};
 use unrack_record::{MapLocal, Purpose, RunFolder, SlowdownMap, Started, Warning};
 use unrack_report::{RecordedRun, Report};
 use unrack_units::{Bytes, Rate, Share, Time};
@@ -141,12 +141,7 @@ impl Args {
         by_time.sort_unstable_by(|one, other| other.cmp(one));
         by_time.iter().try_for_each(|local| survey.undelayed(*local))?;
         survey.inject(&locals, &[])?;
-        let is_unsure = |local: Bytes| {
-            let shares = self.local.iter().zip(&locals).find(|(_, at)| **at == local);
-            let panel = shares.map(|(share, _)| panel(&survey, &self.grid(), *share, local));
-            panel.and_then(|panel| panel.withheld).is_some_and(|why| why.key == quality::WIDE_INTERVAL)
-        };
-        survey.make_surer(&locals, is_unsure)?;
+        survey.make_surer(&locals, self.grid().longest_ns())?;
         steps.finish();
         Ok(self.conclude(&survey, &locals))
     }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use unrack_units::Time;
 
 /// Help of the option, which `compare` and `map` share.
-pub(crate) const HELP: &str = "Time limit of the whole command, such as 90s or 2m: runs are left out, a recorded run of lines is ended early, and answers that lack what was left out are withheld";
+pub(crate) const HELP: &str = "Time limit of the whole command, such as 90s or 2m: runs are left out, a recorded run of lines is ended early, and answers that lack what was left out are withheld. What is left of it goes into more runs where answers are too uncertain";
 
 /// Time for runs of the program, and time reserved for the steps after them.
 pub(crate) struct Budget {

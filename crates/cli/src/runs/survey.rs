@@ -10,7 +10,7 @@ use super::{Known, Made, Runner, Task};
 use crate::failure::{Failure, say};
 use std::cell::{Cell, RefCell};
 use std::time::{Duration, Instant};
-use unrack_paging::{FaultMode, MachineCounters, MachineLoad, PagingError, calibrate};
+use unrack_paging::{FaultMode, MachineCounters, MachineLoad, PagingError, calibrate, quality};
 use unrack_record::{Disturbance, DisturbedRun, OtherWork, Warning};
 use unrack_units::Bytes;
 
@@ -137,22 +137,22 @@ impl<'a> Survey<'a> {
         Ok(())
     }
 
-    /// Makes more runs where the interval is too wide to conclude from, while the budget has time: at the smallest delay and at one
-    /// [`FARTHER`] than the largest, since the slope is the surer the farther apart delays are. Without a budget, only what was planned
-    /// is run.
-    pub(crate) fn make_surer(
-        &self,
-        locals: &[Bytes],
-        is_unsure: impl Fn(Bytes) -> bool,
-    ) -> Result<(), Failure> {
+    /// Makes more runs where the slowdown at a delay is too uncertain to be stated, while the budget has time: at the smallest delay
+    /// and at one [`FARTHER`] than the largest, since the slope is the surer the farther apart delays are. Without a budget, only what
+    /// was planned is run.
+    pub(crate) fn make_surer(&self, locals: &[Bytes], delay_ns: f64) -> Result<(), Failure> {
+        let is_unsure = |local: &&Bytes| {
+            let conclusion = self.conclude(**local);
+            conclusion.line().is_ok_and(|fit| quality::slowdown(fit, delay_ns).is_err())
+        };
         let has_time =
             |task: &Task| self.budget.allows(self.steps.corrected(kind(*task), self.predicted_s(*task)));
         for nth in 1..=MOST_MORE {
-            let unsure = locals.iter().filter(|local| is_unsure(**local));
-            let delays: Vec<_> =
+            let unsure = locals.iter().filter(is_unsure);
+            let lines: Vec<Delayed> =
                 unsure.filter_map(|local| self.delays(*local).transpose()).collect::<Result<_, _>>()?;
-            let tasks = line::farther(&delays, self.rounds + nth, FARTHER);
-            let tasks: Vec<Task> = tasks.into_iter().filter(has_time).collect();
+            let mut tasks = line::farther(&lines, self.rounds + nth, FARTHER);
+            tasks.retain(has_time);
             if self.budget.left_s().is_none() || tasks.is_empty() {
                 break;
             }

@@ -1,4 +1,4 @@
-//! On timely dataflow (Murray et al., Naiad, SOSP 2013): each worker owns the nodes of its residue class, and the parts of ranks that
+//! PageRank on timely dataflow (Murray et al., Naiad, SOSP 2013): each worker owns the nodes of its residue class, and the parts of ranks that
 //! go along edges are messages to the owners of their targets. An iteration is a time of the dataflow.
 
 use super::DAMPING;
@@ -11,13 +11,17 @@ use timely::Config;
 use timely::dataflow::channels::pact::Exchange;
 use timely::dataflow::operators::generic::operator::Operator;
 use timely::dataflow::operators::{ConnectLoop, Feedback, ToStream};
-use unrack_lines_kernels::Graph;
+use unrack_lines_kernels::SparseGraph;
 
 /// Returns the ranks after some iterations.
 ///
 /// # Errors
 /// [`ProgramError::Dataflow`] if the workers cannot be started, or one of them ends early.
-pub(super) fn pagerank(graph: Graph, iterations: u32, workers: usize) -> Result<Vec<f64>, ProgramError> {
+pub(super) fn pagerank(
+    graph: SparseGraph,
+    iterations: u32,
+    workers: usize,
+) -> Result<Vec<f64>, ProgramError> {
     let nodes = graph.nodes();
     let graph = Arc::new(graph);
     let config = if workers == 1 { Config::thread() } else { Config::process(workers) };

@@ -8,7 +8,7 @@ mod threads;
 
 use crate::ProgramError;
 use clap::ValueEnum;
-use unrack_lines_kernels::Graph;
+use unrack_lines_kernels::SparseGraph;
 
 /// Options of `unrack-programs graph`.
 #[derive(Debug, clap::Args)]
@@ -51,7 +51,7 @@ const DAMPING: f64 = 0.85;
 
 /// Answers the question, and returns a line with the answer.
 pub(crate) fn run(args: &Args) -> Result<String, ProgramError> {
-    let graph = Graph::in_passes((args.size as usize) << 20);
+    let graph = SparseGraph::in_passes((args.size as usize) << 20);
     let (threads, nodes) = (usize::from(args.threads), graph.nodes());
     let answer = match (args.problem, args.by) {
         (Problem::Pagerank, By::Threads) => ranks(&threads::pagerank(&graph, args.iterations, threads)),
@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     /// Ranks by the definition, edge by edge.
-    fn by_definition(graph: &Graph, iterations: u32) -> Vec<f64> {
+    fn by_definition(graph: &SparseGraph, iterations: u32) -> Vec<f64> {
         let nodes = graph.nodes();
         let mut degrees = vec![0.0; nodes];
         (0..nodes as u32)
@@ -103,22 +103,25 @@ mod tests {
     fn ranks_are_the_same_by_all_ways() {
         // The smaller graph leaves some workers without edges.
         for (bytes, iterations) in [(1 << 8, 5), (1 << 18, 4), (1 << 18, 0), (1 << 20, 1)] {
-            let expected = by_definition(&Graph::random(bytes), iterations);
+            let expected = by_definition(&SparseGraph::random(bytes), iterations);
             let near = |how: &str, ranks: &[f64]| {
                 assert_eq!(ranks.len(), expected.len());
                 let off = ranks.iter().zip(&expected).position(|(a, b)| (a - b).abs() >= 1e-9 * b);
                 assert_eq!(off.map(|node| (node, ranks[node], expected[node])), None, "{how}");
             };
             for threads in [1, 2, 3, 7] {
-                near("threads", &threads::pagerank(&Graph::random(bytes), iterations, threads));
-                near("dataflow", &dataflow::pagerank(Graph::random(bytes), iterations, threads).unwrap());
+                near("threads", &threads::pagerank(&SparseGraph::random(bytes), iterations, threads));
+                near(
+                    "dataflow",
+                    &dataflow::pagerank(SparseGraph::random(bytes), iterations, threads).unwrap(),
+                );
             }
         }
     }
 
     #[test]
     fn components_are_those_that_a_search_finds() {
-        let graph = Graph::random(1 << 16);
+        let graph = SparseGraph::random(1 << 16);
         let nodes = graph.nodes();
         let mut both = vec![Vec::new(); nodes];
         for to in 0..nodes as u32 {

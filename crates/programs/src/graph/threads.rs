@@ -1,11 +1,11 @@
-//! By threads that share the graph.
+//! PageRank and components by threads that share the graph.
 
 use super::DAMPING;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-use unrack_lines_kernels::Graph;
+use unrack_lines_kernels::SparseGraph;
 
 /// Returns the ranks after some iterations that pull along the edges: each thread has a part of the nodes.
-pub(super) fn pagerank(graph: &Graph, iterations: u32, threads: usize) -> Vec<f64> {
+pub(super) fn pagerank(graph: &SparseGraph, iterations: u32, threads: usize) -> Vec<f64> {
     let nodes = graph.nodes();
     let mut degrees = vec![0u32; nodes];
     (0..nodes as u32)
@@ -32,7 +32,7 @@ pub(super) fn pagerank(graph: &Graph, iterations: u32, threads: usize) -> Vec<f6
 
 /// Returns the least node of each node's component, edges taken in both directions. One thread joins sets along the edges, as COST
 /// does; several send the least label along the edges until none changes.
-pub(super) fn components(graph: &Graph, threads: usize) -> Vec<u32> {
+pub(super) fn components(graph: &SparseGraph, threads: usize) -> Vec<u32> {
     match threads {
         1 => joined(graph),
         _ => spread(graph, threads),
@@ -40,7 +40,7 @@ pub(super) fn components(graph: &Graph, threads: usize) -> Vec<u32> {
 }
 
 /// Union of sets by their least node, with paths halved.
-fn joined(graph: &Graph) -> Vec<u32> {
+fn joined(graph: &SparseGraph) -> Vec<u32> {
     let mut parents: Vec<u32> = (0..graph.nodes() as u32).collect();
     let root = |parents: &mut [u32], mut node: u32| {
         while parents[node as usize] != node {
@@ -59,7 +59,7 @@ fn joined(graph: &Graph) -> Vec<u32> {
 }
 
 /// Labels that only fall: whichever thread lowers one, the end is the same.
-fn spread(graph: &Graph, threads: usize) -> Vec<u32> {
+fn spread(graph: &SparseGraph, threads: usize) -> Vec<u32> {
     let labels: Vec<AtomicU32> = (0..graph.nodes() as u32).map(AtomicU32::new).collect();
     let changed = AtomicBool::new(true);
     let parts: Vec<u32> = (0..graph.nodes() as u32).collect();

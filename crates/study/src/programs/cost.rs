@@ -1,7 +1,7 @@
 //! One thread with remote memory against a parallel program whose memory is local (DDC, section 5.2, figure 9; McSherry, Isard and
 //! Murray, "Scalability! But at what COST?", HotOS 2015).
 
-use super::map::{Loss, Mapped, NETWORKS, SHARE};
+use super::map::{Loss, MappedProgram, NETWORKS, SHARE};
 use super::{Measurement, ProgramFound, StudyProgram};
 use crate::computed::Computed;
 use unrack_report::{Picture, SeriesAxis, SeriesChart};
@@ -10,8 +10,8 @@ use unrack_report::{Picture, SeriesAxis, SeriesChart};
 const RATE: u64 = 40_000_000_000;
 
 /// Program of one thread, beside its rivals.
-pub struct Cost<'a> {
-    mapped: &'a Mapped<'a>,
+pub struct SingleThread<'a> {
+    mapped: &'a MappedProgram<'a>,
     /// Seconds of the parallel program, natively.
     parallel_s: f64,
     /// Seconds of the same program when it swaps to a local disk.
@@ -20,22 +20,22 @@ pub struct Cost<'a> {
 
 /// Returns the programs that have a parallel rival, as far as both were measured.
 pub fn costs<'a>(
-    mapped: &'a [Mapped<'a>],
+    mapped: &'a [MappedProgram<'a>],
     programs: &[StudyProgram],
     found: &[ProgramFound],
-) -> Vec<Cost<'a>> {
-    let one = |single: &'a Mapped<'a>| {
+) -> Vec<SingleThread<'a>> {
+    let one = |single: &'a MappedProgram<'a>| {
         let parallel = single.program.parallel.as_ref()?;
         let parallel = found.iter().find(|found| found.program == *parallel)?;
         let disk = super::other(&single.program.name, Measurement::Swap, programs);
         let disk = disk.and_then(|disk| found.iter().find(|found| found.program == disk.name));
         let disk_s = disk.and_then(|found| found.number("/swap/median_s"));
-        Some(Cost { mapped: single, parallel_s: parallel.number("/native/median_s")?, disk_s })
+        Some(SingleThread { mapped: single, parallel_s: parallel.number("/native/median_s")?, disk_s })
     };
     mapped.iter().filter_map(one).collect()
 }
 
-impl Cost<'_> {
+impl SingleThread<'_> {
     /// Returns the seconds with remote memory that a loss makes.
     fn seconds(&self, loss_percent: f64) -> Option<f64> {
         Some(self.mapped.map.native_s? * (1.0 + loss_percent / 100.0))
@@ -65,7 +65,7 @@ impl Cost<'_> {
 }
 
 /// Returns the speedups over rivals and the crossovers, by name.
-pub fn values(costs: &[Cost]) -> Computed {
+pub fn values(costs: &[SingleThread]) -> Computed {
     let mut values = Computed::new();
     for cost in costs {
         let name = &cost.mapped.program.name;
@@ -86,8 +86,8 @@ pub fn values(costs: &[Cost]) -> Computed {
 }
 
 /// Returns a picture for each program: its time over latency, and those of its rivals.
-pub fn pictures(name: &str, costs: &[Cost]) -> Vec<Picture> {
-    let one = |cost: &Cost| {
+pub fn pictures(name: &str, costs: &[SingleThread]) -> Vec<Picture> {
+    let one = |cost: &SingleThread| {
         let points = cost.over_latency();
         let (first, last) = (points.first()?.0, points.last()?.0);
         let flat = |s: f64| vec![(first, s), (last, s)];

@@ -3,7 +3,7 @@
 //! A *loss* is the part of the native run time by which a run is longer: a slowdown of 1.05 is a loss of 5 %. The loss of a class is
 //! the mean over its programs, as in the paper; its interval is that mean's, by the intervals of the programs, which are independent.
 
-use super::{Class, Measurement, ProgramFound, StudyProgram};
+use super::{Measurement, ProgramClass, ProgramFound, StudyProgram};
 use crate::computed::Computed;
 use std::fmt::Write;
 use unrack_record::{MapLocal, SlowdownMap};
@@ -52,22 +52,22 @@ impl Loss {
 }
 
 /// A program with its map.
-pub struct Mapped<'a> {
+pub struct MappedProgram<'a> {
     pub(super) program: &'a StudyProgram,
     pub(super) map: SlowdownMap,
 }
 
 /// Returns the maps of the programs that have one.
-pub fn mapped<'a>(programs: &'a [StudyProgram], found: &[ProgramFound]) -> Vec<Mapped<'a>> {
+pub fn mapped<'a>(programs: &'a [StudyProgram], found: &[ProgramFound]) -> Vec<MappedProgram<'a>> {
     let one = |program: &'a StudyProgram| {
         let found = found.iter().find(|found| found.program == program.name)?;
         let map = serde_json::from_value(found.answer.clone()).ok()?;
-        (program.measure == Measurement::Map).then_some(Mapped { program, map })
+        (program.measure == Measurement::Map).then_some(MappedProgram { program, map })
     };
     programs.iter().filter_map(one).collect()
 }
 
-impl Mapped<'_> {
+impl MappedProgram<'_> {
     pub(super) fn local(&self, share: &str) -> Option<&MapLocal> {
         self.map.locals.iter().find(|local| local.local == share)
     }
@@ -90,7 +90,7 @@ impl Mapped<'_> {
 }
 
 /// Returns the values of figures 2 to 6 and table 3, by name.
-pub fn values(mapped: &[Mapped]) -> Computed {
+pub fn values(mapped: &[MappedProgram]) -> Computed {
     let mut values = Computed::new();
     let mut put = |name: String, loss: Loss| {
         values.insert(format!("{name}.low"), loss.low);
@@ -104,7 +104,7 @@ pub fn values(mapped: &[Mapped]) -> Computed {
                 .for_each(|loss| put(format!("{}-{}-loss", one.program.name, network.name), loss));
         }
     }
-    for class in Class::ALL {
+    for class in ProgramClass::ALL {
         let (all, several) = of_class(mapped, class);
         let loss = |share: &str, network| mean(if share == SHARE { &all } else { &several }, share, network);
         for network in NETWORKS {
@@ -121,7 +121,7 @@ pub fn values(mapped: &[Mapped]) -> Computed {
         more.into_iter()
             .for_each(|(at_40, at_60)| put(format!("{}-60-local-spare", class.name()), at_40.less(at_60)));
     }
-    for class in Class::ALL {
+    for class in ProgramClass::ALL {
         let (_, several) = of_class(mapped, class);
         for network in NETWORKS {
             if let Some(share) = need(&several, network) {
@@ -135,15 +135,19 @@ pub fn values(mapped: &[Mapped]) -> Computed {
 }
 
 /// Returns the programs of a class: all, which count at the paper's local share, and those that were mapped at several.
-fn of_class<'a>(mapped: &'a [Mapped<'a>], class: Class) -> (Vec<&'a Mapped<'a>>, Vec<&'a Mapped<'a>>) {
-    let all: Vec<&Mapped> = mapped.iter().filter(|mapped| mapped.program.class == Some(class)).collect();
+fn of_class<'a>(
+    mapped: &'a [MappedProgram<'a>],
+    class: ProgramClass,
+) -> (Vec<&'a MappedProgram<'a>>, Vec<&'a MappedProgram<'a>>) {
+    let all: Vec<&MappedProgram> =
+        mapped.iter().filter(|mapped| mapped.program.class == Some(class)).collect();
     let several = all.iter().copied().filter(|mapped| mapped.map.locals.len() > 1).collect();
     (all, several)
 }
 
 /// Returns the part of the losses at 5 us and 40 Gb/s that 100 Gb/s spare, in percent: the mean over the programs.
-fn faster_link(mapped: &[Mapped]) -> Option<f64> {
-    let part = |mapped: &Mapped| {
+fn faster_link(mapped: &[MappedProgram]) -> Option<f64> {
+    let part = |mapped: &MappedProgram| {
         let (at_40, at_100) =
             (mapped.loss(SHARE, NETWORKS[0])?.value, mapped.loss(SHARE, NETWORKS[3])?.value);
         (at_40 > 0.0).then(|| (1.0 - at_100 / at_40) * 100.0)
@@ -153,14 +157,14 @@ fn faster_link(mapped: &[Mapped]) -> Option<f64> {
 }
 
 /// Returns the local shares that all programs have, least first.
-fn shares(of: &[&Mapped]) -> Vec<String> {
+fn shares(of: &[&MappedProgram]) -> Vec<String> {
     let Some(first) = of.first() else { return Vec::new() };
     let of_all = |share: &&String| of.iter().all(|mapped| mapped.local(share).is_some());
     first.map.locals.iter().map(|local| &local.local).filter(of_all).cloned().collect()
 }
 
 /// Returns the mean loss of programs; `None` if one of them has none.
-fn mean(of: &[&Mapped], share: &str, network: Network) -> Option<Loss> {
+fn mean(of: &[&MappedProgram], share: &str, network: Network) -> Option<Loss> {
     let losses: Vec<Loss> = of.iter().map(|mapped| mapped.loss(share, network)).collect::<Option<_>>()?;
     let count = losses.len() as f64;
     if losses.is_empty() {
@@ -176,7 +180,7 @@ fn mean(of: &[&Mapped], share: &str, network: Network) -> Option<Loss> {
 }
 
 /// Returns the least measured local share, in percent, with which the mean loss is allowed, and with all greater ones.
-fn need(of: &[&Mapped], network: Network) -> Option<f64> {
+fn need(of: &[&MappedProgram], network: Network) -> Option<f64> {
     let mut least = None;
     for share in shares(of).iter().rev() {
         if mean(of, share, network)?.value > ALLOWED {
@@ -188,19 +192,20 @@ fn need(of: &[&Mapped], network: Network) -> Option<f64> {
 }
 
 /// Returns the share of pairs, of a dolphin and a shark by the paper, in which the dolphin loses less at 5 us and 40 Gb/s.
-fn order(mapped: &[Mapped]) -> Option<f64> {
+fn order(mapped: &[MappedProgram]) -> Option<f64> {
     let of = |class| {
-        let is = move |mapped: &&Mapped| mapped.program.class == Some(class);
+        let is = move |mapped: &&MappedProgram| mapped.program.class == Some(class);
         mapped.iter().filter(is).filter_map(|mapped| Some(mapped.loss(SHARE, NETWORKS[0])?.value))
     };
-    let pairs = of(Class::Dolphin).flat_map(|dolphin| of(Class::Shark).map(move |shark| dolphin < shark));
+    let pairs = of(ProgramClass::Dolphin)
+        .flat_map(|dolphin| of(ProgramClass::Shark).map(move |shark| dolphin < shark));
     let pairs: Vec<bool> = pairs.collect();
     let right = pairs.iter().filter(|is_right| **is_right).count();
     (!pairs.is_empty()).then(|| right as f64 / pairs.len() as f64)
 }
 
 /// Returns the pictures: all programs' losses over networks, and both classes over local shares.
-pub fn pictures(name: &str, mapped: &[Mapped]) -> Vec<Picture> {
+pub fn pictures(name: &str, mapped: &[MappedProgram]) -> Vec<Picture> {
     if mapped.is_empty() {
         return Vec::new();
     }
@@ -212,7 +217,7 @@ pub fn pictures(name: &str, mapped: &[Mapped]) -> Vec<Picture> {
         &maps,
         SHARE,
     );
-    let by_class = |class: Class| {
+    let by_class = |class: ProgramClass| {
         let (_, several) = of_class(mapped, class);
         let point = |share: &String| {
             Some((share.trim_end_matches('%').parse().ok()?, mean(&several, share, NETWORKS[0])?.value))
@@ -225,7 +230,7 @@ pub fn pictures(name: &str, mapped: &[Mapped]) -> Vec<Picture> {
         x: SeriesAxis::Numbers("memory that stays local, %".into()),
         y_label: "mean loss, %".into(),
         y_log: false,
-        series: Class::ALL.map(by_class).to_vec(),
+        series: ProgramClass::ALL.map(by_class).to_vec(),
     };
     let is_drawn = |chart: &SeriesChart| chart.series.iter().any(|(_, points)| !points.is_empty());
     [heat].into_iter().chain(Some(classes).filter(is_drawn).map(|chart| chart.figure())).collect()
@@ -242,8 +247,8 @@ pub fn table(programs: &[StudyProgram], found: &[ProgramFound]) -> String {
          loss of 5 % | |\n\
          |---|---|--:|--:|--:|--:|--:|--:|---|\n",
     );
-    for Mapped { program, map } in &mapped {
-        let one = Mapped { program, map: map.clone() };
+    for MappedProgram { program, map } in &mapped {
+        let one = MappedProgram { program, map: map.clone() };
         let cell = |network| match one.loss(SHARE, network) {
             Some(Loss { value, low, high }) => format!("{value:.0} % ({low:.0} to {high:.0})"),
             None => "–".into(),
@@ -268,7 +273,7 @@ pub fn table(programs: &[StudyProgram], found: &[ProgramFound]) -> String {
 }
 
 /// Returns the least measured local share with a loss that is allowed at 5 us and 40 Gb/s, or more than which that is.
-fn needed(mapped: &Mapped) -> String {
+fn needed(mapped: &MappedProgram) -> String {
     match (need(&[mapped], NETWORKS[0]), shares(&[mapped]).last()) {
         (Some(share), _) => format!("{share} %"),
         (None, Some(most)) => format!("more than {}", most.replace('%', " %")),
@@ -320,8 +325,8 @@ mod tests {
         }
     }
 
-    fn programs(classes: &[Class]) -> Vec<StudyProgram> {
-        let of = |(n, class): (usize, &Class)| StudyProgram {
+    fn programs(classes: &[ProgramClass]) -> Vec<StudyProgram> {
+        let of = |(n, class): (usize, &ProgramClass)| StudyProgram {
             measure: Measurement::Map,
             class: Some(*class),
             ..program(&format!("p{n}"))
@@ -339,7 +344,7 @@ mod tests {
 
     #[test]
     fn the_loss_of_a_class_is_the_mean_of_its_programs() {
-        let programs = programs(&[Class::Dolphin, Class::Dolphin, Class::Shark]);
+        let programs = programs(&[ProgramClass::Dolphin, ProgramClass::Dolphin, ProgramClass::Shark]);
         let maps = [
             map(&[("20%", 8.0), ("25%", 4.0), ("40%", 1.0)], 1000),
             map(&[("20%", 4.0), ("25%", 2.0), ("40%", 1.0)], 500),
@@ -361,7 +366,7 @@ mod tests {
 
     #[test]
     fn a_program_with_one_share_counts_at_that_one_alone() {
-        let programs = programs(&[Class::Shark, Class::Shark]);
+        let programs = programs(&[ProgramClass::Shark, ProgramClass::Shark]);
         let maps =
             [map(&[("25%", 30.0)], 10), map(&[("20%", 40.0), ("25%", 20.0), ("40%", 6.0), ("60%", 3.0)], 50)];
         let found = found(&maps);
@@ -376,7 +381,7 @@ mod tests {
 
     #[test]
     fn a_withheld_program_withholds_its_class() {
-        let programs = programs(&[Class::Shark, Class::Shark]);
+        let programs = programs(&[ProgramClass::Shark, ProgramClass::Shark]);
         let mut second = map(&[("25%", 2.0)], 10);
         second.locals[0].slowdown = None;
         let maps = [map(&[("25%", 4.0)], 10), second];

@@ -63,7 +63,7 @@ pub struct StudyProgram {
     #[serde(default)]
     pub stands_for: String,
     /// Class of that program in the paper.
-    pub class: Option<Class>,
+    pub class: Option<ProgramClass>,
     /// Reason why the result differs.
     #[serde(default)]
     pub note: String,
@@ -91,22 +91,22 @@ pub enum Measurement {
 /// Class of programs by the network that they need (DDC, section 3.2).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Class {
+pub enum ProgramClass {
     /// A program that 5 us and 40 Gb/s suffice.
     Dolphin,
     /// A program that needs 3 us.
     Shark,
 }
 
-impl Class {
+impl ProgramClass {
     /// Both classes.
-    pub const ALL: [Class; 2] = [Class::Dolphin, Class::Shark];
+    pub const ALL: [ProgramClass; 2] = [ProgramClass::Dolphin, ProgramClass::Shark];
 
     /// Returns the name of the class's programs.
     pub fn name(self) -> &'static str {
         match self {
-            Class::Dolphin => "dolphins",
-            Class::Shark => "sharks",
+            ProgramClass::Dolphin => "dolphins",
+            ProgramClass::Shark => "sharks",
         }
     }
 }

@@ -6,7 +6,7 @@
 //! With partial disaggregation, compute blades keep a share of each program's memory, and the rest is in pools; with full
 //! disaggregation all of it is.
 
-use super::map::Mapped;
+use super::map::MappedProgram;
 use super::{Measurement, ProgramFound, StudyProgram};
 use crate::computed::Computed;
 
@@ -17,9 +17,9 @@ const SERVERS: [(&str, f64); 3] = [("2", 2.0), ("4", 4.0), ("8", 8.0)];
 /// Local share with partial disaggregation: the paper's.
 const LOCAL: f64 = 0.25;
 
-/// Demand of a program.
+/// ProgramDemand of a program.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Demand {
+pub struct ProgramDemand {
     /// Cores that it keeps busy.
     cores: f64,
     /// Memory, in bytes.
@@ -27,23 +27,27 @@ pub struct Demand {
 }
 
 /// Returns the demands of the programs of which both measurements exist.
-pub fn demands(mapped: &[Mapped], programs: &[StudyProgram], found: &[ProgramFound]) -> Vec<Demand> {
-    let one = |mapped: &Mapped| {
+pub fn demands(
+    mapped: &[MappedProgram],
+    programs: &[StudyProgram],
+    found: &[ProgramFound],
+) -> Vec<ProgramDemand> {
+    let one = |mapped: &MappedProgram| {
         let native = super::other(&mapped.program.name, Measurement::Native, programs)?;
         let native = found.iter().find(|found| found.program == native.name)?;
         let cores = native.number("/native/processor_s")? / native.number("/native/median_s")?;
-        Some(Demand { cores, memory: mapped.map.footprint_bytes as f64 })
+        Some(ProgramDemand { cores, memory: mapped.map.footprint_bytes as f64 })
     };
     mapped.iter().filter_map(one).collect()
 }
 
 /// Returns the utilisation of memory and cores together: by size of servers, and by how far they are disaggregated.
-pub fn values(demands: &[Demand]) -> Computed {
+pub fn values(demands: &[ProgramDemand]) -> Computed {
     let mut values = Computed::new();
     if demands.len() < 2 {
         return values;
     }
-    let fleet: Vec<Demand> = (0..INSTANCES).map(|n| demands[n % demands.len()]).collect();
+    let fleet: Vec<ProgramDemand> = (0..INSTANCES).map(|n| demands[n % demands.len()]).collect();
     let ratios = || demands.iter().map(|demand| demand.memory / demand.cores);
     let spread = ratios().fold(f64::NEG_INFINITY, f64::max) / ratios().fold(f64::INFINITY, f64::min);
     values.insert("memory-per-core-spread".into(), spread);
@@ -56,9 +60,9 @@ pub fn values(demands: &[Demand]) -> Computed {
 }
 
 /// Returns the part of all memory that is used, where compute blades keep the share `local` of it.
-fn utilisation(fleet: &[Demand], size: f64, local: f64) -> f64 {
+fn utilisation(fleet: &[ProgramDemand], size: f64, local: f64) -> f64 {
     let count = fleet.len() as f64;
-    let mean = |of: fn(&Demand) -> f64| fleet.iter().map(of).sum::<f64>() / count;
+    let mean = |of: fn(&ProgramDemand) -> f64| fleet.iter().map(of).sum::<f64>() / count;
     let (cores, memory) = (mean(|d| d.cores), mean(|d| d.memory));
     // In units of a server's cores and of its local memory.
     let items: Vec<[f64; 2]> = fleet
@@ -109,15 +113,15 @@ mod tests {
 
     #[test]
     fn a_pool_has_what_servers_strand() {
-        let alike = [Demand { cores: 1.0, memory: 4e9 }; 3];
+        let alike = [ProgramDemand { cores: 1.0, memory: 4e9 }; 3];
         let all = values(&alike);
         assert!(
             (all["servers-4-memory"] - 100.0).abs() < 1e-6 && (all["full-4-memory"] - 100.0).abs() < 1e-6
         );
         let unlike = [
-            Demand { cores: 0.5, memory: 8e9 },
-            Demand { cores: 2.0, memory: 1e9 },
-            Demand { cores: 1.0, memory: 2e9 },
+            ProgramDemand { cores: 0.5, memory: 8e9 },
+            ProgramDemand { cores: 2.0, memory: 1e9 },
+            ProgramDemand { cores: 1.0, memory: 2e9 },
         ];
         let all = values(&unlike);
         for size in ["2", "4", "8"] {

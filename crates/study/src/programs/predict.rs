@@ -1,7 +1,7 @@
 //! Losses as predicted from two rates of a program: bytes of pages that it fetches, and bytes of lines that it moves from and to memory
 //! (DDC, section 3.2, figure 6). Each program is predicted from the others.
 
-use super::map::{Mapped, NETWORKS, SHARE};
+use super::map::{MappedProgram, NETWORKS, SHARE};
 use super::{Measurement, ProgramFound, StudyProgram, middle};
 use crate::computed::Computed;
 use unrack_record::LinesResult;
@@ -25,8 +25,8 @@ pub struct Rated {
 }
 
 /// Returns the programs that lose anything, with their rates.
-pub fn rated(mapped: &[Mapped], programs: &[StudyProgram], found: &[ProgramFound]) -> Vec<Rated> {
-    let one = |mapped: &Mapped| {
+pub fn rated(mapped: &[MappedProgram], programs: &[StudyProgram], found: &[ProgramFound]) -> Vec<Rated> {
+    let one = |mapped: &MappedProgram| {
         let (pages, loss) = (mapped.swap_bytes_per_s()?, mapped.loss(SHARE, NETWORKS[0])?.value);
         let program = mapped.program.name.clone();
         let lines = lines_bytes_per_s(&program, programs, found).map(f64::ln);
