@@ -22,6 +22,7 @@ NEEDED = {
     "root",
     "rtl",
     "sanitizers",
+    "stores",
     "tshark",
     "userfaultfd",
     "valgrind",

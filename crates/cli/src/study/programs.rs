@@ -28,6 +28,11 @@ pub(super) fn run(
 ) -> Result<Vec<ProgramFound>, Failure> {
     let is_asked = |program: &&StudyProgram| scale == StudyScale::Full || program.quick;
     let asked: Vec<&StudyProgram> = study.programs.iter().filter(is_asked).collect();
+    if !asked.is_empty() {
+        let path = folder.path("programs");
+        std::fs::create_dir_all(&path)
+            .map_err(|why| Failure::Failed(format!("cannot make {}: {why}", path.display())))?;
+    }
     let mut found = Vec::new();
     for (n, program) in asked.iter().enumerate() {
         let name = format!("programs/{}-{}", program.name, program.local.trim_end_matches('%'));
