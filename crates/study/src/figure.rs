@@ -80,7 +80,7 @@ pub fn compare(
             }
             Verdict::NotMeasured if figure.computed.is_some() => match withheld(&results.programs) {
                 Some(why) => {
-                    let sentence = format!("{why}. {}", compared.sentence).trim().to_string();
+                    let sentence = format!("{why} {}", compared.sentence).trim().to_string();
                     Compared { verdict: Verdict::Withheld, sentence, ..compared }
                 }
                 None => compared,

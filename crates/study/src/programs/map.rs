@@ -272,11 +272,12 @@ pub fn table(programs: &[StudyProgram], found: &[ProgramFound]) -> String {
     text
 }
 
-/// Returns the least measured local share with a loss that is allowed at 5 us and 40 Gb/s, or more than which that is.
+/// Returns the least measured local share with a loss that is allowed at 5 us and 40 Gb/s, or that it is more than all.
 fn needed(mapped: &MappedProgram) -> String {
-    match (need(&[mapped], NETWORKS[0]), shares(&[mapped]).last()) {
+    let most = mapped.map.locals.last().map_or("", |local| &local.local);
+    match (need(&[mapped], NETWORKS[0]), mapped.loss(most, NETWORKS[0])) {
         (Some(share), _) => format!("{share} %"),
-        (None, Some(most)) => format!("more than {}", most.replace('%', " %")),
+        (None, Some(_)) => format!("more than {}", most.replace('%', " %")),
         (None, None) => "–".into(),
     }
 }

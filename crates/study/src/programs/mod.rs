@@ -124,12 +124,11 @@ impl ProgramFound {
     }
 }
 
-/// Returns which programs have no answer, or not all of it, and the first one's reason; `None` if all have.
+/// Returns which programs have no answer, or not all of it; `None` if all have. Their reasons are in the tables.
 pub fn withheld(found: &[ProgramFound]) -> Option<String> {
-    let lacking: Vec<(&str, &str)> =
-        found.iter().filter_map(|found| Some((found.program.as_str(), reason(&found.answer)?))).collect();
-    let names: Vec<&str> = lacking.iter().map(|(program, _)| *program).collect();
-    Some(format!("Without {}: {}", names.join(", "), lacking.first()?.1))
+    let lacking = found.iter().filter(|found| reason(&found.answer).is_some());
+    let names: Vec<&str> = lacking.map(|found| found.program.as_str()).collect();
+    (!names.is_empty()).then(|| format!("Without {}, of which the table says why.", names.join(", ")))
 }
 
 /// Returns the first reason why an answer, or a part of it, is withheld.
@@ -241,7 +240,10 @@ mod tests {
         );
         let none = found("c", serde_json::json!({ "withheld": why("no java") }));
         assert_eq!(withheld(std::slice::from_ref(&whole)), None);
-        assert_eq!(withheld(&[whole, part, none.clone()]).unwrap(), "Without b, c: too few runs");
+        assert_eq!(
+            withheld(&[whole, part, none.clone()]).unwrap(),
+            "Without b, c, of which the table says why."
+        );
         assert!(tables(&[], &[none]).contains("Not measured: c (no java)."));
     }
 
