@@ -72,7 +72,7 @@ const FILES: [(&str, &str); 32] = [
     ("trust/kernel-swap", include_str!("../../../studies/trust/kernel-swap.toml")),
 ];
 
-/// All figures and tables of a paper, each with the study that has it, by the part of a study's name before `/`.
+/// Lists of all figures and tables of a paper, each with the study that has it, by the part of a study's name before `/`.
 const LISTS: [(&str, &str); 1] = [("ddc", include_str!("../../../studies/ddc/figures.md"))];
 
 /// Returns all studies, in the order of the page.

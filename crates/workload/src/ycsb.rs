@@ -38,7 +38,7 @@ pub enum RecordOperation {
 const LONGEST_SCAN: u64 = 100;
 
 impl CoreWorkload {
-    /// All workloads, as YCSB's authors run them one after the other: those that insert last, since the records then stay more.
+    /// Workloads, as YCSB's authors run them one after the other: those that insert last, since the records then stay more.
     pub const ALL: [CoreWorkload; 6] = [
         CoreWorkload::A,
         CoreWorkload::B,

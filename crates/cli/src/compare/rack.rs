@@ -21,7 +21,7 @@ pub(super) enum Rack {
 pub(super) enum MemoryScope {
     /// Memory blades of the same rack
     Rack,
-    /// All memory blades
+    /// Memory blades of all racks
     Datacenter,
 }
 

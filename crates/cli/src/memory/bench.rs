@@ -1,10 +1,11 @@
 //! `unrack memory bench`: latency and rate of a memory node, by the way in which pages are asked for. DDC (section 5.1) tells what each
 //! way brought its RDMA block device; here each is measured alone.
 
-use crate::failure::{Failure, say};
+use crate::failure::Failure;
+use crate::stdout::print;
 use serde::Serialize;
 use std::collections::VecDeque;
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::net::{SocketAddrV4, TcpStream};
 use std::time::{Duration, Instant};
 use unrack_node::{Listen, Options, RunningNode};
@@ -122,10 +123,9 @@ pub(super) fn main(bench: &Bench) -> Result<(), Failure> {
     let ways = ways.map_err(|why| Failure::Failed(format!("{address}: {why}")))?;
     let result = BenchResult { version: env!("CARGO_PKG_VERSION"), together, ways };
     match bench.json {
-        true => println!("{}", text_of(&result)?),
-        false => say(&result.text()),
+        true => print(&(text_of(&result)? + "\n")),
+        false => print(&result.text()),
     }
-    Ok(())
 }
 
 fn text_of(result: &BenchResult) -> Result<String, Failure> {
@@ -171,13 +171,16 @@ struct Client {
 impl Client {
     /// Opens a session, and stores the pages.
     fn connect(address: &str) -> Result<Client, String> {
-        let stream = TcpStream::connect(address).map_err(|why| why.to_string())?;
-        let set = stream.set_nodelay(true).and_then(|()| stream.set_read_timeout(Some(PATIENCE)));
-        set.map_err(|why| why.to_string())?;
+        let stream = TcpStream::connect(address).map_err(said)?;
+        let set = stream
+            .set_nodelay(true)
+            .and_then(|()| stream.set_read_timeout(Some(PATIENCE)))
+            .and_then(|()| stream.set_write_timeout(Some(PATIENCE)));
+        set.map_err(said)?;
         let mut client = Client { stream, most_pages: 1, room: Vec::new() };
         client.send(&Hello::new(PageTransport::Stream, u64::from(HELD)).encode())?;
         let mut welcome = [0; WELCOME];
-        client.stream.read_exact(&mut welcome).map_err(|why| why.to_string())?;
+        client.stream.read_exact(&mut welcome).map_err(said)?;
         let welcome = Welcome::decode(&welcome).map_err(|why| why.0.to_string())?;
         if welcome.status != GreetingStatus::Welcome {
             return Err(format!("the node refuses: {:?}", welcome.status));
@@ -200,13 +203,13 @@ impl Client {
     }
 
     fn send(&mut self, bytes: &[u8]) -> Result<(), String> {
-        self.stream.write_all(bytes).map_err(|why| why.to_string())
+        self.stream.write_all(bytes).map_err(said)
     }
 
     /// Reads the header of a reply.
     fn header(&mut self) -> Result<Header, String> {
         let mut bytes = [0; HEADER];
-        self.stream.read_exact(&mut bytes).map_err(|why| why.to_string())?;
+        self.stream.read_exact(&mut bytes).map_err(said)?;
         let header = Header::decode(&bytes).map_err(|why| why.0.to_string())?;
         match header.verb {
             Verb::Bye => Err("the node has ended the session".into()),
@@ -250,9 +253,20 @@ impl Client {
             return Err("the reply is to another request".into());
         }
         let room = &mut self.room[..usize::from(count) * PAGE];
-        self.stream.read_exact(room).map_err(|why| why.to_string())?;
+        self.stream.read_exact(room).map_err(said)?;
         let is_right = room.chunks(PAGE).zip(id..).all(|(page, id)| page[..4] == id.to_le_bytes());
         is_right.then_some(()).ok_or_else(|| "a page with other contents".into())
+    }
+}
+
+/// Says what went wrong on the connection.
+fn said(why: io::Error) -> String {
+    match why.kind() {
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
+            format!("no answer for {} s: is it a memory node (unrack memory serve)?", PATIENCE.as_secs())
+        }
+        io::ErrorKind::UnexpectedEof => "the node has closed the connection".into(),
+        _ => why.to_string(),
     }
 }
 
@@ -292,6 +306,23 @@ mod tests {
                 let Latency { min, mean, median, p99_5, max } = found.latency_ns;
                 assert!(min <= median && median <= p99_5 && p99_5 <= max && mean >= min as f64);
             }
+        }
+    }
+
+    #[test]
+    fn what_is_no_memory_node_is_an_error() {
+        for answer in [Vec::new(), vec![0; WELCOME]] {
+            let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+            let address = listener.local_addr().unwrap().to_string();
+            let other = std::thread::spawn(move || {
+                let (mut stream, _) = listener.accept().unwrap();
+                let mut hello = Hello::new(PageTransport::Stream, 1).encode();
+                stream.read_exact(&mut hello).unwrap();
+                stream.write_all(&answer).unwrap();
+            });
+            let Err(why) = Client::connect(&address) else { panic!("a session with something else") };
+            assert!(why.contains("closed") || why.contains("greeting"), "{why}");
+            other.join().unwrap();
         }
     }
 

@@ -14,7 +14,7 @@ use unrack_lines_kernels::SparseGraph;
 #[derive(Debug, clap::Args)]
 pub struct Args {
     problem: Problem,
-    /// How it is computed
+    /// Way of computing it
     #[arg(long, value_enum, default_value = "threads")]
     by: By,
     /// Threads, or workers of a dataflow

@@ -45,8 +45,10 @@ impl Server {
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .spawn();
-        let child =
-            child.map_err(|why| ProgramError::Lacking { program: "setpriv", package: "util-linux", why })?;
+        let child = child.map_err(|why| {
+            let _ = std::fs::remove_dir_all(&folder);
+            ProgramError::Lacking { program: "setpriv", package: "util-linux", why }
+        })?;
         let mut server = Server { store, child, folder };
         server.wait()?;
         Ok(server)
