@@ -1,5 +1,6 @@
 //! Tells the command which sources it is built from, so that results name them, and kept results are known to be its
-//! own: `UNRACK_SOURCES` (a hash), `UNRACK_COMMIT` and `UNRACK_TREE_CHANGED` (empty outside a repository).
+//! own: `UNRACK_SOURCES` (a hash), `UNRACK_MEASURING` (of those that can change a measurement), `UNRACK_COMMIT` and
+//! `UNRACK_TREE_CHANGED` (empty outside a repository).
 //!
 //! Only this crate, the top-most, is compiled again when a source changes. Neither git nor a repository is needed.
 
@@ -15,6 +16,7 @@ fn main() {
         println!("cargo::rerun-if-changed={}", root.join(watched).display());
     }
     println!("cargo::rustc-env=UNRACK_SOURCES={}", hash(&root, &parts));
+    println!("cargo::rustc-env=UNRACK_MEASURING={}", hash(&root, &measuring(&root, &parts)));
     let (commit, changed) =
         commit.map_or_else(Default::default, |commit| (commit.id, commit.is_changed.to_string()));
     println!("cargo::rustc-env=UNRACK_COMMIT={commit}");
@@ -33,6 +35,22 @@ pub(crate) fn parts(root: &Path) -> Vec<PathBuf> {
     }
     parts.retain(|part| root.join(part).exists());
     parts
+}
+
+/// Returns those `parts` that can change what is measured: all but the texts and pictures of studies, and with the programs that these
+/// measure.
+pub(crate) fn measuring(root: &Path, parts: &[PathBuf]) -> Vec<PathBuf> {
+    let is_text = |part: &&PathBuf| {
+        ["studies", "crates/study", "crates/report"].iter().any(|text| part.starts_with(text))
+    };
+    let studies = names(root, Path::new("studies"));
+    let programs = studies.iter().map(|study| study.join("programs"));
+    parts
+        .iter()
+        .filter(|part| !is_text(part))
+        .cloned()
+        .chain(programs.filter(|programs| root.join(programs).is_dir()))
+        .collect()
 }
 
 /// Returns a hash of the names and contents of all files in `parts`.

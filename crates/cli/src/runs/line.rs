@@ -13,6 +13,8 @@ const SMALLEST: f64 = 1.5;
 pub(crate) const REACH: f64 = 4.0;
 /// Most time that injected waits may add to a run, in native run times.
 const STRETCH: f64 = 2.0;
+/// Native runs that are made more at a time.
+const MORE_NATIVE: u32 = 4;
 const LARGEST_DELAY_NS: f64 = 500_000.0;
 
 /// Returns the delays to inject, transmission included, in whole nanoseconds, smallest first, for a program that
@@ -41,7 +43,19 @@ pub(crate) fn plan(lines: &[Delayed], others: &[Task], rounds: u32) -> Vec<Task>
     let native = |nth| vec![Task::Native { nth }];
     let first = [native(2), at(&[0, 4, 2], lines, 1), native(3), at(&[1, 3], lines, 1), others.to_vec()];
     let again = (2..=rounds).flat_map(|round| [native(round + 2), at(&[4, 0], lines, round)]);
-    first.into_iter().chain(again).chain([native(rounds + 3)]).flatten().collect()
+    first.into_iter().chain(again).chain([native(planned_native(rounds))]).flatten().collect()
+}
+
+/// Returns the native runs of the `nth` time that more are made than planned, from 1: their scatter is in every answer, and they are
+/// the shortest runs there are.
+pub(crate) fn more_native(rounds: u32, nth: u32) -> Vec<Task> {
+    let before = planned_native(rounds) + (nth - 1) * MORE_NATIVE;
+    (1..=MORE_NATIVE).map(|more| Task::Native { nth: before + more }).collect()
+}
+
+/// Returns the number of native runs that are planned.
+fn planned_native(rounds: u32) -> u32 {
+    rounds + 3
 }
 
 /// Returns the `nth` runs at the ends of lines, the farther end `times` as far.
@@ -100,7 +114,11 @@ mod tests {
             assert!(tasks.iter().enumerate().all(|(n, task)| !tasks[..n].contains(task)), "{tasks:?}");
             let natives = tasks.iter().filter(|task| matches!(task, Task::Native { .. })).count() as u32;
             // With the first one, which was made before.
-            assert_eq!(natives + 1, rounds + 3);
+            assert_eq!(natives + 1, planned_native(rounds));
+            let more: Vec<Task> = (1..=2).flat_map(|nth| more_native(rounds, nth)).collect();
+            assert!(
+                more.iter().enumerate().all(|(n, task)| !tasks.contains(task) && !more[..n].contains(task))
+            );
             assert_eq!(tasks.len() as u32 - natives, 2 * (5 + 2 * (rounds - 1)) + 1);
         }
         let delays = plan(&[line(1)], &[], 2).into_iter().filter_map(|task| match task {

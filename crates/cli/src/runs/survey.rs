@@ -137,21 +137,26 @@ impl<'a> Survey<'a> {
         Ok(())
     }
 
-    /// Makes more runs where the slowdown at a delay is too uncertain to be stated, while the budget has time: at the smallest delay
-    /// and at one [`FARTHER`] than the largest, since the slope is the surer the farther apart delays are. Without a budget, only what
-    /// was planned is run.
+    /// Makes more runs where the slowdown at a delay is too uncertain to be stated, while the budget has time: native ones and, where
+    /// the number of waits in a run is uncertain, too, one at the smallest delay and one [`FARTHER`] than the largest, since the slope
+    /// is the surer the farther apart delays are. Without a budget, only what was planned is run.
     pub(crate) fn make_surer(&self, locals: &[Bytes], delay_ns: f64) -> Result<(), Failure> {
-        let is_unsure = |local: &&Bytes| {
-            let conclusion = self.conclude(**local);
-            conclusion.line().is_ok_and(|fit| quality::slowdown(fit, delay_ns).is_err())
-        };
         let has_time =
             |task: &Task| self.budget.allows(self.steps.corrected(kind(*task), self.predicted_s(*task)));
         for nth in 1..=MOST_MORE {
-            let unsure = locals.iter().filter(is_unsure);
-            let lines: Vec<Delayed> =
-                unsure.filter_map(|local| self.delays(*local).transpose()).collect::<Result<_, _>>()?;
-            let mut tasks = line::farther(&lines, self.rounds + nth, FARTHER);
+            let (mut tasks, mut lines) = (Vec::new(), Vec::new());
+            for local in locals {
+                let conclusion = self.conclude(*local);
+                let Ok(fit) = conclusion.line() else { continue };
+                if quality::slowdown(fit, delay_ns).is_ok() {
+                    continue;
+                }
+                tasks = line::more_native(self.rounds, nth);
+                if quality::added_s(fit, delay_ns).is_err() {
+                    lines.extend(self.delays(*local)?);
+                }
+            }
+            tasks.extend(line::farther(&lines, self.rounds + nth, FARTHER));
             tasks.retain(has_time);
             if self.budget.left_s().is_none() || tasks.is_empty() {
                 break;

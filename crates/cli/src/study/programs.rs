@@ -2,7 +2,6 @@
 
 use crate::failure::{Failure, say};
 use crate::lines::native;
-use crate::provenance::build;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::ffi::OsString;
@@ -13,10 +12,12 @@ use unrack_study::programs::fabrics::{BURSTINESS, burstiness};
 use unrack_study::programs::{Measurement, ProgramFound, StudyProgram};
 use unrack_study::{Study, StudyScale};
 
-/// Answer that is kept, with the sources of the build that has found it.
+/// Answer that is kept, with the sources of the measurement and what was asked.
 #[derive(Serialize, Deserialize)]
 struct Kept {
+    /// `UNRACK_MEASURING` of the build.
     sources: String,
+    asked: Vec<String>,
     answer: Value,
 }
 
@@ -35,17 +36,19 @@ pub(super) fn run(
     }
     let mut found = Vec::new();
     for (n, program) in asked.iter().enumerate() {
-        let name = format!("programs/{}-{}", program.name, program.local.trim_end_matches('%'));
+        let name = format!("programs/{}", program.name);
         let file = format!("{name}.json");
-        let sources = build().sources;
-        let kept = read_json::<Kept>(folder.path(&file)).ok().filter(|kept| kept.sources == sources);
+        let sources = env!("UNRACK_MEASURING").to_string();
+        let asked = [&program.prepare[..], &arguments(program, Path::new(""))].concat();
+        let is_same = |kept: &Kept| kept.sources == sources && kept.asked == asked;
+        let kept = read_json::<Kept>(folder.path(&file)).ok().filter(is_same);
         let answer = match kept {
             Some(kept) => kept.answer,
             None => {
                 say(&format!("{} of {}: {}", n + 1, asked.len(), program.name));
                 let answer = one(program, &folder.path(&name))?;
                 if is_answered(program.measure, &answer) {
-                    folder.write_json(&file, &Kept { sources, answer: answer.clone() })?;
+                    folder.write_json(&file, &Kept { sources, asked, answer: answer.clone() })?;
                 }
                 answer
             }
@@ -97,17 +100,8 @@ fn one(program: &StudyProgram, out: &Path) -> Result<Value, Failure> {
         return natively(program, &beside(""), out);
     }
     let mut measure = with_environment(Command::new(&here));
-    measure.args(words(program.measure)).arg("--json").args(&program.options);
-    if program.measure != Measurement::Node {
-        measure.args(["--replace", "--local", &program.local, "--out"]).arg(out);
-        for (option, value) in
-            [("--repeat", &program.repeat.map(|n| n.to_string())), ("--budget", &program.budget)]
-        {
-            measure.args(value.iter().flat_map(|value| [option, value]));
-        }
-        measure.arg("--").args(&program.command);
-    }
     let output = measure
+        .args(arguments(program, out))
         .stderr(Stdio::inherit())
         .output()
         .map_err(|why| Failure::Failed(format!("cannot run unrack: {why}")))?;
@@ -131,6 +125,25 @@ fn one(program: &StudyProgram, out: &Path) -> Result<Value, Failure> {
             Ok(withheld("failed", format!("{} could not be measured: {}", program.name, output.status)))
         }
     }
+}
+
+/// Returns the arguments of Unrack's command that measures a program. Native runs need none of them; they say how often it is run.
+fn arguments(program: &StudyProgram, out: &Path) -> Vec<String> {
+    let mut all: Vec<String> = words(program.measure).iter().map(|word| word.to_string()).collect();
+    all.push("--json".into());
+    all.extend(program.options.iter().cloned());
+    if program.measure != Measurement::Node {
+        all.extend(["--replace", "--local", &program.local, "--out"].map(String::from));
+        all.push(out.display().to_string());
+        let limits =
+            [("--repeat", program.repeat.map(|n| n.to_string())), ("--budget", program.budget.clone())];
+        for (option, value) in limits {
+            all.extend(value.into_iter().flat_map(|value| [option.to_string(), value]));
+        }
+        all.push("--".into());
+        all.extend(program.command.iter().cloned());
+    }
+    all
 }
 
 /// Returns the words of the command that measures.

@@ -13,7 +13,7 @@ use unrack_testing::{Needed, skip};
 #[allow(dead_code, reason = "its `main` is cargo's")]
 mod build_script;
 
-use build_script::{Commit, hash, parts};
+use build_script::{Commit, hash, measuring, parts};
 
 fn root() -> std::path::PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
@@ -46,6 +46,29 @@ fn workspace(at: &Path) {
 
 fn sources(root: &Path) -> String {
     hash(root, &parts(root))
+}
+
+/// What is drawn and said of measurements changes the sources, and no measurement: it is not made again.
+#[test]
+fn texts_and_pictures_of_studies_change_no_measurement() {
+    let desk = Desk::new("provenance-measuring");
+    let root = desk.path("root");
+    workspace(&root);
+    let hashes = || (sources(&root), hash(&root, &measuring(&root, &parts(&root))));
+    let first = hashes();
+    for file in ["studies/edm/table1.toml", "crates/study/src/page.rs", "crates/report/src/chart.rs"] {
+        std::fs::create_dir_all(root.join(file).parent().unwrap()).unwrap();
+        std::fs::write(root.join(file), "other").unwrap();
+    }
+    let texts = hashes();
+    assert!(texts.0 != first.0 && texts.1 == first.1);
+    for file in ["crates/cli/src/main.rs", "studies/edm/programs/sort.py"] {
+        let before = hashes();
+        std::fs::create_dir_all(root.join(file).parent().unwrap()).unwrap();
+        std::fs::write(root.join(file), "other").unwrap();
+        let after = hashes();
+        assert!(before.0 != after.0 && before.1 != after.1, "{file}");
+    }
 }
 
 #[test]
