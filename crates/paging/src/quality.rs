@@ -27,7 +27,9 @@ const HARDLY_A_LINE: f64 = 0.5;
 const OUTSIDE: f64 = 2.0;
 
 /// Key of the refusal for a program that does more with little local memory.
-const PROGRAM_CHANGED: &str = "program-changed";
+pub const PROGRAM_CHANGED: &str = "program-changed";
+/// Key of the refusal for a line that predicts another run time without waits than a native run takes.
+pub const INTERCEPT: &str = "intercept";
 
 /// Run at another share of local memory, without delay.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -75,7 +77,7 @@ pub fn refusal(fit: &Fit, native_s: f64, overhead_s: f64, delay_s: f64) -> Optio
          line fits"
     );
     // Not a number either.
-    (!(least..=most).contains(&fit.intercept_s)).then(|| Warning::new("intercept", text))
+    (!(least..=most).contains(&fit.intercept_s)).then(|| Warning::new(INTERCEPT, text))
 }
 
 /// Returns the largest time per fetch, in microseconds, that costs at most this fraction of the native run time.

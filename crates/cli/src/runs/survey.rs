@@ -2,6 +2,7 @@
 //! disturbed them.
 
 use super::budget::Budget;
+use super::conclusion::Conclusion;
 use super::kept::Kept;
 use super::left::Kind;
 use super::line::{self, Delayed};
@@ -146,13 +147,9 @@ impl<'a> Survey<'a> {
         for nth in 1..=MOST_MORE {
             let (mut tasks, mut lines) = (Vec::new(), Vec::new());
             for local in locals {
-                let conclusion = self.conclude(*local);
-                let Ok(fit) = conclusion.line() else { continue };
-                if quality::slowdown(fit, delay_ns).is_ok() {
-                    continue;
-                }
+                let Some(more) = more(&self.conclude(*local), delay_ns) else { continue };
                 tasks = line::more_native(self.rounds, nth);
-                if quality::added_s(fit, delay_ns).is_err() {
+                if more == More::Delayed {
                     lines.extend(self.delays(*local)?);
                 }
             }
@@ -353,6 +350,25 @@ fn look() -> MachineLoad {
     MachineLoad::between(&before, &MachineCounters::now())
 }
 
+/// Runs that may let the slowdown be stated.
+#[derive(Debug, PartialEq, Eq)]
+enum More {
+    Native,
+    /// Native ones as well.
+    Delayed,
+}
+
+/// Returns the runs that a conclusion lacks for the slowdown at a delay; `None` if it is sure, or more of the same would not help.
+fn more(conclusion: &Conclusion, delay_ns: f64) -> Option<More> {
+    let fit = conclusion.fit.as_ref()?;
+    match &conclusion.withheld {
+        Some(why) => (why.key == quality::INTERCEPT).then_some(More::Delayed),
+        None if quality::slowdown(fit, delay_ns).is_ok() => None,
+        None if quality::added_s(fit, delay_ns).is_ok() => Some(More::Native),
+        None => Some(More::Delayed),
+    }
+}
+
 /// Returns whether to repeat disturbed runs: if more than half of all were disturbed, the machine is busy throughout,
 /// and others would be too.
 fn is_worth_repeating(disturbed: usize, runs: usize) -> bool {
@@ -379,6 +395,31 @@ pub(crate) fn undelayed(local: Bytes) -> Task {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use unrack_record::Fit;
+
+    #[test]
+    fn what_scatters_decides_which_runs_are_made_more() {
+        let fit = |waits_ci95, waits_per_s_ci95| Fit {
+            intercept_s: 1.0,
+            waits: 1e5,
+            waits_ci95,
+            waits_per_s: 1e5,
+            waits_per_s_ci95,
+            r2: 0.99,
+            worst_residual: 0.01,
+        };
+        let (narrow, wide) = ([0.9e5, 1.1e5], [0.4e5, 2e5]);
+        let of = |fit, withheld: Option<&str>| {
+            let withheld = withheld.map(|key| Warning::new(key, "because"));
+            more(&Conclusion { points: Vec::new(), fit, withheld }, 5e3)
+        };
+        assert_eq!(of(Some(fit(narrow, narrow)), None), None);
+        assert_eq!(of(Some(fit(narrow, wide)), None), Some(More::Native));
+        assert_eq!(of(Some(fit(wide, wide)), None), Some(More::Delayed));
+        assert_eq!(of(Some(fit(narrow, narrow)), Some(quality::INTERCEPT)), Some(More::Delayed));
+        assert_eq!(of(Some(fit(narrow, wide)), Some(quality::PROGRAM_CHANGED)), None);
+        assert_eq!(of(None, Some("disturbed")), None);
+    }
 
     #[test]
     fn a_machine_that_is_busy_throughout_is_not_asked_again() {

@@ -39,8 +39,8 @@ pub(super) fn run(
         let name = format!("programs/{}", program.name);
         let file = format!("{name}.json");
         let sources = env!("UNRACK_MEASURING").to_string();
-        let asked = [&program.prepare[..], &arguments(program, Path::new(""))].concat();
-        let is_same = |kept: &Kept| kept.sources == sources && kept.asked == asked;
+        let question = [&program.prepare[..], &arguments(program, Path::new(""))].concat();
+        let is_same = |kept: &Kept| kept.sources == sources && kept.asked == question;
         let kept = read_json::<Kept>(folder.path(&file)).ok().filter(is_same);
         let answer = match kept {
             Some(kept) => kept.answer,
@@ -48,7 +48,7 @@ pub(super) fn run(
                 say(&format!("{} of {}: {}", n + 1, asked.len(), program.name));
                 let answer = one(program, &folder.path(&name))?;
                 if is_answered(program.measure, &answer) {
-                    folder.write_json(&file, &Kept { sources, asked, answer: answer.clone() })?;
+                    folder.write_json(&file, &Kept { sources, asked: question, answer: answer.clone() })?;
                 }
                 answer
             }

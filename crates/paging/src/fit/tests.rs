@@ -113,6 +113,41 @@ impl Distribution<f64> for HeavyTailed {
     }
 }
 
+/// A program that is run natively until its interval is narrow enough to be stated is stopped by the interval's width, not by its place:
+/// what is stated then is right nearly as often as with a fixed number of runs.
+#[test]
+fn runs_that_end_when_the_interval_is_narrow_hold_the_truth_as_often() {
+    const STUDIES: u64 = 1000;
+    let program = Program { runs: [1, 1, 1, 1, 1], native: 4 };
+    for scatter in [0.1, 0.2, 0.3] {
+        let (of_points, of_natives) = (Normal::new(0.0, 0.03).unwrap(), Normal::new(0.0, scatter).unwrap());
+        let (mut stated, mut held, mut more) = (0, 0, 0);
+        for seed in 0..STUDIES {
+            let mut generator = Pcg64Mcg::seed_from_u64(seed);
+            let points = program.measured(|| 1.0 + of_points.sample(&mut generator)).0;
+            let mut native = Vec::new();
+            while native.len() < 36 {
+                let mut run = || NATIVE_S * (1.0f64 + of_natives.sample(&mut generator)).max(0.5);
+                native.extend([run(), run(), run(), run()]);
+                let fit = line(&points, &native, seed).unwrap();
+                if crate::quality::slowdown(&fit, 5e3).is_ok() {
+                    let [low, high] = fit.waits_per_s_ci95;
+                    stated += 1;
+                    more += u32::from(native.len() > 4);
+                    held += u32::from((low..=high).contains(&(WAITS / NATIVE_S)));
+                    break;
+                }
+            }
+        }
+        let right = f64::from(held) / f64::from(stated);
+        assert!(
+            stated > 900 && right > 0.9,
+            "{scatter}: {stated} stated, {more} with more runs, {right} right"
+        );
+        assert!(scatter < 0.3 || more > 300, "{scatter}: {more} with more runs");
+    }
+}
+
 #[test]
 fn intervals_hold_the_truth_in_about_95_of_100_studies() {
     let programs = [

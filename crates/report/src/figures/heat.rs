@@ -11,6 +11,13 @@ const STEPS: [f64; style::HEAT - 1] = [1.01, 1.05, 1.1, 1.2, 1.5, 2.0, 4.0];
 /// Slowdown that DDC §3 allows.
 const ALLOWED: f64 = 1.05;
 const CELL_HEIGHT: f64 = 28.0;
+/// Widths of cells that hold a slowdown with three decimals, and with two.
+const THREE_DECIMALS: f64 = 46.0;
+const TWO_DECIMALS: f64 = 30.0;
+/// Most panels beside each other.
+const COLUMNS: usize = 2;
+/// Room to the right of a panel.
+const RIGHT: f64 = 12.0;
 /// Most characters that fit beside the axis of a narrow chart.
 const LONGEST_REASON: usize = 48;
 
@@ -28,10 +35,10 @@ pub(crate) fn heat(map: &SlowdownMap) -> Picture {
         let title = format!("{} local ({})", share(&local.local), bytes(local.local_bytes));
         surfaces.push(Surface { title, map, local });
     }
-    picture("map-heat", "Slowdown over latency and bandwidth", &surfaces)
+    picture("map-heat", "Slowdown over latency and bandwidth", &surfaces, THREE_DECIMALS)
 }
 
-/// Draws a panel for each program, by its name, that has a map with this local share.
+/// Draws a panel for each program, by its name, that has a map with this local share: narrower ones, to be compared.
 pub fn heat_of_programs(id: &str, title: &str, programs: &[(&str, &SlowdownMap)], share: &str) -> Picture {
     let mut surfaces = Vec::new();
     for (name, map) in programs {
@@ -39,12 +46,13 @@ pub fn heat_of_programs(id: &str, title: &str, programs: &[(&str, &SlowdownMap)]
             surfaces.push(Surface { title: (*name).into(), map, local });
         }
     }
-    picture(id, title, &surfaces)
+    picture(id, title, &surfaces, TWO_DECIMALS)
 }
 
-fn picture(id: &str, title: &str, surfaces: &[Surface]) -> Picture {
+/// Draws panels beside each other where their cells are at least `narrowest` wide.
+fn picture(id: &str, title: &str, surfaces: &[Surface], narrowest: f64) -> Picture {
     let description = surfaces.iter().map(described).collect::<Vec<_>>().join(" ");
-    Picture::new(id, title, &description, |width| drawing(surfaces, width))
+    Picture::new(id, title, &description, |width| drawing(surfaces, width, narrowest))
 }
 
 fn described(Surface { title, map, local }: &Surface) -> String {
@@ -60,13 +68,15 @@ fn described(Surface { title, map, local }: &Surface) -> String {
     )
 }
 
-fn drawing(surfaces: &[Surface], width: f64) -> Drawing {
+fn drawing(surfaces: &[Surface], width: f64, narrowest: f64) -> Drawing {
     let mut body = Markup::new();
     let top = keys(&mut body, width);
-    let most =
-        |of: fn(&SlowdownMap) -> usize| surfaces.iter().map(|surface| of(surface.map)).max().unwrap_or(0);
-    let (latencies, rates) = (most(|map| map.latencies_ns.len()), most(|map| map.bandwidths_bps.len()));
-    let columns = if width < WIDE || latencies > 6 { 1 } else { surfaces.len().clamp(1, 2) };
+    let rates = surfaces.iter().map(|surface| surface.map.bandwidths_bps.len()).max().unwrap_or(0);
+    let is_wide = |columns: usize| {
+        surfaces.iter().all(|surface| cell_width(surface.map, width / columns as f64) >= narrowest)
+    };
+    let most = if width < WIDE { 1 } else { surfaces.len().clamp(1, COLUMNS) };
+    let columns = (1..=most).rev().find(|columns| is_wide(*columns)).unwrap_or(1);
     let size = (width / columns as f64, 28.0 + rates as f64 * CELL_HEIGHT + 52.0);
     for (index, surface) in surfaces.iter().enumerate() {
         let corner = ((index % columns) as f64 * size.0, top + (index / columns) as f64 * size.1);
@@ -87,6 +97,16 @@ fn keys(m: &mut Markup, width: f64) -> f64 {
     legend(m, 8.0, width - 16.0, &entries) + 6.0
 }
 
+/// Returns the width of the names of rates, left of a panel.
+fn margin(map: &SlowdownMap) -> f64 {
+    map.bandwidths_bps.iter().map(|bps| text_width(&rate(*bps))).fold(0.0, f64::max) + 14.0
+}
+
+/// Returns the width of a cell in a panel of this width.
+fn cell_width(map: &SlowdownMap, width: f64) -> f64 {
+    (width - margin(map) - RIGHT) / map.latencies_ns.len().max(1) as f64
+}
+
 /// The cells of one surface, with latency to the right and bandwidth upward.
 struct Panel<'a> {
     title: &'a str,
@@ -100,10 +120,8 @@ struct Panel<'a> {
 impl Panel<'_> {
     fn new<'a>(surface: &'a Surface, corner: (f64, f64), width: f64) -> Panel<'a> {
         let Surface { title, map, local } = surface;
-        let widest = map.bandwidths_bps.iter().map(|bps| text_width(&rate(*bps))).fold(0.0, f64::max);
-        let margin = widest + 14.0;
-        let cell = ((width - margin - 12.0) / map.latencies_ns.len().max(1) as f64, CELL_HEIGHT);
-        Panel { title, map, local, left: corner.0 + margin, top: corner.1 + 28.0, cell }
+        let cell = (cell_width(map, width), CELL_HEIGHT);
+        Panel { title, map, local, left: corner.0 + margin(map), top: corner.1 + 28.0, cell }
     }
 
     fn draw(&self, m: &mut Markup) {
@@ -155,7 +173,7 @@ impl Panel<'_> {
         m.explained("rect", place, &explanation);
         let decimals = if slowdown >= 10.0 {
             0
-        } else if width >= 46.0 {
+        } else if width >= THREE_DECIMALS {
             3
         } else {
             2

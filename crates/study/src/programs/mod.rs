@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`swap`] | `unrack swap`: errors of run times that were predicted for the kernel's swap |
 //! | [`map`] | `unrack map`: losses over networks and local shares, by class of program |
+//! | [`need`] | the same maps: the least local memory that each program needs on a network |
 //! | [`predict`] | `unrack map` and `unrack compare --access lines`: losses predicted from rates of pages and lines |
 //! | [`cost`] | `unrack map` and `unrack swap`: one thread with remote memory against a parallel program |
 //! | [`fabrics`] | `unrack compare`: losses with simulated transports |
@@ -13,6 +14,7 @@
 pub mod cost;
 pub mod fabrics;
 pub mod map;
+pub mod need;
 pub mod packing;
 pub mod predict;
 pub mod swap;
@@ -157,6 +159,7 @@ pub fn tables(programs: &[StudyProgram], found: &[ProgramFound]) -> String {
     let swapped = of(programs, found, Measurement::Swap);
     let mut text = if swapped.is_empty() { String::new() } else { swap::table(programs, &swapped) };
     text.push_str(&map::table(programs, found));
+    text.push_str(&need::text(&map::mapped(programs, found)));
     text.push_str(&fabrics::table(&fabrics::compared(programs, found)));
     let missing = |found: &&ProgramFound| found.answer.pointer("/withheld/text").is_some();
     for found in found.iter().filter(missing) {

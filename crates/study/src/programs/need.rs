@@ -1,0 +1,127 @@
+//! Least local memory that each program needs on a network: what a rack would have to leave at its servers.
+
+use super::map::{ALLOWED, MappedProgram, Network};
+use std::fmt::Write;
+
+/// Networks of the table: DDC's two targets, and two that are faster than the paper asks for.
+const NETWORKS: [Network; 4] = [
+    Network { name: "5 us, 40 Gb/s", latency_ns: 5e3, rate_bps: 40_000_000_000 },
+    Network { name: "3 us, 100 Gb/s", latency_ns: 3e3, rate_bps: 100_000_000_000 },
+    Network { name: "1 us, 200 Gb/s", latency_ns: 1e3, rate_bps: 200_000_000_000 },
+    Network { name: "0.5 us, 200 Gb/s", latency_ns: 500.0, rate_bps: 200_000_000_000 },
+];
+
+/// Local memory that suffices for a loss of 5 %, in percent of the footprint.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Needed {
+    Share(f64),
+    /// More than the largest share that was measured.
+    MoreThan(f64),
+}
+
+/// Returns the table, and the same in words; empty without a program that was measured at several shares.
+pub fn text(mapped: &[MappedProgram]) -> String {
+    let several: Vec<&MappedProgram> = mapped.iter().filter(|mapped| mapped.map.locals.len() > 1).collect();
+    if several.is_empty() {
+        return String::new();
+    }
+    let names = NETWORKS.map(|network| network.name).join(" | ");
+    let mut text = format!(
+        "\nLocal memory for a loss of 5 % at most:\n\n| program | {names} |\n|---|{}\n",
+        "--:|".repeat(4)
+    );
+    for mapped in &several {
+        let cells = NETWORKS.map(|network| match needed(mapped, network) {
+            Some(Needed::Share(share)) => format!("{share} %"),
+            Some(Needed::MoreThan(share)) => format!("> {share} %"),
+            None => "–".into(),
+        });
+        let _ = writeln!(text, "| {} | {} |", mapped.program.name, cells.join(" | "));
+    }
+    text.push('\n');
+    for network in NETWORKS {
+        let _ = writeln!(text, "- {}", sentence(&several, network));
+    }
+    text
+}
+
+/// Says who needs how much on a network.
+fn sentence(several: &[&MappedProgram], network: Network) -> String {
+    let (mut enough, mut more) = (Vec::new(), Vec::new());
+    for mapped in several {
+        let name = &mapped.program.name;
+        match needed(mapped, network) {
+            Some(Needed::Share(share)) => enough.push(format!("{name} with {share} % local")),
+            Some(Needed::MoreThan(share)) => more.push(format!("{name} with {share} % local")),
+            None => {}
+        }
+    }
+    let mut words = format!("With {}, ", network.name);
+    words += &match enough.is_empty() {
+        true => "no program keeps within 5 %".to_string(),
+        false => format!("within 5 % are {}", enough.join(", ")),
+    };
+    if !more.is_empty() {
+        words += &format!("; above are {}", more.join(", "));
+    }
+    words + "."
+}
+
+/// Returns the least measured local share with which a program's loss is allowed, and with all greater ones. Shares below one whose
+/// answer is withheld do not count; `None` if that is the greatest.
+fn needed(mapped: &MappedProgram, network: Network) -> Option<Needed> {
+    let mut needed = None;
+    for local in mapped.map.locals.iter().rev() {
+        let share = local.local.trim_end_matches('%').parse().ok()?;
+        let is_allowed = mapped.loss(&local.local, network).map(|loss| loss.value <= ALLOWED);
+        match (is_allowed, needed) {
+            (Some(true), _) => needed = Some(Needed::Share(share)),
+            (Some(false), None) => return Some(Needed::MoreThan(share)),
+            (_, known) => return known,
+        }
+    }
+    needed
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::map::mapped;
+    use super::super::map::tests::{found, map, programs};
+    use super::super::{ProgramClass, ProgramFound};
+    use super::*;
+
+    #[test]
+    fn the_least_share_is_one_above_which_all_suffice() {
+        let programs = programs(&[ProgramClass::Shark; 4]);
+        let mut withheld = map(&[("25%", 1.0), ("40%", 2.0), ("60%", 3.0)], 1);
+        withheld.locals[1].slowdown = None;
+        let maps = [
+            map(&[("25%", 8.0), ("40%", 4.0), ("60%", 1.0)], 1),
+            map(&[("25%", 4.0), ("40%", 6.0), ("60%", 2.0)], 1),
+            map(&[("25%", 90.0), ("40%", 60.0), ("60%", 30.0)], 1),
+            withheld,
+        ];
+        let found: Vec<ProgramFound> = found(&maps);
+        let mapped = mapped(&programs, &found);
+        let of = |n: usize| needed(&mapped[n], NETWORKS[0]);
+        let expected =
+            [Needed::Share(40.0), Needed::Share(60.0), Needed::MoreThan(60.0), Needed::Share(60.0)];
+        assert_eq!([of(0), of(1), of(2), of(3)], expected.map(Some));
+        let text = text(&mapped);
+        // 8 % at 5 us are 4.8 % at 3 us; these maps have no links of 200 Gb/s.
+        assert!(text.contains("| p0 | 40 % | 25 % | – | – |\n| p1 | 60 % | 25 % |"), "{text}");
+        assert!(
+            text.contains(
+                "- With 5 us, 40 Gb/s, within 5 % are p0 with 40 % local, p1 with 60 % local, p3 with 60 % local; above are p2 \
+                 with 60 % local."
+            ),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn one_share_says_nothing_of_the_least() {
+        let (programs, found) = (programs(&[ProgramClass::Shark]), found(&[map(&[("25%", 1.0)], 1)]));
+        assert_eq!(text(&mapped(&programs, &found)), "");
+    }
+}
