@@ -11,6 +11,9 @@ const NETWORKS: [Network; 4] = [
     Network { name: "0.5 us, 200 Gb/s", latency_ns: 500.0, rate_bps: 200_000_000_000 },
 ];
 
+/// Bits of a page.
+const PAGE_BITS: f64 = 4096.0 * 8.0;
+
 /// Local memory that suffices for a loss of 5 %, in percent of the footprint.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Needed {
@@ -45,6 +48,13 @@ pub fn text(mapped: &[MappedProgram]) -> String {
     text
 }
 
+/// Says how many pages a program may fetch in a second: the loss is that number times the time of a page.
+fn allowance(network: Network) -> String {
+    let page_ns = network.latency_ns + PAGE_BITS * 1e9 / network.rate_bps as f64;
+    let pages = ALLOWED / 100.0 * 1e9 / page_ns;
+    format!("{:.1} us for a page: 5 % are {:.0},000 pages in a second", page_ns / 1e3, pages / 1e3)
+}
+
 /// Says who needs how much on a network.
 fn sentence(several: &[&MappedProgram], network: Network) -> String {
     let (mut enough, mut more) = (Vec::new(), Vec::new());
@@ -56,7 +66,7 @@ fn sentence(several: &[&MappedProgram], network: Network) -> String {
             None => {}
         }
     }
-    let mut words = format!("With {}, ", network.name);
+    let mut words = format!("With {} ({}), ", network.name, allowance(network));
     words += &match enough.is_empty() {
         true => "no program keeps within 5 %".to_string(),
         false => format!("within 5 % are {}", enough.join(", ")),
@@ -112,8 +122,8 @@ mod tests {
         assert!(text.contains("| p0 | 40 % | 25 % | – | – |\n| p1 | 60 % | 25 % |"), "{text}");
         assert!(
             text.contains(
-                "- With 5 us, 40 Gb/s, within 5 % are p0 with 40 % local, p1 with 60 % local, p3 with 60 % local; above are p2 \
-                 with 60 % local."
+                "- With 5 us, 40 Gb/s (5.8 us for a page: 5 % are 9,000 pages in a second), within 5 % are p0 with 40 % local, p1 \
+                 with 60 % local, p3 with 60 % local; above are p2 with 60 % local."
             ),
             "{text}"
         );
