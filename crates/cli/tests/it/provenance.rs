@@ -52,7 +52,7 @@ fn sources(root: &Path) -> String {
 #[test]
 fn texts_and_pictures_of_studies_change_no_measurement() {
     let desk = Desk::new("provenance-measuring");
-    let root = desk.path("root");
+    let root = std::path::PathBuf::from(desk.path("root"));
     workspace(&root);
     let hashes = || (sources(&root), hash(&root, &measuring(&root, &parts(&root))));
     let first = hashes();
