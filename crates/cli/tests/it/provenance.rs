@@ -48,7 +48,7 @@ fn sources(root: &Path) -> String {
     hash(root, &parts(root))
 }
 
-/// What is drawn and said of measurements changes the sources, and no measurement: it is not made again.
+/// Texts and pictures of studies are sources, but change no measurement: none is made again for them.
 #[test]
 fn texts_and_pictures_of_studies_change_no_measurement() {
     let desk = Desk::new("provenance-measuring");

@@ -253,7 +253,7 @@ pub fn table(programs: &[StudyProgram], found: &[ProgramFound]) -> String {
             Some(Loss { value, low, high }) => format!("{value:.0} % ({low:.0} to {high:.0})"),
             None => "–".into(),
         };
-        let why = one.local(SHARE).and_then(|local| local.withheld.as_ref()).map_or("", |why| &why.text);
+        let why = reason(map);
         let class = program.class.map_or(String::new(), |class| format!(" ({})", class.name()));
         let _ = writeln!(
             text,
@@ -265,10 +265,18 @@ pub fn table(programs: &[StudyProgram], found: &[ProgramFound]) -> String {
             cell(NETWORKS[0]),
             cell(NETWORKS[2]),
             one.swap_bytes_per_s().map_or("–".into(), |rate| format!("{:.2} GB/s", rate / 1e9)),
-            [why, program.note.as_str()].join(" ").trim(),
+            [why.as_str(), program.note.as_str()].join(" ").trim(),
         );
     }
     text
+}
+
+/// Returns the shares whose losses are withheld, and the first one's reason; empty if none is.
+fn reason(map: &SlowdownMap) -> String {
+    let withheld: Vec<&MapLocal> = map.locals.iter().filter(|local| local.withheld.is_some()).collect();
+    let shares: Vec<String> = withheld.iter().map(|local| local.local.replace('%', " %")).collect();
+    let first = withheld.first().and_then(|local| local.withheld.as_ref());
+    first.map_or(String::new(), |why| format!("Withheld with {} local: {}.", shares.join(", "), why.text))
 }
 
 #[cfg(test)]
@@ -373,8 +381,11 @@ pub(super) mod tests {
         let programs = programs(&[ProgramClass::Shark, ProgramClass::Shark]);
         let mut second = map(&[("25%", 2.0)], 10);
         second.locals[0].slowdown = None;
+        second.locals[0].withheld = Some(unrack_record::Warning::new("scatter", "too uncertain"));
         let maps = [map(&[("25%", 4.0)], 10), second];
         assert!(!values(&mapped(&programs, &found(&maps))).contains_key("sharks-5us-40g-25-loss"));
-        assert!(table(&programs, &found(&maps)).contains("| p1 |  (sharks) | 1.00 s | 200 MB | – | – |"));
+        let table = table(&programs, &found(&maps));
+        assert!(table.contains("| p1 |  (sharks) | 1.00 s | 200 MB | – | – |"), "{table}");
+        assert!(table.contains("| Withheld with 25 % local: too uncertain. |"), "{table}");
     }
 }
