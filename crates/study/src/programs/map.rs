@@ -386,6 +386,6 @@ pub(super) mod tests {
         assert!(!values(&mapped(&programs, &found(&maps))).contains_key("sharks-5us-40g-25-loss"));
         let table = table(&programs, &found(&maps));
         assert!(table.contains("| p1 |  (sharks) | 1.00 s | 200 MB | – | – |"), "{table}");
-        assert!(table.contains("| Withheld with 25 % local: too uncertain. |"), "{table}");
+        assert!(table.contains("| Withheld with 25 % local: too uncertain. "), "{table}");
     }
 }
