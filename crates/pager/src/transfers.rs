@@ -8,7 +8,8 @@ use crate::link::{self, Delays};
 use crate::spool::{FETCH, Spool, SpooledTransfer, WRITE_BACK};
 use crate::sys::PAGE;
 use alloc::collections::BTreeMap;
-use core::sync::atomic::Ordering::Relaxed;
+use core::sync::atomic::Ordering::{Relaxed, Release};
+use core::sync::atomic::compiler_fence;
 
 /// Accounts of a process's transfers.
 pub(crate) struct Transfers {
@@ -71,8 +72,6 @@ impl Transfers {
     /// Accounts a fetch whose page the program has since `now_ns`.
     pub(crate) fn fetched(&mut self, fetched: Fetched, now_ns: u64) {
         let wait_ns = now_ns - fetched.seen_ns + self.unseen_ns;
-        count(&self.control.counts.fetches, 1);
-        count(&self.control.counts.wait_ns, wait_ns);
         let lost_ns = self.lost_ns.entry(fetched.thread).or_default();
         *lost_ns += now_ns.saturating_sub(fetched.due_ns) + fetched.overhead_ns;
         self.control.counts.pager_ns.fetch_max(*lost_ns, Relaxed);
@@ -84,12 +83,13 @@ impl Transfers {
             thread: fetched.thread,
             kind: FETCH,
         });
+        count(&self.control.counts.fetches, 1);
+        count(&self.control.counts.wait_ns, wait_ns);
     }
 
     /// Accounts a page that changed and leaves now: it occupies the link that sends.
     pub(crate) fn wrote_back(&mut self, address: usize, now_ns: u64) {
         link::arrival(&self.control.uplink_free_ns, now_ns, self.transmit_ns, 0);
-        count(&self.control.counts.write_backs, 1);
         self.record(SpooledTransfer {
             t_ns: now_ns.saturating_sub(self.start_ns),
             page: (address / PAGE) as u64,
@@ -98,6 +98,7 @@ impl Transfers {
             thread: 0,
             kind: WRITE_BACK,
         });
+        count(&self.control.counts.write_backs, 1);
     }
 
     /// Accounts a fault that was no fetch, seen at `seen_ns`. Returns its cost: time in ns that a real blade would
@@ -114,5 +115,7 @@ impl Transfers {
         {
             gate::die(self.control, "no room left on disk to capture the run's remote transfers");
         }
+        // What is counted next has its record, also if the process ends in between.
+        compiler_fence(Release);
     }
 }

@@ -10,8 +10,8 @@ use std::io::{self, BufReader, Read};
 use std::path::Path;
 use unrack_basis::PAGE;
 use unrack_pager::spool::{FETCH, SpooledTransfer, WRITE_BACK};
-use unrack_record::page_space;
 use unrack_record::trace::{Kind, Meta, Row, Writer};
+use unrack_record::{Warning, page_space};
 
 const RECORD: usize = size_of::<SpooledTransfer>();
 const HIGHEST_PAGE: u64 = 1 << 48;
@@ -24,6 +24,14 @@ pub(crate) struct Found {
     pub rows: Vec<Row>,
     /// Number of invalid records.
     pub damaged: u64,
+}
+
+impl Found {
+    /// Returns the warning that records were left out.
+    pub(crate) fn warning(&self) -> Option<Warning> {
+        let text = format!("{} captured records were damaged and left out", self.damaged);
+        (self.damaged > 0).then(|| Warning::new("damaged-records", text))
+    }
 }
 
 /// Reads all spools of `folder`. Rows are sorted by time, and threads numbered from 0 in order of appearance.
