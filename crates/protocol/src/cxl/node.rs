@@ -5,7 +5,8 @@ use std::collections::VecDeque;
 
 /// Sends requests as its window of outstanding lines allows, and answers requests of other nodes.
 ///
-/// Transfers leave in order of arrival, reads apart from writes. A request keeps its receive buffer until its answer
+/// A node has [`CORES`] cores, each with one transfer, and a core whose transfer has ended begins the next: so the lines
+/// of as many transfers leave in turn, reads apart from writes. A request keeps its receive buffer until its answer
 /// leaves, so a memory node that cannot answer stops taking requests. Answers are taken in at once.
 ///
 /// | what happened | [`submit`](Node::submit), [`handle_line`](Node::handle_line) |
@@ -25,6 +26,11 @@ pub struct Node {
     window: u32,
     next_class: usize,
 }
+
+/// Cores that request lines at the same time: those whose fill buffers the default window counts
+/// ([`Params::outstanding`](super::Params)). CXL.mem orders only messages for one address (CXL 3.x §3.4). If
+/// transfers left one after the other, nodes with the same destinations in the same order would all wait for one.
+const CORES: usize = 16;
 
 /// A transfer of some lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -118,8 +124,10 @@ impl Node {
         let burst = queue.front_mut().expect("a burst waits");
         let Burst { message, dst, fetches, .. } = *burst;
         burst.lines -= 1;
-        if burst.lines == 0 {
-            queue.pop_front();
+        let (rest, next_turn) = (*burst, queue.len().min(CORES) - 1);
+        queue.pop_front();
+        if rest.lines > 0 {
+            queue.insert(next_turn, rest);
         }
         Line { message, src: self.id, dst, class, fetches }
     }

@@ -155,6 +155,18 @@ fn a_node_requests_no_more_than_its_window() {
     assert!(node.waiting().is_empty());
 }
 
+#[test]
+fn as_many_transfers_as_cores_leave_in_turn() {
+    let mut node = Node::new(0, 100);
+    for message in 0..18 {
+        node.submit(Burst { message, dst: 1, lines: 2, class: Class::RwD, fetches: false });
+    }
+    let taken = std::iter::from_fn(|| node.take(ClassSet::ALL));
+    let order: Vec<u32> = taken.map(|taken| taken.line.message).collect();
+    let expected: Vec<u32> = (0..16).chain(0..16).chain([16, 17, 16, 17]).collect();
+    assert_eq!(order, expected);
+}
+
 proptest! {
     /// No message is lost, duplicated or overtaken within a class and pair of ports, whatever the traffic.
     #[test]

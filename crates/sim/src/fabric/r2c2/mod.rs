@@ -37,7 +37,7 @@ use self::wire::{Link, Packet, Spread};
 use super::slab::Slab;
 use super::stream::{Ethernet, SwitchBuffer};
 use crate::memory::Cost;
-use crate::registry::{Registered, Site};
+use crate::registry::{AssumedBuffer, Registered, Site};
 use std::cell::RefCell;
 use std::sync::Arc;
 use unrack_basis::{SplitMix64, mix};
@@ -54,7 +54,7 @@ use unrack_protocol::r2c2::weights::{Ways, Weights};
 use unrack_protocol::r2c2::{Params, RateControl, Routing};
 use unrack_rack::graph::Graph;
 use unrack_rack::{Networks, Profile, Protocol};
-use unrack_units::Time;
+use unrack_units::{Bytes, Time};
 use unrack_workload::{Message, MessageId};
 
 /// R2C2 on a network whose nodes forward for each other.
@@ -367,7 +367,24 @@ impl Registered for R2c2 {
     fn build(site: &Site, params: &Params) -> Result<R2c2, SetupError> {
         R2c2::new(site.network, site.ethernet, params, site.seed)
     }
+
+    /// Returns the queue that one packet in [`RARELY`] meets, where packets that take paths at random arrive as a Poisson
+    /// process: for M/D/1 at utilization rho, the tail decays as exp(-2 (1 - rho) n / rho) in packets (heavy traffic).
+    fn assumed_buffer(site: &Site, params: &Params) -> Option<AssumedBuffer> {
+        let free = params.headroom.get().max(LEAST_HEADROOM);
+        let packets = (RARELY.ln() * (1.0 - free) / (2.0 * free)).ceil();
+        let bytes = Bytes::new(packets as u64 * site.ethernet.mtu.get());
+        Some(AssumedBuffer {
+            bytes,
+            holds: "a queue met by one packet in a thousand at the share of links given to flows",
+        })
+    }
 }
+
+/// Packets of which one may find the queue full.
+const RARELY: f64 = 1_000.0;
+/// Headroom below which the buffer is not asked to grow further.
+const LEAST_HEADROOM: f64 = 0.01;
 
 impl Fabric for R2c2 {
     type Event = Event;
