@@ -53,8 +53,6 @@ pub struct Cost {
     pub open: f64,
     /// Bytes on the wire that a packet brings along, there and back.
     pub overhead: f64,
-    /// Bytes of each link at each node.
-    pub link_at_node: f64,
     /// Bytes of a message under way at each node.
     pub open_at_node: f64,
     /// Bytes of the broadcasts of a message that cross each link of a tree over all nodes.
@@ -68,7 +66,6 @@ impl Cost {
         pair: 0.0,
         open: 0.0,
         overhead: 0.0,
-        link_at_node: 0.0,
         open_at_node: 0.0,
         broadcast: 0.0,
     };
@@ -160,9 +157,6 @@ impl Need {
         if let TopologySpec::Built(built) = topology {
             let pairs = f64::from(built.switches.switches) * f64::from(built.switches.racks);
             self.sure(key, "routes from every switch to every rack", pairs * ROUTE);
-        }
-        if cost.link_at_node > 0.0 {
-            self.sure(key, "every link at every node", nodes * ports * cost.link_at_node);
         }
         if let Some(host) = &scenario.host {
             let queued = f64::from(host.nic.receive_queue) + f64::from(host.nic.transmit_queue);

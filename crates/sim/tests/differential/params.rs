@@ -89,11 +89,12 @@ fn fastpass(draw: &mut Draw, scale: &Scale) -> (FabricConfig, Value) {
         processing: Time::from_ns(draw.one(&[0, 50])),
         batch: draw.one(&[1, 3, 8, 64]),
         policy: fastpass::Policy::MaxMin,
+        packing: draw.flip(),
         timeout,
     };
     let told = json!({
         "arbiter_rate_bps": params.arbiter_rate.as_bps(), "processing_ps": params.processing.as_ps(),
-        "batch": params.batch, "timeout_ps": timeout.as_ps(),
+        "batch": params.batch, "timeout_ps": timeout.as_ps(), "packing": params.packing,
     });
     (FabricConfig::new::<Fastpass>(params), told)
 }
@@ -113,6 +114,7 @@ fn pfc_dcqcn(draw: &mut Draw, scale: &Scale) -> (FabricConfig, Value) {
         byte_counter: Bytes::new(draw.one(&[10_000, 100_000, 10_000_000])),
         gain: fraction(gain),
         fast_recovery: draw.one(&[1, 5]),
+        keep_target: draw.flip(),
         additive_increase: Rate::from_bps(40_000_000),
         hyper_increase: Rate::from_bps(400_000_000),
         rto: patience(draw, scale).unwrap_or(draw.odd(dcqcn::Params::default().rto)),
@@ -122,6 +124,7 @@ fn pfc_dcqcn(draw: &mut Draw, scale: &Scale) -> (FabricConfig, Value) {
         "notification_interval_ps": params.notification_interval.as_ps(),
         "alpha_timer_ps": params.alpha_timer.as_ps(), "increase_timer_ps": params.increase_timer.as_ps(),
         "byte_counter": params.byte_counter.get(), "fast_recovery": params.fast_recovery,
+        "keep_target": params.keep_target,
         "additive_increase": params.additive_increase.as_bps(),
         "hyper_increase": params.hyper_increase.as_bps(), "timeout_ps": params.rto.as_ps(),
     });

@@ -50,6 +50,7 @@ use unrack_protocol::r2c2::node::{Node, NodeTimer, RackSetup, WorldLimits};
 use unrack_protocol::r2c2::packet::{Assignment, DATA_HEADER, Route};
 use unrack_protocol::r2c2::rates::Rates;
 use unrack_protocol::r2c2::selection::Selection;
+use unrack_protocol::r2c2::shared_rates::SharedRates;
 use unrack_protocol::r2c2::weights::{Ways, Weights};
 use unrack_protocol::r2c2::{Params, RateControl, Routing};
 use unrack_rack::graph::Graph;
@@ -162,8 +163,8 @@ impl Tied for Event {
     }
 }
 
-/// Limit of nodes times links: 13 GB as measured; a torus of 6,600 nodes in three dimensions.
-const MOST_KNOWN: u64 = 1 << 28;
+/// Limit of pairs of nodes times broadcast trees, a byte each. A torus needs one node's trees only.
+const MOST_BRANCHES: u64 = 1 << 32;
 
 impl R2c2 {
     /// Creates the nodes and links of a network.
@@ -181,15 +182,12 @@ impl R2c2 {
             let rule = "is torus, mesh or graph for r2c2, whose nodes forward for each other";
             return Err(SetupError::new("network.topology.kind", rule, "one with switches"));
         };
-        let known = u64::from(graph.nodes()) * u64::from(graph.links());
-        if known > MOST_KNOWN {
-            let rule = "is small enough for r2c2, whose nodes each keep about 50 B for every link";
-            let is = format!(
-                "{} nodes with {} links, {} GB",
-                graph.nodes(),
-                graph.links(),
-                known * 50 / 1_000_000_000
-            );
+        let branches = u64::from(graph.nodes()) * u64::from(graph.nodes()) * u64::from(params.trees);
+        let is_torus = graph.as_cube().is_some_and(|cube| cube.is_torus());
+        if branches > MOST_BRANCHES && !is_torus {
+            let rule = "is small enough for r2c2, whose trees take a byte for each pair of nodes: use fewer nodes, a torus, \
+                        or less fabric.trees";
+            let is = format!("{} nodes with {} trees, {} GB", graph.nodes(), params.trees, branches >> 30);
             return Err(SetupError::new("network.topology", rule, is));
         }
         check(params, &graph)?;
@@ -225,9 +223,10 @@ impl R2c2 {
             turns: 0,
             random: SplitMix64::new(mix(seed)).after(1),
         };
+        let shared = SharedRates::new(rates.clone());
         Ok(R2c2 {
             rack,
-            nodes: (0..graph.nodes()).map(|node| Node::new(node, rates.clone())).collect(),
+            nodes: (0..graph.nodes()).map(|node| Node::new(node, shared.clone())).collect(),
             numbers: vec![0; graph.nodes() as usize],
             down: Vec::new(),
             discovers: false,
@@ -356,7 +355,6 @@ impl Registered for R2c2 {
         port: 200.0,
         open: 300.0,
         overhead: Cost::ETHERNET,
-        link_at_node: 75.0,
         open_at_node: 145.0,
         // Two broadcasts of 16 B, of a flow's start and end (R2C2 §3.2).
         broadcast: 2.0 * 16.0,
