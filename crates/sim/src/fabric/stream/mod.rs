@@ -402,6 +402,8 @@ impl<K: Kind> Streams<K> {
     fn take_ack<O: Observer>(&mut self, core: &mut Core<Event, O>, packet: &Packet<SignalOf<K>>, ack: &Ack) {
         let which = self.streams[packet.stream].sender.handle_ack(core.now(), ack, packet.signal);
         K::send(self, core, packet.stream, which);
+        // An acknowledgement may bring a deadline forward that had been backed off, also while nothing can be sent.
+        self.set_timers(core, packet.stream, which);
     }
 
     fn finish_packet(&mut self, index: u32) {
