@@ -75,7 +75,13 @@ impl Registered for Fastpass {
         splits: <Ends as Transport>::SPLITS,
         ..Profile::SWITCHED
     });
-    const COST: Cost = Cost { port: 200.0, open: 310.0, overhead: 4.0 * Cost::ETHERNET, ..Cost::NONE };
+    const COST: Cost = Cost {
+        port: 200.0,
+        open: 310.0,
+        segment: 2.0 * Cost::BIT,
+        overhead: 4.0 * Cost::ETHERNET,
+        ..Cost::NONE
+    };
     type Params = Params;
 
     fn build(site: &Site, params: &Params) -> Result<Fastpass, SetupError> {
@@ -260,10 +266,7 @@ impl Transport for Ends {
 
     fn create<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32) {
         let segments = net.transfer(transfer).segments;
-        let mut wanted = SegmentSet::new(segments);
-        for segment in 0..segments {
-            wanted.insert(segment);
-        }
+        let wanted = SegmentSet::full(segments);
         let (arrived, deadline) = (SegmentSet::new(segments), net.now() + self.timeout);
         let (sent, done, timeout, silence, missing) =
             (0, false, self.timeout, Silence::default(), (0, segments));
