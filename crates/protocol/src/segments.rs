@@ -35,7 +35,7 @@ impl SegmentSet {
         };
         let last = limit as usize / 64;
         words[..last].fill(u64::MAX);
-        if limit % 64 > 0 {
+        if !limit.is_multiple_of(64) {
             words[last] = (1 << (limit % 64)) - 1;
         }
         set

@@ -36,14 +36,15 @@ use crate::memory::Cost;
 use crate::registry::{Registered, Site};
 use std::collections::VecDeque;
 use std::ops::Range;
-use unrack_engine::Fabric;
 use unrack_engine::error::SetupError;
 use unrack_engine::events::{Core, Hop, ObservedPacket, Observer, PacketKind, Tied, Wait};
 use unrack_engine::network::Network;
 use unrack_engine::topology::Topology;
+use unrack_engine::{Fabric, Largest};
 use unrack_protocol::cxl::{Burst, Class, ClassSet, Feed, LINE_BYTES, Line, Node, Params, Switch};
+use unrack_protocol::segments::MOST_SEGMENTS;
 use unrack_rack::{Profile, Protocol};
-use unrack_units::Time;
+use unrack_units::{Bytes, Time};
 use unrack_workload::{Kind, Message, MessageId};
 
 /// CXL on a network.
@@ -467,6 +468,11 @@ impl Fabric for Cxl {
             }
             Event::Arrive(link) => self.arrive(core, link),
         }
+    }
+
+    fn largest(&self) -> Option<Largest> {
+        let bytes = Bytes::new(LINE_BYTES * u64::from(MOST_SEGMENTS));
+        Some(Largest { bytes, why: "2^31 lines: cut it into several messages".into() })
     }
 
     /// Returns the completion time alone: exact while credits and window cover the round trips they span (as the

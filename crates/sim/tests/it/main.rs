@@ -19,6 +19,7 @@ mod ideal;
 mod ideal_bound;
 mod jobs;
 mod keys;
+mod large;
 mod lines;
 mod lost;
 mod observe;

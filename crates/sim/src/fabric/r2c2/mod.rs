@@ -34,6 +34,7 @@ use self::around::Around;
 use self::central::Controller;
 use self::flow::{Flow, Role};
 use self::wire::{Link, Packet, Spread};
+use super::largest_in_packets;
 use super::slab::Slab;
 use super::stream::{Ethernet, SwitchBuffer};
 use crate::memory::Cost;
@@ -41,10 +42,10 @@ use crate::registry::{AssumedBuffer, Registered, Site};
 use std::cell::RefCell;
 use std::sync::Arc;
 use unrack_basis::{SplitMix64, mix};
-use unrack_engine::Fabric;
 use unrack_engine::error::SetupError;
 use unrack_engine::events::{Core, Observer, Tie, Tied};
 use unrack_engine::network::Network;
+use unrack_engine::{Fabric, Largest};
 use unrack_protocol::r2c2::map::Map;
 use unrack_protocol::r2c2::node::{Node, NodeTimer, RackSetup, WorldLimits};
 use unrack_protocol::r2c2::packet::{Assignment, DATA_HEADER, Route};
@@ -354,6 +355,7 @@ impl Registered for R2c2 {
     const COST: Cost = Cost {
         port: 200.0,
         open: 300.0,
+        segment: 2.0 * Cost::BIT,
         overhead: Cost::ETHERNET,
         open_at_node: 145.0,
         // Two broadcasts of 16 B, of a flow's start and end (R2C2 §3.2).
@@ -413,6 +415,10 @@ impl Fabric for R2c2 {
             Event::Select => self.select(core),
             Event::Discover => self.discover(core),
         }
+    }
+
+    fn largest(&self) -> Option<Largest> {
+        Some(largest_in_packets(Bytes::new(self.rack.setup.most)))
     }
 
     /// Returns a lower bound: the shortest path, with no packet or broadcast in another's way, in the first interval

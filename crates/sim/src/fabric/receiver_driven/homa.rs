@@ -49,7 +49,8 @@ impl Registered for Homa {
         splits: HomaPolicy::SPLITS,
         ..Profile::SWITCHED
     });
-    const COST: Cost = Cost { port: 400.0, open: 420.0, overhead: Cost::ETHERNET, ..Cost::NONE };
+    const COST: Cost =
+        Cost { port: 400.0, open: 420.0, segment: 3.0 * Cost::BIT, overhead: Cost::ETHERNET, ..Cost::NONE };
     type Params = homa::Params;
 
     fn build(site: &Site, params: &homa::Params) -> Result<Homa, SetupError> {

@@ -57,7 +57,13 @@ impl Registered for Ird {
         splits: IrdPolicy::SPLITS,
         ..Profile::SWITCHED
     });
-    const COST: Cost = Cost { port: 400.0, open: 460.0, overhead: 2.0 * Cost::ETHERNET, ..Cost::NONE };
+    const COST: Cost = Cost {
+        port: 400.0,
+        open: 460.0,
+        segment: 3.0 * Cost::BIT,
+        overhead: 2.0 * Cost::ETHERNET,
+        ..Cost::NONE
+    };
     type Params = NoParams;
 
     fn build(site: &Site, _params: &NoParams) -> Result<Ird, SetupError> {

@@ -56,7 +56,13 @@ impl Registered for Phost {
         splits: PhostPolicy::SPLITS,
         ..Profile::SWITCHED
     });
-    const COST: Cost = Cost { port: 400.0, open: 500.0, overhead: 2.0 * Cost::ETHERNET, ..Cost::NONE };
+    const COST: Cost = Cost {
+        port: 400.0,
+        open: 500.0,
+        segment: 3.0 * Cost::BIT,
+        overhead: 2.0 * Cost::ETHERNET,
+        ..Cost::NONE
+    };
     type Params = phost::Params;
 
     fn build(site: &Site, params: &phost::Params) -> Result<Phost, SetupError> {

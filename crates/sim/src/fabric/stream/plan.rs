@@ -2,6 +2,8 @@
 
 use super::alone::Alone;
 use crate::fabric::buffer::SwitchBuffer;
+use crate::fabric::largest_in_packets;
+use unrack_engine::Largest;
 use unrack_engine::error::SetupError;
 use unrack_engine::network::{Departure, Network, Pace};
 use unrack_hosts::{self as hosts, Hosts};
@@ -185,6 +187,11 @@ impl StreamPlan {
     pub(in super::super) fn in_memory(&self, payload: u32) -> u32 {
         let headers = self.mtu.get() - self.framing.mss().get();
         (headers as u32 + payload).max(64)
+    }
+
+    /// Returns the largest message: see [`Fabric::largest`](unrack_engine::Fabric::largest).
+    pub fn largest(&self) -> Largest {
+        largest_in_packets(self.framing.mss())
     }
 
     /// Returns the bytes of a full packet on the wire.
