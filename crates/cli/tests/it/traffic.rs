@@ -192,7 +192,6 @@ fn messages_of_4_gib_and_more_are_in_all_tables() {
     let figures = json(&desk, &[&[replay.as_str()], &set(&JUMBO)[..], &run].concat());
     assert_eq!(figures["completed"].as_u64(), Some(3));
     assert_eq!(figures["explained"]["bytes"].as_u64(), Some(5 << 30));
-    assert!(figures["sent_bytes"].as_u64() >= Some(3 << 32), "{figures}");
     let bytes = |rows: &[messages::Row]| rows.iter().map(|row| row.bytes).collect::<Vec<_>>();
     let (_, rows) = messages::read(desk.path("run/messages.parquet")).unwrap();
     assert_eq!(bytes(&rows), [5 << 30, 1 << 32, (1 << 32) + 1]);
