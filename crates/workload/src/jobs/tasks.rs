@@ -239,14 +239,17 @@ mod tests {
         let (c, d) = (builder.task(1, Time::ZERO), builder.task(0, Time::from_us(2)));
         builder.send(b, c, 5);
         builder.send(a, d, 6);
-        builder.send(a, c, 7);
+        builder.send(a, c, 5 << 30);
         builder.after(c, d);
         builder.request(a, d);
         let tasks = builder.finish();
-        assert_eq!(tasks.outputs_of(a), [TaskOutput { to: d, bytes: 0 }, TaskOutput { to: c, bytes: 7 }]);
+        assert_eq!(
+            tasks.outputs_of(a),
+            [TaskOutput { to: d, bytes: 0 }, TaskOutput { to: c, bytes: 5 << 30 }]
+        );
         assert_eq!(tasks.outputs_of(b), [TaskOutput { to: c, bytes: 0 }]);
         assert_eq!([a, b, c, d].map(|task| tasks.inputs_of(task)), [0, 0, 2, 2]);
-        assert_eq!(tasks.messages().collect::<Vec<_>>(), [(0, 1, 7)]);
+        assert_eq!(tasks.messages().collect::<Vec<_>>(), [(0, 1, 5 << 30)]);
         assert_eq!(tasks.asked_by(d), Some(a));
         assert_eq!(tasks.computed(), Time::from_us(4));
     }

@@ -150,3 +150,17 @@ fn checksum(parts: &[&[u8]]) -> u16 {
     }
     !(sum as u16)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sequence_numbers_begin_again_after_4_gib() {
+        let of = |offset: u64| u32::from_be_bytes(number(offset));
+        assert_eq!(
+            [0, (1 << 32) - 2, (1 << 32) - 1, 1 << 32, 5 << 30].map(of),
+            [1, u32::MAX, 0, 1, (1 << 30) + 1]
+        );
+    }
+}
