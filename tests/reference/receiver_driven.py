@@ -33,6 +33,7 @@ class Pair:
         self.unasked_awaited = set(unasked)
         self.latest = -1  # segment to arrive, of those granted since all was given up
         self.gives_up_at = None
+        self.granted_at = 0
 
     def is_ready(self):
         return not self.is_done and bool(self.unasked or self.granted)
@@ -62,6 +63,9 @@ class ReceiverDriven:
         self.unasked = network.window()
         self.next_grant = [0] * len(network.nodes)
         self.grant_due = [None] * len(network.nodes)
+        # By receiver: the end of the latest arrival, and when the link was idle before.
+        self.last_arrival = [0] * len(network.nodes)
+        self.idle_at = [0] * len(network.nodes)
 
     def open(self, transfer):
         network = self.network
@@ -157,6 +161,10 @@ class ReceiverDriven:
                 self.announce(transfer, again=True)
             pair.asks_at = now + self.patience * 2**pair.in_vain
         if pair.known and pair.left() and pair.gives_up_at <= now:
+            later = self.may_be_queued(pair)
+            if later is not None:
+                pair.gives_up_at = later
+                return
             self.forget(pair)
             pair.gives_up_at = now + self.timeout
             self.lost(pair)
@@ -164,7 +172,19 @@ class ReceiverDriven:
 
     # The receiver.
 
+    def may_be_queued(self, pair):
+        """When to look again, if what was granted may wait in the queue before its receiver."""
+        return None
+
+    def note_arrival(self, packet):
+        byte, node, now = self.network.topology.host_link.byte, packet.to, self.network.now()
+        began = now - packet.wire * byte
+        if began > self.last_arrival[node] + self.network.bare * byte:
+            self.idle_at[node] = began
+        self.last_arrival[node] = now
+
     def receive(self, packet):
+        self.note_arrival(packet)
         transfer, pair = packet.transfer, self.pairs[packet.transfer]
         if packet.kind == "grant":
             self.take_grant(pair, packet.says["segment"], packet.says["allows"])
@@ -173,6 +193,7 @@ class ReceiverDriven:
         else:
             if not pair.known:
                 pair.known = True
+                pair.granted_at = self.network.now()
                 self.count(transfer)
                 if packet.kind == "announce" and packet.says["again"]:
                     # All that was sent unasked must be lost.
@@ -219,6 +240,8 @@ class ReceiverDriven:
             pair, rank = choice
             segment = pair.to_grant()[0]
             pair.outstanding.add(segment)
+            pair.granted_at = self.network.now()
+            pair.gives_up_at = max(pair.gives_up_at, self.network.now() + self.timeout)
             self.issued(pair)
             size = self.network.segment(pair.transfer, segment, 0).wire
             self.next_grant[node] = self.network.now() + size * self.network.topology.host_link.byte
@@ -265,6 +288,18 @@ class Phost(Paced):
         # §4.1: three round trips. Many senders may send on free tokens at once: these may wait for a full port.
         self.timeout = case["timeout_ps"] or 3 * network.round_trip()
         self.patience = case["timeout_ps"] or network.patience()
+        self.looks_for_idle_times = not case["timeout_ps"]
+
+    def may_be_queued(self, pair):
+        if not self.looks_for_idle_times or not pair.outstanding:
+            return None
+        network, node = self.network, pair.transfer.dst
+        now, trip = network.now(), network.round_trip()
+        # A packet may be on the link now.
+        if now > self.last_arrival[node] + network.full_time() or self.idle_at[node] >= pair.granted_at + trip:
+            return None
+        latest = pair.granted_at + self.patience
+        return min(latest, now + trip) if now < latest else None
 
     def unasked_rank(self, transfer):
         return 1 if transfer.segments <= self.unasked else 2

@@ -96,9 +96,21 @@ impl Case {
         }
     }
 
+    /// Returns the bandwidth-delay product of the longest way, in bytes.
+    fn bdp(&self) -> u64 {
+        let links = match self.topology {
+            of if of.contains("leaf-spine") => 4,
+            of if of.contains("fat-tree") => 6,
+            _ => 2,
+        };
+        links * (2 * self.propagation_ns * self.gbps / 8 + 1_538)
+    }
+
     fn setup(&self, buffer: u64, load: f64) -> Result<(Setup, Work), String> {
         let Case { protocol, topology, gbps, propagation_ns, size, pattern, seed, .. } = self;
         let link = format!("{{ rate = \"{gbps}Gbps\", propagation = \"{propagation_ns}ns\" }}");
+        // Headers take their part of the links.
+        let load = load * *size as f64 / (size + 90 * size.div_ceil(1_460)) as f64;
         let text = format!(
             "seed = {seed}\n[network]\ntopology = {topology}\nlink = {link}\n{}\
              switch = {{ buffer = \"{buffer}B\" }}\n[fabric]\nprotocol = \"{protocol}\"\n\
@@ -109,7 +121,8 @@ impl Case {
                 false => String::new(),
             }
         );
-        let parsed = Scenario::parse("grid.toml", &text, &Overrides::none()).map_err(|why| why.to_string())?;
+        let parsed =
+            Scenario::parse("grid.toml", &text, &Overrides::none()).map_err(|why| why.to_string())?;
         let mut scenario = parsed.check(&known()).map_err(|why| why.to_string())?;
         let setup = Setup::from_scenario(&mut scenario).map_err(|why| why.to_string())?;
         let work = Work::drawn(&scenario).map_err(|why| why.to_string())?.unwrap();
@@ -123,7 +136,10 @@ fn explore() {
     let random = &mut SplitMix64::new(std::env::var("SEED").ok().and_then(|s| s.parse().ok()).unwrap_or(1));
     let count: usize = std::env::var("COUNT").ok().and_then(|s| s.parse().ok()).unwrap_or(10);
     let only = std::env::var("ONLY").unwrap_or_default();
-    for promise in PROMISES.iter().filter(|promise| only.is_empty() || only.split(',').any(|o| o == promise.protocol.to_string())) {
+    for promise in PROMISES
+        .iter()
+        .filter(|promise| only.is_empty() || only.split(',').any(|o| o == promise.protocol.to_string()))
+    {
         for _ in 0..count {
             let case = Case::draw(promise, random);
             let started = std::time::Instant::now();
@@ -133,7 +149,11 @@ fn explore() {
             }) {
                 Ok(setup) => setup,
                 Err(why) => {
-                    println!("{{\"protocol\":\"{}\",\"refused\":{why:?},\"case\":{:?}}}", case.protocol, format!("{case:?}"));
+                    println!(
+                        "{{\"protocol\":\"{}\",\"refused\":{why:?},\"case\":{:?}}}",
+                        case.protocol,
+                        format!("{case:?}")
+                    );
                     continue;
                 }
             };
@@ -147,9 +167,14 @@ fn explore() {
                 let mut watch = Watch { journal: Some(Journal::of_all()), ..Watch::default() };
                 let run = setup.watched(&work, &mut watch, |_| {}).unwrap().run;
                 complete &= run.is_complete();
-                let mut all: Vec<(f64, usize)> = (0..run.messages.len()).filter_map(|n| Some((run.slowdown(n)?, n))).collect();
+                let mut all: Vec<(f64, usize)> =
+                    (0..run.messages.len()).filter_map(|n| Some((run.slowdown(n)?, n))).collect();
                 all.sort_by(|a, b| a.0.total_cmp(&b.0));
-                if all.is_empty() { means.push(0.0); tails.push(0.0); continue; }
+                if all.is_empty() {
+                    means.push(0.0);
+                    tails.push(0.0);
+                    continue;
+                }
                 means.push(all.iter().map(|a| a.0).sum::<f64>() / all.len() as f64);
                 let p99 = all[all.len() * 99 / 100 - 1].0;
                 tails.push(all[all.len() - 1].0 / p99);
@@ -157,21 +182,42 @@ fn explore() {
                 let journal = watch.journal.take().unwrap();
                 let why = explain(&journal, &setup.network, MessageId(all[all.len() - 1].1 as u32)).unwrap();
                 let sums = why.sums();
-                let Some(most) = sums.iter().max_by_key(|sum| sum.1) else { worst.push("nothing".into()); continue };
+                let Some(most) = sums.iter().max_by_key(|sum| sum.1) else {
+                    worst.push("nothing".into());
+                    continue;
+                };
                 let total: Time = sums.iter().map(|s| s.1).sum();
                 worst.push(format!("{:?} {:.2}", most.0, most.1.as_ps() as f64 / total.as_ps() as f64));
             }
             let nodes = setup.network.nodes();
-            let bdp = case.gbps * (4 * case.propagation_ns + 2_000) / 8;
+            let bdp = case.bdp();
             let each = (10 * bdp / u64::from(nodes - 1)).max(50_000);
             let pairs = (0..nodes).flat_map(|a| (0..nodes).map(move |b| (a, b))).filter(|(a, b)| a != b);
-            let messages: Vec<(Time, Message)> = pairs.map(|(a, b)| (Time::ZERO, Message::flow(a, b, each))).collect();
+            let messages: Vec<(Time, Message)> =
+                pairs.map(|(a, b)| (Time::ZERO, Message::flow(a, b, each))).collect();
             let run = setup.run(&Work::listed(messages), |_| {}).unwrap().run;
             complete &= run.is_complete();
-            let last = if run.is_complete() { (0..run.messages.len()).map(|n| completion_ps(&run, n)).max().unwrap() } else { u64::MAX };
+            let last = if run.is_complete() {
+                (0..run.messages.len()).map(|n| completion_ps(&run, n)).max().unwrap()
+            } else {
+                u64::MAX
+            };
             let bytes = each * u64::from(nodes - 1);
             let share = bytes as f64 * 8.0 / (case.gbps as f64 * 1e9 * last as f64 * 1e-12);
-            println!("{{\"protocol\":\"{}\",\"complete\":{complete},\"share\":{share:.3},\"sync_drops\":{},\"means\":{means:.2?},\"tails\":{tails:.2?},\"drops\":{drops:?},\"worst\":{worst:?},\"s\":{:.2},\"case\":\"{}\",\"buffer\":{},\"gbps\":{},\"ns\":{},\"size\":{},\"pattern\":{:?},\"topology\":{:?},\"seed\":{}}}", case.protocol, run.counters.dropped_packets, started.elapsed().as_secs_f64(), "", case.buffer, case.gbps, case.propagation_ns, case.size, case.pattern, case.topology, case.seed);
+            println!(
+                "{{\"protocol\":\"{}\",\"complete\":{complete},\"share\":{share:.3},\"sync_drops\":{},\"means\":{means:.2?},\"tails\":{tails:.2?},\"drops\":{drops:?},\"worst\":{worst:?},\"s\":{:.2},\"case\":\"{}\",\"buffer\":{},\"gbps\":{},\"ns\":{},\"size\":{},\"pattern\":{:?},\"topology\":{:?},\"seed\":{}}}",
+                case.protocol,
+                run.counters.dropped_packets,
+                started.elapsed().as_secs_f64(),
+                "",
+                case.buffer,
+                case.gbps,
+                case.propagation_ns,
+                case.size,
+                case.pattern,
+                case.topology,
+                case.seed
+            );
         }
     }
 }

@@ -78,6 +78,33 @@ impl<P: ReceiverPolicy> Ends<P> {
         turn
     }
 
+    /// Notes whether the link to the receiver of a packet was idle before it.
+    pub(super) fn note_arrival<O: Observer>(&mut self, net: &Net<Self, O>, packet: &Packet<Header>) {
+        if self.idles_after.is_none() {
+            return;
+        }
+        let began = net.now() - time_of(net, u64::from(packet.wire));
+        let receiver = &mut self.receivers[packet.to as usize];
+        if began > receiver.last_arrival + time_of(net, net.bare().wire.into()) {
+            receiver.idle_at = began;
+        }
+        receiver.last_arrival = net.now();
+    }
+
+    /// Returns when to look again for what was granted of a transfer, if it may wait in the queue before its receiver:
+    /// since it could have come, that link has not been idle.
+    pub(super) fn may_be_queued<O: Observer>(&self, net: &Net<Self, O>, transfer: u32) -> Option<Time> {
+        let (now, dst, pair) = (net.now(), net.transfer(transfer).dst, &self.transfers[transfer as usize]);
+        let receiver = &self.receivers[dst as usize];
+        let round_trip = self.idles_after.filter(|_| pair.grants.outstanding() > 0)?;
+        // A packet may be on the link now.
+        let full = time_of(net, net.plan().full_packet().get());
+        let is_idle = now > receiver.last_arrival + full;
+        let (could_come, latest) = (pair.granted_at + round_trip, pair.granted_at + self.patience);
+        let waits = !is_idle && receiver.idle_at < could_come && now < latest;
+        waits.then(|| latest.min(now + round_trip))
+    }
+
     /// Sends the grants that a receiver may send now.
     pub(super) fn grant<O: Observer>(&mut self, net: &mut Net<Self, O>, node: NodeId) {
         while let Some((transfer, rank)) = self.turn(net, node) {
@@ -88,6 +115,8 @@ impl<P: ReceiverPolicy> Ends<P> {
                 senders.issue(to, pair.pace);
                 pair.unused += 1;
             }
+            pair.granted_at = net.now();
+            pair.deadline = pair.deadline.max(net.now() + self.timeout);
             let pace = pace(net, transfer, segment);
             self.receivers[node as usize].scheduler.granted(net.now(), pace);
             self.update(transfer, node);
@@ -113,5 +142,10 @@ pub(super) fn pace<P: ReceiverPolicy, O: Observer>(
     segment: u32,
 ) -> Time {
     let PacketSize { wire, .. } = net.segment(transfer, segment);
-    net.plan().network.topology.host_link().pace.transmit(u64::from(wire))
+    time_of(net, u64::from(wire))
+}
+
+/// Returns the time of a packet on a node's link.
+fn time_of<P: ReceiverPolicy, O: Observer>(net: &Net<Ends<P>, O>, wire: u64) -> Time {
+    net.plan().network.topology.host_link().pace.transmit(wire)
 }

@@ -64,6 +64,9 @@ struct Ends<P: ReceiverPolicy> {
     /// its transfer again. Senders do not know of each other's such segments, which may fill a port; granted ones
     /// come at the rate of the link.
     patience: Time,
+    /// Round trip after which grants are taken as lost only if the receiver's link was idle meanwhile, or `patience` has
+    /// passed: while packets come without a break, those that are missing may be in the queue. `None`: always.
+    idles_after: Option<Time>,
     transfers: Vec<Pair>,
     /// Transfers of each node that may send, the one with the fewest segments left first.
     ready: Vec<Turns>,
@@ -88,6 +91,8 @@ struct Pair {
     known: bool,
     /// Time at which the receiver takes its grants as lost.
     deadline: Time,
+    /// Time of the latest grant, or of the announcement.
+    granted_at: Time,
 }
 
 struct Receiver<S> {
@@ -96,6 +101,9 @@ struct Receiver<S> {
     polled_at: Option<Time>,
     /// Time on the receiver's link of all outstanding packets, where receivers have a view of senders.
     outstanding: Time,
+    /// End of the latest packet that arrived, and the latest time at which the link was idle before it.
+    last_arrival: Time,
+    idle_at: Time,
 }
 
 /// Header of a packet.
@@ -154,7 +162,7 @@ impl<P: ReceiverPolicy> Ends<P> {
         net.hold(transfer);
         let pair = &mut self.transfers[transfer as usize];
         pair.known = true;
-        pair.deadline = net.now() + self.patience;
+        (pair.granted_at, pair.deadline) = (net.now(), net.now() + self.patience);
         self.policy.count(&mut self.receivers[dst as usize].scheduler, segments);
         if is_lost {
             pair.grants.expire();
@@ -217,8 +225,8 @@ impl<P: ReceiverPolicy> Transport for Ends<P> {
         let source = GrantedSender::new(segments, self.unasked, self.expiry, self.patience, net.now());
         let (place, grants) = (TurnIndex::new(name), Grants::new(segments, self.unasked, name));
         let pace = pace(net, transfer, 0);
-        let (known, deadline, unused, outstanding) = (false, Time::MAX, 0, 0);
-        let pair = Pair { source, place, grants, pace, unused, outstanding, known, deadline };
+        let (known, deadline, granted_at, unused, outstanding) = (false, Time::MAX, Time::ZERO, 0, 0);
+        let pair = Pair { source, place, grants, pace, unused, outstanding, known, deadline, granted_at };
         packet::put(&mut self.transfers, transfer, pair);
     }
 
@@ -264,6 +272,7 @@ impl<P: ReceiverPolicy> Transport for Ends<P> {
 
     fn receive<O: Observer>(&mut self, net: &mut Net<Self, O>, packet: &Packet<Header>) {
         let transfer = packet.transfer;
+        self.note_arrival(net, packet);
         let pair = &mut self.transfers[transfer as usize];
         match packet.header {
             Header::Announce { .. } | Header::Segment(_) if !pair.known => {
@@ -351,6 +360,11 @@ impl<P: ReceiverPolicy> Transport for Ends<P> {
                 }
             }
             Side::Receiver => {
+                if let Some(later) = self.may_be_queued(net, transfer) {
+                    self.transfers[transfer as usize].deadline = later;
+                    return;
+                }
+                let pair = &mut self.transfers[transfer as usize];
                 pair.grants.handle_timeout(self.timeout);
                 pair.deadline = now + pair.grants.timeout(self.timeout);
                 let gives_up = pair.grants.has_given_up();
@@ -396,7 +410,14 @@ fn ends<P: ReceiverPolicy>(
     (expiry, timeout): (Option<Expiry>, Time),
     scheduler: impl Fn() -> P::Scheduler,
 ) -> Ends<P> {
-    let receiver = |_| Receiver { scheduler: scheduler(), polled_at: None, outstanding: Time::ZERO };
+    let none = Time::ZERO;
+    let receiver = |_| Receiver {
+        scheduler: scheduler(),
+        polled_at: None,
+        outstanding: none,
+        last_arrival: none,
+        idle_at: none,
+    };
     let ready = vec![Turns::default(); nodes as usize];
     let (transfers, receivers) = (Vec::new(), (0..nodes).map(receiver).collect());
     let (most_outstanding, full) = (Time::MAX, Vec::new());
@@ -407,6 +428,7 @@ fn ends<P: ReceiverPolicy>(
         expiry,
         timeout,
         patience: timeout,
+        idles_after: None,
         transfers,
         ready,
         receivers,

@@ -45,7 +45,8 @@ impl Phost {
         let (nodes, policy) = (network.nodes(), PhostPolicy { free_tokens });
         let scheduler = || phost::Tokens::new(free_tokens);
         let ends = ends(policy, nodes, how, (Some(expiry), timeout), scheduler);
-        ReceiverDriven::new(plan, Ends { patience, ..ends })
+        let idles_after = params.timeout.is_none().then(|| plan.round_trip());
+        ReceiverDriven::new(plan, Ends { patience, idles_after, ..ends })
     }
 }
 
