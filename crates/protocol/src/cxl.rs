@@ -24,6 +24,7 @@
 mod link;
 mod node;
 mod params;
+mod run;
 mod switch;
 #[cfg(test)]
 mod tests;
@@ -31,7 +32,10 @@ mod tests;
 pub use link::{Feed, FlitTransmitter};
 pub use node::{Burst, Node, Taken};
 pub use params::{Flit, Params};
+pub use run::Slots;
 pub use switch::Switch;
+
+use unrack_units::Time;
 
 /// Bytes of a cache line: what one message carries.
 pub const LINE_BYTES: u64 = 64;
@@ -72,7 +76,7 @@ impl Class {
     }
 }
 
-/// One message of the link layer.
+/// One message of the link layer, or a run: several of one transfer that travel together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Line {
     /// Transfer that the message belongs to; a number of the driver's choice.
@@ -82,6 +86,10 @@ pub struct Line {
     pub class: Class,
     /// True for a request with data that is answered with data.
     pub fetches: bool,
+    /// Messages of the run; each has credits, buffers and slots of its own.
+    pub count: u8,
+    /// Time at which the last message of a run is where the first is.
+    pub last: Time,
 }
 
 /// A set of classes.

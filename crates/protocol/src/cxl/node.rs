@@ -2,6 +2,7 @@
 
 use super::{Class, ClassSet, Line};
 use std::collections::VecDeque;
+use unrack_units::Time;
 
 /// Sends requests as its window of outstanding lines allows, and answers requests of other nodes.
 ///
@@ -78,7 +79,7 @@ impl Node {
             (Class::Req, _) | (Class::RwD, true) => self.to_fetch.push_back(line),
             (Class::RwD, false) => self.to_acknowledge.push_back(line),
             (Class::Ndr | Class::Drs, _) => {
-                self.window += 1;
+                self.window += u32::from(line.count);
                 return true;
             }
         }
@@ -108,33 +109,39 @@ impl Node {
         set
     }
 
-    /// Returns the next message of a class in `allowed`, serving classes in turn.
-    pub fn take(&mut self, allowed: ClassSet) -> Option<Taken> {
+    /// Returns the next message of a class in `allowed`, serving classes in turn; or a run of them, `most` of the class.
+    pub fn take(&mut self, now: Time, allowed: ClassSet, most: impl FnOnce(Class) -> u32) -> Option<Taken> {
         let class = self.waiting().and(allowed).next_from(self.next_class)?;
         self.next_class = class.index() + 1;
         Some(match class {
-            Class::Req | Class::RwD => Taken { line: self.request(class), frees: None },
-            Class::Ndr | Class::Drs => self.answer(class),
+            Class::Req | Class::RwD => Taken { line: self.request(class, most(class)), frees: None },
+            Class::Ndr | Class::Drs => self.answer(now, class, most(class)),
         })
     }
 
-    fn request(&mut self, class: Class) -> Line {
-        self.window -= 1;
+    fn request(&mut self, class: Class, most: u32) -> Line {
         let queue = if class == Class::Req { &mut self.reads } else { &mut self.writes };
         let burst = queue.front_mut().expect("a burst waits");
         let Burst { message, dst, fetches, .. } = *burst;
-        burst.lines -= 1;
+        let count = most.min(burst.lines).min(self.window);
+        self.window -= count;
+        burst.lines -= count;
         let (rest, next_turn) = (*burst, queue.len().min(CORES) - 1);
         queue.pop_front();
         if rest.lines > 0 {
             queue.insert(next_turn, rest);
         }
-        Line { message, src: self.id, dst, class, fetches }
+        Line { message, src: self.id, dst, class, fetches, count: count as u8, last: Time::ZERO }
     }
 
-    fn answer(&mut self, class: Class) -> Taken {
+    fn answer(&mut self, now: Time, class: Class, most: u32) -> Taken {
         let queue = if class == Class::Ndr { &mut self.to_acknowledge } else { &mut self.to_fetch };
-        let request = queue.pop_front().expect("a request waits");
+        let first = queue.front_mut().expect("a request waits");
+        let whole = u32::from(first.count) <= most;
+        let request = first.cut(most, now);
+        if whole {
+            queue.pop_front();
+        }
         let line = Line { src: self.id, dst: request.src, class, ..request };
         Taken { line, frees: Some(request.class) }
     }
@@ -142,6 +149,6 @@ impl Node {
     /// Returns the number of requests of `class` that hold a receive buffer.
     pub fn held(&self, class: Class) -> u32 {
         let queues = [&self.to_acknowledge, &self.to_fetch];
-        queues.into_iter().flatten().filter(|line| line.class == class).count() as u32
+        queues.into_iter().flatten().filter(|line| line.class == class).map(|line| u32::from(line.count)).sum()
     }
 }

@@ -22,6 +22,7 @@
 //! Departure: the scenario's switch latency is not used; [`Params::hop`] is used instead.
 
 mod alone;
+mod feed;
 mod link;
 mod retry;
 #[cfg(test)]
@@ -29,19 +30,19 @@ mod tests;
 mod wiring;
 
 use self::alone::Alone;
+use self::feed::{Freed, FromNode, FromSwitch, Onto};
 use self::link::{Link, Receiver, Sender};
 use self::wiring::Wiring;
 use super::stream::flow_hash;
 use crate::memory::Cost;
 use crate::registry::{Registered, Site};
-use std::collections::VecDeque;
 use std::ops::Range;
 use unrack_engine::error::SetupError;
 use unrack_engine::events::{Core, Hop, ObservedPacket, Observer, PacketKind, Tied, Wait};
 use unrack_engine::network::Network;
 use unrack_engine::topology::Topology;
 use unrack_engine::{Fabric, Largest};
-use unrack_protocol::cxl::{Burst, Class, ClassSet, Feed, LINE_BYTES, Line, Node, Params, Switch};
+use unrack_protocol::cxl::{Burst, Class, ClassSet, Flit, LINE_BYTES, Line, Node, Params, Switch};
 use unrack_protocol::segments::MOST_SEGMENTS;
 use unrack_rack::{Profile, Protocol};
 use unrack_units::{Bytes, Time};
@@ -58,8 +59,8 @@ pub struct Cxl {
     links: Vec<Link>,
     /// Progress of each message, by id.
     progress: Vec<Progress>,
-    /// Buffers freed by the flit that is being filled: the link whose receiver has the buffer, and the class.
-    freed: Vec<(u32, Class)>,
+    /// Buffers freed by the flit that is being filled, or by what has arrived.
+    freed: Vec<Freed>,
 }
 
 impl Tied for Event {}
@@ -96,7 +97,7 @@ impl Cxl {
             alone: Alone::new(network, params),
             nodes: (0..topology.nodes() as u16).map(|id| Node::new(id, params.outstanding)).collect(),
             switches: wiring.sizes().map(|ports| Switch::new(ports, params.credits)).collect(),
-            links: wiring.links(topology, params),
+            links: wiring.links(topology, params, longest_run(topology, params)),
             wiring,
             topology: topology.clone(),
             progress: Vec::new(),
@@ -116,6 +117,22 @@ fn check(network: &Network, params: &Params) -> Result<(), SetupError> {
         return Err(SetupError::new("fabric.outstanding", "is at least 1", 0));
     }
     Ok(())
+}
+
+/// Returns how many lines travel together on a network.
+fn longest_run(topology: &Topology, params: &Params) -> u32 {
+    if topology.faults().is_some() || !paces_apart(topology, params) { 1 } else { params.longest_run() }
+}
+
+/// Returns whether the last line of a run tells when all of it can go on by the next link: links are equally fast, or
+/// so much faster that each line leaves before the next is there.
+fn paces_apart(topology: &Topology, params: &Params) -> bool {
+    let flit = |link: unrack_engine::topology::Link| link.pace.transmit(params.flit.bytes().get());
+    let ports = (0..topology.ports()).map(|port| flit(topology.link(port)));
+    let mut flits: Vec<Time> = ports.chain([flit(topology.host_link())]).collect();
+    flits.sort_unstable();
+    flits.dedup();
+    params.flit == Flit::B256 || flits.windows(2).all(|two| two[0] * 2 <= two[1])
 }
 
 /// CXL 3.x §4.2: a flit is cut into slots of 16 B.
@@ -155,36 +172,35 @@ impl Cxl {
     fn fill<O: Observer>(&mut self, core: &mut Core<Event, O>, link: u32) {
         let now = core.now();
         let Cxl { links, nodes, switches, freed, wiring, .. } = self;
-        let Link { transmitter, wire, began, sender, flit, latency, id, .. } = &mut links[link as usize];
-        let id = *id;
-        // Unless the flit has to be sent again.
-        let arrival = now + *flit + *latency;
-        let (resumed, flit) = (transmitter.is_midway().then_some(*began), *flit);
-        let (sender, before) = (*sender, wire.len());
-        let carries = match sender {
+        let Link { transmitter, wire, began, sender, receiver, flit, latency, id, .. } =
+            &mut links[link as usize];
+        let (id, sender, before, flit) = (*id, *sender, wire.len(), *flit);
+        let resumed = transmitter.midway().filter(|line| line.count == 1).map(|_| *began);
+        let onto = Onto { wire, now, flit, latency: *latency, ends_here: matches!(receiver, Receiver::Node(_)) };
+        let next = match sender {
             Sender::Node(node) => {
                 let receives = wiring.to_node(node);
                 let node = &mut nodes[usize::from(node)];
-                transmitter.fill(now, &mut FromNode { node, receives, wire, arrival, freed })
+                transmitter.fill(now, &mut FromNode { node, receives, frees: None, onto, freed })
             }
             Sender::Output { switch, port } => {
                 let feeders = wiring.feeders(switch);
                 let switch = &mut switches[switch as usize];
-                transmitter.fill(now, &mut FromSwitch { switch, output: port, feeders, wire, arrival, freed })
+                transmitter.fill(now, &mut FromSwitch { switch, output: port, feeders, onto, freed })
             }
         };
         let completed = before..self.links[link as usize].wire.len();
         let mut repeated = Time::ZERO;
-        if carries {
-            let end = self.through(link, now);
-            repeated = end.map_or(Time::ZERO, |end| end - now - flit);
-            core.occupied(id, flit + repeated);
-            self.links[link as usize].free_at = end.unwrap_or(now + flit);
+        if let Some(next) = next {
+            let end = self.through(link, now, next);
+            repeated = end.map_or(Time::ZERO, |end| end - next);
+            core.occupied(id, next - now + repeated);
+            self.links[link as usize].free_at = end.unwrap_or(next);
             if let (Sender::Node(_), true) = (sender, !completed.is_empty()) {
                 completed.clone().for_each(|place| self.count_sent(core, link, place));
             }
             match end {
-                Some(end) => self.fly(core, link, completed.clone(), (resumed, end, repeated)),
+                Some(_) => self.fly(core, link, completed.clone(), (resumed, repeated)),
                 None => self.lose(core, link, completed.clone()),
             }
         }
@@ -195,56 +211,59 @@ impl Cxl {
             place.repeated += repeated;
         }
         self.return_credits(core);
-        self.continue_after(core, link, carries);
+        self.continue_after(core, link, next.is_some());
     }
 
-    /// Schedules the arrival of the lines that a flit completes. The times are: the start of the first of them, if it
-    /// began in an earlier flit; the end of the flit; and how long the link repeated it.
+    /// Schedules the arrival of the lines that a flit completes, and of the run that begins in it. The times are: the
+    /// start of the first of them, if it began in an earlier flit; and how long the link repeated the flit.
     fn fly<O: Observer>(
         &mut self,
         core: &mut Core<Event, O>,
         link: u32,
         completed: Range<usize>,
-        (resumed, end, repeated): (Option<Time>, Time, Time),
+        (resumed, repeated): (Option<Time>, Time),
     ) {
-        if completed.is_empty() {
-            return;
-        }
-        let Link { wire, latency, flit, id, repeated: before_now, .. } = &mut self.links[link as usize];
+        let Link { wire, id, repeated: before_now, .. } = &mut self.links[link as usize];
         let (id, all_repeated) = (*id, repeated + *before_now);
-        let (now, arrival, before) = (core.now(), end + *latency, completed.start);
-        if end != now + *flit {
-            wire.range_mut(completed.clone()).for_each(|(at, _)| *at = arrival);
+        let (now, before) = (core.now(), completed.start);
+        if repeated > Time::ZERO {
+            wire.range_mut(completed.clone()).for_each(|(at, _)| *at += repeated);
         }
+        let mut due = Time::ZERO;
         for place in completed {
             let (first, repeated) = match resumed {
                 Some(began) if place == before => (began, all_repeated),
                 _ => (now, repeated),
             };
             // The time on the link was counted with the flit.
-            core.hop(id, Time::ZERO, || self.hop(link, place, [first, end, arrival], repeated));
+            core.hop(id, Time::ZERO, || self.hop(link, place, first, repeated));
+            let (arrival, _) = self.links[link as usize].wire[place];
+            if arrival != due {
+                core.schedule(arrival, Event::Arrive(link));
+            }
+            due = arrival;
         }
-        core.schedule(arrival, Event::Arrive(link));
     }
 
-    /// Describes a line that a flit completes, by the times at which it begins, ends and can go on, and the time in
+    /// Describes a line that a flit completes, or a run that begins in it, by the time at which it begins and that in
     /// which the link repeated it.
-    fn hop(&self, link: u32, place: usize, [first, last, onward]: [Time; 3], repeated: Time) -> Hop {
-        let Link { wire, id, propagation, .. } = &self.links[link as usize];
-        let line = wire[place].1;
+    fn hop(&self, link: u32, place: usize, first: Time, repeated: Time) -> Hop {
+        let Link { wire, id, propagation, latency, .. } = &self.links[link as usize];
+        let (onward, line) = wire[place];
+        let count = u32::from(line.count);
         let payload = if line.class.has_data() { LINE_BYTES as u32 } else { 0 };
         Hop {
             link: *id,
             message: Some(MessageId(line.message)),
             packet: looks(&line),
-            wire: line.class.slots() * SLOT_BYTES,
-            payload,
+            wire: line.class.slots() * SLOT_BYTES * count,
+            payload: payload * count,
             ready: first,
             first,
-            last,
+            last: onward.max(line.last) - *latency,
             shares: true,
             repeated,
-            serial: last - first,
+            serial: onward - *latency - first,
             propagation: *propagation,
             onward,
         }
@@ -254,67 +273,14 @@ impl Cxl {
     /// there.
     fn continue_after<O: Observer>(&mut self, core: &mut Core<Event, O>, link: u32, carries: bool) {
         let Link { transmitter, free_at, .. } = &self.links[link as usize];
-        let wake_at = match (transmitter.is_midway(), self.waiting(link).is_empty()) {
-            (false, true) => None,
+        let wake_at = match (transmitter.midway(), self.waiting(link).is_empty()) {
+            (None, true) => None,
             _ if carries => Some(*free_at),
-            _ => transmitter.next_credit(),
+            _ => transmitter.next_credit(self.waiting(link)),
         };
         if let Some(at) = wake_at {
             self.wake(core, link, at);
         }
-    }
-
-    fn return_credits<O: Observer>(&mut self, core: &mut Core<Event, O>) {
-        while let Some((number, class)) = self.freed.pop() {
-            let link = &mut self.links[number as usize];
-            let at = core.now() + link.flit + link.propagation;
-            link.transmitter.handle_credit(at, class);
-            let (wake_at, at) = (link.wake_at, at.max(link.free_at));
-            if wake_at == Time::MAX && !self.waiting(number).is_empty() {
-                self.wake(core, number, at);
-            }
-        }
-    }
-}
-
-struct FromNode<'a> {
-    node: &'a mut Node,
-    /// Number of the link by which requests came.
-    receives: u32,
-    wire: &'a mut VecDeque<(Time, Line)>,
-    arrival: Time,
-    freed: &'a mut Vec<(u32, Class)>,
-}
-
-impl Feed for FromNode<'_> {
-    fn take(&mut self, allowed: ClassSet) -> Option<Line> {
-        let taken = self.node.take(allowed)?;
-        self.freed.extend(taken.frees.map(|class| (self.receives, class)));
-        Some(taken.line)
-    }
-    fn complete(&mut self, line: Line) {
-        self.wire.push_back((self.arrival, line));
-    }
-}
-
-struct FromSwitch<'a> {
-    switch: &'a mut Switch,
-    output: u16,
-    /// Number of the link that leads to each input of the switch.
-    feeders: &'a [u32],
-    wire: &'a mut VecDeque<(Time, Line)>,
-    arrival: Time,
-    freed: &'a mut Vec<(u32, Class)>,
-}
-
-impl Feed for FromSwitch<'_> {
-    fn take(&mut self, allowed: ClassSet) -> Option<Line> {
-        self.switch.take(self.output, allowed)
-    }
-    fn complete(&mut self, line: Line) {
-        let (input, class) = self.switch.finish(self.output);
-        self.freed.push((self.feeders[usize::from(input)], class));
-        self.wire.push_back((self.arrival, line));
     }
 }
 
@@ -357,14 +323,14 @@ impl Cxl {
 
     fn enter_node<O: Observer>(&mut self, core: &mut Core<Event, O>, link: u32, node: u16, line: Line) {
         if self.nodes[usize::from(node)].handle_line(line) {
-            self.freed.push((link, line.class));
+            self.freed.push(Freed::now(link, &line));
         }
         if is_data(&line) {
             let id = MessageId(line.message);
             let message = *core.message(id);
             let progress = &mut self.progress[id.index()];
-            core.arrived(line_payload(&message, progress.arrived + progress.dropped));
-            progress.arrived += 1;
+            core.arrived(payload(&message, progress.arrived + progress.dropped, &line));
+            progress.arrived += u32::from(line.count);
             if progress.arrived == lines(&message) {
                 core.complete(id);
             }
@@ -383,8 +349,8 @@ impl Cxl {
             // The request has arrived, if there was one.
             core.arrived(u64::from(message.request));
         }
-        core.sent(line_payload(&message, progress.sent));
-        progress.sent += 1;
+        core.sent(payload(&message, progress.sent, &line));
+        progress.sent += u32::from(line.count);
     }
 }
 
@@ -411,9 +377,9 @@ fn lines(message: &Message) -> u32 {
     u32::try_from(message.bytes.div_ceil(LINE_BYTES)).expect("a message below 256 GiB")
 }
 
-/// Returns the bytes of the message in its line of this number.
-fn line_payload(message: &Message, number: u32) -> u64 {
-    (message.bytes - u64::from(number) * LINE_BYTES).min(LINE_BYTES)
+/// Returns the bytes of the message in a line or run, after so many lines.
+fn payload(message: &Message, before: u32, line: &Line) -> u64 {
+    (message.bytes - u64::from(before) * LINE_BYTES).min(LINE_BYTES * u64::from(line.count))
 }
 
 impl Registered for Cxl {

@@ -30,8 +30,11 @@ impl Counted {
     /// Returns the credits of a class that are in use: by a line being sent, on the wire, or in a buffer.
     fn away(&self, link: usize, class: Class) -> u32 {
         let Link { transmitter, wire, .. } = &self.cxl.links[link];
-        let sending = u32::from(transmitter.midway_class() == Some(class));
-        let flying = wire.iter().filter(|(_, line)| line.class == class).count() as u32;
+        // A run is on the wire as soon as it begins.
+        let sending = transmitter.midway().filter(|line| line.count == 1 && line.class == class);
+        let sending = sending.into_iter().count() as u32;
+        let flying = wire.iter().filter(|(_, line)| line.class == class);
+        let flying: u32 = flying.map(|(_, line)| u32::from(line.count)).sum();
         let buffered = match self.cxl.links[link].receiver {
             Receiver::Input { switch, port } => self.cxl.switches[switch as usize].queued(port, class),
             Receiver::Node(node) => self.cxl.nodes[usize::from(node)].held(class),

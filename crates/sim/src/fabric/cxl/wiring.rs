@@ -47,14 +47,14 @@ impl Wiring {
         self.first.windows(2).map(|two| (two[1] - two[0]) as u16)
     }
 
-    /// Creates the links, in order of number.
-    pub(super) fn links(&self, topology: &Topology, params: &Params) -> Vec<Link> {
+    /// Creates the links, in order of number, for runs of `run` lines at most.
+    pub(super) fn links(&self, topology: &Topology, params: &Params, run: u32) -> Vec<Link> {
         let host = (0..self.nodes).map(|node| {
             let port = self.port_of[node as usize];
             let (link, switch) = (topology.host_link(), topology.owner(port));
             let receiver = Receiver::Input { switch, port: self.output(switch, port) };
             let times = (link.pace.transmit(params.flit.bytes().get()), link.propagation);
-            Link::new(LinkId::Host(node), (Sender::Node(node as u16), receiver), times, params)
+            Link::new(LinkId::Host(node), (Sender::Node(node as u16), receiver), times, params, run)
         });
         let from_switches = (0..topology.ports()).map(|port| {
             let (link, switch) = (topology.link(port), topology.owner(port));
@@ -68,7 +68,7 @@ impl Wiring {
                 }
             };
             let times = (link.pace.transmit(params.flit.bytes().get()), link.propagation);
-            Link::new(LinkId::Port(port), (sender, receiver), times, params)
+            Link::new(LinkId::Port(port), (sender, receiver), times, params, run)
         });
         host.chain(from_switches).collect()
     }
