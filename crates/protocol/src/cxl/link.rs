@@ -9,11 +9,12 @@ pub trait Feed {
     /// Whether messages keep their place until their last slot is sent, so that the feed has to know when that is.
     const KEEPS_PLACES: bool;
 
-    /// Returns the next message of a class in `allowed`, or the next lines of a run, at most `most` of the class;
+    /// Returns the next message of a class in `allowed`, or run of as many as there are credits for;
     /// [`complete`](Feed::complete) follows when the last slot is placed, if there are places to keep.
-    fn take(&mut self, allowed: ClassSet, most: impl FnOnce(Class) -> u32) -> Option<Line>;
-    /// Notes that the run taken last, of several lines, begins in the flit being filled, and the flits that it takes.
-    fn begin(&mut self, run: Line, slots: Slots);
+    fn take(&mut self, allowed: ClassSet, credits: impl Fn(Class) -> u32) -> Option<Line>;
+    /// Notes that the run taken last, of several lines, begins in the flit being filled; the flits that it takes; and how
+    /// much later the last line can begin, for want of a credit.
+    fn begin(&mut self, run: Line, slots: Slots, late: Time);
     /// Notes that the message taken last ends in the flit being filled.
     fn complete(&mut self, line: Line);
 }
@@ -31,8 +32,9 @@ pub trait Feed {
 #[derive(Debug, Clone)]
 pub struct FlitTransmitter {
     slots: u32,
-    /// Transmission time of a flit.
+    /// Transmission time of a flit, and that on the slowest link.
     flit: Time,
+    slowest: Time,
     initial: u32,
     run: u32,
     credits: [u32; CLASSES],
@@ -54,12 +56,13 @@ struct Returning {
 }
 
 impl FlitTransmitter {
-    /// Creates a transmitter with `slots` in a flit, which takes `flit`; `credits` for each class; and runs of `run`
-    /// lines at most.
-    pub fn new((slots, flit): (u32, Time), credits: u32, run: u32) -> FlitTransmitter {
+    /// Creates a transmitter with `slots` in a flit, which takes `flit` here and `slowest` on the slowest link; `credits`
+    /// for each class; and runs of `run` lines at most.
+    pub fn new((slots, flit, slowest): (u32, Time, Time), credits: u32, run: u32) -> FlitTransmitter {
         FlitTransmitter {
             slots,
             flit,
+            slowest,
             initial: credits,
             run,
             credits: [credits; CLASSES],
@@ -91,11 +94,14 @@ impl FlitTransmitter {
         }
         while room > 0 {
             let taken = self.slots - room;
-            let Some(line) = feed.take(self.available, |class| self.affords(class, now, taken)) else { break };
-            let slots = self.begin(&line);
+            let Some(line) = feed.take(self.available, |class| self.affords(class, now)) else { break };
+            let slots = line.class.slots() * u32::from(line.count);
             if line.count > 1 {
-                feed.begin(line, Slots::new(self.slots, taken, line.class));
+                let slots = Slots::new(self.slots, taken, line.class);
+                let credit = self.last_credit(&line);
+                feed.begin(line, slots, credit.saturating_sub(now + self.flit * slots.begins(u32::from(line.count) - 1)));
             }
+            self.spend(&line);
             if slots > room {
                 return Some(now + self.flit * self.run_over(line, slots - room, F::KEEPS_PLACES));
             }
@@ -117,24 +123,47 @@ impl FlitTransmitter {
         u64::from(full) + 1
     }
 
-    /// Returns the number of messages of a class that can be sent one after the other, from the flit that starts `now`
-    /// and has `taken` slots less.
-    fn affords(&self, class: Class, now: Time, taken: u32) -> u32 {
-        let (mut count, mut owed) = (self.credits[class.index()], self.owed[class.index()]);
-        let slots = Slots::new(self.slots, taken, class);
-        for credit in self.returning.iter().filter(|credit| credit.class == class) {
-            if count >= self.run || credit.at > now + self.flit * slots.begins(count) {
-                break;
+    /// Returns the number of messages of a class for which credits are here, or come back as fast as the slowest link
+    /// takes lines of data: a run waits for them on its way.
+    fn affords(&self, class: Class, now: Time) -> u32 {
+        let mut count = self.credits[class.index()];
+        if count < self.run {
+            let data = Slots::new(self.slots, 0, Class::Drs);
+            for (at, more) in self.coming(class) {
+                if count >= self.run || at > now + self.slowest * data.begins(count) {
+                    break;
+                }
+                count += more;
             }
-            let mine = credit.count.saturating_sub(owed);
-            owed -= credit.count - mine;
-            count += mine;
         }
         count.min(self.run)
     }
 
-    /// Spends the credits of a message. Returns its slots.
-    fn begin(&mut self, line: &Line) -> u32 {
+    /// Returns the credits of a class that come back and are not spent: when, and how many.
+    fn coming(&self, class: Class) -> impl Iterator<Item = (Time, u32)> {
+        let mut owed = self.owed[class.index()];
+        let of_class = self.returning.iter().filter(move |credit| credit.class == class);
+        of_class.filter_map(move |credit| {
+            let mine = credit.count.saturating_sub(owed);
+            owed -= credit.count - mine;
+            (mine > 0).then_some((credit.at, mine))
+        })
+    }
+
+    /// Returns when the last credit for a run is here; zero if all are.
+    fn last_credit(&self, run: &Line) -> Time {
+        let mut missing = u32::from(run.count).saturating_sub(self.credits[run.class.index()]);
+        let mut last = Time::ZERO;
+        for (at, more) in self.coming(run.class) {
+            if missing == 0 {
+                break;
+            }
+            (last, missing) = (at, missing.saturating_sub(more));
+        }
+        last
+    }
+
+    fn spend(&mut self, line: &Line) {
         let (class, count) = (line.class.index(), u32::from(line.count));
         let here = self.credits[class];
         assert!(here > 0, "a message was sent without a credit");
@@ -143,7 +172,6 @@ impl FlitTransmitter {
         if self.credits[class] == 0 {
             self.available.remove(line.class);
         }
-        line.class.slots() * count
     }
 
     fn learn_credits(&mut self, now: Time) {
@@ -167,15 +195,27 @@ impl FlitTransmitter {
         self.midway.as_ref().map(|(line, _)| line)
     }
 
-    /// Returns when the next credit for one of `classes` comes back.
+    /// Returns when the next credit for one of `classes` comes back; where some are here, when there are enough for any
+    /// run.
     pub fn next_credit(&self, classes: ClassSet) -> Option<Time> {
-        let mut owed = self.owed;
-        self.returning.iter().filter(|credit| classes.contains(credit.class)).find_map(|credit| {
-            let owed = &mut owed[credit.class.index()];
-            let mine = credit.count.saturating_sub(*owed);
-            *owed -= credit.count - mine;
-            (mine > 0).then_some(credit.at)
-        })
+        let classes = Class::ALL.into_iter().filter(|class| classes.contains(*class));
+        classes.filter_map(|class| self.next_of(class)).min()
+    }
+
+    fn next_of(&self, class: Class) -> Option<Time> {
+        let mut count = self.credits[class.index()];
+        if count == 0 || count >= self.run {
+            return self.coming(class).next().map(|(at, _)| at);
+        }
+        let (data, mut begin) = (Slots::new(self.slots, 0, Class::Drs), Time::ZERO);
+        for (at, more) in self.coming(class) {
+            begin = begin.max(at.saturating_sub(self.slowest * data.begins(count)));
+            count += more;
+            if count >= self.run {
+                return Some(begin);
+            }
+        }
+        None
     }
 
     /// Returns the credits for `class` that are here or on their way back. The others belong to messages being sent, on

@@ -25,6 +25,8 @@ pub struct Node {
     to_fetch: VecDeque<Line>,
     /// Lines that may still be requested before an answer comes.
     window: u32,
+    /// Lines that are requested together, if a transfer has as many.
+    run: u32,
     next_class: usize,
 }
 
@@ -54,8 +56,8 @@ pub struct Taken {
 }
 
 impl Node {
-    /// Creates a node with a window of `outstanding` lines.
-    pub fn new(id: u16, outstanding: u32) -> Node {
+    /// Creates a node with a window of `outstanding` lines, of which `run` are requested together.
+    pub fn new(id: u16, outstanding: u32, run: u32) -> Node {
         Node {
             id,
             reads: VecDeque::new(),
@@ -63,6 +65,7 @@ impl Node {
             to_acknowledge: VecDeque::new(),
             to_fetch: VecDeque::new(),
             window: outstanding,
+            run,
             next_class: 0,
         }
     }
@@ -93,10 +96,12 @@ impl Node {
 
     /// Returns the classes of which a message could leave.
     pub fn waiting(&self) -> ClassSet {
-        let may_request = self.window > 0;
+        let may_request = |queue: &VecDeque<Burst>| {
+            queue.front().is_some_and(|burst| burst.lines.min(self.run) <= self.window)
+        };
         let has = [
-            may_request && !self.reads.is_empty(),
-            may_request && !self.writes.is_empty(),
+            may_request(&self.reads),
+            may_request(&self.writes),
             !self.to_acknowledge.is_empty(),
             !self.to_fetch.is_empty(),
         ];
@@ -109,22 +114,43 @@ impl Node {
         set
     }
 
-    /// Returns the next message of a class in `allowed`, serving classes in turn; or a run of them, `most` of the class.
-    pub fn take(&mut self, now: Time, allowed: ClassSet, most: impl FnOnce(Class) -> u32) -> Option<Taken> {
-        let class = self.waiting().and(allowed).next_from(self.next_class)?;
+    /// Returns the next message of a class in `allowed`, or run of as many as the class has `credits` for, serving
+    /// classes in turn.
+    pub fn take(&mut self, mut allowed: ClassSet, credits: impl Fn(Class) -> u32) -> Option<Taken> {
+        allowed = self.waiting().and(allowed);
+        let class = loop {
+            let class = allowed.next_from(self.next_class)?;
+            if credits(class) >= self.next_run(class) {
+                break class;
+            }
+            allowed.remove(class);
+        };
         self.next_class = class.index() + 1;
         Some(match class {
-            Class::Req | Class::RwD => Taken { line: self.request(class, most(class)), frees: None },
-            Class::Ndr | Class::Drs => self.answer(now, class, most(class)),
+            Class::Req | Class::RwD => Taken { line: self.request(class), frees: None },
+            Class::Ndr | Class::Drs => self.answer(class),
         })
     }
 
-    fn request(&mut self, class: Class, most: u32) -> Line {
+    /// Returns the messages that leave next and together, of a class that waits.
+    fn next_run(&self, class: Class) -> u32 {
+        let burst = |queue: &VecDeque<Burst>| queue.front().map(|burst| burst.lines.min(self.run));
+        let answer = |queue: &VecDeque<Line>| queue.front().map(|line| u32::from(line.count));
+        let run = match class {
+            Class::Req => burst(&self.reads),
+            Class::RwD => burst(&self.writes),
+            Class::Ndr => answer(&self.to_acknowledge),
+            Class::Drs => answer(&self.to_fetch),
+        };
+        run.expect("a message waits")
+    }
+
+    fn request(&mut self, class: Class) -> Line {
+        let count = self.next_run(class);
+        self.window -= count;
         let queue = if class == Class::Req { &mut self.reads } else { &mut self.writes };
         let burst = queue.front_mut().expect("a burst waits");
         let Burst { message, dst, fetches, .. } = *burst;
-        let count = most.min(burst.lines).min(self.window);
-        self.window -= count;
         burst.lines -= count;
         let (rest, next_turn) = (*burst, queue.len().min(CORES) - 1);
         queue.pop_front();
@@ -134,14 +160,9 @@ impl Node {
         Line { message, src: self.id, dst, class, fetches, count: count as u8, last: Time::ZERO }
     }
 
-    fn answer(&mut self, now: Time, class: Class, most: u32) -> Taken {
+    fn answer(&mut self, class: Class) -> Taken {
         let queue = if class == Class::Ndr { &mut self.to_acknowledge } else { &mut self.to_fetch };
-        let first = queue.front_mut().expect("a request waits");
-        let whole = u32::from(first.count) <= most;
-        let request = first.cut(most, now);
-        if whole {
-            queue.pop_front();
-        }
+        let request = queue.pop_front().expect("a request waits");
         let line = Line { src: self.id, dst: request.src, class, ..request };
         Taken { line, frees: Some(request.class) }
     }

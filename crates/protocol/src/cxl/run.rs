@@ -1,7 +1,6 @@
 //! Runs of lines: how many travel together, and which flits they take.
 
-use super::{Class, Flit, Line, Params};
-use unrack_units::Time;
+use super::{Class, Flit, Params};
 
 impl Params {
     /// Returns how many lines travel together at most: [`run`](Params::run), less if that is much of the credits or of
@@ -21,20 +20,6 @@ impl Params {
 
 /// Most lines in a run: those that a [`Line`] can count, in whole flits of either format.
 const MOST: u32 = 240;
-
-impl Line {
-    /// Takes the first lines of a run, `most` of them or all. Those of a run that is still coming in are spread evenly
-    /// from `now` until the last is there.
-    pub fn cut(&mut self, most: u32, now: Time) -> Line {
-        let all = u32::from(self.count);
-        if all <= most {
-            return *self;
-        }
-        self.count = (all - most) as u8;
-        let coming = self.last.saturating_sub(now).as_ps() * u64::from(most) / u64::from(all);
-        Line { count: most as u8, last: now + Time::from_ps(coming), ..*self }
-    }
-}
 
 /// Flits that consecutive messages of one class take, from the flit in which the first begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

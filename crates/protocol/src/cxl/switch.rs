@@ -2,7 +2,6 @@
 
 use super::{CLASSES, Class, ClassSet, Line};
 use std::collections::VecDeque;
-use unrack_units::Time;
 
 /// Switch with one first-in-first-out queue for each input and class. Each output serves the queues whose first message
 /// goes to it: classes in turn, and within a class inputs in turn. A message keeps its place at the head until it has
@@ -34,15 +33,13 @@ struct Output {
     classes: [Candidates; CLASSES],
 }
 
-/// A message that is being sent, or the first lines of a run.
+/// A message, or run of messages, that is being sent.
 #[derive(Debug, Clone, Copy)]
 struct Serving {
     input: u16,
     class: Class,
     /// Buffers that it holds.
     holds: u32,
-    /// No lines of the run stay behind.
-    whole: bool,
 }
 
 /// Inputs whose first message of one class goes to this output.
@@ -82,28 +79,36 @@ impl Switch {
         }
     }
 
-    /// Starts to send the next message for `output` of a class in `allowed`; of a run, `most` lines.
+    /// Starts to send the next message for `output` of a class in `allowed`, or run of as many as the class has `credits`
+    /// for.
     pub fn take(
         &mut self,
-        now: Time,
         output: u16,
-        allowed: ClassSet,
-        most: impl FnOnce(Class) -> u32,
+        mut allowed: ClassSet,
+        credits: impl Fn(Class) -> u32,
     ) -> Option<Line> {
         let out = &mut self.outputs[usize::from(output)];
         debug_assert!(out.serving.is_none(), "an output sends one message at a time");
-        let class = out.waiting.and(allowed).next_from(out.next_class)?;
-        out.next_class = class.index() + 1;
-        let candidates = &mut out.classes[class.index()];
-        let input = candidates.take();
-        if candidates.count == 0 {
-            out.waiting.remove(class);
+        allowed = out.waiting.and(allowed);
+        loop {
+            let class = allowed.next_from(out.next_class)?;
+            let candidates = &mut out.classes[class.index()];
+            let input = candidates.first();
+            let first = self.queues[usize::from(input)][class.index()].front();
+            let (line, _) = *first.expect("a candidate has a first message");
+            let holds = u32::from(line.count);
+            if credits(class) < holds {
+                allowed.remove(class);
+                continue;
+            }
+            candidates.remove(input);
+            if candidates.count == 0 {
+                out.waiting.remove(class);
+            }
+            out.next_class = class.index() + 1;
+            out.serving = Some(Serving { input, class, holds });
+            return Some(line);
         }
-        let first = self.queues[usize::from(input)][class.index()].front_mut();
-        let (first, _) = first.expect("a candidate has a first message");
-        let (most, all) = (most(class), u32::from(first.count));
-        out.serving = Some(Serving { input, class, holds: all.min(most), whole: all <= most });
-        Some(first.cut(most, now))
     }
 
     /// Frees the buffers of the run that `output` has begun to send. Returns their input and class.
@@ -118,11 +123,9 @@ impl Switch {
     /// place, unless the message had left its place before.
     pub fn finish(&mut self, output: u16) -> Option<(u16, Class)> {
         let serving = self.outputs[usize::from(output)].serving.take();
-        let Serving { input, class, holds, whole } = serving.expect("an output finishes what it took");
+        let Serving { input, class, holds } = serving.expect("an output finishes what it took");
         let queue = &mut self.queues[usize::from(input)][class.index()];
-        if whole {
-            queue.pop_front();
-        }
+        queue.pop_front();
         if let Some(&(next, output)) = queue.front() {
             self.turn(input, output, next.class);
         }
@@ -162,17 +165,22 @@ impl Candidates {
         self.count += 1;
     }
 
-    /// Takes the first candidate at or after `next`, wrapping around. There must be one.
-    fn take(&mut self) -> u16 {
+    /// Returns the first candidate at or after `next`, wrapping around. There must be one.
+    fn first(&self) -> u16 {
         let (word, bit) = (self.next / 64, self.next % 64);
         let input = match self.words[word] >> bit << bit {
             0 => self.first_after(word),
             later => word * 64 + later.trailing_zeros() as usize,
         };
+        input as u16
+    }
+
+    /// Removes a candidate, whose turn is over.
+    fn remove(&mut self, input: u16) {
+        let input = usize::from(input);
         self.words[input / 64] &= !(1 << (input % 64));
         self.count -= 1;
         self.next = (input + 1) % (self.words.len() * 64);
-        input as u16
     }
 
     /// Returns the first candidate in the words after `word`, wrapping around to `word` itself.

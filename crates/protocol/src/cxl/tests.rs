@@ -4,6 +4,8 @@ use super::*;
 use proptest::prelude::*;
 use unrack_units::Time;
 
+const NS: Time = Time::from_ns(1);
+
 fn line(class: Class, dst: u16, message: u32) -> Line {
     Line { message, src: 0, dst, class, fetches: false, count: 1, last: Time::ZERO }
 }
@@ -18,11 +20,11 @@ struct Stock {
 impl Feed for Stock {
     const KEEPS_PLACES: bool = true;
 
-    fn take(&mut self, allowed: ClassSet, _most: impl FnOnce(Class) -> u32) -> Option<Line> {
+    fn take(&mut self, allowed: ClassSet, _credits: impl Fn(Class) -> u32) -> Option<Line> {
         let at = self.queue.iter().position(|line| allowed.contains(line.class))?;
         self.queue.remove(at)
     }
-    fn begin(&mut self, _run: Line, _slots: Slots) {}
+    fn begin(&mut self, _run: Line, _slots: Slots, _late: Time) {}
     fn complete(&mut self, line: Line) {
         self.complete.push(line);
     }
@@ -30,7 +32,7 @@ impl Feed for Stock {
 
 /// Fills flits from `queue` until it is empty. Returns the numbers of the messages that end in each flit.
 fn flits(slots: u32, queue: Vec<Line>) -> Vec<Vec<u32>> {
-    let mut transmitter = FlitTransmitter::new((slots, Time::from_ns(1)), 1_000, 1);
+    let mut transmitter = FlitTransmitter::new((slots, NS, NS), 1_000, 1);
     let mut stock = Stock { queue: queue.into(), ..Stock::default() };
     let mut flits = Vec::new();
     while transmitter.fill(Time::ZERO, &mut stock).is_some() {
@@ -51,7 +53,7 @@ fn requests_share_a_flit_and_lines_run_over_into_the_next() {
 
 #[test]
 fn a_class_without_credits_does_not_stop_the_others() {
-    let mut transmitter = FlitTransmitter::new((4, Time::from_ns(1)), 1, 1);
+    let mut transmitter = FlitTransmitter::new((4, NS, NS), 1, 1);
     let twice = Class::ALL.into_iter().flat_map(|class| [line(class, 1, 0), line(class, 1, 1)]);
     let mut stock = Stock { queue: twice.collect(), ..Stock::default() };
     while transmitter.fill(Time::ZERO, &mut stock).is_some() {}
@@ -65,7 +67,7 @@ fn a_class_without_credits_does_not_stop_the_others() {
 
 /// Returns the next message for `output`, and the input that it leaves.
 fn pass(switch: &mut Switch, output: u16, allowed: ClassSet) -> Option<(u16, Line)> {
-    let line = switch.take(Time::ZERO, output, allowed, |_| 1)?;
+    let line = switch.take(output, allowed, |_| 1)?;
     Some((switch.finish(output).unwrap().0, line))
 }
 
@@ -122,7 +124,7 @@ fn saturate(ports: u16, slots: u32) -> u32 {
                 switch.handle_line(input, dst as u16, line(Class::RwD, dst as u16, 0));
             }
         }
-        let sending: Vec<u16> = (0..ports).filter(|o| switch.take(Time::ZERO, *o, ClassSet::ALL, |_| 1).is_some()).collect();
+        let sending: Vec<u16> = (0..ports).filter(|o| switch.take(*o, ClassSet::ALL, |_| 1).is_some()).collect();
         passed += sending.len() as u32;
         for output in sending {
             switch.finish(output);
@@ -134,11 +136,11 @@ fn saturate(ports: u16, slots: u32) -> u32 {
 
 #[test]
 fn a_request_keeps_its_buffer_until_its_answer_leaves() {
-    let mut memory = Node::new(1, 4);
+    let mut memory = Node::new(1, 4, 1);
     let request = line(Class::Req, 1, 9);
     assert!(!memory.handle_line(request));
     assert_eq!(memory.held(Class::Req), 1);
-    let taken = memory.take(Time::ZERO, ClassSet::ALL, |_| 1).unwrap();
+    let taken = memory.take(ClassSet::ALL, |_| 1).unwrap();
     assert_eq!(
         taken,
         Taken { line: Line { src: 1, dst: 0, class: Class::Drs, ..request }, frees: Some(Class::Req) }
@@ -148,23 +150,23 @@ fn a_request_keeps_its_buffer_until_its_answer_leaves() {
 
 #[test]
 fn a_node_requests_no_more_than_its_window() {
-    let mut node = Node::new(0, 3);
+    let mut node = Node::new(0, 3, 1);
     node.submit(Burst { message: 1, dst: 1, lines: 5, class: Class::Req, fetches: false });
-    let sent: Vec<Line> = std::iter::from_fn(|| node.take(Time::ZERO, ClassSet::ALL, |_| 1)).map(|taken| taken.line).collect();
+    let sent: Vec<Line> = std::iter::from_fn(|| node.take(ClassSet::ALL, |_| 1)).map(|taken| taken.line).collect();
     assert_eq!(sent.len(), 3);
     let answer = Line { src: 1, dst: 0, class: Class::Drs, ..sent[0] };
     assert!(node.handle_line(answer));
-    assert!(node.take(Time::ZERO, ClassSet::ALL, |_| 1).is_some());
+    assert!(node.take(ClassSet::ALL, |_| 1).is_some());
     assert!(node.waiting().is_empty());
 }
 
 #[test]
 fn as_many_transfers_as_cores_leave_in_turn() {
-    let mut node = Node::new(0, 100);
+    let mut node = Node::new(0, 100, 1);
     for message in 0..18 {
         node.submit(Burst { message, dst: 1, lines: 2, class: Class::RwD, fetches: false });
     }
-    let taken = std::iter::from_fn(|| node.take(Time::ZERO, ClassSet::ALL, |_| 1));
+    let taken = std::iter::from_fn(|| node.take(ClassSet::ALL, |_| 1));
     let order: Vec<u32> = taken.map(|taken| taken.line.message).collect();
     let expected: Vec<u32> = (0..16).chain(0..16).chain([16, 17, 16, 17]).collect();
     assert_eq!(order, expected);

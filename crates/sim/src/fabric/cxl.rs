@@ -57,6 +57,8 @@ pub struct Cxl {
     switches: Vec<Switch>,
     /// Links from nodes to their switch, by node, and then those from switch ports, by port.
     links: Vec<Link>,
+    /// Lines that travel together at most.
+    run: u32,
     /// Progress of each message, by id.
     progress: Vec<Progress>,
     /// Buffers freed by the flit that is being filled, or by what has arrived.
@@ -65,13 +67,15 @@ pub struct Cxl {
 
 impl Tied for Event {}
 
-/// Events of [`Cxl`]; each has the number of a link.
+/// Events of [`Cxl`]; of a link, by number, or of a message.
 #[derive(Debug, Clone, Copy)]
 pub enum Event {
     /// A flit may start on a link.
     Fill(u32),
     /// Messages have come to the end of a link.
     Arrive(u32),
+    /// The last run of a message is there.
+    Complete(MessageId),
 }
 
 /// Progress of one message, in lines of data.
@@ -80,6 +84,8 @@ struct Progress {
     sent: u32,
     arrived: u32,
     dropped: u32,
+    /// Time at which all runs that have begun to arrive are there.
+    last: Time,
     /// The request has arrived, or was lost.
     asked: bool,
 }
@@ -93,11 +99,13 @@ impl Cxl {
         check(network, params)?;
         let topology = &network.topology;
         let wiring = Wiring::new(topology);
+        let run = longest_run(topology, params);
         Ok(Cxl {
             alone: Alone::new(network, params),
-            nodes: (0..topology.nodes() as u16).map(|id| Node::new(id, params.outstanding)).collect(),
+            nodes: (0..topology.nodes() as u16).map(|id| Node::new(id, params.outstanding, run)).collect(),
             switches: wiring.sizes().map(|ports| Switch::new(ports, params.credits)).collect(),
-            links: wiring.links(topology, params, longest_run(topology, params)),
+            links: wiring.links(topology, params, run),
+            run,
             wiring,
             topology: topology.clone(),
             progress: Vec::new(),
@@ -172,11 +180,11 @@ impl Cxl {
     fn fill<O: Observer>(&mut self, core: &mut Core<Event, O>, link: u32) {
         let now = core.now();
         let Cxl { links, nodes, switches, freed, wiring, .. } = self;
-        let Link { transmitter, wire, began, sender, receiver, flit, latency, id, .. } =
+        let Link { transmitter, wire, began, sender, flit, latency, id, .. } =
             &mut links[link as usize];
         let (id, sender, before, flit) = (*id, *sender, wire.len(), *flit);
         let resumed = transmitter.midway().filter(|line| line.count == 1).map(|_| *began);
-        let onto = Onto { wire, now, flit, latency: *latency, ends_here: matches!(receiver, Receiver::Node(_)) };
+        let onto = Onto { wire, now, flit, latency: *latency };
         let next = match sender {
             Sender::Node(node) => {
                 let receives = wiring.to_node(node);
@@ -248,8 +256,11 @@ impl Cxl {
     /// Describes a line that a flit completes, or a run that begins in it, by the time at which it begins and that in
     /// which the link repeated it.
     fn hop(&self, link: u32, place: usize, first: Time, repeated: Time) -> Hop {
-        let Link { wire, id, propagation, latency, .. } = &self.links[link as usize];
-        let (onward, line) = wire[place];
+        let Link { wire, id, propagation, latency, receiver, .. } = &self.links[link as usize];
+        let (first_onward, line) = wire[place];
+        // A node needs all of its data, and a switch sends on what has come.
+        let whole = matches!(receiver, Receiver::Node(_)) && is_data(&line);
+        let onward = if whole { first_onward.max(line.last) } else { first_onward };
         let count = u32::from(line.count);
         let payload = if line.class.has_data() { LINE_BYTES as u32 } else { 0 };
         Hop {
@@ -276,6 +287,7 @@ impl Cxl {
         let wake_at = match (transmitter.midway(), self.waiting(link).is_empty()) {
             (None, true) => None,
             _ if carries => Some(*free_at),
+            _ if self.run == 1 => transmitter.next_credit(ClassSet::ALL),
             _ => transmitter.next_credit(self.waiting(link)),
         };
         if let Some(at) = wake_at {
@@ -323,7 +335,7 @@ impl Cxl {
 
     fn enter_node<O: Observer>(&mut self, core: &mut Core<Event, O>, link: u32, node: u16, line: Line) {
         if self.nodes[usize::from(node)].handle_line(line) {
-            self.freed.push(Freed::now(link, &line));
+            self.freed.push(Freed::arrived(link, &line, core.now()));
         }
         if is_data(&line) {
             let id = MessageId(line.message);
@@ -331,8 +343,12 @@ impl Cxl {
             let progress = &mut self.progress[id.index()];
             core.arrived(payload(&message, progress.arrived + progress.dropped, &line));
             progress.arrived += u32::from(line.count);
+            progress.last = progress.last.max(line.last);
             if progress.arrived == lines(&message) {
-                core.complete(id);
+                match progress.last > core.now() {
+                    true => core.schedule(progress.last, Event::Complete(id)),
+                    false => core.complete(id),
+                }
             }
         }
     }
@@ -433,6 +449,7 @@ impl Fabric for Cxl {
                 }
             }
             Event::Arrive(link) => self.arrive(core, link),
+            Event::Complete(id) => core.complete(id),
         }
     }
 

@@ -1,6 +1,6 @@
 //! What nodes and switches put into flits, and the credits that come back for it.
 
-use super::{Cxl, Event, is_data};
+use super::{Cxl, Event};
 use std::collections::VecDeque;
 use unrack_engine::events::{Core, Observer};
 use unrack_protocol::cxl::{Class, ClassSet, Feed, Line, Node, Slots, Switch};
@@ -17,28 +17,28 @@ pub(super) struct Freed {
 
 /// Times at which the lines of a run leave their buffers.
 struct Apart {
-    slots: Slots,
-    flit: Time,
-    /// From the times of a run whose flits follow each other until the last line really goes.
+    /// Flits of lines that follow each other, their length, and whether a buffer is free when a line begins; if not, it
+    /// is when the line ends.
+    flits: Option<(Slots, Time, bool)>,
+    /// How much later the last line goes, or than the first if there are no flits; those between in proportion.
     late: Time,
-    /// True if a buffer is free when a line begins, false if it is when the line ends.
-    begins: bool,
 }
 
 impl Freed {
-    /// Creates what `line` frees at once.
-    pub(super) fn now(link: u32, line: &Line) -> Freed {
-        Freed { link, class: line.class, count: u32::from(line.count), apart: None }
+    /// Creates what `line` frees when it arrives, and each line of a run when that does.
+    pub(super) fn arrived(link: u32, line: &Line, now: Time) -> Freed {
+        let apart = (line.count > 1).then(|| Apart { flits: None, late: line.last.saturating_sub(now) });
+        Freed { link, class: line.class, count: u32::from(line.count), apart }
     }
 }
 
 impl Apart {
     /// Returns the time at which line `n` of `count` leaves, after the flit in which the first begins.
     fn after(&self, n: u32, count: u32) -> Time {
-        let Apart { slots, flit, late, begins } = *self;
-        let flits = if begins { slots.begins(n) } else { slots.ends(n) };
-        let late = late.as_ps() * u64::from(n) / u64::from(count - 1);
-        flit * flits + Time::from_ps(late)
+        let flits = self.flits.map_or(Time::ZERO, |(slots, flit, begins)| {
+            flit * if begins { slots.begins(n) } else { slots.ends(n) }
+        });
+        flits + Time::from_ps(self.late.as_ps() * u64::from(n) / u64::from(count - 1))
     }
 }
 
@@ -58,7 +58,7 @@ impl Cxl {
                 }
             }
             let (wake_at, first) = (link.wake_at, first.max(link.free_at));
-            if first < wake_at && self.waiting(number).contains(class) {
+            if first < wake_at && !self.waiting(number).is_empty() {
                 self.wake(core, number, first);
             }
         }
@@ -72,8 +72,6 @@ pub(super) struct Onto<'a> {
     pub flit: Time,
     /// Time from the end of a flit until its contents can be used at the other end.
     pub latency: Time,
-    /// True if the link leads to a node.
-    pub ends_here: bool,
 }
 
 impl Onto<'_> {
@@ -82,16 +80,14 @@ impl Onto<'_> {
         self.wire.push_back((self.now + self.flit + self.latency, line));
     }
 
-    /// Puts on a run that begins in the flit. Returns how much later than one flit after the other it ends.
-    fn put_run(&mut self, run: Line, slots: Slots) -> Time {
+    /// Puts on a run that begins in the flit, and whose last credit comes so `late`. Returns how much later than one flit after the other it ends.
+    fn put_run(&mut self, run: Line, slots: Slots, late: Time) -> Time {
         let end = |n| self.now + self.flit * (slots.ends(n) + 1);
         let together = end(u32::from(run.count) - 1);
-        // The last line cannot begin before it is here.
-        let last = together.max(run.last + self.flit * slots.alone());
+        // The last line cannot begin before it is here and has a credit.
+        let last = (together + late).max(run.last + self.flit * slots.alone());
         let line = Line { last: last + self.latency, ..run };
-        let whole = self.ends_here && (is_data(&run) || run.class == Class::Ndr);
-        let arrival = if whole { line.last } else { end(0) + self.latency };
-        self.wire.push_back((arrival, line));
+        self.wire.push_back((end(0) + self.latency, line));
         last - together
     }
 }
@@ -109,8 +105,8 @@ pub(super) struct FromNode<'a> {
 impl Feed for FromNode<'_> {
     const KEEPS_PLACES: bool = false;
 
-    fn take(&mut self, allowed: ClassSet, most: impl FnOnce(Class) -> u32) -> Option<Line> {
-        let taken = self.node.take(self.onto.now, allowed, most)?;
+    fn take(&mut self, allowed: ClassSet, credits: impl Fn(Class) -> u32) -> Option<Line> {
+        let taken = self.node.take(allowed, credits)?;
         match taken.frees {
             Some(class) if taken.line.count == 1 => {
                 self.freed.push(Freed { link: self.receives, class, count: 1, apart: None });
@@ -120,10 +116,10 @@ impl Feed for FromNode<'_> {
         Some(taken.line)
     }
 
-    fn begin(&mut self, run: Line, slots: Slots) {
-        let late = self.onto.put_run(run, slots);
+    fn begin(&mut self, run: Line, slots: Slots, late: Time) {
+        let late = self.onto.put_run(run, slots, late);
         if let Some(class) = self.frees.take() {
-            let apart = Some(Apart { slots, flit: self.onto.flit, late, begins: true });
+            let apart = Some(Apart { flits: Some((slots, self.onto.flit, true)), late });
             self.freed.push(Freed { link: self.receives, class, count: u32::from(run.count), apart });
         }
     }
@@ -147,14 +143,14 @@ pub(super) struct FromSwitch<'a> {
 impl Feed for FromSwitch<'_> {
     const KEEPS_PLACES: bool = true;
 
-    fn take(&mut self, allowed: ClassSet, most: impl FnOnce(Class) -> u32) -> Option<Line> {
-        self.switch.take(self.onto.now, self.output, allowed, most)
+    fn take(&mut self, allowed: ClassSet, credits: impl Fn(Class) -> u32) -> Option<Line> {
+        self.switch.take(self.output, allowed, credits)
     }
 
-    fn begin(&mut self, run: Line, slots: Slots) {
-        let late = self.onto.put_run(run, slots);
+    fn begin(&mut self, run: Line, slots: Slots, late: Time) {
+        let late = self.onto.put_run(run, slots, late);
         let (input, class) = self.switch.vacate(self.output);
-        let apart = Some(Apart { slots, flit: self.onto.flit, late, begins: false });
+        let apart = Some(Apart { flits: Some((slots, self.onto.flit, false)), late });
         let link = self.feeders[usize::from(input)];
         self.freed.push(Freed { link, class, count: u32::from(run.count), apart });
     }

@@ -36,7 +36,7 @@ impl Cxl {
         for _ in lost {
             let wire = &mut self.links[link as usize].wire;
             let (_, line) = wire.pop_back().expect("the last lines are lost");
-            self.freed.push(Freed::now(link, &line));
+            self.freed.push(Freed::arrived(link, &line, core.now()));
             let id = MessageId(line.message);
             let message = *core.message(id);
             let progress = &mut self.progress[id.index()];
