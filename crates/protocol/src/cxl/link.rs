@@ -99,7 +99,11 @@ impl FlitTransmitter {
             if line.count > 1 {
                 let slots = Slots::new(self.slots, taken, line.class);
                 let credit = self.last_credit(&line);
-                feed.begin(line, slots, credit.saturating_sub(now + self.flit * slots.begins(u32::from(line.count) - 1)));
+                feed.begin(
+                    line,
+                    slots,
+                    credit.saturating_sub(now + self.flit * slots.begins(u32::from(line.count) - 1)),
+                );
             }
             self.spend(&line);
             if slots > room {

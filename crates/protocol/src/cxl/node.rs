@@ -170,6 +170,11 @@ impl Node {
     /// Returns the number of requests of `class` that hold a receive buffer.
     pub fn held(&self, class: Class) -> u32 {
         let queues = [&self.to_acknowledge, &self.to_fetch];
-        queues.into_iter().flatten().filter(|line| line.class == class).map(|line| u32::from(line.count)).sum()
+        queues
+            .into_iter()
+            .flatten()
+            .filter(|line| line.class == class)
+            .map(|line| u32::from(line.count))
+            .sum()
     }
 }

@@ -20,8 +20,14 @@ struct Stock {
 impl Feed for Stock {
     const KEEPS_PLACES: bool = true;
 
-    fn take(&mut self, allowed: ClassSet, _credits: impl Fn(Class) -> u32) -> Option<Line> {
-        let at = self.queue.iter().position(|line| allowed.contains(line.class))?;
+    fn take(&mut self, allowed: ClassSet, credits: impl Fn(Class) -> u32) -> Option<Line> {
+        // The first of a class goes before the others.
+        let mut passed = ClassSet::NONE;
+        let at = self.queue.iter().position(|line| {
+            let first = !passed.contains(line.class);
+            passed.insert(line.class);
+            first && allowed.contains(line.class) && credits(line.class) >= line.count.into()
+        })?;
         self.queue.remove(at)
     }
     fn begin(&mut self, _run: Line, _slots: Slots, _late: Time) {}
@@ -59,10 +65,16 @@ fn a_class_without_credits_does_not_stop_the_others() {
     while transmitter.fill(Time::ZERO, &mut stock).is_some() {}
     assert_eq!(stock.complete.iter().map(|line| line.class).collect::<Vec<_>>(), Class::ALL);
     transmitter.handle_credits(Time::from_ns(5), Class::RwD, 1);
-    assert_eq!((transmitter.credits(Class::RwD), transmitter.next_credit(ClassSet::ALL)), (1, Some(Time::from_ns(5))));
+    assert_eq!(
+        (transmitter.credits(Class::RwD), transmitter.next_credit(ClassSet::ALL)),
+        (1, Some(Time::from_ns(5)))
+    );
     assert!(transmitter.fill(Time::from_ns(4), &mut stock).is_none(), "the credit is on its way");
     assert!(transmitter.fill(Time::from_ns(5), &mut stock).is_some());
-    assert_eq!((transmitter.midway().map(|line| line.class), transmitter.credits(Class::RwD)), (Some(Class::RwD), 0));
+    assert_eq!(
+        (transmitter.midway().map(|line| line.class), transmitter.credits(Class::RwD)),
+        (Some(Class::RwD), 0)
+    );
 }
 
 /// Returns the next message for `output`, and the input that it leaves.
@@ -124,7 +136,8 @@ fn saturate(ports: u16, slots: u32) -> u32 {
                 switch.handle_line(input, dst as u16, line(Class::RwD, dst as u16, 0));
             }
         }
-        let sending: Vec<u16> = (0..ports).filter(|o| switch.take(*o, ClassSet::ALL, |_| 1).is_some()).collect();
+        let sending: Vec<u16> =
+            (0..ports).filter(|o| switch.take(*o, ClassSet::ALL, |_| 1).is_some()).collect();
         passed += sending.len() as u32;
         for output in sending {
             switch.finish(output);
@@ -152,7 +165,8 @@ fn a_request_keeps_its_buffer_until_its_answer_leaves() {
 fn a_node_requests_no_more_than_its_window() {
     let mut node = Node::new(0, 3, 1);
     node.submit(Burst { message: 1, dst: 1, lines: 5, class: Class::Req, fetches: false });
-    let sent: Vec<Line> = std::iter::from_fn(|| node.take(ClassSet::ALL, |_| 1)).map(|taken| taken.line).collect();
+    let sent: Vec<Line> =
+        std::iter::from_fn(|| node.take(ClassSet::ALL, |_| 1)).map(|taken| taken.line).collect();
     assert_eq!(sent.len(), 3);
     let answer = Line { src: 1, dst: 0, class: Class::Drs, ..sent[0] };
     assert!(node.handle_line(answer));
@@ -195,5 +209,45 @@ proptest! {
             taken += 1;
         }
         prop_assert_eq!(taken, lines.len());
+    }
+
+    /// A link sends every run once, in order within its class, and never with credits that there are not.
+    #[test]
+    fn a_link_keeps_runs_in_order_and_credits_whole(
+        runs in prop::collection::vec((0usize..4, 1u8..=16), 1..60), back in prop::collection::vec(1u64..200, 60),
+        slots in prop::sample::select(vec![4u32, 15]),
+    ) {
+        let mut transmitter = FlitTransmitter::new((slots, NS, NS), 64, 16);
+        let queue = runs.iter().enumerate();
+        let queue = queue.map(|(n, (class, count))| Line { count: *count, ..line(Class::ALL[*class], 1, n as u32) });
+        let mut stock = Stock { queue: queue.collect(), ..Stock::default() };
+        let (mut now, mut away, mut done) = (Time::ZERO, [0u32; CLASSES], 0);
+        let mut last = [None; CLASSES];
+        for _ in 0..100_000 {
+            let next = transmitter.fill(now, &mut stock);
+            for line in stock.complete.drain(..) {
+                let before = last[line.class.index()].replace(line.message);
+                prop_assert!(before.is_none_or(|before| before < line.message), "overtaken");
+                // The receiver frees its buffers one by one, after a while.
+                for n in 0..u64::from(line.count) {
+                    let at = now + NS * (back[line.message as usize] + n);
+                    transmitter.handle_credits(at, line.class, 1);
+                }
+                done += 1;
+            }
+            away.fill(0);
+            if let Some(run) = transmitter.midway() {
+                away[run.class.index()] = run.count.into();
+            }
+            for class in Class::ALL {
+                prop_assert_eq!(transmitter.credits(class) + away[class.index()], 64);
+            }
+            let waiting = stock.queue.iter().fold(ClassSet::NONE, |mut set, line| { set.insert(line.class); set });
+            match next.or_else(|| transmitter.next_credit(waiting)) {
+                Some(next) => { prop_assert!(next > now); now = next },
+                None => break,
+            }
+        }
+        prop_assert_eq!(done, runs.len());
     }
 }
