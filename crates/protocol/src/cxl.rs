@@ -5,12 +5,16 @@
 //! |---|---|
 //! | [`Params`] | parameters |
 //! | [`FlitTransmitter`] | the sending end of a link: credits per message class, flits and their slots |
+//! | [`Slots`] | which flits lines take that follow each other |
 //! | [`Switch`] | one first-in-first-out queue per input and class, round robin at each output |
 //! | [`Node`] | host and memory device in one: requests out, answers back |
 //!
 //! A read of n lines is n requests (M2S Req), each answered with data (S2M DRS); a write is n requests with data (M2S
 //! RwD), each answered without (S2M NDR). The four classes have separate credits and queues, and a node that sent a
 //! request always takes in the answer: so answers drain, hence requests drain, and there is no deadlock.
+//!
+//! Several lines of one transfer may travel together, as a run ([`Params::run`]): with a place in each queue, a turn at
+//! each node and output, and credits, buffers and slots for each line. A run is never cut.
 //!
 //! Nothing here reacts to congestion. A full memory node leaves its requests in the switch's input queues, and the
 //! messages behind them wait too, whatever their destination: head-of-line blocking follows from the queues and credits

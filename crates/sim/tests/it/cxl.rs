@@ -144,7 +144,7 @@ fn runs_of_lines_are_exact_alone() {
 #[test]
 fn runs_of_lines_alone_take_as_long_as_lines() {
     let link = |gbps| Link { pace: Pace::new(Rate::from_gbps(gbps)), propagation: Time::from_ns(350) };
-    let kinds = [Message::read, Message::write, Message::flow];
+    let kinds = [Message::read, Message::write, Message::rmw, Message::flow];
     let sizes = [64, 65, 1_000, 1_100, 4_096, 100_000];
     let all = kinds.iter().flat_map(|kind| sizes.map(|bytes| kind(0, 11, bytes)));
     let script: Vec<(Time, Message)> =
@@ -182,7 +182,7 @@ fn runs_of_lines_agree_with_lines() {
         .map(|n| {
             let (src, other) = (random.next_u64() % 16, random.next_u64() % 15);
             let (src, dst) = (src as u32, ((src + 1 + other) % 16) as u32);
-            let make = if random.next_u64() % 2 == 0 { Message::read } else { Message::write };
+            let make = if random.next_u64() & 1 == 0 { Message::read } else { Message::write };
             (Time::from_ns(300 * n), make(src, dst, sizes[random.next_u64() as usize % sizes.len()]))
         })
         .collect();
