@@ -46,8 +46,10 @@ pub struct Params {
     pub additive_increase: unrack_units::Rate,
     /// Growth of the target when no notification came for long. Default 400 Mb/s, ten times as much.
     pub hyper_increase: unrack_units::Rate,
-    /// Silence after which all unacknowledged segments are sent again. Default 500 us.
-    pub rto: Time,
+    /// Silence after which all unacknowledged segments are sent again. Default: 500 us, or a round trip and the time that a
+    /// node's link takes for a full port's buffer from every node, if that is longer: so much may wait for one receiver, and
+    /// nothing is lost by waiting.
+    pub rto: Option<Time>,
 }
 
 impl Default for Params {
@@ -65,10 +67,13 @@ impl Default for Params {
             keep_target: false,
             additive_increase: unrack_units::Rate::from_bps(40_000_000),
             hyper_increase: unrack_units::Rate::from_bps(400_000_000),
-            rto: Time::from_us(500),
+            rto: None,
         }
     }
 }
+
+/// Least default of [`Params::rto`].
+pub const LEAST_RTO: Time = Time::from_us(500);
 
 impl Params {
     /// Returns whether a packet that finds `queue` bytes is marked. `draw` is uniform in 0..1.

@@ -118,7 +118,7 @@ fn pfc_dcqcn(draw: &mut Draw, scale: &Scale) -> (FabricConfig, Value) {
         keep_target: draw.flip(),
         additive_increase: Rate::from_bps(40_000_000),
         hyper_increase: Rate::from_bps(400_000_000),
-        rto: patience(draw, scale).unwrap_or(draw.odd(dcqcn::Params::default().rto)),
+        rto: Some(patience(draw, scale).unwrap_or(draw.odd(dcqcn::LEAST_RTO))),
     };
     let told = json!({
         "k_min": params.k_min.get(), "k_max": params.k_max.get(), "p_max": p_max, "gain": gain,
@@ -127,7 +127,7 @@ fn pfc_dcqcn(draw: &mut Draw, scale: &Scale) -> (FabricConfig, Value) {
         "byte_counter": params.byte_counter.get(), "fast_recovery": params.fast_recovery,
         "keep_target": params.keep_target,
         "additive_increase": params.additive_increase.as_bps(),
-        "hyper_increase": params.hyper_increase.as_bps(), "timeout_ps": params.rto.as_ps(),
+        "hyper_increase": params.hyper_increase.as_bps(), "timeout_ps": ps(params.rto),
     });
     (FabricConfig::new::<PfcDcqcn>(params), told)
 }

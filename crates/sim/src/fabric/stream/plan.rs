@@ -159,12 +159,16 @@ impl StreamPlan {
     /// are pFabric's 45 us.) With less, packets that only wait are sent again, and wait longer.
     pub fn patience(&self) -> Time {
         let round_trip = self.round_trip();
+        (round_trip * 3).max(round_trip + self.full_port())
+    }
+
+    /// Returns the time that a node's link takes for a full port's buffer; zero if buffers are without bound.
+    pub fn full_port(&self) -> Time {
         let buffer = self.buffer.of_port();
-        let port = match buffer < MOST_BUFFER {
+        match buffer < MOST_BUFFER {
             true => self.network.topology.host_link().pace.transmit(buffer.get()),
             false => Time::ZERO,
-        };
-        (round_trip * 3).max(round_trip + port)
+        }
     }
 
     /// Returns the least time after which a packet that leaves a switch can affect the next. Zero: there is no next
