@@ -21,8 +21,9 @@ pub struct Params {
     /// Time for which a source may keep a token once it could use it. Default: the time of 1.5 full packets.
     pub token_expiry: Option<Time>,
     /// Time for which a source that does not use its tokens is passed over; then missing packets are asked for again.
-    /// Default: three round trips of the empty network (§4.1). While segments on free tokens are awaited: the same, or one
-    /// round trip and the time that a full port needs to empty if that is longer.
+    /// Default: three round trips of the empty network (§4.1), if the receiver's link was idle since they could have come.
+    /// While it was not, and while segments on free tokens are awaited: the same, or one round trip and the time that a
+    /// full port needs to empty if that is longer.
     pub timeout: Option<Time>,
 }
 

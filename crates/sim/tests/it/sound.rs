@@ -136,6 +136,101 @@ fn more_buffer_does_not_slow_phost_down() {
     assert!(means.iter().all(|mean| *mean < 1.2 * means[0]), "{buffers:?}: {means:?}");
 }
 
+/// Returns the mean slowdown of flows, four to one, on racks of four around four spines.
+fn four_to_one(protocol: Protocol, gbps: u64, ns: u64, seed: u64) -> f64 {
+    let link = format!("{{ rate = \"{gbps}Gbps\", propagation = \"{ns}ns\" }}");
+    let mut scenario = valid(&format!(
+        r#"
+        seed = {seed}
+        [network]
+        topology = {{ kind = "leaf-spine", racks = 4, hosts_per_rack = 4, spines = 4 }}
+        link = {link}
+        core_link = {link}
+        switch = {{ buffer = "4MiB" }}
+        [fabric]
+        protocol = "{protocol}"
+        [workload]
+        kind = "flows"
+        pattern = {{ kind = "incast", fan_in = 4 }}
+        size = "30kB"
+        load = 0.5
+        messages = 400
+        "#
+    ));
+    let setup = Setup::from_scenario(&mut scenario).unwrap();
+    mean_slowdown(&setup.run(&Work::drawn(&scenario).unwrap().unwrap(), |_| {}).unwrap().run)
+}
+
+#[test]
+fn what_waits_before_a_receiver_of_phost_is_not_granted_again() {
+    for seed in 0..5 {
+        let mean = four_to_one(Phost::PROTOCOL, 40, 100, seed);
+        assert!(mean < 10.0, "seed {seed}: {mean:.1}");
+    }
+}
+
+#[test]
+fn what_waits_under_pauses_is_not_sent_again() {
+    for ns in [1_000, 10_000] {
+        let mean = four_to_one(PfcDcqcn::PROTOCOL, 1, ns, 3);
+        assert!(mean < 20.0, "{ns} ns: {mean:.1}");
+    }
+}
+
+#[test]
+fn eight_flows_of_dcqcn_recover_if_their_targets_are_kept() {
+    let share = |keep_target| {
+        let mut setup = setup_on(Topology::star(9, link(100, 400)), PfcDcqcn::PROTOCOL, 1 << 20);
+        let change = |params: &mut unrack_protocol::dcqcn::Params| params.keep_target = keep_target;
+        common::change::<PfcDcqcn>(&mut setup.fabric, change);
+        let flows = (1..9).map(|src| (Time::ZERO, Message::flow(src, 0, 1_000_000))).collect();
+        8.0 * share_of_links(&at_once(&setup, flows), 8, 100)
+    };
+    let (lowered, kept) = (share(false), share(true));
+    assert!(kept > 0.55 && lowered < 0.3, "{lowered:.2} by eq. 1, {kept:.2} with targets that are kept");
+}
+
+#[test]
+fn small_messages_for_one_node_share_slots_of_fastpass() {
+    let last = |packing| {
+        let mut setup = setup_on(Topology::star(4, link(40, 400)), Fastpass::PROTOCOL, 36 << 10);
+        let change = |params: &mut unrack_protocol::fastpass::Params| params.packing = packing;
+        common::change::<Fastpass>(&mut setup.fabric, change);
+        let flows = (0..200).map(|_| (Time::ZERO, Message::flow(0, 1, 64))).collect();
+        let run = at_once(&setup, flows);
+        (0..200).map(|index| completion_ps(&run, index)).max().unwrap()
+    };
+    let (shared, alone) = (last(true), last(false));
+    assert!(4 * shared < alone, "{shared} ps with shared slots, {alone} ps with slots of their own");
+}
+
+/// An acknowledgement ends a backed-off time-out while the node's link is busy with others (found by the grid).
+#[test]
+fn a_time_out_that_comes_sooner_is_set_while_the_link_is_busy() {
+    for load in [0.3, 0.5, 0.7, 0.9] {
+        let mut scenario = valid(&format!(
+            r#"
+            seed = 816318
+            [network]
+            topology = {{ kind = "fat-tree", ports = 4 }}
+            link = {{ rate = "1Gbps", propagation = "100ns" }}
+            core_link = {{ rate = "1Gbps", propagation = "100ns" }}
+            switch = {{ buffer = "8KiB" }}
+            [fabric]
+            protocol = "tcp"
+            [workload]
+            kind = "flows"
+            size = "4KiB"
+            load = {load}
+            messages = 400
+            "#
+        ));
+        let setup = Setup::from_scenario(&mut scenario).unwrap();
+        let run = setup.run(&Work::drawn(&scenario).unwrap().unwrap(), |_| {}).unwrap().run;
+        assert!(run.is_complete() && run.counters.dropped_packets > 0, "{load}");
+    }
+}
+
 #[test]
 fn a_buffer_below_what_homa_counts_on_is_said() {
     for (buffer, is_said) in [("36KiB", true), ("1MiB", false)] {
