@@ -174,7 +174,6 @@ class ReceiverDriven:
 
     def may_be_queued(self, pair):
         """When to look again, if what was granted may wait in the queue before its receiver."""
-        return None
 
     def note_arrival(self, packet):
         byte, node, now = self.network.topology.host_link.byte, packet.to, self.network.now()
@@ -296,7 +295,8 @@ class Phost(Paced):
         network, node = self.network, pair.transfer.dst
         now, trip = network.now(), network.round_trip()
         # A packet may be on the link now.
-        if now > self.last_arrival[node] + network.full_time() or self.idle_at[node] >= pair.granted_at + trip:
+        is_idle = now > self.last_arrival[node] + network.full_time()
+        if is_idle or self.idle_at[node] >= pair.granted_at + trip:
             return None
         latest = pair.granted_at + self.patience
         return min(latest, now + trip) if now < latest else None

@@ -100,3 +100,59 @@ impl SharedRates {
         self.table().rates.alone_kbps(shares)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::r2c2::Routing;
+    use crate::r2c2::packet::Event;
+    use crate::r2c2::rates::Requirements;
+    use crate::r2c2::view::RackView;
+    use proptest::prelude::*;
+    use std::array::from_fn;
+    use unrack_rack::graph::{Graph, Sides};
+    use unrack_units::{Rate, Time};
+
+    const NODES: usize = 3;
+    const INTERVAL: Time = Time::from_us(10);
+
+    fn told(event: Event, flow: u16, (demand, routing): (u32, bool)) -> Broadcast {
+        let asked = Requirements { demand_kbps: demand * 1_000_000, ..Requirements::default() };
+        let routing = if routing { Routing::Vlb } else { Routing::Spraying };
+        Broadcast { event, src: flow % 9, dst: (flow + 4) % 9, flow, asked, routing, tree: 0 }
+    }
+
+    proptest! {
+        /// Nodes that share a table have the rates of nodes that each have one, whatever each of them has heard.
+        #[test]
+        fn a_shared_table_gives_what_tables_of_their_own_give(
+            steps in prop::collection::vec((0..NODES, 0u8..4, 0u16..8, (1u32..20, any::<bool>())), 1..120),
+        ) {
+            let graph = Arc::new(Graph::cube(Sides::new(&[3, 3]).unwrap(), true).unwrap());
+            let links = || SharedRates::new(Rates::new((0..graph.links()).map(|_| Rate::from_gbps(10)), 0.05));
+            let table = links();
+            let mut shared: [RackView; NODES] = from_fn(|_| RackView::new(table.clone()));
+            let mut own: [RackView; NODES] = from_fn(|_| RackView::new(links()));
+            let mut weights = Weights::new(graph.clone());
+            for (n, (node, what, flow, how)) in steps.into_iter().enumerate() {
+                let now = Time::from_us(3 * n as u64);
+                let event = match what {
+                    0 => Event::Start,
+                    1 => Event::Demand,
+                    2 => Event::End,
+                    _ => {
+                        shared[node].settle(now, INTERVAL, &mut weights);
+                        own[node].settle(now, INTERVAL, &mut weights);
+                        for key in (0..8).map(|flow| (flow % 9, flow)) {
+                            prop_assert_eq!(shared[node].kbps(key), own[node].kbps(key));
+                        }
+                        continue;
+                    }
+                };
+                for views in [&mut shared, &mut own] {
+                    views[node].hear(now, &told(event, flow, how));
+                }
+            }
+        }
+    }
+}

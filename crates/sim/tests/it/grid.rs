@@ -80,7 +80,7 @@ const PROMISES: [Promise; 14] = [
 ];
 
 /// Cases of each protocol in the short form and in the long one.
-const CASES: [usize; 2] = [2, 100];
+const CASES: [usize; 2] = [1, 100];
 const LOADS: [f64; 5] = [0.1, 0.3, 0.5, 0.7, 0.9];
 
 #[derive(Debug, Clone, Copy)]
