@@ -241,6 +241,7 @@ class ReceiverDriven:
             pair.outstanding.add(segment)
             pair.granted_at = self.network.now()
             pair.gives_up_at = max(pair.gives_up_at, self.network.now() + self.timeout)
+            self.network.watch(pair.transfer)
             self.issued(pair)
             size = self.network.segment(pair.transfer, segment, 0).wire
             self.next_grant[node] = self.network.now() + size * self.network.topology.host_link.byte
