@@ -354,9 +354,12 @@ class Ird(Paced):
         return self.network.segment(pair.transfer, 0, 0).wire * self.network.topology.host_link.byte
 
     def has_room(self, pair):
-        credits = self.credits.items()
-        unused = sum(count * self.time(of) for of, count in credits if of.transfer.src == pair.transfer.src)
-        return unused + self.time(pair) <= self.flight + MOST_CREDITS * self.time(pair)
+        credits = [(of, count) for of, count in self.credits.items() if of.transfer.src == pair.transfer.src]
+        unused = sum(count * self.time(of) for of, count in credits)
+        number = sum(count for _, count in credits)
+        waiting = max(unused + self.time(pair) - self.flight, 0)
+        # Eight of this size, or of the mean.
+        return waiting <= MOST_CREDITS * self.time(pair) or waiting * number <= MOST_CREDITS * unused
 
     def outstanding(self, node):
         pairs = [pair for pair in self.pairs.values() if pair.transfer.dst == node]

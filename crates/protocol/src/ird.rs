@@ -75,6 +75,8 @@ pub struct Senders {
 struct Sender {
     /// Time on the sender's link of the packets whose credits were issued and not used.
     unused: Time,
+    /// Number of these packets.
+    count: u64,
     /// Receivers that found no room, by the size of the transfer that they would have granted.
     waiting: BTreeSet<(u32, u32)>,
 }
@@ -86,9 +88,15 @@ impl Senders {
     }
 
     /// Returns whether a sender has room for one more credit, for a packet of this time on its link: beside those that
-    /// may be in flight, [`MOST_CREDITS`] of this size wait there at most.
+    /// may be in flight, [`MOST_CREDITS`] wait there at most, of this size or of the mean size of those that it has,
+    /// whichever is larger. So eight credits for full packets do not keep out a request of a few bytes, which goes
+    /// before them.
     pub fn has_room(&self, sender: u32, pace: Time) -> bool {
-        self.senders[sender as usize].unused + pace <= self.flight + pace * MOST_CREDITS
+        let Sender { unused, count, .. } = self.senders[sender as usize];
+        let waiting = (unused + pace).saturating_sub(self.flight);
+        let of_mean = |waiting: Time| u128::from(waiting.as_ps()) * u128::from(count);
+        waiting <= pace * MOST_CREDITS
+            || of_mean(waiting) <= u128::from(unused.as_ps()) * u128::from(MOST_CREDITS)
     }
 
     /// Notes that a receiver waits until a sender has room, for a transfer with `size` segments left.
@@ -101,16 +109,19 @@ impl Senders {
         std::mem::take(&mut self.senders[sender as usize].waiting)
     }
 
-    /// Notes that credits for packets of this time were issued to a sender.
+    /// Notes that a credit for a packet of this time was issued to a sender.
     pub fn issue(&mut self, sender: u32, pace: Time) {
-        self.senders[sender as usize].unused += pace;
+        let Sender { unused, count, .. } = &mut self.senders[sender as usize];
+        *unused += pace;
+        *count += 1;
     }
 
-    /// Notes that credits for packets of this time were used, or are lost.
-    pub fn settle(&mut self, sender: u32, pace: Time) {
-        let Sender { unused, .. } = &mut self.senders[sender as usize];
-        debug_assert!(*unused >= pace, "a credit is used once");
-        *unused = unused.saturating_sub(pace);
+    /// Notes that `credits` for packets of this time were used, or are lost.
+    pub fn settle(&mut self, sender: u32, pace: Time, credits: u64) {
+        let Sender { unused, count, .. } = &mut self.senders[sender as usize];
+        debug_assert!(*count >= credits && *unused >= pace * credits, "a credit is used once");
+        *unused = unused.saturating_sub(pace * credits);
+        *count = count.saturating_sub(credits);
     }
 }
 
@@ -131,11 +142,21 @@ mod tests {
             assert!(!senders.has_room(1, pace) && senders.has_room(0, pace));
             senders.wait(1, 9, 4);
             senders.wait(1, 2, 7);
-            senders.settle(1, pace);
+            senders.settle(1, pace, 1);
             assert!(senders.has_room(1, pace));
             assert_eq!(senders.take_waiting(1).into_iter().collect::<Vec<_>>(), [(2, 7), (9, 4)]);
             assert!(senders.take_waiting(1).is_empty());
         }
+    }
+
+    #[test]
+    fn credits_for_full_packets_do_not_keep_out_those_for_requests() {
+        let (full, request) = (Time::from_ns(120), Time::from_ns(1));
+        let mut senders = Senders::new(1, Time::from_ns(10));
+        (0..8).for_each(|_| senders.issue(0, full));
+        assert!(!senders.has_room(0, full) && senders.has_room(0, request));
+        (0..20).for_each(|_| senders.issue(0, request));
+        assert!(!senders.has_room(0, request), "nor is there room for any number");
     }
 
     #[test]

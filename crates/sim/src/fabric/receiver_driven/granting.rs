@@ -35,7 +35,7 @@ impl<P: ReceiverPolicy> Ends<P> {
         let Pair { unused, pace, .. } = &mut self.transfers[transfer as usize];
         let (before, pace) = (std::mem::replace(unused, left), *pace);
         let Some(senders) = self.policy.senders().filter(|_| before > left) else { return };
-        senders.settle(src, pace * u64::from(before - left));
+        senders.settle(src, pace, u64::from(before - left));
         let full = net.plan().full_packet().get();
         let full = net.plan().network.topology.host_link().pace.transmit(full);
         for (size, receiver) in senders.take_waiting(src) {
@@ -45,8 +45,10 @@ impl<P: ReceiverPolicy> Ends<P> {
                 continue;
             }
             match self.policy.senders() {
-                // A sender that has no room for credits of full packets has none for those of shorter ones.
-                Some(senders) if !senders.has_room(src, full) => senders.wait(src, size, receiver),
+                // A sender without room for credits of full packets, nor for those of none, has none for any.
+                Some(senders) if ![full, Time::ZERO].iter().any(|time| senders.has_room(src, *time)) => {
+                    senders.wait(src, size, receiver);
+                }
                 _ => self.grant(net, receiver),
             }
         }
