@@ -30,7 +30,7 @@ pub trait Cell: Copy {
 }
 
 macro_rules! number_cell {
-    ($type:ty, $arrow:ty, $holds:literal $(, or $narrow:ty)?) => {
+    ($type:ty, $arrow:ty, $holds:literal) => {
         impl Cell for $type {
             const HOLDS: &'static str = $holds;
 
@@ -41,10 +41,6 @@ macro_rules! number_cell {
                 Arc::new(PrimitiveArray::<$arrow>::from(values))
             }
             fn values(array: &dyn Array) -> Result<Vec<$type>, Mismatch> {
-                $(if let Ok(numbers) = typed::<PrimitiveArray<$narrow>>(array) {
-                    no_nulls(array)?;
-                    return Ok(numbers.values().iter().map(|number| (*number).into()).collect());
-                })?
                 let numbers = typed::<PrimitiveArray<$arrow>>(array)?;
                 no_nulls(array)?;
                 Ok(numbers.values().to_vec())
@@ -53,8 +49,7 @@ macro_rules! number_cell {
     };
 }
 number_cell!(u32, UInt32Type, "UInt32");
-// A column that was narrower in an earlier release is read too.
-number_cell!(u64, UInt64Type, "UInt64", or UInt32Type);
+number_cell!(u64, UInt64Type, "UInt64");
 number_cell!(f64, Float64Type, "Float64");
 
 /// Optional value: null in the file if absent.
