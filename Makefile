@@ -259,7 +259,7 @@ soak: setup build
 		PROPTEST_RNG_SEED=$$RANDOM cargo test -q --profile ci --workspace --lib; \
 	done
 	$(release)/unrack-mutate --seed $$RANDOM --executions $(soak_inputs)
-	UNRACK_EXTREMES=all cargo test -q --profile ci -p unrack-sim --test it extremes
+	UNRACK_EXTREMES=all PROPTEST_RNG_SEED=$$RANDOM cargo test -q --profile ci -p unrack-sim --test it -- extremes grid
 	cargo test -q --release -p unrack-sim --test it --test differential
 	for share in 25% 10%; do \
 		$(release)/unrack run --local $$share -- \

@@ -28,6 +28,20 @@ def in_turn(start, choices, among):
     return min(choices, key=lambda choice: (choice - start) % among)
 
 
+CORES = 16
+
+
+def next_line(lines):
+    """The line whose turn it is: the first sixteen messages take turns, and the others wait."""
+    line = lines.pop(0)
+    rest = [other for other in lines if other.message == line.message]
+    others = [other for other in lines if other.message != line.message]
+    before = list(dict.fromkeys(other.message for other in others))[: CORES - 1]
+    place = sum(other.message in before for other in others)
+    lines[:] = others[:place] + rest + others[place:]
+    return line
+
+
 class Node:
     """Host and memory device."""
 
@@ -50,7 +64,7 @@ class Node:
         self.next_class = kind + 1
         if kind in (REQ, RWD):
             self.window -= 1
-            return self.bursts[kind].pop(0)
+            return next_line(self.bursts[kind])
         request = self.to_answer[kind].pop(0)
         # Its buffer is free when the answer leaves.
         network.freed.append((network.link_to(self.number), request.kind))

@@ -145,7 +145,8 @@ class Rate:
 
     def notify(self):
         case = self.case
-        self.target = self.current
+        if not (case["keep_target"] and self.running and self.by_time == 0):
+            self.target = self.current
         self.current = max(self.current * (1 - self.alpha / 2), float(case["additive_increase"]))
         self.alpha = (1 - case["gain"]) * self.alpha + case["gain"]
         self.clocks += 1

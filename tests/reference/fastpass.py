@@ -21,6 +21,7 @@ class Pair:
         self.wanted = set(range(transfer.segments))
         self.is_done = False
         self.arrived = set()
+        self.passengers = []  # pairs of one segment that share this one's slot
 
 
 class Demand:
@@ -36,6 +37,7 @@ class Fastpass:
         self.demands = [[] for _ in network.nodes]
         self.slots = [[] for _ in network.nodes]  # when, which transfer, which segment
         self.wakes = [None] * len(network.nodes)
+        self.roomy = {}  # by source and destination: the slot with most room left, as its pair and the bytes
         # The arbiter.
         topology = network.topology
         host = topology.host_link
@@ -61,9 +63,39 @@ class Fastpass:
     def open(self, transfer):
         self.pairs[transfer] = Pair(transfer, self.network.now() + self.timeout, self.timeout)
         self.network.watch(transfer)
-        self.ask(transfer, range(transfer.segments))
+        if not self.shares(transfer):
+            self.ask(transfer, range(transfer.segments))
 
     # The sender.
+
+    def shares(self, transfer):
+        """A message of one segment goes into a slot that another asked for, if there is one with room."""
+        if not self.network.case["packing"] or transfer.segments > 1:
+            return False
+        ends, wire = (transfer.src, transfer.dst), self.network.wire(transfer.size)
+        if ends in self.roomy and wire <= self.roomy[ends][1]:
+            owner, room = self.roomy[ends]
+            self.roomy[ends] = owner, room - wire
+            owner.passengers.append(self.pairs[transfer])
+            return True
+        room = self.network.full - wire
+        if ends not in self.roomy or self.roomy[ends][1] < room:
+            self.roomy[ends] = self.pairs[transfer], room
+        return False
+
+    def leave(self, pair):
+        """Nobody joins the pair's slot any more. Those who share it and are still to be sent."""
+        ends = pair.transfer.src, pair.transfer.dst
+        if ends in self.roomy and self.roomy[ends][0] is pair:
+            del self.roomy[ends]
+        passengers, pair.passengers = pair.passengers, []
+        return [passenger for passenger in passengers if not passenger.is_done]
+
+    def finish(self, pair):
+        if not pair.is_done:
+            pair.is_done = True
+            for passenger in self.leave(pair):
+                self.ask(passenger.transfer, range(1))
 
     def ask(self, transfer, segments):
         self.demands[transfer.src].append(Demand(transfer, segments))
@@ -82,6 +114,7 @@ class Fastpass:
             if not pair.is_done and segment in pair.wanted:
                 pair.wanted.remove(segment)
                 self.wait(pair)
+                self.slots[node] += [(slot[0], passenger.transfer, 0) for passenger in self.leave(pair)]
                 return self.network.segment(transfer, segment, 1)
         self.look_ahead(node)
         return None
@@ -128,14 +161,14 @@ class Fastpass:
             self.network.send_first(transfer.src, probe)
 
     def answered(self, request):
-        self.pairs[request].is_done = True
+        self.finish(self.pairs[request])
 
     def receive(self, packet):
         transfer, pair = packet.transfer, self.pairs[packet.transfer]
         if packet.kind == "segment":
             self.take_segment(transfer, pair, packet.says["number"])
         elif packet.kind == "done":
-            pair.is_done = True
+            self.finish(pair)
         elif packet.kind == "probe":
             self.take_probe(transfer, pair)
         elif packet.kind == "missing":

@@ -22,7 +22,10 @@ class Trimming(Queue):
         return [packet for packet in self.waiting if packet.rank > 0]
 
     def add(self, packet):
-        trims = packet.rank > 0 and len(self.data()) >= self.data_packets
+        data = self.data()
+        # §3.1: both queues have the same memory; one packet of data may wait in any case.
+        fits = not data or sum(other.wire for other in data) + packet.wire <= self.limit // 2
+        trims = packet.rank > 0 and (len(data) >= self.data_packets or not fits)
         if not self.has_room(self.bare if trims else packet.wire):
             return
         if trims:
@@ -145,8 +148,9 @@ class Ndp:
         elif packet.kind == "pull":
             pair.allowed += max(number - pair.pulled, 0)
             pair.pulled = max(pair.pulled, number)
-            # What finds nothing to send is of no use later.
-            pair.allowed = min(pair.allowed, len(pair.again) + len(pair.new))
+            # A pull may overtake the report for which it is; with nothing that could be left for it, it is of no use.
+            left = len(pair.again) + len(pair.outstanding) + len(pair.new)
+            pair.allowed = min(pair.allowed, left)
         self.queue_up(transfer)
 
     # The receiver.

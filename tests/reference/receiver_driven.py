@@ -13,7 +13,7 @@ from queues import StrictPriority
 class Pair:
     """Both ends of a transfer."""
 
-    def __init__(self, transfer, unasked, now, timeout, expiry):
+    def __init__(self, transfer, unasked, now, patience, expiry):
         self.transfer = transfer
         unasked = range(min(unasked, transfer.segments))
         # The sender: segments that may be sent, in order; with the rank of the grant, and until when.
@@ -25,13 +25,15 @@ class Pair:
         self.allowed_until = now + (len(unasked) * expiry["pace"] if expiry else 0)
         self.is_done = False
         self.in_vain = 0
-        self.asks_at = now + timeout
+        self.asks_at = now + patience
         # The receiver.
         self.known = False
         self.arrived = set()
         self.outstanding = set(unasked)
+        self.unasked_awaited = set(unasked)
         self.latest = -1  # segment to arrive, of those granted since all was given up
         self.gives_up_at = None
+        self.granted_at = 0
 
     def is_ready(self):
         return not self.is_done and bool(self.unasked or self.granted)
@@ -53,7 +55,7 @@ class Pair:
 
 
 class ReceiverDriven:
-    most_grants = float("inf")
+    timeout = patience = None  # without grants, and while packets are awaited that need none
 
     def __init__(self, network):
         self.network = network
@@ -61,10 +63,13 @@ class ReceiverDriven:
         self.unasked = network.window()
         self.next_grant = [0] * len(network.nodes)
         self.grant_due = [None] * len(network.nodes)
+        # By receiver: the end of the latest arrival, and when the link was idle before.
+        self.last_arrival = [0] * len(network.nodes)
+        self.idle_at = [0] * len(network.nodes)
 
     def open(self, transfer):
         network = self.network
-        pair = Pair(transfer, self.unasked, network.now(), self.timeout, self.expiry)
+        pair = Pair(transfer, self.unasked, network.now(), self.patience, self.expiry)
         self.pairs[transfer] = pair
         network.watch(transfer)
         if self.announces:
@@ -93,16 +98,26 @@ class ReceiverDriven:
                 if until is not None and until < self.network.now():
                     continue
             pair.sent.add(segment)
+            self.used(pair)
             return self.network.segment(transfer, segment, rank)
         return None
 
-    def granted_to(self, node):
-        return sum(len(pair.granted) for pair in self.pairs.values() if pair.transfer.src == node)
+    def used(self, pair):
+        """A packet of this transfer leaves its node."""
+
+    def issued(self, pair):
+        """A grant for this transfer leaves its receiver."""
+
+    def lost(self, pair):
+        """The receiver takes all that is outstanding as lost."""
+
+    def ended(self, pair):
+        """The sender is told that all has arrived."""
 
     def take_grant(self, pair, segment, rank):
         now = self.network.now()
         pair.in_vain = 0
-        pair.asks_at = now + self.timeout
+        pair.asks_at = now + self.patience
         self.network.watch(pair.transfer)
         until = None
         if self.expiry:
@@ -122,6 +137,7 @@ class ReceiverDriven:
         pair = self.pairs[transfer]
         pair.is_done = True
         pair.granted = []
+        self.ended(pair)
 
     answered = done
 
@@ -143,46 +159,65 @@ class ReceiverDriven:
             if silent:
                 pair.in_vain = min(pair.in_vain + 1, 10)
                 self.announce(transfer, again=True)
-            pair.asks_at = now + self.timeout * 2**pair.in_vain
+            pair.asks_at = now + self.patience * 2**pair.in_vain
         if pair.known and pair.left() and pair.gives_up_at <= now:
-            pair.outstanding.clear()
-            pair.latest = -1
+            later = self.may_be_queued(pair)
+            if later is not None:
+                pair.gives_up_at = later
+                return
+            self.forget(pair)
             pair.gives_up_at = now + self.timeout
+            self.lost(pair)
             self.grant(transfer.dst)
 
     # The receiver.
 
+    def may_be_queued(self, pair):
+        """When to look again, if what was granted may wait in the queue before its receiver."""
+
+    def note_arrival(self, packet):
+        byte, node, now = self.network.topology.host_link.byte, packet.to, self.network.now()
+        began = now - packet.wire * byte
+        if began > self.last_arrival[node] + self.network.bare * byte:
+            self.idle_at[node] = began
+        self.last_arrival[node] = now
+
     def receive(self, packet):
+        self.note_arrival(packet)
         transfer, pair = packet.transfer, self.pairs[packet.transfer]
-        if packet.kind == "grant" and self.granted_to(packet.to) >= self.most_grants:
-            # Its receiver knows at once.
-            pair.outstanding.discard(packet.says["segment"])
-            self.grant(transfer.dst)
-        elif packet.kind == "grant":
+        if packet.kind == "grant":
             self.take_grant(pair, packet.says["segment"], packet.says["allows"])
         elif packet.kind == "done":
             self.done(transfer)
         else:
             if not pair.known:
                 pair.known = True
-                self.wait(pair)
+                pair.granted_at = self.network.now()
                 self.count(transfer)
                 if packet.kind == "announce" and packet.says["again"]:
                     # All that was sent unasked must be lost.
-                    pair.outstanding.clear()
+                    self.forget(pair)
+                self.wait(pair)
             elif packet.kind == "announce" and not pair.left():
                 self.say_done(transfer)
             if packet.kind == "segment":
                 self.take_segment(pair, packet.says["number"])
             self.grant(transfer.dst)
 
+    def forget(self, pair):
+        """All that is outstanding counts as lost."""
+        pair.outstanding.clear()
+        pair.unasked_awaited.clear()
+        pair.latest = -1
+
     def wait(self, pair):
-        pair.gives_up_at = self.network.now() + self.timeout
+        pair.gives_up_at = self.network.now() + (self.patience if pair.unasked_awaited else self.timeout)
         self.network.watch(pair.transfer)
 
     def take_segment(self, pair, number):
         if number in pair.outstanding:
             pair.outstanding.remove(number)
+            pair.unasked_awaited.discard(number)
             pair.latest = max(pair.latest, number)
         new = number not in pair.arrived
         pair.arrived.add(number)
@@ -204,6 +239,10 @@ class ReceiverDriven:
             pair, rank = choice
             segment = pair.to_grant()[0]
             pair.outstanding.add(segment)
+            pair.granted_at = self.network.now()
+            pair.gives_up_at = max(pair.gives_up_at, self.network.now() + self.timeout)
+            self.network.watch(pair.transfer)
+            self.issued(pair)
             size = self.network.segment(pair.transfer, segment, 0).wire
             self.next_grant[node] = self.network.now() + size * self.network.topology.host_link.byte
             grant = Packet(
@@ -225,7 +264,7 @@ class Paced(ReceiverDriven):
     def grant_later(self, node):
         due = self.grant_due[node]
         at = self.next_grant[node]
-        if self.eligible(node) and (due is None or at < due):
+        if at > self.network.now() and self.eligible(node) and (due is None or at < due):
             self.grant_due[node] = at
             self.network.at(at, self.grant_now, node)
 
@@ -246,7 +285,22 @@ class Phost(Paced):
         case, packet = network.case, network.full_time()
         after = case["token_expiry_ps"]
         self.expiry = {"pace": packet, "after": packet * 3 // 2 if after is None else after}
-        self.timeout = case["timeout_ps"] or network.patience()
+        # §4.1: three round trips. Many senders may send on free tokens at once: these may wait for a full port.
+        self.timeout = case["timeout_ps"] or 3 * network.round_trip()
+        self.patience = case["timeout_ps"] or network.patience()
+        self.looks_for_idle_times = not case["timeout_ps"]
+
+    def may_be_queued(self, pair):
+        if not self.looks_for_idle_times or not pair.outstanding:
+            return None
+        network, node = self.network, pair.transfer.dst
+        now, trip = network.now(), network.round_trip()
+        # A packet may be on the link now.
+        is_idle = now > self.last_arrival[node] + network.full_time()
+        if is_idle or self.idle_at[node] >= pair.granted_at + trip:
+            return None
+        latest = pair.granted_at + self.patience
+        return min(latest, now + trip) if now < latest else None
 
     def unasked_rank(self, transfer):
         return 1 if transfer.segments <= self.unasked else 2
@@ -259,18 +313,31 @@ class Phost(Paced):
         return [pair for pair in self.candidates(node) if pair.unanswered() < self.unasked]
 
 
+MOST_CREDITS = 8
+
+
 class Ird(Paced):
-    """Receivers know of transfers when they are opened. A sender has eight credits at most, whoever made them."""
+    """Receivers know of transfers when they are opened, and of all credits that senders have (EDM §4.3).
+
+    Beside those in flight, a sender has eight credits at most, whoever made them (ExpressPass §3.1). A receiver gives
+    its next to the transfer with the least left whose sender has room. If none has, it waits for all of these; the one
+    with the least left is served first. What it has outstanding is what its port holds, or a round trip.
+    """
 
     announces = False
     expiry = None
     rank = 1
-    most_grants = 8
 
     def __init__(self, network):
         super().__init__(network)
         self.unasked = 0
-        self.timeout = max(10**9, network.patience())
+        self.timeout = self.patience = max(10**9, network.patience())
+        self.flight = network.topology.crossing(network.bare, 0, len(network.nodes) - 1)
+        self.waiting = [set() for _ in network.nodes]  # of each sender: what is left, and the receiver
+        self.credits = {}  # of each transfer: issued and not used
+        byte = network.topology.host_link.byte
+        room = max(network.case["buffer"] - network.full, 0)
+        self.most_outstanding = max(network.round_trip(), room * byte)
 
     def open(self, transfer):
         super().open(transfer)
@@ -281,6 +348,57 @@ class Ird(Paced):
 
     def eligible(self, node):
         return self.candidates(node)
+
+    def time(self, pair):
+        """Of a packet of this transfer on a node's link: of its first."""
+        return self.network.segment(pair.transfer, 0, 0).wire * self.network.topology.host_link.byte
+
+    def has_room(self, pair):
+        credits = [(of, count) for of, count in self.credits.items() if of.transfer.src == pair.transfer.src]
+        unused = sum(count * self.time(of) for of, count in credits)
+        number = sum(count for _, count in credits)
+        waiting = max(unused + self.time(pair) - self.flight, 0)
+        # Eight of this size, or of the mean.
+        return waiting <= MOST_CREDITS * self.time(pair) or waiting * number <= MOST_CREDITS * unused
+
+    def outstanding(self, node):
+        pairs = [pair for pair in self.pairs.values() if pair.transfer.dst == node]
+        return sum(len(pair.outstanding) * self.time(pair) for pair in pairs)
+
+    def choice(self, node):
+        if self.network.now() < self.next_grant[node] or self.outstanding(node) >= self.most_outstanding:
+            return None
+        candidates = self.candidates(node)
+        for pair in candidates:
+            if self.has_room(pair):
+                return pair, self.rank
+        for pair in candidates:
+            self.waiting[pair.transfer.src].add((pair.left(), node))
+        return None
+
+    # What a sender has.
+
+    def issued(self, pair):
+        self.credits[pair] = self.credits.get(pair, 0) + 1
+
+    def used(self, pair):
+        self.keep(pair, max(self.credits.get(pair, 0) - 1, 0))
+
+    def lost(self, pair):
+        # But for what its sender has.
+        self.keep(pair, min(self.credits.get(pair, 0), len(pair.granted)))
+
+    def ended(self, pair):
+        self.keep(pair, 0)
+
+    def keep(self, pair, left):
+        """So many credits are left of a transfer. If they are fewer, its sender may have room for others."""
+        before, self.credits[pair] = self.credits.get(pair, 0), left
+        if before > left:
+            sender = pair.transfer.src
+            waiting, self.waiting[sender] = self.waiting[sender], set()
+            for _, receiver in sorted(waiting):
+                self.grant(receiver)
 
 
 RANKS = 7
@@ -295,7 +413,7 @@ class Homa(ReceiverDriven):
 
     def __init__(self, network):
         super().__init__(network)
-        self.timeout = network.case["timeout_ps"]
+        self.timeout = self.patience = network.case["timeout_ps"]
         self.sizes = [[] for _ in network.nodes]
         self.of_unasked = [RANKS // 2 for _ in network.nodes]
         self.cutoffs = [{} for _ in network.nodes]

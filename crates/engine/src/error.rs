@@ -47,6 +47,6 @@ impl SetupError {
 
 impl From<WorkloadError> for SetupError {
     fn from(error: WorkloadError) -> SetupError {
-        SetupError { key: error.key, rule: error.rule.into(), value: error.value, ended: None }
+        SetupError { key: error.key, rule: error.rule, value: error.value, ended: None }
     }
 }

@@ -2,10 +2,18 @@
 
 use crate::events::{Core, Observer, Tied};
 use crate::inside::HostCounts;
-use unrack_units::Time;
+use unrack_units::{Bytes, Time};
 use unrack_workload::{Computing, Message, MessageId};
 
 impl Tied for MessageId {}
+
+/// Largest message of a fabric.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Largest {
+    pub bytes: Bytes,
+    /// What sets the limit, and what raises it, in words.
+    pub why: String,
+}
 
 /// A fabric: it carries messages.
 pub trait Fabric {
@@ -26,6 +34,11 @@ pub trait Fabric {
     /// Returns the completion time of `message` alone on this fabric: arithmetic, no simulation. At least
     /// [`Network::ideal`](crate::network::Network::ideal).
     fn unloaded(&self, message: &Message) -> Time;
+
+    /// Returns the largest message, or request, that the fabric carries. `None`: any that a workload can have.
+    fn largest(&self) -> Option<Largest> {
+        None
+    }
 
     /// Returns counts from inside hosts, if anything takes time there.
     fn hosts(&self) -> Option<HostCounts> {

@@ -30,7 +30,7 @@ pub use events::{
     BusyTimes, Core, Counters, EventQueue, Hop, LinkId, ObservedPacket, Observer, PacketKind, Progress, Sim,
     Split, Tie, Tied, Unobserved, Wait, run_split,
 };
-pub use fabric::Fabric;
+pub use fabric::{Fabric, Largest};
 pub use inside::{HostCounts, Inside};
 pub use network::PacketSize;
 pub use run::{Ending, Outcome, Run};

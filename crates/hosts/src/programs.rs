@@ -77,7 +77,7 @@ impl Hosts {
         let Computing { actor, node: host, time, loads } = computing;
         let came = if self.plan.spec.references() && !self.plan.spec.program_loads { loads.came } else { 0 };
         let (fresh, again) = ((came + loads.fresh).div_ceil(LINE), loads.again.div_ceil(LINE));
-        let (scattered, among) = (u64::from(loads.scattered), (loads.among / LINE).max(1));
+        let (scattered, among) = (loads.scattered, (loads.among / LINE).max(1));
         let steps = (fresh + again + scattered).div_ceil(self.window());
         let program = Program { actor, host, fresh, again, scattered, among, compute: time, steps };
         let number = match self.programs.free.pop() {

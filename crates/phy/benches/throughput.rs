@@ -150,7 +150,8 @@ fn scheduler(ports: u32, grants: u64) {
     for src in 0..ports {
         for dst in (0..ports).filter(|dst| *dst != src) {
             random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-            let demand = Demand { src, dst, bytes: 64 + random % 60_000, token: 0, request: Time::ZERO };
+            let demand =
+                Demand { src, dst, bytes: u64::from(64 + random % 60_000), token: 0, request: Time::ZERO };
             scheduler.handle_demand(Time::ZERO, demand);
         }
     }
@@ -168,7 +169,8 @@ fn scheduler(ports: u32, grants: u64) {
         for grant in out.drain(..).filter(|grant| grant.last) {
             random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
             let (src, dst) = (grant.src, grant.dst);
-            let demand = Demand { src, dst, bytes: 64 + random % 60_000, token: 0, request: Time::ZERO };
+            let demand =
+                Demand { src, dst, bytes: u64::from(64 + random % 60_000), token: 0, request: Time::ZERO };
             scheduler.handle_demand(now, demand);
         }
     }

@@ -5,12 +5,16 @@
 //! |---|---|
 //! | [`Params`] | parameters |
 //! | [`FlitTransmitter`] | the sending end of a link: credits per message class, flits and their slots |
+//! | [`Slots`] | which flits lines take that follow each other |
 //! | [`Switch`] | one first-in-first-out queue per input and class, round robin at each output |
 //! | [`Node`] | host and memory device in one: requests out, answers back |
 //!
 //! A read of n lines is n requests (M2S Req), each answered with data (S2M DRS); a write is n requests with data (M2S
 //! RwD), each answered without (S2M NDR). The four classes have separate credits and queues, and a node that sent a
 //! request always takes in the answer: so answers drain, hence requests drain, and there is no deadlock.
+//!
+//! Several lines of one transfer may travel together, as a run ([`Params::run`]): with a place in each queue, a turn at
+//! each node and output, and credits, buffers and slots for each line. A run is never cut.
 //!
 //! Nothing here reacts to congestion. A full memory node leaves its requests in the switch's input queues, and the
 //! messages behind them wait too, whatever their destination: head-of-line blocking follows from the queues and credits
@@ -24,6 +28,7 @@
 mod link;
 mod node;
 mod params;
+mod run;
 mod switch;
 #[cfg(test)]
 mod tests;
@@ -31,7 +36,10 @@ mod tests;
 pub use link::{Feed, FlitTransmitter};
 pub use node::{Burst, Node, Taken};
 pub use params::{Flit, Params};
+pub use run::Slots;
 pub use switch::Switch;
+
+use unrack_units::Time;
 
 /// Bytes of a cache line: what one message carries.
 pub const LINE_BYTES: u64 = 64;
@@ -72,7 +80,7 @@ impl Class {
     }
 }
 
-/// One message of the link layer.
+/// One message of the link layer, or a run: several of one transfer that travel together.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Line {
     /// Transfer that the message belongs to; a number of the driver's choice.
@@ -82,6 +90,10 @@ pub struct Line {
     pub class: Class,
     /// True for a request with data that is answered with data.
     pub fetches: bool,
+    /// Messages of the run; each has credits, buffers and slots of its own.
+    pub count: u8,
+    /// Time at which the last message of a run is where the first is.
+    pub last: Time,
 }
 
 /// A set of classes.

@@ -37,12 +37,19 @@ pub struct Params {
     pub gain: Fraction,
     /// Increases that each recover half of the cut, before the target grows. Default 5.
     pub fast_recovery: u32,
+    /// Whether a cut leaves the target rate as it is if the increase timer has not expired since the last cut: NICs can be
+    /// set so (`clamp_tgt_rate`), and the simulator of HPCC's authors is. Default `false`: every cut lowers the target to the
+    /// rate before it (eq. 1).
+    #[schemars(extend("x-unhashed" = "default"))]
+    pub keep_target: bool,
     /// Growth of the target in one increase. Default 40 Mb/s.
     pub additive_increase: unrack_units::Rate,
     /// Growth of the target when no notification came for long. Default 400 Mb/s, ten times as much.
     pub hyper_increase: unrack_units::Rate,
-    /// Silence after which all unacknowledged segments are sent again. Default 500 us.
-    pub rto: Time,
+    /// Silence after which all unacknowledged segments are sent again. Default: 500 us, or a round trip and the time that a
+    /// node's link takes for a full port's buffer from every node, if that is longer: so much may wait for one receiver, and
+    /// nothing is lost by waiting.
+    pub rto: Option<Time>,
 }
 
 impl Default for Params {
@@ -57,12 +64,16 @@ impl Default for Params {
             byte_counter: Bytes::new(10_000_000),
             gain: Fraction::new(1.0 / 256.0).expect("a fraction"),
             fast_recovery: 5,
+            keep_target: false,
             additive_increase: unrack_units::Rate::from_bps(40_000_000),
             hyper_increase: unrack_units::Rate::from_bps(400_000_000),
-            rto: Time::from_us(500),
+            rto: None,
         }
     }
 }
+
+/// Least default of [`Params::rto`].
+pub const LEAST_RTO: Time = Time::from_us(500);
 
 impl Params {
     /// Returns whether a packet that finds `queue` bytes is marked. `draw` is uniform in 0..1.

@@ -40,6 +40,11 @@ pub struct Params {
     /// Order in which demands are served: `max-min`, `fcfs` or `shortest`. Default `max-min` (§3.2).
     #[schemars(extend("x-unhashed" = "default"))]
     pub policy: Policy,
+    /// Whether messages for the same destination that are smaller than a timeslot share one as far as they fit. Default
+    /// `true` (as in the authors' kernel module). With `false`, each takes a
+    /// whole one.
+    #[schemars(extend("x-unhashed" = "default"))]
+    pub packing: bool,
     /// Silence after which a source asks again for the first time. Default 1 ms.
     pub timeout: Time,
 }
@@ -51,6 +56,7 @@ impl Default for Params {
             processing: Time::ZERO,
             batch: 8,
             policy: Policy::default(),
+            packing: true,
             timeout: Time::from_us(1_000),
         }
     }

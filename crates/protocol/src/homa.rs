@@ -31,7 +31,7 @@ impl Default for Params {
 }
 
 /// Highest data rank: data has ranks 1 to 7 of the eight that switches have (§3.4); control has the other.
-const RANKS: u8 = 7;
+pub const RANKS: u8 = 7;
 
 /// Ranks of unscheduled segments, by the size of their transfer (§3.4).
 ///
@@ -135,7 +135,12 @@ impl Scheduler for Overcommitment {
         self.pending.set(transfer, &mut grants.place, size);
     }
 
-    fn poll(&self, _now: Time, outstanding: impl Fn(TransferId) -> u32) -> Option<(TransferId, u8)> {
+    fn poll(
+        &self,
+        _now: Time,
+        outstanding: impl Fn(TransferId) -> u32,
+        _has_room: impl FnMut(TransferId) -> bool,
+    ) -> Option<(TransferId, u8)> {
         // §3.5: as many transfers at once as there are priorities for them.
         let degree = usize::from(RANKS - self.cutoffs.ranks);
         let active = self.pending.len().min(degree);
@@ -180,7 +185,7 @@ mod tests {
             receiver.update(n as u32, grants);
         }
         let poll = |receiver: &Overcommitment, all: &[Grants]| {
-            receiver.poll(Time::ZERO, |transfer| all[transfer as usize].outstanding())
+            receiver.poll(Time::ZERO, |transfer| all[transfer as usize].outstanding(), |_| true)
         };
         assert_eq!(poll(&receiver, &all), None, "all are on their way");
         for n in [5, 3, 1] {

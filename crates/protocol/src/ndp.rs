@@ -129,7 +129,8 @@ impl Sender {
     }
 
     /// Handles a pull. `pull` counts the pulls sent for this transfer until now, so that the next one makes up for a
-    /// lost one. A pull that finds nothing to send expires: each lost packet brings a pull of its own.
+    /// lost one. Packets take all paths, so that a pull may overtake the report that its packet was trimmed: it is
+    /// kept while a segment is outstanding, whose report may still come. It expires if nothing could be left for it.
     pub fn handle_pull(&mut self, now: Time, pull: u32) {
         self.deadline = now + self.rto;
         if self.given_up {
@@ -137,7 +138,7 @@ impl Sender {
         }
         self.allowed += pull.saturating_sub(self.pulled);
         self.pulled = self.pulled.max(pull);
-        let left = self.again.len() as u32 + (self.segments - self.new);
+        let left = self.again.len() as u32 + self.outstanding.count() + (self.segments - self.new);
         self.allowed = self.allowed.min(left);
     }
 
@@ -229,12 +230,16 @@ mod tests {
         // The next pull makes up for a lost one.
         sender.handle_pull(now, 4);
         assert_eq!((sender.poll_transmit(), sender.poll_transmit()), (Some((4, false)), Some((5, false))));
-        // A pull that finds nothing to send is not kept.
+        // A pull that overtakes the report of a trimmed packet is kept for it; three of five have nothing to send.
+        for segment in [1, 3] {
+            sender.handle_ack(now, segment);
+        }
         sender.handle_pull(now, 9);
         sender.handle_nack(now, 5);
+        assert_eq!(sender.poll_transmit(), Some((5, true)));
         assert_eq!(sender.poll_transmit(), None);
         sender.handle_timeout(Time::from_us(11));
-        assert_eq!(sender.poll_transmit(), Some((5, true)));
+        assert_eq!(sender.poll_transmit(), Some((2, true)));
     }
 
     #[test]

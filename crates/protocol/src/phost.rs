@@ -21,7 +21,9 @@ pub struct Params {
     /// Time for which a source may keep a token once it could use it. Default: the time of 1.5 full packets.
     pub token_expiry: Option<Time>,
     /// Time for which a source that does not use its tokens is passed over; then missing packets are asked for again.
-    /// Default: three round trips of the empty network, or one and the time that a full port needs to empty.
+    /// Default: three round trips of the empty network (§4.1), if the receiver's link was idle since they could have come.
+    /// While it was not, and while segments on free tokens are awaited: the same, or one round trip and the time that a
+    /// full port needs to empty if that is longer.
     pub timeout: Option<Time>,
 }
 
@@ -62,7 +64,12 @@ impl Scheduler for Tokens {
         self.pending.set(transfer, &mut grants.place, size);
     }
 
-    fn poll(&self, now: Time, _outstanding: impl Fn(TransferId) -> u32) -> Option<(TransferId, u8)> {
+    fn poll(
+        &self,
+        now: Time,
+        _outstanding: impl Fn(TransferId) -> u32,
+        _has_room: impl FnMut(TransferId) -> bool,
+    ) -> Option<(TransferId, u8)> {
         let first = self.pending.first().filter(|_| now >= self.next_at);
         first.map(|transfer| (transfer, SCHEDULED))
     }

@@ -1,5 +1,8 @@
 //! Sets of segments of a transfer: small numbers.
 
+/// Most segments of a transfer: sums of two numbers of segments fit in 32 bits.
+pub const MOST_SEGMENTS: u32 = 1 << 31;
+
 /// Set of numbers below a limit. Limits up to 64 need no allocation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SegmentSet {
@@ -21,6 +24,21 @@ impl SegmentSet {
             _ => Words::Many(vec![0; limit.div_ceil(64) as usize].into()),
         };
         SegmentSet { words, count: 0 }
+    }
+
+    /// Creates the set of all numbers below `limit`.
+    pub fn full(limit: u32) -> SegmentSet {
+        let mut set = SegmentSet { count: limit, ..SegmentSet::new(limit) };
+        let words = match &mut set.words {
+            Words::One(word) => std::slice::from_mut(word),
+            Words::Many(words) => words,
+        };
+        let last = limit as usize / 64;
+        words[..last].fill(u64::MAX);
+        if !limit.is_multiple_of(64) {
+            words[last] = (1 << (limit % 64)) - 1;
+        }
+        set
     }
 
     fn words(&self) -> &[u64] {
@@ -115,6 +133,8 @@ mod tests {
                 let absent = (number..limit).find(|n| !model.contains(n)).unwrap_or(limit);
                 prop_assert_eq!(set.first_absent(number).min(limit), absent);
             }
+            (0..limit).for_each(|number| _ = set.insert(number));
+            prop_assert_eq!(&set, &SegmentSet::full(limit));
             set.clear();
             prop_assert_eq!(set.first_absent(0), 0);
         }

@@ -58,6 +58,7 @@ mod warning;
 mod wiring;
 mod workload;
 
+pub use check::bounds::LARGEST_MESSAGE;
 pub use fabric::{Known, Networks, Profile, Protocol, listed};
 pub use faults::{BitErrors, Failure, Faults, Outage};
 pub use host::{Cpu, DramCache, HostMemory, HostSpec, Nic};

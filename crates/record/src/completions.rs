@@ -12,7 +12,7 @@ table! {
     /// Completed transfer.
     pub struct Row {
         pub kind: Kind,
-        pub bytes: u32,
+        pub bytes: u64,
         /// Time from submission to completion.
         pub completion_ps: u64,
         /// Least time of the same transfer on any fabric: its bits at the rate of one link, and the distance.

@@ -107,7 +107,7 @@ fn more_rows_than_one_row_group_come_back() {
     let meta = completions::Meta { fabric: "cxl".into(), link_rate_bps: 100_000_000_000 };
     let row = |i: u64| completions::Row {
         kind: completions::Kind::ALL[i as usize % 2],
-        bytes: 4096,
+        bytes: i << 32,
         completion_ps: i * i,
         ideal_ps: i,
     };
@@ -218,6 +218,24 @@ fn a_table_of_another_program_is_read() {
     assert_eq!(rows, [row(completions::Kind::Fetch), row(completions::Kind::WriteBack)]);
 }
 
+#[test]
+fn sizes_of_32_bits_and_of_64_are_read() {
+    let file = Scratch::new("narrow");
+    let bytes = |array: ArrayRef| {
+        let mut columns = foreign_columns(&[Some("fetch"), Some("fetch")]);
+        columns[2].1 = array;
+        write_foreign(&file.path, columns, COMPLETIONS_META);
+        completions::read(&file.path).map(|(_, rows)| rows.iter().map(|row| row.bytes).collect::<Vec<_>>())
+    };
+    // As written up to version 0.1, and since.
+    let narrow = bytes(Arc::new(UInt32Array::from(vec![4096, u32::MAX])));
+    assert_eq!(narrow.unwrap(), [4096, u32::MAX.into()]);
+    let wide = bytes(Arc::new(UInt64Array::from(vec![4096, 5 << 30])));
+    assert_eq!(wide.unwrap(), [4096, 5 << 30]);
+    let missing = bytes(Arc::new(UInt32Array::from(vec![Some(4096), None])));
+    assert!(missing.unwrap_err().to_string().contains("row 1: column `bytes`: the value is missing"));
+}
+
 /// Returns the error of reading, without the path in front.
 fn refusal(file: &Scratch) -> String {
     let message = completions::read(&file.path).unwrap_err().to_string();
@@ -232,7 +250,7 @@ fn refusals_name_the_column_and_the_row() {
     let mut columns = foreign_columns(&[Some("fetch")]);
     columns.retain(|(name, _)| *name != "bytes");
     write(columns);
-    assert_eq!(refusal(&file), "FILE has no column `bytes` (UInt32)");
+    assert_eq!(refusal(&file), "FILE has no column `bytes` (UInt64)");
 
     let mut columns = foreign_columns(&[Some("fetch")]);
     columns[4].1 = Arc::new(Int64Array::from(vec![7]));

@@ -32,7 +32,7 @@ pub mod warnings;
 
 pub use memory::Need;
 pub use registry::{
-    FabricConfig, NoParams, Parts, Registered, Site, check, known, register, register_topology,
+    AssumedBuffer, FabricConfig, NoParams, Parts, Registered, Site, check, known, register, register_topology,
 };
 pub use setup::{Finished, Setup, Work};
 pub use summary::{Excluded, Labels, Summary};

@@ -51,10 +51,10 @@ pub struct Cost {
     pub pair: f64,
     /// Bytes of a message under way, at all places that know of it.
     pub open: f64,
+    /// Bytes of a packet of a message under way: a bit in each set of them.
+    pub segment: f64,
     /// Bytes on the wire that a packet brings along, there and back.
     pub overhead: f64,
-    /// Bytes of each link at each node.
-    pub link_at_node: f64,
     /// Bytes of a message under way at each node.
     pub open_at_node: f64,
     /// Bytes of the broadcasts of a message that cross each link of a tree over all nodes.
@@ -67,11 +67,13 @@ impl Cost {
         port: 0.0,
         pair: 0.0,
         open: 0.0,
+        segment: 0.0,
         overhead: 0.0,
-        link_at_node: 0.0,
         open_at_node: 0.0,
         broadcast: 0.0,
     };
+    /// Bytes of a packet in one set of them.
+    pub const BIT: f64 = 1.0 / 8.0;
     /// Overhead of a packet in Ethernet: bytes of a frame without its payload, plus those of a frame that answers it.
     pub const ETHERNET: f64 = 78.0 + 84.0;
 }
@@ -161,9 +163,6 @@ impl Need {
             let pairs = f64::from(built.switches.switches) * f64::from(built.switches.racks);
             self.sure(key, "routes from every switch to every rack", pairs * ROUTE);
         }
-        if cost.link_at_node > 0.0 {
-            self.sure(key, "every link at every node", nodes * ports * cost.link_at_node);
-        }
         if let Some(host) = &scenario.host {
             let queued = f64::from(host.nic.receive_queue) + f64::from(host.nic.transmit_queue);
             self.sure("host.nic", "queues inside hosts", nodes * queued * jobs::QUEUED);
@@ -177,7 +176,8 @@ impl Need {
         let (nodes, cost) = (f64::from(scenario.network.topology.nodes()), cost(scenario.protocol));
         let open = messages * share_open(scenario, offered);
         let open = open.max(messages.min(nodes * OPEN_AT_NODE));
-        let bytes = open * (cost.open + nodes * cost.open_at_node);
+        let segments = packets(scenario, offered) * cost.segment;
+        let bytes = open * (cost.open + segments + nodes * cost.open_at_node);
         let what = "messages that are under way at the same time";
         self.parts.push(NeedPart { key: "workload.load", what, bytes, is_sure: false });
     }
@@ -205,13 +205,17 @@ impl Offered {
     }
 }
 
+/// Returns the packets of a message of the mean size.
+fn packets(scenario: &ValidScenario, offered: Offered) -> f64 {
+    (offered.data / scenario.network.mtu.get() as f64).ceil().max(1.0)
+}
+
 /// Returns the share of the messages that are under way at the end of the arrivals, where headers and answers raise
 /// the load beyond the capacity of links.
 fn share_open(scenario: &ValidScenario, offered: Offered) -> f64 {
     let Offered { load, data, request } = offered;
     let cost = cost(scenario.protocol);
-    let packets = (data / scenario.network.mtu.get() as f64).ceil().max(1.0);
     let broadcasts = cost.broadcast * f64::from(scenario.network.topology.nodes()) / 3.0;
-    let wire = data + request + packets * cost.overhead + broadcasts;
+    let wire = data + request + packets(scenario, offered) * cost.overhead + broadcasts;
     (1.0 - (data + request) / (load * wire)).max(0.0)
 }

@@ -33,6 +33,7 @@ use unrack_engine::error::SetupError;
 use unrack_engine::events::{Progress, Split, Unobserved};
 use unrack_engine::network::Network;
 use unrack_rack::{Connects, Known, Protocol, Scenario, ScenarioError, TopologyKind, ValidScenario, listed};
+use unrack_units::Bytes;
 
 /// Fabrics of this crate, in the order in which they are listed.
 static FABRICS: [Entry; 15] = [
@@ -85,10 +86,23 @@ pub trait Registered: Fabric + Sized + 'static {
         parts.refuse()
     }
 
+    /// Returns the buffer of a port that the protocol's paper counts on, and why; `None` if it copes with any.
+    fn assumed_buffer(_site: &Site, _params: &Self::Params) -> Option<AssumedBuffer> {
+        None
+    }
+
     /// Returns the advice against drops that are the fabric's own doing; `None` where larger buffers help.
     fn against_drops(_params: &Self::Params) -> Option<String> {
         None
     }
+}
+
+/// Buffer of a port below which a protocol's losses are not those of its paper.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AssumedBuffer {
+    pub bytes: Bytes,
+    /// What the buffer holds, with the section of the paper.
+    pub holds: &'static str,
 }
 
 /// Surroundings of a fabric that is being built.
@@ -234,6 +248,11 @@ impl FabricConfig {
         self.0.against_drops()
     }
 
+    /// Returns the buffer of a port that the protocol counts on.
+    pub(crate) fn assumed_buffer(&self, site: &Site) -> Option<AssumedBuffer> {
+        self.0.assumed_buffer(site)
+    }
+
     pub(crate) fn run(&self, job: Job) -> Result<Finished, SetupError> {
         self.0.run(job)
     }
@@ -291,6 +310,7 @@ trait Carrier: Debug + Send + Sync {
     fn params(&self) -> &dyn Any;
     fn wire(&self) -> WireFormat;
     fn against_drops(&self) -> Option<String>;
+    fn assumed_buffer(&self, site: &Site) -> Option<AssumedBuffer>;
     fn run(&self, job: Job) -> Result<Finished, SetupError>;
     fn watched(&self, job: Job, watch: &mut Watch) -> Result<Finished, SetupError>;
     fn split(&self, parts: Parts) -> Result<Finished, SetupError>;
@@ -321,6 +341,10 @@ impl<F: Registered> Carrier for Configured<F> {
 
     fn against_drops(&self) -> Option<String> {
         F::against_drops(&self.params)
+    }
+
+    fn assumed_buffer(&self, site: &Site) -> Option<AssumedBuffer> {
+        F::assumed_buffer(site, &self.params)
     }
 
     fn run(&self, Job { setup, work, progress }: Job) -> Result<Finished, SetupError> {

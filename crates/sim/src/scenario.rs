@@ -182,7 +182,8 @@ pub fn replay_spec(trace: &rack::Trace, nodes: u32, seed: u64) -> ReplaySpec {
 
 fn memory_spec(memory: &rack::Memory) -> Result<SyntheticSpec, SetupError> {
     let small = |key, bytes: Bytes| {
-        u32::try_from(bytes.get()).map_err(|_| SetupError::new(key, "is below 4 GiB", bytes))
+        u32::try_from(bytes.get())
+            .map_err(|_| SetupError::new(key, format!("is at most {}", Bytes::new(u32::MAX.into())), bytes))
     };
     let disk = |disk: &rack::Disk| {
         let size = read_size("workload.disk.size", &disk.size)?;
@@ -193,7 +194,7 @@ fn memory_spec(memory: &rack::Memory) -> Result<SyntheticSpec, SetupError> {
         request: small("workload.request_size", memory.request_size)?,
         rmw_fraction: memory.rmw_fraction.get(),
         rmw_request: small("workload.rmw_request_size", memory.rmw_request_size)?,
-        rmw_answer: u64::from(small("workload.rmw_size", memory.rmw_size)?),
+        rmw_answer: memory.rmw_size.get(),
         disk: memory.disk.as_ref().map(disk).transpose()?,
     };
     Ok(SyntheticSpec {

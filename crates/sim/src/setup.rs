@@ -8,15 +8,16 @@ use crate::registry::{FabricConfig, Job, Parts, Registered, Site, known};
 use crate::summary::{Excluded, JobSummary, Labels, Program, Summary};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use unrack_engine::Largest;
 use unrack_engine::error::SetupError;
 use unrack_engine::events::{Observer, Progress, Sim, Split, run_split};
 use unrack_engine::network::Network;
 use unrack_engine::run::{Ending, Run};
 use unrack_rack::{Blades, Collective, Replay, listed};
-use unrack_units::Time;
+use unrack_units::{Bytes, Time};
 use unrack_workload::{
-    CapturedReplay, CapturedTrace, JobsSpec, LineReplay, LineTrace, ListedMessages, Message, Outbox,
-    ReplaySpec, RunningJobs, Source, Synthetic, SyntheticSpec, forecast, size,
+    CapturedReplay, CapturedTrace, ComputedJob, JobsSpec, LineReplay, LineTrace, ListedMessages, Message,
+    Outbox, ReplaySpec, RunningJobs, Source, Synthetic, SyntheticSpec, Traffic, forecast, size,
 };
 
 /// A network with its fabric.
@@ -70,6 +71,60 @@ impl Work {
             // Pages, lines or chunks, all of one size.
             Work::Replay(..) | Work::Lines(..) | Work::Collective(_) => false,
         }
+    }
+}
+
+/// Size of a message of some work: its key, its bytes, and which message it is.
+struct Sized {
+    key: &'static str,
+    bytes: u64,
+    of: String,
+}
+
+impl Work {
+    /// Returns the largest messages and requests that it may submit among `nodes` nodes, one for each key.
+    fn largest(&self, nodes: u32) -> Result<Vec<Sized>, SetupError> {
+        let only = |key, bytes| vec![Sized { key, bytes, of: String::new() }];
+        Ok(match self {
+            Work::Synthetic(spec) => {
+                let mut all = only("workload.size", spec.size.largest());
+                if let Traffic::Memory(mix) = &spec.traffic {
+                    all.extend(only("workload.request_size", mix.request.into()));
+                    all.extend(only("workload.rmw_request_size", mix.rmw_request.into()));
+                    all.extend(only("workload.rmw_size", mix.rmw_answer));
+                    let disk =
+                        mix.disk.iter().flat_map(|disk| only("workload.disk.size", disk.size.largest()));
+                    all.extend(disk);
+                }
+                all
+            }
+            Work::Listed(messages) => {
+                let sizes = messages.iter().zip(1..);
+                let sizes = sizes.map(|((_, message), n)| (message.bytes.max(message.request.into()), n));
+                // Of equals, the first.
+                let largest = sizes.max_by_key(|(bytes, n)| (*bytes, std::cmp::Reverse(*n)));
+                let sized = |(bytes, n): (u64, u64)| Sized {
+                    key: "workload.file",
+                    bytes,
+                    of: format!(" in message {n}"),
+                };
+                largest.map(sized).into_iter().collect()
+            }
+            Work::Replay(trace, _) => only("workload.file", trace.largest()),
+            Work::Lines(..) => Vec::new(),
+            Work::Collective(spec) => {
+                let largest = JobsSpec::collective(spec, nodes)?.jobs.iter().map(ComputedJob::largest).max();
+                only("workload.size", largest.unwrap_or(0))
+            }
+            Work::Jobs(spec) => {
+                let sized = |job: &ComputedJob| Sized {
+                    key: "workload.jobs",
+                    bytes: job.largest(),
+                    of: format!(" in job `{}`", job.name),
+                };
+                spec.jobs.iter().map(sized).collect()
+            }
+        })
     }
 }
 
@@ -189,6 +244,23 @@ impl Setup {
         self.fabric.split(Parts { job, part_of, protocol: self.fabric.protocol() })
     }
 
+    /// Checks that the fabric carries the largest messages of `work`.
+    fn check_sizes<F: Registered>(&self, fabric: &F, work: &Work) -> Result<(), SetupError> {
+        let most = Bytes::new(size::MAX_BYTES);
+        let (limit, why) = match fabric.largest().filter(|largest| largest.bytes < most) {
+            Some(Largest { bytes, why }) => (bytes, format!(" for {} ({why})", F::PROTOCOL)),
+            None => (most, String::new()),
+        };
+        let all = work.largest(self.network.nodes())?;
+        match all.into_iter().find(|sized| sized.bytes > limit.get()) {
+            Some(Sized { key, bytes, of }) => {
+                let rule = format!("has messages of at most {limit}{why}");
+                Err(SetupError::new(key, rule, format!("{}{of}", Bytes::new(bytes))))
+            }
+            None => Ok(()),
+        }
+    }
+
     /// Returns the messages that `work` submits, each with its time; `None` if some wait for others.
     ///
     /// # Errors
@@ -233,6 +305,7 @@ impl Setup {
             let rule = "takes messages that do not wait for others (no collective, no jobs; of a trace, workload.mode = \"open-loop\")";
             return Err(SetupError::new("--threads", rule, part_of.len()));
         };
+        self.check_sizes(&fabric, work)?;
         let topology = &self.network.topology;
         let make = || make().expect("made once already");
         let run =
@@ -250,6 +323,7 @@ impl Setup {
         progress: &mut dyn FnMut(Progress),
     ) -> Result<Finished, SetupError> {
         let asker = self.asker(work)?;
+        self.check_sizes(&fabric, work)?;
         let sim = Sim::observed(fabric, asker, observer).until(self.time_limit);
         let (run, asker, _) = sim.run_with_progress(progress);
         check_time(&run, work)?;

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `unfinished` | a message did not finish: the figures leave it out |
 //! | `drops` | messages that lost packets raise the mean slowdown by half ([`DECIDES`]) |
+//! | `buffer` | packets were dropped, and ports have less buffer than the protocol's paper counts on |
 //! | `overload` | the links of a kind had more to carry than they can, while messages came |
 //! | `saturated` | most messages ([`MOST`]) crossed a link that was busy nearly all of that time ([`NEARLY_ALL`]) |
 //! | `unsteady` | twice as much was under way in the second half ([`GROWS`]), and messages were slower ([`SLOWER`]) |
@@ -15,6 +16,7 @@ mod load;
 mod words;
 
 use self::load::Load;
+use crate::registry::Site;
 use crate::setup::{Finished, Setup};
 use crate::summary::Excluded;
 use std::ops::Range;
@@ -62,6 +64,7 @@ pub fn warnings(
     let rows = excluded.rows(run.messages.len());
     let at_once = [words::unfinished(scenario, run), drops(scenario, setup, run, rows.clone())];
     let mut found: Vec<Warning> = at_once.into_iter().flatten().collect();
+    found.extend(small_buffer(scenario, setup, run));
     if rows.len() >= FEWEST && comes_by_itself(scenario) {
         found.extend(loaded(scenario, setup, run));
         found.extend(unsteady(scenario, run, rows));
@@ -97,6 +100,14 @@ fn drops(scenario: &ValidScenario, setup: &Setup, run: &Run, rows: Range<usize>)
         }
         None => Some(words::drops(scenario, setup, run, 1.0, None)),
     }
+}
+
+fn small_buffer(scenario: &ValidScenario, setup: &Setup, run: &Run) -> Option<Warning> {
+    let (network, ethernet) = (&setup.network, &setup.ethernet);
+    let site = Site { network, ethernet, seed: setup.seed, heavy_tailed: false };
+    let assumed = setup.fabric.assumed_buffer(&site)?;
+    let is_small = ethernet.buffer.of_port() < assumed.bytes && run.counters.dropped_packets > 0;
+    is_small.then(|| words::small_buffer(scenario, run, assumed))
 }
 
 fn loaded(scenario: &ValidScenario, setup: &Setup, run: &Run) -> Option<Warning> {

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use unrack_protocol::r2c2::Routing;
 use unrack_protocol::r2c2::packet::{Broadcast, Event};
 use unrack_protocol::r2c2::rates::{Rates, Requirements};
+use unrack_protocol::r2c2::shared_rates::SharedRates;
 use unrack_protocol::r2c2::view::{FlowKey, RackView};
 use unrack_protocol::r2c2::weights::{Ways, Weights};
 use unrack_rack::graph::{Graph, Sides};
@@ -80,7 +81,7 @@ pub fn run(
     interval: Time,
     mut settle: impl FnMut(&mut RackView, Time),
 ) -> Vec<Went> {
-    let mut view = RackView::new(links(graph));
+    let mut view = RackView::new(SharedRates::new(links(graph)));
     let mut went = vec![Went { mean_kbps: 0.0, assigned_kbps: None }; flows.len()];
     let mut numbers = vec![0u16; graph.nodes() as usize];
     let mut active: Vec<Active> = Vec::new();

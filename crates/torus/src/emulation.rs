@@ -21,7 +21,7 @@ use std::time::Duration;
 use unrack_basis::SplitMix64;
 use unrack_keys::datagram::Pair;
 use unrack_live::Error;
-use unrack_units::Time;
+use unrack_units::{Bytes, Time};
 use unrack_workload::{Kind, Message};
 
 /// The nodes of a rack in this process, as threads: all nodes, or those of this machine.
@@ -40,6 +40,8 @@ pub struct Emulation {
 
 /// Time between the request for a run and its start: enough for threads to wake.
 const LEAD: Time = Time::from_us(2_000);
+/// Largest message of a live rack.
+const MOST_BYTES: Bytes = Bytes::new(u32::MAX as u64);
 
 impl Emulation {
     /// Starts all nodes on `threads` threads, which sleep until they get orders.
@@ -244,7 +246,13 @@ impl Emulation {
         if !self.own.contains(&src) {
             return refuse(format!("workload: node {src} is on another machine; here are {:?}", self.own));
         }
-        if src >= nodes || dst >= nodes || src == dst || bytes == 0 || bytes > u64::from(u32::MAX) {
+        if bytes > MOST_BYTES.get() {
+            let size = Bytes::new(bytes);
+            return refuse(format!(
+                "workload: a live rack carries messages of at most {MOST_BYTES}, not {size}"
+            ));
+        }
+        if src >= nodes || dst >= nodes || src == dst || bytes == 0 {
             return refuse(format!("workload: {bytes} bytes from {src} to {dst} of {nodes} nodes"));
         }
         Ok(())

@@ -22,6 +22,7 @@ use crate::source::TaskLoads;
 use std::ops::Range;
 use std::sync::Arc;
 use unrack_rack::{Collective, Operation};
+use unrack_units::Bytes;
 
 /// Message of a step.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -162,10 +163,11 @@ impl Plan {
 pub fn job(collective: &Collective, ranks: u32) -> Result<ComputedJob, WorkloadError> {
     let Collective { operation, size, servers, iterations, compute } = *collective;
     let bytes = size.get();
-    let refuse = |key, rule, value: u64| Err(WorkloadError::new(key, rule, value));
+    let refuse = |key, rule: &'static str, value: u64| Err(WorkloadError::new(key, rule, value));
     let plan = Plan::new(operation, servers, ranks)?;
     if !(u64::from(ranks)..=MAX_BYTES).contains(&bytes) {
-        return refuse("workload.size", "is from a byte for each node to 4294967295 bytes", bytes);
+        let rule = format!("is from a byte for each node to {}", Bytes::new(MAX_BYTES));
+        return Err(WorkloadError::new("workload.size", rule, size));
     }
     if iterations == 0 {
         return refuse("workload.iterations", "is at least 1", 0);
@@ -191,7 +193,7 @@ mod tests {
     use crate::message::Message;
     use proptest::prelude::*;
     use std::collections::BTreeSet;
-    use unrack_units::{Bytes, Rate, Time};
+    use unrack_units::{Rate, Time};
 
     const RING: (Operation, Option<u32>) = (Operation::RingAllReduce, None);
     const HALVING: (Operation, Option<u32>) = (Operation::HalvingDoubling, None);

@@ -1,17 +1,23 @@
 //! Errors in the parameters of a workload, found before a run starts.
 
+use std::borrow::Cow;
+
 /// Invalid parameter: its key, the rule that it breaks, and its value.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{key}` {rule}, but is {value}")]
 pub struct WorkloadError {
     pub key: &'static str,
-    pub rule: &'static str,
+    pub rule: Cow<'static, str>,
     pub value: String,
 }
 
 impl WorkloadError {
     /// Creates the error of `key`, which breaks `rule` with this value.
-    pub fn new(key: &'static str, rule: &'static str, value: impl std::fmt::Display) -> WorkloadError {
-        WorkloadError { key, rule, value: value.to_string() }
+    pub fn new(
+        key: &'static str,
+        rule: impl Into<Cow<'static, str>>,
+        value: impl std::fmt::Display,
+    ) -> WorkloadError {
+        WorkloadError { key, rule: rule.into(), value: value.to_string() }
     }
 }

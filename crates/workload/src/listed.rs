@@ -2,11 +2,12 @@
 
 use crate::error::WorkloadError;
 use crate::message::Message;
-use crate::size::MAX_BYTES;
+use crate::size::{MAX_BYTES, bounds};
 use crate::source::{Outbox, Source};
+use std::borrow::Cow;
 use std::sync::Arc;
 use unrack_input::clipped;
-use unrack_units::Time;
+use unrack_units::{Bytes, Time};
 
 /// Source that submits each message of a list at its time.
 pub struct ListedMessages {
@@ -88,7 +89,7 @@ const NUMBERS: &str = "has whole numbers in its columns, and at most three decim
 const HEADER: &str = "has the columns src,dst,bytes,start_ns";
 const KINDS: &str = "has the kinds read, write, rmw and flow";
 
-fn refusal(rule: &'static str, value: impl std::fmt::Display) -> WorkloadError {
+fn refusal(rule: impl Into<Cow<'static, str>>, value: impl std::fmt::Display) -> WorkloadError {
     WorkloadError::new("workload.file", rule, value)
 }
 
@@ -98,7 +99,7 @@ impl ListedMessages {
     /// # Errors
     /// If they are not sorted, or one is out of bounds.
     pub fn new(messages: Arc<Vec<(Time, Message)>>, nodes: u32) -> Result<ListedMessages, WorkloadError> {
-        let refuse = |rule, value: String| Err(refusal(rule, value));
+        let refuse = |rule: &'static str, value: String| Err(refusal(rule, value));
         let mut before = Time::ZERO;
         for (n, (at, message)) in messages.iter().enumerate() {
             let (n, Message { src, dst, bytes, .. }) = (n + 1, *message);
@@ -118,7 +119,8 @@ impl ListedMessages {
                 return refuse("is between different nodes", format!("{src} to {dst} in message {n}"));
             }
             if !(1..=MAX_BYTES).contains(&bytes) {
-                return refuse("has messages of 1 to 4294967295 bytes", format!("{bytes} in message {n}"));
+                let rule = format!("has messages of {}", bounds());
+                return Err(refusal(rule, format!("{} in message {n}", Bytes::new(bytes))));
             }
             before = *at;
         }
@@ -193,6 +195,8 @@ mod tests {
         let unknown = listed(&[(0, 0, 3, 1), (0, 0, 4, 1)]);
         assert!(unknown.contains("nodes of the rack") && unknown.contains("message 2"), "{unknown}");
         assert!(listed(&[(0, 2, 2, 1)]).contains("different nodes"));
-        assert!(listed(&[(0, 0, 1, 0)]).contains("1 to 4294967295 bytes"));
+        assert!(listed(&[(0, 0, 1, 0)]).contains("messages of 1B to 1024GiB, but is 0B in message 1"));
+        let long = listed(&[(0, 0, 1, 5 << 30), (0, 0, 1, (1 << 40) + (1 << 30))]);
+        assert!(long.contains("but is 1025GiB in message 2"), "{long}");
     }
 }

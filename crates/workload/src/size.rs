@@ -5,6 +5,8 @@ mod pareto;
 pub use pareto::Pareto;
 
 use crate::error::WorkloadError;
+use std::borrow::Cow;
+use unrack_units::Bytes;
 
 /// Distribution of message sizes in bytes.
 #[derive(Debug, Clone, PartialEq)]
@@ -23,15 +25,20 @@ pub struct SizeCdf(Vec<(f64, f64)>);
 pub struct Flaw {
     /// Index of the point, from 0.
     pub point: usize,
-    pub rule: &'static str,
+    pub rule: Cow<'static, str>,
     pub value: String,
 }
 
 /// Bytes of a packet, the unit of the published distributions.
 pub const PACKET_BYTES: f64 = 1460.0;
 
-/// Largest message in bytes: sizes are transferred in 32 bits.
-pub const MAX_BYTES: u64 = u32::MAX as u64;
+/// Largest message in bytes. A fabric may carry less.
+pub const MAX_BYTES: u64 = unrack_rack::LARGEST_MESSAGE.get();
+
+/// Returns the bounds of a message in words.
+pub(crate) fn bounds() -> String {
+    format!("{} to {}", Bytes::new(1), Bytes::new(MAX_BYTES))
+}
 
 impl SizeDistribution {
     /// Creates a fixed size.
@@ -41,8 +48,13 @@ impl SizeDistribution {
     pub fn fixed(bytes: u64) -> Result<SizeDistribution, WorkloadError> {
         match (1..=MAX_BYTES).contains(&bytes) {
             true => Ok(SizeDistribution::Fixed(bytes)),
-            false => Err(WorkloadError::new("workload.size", "is 1 to 4294967295 bytes", bytes)),
+            false => Err(WorkloadError::new("workload.size", format!("is {}", bounds()), Bytes::new(bytes))),
         }
+    }
+
+    /// Returns the largest size in bytes that can be drawn.
+    pub fn largest(&self) -> u64 {
+        self.at(1.0)
     }
 
     /// Returns the mean in bytes.
@@ -63,7 +75,7 @@ impl SizeDistribution {
         }
     }
 
-    /// Returns the size at cumulative probability `p` in 0..1, at least 1.
+    /// Returns the size at cumulative probability `p` in 0..=1, at least 1.
     pub fn at(&self, p: f64) -> u64 {
         match self {
             SizeDistribution::Fixed(bytes) => *bytes,
@@ -87,14 +99,17 @@ impl SizeCdf {
 
     /// Returns the reason why these points are not a distribution, if they are not.
     pub fn flaw(points: &[(f64, f64)], unit_bytes: f64) -> Option<Flaw> {
-        let flaw = |point, rule, value| Some(Flaw { point, rule, value });
+        fn flaw(point: usize, rule: impl Into<Cow<'static, str>>, value: String) -> Option<Flaw> {
+            Some(Flaw { point, rule: rule.into(), value })
+        }
         for (n, (size, p)) in points.iter().enumerate() {
             if !(size * unit_bytes > 0.0 && (0.0..=1.0).contains(p)) {
                 let rule = "has sizes above 0 and probabilities from 0 to 1";
                 return flaw(n, rule, format!("[{size}, {p}]"));
             }
             if size * unit_bytes > MAX_BYTES as f64 {
-                return flaw(n, "has sizes up to 4294967295 bytes", format!("{}", size * unit_bytes));
+                let rule = format!("has sizes up to {}", Bytes::new(MAX_BYTES));
+                return flaw(n, rule, format!("{}B", size * unit_bytes));
             }
             if n > 0 && (points[n - 1].0 > *size || points[n - 1].1 > *p) {
                 return flaw(n, "rises in both columns", format!("{:?} then {:?}", points[n - 1], points[n]));
@@ -229,6 +244,22 @@ mod tests {
         assert!(message(&[(3., 0.), (2., 1.)]).contains("rises"));
         assert!(message(&[(0., 1.)]).contains("above 0"));
         assert!(message(&[(f64::NAN, 1.)]).contains("above 0"));
-        assert!(SizeDistribution::fixed(0).is_err() && SizeDistribution::fixed(1 << 32).is_err());
+        let fixed = |bytes| SizeDistribution::fixed(bytes).map_err(|why| why.to_string());
+        assert_eq!(fixed(0).unwrap_err(), "`workload.size` is 1B to 1024GiB, but is 0B");
+        assert_eq!(
+            fixed(MAX_BYTES + 1024).unwrap_err(),
+            "`workload.size` is 1B to 1024GiB, but is 1073741825KiB"
+        );
+        assert!(message(&[(2e12, 1.)]).contains("up to 1024GiB, but is 2000000000000B"));
+    }
+
+    #[test]
+    fn sizes_of_4_gib_and_more_are_drawn() {
+        for bytes in [u64::from(u32::MAX), 1 << 32, (1 << 32) + 1, 5 << 30, MAX_BYTES] {
+            let fixed = SizeDistribution::fixed(bytes).unwrap();
+            let cdf = SizeDistribution::Cdf(SizeCdf::new(&[(1., 0.), (bytes as f64, 1.)], 1.).unwrap());
+            assert_eq!([fixed.at(0.3), fixed.largest(), cdf.largest()], [bytes; 3]);
+            assert_eq!(cdf.at(0.5), (1.0 + (bytes - 1) as f64 * 0.5).round() as u64);
+        }
     }
 }

@@ -44,7 +44,7 @@ pub struct TaskLoads {
     /// Bytes loaded sequentially, the same ones each time.
     pub again: u64,
     /// Number of lines loaded at random among the `among` bytes of such data that the node has.
-    pub scattered: u32,
+    pub scattered: u64,
     pub among: u64,
 }
 

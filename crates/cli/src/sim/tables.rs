@@ -46,7 +46,7 @@ pub(crate) fn write_completions(path: &Path, done: &Finished, network: &Network)
         if let (Some(kind), Some(completion)) = (page(message), outcome.completion()) {
             table.push(completions::Row {
                 kind,
-                bytes: u32::try_from(message.bytes).expect("a workload's messages are below 4 GiB"),
+                bytes: message.bytes,
                 completion_ps: completion.as_ps(),
                 ideal_ps: network.ideal(message).as_ps(),
             })?;

@@ -4,6 +4,7 @@ use crate::desk;
 
 use desk::{Desk, example};
 use serde_json::Value;
+use unrack_record::{completions, messages};
 
 fn json(desk: &Desk, arguments: &[&str]) -> Value {
     let text = desk.done(&[&["sim", "--json"], arguments].concat());
@@ -134,7 +135,7 @@ fn pareto_sizes_are_drawn_or_refused() {
     for (size, why) in [
         ("workload.size={ pareto = 0, minimum = \"1kB\" }", "`pareto` above 0 and at most 100, but is 0"),
         ("workload.size={ pareto = 1, mean = \"1kB\" }", "give `minimum`"),
-        ("workload.size={ pareto = 2, mean = \"1kB\", maximum = \"499B\" }", "but is 499 beside 500"),
+        ("workload.size={ pareto = 2, mean = \"1kB\", maximum = \"499B\" }", "but is 499B beside 500B"),
     ] {
         let said = desk.refused(2, &[vec!["sim"], sized(size)].concat());
         assert!(said.contains(why) && said.contains("--> --set"), "{size}: {said}");
@@ -150,7 +151,7 @@ fn a_list_with_unknown_nodes_or_time_going_back_is_refused() {
         ("0,1,64,5\n0,99,64,6\n", "0 to 99 of 16 in message 2"),
         ("0,1,64,5\n1,0,64,4\n", "sorted by time, but is 4ns after 5ns in message 2"),
         ("0,1,64,5\n3,3,64,6\n", "between different nodes"),
-        ("0,1,0,5\n", "1 to 4294967295 bytes"),
+        ("0,1,0,5\n", "messages of 1B to 1024GiB, but is 0B in message 1"),
         ("0,1,64,-5\n", "in line 2"),
         ("0,1,64,99999999999999999999\n", "in line 2"),
     ] {
@@ -173,4 +174,61 @@ fn jobs_have_a_line_each_and_are_in_the_report() {
     desk.done(&["report", "jobs", "-o", "page.html"]);
     let page = String::from_utf8(desk.bytes("page.html")).unwrap();
     assert!(page.contains("Jobs, by run") && page.contains("training"));
+}
+
+/// Overrides of a star whose packets are the largest: a message of 5 GiB is 82,000 of them.
+const JUMBO: [&str; 3] = ["fabric.protocol=dctcp", "network.mtu=64KiB", "network.switch.buffer=64MiB"];
+
+#[test]
+fn messages_of_4_gib_and_more_are_in_all_tables() {
+    let desk = Desk::new("large");
+    desk.file(
+        "list.csv",
+        "src,dst,bytes,start_ns,kind\n0,1,5368709120,0,read\n2,3,4294967296,0,write\n4,5,4294967297,0,flow\n",
+    );
+    let replay = std::fs::read_to_string(example("trace-replay.toml")).unwrap();
+    let replay = desk.file("replay.toml", replay.replace("trace.parquet", "list.csv"));
+    let run = ["--out", "run", "--explain", "0", "--pcap", "one.pcapng", "--only", "message=2"];
+    let figures = json(&desk, &[&[replay.as_str()], &set(&JUMBO)[..], &run].concat());
+    assert_eq!(figures["completed"].as_u64(), Some(3));
+    assert_eq!(figures["explained"]["bytes"].as_u64(), Some(5 << 30));
+    let bytes = |rows: &[messages::Row]| rows.iter().map(|row| row.bytes).collect::<Vec<_>>();
+    let (_, rows) = messages::read(desk.path("run/messages.parquet")).unwrap();
+    assert_eq!(bytes(&rows), [5 << 30, 1 << 32, (1 << 32) + 1]);
+    assert!(rows.iter().all(|row| row.slowdown == 1.0), "{rows:?}");
+    let (_, pages) = completions::read(desk.path("run/completions.parquet")).unwrap();
+    assert_eq!(pages.iter().map(|page| page.bytes).collect::<Vec<_>>(), [5 << 30, 1 << 32]);
+    let checked = desk.done(&[&["scenario", "--check", replay.as_str()], &set(&JUMBO)[..]].concat());
+    assert!(checked.contains("can be run"), "{checked}");
+}
+
+#[test]
+fn a_message_that_the_fabric_cannot_carry_is_refused_by_its_key() {
+    let desk = Desk::new("too-large");
+    desk.file(
+        "list.csv",
+        "src,dst,bytes,start_ns\n0,1,64,5\n0,1,200GiB,6\n".replace("200GiB", "214748364800"),
+    );
+    let replay = std::fs::read_to_string(example("trace-replay.toml")).unwrap();
+    let replay = desk.file("replay.toml", replay.replace("trace.parquet", "list.csv"));
+    let star = example("star-dctcp.toml");
+    let sized = |size| ["fabric.protocol=tcp", "network.mtu=64B", size];
+    for (scenario, values, why) in [
+        (
+            &replay,
+            set(&["fabric.protocol=cxl"]),
+            "at most 128GiB for cxl (2^31 lines: cut it into several messages), but is 200GiB in message 2",
+        ),
+        (
+            &star,
+            set(&sized("workload.size=25GiB")),
+            "at most 24GiB for tcp (2^31 packets of 12B: raise `network.mtu`), but is 25GiB",
+        ),
+        (&star, set(&["workload.size=2TiB"]), "2048GiB is outside 1B to 1024GiB"),
+    ] {
+        for command in [&["sim"][..], &["scenario", "--check"]] {
+            let said = desk.refused(2, &[command, &[scenario.as_str()], &values[..]].concat());
+            assert!(said.contains(why) && said.contains("workload."), "{said}");
+        }
+    }
 }

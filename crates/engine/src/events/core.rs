@@ -73,7 +73,9 @@ pub struct Core<E, O> {
     told: usize,
     pub(super) finished: u64,
     pub(super) counters: Counters,
-    pub(super) queue_bytes: Histogram<u64>,
+    queue_bytes: Histogram<u64>,
+    /// Calls of [`Core::queued`] with nothing ahead, which are most: not yet in `queue_bytes`.
+    empty_queues: u64,
     pub(super) busy: BusyTimes,
     /// Messages that were given up, and when; the other parts of a split run read it.
     pub(super) given_up: Vec<(Time, MessageId)>,
@@ -197,7 +199,10 @@ impl<E: Tied, O: Observer> Core<E, O> {
     /// Records that a packet found `bytes` waiting ahead of it at this switch port. To be called once per data packet
     /// and switch port, also when nothing waits: `queue_bytes` averages over these calls.
     pub fn queued(&mut self, port: u32, bytes: u64) {
-        self.queue_bytes.saturating_record(bytes);
+        match bytes {
+            0 => self.empty_queues += 1,
+            _ => self.queue_bytes.saturating_record(bytes),
+        }
         self.observer.queued(port, bytes, self.now);
     }
 }
@@ -220,6 +225,7 @@ impl<E: Tied, O: Observer> Core<E, O> {
             counters: Counters::default(),
             queue_bytes: Histogram::new_with_bounds(1, MAX_QUEUE_BYTES, QUEUE_DIGITS)
                 .expect("constant bounds are valid"),
+            empty_queues: 0,
             busy: BusyTimes::default(),
             given_up: Vec::new(),
             observer,
@@ -290,14 +296,22 @@ impl<E: Tied, O: Observer> Core<E, O> {
         self.finished == self.submitted()
     }
 
+    /// Returns the queues that packets found.
+    pub(super) fn queue_bytes(&self) -> Histogram<u64> {
+        let mut all = self.queue_bytes.clone();
+        all.saturating_record_n(0, self.empty_queues);
+        all
+    }
+
     pub(super) fn finish(self, ending: Ending, unloaded: impl Fn(&Message) -> Time) -> (Run, O) {
+        let queue_bytes = self.queue_bytes();
         let unloaded = self.messages.iter().map(unloaded).collect();
         let run = Run {
             messages: Arc::unwrap_or_clone(self.messages),
             outcomes: self.outcomes,
             unloaded,
             counters: self.counters,
-            queue_bytes: self.queue_bytes,
+            queue_bytes,
             busy: self.busy,
             hosts: None,
             ended: self.now,

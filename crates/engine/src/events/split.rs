@@ -262,13 +262,13 @@ fn join<F: Split>(
     let outcomes = messages.iter().enumerate().map(outcome).collect();
     let unloaded = messages.iter().map(|message| parts[0].fabric.unloaded(message)).collect();
     let mut counters = Counters::default();
-    let mut queue_bytes = parts[0].core.queue_bytes.clone();
+    let mut queue_bytes = parts[0].core.queue_bytes();
     let mut busy = BusyTimes::default();
     for (number, part) in parts.iter().enumerate() {
         counters.add(&part.core.counters);
         busy.add_all(&part.core.busy);
         if number > 0 {
-            queue_bytes.add(&part.core.queue_bytes).expect("the same bounds");
+            queue_bytes.add(&part.core.queue_bytes()).expect("the same bounds");
         }
     }
     let ended = parts.iter().map(|part| part.core.now()).max().unwrap_or(Time::ZERO);

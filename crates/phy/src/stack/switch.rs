@@ -354,7 +354,7 @@ impl SwitchStack {
         });
         let token = self.keep(waiting);
         let (src, dst, request) = (u32::from(src), u32::from(dst), self.config.cycle * request);
-        let demand = Demand { src, dst, bytes, token, request };
+        let demand = Demand { src, dst, bytes: bytes.into(), token, request };
         self.ports[usize::from(port)].demands.push_back((now + steps::CLASSIFY, demand));
     }
 

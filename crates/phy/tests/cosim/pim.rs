@@ -79,7 +79,7 @@ fn run(
         if may {
             *count += 1;
             // The hardware's lists have the demand a cycle later.
-            let demand = Demand { src, dst, bytes: size, token, request: Time::ZERO };
+            let demand = Demand { src, dst, bytes: size.into(), token, request: Time::ZERO };
             scheduler.handle_demand(CYCLE * (cycle + 1), demand);
         }
     }

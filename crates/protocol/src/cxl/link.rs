@@ -1,14 +1,20 @@
 //! The sending end of a link.
 
-use super::{CLASSES, Class, ClassSet, Line};
+use super::{CLASSES, Class, ClassSet, Line, Slots};
 use std::collections::VecDeque;
 use unrack_units::Time;
 
 /// Source of a transmitter's messages.
 pub trait Feed {
-    /// Returns the next message of a class in `allowed`; [`complete`](Feed::complete) follows when its last slot is
-    /// placed.
-    fn take(&mut self, allowed: ClassSet) -> Option<Line>;
+    /// Whether messages keep their place until their last slot is sent, so that the feed has to know when that is.
+    const KEEPS_PLACES: bool;
+
+    /// Returns the next message of a class in `allowed`, or run of as many as there are credits for;
+    /// [`complete`](Feed::complete) follows when the last slot is placed, if there are places to keep.
+    fn take(&mut self, allowed: ClassSet, credits: impl Fn(Class) -> u32) -> Option<Line>;
+    /// Notes that the run taken last, of several lines, begins in the flit being filled; the flits that it takes; and how
+    /// much later the last line can begin, for want of a credit.
+    fn begin(&mut self, run: Line, slots: Slots, late: Time);
     /// Notes that the message taken last ends in the flit being filled.
     fn complete(&mut self, line: Line);
 }
@@ -16,105 +22,211 @@ pub trait Feed {
 /// Fills flits with messages, as far as credits allow.
 ///
 /// A flit is filled when it starts. A message whose slots do not fit continues in the next flit, before anything else
-/// (CXL 3.x §4.2: data follows its header). Messages that arrive during a flit wait for the next.
+/// (CXL 3.x §4.2: data follows its header). Messages that arrive during a flit wait for the next. The flits that a run
+/// of lines fills alone are filled at once, with credits that are known to come back in time.
 ///
-/// | what happened | [`handle_credit`](Transmitter::handle_credit) |
+/// | what happened | [`handle_credits`](FlitTransmitter::handle_credits) |
 /// |---|---|
-/// | what to do | [`fill`](Transmitter::fill), at the start of each flit |
-/// | what is known | [`is_midway`](Transmitter::is_midway), [`next_credit`](Transmitter::next_credit), [`credits`](Transmitter::credits) |
+/// | what to do | [`fill`](FlitTransmitter::fill), at the start of a flit |
+/// | what is known | [`midway`](FlitTransmitter::midway), [`next_credit`](FlitTransmitter::next_credit), [`credits`](FlitTransmitter::credits) |
 #[derive(Debug, Clone)]
 pub struct FlitTransmitter {
     slots: u32,
+    /// Transmission time of a flit, and that on the slowest link.
+    flit: Time,
+    slowest: Time,
     initial: u32,
+    run: u32,
     credits: [u32; CLASSES],
+    /// Credits that were spent before they are back.
+    owed: [u32; CLASSES],
     /// Classes with credits.
     available: ClassSet,
     /// Credits on their way back, by time of arrival.
-    returning: VecDeque<(Time, Class)>,
-    /// Message being sent, and its slots left.
+    returning: VecDeque<Returning>,
+    /// Message being sent, and its slots in the flit in which it ends.
     midway: Option<(Line, u32)>,
 }
 
+#[derive(Debug, Clone, Copy)]
+struct Returning {
+    at: Time,
+    class: Class,
+    count: u32,
+}
+
 impl FlitTransmitter {
-    /// Creates a transmitter with `slots` in a flit and `credits` for each class.
-    pub fn new(slots: u32, credits: u32) -> FlitTransmitter {
+    /// Creates a transmitter with `slots` in a flit, which takes `flit` here and `slowest` on the slowest link; `credits`
+    /// for each class; and runs of `run` lines at most.
+    pub fn new((slots, flit, slowest): (u32, Time, Time), credits: u32, run: u32) -> FlitTransmitter {
         FlitTransmitter {
             slots,
+            flit,
+            slowest,
             initial: credits,
+            run,
             credits: [credits; CLASSES],
+            owed: [0; CLASSES],
             available: if credits > 0 { ClassSet::ALL } else { ClassSet::NONE },
             returning: VecDeque::new(),
             midway: None,
         }
     }
 
-    /// Records that a buffer of the receiver came free; the sender learns it at `at`, which never decreases from call
-    /// to call.
-    pub fn handle_credit(&mut self, at: Time, class: Class) {
-        debug_assert!(self.returning.back().is_none_or(|(last, _)| *last <= at), "credits overtake");
-        self.returning.push_back((at, class));
+    /// Records that `count` buffers of the receiver come free; the sender learns it at `at`.
+    pub fn handle_credits(&mut self, at: Time, class: Class, count: u32) {
+        let later = self.returning.iter().rev().take_while(|other| other.at > at).count();
+        let place = self.returning.len() - later;
+        match place.checked_sub(1).map(|before| &mut self.returning[before]) {
+            Some(before) if before.at == at && before.class == class => before.count += count,
+            _ => self.returning.insert(place, Returning { at, class, count }),
+        }
     }
 
-    /// Fills the flit that starts now. Returns whether it carries anything.
-    pub fn fill(&mut self, now: Time, feed: &mut impl Feed) -> bool {
+    /// Fills the flit that starts now, and those that follow with nothing but lines of one run. Returns the start of
+    /// the next flit to fill; `None` if there was nothing to send.
+    pub fn fill<F: Feed>(&mut self, now: Time, feed: &mut F) -> Option<Time> {
         self.learn_credits(now);
         let mut room = self.slots;
+        if let Some((line, slots)) = self.midway.take() {
+            room -= slots;
+            feed.complete(line);
+        }
         while room > 0 {
-            let Some((line, slots)) = self.midway.take().or_else(|| self.begin(feed.take(self.available)))
-            else {
-                break;
-            };
+            let taken = self.slots - room;
+            let Some(line) = feed.take(self.available, |class| self.affords(class, now)) else { break };
+            let slots = line.class.slots() * u32::from(line.count);
+            if line.count > 1 {
+                let slots = Slots::new(self.slots, taken, line.class);
+                let credit = self.last_credit(&line);
+                feed.begin(
+                    line,
+                    slots,
+                    credit.saturating_sub(now + self.flit * slots.begins(u32::from(line.count) - 1)),
+                );
+            }
+            self.spend(&line);
             if slots > room {
-                self.midway = Some((line, slots - room));
-                return true;
+                return Some(now + self.flit * self.run_over(line, slots - room, F::KEEPS_PLACES));
             }
             room -= slots;
             feed.complete(line);
         }
-        room < self.slots
+        (room < self.slots).then(|| now + self.flit)
     }
 
-    fn begin(&mut self, line: Option<Line>) -> Option<(Line, u32)> {
-        let line = line?;
-        let credits = &mut self.credits[line.class.index()];
-        assert!(*credits > 0, "a message was sent without a credit");
-        *credits -= 1;
-        if *credits == 0 {
+    /// Continues a message with so many slots in the next flits. Returns how many flits are full until the next to be
+    /// filled, which is that in which the message ends.
+    fn run_over(&mut self, line: Line, slots: u32, keeps_places: bool) -> u64 {
+        let full = (slots - 1) / self.slots;
+        let rest = slots - full * self.slots;
+        if rest == self.slots && line.count > 1 && !keeps_places {
+            return u64::from(full) + 2;
+        }
+        self.midway = Some((line, rest));
+        u64::from(full) + 1
+    }
+
+    /// Returns the number of messages of a class for which credits are here, or come back as fast as the slowest link
+    /// takes lines of data: a run waits for them on its way.
+    fn affords(&self, class: Class, now: Time) -> u32 {
+        let mut count = self.credits[class.index()];
+        if count < self.run {
+            let data = Slots::new(self.slots, 0, Class::Drs);
+            for (at, more) in self.coming(class) {
+                if count >= self.run || at > now + self.slowest * data.begins(count) {
+                    break;
+                }
+                count += more;
+            }
+        }
+        count.min(self.run)
+    }
+
+    /// Returns the credits of a class that come back and are not spent: when, and how many.
+    fn coming(&self, class: Class) -> impl Iterator<Item = (Time, u32)> {
+        let mut owed = self.owed[class.index()];
+        let of_class = self.returning.iter().filter(move |credit| credit.class == class);
+        of_class.filter_map(move |credit| {
+            let mine = credit.count.saturating_sub(owed);
+            owed -= credit.count - mine;
+            (mine > 0).then_some((credit.at, mine))
+        })
+    }
+
+    /// Returns when the last credit for a run is here; zero if all are.
+    fn last_credit(&self, run: &Line) -> Time {
+        let mut missing = u32::from(run.count).saturating_sub(self.credits[run.class.index()]);
+        let mut last = Time::ZERO;
+        for (at, more) in self.coming(run.class) {
+            if missing == 0 {
+                break;
+            }
+            (last, missing) = (at, missing.saturating_sub(more));
+        }
+        last
+    }
+
+    fn spend(&mut self, line: &Line) {
+        let (class, count) = (line.class.index(), u32::from(line.count));
+        let here = self.credits[class];
+        assert!(here > 0, "a message was sent without a credit");
+        self.owed[class] += count.saturating_sub(here);
+        self.credits[class] = here.saturating_sub(count);
+        if self.credits[class] == 0 {
             self.available.remove(line.class);
         }
-        Some((line, line.class.slots()))
     }
 
     fn learn_credits(&mut self, now: Time) {
-        while let Some(&(at, class)) = self.returning.front()
+        while let Some(&Returning { at, class, count }) = self.returning.front()
             && at <= now
         {
             self.returning.pop_front();
-            self.credits[class.index()] += 1;
-            self.available.insert(class);
-            assert!(self.credits[class.index()] <= self.initial, "a credit was created");
+            let owed = &mut self.owed[class.index()];
+            let mine = count.saturating_sub(*owed);
+            *owed -= count - mine;
+            if mine > 0 {
+                self.credits[class.index()] += mine;
+                self.available.insert(class);
+                assert!(self.credits[class.index()] <= self.initial, "a credit was created");
+            }
         }
     }
 
-    /// Returns whether a message has begun and not ended.
-    pub fn is_midway(&self) -> bool {
-        self.midway.is_some()
+    /// Returns the message that has begun and not ended.
+    pub fn midway(&self) -> Option<&Line> {
+        self.midway.as_ref().map(|(line, _)| line)
     }
 
-    /// Returns the class of the message being sent.
-    pub fn midway_class(&self) -> Option<Class> {
-        self.midway.map(|(line, _)| line.class)
+    /// Returns when the next credit for one of `classes` comes back; where some are here, when there are enough for any
+    /// run.
+    pub fn next_credit(&self, classes: ClassSet) -> Option<Time> {
+        let classes = Class::ALL.into_iter().filter(|class| classes.contains(*class));
+        classes.filter_map(|class| self.next_of(class)).min()
     }
 
-    /// Returns when the next credit comes back.
-    pub fn next_credit(&self) -> Option<Time> {
-        self.returning.front().map(|(at, _)| *at)
+    fn next_of(&self, class: Class) -> Option<Time> {
+        let mut count = self.credits[class.index()];
+        if count == 0 || count >= self.run {
+            return self.coming(class).next().map(|(at, _)| at);
+        }
+        let (data, mut begin) = (Slots::new(self.slots, 0, Class::Drs), Time::ZERO);
+        for (at, more) in self.coming(class) {
+            begin = begin.max(at.saturating_sub(self.slowest * data.begins(count)));
+            count += more;
+            if count >= self.run {
+                return Some(begin);
+            }
+        }
+        None
     }
 
     /// Returns the credits for `class` that are here or on their way back. The others belong to messages being sent, on
     /// the wire, or in a buffer of the receiver.
     pub fn credits(&self, class: Class) -> u32 {
-        let returning = self.returning.iter().filter(|(_, returned)| *returned == class).count();
-        self.credits[class.index()] + returning as u32
+        let returning = self.returning.iter().filter(|credit| credit.class == class);
+        let returning: u32 = returning.map(|credit| credit.count).sum();
+        self.credits[class.index()] + returning - self.owed[class.index()]
     }
 }

@@ -2,10 +2,12 @@
 
 use super::{Class, ClassSet, Line};
 use std::collections::VecDeque;
+use unrack_units::Time;
 
 /// Sends requests as its window of outstanding lines allows, and answers requests of other nodes.
 ///
-/// Transfers leave in order of arrival, reads apart from writes. A request keeps its receive buffer until its answer
+/// A node has [`CORES`] cores, each with one transfer, and a core whose transfer has ended begins the next: so the lines
+/// of as many transfers leave in turn, reads apart from writes. A request keeps its receive buffer until its answer
 /// leaves, so a memory node that cannot answer stops taking requests. Answers are taken in at once.
 ///
 /// | what happened | [`submit`](Node::submit), [`handle_line`](Node::handle_line) |
@@ -23,8 +25,15 @@ pub struct Node {
     to_fetch: VecDeque<Line>,
     /// Lines that may still be requested before an answer comes.
     window: u32,
+    /// Lines that are requested together, if a transfer has as many.
+    run: u32,
     next_class: usize,
 }
+
+/// Cores that request lines at the same time: those whose fill buffers the default window counts
+/// ([`Params::outstanding`](super::Params)). CXL.mem orders only messages for one address (CXL 3.x §3.4). If
+/// transfers left one after the other, nodes with the same destinations in the same order would all wait for one.
+const CORES: usize = 16;
 
 /// A transfer of some lines.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,8 +56,8 @@ pub struct Taken {
 }
 
 impl Node {
-    /// Creates a node with a window of `outstanding` lines.
-    pub fn new(id: u16, outstanding: u32) -> Node {
+    /// Creates a node with a window of `outstanding` lines, of which `run` are requested together.
+    pub fn new(id: u16, outstanding: u32, run: u32) -> Node {
         Node {
             id,
             reads: VecDeque::new(),
@@ -56,6 +65,7 @@ impl Node {
             to_acknowledge: VecDeque::new(),
             to_fetch: VecDeque::new(),
             window: outstanding,
+            run,
             next_class: 0,
         }
     }
@@ -72,7 +82,7 @@ impl Node {
             (Class::Req, _) | (Class::RwD, true) => self.to_fetch.push_back(line),
             (Class::RwD, false) => self.to_acknowledge.push_back(line),
             (Class::Ndr | Class::Drs, _) => {
-                self.window += 1;
+                self.window += u32::from(line.count);
                 return true;
             }
         }
@@ -86,10 +96,12 @@ impl Node {
 
     /// Returns the classes of which a message could leave.
     pub fn waiting(&self) -> ClassSet {
-        let may_request = self.window > 0;
+        let may_request = |queue: &VecDeque<Burst>| {
+            queue.front().is_some_and(|burst| burst.lines.min(self.run) <= self.window)
+        };
         let has = [
-            may_request && !self.reads.is_empty(),
-            may_request && !self.writes.is_empty(),
+            may_request(&self.reads),
+            may_request(&self.writes),
             !self.to_acknowledge.is_empty(),
             !self.to_fetch.is_empty(),
         ];
@@ -102,9 +114,17 @@ impl Node {
         set
     }
 
-    /// Returns the next message of a class in `allowed`, serving classes in turn.
-    pub fn take(&mut self, allowed: ClassSet) -> Option<Taken> {
-        let class = self.waiting().and(allowed).next_from(self.next_class)?;
+    /// Returns the next message of a class in `allowed`, or run of as many as the class has `credits` for, serving
+    /// classes in turn.
+    pub fn take(&mut self, mut allowed: ClassSet, credits: impl Fn(Class) -> u32) -> Option<Taken> {
+        allowed = self.waiting().and(allowed);
+        let class = loop {
+            let class = allowed.next_from(self.next_class)?;
+            if credits(class) >= self.next_run(class) {
+                break class;
+            }
+            allowed.remove(class);
+        };
         self.next_class = class.index() + 1;
         Some(match class {
             Class::Req | Class::RwD => Taken { line: self.request(class), frees: None },
@@ -112,16 +132,32 @@ impl Node {
         })
     }
 
+    /// Returns the messages that leave next and together, of a class that waits.
+    fn next_run(&self, class: Class) -> u32 {
+        let burst = |queue: &VecDeque<Burst>| queue.front().map(|burst| burst.lines.min(self.run));
+        let answer = |queue: &VecDeque<Line>| queue.front().map(|line| u32::from(line.count));
+        let run = match class {
+            Class::Req => burst(&self.reads),
+            Class::RwD => burst(&self.writes),
+            Class::Ndr => answer(&self.to_acknowledge),
+            Class::Drs => answer(&self.to_fetch),
+        };
+        run.expect("a message waits")
+    }
+
     fn request(&mut self, class: Class) -> Line {
-        self.window -= 1;
+        let count = self.next_run(class);
+        self.window -= count;
         let queue = if class == Class::Req { &mut self.reads } else { &mut self.writes };
         let burst = queue.front_mut().expect("a burst waits");
         let Burst { message, dst, fetches, .. } = *burst;
-        burst.lines -= 1;
-        if burst.lines == 0 {
-            queue.pop_front();
+        burst.lines -= count;
+        let (rest, next_turn) = (*burst, queue.len().min(CORES) - 1);
+        queue.pop_front();
+        if rest.lines > 0 {
+            queue.insert(next_turn, rest);
         }
-        Line { message, src: self.id, dst, class, fetches }
+        Line { message, src: self.id, dst, class, fetches, count: count as u8, last: Time::ZERO }
     }
 
     fn answer(&mut self, class: Class) -> Taken {
@@ -134,6 +170,11 @@ impl Node {
     /// Returns the number of requests of `class` that hold a receive buffer.
     pub fn held(&self, class: Class) -> u32 {
         let queues = [&self.to_acknowledge, &self.to_fetch];
-        queues.into_iter().flatten().filter(|line| line.class == class).count() as u32
+        queues
+            .into_iter()
+            .flatten()
+            .filter(|line| line.class == class)
+            .map(|line| u32::from(line.count))
+            .sum()
     }
 }

@@ -20,6 +20,13 @@ pub struct Params {
     pub hop: Time,
     /// Latency that the port of a node adds, each way. Default 12.5 ns: 25 ns there and back (Pond, ASPLOS 2023).
     pub port: Time,
+    /// Lines of a transfer that travel together at most: they take turns as one, and cost as much to simulate as one.
+    /// Default 1: each line by itself. 16 makes large transfers ten times cheaper; how far results then differ is in
+    /// `docs/protocols.md`. No more than a quarter of `credits` and a sixteenth of `outstanding` travel together, in
+    /// whole flits; and each line by itself where links fail or corrupt flits, or where flits of 68 B meet links less
+    /// than twice as fast as those before.
+    #[schemars(extend("x-unhashed" = "default"))]
+    pub run: u32,
 }
 
 impl Default for Params {
@@ -30,6 +37,7 @@ impl Default for Params {
             outstanding: 256,
             hop: Time::from_ns(100),
             port: Time::from_ps(12_500),
+            run: 1,
         }
     }
 }

@@ -15,20 +15,31 @@ use std::collections::VecDeque;
 pub struct Switch {
     /// Messages, each with its output.
     queues: Vec<[VecDeque<(Line, u16)>; CLASSES]>,
+    /// Buffers of each queue in use.
+    held: Vec<[u32; CLASSES]>,
     outputs: Vec<Output>,
     /// Outputs that a queue's new first message goes to.
     turned: Vec<u16>,
-    buffer: usize,
+    buffer: u32,
 }
 
 #[derive(Debug, Clone)]
 struct Output {
     next_class: usize,
     /// Queue whose first message is being sent.
-    serving: Option<(u16, Class)>,
+    serving: Option<Serving>,
     /// Classes with candidates.
     waiting: ClassSet,
     classes: [Candidates; CLASSES],
+}
+
+/// A message, or run of messages, that is being sent.
+#[derive(Debug, Clone, Copy)]
+struct Serving {
+    input: u16,
+    class: Class,
+    /// Buffers that it holds.
+    holds: u32,
 }
 
 /// Inputs whose first message of one class goes to this output.
@@ -49,49 +60,77 @@ impl Switch {
         let output = Output { next_class: 0, serving: None, waiting: ClassSet::NONE, classes };
         Switch {
             queues: (0..ports).map(|_| [const { VecDeque::new() }; CLASSES]).collect(),
+            held: vec![[0; CLASSES]; usize::from(ports)],
             outputs: vec![output; usize::from(ports)],
             turned: Vec::new(),
-            buffer: buffer as usize,
+            buffer,
         }
     }
 
     /// Queues a message that is ready to leave `input` for `output`.
     pub fn handle_line(&mut self, input: u16, output: u16, line: Line) {
+        let held = &mut self.held[usize::from(input)][line.class.index()];
+        *held += u32::from(line.count);
+        assert!(*held <= self.buffer, "a message came without a credit");
         let queue = &mut self.queues[usize::from(input)][line.class.index()];
-        assert!(queue.len() < self.buffer, "a message came without a credit");
         queue.push_back((line, output));
         if queue.len() == 1 {
             self.turn(input, output, line.class);
         }
     }
 
-    /// Starts to send the next message for `output` of a class in `allowed`.
-    pub fn take(&mut self, output: u16, allowed: ClassSet) -> Option<Line> {
+    /// Starts to send the next message for `output` of a class in `allowed`, or run of as many as the class has `credits`
+    /// for.
+    pub fn take(
+        &mut self,
+        output: u16,
+        mut allowed: ClassSet,
+        credits: impl Fn(Class) -> u32,
+    ) -> Option<Line> {
         let out = &mut self.outputs[usize::from(output)];
         debug_assert!(out.serving.is_none(), "an output sends one message at a time");
-        let class = out.waiting.and(allowed).next_from(out.next_class)?;
-        out.next_class = class.index() + 1;
-        let candidates = &mut out.classes[class.index()];
-        let input = candidates.take();
-        if candidates.count == 0 {
-            out.waiting.remove(class);
+        allowed = out.waiting.and(allowed);
+        loop {
+            let class = allowed.next_from(out.next_class)?;
+            let candidates = &mut out.classes[class.index()];
+            let input = candidates.first();
+            let first = self.queues[usize::from(input)][class.index()].front();
+            let (line, _) = *first.expect("a candidate has a first message");
+            let holds = u32::from(line.count);
+            if credits(class) < holds {
+                allowed.remove(class);
+                continue;
+            }
+            candidates.remove(input);
+            if candidates.count == 0 {
+                out.waiting.remove(class);
+            }
+            out.next_class = class.index() + 1;
+            out.serving = Some(Serving { input, class, holds });
+            return Some(line);
         }
-        out.serving = Some((input, class));
-        let first = self.queues[usize::from(input)][class.index()].front();
-        Some(first.expect("a candidate has a first message").0)
+    }
+
+    /// Frees the buffers of the run that `output` has begun to send. Returns their input and class.
+    pub fn vacate(&mut self, output: u16) -> (u16, Class) {
+        let serving = self.outputs[usize::from(output)].serving.as_mut().expect("an output began a run");
+        let Serving { input, class, .. } = *serving;
+        self.held[usize::from(input)][class.index()] -= std::mem::take(&mut serving.holds);
+        (input, class)
     }
 
     /// Removes the message that `output` has finished sending. Returns the input and class whose queue has one more
-    /// place.
-    pub fn finish(&mut self, output: u16) -> (u16, Class) {
+    /// place, unless the message had left its place before.
+    pub fn finish(&mut self, output: u16) -> Option<(u16, Class)> {
         let serving = self.outputs[usize::from(output)].serving.take();
-        let (input, class) = serving.expect("an output finishes what it took");
+        let Serving { input, class, holds } = serving.expect("an output finishes what it took");
         let queue = &mut self.queues[usize::from(input)][class.index()];
         queue.pop_front();
         if let Some(&(next, output)) = queue.front() {
             self.turn(input, output, next.class);
         }
-        (input, class)
+        self.held[usize::from(input)][class.index()] -= holds;
+        (holds > 0).then_some((input, class))
     }
 
     /// Enters a queue whose first message now goes to `output` among the candidates of that output.
@@ -112,9 +151,9 @@ impl Switch {
         self.outputs[usize::from(output)].waiting
     }
 
-    /// Returns the number of messages of `class` in the queue of `input`.
+    /// Returns the number of messages of `class` that hold a buffer of `input`.
     pub fn queued(&self, input: u16, class: Class) -> u32 {
-        self.queues[usize::from(input)][class.index()].len() as u32
+        self.held[usize::from(input)][class.index()]
     }
 }
 
@@ -126,17 +165,22 @@ impl Candidates {
         self.count += 1;
     }
 
-    /// Takes the first candidate at or after `next`, wrapping around. There must be one.
-    fn take(&mut self) -> u16 {
+    /// Returns the first candidate at or after `next`, wrapping around. There must be one.
+    fn first(&self) -> u16 {
         let (word, bit) = (self.next / 64, self.next % 64);
         let input = match self.words[word] >> bit << bit {
             0 => self.first_after(word),
             later => word * 64 + later.trailing_zeros() as usize,
         };
+        input as u16
+    }
+
+    /// Removes a candidate, whose turn is over.
+    fn remove(&mut self, input: u16) {
+        let input = usize::from(input);
         self.words[input / 64] &= !(1 << (input % 64));
         self.count -= 1;
         self.next = (input + 1) % (self.words.len() * 64);
-        input as u16
     }
 
     /// Returns the first candidate in the words after `word`, wrapping around to `word` itself.

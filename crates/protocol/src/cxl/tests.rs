@@ -4,8 +4,10 @@ use super::*;
 use proptest::prelude::*;
 use unrack_units::Time;
 
+const NS: Time = Time::from_ns(1);
+
 fn line(class: Class, dst: u16, message: u32) -> Line {
-    Line { message, src: 0, dst, class, fetches: false }
+    Line { message, src: 0, dst, class, fetches: false, count: 1, last: Time::ZERO }
 }
 
 /// Feed that offers its messages in order, of any class or only the first if allowed, and records which are complete.
@@ -16,10 +18,19 @@ struct Stock {
 }
 
 impl Feed for Stock {
-    fn take(&mut self, allowed: ClassSet) -> Option<Line> {
-        let at = self.queue.iter().position(|line| allowed.contains(line.class))?;
+    const KEEPS_PLACES: bool = true;
+
+    fn take(&mut self, allowed: ClassSet, credits: impl Fn(Class) -> u32) -> Option<Line> {
+        // The first of a class goes before the others.
+        let mut passed = ClassSet::NONE;
+        let at = self.queue.iter().position(|line| {
+            let first = !passed.contains(line.class);
+            passed.insert(line.class);
+            first && allowed.contains(line.class) && credits(line.class) >= line.count.into()
+        })?;
         self.queue.remove(at)
     }
+    fn begin(&mut self, _run: Line, _slots: Slots, _late: Time) {}
     fn complete(&mut self, line: Line) {
         self.complete.push(line);
     }
@@ -27,10 +38,10 @@ impl Feed for Stock {
 
 /// Fills flits from `queue` until it is empty. Returns the numbers of the messages that end in each flit.
 fn flits(slots: u32, queue: Vec<Line>) -> Vec<Vec<u32>> {
-    let mut transmitter = FlitTransmitter::new(slots, 1_000);
+    let mut transmitter = FlitTransmitter::new((slots, NS, NS), 1_000, 1);
     let mut stock = Stock { queue: queue.into(), ..Stock::default() };
     let mut flits = Vec::new();
-    while transmitter.fill(Time::ZERO, &mut stock) {
+    while transmitter.fill(Time::ZERO, &mut stock).is_some() {
         flits.push(stock.complete.drain(..).map(|line| line.message).collect());
     }
     flits
@@ -48,22 +59,28 @@ fn requests_share_a_flit_and_lines_run_over_into_the_next() {
 
 #[test]
 fn a_class_without_credits_does_not_stop_the_others() {
-    let mut transmitter = FlitTransmitter::new(4, 1);
+    let mut transmitter = FlitTransmitter::new((4, NS, NS), 1, 1);
     let twice = Class::ALL.into_iter().flat_map(|class| [line(class, 1, 0), line(class, 1, 1)]);
     let mut stock = Stock { queue: twice.collect(), ..Stock::default() };
-    while transmitter.fill(Time::ZERO, &mut stock) {}
+    while transmitter.fill(Time::ZERO, &mut stock).is_some() {}
     assert_eq!(stock.complete.iter().map(|line| line.class).collect::<Vec<_>>(), Class::ALL);
-    transmitter.handle_credit(Time::from_ns(5), Class::RwD);
-    assert_eq!((transmitter.credits(Class::RwD), transmitter.next_credit()), (1, Some(Time::from_ns(5))));
-    assert!(!transmitter.fill(Time::from_ns(4), &mut stock), "the credit is on its way");
-    assert!(transmitter.fill(Time::from_ns(5), &mut stock));
-    assert_eq!((transmitter.midway_class(), transmitter.credits(Class::RwD)), (Some(Class::RwD), 0));
+    transmitter.handle_credits(Time::from_ns(5), Class::RwD, 1);
+    assert_eq!(
+        (transmitter.credits(Class::RwD), transmitter.next_credit(ClassSet::ALL)),
+        (1, Some(Time::from_ns(5)))
+    );
+    assert!(transmitter.fill(Time::from_ns(4), &mut stock).is_none(), "the credit is on its way");
+    assert!(transmitter.fill(Time::from_ns(5), &mut stock).is_some());
+    assert_eq!(
+        (transmitter.midway().map(|line| line.class), transmitter.credits(Class::RwD)),
+        (Some(Class::RwD), 0)
+    );
 }
 
 /// Returns the next message for `output`, and the input that it leaves.
 fn pass(switch: &mut Switch, output: u16, allowed: ClassSet) -> Option<(u16, Line)> {
-    let line = switch.take(output, allowed)?;
-    Some((switch.finish(output).0, line))
+    let line = switch.take(output, allowed, |_| 1)?;
+    Some((switch.finish(output).unwrap().0, line))
 }
 
 #[test]
@@ -119,7 +136,8 @@ fn saturate(ports: u16, slots: u32) -> u32 {
                 switch.handle_line(input, dst as u16, line(Class::RwD, dst as u16, 0));
             }
         }
-        let sending: Vec<u16> = (0..ports).filter(|o| switch.take(*o, ClassSet::ALL).is_some()).collect();
+        let sending: Vec<u16> =
+            (0..ports).filter(|o| switch.take(*o, ClassSet::ALL, |_| 1).is_some()).collect();
         passed += sending.len() as u32;
         for output in sending {
             switch.finish(output);
@@ -131,11 +149,11 @@ fn saturate(ports: u16, slots: u32) -> u32 {
 
 #[test]
 fn a_request_keeps_its_buffer_until_its_answer_leaves() {
-    let mut memory = Node::new(1, 4);
-    let request = Line { message: 9, src: 0, dst: 1, class: Class::Req, fetches: false };
+    let mut memory = Node::new(1, 4, 1);
+    let request = line(Class::Req, 1, 9);
     assert!(!memory.handle_line(request));
     assert_eq!(memory.held(Class::Req), 1);
-    let taken = memory.take(ClassSet::ALL).unwrap();
+    let taken = memory.take(ClassSet::ALL, |_| 1).unwrap();
     assert_eq!(
         taken,
         Taken { line: Line { src: 1, dst: 0, class: Class::Drs, ..request }, frees: Some(Class::Req) }
@@ -145,14 +163,27 @@ fn a_request_keeps_its_buffer_until_its_answer_leaves() {
 
 #[test]
 fn a_node_requests_no_more_than_its_window() {
-    let mut node = Node::new(0, 3);
+    let mut node = Node::new(0, 3, 1);
     node.submit(Burst { message: 1, dst: 1, lines: 5, class: Class::Req, fetches: false });
-    let sent: Vec<Line> = std::iter::from_fn(|| node.take(ClassSet::ALL)).map(|taken| taken.line).collect();
+    let sent: Vec<Line> =
+        std::iter::from_fn(|| node.take(ClassSet::ALL, |_| 1)).map(|taken| taken.line).collect();
     assert_eq!(sent.len(), 3);
     let answer = Line { src: 1, dst: 0, class: Class::Drs, ..sent[0] };
     assert!(node.handle_line(answer));
-    assert!(node.take(ClassSet::ALL).is_some());
+    assert!(node.take(ClassSet::ALL, |_| 1).is_some());
     assert!(node.waiting().is_empty());
+}
+
+#[test]
+fn as_many_transfers_as_cores_leave_in_turn() {
+    let mut node = Node::new(0, 100, 1);
+    for message in 0..18 {
+        node.submit(Burst { message, dst: 1, lines: 2, class: Class::RwD, fetches: false });
+    }
+    let taken = std::iter::from_fn(|| node.take(ClassSet::ALL, |_| 1));
+    let order: Vec<u32> = taken.map(|taken| taken.line.message).collect();
+    let expected: Vec<u32> = (0..16).chain(0..16).chain([16, 17, 16, 17]).collect();
+    assert_eq!(order, expected);
 }
 
 proptest! {
@@ -178,5 +209,45 @@ proptest! {
             taken += 1;
         }
         prop_assert_eq!(taken, lines.len());
+    }
+
+    /// A link sends every run once, in order within its class, and never with credits that there are not.
+    #[test]
+    fn a_link_keeps_runs_in_order_and_credits_whole(
+        runs in prop::collection::vec((0usize..4, 1u8..=16), 1..60), back in prop::collection::vec(1u64..200, 60),
+        slots in prop::sample::select(vec![4u32, 15]),
+    ) {
+        let mut transmitter = FlitTransmitter::new((slots, NS, NS), 64, 16);
+        let queue = runs.iter().enumerate();
+        let queue = queue.map(|(n, (class, count))| Line { count: *count, ..line(Class::ALL[*class], 1, n as u32) });
+        let mut stock = Stock { queue: queue.collect(), ..Stock::default() };
+        let (mut now, mut away, mut done) = (Time::ZERO, [0u32; CLASSES], 0);
+        let mut last = [None; CLASSES];
+        for _ in 0..100_000 {
+            let next = transmitter.fill(now, &mut stock);
+            for line in stock.complete.drain(..) {
+                let before = last[line.class.index()].replace(line.message);
+                prop_assert!(before.is_none_or(|before| before < line.message), "overtaken");
+                // The receiver frees its buffers one by one, after a while.
+                for n in 0..u64::from(line.count) {
+                    let at = now + NS * (back[line.message as usize] + n);
+                    transmitter.handle_credits(at, line.class, 1);
+                }
+                done += 1;
+            }
+            away.fill(0);
+            if let Some(run) = transmitter.midway() {
+                away[run.class.index()] = run.count.into();
+            }
+            for class in Class::ALL {
+                prop_assert_eq!(transmitter.credits(class) + away[class.index()], 64);
+            }
+            let waiting = stock.queue.iter().fold(ClassSet::NONE, |mut set, line| { set.insert(line.class); set });
+            match next.or_else(|| transmitter.next_credit(waiting)) {
+                Some(next) => { prop_assert!(next > now); now = next },
+                None => break,
+            }
+        }
+        prop_assert_eq!(done, runs.len());
     }
 }

@@ -48,10 +48,14 @@ impl DcqcnRate {
     }
 
     /// Cuts the rate because a notification has come. Eq. 1: R_T <- R_C, R_C <- R_C (1 - alpha / 2),
-    /// alpha <- (1 - g) alpha + g.
+    /// alpha <- (1 - g) alpha + g. With [`Params::keep_target`], R_T stays if the increase timer has not expired since
+    /// the last cut.
     pub fn handle_notification(&mut self, params: &Params, now: Time) {
         self.advance(params, now);
-        self.target_rate = self.current_rate;
+        let has_increased = self.clocks.as_ref().is_none_or(|clocks| clocks.by_time > 0);
+        if has_increased || !params.keep_target {
+            self.target_rate = self.current_rate;
+        }
         let least = params.additive_increase.as_bps() as f64;
         self.current_rate = (self.current_rate * (1.0 - self.alpha / 2.0)).max(least);
         let g = params.gain.get();
@@ -155,6 +159,21 @@ mod tests {
         assert!((rate.current_rate - (target - (target - current) / 32.0)).abs() < 1.0);
         rate.advance(&params, Time::from_us(55 * 6));
         assert_eq!(rate.target_rate, target + 40e6);
+    }
+
+    #[test]
+    fn a_target_that_is_kept_is_that_before_the_first_of_several_cuts() {
+        let params = Params { keep_target: true, ..Params::default() };
+        let mut rate = DcqcnRate::new(line());
+        for us in [0, 50, 100] {
+            rate.handle_notification(&params, Time::from_us(us));
+        }
+        assert_eq!(rate.target_rate, 40e9);
+        rate.advance(&params, Time::from_us(100 + 55));
+        let regained = rate.bps();
+        assert!(regained > 20e9, "halfway to the target");
+        rate.handle_notification(&params, Time::from_us(160));
+        assert_eq!(rate.target_rate, regained);
     }
 
     #[test]

@@ -12,7 +12,7 @@ use unrack_units::Time;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Entry {
     pub token: u32,
-    pub remaining: u32,
+    pub remaining: u64,
     /// Order of arrival at the scheduler.
     pub order: u32,
     pub started: bool,
@@ -21,13 +21,22 @@ pub(super) struct Entry {
     next: u32,
 }
 
-/// Queue of one pair, and the priority of its head (smaller goes first).
+/// Queue of one pair.
 #[derive(Debug, Clone, Copy)]
 struct Pair {
     head: u32,
     tail: u32,
+    /// Priority of the head: its class above its order of arrival (smaller goes first). A class is the number of bytes
+    /// left, or [`LONG`].
     key: u64,
 }
+
+/// Class of heads with more bytes left than a class can tell: their priority is computed when it is asked for. There
+/// is one key for each pair of ports, so keys are small.
+const LONG: u32 = u32::MAX;
+
+/// Priority of a demand: bytes left, or 0 where they do not count, and order of arrival.
+pub(super) type Key = (u64, u32);
 
 /// Position that a demand got in its pair's queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -84,7 +93,7 @@ impl Demands {
     }
 
     /// Returns the last entry of a pair with at most `bytes` left, and the entry behind it.
-    fn around(&self, slot: usize, bytes: u32) -> (u32, u32) {
+    fn around(&self, slot: usize, bytes: u64) -> (u32, u32) {
         let (mut before, mut after) = (NONE, self.pairs[slot].head);
         while after != NONE && self.entries[after as usize].remaining <= bytes {
             (before, after) = (after, self.entries[after as usize].next);
@@ -113,14 +122,19 @@ impl Demands {
     }
 
     /// Returns the priority of a pair's head (smaller goes first).
-    pub(super) fn key(&self, src: u32, dst: u32) -> u64 {
-        self.pairs[self.slot(src, dst)].key
+    pub(super) fn key(&self, src: u32, dst: u32) -> Key {
+        let pair = &self.pairs[self.slot(src, dst)];
+        let (class, order) = ((pair.key >> 32) as u32, pair.key as u32);
+        let bytes = if class == LONG { self.entries[pair.head as usize].remaining } else { class.into() };
+        (bytes, order)
     }
 
-    /// Sets the priority of a pair's head.
-    pub(super) fn set_key(&mut self, src: u32, dst: u32, key: u64) {
+    /// Ranks a pair's head: by its bytes left, if they count, and then by its order of arrival.
+    pub(super) fn rank(&mut self, src: u32, dst: u32, bytes_count: bool) {
+        let Entry { remaining, order, .. } = *self.head(src, dst);
+        let class = if bytes_count { u32::try_from(remaining).unwrap_or(LONG) } else { 0 };
         let slot = self.slot(src, dst);
-        self.pairs[slot].key = key;
+        self.pairs[slot].key = u64::from(class) << 32 | u64::from(order);
     }
 
     fn store(&mut self, entry: Entry) -> u32 {

@@ -27,7 +27,7 @@
 //! the hardware.
 
 use super::bits::{PortSet, PortSets, ports_of};
-use super::demands::{Demands, Place};
+use super::demands::{Demands, Key, Place};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use unrack_units::Time;
@@ -69,7 +69,7 @@ pub struct SchedulerConfig {
 pub struct Demand {
     pub src: u32,
     pub dst: u32,
-    pub bytes: u32,
+    pub bytes: u64,
     /// Driver's name for the message, handed back with each grant.
     pub token: u32,
     /// Time on a link of the request of `dst` that implies this demand, and will be its first grant. Zero if `src` sent
@@ -114,7 +114,7 @@ pub struct Scheduler {
     releases: BinaryHeap<Reverse<(Time, Role, u32)>>,
     pipeline_free: Time,
     /// Best request to each source in the iteration under way: (priority, dst).
-    requests: Vec<(u64, u32)>,
+    requests: Vec<(Key, u32)>,
     requested: Vec<u32>,
     /// Destinations whose request lost in the iteration under way.
     refused: Vec<u32>,
@@ -165,7 +165,7 @@ fn occupancy(config: &SchedulerConfig, bytes: u32) -> Time {
 }
 
 /// Placeholder in `requests` for no request.
-const NO_REQUEST: (u64, u32) = (u64::MAX, u32::MAX);
+const NO_REQUEST: (Key, u32) = ((u64::MAX, u32::MAX), u32::MAX);
 
 impl Scheduler {
     /// Creates the scheduler of a switch without demands.
@@ -275,7 +275,7 @@ impl Scheduler {
     }
 
     /// Returns the free source with the highest-priority message for `dst`, and the priority.
-    fn best_source(&self, dst: u32) -> Option<(u64, u32)> {
+    fn best_source(&self, dst: u32) -> Option<(Key, u32)> {
         let eligible = self.wants_dst.meet(dst, &self.free_src).enumerate();
         let sources = eligible.flat_map(|(index, word)| ports_of(index, word));
         sources.map(|src| (self.demands.key(src, dst), src)).min()
@@ -284,11 +284,11 @@ impl Scheduler {
     /// Grants a chunk and makes both ports busy: §3.1.2, third cycle, and §3.1.1 (4), (5).
     fn grant(&mut self, now: Time, src: u32, dst: u32) -> Grant {
         let head = self.demands.head(src, dst);
-        let bytes = head.remaining.min(self.config.chunk);
+        let bytes = head.remaining.min(self.config.chunk.into()) as u32;
         let first = !head.started;
         let length = if first { head.first_grant } else { self.config.control };
         head.started = true;
-        head.remaining -= bytes;
+        head.remaining -= u64::from(bytes);
         let (token, last) = (head.token, head.remaining == 0);
         if last && !self.demands.pop(src, dst) {
             self.wants_dst.remove(dst, src);
@@ -366,12 +366,7 @@ impl Scheduler {
 
     /// Sets the priority of a pair's head: smaller goes first.
     fn rank(&mut self, src: u32, dst: u32) {
-        let head = *self.demands.head(src, dst);
-        let key = match self.config.policy {
-            GrantPolicy::Fcfs => u64::from(head.order),
-            GrantPolicy::Srpt => u64::from(head.remaining) << 32 | u64::from(head.order),
-        };
-        self.demands.set_key(src, dst, key);
+        self.demands.rank(src, dst, self.config.policy == GrantPolicy::Srpt);
     }
 }
 

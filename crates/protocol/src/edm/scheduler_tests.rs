@@ -50,10 +50,10 @@ fn grants_with(config: SchedulerConfig, demands: &[(u64, Demand)]) -> Vec<Grant>
 
 fn arbitrary_demands() -> impl Strategy<Value = Vec<(u64, Demand)>> {
     let requests = prop_oneof![Just(Time::ZERO), Just(BLOCK), Just(BLOCK * 3)];
-    let one = (0..40_000u64, 0..PORTS, 1..PORTS, 1..1_500u32, requests);
+    let one = (0..40_000u64, 0..PORTS, 1..PORTS, 1..1_500u64, requests);
     proptest::collection::vec(one, 1..80).prop_map(|mut rows| {
         rows.sort_by_key(|row| row.0);
-        let demand = |(token, (at, src, offset, bytes, request)): (usize, (u64, u32, u32, u32, Time))| {
+        let demand = |(token, (at, src, offset, bytes, request)): (usize, (u64, u32, u32, u64, Time))| {
             (at, Demand { src, dst: (src + offset) % PORTS, bytes, token: token as u32, request })
         };
         rows.into_iter().enumerate().map(demand).collect()
@@ -83,13 +83,13 @@ proptest! {
 
     #[test]
     fn every_byte_is_granted_once_and_pairs_stay_in_order(policy in policies(), demands in arbitrary_demands()) {
-        let mut left: Vec<u32> = demands.iter().map(|(_, demand)| demand.bytes).collect();
+        let mut left: Vec<u64> = demands.iter().map(|(_, demand)| demand.bytes).collect();
         let mut newest = std::collections::BTreeMap::new();
         for grant in grants_of(policy, &demands) {
             let of = demands[grant.token as usize].1;
             prop_assert_eq!((of.src, of.dst), (grant.src, grant.dst));
             prop_assert_eq!(grant.first, left[grant.token as usize] == of.bytes);
-            left[grant.token as usize] -= grant.bytes;
+            left[grant.token as usize] -= u64::from(grant.bytes);
             prop_assert_eq!(grant.last, left[grant.token as usize] == 0);
             let newest = newest.entry((of.src, of.dst)).or_insert(grant.token);
             prop_assert!(grant.token >= *newest, "order within a pair");
@@ -136,7 +136,7 @@ fn a_port_falls_behind_its_control_by_one_chunk_and_no_more() {
     assert_eq!(received[199].at - received[0].at, length(received[0]) * 198 + CONTROL * 100);
 }
 
-fn demand(src: u32, dst: u32, bytes: u32, token: u32) -> (u64, Demand) {
+fn demand(src: u32, dst: u32, bytes: u64, token: u32) -> (u64, Demand) {
     (0, Demand { src, dst, bytes, token, request: Time::ZERO })
 }
 
@@ -149,6 +149,28 @@ fn srpt_takes_the_shortest_across_pairs_and_keeps_each_pair_in_order() {
     let demands = [demand(0, 5, 200, 0), demand(0, 5, 8, 1), demand(1, 5, 64, 2), demand(2, 5, 100, 3)];
     assert_eq!(order(GrantPolicy::Srpt, &demands), [2, 3, 0, 1]);
     assert_eq!(order(GrantPolicy::Fcfs, &demands), [0, 1, 2, 3]);
+}
+
+proptest! {
+    /// Of messages of 4 GiB and more, that with the fewest bytes left goes first, and of equals the first to come.
+    #[test]
+    fn srpt_tells_large_messages_apart(
+        sizes in prop::collection::vec(prop::sample::select(vec![
+            (1 << 32) - 1, 1 << 32, (1 << 32) + 1, (1 << 32) + (1 << 30), 5 << 30, (5 << 30) + 1, 1 << 33, 100,
+        ]), 1..6),
+    ) {
+        let demands: Vec<_> = (0..).zip(&sizes).map(|(src, bytes)| demand(src, 5, *bytes, src)).collect();
+        let config = SchedulerConfig { chunk: 1 << 30, ..config(GrantPolicy::Srpt) };
+        let granted: Vec<_> =
+            grants_with(config, &demands).iter().map(|grant| (grant.token, u64::from(grant.bytes))).collect();
+        let (mut left, mut expected) = (sizes.clone(), Vec::new());
+        while let Some(next) = (0..left.len()).filter(|n| left[*n] > 0).min_by_key(|n| left[*n]) {
+            let bytes = left[next].min(1 << 30);
+            left[next] -= bytes;
+            expected.push((next as u32, bytes));
+        }
+        prop_assert_eq!(granted, expected);
+    }
 }
 
 #[test]

@@ -7,6 +7,7 @@
 //! | [`routing`] | the paths of a flow, and the route of a packet |
 //! | [`weights`] | the exact share of a flow on each link |
 //! | [`rates`] | the rates of all flows, by water-filling |
+//! | [`shared_rates`] | one table of rates for all nodes of a process |
 //! | [`terms`] | weights, priorities and demands of flows, by their end nodes |
 //! | [`demand`] | the demand of a flow, as its sender sees it |
 //! | [`bucket`] | the token bucket that limits a flow to its rate |
@@ -36,6 +37,7 @@ mod params;
 pub mod rates;
 pub mod routing;
 pub mod selection;
+pub mod shared_rates;
 pub mod terms;
 pub mod transfer;
 pub mod trees;

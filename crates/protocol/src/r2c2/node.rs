@@ -29,7 +29,7 @@ pub use world::{ControlPacket, Event, NodeTimer, Part, World};
 
 use super::Routing;
 use super::news::{News, Reports};
-use super::rates::Rates;
+use super::shared_rates::SharedRates;
 use super::view::RackView;
 use super::weights::Ways;
 use std::collections::VecDeque;
@@ -52,8 +52,8 @@ pub struct Node<F> {
 }
 
 impl<F: Copy + PartialEq> Node<F> {
-    /// Creates node `me`, which knows of no flows; `rates` of the links, without flows.
-    pub fn new(me: u32, rates: Rates) -> Node<F> {
+    /// Creates node `me`, which knows of no flows, and takes turns with others at `rates`.
+    pub fn new(me: u32, rates: SharedRates) -> Node<F> {
         Node {
             me,
             view: RackView::new(rates),

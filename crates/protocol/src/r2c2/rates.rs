@@ -258,7 +258,7 @@ impl Rates {
         }
     }
 
-    /// Allocates what is kept by link, before the first flow: 77 B for each, which nodes that rate no flow do without.
+    /// Allocates what is kept by link, before the first flow: 77 B for each.
     fn prepare(&mut self) {
         let links = self.capacity.len();
         if self.rooms.len() == links {

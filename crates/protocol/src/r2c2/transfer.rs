@@ -34,6 +34,8 @@ use crate::segments::SegmentSet;
 pub struct Sender {
     next: u32,
     acked: SegmentSet,
+    /// First segment that is not acknowledged.
+    una: u32,
     segments: u32,
     /// Segments that the destination has room for, counted from the first unacknowledged one.
     window: u32,
@@ -44,7 +46,7 @@ pub struct Sender {
 impl Sender {
     /// Creates the sender of a flow of `segments` segments.
     pub fn new(segments: u32) -> Sender {
-        Sender { next: 0, acked: SegmentSet::new(segments), segments, window: u32::MAX, again: None }
+        Sender { next: 0, acked: SegmentSet::new(segments), una: 0, segments, window: u32::MAX, again: None }
     }
 
     /// Limits the sender to the room of its destination, in segments: it would not keep those further ahead.
@@ -60,7 +62,7 @@ impl Sender {
                 (segment < self.next).then_some((segment, true))
             }
             None => {
-                let has_room = self.next - self.acked.first_absent(0) < self.window;
+                let has_room = self.next - self.una < self.window;
                 (self.next < self.segments && has_room).then_some((self.next, false))
             }
         }
@@ -87,15 +89,15 @@ impl Sender {
     /// Records that all segments below `next` have arrived, and of the 64 from there on those in the mask. Any numbers
     /// are accepted.
     pub fn acknowledge(&mut self, next: u32, mask: u64) {
-        let mut from = self.acked.first_absent(0);
-        while from < next.min(self.segments) {
-            self.acked.insert(from);
-            from = self.acked.first_absent(from);
+        while self.una < next.min(self.segments) {
+            self.acked.insert(self.una);
+            self.una = self.acked.first_absent(self.una);
         }
         let beyond = (0..64).filter(|bit| mask >> bit & 1 == 1).filter_map(|bit| next.checked_add(bit));
         beyond.filter(|segment| *segment < self.segments).for_each(|segment| {
             self.acked.insert(segment);
         });
+        self.una = self.acked.first_absent(self.una);
     }
 
     /// Returns the number of segments acknowledged.

@@ -5,7 +5,7 @@
 
 use super::Routing;
 use super::packet::{Broadcast, Event};
-use super::rates::{Rates, Slot};
+use super::shared_rates::SharedRates;
 use super::weights::{LinkShare, Weights};
 use rapidhash::fast::SeedableState;
 use std::collections::{HashMap, VecDeque};
@@ -33,7 +33,9 @@ pub struct RackView {
     rerouted: Vec<u32>,
     /// Time of a new discovery of the topology, until sources have announced their flows again.
     discovered: Option<Time>,
-    rates: Rates,
+    rates: SharedRates,
+    /// Number of the last settlement in `rates`.
+    turn: u64,
 }
 
 /// State of a known flow.
@@ -43,8 +45,8 @@ struct Known {
     /// Time of the last broadcast about it.
     heard: Time,
     told: Broadcast,
-    /// Slot in `rates`, once the flow is old enough to count.
-    slot: Option<Slot>,
+    /// True once the flow is old enough to have a rate.
+    counts: bool,
     state: State,
 }
 
@@ -59,8 +61,8 @@ enum State {
 }
 
 impl RackView {
-    /// Creates a view without flows; `rates` of the links, without flows.
-    pub fn new(rates: Rates) -> RackView {
+    /// Creates a view without flows, which takes turns with others at `rates`.
+    pub fn new(rates: SharedRates) -> RackView {
         RackView {
             unread: Vec::new(),
             places: HashMap::with_hasher(SeedableState::fixed()),
@@ -72,6 +74,7 @@ impl RackView {
             rerouted: Vec::new(),
             discovered: None,
             rates,
+            turn: 0,
         }
     }
 
@@ -109,22 +112,18 @@ impl RackView {
         let known = place.map(|at| &mut self.flows[at as usize]);
         match (told.event, known) {
             (Event::Start, None) => {
-                let at = self.keep(Known { since: now, heard: now, told, slot: None, state: State::Open });
+                let at = self.keep(Known { since: now, heard: now, told, counts: false, state: State::Open });
                 self.young.push_back((now, at));
             }
             (Event::End, known) => {
-                let over = Known { since: now, heard: now, told, slot: None, state: State::Over };
-                let slot = known.and_then(|known| std::mem::replace(known, over.clone()).slot);
-                slot.into_iter().for_each(|slot| self.rates.remove(slot));
+                let over = Known { since: now, heard: now, told, counts: false, state: State::Over };
+                known.into_iter().for_each(|known| *known = over.clone());
                 let at = place.unwrap_or_else(|| self.keep(over));
                 self.over.push_back((now, at));
             }
             // A repeated start, perhaps with other requirements.
             (Event::Start | Event::Demand, Some(known)) => {
                 known.heard = now;
-                if let Some(slot) = known.slot.filter(|_| known.told.asked != told.asked) {
-                    known.slot = Some(self.rates.ask(slot, told.asked));
-                }
                 known.told.asked = told.asked;
                 place.into_iter().for_each(|at| self.route(at, told.routing));
             }
@@ -149,9 +148,8 @@ impl RackView {
     }
 
     fn forget(&mut self, at: u32) {
-        let Known { told, slot, state, .. } = &mut self.flows[at as usize];
-        *state = State::Free;
-        slot.take().into_iter().for_each(|slot| self.rates.remove(slot));
+        let Known { told, counts, state, .. } = &mut self.flows[at as usize];
+        (*state, *counts) = (State::Free, false);
         self.places.remove(&(told.src, told.flow));
         self.free.push(at);
     }
@@ -169,21 +167,20 @@ impl RackView {
         if std::mem::replace(&mut known.told.routing, routing) == routing {
             return;
         }
-        if let Some(slot) = known.slot.take() {
-            self.rates.remove(slot);
+        if std::mem::take(&mut known.counts) {
             self.rerouted.push(at);
         }
     }
 
     /// Replaces the topology: `rates` are those of its links, without flows. All flows are announced again (§3.2), and
     /// flows that are not for two intervals are forgotten. `usable` returns the routing that replaces one.
-    pub fn discover(&mut self, now: Time, rates: Rates, usable: impl Fn(Routing) -> Routing) {
+    pub fn discover(&mut self, now: Time, rates: SharedRates, usable: impl Fn(Routing) -> Routing) {
         self.read();
         self.rates = rates;
         self.discovered = Some(now);
         for (at, known) in self.flows.iter_mut().enumerate() {
             known.told.routing = usable(known.told.routing);
-            if known.slot.take().is_some() {
+            if std::mem::take(&mut known.counts) {
                 self.rerouted.push(at as u32);
             }
         }
@@ -198,7 +195,7 @@ impl RackView {
     /// Returns the flows that have a rate, in the order of their keys.
     pub fn counting(&mut self) -> Vec<Broadcast> {
         self.read();
-        let counting = self.flows.iter().filter(|known| known.slot.is_some());
+        let counting = self.flows.iter().filter(|known| known.counts);
         let mut told: Vec<Broadcast> = counting.map(|known| known.told).collect();
         told.sort_unstable_by_key(|told| (told.src, told.flow));
         told
@@ -217,24 +214,23 @@ impl RackView {
             }
         }
         for at in std::mem::take(&mut self.rerouted) {
-            self.count(at, weights);
+            self.count(at);
         }
         self.forgets = (now >= interval).then(|| now - interval);
         while let Some(&(since, at)) = self.young.front().filter(|(since, _)| Some(*since) <= self.forgets) {
             self.young.pop_front();
             if self.flows[at as usize].since == since {
-                self.count(at, weights);
+                self.count(at);
             }
         }
-        self.rates.settle();
+        let counting = self.flows.iter().filter(|known| known.counts);
+        self.turn = self.rates.settle(counting.map(|known| &known.told), weights);
     }
 
-    /// Adds a flow to `rates`, unless it has ended meanwhile.
-    fn count(&mut self, at: u32, weights: &mut Weights) {
+    /// Counts a flow from now on, unless it has ended meanwhile.
+    fn count(&mut self, at: u32) {
         let known = &mut self.flows[at as usize];
-        if known.state == State::Open && known.slot.is_none() {
-            known.slot = Some(self.rates.add(known.told.asked, weights.shares(known.told.ways())));
-        }
+        known.counts = known.state == State::Open;
     }
 
     /// Returns the rate in Kb/s that a flow over these links would get alone.
@@ -244,7 +240,8 @@ impl RackView {
 
     /// Returns the rate in Kb/s of a flow that is old enough to have one; valid right after [`RackView::settle`].
     pub fn kbps(&self, key: FlowKey) -> Option<u32> {
-        self.places.get(&key).and_then(|at| self.flows[*at as usize].slot).map(|slot| self.rates.kbps(slot))
+        self.places.get(&key).filter(|at| self.flows[**at as usize].counts)?;
+        self.rates.kbps(key, self.turn)
     }
 }
 
@@ -254,12 +251,16 @@ const MOST_UNREAD: usize = 4_096;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::r2c2::rates::Requirements;
+    use crate::r2c2::rates::{Rates, Requirements};
     use std::sync::Arc;
     use unrack_rack::graph::Graph;
     use unrack_units::Rate;
 
     const INTERVAL: Time = Time::from_us(500);
+
+    fn links() -> SharedRates {
+        SharedRates::new(Rates::new([Rate::from_gbps(10); 2], 0.0))
+    }
 
     fn told(event: Event, flow: u16) -> Broadcast {
         let (routing, asked) = (Routing::Spraying, Requirements::default());
@@ -270,7 +271,7 @@ mod tests {
     fn flows_count_when_they_are_old_enough_and_until_they_end() {
         let graph = Arc::new(Graph::of_cables(2, &[(0, 1)]).unwrap());
         let mut weights = Weights::new(graph);
-        let mut view = RackView::new(Rates::new([Rate::from_gbps(10); 2], 0.0));
+        let mut view = RackView::new(links());
         let us = Time::from_us;
         view.hear(us(0), &told(Event::Start, 1));
         view.hear(us(100), &told(Event::Start, 2));
@@ -297,14 +298,13 @@ mod tests {
     fn flows_that_are_not_announced_again_are_forgotten() {
         let graph = Arc::new(Graph::of_cables(2, &[(0, 1)]).unwrap());
         let mut weights = Weights::new(graph);
-        let rates = || Rates::new([Rate::from_gbps(10); 2], 0.0);
-        let mut view = RackView::new(rates());
+        let mut view = RackView::new(links());
         let us = Time::from_us;
         view.hear(us(0), &told(Event::Start, 1));
         view.hear(us(0), &told(Event::Start, 2));
         view.settle(us(500), INTERVAL, &mut weights);
         assert_eq!(view.kbps((0, 1)), Some(5_000_000));
-        view.discover(us(600), rates(), |routing| routing);
+        view.discover(us(600), links(), |routing| routing);
         view.hear(us(610), &told(Event::Start, 2));
         view.settle(us(1_000), INTERVAL, &mut weights);
         assert_eq!((view.kbps((0, 1)), view.kbps((0, 2))), (Some(5_000_000), Some(5_000_000)));
@@ -316,7 +316,7 @@ mod tests {
     fn an_end_before_its_start_is_an_end() {
         let graph = Arc::new(Graph::of_cables(2, &[(0, 1)]).unwrap());
         let mut weights = Weights::new(graph);
-        let mut view = RackView::new(Rates::new([Rate::from_gbps(10); 2], 0.0));
+        let mut view = RackView::new(links());
         view.hear(Time::ZERO, &told(Event::End, 1));
         view.hear(Time::from_us(1), &told(Event::Start, 1));
         view.settle(Time::from_us(499), INTERVAL, &mut weights);

@@ -11,6 +11,10 @@ pub struct Grants {
     segments: u32,
     arrived: SegmentSet,
     outstanding: SegmentSet,
+    /// Segments before this one needed no grant; 0 once they were taken as lost.
+    unasked_end: u32,
+    /// Outstanding segments that needed no grant.
+    unasked: u32,
     /// Next segment to grant: all before it have arrived or are outstanding.
     cursor: u32,
     /// One past the latest segment that arrived of those granted since the last [`Grants::expire`].
@@ -38,6 +42,8 @@ impl Grants {
             segments,
             arrived,
             outstanding,
+            unasked_end: cursor,
+            unasked: cursor,
             cursor,
             reached: 0,
             overtaken: 0,
@@ -88,6 +94,11 @@ impl Grants {
         self.outstanding.count()
     }
 
+    /// Returns whether segments are outstanding that needed no grant.
+    pub fn awaits_unasked(&self) -> bool {
+        self.unasked > 0
+    }
+
     /// Returns how many outstanding segments have not been overtaken by later ones: the others are overdue.
     pub fn unanswered(&self) -> u32 {
         self.outstanding.count() - self.overtaken
@@ -102,6 +113,7 @@ impl Grants {
     pub fn arrive(&mut self, segment: u32) -> bool {
         // A segment that was given up and comes late says nothing of the later grants.
         let was_outstanding = self.outstanding.remove(segment);
+        self.unasked -= u32::from(was_outstanding && segment < self.unasked_end);
         if was_outstanding && segment >= self.reached {
             let overtaken = (self.reached..segment).filter(|other| self.outstanding.contains(*other));
             self.overtaken += overtaken.count() as u32;
@@ -129,14 +141,6 @@ impl Grants {
         Some(segment)
     }
 
-    /// Takes back a grant that did not reach its sender: the segment is to be granted again.
-    pub fn give_back(&mut self, segment: u32) {
-        if self.outstanding.remove(segment) {
-            self.overtaken -= u32::from(segment < self.reached);
-            self.cursor = self.cursor.min(segment);
-        }
-    }
-
     /// Expires the outstanding grants after [`Grants::timeout`] without an arrival, unless the receiver gives up. Where
     /// nothing was granted, the timeout does not count, since nothing could arrive.
     pub fn handle_timeout(&mut self, timeout: Time) {
@@ -155,6 +159,7 @@ impl Grants {
     pub fn expire(&mut self) {
         self.outstanding.clear();
         (self.cursor, self.reached, self.overtaken) = (0, 0, 0);
+        (self.unasked_end, self.unasked) = (0, 0);
         self.advance();
     }
 
@@ -181,6 +186,7 @@ mod tests {
             let mut grants = Grants::new(segments, unasked, 1);
             let mut under_way: Vec<u32> = (0..unasked.min(segments)).collect();
             let mut arrived = std::collections::BTreeSet::new();
+            let mut is_expired = false;
             for step in steps {
                 match step {
                     0..150 => if let Some(segment) = grants.grant() {
@@ -202,10 +208,13 @@ mod tests {
                     380..400 => {
                         grants.expire();
                         under_way.clear();
+                        is_expired = true;
                     }
                     _ => {}
                 }
                 prop_assert_eq!(grants.outstanding() as usize, under_way.len());
+                let awaited = under_way.iter().filter(|segment| **segment < unasked && !is_expired).count();
+                prop_assert_eq!(grants.awaits_unasked(), awaited > 0);
                 let unanswered = under_way.iter().filter(|segment| **segment >= grants.reached).count();
                 prop_assert_eq!(grants.unanswered() as usize, unanswered);
                 prop_assert_eq!(grants.remaining() as usize, segments as usize - arrived.len());

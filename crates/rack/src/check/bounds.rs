@@ -22,7 +22,8 @@ const MOST_FAT_TREE_PORTS: u32 = 64;
 const MOST_MESSAGES: u64 = u32::MAX as u64;
 const SMALLEST_MTU: Bytes = Bytes::new(64);
 const LARGEST_MTU: Bytes = Bytes::new(64 << 10);
-const LARGEST_MESSAGE: Bytes = Bytes::new(1 << 40);
+/// Largest message, 1 TiB: each of 2^31 packets holds no more than 512 B. A fabric may carry less.
+pub const LARGEST_MESSAGE: Bytes = Bytes::new(1 << 40);
 /// Smallest `alpha`. Switches have powers of two from 1/128 to 8, and none.
 const LEAST_ALPHA: f64 = 1.0 / 1024.0;
 const MOST_ALPHA: f64 = 1024.0;

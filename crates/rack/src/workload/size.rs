@@ -67,7 +67,7 @@ struct Distribution {
     /// Mean that the Pareto distribution has without a maximum.
     #[serde(skip_serializing_if = "Option::is_none")]
     mean: Option<Bytes>,
-    /// Largest size of the Pareto distribution. Default: the largest that a message can have.
+    /// Largest size of the Pareto distribution. Default: 4294967295B.
     #[serde(skip_serializing_if = "Option::is_none")]
     maximum: Option<Bytes>,
 }

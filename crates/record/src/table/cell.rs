@@ -30,7 +30,7 @@ pub trait Cell: Copy {
 }
 
 macro_rules! number_cell {
-    ($type:ty, $arrow:ty, $holds:literal) => {
+    ($type:ty, $arrow:ty, $holds:literal $(, or $narrow:ty)?) => {
         impl Cell for $type {
             const HOLDS: &'static str = $holds;
 
@@ -41,6 +41,10 @@ macro_rules! number_cell {
                 Arc::new(PrimitiveArray::<$arrow>::from(values))
             }
             fn values(array: &dyn Array) -> Result<Vec<$type>, Mismatch> {
+                $(if let Ok(numbers) = typed::<PrimitiveArray<$narrow>>(array) {
+                    no_nulls(array)?;
+                    return Ok(numbers.values().iter().map(|number| (*number).into()).collect());
+                })?
                 let numbers = typed::<PrimitiveArray<$arrow>>(array)?;
                 no_nulls(array)?;
                 Ok(numbers.values().to_vec())
@@ -49,7 +53,8 @@ macro_rules! number_cell {
     };
 }
 number_cell!(u32, UInt32Type, "UInt32");
-number_cell!(u64, UInt64Type, "UInt64");
+// A column that was narrower in an earlier release is read too.
+number_cell!(u64, UInt64Type, "UInt64", or UInt32Type);
 number_cell!(f64, Float64Type, "Float64");
 
 /// Optional value: null in the file if absent.

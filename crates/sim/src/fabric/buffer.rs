@@ -46,6 +46,14 @@ impl Room {
         }
     }
 
+    /// Returns the bytes at which a queue takes no more.
+    pub fn limit(self) -> u64 {
+        match self {
+            Room::Own(limit) => limit,
+            Room::Shared { free, alpha } => (alpha * free as f64) as u64,
+        }
+    }
+
     /// Adds bytes that the queue has let go of.
     pub fn freed(&mut self, bytes: u64) {
         if let Room::Shared { free, .. } = self {

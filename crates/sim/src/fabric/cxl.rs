@@ -11,8 +11,15 @@
 //! A link has an event at the start of each flit while it has something to send, and one at the end of each flit that
 //! completes a message. Credits come back without events: they are dated, and only a sender that waits for one is
 //! woken. A page read over one switch takes some 350 events of about 110 ns: a sixth in the event queue, the rest in
-//! even parts in the steps below. Dating arrivals as well, which saves two events of five, was tried; keeping them in
-//! order costs as much as it saves.
+//! even parts in the steps below; with a [`run`](Params::run) of 16 lines, some 35. Dating arrivals as well, which saves
+//! two events of five, was tried; keeping them in order costs as much as it saves.
+//!
+//! Lines that travel together ([`Params::run`]) have one event at their start, one where their last flit begins if
+//! something else can share or follow it, and one at the other end when the first of them is there. The next link sends
+//! them on from then, and the last no sooner than it is there and has a credit. On a faster link they take up their
+//! own flits only, although they come slowly: others go between them, uncounted. A run waits for the credits of all its
+//! lines, as far as those are known to come in the time of a run: cut in pieces, it would never grow again, and nodes
+//! with pieces would get less of a link than those with runs.
 //!
 //! Faults: a flit that is corrupted, or meets a link that is down, is sent again with all that follows it
 //! ([`retry`]). A line whose link never comes back is answered with an error at once, and its message is given up.
@@ -22,6 +29,7 @@
 //! Departure: the scenario's switch latency is not used; [`Params::hop`] is used instead.
 
 mod alone;
+mod feed;
 mod link;
 mod retry;
 #[cfg(test)]
@@ -29,21 +37,22 @@ mod tests;
 mod wiring;
 
 use self::alone::Alone;
+use self::feed::{Freed, FromNode, FromSwitch, Onto};
 use self::link::{Link, Receiver, Sender};
 use self::wiring::Wiring;
 use super::stream::flow_hash;
 use crate::memory::Cost;
 use crate::registry::{Registered, Site};
-use std::collections::VecDeque;
 use std::ops::Range;
-use unrack_engine::Fabric;
 use unrack_engine::error::SetupError;
 use unrack_engine::events::{Core, Hop, ObservedPacket, Observer, PacketKind, Tied, Wait};
 use unrack_engine::network::Network;
 use unrack_engine::topology::Topology;
-use unrack_protocol::cxl::{Burst, Class, ClassSet, Feed, LINE_BYTES, Line, Node, Params, Switch};
+use unrack_engine::{Fabric, Largest};
+use unrack_protocol::cxl::{Burst, Class, ClassSet, Flit, LINE_BYTES, Line, Node, Params, Switch};
+use unrack_protocol::segments::MOST_SEGMENTS;
 use unrack_rack::{Profile, Protocol};
-use unrack_units::Time;
+use unrack_units::{Bytes, Time};
 use unrack_workload::{Kind, Message, MessageId};
 
 /// CXL on a network.
@@ -55,21 +64,25 @@ pub struct Cxl {
     switches: Vec<Switch>,
     /// Links from nodes to their switch, by node, and then those from switch ports, by port.
     links: Vec<Link>,
+    /// Lines that travel together at most.
+    run: u32,
     /// Progress of each message, by id.
     progress: Vec<Progress>,
-    /// Buffers freed by the flit that is being filled: the link whose receiver has the buffer, and the class.
-    freed: Vec<(u32, Class)>,
+    /// Buffers freed by the flit that is being filled, or by what has arrived.
+    freed: Vec<Freed>,
 }
 
 impl Tied for Event {}
 
-/// Events of [`Cxl`]; each has the number of a link.
+/// Events of [`Cxl`]; of a link, by number, or of a message.
 #[derive(Debug, Clone, Copy)]
 pub enum Event {
     /// A flit may start on a link.
     Fill(u32),
     /// Messages have come to the end of a link.
     Arrive(u32),
+    /// The last run of a message is there.
+    Complete(MessageId),
 }
 
 /// Progress of one message, in lines of data.
@@ -78,6 +91,8 @@ struct Progress {
     sent: u32,
     arrived: u32,
     dropped: u32,
+    /// Time at which all runs that have begun to arrive are there.
+    last: Time,
     /// The request has arrived, or was lost.
     asked: bool,
 }
@@ -91,11 +106,13 @@ impl Cxl {
         check(network, params)?;
         let topology = &network.topology;
         let wiring = Wiring::new(topology);
+        let run = longest_run(topology, params);
         Ok(Cxl {
             alone: Alone::new(network, params),
-            nodes: (0..topology.nodes() as u16).map(|id| Node::new(id, params.outstanding)).collect(),
+            nodes: (0..topology.nodes() as u16).map(|id| Node::new(id, params.outstanding, run)).collect(),
             switches: wiring.sizes().map(|ports| Switch::new(ports, params.credits)).collect(),
-            links: wiring.links(topology, params),
+            links: wiring.links(topology, params, run),
+            run,
             wiring,
             topology: topology.clone(),
             progress: Vec::new(),
@@ -115,6 +132,22 @@ fn check(network: &Network, params: &Params) -> Result<(), SetupError> {
         return Err(SetupError::new("fabric.outstanding", "is at least 1", 0));
     }
     Ok(())
+}
+
+/// Returns how many lines travel together on a network.
+fn longest_run(topology: &Topology, params: &Params) -> u32 {
+    if topology.faults().is_some() || !paces_apart(topology, params) { 1 } else { params.longest_run() }
+}
+
+/// Returns whether the last line of a run tells when all of it can go on by the next link: links are equally fast, or
+/// so much faster that each line leaves before the next is there.
+fn paces_apart(topology: &Topology, params: &Params) -> bool {
+    let flit = |link: unrack_engine::topology::Link| link.pace.transmit(params.flit.bytes().get());
+    let ports = (0..topology.ports()).map(|port| flit(topology.link(port)));
+    let mut flits: Vec<Time> = ports.chain([flit(topology.host_link())]).collect();
+    flits.sort_unstable();
+    flits.dedup();
+    params.flit == Flit::B256 || flits.windows(2).all(|two| two[0] * 2 <= two[1])
 }
 
 /// CXL 3.x §4.2: a flit is cut into slots of 16 B.
@@ -155,35 +188,33 @@ impl Cxl {
         let now = core.now();
         let Cxl { links, nodes, switches, freed, wiring, .. } = self;
         let Link { transmitter, wire, began, sender, flit, latency, id, .. } = &mut links[link as usize];
-        let id = *id;
-        // Unless the flit has to be sent again.
-        let arrival = now + *flit + *latency;
-        let (resumed, flit) = (transmitter.is_midway().then_some(*began), *flit);
-        let (sender, before) = (*sender, wire.len());
-        let carries = match sender {
+        let (id, sender, before, flit) = (*id, *sender, wire.len(), *flit);
+        let resumed = transmitter.midway().filter(|line| line.count == 1).map(|_| *began);
+        let onto = Onto { wire, now, flit, latency: *latency };
+        let next = match sender {
             Sender::Node(node) => {
                 let receives = wiring.to_node(node);
                 let node = &mut nodes[usize::from(node)];
-                transmitter.fill(now, &mut FromNode { node, receives, wire, arrival, freed })
+                transmitter.fill(now, &mut FromNode { node, receives, frees: None, onto, freed })
             }
             Sender::Output { switch, port } => {
                 let feeders = wiring.feeders(switch);
                 let switch = &mut switches[switch as usize];
-                transmitter.fill(now, &mut FromSwitch { switch, output: port, feeders, wire, arrival, freed })
+                transmitter.fill(now, &mut FromSwitch { switch, output: port, feeders, onto, freed })
             }
         };
         let completed = before..self.links[link as usize].wire.len();
         let mut repeated = Time::ZERO;
-        if carries {
-            let end = self.through(link, now);
-            repeated = end.map_or(Time::ZERO, |end| end - now - flit);
-            core.occupied(id, flit + repeated);
-            self.links[link as usize].free_at = end.unwrap_or(now + flit);
+        if let Some(next) = next {
+            let end = self.through(link, now, next);
+            repeated = end.map_or(Time::ZERO, |end| end - next);
+            core.occupied(id, next - now + repeated);
+            self.links[link as usize].free_at = end.unwrap_or(next);
             if let (Sender::Node(_), true) = (sender, !completed.is_empty()) {
                 completed.clone().for_each(|place| self.count_sent(core, link, place));
             }
             match end {
-                Some(end) => self.fly(core, link, completed.clone(), (resumed, end, repeated)),
+                Some(_) => self.fly(core, link, completed.clone(), (resumed, repeated)),
                 None => self.lose(core, link, completed.clone()),
             }
         }
@@ -194,56 +225,62 @@ impl Cxl {
             place.repeated += repeated;
         }
         self.return_credits(core);
-        self.continue_after(core, link, carries);
+        self.continue_after(core, link, next.is_some());
     }
 
-    /// Schedules the arrival of the lines that a flit completes. The times are: the start of the first of them, if it
-    /// began in an earlier flit; the end of the flit; and how long the link repeated it.
+    /// Schedules the arrival of the lines that a flit completes, and of the run that begins in it. The times are: the
+    /// start of the first of them, if it began in an earlier flit; and how long the link repeated the flit.
     fn fly<O: Observer>(
         &mut self,
         core: &mut Core<Event, O>,
         link: u32,
         completed: Range<usize>,
-        (resumed, end, repeated): (Option<Time>, Time, Time),
+        (resumed, repeated): (Option<Time>, Time),
     ) {
-        if completed.is_empty() {
-            return;
-        }
-        let Link { wire, latency, flit, id, repeated: before_now, .. } = &mut self.links[link as usize];
+        let Link { wire, id, repeated: before_now, .. } = &mut self.links[link as usize];
         let (id, all_repeated) = (*id, repeated + *before_now);
-        let (now, arrival, before) = (core.now(), end + *latency, completed.start);
-        if end != now + *flit {
-            wire.range_mut(completed.clone()).for_each(|(at, _)| *at = arrival);
+        let (now, before) = (core.now(), completed.start);
+        if repeated > Time::ZERO {
+            wire.range_mut(completed.clone()).for_each(|(at, _)| *at += repeated);
         }
+        let mut due = Time::ZERO;
         for place in completed {
             let (first, repeated) = match resumed {
                 Some(began) if place == before => (began, all_repeated),
                 _ => (now, repeated),
             };
             // The time on the link was counted with the flit.
-            core.hop(id, Time::ZERO, || self.hop(link, place, [first, end, arrival], repeated));
+            core.hop(id, Time::ZERO, || self.hop(link, place, first, repeated));
+            let (arrival, _) = self.links[link as usize].wire[place];
+            if arrival != due {
+                core.schedule(arrival, Event::Arrive(link));
+            }
+            due = arrival;
         }
-        core.schedule(arrival, Event::Arrive(link));
     }
 
-    /// Describes a line that a flit completes, by the times at which it begins, ends and can go on, and the time in
+    /// Describes a line that a flit completes, or a run that begins in it, by the time at which it begins and that in
     /// which the link repeated it.
-    fn hop(&self, link: u32, place: usize, [first, last, onward]: [Time; 3], repeated: Time) -> Hop {
-        let Link { wire, id, propagation, .. } = &self.links[link as usize];
-        let line = wire[place].1;
+    fn hop(&self, link: u32, place: usize, first: Time, repeated: Time) -> Hop {
+        let Link { wire, id, propagation, latency, receiver, .. } = &self.links[link as usize];
+        let (first_onward, line) = wire[place];
+        // A node needs all of its data, and a switch sends on what has come.
+        let whole = matches!(receiver, Receiver::Node(_)) && is_data(&line);
+        let onward = if whole { first_onward.max(line.last) } else { first_onward };
+        let count = u32::from(line.count);
         let payload = if line.class.has_data() { LINE_BYTES as u32 } else { 0 };
         Hop {
             link: *id,
             message: Some(MessageId(line.message)),
             packet: looks(&line),
-            wire: line.class.slots() * SLOT_BYTES,
-            payload,
+            wire: line.class.slots() * SLOT_BYTES * count,
+            payload: payload * count,
             ready: first,
             first,
-            last,
+            last: onward.max(line.last) - *latency,
             shares: true,
             repeated,
-            serial: last - first,
+            serial: onward - *latency - first,
             propagation: *propagation,
             onward,
         }
@@ -253,67 +290,15 @@ impl Cxl {
     /// there.
     fn continue_after<O: Observer>(&mut self, core: &mut Core<Event, O>, link: u32, carries: bool) {
         let Link { transmitter, free_at, .. } = &self.links[link as usize];
-        let wake_at = match (transmitter.is_midway(), self.waiting(link).is_empty()) {
-            (false, true) => None,
+        let wake_at = match (transmitter.midway(), self.waiting(link).is_empty()) {
+            (None, true) => None,
             _ if carries => Some(*free_at),
-            _ => transmitter.next_credit(),
+            _ if self.run == 1 => transmitter.next_credit(ClassSet::ALL),
+            _ => transmitter.next_credit(self.waiting(link)),
         };
         if let Some(at) = wake_at {
             self.wake(core, link, at);
         }
-    }
-
-    fn return_credits<O: Observer>(&mut self, core: &mut Core<Event, O>) {
-        while let Some((number, class)) = self.freed.pop() {
-            let link = &mut self.links[number as usize];
-            let at = core.now() + link.flit + link.propagation;
-            link.transmitter.handle_credit(at, class);
-            let (wake_at, at) = (link.wake_at, at.max(link.free_at));
-            if wake_at == Time::MAX && !self.waiting(number).is_empty() {
-                self.wake(core, number, at);
-            }
-        }
-    }
-}
-
-struct FromNode<'a> {
-    node: &'a mut Node,
-    /// Number of the link by which requests came.
-    receives: u32,
-    wire: &'a mut VecDeque<(Time, Line)>,
-    arrival: Time,
-    freed: &'a mut Vec<(u32, Class)>,
-}
-
-impl Feed for FromNode<'_> {
-    fn take(&mut self, allowed: ClassSet) -> Option<Line> {
-        let taken = self.node.take(allowed)?;
-        self.freed.extend(taken.frees.map(|class| (self.receives, class)));
-        Some(taken.line)
-    }
-    fn complete(&mut self, line: Line) {
-        self.wire.push_back((self.arrival, line));
-    }
-}
-
-struct FromSwitch<'a> {
-    switch: &'a mut Switch,
-    output: u16,
-    /// Number of the link that leads to each input of the switch.
-    feeders: &'a [u32],
-    wire: &'a mut VecDeque<(Time, Line)>,
-    arrival: Time,
-    freed: &'a mut Vec<(u32, Class)>,
-}
-
-impl Feed for FromSwitch<'_> {
-    fn take(&mut self, allowed: ClassSet) -> Option<Line> {
-        self.switch.take(self.output, allowed)
-    }
-    fn complete(&mut self, line: Line) {
-        let (input, class) = self.switch.finish(self.output);
-        self.freed.push((self.feeders[usize::from(input)], class));
-        self.wire.push_back((self.arrival, line));
     }
 }
 
@@ -356,16 +341,20 @@ impl Cxl {
 
     fn enter_node<O: Observer>(&mut self, core: &mut Core<Event, O>, link: u32, node: u16, line: Line) {
         if self.nodes[usize::from(node)].handle_line(line) {
-            self.freed.push((link, line.class));
+            self.freed.push(Freed::arrived(link, &line, core.now()));
         }
         if is_data(&line) {
             let id = MessageId(line.message);
             let message = *core.message(id);
             let progress = &mut self.progress[id.index()];
-            core.arrived(line_payload(&message, progress.arrived + progress.dropped));
-            progress.arrived += 1;
+            core.arrived(payload(&message, progress.arrived + progress.dropped, &line));
+            progress.arrived += u32::from(line.count);
+            progress.last = progress.last.max(line.last);
             if progress.arrived == lines(&message) {
-                core.complete(id);
+                match progress.last > core.now() {
+                    true => core.schedule(progress.last, Event::Complete(id)),
+                    false => core.complete(id),
+                }
             }
         }
     }
@@ -382,8 +371,8 @@ impl Cxl {
             // The request has arrived, if there was one.
             core.arrived(u64::from(message.request));
         }
-        core.sent(line_payload(&message, progress.sent));
-        progress.sent += 1;
+        core.sent(payload(&message, progress.sent, &line));
+        progress.sent += u32::from(line.count);
     }
 }
 
@@ -410,9 +399,9 @@ fn lines(message: &Message) -> u32 {
     u32::try_from(message.bytes.div_ceil(LINE_BYTES)).expect("a message below 256 GiB")
 }
 
-/// Returns the bytes of the message in its line of this number.
-fn line_payload(message: &Message, number: u32) -> u64 {
-    (message.bytes - u64::from(number) * LINE_BYTES).min(LINE_BYTES)
+/// Returns the bytes of the message in a line or run, after so many lines.
+fn payload(message: &Message, before: u32, line: &Line) -> u64 {
+    (message.bytes - u64::from(before) * LINE_BYTES).min(LINE_BYTES * u64::from(line.count))
 }
 
 impl Registered for Cxl {
@@ -466,7 +455,13 @@ impl Fabric for Cxl {
                 }
             }
             Event::Arrive(link) => self.arrive(core, link),
+            Event::Complete(id) => core.complete(id),
         }
+    }
+
+    fn largest(&self) -> Option<Largest> {
+        let bytes = Bytes::new(LINE_BYTES * u64::from(MOST_SEGMENTS));
+        Some(Largest { bytes, why: "2^31 lines: cut it into several messages".into() })
     }
 
     /// Returns the completion time alone: exact while credits and window cover the round trips they span (as the

@@ -11,10 +11,14 @@
 //! them in one packet, sent in order of node number. The first slot follows those of the last batch, and begins no
 //! sooner than the last of these packets can have arrived. A node that learns of a slot too late uses it as soon as
 //! it can.
+//!
+//! Messages of one segment that go to the same destination share a slot as far as they fit: see [`packing`].
 
 mod arbiter;
+mod packing;
 
 use self::arbiter::{Server, Word};
+use self::packing::{Name, Packing};
 use super::packet::{
     self, Net, OUTSIDE, Packet, PacketNetwork, Side, StrictPriority, Transfer, Transport, fabric_of_packets,
 };
@@ -56,7 +60,8 @@ impl Fastpass {
         let server = Server::new(&plan, params);
         let nodes = (0..network.nodes()).map(|_| Node::default()).collect();
         let (transfers, words) = (Vec::new(), Slab::new());
-        let ends = Ends { server, timeout: params.timeout, transfers, nodes, words };
+        let (timeout, packs) = (params.timeout, params.packing);
+        let ends = Ends { server, timeout, packs, transfers, nodes, words };
         let mut network = PacketNetwork::new(plan, ends, StrictPriority::default())?;
         network.set_outside(network.transport().server.way_up());
         Ok(Fastpass { network })
@@ -70,7 +75,13 @@ impl Registered for Fastpass {
         splits: <Ends as Transport>::SPLITS,
         ..Profile::SWITCHED
     });
-    const COST: Cost = Cost { port: 200.0, open: 310.0, overhead: 4.0 * Cost::ETHERNET, ..Cost::NONE };
+    const COST: Cost = Cost {
+        port: 200.0,
+        open: 310.0,
+        segment: 2.0 * Cost::BIT,
+        overhead: 4.0 * Cost::ETHERNET,
+        ..Cost::NONE
+    };
     type Params = Params;
 
     fn build(site: &Site, params: &Params) -> Result<Fastpass, SetupError> {
@@ -81,6 +92,8 @@ impl Registered for Fastpass {
 struct Ends {
     server: Server,
     timeout: Time,
+    /// Small messages share slots.
+    packs: bool,
     transfers: Vec<Pair>,
     nodes: Vec<Node>,
     /// Contents of packets to and from the arbiter.
@@ -108,6 +121,8 @@ struct Pair {
     silence: Silence,
     /// Range of missing segments, end excluded, as last reported by the receiver.
     missing: (u32, u32),
+    /// Transfers of one segment that share this one's slot.
+    passengers: Vec<Name>,
 }
 
 #[derive(Default)]
@@ -115,6 +130,7 @@ struct Node {
     /// Demands of the next packet to the arbiter.
     demands: Vec<Demand>,
     slots: BTreeSet<Slot>,
+    packing: Packing,
     wakes_at: Option<Time>,
 }
 
@@ -122,6 +138,8 @@ struct Node {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Slot {
     at: Time,
+    /// Place among those who share the slot.
+    place: u32,
     transfer: u32,
     segment: u32,
     serial: u32,
@@ -197,6 +215,7 @@ impl Ends {
         let pair = &mut self.transfers[transfer as usize];
         if !std::mem::replace(&mut pair.done, true) {
             pair.wanted.clear();
+            self.ask_for_passengers(net, transfer);
             net.close(transfer);
         }
     }
@@ -247,20 +266,20 @@ impl Transport for Ends {
 
     fn create<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32) {
         let segments = net.transfer(transfer).segments;
-        let mut wanted = SegmentSet::new(segments);
-        for segment in 0..segments {
-            wanted.insert(segment);
-        }
+        let wanted = SegmentSet::full(segments);
         let (arrived, deadline) = (SegmentSet::new(segments), net.now() + self.timeout);
         let (sent, done, timeout, silence, missing) =
             (0, false, self.timeout, Silence::default(), (0, segments));
-        let pair = Pair { wanted, sent, done, arrived, deadline, timeout, silence, missing };
+        let passengers = Vec::new();
+        let pair = Pair { wanted, sent, done, arrived, deadline, timeout, silence, missing, passengers };
         packet::put(&mut self.transfers, transfer, pair);
     }
 
     fn open<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32) {
         self.keep_alarm(net, transfer, Side::Sender);
-        self.ask(net, transfer, 0..net.transfer(transfer).segments);
+        if !self.shares(net, transfer) {
+            self.ask(net, transfer, 0..net.transfer(transfer).segments);
+        }
     }
 
     fn poll<O: Observer>(&mut self, net: &mut Net<Self, O>, node: NodeId) -> Option<Packet<Header>> {
@@ -269,7 +288,7 @@ impl Transport for Ends {
         }
         loop {
             let place = &mut self.nodes[node as usize];
-            let &Slot { at, transfer, segment, serial } = place.slots.first()?;
+            let &Slot { at, transfer, segment, serial, .. } = place.slots.first()?;
             if at > net.now() {
                 self.wake(net, node);
                 return None;
@@ -288,6 +307,10 @@ impl Transport for Ends {
                 pair.deadline = net.now() + pair.timeout;
                 if pair.wanted.count() == 0 {
                     net.waits(transfer, || Wait::Nothing);
+                }
+                for ((passenger, serial), place) in self.passengers(net, transfer).into_iter().zip(1..) {
+                    let slot = Slot { at, place, transfer: passenger, segment: 0, serial };
+                    self.nodes[node as usize].slots.insert(slot);
                 }
                 let (to, size) = (net.transfer(transfer).dst, net.segment(transfer, segment));
                 return Some(Packet::new(transfer, to, size, DATA, Header::Segment(segment)));
@@ -336,7 +359,13 @@ impl Transport for Ends {
                 for (at, Allocation { src, transfer, serial, segment, .. }) in slots {
                     if net.transfer(transfer).serial == serial && !self.transfers[transfer as usize].done {
                         self.heard(net, transfer);
-                        self.nodes[src as usize].slots.insert(Slot { at, transfer, segment, serial });
+                        self.nodes[src as usize].slots.insert(Slot {
+                            at,
+                            place: 0,
+                            transfer,
+                            segment,
+                            serial,
+                        });
                     }
                 }
                 self.wake(net, packet.to);
@@ -440,6 +469,7 @@ impl Transport for Ends {
         if pair.timeout >= LONGEST || pair.silence.handle_timeout(self.timeout, STEADY).is_none() {
             (pair.done, pair.deadline) = (true, Time::MAX);
             pair.wanted.clear();
+            self.ask_for_passengers(net, transfer);
             return net.give_up(transfer);
         }
         pair.timeout = pair.timeout * 2;

@@ -55,6 +55,16 @@ pub mod stream;
 pub mod tcp;
 mod timers;
 
+use unrack_engine::Largest;
+use unrack_protocol::segments::MOST_SEGMENTS;
+use unrack_units::Bytes;
+
+/// Returns the largest message of a fabric whose packets carry `payload` each, and are numbered in 32 bits.
+fn largest_in_packets(payload: Bytes) -> Largest {
+    let bytes = Bytes::new(payload.get().saturating_mul(u64::from(MOST_SEGMENTS)));
+    Largest { bytes, why: format!("2^31 packets of {payload}: raise `network.mtu`") }
+}
+
 /// Implements `Split` for a fabric by the field that can run a part of the network alone.
 macro_rules! split_by_switch {
     ($fabric:ident, $field:ident, $event:ty, $parcel:ty) => {

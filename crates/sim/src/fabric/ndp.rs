@@ -53,7 +53,13 @@ impl Registered for Ndp {
         splits: <Ends as Transport>::SPLITS,
         ..Profile::SWITCHED
     });
-    const COST: Cost = Cost { port: 150.0, open: 260.0, overhead: 2.0 * Cost::ETHERNET, ..Cost::NONE };
+    const COST: Cost = Cost {
+        port: 150.0,
+        open: 260.0,
+        segment: 3.0 * Cost::BIT,
+        overhead: 2.0 * Cost::ETHERNET,
+        ..Cost::NONE
+    };
     type Params = Params;
 
     fn build(site: &Site, params: &Params) -> Result<Ndp, SetupError> {

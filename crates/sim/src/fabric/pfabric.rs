@@ -49,7 +49,8 @@ impl Registered for Pfabric {
         splits: <Ends as Transport>::SPLITS,
         ..Profile::SWITCHED
     });
-    const COST: Cost = Cost { port: 100.0, open: 250.0, overhead: Cost::ETHERNET, ..Cost::NONE };
+    const COST: Cost =
+        Cost { port: 100.0, open: 250.0, segment: 3.0 * Cost::BIT, overhead: Cost::ETHERNET, ..Cost::NONE };
     type Params = Params;
 
     fn build(site: &Site, params: &Params) -> Result<Pfabric, SetupError> {

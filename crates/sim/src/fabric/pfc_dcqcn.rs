@@ -13,7 +13,7 @@ use std::collections::BTreeSet;
 use unrack_engine::error::SetupError;
 use unrack_engine::events::{Observer, PacketKind, Wait};
 use unrack_engine::network::Network;
-use unrack_protocol::dcqcn::{DcqcnRate, Params, Receiver, Reply, Sender};
+use unrack_protocol::dcqcn::{DcqcnRate, LEAST_RTO, Params, Receiver, Reply, Sender};
 use unrack_rack::{Profile, Protocol};
 use unrack_units::Time;
 use unrack_workload::NodeId;
@@ -35,8 +35,10 @@ impl PfcDcqcn {
         seed: u64,
     ) -> Result<PfcDcqcn, SetupError> {
         let plan = StreamPlan::at_line_rate(network, ethernet)?;
-        if params.rto < plan.round_trip() {
-            return Err(SetupError::new("fabric.rto", "is at least the round trip", params.rto));
+        let queues = plan.full_port() * u64::from(network.nodes());
+        let rto = params.rto.unwrap_or(LEAST_RTO.max(plan.round_trip() + queues));
+        if rto < plan.round_trip() {
+            return Err(SetupError::new("fabric.rto", "is at least the round trip", rto));
         }
         if params.k_max < params.k_min {
             return Err(SetupError::new("fabric.k_max", "is at least fabric.k_min", params.k_max));
@@ -51,7 +53,7 @@ impl PfcDcqcn {
         let queue = Lossless::new(params.clone(), seed);
         let nodes = (0..network.nodes()).map(|_| Node::default()).collect();
         let line = network.host_rate();
-        let ends = Ends { params: params.clone(), line, transfers: Vec::new(), nodes };
+        let ends = Ends { params: params.clone(), rto, line, transfers: Vec::new(), nodes };
         Ok(PfcDcqcn { network: PacketNetwork::new(plan, ends, queue)? })
     }
 }
@@ -77,6 +79,7 @@ impl Registered for PfcDcqcn {
 
 struct Ends {
     params: Params,
+    rto: Time,
     line: unrack_units::Rate,
     transfers: Vec<Pair>,
     nodes: Vec<Node>,
@@ -189,7 +192,7 @@ impl Transport for Ends {
     fn create<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32) {
         let segments = net.transfer(transfer).segments;
         let pair = Pair {
-            sender: Sender::new(segments, self.params.rto, net.now()),
+            sender: Sender::new(segments, self.rto, net.now()),
             rate: DcqcnRate::new(self.line),
             allowed_at: net.now(),
             ready: false,

@@ -11,8 +11,8 @@ use unrack_workload::jobs::model::tensors;
 pub(super) const QUEUED: f64 = 64.0;
 /// Bytes of a task: 24 while tasks are put together, 32 sorted, 48 with its loads, and 12 while it runs.
 const TASK: f64 = 24.0 + 32.0 + 48.0 + 12.0;
-/// Bytes of an output of a task: 12 while tasks are put together, 8 sorted.
-const OUTPUT: f64 = 12.0 + 8.0;
+/// Bytes of an output of a task: 16 while tasks are put together, 16 sorted.
+const OUTPUT: f64 = 16.0 + 16.0;
 /// Bytes of the data that a mapper has for a reducer.
 const SHUFFLED: f64 = 40.0;
 /// Supersteps until no label changes, on Kronecker graphs: their diameter is small.

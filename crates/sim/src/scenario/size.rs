@@ -1,6 +1,7 @@
 //! Sizes of a scenario, and the files with distributions that it names.
 
 use serde::Deserialize;
+use std::borrow::Cow;
 use toml::Spanned;
 use unrack_engine::error::SetupError;
 use unrack_input::{clipped, read_text};
@@ -25,7 +26,7 @@ pub(super) fn read_size(key: &'static str, written: &rack::Size) -> Result<SizeD
             read_cdf(key, file, unit_bytes).map(SizeDistribution::Cdf)
         }
         rack::Size::Pareto { shape, scale, maximum } => {
-            let maximum = maximum.map_or(size::MAX_BYTES, |bytes| bytes.get());
+            let maximum = maximum.map_or(Pareto::DEFAULT_MAXIMUM, |bytes| bytes.get());
             let pareto = Pareto::new(*shape, *scale, maximum);
             pareto.map(SizeDistribution::Pareto).map_err(|error| SetupError { key, ..error.into() })
         }
@@ -57,15 +58,17 @@ struct Points {
 }
 
 fn read_cdf(key: &'static str, file: &rack::FileRef, unit_bytes: f64) -> Result<SizeCdf, SetupError> {
-    let refuse = |rule, why: String| SetupError::new(key, rule, format!("`{}`: {why}", file.written));
-    let text =
-        read_text(&file.path, MOST_BYTES).map_err(|why| refuse("can be read", why.reason.to_string()))?;
+    let refuse = |rule: Cow<'static, str>, why: String| {
+        SetupError::new(key, rule, format!("`{}`: {why}", file.written))
+    };
+    let text = read_text(&file.path, MOST_BYTES)
+        .map_err(|why| refuse("can be read".into(), why.reason.to_string()))?;
     let line_at = |at: usize| text[..at.min(text.len())].matches('\n').count() + 1;
     let Points { points } = toml::from_str(&text).map_err(|why: toml::de::Error| {
         // The message alone: the full text of the error quotes the whole line.
         let line = why.span().map_or(1, |span| line_at(span.start));
         let why = format!("{} in line {line}", clipped(why.message()));
-        refuse("holds `points = [[size, probability], ...]`", why)
+        refuse("holds `points = [[size, probability], ...]`".into(), why)
     })?;
     let values: Vec<(f64, f64)> = points.iter().map(|point| *point.get_ref()).collect();
     if let Some(flaw) = SizeCdf::flaw(&values, unit_bytes) {

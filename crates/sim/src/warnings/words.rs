@@ -2,6 +2,7 @@
 
 use super::load::{Kind, Load};
 use super::{GROWS, NEARLY_ALL};
+use crate::registry::AssumedBuffer;
 use crate::setup::Setup;
 use unrack_engine::run::Run;
 use unrack_rack::{ValidScenario, Warning, Workload};
@@ -39,6 +40,19 @@ pub(super) fn drops(
         against_drops(scenario, setup, run)
     );
     Warning::new("drops", text)
+}
+
+/// Warns that ports have less buffer than the protocol counts on, and that packets were dropped.
+pub(super) fn small_buffer(scenario: &ValidScenario, run: &Run, assumed: AssumedBuffer) -> Warning {
+    let text = format!(
+        "`{}` counts on a buffer of {} at each port ({}), and {} packets were dropped; raise `network.switch.buffer` (now {})",
+        scenario.protocol,
+        assumed.bytes,
+        assumed.holds,
+        run.counters.dropped_packets,
+        scenario.network.switch.buffer
+    );
+    Warning::new("buffer", text)
 }
 
 /// Returns the key to change against drops, by where most of them were.

@@ -74,6 +74,7 @@ fn cxl(draw: &mut Draw) -> (FabricConfig, Value) {
         outstanding: draw.one(&[1, 16, 256]),
         hop: Time::from_ps(draw.one(&[100_000, 33_333])),
         port: Time::from_ps(draw.one(&[0, 12_500])),
+        run: 1,
     };
     let told = json!({
         "flit": params.flit.bytes().get(), "credits": params.credits, "outstanding": params.outstanding,
@@ -89,11 +90,12 @@ fn fastpass(draw: &mut Draw, scale: &Scale) -> (FabricConfig, Value) {
         processing: Time::from_ns(draw.one(&[0, 50])),
         batch: draw.one(&[1, 3, 8, 64]),
         policy: fastpass::Policy::MaxMin,
+        packing: draw.flip(),
         timeout,
     };
     let told = json!({
         "arbiter_rate_bps": params.arbiter_rate.as_bps(), "processing_ps": params.processing.as_ps(),
-        "batch": params.batch, "timeout_ps": timeout.as_ps(),
+        "batch": params.batch, "timeout_ps": timeout.as_ps(), "packing": params.packing,
     });
     (FabricConfig::new::<Fastpass>(params), told)
 }
@@ -113,17 +115,19 @@ fn pfc_dcqcn(draw: &mut Draw, scale: &Scale) -> (FabricConfig, Value) {
         byte_counter: Bytes::new(draw.one(&[10_000, 100_000, 10_000_000])),
         gain: fraction(gain),
         fast_recovery: draw.one(&[1, 5]),
+        keep_target: draw.flip(),
         additive_increase: Rate::from_bps(40_000_000),
         hyper_increase: Rate::from_bps(400_000_000),
-        rto: patience(draw, scale).unwrap_or(draw.odd(dcqcn::Params::default().rto)),
+        rto: Some(patience(draw, scale).unwrap_or(draw.odd(dcqcn::LEAST_RTO))),
     };
     let told = json!({
         "k_min": params.k_min.get(), "k_max": params.k_max.get(), "p_max": p_max, "gain": gain,
         "notification_interval_ps": params.notification_interval.as_ps(),
         "alpha_timer_ps": params.alpha_timer.as_ps(), "increase_timer_ps": params.increase_timer.as_ps(),
         "byte_counter": params.byte_counter.get(), "fast_recovery": params.fast_recovery,
+        "keep_target": params.keep_target,
         "additive_increase": params.additive_increase.as_bps(),
-        "hyper_increase": params.hyper_increase.as_bps(), "timeout_ps": params.rto.as_ps(),
+        "hyper_increase": params.hyper_increase.as_bps(), "timeout_ps": ps(params.rto),
     });
     (FabricConfig::new::<PfcDcqcn>(params), told)
 }

@@ -2,11 +2,15 @@
 
 use crate::common;
 
-use common::{assert_conserved, assert_unloaded_is_exact, completion_ps, run};
+use common::{
+    assert_conserved, assert_unloaded_is_exact, assert_unloaded_is_exact_between, completion_ps, run,
+};
+use unrack_basis::SplitMix64;
 use unrack_protocol::cxl::{Flit, Params};
 use unrack_sim::Run;
 use unrack_sim::fabric::cxl::Cxl;
-use unrack_sim::network::{Network, Star};
+use unrack_sim::network::{Network, Pace, Star};
+use unrack_sim::topology::{Link, Topology};
 use unrack_units::{Rate, Time};
 use unrack_workload::Message;
 
@@ -107,6 +111,92 @@ fn inputs_share_a_port_evenly() {
 fn the_same_run_twice_is_the_same() {
     let (a, b) = (incast(true), incast(true));
     assert_eq!((a.outcomes, a.counters), (b.outcomes, b.counters));
+}
+
+const RUNS: Params = Params {
+    flit: Flit::B68,
+    credits: 64,
+    outstanding: 256,
+    hop: Time::from_ns(100),
+    port: Time::from_ps(12_500),
+    run: 16,
+};
+
+#[test]
+fn runs_of_lines_are_exact_alone() {
+    for gbps in [10, 25, 30, 40, 100, 200] {
+        for flit in [Flit::B68, Flit::B256] {
+            let params = Params { flit, ..RUNS };
+            assert_unloaded_is_exact(Cxl::new(&Network::star(&star(3, gbps)), &params).unwrap());
+        }
+    }
+    let link = |gbps| Link { pace: Pace::new(Rate::from_gbps(gbps)), propagation: Time::from_ns(350) };
+    for core in [40, 160] {
+        let topology = Topology::leaf_spine(3, 4, 2, link(40), link(core));
+        let network = Network { topology, switch_latency: Time::ZERO };
+        for (flit, dst) in [(Flit::B68, 1), (Flit::B68, 11), (Flit::B256, 11)] {
+            let params = Params { flit, credits: 1_000, outstanding: 4_000, ..RUNS };
+            assert_unloaded_is_exact_between(Cxl::new(&network, &params).unwrap(), 0, dst);
+        }
+    }
+}
+
+#[test]
+fn runs_of_lines_alone_take_as_long_as_lines() {
+    let link = |gbps| Link { pace: Pace::new(Rate::from_gbps(gbps)), propagation: Time::from_ns(350) };
+    let kinds = [Message::read, Message::write, Message::rmw, Message::flow];
+    let sizes = [64, 65, 1_000, 1_100, 4_096, 100_000];
+    let all = kinds.iter().flat_map(|kind| sizes.map(|bytes| kind(0, 11, bytes)));
+    let script: Vec<(Time, Message)> =
+        all.enumerate().map(|(n, message)| (Time::from_us(1_000) * n as u64, message)).collect();
+    for core in [10, 20, 25, 60, 80, 100, 400] {
+        let topology = Topology::leaf_spine(3, 4, 2, link(40), link(core));
+        let network = Network { topology, switch_latency: Time::ZERO };
+        for flit in [Flit::B68, Flit::B256] {
+            let ends = |lines| {
+                let params = Params { flit, credits: 1_000, outstanding: 4_000, run: lines, ..RUNS };
+                let run = run(Cxl::new(&network, &params).unwrap(), script.clone());
+                (0..script.len()).map(|index| completion_ps(&run, index)).collect::<Vec<_>>()
+            };
+            assert_eq!(ends(1), ends(16), "core of {core} Gb/s, {flit:?}");
+        }
+    }
+}
+
+#[test]
+fn a_page_of_runs_takes_few_events() {
+    let alone = |params| {
+        let cxl = Cxl::new(&Network::star(&star(2, 100)), params).unwrap();
+        run(cxl, vec![(Time::ZERO, Message::read(0, 1, 4096))]).counters.events
+    };
+    let (lines, runs) = (alone(&Params { run: 1, ..RUNS }), alone(&RUNS));
+    assert!(lines > 300 && runs <= 35, "{lines} events, {runs} with runs");
+}
+
+#[test]
+fn runs_of_lines_agree_with_lines() {
+    // Reads and writes of a line, some lines, a page and 64 KiB between random nodes, at about a fifth of the links.
+    let sizes = [64, 640, 4096, 64, 1_000, 65_536];
+    let mut random = SplitMix64::new(7);
+    let script: Vec<(Time, Message)> = (0..3_000u64)
+        .map(|n| {
+            let (src, other) = (random.next_u64() % 16, random.next_u64() % 15);
+            let (src, dst) = (src as u32, ((src + 1 + other) % 16) as u32);
+            let make = if random.next_u64() & 1 == 0 { Message::read } else { Message::write };
+            (Time::from_ns(300 * n), make(src, dst, sizes[random.next_u64() as usize % sizes.len()]))
+        })
+        .collect();
+    let mean_and_tail = |params: &Params| {
+        let run = run(Cxl::new(&Network::star(&star(16, 100)), params).unwrap(), script.clone());
+        assert_conserved(&run);
+        let mut all: Vec<f64> = (0..script.len()).map(|index| run.slowdown(index).unwrap()).collect();
+        all.sort_by(f64::total_cmp);
+        (all.iter().sum::<f64>() / all.len() as f64, all[all.len() * 99 / 100])
+    };
+    let (lines, runs) = (mean_and_tail(&Params { run: 1, ..RUNS }), mean_and_tail(&RUNS));
+    let differ = [runs.0 / lines.0 - 1.0, runs.1 / lines.1 - 1.0];
+    assert!(lines.0 > 1.3, "there is something to wait for: {lines:?}");
+    assert!(differ[0].abs() < 0.08 && differ[1].abs() < 0.15, "lines {lines:?}, runs {runs:?}");
 }
 
 #[test]

@@ -367,8 +367,8 @@ fn what_cannot_be_is_refused() {
     assert!(
         by(Selection { routings: Vec::new(), ..selection(1, "tail") }).contains("fabric.selection.routings")
     );
-    let large = network(topology(&[32, 32, 16], true));
-    assert!(refused(&large, &Params::default()).contains("16384 nodes with 98304 links, 80 GB"));
+    let large = network(topology(&[16, 16, 16, 16], false));
+    assert!(refused(&large, &Params::default()).contains("65536 nodes with 4 trees, 16 GB"));
     let long = network(topology(&[90], true));
     assert!(refused(&long, &Params::default()).contains("45 hops"));
 }

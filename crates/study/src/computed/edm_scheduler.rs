@@ -63,7 +63,7 @@ fn iterations(config: &EdmConfig, seed: u64) -> u32 {
         let dst = n % PORTS;
         random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let src = (dst + 1 + (random >> 33) as u32 % (PORTS - 1)) % PORTS;
-        let bytes = u32::from(u16::MAX);
+        let bytes = u64::from(u16::MAX);
         scheduler.handle_demand(Time::ZERO, Demand { src, dst, bytes, token: n, request: Time::ZERO });
     }
     let (mut count, mut grants, mut matched) = (0, Vec::new(), 0);

@@ -1,6 +1,7 @@
 //! Detected failures (§3.2): the node is told which links are up, and announces all that it sends again.
 
 use super::{Around, Node};
+use unrack_protocol::r2c2::shared_rates::SharedRates;
 use unrack_units::Time;
 
 impl Node {
@@ -9,7 +10,7 @@ impl Node {
         let rates = self.own.plan.rates(around.map());
         self.own.empty = rates.clone();
         let (core, mut driven) = self.at(now, around);
-        core.discover(&mut driven, rates);
+        core.discover(&mut driven, SharedRates::new(rates));
         self.discover_streams(now, around);
         let (core, mut driven) = self.at(now, around);
         core.tell_again(&mut driven);

@@ -40,6 +40,7 @@ use unrack_protocol::r2c2::node;
 use unrack_protocol::r2c2::packet::{Announcement, Broadcast, DATA_HEADER, Data, Hello, Kind};
 use unrack_protocol::r2c2::rates::Rates;
 use unrack_protocol::r2c2::selection::Problem;
+use unrack_protocol::r2c2::shared_rates::SharedRates;
 use unrack_units::Time;
 
 /// Bytes of a packet. They move with it from node to node, and are not copied.
@@ -192,7 +193,7 @@ impl Node {
             counters: LiveCounters::default(),
             plan: plan.clone(),
         };
-        Node { core: node::Node::new(me, rates), own }
+        Node { core: node::Node::new(me, SharedRates::new(rates)), own }
     }
 
     /// Returns the node of the protocol, and its surroundings at this time.

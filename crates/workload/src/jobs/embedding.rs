@@ -49,7 +49,7 @@ pub fn embedding(spec: &Embedding, ranks: u32, seed: u64) -> Vec<Arc<Tasks>> {
             for (serves, lookups, asked) in served {
                 builder.send(asks, serves, asked);
                 builder.send(serves, gathers, lookups * row_bytes);
-                let scattered = (lookups * row_bytes.div_ceil(LINE_BYTES)) as u32;
+                let scattered = lookups * row_bytes.div_ceil(LINE_BYTES);
                 let among = tables[builder.rank_of(serves) as usize];
                 builder.loads(serves, TaskLoads { came: asked, scattered, among, ..TaskLoads::default() });
                 came += lookups * row_bytes;
@@ -119,7 +119,7 @@ mod tests {
         for task in 0..tasks.len() {
             if tasks.compute_of(task) > Time::ZERO && tasks.inputs_of(task) == 1 {
                 answered[tasks.rank_of(task) as usize] +=
-                    tasks.outputs_of(task).iter().map(|output| u64::from(output.bytes)).sum::<u64>();
+                    tasks.outputs_of(task).iter().map(|output| output.bytes).sum::<u64>();
             }
         }
         answered

@@ -154,7 +154,7 @@ impl Superstep {
         let told: u64 = self.updates[rank * self.ranks..(rank + 1) * self.ranks].iter().sum();
         let edges = self.edges[rank];
         let again = edges * NUMBER_BYTES + self.vertices[rank] * value_bytes;
-        TaskLoads { again, scattered: edges as u32, among: told * LINE_BYTES, ..TaskLoads::default() }
+        TaskLoads { again, scattered: edges, among: told * LINE_BYTES, ..TaskLoads::default() }
     }
 
     fn tasks(&self, value_bytes: u64, edges_per_s: u64) -> Tasks {
@@ -169,7 +169,7 @@ impl Superstep {
             let others = (0..self.ranks).filter(|from| *from != rank);
             let updates: u64 = others.map(|from| self.updates[from * self.ranks + rank]).sum();
             let values = self.vertices[rank] * value_bytes;
-            let (came, scattered) = (updates * update_bytes, updates as u32);
+            let (came, scattered) = (updates * update_bytes, updates);
             let loads = TaskLoads { came, scattered, among: values, ..TaskLoads::default() };
             builder.loads(ends + rank as u32, loads);
         }
@@ -274,7 +274,7 @@ mod tests {
         let sum = |of: fn(&crate::TaskLoads) -> u64| loads.iter().map(of).sum::<u64>();
         // Each edge, each value; a sum for each edge, a value for each update.
         assert_eq!(sum(|loads| loads.again), u64::from(4 * graph.edges() + 8 * graph.vertices()));
-        assert_eq!(sum(|loads| loads.scattered.into()), u64::from(graph.edges()) + pairs.len() as u64);
+        assert_eq!(sum(|loads| loads.scattered), u64::from(graph.edges()) + pairs.len() as u64);
         assert_eq!(sum(|loads| loads.came), bytes);
         // A million edges per second.
         assert_eq!(rounds[0].computed(), Time::from_us(graph.edges().into()));

@@ -60,7 +60,7 @@ pub fn key_value(spec: &KeyValue, ranks: u32, seed: u64) -> Result<Vec<Arc<Tasks
             let (server, asked, answered) = draws.next();
             let serves = builder.task(server, spec.service);
             builder.send(last, serves, asked);
-            let given = if answered > DONE_BYTES { entry.div_ceil(LINE_BYTES) as u32 } else { 0 };
+            let given = if answered > DONE_BYTES { entry.div_ceil(LINE_BYTES) } else { 0 };
             builder.loads(
                 serves,
                 TaskLoads { came: asked, scattered: 1 + given, among, ..TaskLoads::default() },

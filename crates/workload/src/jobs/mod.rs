@@ -63,6 +63,12 @@ impl ComputedJob {
         self.sum(|tasks| tasks.messages().map(|(_, _, bytes)| bytes).sum())
     }
 
+    /// Returns the bytes of the largest message between its ranks.
+    pub fn largest(&self) -> u64 {
+        let messages = self.rounds.iter().flat_map(|round| round.messages());
+        messages.map(|(_, _, bytes)| bytes).max().unwrap_or(0)
+    }
+
     /// Sums a quantity over rounds. Rounds are often the same: each is evaluated once.
     fn sum(&self, of: impl Fn(&Tasks) -> u64) -> u64 {
         let mut sum = 0;

@@ -300,7 +300,7 @@ impl Running {
             if output.bytes == 0 || dst == src {
                 self.input(output.to);
             } else {
-                let message = Message::flow(src, dst, output.bytes.into()).tagged(self.base + output.to);
+                let message = Message::flow(src, dst, output.bytes).tagged(self.base + output.to);
                 self.held.push(message);
             }
         }

@@ -44,7 +44,7 @@ pub enum CoreUse {
 pub struct TaskOutput {
     pub to: u32,
     /// Bytes of the message; 0 means no message: the input is there at once.
-    pub bytes: u32,
+    pub bytes: u64,
 }
 
 impl Tasks {
@@ -108,7 +108,7 @@ impl Tasks {
     pub fn messages(&self) -> impl Iterator<Item = (u32, u32, u64)> + '_ {
         let of_task = move |task: u32| {
             let sent = self.outputs_of(task).iter().filter(|output| output.bytes > 0);
-            sent.map(move |output| (self.rank_of(task), self.rank_of(output.to), u64::from(output.bytes)))
+            sent.map(move |output| (self.rank_of(task), self.rank_of(output.to), output.bytes))
         };
         (0..self.len()).flat_map(of_task)
     }
@@ -125,7 +125,7 @@ pub struct Builder {
     /// Rank of each task, and its use of the core.
     tasks: Vec<(u32, CoreUse)>,
     /// Outputs as (from, to, bytes).
-    outputs: Vec<(u32, u32, u32)>,
+    outputs: Vec<(u32, u32, u64)>,
     requests: Vec<(u32, u32)>,
     loads: Vec<(u32, TaskLoads)>,
 }
@@ -177,12 +177,11 @@ impl Builder {
     /// Makes `to` wait for `bytes` bytes that `from` sends when it is done. Within a rank, no message is sent.
     ///
     /// # Panics
-    /// If `to` does not come after `from`, or a message is 4 GiB or more.
+    /// If `to` does not come after `from`.
     pub fn send(&mut self, from: u32, to: u32, bytes: u64) {
         assert!(from < to && (to as usize) < self.tasks.len(), "outputs go to later tasks");
         let inside = self.tasks[from as usize].0 == self.tasks[to as usize].0;
-        let bytes = if inside { 0 } else { u32::try_from(bytes).expect("messages are below 4 GiB") };
-        self.outputs.push((from, to, bytes));
+        self.outputs.push((from, to, if inside { 0 } else { bytes }));
     }
 
     /// Notes that the end of `answered` answers a request asked at the end of `asked`.
@@ -240,14 +239,17 @@ mod tests {
         let (c, d) = (builder.task(1, Time::ZERO), builder.task(0, Time::from_us(2)));
         builder.send(b, c, 5);
         builder.send(a, d, 6);
-        builder.send(a, c, 7);
+        builder.send(a, c, 5 << 30);
         builder.after(c, d);
         builder.request(a, d);
         let tasks = builder.finish();
-        assert_eq!(tasks.outputs_of(a), [TaskOutput { to: d, bytes: 0 }, TaskOutput { to: c, bytes: 7 }]);
+        assert_eq!(
+            tasks.outputs_of(a),
+            [TaskOutput { to: d, bytes: 0 }, TaskOutput { to: c, bytes: 5 << 30 }]
+        );
         assert_eq!(tasks.outputs_of(b), [TaskOutput { to: c, bytes: 0 }]);
         assert_eq!([a, b, c, d].map(|task| tasks.inputs_of(task)), [0, 0, 2, 2]);
-        assert_eq!(tasks.messages().collect::<Vec<_>>(), [(0, 1, 7)]);
+        assert_eq!(tasks.messages().collect::<Vec<_>>(), [(0, 1, 5 << 30)]);
         assert_eq!(tasks.asked_by(d), Some(a));
         assert_eq!(tasks.computed(), Time::from_us(4));
     }

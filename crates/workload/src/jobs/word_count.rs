@@ -112,7 +112,7 @@ fn takes(spec: &WordCount, records: u64) -> Time {
 /// Returns the loads of a mapper: its text, and its counts if it sums up.
 fn map_loads(spec: &WordCount, to: &[Shuffled]) -> TaskLoads {
     let sum = |of: fn(&Shuffled) -> u64| to.iter().map(of).sum::<u64>();
-    let scattered = if spec.combine { sum(|to| to.words) as u32 } else { 0 };
+    let scattered = if spec.combine { sum(|to| to.words) } else { 0 };
     let among = sum(|to| to.different) * LINE_BYTES;
     TaskLoads { fresh: sum(|to| to.read), scattered, among, ..TaskLoads::default() }
 }
@@ -120,7 +120,7 @@ fn map_loads(spec: &WordCount, to: &[Shuffled]) -> TaskLoads {
 /// Returns the loads of a reducer: the data received, and its counts.
 fn reduce_loads(spec: &WordCount, reducers: usize, records: u64, bytes: u64) -> TaskLoads {
     let among = u64::from(spec.vocabulary) / reducers as u64 * LINE_BYTES;
-    TaskLoads { came: bytes, scattered: records as u32, among: among.max(LINE_BYTES), ..TaskLoads::default() }
+    TaskLoads { came: bytes, scattered: records, among: among.max(LINE_BYTES), ..TaskLoads::default() }
 }
 
 /// Returns the tasks of all texts, where cores map while others send.

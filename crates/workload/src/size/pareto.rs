@@ -2,7 +2,9 @@
 
 use super::MAX_BYTES;
 use crate::error::WorkloadError;
+use std::borrow::Cow;
 use unrack_rack::ParetoScale;
+use unrack_units::Bytes;
 
 /// Pareto distribution with P(size > x) = (minimum / x)^shape from the minimum on. Sizes above the maximum are replaced
 /// by the maximum, so that the distribution below it is unchanged.
@@ -14,31 +16,35 @@ pub struct Pareto {
 }
 
 impl Pareto {
-    /// Creates a distribution; `maximum` is [`MAX_BYTES`] unless a scenario sets it. Papers give the mean that it has
+    /// Largest size in bytes unless a scenario sets one: the mean of a heavy tail, and so the load, depends on it, so it
+    /// does not follow [`MAX_BYTES`].
+    pub const DEFAULT_MAXIMUM: u64 = u32::MAX as u64;
+
+    /// Creates a distribution; `maximum` is [`Pareto::DEFAULT_MAXIMUM`] unless a scenario sets it. Papers give the mean that it has
     /// without a maximum, and a heavy tail's is far above the mean that a maximum leaves (shape 1.05, 100 KB, up to
     /// 4 GiB: 52 KB).
     ///
     /// # Errors
     /// If a parameter is out of bounds.
     pub fn new(shape: f64, scale: ParetoScale, maximum: u64) -> Result<Pareto, WorkloadError> {
-        let refuse = |rule, value| Err(WorkloadError::new("workload.size", rule, value));
+        let refuse = |rule: Cow<'static, str>, value| Err(WorkloadError::new("workload.size", rule, value));
         if !(shape > 0.0 && shape <= MAX_SHAPE) {
-            return refuse("has a `pareto` above 0 and at most 100", shape.to_string());
+            return refuse("has a `pareto` above 0 and at most 100".into(), shape.to_string());
         }
         let minimum = match scale {
             ParetoScale::Minimum(bytes) => bytes.get() as f64,
             ParetoScale::Mean(_) if shape <= 1.0 => {
                 let rule = "has a `pareto` above 1 beside a `mean` (others have none; give `minimum`)";
-                return refuse(rule, shape.to_string());
+                return refuse(rule.into(), shape.to_string());
             }
             ParetoScale::Mean(bytes) => bytes.get() as f64 * (shape - 1.0) / shape,
         };
         if minimum < 1.0 {
-            return refuse("begins at 1 byte or more", format!("{minimum} at the least"));
+            return refuse("begins at 1 byte or more".into(), format!("{minimum} at the least"));
         }
         if !(minimum..=MAX_BYTES as f64).contains(&(maximum as f64)) {
-            let rule = "has a `maximum` from its smallest size to 4294967295 bytes";
-            return refuse(rule, format!("{maximum} beside {minimum}"));
+            let rule = format!("has a `maximum` from its smallest size to {}", Bytes::new(MAX_BYTES));
+            return refuse(rule.into(), format!("{} beside {minimum}B", Bytes::new(maximum)));
         }
         Ok(Pareto { shape, minimum, maximum: maximum as f64 })
     }
@@ -89,7 +95,7 @@ mod tests {
     #[test]
     fn r2c2s_flows() {
         // R2C2 §5.2: shape 1.05, mean 100 KB; "95 % of the flows are less than 100 KB".
-        let pareto = Pareto::new(1.05, mean(100_000), MAX_BYTES).unwrap();
+        let pareto = Pareto::new(1.05, mean(100_000), Pareto::DEFAULT_MAXIMUM).unwrap();
         assert!((pareto.minimum - 100_000.0 * 0.05 / 1.05).abs() < 1e-9);
         let below = 1.0 - (pareto.minimum / 100_000.0).powf(1.05);
         assert!((0.95..0.96).contains(&below), "{below}");
@@ -149,6 +155,6 @@ mod tests {
         assert!(why(1.1, mean(5), 9).contains("1 byte or more"));
         assert!(why(1.1, minimum(0), 9).contains("1 byte or more"));
         assert!(why(1.1, minimum(10), 9).contains("`maximum` from its smallest size"));
-        assert!(why(1.1, minimum(10), 1 << 32).contains("to 4294967295"));
+        assert!(why(1.1, minimum(10), MAX_BYTES + 1).contains("to 1024GiB"));
     }
 }

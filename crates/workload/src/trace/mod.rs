@@ -143,6 +143,11 @@ impl CapturedTrace {
         self.steps.len() as u64
     }
 
+    /// Returns the bytes of the largest transfer.
+    pub fn largest(&self) -> u64 {
+        self.steps.iter().map(|step| u64::from(step.bytes)).max().unwrap_or(0)
+    }
+
     /// Returns whether there are no transfers.
     pub fn is_empty(&self) -> bool {
         self.steps.is_empty()

@@ -4,12 +4,12 @@
 use super::{Node, World};
 use crate::r2c2::news::News;
 use crate::r2c2::packet::{Broadcast, Event as Told};
-use crate::r2c2::rates::Rates;
+use crate::r2c2::shared_rates::SharedRates;
 
 impl<F: Copy + PartialEq> Node<F> {
-    /// Adopts the links that are now known to be up, as in the map of its world; `rates` of these, without flows.
-    /// [`Node::tell_again`] is to be called next.
-    pub fn discover<W: World<Flow = F>>(&mut self, world: &mut W, rates: Rates) {
+    /// Adopts the links that are now known to be up, as in the map of its world; `rates` of these, for this node
+    /// and those that it takes turns with. [`Node::tell_again`] is to be called next.
+    pub fn discover<W: World<Flow = F>>(&mut self, world: &mut W, rates: SharedRates) {
         let now = world.now();
         let map = world.map();
         self.reports.clear();

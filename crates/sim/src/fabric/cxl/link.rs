@@ -17,7 +17,7 @@ pub(super) struct Link {
     /// Time from the end of a flit until its contents can be used at the other end.
     pub latency: Time,
     pub transmitter: FlitTransmitter,
-    /// Messages sent and not yet arrived, with their times of arrival.
+    /// Messages sent and not yet arrived, with their times of arrival; of a run, that of the first line.
     pub wire: VecDeque<(Time, Line)>,
     /// End of the flit in transmission.
     pub free_at: Time,
@@ -50,6 +50,7 @@ impl Link {
         (sender, receiver): (Sender, Receiver),
         (flit, propagation): (Time, Time),
         params: &Params,
+        (run, slowest): (u32, Time),
     ) -> Link {
         let hop = match receiver {
             Receiver::Input { .. } => params.hop,
@@ -67,7 +68,7 @@ impl Link {
             propagation,
             port,
             latency: propagation + port + hop,
-            transmitter: FlitTransmitter::new(params.flit.slots(), params.credits),
+            transmitter: FlitTransmitter::new((params.flit.slots(), flit, slowest), params.credits, run),
             wire: VecDeque::new(),
             free_at: Time::ZERO,
             wake_at: Time::MAX,

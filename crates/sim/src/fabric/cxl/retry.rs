@@ -4,7 +4,7 @@
 //! asks for the flit again and drops all that follows, which is sent again too: the link loses the time until the
 //! request is back. A link that is down for a while keeps the flits that it has to send.
 
-use super::{Cxl, Event, Link, is_data, line_payload, looks};
+use super::{Cxl, Event, Freed, Link, is_data, looks, payload};
 use std::ops::Range;
 use unrack_engine::events::{Core, Observer};
 use unrack_engine::network::Departure;
@@ -13,10 +13,11 @@ use unrack_units::Time;
 use unrack_workload::MessageId;
 
 impl Cxl {
-    /// Returns when a flit that starts now has come through without error; `None` if the link stays down for ever.
-    pub(super) fn through(&self, link: u32, start: Time) -> Option<Time> {
+    /// Returns when the flits from `start` to `end` have come through without error; `None` if the link stays down for
+    /// ever. Where there are faults, that is one flit.
+    pub(super) fn through(&self, link: u32, start: Time, end: Time) -> Option<Time> {
         let Link { id, flit, propagation, port, .. } = self.links[link as usize];
-        let Some(faults) = self.topology.faults() else { return Some(start + flit) };
+        let Some(faults) = self.topology.faults() else { return Some(end) };
         // The flit has to arrive, and the request to repeat it has to come back.
         let again = flit + (propagation + port) * 2 + flit;
         let mut first = start;
@@ -35,12 +36,12 @@ impl Cxl {
         for _ in lost {
             let wire = &mut self.links[link as usize].wire;
             let (_, line) = wire.pop_back().expect("the last lines are lost");
-            self.freed.push((link, line.class));
+            self.freed.push(Freed::arrived(link, &line, core.now()));
             let id = MessageId(line.message);
             let message = *core.message(id);
             let progress = &mut self.progress[id.index()];
             if is_data(&line) {
-                core.dropped(id, line_payload(&message, progress.arrived + progress.dropped), || {
+                core.dropped(id, payload(&message, progress.arrived + progress.dropped, &line), || {
                     looks(&line)
                 });
                 progress.dropped += 1;

@@ -1,6 +1,7 @@
 //! Conservation of credits, which only this module can see.
 
 use super::*;
+use proptest::prelude::*;
 use unrack_engine::events::{Sim, Unobserved};
 use unrack_engine::network::Pace;
 use unrack_engine::topology;
@@ -30,8 +31,11 @@ impl Counted {
     /// Returns the credits of a class that are in use: by a line being sent, on the wire, or in a buffer.
     fn away(&self, link: usize, class: Class) -> u32 {
         let Link { transmitter, wire, .. } = &self.cxl.links[link];
-        let sending = u32::from(transmitter.midway_class() == Some(class));
-        let flying = wire.iter().filter(|(_, line)| line.class == class).count() as u32;
+        // A run is on the wire as soon as it begins.
+        let sending = transmitter.midway().filter(|line| line.count == 1 && line.class == class);
+        let sending = sending.into_iter().count() as u32;
+        let flying = wire.iter().filter(|(_, line)| line.class == class);
+        let flying: u32 = flying.map(|(_, line)| u32::from(line.count)).sum();
         let buffered = match self.cxl.links[link].receiver {
             Receiver::Input { switch, port } => self.cxl.switches[switch as usize].queued(port, class),
             Receiver::Node(node) => self.cxl.nodes[usize::from(node)].held(class),
@@ -80,24 +84,46 @@ impl Source for Storm {
     }
 }
 
-#[test]
-fn no_credit_is_created_or_lost_and_nothing_locks_up() {
+fn topologies() -> [Topology; 4] {
     let link =
         |gbps| topology::Link { pace: Pace::new(Rate::from_gbps(gbps)), propagation: Time::from_ns(10) };
-    let topologies = [
+    [
         Topology::star(6, link(100)),
         Topology::leaf_spine(3, 2, 2, link(100), link(200)),
         Topology::leaf_spine(2, 3, 1, link(100), link(40)),
         Topology::fat_tree(4, link(100), link(100)),
-    ];
-    for topology in topologies {
-        for credits in [1, 7, 64] {
-            let params = Params { credits, ..Params::default() };
-            let network = Network { topology: topology.clone(), switch_latency: Time::ZERO };
-            let counted = Counted { cxl: Cxl::new(&network, &params).unwrap(), credits, most_away: 0 };
-            let (run, ..) = Sim::observed(counted, Storm(network.nodes().min(5)), Unobserved).run();
-            let complete = run.outcomes.iter().all(|outcome| outcome.completed().is_some());
-            assert!(complete, "{credits} credits, {topology:?}");
+    ]
+}
+
+/// Runs a storm, and asserts that credits are conserved and that every byte and message arrives once.
+fn assert_all_is_conserved(topology: Topology, params: &Params) {
+    let case = format!("{params:?}, {topology:?}");
+    let network = Network { topology, switch_latency: Time::ZERO };
+    let counted = Counted { cxl: Cxl::new(&network, params).unwrap(), credits: params.credits, most_away: 0 };
+    let (run, ..) = Sim::observed(counted, Storm(network.nodes().min(5)), Unobserved).run();
+    assert!(run.outcomes.iter().all(|outcome| outcome.completed().is_some()), "{case}");
+    let payload: u64 = run.messages.iter().map(Message::payload).sum();
+    assert_eq!((run.counters.sent_bytes, run.counters.arrived_bytes), (payload, payload), "{case}");
+}
+
+#[test]
+fn no_credit_is_created_or_lost_and_nothing_locks_up() {
+    for topology in topologies() {
+        for (credits, run) in [(1, 1), (7, 1), (64, 1), (64, 16)] {
+            assert_all_is_conserved(topology.clone(), &Params { credits, run, ..Params::default() });
         }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(40))]
+
+    #[test]
+    fn runs_of_any_length_conserve_credits_and_bytes(
+        topology in 0usize..4, run in 1u32..100, credits in 1u32..200, outstanding in 1u32..600, small in any::<bool>(),
+    ) {
+        let flit = if small { Flit::B68 } else { Flit::B256 };
+        let params = Params { flit, credits, outstanding, run, ..Params::default() };
+        assert_all_is_conserved(topologies()[topology].clone(), &params);
     }
 }

@@ -4,7 +4,7 @@
 use super::link::{Link, Receiver, Sender};
 use std::collections::BTreeMap;
 use unrack_engine::events::LinkId;
-use unrack_engine::topology::{End, Topology};
+use unrack_engine::topology::{self, End, Topology};
 use unrack_protocol::cxl::Params;
 
 pub(super) struct Wiring {
@@ -47,14 +47,17 @@ impl Wiring {
         self.first.windows(2).map(|two| (two[1] - two[0]) as u16)
     }
 
-    /// Creates the links, in order of number.
-    pub(super) fn links(&self, topology: &Topology, params: &Params) -> Vec<Link> {
+    /// Creates the links, in order of number, for runs of `run` lines at most.
+    pub(super) fn links(&self, topology: &Topology, params: &Params, run: u32) -> Vec<Link> {
+        let flit = |link: topology::Link| link.pace.transmit(params.flit.bytes().get());
+        let slowest = (0..topology.ports()).map(|port| flit(topology.link(port))).max();
+        let run = (run, slowest.unwrap_or_default().max(flit(topology.host_link())));
         let host = (0..self.nodes).map(|node| {
             let port = self.port_of[node as usize];
             let (link, switch) = (topology.host_link(), topology.owner(port));
             let receiver = Receiver::Input { switch, port: self.output(switch, port) };
-            let times = (link.pace.transmit(params.flit.bytes().get()), link.propagation);
-            Link::new(LinkId::Host(node), (Sender::Node(node as u16), receiver), times, params)
+            let times = (flit(link), link.propagation);
+            Link::new(LinkId::Host(node), (Sender::Node(node as u16), receiver), times, params, run)
         });
         let from_switches = (0..topology.ports()).map(|port| {
             let (link, switch) = (topology.link(port), topology.owner(port));
@@ -67,8 +70,8 @@ impl Wiring {
                     Receiver::Input { switch: to, port: self.output(to, input) }
                 }
             };
-            let times = (link.pace.transmit(params.flit.bytes().get()), link.propagation);
-            Link::new(LinkId::Port(port), (sender, receiver), times, params)
+            let times = (flit(link), link.propagation);
+            Link::new(LinkId::Port(port), (sender, receiver), times, params, run)
         });
         host.chain(from_switches).collect()
     }

@@ -20,7 +20,7 @@ struct Member {
     /// Next message of the batch.
     next: u32,
     /// Bytes of the whole batch; set in its first member, as are the next two fields.
-    total: u32,
+    total: u64,
     /// Member now on the wire.
     current: u32,
     /// Bytes of that member still to come.
@@ -36,9 +36,9 @@ impl Batches {
     }
 
     /// Returns the bytes that are announced together with this message.
-    pub(super) fn bytes(&self, first: MessageId, message: &Message) -> u32 {
-        self.members.get(first.index()).map_or(message.bytes as u32, |member| match member.total {
-            0 => message.bytes as u32,
+    pub(super) fn bytes(&self, first: MessageId, message: &Message) -> u64 {
+        self.members.get(first.index()).map_or(message.bytes, |member| match member.total {
+            0 => message.bytes,
             total => total,
         })
     }
@@ -63,7 +63,7 @@ impl Batches {
             self.member(last).next = next.0;
             last = next;
         }
-        self.member(first).total = total as u32;
+        self.member(first).total = total;
     }
 
     /// Takes note that `bytes` of a batch have arrived. Calls `ends` with each member that ends with them, and the

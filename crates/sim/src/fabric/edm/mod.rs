@@ -220,7 +220,7 @@ impl Edm {
             dst: message.data_dst(),
             bytes: match &self.batches {
                 Some(batches) => batches.bytes(id, message),
-                None => message.bytes as u32,
+                None => message.bytes,
             },
             token: id.0,
             request: if message.kind.is_answered() {

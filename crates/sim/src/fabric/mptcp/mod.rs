@@ -13,11 +13,10 @@ use self::multipath::Multipath;
 use super::stream::{Ethernet, NEVER_MARKED, StreamPlan, Streams};
 use crate::memory::Cost;
 use crate::registry::{Registered, Site};
-use unrack_engine::Fabric;
-use unrack_engine::HostCounts;
 use unrack_engine::error::SetupError;
 use unrack_engine::events::{Core, Observer};
 use unrack_engine::network::Network;
+use unrack_engine::{Fabric, HostCounts, Largest};
 use unrack_protocol::mptcp::{Params, Subflows};
 use unrack_protocol::tcp::{Connections, SubflowSet};
 use unrack_rack::{Profile, Protocol};
@@ -93,6 +92,9 @@ impl Fabric for Mptcp {
     }
     fn compute<O: Observer>(&mut self, core: &mut Core<Event, O>, computing: Computing) {
         self.streams.compute(core, computing);
+    }
+    fn largest(&self) -> Option<Largest> {
+        Some(self.streams.largest())
     }
     fn hosts(&self) -> Option<HostCounts> {
         self.streams.host_counts()

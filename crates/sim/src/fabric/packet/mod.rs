@@ -366,6 +366,9 @@ macro_rules! packet_fabric {
             fn unloaded(&self, message: &$crate::fabric::packet::Message) -> $crate::fabric::packet::Time {
                 self.network.unloaded(message)
             }
+            fn largest(&self) -> Option<$crate::engine::Largest> {
+                Some(self.network.largest())
+            }
             fn lookahead(&self) -> $crate::fabric::packet::Time {
                 self.network.lookahead()
             }

@@ -7,6 +7,7 @@ use super::headroom::FRAME;
 use super::{Event, Net, Packet, PacketNetwork, Queue, Role, Transport, Wires};
 use crate::fabric::parts::Part;
 use std::sync::Arc;
+use unrack_engine::Largest;
 use unrack_engine::events::{Core, Unobserved};
 use unrack_units::Time;
 use unrack_workload::MessageId;
@@ -62,6 +63,11 @@ impl<T: Transport> Wires<T> {
 }
 
 impl<T: Transport> PacketNetwork<T> {
+    /// Returns the largest message: see [`Fabric::largest`](crate::Fabric::largest).
+    pub fn largest(&self) -> Largest {
+        self.wires.plan.largest()
+    }
+
     /// Returns the lookahead: see [`Fabric::lookahead`](crate::Fabric::lookahead).
     pub fn lookahead(&self) -> Time {
         let plan = &self.wires.plan;

@@ -86,8 +86,8 @@ impl<T: Transport> Wires<T> {
         let port = &mut self.ports[number as usize];
         let idle = port.free_at <= core.now() && port.queue.is_empty() && port.queue.passes(packet.rank);
         if packet.payload > 0 {
-            let under_way = port.pace.bytes_in(port.free_at.saturating_sub(core.now()));
-            let ahead = if idle { 0 } else { under_way + port.queue.bytes() };
+            let under_way = || port.pace.bytes_in(port.free_at.saturating_sub(core.now()));
+            let ahead = if idle { 0 } else { under_way() + port.queue.bytes() };
             core.queued(number, ahead);
             packet.marked |= port.queue.marks(number, ahead);
         }

@@ -35,7 +35,8 @@ impl Pfq {
             false => {
                 let bps: u128 = paces.iter().map(|pace| u128::from(pace.rate().as_bps())).sum();
                 let ahead = full * (paces.len() as u64 - 1);
-                Time::from_ps((u128::from(bytes.saturating_sub(ahead)) * 8_000_000_000_000 / bps) as u64)
+                let ps = u128::from(bytes.saturating_sub(ahead)) * 8_000_000_000_000 / bps;
+                Time::from_ps(u64::try_from(ps).unwrap_or(u64::MAX))
             }
         }
     }

@@ -16,23 +16,24 @@
 
 mod alone;
 
+use super::largest_in_packets;
 use super::slab::Slab;
 use super::stream::Ethernet;
 use crate::memory::Cost;
 use crate::registry::{NoParams, Registered, Site};
 use std::sync::Arc;
 use unrack_basis::{SplitMix64, mix};
-use unrack_engine::Fabric;
 use unrack_engine::error::SetupError;
 use unrack_engine::events::{
     Core, Hop, LinkId, ObservedPacket as Seen, Observer, PacketKind, Tie, Tied, Wait,
 };
 use unrack_engine::network::{Departure, Network, Pace};
+use unrack_engine::{Fabric, Largest};
 use unrack_protocol::pfq::{Fate, Next, Node, Passing, Ports};
 use unrack_protocol::r2c2::packet::DATA_HEADER;
 use unrack_rack::graph::Graph;
 use unrack_rack::{Networks, Profile, Protocol};
-use unrack_units::Time;
+use unrack_units::{Bytes, Time};
 use unrack_workload::{Endpoints, Message, MessageId};
 
 /// Per-flow queues on a network whose nodes forward for each other.
@@ -465,6 +466,10 @@ impl Fabric for Pfq {
             Event::Hold { flow, link } => self.told(core, link, flow, true),
             Event::Release { flow, link } => self.told(core, link, flow, false),
         }
+    }
+
+    fn largest(&self) -> Option<Largest> {
+        Some(largest_in_packets(Bytes::new(self.most)))
     }
 
     /// Returns the completion time alone. Where links are alike, it is exact by a single shortest path, and for one

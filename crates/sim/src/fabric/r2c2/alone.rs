@@ -105,7 +105,8 @@ impl Pace {
     /// Returns when a packet is sent after `before` packets of `wire` bytes, if it is shorter by `shorter` bytes.
     fn start(&self, before: u32, wire: u32, shorter: u32) -> Time {
         let time = |bytes: u64, kbps: u32| {
-            Time::from_ps((u128::from(bytes) * 8_000_000_000 / u128::from(kbps)) as u64)
+            let ps = u128::from(bytes) * 8_000_000_000 / u128::from(kbps);
+            Time::from_ps(u64::try_from(ps).unwrap_or(u64::MAX))
         };
         let (first, alone) = (self.first.max(1), self.alone.max(1));
         // Rounded as in the bucket: each packet in whole picoseconds.

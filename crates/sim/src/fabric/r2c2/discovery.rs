@@ -3,6 +3,7 @@
 use super::{Event, R2c2};
 use unrack_engine::events::{Core, Observer};
 use unrack_protocol::r2c2::rates::Rates;
+use unrack_protocol::r2c2::shared_rates::SharedRates;
 
 impl R2c2 {
     pub(super) fn start_discovering<O: Observer>(&mut self, core: &mut Core<Event, O>) {
@@ -27,10 +28,10 @@ impl R2c2 {
         self.down = down;
         let rate = |link: u32| rack.links[link as usize].pace.rate();
         rack.empty = Rates::new(rack.map.links().map(rate), rack.setup.params.headroom.get());
+        let shared = SharedRates::new(rack.empty.clone());
         for node in 0..self.nodes.len() as u32 {
-            let empty = self.rack.empty.clone();
             let (node, mut around) = self.at(core, node);
-            node.discover(&mut around, empty);
+            node.discover(&mut around, shared.clone());
         }
         for node in 0..self.nodes.len() as u32 {
             let (node, mut around) = self.at(core, node);

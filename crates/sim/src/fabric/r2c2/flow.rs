@@ -39,6 +39,8 @@ pub(super) enum Role {
 /// Receiving end of a flow.
 pub(super) struct Receiver {
     got: SegmentSet,
+    /// First segment that has not arrived.
+    next: u32,
     segments: u32,
     unsaid: Unsaid,
 }
@@ -46,12 +48,13 @@ pub(super) struct Receiver {
 impl Receiver {
     /// Creates a receiver of `segments` segments.
     pub(super) fn new(segments: u32) -> Receiver {
-        Receiver { got: SegmentSet::new(segments), segments, unsaid: Unsaid::default() }
+        Receiver { got: SegmentSet::new(segments), next: 0, segments, unsaid: Unsaid::default() }
     }
 
     /// Takes a segment that has arrived. Returns whether it is new, and whether an acknowledgement is due.
     pub(super) fn take(&mut self, segment: u32, ack_every: u32) -> (bool, bool) {
         let is_new = self.got.insert(segment);
+        self.next = self.got.first_absent(self.next);
         let is_complete = self.is_complete();
         (is_new, self.unsaid.is_due(is_complete, !is_new, ack_every))
     }
@@ -64,7 +67,7 @@ impl Receiver {
     /// Returns (next, mask): all segments below `next` have arrived, and those of the 64 from `next` on whose bit is
     /// set.
     pub(super) fn acknowledgement(&self) -> (u32, u64) {
-        let next = self.got.first_absent(0).min(self.segments);
+        let next = self.next;
         let beyond = (0..64).filter(|bit| next + bit < self.segments && self.got.contains(next + bit));
         (next, beyond.fold(0, |mask, bit| mask | 1 << bit))
     }

@@ -34,27 +34,29 @@ use self::around::Around;
 use self::central::Controller;
 use self::flow::{Flow, Role};
 use self::wire::{Link, Packet, Spread};
+use super::largest_in_packets;
 use super::slab::Slab;
 use super::stream::{Ethernet, SwitchBuffer};
 use crate::memory::Cost;
-use crate::registry::{Registered, Site};
+use crate::registry::{AssumedBuffer, Registered, Site};
 use std::cell::RefCell;
 use std::sync::Arc;
 use unrack_basis::{SplitMix64, mix};
-use unrack_engine::Fabric;
 use unrack_engine::error::SetupError;
 use unrack_engine::events::{Core, Observer, Tie, Tied};
 use unrack_engine::network::Network;
+use unrack_engine::{Fabric, Largest};
 use unrack_protocol::r2c2::map::Map;
 use unrack_protocol::r2c2::node::{Node, NodeTimer, RackSetup, WorldLimits};
 use unrack_protocol::r2c2::packet::{Assignment, DATA_HEADER, Route};
 use unrack_protocol::r2c2::rates::Rates;
 use unrack_protocol::r2c2::selection::Selection;
+use unrack_protocol::r2c2::shared_rates::SharedRates;
 use unrack_protocol::r2c2::weights::{Ways, Weights};
 use unrack_protocol::r2c2::{Params, RateControl, Routing};
 use unrack_rack::graph::Graph;
 use unrack_rack::{Networks, Profile, Protocol};
-use unrack_units::Time;
+use unrack_units::{Bytes, Time};
 use unrack_workload::{Message, MessageId};
 
 /// R2C2 on a network whose nodes forward for each other.
@@ -162,8 +164,8 @@ impl Tied for Event {
     }
 }
 
-/// Limit of nodes times links: 13 GB as measured; a torus of 6,600 nodes in three dimensions.
-const MOST_KNOWN: u64 = 1 << 28;
+/// Limit of pairs of nodes times broadcast trees, a byte each. A torus needs one node's trees only.
+const MOST_BRANCHES: u64 = 1 << 32;
 
 impl R2c2 {
     /// Creates the nodes and links of a network.
@@ -181,15 +183,12 @@ impl R2c2 {
             let rule = "is torus, mesh or graph for r2c2, whose nodes forward for each other";
             return Err(SetupError::new("network.topology.kind", rule, "one with switches"));
         };
-        let known = u64::from(graph.nodes()) * u64::from(graph.links());
-        if known > MOST_KNOWN {
-            let rule = "is small enough for r2c2, whose nodes each keep about 50 B for every link";
-            let is = format!(
-                "{} nodes with {} links, {} GB",
-                graph.nodes(),
-                graph.links(),
-                known * 50 / 1_000_000_000
-            );
+        let branches = u64::from(graph.nodes()) * u64::from(graph.nodes()) * u64::from(params.trees);
+        let is_torus = graph.as_cube().is_some_and(|cube| cube.is_torus());
+        if branches > MOST_BRANCHES && !is_torus {
+            let rule = "is small enough for r2c2, whose trees take a byte for each pair of nodes: use fewer nodes, a torus, \
+                        or less fabric.trees";
+            let is = format!("{} nodes with {} trees, {} GB", graph.nodes(), params.trees, branches >> 30);
             return Err(SetupError::new("network.topology", rule, is));
         }
         check(params, &graph)?;
@@ -225,9 +224,10 @@ impl R2c2 {
             turns: 0,
             random: SplitMix64::new(mix(seed)).after(1),
         };
+        let shared = SharedRates::new(rates.clone());
         Ok(R2c2 {
             rack,
-            nodes: (0..graph.nodes()).map(|node| Node::new(node, rates.clone())).collect(),
+            nodes: (0..graph.nodes()).map(|node| Node::new(node, shared.clone())).collect(),
             numbers: vec![0; graph.nodes() as usize],
             down: Vec::new(),
             discovers: false,
@@ -355,8 +355,8 @@ impl Registered for R2c2 {
     const COST: Cost = Cost {
         port: 200.0,
         open: 300.0,
+        segment: 2.0 * Cost::BIT,
         overhead: Cost::ETHERNET,
-        link_at_node: 75.0,
         open_at_node: 145.0,
         // Two broadcasts of 16 B, of a flow's start and end (R2C2 §3.2).
         broadcast: 2.0 * 16.0,
@@ -367,7 +367,24 @@ impl Registered for R2c2 {
     fn build(site: &Site, params: &Params) -> Result<R2c2, SetupError> {
         R2c2::new(site.network, site.ethernet, params, site.seed)
     }
+
+    /// Returns the queue that one packet in [`RARELY`] meets, where packets that take paths at random arrive as a Poisson
+    /// process: for M/D/1 at utilization rho, the tail decays as exp(-2 (1 - rho) n / rho) in packets (heavy traffic).
+    fn assumed_buffer(site: &Site, params: &Params) -> Option<AssumedBuffer> {
+        let free = params.headroom.get().max(LEAST_HEADROOM);
+        let packets = (RARELY.ln() * (1.0 - free) / (2.0 * free)).ceil();
+        let bytes = Bytes::new(packets as u64 * site.ethernet.mtu.get());
+        Some(AssumedBuffer {
+            bytes,
+            holds: "a queue met by one packet in a thousand at the share of links given to flows",
+        })
+    }
 }
+
+/// Packets of which one may find the queue full.
+const RARELY: f64 = 1_000.0;
+/// Headroom below which the buffer is not asked to grow further.
+const LEAST_HEADROOM: f64 = 0.01;
 
 impl Fabric for R2c2 {
     type Event = Event;
@@ -398,6 +415,10 @@ impl Fabric for R2c2 {
             Event::Select => self.select(core),
             Event::Discover => self.discover(core),
         }
+    }
+
+    fn largest(&self) -> Option<Largest> {
+        Some(largest_in_packets(Bytes::new(self.rack.setup.most)))
     }
 
     /// Returns a lower bound: the shortest path, with no packet or broadcast in another's way, in the first interval

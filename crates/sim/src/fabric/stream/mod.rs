@@ -39,7 +39,7 @@ use super::timers::{Alarm, Timers};
 use unrack_engine::events::{Core, Observer, Tie, Tied};
 use unrack_engine::network::{Network, Pace, Port};
 use unrack_engine::topology::End;
-use unrack_engine::{HostCounts, PacketSize};
+use unrack_engine::{HostCounts, Largest, PacketSize};
 use unrack_hosts::{self as hosts, Hosts, Reading};
 use unrack_protocol::tcp::{Ack, ReceivingEnd, Segment, SendingEnd, StreamSignal, SubflowSet};
 use unrack_units::{Bytes, Rate, Time};
@@ -223,6 +223,10 @@ impl<K: Kind> Streams<K> {
         self.hosts.as_ref().map(|hosts| hosts.counts())
     }
 
+    pub(super) fn largest(&self) -> Largest {
+        self.plan.largest()
+    }
+
     pub(super) fn lookahead(&self) -> Time {
         self.plan.lookahead()
     }
@@ -402,6 +406,8 @@ impl<K: Kind> Streams<K> {
     fn take_ack<O: Observer>(&mut self, core: &mut Core<Event, O>, packet: &Packet<SignalOf<K>>, ack: &Ack) {
         let which = self.streams[packet.stream].sender.handle_ack(core.now(), ack, packet.signal);
         K::send(self, core, packet.stream, which);
+        // An acknowledgement may bring a deadline forward that had been backed off, also while nothing can be sent.
+        self.set_timers(core, packet.stream, which);
     }
 
     fn finish_packet(&mut self, index: u32) {
@@ -482,6 +488,9 @@ macro_rules! fabric_of_streams {
             }
             fn unloaded(&self, message: &unrack_workload::Message) -> unrack_units::Time {
                 self.streams.unloaded(message)
+            }
+            fn largest(&self) -> Option<unrack_engine::Largest> {
+                Some(self.streams.largest())
             }
             fn hosts(&self) -> Option<unrack_engine::HostCounts> {
                 self.streams.host_counts()

@@ -2,6 +2,8 @@
 
 use super::alone::Alone;
 use crate::fabric::buffer::SwitchBuffer;
+use crate::fabric::largest_in_packets;
+use unrack_engine::Largest;
 use unrack_engine::error::SetupError;
 use unrack_engine::network::{Departure, Network, Pace};
 use unrack_hosts::{self as hosts, Hosts};
@@ -157,12 +159,16 @@ impl StreamPlan {
     /// are pFabric's 45 us.) With less, packets that only wait are sent again, and wait longer.
     pub fn patience(&self) -> Time {
         let round_trip = self.round_trip();
+        (round_trip * 3).max(round_trip + self.full_port())
+    }
+
+    /// Returns the time that a node's link takes for a full port's buffer; zero if buffers are without bound.
+    pub fn full_port(&self) -> Time {
         let buffer = self.buffer.of_port();
-        let port = match buffer < MOST_BUFFER {
+        match buffer < MOST_BUFFER {
             true => self.network.topology.host_link().pace.transmit(buffer.get()),
             false => Time::ZERO,
-        };
-        (round_trip * 3).max(round_trip + port)
+        }
     }
 
     /// Returns the least time after which a packet that leaves a switch can affect the next. Zero: there is no next
@@ -185,6 +191,11 @@ impl StreamPlan {
     pub(in super::super) fn in_memory(&self, payload: u32) -> u32 {
         let headers = self.mtu.get() - self.framing.mss().get();
         (headers as u32 + payload).max(64)
+    }
+
+    /// Returns the largest message: see [`Fabric::largest`](unrack_engine::Fabric::largest).
+    pub fn largest(&self) -> Largest {
+        largest_in_packets(self.framing.mss())
     }
 
     /// Returns the bytes of a full packet on the wire.

@@ -103,12 +103,17 @@ fn tcp(hop: &Hop, id: MessageId, message: &Message, options: usize) -> Vec<u8> {
     }
     let mut bytes = Vec::with_capacity(TCP + options);
     ports.iter().for_each(|port| bytes.extend(port.to_be_bytes()));
-    [sequence, acknowledged].iter().for_each(|number| bytes.extend((*number as u32 + 1).to_be_bytes()));
+    [sequence, acknowledged].iter().for_each(|offset| bytes.extend(number(*offset)));
     bytes.push((((TCP + options) / 4) << 4) as u8);
     bytes.push(flags);
     bytes.extend(u16::MAX.to_be_bytes()); // the receiver's window is never what limits
     bytes.extend([0; 4]); // checksum, urgent pointer
     bytes
+}
+
+/// Returns the sequence number of a byte, after that of the SYN; they begin again after 2^32 (RFC 9293 §3.4).
+fn number(offset: u64) -> [u8; 4] {
+    (offset as u32).wrapping_add(1).to_be_bytes()
 }
 
 /// Returns the timestamps option (RFC 7323 §3.2), padded in front.
@@ -122,8 +127,8 @@ fn timestamps(hop: &Hop) -> Vec<u8> {
 fn selective(ranges: &[(u64, u64)]) -> Vec<u8> {
     let mut bytes = vec![1, 1, 5, 2 + 8 * ranges.len() as u8];
     for (start, end) in ranges {
-        bytes.extend((*start as u32 + 1).to_be_bytes());
-        bytes.extend((*end as u32 + 1).to_be_bytes());
+        bytes.extend(number(*start));
+        bytes.extend(number(*end));
     }
     bytes
 }
@@ -144,4 +149,18 @@ fn checksum(parts: &[&[u8]]) -> u16 {
         sum = (sum & 0xFFFF) + (sum >> 16);
     }
     !(sum as u16)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sequence_numbers_begin_again_after_4_gib() {
+        let of = |offset: u64| u32::from_be_bytes(number(offset));
+        assert_eq!(
+            [0, (1 << 32) - 2, (1 << 32) - 1, 1 << 32, 5 << 30].map(of),
+            [1, u32::MAX, 0, 1, (1 << 30) + 1]
+        );
+    }
 }

@@ -1,6 +1,7 @@
 //! NDP's port (Handley et al., SIGCOMM 2017, §3.1): a short queue of data. A packet that finds it full loses its
 //! payload, and its header goes on in a queue of its own, which leaves first except for one data packet after ten
-//! headers. Only packets that waited count: a packet that finds the port free passes both queues.
+//! headers. Both queues have the same memory (§3.1), so that data take at most half of the port's buffer, but one packet
+//! in any case. Only packets that waited count: a packet that finds the port free passes both queues.
 
 use super::{Loss, Queue};
 use crate::fabric::buffer::Room;
@@ -15,6 +16,8 @@ pub struct Trimming {
     data: VecDeque<u32>,
     data_limit: usize,
     bytes: u64,
+    /// Bytes in `data`.
+    data_bytes: u64,
     /// Headers that left since the last data packet.
     in_a_row: u32,
     /// Bytes on the wire of a packet without payload.
@@ -29,7 +32,13 @@ impl Trimming {
     pub fn new(data_packets: u32, header_wire: u32) -> Trimming {
         let (headers, data) = (VecDeque::new(), VecDeque::new());
         let data_limit = data_packets as usize;
-        Trimming { headers, data, data_limit, bytes: 0, in_a_row: 0, header_wire }
+        Trimming { headers, data, data_limit, bytes: 0, data_bytes: 0, in_a_row: 0, header_wire }
+    }
+
+    /// Returns whether a packet of these bytes on the wire may wait with its payload.
+    fn holds(&self, wire: u32, room: Room) -> bool {
+        let fits = self.data_bytes + u64::from(wire) <= room.limit() / 2;
+        self.data.len() < self.data_limit && (fits || self.data.is_empty())
     }
 }
 
@@ -42,7 +51,7 @@ impl Queue for Trimming {
         room: Room,
     ) {
         let packet = &mut packets[index];
-        let trim = packet.rank > 0 && self.data.len() >= self.data_limit;
+        let trim = packet.rank > 0 && !self.holds(packet.wire, room);
         let wire = if trim { self.header_wire } else { packet.wire };
         if !room.takes(self.bytes, wire) {
             return losses.push(Loss { packet: index, bytes: packet.payload, whole: true });
@@ -52,7 +61,11 @@ impl Queue for Trimming {
             (packet.wire, packet.payload, packet.rank, packet.trimmed) = (wire, 0, 0, true);
         }
         self.bytes += u64::from(wire);
-        if packet.rank == 0 { &mut self.headers } else { &mut self.data }.push_back(index);
+        if packet.rank == 0 {
+            return self.headers.push_back(index);
+        }
+        self.data_bytes += u64::from(wire);
+        self.data.push_back(index);
     }
 
     fn take<H: Copy>(&mut self, packets: &Slab<Packet<H>>) -> Option<u32> {
@@ -65,8 +78,10 @@ impl Queue for Trimming {
             Some(header) => Some(header),
             None => self.data.pop_front(),
         }?;
-        self.in_a_row = if packets[packet].rank == 0 { self.in_a_row + 1 } else { 0 };
-        self.bytes -= u64::from(packets[packet].wire);
+        let Packet { rank, wire, .. } = packets[packet];
+        self.in_a_row = if rank == 0 { self.in_a_row + 1 } else { 0 };
+        self.bytes -= u64::from(wire);
+        self.data_bytes -= if rank == 0 { 0 } else { u64::from(wire) };
         Some(packet)
     }
 

@@ -3,21 +3,25 @@
 //! [`Ends`] is the part that the three share; a [`ReceiverPolicy`] is what tells them apart. Grants and acknowledgements go
 //! before all data.
 
+mod granting;
+mod homa;
+mod ird;
+mod phost;
+
+pub use self::homa::{Homa, HomaPolicy};
+pub use self::ird::{Ird, IrdPolicy};
+pub use self::phost::{Phost, PhostPolicy};
+
+use self::granting::pace;
 use super::packet::{
     self, Net, Packet, PacketNetwork, Side, StrictPriority, Transfer, Transport, fabric_of_packets,
 };
-use super::stream::{Ethernet, StreamPlan};
-use crate::memory::Cost;
-use crate::registry::{NoParams, Parts, Registered, Site};
-use crate::setup::Finished;
-use unrack_engine::PacketSize;
+use super::stream::StreamPlan;
 use unrack_engine::error::SetupError;
 use unrack_engine::events::{Observer, PacketKind, Wait};
-use unrack_engine::network::Network;
+use unrack_protocol::ird::Senders;
 use unrack_protocol::receiver_driven::{Expiry, GrantedSender, Grants, Scheduler};
 use unrack_protocol::turns::{TurnIndex, Turns};
-use unrack_protocol::{homa, ird, phost};
-use unrack_rack::{Profile, Protocol};
 use unrack_units::Time;
 use unrack_workload::{Message, NodeId};
 
@@ -37,8 +41,10 @@ pub trait ReceiverPolicy: Send {
     type Scheduler: Scheduler + Send;
     /// See [`Transport::SPLITS`].
     const SPLITS: bool;
-    /// Most grants that a sender may have. The receiver whose grant is beyond that learns of it at once.
-    const MOST_GRANTS: u32 = u32::MAX;
+    /// Returns the receivers' view of all senders, if they have one.
+    fn senders(&mut self) -> Option<&mut Senders> {
+        None
+    }
     /// Returns the rank of unasked segments to this receiver.
     fn unasked_rank(&self, receiver: &Self::Scheduler, segments: u32) -> u8;
     /// Counts a transfer of which the receiver learns.
@@ -52,31 +58,52 @@ struct Ends<P: ReceiverPolicy> {
     /// Segments of a transfer that need no grant.
     unasked: u32,
     expiry: Option<Expiry>,
+    /// Time without an arrival after which a receiver takes its grants as lost.
     timeout: Time,
+    /// The same while segments without a grant are awaited, and time after which a sender that hears nothing announces
+    /// its transfer again. Senders do not know of each other's such segments, which may fill a port; granted ones
+    /// come at the rate of the link.
+    patience: Time,
+    /// Round trip after which grants are taken as lost only if the receiver's link was idle meanwhile, or `patience` has
+    /// passed: while packets come without a break, those that are missing may be in the queue. `None`: always.
+    idles_after: Option<Time>,
     transfers: Vec<Pair>,
     /// Transfers of each node that may send, the one with the fewest segments left first.
     ready: Vec<Turns>,
-    /// Number of unused grants of each node.
-    granted: Vec<u32>,
     receivers: Vec<Receiver<P::Scheduler>>,
+    /// Time on a receiver's link of the packets that may be outstanding, where receivers have a view of senders.
+    most_outstanding: Time,
+    /// Scratch space of [`Ends::grant`]: senders without room, and the sizes of their transfers.
+    full: Vec<(NodeId, u32)>,
 }
 
 struct Pair {
     source: GrantedSender,
-    /// Number of grants of `source`, as counted in `Ends::granted`.
-    granted: u32,
     place: TurnIndex,
     grants: Grants,
+    /// Time of its first segment on a node's link.
+    pace: Time,
+    /// Credits issued and not used, as counted in the view of senders.
+    unused: u32,
+    /// Segments outstanding, as counted in [`Receiver::outstanding`].
+    outstanding: u32,
     /// The receiver knows of the transfer.
     known: bool,
     /// Time at which the receiver takes its grants as lost.
     deadline: Time,
+    /// Time of the latest grant, or of the announcement.
+    granted_at: Time,
 }
 
 struct Receiver<S> {
     scheduler: S,
     /// Time of the next scheduled [`Poll`].
     polled_at: Option<Time>,
+    /// Time on the receiver's link of all outstanding packets, where receivers have a view of senders.
+    outstanding: Time,
+    /// End of the latest packet that arrived, and the latest time at which the link was idle before it.
+    last_arrival: Time,
+    idle_at: Time,
 }
 
 /// Header of a packet.
@@ -104,9 +131,7 @@ const CONTROL: u32 = 0;
 impl<P: ReceiverPolicy> Ends<P> {
     fn sendable<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32) {
         let src = net.transfer(transfer).src;
-        let Pair { source, granted, place, .. } = &mut self.transfers[transfer as usize];
-        let before = std::mem::replace(granted, source.granted());
-        self.granted[src as usize] = self.granted[src as usize] - before + *granted;
+        let Pair { source, place, .. } = &mut self.transfers[transfer as usize];
         let size = source.is_ready().then(|| source.unsent());
         self.ready[src as usize].set(transfer, place, size);
         self.tell_wait(net, transfer);
@@ -136,45 +161,15 @@ impl<P: ReceiverPolicy> Ends<P> {
         // Held until it is over for its receiver.
         net.hold(transfer);
         let pair = &mut self.transfers[transfer as usize];
-        let receiver = &mut self.receivers[dst as usize];
         pair.known = true;
-        pair.deadline = net.now() + self.timeout;
-        self.policy.count(&mut receiver.scheduler, segments);
+        (pair.granted_at, pair.deadline) = (net.now(), net.now() + self.patience);
+        self.policy.count(&mut self.receivers[dst as usize].scheduler, segments);
         if is_lost {
             pair.grants.expire();
         }
-        receiver.scheduler.update(transfer, &mut pair.grants);
+        self.update(transfer, dst);
         self.tell_wait(net, transfer);
         self.keep_alarm(net, transfer, Side::Receiver);
-    }
-
-    /// Sends the grants that a receiver may send now.
-    fn grant<O: Observer>(&mut self, net: &mut Net<Self, O>, node: NodeId) {
-        loop {
-            let transfers = &self.transfers;
-            let outstanding = |transfer: u32| transfers[transfer as usize].grants.outstanding();
-            let receiver = &mut self.receivers[node as usize];
-            let turn = receiver.scheduler.poll(net.now(), outstanding);
-            let Some((transfer, rank)) = turn else { break };
-            let pair = &mut self.transfers[transfer as usize];
-            let segment = pair.grants.grant().expect("a transfer whose turn it is has something to grant");
-            let PacketSize { wire, .. } = net.segment(transfer, segment);
-            let pace = net.plan().network.topology.host_link().pace.transmit(u64::from(wire));
-            receiver.scheduler.granted(net.now(), pace);
-            receiver.scheduler.update(transfer, &mut pair.grants);
-            self.tell_wait(net, transfer);
-            let to = net.transfer(transfer).src;
-            let header = Header::Grant { segment, rank };
-            net.send_first(node, Packet::new(transfer, to, net.bare(), CONTROL, header));
-        }
-        let receiver = &mut self.receivers[node as usize];
-        let next = receiver.scheduler.next().filter(|at| *at > net.now());
-        if let Some(at) = next
-            && receiver.polled_at.is_none_or(|polled| at < polled)
-        {
-            receiver.polled_at = Some(at);
-            net.schedule(at, Poll(node));
-        }
     }
 
     fn segment<O: Observer>(&mut self, net: &mut Net<Self, O>, packet: &Packet<Header>, number: u32) {
@@ -184,10 +179,13 @@ impl<P: ReceiverPolicy> Ends<P> {
             return self.say_done(net, packet);
         }
         let new = pair.grants.arrive(number);
-        let receiver = &mut self.receivers[node as usize];
-        receiver.scheduler.update(transfer, &mut pair.grants);
-        pair.deadline = net.now() + self.timeout;
-        let complete = pair.grants.is_complete();
+        let wait = if pair.grants.awaits_unasked() { self.patience } else { self.timeout };
+        let before = std::mem::replace(&mut pair.deadline, net.now() + wait);
+        let (complete, is_sooner) = (pair.grants.is_complete(), pair.deadline < before);
+        self.update(transfer, node);
+        if is_sooner {
+            self.keep_alarm(net, transfer, Side::Receiver);
+        }
         self.tell_wait(net, transfer);
         if complete && new {
             net.release(transfer);
@@ -196,16 +194,6 @@ impl<P: ReceiverPolicy> Ends<P> {
         if complete && (!new || net.delivered(transfer)) {
             self.say_done(net, packet);
         }
-        self.grant(net, node);
-    }
-
-    /// Takes back a grant whose sender has as many as it may.
-    fn refuse<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32, segment: u32) {
-        let node = net.transfer(transfer).dst;
-        let pair = &mut self.transfers[transfer as usize];
-        pair.grants.give_back(segment);
-        self.receivers[node as usize].scheduler.update(transfer, &mut pair.grants);
-        self.tell_wait(net, transfer);
         self.grant(net, node);
     }
 
@@ -219,6 +207,7 @@ impl<P: ReceiverPolicy> Ends<P> {
         if !source.is_done() {
             source.handle_done();
             self.sendable(net, transfer);
+            self.forget_credits(net, transfer, 0);
             net.close(transfer);
         }
     }
@@ -233,9 +222,11 @@ impl<P: ReceiverPolicy> Transport for Ends<P> {
 
     fn create<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32) {
         let Transfer { segments, name, .. } = *net.transfer(transfer);
-        let source = GrantedSender::new(segments, self.unasked, self.expiry, self.timeout, net.now());
+        let source = GrantedSender::new(segments, self.unasked, self.expiry, self.patience, net.now());
         let (place, grants) = (TurnIndex::new(name), Grants::new(segments, self.unasked, name));
-        let pair = Pair { source, granted: 0, place, grants, known: false, deadline: Time::MAX };
+        let pace = pace(net, transfer, 0);
+        let (known, deadline, granted_at, unused, outstanding) = (false, Time::MAX, Time::ZERO, 0, 0);
+        let pair = Pair { source, place, grants, pace, unused, outstanding, known, deadline, granted_at };
         packet::put(&mut self.transfers, transfer, pair);
     }
 
@@ -265,6 +256,8 @@ impl<P: ReceiverPolicy> Transport for Ends<P> {
             if sent.again {
                 net.retransmitted(transfer);
             }
+            let unused = self.transfers[transfer as usize].unused;
+            self.forget_credits(net, transfer, unused.saturating_sub(1));
             let (to, segments) = (net.transfer(transfer).dst, net.transfer(transfer).segments);
             let receiver = &self.receivers[to as usize].scheduler;
             let rank = sent.rank.unwrap_or_else(|| self.policy.unasked_rank(receiver, segments));
@@ -279,6 +272,7 @@ impl<P: ReceiverPolicy> Transport for Ends<P> {
 
     fn receive<O: Observer>(&mut self, net: &mut Net<Self, O>, packet: &Packet<Header>) {
         let transfer = packet.transfer;
+        self.note_arrival(net, packet);
         let pair = &mut self.transfers[transfer as usize];
         match packet.header {
             Header::Announce { .. } | Header::Segment(_) if !pair.known => {
@@ -295,15 +289,12 @@ impl<P: ReceiverPolicy> Transport for Ends<P> {
             Header::Announce { .. } if pair.grants.is_silent() => {
                 // The sender is there: the receiver need not wait until its grants are taken as lost.
                 pair.grants.expire();
-                self.receivers[packet.to as usize].scheduler.update(transfer, &mut pair.grants);
+                self.expired(net, transfer);
                 self.tell_wait(net, transfer);
                 self.grant(net, packet.to);
             }
             Header::Announce { .. } => {}
             Header::Segment(number) => self.segment(net, packet, number),
-            Header::Grant { segment, .. } if self.granted[packet.to as usize] >= P::MOST_GRANTS => {
-                self.refuse(net, transfer, segment);
-            }
             Header::Grant { segment, rank } => {
                 pair.source.handle_grant(net.now(), segment, rank);
                 // The timeout may have been doubled.
@@ -337,9 +328,12 @@ impl<P: ReceiverPolicy> Transport for Ends<P> {
 
     #[cfg(test)]
     fn is_empty(&self) -> bool {
-        let idle = |receiver: &Receiver<P::Scheduler>| receiver.scheduler.poll(Time::MAX, |_| 0).is_none();
+        let idle = |receiver: &Receiver<P::Scheduler>| {
+            receiver.scheduler.poll(Time::MAX, |_| 0, |_| true).is_none()
+                && receiver.outstanding == Time::ZERO
+        };
         self.ready.iter().all(Turns::is_empty)
-            && self.granted.iter().all(|granted| *granted == 0)
+            && self.transfers.iter().all(|pair| pair.unused == 0)
             && self.receivers.iter().all(idle)
     }
 
@@ -361,15 +355,20 @@ impl<P: ReceiverPolicy> Transport for Ends<P> {
                     net.send_first(src, Packet::new(transfer, dst, net.bare(), CONTROL, header));
                 } else if pair.source.has_given_up() {
                     self.sendable(net, transfer);
+                    self.forget_credits(net, transfer, 0);
                     net.give_up(transfer);
                 }
             }
             Side::Receiver => {
-                let receiver = &mut self.receivers[dst as usize];
+                if let Some(later) = self.may_be_queued(net, transfer) {
+                    self.transfers[transfer as usize].deadline = later;
+                    return;
+                }
+                let pair = &mut self.transfers[transfer as usize];
                 pair.grants.handle_timeout(self.timeout);
-                receiver.scheduler.update(transfer, &mut pair.grants);
                 pair.deadline = now + pair.grants.timeout(self.timeout);
                 let gives_up = pair.grants.has_given_up();
+                self.expired(net, transfer);
                 self.tell_wait(net, transfer);
                 if gives_up {
                     net.give_up_receiving(transfer);
@@ -411,173 +410,40 @@ fn ends<P: ReceiverPolicy>(
     (expiry, timeout): (Option<Expiry>, Time),
     scheduler: impl Fn() -> P::Scheduler,
 ) -> Ends<P> {
-    let receiver = |_| Receiver { scheduler: scheduler(), polled_at: None };
-    let (ready, granted) = (vec![Turns::default(); nodes as usize], vec![0; nodes as usize]);
+    let none = Time::ZERO;
+    let receiver = |_| Receiver {
+        scheduler: scheduler(),
+        polled_at: None,
+        outstanding: none,
+        last_arrival: none,
+        idle_at: none,
+    };
+    let ready = vec![Turns::default(); nodes as usize];
     let (transfers, receivers) = (Vec::new(), (0..nodes).map(receiver).collect());
-    Ends { policy, announced, unasked, expiry, timeout, transfers, ready, granted, receivers }
-}
-
-/// pHost (Gao et al., CoNEXT 2015).
-pub type Phost = ReceiverDriven<PhostPolicy>;
-/// Policy of pHost.
-pub struct PhostPolicy {
-    free_tokens: u32,
-}
-
-impl ReceiverPolicy for PhostPolicy {
-    type Scheduler = phost::Tokens;
-    const SPLITS: bool = true;
-    fn unasked_rank(&self, _receiver: &phost::Tokens, segments: u32) -> u8 {
-        phost::free_rank(segments, self.free_tokens)
+    let (most_outstanding, full) = (Time::MAX, Vec::new());
+    Ends {
+        policy,
+        announced,
+        unasked,
+        expiry,
+        timeout,
+        patience: timeout,
+        idles_after: None,
+        transfers,
+        ready,
+        receivers,
+        most_outstanding,
+        full,
     }
 }
 
-impl Phost {
-    /// Creates pHost on a network.
-    ///
-    /// # Errors
-    /// If a parameter is out of range or does not fit the network.
-    pub fn with(network: &Network, ethernet: &Ethernet, params: &phost::Params) -> Result<Phost, SetupError> {
-        let plan = StreamPlan::at_line_rate(network, ethernet)?;
-        let free_tokens = plan.line_rate_window("fabric.free_tokens", params.free_tokens)?;
-        let packet = network.topology.host_link().pace.transmit(plan.full_packet().get());
-        let after = params.token_expiry.unwrap_or(Time::from_ps(packet.as_ps() * 3 / 2));
-        let expiry = Expiry { after, pace: packet };
-        let timeout = at_least_a_round_trip("fabric.timeout", params.timeout, &plan)?;
-        let how = (Announced::ByPacket, free_tokens);
-        let (nodes, policy) = (network.nodes(), PhostPolicy { free_tokens });
-        let ends = ends(policy, nodes, how, (Some(expiry), timeout), || phost::Tokens::new(free_tokens));
-        ReceiverDriven::new(plan, ends)
-    }
-}
-
-impl Registered for Phost {
-    const PROTOCOL: Protocol = Protocol::new(&Profile {
-        name: "phost",
-        about: "receivers grant tokens for what senders send; short transfers need none",
-        splits: PhostPolicy::SPLITS,
-        ..Profile::SWITCHED
-    });
-    const COST: Cost = Cost { port: 400.0, open: 500.0, overhead: 2.0 * Cost::ETHERNET, ..Cost::NONE };
-    type Params = phost::Params;
-
-    fn build(site: &Site, params: &phost::Params) -> Result<Phost, SetupError> {
-        Phost::with(site.network, site.ethernet, params)
-    }
-
-    fn split(parts: Parts, params: &phost::Params) -> Result<Finished, SetupError> {
-        parts.run::<Phost>(params)
-    }
-}
-
-/// Homa (Montazeri et al., SIGCOMM 2018).
-pub type Homa = ReceiverDriven<HomaPolicy>;
-/// Policy of Homa.
-pub struct HomaPolicy;
-
-impl ReceiverPolicy for HomaPolicy {
-    type Scheduler = homa::Overcommitment;
-    /// Always false: senders know at once which ranks their receivers have chosen.
-    const SPLITS: bool = false;
-    fn unasked_rank(&self, receiver: &homa::Overcommitment, segments: u32) -> u8 {
-        receiver.unasked_rank(segments)
-    }
-    fn count(&self, receiver: &mut homa::Overcommitment, segments: u32) {
-        receiver.count(segments);
-    }
-}
-
-impl Homa {
-    /// Creates Homa on a network.
-    ///
-    /// # Errors
-    /// If a parameter is out of range or does not fit the network.
-    pub fn with(network: &Network, ethernet: &Ethernet, params: &homa::Params) -> Result<Homa, SetupError> {
-        let plan = StreamPlan::at_line_rate(network, ethernet)?;
-        let window = plan.line_rate_window("fabric.unscheduled", params.unscheduled)?;
-        let timeout = at_least_a_round_trip("fabric.resend", Some(params.resend), &plan)?;
-        let (how, nodes) = ((Announced::ByData, window), network.nodes());
-        let ends = ends(HomaPolicy, nodes, how, (None, timeout), || homa::Overcommitment::new(window));
-        ReceiverDriven::new(plan, ends)
-    }
-}
-
-impl Registered for Homa {
-    const PROTOCOL: Protocol = Protocol::new(&Profile {
-        name: "homa",
-        about: "receivers grant to several senders at once, at priorities of their own",
-        splits: HomaPolicy::SPLITS,
-        ..Profile::SWITCHED
-    });
-    const COST: Cost = Cost { port: 400.0, open: 420.0, overhead: Cost::ETHERNET, ..Cost::NONE };
-    type Params = homa::Params;
-
-    fn build(site: &Site, params: &homa::Params) -> Result<Homa, SetupError> {
-        Homa::with(site.network, site.ethernet, params)
-    }
-}
-
-/// Idealized receiver-driven transport of EDM §4.3.
-pub type Ird = ReceiverDriven<IrdPolicy>;
-/// Policy of the idealized transport.
-pub struct IrdPolicy;
-
-impl ReceiverPolicy for IrdPolicy {
-    type Scheduler = ird::Credits;
-    /// Always false: receivers know at once what senders have.
-    const SPLITS: bool = false;
-    const MOST_GRANTS: u32 = ird::MOST_CREDITS;
-    fn unasked_rank(&self, _receiver: &ird::Credits, _segments: u32) -> u8 {
-        unreachable!("all of it is granted")
-    }
-}
-
-/// Least timeout of `ird`. No packet is lost where credits come at the rate of the link; where the core is narrower,
-/// some may be.
-const IRD_TIMEOUT: Time = Time::from_us(1_000);
-
-impl Ird {
-    /// Creates the idealized transport on a network.
-    ///
-    /// # Errors
-    /// If a parameter of the network is out of range.
-    pub fn with(network: &Network, ethernet: &Ethernet) -> Result<Ird, SetupError> {
-        let plan = StreamPlan::at_line_rate(network, ethernet)?;
-        let timeout = IRD_TIMEOUT.max(plan.patience());
-        let (how, nodes) = ((Announced::AtOnce, 0), network.nodes());
-        let ends = ends(IrdPolicy, nodes, how, (None, timeout), ird::Credits::default);
-        ReceiverDriven::new(plan, ends)
-    }
-}
-
-impl Registered for Ird {
-    const PROTOCOL: Protocol = Protocol::new(&Profile {
-        name: "ird",
-        about: "idealized receiver-driven transport: receivers learn of everything at once (EDM §4.3)",
-        splits: IrdPolicy::SPLITS,
-        ..Profile::SWITCHED
-    });
-    const COST: Cost = Cost { port: 400.0, open: 460.0, overhead: 2.0 * Cost::ETHERNET, ..Cost::NONE };
-    type Params = NoParams;
-
-    fn build(site: &Site, _params: &NoParams) -> Result<Ird, SetupError> {
-        Ird::with(site.network, site.ethernet)
-    }
-}
-
-/// Returns the timeout `asked` for, or [`StreamPlan::patience`].
+/// Returns the timeout `asked` for.
 ///
 /// # Errors
 /// If it is less than the round trip.
-fn at_least_a_round_trip(
-    key: &'static str,
-    asked: Option<Time>,
-    plan: &StreamPlan,
-) -> Result<Time, SetupError> {
-    let round_trip = plan.round_trip();
-    match asked {
-        Some(asked) if asked < round_trip => Err(SetupError::new(key, "is at least the round trip", asked)),
-        Some(asked) => Ok(asked),
-        None => Ok(plan.patience()),
+fn at_least_a_round_trip(key: &'static str, asked: Time, plan: &StreamPlan) -> Result<Time, SetupError> {
+    match asked < plan.round_trip() {
+        true => Err(SetupError::new(key, "is at least the round trip", asked)),
+        false => Ok(asked),
     }
 }

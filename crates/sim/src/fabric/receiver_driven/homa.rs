@@ -1,0 +1,68 @@
+//! `homa`: grants to several senders at once, each at a priority of its own.
+
+use super::{Announced, ReceiverDriven, ReceiverPolicy, at_least_a_round_trip, ends};
+use crate::fabric::stream::{Ethernet, StreamPlan};
+use crate::memory::Cost;
+use crate::registry::{AssumedBuffer, Registered, Site};
+use unrack_engine::error::SetupError;
+use unrack_engine::network::Network;
+use unrack_protocol::homa;
+use unrack_rack::{Profile, Protocol};
+use unrack_units::Bytes;
+
+/// Homa (Montazeri et al., SIGCOMM 2018).
+pub type Homa = ReceiverDriven<HomaPolicy>;
+/// Policy of Homa.
+pub struct HomaPolicy;
+
+impl ReceiverPolicy for HomaPolicy {
+    type Scheduler = homa::Overcommitment;
+    /// Always false: senders know at once which ranks their receivers have chosen.
+    const SPLITS: bool = false;
+    fn unasked_rank(&self, receiver: &homa::Overcommitment, segments: u32) -> u8 {
+        receiver.unasked_rank(segments)
+    }
+    fn count(&self, receiver: &mut homa::Overcommitment, segments: u32) {
+        receiver.count(segments);
+    }
+}
+
+impl Homa {
+    /// Creates Homa on a network.
+    ///
+    /// # Errors
+    /// If a parameter is out of range or does not fit the network.
+    pub fn with(network: &Network, ethernet: &Ethernet, params: &homa::Params) -> Result<Homa, SetupError> {
+        let plan = StreamPlan::at_line_rate(network, ethernet)?;
+        let window = plan.line_rate_window("fabric.unscheduled", params.unscheduled)?;
+        let timeout = at_least_a_round_trip("fabric.resend", params.resend, &plan)?;
+        let (how, nodes) = ((Announced::ByData, window), network.nodes());
+        let ends = ends(HomaPolicy, nodes, how, (None, timeout), || homa::Overcommitment::new(window));
+        ReceiverDriven::new(plan, ends)
+    }
+}
+
+impl Registered for Homa {
+    const PROTOCOL: Protocol = Protocol::new(&Profile {
+        name: "homa",
+        about: "receivers grant to several senders at once, at priorities of their own",
+        splits: HomaPolicy::SPLITS,
+        ..Profile::SWITCHED
+    });
+    const COST: Cost =
+        Cost { port: 400.0, open: 420.0, segment: 3.0 * Cost::BIT, overhead: Cost::ETHERNET, ..Cost::NONE };
+    type Params = homa::Params;
+
+    fn build(site: &Site, params: &homa::Params) -> Result<Homa, SetupError> {
+        Homa::with(site.network, site.ethernet, params)
+    }
+
+    /// Returns a window for each priority: a receiver grants as many at once (§3.5), less those of unscheduled packets.
+    fn assumed_buffer(site: &Site, params: &homa::Params) -> Option<AssumedBuffer> {
+        let plan = StreamPlan::at_line_rate(site.network, site.ethernet).ok()?;
+        let window = plan.line_rate_window("fabric.unscheduled", params.unscheduled).ok()?;
+        let bytes = plan.full_packet().get() * u64::from(window) * u64::from(homa::RANKS);
+        let holds = "RTTbytes for each of seven priorities, Homa §3.5";
+        Some(AssumedBuffer { bytes: Bytes::new(bytes), holds })
+    }
+}
