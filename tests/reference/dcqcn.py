@@ -222,6 +222,8 @@ class Flow:
 
 
 class Dcqcn:
+    sides = ("sender",)
+
     def __init__(self, network):
         self.network = network
         network.pausing = Pausing(network)
@@ -256,11 +258,11 @@ class Dcqcn:
         flow.deadline = self.network.now() + self.network.case["timeout_ps"]
         self.network.watch(flow.transfer)
 
-    def deadline(self, transfer):
+    def deadline(self, transfer, _side):
         flow = self.flows[transfer]
         return None if flow.is_done() else flow.deadline
 
-    def expire(self, transfer):
+    def expire(self, transfer, _side):
         flow = self.flows[transfer]
         flow.next = flow.acknowledged
         self.wait(flow)

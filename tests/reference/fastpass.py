@@ -30,6 +30,8 @@ class Demand:
 
 
 class Fastpass:
+    sides = ("sender",)
+
     def __init__(self, network):
         self.network, case = network, network.case
         self.timeout, self.batch = case["timeout_ps"], case["batch"]
@@ -144,11 +146,11 @@ class Fastpass:
         pair.timeout = self.timeout
         self.wait(pair)
 
-    def deadline(self, transfer):
+    def deadline(self, transfer, _side):
         pair = self.pairs[transfer]
         return None if pair.is_done else pair.deadline
 
-    def expire(self, transfer):
+    def expire(self, transfer, _side):
         pair = self.pairs[transfer]
         pair.timeout *= 2
         self.wait(pair)

@@ -68,6 +68,8 @@ class Pair:
 
 
 class Ndp:
+    sides = ("sender",)
+
     def __init__(self, network):
         self.network, self.rto = network, network.case["timeout_ps"]
         self.pairs = {}
@@ -110,11 +112,11 @@ class Ndp:
         pair.deadline = self.network.now() + self.rto
         self.network.watch(pair.transfer)
 
-    def deadline(self, transfer):
+    def deadline(self, transfer, _side):
         pair = self.pairs[transfer]
         return None if pair.is_done() else pair.deadline
 
-    def expire(self, transfer):
+    def expire(self, transfer, _side):
         pair = self.pairs[transfer]
         pair.again += sorted(pair.outstanding)
         pair.outstanding.clear()

@@ -21,6 +21,7 @@ class Transfer:
         self.size, self.segments = size, segments
         self.is_request = request is not None
         self.answer_bytes = request
+        self.alarms = {}  # by side
         self.answers = answers  # the request that is not known to have been answered
 
 
@@ -45,6 +46,9 @@ class Port:
         self.number, self.queue = number, queue
         self.link, self.end = network.link(number), network.end(number)
         self.free, self.waking = 0, False
+
+
+GIVEN_UP = -1
 
 
 class Network:
@@ -130,12 +134,18 @@ class Network:
     def delivered(self, transfer):
         """All of a transfer is here. Whether it has to be acknowledged: a request is by its answer."""
         if not transfer.is_request:
-            submitted = self.case["messages"][transfer.message]["at_ps"]
-            self.times[transfer.message] = self.now() - submitted
+            if self.times[transfer.message] is None:
+                submitted = self.case["messages"][transfer.message]["at_ps"]
+                self.times[transfer.message] = self.now() - submitted
             return True
         # When the packet that ended it has been dealt with.
         self.answers.append(transfer)
         return False
+
+    def give_up(self, transfer):
+        """One of its ends does not go on: the message is lost, unless it is here."""
+        if self.times[transfer.message] is None:
+            self.times[transfer.message] = GIVEN_UP
 
     def segment(self, transfer, number, rank, **says):
         payload = min(transfer.size - number * self.mss, self.mss)
@@ -148,17 +158,23 @@ class Network:
         self.touch(node)
 
     def watch(self, transfer):
-        """To be called when the deadline of a transfer has moved."""
-        deadline = self.transport.deadline(transfer)
-        if deadline is not None:
-            self.at(max(deadline, self.now()), self.look, transfer, by=ALARM)
+        """To be called when a deadline of the transfer has moved."""
+        for side in self.transport.sides:
+            deadline = self.transport.deadline(transfer, side)
+            # One that has moved away is looked at when it was due first.
+            if deadline is not None and deadline < transfer.alarms.get(side, float("inf")):
+                transfer.alarms[side] = deadline
+                self.at(max(deadline, self.now()), self.look, transfer, side, by=ALARM)
 
-    def look(self, transfer):
-        deadline = self.transport.deadline(transfer)
+    def look(self, transfer, side):
+        if self.now() < transfer.alarms.get(side, float("inf")):
+            return
+        del transfer.alarms[side]
+        deadline = self.transport.deadline(transfer, side)
         if deadline is not None and deadline <= self.now():
-            self.transport.expire(transfer)
+            self.transport.expire(transfer, side)
             self.touch(transfer.src)
-            self.watch(transfer)
+        self.watch(transfer)
 
     # A node's link.
 

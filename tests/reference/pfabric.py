@@ -39,6 +39,8 @@ class Sender:
 
 
 class Pfabric:
+    sides = ("sender",)
+
     def __init__(self, network):
         self.network = network
         self.rto = network.case["timeout_ps"] or network.patience()
@@ -73,10 +75,10 @@ class Pfabric:
         sender.deadline = deadline
         self.network.watch(sender.transfer)
 
-    def deadline(self, transfer):
+    def deadline(self, transfer, _side):
         return self.senders[transfer].deadline
 
-    def expire(self, transfer):
+    def expire(self, transfer, _side):
         sender = self.senders[transfer]
         if sender.is_done():
             return

@@ -8,12 +8,15 @@ opened first. Grants, announcements and acknowledgements go before all data.
 
 from packets import Network, Packet
 from queues import StrictPriority
+from silence import Silence
+
+STEADY = 64  # timeouts in a row of which nothing came, until each is twice the one before
 
 
 class Pair:
     """Both ends of a transfer."""
 
-    def __init__(self, transfer, unasked, now, patience, expiry):
+    def __init__(self, transfer, unasked, now, timeout, patience, expiry):
         self.transfer = transfer
         unasked = range(min(unasked, transfer.segments))
         # The sender: segments that may be sent, in order; with the rank of the grant, and until when.
@@ -24,7 +27,7 @@ class Pair:
         self.expiry = expiry
         self.allowed_until = now + (len(unasked) * expiry["pace"] if expiry else 0)
         self.is_done = False
-        self.in_vain = 0
+        self.silence = Silence(patience, 0)
         self.asks_at = now + patience
         # The receiver.
         self.known = False
@@ -34,6 +37,7 @@ class Pair:
         self.latest = -1  # segment to arrive, of those granted since all was given up
         self.gives_up_at = None
         self.granted_at = 0
+        self.grants_in_vain = Silence(timeout, STEADY)
 
     def is_ready(self):
         return not self.is_done and bool(self.unasked or self.granted)
@@ -43,6 +47,16 @@ class Pair:
 
     def left(self):
         return self.transfer.segments - len(self.arrived)
+
+    def is_over(self):
+        return not self.left() or self.grants_in_vain.has_ended
+
+    def counts_as(self):
+        """Segments left; a transfer of whose grants nothing comes goes last."""
+        return 2**32 - 1 if self.is_silent() else self.left()
+
+    def is_silent(self):
+        return self.grants_in_vain.timeouts >= STEADY
 
     def to_grant(self):
         """Segments that have neither arrived nor are granted."""
@@ -55,6 +69,7 @@ class Pair:
 
 
 class ReceiverDriven:
+    sides = ("sender", "receiver")
     timeout = patience = None  # without grants, and while packets are awaited that need none
 
     def __init__(self, network):
@@ -69,7 +84,7 @@ class ReceiverDriven:
 
     def open(self, transfer):
         network = self.network
-        pair = Pair(transfer, self.unasked, network.now(), self.patience, self.expiry)
+        pair = Pair(transfer, self.unasked, network.now(), self.timeout, self.patience, self.expiry)
         self.pairs[transfer] = pair
         network.watch(transfer)
         if self.announces:
@@ -116,7 +131,9 @@ class ReceiverDriven:
 
     def take_grant(self, pair, segment, rank):
         now = self.network.now()
-        pair.in_vain = 0
+        if pair.silence.has_ended:
+            return
+        pair.silence.end()
         pair.asks_at = now + self.patience
         self.network.watch(pair.transfer)
         until = None
@@ -143,32 +160,34 @@ class ReceiverDriven:
 
     # Time-outs of both ends.
 
-    def deadline(self, transfer):
+    def deadline(self, transfer, side):
         pair = self.pairs[transfer]
-        deadlines = []
-        if not pair.is_done:
-            deadlines.append(pair.asks_at)
-        if pair.known and pair.left():
-            deadlines.append(pair.gives_up_at)
-        return min(deadlines, default=None)
+        if side == "sender":
+            return None if pair.is_done else pair.asks_at
+        return pair.gives_up_at if pair.known and not pair.is_over() else None
 
-    def expire(self, transfer):
+    def expire(self, transfer, side):
         pair, now = self.pairs[transfer], self.network.now()
-        if not pair.is_done and pair.asks_at <= now:
-            silent = not pair.is_ready()
-            if silent:
-                pair.in_vain = min(pair.in_vain + 1, 10)
+        if side == "sender":
+            if pair.is_ready():
+                pair.asks_at = now + pair.silence.timeout()
+            elif pair.silence.goes_on():
                 self.announce(transfer, again=True)
-            pair.asks_at = now + self.patience * 2**pair.in_vain
-        if pair.known and pair.left() and pair.gives_up_at <= now:
-            later = self.may_be_queued(pair)
-            if later is not None:
-                pair.gives_up_at = later
-                return
-            self.forget(pair)
-            pair.gives_up_at = now + self.timeout
-            self.lost(pair)
-            self.grant(transfer.dst)
+                pair.asks_at = now + pair.silence.timeout()
+            else:
+                self.done(transfer)
+                self.network.give_up(transfer)
+            return
+        later = self.may_be_queued(pair)
+        if later is not None:
+            pair.gives_up_at = later
+            return
+        if pair.outstanding and not pair.grants_in_vain.goes_on():
+            self.network.give_up(transfer)
+        self.forget(pair)
+        pair.gives_up_at = now + pair.grants_in_vain.timeout()
+        self.lost(pair)
+        self.grant(transfer.dst)
 
     # The receiver.
 
@@ -198,8 +217,12 @@ class ReceiverDriven:
                     # All that was sent unasked must be lost.
                     self.forget(pair)
                 self.wait(pair)
-            elif packet.kind == "announce" and not pair.left():
+            elif packet.kind == "announce" and pair.is_over():
                 self.say_done(transfer)
+            elif packet.kind == "announce" and pair.is_silent():
+                # Its sender is there.
+                self.forget(pair)
+                self.lost(pair)
             if packet.kind == "segment":
                 self.take_segment(pair, packet.says["number"])
             self.grant(transfer.dst)
@@ -215,12 +238,17 @@ class ReceiverDriven:
         self.network.watch(pair.transfer)
 
     def take_segment(self, pair, number):
+        if pair.grants_in_vain.has_ended:
+            self.say_done(pair.transfer)
+            return
         if number in pair.outstanding:
             pair.outstanding.remove(number)
             pair.unasked_awaited.discard(number)
             pair.latest = max(pair.latest, number)
         new = number not in pair.arrived
         pair.arrived.add(number)
+        if new:
+            pair.grants_in_vain.end()
         self.wait(pair)
         if not pair.left() and (not new or self.network.delivered(pair.transfer)):
             self.say_done(pair.transfer)
@@ -230,9 +258,9 @@ class ReceiverDriven:
 
     def candidates(self, node):
         """Transfers of which something is to be granted, the least left first."""
-        known = [p for p in self.pairs.values() if p.known and p.transfer.dst == node and p.left()]
+        known = [p for p in self.pairs.values() if p.known and p.transfer.dst == node and not p.is_over()]
         pairs = [p for p in known if p.to_grant()]
-        return sorted(pairs, key=lambda p: (p.left(), p.transfer.number))
+        return sorted(pairs, key=lambda p: (p.counts_as(), p.transfer.number))
 
     def grant(self, node):
         while choice := self.choice(node):
@@ -320,8 +348,9 @@ class Ird(Paced):
     """Receivers know of transfers when they are opened, and of all credits that senders have (EDM §4.3).
 
     Beside those in flight, a sender has eight credits at most, whoever made them (ExpressPass §3.1). A receiver gives
-    its next to the transfer with the least left whose sender has room. If none has, it waits for all of these; the one
-    with the least left is served first. What it has outstanding is what its port holds, or a round trip.
+    its next to the transfer with the least left whose sender has room. If none has, it waits; of those that wait for a
+    sender, the one with the least left is served first. What a receiver has outstanding is half of what its port
+    holds, or a round trip. Credits of larger transfers, to a power of two, do not count.
     """
 
     announces = False
@@ -332,12 +361,13 @@ class Ird(Paced):
         super().__init__(network)
         self.unasked = 0
         self.timeout = self.patience = max(10**9, network.patience())
-        self.flight = network.topology.crossing(network.bare, 0, len(network.nodes) - 1)
-        self.waiting = [set() for _ in network.nodes]  # of each sender: what is left, and the receiver
-        self.credits = {}  # of each transfer: issued and not used
         byte = network.topology.host_link.byte
-        room = max(network.case["buffer"] - network.full, 0)
+        flight = network.topology.crossing(network.bare, 0, len(network.nodes) - 1)
+        self.most_at_sender = flight + MOST_CREDITS * network.full * byte
+        room = max(network.case["buffer"] - network.full, 0) // 2
         self.most_outstanding = max(network.round_trip(), room * byte)
+        self.credits = {}  # of each transfer: issued and not used
+        self.waits = [False] * len(network.nodes)  # the latest turn found nothing to grant
 
     def open(self, transfer):
         super().open(transfer)
@@ -346,6 +376,9 @@ class Ird(Paced):
         self.wait(pair)
         self.grant(transfer.dst)
 
+    def candidates(self, node):
+        return sorted(super().candidates(node), key=self.turn)
+
     def eligible(self, node):
         return self.candidates(node)
 
@@ -353,28 +386,31 @@ class Ird(Paced):
         """Of a packet of this transfer on a node's link: of its first."""
         return self.network.segment(pair.transfer, 0, 0).wire * self.network.topology.host_link.byte
 
+    def size(self, pair):
+        return (pair.counts_as() * self.time(pair)).bit_length()
+
+    def turn(self, pair):
+        return (self.size(pair), pair.counts_as(), pair.transfer.number)
+
+    def no_larger(self, pair, credits):
+        return sum(count * self.time(of) for of, count in credits if self.size(of) <= self.size(pair))
+
     def has_room(self, pair):
         credits = [(of, count) for of, count in self.credits.items() if of.transfer.src == pair.transfer.src]
-        unused = sum(count * self.time(of) for of, count in credits)
-        number = sum(count for _, count in credits)
-        waiting = max(unused + self.time(pair) - self.flight, 0)
-        # Eight of this size, or of the mean.
-        return waiting <= MOST_CREDITS * self.time(pair) or waiting * number <= MOST_CREDITS * unused
+        return self.no_larger(pair, credits) + self.network.full_time() <= self.most_at_sender
 
-    def outstanding(self, node):
-        pairs = [pair for pair in self.pairs.values() if pair.transfer.dst == node]
-        return sum(len(pair.outstanding) * self.time(pair) for pair in pairs)
+    def is_booked(self, pair):
+        pairs = [of for of in self.pairs.values() if of.transfer.dst == pair.transfer.dst]
+        return self.no_larger(pair, [(of, len(of.outstanding)) for of in pairs]) > self.most_outstanding
 
     def choice(self, node):
-        if self.network.now() < self.next_grant[node] or self.outstanding(node) >= self.most_outstanding:
+        if self.network.now() < self.next_grant[node]:
             return None
-        candidates = self.candidates(node)
-        for pair in candidates:
-            if self.has_room(pair):
-                return pair, self.rank
-        for pair in candidates:
-            self.waiting[pair.transfer.src].add((pair.left(), node))
-        return None
+        may_have = [
+            pair for pair in self.candidates(node) if self.has_room(pair) and not self.is_booked(pair)
+        ]
+        self.waits[node] = not may_have
+        return (may_have[0], self.rank) if may_have else None
 
     # What a sender has.
 
@@ -385,20 +421,27 @@ class Ird(Paced):
         self.keep(pair, max(self.credits.get(pair, 0) - 1, 0))
 
     def lost(self, pair):
-        # But for what its sender has.
+        # But for what its sender has. Its receiver has its turn after the others.
+        self.waits[pair.transfer.dst] = False
         self.keep(pair, min(self.credits.get(pair, 0), len(pair.granted)))
 
     def ended(self, pair):
         self.keep(pair, 0)
 
     def keep(self, pair, left):
-        """So many credits are left of a transfer. If they are fewer, its sender may have room for others."""
-        before, self.credits[pair] = self.credits.get(pair, 0), left
-        if before > left:
-            sender = pair.transfer.src
-            waiting, self.waiting[sender] = self.waiting[sender], set()
-            for _, receiver in sorted(waiting):
-                self.grant(receiver)
+        """So many credits are left of a transfer: its sender may have room for others."""
+        self.credits[pair] = left
+        sender, tried = pair.transfer.src, set()
+        while True:
+            waiting = [
+                of for node in range(len(self.waits)) if self.waits[node] for of in self.candidates(node)
+            ]
+            waiting = [of for of in waiting if of.transfer.src == sender and of not in tried]
+            first = min(waiting, key=lambda of: (*self.turn(of), of.transfer.dst), default=None)
+            if first is None or not self.has_room(first):
+                return
+            tried.add(first)
+            self.grant(first.transfer.dst)
 
 
 RANKS = 7

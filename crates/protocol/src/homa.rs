@@ -6,7 +6,7 @@
 //! (§3.4). The priority of unscheduled packets depends on the size of the transfer alone, by cutoffs that share out the
 //! unscheduled bytes evenly ([`Cutoffs`]).
 
-use crate::receiver_driven::{Grants, Scheduler, TransferId};
+use crate::receiver_driven::{Grants, LocalScheduler, Scheduler, TransferId};
 use crate::turns::Turns;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -130,17 +130,20 @@ impl Scheduler for Overcommitment {
         grants.is_pending() && grants.outstanding() < self.window
     }
 
+    fn granted(&mut self, _now: Time, _pace: Time) {}
+
+    fn next(&self) -> Option<Time> {
+        None
+    }
+}
+
+impl LocalScheduler for Overcommitment {
     fn update(&mut self, transfer: TransferId, grants: &mut Grants) {
         let size = grants.size();
         self.pending.set(transfer, &mut grants.place, size);
     }
 
-    fn poll(
-        &self,
-        _now: Time,
-        outstanding: impl Fn(TransferId) -> u32,
-        _has_room: impl FnMut(TransferId) -> bool,
-    ) -> Option<(TransferId, u8)> {
+    fn poll(&self, _now: Time, outstanding: impl Fn(TransferId) -> u32) -> Option<(TransferId, u8)> {
         // §3.5: as many transfers at once as there are priorities for them.
         let degree = usize::from(RANKS - self.cutoffs.ranks);
         let active = self.pending.len().min(degree);
@@ -152,12 +155,6 @@ impl Scheduler for Overcommitment {
             .find(|(_, transfer)| outstanding(*transfer) < self.window)?;
         // §3.4: the lowest priorities that suffice, so that there is room above for a newcomer.
         Some((transfer, RANKS - (active - 1 - at) as u8))
-    }
-
-    fn granted(&mut self, _now: Time, _pace: Time) {}
-
-    fn next(&self) -> Option<Time> {
-        None
     }
 }
 
@@ -185,7 +182,7 @@ mod tests {
             receiver.update(n as u32, grants);
         }
         let poll = |receiver: &Overcommitment, all: &[Grants]| {
-            receiver.poll(Time::ZERO, |transfer| all[transfer as usize].outstanding(), |_| true)
+            receiver.poll(Time::ZERO, |transfer| all[transfer as usize].outstanding())
         };
         assert_eq!(poll(&receiver, &all), None, "all are on their way");
         for n in [5, 3, 1] {

@@ -5,7 +5,7 @@
 //! rest, one per packet time of its link, to the transfer with the least left (§3.2, §3.3). A source that does not use
 //! its tokens is passed over for a while.
 
-use crate::receiver_driven::{Grants, Scheduler, TransferId};
+use crate::receiver_driven::{Grants, LocalScheduler, Scheduler, TransferId};
 use crate::turns::Turns;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -57,6 +57,16 @@ impl Scheduler for Tokens {
         grants.is_pending() && grants.unanswered() < self.limit
     }
 
+    fn granted(&mut self, now: Time, pace: Time) {
+        self.next_at = now + pace;
+    }
+
+    fn next(&self) -> Option<Time> {
+        (!self.pending.is_empty()).then_some(self.next_at)
+    }
+}
+
+impl LocalScheduler for Tokens {
     fn update(&mut self, transfer: TransferId, grants: &mut Grants) {
         // §3.3: a source that has a bandwidth-delay product of tokens and answers none is passed over, until data comes
         // or the tokens are lost. Overtaken tokens have expired: they are granted again after all others.
@@ -64,21 +74,8 @@ impl Scheduler for Tokens {
         self.pending.set(transfer, &mut grants.place, size);
     }
 
-    fn poll(
-        &self,
-        now: Time,
-        _outstanding: impl Fn(TransferId) -> u32,
-        _has_room: impl FnMut(TransferId) -> bool,
-    ) -> Option<(TransferId, u8)> {
+    fn poll(&self, now: Time, _outstanding: impl Fn(TransferId) -> u32) -> Option<(TransferId, u8)> {
         let first = self.pending.first().filter(|_| now >= self.next_at);
         first.map(|transfer| (transfer, SCHEDULED))
-    }
-
-    fn granted(&mut self, now: Time, pace: Time) {
-        self.next_at = now + pace;
-    }
-
-    fn next(&self) -> Option<Time> {
-        (!self.pending.is_empty()).then_some(self.next_at)
     }
 }

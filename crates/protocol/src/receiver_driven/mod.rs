@@ -22,20 +22,18 @@ pub trait Scheduler {
     /// Returns whether only the turns of other transfers, or the pace of its grants, keep it from granting more of this
     /// one.
     fn could_grant(&self, grants: &Grants) -> bool;
+    /// Notes that a segment was granted, which will take `pace` to arrive.
+    fn granted(&mut self, now: Time, pace: Time);
+    /// Returns when the next grant may be due, if nothing else happens before.
+    fn next(&self) -> Option<Time>;
+}
+
+/// Scheduler that knows no more than its own receiver does.
+pub trait LocalScheduler: Scheduler {
     /// Notes that a transfer's state has changed: it was announced, a segment was granted or has arrived, or granted
     /// segments are lost.
     fn update(&mut self, transfer: TransferId, grants: &mut Grants);
     /// Returns the transfer of which a segment may be granted now, and the rank of that segment: 1 to 7, the lowest
-    /// first. `outstanding` returns how many granted segments of a transfer have not arrived, and `has_room` whether
-    /// its sender can take a grant, where receivers know that.
-    fn poll(
-        &self,
-        now: Time,
-        outstanding: impl Fn(TransferId) -> u32,
-        has_room: impl FnMut(TransferId) -> bool,
-    ) -> Option<(TransferId, u8)>;
-    /// Notes that the grant returned by [`Scheduler::poll`] was made. Its segment will take `pace` to arrive.
-    fn granted(&mut self, now: Time, pace: Time);
-    /// Returns when [`Scheduler::poll`] may have something, if nothing else happens before.
-    fn next(&self) -> Option<Time>;
+    /// first. `outstanding` returns how many granted segments of a transfer have not arrived.
+    fn poll(&self, now: Time, outstanding: impl Fn(TransferId) -> u32) -> Option<(TransferId, u8)>;
 }

@@ -1,6 +1,6 @@
 //! Grants of a receiver, and its view of the credits that senders have.
 
-use super::{CONTROL, Ends, Header, Net, Packet, Pair, Poll, ReceiverPolicy};
+use super::{CONTROL, Ends, Header, Net, Packet, Poll, ReceiverPolicy};
 use unrack_engine::PacketSize;
 use unrack_engine::events::Observer;
 use unrack_protocol::receiver_driven::Scheduler;
@@ -10,74 +10,32 @@ use unrack_workload::NodeId;
 impl<P: ReceiverPolicy> Ends<P> {
     /// Tells a receiver's scheduler that a transfer has changed.
     pub(super) fn update(&mut self, transfer: u32, dst: NodeId) {
-        let pair = &mut self.transfers[transfer as usize];
-        let receiver = &mut self.receivers[dst as usize];
-        receiver.scheduler.update(transfer, &mut pair.grants);
-        if self.policy.senders().is_some() {
-            let before = std::mem::replace(&mut pair.outstanding, pair.grants.outstanding());
-            receiver.outstanding += pair.pace * u64::from(pair.outstanding);
-            receiver.outstanding = receiver.outstanding - pair.pace * u64::from(before);
-        }
+        let grants = &mut self.transfers[transfer as usize].grants;
+        self.policy.update(&mut self.receivers[dst as usize].scheduler, transfer, grants);
     }
 
     /// Handles the loss of all outstanding grants of a transfer, but for those that its sender has.
     pub(super) fn expired<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32) {
         let dst = net.transfer(transfer).dst;
         self.update(transfer, dst);
-        let Pair { source, unused, .. } = &self.transfers[transfer as usize];
-        let left = source.granted().min(*unused);
-        self.forget_credits(net, transfer, left);
+        self.forget_credits(net, transfer, self.transfers[transfer as usize].source.granted());
     }
 
     /// Counts all but `left` credits of a transfer as used, and lets receivers that wait for its sender grant.
     pub(super) fn forget_credits<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32, left: u32) {
         let src = net.transfer(transfer).src;
-        let Pair { unused, pace, .. } = &mut self.transfers[transfer as usize];
-        let (before, pace) = (std::mem::replace(unused, left), *pace);
-        let Some(senders) = self.policy.senders().filter(|_| before > left) else { return };
-        senders.settle(src, pace, u64::from(before - left));
-        let full = net.plan().full_packet().get();
-        let full = net.plan().network.topology.host_link().pace.transmit(full);
-        for (size, receiver) in senders.take_waiting(src) {
-            // Whoever has had its turn since waits again when the next turn comes.
-            let next = self.receivers[receiver as usize].scheduler.next();
-            if next.is_none_or(|at| at > net.now()) {
-                continue;
-            }
-            match self.policy.senders() {
-                // A sender without room for credits of full packets, nor for those of none, has none for any.
-                Some(senders) if ![full, Time::ZERO].iter().any(|time| senders.has_room(src, *time)) => {
-                    senders.wait(src, size, receiver);
-                }
-                _ => self.grant(net, receiver),
-            }
+        let Some(view) = self.policy.view() else { return };
+        view.keep(transfer, left);
+        while let Some(receiver) = self.policy.next_waiting(&mut self.receivers, src) {
+            self.grant(net, receiver);
         }
     }
 
-    /// Returns the transfer to grant now, and the rank of the segment. A receiver that finds no sender with room waits
-    /// for all that it found.
+    /// Returns the transfer to grant now, and the rank of the segment.
     fn turn<O: Observer>(&mut self, net: &Net<Self, O>, node: NodeId) -> Option<(u32, u8)> {
-        let Ends { policy, transfers, receivers, full, .. } = self;
-        let receiver = &receivers[node as usize];
-        if receiver.outstanding >= self.most_outstanding {
-            return None;
-        }
-        full.clear();
-        let mut senders = policy.senders();
+        let Ends { policy, transfers, receivers, .. } = self;
         let outstanding = |transfer: u32| transfers[transfer as usize].grants.outstanding();
-        let has_room = |transfer: u32| {
-            let (src, pair) = (net.transfer(transfer).src, &transfers[transfer as usize]);
-            let has_room = senders.as_ref().is_none_or(|senders| senders.has_room(src, pair.pace));
-            if !has_room {
-                full.push((src, pair.grants.remaining()));
-            }
-            has_room
-        };
-        let turn = receiver.scheduler.poll(net.now(), outstanding, has_room);
-        if let (None, Some(senders)) = (turn, &mut senders) {
-            full.iter().for_each(|(src, size)| senders.wait(*src, *size, node));
-        }
-        turn
+        policy.choose(&mut receivers[node as usize].scheduler, net.now(), outstanding)
     }
 
     /// Notes whether the link to the receiver of a packet was idle before it.
@@ -113,12 +71,11 @@ impl<P: ReceiverPolicy> Ends<P> {
             let pair = &mut self.transfers[transfer as usize];
             let segment = pair.grants.grant().expect("a transfer whose turn it is has something to grant");
             let to = net.transfer(transfer).src;
-            if let Some(senders) = self.policy.senders() {
-                senders.issue(to, pair.pace);
-                pair.unused += 1;
-            }
             pair.granted_at = net.now();
             pair.deadline = pair.deadline.max(net.now() + self.timeout);
+            if let Some(view) = self.policy.view() {
+                view.issue(transfer);
+            }
             let pace = pace(net, transfer, segment);
             self.receivers[node as usize].scheduler.granted(net.now(), pace);
             self.update(transfer, node);

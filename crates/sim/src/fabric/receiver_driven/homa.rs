@@ -7,8 +7,9 @@ use crate::registry::{AssumedBuffer, Registered, Site};
 use unrack_engine::error::SetupError;
 use unrack_engine::network::Network;
 use unrack_protocol::homa;
+use unrack_protocol::receiver_driven::{Grants, LocalScheduler, TransferId};
 use unrack_rack::{Profile, Protocol};
-use unrack_units::Bytes;
+use unrack_units::{Bytes, Time};
 
 /// Homa (Montazeri et al., SIGCOMM 2018).
 pub type Homa = ReceiverDriven<HomaPolicy>;
@@ -19,6 +20,21 @@ impl ReceiverPolicy for HomaPolicy {
     type Scheduler = homa::Overcommitment;
     /// Always false: senders know at once which ranks their receivers have chosen.
     const SPLITS: bool = false;
+    fn update(&mut self, receiver: &mut homa::Overcommitment, transfer: TransferId, grants: &mut Grants) {
+        receiver.update(transfer, grants);
+    }
+    fn choose(
+        &mut self,
+        receiver: &mut homa::Overcommitment,
+        now: Time,
+        outstanding: impl Fn(TransferId) -> u32,
+    ) -> Option<(TransferId, u8)> {
+        receiver.poll(now, outstanding)
+    }
+    #[cfg(test)]
+    fn is_idle(&self, receiver: &homa::Overcommitment) -> bool {
+        receiver.poll(Time::MAX, |_| 0).is_none()
+    }
     fn unasked_rank(&self, receiver: &homa::Overcommitment, segments: u32) -> u8 {
         receiver.unasked_rank(segments)
     }

@@ -1,20 +1,22 @@
 //! `ird`: credits for transfers that receivers know of at once, to senders of which they know how busy they are.
 
-use super::{Announced, ReceiverDriven, ReceiverPolicy, ends};
+use super::{Announced, Receiver, ReceiverDriven, ReceiverPolicy, ends};
 use crate::fabric::stream::{Ethernet, StreamPlan};
 use crate::memory::Cost;
 use crate::registry::{NoParams, Registered, Site};
 use unrack_engine::error::SetupError;
 use unrack_engine::network::Network;
 use unrack_protocol::ird;
+use unrack_protocol::receiver_driven::{Grants, TransferId};
 use unrack_rack::{Profile, Protocol};
 use unrack_units::Time;
+use unrack_workload::NodeId;
 
 /// Idealized receiver-driven transport of EDM §4.3.
 pub type Ird = ReceiverDriven<IrdPolicy>;
 /// Policy of the idealized transport.
 pub struct IrdPolicy {
-    senders: ird::Senders,
+    view: ird::View,
 }
 
 impl ReceiverPolicy for IrdPolicy {
@@ -24,8 +26,31 @@ impl ReceiverPolicy for IrdPolicy {
     fn unasked_rank(&self, _receiver: &ird::Credits, _segments: u32) -> u8 {
         unreachable!("all of it is granted")
     }
-    fn senders(&mut self) -> Option<&mut ird::Senders> {
-        Some(&mut self.senders)
+    fn view(&mut self) -> Option<&mut ird::View> {
+        Some(&mut self.view)
+    }
+    fn update(&mut self, receiver: &mut ird::Credits, transfer: TransferId, grants: &mut Grants) {
+        self.view.update(receiver, transfer, grants);
+    }
+    fn choose(
+        &mut self,
+        receiver: &mut ird::Credits,
+        now: Time,
+        _outstanding: impl Fn(TransferId) -> u32,
+    ) -> Option<(TransferId, u8)> {
+        self.view.choose(receiver, now).map(|transfer| (transfer, RANK))
+    }
+    fn next_waiting(&mut self, receivers: &mut [Receiver<ird::Credits>], sender: NodeId) -> Option<NodeId> {
+        while let Some((wish, receiver)) = self.view.take_waiting(sender) {
+            if receivers[receiver as usize].scheduler.reopen(sender, wish) {
+                return Some(receiver);
+            }
+        }
+        None
+    }
+    #[cfg(test)]
+    fn is_idle(&self, receiver: &ird::Credits) -> bool {
+        receiver.is_idle() && self.view.is_idle()
     }
 }
 
@@ -42,11 +67,8 @@ impl Ird {
         let plan = StreamPlan::at_line_rate(network, ethernet)?;
         let timeout = IRD_TIMEOUT.max(plan.patience());
         let (how, nodes) = ((Announced::AtOnce, 0), network.nodes());
-        let flight = plan.alone(0, nodes - 1).packet(plan.framing.wire(0).get());
-        let policy = IrdPolicy { senders: ird::Senders::new(nodes, flight) };
-        let mut ends = ends(policy, nodes, how, (None, timeout), ird::Credits::default);
-        ends.most_outstanding = most_outstanding(&plan);
-        ReceiverDriven::new(plan, ends)
+        let policy = IrdPolicy { view: ird::View::new(nodes, limits(&plan)) };
+        ReceiverDriven::new(plan, ends(policy, nodes, how, (None, timeout), ird::Credits::default))
     }
 }
 
@@ -71,14 +93,19 @@ impl Registered for Ird {
     }
 }
 
-/// Returns the time on a receiver's link of what a receiver of `ird` has outstanding at most: what its port's buffer
-/// holds beside one packet, or a round trip if that is more.
-fn most_outstanding(plan: &StreamPlan) -> Time {
-    let room = plan.buffer.of_port().get().saturating_sub(plan.full_packet().get());
+/// Rank of all segments.
+const RANK: u8 = 1;
+
+/// Returns the limits of credits on a network.
+fn limits(plan: &StreamPlan) -> ird::Limits {
     let pace = plan.network.topology.host_link().pace;
+    let flight = plan.alone(0, plan.network.nodes() - 1).packet(plan.framing.wire(0).get());
+    // One more may wait beside these.
+    let at_sender = flight + pace.transmit(plan.full_packet().get()) * (ird::MOST_CREDITS - 1);
+    let room = plan.buffer.of_port().get().saturating_sub(plan.full_packet().get()) / 2;
     let empties = if room < MOST_ROOM { pace.transmit(room) } else { Time::MAX };
-    plan.round_trip().max(empties)
+    ird::Limits { at_sender, at_receiver: plan.round_trip().max(empties) }
 }
 
-/// Buffer in bytes from which on a port counts as unlimited.
-const MOST_ROOM: u64 = 1 << 32;
+/// Room in bytes from which on a port counts as unlimited.
+const MOST_ROOM: u64 = 1 << 31;

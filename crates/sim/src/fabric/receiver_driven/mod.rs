@@ -19,8 +19,8 @@ use super::packet::{
 use super::stream::StreamPlan;
 use unrack_engine::error::SetupError;
 use unrack_engine::events::{Observer, PacketKind, Wait};
-use unrack_protocol::ird::Senders;
-use unrack_protocol::receiver_driven::{Expiry, GrantedSender, Grants, Scheduler};
+use unrack_protocol::ird::View;
+use unrack_protocol::receiver_driven::{Expiry, GrantedSender, Grants, Scheduler, TransferId};
 use unrack_protocol::turns::{TurnIndex, Turns};
 use unrack_units::Time;
 use unrack_workload::{Message, NodeId};
@@ -41,12 +41,33 @@ pub trait ReceiverPolicy: Send {
     type Scheduler: Scheduler + Send;
     /// See [`Transport::SPLITS`].
     const SPLITS: bool;
-    /// Returns the receivers' view of all senders, if they have one.
-    fn senders(&mut self) -> Option<&mut Senders> {
+    /// Returns the view that all receivers share, if they have one.
+    fn view(&mut self) -> Option<&mut View> {
+        None
+    }
+    /// Tells a receiver's scheduler that the state of a transfer has changed.
+    fn update(&mut self, receiver: &mut Self::Scheduler, transfer: TransferId, grants: &mut Grants);
+    /// Returns the transfer to grant now, and the rank of the segment. `outstanding` returns how many granted segments
+    /// of a transfer have not arrived.
+    fn choose(
+        &mut self,
+        receiver: &mut Self::Scheduler,
+        now: Time,
+        outstanding: impl Fn(TransferId) -> u32,
+    ) -> Option<(TransferId, u8)>;
+    /// Returns a receiver that waited until this sender has room, and may have its turn now.
+    fn next_waiting(
+        &mut self,
+        _receivers: &mut [Receiver<Self::Scheduler>],
+        _sender: NodeId,
+    ) -> Option<NodeId> {
         None
     }
     /// Returns the rank of unasked segments to this receiver.
     fn unasked_rank(&self, receiver: &Self::Scheduler, segments: u32) -> u8;
+    /// Returns whether a receiver has nothing to grant, and the view no credit that is out.
+    #[cfg(test)]
+    fn is_idle(&self, receiver: &Self::Scheduler) -> bool;
     /// Counts a transfer of which the receiver learns.
     fn count(&self, _receiver: &mut Self::Scheduler, _segments: u32) {}
 }
@@ -71,22 +92,12 @@ struct Ends<P: ReceiverPolicy> {
     /// Transfers of each node that may send, the one with the fewest segments left first.
     ready: Vec<Turns>,
     receivers: Vec<Receiver<P::Scheduler>>,
-    /// Time on a receiver's link of the packets that may be outstanding, where receivers have a view of senders.
-    most_outstanding: Time,
-    /// Scratch space of [`Ends::grant`]: senders without room, and the sizes of their transfers.
-    full: Vec<(NodeId, u32)>,
 }
 
 struct Pair {
     source: GrantedSender,
     place: TurnIndex,
     grants: Grants,
-    /// Time of its first segment on a node's link.
-    pace: Time,
-    /// Credits issued and not used, as counted in the view of senders.
-    unused: u32,
-    /// Segments outstanding, as counted in [`Receiver::outstanding`].
-    outstanding: u32,
     /// The receiver knows of the transfer.
     known: bool,
     /// Time at which the receiver takes its grants as lost.
@@ -95,12 +106,11 @@ struct Pair {
     granted_at: Time,
 }
 
-struct Receiver<S> {
+/// State of a receiver.
+pub struct Receiver<S> {
     scheduler: S,
     /// Time of the next scheduled [`Poll`].
     polled_at: Option<Time>,
-    /// Time on the receiver's link of all outstanding packets, where receivers have a view of senders.
-    outstanding: Time,
     /// End of the latest packet that arrived, and the latest time at which the link was idle before it.
     last_arrival: Time,
     idle_at: Time,
@@ -224,10 +234,13 @@ impl<P: ReceiverPolicy> Transport for Ends<P> {
         let Transfer { segments, name, .. } = *net.transfer(transfer);
         let source = GrantedSender::new(segments, self.unasked, self.expiry, self.patience, net.now());
         let (place, grants) = (TurnIndex::new(name), Grants::new(segments, self.unasked, name));
-        let pace = pace(net, transfer, 0);
-        let (known, deadline, granted_at, unused, outstanding) = (false, Time::MAX, Time::ZERO, 0, 0);
-        let pair = Pair { source, place, grants, pace, unused, outstanding, known, deadline, granted_at };
+        let (known, deadline, granted_at) = (false, Time::MAX, Time::ZERO);
+        let pair = Pair { source, place, grants, known, deadline, granted_at };
         packet::put(&mut self.transfers, transfer, pair);
+        if let Some(view) = self.policy.view() {
+            let (src, dst) = (net.transfer(transfer).src, net.transfer(transfer).dst);
+            view.create(transfer, (src, dst), pace(net, transfer, 0), name);
+        }
     }
 
     fn open<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32) {
@@ -256,8 +269,8 @@ impl<P: ReceiverPolicy> Transport for Ends<P> {
             if sent.again {
                 net.retransmitted(transfer);
             }
-            let unused = self.transfers[transfer as usize].unused;
-            self.forget_credits(net, transfer, unused.saturating_sub(1));
+            let unused = self.policy.view().map(|view| view.unused(transfer));
+            self.forget_credits(net, transfer, unused.unwrap_or(0).saturating_sub(1));
             let (to, segments) = (net.transfer(transfer).dst, net.transfer(transfer).segments);
             let receiver = &self.receivers[to as usize].scheduler;
             let rank = sent.rank.unwrap_or_else(|| self.policy.unasked_rank(receiver, segments));
@@ -328,13 +341,8 @@ impl<P: ReceiverPolicy> Transport for Ends<P> {
 
     #[cfg(test)]
     fn is_empty(&self) -> bool {
-        let idle = |receiver: &Receiver<P::Scheduler>| {
-            receiver.scheduler.poll(Time::MAX, |_| 0, |_| true).is_none()
-                && receiver.outstanding == Time::ZERO
-        };
         self.ready.iter().all(Turns::is_empty)
-            && self.transfers.iter().all(|pair| pair.unused == 0)
-            && self.receivers.iter().all(idle)
+            && self.receivers.iter().all(|receiver| self.policy.is_idle(&receiver.scheduler))
     }
 
     fn deadline(&self, transfer: u32, side: Side) -> Option<Time> {
@@ -411,16 +419,10 @@ fn ends<P: ReceiverPolicy>(
     scheduler: impl Fn() -> P::Scheduler,
 ) -> Ends<P> {
     let none = Time::ZERO;
-    let receiver = |_| Receiver {
-        scheduler: scheduler(),
-        polled_at: None,
-        outstanding: none,
-        last_arrival: none,
-        idle_at: none,
-    };
+    let receiver =
+        |_| Receiver { scheduler: scheduler(), polled_at: None, last_arrival: none, idle_at: none };
     let ready = vec![Turns::default(); nodes as usize];
     let (transfers, receivers) = (Vec::new(), (0..nodes).map(receiver).collect());
-    let (most_outstanding, full) = (Time::MAX, Vec::new());
     Ends {
         policy,
         announced,
@@ -432,8 +434,6 @@ fn ends<P: ReceiverPolicy>(
         transfers,
         ready,
         receivers,
-        most_outstanding,
-        full,
     }
 }
 

@@ -8,7 +8,7 @@ use crate::setup::Finished;
 use unrack_engine::error::SetupError;
 use unrack_engine::network::Network;
 use unrack_protocol::phost;
-use unrack_protocol::receiver_driven::Expiry;
+use unrack_protocol::receiver_driven::{Expiry, Grants, LocalScheduler, TransferId};
 use unrack_rack::{Profile, Protocol};
 use unrack_units::Time;
 
@@ -22,6 +22,21 @@ pub struct PhostPolicy {
 impl ReceiverPolicy for PhostPolicy {
     type Scheduler = phost::Tokens;
     const SPLITS: bool = true;
+    fn update(&mut self, receiver: &mut phost::Tokens, transfer: TransferId, grants: &mut Grants) {
+        receiver.update(transfer, grants);
+    }
+    fn choose(
+        &mut self,
+        receiver: &mut phost::Tokens,
+        now: Time,
+        outstanding: impl Fn(TransferId) -> u32,
+    ) -> Option<(TransferId, u8)> {
+        receiver.poll(now, outstanding)
+    }
+    #[cfg(test)]
+    fn is_idle(&self, receiver: &phost::Tokens) -> bool {
+        receiver.poll(Time::MAX, |_| 0).is_none()
+    }
     fn unasked_rank(&self, _receiver: &phost::Tokens, segments: u32) -> u8 {
         phost::free_rank(segments, self.free_tokens)
     }

@@ -1,0 +1,403 @@
+//! The view that all receivers share, and what each keeps for itself.
+
+use super::bookings::{Bookings, SizeClass};
+use crate::receiver_driven::{Grants, Scheduler, TransferId};
+use std::collections::BTreeSet;
+use unrack_units::Time;
+
+/// Transfer that wants a credit, in the order of turns: the one with the least left first, of equals the oldest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Wish {
+    class: SizeClass,
+    segments: u32,
+    order: u32,
+    transfer: TransferId,
+}
+
+/// State of one receiver.
+#[derive(Debug, Clone, Default)]
+pub struct Credits {
+    /// All that want a credit, by sender.
+    wanting: BTreeSet<(u32, Wish)>,
+    /// The first of each sender, but for senders that had no room for it.
+    open: BTreeSet<(Wish, u32)>,
+    /// Time on this receiver's link of packets that were asked for and have not arrived.
+    outstanding: Bookings,
+    next_at: Time,
+    /// The latest turn found nothing that may be granted.
+    found_none: bool,
+}
+
+impl Credits {
+    fn first_of(&self, sender: u32) -> Option<Wish> {
+        let range = (sender, Wish::LEAST)..=(sender, Wish::MOST);
+        self.wanting.range(range).next().map(|(_, wish)| *wish)
+    }
+
+    /// Notes that a sender may have room for what it had none for. Returns whether this receiver's turn waits for that.
+    pub fn reopen(&mut self, sender: u32, wish: Wish) -> bool {
+        self.open.insert((wish, sender));
+        self.found_none
+    }
+
+    /// Returns whether nothing is wanted and nothing is outstanding.
+    pub fn is_idle(&self) -> bool {
+        self.wanting.is_empty() && self.open.is_empty() && self.outstanding.is_empty()
+    }
+}
+
+impl Wish {
+    const LEAST: Wish = Wish { class: SizeClass::LEAST, segments: 0, order: 0, transfer: 0 };
+    const MOST: Wish =
+        Wish { class: SizeClass::MOST, segments: u32::MAX, order: u32::MAX, transfer: TransferId::MAX };
+}
+
+impl Scheduler for Credits {
+    fn could_grant(&self, grants: &Grants) -> bool {
+        grants.is_pending()
+    }
+
+    fn granted(&mut self, now: Time, pace: Time) {
+        self.next_at = now + pace;
+    }
+
+    fn next(&self) -> Option<Time> {
+        (!self.wanting.is_empty()).then_some(self.next_at)
+    }
+}
+
+/// Limits of credits, in time on a node's link.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// What may wait at a sender, or be on the way to it, before it takes another credit.
+    pub at_sender: Time,
+    /// What a receiver has outstanding before it asks for more.
+    pub at_receiver: Time,
+}
+
+/// Credits of all transfers, as all receivers know them.
+#[derive(Debug, Clone)]
+pub struct View {
+    limits: Limits,
+    senders: Vec<Sender>,
+    accounts: Vec<Account>,
+}
+
+#[derive(Debug, Clone, Default)]
+struct Sender {
+    /// Time on the sender's link of the packets whose credits were issued and not used.
+    unused: Bookings,
+    /// What receivers wanted when there was no room for it.
+    waiting: BTreeSet<(Wish, u32)>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Account {
+    sender: u32,
+    receiver: u32,
+    order: u32,
+    /// Time of a packet on a node's link.
+    pace: Time,
+    /// Class under which its credits are booked.
+    class: SizeClass,
+    wish: Option<Wish>,
+    unused: u32,
+    outstanding: u32,
+}
+
+impl View {
+    /// Creates the view of `nodes` nodes without transfers.
+    pub fn new(nodes: u32, limits: Limits) -> View {
+        View { limits, senders: vec![Sender::default(); nodes as usize], accounts: Vec::new() }
+    }
+
+    /// Creates the account of a transfer. Its packets take `pace` on a node's link; `order` is the order in which it
+    /// was opened. The number may have been another transfer's before.
+    pub fn create(&mut self, transfer: TransferId, (sender, receiver): (u32, u32), pace: Time, order: u32) {
+        let (class, wish, unused, outstanding) = (SizeClass::LEAST, None, 0, 0);
+        let account = Account { sender, receiver, order, pace, class, wish, unused, outstanding };
+        match self.accounts.get_mut(transfer as usize) {
+            Some(place) => *place = account,
+            None => {
+                debug_assert_eq!(self.accounts.len(), transfer as usize, "numbers are given in order");
+                self.accounts.push(account);
+            }
+        }
+    }
+
+    /// Notes that the state of a transfer at its receiver has changed. A turn of the receiver follows, when it may.
+    pub fn update(&mut self, receiver: &mut Credits, transfer: TransferId, grants: &Grants) {
+        receiver.found_none = false;
+        let account = &mut self.accounts[transfer as usize];
+        let segments = if grants.is_silent() { u32::MAX } else { grants.remaining() };
+        let class = SizeClass::new(segments, account.pace);
+        let before = std::mem::replace(&mut account.outstanding, grants.outstanding());
+        receiver.outstanding.add(class, account.pace * u64::from(account.outstanding));
+        receiver.outstanding.remove(account.class, account.pace * u64::from(before));
+        let sender = &mut self.senders[account.sender as usize];
+        if class != account.class {
+            let unused = account.pace * u64::from(account.unused);
+            sender.unused.add(class, unused);
+            sender.unused.remove(account.class, unused);
+            account.class = class;
+        }
+        let wish = Wish { class, segments, order: account.order, transfer };
+        let wish = grants.is_pending().then_some(wish);
+        let before = std::mem::replace(&mut account.wish, wish);
+        if before == wish {
+            return;
+        }
+        let first_before = receiver.first_of(account.sender);
+        if let Some(wish) = before {
+            receiver.wanting.remove(&(account.sender, wish));
+        }
+        receiver.wanting.extend(wish.map(|wish| (account.sender, wish)));
+        let first = receiver.first_of(account.sender);
+        if first != first_before {
+            if let Some(wish) = first_before
+                && !receiver.open.remove(&(wish, account.sender))
+            {
+                sender.waiting.remove(&(wish, account.receiver));
+            }
+            receiver.open.extend(first.map(|wish| (wish, account.sender)));
+        }
+    }
+
+    /// Returns the transfer that a receiver gives its credit now: the first whose sender has room.
+    pub fn choose(&mut self, receiver: &mut Credits, now: Time) -> Option<TransferId> {
+        if now < receiver.next_at {
+            return None;
+        }
+        receiver.found_none = true;
+        while let Some((wish, sender)) = receiver.open.first().copied() {
+            // Nor may it ask for more of a larger transfer.
+            if receiver.outstanding.exceeds(wish.class, self.limits.at_receiver) {
+                return None;
+            }
+            let at_sender = &mut self.senders[sender as usize];
+            if !at_sender.unused.exceeds(wish.class, self.limits.at_sender) {
+                receiver.found_none = false;
+                return Some(wish.transfer);
+            }
+            receiver.open.pop_first();
+            at_sender.waiting.insert((wish, self.accounts[wish.transfer as usize].receiver));
+        }
+        None
+    }
+
+    /// Notes that a credit of a transfer was issued.
+    pub fn issue(&mut self, transfer: TransferId) {
+        let Account { sender, class, pace, unused, .. } = &mut self.accounts[transfer as usize];
+        *unused += 1;
+        self.senders[*sender as usize].unused.add(*class, *pace);
+    }
+
+    /// Returns the number of credits of a transfer that were issued and not used.
+    pub fn unused(&self, transfer: TransferId) -> u32 {
+        self.accounts[transfer as usize].unused
+    }
+
+    /// Counts all but `left` credits of a transfer as used.
+    pub fn keep(&mut self, transfer: TransferId, left: u32) {
+        let Account { sender, class, pace, unused, .. } = &mut self.accounts[transfer as usize];
+        let used = unused.saturating_sub(left);
+        *unused -= used;
+        self.senders[*sender as usize].unused.remove(*class, *pace * u64::from(used));
+    }
+
+    /// Removes the first wish for which a sender had no room and now has, and returns it with its receiver, which
+    /// takes it back by [`Credits::reopen`].
+    pub fn take_waiting(&mut self, sender: u32) -> Option<(Wish, u32)> {
+        let Sender { unused, waiting } = &mut self.senders[sender as usize];
+        let (wish, _) = waiting.first()?;
+        if unused.exceeds(wish.class, self.limits.at_sender) {
+            return None;
+        }
+        waiting.pop_first()
+    }
+
+    /// Returns whether no credit is out and no receiver waits.
+    pub fn is_idle(&self) -> bool {
+        self.senders.iter().all(|sender| sender.unused.is_empty() && sender.waiting.is_empty())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const PACE: Time = Time::from_ns(100);
+
+    struct Rack {
+        view: View,
+        receivers: Vec<Credits>,
+        transfers: Vec<(u32, u32, Grants)>,
+    }
+
+    impl Rack {
+        fn new(nodes: u32, at_sender: u64, at_receiver: u64) -> Rack {
+            let limits = Limits { at_sender: PACE * at_sender, at_receiver: PACE * at_receiver };
+            let receivers = vec![Credits::default(); nodes as usize];
+            Rack { view: View::new(nodes, limits), receivers, transfers: Vec::new() }
+        }
+
+        fn open(&mut self, src: u32, dst: u32, segments: u32) {
+            let transfer = self.transfers.len() as u32;
+            self.view.create(transfer, (src, dst), PACE, transfer);
+            self.transfers.push((src, dst, Grants::new(segments, 0, transfer)));
+            self.update(transfer);
+        }
+
+        fn update(&mut self, transfer: u32) {
+            let (_, dst, grants) = &self.transfers[transfer as usize];
+            self.view.update(&mut self.receivers[*dst as usize], transfer, grants);
+        }
+
+        fn choose(&mut self, receiver: u32) -> Option<u32> {
+            self.view.choose(&mut self.receivers[receiver as usize], Time::ZERO)
+        }
+
+        fn grant(&mut self, transfer: u32) -> u32 {
+            let segment = self.transfers[transfer as usize].2.grant().unwrap();
+            self.view.issue(transfer);
+            self.update(transfer);
+            segment
+        }
+
+        /// Uses one credit, and lets receivers that waited for its sender have their turns.
+        fn send(&mut self, transfer: u32) -> Vec<u32> {
+            self.view.keep(transfer, self.view.unused(transfer) - 1);
+            let mut turns = Vec::new();
+            while let Some((wish, receiver)) = self.view.take_waiting(self.transfers[transfer as usize].0) {
+                if self.receivers[receiver as usize].reopen(self.transfers[transfer as usize].0, wish)
+                    && let Some(chosen) = self.choose(receiver)
+                {
+                    self.grant(chosen);
+                    turns.push(chosen);
+                }
+            }
+            turns
+        }
+
+        /// Returns what a receiver would choose, by a look at all transfers.
+        fn scan(&self, receiver: u32) -> Option<u32> {
+            let class = |grants: &Grants| SizeClass::new(grants.remaining(), PACE);
+            let sum = |filter: &dyn Fn(u32, u32) -> bool, most: SizeClass, count: &dyn Fn(usize) -> u32| {
+                let all = self.transfers.iter().enumerate();
+                let counted =
+                    all.filter(|(_, (src, dst, grants))| filter(*src, *dst) && class(grants) <= most);
+                counted.map(|(number, _)| u64::from(count(number))).sum::<u64>()
+            };
+            let unused = |number: usize| self.view.unused(number as u32);
+            let outstanding = |number: usize| self.transfers[number].2.outstanding();
+            let mine = self.transfers.iter().enumerate().filter(|(_, (_, dst, _))| *dst == receiver);
+            mine.filter(|(_, (src, _, grants))| {
+                let at_sender = PACE * sum(&|from, _| from == *src, class(grants), &unused);
+                let at_receiver = PACE * sum(&|_, to| to == receiver, class(grants), &outstanding);
+                let Limits { at_sender: most, at_receiver: budget } = self.view.limits;
+                grants.is_pending() && at_sender <= most && at_receiver <= budget
+            })
+            .min_by_key(|(number, (_, _, grants))| (grants.remaining(), *number))
+            .map(|(number, _)| number as u32)
+        }
+    }
+
+    #[test]
+    fn a_sender_takes_eight_credits_and_then_those_of_smaller_transfers() {
+        let mut rack = Rack::new(12, 7, 1_000);
+        (1..11).for_each(|receiver| rack.open(0, receiver, 40));
+        for receiver in 1..9 {
+            let chosen = rack.choose(receiver).unwrap();
+            rack.grant(chosen);
+        }
+        assert_eq!((rack.choose(9), rack.choose(10)), (None, None));
+        // A smaller transfer has room, and so has one to another sender.
+        rack.open(0, 9, 2);
+        assert_eq!(rack.choose(9), Some(10));
+        rack.open(11, 10, 50);
+        assert_eq!(rack.choose(10), Some(11));
+        // The receiver whose turn it was is told first, once.
+        rack.grant(10);
+        assert!(rack.send(10).is_empty());
+        assert_eq!(rack.choose(9), Some(10));
+    }
+
+    #[test]
+    fn a_receiver_that_found_no_room_is_told_of_it_the_smallest_wish_first() {
+        let mut rack = Rack::new(5, 0, 1_000);
+        rack.open(0, 1, 9);
+        rack.grant(0);
+        for (receiver, segments) in [(2, 15), (3, 12), (4, 14)] {
+            rack.open(0, receiver, segments);
+            assert_eq!(rack.choose(receiver), None);
+        }
+        assert_eq!(rack.send(0), [2], "12 segments go before 14 and 15");
+        assert_eq!(rack.send(2), [3], "then the next: the first has had its turn");
+    }
+
+    #[test]
+    fn what_is_outstanding_of_large_transfers_does_not_hold_up_a_small_one() {
+        let mut rack = Rack::new(3, 100, 3);
+        rack.open(0, 1, 40);
+        for _ in 0..4 {
+            assert_eq!(rack.choose(1), Some(0));
+            rack.grant(0);
+        }
+        assert_eq!(rack.choose(1), None);
+        rack.open(2, 1, 1);
+        assert_eq!(rack.choose(1), Some(1));
+    }
+
+    proptest! {
+        /// A turn gives what a look at all transfers gives, whatever happened before; a receiver waits only if nothing
+        /// can be given; and in the end all accounts are empty.
+        #[test]
+        fn a_turn_is_that_of_a_scan(
+            at_sender in 0u64..9, at_receiver in 0u64..9,
+            steps in prop::collection::vec((0u8..6, any::<u16>(), 1u32..40), 1..200),
+        ) {
+            let nodes = 4;
+            let mut rack = Rack::new(nodes, at_sender, at_receiver);
+            for (what, at, segments) in steps {
+                let at = u32::from(at);
+                let (src, dst) = (at % nodes, at / 7 % nodes);
+                let some = rack.transfers.len().checked_sub(1).map(|last| at as usize % (last + 1));
+                match (what, some) {
+                    (0, _) | (_, None) => rack.open(src, dst, segments),
+                    (1 | 2, _) => {
+                        let scanned = rack.scan(dst);
+                        prop_assert_eq!(rack.choose(dst), scanned);
+                        scanned.map(|transfer| rack.grant(transfer));
+                    }
+                    (3, Some(number)) if rack.view.unused(number as u32) > 0 => drop(rack.send(number as u32)),
+                    // What was sent arrives, in any order; or is lost.
+                    (4, Some(number)) if rack.view.unused(number as u32) == 0 => {
+                        let grants = &mut rack.transfers[number].2;
+                        grants.arrive(segments % grants.segments());
+                        rack.update(number as u32);
+                    }
+                    (5, Some(number)) if segments == 1 => {
+                        rack.transfers[number].2.expire();
+                        rack.update(number as u32);
+                    }
+                    _ => {}
+                }
+                for receiver in 0..nodes {
+                    // Whoever waits has nothing, but for what came after its turn.
+                    let Credits { found_none, open, .. } = &rack.receivers[receiver as usize];
+                    let misses_none = !found_none || !open.is_empty() || rack.scan(receiver).is_none();
+                    prop_assert!(misses_none);
+                }
+            }
+            for number in 0..rack.transfers.len() {
+                rack.view.keep(number as u32, 0);
+                for segment in 0..rack.transfers[number].2.segments() {
+                    rack.transfers[number].2.arrive(segment);
+                }
+                rack.update(number as u32);
+            }
+            prop_assert!(rack.view.is_idle() && rack.receivers.iter().all(Credits::is_idle));
+        }
+    }
+}
