@@ -76,6 +76,41 @@ fn receivers_of_ird_do_not_defeat_each_other() {
     assert!(mean < 1.1 * others, "ird {mean:.2}, homa {others:.2}");
 }
 
+/// Runs pages and a heavy tail, reads and writes, at eight tenths of the load.
+fn mixed_sizes(protocol: Protocol, buffer: &str) -> Run {
+    let mut scenario = valid(&format!(
+        r#"
+        [network]
+        topology = {{ kind = "star", nodes = 48 }}
+        link = {{ rate = "100Gbps", propagation = "10ns" }}
+        headers = "none"
+        switch = {{ buffer = "{buffer}" }}
+        [fabric]
+        protocol = "{protocol}"
+        [workload]
+        kind = "memory"
+        read_fraction = 0.5
+        size = {{ cdf = "hadoop" }}
+        load = 0.8
+        messages = 3_000
+        "#
+    ));
+    let setup = Setup::from_scenario(&mut scenario).unwrap();
+    let work = Work::drawn(&scenario).unwrap().unwrap();
+    setup.run(&work, |_| {}).unwrap().run
+}
+
+#[test]
+fn credits_of_ird_for_large_transfers_do_not_keep_out_small_ones() {
+    let others = mean_slowdown(&mixed_sizes(Pfabric::PROTOCOL, "1MiB"));
+    for buffer in ["16KiB", "36KiB", "128KiB", "1MiB"] {
+        let run = mixed_sizes(Ird::PROTOCOL, buffer);
+        let mean = mean_slowdown(&run);
+        assert_eq!(run.counters.dropped_packets, 0);
+        assert!(mean < 2.0 * others, "{buffer}: ird {mean:.2}, pfabric {others:.2}");
+    }
+}
+
 #[test]
 fn ird_uses_the_links_of_a_synchronized_all_to_all() {
     for (nodes, bytes) in [(16, 102_200), (40, 102_200)] {

@@ -80,8 +80,8 @@ impl Registered for Ird {
         ..Profile::SWITCHED
     });
     const COST: Cost = Cost {
-        port: 400.0,
-        open: 460.0,
+        port: 1200.0,
+        open: 700.0,
         segment: 3.0 * Cost::BIT,
         overhead: 2.0 * Cost::ETHERNET,
         ..Cost::NONE
