@@ -268,7 +268,7 @@ fn join<F: Split>(
         counters.add(&part.core.counters);
         busy.add_all(&part.core.busy);
         if number > 0 {
-            queue_bytes.add(&part.core.queue_bytes()).expect("the same bounds");
+            queue_bytes.add(part.core.queue_bytes()).expect("the same bounds");
         }
     }
     let ended = parts.iter().map(|part| part.core.now()).max().unwrap_or(Time::ZERO);

@@ -6,7 +6,7 @@
 //! a sender, the credits of all receivers wait in one short queue of [`MOST_CREDITS`], which is served at the rate of the
 //! sender's link, the smallest transfer first.
 //!
-//! Idealized: receivers have one global [`View`]. They know at once what credits each sender has, and
+//! Idealized: receivers have one [`GlobalView`]. They know at once what credits each sender has, and
 //! give the next to the smallest transfer whose sender has room for it. So no credit is dropped, no time of a receiver
 //! is reserved for a packet that does not come, and a sender is idle only if the links of all its receivers are booked.
 //! What is left of decentralized scheduling (EDM §2.4): each receiver takes what is best for itself, so that the
@@ -24,7 +24,7 @@
 mod bookings;
 mod view;
 
-pub use view::{Credits, Limits, View, Wish};
+pub use view::{Credits, GlobalView, Limits, Wish};
 
 /// Maximum number of credits, from all receivers, that wait at one sender (ExpressPass §3.1: a queue of eight).
 pub const MOST_CREDITS: u64 = 8;

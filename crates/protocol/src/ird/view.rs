@@ -77,7 +77,7 @@ pub struct Limits {
 
 /// Credits of all transfers, as all receivers know them.
 #[derive(Debug, Clone)]
-pub struct View {
+pub struct GlobalView {
     limits: Limits,
     senders: Vec<Sender>,
     accounts: Vec<Account>,
@@ -105,10 +105,10 @@ struct Account {
     outstanding: u32,
 }
 
-impl View {
+impl GlobalView {
     /// Creates the view of `nodes` nodes without transfers.
-    pub fn new(nodes: u32, limits: Limits) -> View {
-        View { limits, senders: vec![Sender::default(); nodes as usize], accounts: Vec::new() }
+    pub fn new(nodes: u32, limits: Limits) -> GlobalView {
+        GlobalView { limits, senders: vec![Sender::default(); nodes as usize], accounts: Vec::new() }
     }
 
     /// Creates the account of a transfer. Its packets take `pace` on a node's link; `order` is the order in which it
@@ -230,7 +230,7 @@ mod tests {
     const PACE: Time = Time::from_ns(100);
 
     struct Rack {
-        view: View,
+        view: GlobalView,
         receivers: Vec<Credits>,
         transfers: Vec<(u32, u32, Grants)>,
     }
@@ -239,7 +239,7 @@ mod tests {
         fn new(nodes: u32, at_sender: u64, at_receiver: u64) -> Rack {
             let limits = Limits { at_sender: PACE * at_sender, at_receiver: PACE * at_receiver };
             let receivers = vec![Credits::default(); nodes as usize];
-            Rack { view: View::new(nodes, limits), receivers, transfers: Vec::new() }
+            Rack { view: GlobalView::new(nodes, limits), receivers, transfers: Vec::new() }
         }
 
         fn open(&mut self, src: u32, dst: u32, segments: u32) {

@@ -16,7 +16,7 @@ use unrack_workload::NodeId;
 pub type Ird = ReceiverDriven<IrdPolicy>;
 /// Policy of the idealized transport.
 pub struct IrdPolicy {
-    view: ird::View,
+    view: ird::GlobalView,
 }
 
 impl ReceiverPolicy for IrdPolicy {
@@ -26,7 +26,7 @@ impl ReceiverPolicy for IrdPolicy {
     fn unasked_rank(&self, _receiver: &ird::Credits, _segments: u32) -> u8 {
         unreachable!("all of it is granted")
     }
-    fn view(&mut self) -> Option<&mut ird::View> {
+    fn view(&mut self) -> Option<&mut ird::GlobalView> {
         Some(&mut self.view)
     }
     fn update(&mut self, receiver: &mut ird::Credits, transfer: TransferId, grants: &mut Grants) {
@@ -67,7 +67,7 @@ impl Ird {
         let plan = StreamPlan::at_line_rate(network, ethernet)?;
         let timeout = IRD_TIMEOUT.max(plan.patience());
         let (how, nodes) = ((Announced::AtOnce, 0), network.nodes());
-        let policy = IrdPolicy { view: ird::View::new(nodes, limits(&plan)) };
+        let policy = IrdPolicy { view: ird::GlobalView::new(nodes, limits(&plan)) };
         ReceiverDriven::new(plan, ends(policy, nodes, how, (None, timeout), ird::Credits::default))
     }
 }

@@ -19,7 +19,7 @@ use super::packet::{
 use super::stream::StreamPlan;
 use unrack_engine::error::SetupError;
 use unrack_engine::events::{Observer, PacketKind, Wait};
-use unrack_protocol::ird::View;
+use unrack_protocol::ird::GlobalView;
 use unrack_protocol::receiver_driven::{Expiry, GrantedSender, Grants, Scheduler, TransferId};
 use unrack_protocol::turns::{TurnIndex, Turns};
 use unrack_units::Time;
@@ -42,7 +42,7 @@ pub trait ReceiverPolicy: Send {
     /// See [`Transport::SPLITS`].
     const SPLITS: bool;
     /// Returns the view that all receivers share, if they have one.
-    fn view(&mut self) -> Option<&mut View> {
+    fn view(&mut self) -> Option<&mut GlobalView> {
         None
     }
     /// Tells a receiver's scheduler that the state of a transfer has changed.
