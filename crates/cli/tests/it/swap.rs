@@ -106,8 +106,11 @@ fn check(answer: &serde_json::Value) {
     let (of_program, of_touches) =
         (number("/swapped/compression").unwrap(), number("/cost/compression").unwrap());
     assert!((0.3..3.0).contains(&(of_touches / of_program)), "{answer:#}");
+    // The kernel limits all of the group's memory. What is not anonymous gets room beside `local`, which the program has until it
+    // is noticed that less is needed.
     let (peak, local) = (number("/swapped/peak_local_bytes").unwrap(), number("/local_bytes").unwrap());
-    assert!(peak < local * 1.25 + 1e6, "{answer:#}");
+    let other = number("/swapped/peak_other_bytes").unwrap();
+    assert!(peak < local * 1.25 + 1e6 + other, "{answer:#}");
     // Other tests run beside this one: perhaps too few runs are undisturbed.
     match answer["error"].as_f64() {
         Some(error) => assert!(error > -1.0 && number("/predicted/run_s").is_some(), "{answer:#}"),
