@@ -69,9 +69,9 @@ impl Scheduler for Credits {
 /// Limits of credits, in time on a node's link.
 #[derive(Debug, Clone, Copy)]
 pub struct Limits {
-    /// What may wait at a sender, or be on the way to it, before it takes another credit.
+    /// Time of the packets for which a sender has credits, or credits on their way, up to which it takes another.
     pub at_sender: Time,
-    /// What a receiver has outstanding before it asks for more.
+    /// Time of the packets that a receiver has outstanding, up to which it asks for more.
     pub at_receiver: Time,
 }
 
@@ -87,7 +87,7 @@ pub struct GlobalView {
 struct Sender {
     /// Time on the sender's link of the packets whose credits were issued and not used.
     unused: Bookings,
-    /// What receivers wanted when there was no room for it.
+    /// Wishes of receivers for which there was no room.
     waiting: BTreeSet<(Wish, u32)>,
 }
 
