@@ -71,7 +71,7 @@ const PROMISES: [Promise; 14] = [
     promise(Pfabric::PROTOCOL, SWITCHED, [16, 20], (0.4, 8.0, 1.5)),
     promise(Phost::PROTOCOL, SWITCHED, [16, 20], (0.35, 8.0, 1.5)),
     promise(Homa::PROTOCOL, SWITCHED, [16, 20], (0.35, 8.0, 1.5)),
-    promise(Ird::PROTOCOL, SWITCHED, [8, 20], (0.4, 8.0, 1.5)),
+    promise(Ird::PROTOCOL, SWITCHED, [8, 20], (0.35, 8.0, 1.5)),
     promise(Ndp::PROTOCOL, SWITCHED, [1, 20], (0.3, 8.0, 1.5)),
     promise(Fastpass::PROTOCOL, SWITCHED, [0, 20], (0.6, 10.0, 1.5)),
     promise(PfcDcqcn::PROTOCOL, SWITCHED, [0, 0], (0.15, 50.0, 1.5)),
