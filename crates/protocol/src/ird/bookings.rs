@@ -2,7 +2,7 @@
 
 use unrack_units::Time;
 
-/// What is left of a transfer, in powers of two of its time on a node's link.
+/// Size of what is left of a transfer, in powers of two of its time on a node's link.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct SizeClass(u8);
 

@@ -17,9 +17,9 @@ pub struct Wish {
 /// State of one receiver.
 #[derive(Debug, Clone, Default)]
 pub struct Credits {
-    /// All that want a credit, by sender.
+    /// Wishes of all transfers, by sender.
     wanting: BTreeSet<(u32, Wish)>,
-    /// The first of each sender, but for senders that had no room for it.
+    /// First wish of each sender, but for senders that had no room for it.
     open: BTreeSet<(Wish, u32)>,
     /// Time on this receiver's link of packets that were asked for and have not arrived.
     outstanding: Bookings,

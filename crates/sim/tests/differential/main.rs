@@ -20,7 +20,7 @@ use unrack_sim::Work;
 use unrack_testing::{Needed, skip};
 use unrack_units::Time;
 
-/// In place of a completion time: an end of the message has given up.
+/// Mark in place of a completion time: an end of the message has given up.
 const GIVEN_UP: i64 = -1;
 
 /// Returns the completion times that the reference finds for these cases; `None`, and a note, if there is no Python.
