@@ -29,6 +29,7 @@ mod rpc;
 mod run;
 mod runs;
 mod scenario;
+mod schema;
 mod separator;
 mod sim;
 mod stdout;
@@ -102,6 +103,9 @@ enum Verb {
     /// Checks a scenario, or prints it in full
     #[command(after_help = scenario::EXAMPLES)]
     Scenario(scenario::Args),
+    /// Prints the JSON Schema of scenarios, for editors
+    #[command(after_help = schema::EXAMPLES)]
+    Schema(schema::Args),
     /// Compares two run folders, and says whether they differ by more than noise
     #[command(after_help = diff::EXAMPLES)]
     Diff(diff::Args),
@@ -196,6 +200,7 @@ fn run_verb(verb: Verb, undo: Option<Undo>, seat: Option<&ProgramSeat>) -> Resul
         Verb::Sweep(args) => sweep::main(args),
         Verb::Study(args) => study::main(args),
         Verb::Scenario(args) => scenario::main(args),
+        Verb::Schema(args) => schema::main(args),
         Verb::Diff(args) => diff::main(args),
         Verb::Report(args) => report::main(args),
         Verb::Completions(args) => completions::main(args),

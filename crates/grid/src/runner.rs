@@ -27,6 +27,23 @@ pub trait Point: Sync {
     fn run(&self, share: &mut PointProgress<'_>) -> Result<Self::Found, Self::Error>;
 }
 
+impl<P: Point> Point for &P {
+    type Found = P::Found;
+    type Error = P::Error;
+
+    fn scenario_hash(&self) -> &str {
+        (**self).scenario_hash()
+    }
+
+    fn asked(&self) -> String {
+        (**self).asked()
+    }
+
+    fn run(&self, share: &mut PointProgress<'_>) -> Result<P::Found, P::Error> {
+        (**self).run(share)
+    }
+}
+
 /// Returns the machine's number of cores: the number of threads that a grid runs on unless told otherwise.
 pub fn cores() -> NonZeroUsize {
     std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN)

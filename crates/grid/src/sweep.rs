@@ -3,6 +3,7 @@
 use crate::axes::{Axis, product};
 use crate::runner::{self, run};
 use crate::watch::{GridWatch, PointProgress};
+use serde::{Deserialize, Serialize};
 use std::num::NonZeroUsize;
 use unrack_rack::{ScenarioError, ValidScenario};
 use unrack_record::{Figures, KeptPoints, RecordError, Sweep, SweepPoint};
@@ -46,8 +47,61 @@ pub struct Point<'s, S> {
     scenario_hash: String,
 }
 
+/// Grid as it is written down: what its table needs beside the results, without the scenario's files.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Plan {
+    /// Keys whose values differ from point to point.
+    pub keys: Vec<String>,
+    pub points: Vec<PlannedPoint>,
+    /// What changes a result beside the scenario: [`ScenarioSource::asked`].
+    pub asked: String,
+}
+
+/// One scenario of a [`Plan`].
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlannedPoint {
+    /// Values of the keys that differ, in their order.
+    pub values: Vec<String>,
+    /// All settings, as `--set` takes them.
+    pub set: Vec<String>,
+    /// Hash of the scenario and of the files that it names.
+    pub scenario_hash: String,
+}
+
+/// Every `of`th point of a grid, from number `number` on, the first being 1: points that take long are often
+/// neighbours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Part {
+    pub number: u32,
+    pub of: u32,
+}
+
+impl Part {
+    /// Part that is the whole.
+    pub const WHOLE: Part = Part { number: 1, of: 1 };
+
+    /// Returns whether the point at this index, the first being 0, is in this part.
+    pub fn has(self, index: usize) -> bool {
+        index % self.of as usize == (self.number - 1) as usize
+    }
+}
+
+impl Plan {
+    /// Returns a row for each point, with the keys that vary.
+    pub fn table(&self, version: String, summaries: &[Summary]) -> Sweep {
+        let row = |(point, summary): (&PlannedPoint, &Summary)| SweepPoint {
+            values: point.values.clone(),
+            scenario_hash: point.scenario_hash.clone(),
+            figures: figures(summary),
+        };
+        let points = self.points.iter().zip(summaries).map(row).collect();
+        Sweep { version, keys: self.keys.clone(), points }
+    }
+}
+
 /// Checked scenarios of a grid.
 pub struct Points<'s, S> {
+    source: &'s S,
     axes: Vec<Axis>,
     pub all: Vec<Point<'s, S>>,
 }
@@ -60,7 +114,7 @@ impl<'s, S: ScenarioSource> Points<'s, S> {
     pub fn check(source: &'s S, axes: Vec<Axis>) -> Result<Points<'s, S>, S::Error> {
         let point = |values| Point::check(source, &axes, values);
         let all = product(&axes).into_iter().map(point).collect::<Result<_, _>>()?;
-        Ok(Points { axes, all })
+        Ok(Points { source, axes, all })
     }
 
     /// Returns the number of an earlier sweep's points that this grid lacks.
@@ -69,32 +123,35 @@ impl<'s, S: ScenarioSource> Points<'s, S> {
         earlier.points.iter().filter(|point| !is_here(&point.scenario_hash)).count()
     }
 
-    /// Returns the summaries of all points, in their order ([`run`]).
+    /// Returns the summaries of the points of a part, in their order ([`run`]).
     ///
     /// # Errors
     /// If a point cannot be run to its end, or kept.
     pub fn run(
         &self,
+        part: Part,
         kept: &KeptPoints,
         threads: NonZeroUsize,
         watch: &impl GridWatch,
     ) -> Result<Vec<Summary>, S::Error> {
-        run(&self.all, kept, threads, watch)
+        let points = self.all.iter().enumerate().filter(|(index, _)| part.has(*index));
+        let points: Vec<_> = points.map(|(_, point)| point).collect();
+        run(&points, kept, threads, watch)
     }
 
-    /// Returns a row for each point, with the keys that vary.
-    pub fn table(&self, version: String, summaries: &[Summary]) -> Sweep {
+    /// Returns the grid as it is written down.
+    pub fn plan(&self) -> Plan {
         let varied = |n: &usize| self.axes[*n].values.len() > 1;
         let columns: Vec<usize> = (0..self.axes.len()).filter(varied).collect();
-        let row = |(point, summary): (&Point<'s, S>, &Summary)| SweepPoint {
+        let planned = |point: &Point<'s, S>| PlannedPoint {
             values: columns.iter().map(|n| point.values[*n].clone()).collect(),
+            set: point.set.clone(),
             scenario_hash: point.scenario_hash.clone(),
-            figures: figures(summary),
         };
-        Sweep {
-            version,
+        Plan {
             keys: columns.iter().map(|n| self.axes[*n].key.clone()).collect(),
-            points: self.all.iter().zip(summaries).map(row).collect(),
+            points: self.all.iter().map(planned).collect(),
+            asked: self.source.asked(),
         }
     }
 }

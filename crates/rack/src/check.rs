@@ -271,10 +271,16 @@ impl<'a> Checker<'a> {
     }
 }
 
-/// Returns the schema of `network` with this topology.
-pub(crate) fn network_schema(topology: &TopologySpec) -> Schema {
+/// Returns the schema of `network` but for its topology.
+pub(crate) fn common_schema() -> Schema {
     let mut network = schema::for_type::<Common>();
     network["properties"]["cxl_link"]["default"] = json!(LinkSpec::CXL);
+    network
+}
+
+/// Returns the schema of `network` with this topology.
+pub(crate) fn network_schema(topology: &TopologySpec) -> Schema {
+    let mut network = common_schema();
     let shape = schema::described("How nodes and switches are connected.", topology.schema());
     network["properties"]["topology"] = shape;
     network

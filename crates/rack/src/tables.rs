@@ -156,14 +156,19 @@ fn workload_table(workload: &Workload) -> Table {
     table
 }
 
+/// Kinds of workloads, and the keys of each.
+pub(crate) const WORKLOADS: [(&str, fn() -> Schema); 5] = [
+    ("memory", schema::for_type::<Memory>),
+    ("flows", schema::for_type::<Flows>),
+    ("trace", schema::for_type::<Trace>),
+    ("collective", schema::for_type::<Collective>),
+    ("jobs", schema::for_type::<Jobs>),
+];
+
 fn workload_schema(workload: &Workload) -> Schema {
-    match workload {
-        Workload::Memory(_) => schema::for_type::<Memory>(),
-        Workload::Flows(_) => schema::for_type::<Flows>(),
-        Workload::Trace(_) => schema::for_type::<Trace>(),
-        Workload::Collective(_) => schema::for_type::<Collective>(),
-        Workload::Jobs(_) => schema::for_type::<Jobs>(),
-    }
+    let kind = workload.kind();
+    let (_, schema) = WORKLOADS.iter().find(|(name, _)| *name == kind).expect("a kind of workload");
+    schema()
 }
 
 fn table_of(node: &Node) -> Table {

@@ -32,7 +32,8 @@ pub mod warnings;
 
 pub use memory::Need;
 pub use registry::{
-    AssumedBuffer, FabricConfig, NoParams, Parts, Registered, Site, check, known, register, register_topology,
+    AssumedBuffer, FabricConfig, NoParams, Parts, Registered, Site, check, known, register,
+    register_topology, schema,
 };
 pub use setup::{Finished, Setup, Work};
 pub use summary::{Excluded, Labels, Summary};

@@ -25,6 +25,7 @@ use crate::setup::{Finished, Setup, Work};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 use std::any::Any;
 use std::fmt::Debug;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -32,7 +33,10 @@ use unrack_engine::Fabric;
 use unrack_engine::error::SetupError;
 use unrack_engine::events::{Progress, Split, Unobserved};
 use unrack_engine::network::Network;
-use unrack_rack::{Connects, Known, Protocol, Scenario, ScenarioError, TopologyKind, ValidScenario, listed};
+use unrack_rack::{
+    Connects, Known, Protocol, Scenario, ScenarioError, TopologyKind, ValidScenario, listed, params_schema,
+    scenario_schema,
+};
 use unrack_units::Bytes;
 
 /// Fabrics of this crate, in the order in which they are listed.
@@ -125,6 +129,7 @@ pub struct NoParams {}
 struct Entry {
     protocol: Protocol,
     cost: Cost,
+    schema: fn() -> Value,
     read: fn(&mut ValidScenario) -> Result<FabricConfig, ScenarioError>,
     with_defaults: fn() -> FabricConfig,
 }
@@ -134,6 +139,7 @@ impl Entry {
         Entry {
             protocol: F::PROTOCOL,
             cost: F::COST,
+            schema: params_schema::<F::Params>,
             read: |scenario| scenario.fabric_params().map(FabricConfig::new::<F>),
             with_defaults: || FabricConfig::new::<F>(F::Params::default()),
         }
@@ -180,6 +186,14 @@ pub fn known() -> Known {
     let protocols = entries().iter().map(|entry| entry.protocol).collect();
     let topologies = TOPOLOGIES.lock().unwrap_or_else(PoisonError::into_inner).clone();
     Known { protocols, topologies }
+}
+
+/// Returns the JSON Schema of scenarios: of all that one can name.
+pub fn schema() -> Value {
+    let entries = entries();
+    let params =
+        |protocol| entries.iter().find(|entry| entry.protocol == protocol).map(|entry| (entry.schema)());
+    scenario_schema(&known(), |protocol| params(protocol).unwrap_or_default())
 }
 
 /// Checks a scenario against all that it can name.

@@ -2,8 +2,11 @@
 
 mod axes;
 mod file;
+mod merge;
+mod part;
 
 use self::file::ScenarioFile;
+use self::part::PartFile;
 use crate::fail_if::{self, FailIf, Shape};
 use crate::failure::{Failure, say};
 use crate::points_bar::PointsBar;
@@ -11,10 +14,10 @@ use crate::provenance::build;
 use crate::{folder, scenario, stdout};
 use serde::Serialize;
 use std::num::NonZeroUsize;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use unrack_grid::runner::cores;
-use unrack_grid::sweep::Points;
+use unrack_grid::sweep::{Part, Points};
 use unrack_record::{KeptPoints, Machine, Purpose, RunFolder, Started, Sweep, read_json};
 use unrack_report::{sweep_figures, sweep_text, write_svgs};
 use unrack_sim::Summary;
@@ -24,6 +27,8 @@ Examples:
   unrack sweep examples/star-edm.toml --set workload.load=0.1,0.5,0.9 --seeds 1..5 --out runs/load
   unrack sweep examples/star-edm.toml --set fabric.protocol=edm,cxl --set workload.load=0.2,0.4 --out runs/two
   unrack sweep examples/star-edm.toml --set workload.load=0.2,0.8 --out runs/limit --fail-if 'slowdown.p99>3'
+  unrack sweep examples/star-edm.toml --seeds 1..60 --part 2/4 --out runs/part-2      on one of four machines
+  unrack sweep merge runs/part-* --out runs/seeds                                     when all four are done
 
 --fail-if is evaluated on the summary of each point, as `unrack sim` prints it; one point for which it holds fails \
 the sweep. In \
@@ -31,10 +36,29 @@ sweep.parquet, keys that vary are columns: numbers as numbers, durations in ns, 
 unit at the end of the name; values of several kinds are text.
 
 Each point of the grid is one scenario, and runs on one core. Finished points are kept in the folder: after an \
-interruption the same command continues with the others, and a larger grid runs only new points. The results are the same, byte for byte, on any number of threads.";
+interruption the same command continues with the others, and a larger grid runs only new points. The results are the same, byte for byte, on any number of threads.
+
+With --part, a folder of its own or one folder on a shared file system may be used; in an array of Slurm, \
+--part $SLURM_ARRAY_TASK_ID/$SLURM_ARRAY_TASK_COUNT. `unrack sweep merge` needs neither the scenario nor its files, and makes the \
+table that one machine would have made.";
 
 #[derive(clap::Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub(crate) struct Args {
+    #[command(subcommand)]
+    verb: Option<Verb>,
+    #[command(flatten)]
+    grid: Option<GridArgs>,
+}
+
+#[derive(clap::Subcommand)]
+enum Verb {
+    /// Makes the table of a sweep whose parts ran by themselves
+    Merge(merge::Args),
+}
+
+#[derive(clap::Args)]
+struct GridArgs {
     /// The scenario file
     scenario: PathBuf,
     /// Replace a value of the file, or try each of a list
@@ -50,6 +74,9 @@ pub(crate) struct Args {
     /// Replace the table in that folder even if it has points that this grid lacks
     #[arg(long)]
     replace: bool,
+    /// Run one part of the points, such as the second of four, and keep them; `unrack sweep merge` makes the table
+    #[arg(long, value_name = "I/N", value_parser = part::parsed, conflicts_with_all = ["json", "fail_if"])]
+    part: Option<Part>,
     /// Maximum of points run at once; by default, the number of cores
     #[arg(long, value_name = "N")]
     threads: Option<NonZeroUsize>,
@@ -76,6 +103,14 @@ struct Found<'a> {
 
 /// Runs `unrack sweep`.
 pub(crate) fn main(args: Args) -> Result<ExitCode, Failure> {
+    match args {
+        Args { verb: Some(Verb::Merge(args)), .. } => merge::main(args),
+        Args { grid: Some(args), .. } => sweep(args),
+        _ => Err(Failure::Usage("name a scenario file".into())),
+    }
+}
+
+fn sweep(args: GridArgs) -> Result<ExitCode, Failure> {
     let started = Started::now(build());
     args.fail_if.iter().try_for_each(|limit| limit.check(&Shape::from_type::<Summary>()))?;
     let axes = axes::parsed(&args.set, args.seeds.as_deref()).map_err(Failure::Usage)?;
@@ -83,16 +118,15 @@ pub(crate) fn main(args: Args) -> Result<ExitCode, Failure> {
     let points = Points::check(&file, axes)?;
     let folder = args.folder(&points)?;
     let summaries = args.run(&folder, &points)?;
-    let sweep = points.table(build().version, &summaries);
-    args.save(&folder, &points, &sweep, &started)?;
-    let text = match args.json {
-        true => {
-            let found = Found { sweep: &sweep, machine: started.machine() };
-            serde_json::to_string(&found).map_err(|why| Failure::Failed(why.to_string()))? + "\n"
-        }
-        false => sweep_text(&sweep),
-    };
-    stdout::print(&text)?;
+    let file = args.part_file(&points)?;
+    if args.part.is_some() {
+        file.write(&folder)?;
+        say(&file.done(&args.out));
+        return Ok(ExitCode::SUCCESS);
+    }
+    let sweep = file.plan.table(build().version, &summaries);
+    save(&folder, &args.out, &file, &sweep, &started)?;
+    show(&sweep, args.json, &started)?;
     say(&format!("wrote {}", args.out.display()));
     if let Some(limit) = &args.fail_if {
         let named: Vec<_> = points.all.iter().map(|point| point.set.join(" ")).zip(summaries).collect();
@@ -101,11 +135,11 @@ pub(crate) fn main(args: Args) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-impl Args {
+impl GridArgs {
     /// Creates the folder, unless a table would be lost there: only a grid with all points of an earlier sweep may
     /// replace its table.
     fn folder(&self, points: &Points<ScenarioFile>) -> Result<RunFolder, Failure> {
-        let earlier = read_json::<Sweep>(self.out.join("sweep.json")).ok().filter(|_| !self.replace);
+        let earlier = read_json::<Sweep>(self.out.join("sweep.json")).ok().filter(|_| !self.replace && self.part.is_none());
         if let Some(earlier) = earlier {
             let lost = points.lacks(&earlier);
             if lost > 0 {
@@ -120,32 +154,55 @@ impl Args {
         folder::create(&self.out, &purpose, self.replace)
     }
 
-    /// Runs the points that are not in the folder yet.
+    /// Runs the points of this part that are not in the folder yet.
     fn run(&self, folder: &RunFolder, points: &Points<ScenarioFile>) -> Result<Vec<Summary>, Failure> {
         let place = folder.path(KEPT);
         let kept = KeptPoints::open(&place, &build())?;
-        points.run(&kept, self.threads.unwrap_or_else(cores), &PointsBar::new(Some(place)))
+        points.run(self.part.unwrap_or(Part::WHOLE), &kept, self.threads.unwrap_or_else(cores), &PointsBar::new(Some(place)))
     }
 
-    /// Saves the sweep. The manifest comes last and marks it as complete; its scenario is that of the first point.
-    fn save(
-        &self,
-        folder: &RunFolder,
-        points: &Points<ScenarioFile>,
-        sweep: &Sweep,
-        started: &Started,
-    ) -> Result<(), Failure> {
-        folder.write_json("sweep.json", sweep)?;
-        sweep.write_parquet(folder.path("sweep.parquet"))?;
-        write_svgs(&sweep_figures(sweep), &self.out).map_err(|why| Failure::Failed(why.to_string()))?;
-        let settings = serde_json::json!({
-            "scenario": self.scenario.display().to_string(),
-            "set": self.set,
-            "seeds": self.seeds,
-            "transfers": self.transfers,
-        });
+    /// Returns what is written of a part: all that the sweep's folder needs beside the results.
+    fn part_file(&self, points: &Points<ScenarioFile>) -> Result<PartFile, Failure> {
         let (first, _) = scenario::load(&self.scenario, &points.all[0].set)?;
-        let manifest = started.manifest(first.seed, Some(first.explain()), settings);
-        Ok(folder.write_json("manifest.json", &manifest)?)
+        Ok(PartFile {
+            part: self.part.unwrap_or(Part::WHOLE),
+            plan: points.plan(),
+            file: self.scenario.display().to_string(),
+            seed: first.seed,
+            scenario: first.explain(),
+            settings: serde_json::json!({
+                "scenario": self.scenario.display().to_string(),
+                "set": self.set,
+                "seeds": self.seeds,
+                "transfers": self.transfers,
+            }),
+        })
     }
+}
+
+/// Prints the table.
+fn show(sweep: &Sweep, json: bool, started: &Started) -> Result<(), Failure> {
+    let text = match json {
+        true => {
+            let found = Found { sweep, machine: started.machine() };
+            serde_json::to_string(&found).map_err(|why| Failure::Failed(why.to_string()))? + "\n"
+        }
+        false => sweep_text(sweep),
+    };
+    stdout::print(&text)
+}
+
+/// Saves a sweep. The manifest comes last and marks it as complete; its scenario is that of the first point.
+fn save(
+    folder: &RunFolder,
+    out: &Path,
+    file: &PartFile,
+    sweep: &Sweep,
+    started: &Started,
+) -> Result<(), Failure> {
+    folder.write_json("sweep.json", sweep)?;
+    sweep.write_parquet(folder.path("sweep.parquet"))?;
+    write_svgs(&sweep_figures(sweep), out).map_err(|why| Failure::Failed(why.to_string()))?;
+    let manifest = started.manifest(file.seed, Some(file.scenario.clone()), file.settings.clone());
+    Ok(folder.write_json("manifest.json", &manifest)?)
 }

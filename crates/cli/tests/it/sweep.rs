@@ -110,3 +110,68 @@ fn a_point_of_another_build_is_not_handed_out() {
     spoil(Some("0123456789abcdef"));
     assert_eq!(desk.done(&words), whole);
 }
+
+/// Files of a sweep's table, which do not depend on how it was run.
+const TABLE: [&str; 4] = ["sweep.json", "sweep.parquet", "sweep-mean.svg", "sweep-p99.svg"];
+
+#[test]
+fn parts_make_the_table_of_the_whole_in_folders_of_their_own_and_in_one() {
+    let desk = Desk::new("sweep-parts");
+    let whole = run(&desk, "whole", &[]);
+    for of in [1, 3, 11] {
+        let folders: Vec<String> = (1..=of).map(|part| format!("part-{part}-{of}")).collect();
+        for (part, folder) in (1..=of).zip(&folders) {
+            assert_eq!(run(&desk, folder, &["--part", &format!("{part}/{of}")]), "");
+            run(&desk, &format!("shared-{of}"), &["--part", &format!("{part}/{of}")]);
+            assert!(!std::path::Path::new(&desk.path(&format!("{folder}/sweep.json"))).exists());
+        }
+        let merge = |folders: &[&str], out: &str| {
+            desk.done(&[&["sweep", "merge"], folders, &["--out", out]].concat())
+        };
+        let folders: Vec<&str> = folders.iter().map(String::as_str).rev().collect();
+        let (own, shared) = (format!("own-{of}"), format!("one-{of}"));
+        assert_eq!(merge(&folders, &own), whole);
+        assert_eq!(merge(&[&format!("shared-{of}")], &shared), whole);
+        for file in TABLE {
+            assert_eq!(desk.bytes(&format!("whole/{file}")), desk.bytes(&format!("{own}/{file}")), "{file}");
+            assert_eq!(desk.bytes(&format!("whole/{file}")), desk.bytes(&format!("{shared}/{file}")), "{file}");
+        }
+    }
+    // A merged folder is that of a sweep: the same command has nothing left to run, and says the same.
+    let before = kept(&desk, "own-3");
+    let times = |files: &[std::path::PathBuf]| -> Vec<_> {
+        files.iter().map(|file| file.metadata().unwrap().modified().unwrap()).collect()
+    };
+    let at = times(&before);
+    assert_eq!(run(&desk, "own-3", &[]), whole);
+    assert_eq!(times(&before), at);
+}
+
+#[test]
+fn a_part_that_is_missing_is_named_and_parts_of_two_sweeps_are_refused() {
+    let desk = Desk::new("sweep-parts-missing");
+    for part in [1, 3] {
+        run(&desk, &format!("p{part}"), &["--part", &format!("{part}/4")]);
+    }
+    let said = desk.refused(1, &["sweep", "merge", "p1", "p3", "--out", "merged"]);
+    assert!(said.contains("4 of 8 points are missing"), "{said}");
+    assert!(said.contains("seed=2") && said.contains("run part 2, 4 of 4 again"), "{said}");
+    assert!(!std::path::Path::new(&desk.path("merged/sweep.json")).exists());
+    run(&desk, "other", &["--part", "2/4", "--set", "network.mtu=9000B"]);
+    let said = desk.refused(2, &["sweep", "merge", "p1", "other", "--out", "merged"]);
+    assert!(said.contains("parts of two sweeps"), "{said}");
+    desk.file("empty/x", "");
+    let said = desk.refused(2, &["sweep", "merge", "p1", "empty", "--out", "merged"]);
+    assert!(said.contains("empty has no part of a sweep"), "{said}");
+    let said = desk.refused(2, &["sweep", "merge", "p1", "nowhere", "--out", "merged"]);
+    assert!(said.contains("nowhere"), "{said}");
+    desk.file("p1/part-9-of-9.json", "{");
+    let said = desk.refused(2, &["sweep", "merge", "p1", "--out", "merged"]);
+    assert!(said.contains("part-9-of-9.json"), "{said}");
+    for wrong in ["0/4", "5/4", "x", "1/"] {
+        let words = grid("wrong");
+        let words: Vec<&str> = words.iter().map(String::as_str).chain(["--part", wrong]).collect();
+        let said = desk.refused(2, &words);
+        assert!(said.contains("such as 2/4"), "{said}");
+    }
+}
