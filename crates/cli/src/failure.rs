@@ -22,7 +22,7 @@ impl Failure {
         let (status, text) = match self {
             Failure::Failed(text) => (1, text),
             Failure::Usage(text) => (2, text),
-            Failure::Lacking(text) => (3, text),
+            Failure::Lacking(text) => (3, format!("{text} (`unrack doctor` checks what every verb needs)")),
             Failure::Interrupted(signal) => (128u8.saturating_add(signal as u8), "interrupted".into()),
         };
         say(&text);

@@ -10,6 +10,7 @@
 mod compare;
 mod completions;
 mod diff;
+mod doctor;
 mod fail_if;
 mod failure;
 mod folder;
@@ -112,6 +113,9 @@ enum Verb {
     /// Makes one HTML page from run folders
     #[command(after_help = report::EXAMPLES)]
     Report(report::Args),
+    /// Says which verbs can run on this machine, and what the others lack
+    #[command(after_help = doctor::EXAMPLES)]
+    Doctor(doctor::Args),
     /// Prints scripts for shell completion
     #[command(after_help = completions::EXAMPLES)]
     Completions(completions::Args),
@@ -203,6 +207,7 @@ fn run_verb(verb: Verb, undo: Option<Undo>, seat: Option<&ProgramSeat>) -> Resul
         Verb::Schema(args) => schema::main(args),
         Verb::Diff(args) => diff::main(args),
         Verb::Report(args) => report::main(args),
+        Verb::Doctor(args) => doctor::main(args),
         Verb::Completions(args) => completions::main(args),
         Verb::Touch(args) => touch::main(args),
         Verb::TouchSwap(args) => args.main(),

@@ -186,7 +186,7 @@ pub(crate) fn main(args: Args) -> Result<ExitCode, Failure> {
         Verb::Run(args) => return run::main(&args),
         Verb::Serve { among, place } => direct::serve(&among, &place.folder())?,
         Verb::Exec { host, tcp, place, program } => {
-            let library = if tcp { None } else { Some(library()?) };
+            let library = if tcp { None } else { Some(library().map_err(Failure::Lacking)?) };
             let why = place.rack()?.enter(&host, library.as_deref(), &program)?.exec();
             return Err(Failure::Lacking(format!("`ip` (package iproute2) cannot be run: {why}")));
         }
@@ -201,15 +201,15 @@ pub(crate) fn main(args: Args) -> Result<ExitCode, Failure> {
 }
 
 /// Finds the library beside this executable, or installed near it.
-fn library() -> Result<PathBuf, Failure> {
+pub(crate) fn library() -> Result<PathBuf, String> {
     let executable = std::env::current_exe().unwrap_or_default();
     let folder = executable.parent().unwrap_or(Path::new("/"));
     let places = [folder.join(LIBRARY), folder.join("../lib/unrack").join(LIBRARY)];
     places.into_iter().find(|place| place.is_file()).ok_or_else(|| {
-        Failure::Lacking(format!(
+        format!(
             "{LIBRARY} is not in {}: build the whole workspace, or say --tcp to leave sockets as they are",
             folder.display()
-        ))
+        )
     })
 }
 

@@ -26,7 +26,7 @@ const TRIALS: [(&str, &[&str], &str); 3] = [
 ///
 /// # Errors
 /// [`Error::Lacking`] says what is missing.
-pub(crate) fn check() -> Result<(), Error> {
+pub fn check_machine() -> Result<(), Error> {
     if !rustix::process::geteuid().is_root() {
         return Err(Error::Lacking("network namespaces are made by root: run this with sudo".into()));
     }
@@ -34,7 +34,7 @@ pub(crate) fn check() -> Result<(), Error> {
         let lacks = "this kernel lacks MPTCP (CONFIG_MPTCP), by which a connection uses all NICs of a rack";
         return Err(Error::Lacking(lacks.into()));
     }
-    Ok(())
+    ["ip", "tc"].into_iter().try_for_each(|tool| run(tool, &["-V"], "").map(drop))
 }
 
 /// Tries the tools in a namespace of their own.

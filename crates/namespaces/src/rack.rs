@@ -51,7 +51,7 @@ impl Rack {
     /// it.
     pub fn up(&self, network: &NetworkSpec) -> Result<NamespacePlan, Error> {
         let plan = NamespacePlan::new(network, &self.prefix)?;
-        crate::machine::check()?;
+        crate::machine::check_machine()?;
         let claim = self.claim(&plan)?;
         let built = crate::machine::try_tools(&self.prefix)
             .and_then(|()| build(&plan))

@@ -74,7 +74,7 @@ pub use guard::{stand_aside, stand_guard};
 pub use input::Input;
 pub use job::{CheckedProgram, OutputTarget, ProgramEnd, SMALLEST_LOCAL, local_bytes};
 pub use local::{LocalMemory, NOT_AWAY};
-pub use machine::PRELOAD_VARIABLE;
+pub use machine::{PRELOAD_VARIABLE, check_fast, check_machine};
 pub use measure::{CaptureTo, RunReport, RunSetup, Tally, measure};
 pub use memory_node::{MemoryNode, RemoteNode};
 pub use readings::PROC_VARIABLE;

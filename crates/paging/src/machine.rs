@@ -27,6 +27,15 @@ pub(crate) fn check() -> Result<(), PagingError> {
     check_scan()
 }
 
+/// Checks all that a run with remote memory needs of this machine and of this installation.
+///
+/// # Errors
+/// [`PagingError::Lacking`], with what to do about it.
+pub fn check_machine() -> Result<(), PagingError> {
+    check()?;
+    preload_library().map(drop)
+}
+
 /// Checks the limit on address space. The pager reserves addresses when it starts, and reserved ones count as
 /// used ones.
 fn check_address_space() -> Result<(), PagingError> {
@@ -42,8 +51,11 @@ fn check_address_space() -> Result<(), PagingError> {
 }
 
 /// Checks the further requirements of fast mode.
+///
+/// # Errors
+/// [`PagingError::Lacking`], with what to do about it.
 #[cfg(target_arch = "x86_64")]
-pub(crate) fn check_fast() -> Result<(), PagingError> {
+pub fn check_fast() -> Result<(), PagingError> {
     use unrack_pager::fast;
     sys::Uffd::open(fast::FEATURES).map_err(no_userfaultfd)?;
     match fast::can_dispatch() {

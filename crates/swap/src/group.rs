@@ -56,14 +56,19 @@ pub(crate) struct GroupMemory {
     pub other: u64,
 }
 
+fn no_group() -> SwapError {
+    SwapError::Lacking("no memory cgroup is mounted: mount the memory controller at /sys/fs/cgroup".into())
+}
+
 impl MemoryGroup {
+    /// Checks that groups can limit memory here.
+    pub(crate) fn check() -> Result<(), SwapError> {
+        hierarchy().map(drop).ok_or_else(no_group)
+    }
+
     /// Makes a group without limit.
     pub(crate) fn make(undo: &mut Undo) -> Result<MemoryGroup, SwapError> {
-        let (root, files) = hierarchy().ok_or_else(|| {
-            SwapError::Lacking(
-                "no memory cgroup is mounted: mount the memory controller at /sys/fs/cgroup".into(),
-            )
-        })?;
+        let (root, files) = hierarchy().ok_or_else(no_group)?;
         let path = root.join(format!("unrack-swap-{}", std::process::id()));
         let at = path.display();
         undo.add(&format!(

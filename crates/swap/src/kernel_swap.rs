@@ -51,15 +51,29 @@ pub struct SwapCounts {
     pub compression: Option<f64>,
 }
 
+/// Checks what can be seen without changing anything: the user, and a memory cgroup.
+///
+/// # Errors
+/// [`SwapError::Lacking`], with what to do about it.
+pub fn check_machine() -> Result<(), SwapError> {
+    check_user()?;
+    MemoryGroup::check()
+}
+
+fn check_user() -> Result<(), SwapError> {
+    match rustix::process::geteuid().is_root() {
+        true => Ok(()),
+        false => Err(SwapError::Lacking("only root can make swap and cgroups: run it with sudo".into())),
+    }
+}
+
 impl KernelSwap {
     /// Makes a device of `size`, and a group.
     ///
     /// # Errors
     /// [`SwapError::Lacking`] if this machine or user cannot.
     pub fn open(kind: &SwapDevice, size: Bytes, mut undo: Undo) -> Result<KernelSwap, SwapError> {
-        if !rustix::process::geteuid().is_root() {
-            return Err(SwapError::Lacking("only root can make swap and cgroups: run it with sudo".into()));
-        }
+        check_user()?;
         let device = OpenDevice::open(kind, size, &mut undo)?;
         let group = MemoryGroup::make(&mut undo)?;
         Ok(KernelSwap { device, group, _undo: undo })

@@ -25,7 +25,7 @@ mod undo;
 
 pub use device::SwapDevice;
 pub use error::SwapError;
-pub use kernel_swap::{KernelSwap, SwapCounts};
+pub use kernel_swap::{KernelSwap, SwapCounts, check_machine};
 pub use undo::Undo;
 
 use unrack_units::Bytes;
