@@ -20,7 +20,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := build
-.PHONY: setup debian rust build run test lint studies studies-programs bench rtl-programs rtl-short rtl rtl-coverage rtl-program-srpt-4 synth fmax models miri differential soak clean
+.PHONY: setup debian rust build install dist run test lint studies studies-programs bench rtl-programs rtl-short rtl rtl-coverage rtl-program-srpt-4 synth fmax models miri differential soak clean
 
 target := $(or $(CARGO_TARGET_DIR),target)
 release := $(target)/release
@@ -63,6 +63,35 @@ rust:
 
 build: rust
 	@cargo build -q --release --workspace
+
+PREFIX ?= /usr/local
+version := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)
+to = $(DESTDIR)$(PREFIX)
+rpc_library := libunrack_rpc.so.0
+
+# The command looks for its libraries in ../lib/unrack from where it lies itself, so the whole may be moved.
+install: build
+	install -d $(to)/bin $(to)/lib/unrack $(to)/lib/pkgconfig $(to)/include $(to)/share/doc/unrack $(to)/share/man/man1 \
+		$(to)/share/bash-completion/completions $(to)/share/zsh/site-functions $(to)/share/fish/vendor_completions.d
+	install -s -m 755 $(release)/unrack $(release)/unrack-kv $(to)/bin
+	install -s -m 755 $(release)/libunrack_preload.so $(release)/libunrack_mptcp.so $(release)/libunrack_lines.so $(to)/lib/unrack
+	install -s -m 755 $(release)/libunrack_rpc.so $(to)/lib/$(rpc_library)
+	ln -sf $(rpc_library) $(to)/lib/libunrack_rpc.so
+	install -m 644 crates/rpc-c/include/unrack_rpc.h $(to)/include
+	sed 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(version)|' share/unrack-rpc.pc.in > $(to)/lib/pkgconfig/unrack-rpc.pc
+	install -m 644 LICENSE-MIT LICENSE-APACHE README.md CHANGELOG.md $(to)/share/doc/unrack
+	$(release)/unrack man $(to)/share/man/man1
+	$(release)/unrack completions bash > $(to)/share/bash-completion/completions/unrack
+	$(release)/unrack completions zsh > $(to)/share/zsh/site-functions/_unrack
+	$(release)/unrack completions fish > $(to)/share/fish/vendor_completions.d/unrack.fish
+
+# An archive of what `make install` installs, the same bytes for the same build.
+dist_name := unrack-$(version)-$(shell uname -m)-linux
+dist:
+	rm -rf $(target)/dist && mkdir -p $(target)/dist
+	$(MAKE) --no-print-directory install DESTDIR=$(abspath $(target))/dist/ PREFIX=$(dist_name)
+	tar -C $(target)/dist --sort=name --owner=0 --group=0 --numeric-owner --mtime=@0 -cJf $(target)/$(dist_name).tar.xz $(dist_name)
+	@echo $(target)/$(dist_name).tar.xz
 
 jobs := --local 25% --fabric ideal,edm,cxl,dctcp
 

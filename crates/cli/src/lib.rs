@@ -17,6 +17,7 @@ mod folder;
 mod keys;
 mod last_words;
 mod lines;
+mod man;
 mod map;
 mod memory;
 mod memory_left;
@@ -116,6 +117,9 @@ enum Verb {
     /// Says which verbs can run on this machine, and what the others lack
     #[command(after_help = doctor::EXAMPLES)]
     Doctor(doctor::Args),
+    /// Writes manual pages
+    #[command(after_help = man::EXAMPLES)]
+    Man(man::Args),
     /// Prints scripts for shell completion
     #[command(after_help = completions::EXAMPLES)]
     Completions(completions::Args),
@@ -208,6 +212,7 @@ fn run_verb(verb: Verb, undo: Option<Undo>, seat: Option<&ProgramSeat>) -> Resul
         Verb::Diff(args) => diff::main(args),
         Verb::Report(args) => report::main(args),
         Verb::Doctor(args) => doctor::main(args),
+        Verb::Man(args) => man::main(args),
         Verb::Completions(args) => completions::main(args),
         Verb::Touch(args) => touch::main(args),
         Verb::TouchSwap(args) => args.main(),
