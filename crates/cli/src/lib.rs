@@ -9,6 +9,7 @@
 
 mod compare;
 mod completions;
+mod definition;
 mod diff;
 mod doctor;
 mod fail_if;
@@ -123,6 +124,9 @@ enum Verb {
     /// Prints scripts for shell completion
     #[command(after_help = completions::EXAMPLES)]
     Completions(completions::Args),
+    /// Prints verbs and their arguments as JSON; Python's functions are made from it
+    #[command(name = "__definition", hide = true)]
+    Definition,
     /// Touches memory in a circle; `unrack` runs it to find out what its own pager costs
     #[command(name = "__touch", hide = true)]
     Touch(touch::Args),
@@ -214,6 +218,7 @@ fn run_verb(verb: Verb, undo: Option<Undo>, seat: Option<&ProgramSeat>) -> Resul
         Verb::Doctor(args) => doctor::main(args),
         Verb::Man(args) => man::main(args),
         Verb::Completions(args) => completions::main(args),
+        Verb::Definition => definition::main(),
         Verb::Touch(args) => touch::main(args),
         Verb::TouchSwap(args) => args.main(),
     }
