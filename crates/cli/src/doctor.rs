@@ -1,10 +1,10 @@
 //! `unrack doctor`: which verbs can run on this machine, and what the others lack.
 
 use crate::failure::{Failure, say};
-use crate::provenance::build;
 use crate::{rack, stdout};
 use serde::Serialize;
 use std::process::ExitCode;
+use unrack_build::build;
 use unrack_lines_run::Tools;
 use unrack_record::{Machine, Started};
 
@@ -133,7 +133,10 @@ fn namespaces() -> Result<(), String> {
 
 fn two_cores() -> Result<(), String> {
     match std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get) {
-        1 => Err("client and server wait for each other on cores of their own, and this process may use one only".into()),
+        1 => Err(
+            "client and server wait for each other on cores of their own, and this process may use one only"
+                .into(),
+        ),
         _ => Ok(()),
     }
 }

@@ -38,6 +38,16 @@ impl From<unrack_record::RecordError> for Failure {
     }
 }
 
+impl From<unrack_grid::RunError> for Failure {
+    fn from(error: unrack_grid::RunError) -> Failure {
+        match error {
+            unrack_grid::RunError::Refused(text) => Failure::Usage(text),
+            unrack_grid::RunError::Failed(text) => Failure::Failed(text),
+            unrack_grid::RunError::Lacking(text) => Failure::Lacking(text),
+        }
+    }
+}
+
 impl From<PagingError> for Failure {
     fn from(error: PagingError) -> Failure {
         match error {

@@ -21,11 +21,9 @@ mod lines;
 mod man;
 mod map;
 mod memory;
-mod memory_left;
 mod phy;
 mod points_bar;
 mod pool;
-mod provenance;
 mod rack;
 mod report;
 mod rpc;
@@ -41,7 +39,7 @@ mod swap;
 mod sweep;
 mod touch;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use failure::Failure;
 use std::process::ExitCode;
 use unrack_paging::ProgramSeat;
@@ -49,7 +47,7 @@ use unrack_swap::Undo;
 
 /// Runs programs with part of their memory remote, and predicts their slowdown on network fabrics.
 #[derive(Parser)]
-#[command(name = "unrack", version, long_version = provenance::version(), arg_required_else_help = true, max_term_width = 100)]
+#[command(name = "unrack", version, long_version = unrack_build::version(), arg_required_else_help = true, max_term_width = 100)]
 #[command(
     after_help = "Exit status: 0 done; 1 failed while running, or --fail-if held; 2 bad usage or scenario; 3 the \
     machine lacks something needed; of `unrack run` otherwise the program's own."
@@ -140,6 +138,7 @@ static ALLOCATOR: last_words::Noting = last_words::Noting;
 
 /// Reads the arguments of the process, runs the verb, and returns the exit status.
 pub fn main() -> ExitCode {
+    clap_complete::CompleteEnv::with_factory(Cli::command).complete();
     last_words::install();
     let arguments: Vec<_> = std::env::args_os().collect();
     let verb = match Cli::try_parse_from(&arguments) {

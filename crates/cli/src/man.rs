@@ -35,7 +35,8 @@ fn write(command: &Command, name: &str, folder: &Path) -> Result<usize, Failure>
     rendered.map_err(|why| Failure::Failed(format!("{name}: {why}")))?;
     atomic_write(folder.join(format!("{name}.1")), &page)?;
     let mut written = 1;
-    for below in command.get_subcommands().filter(|below| !below.is_hide_set() && below.get_name() != "help") {
+    for below in command.get_subcommands().filter(|below| !below.is_hide_set() && below.get_name() != "help")
+    {
         written += write(below, &format!("{name}-{}", below.get_name()), folder)?;
     }
     Ok(written)

@@ -3,8 +3,10 @@
 mod direct;
 mod run;
 
+use crate::completions;
 use crate::failure::{Failure, say};
 use crate::stdout::print;
+use clap_complete::engine::ArgValueCompleter;
 use std::net::SocketAddr;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -58,7 +60,7 @@ enum Verb {
         /// The scenario file
         scenario: PathBuf,
         /// Replace a value of the file
-        #[arg(long, value_name = "KEY=VALUE")]
+        #[arg(long, value_name = "KEY=VALUE", add = ArgValueCompleter::new(completions::settings))]
         set: Vec<String>,
         #[command(flatten)]
         among: Among,

@@ -6,13 +6,13 @@ mod summary;
 
 use crate::failure::{Failure, say};
 use crate::keys::Protection;
-use crate::provenance::build;
 use outputs::Target;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 use summary::{Ran, Summary};
+use unrack_build::build;
 use unrack_paging::{
     CaptureTo, CheckedProgram, Delay, FaultMode, Input, MemoryNode, OutputTarget, ProgramSeat, RemoteNode,
     RunSetup, SMALLEST_LOCAL, Weighing, calibrate, footprint, local_bytes, measure,

@@ -1,15 +1,18 @@
 //! `unrack scenario`: whether a scenario can be run, its complete text, and a picture of its network.
 
+use crate::completions;
 use crate::failure::Failure;
-use crate::memory_left::{Left, rounded};
-use crate::sim::work::{self, MOST_TRANSFERS};
 use crate::stdout::print;
+use clap_complete::engine::ArgValueCompleter;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use unrack_rack::{Scenario, ScenarioError, ValidScenario};
+use unrack_grid::memory_left::rounded;
+use unrack_grid::work::{self, MOST_TRANSFERS};
+use unrack_grid::{RunError, ScenarioOrigin};
+use unrack_rack::{ScenarioError, ValidScenario};
 use unrack_sim::memory::NeedPart;
 use unrack_sim::topology::MOST_DRAWN;
-use unrack_sim::{Need, Setup, SetupError};
+use unrack_sim::{Need, Setup};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
@@ -35,7 +38,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "FILE")]
     draw: Option<PathBuf>,
     /// Replace a value of the file
-    #[arg(long, value_name = "KEY=VALUE")]
+    #[arg(long, value_name = "KEY=VALUE", add = ArgValueCompleter::new(completions::settings))]
     set: Vec<String>,
 }
 
@@ -51,12 +54,9 @@ pub(crate) fn main(args: Args) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Loads a scenario file with overrides, and builds its network and fabric, if there is memory for it.
+/// Loads a scenario file with settings, and builds its network and fabric, if there is memory for it.
 pub(crate) fn load(file: &Path, set: &[String]) -> Result<(ValidScenario, Setup), Failure> {
-    let mut scenario = unrack_sim::check(Scenario::load(file, &set.iter().collect())?)?;
-    Left::now().check(&Need::from_scenario(&scenario))?;
-    let setup = Setup::from_scenario(&mut scenario)?;
-    Ok((scenario, setup))
+    Ok(ScenarioOrigin::named(file)?.load(set)?)
 }
 
 fn check(file: &Path, set: &[String]) -> Result<String, Failure> {
@@ -90,17 +90,8 @@ fn draw(file: &Path, set: &[String]) -> Result<String, Failure> {
     }
 }
 
-/// Returns the failure of a run that cannot begin or ended early, with the place in the scenario that causes it.
-pub(crate) fn refused(error: &SetupError, scenario: &ValidScenario) -> Failure {
-    let shown = error.in_scenario(scenario);
-    match error.ended {
-        Some(_) => Failure::Failed(format!("this scenario could not be run to its end\n\n{shown}")),
-        None => shown.into(),
-    }
-}
-
 impl From<ScenarioError> for Failure {
     fn from(error: ScenarioError) -> Failure {
-        Failure::Usage(format!("this scenario cannot be run\n\n{error}"))
+        RunError::from(error).into()
     }
 }

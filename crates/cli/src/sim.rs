@@ -1,24 +1,25 @@
 //! `unrack sim`: one scenario, simulated.
 
 pub(crate) mod progress;
-pub(crate) mod tables;
 mod watch;
 pub(crate) mod words;
-pub(crate) mod work;
 
 use self::watch::Explained;
+use crate::completions;
 use crate::fail_if::{self, FailIf, Shape};
 use crate::failure::{Failure, say};
-use crate::provenance::build;
 use crate::{folder, scenario, stdout};
-use serde::Serialize;
+use clap_complete::engine::ArgValueCompleter;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
+use unrack_build::build;
+use unrack_grid::simulation::{Simulated, SimulationFigures, save};
+use unrack_grid::{RunError, work};
 use unrack_rack::ValidScenario;
 use unrack_record::{Machine, RunFolder, Started};
 use unrack_sim::scenario::excluded;
-use unrack_sim::{Finished, Setup, SetupError, Summary, Work};
+use unrack_sim::{SetupError, Summary, Work};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
@@ -37,10 +38,10 @@ byte for byte.";
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// The scenario file
+    /// The scenario file, or - for standard input
     scenario: PathBuf,
     /// Replace a value of the file, such as network.link.rate=400Gbps
-    #[arg(long, value_name = "KEY=VALUE")]
+    #[arg(long, value_name = "KEY=VALUE", add = ArgValueCompleter::new(completions::settings))]
     set: Vec<String>,
     /// Write summary and tables to this folder
     #[arg(long, value_name = "DIR")]
@@ -63,22 +64,6 @@ pub(crate) struct Args {
     watch: watch::Args,
 }
 
-/// Figures of a run, and its cost to the machine: `summary.json`, and the output of `--json`.
-#[derive(Serialize)]
-pub(crate) struct Figures {
-    #[serde(flatten)]
-    pub summary: Summary,
-    pub machine: Machine,
-}
-
-impl Figures {
-    /// Returns the figures; `wall_s` is the time of the simulation in seconds.
-    fn new(summary: Summary, wall_s: f64, started: &Started) -> Figures {
-        let packet_hops_per_s = Some(summary.packet_hops as f64 / wall_s);
-        Figures { summary, machine: Machine { wall_s, packet_hops_per_s, ..started.machine() } }
-    }
-}
-
 /// Runs `unrack sim`.
 pub(crate) fn main(args: Args) -> Result<ExitCode, Failure> {
     let started = Started::now(build());
@@ -94,7 +79,7 @@ pub(crate) fn main(args: Args) -> Result<ExitCode, Failure> {
     let name = scenario.protocol.name();
     let refused = |error: SetupError| match error.key.starts_with("--") {
         true => Failure::Usage(error.to_string()),
-        false => scenario::refused(&error, &scenario),
+        false => RunError::from_run(&error, &scenario).into(),
     };
     let (done, explained) = match args.watch.open(&setup, name)? {
         None if args.threads > 1 => {
@@ -113,12 +98,13 @@ pub(crate) fn main(args: Args) -> Result<ExitCode, Failure> {
     let excluded = excluded(&scenario, &done.run);
     let warnings = unrack_sim::warnings(&scenario, &setup, &done, excluded);
     let summary = Summary { warnings, ..done.summary(excluded) };
-    let figures = Figures::new(summary, clock.elapsed().as_secs_f64(), &started);
+    let figures = SimulationFigures::new(summary, clock.elapsed().as_secs_f64(), &started);
+    let simulated = Simulated { scenario, setup, done, figures, started };
     if let Some(folder) = &folder {
-        args.save(folder, &scenario, &setup, &done, &figures, &started)?;
+        save(&simulated, folder, &args.scenario.display().to_string(), &args.set, args.transfers)?;
     }
-    args.tell(&figures, explained.as_ref())?;
-    args.fail_if.iter().try_for_each(|limit| limit.judge(&figures))?;
+    args.tell(&simulated.figures, explained.as_ref())?;
+    args.fail_if.iter().try_for_each(|limit| limit.judge(&simulated.figures))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -130,32 +116,7 @@ impl Args {
         folder::create(out, &purpose, self.replace).map(Some)
     }
 
-    /// Saves the run. The manifest comes last and marks it as complete.
-    fn save(
-        &self,
-        folder: &RunFolder,
-        scenario: &ValidScenario,
-        setup: &Setup,
-        done: &Finished,
-        figures: &Figures,
-        started: &Started,
-    ) -> Result<(), Failure> {
-        let text = scenario.explain();
-        let settings = serde_json::json!({
-            "scenario": self.scenario.display().to_string(),
-            "scenario_hash": scenario.hash(),
-            "set": self.set,
-            "transfers": self.transfers,
-        });
-        Ok(folder.complete(|folder| {
-            tables::write_tables(folder, done, &setup.network)?;
-            folder.write_json("summary.json", figures)?;
-            unrack_record::atomic_write(folder.path("scenario.toml"), text.as_bytes())?;
-            folder.write_json("manifest.json", &started.manifest(scenario.seed, Some(text), settings))
-        })?)
-    }
-
-    fn tell(&self, figures: &Figures, explained: Option<&Explained>) -> Result<(), Failure> {
+    fn tell(&self, figures: &SimulationFigures, explained: Option<&Explained>) -> Result<(), Failure> {
         let name = self.scenario.file_stem().unwrap_or_default().to_string_lossy();
         let text = match self.json {
             true => object(figures, explained),
@@ -175,7 +136,7 @@ impl Args {
 }
 
 /// Returns one JSON object: the figures, and `explained` if a message was asked for.
-fn object(figures: &Figures, explained: Option<&Explained>) -> serde_json::Result<String> {
+fn object(figures: &SimulationFigures, explained: Option<&Explained>) -> serde_json::Result<String> {
     let Some(explained) = explained else { return Ok(serde_json::to_string(figures)? + "\n") };
     let mut object = serde_json::to_value(figures)?;
     object["explained"] = explained.json();

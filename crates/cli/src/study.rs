@@ -2,14 +2,16 @@
 
 mod programs;
 
+use crate::completions;
 use crate::failure::{Failure, say};
 use crate::folder;
 use crate::points_bar::PointsBar;
-use crate::provenance::build;
 use crate::stdout::print;
+use clap_complete::engine::ArgValueCompleter;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::process::ExitCode;
+use unrack_build::build;
 use unrack_grid::runner::cores;
 use unrack_record::{
     HostRow, KeptPoints, Machine, Purpose, RunFolder, Started, atomic_write, read_json, write_json,
@@ -51,7 +53,7 @@ enum Verb {
 #[derive(clap::Args)]
 struct Run {
     /// Studies as `unrack study list` names them, or `all` except those that measure this machine
-    #[arg(required = true, value_name = "NAME|all")]
+    #[arg(required = true, value_name = "NAME|all", add = ArgValueCompleter::new(completions::studies))]
     names: Vec<String>,
     /// Run fewer points and messages: seconds
     #[arg(long)]

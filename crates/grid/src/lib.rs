@@ -1,7 +1,13 @@
-//! Grids of scenarios, for sweeps and studies. Their points run on all cores, each once per build.
+//! Scenarios made ready to run, and grids of them for sweeps and studies, whose points run on all cores, each once per
+//! build.
 //!
 //! | module | does |
 //! |---|---|
+//! | [`ready`] | reads a scenario, checks it, and adds its work |
+//! | [`work`] | draws the work of a scenario, or reads it from the file that it names |
+//! | [`simulation`] | runs one scenario, and saves its run folder |
+//! | [`memory_left`] | refuses what takes more memory than is left |
+//! | [`tables`] | writes the messages of a run |
 //! | [`axes`] | keys of scenarios with lists of values, and their product |
 //! | [`runner`] | runs the points that are not kept yet, on threads, and keeps them |
 //! | [`watch`] | progress of the points |
@@ -12,9 +18,18 @@
 #![forbid(unsafe_code)]
 
 pub mod axes;
+pub mod memory_left;
+pub mod ready;
 pub mod runner;
+pub mod simulation;
 pub mod sweep;
+pub mod tables;
 pub mod watch;
+pub mod work;
 
+mod error;
+
+pub use error::RunError;
+pub use ready::{Ready, ScenarioOrigin, ScenarioSource};
 pub use runner::{Point, run};
 pub use watch::{GridWatch, PointProgress};

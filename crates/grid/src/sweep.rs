@@ -1,45 +1,22 @@
 //! A scenario over a grid of values: `unrack sweep`.
 
 use crate::axes::{Axis, product};
+use crate::error::RunError;
+use crate::ready::{Ready, ScenarioSource};
 use crate::runner::{self, run};
 use crate::watch::{GridWatch, PointProgress};
 use serde::{Deserialize, Serialize};
 use std::num::NonZeroUsize;
-use unrack_rack::{ScenarioError, ValidScenario};
-use unrack_record::{Figures, KeptPoints, RecordError, Sweep, SweepPoint};
+use unrack_record::{Figures, KeptPoints, Sweep, SweepPoint};
 use unrack_sim::scenario::excluded;
-use unrack_sim::{Setup, SetupError, Summary, Work};
+use unrack_sim::{Progress, Summary};
 
-/// Scenario that is ready to run.
-pub struct Ready {
-    pub scenario: ValidScenario,
-    pub setup: Setup,
-    pub work: Work,
-}
-
-/// Source of a sweep's scenarios.
-pub trait ScenarioSource: Sync {
-    type Error: From<RecordError> + From<ScenarioError> + Send;
-
-    /// Loads the scenario with these settings `KEY=VALUE`, and checks that it can be run.
-    ///
-    /// # Errors
-    /// If it cannot be run.
-    fn load(&self, set: &[String]) -> Result<Ready, Self::Error>;
-
-    /// Returns what, beside the scenario, changes a result.
-    fn asked(&self) -> String;
-
-    /// Converts the error of a run that ended early.
-    fn ended(&self, error: &SetupError, scenario: &ValidScenario) -> Self::Error;
-
-    /// Adds the settings of a point to its error.
-    fn at(&self, error: Self::Error, set: &[String]) -> Self::Error;
-}
+/// Folder of finished points, in the folder of a sweep.
+pub const KEPT: &str = "points";
 
 /// One scenario of a grid.
-pub struct Point<'s, S> {
-    source: &'s S,
+pub struct Point<'s> {
+    source: &'s ScenarioSource,
     /// Values, one for each axis.
     values: Vec<String>,
     /// Settings, as `--set` takes them.
@@ -100,18 +77,18 @@ impl Plan {
 }
 
 /// Checked scenarios of a grid.
-pub struct Points<'s, S> {
-    source: &'s S,
+pub struct Points<'s> {
+    source: &'s ScenarioSource,
     axes: Vec<Axis>,
-    pub all: Vec<Point<'s, S>>,
+    pub all: Vec<Point<'s>>,
 }
 
-impl<'s, S: ScenarioSource> Points<'s, S> {
+impl<'s> Points<'s> {
     /// Checks that every point can be run, and returns them.
     ///
     /// # Errors
     /// That of the first point that cannot be run.
-    pub fn check(source: &'s S, axes: Vec<Axis>) -> Result<Points<'s, S>, S::Error> {
+    pub fn check(source: &'s ScenarioSource, axes: Vec<Axis>) -> Result<Points<'s>, RunError> {
         let point = |values| Point::check(source, &axes, values);
         let all = product(&axes).into_iter().map(point).collect::<Result<_, _>>()?;
         Ok(Points { source, axes, all })
@@ -133,7 +110,7 @@ impl<'s, S: ScenarioSource> Points<'s, S> {
         kept: &KeptPoints,
         threads: NonZeroUsize,
         watch: &impl GridWatch,
-    ) -> Result<Vec<Summary>, S::Error> {
+    ) -> Result<Vec<Summary>, RunError> {
         let points = self.all.iter().enumerate().filter(|(index, _)| part.has(*index));
         let points: Vec<_> = points.map(|(_, point)| point).collect();
         run(&points, kept, threads, watch)
@@ -143,7 +120,7 @@ impl<'s, S: ScenarioSource> Points<'s, S> {
     pub fn plan(&self) -> Plan {
         let varied = |n: &usize| self.axes[*n].values.len() > 1;
         let columns: Vec<usize> = (0..self.axes.len()).filter(varied).collect();
-        let planned = |point: &Point<'s, S>| PlannedPoint {
+        let planned = |point: &Point<'s>| PlannedPoint {
             values: columns.iter().map(|n| point.values[*n].clone()).collect(),
             set: point.set.clone(),
             scenario_hash: point.scenario_hash.clone(),
@@ -156,26 +133,33 @@ impl<'s, S: ScenarioSource> Points<'s, S> {
     }
 }
 
-impl<'s, S: ScenarioSource> Point<'s, S> {
-    fn check(source: &'s S, axes: &[Axis], values: Vec<String>) -> Result<Point<'s, S>, S::Error> {
+impl<'s> Point<'s> {
+    fn check(source: &'s ScenarioSource, axes: &[Axis], values: Vec<String>) -> Result<Point<'s>, RunError> {
         let set: Vec<String> =
             axes.iter().zip(&values).map(|(axis, value)| format!("{}={value}", axis.key)).collect();
-        let hash = |ready: Ready| ready.scenario.hash_with_files().map_err(S::Error::from);
-        let scenario_hash = source.load(&set).and_then(hash).map_err(|error| source.at(error, &set))?;
+        let hash = |ready: Ready| ready.scenario.hash_with_files().map_err(RunError::from);
+        let scenario_hash = source.ready(&set).and_then(hash).map_err(|error| error.at(&set))?;
         Ok(Point { source, values, set, scenario_hash })
-    }
-
-    fn simulate(&self, share: &mut PointProgress<'_>) -> Result<Summary, S::Error> {
-        let Ready { scenario, setup, work } = self.source.load(&self.set)?;
-        let done = setup.run(&work, |progress| share.show(progress));
-        let done = done.map_err(|error| self.source.ended(&error, &scenario))?;
-        Ok(done.summary(excluded(&scenario, &done.run)))
     }
 }
 
-impl<S: ScenarioSource> runner::Point for Point<'_, S> {
+/// Simulates a scenario with the settings `KEY=VALUE`, and returns its figures.
+///
+/// # Errors
+/// If it cannot be run to its end.
+pub fn simulate(
+    source: &ScenarioSource,
+    set: &[String],
+    progress: impl FnMut(Progress),
+) -> Result<Summary, RunError> {
+    let Ready { scenario, setup, work, .. } = source.ready(set)?;
+    let done = setup.run(&work, progress).map_err(|error| RunError::from_run(&error, &scenario))?;
+    Ok(done.summary(excluded(&scenario, &done.run)))
+}
+
+impl runner::Point for Point<'_> {
     type Found = Summary;
-    type Error = S::Error;
+    type Error = RunError;
 
     fn scenario_hash(&self) -> &str {
         &self.scenario_hash
@@ -185,8 +169,9 @@ impl<S: ScenarioSource> runner::Point for Point<'_, S> {
         self.source.asked()
     }
 
-    fn run(&self, share: &mut PointProgress<'_>) -> Result<Summary, S::Error> {
-        self.simulate(share).map_err(|error| self.source.at(error, &self.set))
+    fn run(&self, share: &mut PointProgress<'_>) -> Result<Summary, RunError> {
+        let found = simulate(self.source, &self.set, |progress| share.show(progress));
+        found.map_err(|error| error.at(&self.set))
     }
 }
 

@@ -63,6 +63,7 @@ pub use check::bounds::LARGEST_MESSAGE;
 pub use fabric::{Known, Networks, Profile, Protocol, listed};
 pub use faults::{BitErrors, Failure, Faults, Outage};
 pub use host::{Cpu, DramCache, HostMemory, HostSpec, Nic};
+pub use load::MOST_BYTES;
 pub use network::{BufferSize, Headers, LinkSpec, NetworkSpec, SwitchSpec};
 pub use overrides::Overrides;
 pub use problem::ScenarioError;

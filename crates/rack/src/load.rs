@@ -8,8 +8,8 @@ use crate::read::Reader;
 use crate::source::{Origin, Place, Source};
 use crate::tree::{Node, Value, overlay};
 
-/// Largest scenario file in bytes: a longer file was named by mistake.
-const MOST_BYTES: u64 = 1 << 20;
+/// Largest scenario in bytes: a longer file was named by mistake.
+pub const MOST_BYTES: u64 = 1 << 20;
 
 #[derive(Default)]
 pub(crate) struct Loader {

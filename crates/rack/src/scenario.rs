@@ -19,7 +19,8 @@ use crate::source::Source;
 use crate::tables::{Fabric, Part, Said, parts};
 use crate::tree::Node;
 use crate::{
-    Cabling, Faults, Flows, HostSpec, Known, Memory, NetworkSpec, Protocol, Size, TopologySpec, Workload,
+    Cabling, Faults, FileRef, Flows, HostSpec, Known, Memory, NetworkSpec, Protocol, Size, TopologySpec,
+    Workload,
 };
 
 /// Scenario as written, with the files that it extends and its overrides; its keys are not checked yet.
@@ -150,6 +151,17 @@ impl ValidScenario {
     /// # Errors
     /// If a file cannot be read.
     pub fn hash_with_files(&self) -> Result<String, ScenarioError> {
+        let mut hash = self.hash();
+        for (key, file) in self.files() {
+            let contents = unrack_input::read(&file.path, u64::MAX)
+                .map_err(|why| self.error_at(key, format!("`{}` {}", file.written, why.reason)))?;
+            hash = format!("{:016x}", Fnv1a::EMPTY.with(hash.as_bytes()).with(&contents).value());
+        }
+        Ok(hash)
+    }
+
+    /// Returns the files that the scenario names, each with its key.
+    pub fn files(&self) -> Vec<(&'static str, &FileRef)> {
         let cables = match &self.network.topology {
             TopologySpec::Graph(Cabling { file, .. }) => Some(("network.topology.file", file)),
             _ => None,
@@ -162,13 +174,7 @@ impl ValidScenario {
             }
             Workload::Memory(_) | Workload::Flows(_) | Workload::Collective(_) | Workload::Jobs(_) => None,
         };
-        let mut hash = self.hash();
-        for (key, file) in cables.into_iter().chain(work) {
-            let contents = unrack_input::read(&file.path, u64::MAX)
-                .map_err(|why| self.error_at(key, format!("`{}` {}", file.written, why.reason)))?;
-            hash = format!("{:016x}", Fnv1a::EMPTY.with(hash.as_bytes()).with(&contents).value());
-        }
-        Ok(hash)
+        cables.into_iter().chain(work).collect()
     }
 
     fn parts(&self) -> Vec<Part> {

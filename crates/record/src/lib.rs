@@ -8,6 +8,7 @@
 //! | describe other work that slowed a run down | [`Disturbance`] |
 //! | keep finished points of a grid | [`KeptPoints`] |
 //! | write and read tables | [`trace`], [`completions`], [`line_heat`], [`messages`], [`ports`] |
+//! | pass tables to other libraries, as Arrow holds them | [`to_batches`], [`read_batches`] |
 //! | write packet captures | [`pcapng`] |
 //! | write waveforms | [`waves`] |
 //! | split page numbers | [`page_space`] |
@@ -56,5 +57,5 @@ pub use map::*;
 pub use provenance::{Build, Machine};
 pub use run_folder::{Purpose, RunFolder, read_json, write_json, write_private_json};
 pub use sweep::*;
-pub use table::rows_of;
+pub use table::{Batches, read_batches, rows_of, to_batches};
 pub use unrack_rack::Warning;

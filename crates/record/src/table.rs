@@ -11,10 +11,11 @@ mod write;
 
 pub(crate) use cell::kind;
 pub(crate) use cell::{Cell, Mismatch};
-pub use read::rows_of;
 pub(crate) use read::{Batch, read};
+pub use read::{read_batches, rows_of};
 pub(crate) use write::Writer;
 pub(crate) use write::properties;
+pub use write::{Batches, to_batches};
 
 use arrow_array::ArrayRef;
 use arrow_schema::Field;

@@ -16,7 +16,7 @@
             np.frombuffer(request.body, np.uint64)[:] = range(1000)
             print(int.from_bytes(request.answer(), "little"))
 
-The library is found by `UNRACK_RPC_LIBRARY`, or as `libunrack_rpc.so` in the folder of the package `unrack`.
+The library is found by `UNRACK_RPC_LIBRARY`, or as `libunrack_rpc.so.0` where the wheel or `make install` put it, or the system looks.
 A task of asyncio awaits an answer by `await request.wait()`; `unrack.kv` is a client of the store `unrack-kv`.
 It is called by ctypes: nothing has to be compiled, and the interpreter lock is released while it waits.
 A child by fork must connect for itself.

@@ -37,7 +37,7 @@ class Client:
     @property
     def shares_memory(self) -> bool:
         """Whether the server can lend memory: over a pool, not over TCP."""
-        return native.get("client_shares_memory", self._open().pointer)
+        return bool(native.get("client_shares_memory", self._open().pointer))
 
     def lent(self, offset: int, size: int, owner: object = None) -> memoryview:
         """Bytes that the server lends to its clients, by the offset that it said, to be read where they lie.
@@ -231,7 +231,12 @@ class Parts:
 async def _readable(descriptor: int) -> None:
     loop = asyncio.get_running_loop()
     came = loop.create_future()
-    loop.add_reader(descriptor, lambda: came.done() or came.set_result(None))
+
+    def readable() -> None:
+        if not came.done():
+            came.set_result(None)
+
+    loop.add_reader(descriptor, readable)
     try:
         await came
     finally:

@@ -78,13 +78,19 @@ _FUNCTIONS: list[tuple[str, Any, list[Any]]] = [
 ]
 
 
+# In the folder above python3.N/site-packages, as the wheel and `make install` put it, or where the system looks.
+_NAME = "libunrack_rpc.so.0"
+
+
 def _load() -> ctypes.CDLL:
-    beside = Path(__file__).parent.parent / "libunrack_rpc.so"
-    path = os.environ.get("UNRACK_RPC_LIBRARY", str(beside))
+    path = os.environ.get("UNRACK_RPC_LIBRARY", _NAME)
+    installed = Path(__file__).parents[4] / _NAME
+    if path == _NAME and installed.exists():
+        path = str(installed)
     try:
         library = ctypes.CDLL(path)
     except OSError as error:
-        hint = "build it (`cargo build --release -p unrack-rpc-c`) and name it by UNRACK_RPC_LIBRARY"
+        hint = "install it (`pip install unrack`, or `make install`), or name it by UNRACK_RPC_LIBRARY"
         raise ImportError(f"{error}: {hint}", path=path) from error
     for name, result, arguments in _FUNCTIONS:
         function = getattr(library, f"unrack_{name}")
@@ -146,10 +152,16 @@ class Kept:
         self._free(self._pointer)
 
 
+def own(exporter: ctypes.Array[ctypes.c_ubyte], owner: object) -> None:
+    """Keeps `owner` alive for as long as the exporter."""
+    # Arrays of ctypes take attributes, which their stubs do not say.
+    setattr(exporter, "owner", owner)  # noqa: B010
+
+
 def view(base: int, size: int, owner: object) -> tuple[ctypes.Array[ctypes.c_ubyte], memoryview]:
     """`size` bytes at an address, and what they are exported by: it and all views keep `owner` alive, if there is one."""
     exporter = (ctypes.c_ubyte * size).from_address(base)
-    exporter.owner = owner
+    own(exporter, owner)
     # A view of no bytes cannot be cast.
     return exporter, memoryview(exporter).cast("B") if size else memoryview(bytearray())
 

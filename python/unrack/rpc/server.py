@@ -55,17 +55,17 @@ class Incoming:
     @property
     def room(self) -> int:
         """How many bytes the answer may have."""
-        return native.get("incoming_room", self._open())
+        return int(native.get("incoming_room", self._open()))
 
     @property
     def process(self) -> int:
         """The process that calls, as the kernel knows it."""
-        return native.get("incoming_process", self._open())
+        return int(native.get("incoming_process", self._open()))
 
     @property
     def user(self) -> int:
         """The user whose process calls, as the kernel knows it."""
-        return native.get("incoming_user", self._open())
+        return int(native.get("incoming_user", self._open()))
 
     def answer(self, size: int) -> memoryview:
         """The answer's bytes, to be written. They are where the request is: read first what is still needed of it."""
@@ -96,7 +96,7 @@ class Incoming:
             return False
         kept = native.Kept(pointer)
         for exporter in self._exporters:
-            exporter.owner = kept
+            native.own(exporter, kept)
         return True
 
     def _released(self) -> bool:
@@ -176,8 +176,9 @@ class _Streams:
     def close(self, number: int) -> None:
         left = self._under_way.pop(number, (None, None))[0]
         try:
-            if hasattr(left, "close"):
-                left.close()
+            close = getattr(left, "close", None)
+            if close is not None:
+                close()
         except Exception:  # noqa: BLE001 (nobody is there to be told)
             _log.exception("the handler of %s failed when its answer was over", self._name)
 

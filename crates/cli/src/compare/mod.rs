@@ -15,22 +15,24 @@ mod rack;
 mod requirements;
 mod simulated;
 
+use crate::completions;
 use crate::fail_if::{self, FailIf, Shape};
 use crate::failure::Failure;
 use crate::folder;
 use crate::lines::placed::Rule;
-use crate::provenance::build;
 use crate::runs::budget::{self, Budget};
 use crate::runs::kept::Kept;
 use crate::runs::progress::Steps;
 use crate::runs::survey::Survey;
 use crate::runs::{Done, Runner};
+use clap_complete::engine::ArgValueCompleter;
 use measured::Measured;
 use rack::{MemoryScope, Rack};
 use simulated::{Simulation, Simulator};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use unrack_build::build;
 use unrack_paging::{CheckedProgram, Input, quality};
 use unrack_rack::{Profile, Protocol};
 use unrack_record::{
@@ -70,7 +72,7 @@ pub(crate) struct Args {
     placement: Rule,
     /// Fabrics to simulate, with commas between them
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "ideal,edm,cxl,dctcp",
-          value_parser = parse_fabric)]
+          value_parser = parse_fabric, add = ArgValueCompleter::new(completions::fabrics))]
     fabric: Vec<Protocol>,
     /// Network between the nodes
     #[arg(long, value_enum, default_value = "star")]

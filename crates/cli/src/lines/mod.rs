@@ -24,10 +24,10 @@ mod run;
 pub(crate) mod windows;
 
 use crate::failure::Failure;
-use crate::provenance::build;
 use placed::Placed;
 use std::ffi::OsString;
 use std::process::ExitCode;
+use unrack_build::build;
 use unrack_lines_run::calibrate::MachineCalibration;
 use unrack_lines_run::{Options, Tools};
 use unrack_paging::{CheckedProgram, Input};

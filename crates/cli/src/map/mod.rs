@@ -10,7 +10,6 @@ mod grid;
 
 use crate::failure::{Failure, say};
 use crate::folder;
-use crate::provenance::build;
 use crate::runs::Runner;
 use crate::runs::budget::{self, Budget};
 use crate::runs::kept::{Identity, Kept};
@@ -21,6 +20,7 @@ use grid::Grid;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use unrack_build::build;
 use unrack_paging::{CheckedProgram, Input, local_bytes};
 use unrack_record::{MapLocal, Purpose, RunFolder, SlowdownMap, Started, Warning};
 use unrack_report::{RecordedRun, Report};

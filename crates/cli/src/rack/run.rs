@@ -2,16 +2,19 @@
 
 use super::Place;
 use super::direct::{self, Loaded};
+use crate::completions;
 use crate::failure::{Failure, say};
 use crate::folder;
-use crate::provenance::build;
-use crate::sim::{tables, words, work};
+use crate::sim::words;
 use crate::stdout;
+use clap_complete::engine::ArgValueCompleter;
 use hdrhistogram::Histogram;
 use serde::Serialize;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
+use unrack_build::build;
+use unrack_grid::{tables, work};
 use unrack_rack::ValidScenario;
 use unrack_record::{Machine, RunFolder, Started};
 use unrack_sim::engine::{BusyTimes, Counters};
@@ -28,7 +31,7 @@ pub(super) struct Args {
     /// The scenario file; its network and fabric are those of the rack that is up
     scenario: PathBuf,
     /// Replace a value of the file, such as workload.load=10%
-    #[arg(long, value_name = "KEY=VALUE")]
+    #[arg(long, value_name = "KEY=VALUE", add = ArgValueCompleter::new(completions::settings))]
     set: Vec<String>,
     /// Write summary and messages to this folder
     #[arg(long, value_name = "DIR")]

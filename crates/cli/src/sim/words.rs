@@ -1,6 +1,6 @@
 //! Figures of a simulation, for a person.
 
-use super::Figures;
+use unrack_grid::simulation::SimulationFigures;
 use unrack_record::Machine;
 use unrack_report::{Simulation, simulation_text};
 use unrack_sim::summary::{JobSummary, Program};
@@ -13,7 +13,10 @@ pub(crate) fn figures(name: &str, summary: &Summary) -> serde_json::Result<Strin
 }
 
 /// Returns the figures of a simulation, and everything that the table does not hold.
-pub(crate) fn table(name: &str, Figures { summary, machine }: &Figures) -> serde_json::Result<String> {
+pub(crate) fn table(
+    name: &str,
+    SimulationFigures { summary, machine }: &SimulationFigures,
+) -> serde_json::Result<String> {
     let mut text = figures(name, summary)? + &simulator(summary, machine) + "\n";
     text += &counted(summary).map_or(String::new(), |line| line + "\n");
     if let Some(program) = &summary.program {

@@ -38,7 +38,7 @@ pub(super) fn run(
     for (n, program) in asked.iter().enumerate() {
         let name = format!("programs/{}", program.name);
         let file = format!("{name}.json");
-        let sources = env!("UNRACK_MEASURING").to_string();
+        let sources = unrack_build::MEASURING.to_string();
         let question = [&program.prepare[..], &arguments(program, Path::new(""))].concat();
         let is_same = |kept: &Kept| kept.sources == sources && kept.asked == question;
         let kept = read_json::<Kept>(folder.path(&file)).ok().filter(is_same);

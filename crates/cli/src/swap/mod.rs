@@ -12,7 +12,6 @@ mod under_swap;
 
 use crate::failure::Failure;
 use crate::folder;
-use crate::provenance::build;
 use crate::runs::Runner;
 use crate::runs::budget::{self, Budget};
 use crate::runs::kept::{Identity, Kept};
@@ -24,6 +23,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use under_swap::UnderSwap;
+use unrack_build::build;
 use unrack_paging::{CheckedProgram, Input, local_bytes};
 use unrack_record::{Purpose, RunFolder, Started};
 use unrack_swap::{KernelSwap, SwapDevice, SwapError, Undo};

@@ -1,13 +1,14 @@
 //! `unrack sweep merge`: the table of a sweep whose parts ran by themselves.
 
 use super::part::PartFile;
-use super::{KEPT, save, show};
+use super::{save, show};
 use crate::fail_if::{self, FailIf, Shape};
 use crate::failure::{Failure, say};
 use crate::folder;
-use crate::provenance::build;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use unrack_build::build;
+use unrack_grid::sweep::KEPT;
 use unrack_record::{KeptPoints, Purpose, Started};
 use unrack_sim::Summary;
 

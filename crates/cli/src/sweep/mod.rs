@@ -1,23 +1,24 @@
 //! `unrack sweep`: a scenario over a grid of values, on all cores.
 
-mod axes;
-mod file;
+mod cluster;
 mod merge;
 mod part;
 
-use self::file::ScenarioFile;
 use self::part::PartFile;
+use crate::completions;
 use crate::fail_if::{self, FailIf, Shape};
 use crate::failure::{Failure, say};
 use crate::points_bar::PointsBar;
-use crate::provenance::build;
-use crate::{folder, scenario, stdout};
+use crate::{folder, stdout};
+use clap_complete::engine::ArgValueCompleter;
 use serde::Serialize;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use unrack_build::build;
 use unrack_grid::runner::cores;
-use unrack_grid::sweep::{Part, Points};
+use unrack_grid::sweep::{KEPT, Part, Points};
+use unrack_grid::{ScenarioOrigin, ScenarioSource, axes};
 use unrack_record::{KeptPoints, Machine, Purpose, RunFolder, Started, Sweep, read_json};
 use unrack_report::{sweep_figures, sweep_text, write_svgs};
 use unrack_sim::Summary;
@@ -27,6 +28,7 @@ Examples:
   unrack sweep examples/star-edm.toml --set workload.load=0.1,0.5,0.9 --seeds 1..5 --out runs/load
   unrack sweep examples/star-edm.toml --set fabric.protocol=edm,cxl --set workload.load=0.2,0.4 --out runs/two
   unrack sweep examples/star-edm.toml --set workload.load=0.2,0.8 --out runs/limit --fail-if 'slowdown.p99>3'
+  unrack sweep examples/star-edm.toml --seeds 1..60 --cluster tcp://10.0.0.1:8786 --out runs/seeds
   unrack sweep examples/star-edm.toml --seeds 1..60 --part 2/4 --out runs/part-2      on one of four machines
   unrack sweep merge runs/part-* --out runs/seeds                                     when all four are done
 
@@ -37,6 +39,10 @@ unit at the end of the name; values of several kinds are text.
 
 Each point of the grid is one scenario, and runs on one core. Finished points are kept in the folder: after an \
 interruption the same command continues with the others, and a larger grid runs only new points. The results are the same, byte for byte, on any number of threads.
+
+With --cluster, a worker that dies costs its own points, which run again elsewhere; files that the scenario names are \
+sent along. It takes Python with the package unrack and distributed, here and on the workers (pip install \
+'unrack[dask]').
 
 With --part, a folder of its own or one folder on a shared file system may be used; in an array of Slurm, \
 --part $SLURM_ARRAY_TASK_ID/$SLURM_ARRAY_TASK_COUNT. `unrack sweep merge` needs neither the scenario nor its files, and makes the \
@@ -59,10 +65,10 @@ enum Verb {
 
 #[derive(clap::Args)]
 struct GridArgs {
-    /// The scenario file
+    /// The scenario file, or - for standard input
     scenario: PathBuf,
     /// Replace a value of the file, or try each of a list
-    #[arg(long, value_name = "KEY=VALUE[,VALUE...]")]
+    #[arg(long, value_name = "KEY=VALUE[,VALUE...]", add = ArgValueCompleter::new(completions::settings))]
     set: Vec<String>,
     /// Run every point with each of these seeds, such as 1..5 or 1,2,7
     #[arg(long, value_name = "SEEDS")]
@@ -77,6 +83,9 @@ struct GridArgs {
     /// Run one part of the points, such as the second of four, and keep them; `unrack sweep merge` makes the table
     #[arg(long, value_name = "I/N", value_parser = part::parsed, conflicts_with_all = ["json", "fail_if"])]
     part: Option<Part>,
+    /// Run the points on the workers of this scheduler of Dask, such as tcp://10.0.0.1:8786; the results are the same
+    #[arg(long, value_name = "ADDRESS", conflicts_with_all = ["part", "threads"])]
+    cluster: Option<String>,
     /// Maximum of points run at once; by default, the number of cores
     #[arg(long, value_name = "N")]
     threads: Option<NonZeroUsize>,
@@ -86,12 +95,9 @@ struct GridArgs {
     #[arg(long, value_name = "EXPRESSION", help = fail_if::HELP)]
     fail_if: Option<FailIf>,
     /// Maximum of transfers to replay from a captured trace, over all its copies, from the middle of the run
-    #[arg(long, value_name = "N", default_value_t = crate::sim::work::MOST_TRANSFERS)]
+    #[arg(long, value_name = "N", default_value_t = unrack_grid::work::MOST_TRANSFERS)]
     transfers: u64,
 }
-
-/// Folder of finished points, in the folder of the sweep.
-const KEPT: &str = "points";
 
 /// Output of `--json`: `sweep.json`, and the sweep's cost to the machine.
 #[derive(Serialize)]
@@ -114,11 +120,14 @@ fn sweep(args: GridArgs) -> Result<ExitCode, Failure> {
     let started = Started::now(build());
     args.fail_if.iter().try_for_each(|limit| limit.check(&Shape::from_type::<Summary>()))?;
     let axes = axes::parsed(&args.set, args.seeds.as_deref()).map_err(Failure::Usage)?;
-    let file = ScenarioFile { path: args.scenario.clone(), transfers: args.transfers };
-    let points = Points::check(&file, axes)?;
+    let source = ScenarioSource { origin: ScenarioOrigin::named(&args.scenario)?, transfers: args.transfers };
+    let points = Points::check(&source, axes)?;
     let folder = args.folder(&points)?;
+    if let Some(scheduler) = &args.cluster {
+        cluster::run(&args, scheduler, &source, &folder.path(KEPT))?;
+    }
     let summaries = args.run(&folder, &points)?;
-    let file = args.part_file(&points)?;
+    let file = args.part_file(&source, &points)?;
     if args.part.is_some() {
         file.write(&folder)?;
         say(&file.done(&args.out));
@@ -138,8 +147,10 @@ fn sweep(args: GridArgs) -> Result<ExitCode, Failure> {
 impl GridArgs {
     /// Creates the folder, unless a table would be lost there: only a grid with all points of an earlier sweep may
     /// replace its table.
-    fn folder(&self, points: &Points<ScenarioFile>) -> Result<RunFolder, Failure> {
-        let earlier = read_json::<Sweep>(self.out.join("sweep.json")).ok().filter(|_| !self.replace && self.part.is_none());
+    fn folder(&self, points: &Points) -> Result<RunFolder, Failure> {
+        let earlier = read_json::<Sweep>(self.out.join("sweep.json"))
+            .ok()
+            .filter(|_| !self.replace && self.part.is_none());
         if let Some(earlier) = earlier {
             let lost = points.lacks(&earlier);
             if lost > 0 {
@@ -155,15 +166,20 @@ impl GridArgs {
     }
 
     /// Runs the points of this part that are not in the folder yet.
-    fn run(&self, folder: &RunFolder, points: &Points<ScenarioFile>) -> Result<Vec<Summary>, Failure> {
+    fn run(&self, folder: &RunFolder, points: &Points) -> Result<Vec<Summary>, Failure> {
         let place = folder.path(KEPT);
         let kept = KeptPoints::open(&place, &build())?;
-        points.run(self.part.unwrap_or(Part::WHOLE), &kept, self.threads.unwrap_or_else(cores), &PointsBar::new(Some(place)))
+        Ok(points.run(
+            self.part.unwrap_or(Part::WHOLE),
+            &kept,
+            self.threads.unwrap_or_else(cores),
+            &PointsBar::new(Some(place)),
+        )?)
     }
 
     /// Returns what is written of a part: all that the sweep's folder needs beside the results.
-    fn part_file(&self, points: &Points<ScenarioFile>) -> Result<PartFile, Failure> {
-        let (first, _) = scenario::load(&self.scenario, &points.all[0].set)?;
+    fn part_file(&self, source: &ScenarioSource, points: &Points) -> Result<PartFile, Failure> {
+        let (first, _) = source.origin.load(&points.all[0].set)?;
         Ok(PartFile {
             part: self.part.unwrap_or(Part::WHOLE),
             plan: points.plan(),

@@ -9,7 +9,8 @@ use unrack_record::{RunFolder, read_json};
 /// Parses `2/4`, the second of four.
 pub(super) fn parsed(text: &str) -> Result<Part, String> {
     let number = |text: &str| text.trim().parse::<u32>().ok().filter(|number| *number > 0);
-    let part = text.split_once('/').and_then(|(part, of)| Some(Part { number: number(part)?, of: number(of)? }));
+    let part =
+        text.split_once('/').and_then(|(part, of)| Some(Part { number: number(part)?, of: number(of)? }));
     match part {
         Some(part) if part.number <= part.of => Ok(part),
         _ => Err("a part is two numbers from 1 on, such as 2/4 for the second of four".into()),
@@ -58,7 +59,9 @@ impl PartFile {
         let all = self.plan.points.len();
         let own = (0..all).filter(|index| self.part.has(*index)).count();
         let out = out.display();
-        format!("part {number} of {of}, {own} of {all} points, is in {out}; `unrack sweep merge` makes the table")
+        format!(
+            "part {number} of {of}, {own} of {all} points, is in {out}; `unrack sweep merge` makes the table"
+        )
     }
 }
 

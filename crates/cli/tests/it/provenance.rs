@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::Command;
 use unrack_testing::{Needed, skip};
 
-#[path = "../../build.rs"]
+#[path = "../../../build/build.rs"]
 #[allow(dead_code, reason = "its `main` is cargo's")]
 mod build_script;
 

@@ -134,7 +134,11 @@ fn parts_make_the_table_of_the_whole_in_folders_of_their_own_and_in_one() {
         assert_eq!(merge(&[&format!("shared-{of}")], &shared), whole);
         for file in TABLE {
             assert_eq!(desk.bytes(&format!("whole/{file}")), desk.bytes(&format!("{own}/{file}")), "{file}");
-            assert_eq!(desk.bytes(&format!("whole/{file}")), desk.bytes(&format!("{shared}/{file}")), "{file}");
+            assert_eq!(
+                desk.bytes(&format!("whole/{file}")),
+                desk.bytes(&format!("{shared}/{file}")),
+                "{file}"
+            );
         }
     }
     // A merged folder is that of a sweep: the same command has nothing left to run, and says the same.

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::cell::{Cell, Mismatch};
 use super::guard::guarded;
-use super::{TABLE_KEY, TableKind};
+use super::{Batches, TABLE_KEY, TableKind};
 use crate::RecordError;
 use unrack_input::clipped;
 
@@ -36,6 +36,23 @@ pub fn rows_of(path: impl AsRef<Path>) -> Result<u64, RecordError> {
     let path = path.as_ref();
     let file = unrack_input::open(path, u64::MAX)?;
     guarded(|| builder(path, file).map(|builder| rows_in(&builder))).unwrap_or_else(|| Err(gave_up(path)))
+}
+
+/// Reads a Parquet file of any schema.
+///
+/// # Errors
+/// If the file cannot be read.
+pub fn read_batches(path: impl AsRef<Path>) -> Result<Batches, RecordError> {
+    let path = path.as_ref();
+    let file = unrack_input::open(path, u64::MAX)?;
+    let all = || {
+        let builder = builder(path, file)?;
+        let schema = builder.schema().clone();
+        let reader = builder.with_batch_size(BATCH).build().map_err(|why| damaged(path, why))?;
+        let batches = reader.collect::<Result<Vec<_>, _>>().map_err(|why| damaged(path, why))?;
+        Ok((schema, batches))
+    };
+    guarded(all).unwrap_or_else(|| Err(gave_up(path)))
 }
 
 fn rows_in(builder: &ParquetRecordBatchReaderBuilder<File>) -> u64 {

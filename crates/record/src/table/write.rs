@@ -19,6 +19,34 @@ use crate::{AtomicFile, RecordError};
 /// Number of rows compressed together: large enough to compress well, small enough to fit in a cache.
 const ROW_GROUP: usize = 128 * 1024;
 
+/// Rows as Arrow holds them: their schema, with the name of the table and its metadata, and batches of columns.
+pub type Batches = (Arc<Schema>, Vec<RecordBatch>);
+
+/// Returns rows as batches of columns.
+pub fn to_batches<R: TableKind>(rows: impl Iterator<Item = R>, meta: &R::Meta) -> Batches {
+    let entries = entries::<R>(meta).expect("metadata are numbers and text");
+    let schema = Arc::new(
+        Schema::new(R::fields())
+            .with_metadata(entries.into_iter().collect::<std::collections::BTreeMap<_, _>>()),
+    );
+    let (mut columns, mut waiting, mut batches) = (R::Columns::default(), 0, Vec::new());
+    let batch = |columns: &mut R::Columns| {
+        RecordBatch::try_new(schema.clone(), R::take(columns)).expect("columns follow the schema")
+    };
+    for row in rows {
+        row.push(&mut columns);
+        waiting += 1;
+        if waiting == ROW_GROUP {
+            batches.push(batch(&mut columns));
+            waiting = 0;
+        }
+    }
+    if waiting > 0 {
+        batches.push(batch(&mut columns));
+    }
+    (schema, batches)
+}
+
 /// Table being written. The file appears on [`Writer::finish`] and not before.
 pub struct Writer<R: TableKind> {
     parquet: ArrowWriter<AtomicFile>,

@@ -8,9 +8,10 @@ use self::capture::Capture;
 pub(super) use self::explained::Explained;
 use self::timeline::Timeline;
 use crate::failure::Failure;
-use crate::memory_left::Left;
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
+use unrack_grid::memory_left::Left;
+use unrack_grid::tables::port_rows;
 use unrack_rack::ValidScenario;
 use unrack_record::{RecordError, ports};
 use unrack_sim::network::Network;
@@ -77,7 +78,7 @@ impl Args {
         }
         let length = setup.length_of(work).map_err(|why| why.in_scenario(scenario))?;
         let intervals = length.as_ps() as f64 / self.every.as_ps() as f64;
-        Left::now().check(&need.with_samples(scenario, intervals))
+        Ok(Left::now().check(&need.with_samples(scenario, intervals))?)
     }
 
     /// Opens the files of all observers, so that files that cannot be written are noticed before the run. `None` if
@@ -240,26 +241,9 @@ impl Sinks {
 }
 
 fn write_ports(mut writer: ports::Writer, links: &LinkSamples, fabric: &str) -> Result<(), RecordError> {
-    let interval = links.every();
-    for sample in links.samples() {
-        let (kind, number) = match sample.link {
-            LinkId::Host(node) => (ports::Kind::Host, node),
-            LinkId::Port(port) => (ports::Kind::Port, port),
-        };
-        writer.push(ports::Row {
-            from_ps: sample.from.as_ps(),
-            kind,
-            number,
-            busy_ps: sample.busy.as_ps(),
-            utilization: sample.busy.as_ps() as f64 / interval.as_ps() as f64,
-            packets: sample.packets,
-            wire_bytes: sample.wire_bytes,
-            payload_bytes: sample.payload_bytes,
-            queue_mean_bytes: sample.queue_mean_bytes,
-            queue_max_bytes: sample.queue_max_bytes,
-        })?;
-    }
-    writer.finish(&ports::Meta { fabric: fabric.into(), interval_ps: interval.as_ps() })
+    let (meta, rows) = port_rows(links, fabric);
+    rows.into_iter().try_for_each(|row| writer.push(row))?;
+    writer.finish(&meta)
 }
 
 /// Describes one direction of a link.

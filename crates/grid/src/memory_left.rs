@@ -1,13 +1,13 @@
 //! Memory that this process may still use.
 
-use crate::failure::Failure;
+use crate::error::RunError;
 use rustix::process::{Resource, getrlimit};
 use unrack_sim::Need;
 use unrack_units::Bytes;
 
 /// Remaining memory, by the tightest of all limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Left {
+pub struct Left {
     pub bytes: u64,
     /// Description of the tightest limit.
     limit: &'static str,
@@ -18,7 +18,7 @@ const SHARE: u64 = 2;
 
 impl Left {
     /// Determines the remaining memory. Without known limits, there is no limit.
-    pub(crate) fn now() -> Left {
+    pub fn now() -> Left {
         let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
         let available = available(&read("/proc/meminfo"));
         let of_group = in_groups(&read("/proc/self/cgroup"), |path| read(&format!("/sys/fs/cgroup{path}")));
@@ -34,15 +34,18 @@ impl Left {
     }
 
     /// Returns the bytes that a table may use whose size the run decides.
-    pub(crate) fn for_a_table(self) -> u64 {
+    pub fn for_a_table(self) -> u64 {
         self.bytes / SHARE
     }
 
     /// Refuses a run that surely needs more than is left.
-    pub(crate) fn check(self, need: &Need) -> Result<(), Failure> {
+    ///
+    /// # Errors
+    /// [`RunError::Lacking`], with the key that takes most.
+    pub fn check(self, need: &Need) -> Result<(), RunError> {
         let sure = need.sure_bytes();
         let Some(driver) = need.driver().filter(|_| sure > self.bytes as f64) else { return Ok(()) };
-        Err(Failure::Lacking(format!(
+        Err(RunError::Lacking(format!(
             "this scenario takes at least {} of memory, most of it by `{}` ({}, {}), and {} {}: lower that key, or \
              use a machine with more",
             rounded(sure),
@@ -56,7 +59,7 @@ impl Left {
 }
 
 /// Formats bytes to three digits, in the largest unit that fits.
-pub(crate) fn rounded(bytes: f64) -> String {
+pub fn rounded(bytes: f64) -> String {
     let units = [("EiB", 60), ("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10)];
     match units.into_iter().find(|(_, shift)| bytes >= (1u64 << shift) as f64) {
         Some((unit, shift)) => {
@@ -122,7 +125,7 @@ mod tests {
         let left = Left { bytes: 1 << 30, limit: "is available" };
         let need = |sure| Need { parts: vec![part("a.b", sure, true), part("c", 1e12, false)] };
         assert!(left.check(&need(1e9)).is_ok());
-        let Err(Failure::Lacking(why)) = left.check(&need(3e9)) else { panic!("refused") };
+        let Err(RunError::Lacking(why)) = left.check(&need(3e9)) else { panic!("refused") };
         assert!(
             why.contains("2.79 GiB of memory, most of it by `a.b` (rows, 2.79 GiB), and 1.00 GiB is"),
             "{why}"

@@ -1,6 +1,6 @@
 //! Work of a scenario: drawn at random, or read from the file that it names.
 
-use crate::failure::Failure;
+use crate::error::RunError;
 use crate::memory_left::Left;
 use std::io::Read;
 use std::path::Path;
@@ -13,7 +13,7 @@ use unrack_workload::trace::TraceRow;
 use unrack_workload::{Message, listed};
 
 /// Most transfers of a captured trace, over all its copies: a gigabyte of messages.
-pub(crate) const MOST_TRANSFERS: u64 = 10_000_000;
+pub const MOST_TRANSFERS: u64 = 10_000_000;
 
 /// Most bytes of a list of messages as CSV: more than its memory would hold.
 const MOST_CSV_BYTES: u64 = 16 << 30;
@@ -22,7 +22,10 @@ const LEAST_LINE: u64 = 8;
 
 /// Returns the work of a scenario that `setup` accepts, and the memory that it will need. A captured trace is cut to
 /// its middle if its copies would make more than `most` transfers.
-pub(crate) fn checked(scenario: &ValidScenario, setup: &Setup, most: u64) -> Result<(Work, Need), Failure> {
+///
+/// # Errors
+/// If the file cannot be read, the work does not fit the network, or there is too little memory.
+pub fn checked(scenario: &ValidScenario, setup: &Setup, most: u64) -> Result<(Work, Need), RunError> {
     let mut need = Need::from_scenario(scenario);
     let work = match &scenario.workload {
         Workload::Trace(trace) => {
@@ -55,7 +58,7 @@ fn rows(path: &Path) -> Result<u64, String> {
 }
 
 /// Converts the rows of a captured trace for a replay.
-pub(crate) fn captured_rows(rows: &[trace::Row]) -> Vec<TraceRow> {
+pub fn captured_rows(rows: &[trace::Row]) -> Vec<TraceRow> {
     let row = |row: &trace::Row| TraceRow {
         t_ns: row.t_ns,
         thread: row.thread,

@@ -1,8 +1,8 @@
-//! Tells the command which sources it is built from, so that results name them, and kept results are known to be its
-//! own: `UNRACK_SOURCES` (a hash), `UNRACK_MEASURING` (of those that can change a measurement), `UNRACK_COMMIT` and
+//! Tells the crate which sources all is built from, so that results name them, and kept results are known to be of the
+//! same build: `UNRACK_SOURCES` (a hash), `UNRACK_MEASURING` (of those that can change a measurement), `UNRACK_COMMIT` and
 //! `UNRACK_TREE_CHANGED` (empty outside a repository).
 //!
-//! Only this crate, the top-most, is compiled again when a source changes. Neither git nor a repository is needed.
+//! Only this crate and those above it are compiled again when a source changes. Neither git nor a repository is needed.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

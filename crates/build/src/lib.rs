@@ -1,10 +1,17 @@
-//! Build of this command, as `build.rs` found it.
+//! Identity of this build, as `build.rs` found it: results name it, and kept results are known by it.
+//!
+//! A crate of its own, since the command and the Python package are both built with it, and since only crates above it
+//! are compiled again when any source changes.
+#![forbid(unsafe_code)]
 
 use std::sync::LazyLock;
 use unrack_record::Build;
 
+/// Hash of the sources that can change a measurement, 16 hexadecimal digits.
+pub const MEASURING: &str = env!("UNRACK_MEASURING");
+
 /// Returns the build.
-pub(crate) fn build() -> Build {
+pub fn build() -> Build {
     let commit = Some(env!("UNRACK_COMMIT")).filter(|commit| !commit.is_empty());
     Build {
         version: env!("CARGO_PKG_VERSION").into(),
@@ -15,7 +22,7 @@ pub(crate) fn build() -> Build {
 }
 
 /// Returns the text that `--version` prints after the command's name.
-pub(crate) fn version() -> &'static str {
+pub fn version() -> &'static str {
     static VERSION: LazyLock<String> = LazyLock::new(|| {
         let build = build();
         format!("{}\ncommit   {}\nsources  {}", build.version, build.commit_text(), build.sources)

@@ -1,0 +1,74 @@
+//! `unrack sweep --cluster`: points on the workers of a cluster of Dask, started by the Python package.
+
+use super::GridArgs;
+use crate::failure::Failure;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use unrack_grid::{ScenarioOrigin, ScenarioSource};
+
+/// Runs the points that the folder lacks on a cluster, and keeps them there.
+pub(super) fn run(
+    args: &GridArgs,
+    scheduler: &str,
+    source: &ScenarioSource,
+    kept: &Path,
+) -> Result<(), Failure> {
+    let python = python();
+    let mut command = Command::new(&python);
+    command.args(["-m", "unrack.cluster", scheduler]).arg(&args.scenario).arg(kept);
+    command.args(args.set.iter().map(|set| format!("--set={set}")));
+    command.args(args.seeds.iter().map(|seeds| format!("--seeds={seeds}")));
+    command.arg(format!("--transfers={}", args.transfers));
+    let text = match &source.origin {
+        ScenarioOrigin::Text { text, .. } => Some(text.as_str()),
+        ScenarioOrigin::File(_) => None,
+    };
+    command.stdin(if text.is_some() { Stdio::piped() } else { Stdio::null() });
+    check_package(&python)?;
+    let failed = |why: std::io::Error| Failure::Failed(format!("cannot run {}: {why}", python.display()));
+    let mut child = command.spawn().map_err(failed)?;
+    pass(&mut child, text.unwrap_or_default()).map_err(failed)?;
+    let text =
+        "the cluster did not run all points: what it says is above; finished points are kept".to_string();
+    match child.wait().map_err(failed)?.code() {
+        Some(0) => Ok(()),
+        Some(2) => Err(Failure::Usage(text)),
+        Some(3) => Err(Failure::Lacking(text)),
+        _ => Err(Failure::Failed(text)),
+    }
+}
+
+/// Returns the interpreter: what `UNRACK_PYTHON` names, that in the folder of the command, as a wheel installs it, or
+/// `python3` on `PATH`.
+fn python() -> PathBuf {
+    let named = std::env::var_os("UNRACK_PYTHON").map(PathBuf::from);
+    let beside = || std::env::current_exe().ok().map(|own| own.with_file_name("python3"));
+    named.or_else(|| beside().filter(|path| path.exists())).unwrap_or_else(|| "python3".into())
+}
+
+/// Checks that the package and Dask can be imported.
+fn check_package(python: &Path) -> Result<(), Failure> {
+    let tried = Command::new(python).args(["-c", "import unrack.cluster"]).stdin(Stdio::null()).output();
+    let why = match tried {
+        Ok(output) if output.status.success() => return Ok(()),
+        Ok(output) => {
+            let said = String::from_utf8_lossy(&output.stderr);
+            said.trim().lines().last().unwrap_or("it ends early").to_string()
+        }
+        Err(why) => why.to_string(),
+    };
+    Err(Failure::Lacking(format!(
+        "--cluster takes Python with the package unrack and distributed, and {} cannot import them: {why}; install \
+         them there by pip install 'unrack[dask]', or set UNRACK_PYTHON to an interpreter that has them",
+        python.display()
+    )))
+}
+
+/// Writes the text of a scenario that has no file.
+fn pass(child: &mut Child, text: &str) -> std::io::Result<()> {
+    match child.stdin.take() {
+        Some(mut stdin) => stdin.write_all(text.as_bytes()),
+        None => Ok(()),
+    }
+}

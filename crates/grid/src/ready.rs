@@ -1,0 +1,96 @@
+//! Scenarios made ready to run: read, checked, and with their work.
+
+use crate::error::RunError;
+use crate::memory_left::Left;
+use crate::work;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use unrack_rack::{MOST_BYTES, Scenario, ValidScenario};
+use unrack_sim::{Need, Setup, Work};
+
+/// Scenario that is ready to run.
+pub struct Ready {
+    pub scenario: ValidScenario,
+    pub setup: Setup,
+    pub work: Work,
+    /// Memory that the run will take.
+    pub need: Need,
+}
+
+/// Scenario as it is named, before it is read.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ScenarioSource {
+    pub origin: ScenarioOrigin,
+    /// Maximum of transfers to replay from a captured trace.
+    pub transfers: u64,
+}
+
+/// Place of a scenario.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ScenarioOrigin {
+    File(PathBuf),
+    /// Text with a name for errors; files that it names are relative to the current folder.
+    Text {
+        name: String,
+        text: String,
+    },
+}
+
+impl ScenarioSource {
+    /// Makes this scenario with the settings `KEY=VALUE` ready to run.
+    ///
+    /// # Errors
+    /// If it cannot be run, or there is too little memory.
+    pub fn ready(&self, set: &[String]) -> Result<Ready, RunError> {
+        let (scenario, setup) = self.origin.load(set)?;
+        let (work, need) = work::checked(&scenario, &setup, self.transfers)?;
+        Ok(Ready { scenario, setup, work, need })
+    }
+
+    /// Returns what, beside the scenario, changes a result.
+    pub fn asked(&self) -> String {
+        format!("transfers={}", self.transfers)
+    }
+}
+
+impl ScenarioOrigin {
+    /// Loads the scenario with the settings `KEY=VALUE`, and builds its network and fabric.
+    ///
+    /// # Errors
+    /// If it cannot be run, or there is too little memory for the network.
+    pub fn load(&self, set: &[String]) -> Result<(ValidScenario, Setup), RunError> {
+        let overrides = set.iter().collect();
+        let scenario = match self {
+            ScenarioOrigin::File(path) => Scenario::load(path, &overrides)?,
+            ScenarioOrigin::Text { name, text } => Scenario::parse(name, text, &overrides)?,
+        };
+        let mut scenario = unrack_sim::check(scenario)?;
+        Left::now().check(&Need::from_scenario(&scenario))?;
+        let setup = Setup::from_scenario(&mut scenario)?;
+        Ok((scenario, setup))
+    }
+}
+
+/// Name of a scenario that is read from standard input.
+const STDIN: &str = "-";
+
+impl ScenarioOrigin {
+    /// Returns the scenario of a file, or with the name `-`, of standard input, which is read.
+    ///
+    /// # Errors
+    /// If standard input cannot be read, is longer than a scenario may be, or is not text.
+    pub fn named(path: &Path) -> Result<ScenarioOrigin, RunError> {
+        if path != Path::new(STDIN) {
+            return Ok(ScenarioOrigin::File(path.into()));
+        }
+        let mut text = String::new();
+        let read = std::io::stdin().lock().take(MOST_BYTES + 1).read_to_string(&mut text);
+        match read {
+            Ok(_) if text.len() as u64 > MOST_BYTES => Err(RunError::Refused(format!(
+                "standard input has more than {MOST_BYTES} bytes: no scenario"
+            ))),
+            Ok(_) => Ok(ScenarioOrigin::Text { name: STDIN.into(), text }),
+            Err(why) => Err(RunError::Refused(format!("cannot read a scenario from standard input: {why}"))),
+        }
+    }
+}

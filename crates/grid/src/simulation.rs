@@ -1,0 +1,126 @@
+//! One simulation: run, with its figures, and saved as the folder of a run.
+
+use crate::error::RunError;
+use crate::memory_left::Left;
+use crate::ready::{Ready, ScenarioSource};
+use crate::tables::{port_rows, write_tables};
+use serde::Serialize;
+use std::time::Instant;
+use unrack_rack::ValidScenario;
+use unrack_record::{Machine, RecordError, RunFolder, Started, atomic_write, ports};
+use unrack_sim::observe::{LinkSamples, Watch};
+use unrack_sim::scenario::excluded;
+use unrack_sim::{Finished, Progress, Setup, Summary};
+use unrack_units::Time;
+
+/// Figures of a run, and its cost to the machine: `summary.json`.
+#[derive(Serialize)]
+pub struct SimulationFigures {
+    #[serde(flatten)]
+    pub summary: Summary,
+    pub machine: Machine,
+}
+
+/// Simulation that came to its end.
+pub struct Simulated {
+    pub scenario: ValidScenario,
+    pub setup: Setup,
+    pub done: Finished,
+    pub figures: SimulationFigures,
+    pub started: Started,
+}
+
+/// Ways to run, beside the scenario.
+#[derive(Debug, Clone, Default)]
+pub struct Asked {
+    /// Threads over which the run is split; 0 and 1 leave it whole.
+    pub threads: u32,
+    /// Interval at which links are sampled.
+    pub links_every: Option<Time>,
+}
+
+/// Links over time: the metadata and rows of `ports.parquet`.
+pub type LinkTable = (ports::Meta, Vec<ports::Row>);
+
+/// Simulates a scenario with the settings `KEY=VALUE`.
+///
+/// # Errors
+/// If it cannot be run to its end, or not like this.
+pub fn simulate(
+    source: &ScenarioSource,
+    set: &[String],
+    asked: &Asked,
+    started: Started,
+    progress: impl FnMut(Progress),
+) -> Result<(Simulated, Option<LinkTable>), RunError> {
+    let Ready { scenario, setup, work, need } = source.ready(set)?;
+    let clock = Instant::now();
+    let refused = |error| RunError::from_run(&error, &scenario);
+    let (done, links) = match asked.links_every {
+        None if asked.threads > 1 => (setup.split(&work, asked.threads, progress).map_err(refused)?, None),
+        None => (setup.run(&work, progress).map_err(refused)?, None),
+        Some(_) if asked.threads > 1 => {
+            return Err(RunError::Refused("links over time need one thread".into()));
+        }
+        Some(Time::ZERO) => return Err(RunError::Refused("the interval of links is above 0".into())),
+        Some(every) => {
+            let intervals = setup.length_of(&work).map_err(refused)?.as_ps() as f64 / every.as_ps() as f64;
+            Left::now().check(&need.with_samples(&scenario, intervals))?;
+            let samples = LinkSamples::new(every).within(Left::now().for_a_table());
+            let mut watch = Watch { links: Some(samples), ..Watch::default() };
+            let done = setup.watched(&work, &mut watch, progress).map_err(refused)?;
+            let links = watch.links.as_ref().map(|links| port_table(links, done.fabric)).transpose()?;
+            (done, links)
+        }
+    };
+    let excluded = excluded(&scenario, &done.run);
+    let warnings = unrack_sim::warnings(&scenario, &setup, &done, excluded);
+    let summary = Summary { warnings, ..done.summary(excluded) };
+    let figures = SimulationFigures::new(summary, clock.elapsed().as_secs_f64(), &started);
+    Ok((Simulated { scenario, setup, done, figures, started }, links))
+}
+
+fn port_table(links: &LinkSamples, fabric: &str) -> Result<LinkTable, RunError> {
+    if let Some(full) = links.full() {
+        return Err(RunError::Failed(format!(
+            "the samples of links up to {full} fill the memory for them: give a longer interval than {}",
+            links.every()
+        )));
+    }
+    Ok(port_rows(links, fabric))
+}
+
+impl SimulationFigures {
+    /// Returns the figures; `wall_s` is the time of the simulation in seconds.
+    pub fn new(summary: Summary, wall_s: f64, started: &Started) -> SimulationFigures {
+        let packet_hops_per_s = Some(summary.packet_hops as f64 / wall_s);
+        SimulationFigures { summary, machine: Machine { wall_s, packet_hops_per_s, ..started.machine() } }
+    }
+}
+
+/// Saves a run. The manifest comes last and marks it as complete.
+///
+/// # Errors
+/// If a file cannot be written.
+pub fn save(
+    simulated: &Simulated,
+    folder: &RunFolder,
+    name: &str,
+    set: &[String],
+    transfers: u64,
+) -> Result<(), RecordError> {
+    let Simulated { scenario, setup, done, figures, started } = simulated;
+    let text = scenario.explain();
+    let settings = serde_json::json!({
+        "scenario": name,
+        "scenario_hash": scenario.hash(),
+        "set": set,
+        "transfers": transfers,
+    });
+    folder.complete(|folder| {
+        write_tables(folder, done, &setup.network)?;
+        folder.write_json("summary.json", figures)?;
+        atomic_write(folder.path("scenario.toml"), text.as_bytes())?;
+        folder.write_json("manifest.json", &started.manifest(scenario.seed, Some(text), settings))
+    })
+}

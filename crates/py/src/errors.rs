@@ -1,0 +1,47 @@
+//! Errors as exceptions of `unrack.errors`, which tell apart what the exit statuses of the command do.
+
+use pyo3::prelude::*;
+use serde::Serialize;
+use unrack_grid::RunError;
+use unrack_record::RecordError;
+
+/// Class of `unrack.errors`.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Class {
+    Refused,
+    Failed,
+    Lacking,
+}
+
+/// Returns an exception of this class.
+pub(crate) fn raised(class: Class, text: &str) -> PyErr {
+    let name = match class {
+        Class::Refused => "Refused",
+        Class::Failed => "Failed",
+        Class::Lacking => "Lacking",
+    };
+    Python::attach(|py| {
+        let made = py.import("unrack.errors").and_then(|errors| errors.getattr(name)?.call1((text,)));
+        made.map_or_else(|error| error, PyErr::from_value)
+    })
+}
+
+/// Converts the error of a scenario.
+pub(crate) fn of_run(error: &RunError) -> PyErr {
+    let class = match error {
+        RunError::Refused(_) => Class::Refused,
+        RunError::Failed(_) => Class::Failed,
+        RunError::Lacking(_) => Class::Lacking,
+    };
+    raised(class, &error.to_string())
+}
+
+/// Converts the error of a file.
+pub(crate) fn of_record(error: &RecordError) -> PyErr {
+    raised(Class::Failed, &error.to_string())
+}
+
+/// Returns a value as JSON.
+pub(crate) fn json(value: &impl Serialize) -> PyResult<String> {
+    serde_json::to_string(value).map_err(|why| raised(Class::Failed, &why.to_string()))
+}

@@ -1,0 +1,126 @@
+//! Points of a sweep, run here or one by one elsewhere, and kept in a folder.
+
+use crate::errors::{Class, of_record, of_run, raised};
+use crate::waiting::{Gauge, interruptible};
+use pyo3::prelude::*;
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+use unrack_build::build;
+use unrack_grid::runner::cores;
+use unrack_grid::sweep::{KEPT, Part, Plan, Points};
+use unrack_grid::watch::STEPS;
+use unrack_grid::{GridWatch, ScenarioSource, axes};
+use unrack_record::{KeptPoints, Purpose, RunFolder};
+use unrack_sim::Summary;
+
+/// Points of a sweep.
+#[pyclass(frozen, module = "unrack._native")]
+pub(crate) struct Grid {
+    source: ScenarioSource,
+    /// File, or name of the text.
+    name: String,
+    /// Axes, as they were given.
+    set: Vec<String>,
+    seeds: Option<String>,
+    plan: Plan,
+}
+
+impl Grid {
+    pub(crate) fn check(
+        source: &ScenarioSource,
+        name: String,
+        set: &[String],
+        seeds: Option<&str>,
+    ) -> PyResult<Grid> {
+        let plan = points(source, set, seeds)?.plan();
+        Ok(Grid { source: source.clone(), name, set: set.to_vec(), seeds: seeds.map(Into::into), plan })
+    }
+
+    fn point(&self, index: usize) -> PyResult<&unrack_grid::sweep::PlannedPoint> {
+        let wrong = || raised(Class::Refused, &format!("there is no point {index} of {}", self.__len__()));
+        self.plan.points.get(index).ok_or_else(wrong)
+    }
+}
+
+fn points<'s>(source: &'s ScenarioSource, set: &[String], seeds: Option<&str>) -> PyResult<Points<'s>> {
+    let axes = axes::parsed(set, seeds).map_err(|why| raised(Class::Refused, &why))?;
+    Points::check(source, axes).map_err(|why| of_run(&why))
+}
+
+#[pymethods]
+impl Grid {
+    fn __len__(&self) -> usize {
+        self.plan.points.len()
+    }
+
+    /// Creates the folder of the sweep, or takes it over, and returns the folder of its points.
+    #[pyo3(signature = (folder, replace = false))]
+    fn folder(&self, folder: PathBuf, replace: bool) -> PyResult<PathBuf> {
+        let purpose = Purpose::new("sweep", &self.name, "");
+        let made = RunFolder::create(folder, &purpose, replace);
+        Ok(made.map_err(|why| raised(Class::Refused, &why.to_string()))?.path(KEPT))
+    }
+
+    /// Returns the settings of a point.
+    fn set(&self, index: usize) -> PyResult<Vec<String>> {
+        Ok(self.point(index)?.set.clone())
+    }
+
+    /// Returns the scenario of a point in full, and the files that it names: keys and paths.
+    fn scenario(&self, index: usize) -> PyResult<(String, Vec<(&'static str, PathBuf)>)> {
+        let (scenario, _) = self.source.origin.load(&self.point(index)?.set).map_err(|why| of_run(&why))?;
+        let files = scenario.files().into_iter().map(|(key, file)| (key, file.path.clone())).collect();
+        Ok((scenario.explain(), files))
+    }
+
+    /// Returns the points that a folder does not have yet, by their index; equal points once.
+    fn missing(&self, folder: PathBuf) -> PyResult<Vec<usize>> {
+        let kept = KeptPoints::open(folder, &build()).map_err(|why| of_record(&why))?;
+        let mut seen = std::collections::BTreeSet::new();
+        let is_missing = |(_, point): &(usize, &unrack_grid::sweep::PlannedPoint)| {
+            kept.read::<Summary>(&point.scenario_hash, &self.plan.asked).is_none()
+                && seen.insert(point.scenario_hash.clone())
+        };
+        Ok(self.plan.points.iter().enumerate().filter(is_missing).map(|(index, _)| index).collect())
+    }
+
+    /// Keeps the figures of a point, as [`Source::point`](crate::source::Source) returned them.
+    fn keep(&self, folder: PathBuf, index: usize, figures: &str) -> PyResult<()> {
+        let point = self.point(index)?;
+        let wrong = |why| raised(Class::Failed, &format!("these are no figures of a point: {why}"));
+        let summary: Summary = serde_json::from_str(figures).map_err(wrong)?;
+        let kept = KeptPoints::open(folder, &build()).map_err(|why| of_record(&why))?;
+        kept.write(&point.scenario_hash, &self.plan.asked, &summary).map_err(|why| of_record(&why))
+    }
+
+    /// Runs the points that a folder does not have yet, on so many threads or all cores, and keeps them there.
+    #[pyo3(signature = (folder, threads = None, progress = None))]
+    fn run(
+        &self,
+        py: Python<'_>,
+        folder: PathBuf,
+        threads: Option<NonZeroUsize>,
+        progress: Option<&Bound<'_, PyAny>>,
+    ) -> PyResult<()> {
+        let kept = KeptPoints::open(folder, &build()).map_err(|why| of_record(&why))?;
+        interruptible(py, progress, |gauge| {
+            let points = points(&self.source, &self.set, self.seeds.as_deref())?;
+            let threads = threads.unwrap_or_else(cores);
+            points.run(Part::WHOLE, &kept, threads, &Steps(gauge)).map_err(|why| of_run(&why))
+        })??;
+        Ok(())
+    }
+}
+
+/// Progress of a grid, in [`STEPS`] of a point.
+struct Steps<'a>(&'a Gauge);
+
+impl GridWatch for Steps<'_> {
+    fn begin(&self, kept: usize, all: usize) {
+        self.0.begin((all - kept) as u64 * STEPS);
+    }
+
+    fn advance(&self, steps: u64) {
+        self.0.advance(steps);
+    }
+}

@@ -1,0 +1,73 @@
+//! Results of one simulation.
+
+use crate::errors::{Class, json, of_record, raised};
+use crate::table::Table;
+use pyo3::prelude::*;
+use std::path::PathBuf;
+use unrack_grid::simulation::{Simulated, save};
+use unrack_grid::tables::{message_meta, message_rows};
+use unrack_record::{Purpose, RunFolder, ports, to_batches};
+
+/// Results of one simulation.
+#[pyclass(frozen, module = "unrack._native")]
+pub(crate) struct Simulation {
+    pub simulated: Simulated,
+    /// Links over time, if they were asked for.
+    pub links: Option<(ports::Meta, Vec<ports::Row>)>,
+    /// Name of the scenario, and its settings.
+    pub name: String,
+    pub set: Vec<String>,
+    pub transfers: u64,
+}
+
+#[pymethods]
+impl Simulation {
+    /// Returns the figures of the run as JSON: the object that `unrack sim --json` prints.
+    fn summary(&self) -> PyResult<String> {
+        json(&self.simulated.figures)
+    }
+
+    /// Returns the scenario in full, as TOML.
+    fn scenario(&self) -> String {
+        self.simulated.scenario.explain()
+    }
+
+    /// Returns every message, one row each.
+    fn messages(&self, py: Python<'_>) -> Table {
+        let done = &self.simulated.done;
+        let (schema, batches) = py.detach(|| to_batches(message_rows(done), &message_meta(done)));
+        Table::new(schema, batches)
+    }
+
+    /// Returns links over time, or `None` unless they were asked for.
+    fn ports(&self) -> Option<Table> {
+        let (meta, rows) = self.links.as_ref()?;
+        let (schema, batches) = to_batches::<ports::Row>(rows.iter().copied(), meta);
+        Some(Table::new(schema, batches))
+    }
+
+    /// Writes the run folder that `unrack sim --out` writes.
+    #[pyo3(signature = (folder, replace = false))]
+    fn save(&self, py: Python<'_>, folder: PathBuf, replace: bool) -> PyResult<()> {
+        let Simulated { scenario, .. } = &self.simulated;
+        py.detach(|| {
+            let set: String = self.set.iter().map(|set| format!(" --set {set}")).collect();
+            let hash = scenario.hash_with_files().map_err(|why| raised(Class::Refused, &why.to_string()))?;
+            let purpose = Purpose::new("sim", format!("{}{set}", self.name), hash);
+            let folder = RunFolder::create(&folder, &purpose, replace)
+                .map_err(|why| raised(Class::Refused, &why.to_string()))?;
+            save(&self.simulated, &folder, &self.name, &self.set, self.transfers)
+                .and_then(|()| self.save_ports(&folder))
+                .map_err(|why| of_record(&why))
+        })
+    }
+}
+
+impl Simulation {
+    fn save_ports(&self, folder: &RunFolder) -> Result<(), unrack_record::RecordError> {
+        let Some((meta, rows)) = &self.links else { return Ok(()) };
+        let mut table = ports::Writer::create(folder.path("ports.parquet"))?;
+        rows.iter().try_for_each(|row| table.push(*row))?;
+        table.finish(meta)
+    }
+}

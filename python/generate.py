@@ -1,0 +1,140 @@
+"""Writes `unrack/verbs.py`: a function for each verb, from the command's own definition (`unrack __definition`).
+
+python/generate.py path/to/unrack
+"""
+
+import json
+import keyword
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any
+
+HEAD = '''"""Verbs of the command, as functions. Written by `python/generate.py` from the command's own definition.
+
+Each runs the command and returns a `Result`. Arguments are those of the command: numbers, or text with units (`"10us"`,
+`"25%"`, `"100Gbps"`). They raise `Refused`, `Failed` or `Lacking`, as the exit status says. Ctrl-C ends the command.
+"""
+
+from unrack.results import Result, Value, Values, called
+'''
+
+# Programs themselves, not answers: nothing that a function would return.
+LEFT_OUT = {"completions"}
+# Wide enough for most, as ruff.toml has it.
+WIDTH = 110
+
+
+def flatten(
+    verbs: list[dict[str, Any]], above: tuple[str, ...] = ()
+) -> list[tuple[tuple[str, ...], dict[str, Any]]]:
+    """Returns all verbs that do something, each with its full name."""
+    found = []
+    for verb in verbs:
+        name = (*above, verb["name"])
+        if verb["name"] in LEFT_OUT:
+            continue
+        if verb["arguments"] or not verb["verbs"]:
+            found.append((name, verb))
+        found += flatten(verb["verbs"], name)
+    return found
+
+
+def python_name(text: str) -> str:
+    """Returns a name that Python takes."""
+    name = text.replace("-", "_")
+    return f"{name}_" if keyword.iskeyword(name) else name
+
+
+def function(name: tuple[str, ...], verb: dict[str, Any]) -> str:
+    """Returns the text of a verb's function."""
+    options = [one for one in verb["arguments"] if one["long"] and one["name"] != "json"]
+    positional = [one for one in verb["arguments"] if not one["long"]]
+    json_flag = next((one for one in verb["arguments"] if one["name"] == "json"), None)
+    json_to = None if json_flag is None else "stdout" if json_flag["is_flag"] else "file"
+    out = next((one for one in options if one["name"] == "out" and not one["is_flag"]), None)
+    parameters, values = [], []
+    for one in positional:
+        parameter = python_name(one["name"])
+        if one["is_list"]:
+            parameters.append(f"*{parameter}: Value")
+            values.append(f"*{parameter}")
+        else:
+            parameters.append(
+                f"{parameter}: Value" if one["is_required"] else f"{parameter}: Value | None = None"
+            )
+            values.append(parameter)
+    if options and not any(one.startswith("*") for one in parameters):
+        parameters.append("*")
+    for one in options:
+        kind = "bool" if one["is_flag"] else "Values | None" if one["is_list"] else "Value | None"
+        default = "False" if one["is_flag"] else "None"
+        needed = one["is_required"] and one is not out
+        parameters.append(
+            f"{python_name(one['long'])}: {kind.removesuffix(' | None')}"
+            if needed
+            else f"{python_name(one['long'])}: {kind} = {default}"
+        )
+    given = ", ".join(f'"--{one["long"]}": {python_name(one["long"])}' for one in options)
+    lists = ", ".join(
+        f'"--{one["long"]}": {json.dumps(one["delimiter"])}' for one in options if one["is_list"]
+    )
+    call = [json.dumps(list(name)), f"{{{given}}}"]
+    if positional:
+        optional = [one for one in positional if not one["is_list"] and not one["is_required"]]
+        listed = ", ".join(values)
+        call.append(f"[one for one in [{listed}] if one is not None]" if optional else f"[{listed}]")
+    call += [f"lists={{{lists}}}"] if lists else []
+    call += [f'json_to="{json_to}"'] if json_to else []
+    call += ['out="--out"'] if out is not None else []
+    call += ["trailing=True"] if any(one["name"] == "command" for one in positional) else []
+    signature = f"def {python_name('_'.join(name))}({', '.join(parameters)}) -> Result:"
+    body = f"    return called({', '.join(call)})".replace("null", "None")
+    return f"{signature}\n{docs(verb, [*positional, *options])}\n{body}\n"
+
+
+def docs(verb: dict[str, Any], arguments: list[dict[str, Any]]) -> str:
+    """Returns the documentation of a verb: its help, and that of each argument with the command's default."""
+    lines = [f'    """{verb["about"]}.']
+    if arguments:
+        lines += ["", "    Args:"]
+    for one in arguments:
+        default = "" if one["is_flag"] or not one["defaults"] else f" (default: {', '.join(one['defaults'])})"
+        choices = f" One of {', '.join(one['choices'])}." if one["choices"] and not one["is_flag"] else ""
+        name = python_name(one["long"] or one["name"])
+        text = f"{name}: {' '.join((one['help'] or '').split())}{default}.{choices}".replace(
+            "..", "."
+        ).replace("\\", "\\\\")
+        lines += textwrap.wrap(text, WIDTH, initial_indent=" " * 8, subsequent_indent=" " * 12)
+    closing = '    """'
+    return "\n".join([*lines, closing] if arguments else [f'{lines[0]}"""'])
+
+
+def main() -> None:
+    """Writes the file, formatted."""
+    printed = subprocess.run([sys.argv[1], "__definition"], check=True, capture_output=True, text=True)
+    functions = [function(*verb) for verb in flatten(json.loads(printed.stdout))]
+    text = "\n\n".join([HEAD, *functions])
+    formatted = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "ruff",
+            "format",
+            "--line-length",
+            str(WIDTH),
+            "--stdin-filename",
+            "verbs.py",
+            "-",
+        ],
+        input=text,
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    Path(__file__).with_name("unrack").joinpath("verbs.py").write_text(formatted.stdout, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,42 @@
+"""Pictures of run folders, for notebooks."""
+
+import base64
+import html
+import tempfile
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from unrack.command import execute
+
+
+def pictures_of(folder: Path) -> list[str]:
+    """Returns the pictures of the folder's report, as SVG."""
+    with tempfile.TemporaryDirectory(prefix="unrack-") as drawn:
+        execute(["report", str(folder), "--svg", drawn])
+        return [path.read_text(encoding="utf-8") for path in sorted(Path(drawn).glob("*.svg"))]
+
+
+def saved_pictures(save: Callable[[Path], None]) -> list[str]:
+    """Returns the pictures of a run that `save` writes to a folder."""
+    with tempfile.TemporaryDirectory(prefix="unrack-") as above:
+        folder = Path(above, "run")
+        save(folder)
+        return pictures_of(folder)
+
+
+def html_of_run(rows: Mapping[str, object], pictures: list[str]) -> str:
+    """Returns a table of figures, and pictures, as HTML for a notebook."""
+    cells = "".join(
+        f"<tr><th style='text-align:left'>{html.escape(name)}</th><td>{html.escape(str(value))}</td></tr>"
+        for name, value in rows.items()
+    )
+    # As images: each picture has its own styles, which would meet those of the others.
+    images = "".join(
+        f"<div><img style='max-width:100%' src='data:image/svg+xml;base64,{_base64(one)}'></div>"
+        for one in pictures
+    )
+    return f"<table>{cells}</table>{images}"
+
+
+def _base64(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()

@@ -1,0 +1,137 @@
+"""Results of the command's verbs."""
+
+import json
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from os import PathLike, fspath
+from pathlib import Path
+from typing import Any
+
+from unrack.command import execute
+from unrack.folders import Folder
+from unrack.pictures import html_of_run, pictures_of
+from unrack.tables import Table
+
+# What an argument of the command may be.
+Value = str | int | float | PathLike[str]
+Values = Value | Sequence[Value]
+
+
+class Result(Mapping[str, Any]):
+    """Result of a verb: the object that it prints with `--json`, as a mapping, and its run folder.
+
+    `summary` is the object, `text` what a verb without `--json` prints, `folder` the run folder or None. A folder that was not
+    named is a temporary one, which goes with the result.
+    """
+
+    def __init__(
+        self, verb: str, text: str, folder: Path | None, temporary: Folder | None, status: int
+    ) -> None:
+        self._temporary = temporary
+        self.verb = verb
+        self.text = text
+        self.folder = folder
+        self.status = status
+        self.summary: Mapping[str, Any] = _object(text)
+
+    def __getitem__(self, key: str) -> Any:
+        return self.summary[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.summary)
+
+    def __len__(self) -> int:
+        return len(self.summary)
+
+    def __bool__(self) -> bool:
+        return True
+
+    @property
+    def tables(self) -> list[str]:
+        """Names of the tables in the folder."""
+        return [] if self.folder is None else sorted(path.stem for path in self.folder.glob("*.parquet"))
+
+    def table(self, name: str) -> Table:
+        """Returns a table of the folder, such as `trace`. Raises `Failed` if it cannot be read, `KeyError` if it is not there."""
+        if self.folder is None or name not in self.tables:
+            raise KeyError(
+                f"`unrack {self.verb}` made no table {name}; there are: {', '.join(self.tables) or 'none'}"
+            )
+        return Table.read(self.folder / f"{name}.parquet")
+
+    def __repr__(self) -> str:
+        return f"<unrack.Result of `unrack {self.verb}`: {', '.join(self.summary) or 'text'}>"
+
+    def __str__(self) -> str:
+        return self.text if not self.summary else repr(self)
+
+    def _repr_html_(self) -> str:
+        rows = {key: value for key, value in self.summary.items() if isinstance(value, str | int | float)}
+        has_run = self.folder is not None and (self.folder / "manifest.json").exists()
+        return html_of_run(rows, pictures_of(self.folder) if self.folder is not None and has_run else [])
+
+
+def called(
+    verb: Sequence[str],
+    options: Mapping[str, Values | bool | None],
+    positional: Sequence[Value] = (),
+    *,
+    lists: Mapping[str, str | None] = {},
+    json_to: str | None = None,
+    out: str | None = None,
+    trailing: bool = False,
+) -> Result:
+    """Runs a verb. `options` are by their flags; `lists` say which take several values, and with what between them.
+
+    `json_to` is how the verb gives JSON: `stdout`, `file`, or None. `out` is the flag of the run folder. With `trailing`, the
+    positional arguments are a program and what it is given.
+    """
+    options = dict(options)
+    folder, temporary = None, None
+    if out is not None:
+        if options.get(out) is None:
+            temporary = Folder()
+            options[out] = temporary.path / "run"
+        folder = Path(_text(options[out]))
+    arguments = [*verb]
+    for flag, value in options.items():
+        arguments += _given(flag, value, lists)
+    with tempfile.TemporaryDirectory(prefix="unrack-") as aside:
+        file = Path(aside, "result.json")
+        if json_to is not None:
+            arguments += ["--json"] if json_to == "stdout" else ["--json", str(file)]
+        arguments += [*(["--"] if trailing and positional else []), *(_text(one) for one in positional)]
+        # The program's own output goes where ours does.
+        to = None if json_to == "file" else -1
+        text, status = execute(arguments, stdout=to, passes_status=json_to == "file" and trailing)
+        if json_to == "file":
+            text = file.read_text(encoding="utf-8") if file.exists() else ""
+    return Result(" ".join(verb), text, folder, temporary, status)
+
+
+def _given(flag: str, value: Values | bool | None, lists: Mapping[str, str | None]) -> list[str]:
+    if value is None or value is False:
+        return []
+    if value is True:
+        return [flag]
+    if flag in lists:
+        texts = [_text(one) for one in _sequence(value)]
+        between = lists[flag]
+        return [f"{flag}={between.join(texts)}"] if between else [f"{flag}={text}" for text in texts]
+    return [f"{flag}={_text(value)}"]
+
+
+def _sequence(value: Values) -> Sequence[Value]:
+    return [value] if isinstance(value, str | int | float | PathLike) else value
+
+
+def _text(value: object) -> str:
+    return fspath(value) if isinstance(value, PathLike) else str(value)
+
+
+def _object(text: str) -> Mapping[str, Any]:
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {"items": found}
