@@ -3,6 +3,7 @@
 #   setup   what the system lacks (Debian packages, a Python environment); nothing when all is there
 #   build   the `unrack` command and all that belongs to it, in target/release
 #   run     a redis session and a NumPy job on every fabric: tables and reports under runs/
+#   docs    the documentation site, in target/site: pages that open from a folder, without server and network
 #   test    lint, all tests, and real programs whose every byte must survive paging
 #   lint    what rustfmt, clippy, ruff and shellcheck find
 #   studies what papers published beside ours, at full size: docs/studies.md
@@ -20,7 +21,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := build
-.PHONY: setup debian rust build install dist run test lint studies studies-programs bench rtl-programs rtl-short rtl rtl-coverage rtl-program-srpt-4 synth fmax models miri differential soak clean
+.PHONY: setup debian rust build install dist docs run test lint studies studies-programs bench rtl-programs rtl-short rtl rtl-coverage rtl-program-srpt-4 synth fmax models miri differential soak clean
 
 target := $(or $(CARGO_TARGET_DIR),target)
 release := $(target)/release
@@ -92,6 +93,10 @@ dist:
 	$(MAKE) --no-print-directory install DESTDIR=$(abspath $(target))/dist/ PREFIX=$(dist_name)
 	tar -C $(target)/dist --sort=name --owner=0 --group=0 --numeric-owner --mtime=@0 -cJf $(target)/$(dist_name).tar.xz $(dist_name)
 	@echo $(target)/$(dist_name).tar.xz
+
+# Its reference pages are made from what the command says of itself.
+docs: setup build
+	UNRACK=$(abspath $(release))/unrack NO_MKDOCS_2_WARNING=1 .venv/bin/mkdocs build -q --strict -d $(abspath $(target))/site
 
 jobs := --local 25% --fabric ideal,edm,cxl,dctcp
 
