@@ -19,7 +19,14 @@ TEXTS = {
     "SECURITY.md": "security.md",
     "examples": "examples.md",
 }
-LANGUAGES = {".h": "c", ".py": "python", ".rs": "rust", ".sh": "sh", ".md": "markdown", ".sv": "systemverilog"}
+LANGUAGES = {
+    ".h": "c",
+    ".py": "python",
+    ".rs": "rust",
+    ".sh": "sh",
+    ".md": "markdown",
+    ".sv": "systemverilog",
+}
 NOT_SOURCES = {"target", "__pycache__", "Cargo.lock"}
 LINK = re.compile(r"(?<=\]\()([^)\s#:]+)(?=[)#])")
 
