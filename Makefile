@@ -81,6 +81,7 @@ install: build
 	install -m 644 crates/rpc-c/include/unrack_rpc.h $(to)/include
 	sed 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(version)|' share/unrack-rpc.pc.in > $(to)/lib/pkgconfig/unrack-rpc.pc
 	install -m 644 LICENSE-MIT LICENSE-APACHE README.md CHANGELOG.md $(to)/share/doc/unrack
+	if [[ -d $(target)/site ]]; then rm -rf $(to)/share/doc/unrack/site && cp -r $(target)/site $(to)/share/doc/unrack/site; fi
 	$(release)/unrack man $(to)/share/man/man1
 	$(release)/unrack completions bash > $(to)/share/bash-completion/completions/unrack
 	$(release)/unrack completions zsh > $(to)/share/zsh/site-functions/_unrack

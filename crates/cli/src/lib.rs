@@ -11,6 +11,7 @@ mod compare;
 mod completions;
 mod definition;
 mod diff;
+mod docs;
 mod doctor;
 mod fail_if;
 mod failure;
@@ -116,6 +117,9 @@ enum Verb {
     /// Says which verbs can run on this machine, and what the others lack
     #[command(after_help = doctor::EXAMPLES)]
     Doctor(doctor::Args),
+    /// Opens the documentation
+    #[command(after_help = docs::EXAMPLES)]
+    Docs(docs::Args),
     /// Writes manual pages
     #[command(after_help = man::EXAMPLES)]
     Man(man::Args),
@@ -215,6 +219,7 @@ fn run_verb(verb: Verb, undo: Option<Undo>, seat: Option<&ProgramSeat>) -> Resul
         Verb::Diff(args) => diff::main(args),
         Verb::Report(args) => report::main(args),
         Verb::Doctor(args) => doctor::main(args),
+        Verb::Docs(args) => docs::main(args),
         Verb::Man(args) => man::main(args),
         Verb::Completions(args) => completions::main(args),
         Verb::Definition => definition::main(),

@@ -7,6 +7,7 @@ mod common;
 mod compare;
 mod desk;
 mod diff;
+mod docs;
 mod doctor;
 mod fail_if;
 mod fast;
