@@ -31,7 +31,7 @@ export PROPTEST_RNG_SEED ?= 20261122
 python := .venv/bin/python
 
 packages := qemu-user valgrind redis-server redis-tools memcached iproute2 sqlite3 xz-utils zstd gcc libc6-dev musl-tools chromium gtkwave \
-	fonts-dejavu-core python3 python3-venv shellcheck jq tcl
+	fonts-dejavu-core pkgconf python3 python3-venv shellcheck jq tcl
 
 setup: debian rust .venv/.ready
 
@@ -69,23 +69,25 @@ PREFIX ?= /usr/local
 version := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)
 to = $(DESTDIR)$(PREFIX)
 rpc_library := libunrack_rpc.so.0
+# Folder of the build that is installed.
+installed_from ?= $(release)
 
 # The command looks for its libraries in ../lib/unrack from where it lies itself, so the whole may be moved.
-install: build
+install: $(if $(filter $(release),$(installed_from)),build)
 	install -d $(to)/bin $(to)/lib/unrack $(to)/lib/pkgconfig $(to)/include $(to)/share/doc/unrack $(to)/share/man/man1 \
 		$(to)/share/bash-completion/completions $(to)/share/zsh/site-functions $(to)/share/fish/vendor_completions.d
-	install -s -m 755 $(release)/unrack $(release)/unrack-kv $(to)/bin
-	install -s -m 755 $(release)/libunrack_preload.so $(release)/libunrack_mptcp.so $(release)/libunrack_lines.so $(to)/lib/unrack
-	install -s -m 755 $(release)/libunrack_rpc.so $(to)/lib/$(rpc_library)
+	install -s -m 755 $(installed_from)/unrack $(installed_from)/unrack-kv $(to)/bin
+	install -s -m 755 $(installed_from)/libunrack_preload.so $(installed_from)/libunrack_mptcp.so $(installed_from)/libunrack_lines.so $(to)/lib/unrack
+	install -s -m 755 $(installed_from)/libunrack_rpc.so $(to)/lib/$(rpc_library)
 	ln -sf $(rpc_library) $(to)/lib/libunrack_rpc.so
 	install -m 644 crates/rpc-c/include/unrack_rpc.h $(to)/include
-	sed 's|@PREFIX@|$(PREFIX)|; s|@VERSION@|$(version)|' share/unrack-rpc.pc.in > $(to)/lib/pkgconfig/unrack-rpc.pc
+	sed 's|@VERSION@|$(version)|' share/unrack-rpc.pc.in > $(to)/lib/pkgconfig/unrack-rpc.pc
 	install -m 644 LICENSE-MIT LICENSE-APACHE README.md CHANGELOG.md $(to)/share/doc/unrack
 	if [[ -d $(target)/site ]]; then rm -rf $(to)/share/doc/unrack/site && cp -r $(target)/site $(to)/share/doc/unrack/site; fi
-	$(release)/unrack man $(to)/share/man/man1
-	$(release)/unrack completions bash > $(to)/share/bash-completion/completions/unrack
-	$(release)/unrack completions zsh > $(to)/share/zsh/site-functions/_unrack
-	$(release)/unrack completions fish > $(to)/share/fish/vendor_completions.d/unrack.fish
+	$(installed_from)/unrack man $(to)/share/man/man1
+	$(installed_from)/unrack completions bash > $(to)/share/bash-completion/completions/unrack
+	$(installed_from)/unrack completions zsh > $(to)/share/zsh/site-functions/_unrack
+	$(installed_from)/unrack completions fish > $(to)/share/fish/vendor_completions.d/unrack.fish
 
 # An archive of what `make install` installs, the same bytes for the same build.
 dist_name := unrack-$(version)-$(shell uname -m)-linux
@@ -131,6 +133,7 @@ test: setup lint
 	cargo test -q --manifest-path examples/own-transport/Cargo.toml --profile ci --target-dir $(target)
 	cargo build -q --manifest-path examples/own-transport/Cargo.toml --profile ci --target-dir $(target)
 	tests/own-transport.sh $(ci)/own-transport
+	UNRACK=$(ci)/unrack $(python) tests/tutorials.py
 	@if [[ -s $(skips) ]]; then \
 		echo "skipped, since this machine lacks something:"; \
 		sort -u $(skips) | sed 's/^/  /'; \

@@ -23,6 +23,9 @@ fn compile(folder: &Path, name: &str) -> PathBuf {
         libraries.join("libunrack_rpc.so").exists(),
         "the library is not built: cargo build -p unrack-rpc-c, with the profile of this test"
     );
+    // Programs look for the library by its soname, which an installation has and a build has not.
+    let installed = folder.join("libunrack_rpc.so.0");
+    std::os::unix::fs::symlink(libraries.join("libunrack_rpc.so"), installed).expect("a new link");
     let program = folder.join(name);
     output(
         Command::new("gcc")
@@ -33,7 +36,7 @@ fn compile(folder: &Path, name: &str) -> PathBuf {
             .arg(here.join("include"))
             .arg("-L")
             .arg(libraries)
-            .arg(format!("-Wl,-rpath,{}", libraries.display()))
+            .arg(format!("-Wl,-rpath,{}", folder.display()))
             .arg("-lunrack_rpc"),
     );
     program

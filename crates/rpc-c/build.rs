@@ -1,0 +1,6 @@
+//! Name by which programs find the library when they run: it changes when programs have to be built again.
+
+fn main() {
+    println!("cargo:rerun-if-changed=build.rs");
+    println!("cargo:rustc-cdylib-link-arg=-Wl,-soname,libunrack_rpc.so.0");
+}
