@@ -134,6 +134,8 @@ test: setup lint
 	cargo build -q --manifest-path examples/own-transport/Cargo.toml --profile ci --target-dir $(target)
 	tests/own-transport.sh $(ci)/own-transport
 	UNRACK=$(ci)/unrack $(python) tests/tutorials.py
+	cargo build -q --manifest-path examples/rpc/rust/Cargo.toml --profile ci --target-dir $(target)
+	tests/installed.sh $(ci) $(ci)/hello
 	@if [[ -s $(skips) ]]; then \
 		echo "skipped, since this machine lacks something:"; \
 		sort -u $(skips) | sed 's/^/  /'; \
@@ -143,6 +145,7 @@ lint: setup
 	cargo fmt --all --check
 	cargo clippy -q --workspace --all-targets --profile ci -- -D warnings
 	cargo fmt --manifest-path examples/own-transport/Cargo.toml --check
+	cargo fmt --manifest-path examples/rpc/rust/Cargo.toml --check
 	cargo fmt --manifest-path crates/agent/Cargo.toml --check
 	cargo clippy -q --manifest-path crates/agent/Cargo.toml --target-dir $(target)/agent -- -D warnings
 	.venv/bin/ruff check -q .

@@ -127,6 +127,6 @@ def first_comment(file):
         if text is None and (lines or not line.startswith("#!")):
             break
         if text:
-            lines.append(text[1].strip('" '))
+            lines.append(text[1].removesuffix("*/").strip('" '))
     sentence = " ".join(lines).strip()
-    return re.split(r"(?<=[.:]) ", sentence)[0].rstrip(":").replace("|", r"\|").replace("`", "")
+    return sentence.split(". ")[0].rstrip(".:").replace("|", r"\|").replace("`", "")
