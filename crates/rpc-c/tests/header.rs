@@ -18,6 +18,9 @@ const INTRODUCTION: &str = "\
  * Messages lie in memory that the peer has mapped, too. One that keeps to no protocol may write to them while they are
  * read: what is to be checked is copied first, by unrack_copy, and then the copy is checked and used.
  *
+ * Pools: a null socket is the user's own pool, $XDG_RUNTIME_DIR/unrack/pool.sock; without that variable,
+ * unrack-USER/pool.sock in the folder of temporary files, where USER is the user's number.
+ *
  * Threads: a client may be used by several at a time; every other handle by one at a time, whichever it is. A child by
  * fork must connect for itself, and leave alone what it has from its parent.
  */";

@@ -24,6 +24,8 @@
 //! # }
 //! ```
 //!
+//! The user's own pool, which `unrack pool serve` serves by default, is at [`unrack_pool::socket::default_socket`].
+//!
 //! | module | idea |
 //! |---|---|
 //! | [`client`], [`server`] | the two sides of a call |

@@ -16,6 +16,9 @@
             np.frombuffer(request.body, np.uint64)[:] = range(1000)
             print(int.from_bytes(request.answer(), "little"))
 
+A pool that is not named is the user's own, as of `unrack pool serve`: `$XDG_RUNTIME_DIR/unrack/pool.sock`; without that
+variable, `unrack-USER/pool.sock` in the folder of temporary files, where USER is the user's number.
+
 The library is found by `UNRACK_RPC_LIBRARY`, or as `libunrack_rpc.so.0` where the wheel or `make install` put it, or the system looks.
 A task of asyncio awaits an answer by `await request.wait()`; `unrack.kv` is a client of the store `unrack-kv`.
 It is called by ctypes: nothing has to be compiled, and the interpreter lock is released while it waits.

@@ -20,6 +20,9 @@ Examples:
   unrack pool ls                              what there is, who owns it, how full it is
   unrack pool ls --json
 
+Without --socket, the pool is at $XDG_RUNTIME_DIR/unrack/pool.sock; without that variable, at unrack-USER/pool.sock in \
+the folder of temporary files, where USER is the user's number. Programs that name no pool look there, too.
+
 If the manager is killed, start it again with the same options: programs continue meanwhile, and the new manager \
 takes over their memory. Nothing has to be deleted by hand.";
 
