@@ -97,9 +97,10 @@ dist:
 	tar -C $(target)/dist --sort=name --owner=0 --group=0 --numeric-owner --mtime=@0 -cJf $(target)/$(dist_name).tar.xz $(dist_name)
 	@echo $(target)/$(dist_name).tar.xz
 
-# Its reference pages are made from what the command says of itself.
+# Its reference pages are made from what the command of a build says of itself.
+site = UNRACK=$(abspath $(1))/unrack NO_MKDOCS_2_WARNING=1 .venv/bin/mkdocs build -q --strict -d $(abspath $(target))/site
 docs: setup build
-	UNRACK=$(abspath $(release))/unrack NO_MKDOCS_2_WARNING=1 .venv/bin/mkdocs build -q --strict -d $(abspath $(target))/site
+	$(call site,$(release))
 
 jobs := --local 25% --fabric ideal,edm,cxl,dctcp
 
@@ -134,6 +135,8 @@ test: setup lint
 	cargo build -q --manifest-path examples/own-transport/Cargo.toml --profile ci --target-dir $(target)
 	tests/own-transport.sh $(ci)/own-transport
 	UNRACK=$(ci)/unrack $(python) tests/tutorials.py
+	$(call site,$(ci))
+	tests/site.sh $(target)/site
 	cargo build -q --manifest-path examples/rpc/rust/Cargo.toml --profile ci --target-dir $(target)
 	tests/installed.sh $(ci) $(ci)/hello
 	@if [[ -s $(skips) ]]; then \

@@ -60,7 +60,7 @@ until [[ -S $folder/unrack/pool.sock ]]; do sleep 0.05; done
 for server in Rust C Python; do
 	hello "$server" serve > "$folder/$server.log" 2>&1 &
 	serving=$!
-	until grep -q serving "$folder/$server.log"; do
+	until grep -qs serving "$folder/$server.log"; do
 		kill -0 "$serving" 2> /dev/null || fail "$server does not serve: $(cat "$folder/$server.log")"
 		sleep 0.05
 	done
