@@ -90,9 +90,12 @@ fn every_fabric_has_a_name_and_a_description_of_its_own() {
 fn pages_name_every_fabric_and_every_topology() {
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let page = |name: &str| std::fs::read_to_string(root.join(name)).unwrap();
-    let (readme, network) = (page("README.md"), page("docs/network.md"));
+    let (fabrics, network) = (page("docs/for-networks.md"), page("docs/network.md"));
     for protocol in known().protocols {
-        assert!(readme.contains(&format!("`{protocol}`")), "README.md says nothing of `{protocol}`");
+        assert!(
+            fabrics.contains(&format!("`{protocol}`")),
+            "docs/for-networks.md says nothing of `{protocol}`"
+        );
     }
     for kind in known().all_topologies() {
         assert!(network.contains(kind.name), "docs/network.md says nothing of `{}`", kind.name);
