@@ -161,6 +161,7 @@ lint: setup
 	$(python) tests/lint/words.py --test
 	$(python) tests/lint/words.py crates
 	shellcheck -x -P SCRIPTDIR .ci/run $$(git ls-files '*.sh')
+	RUSTDOCFLAGS="-D warnings" cargo doc -q --workspace --no-deps --profile ci
 
 studies: build
 	$(release)/unrack study run all --out runs/studies --replace

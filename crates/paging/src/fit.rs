@@ -7,7 +7,7 @@
 //! The line is Theil's and Sen's: its slope is the median of the slopes between all pairs of runs at different
 //! delays (P. K. Sen, "Estimates of the regression coefficient based on Kendall's tau", J. Am. Stat. Assoc. 63,
 //! 1968). One run that took ten times as long can move a least-squares line anywhere; it moves this one by no
-//! more than the scatter of the others. Intervals come from a bootstrap: see [`bootstrap`](self::bootstrap).
+//! more than the scatter of the others. Intervals come from a bootstrap: see [`bootstrap`].
 
 mod bootstrap;
 #[cfg(test)]

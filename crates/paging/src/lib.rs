@@ -4,7 +4,7 @@
 //! |---|---|
 //! | find a command's file, and check that command and machine are fit | [`CheckedProgram::prepare`] |
 //! | run it natively: time, footprint | [`native`], [`footprint`] |
-//! | find the pager's own cost | [`calibrate`] |
+//! | find the pager's own cost | [`calibrate()`] |
 //! | describe the delay of a fetch | [`Delay`] |
 //! | run it with remote memory | [`measure`] |
 //! | make memory of a process remote that is there already | [`borrow()`] |

@@ -12,7 +12,7 @@
 //! | [`observe`] | views of a run: links over time, packets, where a message spent its time |
 //! | [`memory`] | estimate of the memory that a scenario takes |
 //! | [`summary`] | statistics of a run |
-//! | [`warnings`] | causes other than the fabric that decide the statistics |
+//! | [`mod@warnings`] | causes other than the fabric that decide the statistics |
 //!
 //! The event loop, links, switches and topologies are [`unrack_engine`], the insides of hosts [`unrack_hosts`]; both are
 //! reached from here too, so that a crate with a fabric of its own needs this one only.

@@ -40,7 +40,7 @@ pub struct Summary {
     /// Messages that did not finish, with the reason; `None` if all did.
     pub unfinished: Option<Unfinished>,
     pub excluded: Excluded,
-    /// Further causes of the figures besides the fabric: see [`warnings`](crate::warnings). Empty if not computed.
+    /// Further causes of the figures besides the fabric: see [`warnings`](crate::warnings()). Empty if not computed.
     pub warnings: Vec<Warning>,
     /// Completion time over that of the same message alone on the same fabric.
     pub slowdown: Stats,

@@ -5,7 +5,7 @@
 //!
 //! | module | does |
 //! |---|---|
-//! | [`file`] | contents of a study's file |
+//! | [`mod@file`] | contents of a study's file |
 //! | [`grid`] | every point of its grids, as a scenario |
 //! | [`asked`] | results that a study asks of a run in addition to its summary |
 //! | [`run`] | runs the points on all cores, and keeps finished ones |

@@ -11,7 +11,7 @@
 //! | [`synthetic`] | open loop: arrivals at a load, between nodes of a pattern |
 //! | [`lines`] | closed loop: lines that a program's misses ask for, replicated and replayed |
 //! | [`listed`] | open loop: messages at given times |
-//! | [`forecast`] | the messages that an open-loop source will submit |
+//! | [`mod@forecast`] | the messages that an open-loop source will submit |
 //! | [`collective`] | all-reduce and similar operations, in steps |
 //! | [`jobs`] | closed loop: work whose messages depend on each other and on computation |
 //! | [`trace`] | closed loop: a captured program, replicated and replayed |

@@ -142,8 +142,8 @@ impl NodeSession {
     /// [`Rejected::BadId`] if the node has no such id, [`Rejected::Full`] if as many stores wait as the queue holds.
     ///
     /// # Safety
-    /// The page stays readable and unchanged until [`super::request::Completion::Stored`] or [`super::request::Completion::Refused`], or
-    /// [`NodeSession::withdraw`] gives it back.
+    /// The page stays readable and unchanged until [`Stored`](super::PageCompletion::Stored) or
+    /// [`Refused`](super::PageCompletion::Refused), or [`NodeSession::withdraw`] gives it back.
     pub unsafe fn store(&mut self, id: u32, at: usize) -> Result<(), Rejected> {
         self.check(id, self.lazy.len())?;
         // SAFETY: as the caller says.
@@ -162,7 +162,7 @@ impl NodeSession {
     /// [`Rejected::NotHeld`] if the node does not hold this page.
     ///
     /// # Safety
-    /// The page stays writable, and nothing else uses it, until [`super::request::Completion::Loaded`].
+    /// The page stays writable, and nothing else uses it, until [`Loaded`](super::PageCompletion::Loaded).
     pub unsafe fn load(&mut self, id: u32, at: usize) -> Result<(), Rejected> {
         self.check(id, self.loads)?;
         let known = self.known.get(id);

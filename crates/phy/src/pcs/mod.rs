@@ -2,7 +2,7 @@
 //!
 //! | module | |
 //! |---|---|
-//! | [`column`] | eight characters of the media-independent interface |
+//! | [`mod@column`] | eight characters of the media-independent interface |
 //! | [`code`] | columns to blocks and back, each on its own (figure 49-7) |
 //! | [`state`] | the same with the order of blocks checked (figures 49-16, 49-17) |
 //! | [`scramble`] | x^58 + x^39 + 1 over payloads |

@@ -35,7 +35,7 @@ impl SharedMemory for Coherent {
         }
     }
 
-    /// Acquires what the partner released in [`store`](Memory::store).
+    /// Acquires what the partner released in [`store`](SharedMemory::store).
     #[inline(always)]
     fn load(&self, entry: &AtomicU64) -> u64 {
         entry.load(Ordering::Acquire)

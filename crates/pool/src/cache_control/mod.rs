@@ -82,7 +82,7 @@ pub trait SharedMemory: Clone + Send + Sync + 'static {
     /// Copies bytes into shared memory and publishes them. Unlike writing in place, this may bypass the cache.
     ///
     /// # Safety
-    /// As [`publish`](Memory::publish); and the target is writable.
+    /// As [`publish`](SharedMemory::publish); and the target is writable.
     unsafe fn write(&self, to: *mut u8, bytes: &[u8]) {
         // SAFETY: the caller has the target mapped writable, and nobody else writes it.
         unsafe {

@@ -45,7 +45,7 @@ pub struct Params {
     /// Packets that a receiver acknowledges at once. Default 16; not in the paper, which has no reliability (§6).
     pub ack_every: u32,
     /// Least retransmission timeout after all was sent: it follows measured round trips, and doubles
-    /// ([`Patience`](super::transfer::Patience)). Default 1 ms.
+    /// ([`RetransmissionTimer`](super::transfer::RetransmissionTimer)). Default 1 ms.
     pub timeout: Time,
     /// Weight of a new observation in the moving average of a flow's demand (eq. 1), one observation per interval.
     /// Default 1/2; the paper gives none.

@@ -2,7 +2,7 @@
 //! flow.
 //!
 //! A receiver acknowledges several segments at once; a sender retransmits what is not acknowledged once all was sent
-//! and its [`Patience`] has run out. Segments that come too early wait in a [`Reorder`], where their bytes are kept.
+//! and its [`RetransmissionTimer`] has run out. Segments that come too early wait in a [`Reorder`], where their bytes are kept.
 
 mod patience;
 mod reorder;

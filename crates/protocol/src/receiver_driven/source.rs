@@ -156,7 +156,7 @@ impl GrantedSender {
         self.granted.clear();
     }
 
-    /// Returns when [`handle_timeout`](Source::handle_timeout) is due.
+    /// Returns when [`handle_timeout`](GrantedSender::handle_timeout) is due.
     pub fn poll_timeout(&self) -> Option<Time> {
         (!self.done).then_some(self.deadline)
     }

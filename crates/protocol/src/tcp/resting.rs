@@ -15,7 +15,7 @@ pub struct Resting<C> {
 
 impl<C: CongestionControl> Resting<C> {
     /// Starts the next stream of the connection. After a time without sending, the window is smaller
-    /// ([`Pause::shrink`]).
+    /// ([`IdlePeriod::shrink`]).
     pub fn resume(mut self, now: Time, segments: u32) -> Sender<C> {
         let time = now - self.last_sent;
         let timeouts = time.as_ps().saturating_sub(1) / self.rto.timeout().as_ps();
