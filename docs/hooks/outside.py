@@ -101,7 +101,7 @@ def page_text(source):
     path = ROOT / source
     if path.is_dir():
         return folder_text(path, source)
-    text = path.read_text()
+    text = path.read_text(errors="replace")
     if source in TEXTS:
         return text
     language = LANGUAGES.get(path.suffix, path.suffix.removeprefix("."))
@@ -122,7 +122,7 @@ def folder_text(path, source):
 def first_comment(file):
     """Returns the first sentence of the comment or docstring that a file begins with."""
     lines = []
-    for line in file.read_text().splitlines():
+    for line in file.read_text(errors="replace").splitlines():
         text = re.match(r'(?:#(?![!:\[])|//!|/\*|"""|>)\s?(.*)', line)
         if text is None and (lines or not line.startswith("#!")):
             break

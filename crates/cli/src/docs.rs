@@ -21,7 +21,7 @@ pub(crate) struct Args {
 
 /// Runs `unrack docs`.
 pub(crate) fn main(args: Args) -> Result<ExitCode, Failure> {
-    let page = page()?;
+    let page = page().map_err(Failure::Lacking)?;
     print(&format!("{}\n", page.display()))?;
     if !args.print && has_display() && open(&page).is_err() {
         say("xdg-open is not installed: open this page in a browser");
@@ -30,16 +30,13 @@ pub(crate) fn main(args: Args) -> Result<ExitCode, Failure> {
 }
 
 /// Finds the first page where `make install` puts the site, or where `make docs` builds it.
-fn page() -> Result<PathBuf, Failure> {
+pub(crate) fn page() -> Result<PathBuf, String> {
     let executable = std::env::current_exe().unwrap_or_default();
     let above = executable.ancestors().nth(2).unwrap_or(Path::new("/"));
     let installed = above.join("share/doc/unrack/site/index.html");
     let built = above.join("site/index.html");
     [&installed, &built].into_iter().find(|page| page.is_file()).cloned().ok_or_else(|| {
-        Failure::Lacking(format!(
-            "{} is not installed: run `make docs` and `make install`",
-            installed.display()
-        ))
+        format!("{} is not installed: run `make docs` and `make install`", installed.display())
     })
 }
 

@@ -76,8 +76,11 @@ fn the_installed_site_is_named_and_opened_on_a_display() {
 
 #[test]
 fn a_site_that_is_not_installed_is_status_3_with_what_to_do() {
-    let output = Installed::new("docs-none").docs(&["--print"], "");
+    let installed = Installed::new("docs-none");
+    let output = installed.docs(&["--print"], "");
     assert_eq!((stdout(&output).as_str(), output.status.code()), ("", Some(3)));
     let said = stderr(&output);
     assert!(said.contains("share/doc/unrack/site/index.html") && said.contains("make docs"), "{said}");
+    let doctor = Command::new(installed.prefix.join("bin/unrack")).args(["doctor", "docs"]).output().unwrap();
+    assert_eq!(doctor.status.code(), Some(3), "{}", stdout(&doctor));
 }
