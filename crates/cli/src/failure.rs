@@ -38,12 +38,12 @@ impl From<unrack_record::RecordError> for Failure {
     }
 }
 
-impl From<unrack_grid::RunError> for Failure {
-    fn from(error: unrack_grid::RunError) -> Failure {
+impl From<unrack_grid::ScenarioRunError> for Failure {
+    fn from(error: unrack_grid::ScenarioRunError) -> Failure {
         match error {
-            unrack_grid::RunError::Refused(text) => Failure::Usage(text),
-            unrack_grid::RunError::Failed(text) => Failure::Failed(text),
-            unrack_grid::RunError::Lacking(text) => Failure::Lacking(text),
+            unrack_grid::ScenarioRunError::Refused(text) => Failure::Usage(text),
+            unrack_grid::ScenarioRunError::Failed(text) => Failure::Failed(text),
+            unrack_grid::ScenarioRunError::Lacking(text) => Failure::Lacking(text),
         }
     }
 }

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use unrack_grid::memory_left::rounded;
 use unrack_grid::work::{self, MOST_TRANSFERS};
-use unrack_grid::{RunError, ScenarioOrigin};
+use unrack_grid::{ScenarioOrigin, ScenarioRunError};
 use unrack_rack::{ScenarioError, ValidScenario};
 use unrack_sim::memory::NeedPart;
 use unrack_sim::topology::MOST_DRAWN;
@@ -92,6 +92,6 @@ fn draw(file: &Path, set: &[String]) -> Result<String, Failure> {
 
 impl From<ScenarioError> for Failure {
     fn from(error: ScenarioError) -> Failure {
-        RunError::from(error).into()
+        ScenarioRunError::from(error).into()
     }
 }

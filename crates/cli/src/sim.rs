@@ -15,7 +15,7 @@ use std::process::ExitCode;
 use std::time::Instant;
 use unrack_build::build;
 use unrack_grid::simulation::{Simulated, SimulationFigures, save};
-use unrack_grid::{RunError, work};
+use unrack_grid::{ScenarioRunError, work};
 use unrack_rack::ValidScenario;
 use unrack_record::{Machine, RunFolder, Started};
 use unrack_sim::scenario::excluded;
@@ -79,7 +79,7 @@ pub(crate) fn main(args: Args) -> Result<ExitCode, Failure> {
     let name = scenario.protocol.name();
     let refused = |error: SetupError| match error.key.starts_with("--") {
         true => Failure::Usage(error.to_string()),
-        false => RunError::from_run(&error, &scenario).into(),
+        false => ScenarioRunError::from_run(&error, &scenario).into(),
     };
     let (done, explained) = match args.watch.open(&setup, name)? {
         None if args.threads > 1 => {

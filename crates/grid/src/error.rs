@@ -6,7 +6,7 @@ use unrack_sim::SetupError;
 
 /// Reason why a scenario was not run to its end. The text says where in the scenario, and what to do.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum RunError {
+pub enum ScenarioRunError {
     /// Scenario that is wrong, with its line.
     #[error("{0}")]
     Refused(String),
@@ -18,35 +18,37 @@ pub enum RunError {
     Lacking(String),
 }
 
-impl RunError {
+impl ScenarioRunError {
     /// Converts the error of a run that was refused when it began, or that ended early.
-    pub fn from_run(error: &SetupError, scenario: &ValidScenario) -> RunError {
+    pub fn from_run(error: &SetupError, scenario: &ValidScenario) -> ScenarioRunError {
         let shown = error.in_scenario(scenario);
         match error.ended {
-            Some(_) => RunError::Failed(format!("this scenario could not be run to its end\n\n{shown}")),
+            Some(_) => {
+                ScenarioRunError::Failed(format!("this scenario could not be run to its end\n\n{shown}"))
+            }
             None => shown.into(),
         }
     }
 
     /// Adds the settings of a point of a grid.
-    pub(crate) fn at(self, set: &[String]) -> RunError {
+    pub(crate) fn at(self, set: &[String]) -> ScenarioRunError {
         let at = |text: String| format!("at {}: {text}", set.join(" "));
         match self {
-            RunError::Refused(text) => RunError::Refused(at(text)),
-            RunError::Failed(text) => RunError::Failed(at(text)),
-            RunError::Lacking(text) => RunError::Lacking(text),
+            ScenarioRunError::Refused(text) => ScenarioRunError::Refused(at(text)),
+            ScenarioRunError::Failed(text) => ScenarioRunError::Failed(at(text)),
+            ScenarioRunError::Lacking(text) => ScenarioRunError::Lacking(text),
         }
     }
 }
 
-impl From<ScenarioError> for RunError {
-    fn from(error: ScenarioError) -> RunError {
-        RunError::Refused(format!("this scenario cannot be run\n\n{error}"))
+impl From<ScenarioError> for ScenarioRunError {
+    fn from(error: ScenarioError) -> ScenarioRunError {
+        ScenarioRunError::Refused(format!("this scenario cannot be run\n\n{error}"))
     }
 }
 
-impl From<RecordError> for RunError {
-    fn from(error: RecordError) -> RunError {
-        RunError::Failed(error.to_string())
+impl From<RecordError> for ScenarioRunError {
+    fn from(error: RecordError) -> ScenarioRunError {
+        ScenarioRunError::Failed(error.to_string())
     }
 }

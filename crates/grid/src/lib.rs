@@ -29,7 +29,7 @@ pub mod work;
 
 mod error;
 
-pub use error::RunError;
+pub use error::ScenarioRunError;
 pub use ready::{Ready, ScenarioOrigin, ScenarioSource};
 pub use runner::{Point, run};
 pub use watch::{GridWatch, PointProgress};

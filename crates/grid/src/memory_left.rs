@@ -1,13 +1,13 @@
 //! Memory that this process may still use.
 
-use crate::error::RunError;
+use crate::error::ScenarioRunError;
 use rustix::process::{Resource, getrlimit};
 use unrack_sim::Need;
 use unrack_units::Bytes;
 
 /// Remaining memory, by the tightest of all limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Left {
+pub struct MemoryLeft {
     pub bytes: u64,
     /// Description of the tightest limit.
     limit: &'static str,
@@ -16,9 +16,9 @@ pub struct Left {
 /// Divisor of the remaining memory that one table may use: the rest of the run needs some as well.
 const SHARE: u64 = 2;
 
-impl Left {
+impl MemoryLeft {
     /// Determines the remaining memory. Without known limits, there is no limit.
-    pub fn now() -> Left {
+    pub fn now() -> MemoryLeft {
         let read = |path: &str| std::fs::read_to_string(path).unwrap_or_default();
         let available = available(&read("/proc/meminfo"));
         let of_group = in_groups(&read("/proc/self/cgroup"), |path| read(&format!("/sys/fs/cgroup{path}")));
@@ -29,8 +29,8 @@ impl Left {
             (of_group, "is left to this control group"),
             (address_space, "is left of the address space (ulimit -v)"),
         ];
-        let known = limits.into_iter().filter_map(|(bytes, limit)| Some(Left { bytes: bytes?, limit }));
-        known.min_by_key(|left| left.bytes).unwrap_or(Left { bytes: u64::MAX, limit: "" })
+        let known = limits.into_iter().filter_map(|(bytes, limit)| Some(MemoryLeft { bytes: bytes?, limit }));
+        known.min_by_key(|left| left.bytes).unwrap_or(MemoryLeft { bytes: u64::MAX, limit: "" })
     }
 
     /// Returns the bytes that a table may use whose size the run decides.
@@ -41,11 +41,11 @@ impl Left {
     /// Refuses a run that surely needs more than is left.
     ///
     /// # Errors
-    /// [`RunError::Lacking`], with the key that takes most.
-    pub fn check(self, need: &Need) -> Result<(), RunError> {
+    /// [`ScenarioRunError::Lacking`], with the key that takes most.
+    pub fn check(self, need: &Need) -> Result<(), ScenarioRunError> {
         let sure = need.sure_bytes();
         let Some(driver) = need.driver().filter(|_| sure > self.bytes as f64) else { return Ok(()) };
-        Err(RunError::Lacking(format!(
+        Err(ScenarioRunError::Lacking(format!(
             "this scenario takes at least {} of memory, most of it by `{}` ({}, {}), and {} {}: lower that key, or \
              use a machine with more",
             rounded(sure),
@@ -116,16 +116,16 @@ mod tests {
         };
         assert_eq!(in_groups("1:cpu:/x\n0::/a/b/c\n", read), Some(600));
         assert_eq!(in_groups("0::/\n", read), None);
-        assert!(Left::now().bytes > 1 << 20, "{:?}", Left::now());
+        assert!(MemoryLeft::now().bytes > 1 << 20, "{:?}", MemoryLeft::now());
     }
 
     #[test]
     fn what_is_too_much_is_refused_by_its_key() {
         let part = |key, bytes, is_sure| NeedPart { key, what: "rows", bytes, is_sure };
-        let left = Left { bytes: 1 << 30, limit: "is available" };
+        let left = MemoryLeft { bytes: 1 << 30, limit: "is available" };
         let need = |sure| Need { parts: vec![part("a.b", sure, true), part("c", 1e12, false)] };
         assert!(left.check(&need(1e9)).is_ok());
-        let Err(RunError::Lacking(why)) = left.check(&need(3e9)) else { panic!("refused") };
+        let Err(ScenarioRunError::Lacking(why)) = left.check(&need(3e9)) else { panic!("refused") };
         assert!(
             why.contains("2.79 GiB of memory, most of it by `a.b` (rows, 2.79 GiB), and 1.00 GiB is"),
             "{why}"

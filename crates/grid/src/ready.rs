@@ -1,7 +1,7 @@
 //! Scenarios made ready to run: read, checked, and with their work.
 
-use crate::error::RunError;
-use crate::memory_left::Left;
+use crate::error::ScenarioRunError;
+use crate::memory_left::MemoryLeft;
 use crate::work;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -41,7 +41,7 @@ impl ScenarioSource {
     ///
     /// # Errors
     /// If it cannot be run, or there is too little memory.
-    pub fn ready(&self, set: &[String]) -> Result<Ready, RunError> {
+    pub fn ready(&self, set: &[String]) -> Result<Ready, ScenarioRunError> {
         let (scenario, setup) = self.origin.load(set)?;
         let (work, need) = work::checked(&scenario, &setup, self.transfers)?;
         Ok(Ready { scenario, setup, work, need })
@@ -58,14 +58,14 @@ impl ScenarioOrigin {
     ///
     /// # Errors
     /// If it cannot be run, or there is too little memory for the network.
-    pub fn load(&self, set: &[String]) -> Result<(ValidScenario, Setup), RunError> {
+    pub fn load(&self, set: &[String]) -> Result<(ValidScenario, Setup), ScenarioRunError> {
         let overrides = set.iter().collect();
         let scenario = match self {
             ScenarioOrigin::File(path) => Scenario::load(path, &overrides)?,
             ScenarioOrigin::Text { name, text } => Scenario::parse(name, text, &overrides)?,
         };
         let mut scenario = unrack_sim::check(scenario)?;
-        Left::now().check(&Need::from_scenario(&scenario))?;
+        MemoryLeft::now().check(&Need::from_scenario(&scenario))?;
         let setup = Setup::from_scenario(&mut scenario)?;
         Ok((scenario, setup))
     }
@@ -79,18 +79,20 @@ impl ScenarioOrigin {
     ///
     /// # Errors
     /// If standard input cannot be read, is longer than a scenario may be, or is not text.
-    pub fn named(path: &Path) -> Result<ScenarioOrigin, RunError> {
+    pub fn named(path: &Path) -> Result<ScenarioOrigin, ScenarioRunError> {
         if path != Path::new(STDIN) {
             return Ok(ScenarioOrigin::File(path.into()));
         }
         let mut text = String::new();
         let read = std::io::stdin().lock().take(MOST_BYTES + 1).read_to_string(&mut text);
         match read {
-            Ok(_) if text.len() as u64 > MOST_BYTES => Err(RunError::Refused(format!(
+            Ok(_) if text.len() as u64 > MOST_BYTES => Err(ScenarioRunError::Refused(format!(
                 "standard input has more than {MOST_BYTES} bytes: no scenario"
             ))),
             Ok(_) => Ok(ScenarioOrigin::Text { name: STDIN.into(), text }),
-            Err(why) => Err(RunError::Refused(format!("cannot read a scenario from standard input: {why}"))),
+            Err(why) => {
+                Err(ScenarioRunError::Refused(format!("cannot read a scenario from standard input: {why}")))
+            }
         }
     }
 }

@@ -1,7 +1,7 @@
 //! One simulation: run, with its figures, and saved as the folder of a run.
 
-use crate::error::RunError;
-use crate::memory_left::Left;
+use crate::error::ScenarioRunError;
+use crate::memory_left::MemoryLeft;
 use crate::ready::{Ready, ScenarioSource};
 use crate::tables::{port_rows, write_tables};
 use serde::Serialize;
@@ -30,9 +30,9 @@ pub struct Simulated {
     pub started: Started,
 }
 
-/// Ways to run, beside the scenario.
+/// SimulateOptions to run, beside the scenario.
 #[derive(Debug, Clone, Default)]
-pub struct Asked {
+pub struct SimulateOptions {
     /// Threads over which the run is split; 0 and 1 leave it whole.
     pub threads: u32,
     /// Interval at which links are sampled.
@@ -49,24 +49,26 @@ pub type LinkTable = (ports::Meta, Vec<ports::Row>);
 pub fn simulate(
     source: &ScenarioSource,
     set: &[String],
-    asked: &Asked,
+    options: &SimulateOptions,
     started: Started,
     progress: impl FnMut(Progress),
-) -> Result<(Simulated, Option<LinkTable>), RunError> {
+) -> Result<(Simulated, Option<LinkTable>), ScenarioRunError> {
     let Ready { scenario, setup, work, need } = source.ready(set)?;
     let clock = Instant::now();
-    let refused = |error| RunError::from_run(&error, &scenario);
-    let (done, links) = match asked.links_every {
-        None if asked.threads > 1 => (setup.split(&work, asked.threads, progress).map_err(refused)?, None),
-        None => (setup.run(&work, progress).map_err(refused)?, None),
-        Some(_) if asked.threads > 1 => {
-            return Err(RunError::Refused("links over time need one thread".into()));
+    let refused = |error| ScenarioRunError::from_run(&error, &scenario);
+    let (done, links) = match options.links_every {
+        None if options.threads > 1 => {
+            (setup.split(&work, options.threads, progress).map_err(refused)?, None)
         }
-        Some(Time::ZERO) => return Err(RunError::Refused("the interval of links is above 0".into())),
+        None => (setup.run(&work, progress).map_err(refused)?, None),
+        Some(_) if options.threads > 1 => {
+            return Err(ScenarioRunError::Refused("links over time need one thread".into()));
+        }
+        Some(Time::ZERO) => return Err(ScenarioRunError::Refused("the interval of links is above 0".into())),
         Some(every) => {
             let intervals = setup.length_of(&work).map_err(refused)?.as_ps() as f64 / every.as_ps() as f64;
-            Left::now().check(&need.with_samples(&scenario, intervals))?;
-            let samples = LinkSamples::new(every).within(Left::now().for_a_table());
+            MemoryLeft::now().check(&need.with_samples(&scenario, intervals))?;
+            let samples = LinkSamples::new(every).within(MemoryLeft::now().for_a_table());
             let mut watch = Watch { links: Some(samples), ..Watch::default() };
             let done = setup.watched(&work, &mut watch, progress).map_err(refused)?;
             let links = watch.links.as_ref().map(|links| port_table(links, done.fabric)).transpose()?;
@@ -80,9 +82,9 @@ pub fn simulate(
     Ok((Simulated { scenario, setup, done, figures, started }, links))
 }
 
-fn port_table(links: &LinkSamples, fabric: &str) -> Result<LinkTable, RunError> {
+fn port_table(links: &LinkSamples, fabric: &str) -> Result<LinkTable, ScenarioRunError> {
     if let Some(full) = links.full() {
-        return Err(RunError::Failed(format!(
+        return Err(ScenarioRunError::Failed(format!(
             "the samples of links up to {full} fill the memory for them: give a longer interval than {}",
             links.every()
         )));

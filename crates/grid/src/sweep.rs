@@ -1,7 +1,7 @@
 //! A scenario over a grid of values: `unrack sweep`.
 
 use crate::axes::{Axis, product};
-use crate::error::RunError;
+use crate::error::ScenarioRunError;
 use crate::ready::{Ready, ScenarioSource};
 use crate::runner::{self, run};
 use crate::watch::{GridWatch, PointProgress};
@@ -48,14 +48,14 @@ pub struct PlannedPoint {
 /// Every `of`th point of a grid, from number `number` on, the first being 1: points that take long are often
 /// neighbours.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Part {
+pub struct SweepPart {
     pub number: u32,
     pub of: u32,
 }
 
-impl Part {
+impl SweepPart {
     /// Part that is the whole.
-    pub const WHOLE: Part = Part { number: 1, of: 1 };
+    pub const WHOLE: SweepPart = SweepPart { number: 1, of: 1 };
 
     /// Returns whether the point at this index, the first being 0, is in this part.
     pub fn has(self, index: usize) -> bool {
@@ -88,7 +88,7 @@ impl<'s> Points<'s> {
     ///
     /// # Errors
     /// That of the first point that cannot be run.
-    pub fn check(source: &'s ScenarioSource, axes: Vec<Axis>) -> Result<Points<'s>, RunError> {
+    pub fn check(source: &'s ScenarioSource, axes: Vec<Axis>) -> Result<Points<'s>, ScenarioRunError> {
         let point = |values| Point::check(source, &axes, values);
         let all = product(&axes).into_iter().map(point).collect::<Result<_, _>>()?;
         Ok(Points { source, axes, all })
@@ -106,11 +106,11 @@ impl<'s> Points<'s> {
     /// If a point cannot be run to its end, or kept.
     pub fn run(
         &self,
-        part: Part,
+        part: SweepPart,
         kept: &KeptPoints,
         threads: NonZeroUsize,
         watch: &impl GridWatch,
-    ) -> Result<Vec<Summary>, RunError> {
+    ) -> Result<Vec<Summary>, ScenarioRunError> {
         let points = self.all.iter().enumerate().filter(|(index, _)| part.has(*index));
         let points: Vec<_> = points.map(|(_, point)| point).collect();
         run(&points, kept, threads, watch)
@@ -134,10 +134,14 @@ impl<'s> Points<'s> {
 }
 
 impl<'s> Point<'s> {
-    fn check(source: &'s ScenarioSource, axes: &[Axis], values: Vec<String>) -> Result<Point<'s>, RunError> {
+    fn check(
+        source: &'s ScenarioSource,
+        axes: &[Axis],
+        values: Vec<String>,
+    ) -> Result<Point<'s>, ScenarioRunError> {
         let set: Vec<String> =
             axes.iter().zip(&values).map(|(axis, value)| format!("{}={value}", axis.key)).collect();
-        let hash = |ready: Ready| ready.scenario.hash_with_files().map_err(RunError::from);
+        let hash = |ready: Ready| ready.scenario.hash_with_files().map_err(ScenarioRunError::from);
         let scenario_hash = source.ready(&set).and_then(hash).map_err(|error| error.at(&set))?;
         Ok(Point { source, values, set, scenario_hash })
     }
@@ -151,15 +155,15 @@ pub fn simulate(
     source: &ScenarioSource,
     set: &[String],
     progress: impl FnMut(Progress),
-) -> Result<Summary, RunError> {
+) -> Result<Summary, ScenarioRunError> {
     let Ready { scenario, setup, work, .. } = source.ready(set)?;
-    let done = setup.run(&work, progress).map_err(|error| RunError::from_run(&error, &scenario))?;
+    let done = setup.run(&work, progress).map_err(|error| ScenarioRunError::from_run(&error, &scenario))?;
     Ok(done.summary(excluded(&scenario, &done.run)))
 }
 
 impl runner::Point for Point<'_> {
     type Found = Summary;
-    type Error = RunError;
+    type Error = ScenarioRunError;
 
     fn scenario_hash(&self) -> &str {
         &self.scenario_hash
@@ -169,7 +173,7 @@ impl runner::Point for Point<'_> {
         self.source.asked()
     }
 
-    fn run(&self, share: &mut PointProgress<'_>) -> Result<Summary, RunError> {
+    fn run(&self, share: &mut PointProgress<'_>) -> Result<Summary, ScenarioRunError> {
         let found = simulate(self.source, &self.set, |progress| share.show(progress));
         found.map_err(|error| error.at(&self.set))
     }

@@ -1,7 +1,7 @@
 //! Work of a scenario: drawn at random, or read from the file that it names.
 
-use crate::error::RunError;
-use crate::memory_left::Left;
+use crate::error::ScenarioRunError;
+use crate::memory_left::MemoryLeft;
 use std::io::Read;
 use std::path::Path;
 use unrack_rack::{ScenarioError, Trace, ValidScenario, Workload};
@@ -25,7 +25,7 @@ const LEAST_LINE: u64 = 8;
 ///
 /// # Errors
 /// If the file cannot be read, the work does not fit the network, or there is too little memory.
-pub fn checked(scenario: &ValidScenario, setup: &Setup, most: u64) -> Result<(Work, Need), RunError> {
+pub fn checked(scenario: &ValidScenario, setup: &Setup, most: u64) -> Result<(Work, Need), ScenarioRunError> {
     let mut need = Need::from_scenario(scenario);
     let work = match &scenario.workload {
         Workload::Trace(trace) => {
@@ -33,7 +33,7 @@ pub fn checked(scenario: &ValidScenario, setup: &Setup, most: u64) -> Result<(Wo
             let copies = trace.blades.map_or(1, |blades| blades.compute);
             need =
                 need.with_rows(rows, copies.min(u32::try_from(most / rows.max(1) + 1).unwrap_or(u32::MAX)));
-            Left::now().check(&need)?;
+            MemoryLeft::now().check(&need)?;
             read(trace, scenario, setup, most)?
         }
         Workload::Memory(_) | Workload::Flows(_) | Workload::Collective(_) | Workload::Jobs(_) => {

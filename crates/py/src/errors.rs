@@ -2,7 +2,7 @@
 
 use pyo3::prelude::*;
 use serde::Serialize;
-use unrack_grid::RunError;
+use unrack_grid::ScenarioRunError;
 use unrack_record::RecordError;
 
 /// Class of `unrack.errors`.
@@ -27,11 +27,11 @@ pub(crate) fn raised(class: Class, text: &str) -> PyErr {
 }
 
 /// Converts the error of a scenario.
-pub(crate) fn of_run(error: &RunError) -> PyErr {
+pub(crate) fn of_run(error: &ScenarioRunError) -> PyErr {
     let class = match error {
-        RunError::Refused(_) => Class::Refused,
-        RunError::Failed(_) => Class::Failed,
-        RunError::Lacking(_) => Class::Lacking,
+        ScenarioRunError::Refused(_) => Class::Refused,
+        ScenarioRunError::Failed(_) => Class::Failed,
+        ScenarioRunError::Lacking(_) => Class::Lacking,
     };
     raised(class, &error.to_string())
 }

@@ -7,7 +7,7 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use unrack_build::build;
 use unrack_grid::runner::cores;
-use unrack_grid::sweep::{KEPT, Part, Plan, Points};
+use unrack_grid::sweep::{KEPT, Plan, Points, SweepPart};
 use unrack_grid::watch::STEPS;
 use unrack_grid::{GridWatch, ScenarioSource, axes};
 use unrack_record::{KeptPoints, Purpose, RunFolder};
@@ -106,7 +106,7 @@ impl Grid {
         interruptible(py, progress, |gauge| {
             let points = points(&self.source, &self.set, self.seeds.as_deref())?;
             let threads = threads.unwrap_or_else(cores);
-            points.run(Part::WHOLE, &kept, threads, &Steps(gauge)).map_err(|why| of_run(&why))
+            points.run(SweepPart::WHOLE, &kept, threads, &Steps(gauge)).map_err(|why| of_run(&why))
         })??;
         Ok(())
     }

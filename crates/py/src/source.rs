@@ -7,9 +7,9 @@ use crate::waiting::interruptible;
 use pyo3::prelude::*;
 use std::path::PathBuf;
 use unrack_build::build;
-use unrack_grid::simulation::{self, Asked};
+use unrack_grid::simulation::{self, SimulateOptions};
 use unrack_grid::work::MOST_TRANSFERS;
-use unrack_grid::{RunError, ScenarioOrigin, ScenarioSource, sweep};
+use unrack_grid::{ScenarioOrigin, ScenarioRunError, ScenarioSource, sweep};
 use unrack_record::Started;
 use unrack_units::Time;
 
@@ -80,10 +80,10 @@ impl Source {
     ) -> PyResult<Simulation> {
         let wrong = |why| raised(Class::Refused, &format!("links: {why}"));
         let links_every = every.map(str::parse::<Time>).transpose().map_err(wrong)?;
-        let asked = Asked { threads, links_every };
+        let options = SimulateOptions { threads, links_every };
         let found = interruptible(py, progress, |gauge| {
             let started = Started::now(build());
-            simulation::simulate(&self.source, &self.set, &asked, started, |now| {
+            simulation::simulate(&self.source, &self.set, &options, started, |now| {
                 gauge.show(now.finished, now.total.unwrap_or(now.submitted));
             })
         })?;
@@ -113,7 +113,7 @@ impl Source {
         progress: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<String> {
         let set = [&self.set[..], &set].concat();
-        let found: Result<_, RunError> = interruptible(py, progress, |gauge| {
+        let found: Result<_, ScenarioRunError> = interruptible(py, progress, |gauge| {
             sweep::simulate(&self.source, &set, |now| {
                 gauge.show(now.finished, now.total.unwrap_or(now.submitted));
             })

@@ -156,8 +156,10 @@ fn workload_table(workload: &Workload) -> Table {
     table
 }
 
+type SchemaMaker = fn() -> Schema;
+
 /// Kinds of workloads, and the keys of each.
-pub(crate) const WORKLOADS: [(&str, fn() -> Schema); 5] = [
+pub(crate) const WORKLOADS: [(&str, SchemaMaker); 5] = [
     ("memory", schema::for_type::<Memory>),
     ("flows", schema::for_type::<Flows>),
     ("trace", schema::for_type::<Trace>),

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use unrack_build::build;
 use unrack_grid::runner::cores;
-use unrack_grid::sweep::{KEPT, Part, Points};
+use unrack_grid::sweep::{KEPT, Points, SweepPart};
 use unrack_grid::{ScenarioOrigin, ScenarioSource, axes};
 use unrack_record::{KeptPoints, Machine, Purpose, RunFolder, Started, Sweep, read_json};
 use unrack_report::{sweep_figures, sweep_text, write_svgs};
@@ -82,7 +82,7 @@ struct GridArgs {
     replace: bool,
     /// Run one part of the points, such as the second of four, and keep them; `unrack sweep merge` makes the table
     #[arg(long, value_name = "I/N", value_parser = part::parsed, conflicts_with_all = ["json", "fail_if"])]
-    part: Option<Part>,
+    part: Option<SweepPart>,
     /// Run the points on the workers of this scheduler of Dask, such as tcp://10.0.0.1:8786; the results are the same
     #[arg(long, value_name = "ADDRESS", conflicts_with_all = ["part", "threads"])]
     cluster: Option<String>,
@@ -170,7 +170,7 @@ impl GridArgs {
         let place = folder.path(KEPT);
         let kept = KeptPoints::open(&place, &build())?;
         Ok(points.run(
-            self.part.unwrap_or(Part::WHOLE),
+            self.part.unwrap_or(SweepPart::WHOLE),
             &kept,
             self.threads.unwrap_or_else(cores),
             &PointsBar::new(Some(place)),
@@ -181,7 +181,7 @@ impl GridArgs {
     fn part_file(&self, source: &ScenarioSource, points: &Points) -> Result<PartFile, Failure> {
         let (first, _) = source.origin.load(&points.all[0].set)?;
         Ok(PartFile {
-            part: self.part.unwrap_or(Part::WHOLE),
+            part: self.part.unwrap_or(SweepPart::WHOLE),
             plan: points.plan(),
             file: self.scenario.display().to_string(),
             seed: first.seed,

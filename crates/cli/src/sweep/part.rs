@@ -3,14 +3,15 @@
 use crate::failure::Failure;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
-use unrack_grid::sweep::{Part, Plan};
+use unrack_grid::sweep::{Plan, SweepPart};
 use unrack_record::{RunFolder, read_json};
 
 /// Parses `2/4`, the second of four.
-pub(super) fn parsed(text: &str) -> Result<Part, String> {
+pub(super) fn parsed(text: &str) -> Result<SweepPart, String> {
     let number = |text: &str| text.trim().parse::<u32>().ok().filter(|number| *number > 0);
-    let part =
-        text.split_once('/').and_then(|(part, of)| Some(Part { number: number(part)?, of: number(of)? }));
+    let part = text
+        .split_once('/')
+        .and_then(|(part, of)| Some(SweepPart { number: number(part)?, of: number(of)? }));
     match part {
         Some(part) if part.number <= part.of => Ok(part),
         _ => Err("a part is two numbers from 1 on, such as 2/4 for the second of four".into()),
@@ -20,7 +21,7 @@ pub(super) fn parsed(text: &str) -> Result<Part, String> {
 /// What a part's folder says of the sweep: all that the sweep's own folder needs beside the results.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct PartFile {
-    pub part: Part,
+    pub part: SweepPart,
     pub plan: Plan,
     /// Scenario file, as it was named.
     pub file: String,
@@ -35,7 +36,7 @@ pub(super) struct PartFile {
 impl PartFile {
     /// Writes the file of this part: parts may share a folder.
     pub(super) fn write(&self, folder: &RunFolder) -> Result<(), Failure> {
-        let Part { number, of } = self.part;
+        let SweepPart { number, of } = self.part;
         Ok(folder.write_json(&format!("{PREFIX}{number}-of-{of}.json"), self)?)
     }
 
@@ -55,7 +56,7 @@ impl PartFile {
 
     /// Returns what to say when the part is done.
     pub(super) fn done(&self, out: &Path) -> String {
-        let Part { number, of } = self.part;
+        let SweepPart { number, of } = self.part;
         let all = self.plan.points.len();
         let own = (0..all).filter(|index| self.part.has(*index)).count();
         let out = out.display();
@@ -73,8 +74,8 @@ mod tests {
 
     #[test]
     fn a_part_is_two_numbers_from_one_on() {
-        assert_eq!(parsed("2/4"), Ok(Part { number: 2, of: 4 }));
-        assert_eq!(parsed("1/1"), Ok(Part::WHOLE));
+        assert_eq!(parsed("2/4"), Ok(SweepPart { number: 2, of: 4 }));
+        assert_eq!(parsed("1/1"), Ok(SweepPart::WHOLE));
         for wrong in ["", "2", "0/4", "5/4", "a/4", "2/", "-1/4", "1/0", "1/4/2", "1/99999999999"] {
             assert!(parsed(wrong).is_err(), "{wrong}");
         }
@@ -84,7 +85,7 @@ mod tests {
     fn every_point_is_in_one_part() {
         for of in 1..7 {
             for index in 0..20 {
-                let has = |number: &u32| Part { number: *number, of }.has(index);
+                let has = |number: &u32| SweepPart { number: *number, of }.has(index);
                 assert_eq!((1..=of).filter(has).count(), 1);
             }
         }

@@ -33,11 +33,16 @@ fn what_a_verb_lacks_is_what_the_doctor_says_with_status_3() {
     let desk = Desk::new("doctor-lacks");
     let unrack = |words: &[&str]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_unrack"));
-        command.args(words).env("PATH", desk.path("")).env("UNRACK_PRELOAD", "/no/such.so").output().unwrap()
+        command
+            .args(words)
+            .env("PATH", desk.path(""))
+            .env("UNRACK_PRELOAD", desk.path("absent.so"))
+            .output()
+            .unwrap()
     };
     for (verb, words, lacks) in [
         ("lines", &["lines", "run", "--", "/bin/true"][..], "qemu-x86_64 is not installed"),
-        ("run", &["run", "--local", "50%", "--", "/bin/true"][..], "/no/such.so"),
+        ("run", &["run", "--local", "50%", "--", "/bin/true"][..], "absent.so"),
     ] {
         let doctor = unrack(&["doctor", verb]);
         assert_eq!(doctor.status.code(), Some(3));

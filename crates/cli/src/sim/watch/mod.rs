@@ -10,7 +10,7 @@ use self::timeline::Timeline;
 use crate::failure::Failure;
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
-use unrack_grid::memory_left::Left;
+use unrack_grid::memory_left::MemoryLeft;
 use unrack_grid::tables::port_rows;
 use unrack_rack::ValidScenario;
 use unrack_record::{RecordError, ports};
@@ -78,7 +78,7 @@ impl Args {
         }
         let length = setup.length_of(work).map_err(|why| why.in_scenario(scenario))?;
         let intervals = length.as_ps() as f64 / self.every.as_ps() as f64;
-        Ok(Left::now().check(&need.with_samples(scenario, intervals))?)
+        Ok(MemoryLeft::now().check(&need.with_samples(scenario, intervals))?)
     }
 
     /// Opens the files of all observers, so that files that cannot be written are noticed before the run. `None` if
@@ -171,7 +171,7 @@ impl Watching {
         if let Only::Message(id) = self.only {
             told.push(id);
         }
-        let room = Left::now().for_a_table();
+        let room = MemoryLeft::now().for_a_table();
         let links = self.ports.is_some().then(|| LinkSamples::new(self.every).within(room));
         let journal = (!told.is_empty()).then(|| Journal::new(told));
         let mut watch = Watch { links, packets, journal, ..Watch::default() };
