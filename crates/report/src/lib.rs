@@ -27,6 +27,7 @@ mod figures;
 mod lines_answer;
 mod lines_text;
 mod markup;
+mod messages;
 mod needs;
 mod page;
 mod run;
@@ -43,7 +44,10 @@ pub use error::ReportError;
 pub use export::{write_pngs, write_svgs};
 pub use figures::{SeriesAxis, SeriesChart, heat_of_programs, sweep_figures};
 pub use lines_text::lines_text;
+pub use messages::{MessageSlowdowns, SizeSlowdown};
 pub use page::Report;
-pub use run::{ComparedRun, LinesRun, RecordedRun, RunResult};
-pub use simulation::{KindOfMessage, QueueDepths, ReplayEffect, Simulation, UnfinishedMessages};
+pub use run::{ComparedRun, LinesRun, RecordedRun, RunResult, SimulatedRun};
+pub use simulation::{
+    ExcludedMessages, KindOfMessage, QueueDepths, ReplayEffect, Simulation, UnfinishedMessages,
+};
 pub use text::{comparison_text, map_text, simulation_text, sweep_text};

@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 
 use unrack_record::{
-    Comparison, LinesSummary, Manifest, SlowdownMap, completions, line_heat, read_json, trace,
+    Comparison, LinesSummary, Manifest, SlowdownMap, completions, line_heat, messages, read_json, trace,
 };
 
-use crate::{Cdf, FetchRate, ReportError, Simulation};
+use crate::{Cdf, FetchRate, MessageSlowdowns, ReportError, Simulation};
 
 /// A run, read from its folder.
 #[derive(Debug, Clone)]
@@ -21,7 +21,7 @@ pub struct RecordedRun {
 pub enum RunResult {
     Comparison(Box<ComparedRun>),
     Lines(Box<LinesRun>),
-    Simulation(Box<Simulation>),
+    Simulation(Box<SimulatedRun>),
     Map(Box<SlowdownMap>),
 }
 
@@ -32,6 +32,13 @@ pub struct LinesRun {
     pub heat: Option<(line_heat::Meta, Vec<line_heat::Row>)>,
     /// The same program by pages, if that was asked for, too.
     pub pages: Option<ComparedRun>,
+}
+
+/// A simulation with the tables in its folder.
+#[derive(Debug, Clone)]
+pub struct SimulatedRun {
+    pub summary: Simulation,
+    pub messages: Option<MessageSlowdowns>,
 }
 
 /// A comparison with the tables in its folder.
@@ -76,7 +83,7 @@ fn read_result(folder: &Path) -> Result<RunResult, ReportError> {
         return Ok(RunResult::Lines(Box::new(read_lines(folder, read_json(&summary)?)?)));
     }
     if value.get("fabric").is_some() {
-        return Ok(RunResult::Simulation(Box::new(read_json(&summary)?)));
+        return Ok(RunResult::Simulation(Box::new(read_simulated(folder, read_json(&summary)?)?)));
     }
     let reason =
         "no summary of a comparison (no `injection`), of loads and stores (no `lines`) or of a simulation (no `fabric`)".into();
@@ -99,6 +106,15 @@ fn read_compared(folder: &Path, comparison: Comparison) -> Result<ComparedRun, R
     let trace = folder.join("trace.parquet");
     let fetch_rate = if trace.is_file() { read_fetch_rate(&trace)? } else { None };
     Ok(ComparedRun { comparison, completions, fetch_rate })
+}
+
+fn read_simulated(folder: &Path, summary: Simulation) -> Result<SimulatedRun, ReportError> {
+    let table = folder.join("messages.parquet");
+    let messages = match table.is_file() {
+        true => MessageSlowdowns::from_rows(summary.excluded.counted(&messages::read(&table)?.1)),
+        false => None,
+    };
+    Ok(SimulatedRun { summary, messages })
 }
 
 fn read_lines(folder: &Path, summary: LinesSummary) -> Result<LinesRun, ReportError> {

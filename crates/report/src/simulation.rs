@@ -17,6 +17,9 @@ pub struct Simulation {
     /// Packets lost on the way.
     pub dropped: u64,
     pub unfinished: Option<UnfinishedMessages>,
+    /// Messages that do not count.
+    #[serde(default)]
+    pub excluded: ExcludedMessages,
     /// Warnings about what affects the figures beside the fabric; empty for runs by versions without such warnings.
     #[serde(default)]
     pub warnings: Vec<Warning>,
@@ -54,6 +57,21 @@ pub struct JobResult {
 pub struct Requests {
     pub mean: f64,
     pub p99: f64,
+}
+
+/// Numbers of the first and the last messages that do not count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
+pub struct ExcludedMessages {
+    pub warm_up: u64,
+    pub cool_down: u64,
+}
+
+impl ExcludedMessages {
+    /// Returns the part of these rows, one for each message, that counts.
+    pub(crate) fn counted<T>(self, rows: &[T]) -> &[T] {
+        let from = rows.len().min(self.warm_up as usize);
+        &rows[from..from.max(rows.len().saturating_sub(self.cool_down as usize))]
+    }
 }
 
 #[derive(Debug, Clone, PartialEq, Deserialize)]

@@ -101,7 +101,7 @@ fn marks_are_drawn_and_seen_at_every_width() {
         assert_eq!(found["owned"], "", "a script from the scenario has run");
         assert_eq!(found["overflow"], 0, "the page is as wide as the window at {window}");
         let figures = found["figures"].as_object().unwrap();
-        assert_eq!(figures.len(), 10);
+        assert_eq!(figures.len(), 12);
         for (id, figure) in figures {
             assert_eq!(figure["shown"], 1, "{id} is shown in one width at {window}");
             assert!(figure["marks"].as_u64().unwrap() >= 2, "{id} at {window}: {figure}");

@@ -16,7 +16,7 @@ fn report(scratch: &Folder) -> Report {
 fn svg_files_are_well_formed_titled_and_full_of_marks() {
     let scratch = Folder::new("svg");
     let paths = write_svgs(&report(&scratch).figures(), scratch.join("figures")).unwrap();
-    assert_eq!(paths.len(), 10);
+    assert_eq!(paths.len(), 12);
     for path in paths {
         let text = std::fs::read_to_string(&path).unwrap();
         let document = Document::parse(&text).unwrap();

@@ -249,6 +249,26 @@ fn what_decides_a_simulation_is_said_once_before_its_figures() {
 }
 
 #[test]
+fn slowdowns_are_drawn_by_size_from_the_messages_that_count() {
+    let scratch = Folder::new("by-size");
+    let folder = synthetic::sim_folder(&scratch, "edm", 1.2);
+    let by_size = |folder: &std::path::Path| {
+        let figures = Report::read(&[folder]).unwrap().figures();
+        figures.into_iter().find(|figure| figure.id == "slowdown-by-size").map(|figure| figure.to_svg())
+    };
+    let all = by_size(&folder).unwrap();
+    assert_eq!(all.matches("class=\"mark dot s").count(), 2 * synthetic::SIZES.len(), "{all}");
+    let mut summary = synthetic::simulation("edm", 1.2);
+    summary["excluded"] = serde_json::json!({ "warm_up": 1_000, "cool_down": 2_800 });
+    unrack_record::write_json(folder.join("summary.json"), &summary).unwrap();
+    let fewer = by_size(&folder).unwrap();
+    assert_eq!(fewer.matches("class=\"mark dot s0").count(), 4, "50 messages of each size are left");
+    assert_eq!(fewer.matches("class=\"mark dot s1").count(), 0, "too few for a 99th percentile");
+    std::fs::remove_file(folder.join("messages.parquet")).unwrap();
+    assert_eq!(by_size(&folder), None, "a run without its table has no such figure");
+}
+
+#[test]
 fn a_simulation_in_which_nothing_finished() {
     let scratch = Folder::new("unfinished");
     let mut summary = synthetic::simulation("dctcp", 2.0);

@@ -1,6 +1,9 @@
 //! An axis: positions of values along one side of a plot, and its ticks.
 
-use crate::words::short;
+use crate::words::{bytes, short};
+
+/// Number of ticks of an axis of sizes, about.
+const SIZE_TICKS: i32 = 7;
 
 /// Values along one side of a plot, and its ticks.
 #[derive(Debug, Clone)]
@@ -32,6 +35,15 @@ impl Axis {
         let values = decades.flat_map(|d| steps.iter().map(move |s| s * 10f64.powi(d)));
         let inside = values.filter(|v| (lo * 0.999..=hi * 1.001).contains(v));
         Axis { label: label.into(), lo, hi, log: true, ticks: inside.map(|v| (v, short(v))).collect() }
+    }
+
+    /// Returns an axis of sizes in bytes with equal ratios: a few ticks at powers of two.
+    pub(crate) fn sizes(label: &str, lo: f64, hi: f64) -> Axis {
+        let axis = Axis::log(label, lo, hi);
+        let (first, last) = (axis.lo.log2().ceil() as i32, axis.hi.log2().floor() as i32);
+        let step = ((last - first) / SIZE_TICKS + 1).max(1);
+        let powers = (first..=last).filter(|power| power % step == 0).map(|power| 2f64.powi(power));
+        Axis { ticks: powers.map(|size| (size, bytes(size as u64))).collect(), ..axis }
     }
 
     /// Returns an axis with a place for each name: 0, 1, 2 ..
@@ -113,6 +125,14 @@ mod tests {
     fn log_ticks_follow_the_span() {
         assert_eq!(texts(&Axis::log("", 0.3, 6.0)), ["0.5", "1", "2", "5"]);
         assert_eq!(texts(&Axis::log("", 1.0, 1e4)), ["1", "10", "100", "1,000", "10,000"]);
+    }
+
+    #[test]
+    fn sizes_have_ticks_at_powers_of_two() {
+        let of = |lo, hi| texts(&Axis::sizes("", lo, hi)).join(" ").replace('\u{a0}', "");
+        assert_eq!(of(64.0, 1048576.0), "64B 512B 4KiB 32KiB 256KiB");
+        assert_eq!(of(64.0, 64.0), "64B");
+        assert_eq!(of(100.0, 500.0), "128B 256B");
     }
 
     #[test]

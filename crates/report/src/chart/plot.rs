@@ -3,6 +3,9 @@
 use super::Axis;
 use crate::markup::{Attributes, Markup, Px};
 
+/// Room to the right of a plot.
+const RIGHT: f64 = 16.0;
+
 /// A plot's rectangle in the figure, with its two axes.
 pub(crate) struct Plot {
     pub left: f64,
@@ -17,7 +20,7 @@ impl Plot {
     /// Returns a plot that fills a figure of this size below `top`, with room for the axes' text.
     pub(crate) fn filling(width: f64, height: f64, top: f64, x: Axis, y: Axis) -> Plot {
         let widest = y.ticks.iter().map(|(_, text)| text_width(text)).fold(0.0, f64::max);
-        Plot { left: widest + 36.0, top, right: width - 16.0, bottom: height - 44.0, x, y }
+        Plot { left: widest + 36.0, top, right: width - RIGHT, bottom: height - 44.0, x, y }
     }
 
     /// Returns the horizontal position of a value in the figure.
@@ -36,16 +39,18 @@ impl Plot {
         self.frame_y(m);
     }
 
-    /// Draws the lower axis with its grid lines. Ticks whose texts would touch are left out.
+    /// Draws the lower axis with its grid lines. Ticks whose texts would touch are left out; a text that would end
+    /// outside the figure is moved inward.
     pub(crate) fn frame_x(&self, m: &mut Markup) {
         let y = self.bottom;
         let mut free = f64::NEG_INFINITY;
         for (value, text) in &self.x.ticks {
             let (x, half) = (self.at_x(*value), text_width(text) / 2.0);
             m.leaf("path", &[("class", &"grid"), ("d", &format!("M{} {}V{}", Px(x), Px(self.top), Px(y)))]);
-            if x - half > free {
-                m.text("text", &[("class", &"tick mid"), ("x", &Px(x)), ("y", &Px(y + 17.0))], text);
-                free = x + half + 6.0;
+            let middle = x.min(self.right + RIGHT - half);
+            if middle - half > free {
+                m.text("text", &[("class", &"tick mid"), ("x", &Px(middle)), ("y", &Px(y + 17.0))], text);
+                free = middle + half + 6.0;
             }
         }
         m.leaf(

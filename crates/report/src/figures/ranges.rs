@@ -4,8 +4,8 @@ use unrack_record::Comparison;
 
 use crate::chart::{Axis, Drawing, Key, Picture, Plot, legend, style, text_width};
 use crate::markup::{Attributes, Markup, Px};
-use crate::simulation::Simulation;
 use crate::words::{number, percent, ratio, shortened};
+use crate::{SimulatedRun, Simulation};
 
 const ROW: f64 = 34.0;
 
@@ -67,8 +67,9 @@ fn fabric_row(names: &[&str], fabric: &unrack_record::FabricResult) -> Row {
 }
 
 /// Draws message slowdowns of simulations: mean, with the interval from the median to the 99th percentile.
-pub(crate) fn by_simulation(runs: &[(String, Simulation)]) -> Option<Picture> {
-    let counted = || runs.iter().filter(|(_, run)| run.slowdown.count > 0);
+pub(crate) fn by_simulation(runs: &[(&str, &SimulatedRun)]) -> Option<Picture> {
+    let summaries = || runs.iter().map(|(name, run)| (*name, &run.summary));
+    let counted = || summaries().filter(|(_, run)| run.slowdown.count > 0);
     let hi = counted().map(|(_, run)| run.slowdown.p99).reduce(f64::max)?;
     let rows: Vec<Row> =
         counted().enumerate().map(|(index, (name, run))| simulation_row(index, name, run)).collect();

@@ -14,7 +14,7 @@ use unrack_record::{SlowdownMap, atomic_write};
 
 use crate::chart::style;
 use crate::markup::Markup;
-use crate::{ComparedRun, LinesRun, Picture, RecordedRun, ReportError, RunResult, Simulation};
+use crate::{ComparedRun, LinesRun, Picture, RecordedRun, ReportError, RunResult, SimulatedRun};
 use section::Section;
 use unlike::Unlike;
 
@@ -39,7 +39,7 @@ enum Part<'a> {
     Comparison(&'a RecordedRun, &'a ComparedRun),
     Lines(&'a RecordedRun, &'a LinesRun),
     Map(&'a RecordedRun, &'a SlowdownMap),
-    Simulations(Vec<(&'a RecordedRun, &'a Simulation)>),
+    Simulations(Vec<(&'a RecordedRun, &'a SimulatedRun)>),
 }
 
 impl Report {

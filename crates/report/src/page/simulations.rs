@@ -5,7 +5,7 @@ use super::section::{Group, Section, list, table};
 use super::unlike::Unlike;
 use crate::simulation::{JobResult, Requests};
 use crate::words::{bytes, count, listed, nanoseconds, number, ratio, short};
-use crate::{KindOfMessage, RecordedRun, Simulation, figures};
+use crate::{KindOfMessage, Picture, RecordedRun, SimulatedRun, Simulation, figures};
 
 const COLUMNS: &[Group] = &[
     Group { name: "Run", term: "fabric", columns: &[] },
@@ -42,17 +42,26 @@ const JOB_COLUMNS: &[Group] = &[
     Group { name: "Request", term: "message", columns: &["mean", "p99"] },
 ];
 
-pub(crate) fn section(prefix: &str, runs: &[(&RecordedRun, &Simulation)]) -> Section {
+pub(crate) fn section(prefix: &str, runs: &[(&RecordedRun, &SimulatedRun)]) -> Section {
     let named: Vec<_> =
-        runs.iter().map(|(run, simulation)| (run.name.clone(), (*simulation).clone())).collect();
-    let figures = figures::by_simulation(&named).into_iter().collect();
+        runs.iter().map(|(run, simulated)| (run.name.clone(), simulated.summary.clone())).collect();
     let unlike = Unlike::new(runs);
-    let mut section = Section::new(prefix, unlike.question(&fabrics(&named)), answer(&named), figures);
+    let mut section =
+        Section::new(prefix, unlike.question(&fabrics(&named)), answer(&named), figures_of(runs));
     let of_runs = named.iter().flat_map(|(name, run)| warnings(name, run));
     section.warnings(&unlike.warnings().into_iter().chain(of_runs).collect::<Vec<_>>());
     section.figure(
         "message-slowdown",
         "1 is the time the message would take alone on the same fabric; left is better.",
+    );
+    section.figure(
+        "slowdown-by-size",
+        "From the messages that count and finished. Sizes are grouped where there are many; a 99th percentile is of at \
+         least 100 messages.",
+    );
+    section.figure(
+        "slowdown-cdf",
+        "Each line climbs from 0 to 100 % of the messages: a long slope to the right is a tail of late ones.",
     );
     let rows: Vec<_> = named.iter().map(|(name, run)| row(name, run)).collect();
     table(&mut section.body, "Messages, by run", COLUMNS, &rows);
@@ -72,6 +81,13 @@ pub(crate) fn section(prefix: &str, runs: &[(&RecordedRun, &Simulation)]) -> Sec
         manifest::draw(&mut section.body, &[], run.manifest.as_ref());
     }
     section
+}
+
+fn figures_of(runs: &[(&RecordedRun, &SimulatedRun)]) -> Vec<Picture> {
+    let named: Vec<_> = runs.iter().map(|(run, simulated)| (run.name.as_str(), *simulated)).collect();
+    let all =
+        [figures::by_simulation(&named), figures::slowdown_by_size(&named), figures::slowdown_cdf(&named)];
+    all.into_iter().flatten().collect()
 }
 
 fn fabrics(runs: &[(String, Simulation)]) -> Vec<String> {

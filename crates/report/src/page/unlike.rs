@@ -4,7 +4,7 @@ use unrack_record::Manifest;
 
 use crate::settings::{self, Differing, Settings};
 use crate::words::listed;
-use crate::{RecordedRun, Simulation};
+use crate::{RecordedRun, SimulatedRun};
 
 /// Name of the build among the settings.
 const BUILD: &str = "build";
@@ -22,7 +22,7 @@ pub(crate) struct Unlike {
 
 impl Unlike {
     /// Compares the settings of these runs.
-    pub(super) fn new(runs: &[(&RecordedRun, &Simulation)]) -> Unlike {
+    pub(super) fn new(runs: &[(&RecordedRun, &SimulatedRun)]) -> Unlike {
         let names: Vec<String> = runs.iter().map(|(run, _)| run.name.clone()).collect();
         let known: Vec<Option<Settings>> =
             runs.iter().map(|(run, _)| of_run(run.manifest.as_ref())).collect();

@@ -241,6 +241,7 @@ pub(crate) fn sim_folder(parent: &Path, name: &str, mean: f64) -> PathBuf {
     let folder = RunFolder::create(parent.join(name), &Purpose::new("test", name, name), false).unwrap();
     folder.write_json("manifest.json", &manifest()).unwrap();
     folder.write_json("summary.json", &simulation(name, mean)).unwrap();
+    write_messages(&folder.path("messages.parquet"), name, mean);
     parent.join(name)
 }
 
@@ -277,6 +278,35 @@ fn write_trace(path: &Path) {
         writer.push(row).unwrap();
     }
     writer.finish(&meta).unwrap();
+}
+
+/// Sizes of messages, each of which has as many.
+pub(crate) const SIZES: [u64; 4] = [64, 1024, 16_384, 1 << 20];
+
+fn write_messages(path: &Path, fabric: &str, mean: f64) {
+    let mut writer = messages::Writer::create(path).unwrap();
+    for id in 0..4_000 {
+        let bytes = SIZES[(id % 4) as usize];
+        let tail = (1.0 - chance(id)).powf(-0.4).min(30.0) - 1.0;
+        let slowdown = 1.0 + (mean - 1.0) * tail * (1.0 + (bytes as f64).log2() / 10.0);
+        let ideal_ps = bytes * 80 + 100_000;
+        writer
+            .push(messages::Row {
+                id,
+                src: 0,
+                dst: 1,
+                kind: messages::Kind::Read,
+                bytes,
+                submitted_ps: id * 1_000,
+                completed_ps: Some(id * 1_000 + (ideal_ps as f64 * slowdown) as u64),
+                ideal_ps,
+                slowdown,
+                retransmissions: 0,
+                drops: 0,
+            })
+            .unwrap();
+    }
+    writer.finish(&messages::Meta { fabric: fabric.into() }).unwrap();
 }
 
 fn write_completions(path: &Path, fabric: &FabricResult) {
