@@ -10,7 +10,7 @@ Examples:
   unrack report runs/redis -o report.html               the page of one run
   unrack report runs/edm runs/dctcp -o both.html        simulations side by side
   unrack report runs/redis -o report.html --svg figures
-                                                        and each figure as a file
+                                                        and each figure as files: SVG, Vega-Lite
 
 DIR is what `unrack compare`, `unrack map` or `unrack sim` wrote with --out. The page is one file and \
 needs no network.";
@@ -26,7 +26,7 @@ pub(crate) struct Args {
     /// Write every figure to this folder as PNG
     #[arg(long, value_name = "DIR")]
     png: Option<PathBuf>,
-    /// Write every figure to this folder as SVG
+    /// Write every figure to this folder as SVG, and as Vega-Lite specification (.vl.json) to restyle it
     #[arg(long, value_name = "DIR")]
     svg: Option<PathBuf>,
 }

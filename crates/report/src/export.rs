@@ -1,4 +1,4 @@
-//! Figures as files: SVG as it is, PNG rendered by resvg.
+//! Figures as files: SVG as it is with its specification, PNG rendered by resvg.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -12,12 +12,16 @@ use crate::{Picture, ReportError};
 /// Pixels of a PNG per pixel of the page: sharp on dense screens and in print.
 const SCALE: f32 = 2.0;
 
-/// Writes `ID.svg` for each figure into `folder`, which is created if absent. Returns the paths.
+/// Writes `ID.svg` for each figure into `folder`, which is created if absent, and beside it `ID.vl.json`, its Vega-Lite
+/// specification. Returns the paths, those of the specifications last.
 ///
 /// # Errors
 /// [`ReportError`] if a file or the folder cannot be written.
 pub fn write_svgs(figures: &[Picture], folder: impl AsRef<Path>) -> Result<Vec<PathBuf>, ReportError> {
-    write_each(figures, folder.as_ref(), "svg", |figure| Ok(figure.to_svg().into_bytes()))
+    let folder = folder.as_ref();
+    let mut paths = write_each(figures, folder, "svg", |figure| Ok(figure.to_svg().into_bytes()))?;
+    paths.extend(write_each(figures, folder, "vl.json", |figure| Ok(figure.to_vega_lite().into_bytes()))?);
+    Ok(paths)
 }
 
 /// Writes `ID.png` for each figure, as [`write_svgs`] does.

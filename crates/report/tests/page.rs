@@ -157,7 +157,7 @@ fn several_runs_share_a_page_and_simulations_a_section() {
     assert!(page.contains("Unrack: 4 results") && page.contains("How do edm and dctcp carry this traffic?"));
     assert!(page.contains("id=\"1-slowdown-by-fabric\"") && page.contains("id=\"3-map-heat\""));
     let files: Vec<_> = report.figures().into_iter().map(|figure| figure.id).collect();
-    assert_eq!(files.len(), 12, "{files:?}");
+    assert_eq!(files.len(), 14, "{files:?}");
 }
 
 fn every_kind(scratch: &Folder) -> [std::path::PathBuf; 5] {

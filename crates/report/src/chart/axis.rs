@@ -1,5 +1,6 @@
 //! An axis: positions of values along one side of a plot, and its ticks.
 
+use super::{Place, Scale, ScaleKind};
 use crate::words::{bytes, short};
 
 /// Number of ticks of an axis of sizes, about.
@@ -13,7 +14,7 @@ pub(crate) struct Axis {
     pub ticks: Vec<(f64, String)>,
     lo: f64,
     hi: f64,
-    log: bool,
+    kind: ScaleKind,
 }
 
 impl Axis {
@@ -23,7 +24,13 @@ impl Axis {
         let step = nice_step((hi - lo) / 5.0);
         let (first, last) = ((lo / step).floor() as i64, (hi / step - 1e-9).ceil() as i64);
         let ticks: Vec<_> = (first..=last).map(|i| i as f64 * step).map(|v| (v, tick(v, step))).collect();
-        Axis { label: label.into(), lo: first as f64 * step, hi: last as f64 * step, log: false, ticks }
+        Axis {
+            label: label.into(),
+            lo: first as f64 * step,
+            hi: last as f64 * step,
+            kind: ScaleKind::Linear,
+            ticks,
+        }
     }
 
     /// Returns an axis with equal ratios: ticks at decades, and at 2 and 5 between them if there are few decades.
@@ -34,7 +41,13 @@ impl Axis {
         let decades = lo.log10().floor() as i32..=hi.log10().ceil() as i32;
         let values = decades.flat_map(|d| steps.iter().map(move |s| s * 10f64.powi(d)));
         let inside = values.filter(|v| (lo * 0.999..=hi * 1.001).contains(v));
-        Axis { label: label.into(), lo, hi, log: true, ticks: inside.map(|v| (v, short(v))).collect() }
+        Axis {
+            label: label.into(),
+            lo,
+            hi,
+            kind: ScaleKind::Log,
+            ticks: inside.map(|v| (v, short(v))).collect(),
+        }
     }
 
     /// Returns an axis of sizes in bytes with equal ratios: a few ticks at powers of two.
@@ -49,12 +62,18 @@ impl Axis {
     /// Returns an axis with a place for each name: 0, 1, 2 ..
     pub(crate) fn named(label: &str, names: &[String]) -> Axis {
         let ticks = names.iter().enumerate().map(|(place, name)| (place as f64, name.clone())).collect();
-        Axis { label: label.into(), lo: -0.5, hi: names.len().max(1) as f64 - 0.5, log: false, ticks }
+        Axis {
+            label: label.into(),
+            lo: -0.5,
+            hi: names.len().max(1) as f64 - 0.5,
+            kind: ScaleKind::Names,
+            ticks,
+        }
     }
 
     /// Returns the position of `value`: 0 at the start, 1 at the end, never outside.
     pub(crate) fn position(&self, value: f64) -> f64 {
-        let part = match self.log {
+        let part = match self.kind == ScaleKind::Log {
             true => (value.max(self.lo) / self.lo).ln() / (self.hi / self.lo).ln(),
             false => (value - self.lo) / (self.hi - self.lo),
         };
@@ -63,7 +82,7 @@ impl Axis {
 
     /// Returns the value at a position: the inverse of [`Axis::position`].
     pub(crate) fn value(&self, position: f64) -> f64 {
-        match self.log {
+        match self.kind == ScaleKind::Log {
             true => self.lo * (self.hi / self.lo).powf(position),
             false => self.lo + (self.hi - self.lo) * position,
         }
@@ -72,6 +91,20 @@ impl Axis {
     /// Returns whether a value is in the range.
     pub(crate) fn contains(&self, value: f64) -> bool {
         (self.lo..=self.hi).contains(&value)
+    }
+
+    /// Returns the axis without its ticks.
+    pub(crate) fn scale(&self) -> Scale {
+        Scale { label: self.label.clone(), kind: self.kind }
+    }
+
+    /// Returns a value as it is shown: a number, or the name at this place.
+    pub(crate) fn place(&self, value: f64) -> Place {
+        let name = || self.ticks.iter().find(|(place, _)| *place == value).map(|(_, name)| name.clone());
+        match self.kind {
+            ScaleKind::Names => name().map_or(Place::Number(value), Place::Name),
+            _ => Place::Number(value),
+        }
     }
 
     /// Returns the end of the range.

@@ -1,6 +1,6 @@
 //! A finished figure: a title, a description, and a drawing in two widths.
 
-use super::style;
+use super::{ChartData, style, vega};
 use crate::markup::{Attributes, Markup, Px};
 
 /// Width of a figure on a desktop, and below, on a telephone, in pixels of the page.
@@ -19,12 +19,13 @@ pub struct Picture {
     narrow: Drawing,
 }
 
-/// Content of an SVG, and its size in pixels.
+/// Content of an SVG, its size in pixels, and the values that it shows.
 #[derive(Debug, Clone)]
 pub(crate) struct Drawing {
     pub width: f64,
     pub height: f64,
     pub body: Markup,
+    pub data: ChartData,
 }
 
 impl Picture {
@@ -68,6 +69,12 @@ impl Picture {
             m.text("desc", &[("id", &desc_id)], &self.description);
             m.raw(&drawing.body.clone().into_string());
         });
+    }
+
+    /// Returns a Vega-Lite specification of the figure, with its data: JSON that Altair and Vega's editor read.
+    pub fn to_vega_lite(&self) -> String {
+        let spec = vega::specification(&self.title, &self.description, &self.wide.data);
+        format!("{spec:#}\n")
     }
 
     /// Returns an SVG file with its own heading, colours and background.

@@ -1,12 +1,19 @@
 //! The frame of a plot, and marks at positions within it.
 
-use super::Axis;
+use super::{Axis, ChartData, Drawing, Place, Range, Shape, Shown};
 use crate::markup::{Attributes, Markup, Px};
 
 /// Room to the right of a plot.
 const RIGHT: f64 = 16.0;
 
-/// A plot's rectangle in the figure, with its two axes.
+/// Series of a mark: its name, and the class that colours it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Ink<'a> {
+    pub class: &'a str,
+    pub name: &'a str,
+}
+
+/// A plot's rectangle in the figure, with its two axes, and the values shown so far.
 pub(crate) struct Plot {
     pub left: f64,
     pub top: f64,
@@ -14,13 +21,31 @@ pub(crate) struct Plot {
     pub bottom: f64,
     pub x: Axis,
     pub y: Axis,
+    data: ChartData,
 }
 
 impl Plot {
+    /// Returns a plot in this rectangle: (left, top) to (right, bottom).
+    pub(crate) fn within((left, top): (f64, f64), (right, bottom): (f64, f64), x: Axis, y: Axis) -> Plot {
+        let data = ChartData::new(x.scale(), y.scale());
+        Plot { left, top, right, bottom, x, y, data }
+    }
+
     /// Returns a plot that fills a figure of this size below `top`, with room for the axes' text.
     pub(crate) fn filling(width: f64, height: f64, top: f64, x: Axis, y: Axis) -> Plot {
         let widest = y.ticks.iter().map(|(_, text)| text_width(text)).fold(0.0, f64::max);
-        Plot { left: widest + 36.0, top, right: width - RIGHT, bottom: height - 44.0, x, y }
+        Plot::within((widest + 36.0, top), (width - RIGHT, height - 44.0), x, y)
+    }
+
+    /// Returns the finished drawing.
+    pub(crate) fn finish(self, width: f64, height: f64, body: Markup) -> Drawing {
+        Drawing { width, height, body, data: self.data }
+    }
+
+    /// Notes a value that the caller draws.
+    pub(crate) fn note(&mut self, shape: Shape, ink: Ink, (x, y): (Place, Place), range: Range) {
+        let (series, class) = (ink.name.into(), ink.class.into());
+        self.data.values.push(Shown { shape, panel: String::new(), series, class, x, y, range, value: None });
     }
 
     /// Returns the horizontal position of a value in the figure.
@@ -73,14 +98,37 @@ impl Plot {
         m.text("text", &[("class", &"label mid"), ("transform", &turn)], &self.y.label);
     }
 
-    /// Draws a line through the points, in the colour of `class`.
-    pub(crate) fn line(&self, m: &mut Markup, class: &str, points: &[(f64, f64)], explanation: &str) {
+    /// Draws a line through the points.
+    pub(crate) fn line(&mut self, m: &mut Markup, ink: Ink, points: &[(f64, f64)], explanation: &str) {
+        for (x, y) in points {
+            let at = (self.x.place(*x), self.y.place(*y));
+            self.note(Shape::Line, ink, at, Range::None);
+        }
+        let class = ink.class;
         let d = path(points.iter().map(|&(x, y)| (self.at_x(x), self.at_y(y))));
         m.explained("path", &[("class", &format!("mark line {class}")), ("d", &d)], explanation);
     }
 
-    /// Draws the area between two lines over the same x.
-    pub(crate) fn band(&self, m: &mut Markup, class: &str, below: &[(f64, f64)], above: &[(f64, f64)]) {
+    /// Draws an upright line at a value of x.
+    pub(crate) fn level(&mut self, m: &mut Markup, ink: Ink, value: f64, explanation: &str) {
+        let x = self.at_x(value);
+        let d = format!("M{} {}V{}", Px(x), Px(self.bottom), Px(self.top));
+        m.explained("path", &[("class", &format!("mark line {}", ink.class)), ("d", &d)], explanation);
+        self.note(Shape::Level, ink, (Place::Number(value), Place::Any), Range::None);
+    }
+
+    /// Draws the area between two lines from the same x to the same x.
+    pub(crate) fn band(&mut self, m: &mut Markup, ink: Ink, below: &[(f64, f64)], above: &[(f64, f64)]) {
+        let mut all: Vec<f64> = below.iter().chain(above).map(|point| point.0).collect();
+        all.sort_by(f64::total_cmp);
+        all.dedup();
+        for x in all {
+            if let (Some(low), Some(high)) = (value_at(below, x), value_at(above, x)) {
+                let at = (self.x.place(x), Place::Any);
+                self.note(Shape::Band, ink, at, Range::Y([low, high]));
+            }
+        }
+        let class = ink.class;
         let around = below.iter().chain(above.iter().rev());
         let d = path(around.map(|&(x, y)| (self.at_x(x), self.at_y(y)))) + "Z";
         m.leaf("path", &[("class", &format!("mark band {class}")), ("d", &d)]);
@@ -88,13 +136,16 @@ impl Plot {
 
     /// Draws a dot with its bar from `lo` to `hi`.
     pub(crate) fn dot(
-        &self,
+        &mut self,
         m: &mut Markup,
-        class: &str,
+        ink: Ink,
         (x, y): (f64, f64),
         [lo, hi]: [f64; 2],
         explanation: &str,
     ) {
+        let range = if hi > lo { Range::Y([lo, hi]) } else { Range::None };
+        self.note(Shape::Dot, ink, (self.x.place(x), self.y.place(y)), range);
+        let class = ink.class;
         let (x, y) = (self.at_x(x), self.at_y(y));
         let bar = format!("M{} {}V{}", Px(x), Px(self.at_y(lo)), Px(self.at_y(hi)));
         m.leaf("path", &[("class", &format!("bar {class}")), ("d", &bar)]);
@@ -113,6 +164,16 @@ impl Plot {
                 &[("class", &"stripe"), ("x", &x), ("y", &top), ("width", &Px(width)), ("height", &height)];
             m.explained("rect", place, &explain(self.x.value((index as f64 + 0.5) / number as f64)));
         }
+    }
+}
+
+/// Returns the value of a line at `x`, interpolated between its two nearest points; `None` beyond its ends.
+pub(crate) fn value_at(points: &[(f64, f64)], x: f64) -> Option<f64> {
+    let after = points.iter().position(|point| point.0 >= x)?;
+    let (x1, y1) = points[after];
+    match after.checked_sub(1).map(|before| points[before]) {
+        Some((x0, y0)) if x1 > x0 => Some(y0 + (y1 - y0) * (x - x0) / (x1 - x0)),
+        _ => (x1 == x).then_some(y1),
     }
 }
 
@@ -136,4 +197,18 @@ pub(crate) fn text_width(text: &str) -> f64 {
     let narrow =
         |c| matches!(c, 'i' | 'l' | 'j' | 't' | 'f' | 'r' | '.' | ',' | ' ' | ':' | '|' | '\'' | '(' | ')');
     text.chars().map(|c| if narrow(c) { 4.6 } else { 7.7 }).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::value_at;
+
+    #[test]
+    fn values_between_points() {
+        let points = [(1.0, 10.0), (2.0, 20.0), (2.0, 30.0), (3.0, 40.0)];
+        assert_eq!(value_at(&points, 1.5), Some(15.0));
+        assert_eq!(value_at(&points, 1.0), Some(10.0));
+        assert_eq!(value_at(&points, 0.5), None);
+        assert_eq!(value_at(&points, 3.5), None);
+    }
 }

@@ -82,6 +82,38 @@ pub(crate) fn fabric(fabrics: &[&str], name: &str) -> String {
     }
 }
 
+/// Returns the colour on paper of what has this class, or these classes, the colour's first.
+pub(super) fn colour(class: &str) -> &'static str {
+    match class.split(' ').next().unwrap_or(class) {
+        "accent" => LIGHT.accent,
+        "ideal" => LIGHT.ideal,
+        "faint" => LIGHT.faint_ink,
+        class => series_of(class).map_or(LIGHT.ink, |index| LIGHT.series[index]),
+    }
+}
+
+/// Returns the dashes of a line of this class: lengths drawn and left out, in turn.
+pub(super) fn dash(class: &str) -> Vec<u32> {
+    let series = class.split(' ').next().and_then(series_of);
+    let dash = match (class, series) {
+        (_, Some(index)) => DASHES[index],
+        ("ideal", _) => "3 3",
+        _ if class.ends_with("thin") => "4 3",
+        _ => "none",
+    };
+    let lengths: Vec<u32> = dash.split(' ').filter_map(|length| length.parse().ok()).collect();
+    if lengths.is_empty() { vec![1, 0] } else { lengths }
+}
+
+fn series_of(class: &str) -> Option<usize> {
+    class.strip_prefix('s')?.parse().ok().filter(|index| *index < SERIES)
+}
+
+/// Returns the fill on paper of heat cells of step `step`.
+pub(super) fn heat_colour(step: usize) -> &'static str {
+    LIGHT.heat[step.min(HEAT - 1)].0
+}
+
 /// Returns the style of an SVG file: light, with the shapes.
 pub(crate) fn standalone() -> String {
     SHAPES.to_string() + &dashes() + &colours(&LIGHT)

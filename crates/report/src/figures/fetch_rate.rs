@@ -1,8 +1,8 @@
 //! Rate of page moves over a captured run.
 
-use super::lines::{Lines, Series, value_at};
+use super::lines::{Lines, Series};
 use crate::FetchRate;
-use crate::chart::{Axis, Picture};
+use crate::chart::{Axis, Picture, value_at};
 use crate::words::{count, number, seconds};
 
 /// Draws pages fetched and written back per second, over the captured run.

@@ -2,7 +2,7 @@
 
 use unrack_record::{MapLocal, SlowdownMap};
 
-use crate::chart::{Drawing, Key, Picture, WIDE, legend, style, text_width};
+use crate::chart::{ChartData, Drawing, Key, Picture, WIDE, legend, style, text_width};
 use crate::markup::{Attributes, Markup, Px};
 use crate::words::{bytes, nanoseconds, percent, rate, ratio, share, shortened};
 
@@ -83,7 +83,21 @@ fn drawing(surfaces: &[Surface], width: f64, narrowest: f64) -> Drawing {
         Panel::new(surface, corner, size.0).draw(&mut body);
     }
     let height = top + surfaces.len().div_ceil(columns) as f64 * size.1;
-    Drawing { width, height, body }
+    Drawing { width, height, body, data: data(surfaces) }
+}
+
+fn data(surfaces: &[Surface]) -> ChartData {
+    let mut data = ChartData::of_cells("latency of a fetch", "bandwidth", "slowdown", &STEPS);
+    for Surface { title, map, local } in surfaces {
+        for (bandwidth, bps) in map.bandwidths_bps.iter().enumerate().rev() {
+            for (latency, ns) in map.latencies_ns.iter().enumerate() {
+                if let Some(slowdown) = &local.slowdown {
+                    data.cell(title, nanoseconds(*ns), rate(*bps), slowdown[latency][bandwidth]);
+                }
+            }
+        }
+    }
+    data
 }
 
 fn keys(m: &mut Markup, width: f64) -> f64 {

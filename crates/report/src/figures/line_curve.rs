@@ -2,7 +2,7 @@
 
 use unrack_record::{CurvePoint, LinesResult};
 
-use crate::chart::{Axis, Drawing, Picture, Plot, WIDE};
+use crate::chart::{Axis, Drawing, Ink, Picture, Plot, WIDE};
 use crate::markup::Markup;
 use crate::words::{nanoseconds, ratio};
 
@@ -48,13 +48,14 @@ fn draw(points: &[Point], width: f64) -> Drawing {
         points[0].latency_ns,
         points[points.len() - 1].latency_ns,
     );
-    let plot =
+    let mut plot =
         Plot::filling(width, height, 16.0, x, Axis::linear("slowdown (run time over native)", 1.0, most));
     let mut body = Markup::new();
     plot.frame(&mut body);
     let line = |of: fn(&Point) -> f64| points.iter().map(|p| (p.latency_ns, of(p))).collect::<Vec<_>>();
-    plot.band(&mut body, "s0", &line(|p| p.range[0]), &line(|p| p.range[1]));
-    plot.line(&mut body, "s0", &line(|p| p.slowdown), "slowdown by the core model");
+    let ink = Ink { class: "s0", name: "slowdown" };
+    plot.band(&mut body, ink, &line(|p| p.range[0]), &line(|p| p.range[1]));
+    plot.line(&mut body, ink, &line(|p| p.slowdown), "slowdown by the core model");
     for point in points {
         let text = format!(
             "{} at {} ({} to {})",
@@ -63,7 +64,7 @@ fn draw(points: &[Point], width: f64) -> Drawing {
             ratio(point.range[0]),
             ratio(point.range[1])
         );
-        plot.dot(&mut body, "s0", (point.latency_ns, point.slowdown), point.range, &text);
+        plot.dot(&mut body, ink, (point.latency_ns, point.slowdown), point.range, &text);
     }
-    Drawing { width, height, body }
+    plot.finish(width, height, body)
 }

@@ -2,7 +2,7 @@
 
 use unrack_record::line_heat::{Meta, Row};
 
-use crate::chart::{Drawing, Key, Picture, WIDE, legend, style};
+use crate::chart::{ChartData, Drawing, Key, Picture, WIDE, legend, style};
 use crate::markup::{Attributes, Markup, Px};
 use crate::words::{bytes, count};
 
@@ -85,7 +85,17 @@ impl Heat {
         let middle = Px((MARGIN + width - 12.0) / 2.0);
         let label = format!("time, in epochs of {} instructions", count(self.epoch_instructions));
         body.text("text", &[("class", &"label mid"), ("x", &middle), ("y", &Px(bottom + 20.0))], &label);
-        Drawing { width, height: bottom + 32.0, body }
+        Drawing { width, height: bottom + 32.0, body, data: self.data(&label) }
+    }
+
+    fn data(&self, label: &str) -> ChartData {
+        let mut data = ChartData::of_cells(label, "address", "misses", &steps(self.most()));
+        for (address, misses) in self.addresses.iter().zip(&self.cells) {
+            for (epoch, misses) in misses.iter().enumerate() {
+                data.cell("", epoch.to_string(), format!("{address:#x}"), *misses as f64);
+            }
+        }
+        data
     }
 
     fn draw_cell(
@@ -127,6 +137,13 @@ fn step(misses: u64, most: u64) -> usize {
     ((part * (style::HEAT - 1) as f64).ceil() as usize).clamp(1, style::HEAT - 1)
 }
 
+/// Returns the least number of misses of each class but the first.
+fn steps(most: u64) -> Vec<f64> {
+    let part = |step: usize| (step - 1) as f64 / (style::HEAT - 1) as f64;
+    let least = |step: usize| ((part(step) * (most as f64).ln_1p()).exp_m1() + 1e-9).floor() + 1.0;
+    (1..style::HEAT).map(least).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -152,6 +169,12 @@ mod tests {
     #[test]
     fn without_misses_there_is_no_picture() {
         assert!(line_heat(&meta(), &[]).is_none() && line_heat(&meta(), &[row(0, 1, 0)]).is_none());
+        for most in [9, 1_000, 1_000_000] {
+            for (class, least) in (1..).zip(steps(most)) {
+                let (above, below) = (step(least as u64, most), step(least as u64 - 1, most));
+                assert!(above >= class && below < class, "{class} of {most} begins at {least}");
+            }
+        }
         assert_eq!((step(0, 9), step(9, 9), step(1, 1_000_000)), (0, style::HEAT - 1, 1));
     }
 }

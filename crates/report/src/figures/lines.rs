@@ -1,6 +1,6 @@
 //! Lines over a common axis, with a legend and an explanation under the pointer.
 
-use crate::chart::{Axis, Drawing, Key, Plot, WIDE, legend};
+use crate::chart::{Axis, Drawing, Ink, Key, Plot, WIDE, legend};
 use crate::markup::Markup;
 
 /// One line.
@@ -11,6 +11,12 @@ pub(crate) struct Series {
     pub points: Vec<(f64, f64)>,
     /// Whether to show the points as dots, since they are few and measured.
     pub dots: bool,
+}
+
+impl Series {
+    fn ink(&self) -> Ink<'_> {
+        Ink { class: &self.class, name: &self.name }
+    }
 }
 
 /// Content of a drawing of lines.
@@ -28,17 +34,17 @@ impl Lines<'_> {
         let mut body = Markup::new();
         let height = if width < WIDE { 300.0 } else { 360.0 };
         let top = self.legend(&mut body, width);
-        let plot = Plot::filling(width, height, top, self.x.clone(), self.y.clone());
+        let mut plot = Plot::filling(width, height, top, self.x.clone(), self.y.clone());
         plot.frame(&mut body);
-        self.draw_level(&mut body, &plot);
+        self.draw_level(&mut body, &mut plot);
         for series in self.series {
-            plot.line(&mut body, &series.class, &series.points, &series.name);
+            plot.line(&mut body, series.ink(), &series.points, &series.name);
         }
         plot.stripes(&mut body, if width < WIDE { 38 } else { 72 }, explain);
         for series in self.series.iter().filter(|series| series.dots) {
-            self.draw_dots(&mut body, &plot, series);
+            self.draw_dots(&mut body, &mut plot, series);
         }
-        Drawing { width, height, body }
+        plot.finish(width, height, body)
     }
 
     fn legend(&self, m: &mut Markup, width: f64) -> f64 {
@@ -49,41 +55,17 @@ impl Lines<'_> {
         legend(m, 40.0, width - 56.0, &entries)
     }
 
-    fn draw_level(&self, m: &mut Markup, plot: &Plot) {
+    fn draw_level(&self, m: &mut Markup, plot: &mut Plot) {
         let Some((level, name)) = self.level.filter(|(level, _)| plot.y.contains(*level)) else { return };
         let (lo, hi) = (plot.x.value(0.0), plot.x.value(1.0));
-        plot.line(m, "accent thin", &[(lo, level), (hi, level)], name);
+        plot.line(m, Ink { class: "accent thin", name }, &[(lo, level), (hi, level)], name);
     }
 
-    fn draw_dots(&self, m: &mut Markup, plot: &Plot, series: &Series) {
+    fn draw_dots(&self, m: &mut Markup, plot: &mut Plot, series: &Series) {
         for &(x, y) in &series.points {
             let explanation =
                 format!("{}: {} at {}", series.name, crate::words::ratio(y), crate::words::short(x));
-            plot.dot(m, &series.class, (x, y), [y, y], &explanation);
+            plot.dot(m, series.ink(), (x, y), [y, y], &explanation);
         }
-    }
-}
-
-/// Returns the value of a line at `x`, interpolated between its two nearest points; `None` beyond its ends.
-pub(crate) fn value_at(points: &[(f64, f64)], x: f64) -> Option<f64> {
-    let after = points.iter().position(|point| point.0 >= x)?;
-    let (x1, y1) = points[after];
-    match after.checked_sub(1).map(|before| points[before]) {
-        Some((x0, y0)) if x1 > x0 => Some(y0 + (y1 - y0) * (x - x0) / (x1 - x0)),
-        _ => (x1 == x).then_some(y1),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::value_at;
-
-    #[test]
-    fn values_between_points() {
-        let points = [(1.0, 10.0), (2.0, 20.0), (2.0, 30.0), (3.0, 40.0)];
-        assert_eq!(value_at(&points, 1.5), Some(15.0));
-        assert_eq!(value_at(&points, 1.0), Some(10.0));
-        assert_eq!(value_at(&points, 0.5), None);
-        assert_eq!(value_at(&points, 3.5), None);
     }
 }

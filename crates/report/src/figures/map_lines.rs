@@ -2,9 +2,9 @@
 
 use unrack_record::{MapLocal, SlowdownMap};
 
-use super::lines::{Lines, Series, value_at};
+use super::lines::{Lines, Series};
 use crate::answer::reference;
-use crate::chart::{Axis, Picture, style};
+use crate::chart::{Axis, Picture, style, value_at};
 use crate::words::{nanoseconds, percent, rate, ratio, share};
 
 const LEVEL: Option<(f64, &str)> = Some((1.05, "5 % loss"));

@@ -1,7 +1,7 @@
 //! Slowdowns of simulated messages: by size, and how they are spread.
 
-use super::lines::{Lines, Series, value_at};
-use crate::chart::{Axis, Picture, style};
+use super::lines::{Lines, Series};
+use crate::chart::{Axis, Picture, style, value_at};
 use crate::run::SimulatedRun;
 use crate::words::{bytes, count, number, percent};
 use crate::{Cdf, MessageSlowdowns, SizeSlowdown};
@@ -26,7 +26,7 @@ pub(crate) fn slowdown_by_size(runs: &[(&str, &SimulatedRun)]) -> Option<Picture
     let (lo, hi) = range(series.iter().flat_map(|series| &series.points).map(|point| point.0))?;
     let (least, most) = range(series.iter().flat_map(|series| &series.points).map(|point| point.1))?;
     let lines = Lines {
-        x: Axis::sizes("message size (logarithmic)", lo, hi),
+        x: Axis::sizes("message size (bytes, logarithmic)", lo, hi),
         y: slowdown_axis("completion over unloaded", least, most),
         series: &series,
         level: None,

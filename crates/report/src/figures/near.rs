@@ -2,7 +2,7 @@
 
 use unrack_record::{Comparison, FabricResult, Fit, Interval, Requirement, Stated};
 
-use crate::chart::{Axis, Drawing, Picture, Plot, WIDE, style, text_width};
+use crate::chart::{Axis, Drawing, Ink, Picture, Place, Plot, Range, Shape, WIDE, style, text_width};
 use crate::markup::{Attributes, Markup, Px};
 use crate::words::{nanoseconds, percent, ratio};
 
@@ -16,7 +16,7 @@ pub(crate) fn near_fabrics(c: &Comparison) -> Option<Picture> {
     let names: Vec<_> = c.fabrics.iter().map(|fabric| fabric.fabric.as_str()).collect();
     let fabric = |f: &FabricResult| {
         let (fetch_us, slowdown, interval) = (f.fetch_us?.mean, f.slowdown?, f.slowdown_ci95?);
-        Some(Place {
+        Some(Fabric {
             name: f.fabric.clone(),
             class: style::fabric(&names, &f.fabric),
             fetch_us,
@@ -28,14 +28,15 @@ pub(crate) fn near_fabrics(c: &Comparison) -> Option<Picture> {
     if places.is_empty() {
         return None;
     }
-    let one = |place: &Place| format!("{}: {} at {}.", place.name, ratio(place.slowdown), us(place.fetch_us));
+    let one =
+        |place: &Fabric| format!("{}: {} at {}.", place.name, ratio(place.slowdown), us(place.fetch_us));
     let description = places.iter().map(one).collect::<Vec<_>>().join(" ");
     let near = Near { places, fit, requirements: &c.requirements, page_us: c.injection.page_us };
     Some(Picture::new("slowdown-fabrics", "Where the fabrics are", &description, |width| near.draw(width)))
 }
 
 /// A fabric on the line.
-struct Place {
+struct Fabric {
     name: String,
     class: String,
     fetch_us: f64,
@@ -45,7 +46,7 @@ struct Place {
 
 /// Content of the figure.
 struct Near<'a> {
-    places: Vec<Place>,
+    places: Vec<Fabric>,
     fit: &'a Fit,
     requirements: &'a [Requirement],
     page_us: f64,
@@ -55,16 +56,16 @@ impl Near<'_> {
     fn draw(&self, width: f64) -> Drawing {
         let height = if width < WIDE { 300.0 } else { 360.0 };
         let mut body = Markup::new();
-        let plot = Plot::filling(width, height, 16.0, self.x_axis(), self.y_axis());
+        let mut plot = Plot::filling(width, height, 16.0, self.x_axis(), self.y_axis());
         plot.frame(&mut body);
-        self.draw_bits(&plot, &mut body);
-        self.draw_line(&plot, &mut body);
+        self.draw_bits(&mut plot, &mut body);
+        self.draw_line(&mut plot, &mut body);
         let mut free = plot.bottom;
         for requirement in self.requirements {
-            free = allowed(&plot, &mut body, requirement, free);
+            free = allowed(&mut plot, &mut body, requirement, free);
         }
-        draw_places(&self.places, &plot, &mut body);
-        Drawing { width, height, body }
+        draw_places(&self.places, &mut plot, &mut body);
+        plot.finish(width, height, body)
     }
 
     fn x_axis(&self) -> Axis {
@@ -89,27 +90,26 @@ impl Near<'_> {
     }
 
     /// Marks the time at which the bits of a page alone take as long as the whole fetch.
-    fn draw_bits(&self, plot: &Plot, m: &mut Markup) {
+    fn draw_bits(&self, plot: &mut Plot, m: &mut Markup) {
         if !plot.x.contains(self.page_us) {
             return;
         }
-        let x = plot.at_x(self.page_us);
-        let d = format!("M{} {}V{}", Px(x), Px(plot.bottom), Px(plot.top));
         let text =
             format!("The bits of a page alone take {} at this rate: no fetch takes less", us(self.page_us));
-        m.explained("path", &[("class", &"mark line thin faint"), ("d", &d)], &text);
+        plot.level(m, Ink { class: "faint thin", name: "the bits of a page" }, self.page_us, &text);
     }
 
-    fn draw_line(&self, plot: &Plot, m: &mut Markup) {
+    fn draw_line(&self, plot: &mut Plot, m: &mut Markup) {
         // The line extends to the right as long as it is below the upper edge.
         let Fit { waits_per_s, waits_per_s_ci95: [few, many], .. } = *self.fit;
         let steepest = waits_per_s.max(many).max(1e-9);
         let end = plot.x.end().min((plot.y.end() - 1.0) * 1e6 / steepest);
         let line = |waits_per_s: f64| [(0.0, 1.0), (end, self.predicted(waits_per_s, end))];
-        plot.band(m, "ink", &line(few), &line(many));
+        let ink = Ink { class: "ink", name: "fit" };
+        plot.band(m, ink, &line(few), &line(many));
         plot.line(
             m,
-            "ink",
+            ink,
             &line(waits_per_s),
             "Slowdown = 1 + waits on the critical path × time of a fetch / native run time",
         );
@@ -118,7 +118,7 @@ impl Near<'_> {
 
 /// Draws a line from the allowed loss to the fitted line and down to the time, with the time's interval across. Its
 /// text is above the line at the left, if that is free. Returns the height below which space is free then.
-fn allowed(plot: &Plot, m: &mut Markup, requirement: &Requirement, free: f64) -> f64 {
+fn allowed(plot: &mut Plot, m: &mut Markup, requirement: &Requirement, free: f64) -> f64 {
     let (loss, y) = (percent(requirement.loss), plot.at_y(1.0 + requirement.loss));
     if !plot.y.contains(1.0 + requirement.loss) {
         return free;
@@ -137,6 +137,9 @@ fn allowed(plot: &Plot, m: &mut Markup, requirement: &Requirement, free: f64) ->
             m.explained("path", &[("class", &"mark line accent thin"), ("d", &d)], &text);
             let across = format!("M{} {}H{}", Px(left), Px(y), Px(right));
             m.leaf("path", &[("class", &"bar accent"), ("d", &across)]);
+            let ink = Ink { class: "accent", name: "allowed loss" };
+            let at = (Place::Number(*value), Place::Number(1.0 + requirement.loss));
+            plot.note(Shape::Limit, ink, at, Range::X([*low, *high]));
             format!("{loss} loss: {} ({} to {})", us(*value), us(*low), us(*high))
         }
         Stated::Known(_) => return free,
@@ -151,7 +154,7 @@ fn allowed(plot: &Plot, m: &mut Markup, requirement: &Requirement, free: f64) ->
 }
 
 /// Draws the fabrics from right to left, so that a label can give way upward.
-fn draw_places(places: &[Place], plot: &Plot, m: &mut Markup) {
+fn draw_places(places: &[Fabric], plot: &mut Plot, m: &mut Markup) {
     let mut sorted: Vec<_> = places.iter().collect();
     sorted.sort_by(|a, b| b.fetch_us.total_cmp(&a.fetch_us));
     let mut labels: Vec<(f64, f64)> = Vec::new();
@@ -165,12 +168,13 @@ fn draw_places(places: &[Place], plot: &Plot, m: &mut Markup) {
     }
 }
 
-fn draw(plot: &Plot, m: &mut Markup, place: &Place, top: f64) {
+fn draw(plot: &mut Plot, m: &mut Markup, place: &Fabric, top: f64) {
     let (x, y) = (plot.at_x(place.fetch_us), plot.at_y(place.slowdown));
     let leader = format!("M{} {}V{}", Px(x), Px(y), Px(top + 3.0));
     m.leaf("path", &[("class", &format!("leader {}", place.class)), ("d", &leader)]);
     let text = format!("{}: {} at {} per fetch", place.name, ratio(place.slowdown), us(place.fetch_us));
-    plot.dot(m, &place.class, (place.fetch_us, place.slowdown), place.interval, &text);
+    let ink = Ink { class: &place.class, name: &place.name };
+    plot.dot(m, ink, (place.fetch_us, place.slowdown), place.interval, &text);
     m.text("text", &[("class", &"strong halo"), ("x", &Px(x - 2.0)), ("y", &Px(top))], &place.name);
 }
 

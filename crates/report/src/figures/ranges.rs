@@ -2,7 +2,7 @@
 
 use unrack_record::Comparison;
 
-use crate::chart::{Axis, Drawing, Key, Picture, Plot, legend, style, text_width};
+use crate::chart::{Axis, Drawing, Ink, Key, Picture, Place, Plot, Range, Shape, legend, style, text_width};
 use crate::markup::{Attributes, Markup, Px};
 use crate::words::{number, percent, ratio, shortened};
 use crate::{SimulatedRun, Simulation};
@@ -110,16 +110,17 @@ fn drawing(
     let top = legend(&mut body, 8.0, width - 16.0, keys) + if levels.is_empty() { 0.0 } else { 14.0 };
     let bottom = top + rows.len() as f64 * ROW + 8.0;
     let left = rows.iter().map(|row| text_width(&label(&row.name, width))).fold(40.0, f64::max) + 16.0;
-    let plot = Plot { left, top, right: width - 58.0, bottom, x: x.clone(), y: Axis::linear("", 0.0, 1.0) };
+    let names: Vec<String> = rows.iter().map(|row| row.name.clone()).collect();
+    let mut plot = Plot::within((left, top), (width - 58.0, bottom), x.clone(), Axis::named("", &names));
     plot.frame_x(&mut body);
     let mut free = f64::NEG_INFINITY;
     for (level, text) in levels.iter().filter(|(level, _)| x.contains(*level)) {
-        free = draw_level(&mut body, &plot, *level, text, free);
+        free = draw_level(&mut body, &mut plot, *level, text, free);
     }
     for (index, row) in rows.iter().enumerate() {
-        draw_row(&mut body, &plot, row, top + (index as f64 + 0.5) * ROW + 4.0, width);
+        draw_row(&mut body, &mut plot, row, top + (index as f64 + 0.5) * ROW + 4.0, width);
     }
-    Drawing { width, height: bottom + 44.0, body }
+    plot.finish(width, bottom + 44.0, body)
 }
 
 fn label(name: &str, width: f64) -> String {
@@ -127,10 +128,9 @@ fn label(name: &str, width: f64) -> String {
 }
 
 /// Draws an upright line with its text above, if that is free. Returns where free space begins then.
-fn draw_level(m: &mut Markup, plot: &Plot, level: f64, text: &str, free: f64) -> f64 {
+fn draw_level(m: &mut Markup, plot: &mut Plot, level: f64, text: &str, free: f64) -> f64 {
     let (x, half) = (plot.at_x(level), text_width(text) / 2.0);
-    let d = format!("M{} {}V{}", Px(x), Px(plot.bottom), Px(plot.top));
-    m.explained("path", &[("class", &"mark line accent thin"), ("d", &d)], text);
+    plot.level(m, Ink { class: "accent thin", name: text }, level, text);
     if x - half < free {
         return free;
     }
@@ -139,7 +139,7 @@ fn draw_level(m: &mut Markup, plot: &Plot, level: f64, text: &str, free: f64) ->
     x + half + 6.0
 }
 
-fn draw_row(m: &mut Markup, plot: &Plot, row: &Row, y: f64, width: f64) {
+fn draw_row(m: &mut Markup, plot: &mut Plot, row: &Row, y: f64, width: f64) {
     let place: Attributes = &[("class", &"strong end"), ("x", &Px(plot.left - 10.0)), ("y", &Px(y + 4.0))];
     m.text("text", place, &label(&row.name, width));
     let mut right = plot.left;
@@ -148,6 +148,7 @@ fn draw_row(m: &mut Markup, plot: &Plot, row: &Row, y: f64, width: f64) {
         m.leaf("path", &[("class", &format!("bar {}", row.class)), ("d", &d)]);
         right = right.max(hi);
     }
+    note_row(plot, row);
     if let Some(ring) = row.ring.map(|ring| plot.at_x(ring)) {
         draw_circle(m, &format!("ring {}", row.class), (ring, y, 7.0), &row.ring_explanation);
         right = right.max(ring);
@@ -157,6 +158,18 @@ fn draw_row(m: &mut Markup, plot: &Plot, row: &Row, y: f64, width: f64) {
         right = right.max(value);
     }
     m.text("text", &[("class", &"halo"), ("x", &Px(right + 12.0)), ("y", &Px(y + 4.0))], &row.text);
+}
+
+/// Notes what the row shows, for the specification.
+fn note_row(plot: &mut Plot, row: &Row) {
+    let ink = Ink { class: &row.class, name: &row.name };
+    let at = |value: f64| (Place::Number(value), Place::Name(row.name.clone()));
+    if let Some(ring) = row.ring {
+        plot.note(Shape::Ring, ink, at(ring), Range::None);
+    }
+    if let Some(value) = row.value {
+        plot.note(Shape::Dot, ink, at(value), row.interval.map_or(Range::None, Range::X));
+    }
 }
 
 fn draw_circle(m: &mut Markup, class: &str, (x, y, r): (f64, f64, f64), explanation: &str) {

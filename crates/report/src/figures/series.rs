@@ -1,6 +1,6 @@
 //! Measured lines of several fabrics over one axis, as studies draw them.
 
-use crate::chart::{Axis, Drawing, Key, Picture, Plot, WIDE, legend, style};
+use crate::chart::{Axis, Drawing, Ink, Key, Picture, Plot, WIDE, legend, style};
 use crate::markup::Markup;
 use crate::words::{ratio, short};
 
@@ -45,18 +45,19 @@ impl SeriesChart {
             names.iter().zip(&classes).map(|(name, class)| (key, class.as_str(), *name)).collect();
         let top = legend(&mut body, 40.0, width - 56.0, &entries);
         let height = if width < WIDE { 300.0 } else { 380.0 };
-        let plot = Plot::filling(width, height, top, self.x_axis(), self.y_axis());
+        let mut plot = Plot::filling(width, height, top, self.x_axis(), self.y_axis());
         plot.frame(&mut body);
         for ((name, points), class) in self.series.iter().zip(&classes) {
+            let ink = Ink { class, name };
             if !is_names {
-                plot.line(&mut body, class, points, name);
+                plot.line(&mut body, ink, points, name);
             }
             for (x, y) in points {
                 let explanation = format!("{name}: {} at {}", ratio(*y), self.x.text(*x));
-                plot.dot(&mut body, class, (*x, *y), [*y, *y], &explanation);
+                plot.dot(&mut body, ink, (*x, *y), [*y, *y], &explanation);
             }
         }
-        Drawing { width, height, body }
+        plot.finish(width, height, body)
     }
 
     fn x_axis(&self) -> Axis {

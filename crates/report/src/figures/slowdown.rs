@@ -2,9 +2,11 @@
 
 use unrack_record::{Comparison, Fit, InjectionPoint};
 
-use crate::chart::{Axis, Drawing, Key, Picture, Plot, WIDE, legend};
+use crate::chart::{Axis, Drawing, Ink, Key, Picture, Plot, WIDE, legend};
 use crate::markup::{Markup, Px};
 use crate::words::{count, nanoseconds, ratio};
+
+const FIT: Ink = Ink { class: "ink", name: "fit" };
 
 /// Draws measured run times at injected delays, and the straight line through them.
 pub(crate) fn against_latency(c: &Comparison) -> Option<Picture> {
@@ -40,14 +42,14 @@ impl Measured<'_> {
         let height = if width < WIDE { 320.0 } else { 400.0 };
         let mut body = Markup::new();
         let top = keys(&mut body, width);
-        let plot = Plot::filling(width, height, top, self.x_axis(), self.y_axis());
+        let mut plot = Plot::filling(width, height, top, self.x_axis(), self.y_axis());
         plot.frame(&mut body);
-        self.floor(&plot, &mut body);
-        self.model(&plot, &mut body);
+        self.floor(&mut plot, &mut body);
+        self.model(&mut plot, &mut body);
         for point in self.points {
-            self.dot(point, &plot, &mut body);
+            self.dot(point, &mut plot, &mut body);
         }
-        Drawing { width, height, body }
+        plot.finish(width, height, body)
     }
 
     fn longest_ns(&self) -> f64 {
@@ -70,7 +72,7 @@ impl Measured<'_> {
     }
 
     /// Marks the delays below the pager's own cost, which cannot be injected.
-    fn floor(&self, plot: &Plot, m: &mut Markup) {
+    fn floor(&self, plot: &mut Plot, m: &mut Markup) {
         let Some(floor) = self.floor_ns.map(|ns| ns / 1e3).filter(|us| plot.x.contains(*us) && *us > 0.0)
         else {
             return;
@@ -79,25 +81,24 @@ impl Measured<'_> {
             "Floor {}: shorter delays cannot be injected, the line is extended",
             nanoseconds(floor * 1e3)
         );
-        let (x, top, bottom) = (plot.at_x(floor), plot.top, plot.bottom);
-        let d = format!("M{} {}V{}", Px(x), Px(bottom), Px(top));
-        m.explained("path", &[("class", &"mark line thin faint"), ("d", &d)], &text);
+        let (x, bottom) = (plot.at_x(floor), plot.bottom);
+        plot.level(m, Ink { class: "faint thin", name: "pager's floor" }, floor, &text);
         m.text("text", &[("class", &"note"), ("x", &Px(x + 5.0)), ("y", &Px(bottom - 7.0))], "pager's floor");
     }
 
     /// Draws the line, and the band between the slopes of its confidence interval, which turns about the mean delay.
-    fn model(&self, plot: &Plot, m: &mut Markup) {
+    fn model(&self, plot: &mut Plot, m: &mut Markup) {
         let [flat, steep] = self.fit.waits_ci95.map(|waits| self.turned(waits));
         let (pivot, end) = (flat.pivot, self.longest_ns() / 1e3);
         let below = [steep.left_half(), vec![pivot, flat.at(end)]].concat();
-        plot.band(m, "ink", &below, &[flat.at(0.0), pivot, steep.at(end)]);
+        plot.band(m, FIT, &below, &[flat.at(0.0), pivot, steep.at(end)]);
         let line = self.turned(self.fit.waits);
         let text = format!(
             "Run time = {:.3} s + {} waits × time of a fetch",
             self.fit.intercept_s,
             count(self.fit.waits.max(0.0) as u64)
         );
-        plot.line(m, "ink", &[line.left_half(), vec![line.at(end)]].concat(), &text);
+        plot.line(m, FIT, &[line.left_half(), vec![line.at(end)]].concat(), &text);
     }
 
     fn turned(&self, waits: f64) -> Turned {
@@ -106,7 +107,7 @@ impl Measured<'_> {
         Turned { pivot: (us, run_s / self.native_s), slope: waits / 1e6 / self.native_s }
     }
 
-    fn dot(&self, point: &InjectionPoint, plot: &Plot, m: &mut Markup) {
+    fn dot(&self, point: &InjectionPoint, plot: &mut Plot, m: &mut Markup) {
         let slowdowns = point.runs.seconds.iter().map(|s| s / self.native_s);
         let range = [slowdowns.clone().fold(f64::INFINITY, f64::min), slowdowns.fold(0.0, f64::max)];
         let median = point.runs.median_s / self.native_s;
@@ -119,7 +120,7 @@ impl Measured<'_> {
             ratio(range[1])
         );
         let range = if range[0].is_finite() { range } else { [median; 2] };
-        plot.dot(m, "ink", (point.delay_ns / 1e3, median), range, &text);
+        plot.dot(m, Ink { class: "ink", name: "measured" }, (point.delay_ns / 1e3, median), range, &text);
     }
 }
 

@@ -1,0 +1,180 @@
+//! Vega-Lite specifications of pictures, to be restyled in Altair or an editor: data inline, a layer for each shape.
+
+use serde_json::{Map, Value, json};
+
+use super::data::{ChartData, Place, Range, Scale, ScaleKind, Shape, Shown};
+use super::style;
+
+const SCHEMA: &str = "https://vega.github.io/schema/vega-lite/v6.json";
+/// Most panels beside each other.
+const COLUMNS: usize = 2;
+
+/// Returns the specification of a picture with this title, description and data.
+pub(super) fn specification(title: &str, description: &str, data: &ChartData) -> Value {
+    let shown: Vec<&Shown> = data.values.iter().filter(|shown| is_drawable(shown)).collect();
+    let mut spec = json!({
+        "$schema": SCHEMA,
+        "title": title,
+        "description": description,
+        "data": { "values": shown.iter().map(|shown| row(shown)).collect::<Vec<_>>() },
+        "config": { "mark": { "tooltip": { "content": "data" } } },
+    });
+    let layers = layers(data, &shown);
+    if shown.iter().any(|shown| !shown.panel.is_empty()) {
+        spec["facet"] = json!({ "field": "panel", "type": "nominal", "sort": null, "title": null });
+        spec["columns"] = json!(COLUMNS);
+        spec["spec"] = json!({ "layer": layers, "width": 300 });
+        spec["resolve"] = json!({ "scale": { "x": "independent", "y": "independent" } });
+    } else {
+        spec["layer"] = json!(layers);
+        spec["width"] = json!(640);
+    }
+    spec
+}
+
+/// Returns whether every number of a value can be written as JSON.
+fn is_drawable(shown: &Shown) -> bool {
+    let ends = match shown.range {
+        Range::None => [0.0; 2],
+        Range::X(ends) | Range::Y(ends) => ends,
+    };
+    let is_finite = |place: &Place| !matches!(place, Place::Number(number) if !number.is_finite());
+    is_finite(&shown.x) && is_finite(&shown.y) && ends.iter().chain(&shown.value).all(|v| v.is_finite())
+}
+
+fn row(shown: &Shown) -> Value {
+    let mut row = Map::new();
+    row.insert("shape".into(), shown.shape.name().into());
+    for (key, text) in [("series", &shown.series), ("panel", &shown.panel)] {
+        if !text.is_empty() {
+            row.insert(key.into(), text.as_str().into());
+        }
+    }
+    for (key, place) in [("x", &shown.x), ("y", &shown.y)] {
+        match place {
+            Place::Number(number) => drop(row.insert(key.into(), json!(number))),
+            Place::Name(name) => drop(row.insert(key.into(), json!(name))),
+            Place::Any => {}
+        }
+    }
+    let (axis, ends) = match shown.range {
+        Range::None => ("", [0.0; 2]),
+        Range::X(ends) => ("x", ends),
+        Range::Y(ends) => ("y", ends),
+    };
+    if !axis.is_empty() {
+        row.insert(format!("{axis}_low"), json!(ends[0]));
+        row.insert(format!("{axis}_high"), json!(ends[1]));
+    }
+    if let Some(value) = shown.value {
+        row.insert("value".into(), json!(value));
+    }
+    row.into()
+}
+
+/// Returns a layer for each shape in use, and for the intervals, from the lowest up.
+fn layers(data: &ChartData, shown: &[&Shown]) -> Vec<Value> {
+    let series = Palette::new(shown);
+    let has = |shape: Shape| shown.iter().any(|shown| shown.shape == shape);
+    let (x, y) = (axis("x", &data.x), axis("y", &data.y));
+    let (low_x, low_y) = (renamed(&x, "x_low"), renamed(&y, "y_low"));
+    let filter = |shape: Shape| format!("datum.shape == '{}'", shape.name());
+    let layer = |filter: String, mark: Value, encoding: Value| json!({ "transform": [{ "filter": filter }], "mark": mark, "encoding": encoding });
+    let color = series.color();
+    let (x2, y2) = (json!({ "field": "x_high" }), json!({ "field": "y_high" }));
+    let mut layers = Vec::new();
+    if has(Shape::Band) {
+        let encoding = json!({ "x": x, "y": low_y, "y2": y2, "color": color });
+        layers.push(layer(filter(Shape::Band), json!({ "type": "area", "opacity": 0.16 }), encoding));
+    }
+    if has(Shape::Cell) {
+        let range: Vec<&str> = (0..=data.steps.len()).map(style::heat_colour).collect();
+        let scale = json!({ "type": "threshold", "domain": data.steps, "range": range });
+        let heat = json!({ "field": "value", "type": "quantitative", "title": data.cells, "scale": scale });
+        layers.push(layer(filter(Shape::Cell), json!("rect"), json!({ "x": x, "y": y, "color": heat })));
+    }
+    if has(Shape::Level) {
+        let mark = json!({ "type": "rule", "strokeDash": [4, 3] });
+        layers.push(layer(filter(Shape::Level), mark, json!({ "x": x, "color": color })));
+    }
+    if has(Shape::Line) {
+        let encoding = json!({ "x": x, "y": y, "color": color, "strokeDash": series.dashes() });
+        layers.push(layer(filter(Shape::Line), json!("line"), encoding));
+    }
+    if has(Shape::Bar) {
+        let encoding = json!({ "x": low_x, "x2": x2, "y": y, "color": color });
+        layers.push(layer(filter(Shape::Bar), json!("bar"), encoding));
+    }
+    let points = |shape: Shape| [Shape::Dot, Shape::Ring, Shape::Limit].contains(&shape);
+    let among =
+        |range: fn(&Range) -> bool| shown.iter().any(|shown| points(shown.shape) && range(&shown.range));
+    let is_point = "datum.shape == 'dot' || datum.shape == 'ring' || datum.shape == 'limit'";
+    if among(|range| matches!(range, Range::X(_))) {
+        let encoding = json!({ "x": low_x, "x2": x2, "y": y, "color": color });
+        layers.push(layer(format!("({is_point}) && isValid(datum.x_low)"), json!("rule"), encoding));
+    }
+    if among(|range| matches!(range, Range::Y(_))) {
+        let encoding = json!({ "x": x, "y": low_y, "y2": y2, "color": color });
+        layers.push(layer(format!("({is_point}) && isValid(datum.y_low)"), json!("rule"), encoding));
+    }
+    for (shape, filled, size) in [(Shape::Ring, false, 150), (Shape::Dot, true, 60), (Shape::Limit, true, 30)]
+    {
+        if has(shape) {
+            let mark = json!({ "type": "point", "filled": filled, "size": size, "opacity": 1 });
+            layers.push(layer(filter(shape), mark, json!({ "x": x, "y": y, "color": color })));
+        }
+    }
+    layers
+}
+
+/// Returns the encoding of an axis.
+fn axis(field: &str, scale: &Scale) -> Value {
+    match scale.kind {
+        ScaleKind::Names => json!({ "field": field, "type": "nominal", "sort": null, "title": scale.label }),
+        kind => {
+            let kind = if kind == ScaleKind::Log { "log" } else { "linear" };
+            let scale_of = json!({ "type": kind, "zero": false, "nice": kind == "linear" });
+            json!({ "field": field, "type": "quantitative", "title": scale.label, "scale": scale_of })
+        }
+    }
+}
+
+/// Returns the same encoding of another field.
+fn renamed(axis: &Value, field: &str) -> Value {
+    let mut axis = axis.clone();
+    axis["field"] = json!(field);
+    axis
+}
+
+/// Series of a picture, in the order in which they are first shown, with their classes.
+struct Palette<'a> {
+    series: Vec<(&'a str, &'a str)>,
+}
+
+impl Palette<'_> {
+    fn new<'a>(shown: &[&'a Shown]) -> Palette<'a> {
+        let mut series: Vec<(&str, &str)> = Vec::new();
+        for shown in shown {
+            if shown.shape != Shape::Cell && !series.iter().any(|(name, _)| *name == shown.series) {
+                series.push((&shown.series, &shown.class));
+            }
+        }
+        Palette { series }
+    }
+
+    fn color(&self) -> Value {
+        let colours: Vec<&str> = self.series.iter().map(|(_, class)| style::colour(class)).collect();
+        self.encoding(json!(colours))
+    }
+
+    fn dashes(&self) -> Value {
+        let dashes: Vec<Vec<u32>> = self.series.iter().map(|(_, class)| style::dash(class)).collect();
+        self.encoding(json!(dashes))
+    }
+
+    fn encoding(&self, range: Value) -> Value {
+        let names: Vec<&str> = self.series.iter().map(|(name, _)| *name).collect();
+        let scale = json!({ "domain": names, "range": range });
+        json!({ "field": "series", "type": "nominal", "title": null, "scale": scale })
+    }
+}
