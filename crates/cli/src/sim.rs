@@ -17,7 +17,8 @@ use unrack_build::build;
 use unrack_grid::simulation::{Simulated, SimulationFigures, save};
 use unrack_grid::{ScenarioRunError, work};
 use unrack_rack::ValidScenario;
-use unrack_record::{Machine, RunFolder, Started};
+use unrack_record::{Machine, RecordError, RunFolder, Started};
+use unrack_report::{ExplainedMessage, explain_figure};
 use unrack_sim::scenario::excluded;
 use unrack_sim::{SetupError, Summary, Work};
 
@@ -33,7 +34,8 @@ Examples:
   unrack sim examples/star-dctcp.toml --pcap one.pcapng --perfetto one.json --only message=4711
 
 With --out, the folder holds the summary, the scenario in full, and two Parquet tables: all messages, and completion \
-times of pages (for `unrack run --completions`). The same scenario and seed give the same tables, \
+times of pages (for `unrack run --completions`). With --explain, it also holds that message's time as a picture. \
+`unrack report` draws these, and the links if --ports wrote a file named ports*.parquet into the folder. The same scenario and seed give the same tables, \
 byte for byte.";
 
 #[derive(clap::Args)]
@@ -101,7 +103,10 @@ pub(crate) fn main(args: Args) -> Result<ExitCode, Failure> {
     let figures = SimulationFigures::new(summary, clock.elapsed().as_secs_f64(), &started);
     let simulated = Simulated { scenario, setup, done, figures, started };
     if let Some(folder) = &folder {
-        save(&simulated, folder, &args.scenario.display().to_string(), &args.set, args.transfers)?;
+        let name = args.scenario.display().to_string();
+        save(&simulated, folder, &name, &args.set, args.transfers, |folder| {
+            explained.as_ref().map_or(Ok(()), |explained| save_explained(folder, explained))
+        })?;
     }
     args.tell(&simulated.figures, explained.as_ref())?;
     args.fail_if.iter().try_for_each(|limit| limit.judge(&simulated.figures))?;
@@ -133,6 +138,17 @@ impl Args {
         files.for_each(|path| say(&format!("wrote {}", path.display())));
         Ok(())
     }
+}
+
+/// Saves the breakdown of a message's time, and its picture.
+fn save_explained(folder: &RunFolder, explained: &Explained) -> Result<(), RecordError> {
+    let json = explained.json();
+    folder.write_json("explain.json", &json)?;
+    let explained: ExplainedMessage =
+        serde_json::from_value(json).expect("the report reads what is written here");
+    let figure = explain_figure(&explained);
+    unrack_record::atomic_write(folder.path("explain.svg"), figure.to_svg().as_bytes())?;
+    unrack_record::atomic_write(folder.path("explain.vl.json"), figure.to_vega_lite().as_bytes())
 }
 
 /// Returns one JSON object: the figures, and `explained` if a message was asked for.

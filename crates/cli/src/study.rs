@@ -17,7 +17,8 @@ use unrack_record::{
     HostRow, KeptPoints, Machine, Purpose, RunFolder, Started, atomic_write, read_json, write_json,
 };
 use unrack_report::write_svgs;
-use unrack_study::page::{Done, PICTURES, charts, markdown};
+use unrack_study::charts::charts;
+use unrack_study::page::{Done, PICTURES, markdown};
 use unrack_study::programs::values;
 use unrack_study::run::run;
 use unrack_study::{Compared, Study, StudyError, StudyResults, StudyScale, Verdict, computed, figure};

@@ -100,7 +100,7 @@ impl SimulationFigures {
     }
 }
 
-/// Saves a run. The manifest comes last and marks it as complete.
+/// Saves a run, with what `also` writes. The manifest comes last and marks it as complete.
 ///
 /// # Errors
 /// If a file cannot be written.
@@ -110,6 +110,7 @@ pub fn save(
     name: &str,
     set: &[String],
     transfers: u64,
+    also: impl FnOnce(&RunFolder) -> Result<(), RecordError>,
 ) -> Result<(), RecordError> {
     let Simulated { scenario, setup, done, figures, started } = simulated;
     let text = scenario.explain();
@@ -122,6 +123,7 @@ pub fn save(
     folder.complete(|folder| {
         write_tables(folder, done, &setup.network)?;
         folder.write_json("summary.json", figures)?;
+        also(folder)?;
         atomic_write(folder.path("scenario.toml"), text.as_bytes())?;
         folder.write_json("manifest.json", &started.manifest(scenario.seed, Some(text), settings))
     })

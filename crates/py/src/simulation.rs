@@ -56,8 +56,8 @@ impl Simulation {
             let purpose = Purpose::new("sim", format!("{}{set}", self.name), hash);
             let folder = RunFolder::create(&folder, &purpose, replace)
                 .map_err(|why| raised(Class::Refused, &why.to_string()))?;
-            save(&self.simulated, &folder, &self.name, &self.set, self.transfers)
-                .and_then(|()| self.save_ports(&folder))
+            let links = |folder: &RunFolder| self.save_ports(folder);
+            save(&self.simulated, &folder, &self.name, &self.set, self.transfers, links)
                 .map_err(|why| of_record(&why))
         })
     }

@@ -5,6 +5,7 @@
 //! | print a result in a terminal | [`comparison_text`], [`lines_text`], [`simulation_text`], [`map_text`], [`sweep_text`] |
 //! | read run folders | [`RecordedRun::read`], [`Report::read`] |
 //! | make the page | [`Report::html`], [`Report::write`] |
+//! | draw where a message spent its time | [`explain_figure`] |
 //! | draw lines of one's own, a sweep, or the maps of several programs | [`SeriesChart`], [`sweep_figures`], [`heat_of_programs`] |
 //! | compare two run folders | [`Difference::between`] |
 //! | export figures | [`Report::figures`], [`write_svgs`], [`write_pngs`] |
@@ -22,10 +23,12 @@ mod chart;
 mod difference;
 mod distribution;
 mod error;
+mod explained;
 mod export;
 mod figures;
 mod lines_answer;
 mod lines_text;
+mod links;
 mod markup;
 mod messages;
 mod needs;
@@ -41,9 +44,11 @@ pub use chart::Picture;
 pub use difference::{Difference, DifferenceSide, DifferentResult, DifferentText, Kind, Noise};
 pub use distribution::{Cdf, FetchRate};
 pub use error::ReportError;
+pub use explained::{ExplainedMessage, ExplainedPart};
 pub use export::{write_pngs, write_svgs};
-pub use figures::{SeriesAxis, SeriesChart, heat_of_programs, sweep_figures};
+pub use figures::{ChartSeries, SeriesAxis, SeriesChart, explain_figure, heat_of_programs, sweep_figures};
 pub use lines_text::lines_text;
+pub use links::{LinkOverTime, LinksOverTime};
 pub use messages::{MessageSlowdowns, SizeSlowdown};
 pub use page::Report;
 pub use run::{ComparedRun, LinesRun, RecordedRun, RunResult, SimulatedRun};

@@ -3,10 +3,11 @@
 use std::path::{Path, PathBuf};
 
 use unrack_record::{
-    Comparison, LinesSummary, Manifest, SlowdownMap, completions, line_heat, messages, read_json, trace,
+    Comparison, LinesSummary, Manifest, SlowdownMap, completions, line_heat, messages, ports, read_json,
+    trace,
 };
 
-use crate::{Cdf, FetchRate, MessageSlowdowns, ReportError, Simulation};
+use crate::{Cdf, ExplainedMessage, FetchRate, LinksOverTime, MessageSlowdowns, ReportError, Simulation};
 
 /// A run, read from its folder.
 #[derive(Debug, Clone)]
@@ -39,6 +40,8 @@ pub struct LinesRun {
 pub struct SimulatedRun {
     pub summary: Simulation,
     pub messages: Option<MessageSlowdowns>,
+    pub links: Option<LinksOverTime>,
+    pub explained: Option<ExplainedMessage>,
 }
 
 /// A comparison with the tables in its folder.
@@ -114,7 +117,19 @@ fn read_simulated(folder: &Path, summary: Simulation) -> Result<SimulatedRun, Re
         true => MessageSlowdowns::from_rows(summary.excluded.counted(&messages::read(&table)?.1)),
         false => None,
     };
-    Ok(SimulatedRun { summary, messages })
+    let explained = folder.join("explain.json");
+    let explained = explained.is_file().then(|| read_json(&explained)).transpose()?;
+    Ok(SimulatedRun { summary, messages, links: read_links(folder)?, explained })
+}
+
+/// Reads the table of links, whose file may have any name that begins with `ports`.
+fn read_links(folder: &Path) -> Result<Option<LinksOverTime>, ReportError> {
+    let mut tables = entries(folder)?;
+    tables.retain(|path| is_table(path, "ports"));
+    tables.sort();
+    let Some(table) = tables.first() else { return Ok(None) };
+    let (meta, rows) = ports::read(table)?;
+    Ok(LinksOverTime::from_rows(&meta, &rows))
 }
 
 fn read_lines(folder: &Path, summary: LinesSummary) -> Result<LinesRun, ReportError> {
@@ -148,8 +163,8 @@ fn tables(folder: &Path) -> Result<Vec<PathBuf>, ReportError> {
     let mut paths = Vec::new();
     for entry in entries(folder)? {
         if entry.is_dir() {
-            paths.extend(entries(&entry)?.into_iter().filter(|path| is_completions(path)));
-        } else if is_completions(&entry) {
+            paths.extend(entries(&entry)?.into_iter().filter(|path| is_table(path, COMPLETIONS)));
+        } else if is_table(&entry, COMPLETIONS) {
             paths.push(entry);
         }
     }
@@ -157,9 +172,12 @@ fn tables(folder: &Path) -> Result<Vec<PathBuf>, ReportError> {
     Ok(paths)
 }
 
-fn is_completions(path: &Path) -> bool {
+/// Beginning of the names of tables of completion times.
+const COMPLETIONS: &str = "completions";
+
+fn is_table(path: &Path, beginning: &str) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    name.starts_with("completions") && name.ends_with(".parquet")
+    name.starts_with(beginning) && name.ends_with(".parquet")
 }
 
 fn entries(folder: &Path) -> Result<Vec<PathBuf>, ReportError> {

@@ -85,6 +85,7 @@ fn every_kind(scratch: &Folder) -> Report {
         synthetic::sim_folder(scratch, "edm", 1.2),
         synthetic::sim_folder(scratch, "dctcp", 14.0),
     ];
+    synthetic::observe(&folders[2]);
     Report::read(&folders).unwrap()
 }
 
@@ -101,7 +102,7 @@ fn marks_are_drawn_and_seen_at_every_width() {
         assert_eq!(found["owned"], "", "a script from the scenario has run");
         assert_eq!(found["overflow"], 0, "the page is as wide as the window at {window}");
         let figures = found["figures"].as_object().unwrap();
-        assert_eq!(figures.len(), 12);
+        assert_eq!(figures.len(), 15);
         for (id, figure) in figures {
             assert_eq!(figure["shown"], 1, "{id} is shown in one width at {window}");
             assert!(figure["marks"].as_u64().unwrap() >= 2, "{id} at {window}: {figure}");
@@ -118,7 +119,7 @@ fn pictures_of_the_page() {
     let scratch = Folder::new("screenshots");
     let compare = Report::read(&[synthetic::compare_folder(&scratch, "run")]).unwrap();
     let (light, dark) = ("preferredColorScheme=1", "preferredColorScheme=0");
-    let looks = [("wide", "1100,7600", light), ("dark", "1100,7600", dark), ("narrow", "500,8200", light)];
+    let looks = [("wide", "1100,12000", light), ("dark", "1100,12000", dark), ("narrow", "500,12000", light)];
     for (name, report) in [("compare", compare), ("all", every_kind(&scratch))] {
         let page = scratch.join(format!("{name}.html"));
         report.write(&page).unwrap();

@@ -269,6 +269,35 @@ fn slowdowns_are_drawn_by_size_from_the_messages_that_count() {
 }
 
 #[test]
+fn links_and_a_message_are_drawn_if_they_were_observed() {
+    let scratch = Folder::new("observed");
+    let folder = synthetic::sim_folder(&scratch, "edm", 1.2);
+    let ids = |folder: &std::path::Path| {
+        let figures = Report::read(&[folder]).unwrap().figures();
+        figures.into_iter().map(|figure| figure.id).collect::<Vec<_>>()
+    };
+    let without = ids(&folder);
+    synthetic::observe(&folder);
+    let with = ids(&folder);
+    assert_eq!(with, [&without[..], &["link-use", "link-queues", "explain"].map(String::from)].concat());
+    let page = Report::read(&[&folder]).unwrap().html();
+    parsed(&page);
+    for part in [
+        "32 of 40 links, the busiest, over 1.5\u{a0}ms",
+        "Message 777: write of 64\u{a0}B, node 90 to node 85",
+    ] {
+        assert!(page.contains(part), "`{part}` is missing");
+    }
+    // Several runs keep their figures apart.
+    let other = synthetic::sim_folder(&scratch, "dctcp", 14.0);
+    synthetic::observe(&other);
+    let both = Report::read(&[&folder, &other]).unwrap().html();
+    for id in ["link-use-1", "link-use-2", "explain-1", "explain-2"] {
+        assert!(both.contains(&format!("<figure id=\"{id}\">")), "{id} is missing");
+    }
+}
+
+#[test]
 fn a_simulation_in_which_nothing_finished() {
     let scratch = Folder::new("unfinished");
     let mut summary = synthetic::simulation("dctcp", 2.0);

@@ -16,6 +16,7 @@ fn every_kind(scratch: &Folder) -> Vec<Picture> {
         synthetic::sim_folder(scratch, "c", 1.3),
         synthetic::lines::folder(scratch, "d"),
     ];
+    synthetic::observe(&folders[2]);
     Report::read(&folders).unwrap().figures()
 }
 
@@ -38,9 +39,12 @@ fn specifications_have_the_values_of_the_drawings() {
         let (id, svg) = (&figure.id, figure.to_svg());
         let svg = Document::parse(&svg).unwrap();
         let spec: Value = serde_json::from_str(&figure.to_vega_lite()).unwrap();
-        for (shape, classes) in
-            [("dot", &["mark", "dot"]), ("ring", &["mark", "ring"]), ("cell", &["mark", "cell"])]
-        {
+        for (shape, classes) in [
+            ("dot", &["mark", "dot"]),
+            ("ring", &["mark", "ring"]),
+            ("cell", &["mark", "cell"]),
+            ("bar", &["mark", "area"]),
+        ] {
             assert_eq!(stated(&spec, shape).len(), drawn(&svg, classes), "{shape}s of {id}");
         }
         let mut lines: Vec<&str> =

@@ -13,13 +13,15 @@
 //! | [`fluid`], [`random`] | for computed figures: flows without packets, random numbers |
 //! | [`programs`] | real programs, predicted and measured |
 //! | [`figure`] | published figures beside ours, and in words |
-//! | [`page`] | the page of results and its charts |
+//! | [`page`] | the page of results |
+//! | [`charts`] | its charts, with published points |
 //!
 //! A study gives the same results on the same version, however many cores run it. The exceptions are studies that
 //! measure the machine; they run only when named.
 #![forbid(unsafe_code)]
 
 pub mod asked;
+pub mod charts;
 pub mod computed;
 mod error;
 pub mod figure;

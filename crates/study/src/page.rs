@@ -1,12 +1,12 @@
-//! The page of results, as Markdown, and its charts.
+//! The page of results, as Markdown.
 
 use crate::LISTS;
+use crate::charts::charts;
 use crate::figure::{Compared, PublishedTable, Verdict, number};
-use crate::file::{Chart, Kind, Study};
-use crate::programs::{pictures, tables};
-use crate::run::{Measured, StudyResults};
+use crate::file::{Kind, Study};
+use crate::programs::tables;
+use crate::run::StudyResults;
 use std::fmt::Write;
-use unrack_report::{Picture, SeriesAxis, SeriesChart};
 
 /// A study with its results.
 pub struct Done<'a> {
@@ -64,15 +64,6 @@ fn measured(machine: &str) -> String {
          [the page of all studies](studies.md).\n",
         env!("CARGO_PKG_VERSION")
     )
-}
-
-/// Returns the charts of a study.
-pub fn charts(study: &Study, results: &StudyResults) -> Vec<Picture> {
-    let name = study.name.replace('/', "-");
-    let one =
-        |(n, chart): (usize, &Chart)| drawn(study, results, chart, format!("{name}-{}", n + 1)).figure();
-    let programs = pictures(&name, &study.programs, &results.programs);
-    study.charts.iter().enumerate().map(one).chain(programs).collect()
 }
 
 fn one(text: &mut String, Done { study, results, figures }: &Done) {
@@ -187,46 +178,10 @@ fn verdict(verdict: Verdict) -> &'static str {
     }
 }
 
-fn drawn(study: &Study, results: &StudyResults, chart: &Chart, id: String) -> SeriesChart {
-    let grid = study.grid(&chart.grid).expect("the file was checked");
-    let axis = grid.axes.iter().find(|axis| axis.name == chart.x).expect("the file was checked");
-    let names: Vec<String> = axis.values.iter().map(|value| value.name().to_string()).collect();
-    let numbers: Option<Vec<f64>> = names.iter().map(|name| leading_number(name)).collect();
-    let x = |name: &str| {
-        let place = names.iter().position(|known| known == name)?;
-        Some(numbers.as_ref().map_or(place as f64, |numbers| numbers[place]))
-    };
-    let of_fabric = |fabric: &String| {
-        let has = |point: &&Measured| {
-            let labels = &point.labels;
-            point.grid == chart.grid
-                && labels.get("fabric") == Some(fabric)
-                && chart.labels.iter().all(|(axis, value)| labels.get(axis) == Some(value))
-        };
-        let place = |point: &Measured| Some((x(point.labels.get(&chart.x)?)?, point.value(&chart.value)?));
-        (fabric.clone(), results.points.iter().filter(has).filter_map(place).collect())
-    };
-    SeriesChart {
-        id,
-        title: chart.title.clone(),
-        x: match &numbers {
-            Some(_) => SeriesAxis::Numbers(chart.x_label.clone()),
-            None => SeriesAxis::Names(chart.x_label.clone(), names.clone()),
-        },
-        y_label: chart.y_label.clone(),
-        y_log: chart.log,
-        series: study.fabrics_of(grid).iter().map(of_fabric).collect(),
-    }
-}
-
-/// Returns the leading number: `90%` is 90, `40Gbps` is 40; `hadoop` has none.
-fn leading_number(text: &str) -> Option<f64> {
-    text.trim_end_matches(|c: char| c.is_alphabetic() || c == '%').parse().ok()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::run::Measured;
     use std::collections::BTreeMap;
 
     #[test]

@@ -33,6 +33,15 @@ impl Axis {
         }
     }
 
+    /// Returns an axis with equal steps that ends where the range ends.
+    pub(crate) fn filled(label: &str, lo: f64, hi: f64) -> Axis {
+        let (lo, hi) = widened(lo, hi);
+        let mut axis = Axis { lo, hi, ..Axis::linear(label, lo, hi) };
+        let (ticks, inside) = (std::mem::take(&mut axis.ticks), |value: f64| axis.contains(value));
+        let ticks = ticks.into_iter().filter(|(value, _)| inside(*value)).collect();
+        Axis { ticks, ..axis }
+    }
+
     /// Returns an axis with equal ratios: ticks at decades, and at 2 and 5 between them if there are few decades.
     pub(crate) fn log(label: &str, lo: f64, hi: f64) -> Axis {
         let lo = if lo > 0.0 && lo.is_finite() { lo } else { 1e-3 };

@@ -58,6 +58,25 @@ impl Plot {
         self.bottom - (self.bottom - self.top) * self.y.position(value)
     }
 
+    /// Says what the cells of this plot are, and at which values their colours change.
+    pub(crate) fn cells(&mut self, label: &str, steps: &[f64]) {
+        (self.data.cells, self.data.steps) = (label.into(), steps.to_vec());
+    }
+
+    /// Notes a cell that the caller draws, between two values of x.
+    pub(crate) fn note_cell(&mut self, ends: [f64; 2], y: &str, value: f64) {
+        self.data.values.push(Shown {
+            shape: Shape::Cell,
+            panel: String::new(),
+            series: String::new(),
+            class: String::new(),
+            x: Place::Any,
+            y: Place::Name(y.into()),
+            range: Range::X(ends),
+            value: Some(value),
+        });
+    }
+
     /// Draws grid, ticks and labels. It is called first, so that marks lie above them.
     pub(crate) fn frame(&self, m: &mut Markup) {
         self.frame_x(m);
@@ -151,6 +170,15 @@ impl Plot {
         m.leaf("path", &[("class", &format!("bar {class}")), ("d", &bar)]);
         let place: Attributes =
             &[("class", &format!("mark dot {class}")), ("cx", &Px(x)), ("cy", &Px(y)), ("r", &"4.5")];
+        m.explained("circle", place, explanation);
+    }
+
+    /// Draws a ring: a value that is not ours.
+    pub(crate) fn ring(&mut self, m: &mut Markup, ink: Ink, (x, y): (f64, f64), explanation: &str) {
+        self.note(Shape::Ring, ink, (self.x.place(x), self.y.place(y)), Range::None);
+        let class = format!("mark ring {}", ink.class);
+        let place: Attributes =
+            &[("class", &class), ("cx", &Px(self.at_x(x))), ("cy", &Px(self.at_y(y))), ("r", &"6.5")];
         m.explained("circle", place, explanation);
     }
 

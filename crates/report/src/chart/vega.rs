@@ -91,7 +91,11 @@ fn layers(data: &ChartData, shown: &[&Shown]) -> Vec<Value> {
         let range: Vec<&str> = (0..=data.steps.len()).map(style::heat_colour).collect();
         let scale = json!({ "type": "threshold", "domain": data.steps, "range": range });
         let heat = json!({ "field": "value", "type": "quantitative", "title": data.cells, "scale": scale });
-        layers.push(layer(filter(Shape::Cell), json!("rect"), json!({ "x": x, "y": y, "color": heat })));
+        let encoding = match data.x.kind {
+            ScaleKind::Names => json!({ "x": x, "y": y, "color": heat }),
+            _ => json!({ "x": low_x, "x2": x2, "y": y, "color": heat }),
+        };
+        layers.push(layer(filter(Shape::Cell), json!("rect"), encoding));
     }
     if has(Shape::Level) {
         let mark = json!({ "type": "rule", "strokeDash": [4, 3] });

@@ -23,7 +23,7 @@ pub(crate) fn completion_cdf(fabrics: &[&str], cdfs: &[(String, Cdf)]) -> Option
 
 fn line(fabrics: &[&str], name: &str, cdf: &Cdf) -> Series {
     let points = cdf.points().iter().map(|(us, share)| (*us, share * 100.0)).collect();
-    Series { name: name.into(), class: style::fabric(fabrics, name), points, dots: false }
+    Series { name: name.into(), class: style::fabric(fabrics, name), points, ranges: Vec::new(), dots: false }
 }
 
 fn described(cdfs: &[(String, Cdf)]) -> String {

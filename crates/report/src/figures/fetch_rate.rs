@@ -31,7 +31,7 @@ pub(crate) fn fetch_rate(rate: &FetchRate) -> Picture {
 }
 
 fn line(name: &str, class: &str, points: Vec<(f64, f64)>) -> Series {
-    Series { name: name.into(), class: class.into(), points, dots: false }
+    Series { name: name.into(), class: class.into(), points, ranges: Vec::new(), dots: false }
 }
 
 fn explained(series: &[Series], t: f64) -> String {

@@ -2,6 +2,7 @@
 
 use unrack_record::line_heat::{Meta, Row};
 
+use super::cells::{class, draw_cell, steps};
 use crate::chart::{ChartData, Drawing, Key, Picture, WIDE, legend, style};
 use crate::markup::{Attributes, Markup, Px};
 use crate::words::{bytes, count};
@@ -64,16 +65,16 @@ impl Heat {
     fn draw(&self, width: f64) -> Drawing {
         let mut body = Markup::new();
         let top = self.keys(&mut body, width) + 4.0;
+        let steps = steps(self.most());
         let cell = (width - MARGIN - 12.0) / self.epochs as f64;
         for (row, misses) in self.cells.iter().enumerate() {
             let y = top + row as f64 * CELL_HEIGHT;
             for (epoch, misses) in misses.iter().enumerate() {
-                self.draw_cell(
-                    &mut body,
-                    (MARGIN + epoch as f64 * cell, y),
-                    (cell, CELL_HEIGHT),
-                    (row, epoch, *misses),
-                );
+                let text =
+                    format!("{} misses in epoch {epoch}, from {:#x}", count(*misses), self.addresses[row]);
+                let corner = (MARGIN + epoch as f64 * cell, y);
+                let class = class(&steps, *misses as f64);
+                draw_cell(&mut body, class, corner, (cell, CELL_HEIGHT), &text);
             }
             if row.is_multiple_of(if width < WIDE { 8 } else { 4 }) {
                 let place: Attributes =
@@ -98,25 +99,6 @@ impl Heat {
         data
     }
 
-    fn draw_cell(
-        &self,
-        m: &mut Markup,
-        at: (f64, f64),
-        size: (f64, f64),
-        (row, epoch, misses): (usize, usize, u64),
-    ) {
-        let class = format!("mark cell h{}", step(misses, self.most()));
-        let place: Attributes = &[
-            ("class", &class),
-            ("x", &Px(at.0)),
-            ("y", &Px(at.1)),
-            ("width", &Px(size.0)),
-            ("height", &Px(size.1)),
-        ];
-        let text = format!("{} misses in epoch {epoch}, from {:#x}", count(misses), self.addresses[row]);
-        m.explained("rect", place, &text);
-    }
-
     fn keys(&self, m: &mut Markup, width: f64) -> f64 {
         let last = format!("h{}", style::HEAT - 1);
         let most = format!("{} misses", count(self.most()));
@@ -126,22 +108,6 @@ impl Heat {
     fn most(&self) -> u64 {
         self.cells.iter().flatten().copied().max().unwrap_or(0)
     }
-}
-
-/// Returns the class of a cell: 0 for no miss, and equal ratios up to the most.
-fn step(misses: u64, most: u64) -> usize {
-    if misses == 0 {
-        return 0;
-    }
-    let part = (misses as f64).ln_1p() / (most as f64).ln_1p();
-    ((part * (style::HEAT - 1) as f64).ceil() as usize).clamp(1, style::HEAT - 1)
-}
-
-/// Returns the least number of misses of each class but the first.
-fn steps(most: u64) -> Vec<f64> {
-    let part = |step: usize| (step - 1) as f64 / (style::HEAT - 1) as f64;
-    let least = |step: usize| ((part(step) * (most as f64).ln_1p()).exp_m1() + 1e-9).floor() + 1.0;
-    (1..style::HEAT).map(least).collect()
 }
 
 #[cfg(test)]
@@ -169,12 +135,5 @@ mod tests {
     #[test]
     fn without_misses_there_is_no_picture() {
         assert!(line_heat(&meta(), &[]).is_none() && line_heat(&meta(), &[row(0, 1, 0)]).is_none());
-        for most in [9, 1_000, 1_000_000] {
-            for (class, least) in (1..).zip(steps(most)) {
-                let (above, below) = (step(least as u64, most), step(least as u64 - 1, most));
-                assert!(above >= class && below < class, "{class} of {most} begins at {least}");
-            }
-        }
-        assert_eq!((step(0, 9), step(9, 9), step(1, 1_000_000)), (0, style::HEAT - 1, 1));
     }
 }

@@ -9,11 +9,18 @@ pub(crate) struct Series {
     /// Class for colour and dashes: see [`crate::chart::style`].
     pub class: String,
     pub points: Vec<(f64, f64)>,
+    /// Interval of each point, in their order; empty if unknown.
+    pub ranges: Vec<[f64; 2]>,
     /// Whether to show the points as dots, since they are few and measured.
     pub dots: bool,
 }
 
 impl Series {
+    /// Returns the lower (0) or upper (1) edge of the intervals.
+    fn edge(&self, end: usize) -> Vec<(f64, f64)> {
+        self.points.iter().zip(&self.ranges).map(|((x, _), range)| (*x, range[end])).collect()
+    }
+
     fn ink(&self) -> Ink<'_> {
         Ink { class: &self.class, name: &self.name }
     }
@@ -37,7 +44,10 @@ impl Lines<'_> {
         let mut plot = Plot::filling(width, height, top, self.x.clone(), self.y.clone());
         plot.frame(&mut body);
         self.draw_level(&mut body, &mut plot);
-        for series in self.series {
+        for series in self.series.iter().filter(|series| !series.ranges.is_empty()) {
+            plot.band(&mut body, series.ink(), &series.edge(0), &series.edge(1));
+        }
+        for series in self.series.iter().filter(|series| series.points.len() > 1) {
             plot.line(&mut body, series.ink(), &series.points, &series.name);
         }
         plot.stripes(&mut body, if width < WIDE { 38 } else { 72 }, explain);
@@ -49,8 +59,10 @@ impl Lines<'_> {
 
     fn legend(&self, m: &mut Markup, width: f64) -> f64 {
         let entry = |series: &Series| (Key::Line, series.class.clone(), series.name.clone());
+        let has_ranges = self.series.iter().any(|series| !series.ranges.is_empty());
+        let ranges = has_ranges.then(|| (Key::Cell, "band ink".to_string(), "95 % interval".to_string()));
         let level = self.level.map(|(_, name)| (Key::Line, "accent thin".to_string(), name.to_string()));
-        let entries: Vec<_> = self.series.iter().map(entry).chain(level).collect();
+        let entries: Vec<_> = self.series.iter().map(entry).chain(level).chain(ranges).collect();
         let entries: Vec<_> = entries.iter().map(|(k, c, n)| (*k, c.as_str(), n.as_str())).collect();
         legend(m, 40.0, width - 56.0, &entries)
     }
@@ -62,10 +74,11 @@ impl Lines<'_> {
     }
 
     fn draw_dots(&self, m: &mut Markup, plot: &mut Plot, series: &Series) {
-        for &(x, y) in &series.points {
+        for (index, &(x, y)) in series.points.iter().enumerate() {
             let explanation =
                 format!("{}: {} at {}", series.name, crate::words::ratio(y), crate::words::short(x));
-            plot.dot(m, series.ink(), (x, y), [y, y], &explanation);
+            let range = series.ranges.get(index).copied().unwrap_or([y, y]);
+            plot.dot(m, series.ink(), (x, y), range, &explanation);
         }
     }
 }

@@ -18,8 +18,7 @@ pub(crate) fn map_lines(map: &SlowdownMap) -> Vec<Picture> {
 fn against_latency(map: &SlowdownMap) -> Option<Picture> {
     let (_, fixed) = reference(map);
     let us = |index: usize| map.latencies_ns[index] / 1e3;
-    let series =
-        per_local(map, |slowdown| (0..map.latencies_ns.len()).map(|l| (us(l), slowdown[l][fixed])).collect());
+    let series = per_local(map, map.latencies_ns.len(), |latency| (us(latency), (latency, fixed)));
     let title = format!("Slowdown against latency, at {}", rate(map.bandwidths_bps[fixed]));
     let explain = |value: f64| nanoseconds(value * 1e3);
     figure("map-latency", &title, "latency of a fetch (µs, logarithmic)", true, series, explain)
@@ -28,9 +27,7 @@ fn against_latency(map: &SlowdownMap) -> Option<Picture> {
 fn against_bandwidth(map: &SlowdownMap) -> Option<Picture> {
     let (fixed, _) = reference(map);
     let gbps = |index: usize| map.bandwidths_bps[index] as f64 / 1e9;
-    let series = per_local(map, |slowdown| {
-        (0..map.bandwidths_bps.len()).map(|b| (gbps(b), slowdown[fixed][b])).collect()
-    });
+    let series = per_local(map, map.bandwidths_bps.len(), |bandwidth| (gbps(bandwidth), (fixed, bandwidth)));
     let title = format!("Slowdown against bandwidth, at {}", nanoseconds(map.latencies_ns[fixed]));
     let explain = |value: f64| rate((value * 1e9) as u64);
     figure("map-bandwidth", &title, "bandwidth (Gb/s, logarithmic)", true, series, explain)
@@ -39,32 +36,62 @@ fn against_bandwidth(map: &SlowdownMap) -> Option<Picture> {
 fn against_local(map: &SlowdownMap) -> Option<Picture> {
     let (_, fixed) = reference(map);
     let share = |local: &MapLocal| local.local_bytes as f64 / map.footprint_bytes.max(1) as f64 * 100.0;
+    let mut locals: Vec<&MapLocal> = stated(map).collect();
+    locals.sort_by_key(|local| local.local_bytes);
     let line = |latency: usize| {
-        let mut points: Vec<_> =
-            stated(map).map(|(local, slowdown)| (share(local), slowdown[latency][fixed])).collect();
-        points.sort_by(|a, b| a.0.total_cmp(&b.0));
-        points
+        let points = locals.iter().filter_map(|local| Some((share(local), at(local, (latency, fixed))?)));
+        line(&nanoseconds(map.latencies_ns[latency]), points)
     };
-    let latencies = spread(map.latencies_ns.len(), 4);
-    let named = latencies.into_iter().map(|l| (nanoseconds(map.latencies_ns[l]), line(l)));
+    let series = numbered(spread(map.latencies_ns.len(), 4).into_iter().map(line));
     let title = format!("Slowdown against local memory, at {}", rate(map.bandwidths_bps[fixed]));
-    figure("map-local", &title, "local share of the footprint (%)", false, lines(named), |v| {
-        percent(v / 100.0)
-    })
+    figure("map-local", &title, "local share of the footprint (%)", false, series, |v| percent(v / 100.0))
 }
 
-fn per_local(map: &SlowdownMap, line: impl Fn(&Vec<Vec<f64>>) -> Vec<(f64, f64)>) -> Vec<Series> {
-    lines(stated(map).map(|(local, slowdown)| (format!("{} local", share(&local.local)), line(slowdown))))
+/// Slowdown, and its interval if it is known.
+type Cell = (f64, Option<[f64; 2]>);
+
+/// Returns a line for each local share: its points are at the indices below `length`, which `place` turns into x and
+/// the indices of a cell.
+fn per_local(
+    map: &SlowdownMap,
+    length: usize,
+    place: impl Fn(usize) -> (f64, (usize, usize)),
+) -> Vec<Series> {
+    let of = |local: &MapLocal| {
+        let points = (0..length).map(&place).filter_map(|(x, cell)| Some((x, at(local, cell)?)));
+        line(&format!("{} local", share(&local.local)), points)
+    };
+    numbered(stated(map).map(of))
 }
 
-/// Returns the local shares that are not withheld, with their slowdowns.
-fn stated(map: &SlowdownMap) -> impl Iterator<Item = (&MapLocal, &Vec<Vec<f64>>)> {
-    map.locals.iter().filter_map(|local| Some((local, local.slowdown.as_ref()?)))
+/// Returns the local shares that are not withheld.
+fn stated(map: &SlowdownMap) -> impl Iterator<Item = &MapLocal> {
+    map.locals.iter().filter(|local| local.slowdown.is_some())
 }
 
-fn lines(named: impl Iterator<Item = (String, Vec<(f64, f64)>)>) -> Vec<Series> {
-    let series = |(index, (name, points))| Series { name, class: style::series(index), points, dots: true };
-    named.enumerate().map(series).collect()
+/// Returns the cell at a latency and a bandwidth.
+fn at(local: &MapLocal, (latency, bandwidth): (usize, usize)) -> Option<Cell> {
+    let slowdown = *local.slowdown.as_ref()?.get(latency)?.get(bandwidth)?;
+    let interval = || local.slowdown_ci95.as_ref()?.get(latency)?.get(bandwidth).copied();
+    Some((slowdown, interval()))
+}
+
+/// Returns a line through cells, with its band if each of them has an interval.
+fn line(name: &str, cells: impl Iterator<Item = (f64, Cell)>) -> Series {
+    let cells: Vec<(f64, Cell)> = cells.collect();
+    let ranges: Option<Vec<_>> = cells.iter().map(|(_, (_, interval))| *interval).collect();
+    Series {
+        name: name.into(),
+        class: String::new(),
+        points: cells.iter().map(|(x, (slowdown, _))| (*x, *slowdown)).collect(),
+        ranges: ranges.unwrap_or_default(),
+        dots: true,
+    }
+}
+
+/// Gives each line the colour of its place.
+fn numbered(lines: impl Iterator<Item = Series>) -> Vec<Series> {
+    lines.enumerate().map(|(index, series)| Series { class: style::series(index), ..series }).collect()
 }
 
 fn figure(
@@ -81,7 +108,8 @@ fn figure(
     }
     let (lo, hi) = range(points().map(|point| point.0));
     let x = if log { Axis::log(label, lo, hi) } else { Axis::linear(label, lo, hi) };
-    let (lo, hi) = range(points().map(|point| point.1));
+    let ends = series.iter().flat_map(|s| s.ranges.iter().flatten().copied());
+    let (lo, hi) = range(points().map(|point| point.1).chain(ends));
     let y = Axis::linear("slowdown (run time over native)", lo.min(1.0), hi.max(1.06));
     let lines = Lines { x, y, series: &series, level: LEVEL };
     let at = |v: f64| {

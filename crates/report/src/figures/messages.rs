@@ -44,6 +44,7 @@ pub(crate) fn slowdown_cdf(runs: &[(&str, &SimulatedRun)]) -> Option<Picture> {
         name: name.into(),
         class: style::series(index),
         points: slowdowns.all.points().iter().map(|(value, share)| (*value, share * 100.0)).collect(),
+        ranges: Vec::new(),
         dots: false,
     };
     let series: Vec<Series> = kept(runs).map(line).collect();
@@ -77,7 +78,7 @@ fn line(
     of: impl Fn(&SizeSlowdown) -> Option<f64>,
 ) -> Series {
     let points = sizes.iter().filter_map(|size| Some((size.bytes, of(size)?))).collect();
-    Series { name, class, points, dots: true }
+    Series { name, class, points, ranges: Vec::new(), dots: true }
 }
 
 /// Returns an axis for slowdowns: of equal ratios if they span a decade.

@@ -1,11 +1,14 @@
 //! The figures of a report, one module each: data in, [`Picture`](crate::Picture) out.
 
 mod cdf;
+mod cells;
+mod explain;
 mod fetch_rate;
 mod heat;
 mod line_curve;
 mod line_heat;
 mod lines;
+mod links;
 mod map_lines;
 mod messages;
 mod near;
@@ -15,15 +18,17 @@ mod slowdown;
 mod sweep;
 
 pub(crate) use cdf::completion_cdf;
+pub use explain::explain_figure;
 pub(crate) use fetch_rate::fetch_rate;
 pub(crate) use heat::heat;
 pub use heat::heat_of_programs;
 pub(crate) use line_curve::line_curve;
 pub(crate) use line_heat::line_heat;
+pub(crate) use links::{link_queues, link_use};
 pub(crate) use map_lines::map_lines;
 pub(crate) use messages::{slowdown_by_size, slowdown_cdf};
 pub(crate) use near::near_fabrics;
 pub(crate) use ranges::{by_fabric, by_simulation};
-pub use series::{SeriesAxis, SeriesChart};
+pub use series::{ChartSeries, SeriesAxis, SeriesChart};
 pub(crate) use slowdown::against_latency;
 pub use sweep::sweep_figures;

@@ -14,8 +14,32 @@ pub struct SeriesChart {
     pub y_label: String,
     /// Whether y has equal ratios instead of equal steps.
     pub y_log: bool,
-    /// Points (x, y) by fabric; x is a number, or the place of a name.
-    pub series: Vec<(String, Vec<(f64, f64)>)>,
+    pub series: Vec<ChartSeries>,
+    /// Name of the points' ranges; `None` if they have none.
+    pub ranges: Option<String>,
+}
+
+/// Points (x, y) of one fabric, ours and published; x is a number, or the place of a name.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct ChartSeries {
+    pub name: String,
+    pub points: Vec<(f64, f64)>,
+    /// Least and most at each point, in their order; empty if unknown.
+    pub ranges: Vec<[f64; 2]>,
+    /// Points that a paper published for the same fabric.
+    pub published: Vec<(f64, f64)>,
+}
+
+impl ChartSeries {
+    /// Returns a series of points alone.
+    pub fn new(name: impl Into<String>, points: Vec<(f64, f64)>) -> ChartSeries {
+        ChartSeries { name: name.into(), points, ..ChartSeries::default() }
+    }
+
+    /// Returns the range of a point, which is the point itself if none is known.
+    fn range(&self, index: usize) -> [f64; 2] {
+        self.ranges.get(index).copied().unwrap_or([self.points[index].1; 2])
+    }
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -27,37 +51,84 @@ pub enum SeriesAxis {
 impl SeriesChart {
     /// Returns the chart as a figure.
     pub fn figure(&self) -> Picture {
-        let one = |(name, points): &(String, Vec<(f64, f64)>)| {
-            let points = points.iter().map(|(x, y)| format!("{} at {}", ratio(*y), self.x.text(*x)));
-            format!("{name}: {}.", points.collect::<Vec<_>>().join(", "))
-        };
-        let description = self.series.iter().map(one).collect::<Vec<_>>().join(" ");
+        let description =
+            self.series.iter().map(|series| self.described(series)).collect::<Vec<_>>().join(" ");
         Picture::new(&self.id, &self.title, &description, |width| self.draw(width))
+    }
+
+    fn described(&self, series: &ChartSeries) -> String {
+        let of = |(index, (x, y)): (usize, &(f64, f64))| {
+            format!("{}{} at {}", ratio(*y), range_text(series.range(index)), self.x.text(*x))
+        };
+        let mut points: Vec<String> = series.points.iter().enumerate().map(of).collect();
+        let published = series.published.iter();
+        points.extend(published.map(|(x, y)| format!("published {} at {}", ratio(*y), self.x.text(*x))));
+        format!("{}: {}.", series.name, points.join(", "))
     }
 
     fn draw(&self, width: f64) -> Drawing {
         let mut body = Markup::new();
-        let names: Vec<&str> = self.series.iter().map(|(name, _)| name.as_str()).collect();
+        let names: Vec<&str> = self.series.iter().map(|series| series.name.as_str()).collect();
         let classes: Vec<String> = names.iter().map(|name| style::fabric(&names, name)).collect();
-        let is_names = matches!(self.x, SeriesAxis::Names(..));
-        let key = if is_names { Key::Dot } else { Key::Line };
-        let entries: Vec<_> =
-            names.iter().zip(&classes).map(|(name, class)| (key, class.as_str(), *name)).collect();
-        let top = legend(&mut body, 40.0, width - 56.0, &entries);
+        let top = self.legend(&mut body, &classes, width);
         let height = if width < WIDE { 300.0 } else { 380.0 };
         let mut plot = Plot::filling(width, height, top, self.x_axis(), self.y_axis());
         plot.frame(&mut body);
-        for ((name, points), class) in self.series.iter().zip(&classes) {
-            let ink = Ink { class, name };
-            if !is_names {
-                plot.line(&mut body, ink, points, name);
-            }
-            for (x, y) in points {
-                let explanation = format!("{name}: {} at {}", ratio(*y), self.x.text(*x));
-                plot.dot(&mut body, ink, (*x, *y), [*y, *y], &explanation);
-            }
+        for (series, class) in self.series.iter().zip(&classes) {
+            self.draw_band(&mut body, &mut plot, series, Ink { class, name: &series.name });
+        }
+        for (series, class) in self.series.iter().zip(&classes) {
+            self.draw_series(&mut body, &mut plot, series, Ink { class, name: &series.name });
         }
         plot.finish(width, height, body)
+    }
+
+    fn legend(&self, m: &mut Markup, classes: &[String], width: f64) -> f64 {
+        let key = if self.is_named() { Key::Dot } else { Key::Line };
+        let mut entries: Vec<_> = self
+            .series
+            .iter()
+            .zip(classes)
+            .map(|(series, class)| (key, class.as_str(), series.name.as_str()))
+            .collect();
+        if let Some(ranges) = &self.ranges {
+            entries.push((Key::Cell, "band ink", ranges));
+        }
+        if self.series.iter().any(|series| !series.published.is_empty()) {
+            entries.push((Key::Ring, "ink", "published"));
+        }
+        legend(m, 40.0, width - 56.0, &entries)
+    }
+
+    fn is_named(&self) -> bool {
+        matches!(self.x, SeriesAxis::Names(..))
+    }
+
+    /// Draws the ranges of a line as a band.
+    fn draw_band(&self, m: &mut Markup, plot: &mut Plot, series: &ChartSeries, ink: Ink) {
+        if self.is_named() || series.ranges.is_empty() {
+            return;
+        }
+        let edge = |end: usize| -> Vec<(f64, f64)> {
+            (0..series.points.len()).map(|index| (series.points[index].0, series.range(index)[end])).collect()
+        };
+        plot.band(m, ink, &edge(0), &edge(1));
+    }
+
+    fn draw_series(&self, m: &mut Markup, plot: &mut Plot, series: &ChartSeries, ink: Ink) {
+        if !self.is_named() && series.points.len() > 1 {
+            plot.line(m, ink, &series.points, ink.name);
+        }
+        for (x, y) in &series.published {
+            let explanation = format!("{}: published {} at {}", ink.name, ratio(*y), self.x.text(*x));
+            plot.ring(m, ink, (*x, *y), &explanation);
+        }
+        for (index, (x, y)) in series.points.iter().enumerate() {
+            let range = series.range(index);
+            let explanation =
+                format!("{}: {}{} at {}", ink.name, ratio(*y), range_text(range), self.x.text(*x));
+            plot.dot(m, ink, (*x, *y), range, &explanation);
+        }
     }
 
     fn x_axis(&self) -> Axis {
@@ -71,7 +142,8 @@ impl SeriesChart {
     }
 
     fn y_axis(&self) -> Axis {
-        let (lo, hi) = range(self.points().map(|(_, y)| *y));
+        let ends = self.series.iter().flat_map(|series| series.ranges.iter().flatten());
+        let (lo, hi) = range(self.points().map(|(_, y)| y).chain(ends).copied());
         match self.y_log {
             true => Axis::log(&self.y_label, lo / 1.1, hi * 1.1),
             false => Axis::linear(&self.y_label, lo.min(1.0), hi),
@@ -79,7 +151,7 @@ impl SeriesChart {
     }
 
     fn points(&self) -> impl Iterator<Item = &(f64, f64)> {
-        self.series.iter().flat_map(|(_, points)| points)
+        self.series.iter().flat_map(|series| series.points.iter().chain(&series.published))
     }
 }
 
@@ -90,6 +162,11 @@ impl SeriesAxis {
             SeriesAxis::Names(_, names) => names.get(x as usize).cloned().unwrap_or_default(),
         }
     }
+}
+
+/// Returns " (1.1 to 1.3)"; nothing for a range without extent.
+fn range_text([lo, hi]: [f64; 2]) -> String {
+    if hi > lo { format!(" ({} to {})", ratio(lo), ratio(hi)) } else { String::new() }
 }
 
 fn range(values: impl Iterator<Item = f64>) -> (f64, f64) {
@@ -109,15 +186,23 @@ mod tests {
             y_label: "mean slowdown".into(),
             y_log,
             series: vec![
-                ("edm".into(), vec![(0.0, 1.01), (1.0, 1.2)]),
-                ("cxl".into(), vec![(0.0, 1.1), (1.0, 77.0)]),
+                ChartSeries::new("edm", vec![(0.0, 1.01), (1.0, 1.2)]),
+                ChartSeries {
+                    ranges: vec![[1.0, 1.2], [70.0, 80.0]],
+                    published: vec![(1.0, 71.0)],
+                    ..ChartSeries::new("cxl", vec![(0.0, 1.1), (1.0, 77.0)])
+                },
             ],
+            ranges: Some("least and most".into()),
         };
         let names = SeriesAxis::Names("program".into(), vec!["hadoop".into(), "spark".into()]);
         for (axis, at) in [(SeriesAxis::Numbers("load".into()), "1"), (names, "spark")] {
             let svg = chart(axis, true).figure().to_svg();
             assert_eq!(svg.matches("class=\"mark dot s").count(), 4, "{svg}");
-            assert!(svg.contains(&format!("cxl: 77.000 at {at}")), "{svg}");
+            assert!(svg.contains(&format!("cxl: 77.000 (70.000 to 80.000) at {at}")), "{svg}");
+            assert!(svg.contains(&format!("cxl: published 71.000 at {at}")), "{svg}");
+            assert_eq!(svg.matches("class=\"mark ring s").count(), 1, "{svg}");
+            assert_eq!(svg.matches("class=\"mark band s1").count(), usize::from(at == "1"), "{svg}");
         }
         let empty = SeriesChart { series: Vec::new(), ..chart(SeriesAxis::Numbers("load".into()), false) };
         assert!(empty.figure().to_svg().contains("</svg>"));

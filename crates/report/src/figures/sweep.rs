@@ -1,13 +1,13 @@
 //! Charts of a sweep: slowdown over one of its keys, a line for each choice of the others.
 
-use super::series::{SeriesAxis, SeriesChart};
+use super::series::{ChartSeries, SeriesAxis, SeriesChart};
 use crate::chart::Picture;
 use unrack_record::{Figures, Sweep, SweepPoint};
 
 /// Accessor of a figure of a point, if it has one.
 type Of = fn(&Figures) -> Option<f64>;
 
-/// Draws mean and 99th percentile of the slowdown; for several seeds, their mean. Returns nothing if only seeds differ
+/// Draws mean and 99th percentile of the slowdown; for several seeds, their mean in a band from the least to the most. Returns nothing if only seeds differ
 /// or no message counted.
 pub fn sweep_figures(sweep: &Sweep) -> Vec<Picture> {
     let Some(x) = across(sweep) else { return Vec::new() };
@@ -24,7 +24,15 @@ fn figure(sweep: &Sweep, x: usize, (id, label): (&str, &str), of: Of) -> Option<
     let (id, title) = (format!("sweep-{id}"), format!("{label} over {key}"));
     let x = if numeric { SeriesAxis::Numbers(key) } else { SeriesAxis::Names(key, names) };
     let y_label = format!("{label} (over unloaded)");
-    (!series.is_empty()).then(|| SeriesChart { id, title, x, y_label, y_log: true, series }.figure())
+    let has_seeds = series.iter().any(|series| !series.ranges.is_empty());
+    let ranges = has_seeds.then(|| format!("{} seeds, least and most", seeds(sweep)));
+    (!series.is_empty()).then(|| SeriesChart { id, title, x, y_label, y_log: true, series, ranges }.figure())
+}
+
+/// Returns the number of seeds of a sweep.
+fn seeds(sweep: &Sweep) -> usize {
+    let seed = sweep.keys.iter().position(|key| key == SEED);
+    seed.map_or(1, |key| names(sweep, key).len())
 }
 
 const SEED: &str = "seed";
@@ -48,7 +56,7 @@ fn names(sweep: &Sweep, key: usize) -> Vec<String> {
 }
 
 /// Returns a line for each choice of the other keys, by its name.
-fn series(sweep: &Sweep, x: usize, of: Of) -> Vec<(String, Vec<(f64, f64)>)> {
+fn series(sweep: &Sweep, x: usize, of: Of) -> Vec<ChartSeries> {
     let places = names(sweep, x);
     let numeric = places.iter().all(|name| name.parse::<f64>().is_ok());
     let mut lines: Vec<Line> = Vec::new();
@@ -63,25 +71,33 @@ fn series(sweep: &Sweep, x: usize, of: Of) -> Vec<(String, Vec<(f64, f64)>)> {
         });
         lines[n].add(at, y);
     }
-    lines.into_iter().map(Line::means).collect()
+    lines.into_iter().map(Line::series).collect()
 }
 
 struct Line {
     name: String,
-    /// Points: x, sum of y, and number of seeds.
-    points: Vec<(f64, f64, f64)>,
+    /// Points: x, and y of each seed.
+    points: Vec<(f64, Vec<f64>)>,
 }
 
 impl Line {
     fn add(&mut self, x: f64, y: f64) {
         match self.points.iter_mut().find(|point| point.0 == x) {
-            Some(point) => (point.1, point.2) = (point.1 + y, point.2 + 1.0),
-            None => self.points.push((x, y, 1.0)),
+            Some((_, seeds)) => seeds.push(y),
+            None => self.points.push((x, vec![y])),
         }
     }
 
-    fn means(self) -> (String, Vec<(f64, f64)>) {
-        (self.name, self.points.into_iter().map(|(x, sum, count)| (x, sum / count)).collect())
+    /// Returns the means over the seeds, with the least and the most if there are several.
+    fn series(self) -> ChartSeries {
+        let mean = |seeds: &[f64]| seeds.iter().sum::<f64>() / seeds.len() as f64;
+        let ends = |seeds: &[f64]| {
+            seeds.iter().fold([f64::INFINITY, 0.0], |[lo, hi]: [f64; 2], y| [lo.min(*y), hi.max(*y)])
+        };
+        let is_repeated = self.points.iter().any(|(_, seeds)| seeds.len() > 1);
+        let ranges = self.points.iter().filter(|_| is_repeated).map(|(_, seeds)| ends(seeds)).collect();
+        let points = self.points.iter().map(|(x, seeds)| (*x, mean(seeds))).collect();
+        ChartSeries { ranges, ..ChartSeries::new(self.name, points) }
     }
 }
 
@@ -136,11 +152,16 @@ mod tests {
         let x = across(&sweep).unwrap();
         assert_eq!(sweep.keys[x], "workload.load");
         let lines = series(&sweep, x, |figures| figures.slowdown_mean);
-        assert_eq!(
-            lines,
-            [("edm".to_string(), vec![(0.2, 1.5), (0.4, 3.0)]), ("cxl".to_string(), vec![(0.2, 4.0)])]
-        );
+        let edm = ChartSeries {
+            ranges: vec![[1.0, 2.0], [3.0, 3.0]],
+            ..ChartSeries::new("edm", vec![(0.2, 1.5), (0.4, 3.0)])
+        };
+        assert_eq!(lines, [edm, ChartSeries::new("cxl", vec![(0.2, 4.0)])]);
         // Without values of the 99th percentile, there is one chart.
-        assert_eq!(sweep_figures(&sweep).len(), 1);
+        let figures = sweep_figures(&sweep);
+        assert_eq!(figures.len(), 1);
+        let svg = figures[0].to_svg();
+        assert_eq!(svg.matches("class=\"mark band").count(), 1, "cxl has one seed: {svg}");
+        assert!(svg.contains("2 seeds, least and most"), "{svg}");
     }
 }

@@ -63,6 +63,9 @@ pub(crate) fn section(prefix: &str, runs: &[(&RecordedRun, &SimulatedRun)]) -> S
         "slowdown-cdf",
         "Each line climbs from 0 to 100 % of the messages: a long slope to the right is a tail of late ones.",
     );
+    for index in 0..runs.len() {
+        inside(&mut section, &suffix(runs, index));
+    }
     let rows: Vec<_> = named.iter().map(|(name, run)| row(name, run)).collect();
     table(&mut section.body, "Messages, by run", COLUMNS, &rows);
     differing(&mut section, &unlike);
@@ -83,11 +86,51 @@ pub(crate) fn section(prefix: &str, runs: &[(&RecordedRun, &SimulatedRun)]) -> S
     section
 }
 
+/// Places the figures of what happened inside one run, if it was observed.
+fn inside(section: &mut Section, suffix: &str) {
+    section.figure(
+        &format!("link-use{suffix}"),
+        "Each row is one direction of a link: node n towards its switch, or out of switch port n. The busiest links are \
+         shown; darker cells were busy for more of the time.",
+    );
+    section.figure(
+        &format!("link-queues{suffix}"),
+        "The most bytes that a data packet found ahead of it at each of these links. Nodes' own queues are not counted.",
+    );
+    section.figure(
+        &format!("explain{suffix}"),
+        "Bars are the times that the message spent at each place, in the order in which it met them: together they are its \
+         completion time. The dashed line is its completion time alone on the same fabric.",
+    );
+}
+
 fn figures_of(runs: &[(&RecordedRun, &SimulatedRun)]) -> Vec<Picture> {
     let named: Vec<_> = runs.iter().map(|(run, simulated)| (run.name.as_str(), *simulated)).collect();
-    let all =
-        [figures::by_simulation(&named), figures::slowdown_by_size(&named), figures::slowdown_cdf(&named)];
+    let mut all = vec![
+        figures::by_simulation(&named),
+        figures::slowdown_by_size(&named),
+        figures::slowdown_cdf(&named),
+    ];
+    for (index, (name, run)) in named.iter().enumerate() {
+        let suffix = suffix(runs, index);
+        let of_run =
+            |title: &str| if runs.len() > 1 { format!("{title}: {name}") } else { title.to_string() };
+        if let Some(links) = &run.links {
+            all.push(Some(figures::link_use(&suffix, &of_run("Use of links over time"), links)));
+            all.push(figures::link_queues(&suffix, &of_run("Queues over time"), links));
+        }
+        let explained = run.explained.as_ref().map(figures::explain_figure);
+        all.push(explained.map(|figure| {
+            let id = format!("{}{suffix}", figure.id);
+            figure.renamed(id)
+        }));
+    }
     all.into_iter().flatten().collect()
+}
+
+/// Returns the end of the ids of one run's own figures.
+fn suffix(runs: &[(&RecordedRun, &SimulatedRun)], index: usize) -> String {
+    if runs.len() > 1 { format!("-{}", index + 1) } else { String::new() }
 }
 
 fn fabrics(runs: &[(String, Simulation)]) -> Vec<String> {

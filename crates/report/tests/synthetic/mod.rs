@@ -280,6 +280,50 @@ fn write_trace(path: &Path) {
     writer.finish(&meta).unwrap();
 }
 
+/// Adds what `unrack sim` leaves with `--ports` and `--explain`.
+pub(crate) fn observe(folder: &Path) {
+    write_links(&folder.join("ports.parquet"));
+    let part = |from_ns: f64, time_ns: f64, cause: &str, place: &str| serde_json::json!({ "from_ns": from_ns, "time_ns": time_ns, "cause": cause, "where": place });
+    let parts = [
+        part(35.189, 27.776, "host-queue", "node 90: behind packets of others"),
+        part(62.965, 10.0, "propagation", "link of node 90: propagation"),
+        part(72.965, 8.512, "queue", "port 85: behind other packets"),
+        part(81.477, 12.32, "serialization", "link of port 85: its own bits"),
+        part(93.797, 10.0, "propagation", "link of port 85: propagation"),
+    ];
+    let explained = serde_json::json!({
+        "message": 777, "kind": "write", "bytes": 64, "src": 90, "dst": 85, "submitted_ns": 35.189,
+        "completion_ns": 68.608, "unloaded_ns": 44.64, "parts": parts,
+    });
+    write_json(folder.join("explain.json"), &explained).unwrap();
+}
+
+/// Links of the table, of which a report shows the busiest 32.
+const LINKS: u32 = 40;
+
+fn write_links(path: &Path) {
+    let mut writer = ports::Writer::create(path).unwrap();
+    let interval_ps = 10_000_000;
+    for (step, number) in (0..150).flat_map(|step| (0..LINKS).map(move |number| (step, number))) {
+        let wave = 0.5 + 0.5 * (f64::from(number) / 5.0 + step as f64 / 20.0).sin();
+        let utilization = wave * chance(u64::from(number) + 3).sqrt();
+        let row = ports::Row {
+            from_ps: step * interval_ps,
+            kind: if number < 20 { ports::Kind::Host } else { ports::Kind::Port },
+            number: number % 20,
+            busy_ps: (utilization * interval_ps as f64) as u64,
+            utilization,
+            packets: 100,
+            wire_bytes: 10_000,
+            payload_bytes: 6_400,
+            queue_mean_bytes: 100.0 * wave,
+            queue_max_bytes: if number < 20 { 0 } else { (wave * wave * 36_000.0) as u64 },
+        };
+        writer.push(row).unwrap();
+    }
+    writer.finish(&ports::Meta { fabric: "edm".into(), interval_ps }).unwrap();
+}
+
 /// Sizes of messages, each of which has as many.
 pub(crate) const SIZES: [u64; 4] = [64, 1024, 16_384, 1 << 20];
 

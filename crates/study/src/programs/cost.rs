@@ -4,7 +4,7 @@
 use super::map::{Loss, MappedProgram, NETWORKS, SHARE};
 use super::{Measurement, ProgramFound, StudyProgram};
 use crate::computed::Computed;
-use unrack_report::{Picture, SeriesAxis, SeriesChart};
+use unrack_report::{ChartSeries, Picture, SeriesAxis, SeriesChart};
 
 /// Rate of the networks between which the crossover is looked for, in bits per second.
 const RATE: u64 = 40_000_000_000;
@@ -91,9 +91,9 @@ pub fn pictures(name: &str, costs: &[SingleThread]) -> Vec<Picture> {
         let points = cost.over_latency();
         let (first, last) = (points.first()?.0, points.last()?.0);
         let flat = |s: f64| vec![(first, s), (last, s)];
-        let mut series = vec![("one thread, remote memory".to_string(), points)];
-        series.push(("parallel, local memory".into(), flat(cost.parallel_s)));
-        series.extend(cost.disk_s.map(|s| ("one thread, swap to disk".to_string(), flat(s))));
+        let mut series = vec![ChartSeries::new("one thread, remote memory", points)];
+        series.push(ChartSeries::new("parallel, local memory", flat(cost.parallel_s)));
+        series.extend(cost.disk_s.map(|s| ChartSeries::new("one thread, swap to disk", flat(s))));
         let chart = SeriesChart {
             id: format!("{name}-{}", cost.mapped.program.name),
             title: format!("{} with a quarter of its memory local, at 40 Gb/s", cost.mapped.program.name),
@@ -101,6 +101,7 @@ pub fn pictures(name: &str, costs: &[SingleThread]) -> Vec<Picture> {
             y_label: "run time, s".into(),
             y_log: false,
             series,
+            ranges: None,
         };
         Some(chart.figure())
     };

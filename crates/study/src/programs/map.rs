@@ -7,7 +7,7 @@ use super::{Measurement, ProgramClass, ProgramFound, StudyProgram};
 use crate::computed::Computed;
 use std::fmt::Write;
 use unrack_record::{MapLocal, SlowdownMap};
-use unrack_report::{Picture, SeriesAxis, SeriesChart, heat_of_programs};
+use unrack_report::{ChartSeries, Picture, SeriesAxis, SeriesChart, heat_of_programs};
 
 /// Loss that the paper allows, in percent.
 pub(super) const ALLOWED: f64 = 5.0;
@@ -220,10 +220,15 @@ pub fn pictures(name: &str, mapped: &[MappedProgram]) -> Vec<Picture> {
     );
     let by_class = |class: ProgramClass| {
         let (_, several) = of_class(mapped, class);
-        let point = |share: &String| {
-            Some((share.trim_end_matches('%').parse().ok()?, mean(&several, share, NETWORKS[0])?.value))
-        };
-        (class.name().to_string(), shares(&several).iter().filter_map(point).collect())
+        let mut series = ChartSeries::new(class.name(), Vec::new());
+        for share in shares(&several) {
+            let percent = share.trim_end_matches('%').parse().ok();
+            if let (Some(x), Some(loss)) = (percent, mean(&several, &share, NETWORKS[0])) {
+                series.points.push((x, loss.value));
+                series.ranges.push([loss.low, loss.high]);
+            }
+        }
+        series
     };
     let classes = SeriesChart {
         id: format!("{name}-classes"),
@@ -232,8 +237,9 @@ pub fn pictures(name: &str, mapped: &[MappedProgram]) -> Vec<Picture> {
         y_label: "mean loss, %".into(),
         y_log: false,
         series: ProgramClass::ALL.map(by_class).to_vec(),
+        ranges: Some("95 % interval".into()),
     };
-    let is_drawn = |chart: &SeriesChart| chart.series.iter().any(|(_, points)| !points.is_empty());
+    let is_drawn = |chart: &SeriesChart| chart.series.iter().any(|series| !series.points.is_empty());
     [heat].into_iter().chain(Some(classes).filter(is_drawn).map(|chart| chart.figure())).collect()
 }
 

@@ -5,7 +5,7 @@ use super::map::{MappedProgram, NETWORKS, SHARE};
 use super::{Measurement, ProgramFound, StudyProgram, middle};
 use crate::computed::Computed;
 use unrack_record::LinesResult;
-use unrack_report::{Picture, SeriesAxis, SeriesChart};
+use unrack_report::{ChartSeries, Picture, SeriesAxis, SeriesChart};
 
 /// Bytes of a line.
 const LINE: f64 = 64.0;
@@ -155,13 +155,14 @@ pub fn picture(name: &str, rated: &[Rated]) -> Option<Picture> {
         id: format!("{name}-predicted"),
         title: "Loss at 5 us and 40 Gb/s, and what the rates of the other programs predict".into(),
         series: vec![
-            ("measured".into(), series(&by_pages, |one| one.loss)),
-            ("by pages".into(), series(&by_pages, |one| one.predicted)),
-            ("by pages and lines".into(), series(&by_both, |one| one.predicted)),
+            ChartSeries::new("measured", series(&by_pages, |one| one.loss)),
+            ChartSeries::new("by pages", series(&by_pages, |one| one.predicted)),
+            ChartSeries::new("by pages and lines", series(&by_both, |one| one.predicted)),
         ],
         x: SeriesAxis::Names("program".into(), names),
         y_label: "loss, %".into(),
         y_log: true,
+        ranges: None,
     };
     Some(chart.figure())
 }
