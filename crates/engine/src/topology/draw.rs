@@ -11,6 +11,8 @@ const COLUMN: u32 = 30;
 const ROW: u32 = 110;
 const MARGIN: u32 = 40;
 const BOX: (u32, u32) = (24, 18);
+/// Height of the legend, and width of one of its entries.
+const LEGEND: (u32, u32) = (36, 80);
 
 /// Item with a place in the picture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -20,12 +22,76 @@ enum Thing {
     Switch(u32),
 }
 
+impl Thing {
+    /// Returns the name of its kind, and the colour of its box.
+    const fn kind(self) -> (&'static str, &'static str) {
+        match self {
+            Thing::Host(_) => ("host", "#e8f0fe"),
+            Thing::Nic(_) => ("NIC", "#fff3d6"),
+            Thing::Switch(_) => ("switch", "#e3f4e6"),
+        }
+    }
+
+    const fn number(self) -> u32 {
+        match self {
+            Thing::Host(n) | Thing::Nic(n) | Thing::Switch(n) => n,
+        }
+    }
+
+    /// Returns its box around this point, with the first letter of its kind and its number.
+    fn drawn(self, x: u32, y: u32) -> String {
+        let letter = self.kind().0[..1].to_uppercase();
+        drawn_box(self.kind().1, (x, y), &format!("{letter}{}", self.number()))
+    }
+}
+
+fn drawn_box(fill: &str, (x, y): (u32, u32), text: &str) -> String {
+    let (w, h) = BOX;
+    format!(
+        "<rect x=\"{}\" y=\"{}\" width=\"{w}\" height=\"{h}\" rx=\"3\" fill=\"{fill}\" stroke=\"#444\"/>\
+         <text x=\"{x}\" y=\"{}\">{text}</text>",
+        x - w / 2,
+        y - h / 2,
+        y + 3
+    )
+}
+
+/// Returns one item of each kind that the picture has, in the order of the rows.
+fn kinds(rows: &[Vec<Thing>]) -> Vec<Thing> {
+    let mut kinds: Vec<Thing> = Vec::new();
+    for thing in rows.iter().flatten() {
+        if !kinds.iter().any(|known| known.kind() == thing.kind()) {
+            kinds.push(*thing);
+        }
+    }
+    kinds
+}
+
+/// Returns the legend, at the top: a box for each kind, and a line for cables.
+fn legend(kinds: &[Thing]) -> String {
+    let y = LEGEND.0 / 2;
+    let mut svg = String::from("<g id=\"legend\">");
+    let label = |x: u32, text: &str| {
+        format!("<text x=\"{}\" y=\"{}\" font-size=\"11\" text-anchor=\"start\">{text}</text>", x + 18, y + 4)
+    };
+    for (n, thing) in (0..).zip(kinds) {
+        let (x, (name, fill)) = (MARGIN + n * LEGEND.1, thing.kind());
+        svg += &drawn_box(fill, (x, y), &name[..1].to_uppercase());
+        svg += &label(x, name);
+    }
+    let x = MARGIN + kinds.len() as u32 * LEGEND.1;
+    let _ = write!(svg, "<path d=\"M{} {y}h{}\" stroke=\"#999\"/>{}", x - 12, BOX.0, label(x, "cable"));
+    svg + "</g>\n"
+}
+
 impl Topology {
     /// Returns an SVG picture. For networks of at most [`MOST_NODES`] nodes.
     pub fn draw(&self) -> String {
         let rows = rows(self);
         let widest = rows.iter().map(Vec::len).max().unwrap_or(1) as u32;
-        let (width, height) = (widest * COLUMN + 2 * MARGIN, rows.len() as u32 * ROW + MARGIN);
+        let kinds = kinds(&rows);
+        let width = (widest * COLUMN + 2 * MARGIN).max((kinds.len() as u32 + 1) * LEGEND.1 + MARGIN);
+        let height = rows.len() as u32 * ROW + MARGIN + LEGEND.0;
         let places = places(&rows, width, height);
         let mut svg = format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" width=\"{width}\" \
@@ -38,23 +104,10 @@ impl Topology {
         }
         svg.push_str("</g>\n");
         for (thing, (x, y)) in places {
-            let (name, number, fill) = match thing {
-                Thing::Host(n) => ("host", n, "#e8f0fe"),
-                Thing::Nic(n) => ("NIC", n, "#fff3d6"),
-                Thing::Switch(n) => ("switch", n, "#e3f4e6"),
-            };
-            let (w, h) = BOX;
-            let _ = writeln!(
-                svg,
-                "<g><title>{name} {number}</title><rect x=\"{}\" y=\"{}\" width=\"{w}\" height=\"{h}\" rx=\"3\" \
-                 fill=\"{fill}\" stroke=\"#444\"/><text x=\"{x}\" y=\"{}\">{}{number}</text></g>",
-                x - w / 2,
-                y - h / 2,
-                y + 3,
-                &name[..1].to_uppercase(),
-            );
+            let name = thing.kind().0;
+            let _ = writeln!(svg, "<g><title>{name} {}</title>{}</g>", thing.number(), thing.drawn(x, y));
         }
-        svg + "</svg>\n"
+        svg + &legend(&kinds) + "</svg>\n"
     }
 
     /// Returns both ends of each cable, once.
@@ -140,6 +193,11 @@ mod tests {
         assert_eq!(rows(&tree).iter().map(Vec::len).collect::<Vec<_>>(), [16, 8, 8, 4]);
         assert_eq!(tree.draw().matches("<line").count(), 16 + 16 + 16);
         let star = Topology::star(3, link(100)).draw();
+        let legend = |svg: &str| svg.split("id=\"legend\"").nth(1).unwrap().to_string();
+        assert!(
+            ["host", "NIC", "switch", "cable"].iter().all(|name| legend(&svg).contains(&format!(">{name}<")))
+        );
+        assert!(!legend(&star).contains(">NIC<") && legend(&star).contains(">host<"), "{star}");
         assert!(star.starts_with("<svg") && star.ends_with("</svg>\n") && star.matches("<line").count() == 3);
     }
 }
