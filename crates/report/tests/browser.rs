@@ -23,7 +23,7 @@ const FLAGS: [&str; 9] = [
     "--hide-scrollbars",
 ];
 
-/// Script appended to a copy of the page: it measures, and writes its findings where `--dump-dom` shows them.
+/// Script appended to a copy of the page: it measures, and sends its findings to the page around it.
 const MEASURE: &str = r#"<script>
 const visible = box => box.width > 0 || box.height > 0;
 const found = {};
@@ -37,19 +37,26 @@ for (const figure of document.querySelectorAll("figure")) {
       return own.left < box.left - 2 || own.right > box.right + 2 || own.top < box.top - 2 || own.bottom > box.bottom + 2;
     }).map(part => part.textContent);
   });
+  const boxes = shown.flatMap(svg => [...svg.querySelectorAll("text")]).map(text => [text.textContent, text.getBoundingClientRect()]);
+  const covers = (a, b) => a.left + 1 < b.right && b.left + 1 < a.right && a.top + 1 < b.bottom && b.top + 1 < a.bottom;
+  const covered = boxes.flatMap(([text, box], index) =>
+    boxes.slice(index + 1).filter(([, other]) => covers(box, other)).map(([other]) => [text, other]));
   const drawn = marks.filter(mark => visible(mark.getBBox())).length;
-  found[figure.id] = { shown: shown.length, marks: marks.length, drawn: drawn, outside: outside };
+  found[figure.id] = { shown: shown.length, marks: marks.length, drawn: drawn, outside: outside, covered: covered };
 }
-const result = document.createElement("pre");
-result.id = "measured";
-result.textContent = "MEASURED" + JSON.stringify({
+parent.postMessage("MEASURED" + JSON.stringify({
   figures: found,
   requests: performance.getEntriesByType("resource").length,
   owned: document.body.id,
+  width: window.innerWidth,
   overflow: document.documentElement.scrollWidth - window.innerWidth,
-}) + "END";
-document.body.append(result);
+}) + "END", "*");
 </script>"#;
+
+/// Page around the copy, which may be narrower than a browser's window: it shows the findings to `--dump-dom`.
+const FRAME: &str = r#"<!DOCTYPE html><body><script>
+addEventListener("message", message => { document.body.append(message.data); });
+</script><iframe src="measured.html" style="border:0;height:900px;width:WIDTHpx"></iframe></body>"#;
 
 fn chromium(scratch: &Path, arguments: &[&str], page: &Path) -> String {
     let profile = format!("--user-data-dir={}", scratch.join("profile").display());
@@ -69,11 +76,13 @@ fn has_chromium() -> bool {
     found.is_ok()
 }
 
-fn measured(scratch: &Path, page: &str, window: &str) -> serde_json::Value {
+fn measured(scratch: &Path, page: &str, width: u32) -> serde_json::Value {
     let copy = scratch.join("measured.html");
     std::fs::write(&copy, page.replace("</body>", &format!("{MEASURE}</body>"))).unwrap();
-    let dom = chromium(scratch, &[window, "--dump-dom"], &copy);
-    // The script's own text comes first in the page.
+    let frame = scratch.join("frame.html");
+    std::fs::write(&frame, FRAME.replace("WIDTH", &width.to_string())).unwrap();
+    let window = format!("--window-size={},950", width + 50);
+    let dom = chromium(scratch, &[&window, "--virtual-time-budget=10000", "--dump-dom"], &frame);
     let (_, after) = dom.rsplit_once("MEASURED").expect("the measuring script has run");
     serde_json::from_str(after.split_once("END").unwrap().0).unwrap()
 }
@@ -96,8 +105,10 @@ fn marks_are_drawn_and_seen_at_every_width() {
     }
     let scratch = Folder::new("browser");
     let page = every_kind(&scratch).html();
-    for window in ["--window-size=1200,900", "--window-size=500,900"] {
-        let found = measured(&scratch, &page, window);
+    for width in [400, 800, 1400] {
+        let window = format!("{width} px");
+        let found = measured(&scratch, &page, width);
+        assert_eq!(found["width"], width, "the browser has another width");
         assert_eq!(found["requests"], 0, "the page loads nothing");
         assert_eq!(found["owned"], "", "a script from the scenario has run");
         assert_eq!(found["overflow"], 0, "the page is as wide as the window at {window}");
@@ -108,6 +119,11 @@ fn marks_are_drawn_and_seen_at_every_width() {
             assert!(figure["marks"].as_u64().unwrap() >= 2, "{id} at {window}: {figure}");
             assert_eq!(figure["marks"], figure["drawn"], "{id} has marks without extent at {window}");
             assert_eq!(figure["outside"], serde_json::json!([]), "{id} at {window}");
+            assert_eq!(
+                figure["covered"],
+                serde_json::json!([]),
+                "labels of {id} cover each other at {window}"
+            );
         }
     }
 }

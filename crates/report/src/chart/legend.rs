@@ -1,6 +1,6 @@
 //! Legends of charts.
 
-use super::text_width;
+use super::{fitted, text_width};
 use crate::markup::{Markup, Px};
 
 const LINE: f64 = 19.0;
@@ -18,6 +18,7 @@ pub(crate) enum Key {
 pub(crate) fn legend(m: &mut Markup, left: f64, width: f64, entries: &[(Key, &str, &str)]) -> f64 {
     let (mut x, mut y) = (left, 12.0);
     for (key, class, text) in entries {
+        let text = &fitted(text, width - 26.0);
         let needed = 26.0 + text_width(text) + 16.0;
         if x > left && x + needed - 16.0 > left + width {
             (x, y) = (left, y + LINE);

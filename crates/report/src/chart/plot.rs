@@ -1,6 +1,6 @@
 //! The frame of a plot, and marks at positions within it.
 
-use super::{Axis, ChartData, Drawing, Place, Range, Shape, Shown};
+use super::{Axis, ChartData, Drawing, Place, Range, Shape, Shown, fitted};
 use crate::markup::{Attributes, Markup, Px};
 
 /// Room to the right of a plot.
@@ -12,6 +12,9 @@ pub(crate) struct Ink<'a> {
     pub class: &'a str,
     pub name: &'a str,
 }
+
+/// Baseline of the ticks below a plot: their text is clear of that of the lowest tick beside it.
+const TICK: f64 = 19.0;
 
 /// A plot's rectangle in the figure, with its two axes, and the values shown so far.
 pub(crate) struct Plot {
@@ -93,7 +96,7 @@ impl Plot {
             m.leaf("path", &[("class", &"grid"), ("d", &format!("M{} {}V{}", Px(x), Px(self.top), Px(y)))]);
             let middle = x.min(self.right + RIGHT - half);
             if middle - half > free {
-                m.text("text", &[("class", &"tick mid"), ("x", &Px(middle)), ("y", &Px(y + 17.0))], text);
+                m.text("text", &[("class", &"tick mid"), ("x", &Px(middle)), ("y", &Px(y + TICK))], text);
                 free = middle + half + 6.0;
             }
         }
@@ -102,7 +105,8 @@ impl Plot {
             &[("class", &"axis"), ("d", &format!("M{} {}H{}", Px(self.left), Px(y), Px(self.right)))],
         );
         let middle = Px((self.left + self.right) / 2.0);
-        m.text("text", &[("class", &"label mid"), ("x", &middle), ("y", &Px(y + 37.0))], &self.x.label);
+        let label = fitted(&self.x.label, self.right + RIGHT - self.left);
+        m.text("text", &[("class", &"label mid"), ("x", &middle), ("y", &Px(y + 37.0))], &label);
     }
 
     fn frame_y(&self, m: &mut Markup) {
@@ -114,7 +118,8 @@ impl Plot {
         }
         let middle = (self.top + self.bottom) / 2.0;
         let turn = format!("translate(13 {}) rotate(-90)", Px(middle));
-        m.text("text", &[("class", &"label mid"), ("transform", &turn)], &self.y.label);
+        let label = fitted(&self.y.label, self.bottom - self.top);
+        m.text("text", &[("class", &"label mid"), ("transform", &turn)], &label);
     }
 
     /// Draws a line through the points.

@@ -133,7 +133,7 @@ const SHAPES: &str = "\
 .chart .strong{font-weight:600}\
 .chart .grid{fill:none;stroke-width:1}.chart .axis{fill:none;stroke-width:1}\
 .chart .line{fill:none;stroke:currentColor;stroke-width:2;stroke-linejoin:round}\
-.chart .thin{stroke-width:1.2;stroke-dasharray:4 3}\
+.chart .line.thin{stroke-width:1.2;stroke-dasharray:4 3}\
 .chart .band{fill:currentColor;fill-opacity:.16;stroke:none}\
 .chart .area{fill:currentColor;fill-opacity:.75;stroke:none}\
 .chart .bar{fill:none;stroke:currentColor;stroke-width:2;stroke-opacity:.55}\

@@ -1,7 +1,7 @@
 //! Where one message spent its time: a row for each place, with bars along the time.
 
 use crate::ExplainedMessage;
-use crate::chart::{Axis, Drawing, Ink, Picture, Place, Plot, Range, Shape, text_width};
+use crate::chart::{Axis, Drawing, Ink, Picture, Place, Plot, Range, Shape, fitted, text_width};
 use crate::markup::{Attributes, Markup, Px};
 use crate::words::{bytes, nanoseconds, percent};
 
@@ -89,7 +89,9 @@ fn draw(explained: &ExplainedMessage, rows: &[Row], width: f64) -> Drawing {
     body.text("text", place, &alone);
     for (index, row) in rows.iter().enumerate() {
         let y = top + index as f64 * ROW;
-        let text = format!("{}: {}", row.place, row.text(explained.completion_ns));
+        let text = row.text(explained.completion_ns);
+        let place = fitted(row.place, plot.right - plot.left - text_width(&text) - 10.0);
+        let text = format!("{place}: {text}");
         let place: Attributes = &[("class", &"halo"), ("x", &Px(plot.left)), ("y", &Px(y + 15.0))];
         body.text("text", place, &text);
         for period in &row.periods {

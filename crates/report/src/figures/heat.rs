@@ -2,9 +2,9 @@
 
 use unrack_record::{MapLocal, SlowdownMap};
 
-use crate::chart::{ChartData, Drawing, Key, Picture, WIDE, legend, style, text_width};
+use crate::chart::{ChartData, Drawing, Key, Picture, WIDE, fitted, legend, style, text_width};
 use crate::markup::{Attributes, Markup, Px};
-use crate::words::{bytes, nanoseconds, percent, rate, ratio, share, shortened};
+use crate::words::{bytes, nanoseconds, percent, rate, ratio, share};
 
 /// Slowdowns above which the next darker cell is used.
 const STEPS: [f64; style::HEAT - 1] = [1.01, 1.05, 1.1, 1.2, 1.5, 2.0, 4.0];
@@ -18,8 +18,6 @@ const TWO_DECIMALS: f64 = 30.0;
 const COLUMNS: usize = 2;
 /// Room to the right of a panel.
 const RIGHT: f64 = 12.0;
-/// Most characters that fit beside the axis of a narrow chart.
-const LONGEST_REASON: usize = 48;
 
 /// Slowdowns of one panel.
 struct Surface<'a> {
@@ -142,7 +140,7 @@ impl Panel<'_> {
         m.text(
             "text",
             &[("class", &"strong"), ("x", &Px(self.left)), ("y", &Px(self.top - 9.0))],
-            self.title,
+            &fitted(self.title, self.map.latencies_ns.len() as f64 * self.cell.0),
         );
         let Some(slowdown) = &self.local.slowdown else { return self.draw_reason(m) };
         for (latency, row) in slowdown.iter().enumerate() {
@@ -161,7 +159,11 @@ impl Panel<'_> {
     fn draw_reason(&self, m: &mut Markup) {
         let why = self.local.withheld.as_ref().map_or("", |why| &why.text);
         let place: Attributes = &[("class", &"note"), ("x", &Px(self.left)), ("y", &Px(self.top + 12.0))];
-        m.text("text", place, &shortened(&format!("withheld: {why}"), LONGEST_REASON));
+        m.text(
+            "text",
+            place,
+            &fitted(&format!("withheld: {why}"), self.map.latencies_ns.len() as f64 * self.cell.0),
+        );
     }
 
     fn draw_cell(&self, m: &mut Markup, slowdown: f64, (latency, bandwidth): (usize, usize)) {

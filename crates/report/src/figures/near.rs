@@ -2,8 +2,10 @@
 
 use unrack_record::{Comparison, FabricResult, Fit, Interval, Requirement, Stated};
 
-use crate::chart::{Axis, Drawing, Ink, Picture, Place, Plot, Range, Shape, WIDE, style, text_width};
-use crate::markup::{Attributes, Markup, Px};
+use crate::chart::{
+    Axis, Drawing, Ink, Labels, Picture, Place, Plot, Range, Shape, WIDE, fitted, style, text_width,
+};
+use crate::markup::{Markup, Px};
 use crate::words::{nanoseconds, percent, ratio};
 
 /// Distance between two labels, one above the other, in pixels.
@@ -60,11 +62,11 @@ impl Near<'_> {
         plot.frame(&mut body);
         self.draw_bits(&mut plot, &mut body);
         self.draw_line(&mut plot, &mut body);
-        let mut free = plot.bottom;
+        let mut labels = Labels::default();
         for requirement in self.requirements {
-            free = allowed(&mut plot, &mut body, requirement, free);
+            allowed(&mut plot, &mut body, requirement, &mut labels);
         }
-        draw_places(&self.places, &mut plot, &mut body);
+        draw_places(&self.places, &mut plot, &mut body, &mut labels);
         plot.finish(width, height, body)
     }
 
@@ -117,11 +119,11 @@ impl Near<'_> {
 }
 
 /// Draws a line from the allowed loss to the fitted line and down to the time, with the time's interval across. Its
-/// text is above the line at the left, if that is free. Returns the height below which space is free then.
-fn allowed(plot: &mut Plot, m: &mut Markup, requirement: &Requirement, free: f64) -> f64 {
+/// text is above the line at the left, if that is free.
+fn allowed(plot: &mut Plot, m: &mut Markup, requirement: &Requirement, labels: &mut Labels) {
     let (loss, y) = (percent(requirement.loss), plot.at_y(1.0 + requirement.loss));
     if !plot.y.contains(1.0 + requirement.loss) {
-        return free;
+        return;
     }
     let text = match &requirement.max_fetch_us {
         Stated::Withheld { .. } => format!("{loss} loss: withheld"),
@@ -142,40 +144,53 @@ fn allowed(plot: &mut Plot, m: &mut Markup, requirement: &Requirement, free: f64
             plot.note(Shape::Limit, ink, at, Range::X([*low, *high]));
             format!("{loss} loss: {} ({} to {})", us(*value), us(*low), us(*high))
         }
-        Stated::Known(_) => return free,
+        Stated::Known(_) => return,
     };
-    if y > free || y - LINE < plot.top {
-        return free;
+    let x = plot.left + 6.0;
+    let text = fitted(&text, plot.right - x);
+    let lines = Some(y - 4.0).filter(|_| y - LINE >= plot.top);
+    if let Some(y) = labels.place(&text, x, lines.into_iter()) {
+        m.text("text", &[("class", &"accent-text halo"), ("x", &Px(x)), ("y", &Px(y))], &text);
     }
-    let place: Attributes =
-        &[("class", &"accent-text halo"), ("x", &Px(plot.left + 6.0)), ("y", &Px(y - 4.0))];
-    m.text("text", place, &text);
-    y - LINE
 }
 
-/// Draws the fabrics from right to left, so that a label can give way upward.
-fn draw_places(places: &[Fabric], plot: &mut Plot, m: &mut Markup) {
+/// Draws the fabrics from right to left, each with its name above, or above the names that are in its way; below, if there
+/// is no room above.
+fn draw_places(places: &[Fabric], plot: &mut Plot, m: &mut Markup, labels: &mut Labels) {
     let mut sorted: Vec<_> = places.iter().collect();
     sorted.sort_by(|a, b| b.fetch_us.total_cmp(&a.fetch_us));
-    let mut labels: Vec<(f64, f64)> = Vec::new();
     for place in sorted {
         let (x, y) = (plot.at_x(place.fetch_us), plot.at_y(place.slowdown));
-        let right = x + text_width(&place.name) + 8.0;
-        let blocking = labels.iter().filter(|(left, _)| *left < right).map(|(_, top)| top - LINE);
-        let top = blocking.fold(y - 22.0, f64::min).max(plot.top + 4.0);
-        labels.push((x, top));
-        draw(plot, m, place, top);
+        let name = fitted(&place.name, plot.right - x.min(plot.right - 60.0));
+        let left = x.min(plot.right - text_width(&name));
+        let (above, below) = (
+            (1..).map(|line| y - 6.0 - LINE * f64::from(line)),
+            (1..).map(|line| y + 6.0 + LINE * f64::from(line)),
+        );
+        let above = above.take_while(|baseline| *baseline > plot.top + 4.0);
+        let below = below.take_while(|baseline| *baseline < plot.bottom - 4.0);
+        let baseline = labels.place(&name, left - 2.0, above.chain(below));
+        draw(plot, m, place, baseline.map(|baseline| (name.as_str(), left - 2.0, baseline)));
     }
 }
 
-fn draw(plot: &mut Plot, m: &mut Markup, place: &Fabric, top: f64) {
+fn draw(plot: &mut Plot, m: &mut Markup, place: &Fabric, label: Option<(&str, f64, f64)>) {
     let (x, y) = (plot.at_x(place.fetch_us), plot.at_y(place.slowdown));
-    let leader = format!("M{} {}V{}", Px(x), Px(y), Px(top + 3.0));
-    m.leaf("path", &[("class", &format!("leader {}", place.class)), ("d", &leader)]);
+    if let Some((_, _, baseline)) = label {
+        let leader = format!(
+            "M{} {}V{}",
+            Px(x),
+            Px(y),
+            Px(if baseline < y { baseline + 3.0 } else { baseline - 11.0 })
+        );
+        m.leaf("path", &[("class", &format!("leader {}", place.class)), ("d", &leader)]);
+    }
     let text = format!("{}: {} at {} per fetch", place.name, ratio(place.slowdown), us(place.fetch_us));
     let ink = Ink { class: &place.class, name: &place.name };
     plot.dot(m, ink, (place.fetch_us, place.slowdown), place.interval, &text);
-    m.text("text", &[("class", &"strong halo"), ("x", &Px(x - 2.0)), ("y", &Px(top))], &place.name);
+    if let Some((name, left, baseline)) = label {
+        m.text("text", &[("class", &"strong halo"), ("x", &Px(left)), ("y", &Px(baseline))], name);
+    }
 }
 
 fn us(value: f64) -> String {

@@ -2,9 +2,11 @@
 
 use unrack_record::Comparison;
 
-use crate::chart::{Axis, Drawing, Ink, Key, Picture, Place, Plot, Range, Shape, legend, style, text_width};
+use crate::chart::{
+    Axis, Drawing, Ink, Key, Picture, Place, Plot, Range, Shape, fitted, legend, style, text_width,
+};
 use crate::markup::{Attributes, Markup, Px};
-use crate::words::{number, percent, ratio, shortened};
+use crate::words::{number, percent, ratio};
 use crate::{SimulatedRun, Simulation};
 
 const ROW: f64 = 34.0;
@@ -40,7 +42,7 @@ pub(crate) fn by_fabric(c: &Comparison) -> Option<Picture> {
     let keys = if rows.iter().any(|row| row.ring.is_some()) { &keys[..] } else { &keys[..1] };
     let described: Vec<_> = rows.iter().map(|row| row.explanation.clone()).collect();
     let draw = |width| drawing(&rows, &axis, &losses, keys, width);
-    Some(Picture::new("slowdown-by-fabric", "What each fabric would cost", &described.join(". "), draw))
+    Some(Picture::new("slowdown-by-fabric", "Slowdown by fabric", &described.join(". "), draw))
 }
 
 fn fabric_row(names: &[&str], fabric: &unrack_record::FabricResult) -> Row {
@@ -124,7 +126,7 @@ fn drawing(
 }
 
 fn label(name: &str, width: f64) -> String {
-    shortened(name, (width / 26.0) as usize)
+    fitted(name, width * 0.28)
 }
 
 /// Draws an upright line with its text above, if that is free. Returns where free space begins then.

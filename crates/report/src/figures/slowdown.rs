@@ -2,7 +2,7 @@
 
 use unrack_record::{Comparison, Fit, InjectionPoint};
 
-use crate::chart::{Axis, Drawing, Ink, Key, Picture, Plot, WIDE, legend};
+use crate::chart::{Axis, Drawing, Ink, Key, Picture, Plot, WIDE, legend, text_width};
 use crate::markup::{Markup, Px};
 use crate::words::{count, nanoseconds, ratio};
 
@@ -83,7 +83,10 @@ impl Measured<'_> {
         );
         let (x, bottom) = (plot.at_x(floor), plot.bottom);
         plot.level(m, Ink { class: "faint thin", name: "pager's floor" }, floor, &text);
-        m.text("text", &[("class", &"note"), ("x", &Px(x + 5.0)), ("y", &Px(bottom - 7.0))], "pager's floor");
+        let name = "pager's floor";
+        let beside =
+            if x + 5.0 + text_width(name) < plot.right { x + 5.0 } else { x - 5.0 - text_width(name) };
+        m.text("text", &[("class", &"note"), ("x", &Px(beside)), ("y", &Px(bottom - 7.0))], name);
     }
 
     /// Draws the line, and the band between the slopes of its confidence interval, which turns about the mean delay.

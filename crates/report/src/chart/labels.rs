@@ -1,0 +1,83 @@
+//! Places of labels: a label that would cover another is moved or left out, one that is too long is shortened.
+
+use super::text_width;
+use crate::words::shortened;
+
+/// Height of a label's box above and below its baseline, in pixels, of text of 12 px.
+const ABOVE: f64 = 11.5;
+const BELOW: f64 = 3.0;
+
+/// Boxes of the labels placed so far inside a picture.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Labels {
+    boxes: Vec<LabelBox>,
+}
+
+/// Rectangle of a label.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct LabelBox {
+    pub left: f64,
+    pub right: f64,
+    pub top: f64,
+    pub bottom: f64,
+}
+
+impl LabelBox {
+    /// Returns the box of a text that begins at `x` on the baseline `y`.
+    pub(crate) fn at(text: &str, x: f64, y: f64) -> LabelBox {
+        LabelBox { left: x, right: x + text_width(text), top: y - ABOVE, bottom: y + BELOW }
+    }
+
+    /// Returns whether two boxes cover each other.
+    pub(crate) fn covers(&self, other: &LabelBox) -> bool {
+        self.left < other.right
+            && other.left < self.right
+            && self.top < other.bottom
+            && other.top < self.bottom
+    }
+}
+
+impl Labels {
+    /// Places a text that begins at `x` on the first of these baselines on which it covers no other. Returns that
+    /// baseline; `None` if there is none.
+    pub(crate) fn place(&mut self, text: &str, x: f64, baselines: impl Iterator<Item = f64>) -> Option<f64> {
+        let is_free = |own: &LabelBox| !self.boxes.iter().any(|other| own.covers(other));
+        let (y, own) = baselines.map(|y| (y, LabelBox::at(text, x, y))).find(|(_, own)| is_free(own))?;
+        self.boxes.push(own);
+        Some(y)
+    }
+}
+
+/// Returns the text, shortened to about this width in pixels.
+pub(crate) fn fitted(text: &str, width: f64) -> String {
+    let mut fitting = text.to_string();
+    let mut length = text.chars().count();
+    while length > 1 && text_width(&fitting) > width {
+        length -= 1;
+        fitting = shortened(text, length);
+    }
+    fitting
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn labels_give_way_or_are_left_out() {
+        let mut labels = Labels::default();
+        let lines = || (0..2).map(|line| 100.0 - f64::from(line) * 16.0);
+        assert_eq!(labels.place("edm", 10.0, lines()), Some(100.0));
+        assert_eq!(labels.place("cxl", 20.0, lines()), Some(84.0));
+        assert_eq!(labels.place("tcp", 25.0, lines()), None);
+        assert_eq!(labels.place("tcp", 80.0, lines()), Some(100.0));
+    }
+
+    #[test]
+    fn long_texts_end_in_an_ellipsis() {
+        assert_eq!(fitted("short", 100.0), "short");
+        let text = fitted("protocol: credits, its window of requests", 100.0);
+        assert!(text.ends_with('…') && text_width(&text) <= 100.0, "{text}");
+        assert_eq!(fitted("abc", 0.0), "…");
+    }
+}
