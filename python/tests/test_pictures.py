@@ -32,7 +32,8 @@ class Pictures(unittest.TestCase):
             with self.subTest(name):
                 chart = altair.Chart.from_json(text)
                 data = json.loads(text)["data"]["values"]
-                self.assertEqual(chart.to_dict()["data"]["values"], data)
+                [values] = chart.to_dict()["datasets"].values()
+                self.assertEqual(values, data)
                 self.assertGreater(len(data), 0)
 
     def test_figures_of_a_simulation(self):

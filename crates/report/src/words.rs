@@ -108,10 +108,17 @@ pub(crate) fn command_line(command: &[String]) -> String {
     command.iter().map(quoted).collect::<Vec<_>>().join(" ")
 }
 
-/// Returns the program's file name without its folders.
+/// Programs whose first argument is the program that people mean.
+const INTERPRETERS: [&str; 9] = ["python", "sh", "bash", "dash", "perl", "ruby", "node", "julia", "Rscript"];
+
+/// Returns the program's file name without its folders: of a script, that of the script.
 pub(crate) fn program(command: &[String]) -> &str {
-    let first = command.first().map_or("the program", String::as_str);
-    first.rsplit('/').next().unwrap_or(first)
+    let name = |word: &'_ String| -> usize { word.rfind('/').map_or(0, |slash| slash + 1) };
+    let Some(first) = command.first() else { return "the program" };
+    let interpreter = first[name(first)..].trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
+    let script = command.get(1).filter(|word| INTERPRETERS.contains(&interpreter) && !word.starts_with('-'));
+    let word = script.unwrap_or(first);
+    &word[name(word)..]
 }
 
 /// Returns at most `limit` characters, with an ellipsis in place of the rest.
@@ -165,6 +172,14 @@ mod tests {
         assert_eq!(listed(&["a".into(), "b".into(), "c".into()]), "a, b and c");
         assert_eq!(shortened("abcdef", 4), "abc…");
         assert_eq!(command_line(&["sort".into(), "my file".into()]), "sort 'my file'");
-        assert_eq!(program(&["/usr/bin/sort".into()]), "sort");
+        let program_of = |words: &[&str]| {
+            let words: Vec<String> = words.iter().map(|word| (*word).into()).collect();
+            program(&words).to_string()
+        };
+        assert_eq!(program_of(&["/usr/bin/sort", "a.txt"]), "sort");
+        assert_eq!(program_of(&["python3.11", "examples/job.py", "9"]), "job.py");
+        assert_eq!(program_of(&["sh", "-c", "sort a.txt"]), "sh");
+        assert_eq!(program_of(&["python3"]), "python3");
+        assert_eq!(program_of(&[]), "the program");
     }
 }

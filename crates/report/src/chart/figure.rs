@@ -2,10 +2,13 @@
 
 use super::{ChartData, style, vega};
 use crate::markup::{Attributes, Markup, Px};
+use crate::words::shortened;
 
 /// Width of a figure on a desktop, and below, on a telephone, in pixels of the page.
 pub(crate) const WIDE: f64 = 720.0;
 const NARROW: f64 = 380.0;
+/// Most characters of a job's name in a title.
+const LONGEST_JOB: usize = 32;
 
 /// A picture to be put into a page or into a file of its own.
 #[derive(Debug, Clone)]
@@ -43,6 +46,13 @@ impl Picture {
     /// Returns the same figure under another id.
     pub(crate) fn renamed(self, id: String) -> Picture {
         Picture { id, ..self }
+    }
+
+    /// Returns the same figure with the name of the job or run in its title.
+    pub(crate) fn named(self, job: &str) -> Picture {
+        let mut title = self.title.chars();
+        let first = title.next().map_or(String::new(), |first| first.to_lowercase().collect());
+        Picture { title: format!("{}: {first}{}", shortened(job, LONGEST_JOB), title.as_str()), ..self }
     }
 
     /// Writes the drawings in both widths; the page's style shows one of them.

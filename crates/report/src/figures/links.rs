@@ -21,7 +21,7 @@ struct Shown {
 }
 
 /// Draws the use of each link over time. `suffix` keeps the figures of several runs apart.
-pub(crate) fn link_use(suffix: &str, title: &str, links: &LinksOverTime) -> Picture {
+pub(crate) fn link_use(suffix: &str, links: &LinksOverTime) -> Picture {
     let mut keys = vec![format!("< {}", percent(SHARES[0]))];
     keys.extend(SHARES.iter().map(|share| format!("≥ {}", percent(*share))));
     let shown = Shown {
@@ -31,15 +31,14 @@ pub(crate) fn link_use(suffix: &str, title: &str, links: &LinksOverTime) -> Pict
         values: |link| link.utilization.clone(),
         text: percent,
     };
-    picture(&format!("link-use{suffix}"), title, links, &shown)
+    picture(&format!("link-use{suffix}"), "Use of links over time", links, &shown)
 }
 
 /// Draws the queue at each link over time. `None` if nothing ever waited.
-pub(crate) fn link_queues(suffix: &str, title: &str, links: &LinksOverTime) -> Option<Picture> {
+pub(crate) fn link_queues(suffix: &str, links: &LinksOverTime) -> Option<Picture> {
+    let mut links = links.clone();
+    links.links.retain(|link| link.queue_bytes.iter().any(|bytes| *bytes > 0));
     let most = links.links.iter().flat_map(|link| link.queue_bytes.iter().copied()).max()?;
-    if most == 0 {
-        return None;
-    }
     let steps = steps(most);
     let mut keys = vec!["none".to_string()];
     keys.extend(steps.iter().map(|least| format!("≥ {}", bytes(*least as u64))));
@@ -50,7 +49,7 @@ pub(crate) fn link_queues(suffix: &str, title: &str, links: &LinksOverTime) -> O
         values: |link| link.queue_bytes.iter().map(|bytes| *bytes as f64).collect(),
         text: |value| bytes(value as u64),
     };
-    Some(picture(&format!("link-queues{suffix}"), title, links, &shown))
+    Some(picture(&format!("link-queues{suffix}"), "Queues over time", &links, &shown))
 }
 
 fn picture(id: &str, title: &str, links: &LinksOverTime, shown: &Shown) -> Picture {

@@ -4,7 +4,7 @@ use unrack_record::{Comparison, FabricResult};
 
 use super::manifest;
 use super::section::{Group, Section, list, table};
-use crate::words::{bytes, count, nanoseconds, number, ratio, seconds, share};
+use crate::words::{bytes, count, nanoseconds, number, program, ratio, seconds, share};
 use crate::{ComparedRun, Picture, RecordedRun, answer, figures, needs};
 
 const COLUMNS: &[Group] = &[
@@ -49,7 +49,7 @@ fn figures_of(compared: &ComparedRun) -> Vec<Picture> {
         figures::completion_cdf(&fabrics, &compared.completions),
         compared.fetch_rate.as_ref().map(figures::fetch_rate),
     ];
-    all.into_iter().flatten().collect()
+    all.into_iter().flatten().map(|figure| figure.named(program(&c.command))).collect()
 }
 
 /// Returns warnings. Reasons for withheld values are left out, since they stand in place of these.

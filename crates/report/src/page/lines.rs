@@ -6,7 +6,7 @@ use super::manifest;
 use super::section::{Group, Section, table};
 use crate::lines_answer as answer;
 use crate::run::LinesRun;
-use crate::words::{bytes, nanoseconds, number};
+use crate::words::{bytes, nanoseconds, number, program};
 use crate::{Picture, RecordedRun, figures};
 
 const FABRICS: &[Group] = &[
@@ -67,7 +67,8 @@ pub(crate) fn section(prefix: &str, run: &RecordedRun, recorded: &LinesRun) -> S
 
 fn figures_of(recorded: &LinesRun) -> Vec<Picture> {
     let heat = recorded.heat.as_ref().and_then(|(meta, rows)| figures::line_heat(meta, rows));
-    figures::line_curve(&recorded.summary.lines).into_iter().chain(heat).collect()
+    let all = figures::line_curve(&recorded.summary.lines).into_iter().chain(heat);
+    all.map(|figure| figure.named(program(&recorded.summary.command))).collect()
 }
 
 fn curve(section: &mut Section, lines: &LinesResult) {

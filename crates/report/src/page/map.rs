@@ -4,7 +4,7 @@ use unrack_record::{Fit, MapLocal, SlowdownMap};
 
 use super::manifest;
 use super::section::{Group, Section, table};
-use crate::words::{bytes, count, seconds, share};
+use crate::words::{bytes, count, program, seconds, share};
 use crate::{Picture, RecordedRun, answer, figures};
 
 const COLUMNS: &[Group] = &[
@@ -38,7 +38,8 @@ pub(crate) fn section(prefix: &str, run: &RecordedRun, map: &SlowdownMap) -> Sec
 }
 
 fn figures_of(map: &SlowdownMap) -> Vec<Picture> {
-    [figures::heat(map)].into_iter().chain(figures::map_lines(map)).collect()
+    let all = [figures::heat(map)].into_iter().chain(figures::map_lines(map));
+    all.map(|figure| figure.named(program(&map.command))).collect()
 }
 
 fn rows(map: &SlowdownMap) -> Vec<Vec<String>> {

@@ -95,7 +95,7 @@ fn inside(section: &mut Section, suffix: &str) {
     );
     section.figure(
         &format!("link-queues{suffix}"),
-        "The most bytes that a data packet found ahead of it at each of these links. Nodes' own queues are not counted.",
+        "The most bytes that a data packet found ahead of it at those of these ports where any had to wait.",
     );
     section.figure(
         &format!("explain{suffix}"),
@@ -111,13 +111,14 @@ fn figures_of(runs: &[(&RecordedRun, &SimulatedRun)]) -> Vec<Picture> {
         figures::slowdown_by_size(&named),
         figures::slowdown_cdf(&named),
     ];
+    if let [(name, _)] = named[..] {
+        all = all.into_iter().map(|figure| figure.map(|figure| figure.named(name))).collect();
+    }
     for (index, (name, run)) in named.iter().enumerate() {
         let suffix = suffix(runs, index);
-        let of_run =
-            |title: &str| if runs.len() > 1 { format!("{title}: {name}") } else { title.to_string() };
         if let Some(links) = &run.links {
-            all.push(Some(figures::link_use(&suffix, &of_run("Use of links over time"), links)));
-            all.push(figures::link_queues(&suffix, &of_run("Queues over time"), links));
+            all.push(Some(figures::link_use(&suffix, links).named(name)));
+            all.push(figures::link_queues(&suffix, links).map(|figure| figure.named(name)));
         }
         let explained = run.explained.as_ref().map(figures::explain_figure);
         all.push(explained.map(|figure| {
