@@ -26,6 +26,33 @@ fn simulations_share_a_page() {
 }
 
 #[test]
+fn what_was_observed_is_in_the_folder_and_on_the_page() {
+    let desk = Desk::new("observed");
+    let scenario = example("star-dctcp.toml");
+    let sim = ["sim", &scenario, "--set", "workload.messages=2000", "--out", "run", "--explain", "777"];
+    let said =
+        desk.done(&[&sim[..], &["--ports", "run/ports.parquet", "--every", "100ns", "--json"]].concat());
+    let explained = &serde_json::from_str::<serde_json::Value>(&said).unwrap()["explained"];
+    let kept: serde_json::Value = serde_json::from_slice(&desk.bytes("run/explain.json")).unwrap();
+    assert_eq!(kept, *explained);
+    let spec: serde_json::Value = serde_json::from_slice(&desk.bytes("run/explain.vl.json")).unwrap();
+    let values = spec["data"]["values"].as_array().unwrap();
+    let bars = values.iter().filter(|value| value["shape"] == "bar");
+    assert_eq!(bars.count(), explained["parts"].as_array().unwrap().len());
+    assert!(desk.bytes("run/explain.svg").starts_with(b"<svg"));
+    desk.done(&["report", "run", "-o", "page.html"]);
+    let page = String::from_utf8(desk.bytes("page.html")).unwrap();
+    for id in ["slowdown-by-size", "slowdown-cdf", "link-use", "link-queues", "explain"] {
+        assert!(page.contains(&format!("<figure id=\"{id}\">")), "{id} is missing");
+    }
+    // A run without them leaves none behind.
+    desk.done(&sim[..6]);
+    desk.done(&["report", "run", "-o", "page.html"]);
+    let page = String::from_utf8(desk.bytes("page.html")).unwrap();
+    assert!(!page.contains("id=\"explain\"") && !page.contains("id=\"link-use\""));
+}
+
+#[test]
 fn figures_are_written_as_png_or_the_missing_fonts_are_named() {
     let desk = simulated("png");
     let output = desk.unrack(&["report", "edm", "--png", "figures"]);
