@@ -186,13 +186,18 @@ pub fn read_json<T: DeserializeOwned>(path: impl AsRef<Path>) -> Result<T, Recor
 const KEPT: [&str; 2] = ["measured.json", "points"];
 
 fn is_result(name: &str) -> bool {
-    const NAMES: [&str; 10] = [
+    const NAMES: [&str; 15] = [
         "manifest.json",
         "summary.json",
         "map.json",
         "sweep.json",
         "sweep-mean.svg",
+        "sweep-mean.vl.json",
         "sweep-p99.svg",
+        "sweep-p99.vl.json",
+        "explain.json",
+        "explain.svg",
+        "explain.vl.json",
         "scenario.toml",
         "report.html",
         "results.json",

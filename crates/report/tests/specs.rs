@@ -47,6 +47,15 @@ fn specifications_have_the_values_of_the_drawings() {
         ] {
             assert_eq!(stated(&spec, shape).len(), drawn(&svg, classes), "{shape}s of {id}");
         }
+        if id.ends_with("map-heat") {
+            let cells = stated(&spec, "cell");
+            let is_inside = |cell: &&Value| {
+                let [low, value, high] =
+                    ["value_low", "value", "value_high"].map(|key| cell[key].as_f64().unwrap());
+                low <= value && value <= high
+            };
+            assert!(cells.iter().all(is_inside), "every cell has its interval");
+        }
         let mut lines: Vec<&str> =
             stated(&spec, "line").iter().map(|value| value["series"].as_str().unwrap()).collect();
         lines.dedup();

@@ -273,7 +273,7 @@ fn a_comparison_of_lines_has_both_roads_and_a_report() {
     let files = ["manifest.json", "summary.json", "heat.parquet", "report.html"];
     assert!(files.iter().all(|name| out.join(name).is_file()));
     let report = std::fs::read_to_string(out.join("report.html")).unwrap();
-    assert!(report.contains("Misses to memory by address and time"), "the picture of heat");
+    assert!(report.contains(": misses to memory by address and time"), "the picture of heat");
 }
 
 /// A budget ends the instrumented run, and the answer says of how much of the program it is.

@@ -53,12 +53,13 @@ pub(crate) enum Place {
     Any,
 }
 
-/// Interval of a value along one axis.
+/// Interval of a value along one axis, or of the value of a cell.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) enum Range {
     None,
     X([f64; 2]),
     Y([f64; 2]),
+    Cell([f64; 2]),
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -104,7 +105,7 @@ impl ChartData {
     }
 
     /// Adds a cell.
-    pub(crate) fn cell(&mut self, panel: &str, x: String, y: String, value: f64) {
+    pub(crate) fn cell(&mut self, panel: &str, x: String, y: String, value: f64, range: Range) {
         self.values.push(Shown {
             shape: Shape::Cell,
             panel: panel.into(),
@@ -112,7 +113,7 @@ impl ChartData {
             class: String::new(),
             x: Place::Name(x),
             y: Place::Name(y),
-            range: Range::None,
+            range,
             value: Some(value),
         });
     }

@@ -36,7 +36,7 @@ pub(super) fn specification(title: &str, description: &str, data: &ChartData) ->
 fn is_drawable(shown: &Shown) -> bool {
     let ends = match shown.range {
         Range::None => [0.0; 2],
-        Range::X(ends) | Range::Y(ends) => ends,
+        Range::X(ends) | Range::Y(ends) | Range::Cell(ends) => ends,
     };
     let is_finite = |place: &Place| !matches!(place, Place::Number(number) if !number.is_finite());
     is_finite(&shown.x) && is_finite(&shown.y) && ends.iter().chain(&shown.value).all(|v| v.is_finite())
@@ -61,6 +61,7 @@ fn row(shown: &Shown) -> Value {
         Range::None => ("", [0.0; 2]),
         Range::X(ends) => ("x", ends),
         Range::Y(ends) => ("y", ends),
+        Range::Cell(ends) => ("value", ends),
     };
     if !axis.is_empty() {
         row.insert(format!("{axis}_low"), json!(ends[0]));

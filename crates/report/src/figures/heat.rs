@@ -2,7 +2,7 @@
 
 use unrack_record::{MapLocal, SlowdownMap};
 
-use crate::chart::{ChartData, Drawing, Key, Picture, WIDE, fitted, legend, style, text_width};
+use crate::chart::{ChartData, Drawing, Key, Picture, Range, WIDE, fitted, legend, style, text_width};
 use crate::markup::{Attributes, Markup, Px};
 use crate::words::{bytes, nanoseconds, percent, rate, ratio, share};
 
@@ -89,13 +89,19 @@ fn data(surfaces: &[Surface]) -> ChartData {
     for Surface { title, map, local } in surfaces {
         for (bandwidth, bps) in map.bandwidths_bps.iter().enumerate().rev() {
             for (latency, ns) in map.latencies_ns.iter().enumerate() {
+                let interval = interval(local, (latency, bandwidth)).map_or(Range::None, Range::Cell);
                 if let Some(slowdown) = &local.slowdown {
-                    data.cell(title, nanoseconds(*ns), rate(*bps), slowdown[latency][bandwidth]);
+                    data.cell(title, nanoseconds(*ns), rate(*bps), slowdown[latency][bandwidth], interval);
                 }
             }
         }
     }
     data
+}
+
+/// Returns the interval of a cell, if it is known.
+fn interval(local: &MapLocal, (latency, bandwidth): (usize, usize)) -> Option<[f64; 2]> {
+    local.slowdown_ci95.as_ref()?.get(latency)?.get(bandwidth).copied()
 }
 
 fn keys(m: &mut Markup, width: f64) -> f64 {
@@ -204,9 +210,8 @@ impl Panel<'_> {
 
     /// Returns " (1.020 to 1.028)", if the interval is known.
     fn interval(&self, latency: usize, bandwidth: usize) -> String {
-        let cells = self.local.slowdown_ci95.as_ref();
-        let interval = cells.and_then(|cells| cells.get(latency)?.get(bandwidth));
-        interval.map_or(String::new(), |[lo, hi]| format!(" ({} to {})", ratio(*lo), ratio(*hi)))
+        let interval = interval(self.local, (latency, bandwidth));
+        interval.map_or(String::new(), |[lo, hi]| format!(" ({} to {})", ratio(lo), ratio(hi)))
     }
 
     /// Returns the upper left corner of a cell.

@@ -3,7 +3,7 @@
 use unrack_record::line_heat::{Meta, Row};
 
 use super::cells::{class, draw_cell, steps};
-use crate::chart::{ChartData, Drawing, Key, Picture, WIDE, legend, style};
+use crate::chart::{ChartData, Drawing, Key, Picture, Range, WIDE, legend, style};
 use crate::markup::{Attributes, Markup, Px};
 use crate::words::{bytes, count};
 
@@ -93,7 +93,7 @@ impl Heat {
         let mut data = ChartData::of_cells(label, "address", "misses", &steps(self.most()));
         for (address, misses) in self.addresses.iter().zip(&self.cells) {
             for (epoch, misses) in misses.iter().enumerate() {
-                data.cell("", epoch.to_string(), format!("{address:#x}"), *misses as f64);
+                data.cell("", epoch.to_string(), format!("{address:#x}"), *misses as f64, Range::None);
             }
         }
         data

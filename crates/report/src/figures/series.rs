@@ -92,7 +92,8 @@ impl SeriesChart {
             .map(|(series, class)| (key, class.as_str(), series.name.as_str()))
             .collect();
         if let Some(ranges) = &self.ranges {
-            entries.push((Key::Cell, "band ink", ranges));
+            let (key, class) = if self.is_named() { (Key::Line, "ink") } else { (Key::Cell, "band ink") };
+            entries.push((key, class, ranges));
         }
         if self.series.iter().any(|series| !series.published.is_empty()) {
             entries.push((Key::Ring, "ink", "published"));

@@ -58,7 +58,7 @@ pub(crate) fn section(prefix: &str, run: &RecordedRun, recorded: &LinesRun) -> S
     }
     section.figure(
         "line-heat",
-        "Each row is as many pages, in the order of their addresses; darker cells missed more.",
+        "Each row is as many pages, in the order of their addresses. Steps are of equal ratios, from none to the most.",
     );
     named(&mut section, lines);
     manifest::draw(&mut section.body, &summary.command, run.manifest.as_ref());

@@ -91,7 +91,7 @@ fn inside(section: &mut Section, suffix: &str) {
     section.figure(
         &format!("link-use{suffix}"),
         "Each row is one direction of a link: node n towards its switch, or out of switch port n. The busiest links are \
-         shown; darker cells were busy for more of the time.",
+         shown, with the share of the time in which they carried bits.",
     );
     section.figure(
         &format!("link-queues{suffix}"),
