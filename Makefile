@@ -22,7 +22,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := build
-.PHONY: setup debian rust build install dist docs wheel run test lint studies studies-programs bench rtl-programs rtl-short rtl rtl-coverage rtl-program-srpt-4 synth fmax models miri differential soak clean
+.PHONY: setup debian rust build command install dist docs wheel run test lint studies studies-programs bench rtl-programs rtl-short rtl rtl-coverage rtl-program-srpt-4 synth fmax models miri differential soak clean
 
 target := $(or $(CARGO_TARGET_DIR),target)
 release := $(target)/release
@@ -57,6 +57,12 @@ rust:
 		echo "make: no Rust toolchain: install Rust 1.88 or newer, with rustfmt and clippy (rustup.rs)" >&2; \
 		exit 3; }
 
+# Of these, what the main job's program needs.
+.venv/.job-ready: requirements.txt | debian
+	@[[ -x $(python) ]] || python3 -m venv .venv
+	@$(python) -m pip install -q --disable-pip-version-check "$$(grep ^numpy requirements.txt)"
+	@touch $@
+
 .venv/.ready: requirements.txt | debian
 	@echo "installing the Python packages of requirements.txt into .venv"
 	@[[ -x $(python) ]] || python3 -m venv .venv
@@ -65,6 +71,10 @@ rust:
 
 build: rust
 	@cargo build -q --release
+
+# What the main job needs of it.
+command: rust
+	@cargo build -q --release $(addprefix -p unrack-,cli preload lines-plugin)
 
 PREFIX ?= /usr/local
 version := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)
@@ -123,7 +133,8 @@ wheel: setup docs .venv/.wheel-ready
 jobs := --local 25% --fabric ideal,edm,cxl,dctcp
 
 # These folders are ours: whatever an older version or other options left there is replaced.
-run: setup build
+run: packages := qemu-user redis-server redis-tools gcc libc6-dev python3 python3-venv
+run: debian rust .venv/.job-ready command
 	$(release)/unrack compare --access both $(jobs) --out runs/numpy --replace -- $(python) examples/numpy-job.py
 	$(release)/unrack compare $(jobs) --out runs/redis --replace -- examples/redis-session.sh
 	REDIS_KEYS=20000 REDIS_REQUESTS=20000 \

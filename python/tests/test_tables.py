@@ -77,6 +77,10 @@ TABLES = {
 # Verbs that write tables, and those that write none; options that name a table's file.
 WRITERS = {"sim", "sweep", "run", "compare", "rack run"}
 OTHERS = {
+    "docs",
+    "doctor",
+    "man",
+    "schema",
     "keys",
     "lines",
     "map",

@@ -15,6 +15,13 @@ ROOT = pathlib.Path(__file__).parents[2]
 STAR = ROOT / "examples" / "star-edm.toml"
 
 
+def need(verb):
+    """Skips the test if this machine lacks what the verb needs."""
+    answer = next(one for one in unrack.doctor()["verbs"] if (one["verb"], one["with"]) == (verb, ""))
+    if not answer["can_run"]:
+        skip("userfaultfd", f"python.{verb}", answer["lacks"])
+
+
 class Verbs(unittest.TestCase):
     def test_the_functions_are_those_that_the_command_defines(self):
         written = ROOT / "python" / "unrack" / "verbs.py"
@@ -63,9 +70,7 @@ class Verbs(unittest.TestCase):
         self.assertTrue(result.folder.exists())
 
     def test_a_program_is_compared_and_its_result_has_pictures(self):
-        answer = {verb["verb"]: verb for verb in unrack.doctor().summary["verbs"]}
-        if not answer["compare"]["can_run"]:
-            skip("userfaultfd", "python.compare", str(answer["compare"]))
+        need("compare")
         program = "x = bytearray(40 << 20)\nfor _ in range(3):\n for i in range(0, len(x), 4096): x[i] += 1\n"
         result = unrack.compare(
             sys.executable, "-c", program, fabric=["ideal", "edm"], repeat=1, transfers=3000
@@ -75,9 +80,7 @@ class Verbs(unittest.TestCase):
         self.assertIn("svg", result._repr_html_())
 
     def test_run_returns_the_status_of_the_program(self):
-        answer = {verb["verb"]: verb for verb in unrack.doctor().summary["verbs"]}
-        if not answer["run"]["can_run"]:
-            skip("userfaultfd", "python.run", str(answer["run"]))
+        need("run")
         result = unrack.run(sys.executable, "-c", "raise SystemExit(7)", local="50%")
         self.assertEqual(result.status, 7)
         self.assertIn("fetches", str(dict(result)))

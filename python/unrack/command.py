@@ -37,10 +37,12 @@ def execute(
     stdin: str | None = None,
     stdout: int | IO[str] | None = subprocess.PIPE,
     passes_status: bool = False,
+    quiet: bool = False,
 ) -> tuple[str, int]:
     """Runs the command, and returns its output and exit status. Its messages appear on stderr.
 
-    Raises the error that its status stands for; with `passes_status`, statuses other than 2 and 3 are returned.
+    Raises the error that its status stands for; with `passes_status`, statuses other than 2 and 3 are returned. With
+    `quiet`, messages do not appear.
     """
     child = subprocess.Popen(
         [command_path(), *arguments],
@@ -51,7 +53,7 @@ def execute(
         errors="replace",
     )
     said: list[str] = []
-    listener = threading.Thread(target=_pass_on, args=(child.stderr, said), daemon=True)
+    listener = threading.Thread(target=_pass_on, args=(child.stderr, said, quiet), daemon=True)
     listener.start()
     try:
         output, _ = _communicate(child, stdin)
@@ -60,6 +62,9 @@ def execute(
         raise
     finally:
         listener.join(timeout=1)
+        for pipe in (child.stdin, child.stdout, child.stderr):
+            if pipe is not None:
+                pipe.close()
     status = child.returncode
     if status == 0 or (passes_status and status not in (2, 3)):
         return output, status
@@ -77,10 +82,15 @@ def _communicate(child: subprocess.Popen[str], stdin: str | None) -> tuple[str, 
     return output, child.wait()
 
 
-def _pass_on(lines: IO[str] | None, said: list[str]) -> None:
-    for line in lines or ():
-        said.append(line)
-        sys.stderr.write(line)
+def _pass_on(lines: IO[str] | None, said: list[str], quiet: bool) -> None:
+    try:
+        for line in lines or ():
+            said.append(line)
+            if not quiet:
+                sys.stderr.write(line)
+    except ValueError:
+        # Closed by the other thread: a grandchild still holds it.
+        return
 
 
 def _end(child: subprocess.Popen[str]) -> None:

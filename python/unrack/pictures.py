@@ -10,9 +10,11 @@ from unrack.command import execute
 
 
 def pictures_of(folder: Path) -> list[str]:
-    """Returns the pictures of the folder's report, as SVG."""
+    """Returns the pictures of the folder's report, as SVG; of a folder that no report shows, such as a study's, its own."""
+    if not any((folder / name).exists() for name in ("summary.json", "map.json", "sweep.json")):
+        return [path.read_text(encoding="utf-8") for path in sorted(folder.rglob("*.svg"))]
     with tempfile.TemporaryDirectory(prefix="unrack-") as drawn:
-        execute(["report", str(folder), "--svg", drawn])
+        execute(["report", str(folder), "--svg", drawn], quiet=True)
         return [path.read_text(encoding="utf-8") for path in sorted(Path(drawn).glob("*.svg"))]
 
 

@@ -67,8 +67,7 @@ class Result(Mapping[str, Any]):
 
     def _repr_html_(self) -> str:
         rows = {key: value for key, value in self.summary.items() if isinstance(value, str | int | float)}
-        has_run = self.folder is not None and (self.folder / "manifest.json").exists()
-        return html_of_run(rows, pictures_of(self.folder) if self.folder is not None and has_run else [])
+        return html_of_run(rows, [] if self.folder is None else pictures_of(self.folder))
 
 
 def called(

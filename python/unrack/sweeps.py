@@ -98,6 +98,6 @@ def _table(
     arguments += [] if seeds is None else [f"--seeds={seeds}"]
     arguments += ["--replace"] if replace else []
     arguments += [] if transfers is None else [f"--transfers={transfers}"]
-    printed, _ = execute([*arguments, f"--out={folder}", "--json"], stdin=scenario._text)
+    printed, _ = execute([*arguments, f"--out={folder}", "--json"], stdin=scenario._text, quiet=True)
     summary: Mapping[str, Any] = json.loads(printed)
     return summary

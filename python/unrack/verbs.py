@@ -691,7 +691,7 @@ def sim(
     """Simulates a scenario.
 
     Args:
-        scenario: The scenario file.
+        scenario: The scenario file, or - for standard input.
         set: Replace a value of the file, such as network.link.rate=400Gbps.
         out: Write summary and tables to this folder.
         replace: Replace the run in that folder even if it is of another scenario.
@@ -738,6 +738,7 @@ def sweep(
     out: Value | None = None,
     replace: bool = False,
     part: Value | None = None,
+    cluster: Value | None = None,
     threads: Value | None = None,
     fail_if: Value | None = None,
     transfers: Value | None = None,
@@ -745,7 +746,7 @@ def sweep(
     """Simulates a scenario over a grid of values, on all cores.
 
     Args:
-        scenario: The scenario file.
+        scenario: The scenario file, or - for standard input.
         set: Replace a value of the file, or try each of a list.
         seeds: Run every point with each of these seeds, such as 1.5 or 1,2,7.
         out: Keep points and write the table (sweep.json, sweep.parquet) and charts (sweep-mean.svg,
@@ -753,6 +754,8 @@ def sweep(
         replace: Replace the table in that folder even if it has points that this grid lacks.
         part: Run one part of the points, such as the second of four, and keep them; `unrack sweep merge`
             makes the table.
+        cluster: Run the points on the workers of this scheduler of Dask, such as tcp://10.0.0.1:8786; the
+            results are the same.
         threads: Maximum of points run at once; by default, the number of cores.
         fail_if: Exit with status 1 if this expression over the summary holds, such as 'slowdown.p99>3' or
             'completed<messages or completion_ns.p99>5us'; a missing value makes it hold.
@@ -767,6 +770,7 @@ def sweep(
             "--out": out,
             "--replace": replace,
             "--part": part,
+            "--cluster": cluster,
             "--threads": threads,
             "--fail-if": fail_if,
             "--transfers": transfers,
@@ -859,27 +863,35 @@ def diff(a: Value, b: Value) -> Result:
     return called(["diff"], {}, [a, b], json_to="stdout")
 
 
-def report(
-    *folders: Value, output: Value | None = None, png: Value | None = None, svg: Value | None = None
-) -> Result:
+def report(*folders: Value, output: Value | None = None, svg: Value | None = None) -> Result:
     """Makes one HTML page from run folders.
 
     Args:
         folders: Run folders, in the order of the page.
         output: Write the page to this file.
-        png: Write every figure to this folder as PNG.
-        svg: Write every figure to this folder as SVG.
+        svg: Write every figure to this folder as SVG, and as Vega-Lite specification (.vl.json) to restyle
+            it.
     """
-    return called(["report"], {"--output": output, "--png": png, "--svg": svg}, [*folders])
+    return called(["report"], {"--output": output, "--svg": svg}, [*folders])
 
 
 def doctor(*verbs: Value) -> Result:
     """Says which verbs can run on this machine, and what the others lack.
 
     Args:
-        verbs: The verbs to check; by default, all. One of compare, map, run, lines, swap, rack, rpc, sim.
+        verbs: The verbs to check; by default, all. One of compare, map, run, lines, swap, rack, rpc, sim,
+            sweep, docs.
     """
     return called(["doctor"], {}, [*verbs], json_to="stdout")
+
+
+def docs(*, print: bool = False) -> Result:
+    """Opens the documentation.
+
+    Args:
+        print: Print the path of the first page, and open nothing.
+    """
+    return called(["docs"], {"--print": print})
 
 
 def man(folder: Value) -> Result:

@@ -1,7 +1,7 @@
 //! `unrack doctor`: which verbs can run on this machine, and what the others lack.
 
 use crate::failure::{Failure, say};
-use crate::{docs, rack, stdout};
+use crate::{docs, rack, stdout, sweep};
 use serde::Serialize;
 use std::process::ExitCode;
 use unrack_build::build;
@@ -34,7 +34,7 @@ struct Use {
     check: fn() -> Result<(), String>,
 }
 
-const USES: [Use; 13] = [
+const USES: [Use; 15] = [
     Use { verb: "compare", with: "", check: pages },
     Use { verb: "compare", with: "--access lines", check: lines },
     Use { verb: "map", with: "", check: pages },
@@ -47,6 +47,8 @@ const USES: [Use; 13] = [
     Use { verb: "rpc", with: "", check: nothing },
     Use { verb: "rpc", with: "bench", check: two_cores },
     Use { verb: "sim", with: "", check: nothing },
+    Use { verb: "sweep", with: "", check: nothing },
+    Use { verb: "sweep", with: "--cluster", check: sweep::check_cluster },
     Use { verb: "docs", with: "", check: || docs::page().map(drop) },
 ];
 

@@ -3,17 +3,18 @@
 use crate::failure::{Failure, say};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use unrack_report::{Report, ReportError, write_pngs, write_svgs};
+use unrack_report::{Report, ReportError, write_svgs};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
   unrack report runs/redis -o report.html               the page of one run
   unrack report runs/edm runs/dctcp -o both.html        simulations side by side
+  unrack report runs/load -o load.html                  a sweep: lines, with bands where seeds vary
   unrack report runs/redis -o report.html --svg figures
                                                         and each figure as files: SVG, Vega-Lite
 
-DIR is what `unrack compare`, `unrack map` or `unrack sim` wrote with --out. The page is one file and \
-needs no network.";
+DIR is what `unrack compare`, `map`, `sim` or `sweep` wrote with --out. The page is one file and \
+needs no network. For a PNG: `rsvg-convert -z 2 ID.svg -o ID.png`, or vl-convert of the specification.";
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -21,11 +22,8 @@ pub(crate) struct Args {
     #[arg(required = true, value_name = "DIR")]
     folders: Vec<PathBuf>,
     /// Write the page to this file
-    #[arg(short, long, value_name = "FILE.html", required_unless_present_any = ["png", "svg"])]
+    #[arg(short, long, value_name = "FILE.html", required_unless_present = "svg")]
     output: Option<PathBuf>,
-    /// Write every figure to this folder as PNG
-    #[arg(long, value_name = "DIR")]
-    png: Option<PathBuf>,
     /// Write every figure to this folder as SVG, and as Vega-Lite specification (.vl.json) to restyle it
     #[arg(long, value_name = "DIR")]
     svg: Option<PathBuf>,
@@ -39,12 +37,8 @@ pub(crate) fn main(args: Args) -> Result<ExitCode, Failure> {
         report.write(page)?;
         say(&format!("wrote {}", page.display()));
     }
-    let figures = report.figures();
     if let Some(folder) = &args.svg {
-        told(write_svgs(&figures, folder)?);
-    }
-    if let Some(folder) = &args.png {
-        told(write_pngs(&figures, folder)?);
+        told(write_svgs(&report.figures(), folder)?);
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -60,7 +54,6 @@ impl From<ReportError> for Failure {
             | ReportError::NotARun { .. }
             | ReportError::NothingToCompare { .. }
             | ReportError::NotComparable { .. } => Failure::Usage(error.to_string()),
-            ReportError::NoFonts => Failure::Lacking(error.to_string()),
             _ => Failure::Failed(error.to_string()),
         }
     }

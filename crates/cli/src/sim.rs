@@ -130,7 +130,7 @@ impl Args {
                 None => table,
             }),
         };
-        stdout::print(&text.map_err(|why| Failure::Failed(why.to_string()))?)?;
+        stdout::print_answer(&text.map_err(|why| Failure::Failed(why.to_string()))?)?;
         if self.json {
             figures.summary.warnings.iter().for_each(|warning| say(&warning.text));
         }

@@ -13,7 +13,7 @@ pub enum ReportError {
     NoFolder,
     #[error(
         "{}: not a run folder: it holds neither `summary.json` (written by `unrack compare --out` and \
-         `unrack sim --out`) nor `map.json` (written by `unrack map --out`)",
+         `unrack sim --out`) nor `map.json` (by `unrack map --out`) nor `sweep.json` (by `unrack sweep --out`)",
         .folder.display()
     )]
     NotARun { folder: PathBuf },
@@ -36,12 +36,4 @@ pub enum ReportError {
     Record(#[from] RecordError),
     #[error("cannot {action} {}: {why}", .path.display())]
     Folder { action: &'static str, path: PathBuf, why: std::io::Error },
-    /// The machine has no fonts: the command line exits with status 3.
-    #[error(
-        "PNG figures need a font and this machine has none: install one, for example \
-         `apt-get install fonts-dejavu-core`, or export with --svg"
-    )]
-    NoFonts,
-    #[error("figure `{figure}` could not be drawn as PNG: {reason}")]
-    Png { figure: String, reason: String },
 }

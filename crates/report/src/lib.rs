@@ -8,7 +8,7 @@
 //! | draw where a message spent its time | [`explain_figure`] |
 //! | draw lines of one's own, a sweep, or the maps of several programs | [`SeriesChart`], [`sweep_figures`], [`heat_of_programs`] |
 //! | compare two run folders | [`Difference::between`] |
-//! | export figures | [`Report::figures`], [`write_svgs`], [`write_pngs`] |
+//! | export figures | [`Report::figures`], [`write_svgs`] |
 //!
 //! The page is one file, without network access, fonts or scripts from elsewhere; its content security policy makes the
 //! browser enforce that. All text from outside (commands, scenarios, names) passes through one escaping writer,
@@ -45,7 +45,7 @@ pub use difference::{Difference, DifferenceSide, DifferentResult, DifferentText,
 pub use distribution::{Cdf, FetchRate};
 pub use error::ReportError;
 pub use explained::{ExplainedMessage, ExplainedPart};
-pub use export::{write_pngs, write_svgs};
+pub use export::write_svgs;
 pub use figures::{ChartSeries, SeriesAxis, SeriesChart, explain_figure, heat_of_programs, sweep_figures};
 pub use lines_text::lines_text;
 pub use links::{LinkOverTime, LinksOverTime};

@@ -3,8 +3,8 @@
 use std::path::{Path, PathBuf};
 
 use unrack_record::{
-    Comparison, LinesSummary, Manifest, SlowdownMap, completions, line_heat, messages, ports, read_json,
-    trace,
+    Comparison, LinesSummary, Manifest, SlowdownMap, Sweep, completions, line_heat, messages, ports,
+    read_json, trace,
 };
 
 use crate::{Cdf, ExplainedMessage, FetchRate, LinksOverTime, MessageSlowdowns, ReportError, Simulation};
@@ -24,6 +24,7 @@ pub enum RunResult {
     Lines(Box<LinesRun>),
     Simulation(Box<SimulatedRun>),
     Map(Box<SlowdownMap>),
+    Sweep(Box<Sweep>),
 }
 
 /// A run that looked at loads and stores, with the tables in its folder.
@@ -67,7 +68,17 @@ impl RecordedRun {
 }
 
 fn read_result(folder: &Path) -> Result<RunResult, ReportError> {
-    let (summary, map) = (folder.join("summary.json"), folder.join("map.json"));
+    let [summary, map, sweep] = ["summary.json", "map.json", "sweep.json"].map(|name| folder.join(name));
+    if sweep.is_file() {
+        let result: Sweep = read_json(&sweep)?;
+        return match result.points.iter().all(|point| point.values.len() == result.keys.len()) {
+            true => Ok(RunResult::Sweep(Box::new(result))),
+            false => {
+                let reason = format!("a point has not a value for each of {} keys", result.keys.len());
+                Err(ReportError::Unexpected { file: sweep, reason })
+            }
+        };
+    }
     if map.is_file() {
         let result: SlowdownMap = read_json(&map)?;
         return match misfit(&result) {

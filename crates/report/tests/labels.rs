@@ -3,7 +3,7 @@
 mod synthetic;
 
 use proptest::prelude::*;
-use resvg::usvg::roxmltree::{Document, Node, ParsingOptions};
+use roxmltree::{Document, Node, ParsingOptions};
 use unrack_record::{Comparison, FabricResult, SlowdownMap, Stated};
 use unrack_report::{
     ChartSeries, ComparedRun, ExplainedMessage, ExplainedPart, LinkOverTime, LinksOverTime, MessageSlowdowns,

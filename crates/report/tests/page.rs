@@ -2,7 +2,7 @@
 
 mod synthetic;
 
-use resvg::usvg::roxmltree::{Document, ParsingOptions};
+use roxmltree::{Document, ParsingOptions};
 use synthetic::HOSTILE;
 use unrack_report::{Report, ReportError};
 use unrack_testing::Folder;

@@ -4,7 +4,7 @@
 
 mod synthetic;
 
-use resvg::usvg::roxmltree::Document;
+use roxmltree::Document;
 use serde_json::Value;
 use unrack_report::{Picture, Report, write_svgs};
 use unrack_testing::Folder;

@@ -26,9 +26,13 @@ pub use rate::Rate;
 pub use share::{Fraction, Share};
 pub use time::Time;
 
-/// Implements serde as text, through `Display` and `FromStr`, so that files carry units; and a schema that says so.
+/// Implements serde as text, through `Display` and `FromStr`, so that files carry units; and a schema that says so. Types
+/// that can be written without a unit may also be numbers in files, which readers pass on as text.
 macro_rules! serde_as_text {
     ($type:ty, $expecting:literal) => {
+        crate::serde_as_text!($type, $expecting, "string");
+    };
+    ($type:ty, $expecting:literal, $types:tt) => {
         impl serde::Serialize for $type {
             fn serialize<S: serde::Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
                 s.collect_str(self)
@@ -57,7 +61,7 @@ macro_rules! serde_as_text {
                 stringify!($type).into()
             }
             fn json_schema(_: &mut schemars::SchemaGenerator) -> schemars::Schema {
-                schemars::json_schema!({ "type": "string" })
+                schemars::json_schema!({ "type": $types })
             }
         }
     };

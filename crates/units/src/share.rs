@@ -57,7 +57,7 @@ impl std::fmt::Display for Fraction {
     }
 }
 
-crate::serde_as_text!(Fraction, "a share such as \"25%\"");
+crate::serde_as_text!(Fraction, "a share such as \"25%\"", ["string", "number"]);
 
 /// Share of something: a fraction of it, or a size.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -106,4 +106,4 @@ impl std::fmt::Display for Share {
     }
 }
 
-crate::serde_as_text!(Share, "a share such as \"25%\" or a size such as \"64MiB\"");
+crate::serde_as_text!(Share, "a share such as \"25%\" or a size such as \"64MiB\"", ["string", "number"]);

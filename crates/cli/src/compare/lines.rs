@@ -14,7 +14,7 @@ use crate::lines::placed::Placed;
 use crate::lines::{self, native};
 use crate::runs::budget::Budget;
 use crate::runs::progress::Steps;
-use crate::stdout::print;
+use crate::stdout::print_answer;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use unrack_build::build;
@@ -78,7 +78,7 @@ pub(super) fn main(args: &Args) -> Result<ExitCode, Failure> {
     let report = folder.path("report.html");
     Report::from_runs(vec![RecordedRun::read(&args.out).map_err(failed)?]).write(&report).map_err(failed)?;
     steps.finish();
-    print(&told(args, &summary, &report)?)?;
+    print_answer(&told(args, &summary, &report)?)?;
     args.fail_if.iter().try_for_each(|limit| limit.judge(&summary))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -25,6 +25,7 @@ use crate::runs::kept::Kept;
 use crate::runs::progress::Steps;
 use crate::runs::survey::Survey;
 use crate::runs::{Done, Runner};
+use crate::stdout::{print, print_answer};
 use clap_complete::engine::ArgValueCompleter;
 use measured::Measured;
 use rack::{MemoryScope, Rack};
@@ -152,10 +153,10 @@ pub(crate) fn main(args: Args) -> Result<ExitCode, Failure> {
     Report::from_runs(vec![RecordedRun::read(&args.out).map_err(failed)?]).write(&report).map_err(failed)?;
     steps.finish();
     if args.json {
-        println!("{}", serde_json::to_string_pretty(&comparison).map_err(failed)?);
+        print(&(serde_json::to_string_pretty(&comparison).map_err(failed)? + "\n"))?;
     } else {
-        println!("{}", unrack_report::comparison_text(&comparison));
-        println!("Report: {}", report.display());
+        let text = unrack_report::comparison_text(&comparison);
+        print_answer(&format!("{text}\nReport: {}\n", report.display()))?;
     }
     args.fail_if.iter().try_for_each(|limit| limit.judge(&comparison))?;
     Ok(ExitCode::SUCCESS)

@@ -7,7 +7,7 @@ use super::model::Model;
 use super::placed::{Placed, Rule};
 use super::recorder;
 use crate::failure::{Failure, say};
-use crate::stdout::print;
+use crate::stdout::print_answer;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -85,6 +85,6 @@ pub(super) fn answer(
     if let Some(path) = json {
         write_json(path, &summary)?;
     }
-    print(&unrack_report::lines_text(&summary))?;
+    print_answer(&unrack_report::lines_text(&summary))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -15,7 +15,7 @@ use crate::runs::budget::{self, Budget};
 use crate::runs::kept::{Identity, Kept};
 use crate::runs::progress::Steps;
 use crate::runs::survey::{Survey, undelayed};
-use crate::stdout::print;
+use crate::stdout::{print, print_answer};
 use grid::Grid;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -113,7 +113,7 @@ pub(crate) fn main(mut args: Args) -> Result<ExitCode, Failure> {
             let text = serde_json::to_string_pretty(&map);
             print(&(text.map_err(|why| Failure::Failed(why.to_string()))? + "\n"))?;
         }
-        false => print(&unrack_report::map_text(&map))?,
+        false => print_answer(&unrack_report::map_text(&map))?,
     }
     say(&format!("wrote {}", report.display()));
     Ok(ExitCode::SUCCESS)

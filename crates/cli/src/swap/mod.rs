@@ -17,7 +17,7 @@ use crate::runs::budget::{self, Budget};
 use crate::runs::kept::{Identity, Kept};
 use crate::runs::progress::Steps;
 use crate::runs::survey::{Survey, undelayed};
-use crate::stdout::print;
+use crate::stdout::{print, print_answer};
 use answer::Answer;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -101,7 +101,7 @@ pub(crate) fn main(args: Args, undo: Undo) -> Result<ExitCode, Failure> {
             let text = serde_json::to_string_pretty(&answer);
             print(&(text.map_err(|why| Failure::Failed(why.to_string()))? + "\n"))?;
         }
-        false => print(&answer.text())?,
+        false => print_answer(&answer.text())?,
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -15,6 +15,7 @@ pub(super) fn run(
     kept: &Path,
 ) -> Result<(), Failure> {
     let python = python();
+    check_package(&python).map_err(Failure::Lacking)?;
     let mut command = Command::new(&python);
     command.args(["-m", "unrack.cluster", scheduler]).arg(&args.scenario).arg(kept);
     command.args(args.set.iter().map(|set| format!("--set={set}")));
@@ -25,7 +26,6 @@ pub(super) fn run(
         ScenarioOrigin::File(_) => None,
     };
     command.stdin(if text.is_some() { Stdio::piped() } else { Stdio::null() });
-    check_package(&python)?;
     let failed = |why: std::io::Error| Failure::Failed(format!("cannot run {}: {why}", python.display()));
     let mut child = command.spawn().map_err(failed)?;
     pass(&mut child, text.unwrap_or_default()).map_err(failed)?;
@@ -47,8 +47,15 @@ fn python() -> PathBuf {
     named.or_else(|| beside().filter(|path| path.exists())).unwrap_or_else(|| "python3".into())
 }
 
-/// Checks that the package and Dask can be imported.
-fn check_package(python: &Path) -> Result<(), Failure> {
+/// Checks that the package and Dask are there.
+///
+/// # Errors
+/// What is missing, and what to do.
+pub(crate) fn check_cluster() -> Result<(), String> {
+    check_package(&python())
+}
+
+fn check_package(python: &Path) -> Result<(), String> {
     let tried = Command::new(python).args(["-c", "import unrack.cluster"]).stdin(Stdio::null()).output();
     let why = match tried {
         Ok(output) if output.status.success() => return Ok(()),
@@ -58,11 +65,11 @@ fn check_package(python: &Path) -> Result<(), Failure> {
         }
         Err(why) => why.to_string(),
     };
-    Err(Failure::Lacking(format!(
-        "--cluster takes Python with the package unrack and distributed, and {} cannot import them: {why}; install \
-         them there by pip install 'unrack[dask]', or set UNRACK_PYTHON to an interpreter that has them",
+    Err(format!(
+        "--cluster takes Python with the packages unrack and distributed, and {} cannot import them ({why}): install \
+         them there by pip, or set UNRACK_PYTHON to an interpreter that has them",
         python.display()
-    )))
+    ))
 }
 
 /// Writes the text of a scenario that has no file.

@@ -4,6 +4,8 @@ mod cluster;
 mod merge;
 mod part;
 
+pub(crate) use self::cluster::check_cluster;
+
 use self::part::PartFile;
 use crate::completions;
 use crate::fail_if::{self, FailIf, Shape};

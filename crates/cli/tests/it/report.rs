@@ -53,19 +53,28 @@ fn what_was_observed_is_in_the_folder_and_on_the_page() {
 }
 
 #[test]
-fn figures_are_written_as_png_or_the_missing_fonts_are_named() {
-    let desk = simulated("png");
-    let output = desk.unrack(&["report", "edm", "--png", "figures"]);
-    match output.status.code() {
-        Some(0) => {
-            let entry = std::fs::read_dir(desk.path("figures")).unwrap().next().unwrap().unwrap();
-            assert!(std::fs::read(entry.path()).unwrap().starts_with(b"\x89PNG"));
-        }
-        status => {
-            assert_eq!(status, Some(3), "{}", stderr(&output));
-            assert!(stderr(&output).contains("apt-get install fonts"), "{}", stderr(&output));
-        }
+fn a_sweep_has_a_page_with_bands_of_its_seeds() {
+    let desk = Desk::new("report-sweep");
+    let star = example("star-edm.toml");
+    let grid = ["--set", "workload.messages=300", "--set", "workload.load=0.2,0.4", "--seeds", "1..3"];
+    desk.done(&[&["sweep", &star, "--out", "swept"], &grid[..]].concat());
+    desk.done(&["report", "swept", "-o", "page.html", "--svg", "figures"]);
+    let page = String::from_utf8(desk.bytes("page.html")).unwrap();
+    for part in
+        ["id=\"sweep-mean\"", "id=\"sweep-p99\"", "swept: how does", "workload.load=0.4 seed=3", "3 seeds"]
+    {
+        assert!(page.contains(part), "{part} is missing");
     }
+    assert!(desk.bytes("figures/sweep-p99.svg").starts_with(b"<svg"));
+    desk.file(
+        "swept/sweep.json",
+        &String::from_utf8(desk.bytes("swept/sweep.json")).unwrap().replacen(
+            "\"seed\"",
+            "\"seed\", \"x\"",
+            1,
+        ),
+    );
+    assert!(desk.refused(2, &["report", "swept", "-o", "page.html"]).contains("sweep.json"));
 }
 
 #[test]

@@ -164,7 +164,7 @@ fn a_part_that_is_missing_is_named_and_parts_of_two_sweeps_are_refused() {
     run(&desk, "other", &["--part", "2/4", "--set", "network.mtu=9000B"]);
     let said = desk.refused(2, &["sweep", "merge", "p1", "other", "--out", "merged"]);
     assert!(said.contains("parts of two sweeps"), "{said}");
-    desk.file("empty/x", "");
+    std::fs::create_dir(desk.path("empty")).unwrap();
     let said = desk.refused(2, &["sweep", "merge", "p1", "empty", "--out", "merged"]);
     assert!(said.contains("empty has no part of a sweep"), "{said}");
     let said = desk.refused(2, &["sweep", "merge", "p1", "nowhere", "--out", "merged"]);

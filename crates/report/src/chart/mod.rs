@@ -1,4 +1,4 @@
-//! Charts as SVG: one builder for the page, for `.svg` files and, rasterised, for `.png` files.
+//! Charts as SVG: one builder for the page and for `.svg` files.
 //!
 //! Why not plotters: its SVG has neither classes nor titles nor a colour scheme that follows the reader's. So its
 //! marks could not be explained under the pointer, found by a test, or printed in black on white from a dark page.

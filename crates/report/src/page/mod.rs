@@ -6,11 +6,12 @@ mod manifest;
 mod map;
 mod section;
 mod simulations;
+mod sweep;
 mod unlike;
 
 use std::path::Path;
 
-use unrack_record::{SlowdownMap, atomic_write};
+use unrack_record::{SlowdownMap, Sweep, atomic_write};
 
 use crate::chart::style;
 use crate::markup::Markup;
@@ -39,6 +40,7 @@ enum Part<'a> {
     Comparison(&'a RecordedRun, &'a ComparedRun),
     Lines(&'a RecordedRun, &'a LinesRun),
     Map(&'a RecordedRun, &'a SlowdownMap),
+    Sweep(&'a RecordedRun, &'a Sweep),
     Simulations(Vec<(&'a RecordedRun, &'a SimulatedRun)>),
 }
 
@@ -123,7 +125,10 @@ impl Report {
         let terms = [
             (shown(|part| matches!(part, Part::Lines(..))), LINES_TERMS),
             (shown(|part| matches!(part, Part::Comparison(..) | Part::Map(..))), PROGRAM_TERMS),
-            (shown(|part| matches!(part, Part::Comparison(..) | Part::Simulations(_))), NETWORK_TERMS),
+            (
+                shown(|part| matches!(part, Part::Comparison(..) | Part::Sweep(..) | Part::Simulations(_))),
+                NETWORK_TERMS,
+            ),
             (shown(|part| !matches!(part, Part::Map(..))), FABRIC_TERMS),
         ];
         for (_, text) in terms.iter().filter(|(is_needed, _)| *is_needed) {
@@ -141,6 +146,7 @@ impl Report {
                 Part::Comparison(run, compared) => comparison::section(&prefix, run, compared),
                 Part::Lines(run, lines) => lines::section(&prefix, run, lines),
                 Part::Map(run, map) => map::section(&prefix, run, map),
+                Part::Sweep(run, sweep) => sweep::section(&prefix, run, sweep),
                 Part::Simulations(runs) => simulations::section(&prefix, runs),
             }
         };
@@ -157,6 +163,7 @@ impl Report {
                     parts.extend(lines.pages.iter().map(|pages| Part::Comparison(run, pages)));
                 }
                 RunResult::Map(map) => parts.push(Part::Map(run, map)),
+                RunResult::Sweep(sweep) => parts.push(Part::Sweep(run, sweep)),
                 RunResult::Simulation(simulation) => {
                     let together = parts.iter_mut().find_map(|part| match part {
                         Part::Simulations(runs) => Some(runs),
