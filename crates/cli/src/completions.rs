@@ -33,9 +33,15 @@ pub(crate) fn main(args: Args) -> Result<ExitCode, Failure> {
     let shell = shells.completer(&name).expect("the same shells are known twice");
     let written = shell.write_registration("COMPLETE", "unrack", "unrack", "unrack", &mut script);
     written.map_err(|why| Failure::Failed(why.to_string()))?;
+    if args.shell == Shell::Bash {
+        script.extend_from_slice(WHOLE_SETTINGS.as_bytes());
+    }
     print(&String::from_utf8_lossy(&script))?;
     Ok(ExitCode::SUCCESS)
 }
+
+/// Line by which bash passes `KEY=VALUE` as one word.
+const WHOLE_SETTINGS: &str = "# KEY=VALUE is one word.\nCOMP_WORDBREAKS=${COMP_WORDBREAKS//=/}\n";
 
 /// Returns the fabrics.
 pub(crate) fn fabrics(typed: &OsStr) -> Vec<CompletionCandidate> {

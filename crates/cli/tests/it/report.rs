@@ -68,11 +68,7 @@ fn a_sweep_has_a_page_with_bands_of_its_seeds() {
     assert!(desk.bytes("figures/sweep-p99.svg").starts_with(b"<svg"));
     desk.file(
         "swept/sweep.json",
-        &String::from_utf8(desk.bytes("swept/sweep.json")).unwrap().replacen(
-            "\"seed\"",
-            "\"seed\", \"x\"",
-            1,
-        ),
+        String::from_utf8(desk.bytes("swept/sweep.json")).unwrap().replacen("\"seed\"", "\"seed\", \"x\"", 1),
     );
     assert!(desk.refused(2, &["report", "swept", "-o", "page.html"]).contains("sweep.json"));
 }

@@ -2,7 +2,8 @@
 
 use crate::desk;
 
-use desk::{Desk, example};
+use desk::{Desk, example, stdout};
+use std::process::Command;
 
 #[test]
 fn good_scenarios_pass_and_bad_ones_are_shown() {
@@ -63,13 +64,28 @@ fn one_question_at_a_time() {
 }
 
 #[test]
-fn every_shell_learns_every_verb() {
+fn every_shell_asks_the_command_what_may_follow() {
     let desk = Desk::new("completions");
     for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
         let script = desk.done(&["completions", shell]);
-        for verb in ["run", "sim", "scenario", "report"] {
-            assert!(script.contains(verb), "{verb} for {shell}");
-        }
+        assert!(script.contains("COMPLETE") && script.contains("unrack"), "{shell}: {script}");
     }
     desk.refused(2, &["completions", "csh"]);
+    let asked = |words: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_unrack"));
+        stdout(&command.args(["--", "unrack"]).args(words).env("COMPLETE", "fish").output().unwrap())
+    };
+    let verbs = asked(&[""]);
+    for verb in ["run", "sim", "scenario", "report"] {
+        assert!(verbs.lines().any(|line| line.split('\t').next() == Some(verb)), "{verb}: {verbs}");
+    }
+    assert!(!verbs.contains("__touch"), "{verbs}");
+    for (words, found) in [
+        (&["sim", "a.toml", "--set", "fabric.prot"][..], "fabric.protocol="),
+        (&["sweep", "a.toml", "--set", "fabric.protocol=ho"], "fabric.protocol=homa"),
+        (&["compare", "--fabric", "edm,c"], "edm,cxl"),
+        (&["study", "run", "edm/tab"], "edm/table1"),
+    ] {
+        assert!(asked(words).starts_with(found), "{words:?}: {}", asked(words));
+    }
 }
