@@ -162,7 +162,7 @@ test: setup lint
 	ln -sf $(abspath $(ci))/libunrack_native.so python/unrack/_native.abi3.so
 	$(with_python) $(python) -m unittest discover -q -s python/tests
 	$(with_python) $(python) -m pytest -q --nbmake examples/notebooks
-	UNRACK=$(ci)/unrack tests/programs/run.sh --scale small
+	UNRACK=$(ci)/unrack tests/programs/run.sh --scale small --local 10%
 	UNRACK=$(ci)/unrack tests/programs/run.sh --scale small --fast --local 25% sort sqlite redis go node
 	tests/own-transport.sh $(ci)/own-transport
 	$(with_python) $(python) tests/tutorials.py
@@ -212,6 +212,8 @@ studies-programs: setup build .venv/.studies-ready
 bench: packages += capnproto iperf3
 bench: setup build
 	bench/faults.sh
+	ln -sf $(abspath $(release))/libunrack_native.so python/unrack/_native.abi3.so
+	UNRACK=$(release)/unrack PYTHONPATH=python $(python) bench/sweep.py 600000
 	bench/rack.sh || echo "not measured: bench/rack.sh needs root, namespaces and MPTCP"
 	cargo bench -q -p unrack-lines
 	cargo build -q --release -p unrack-lines-plugin -p unrack-lines-kernels && cargo bench -q -p unrack-lines-plugin

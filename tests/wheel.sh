@@ -46,7 +46,7 @@ END
 
 timed "a virtual environment" python3 -m venv /venv
 timed "pip install of the wheel" /venv/bin/pip install -q --no-index --find-links /house "/house/$(basename "$wheel")"
-timed "unrack doctor" /venv/bin/unrack doctor run compare sim rpc docs
+timed "unrack doctor" /venv/bin/unrack doctor run sim rpc docs
 timed "unrack compare, the main job" env PATH=/venv/bin:/usr/bin:/bin unrack compare --out /report -- python3 /job.py
 [[ -s $root/report/report.html ]] || fail "there is no report"
 timed "unrack docs" /venv/bin/unrack docs --print
