@@ -2,7 +2,8 @@
 //! same build: `UNRACK_SOURCES` (a hash), `UNRACK_MEASURING` (of those that can change a measurement), `UNRACK_COMMIT` and
 //! `UNRACK_TREE_CHANGED` (empty outside a repository).
 //!
-//! Only this crate and those above it are compiled again when a source changes. Neither git nor a repository is needed.
+//! A source that changes has this crate and those above it compiled again, no others. Neither git nor a repository is
+//! needed.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

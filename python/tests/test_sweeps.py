@@ -1,5 +1,6 @@
 """Sweeps from Python: on this machine, on a cluster of Dask, and with a worker that is killed: one table."""
 
+import contextlib
 import json
 import os
 import pathlib
@@ -10,6 +11,7 @@ import tempfile
 import threading
 import time
 import unittest
+import unittest.mock
 
 import distributed
 import unrack
@@ -32,6 +34,20 @@ def scenario():
 
 def table(folder):
     return [(folder / name).read_bytes() for name in ("sweep.json", "sweep.parquet")]
+
+
+@contextlib.contextmanager
+def workers(number):
+    """A cluster of processes that import what this test does, and its client."""
+    path = os.pathsep.join([str(ROOT / "python"), os.environ.get("PYTHONPATH", "")])
+    with (
+        unittest.mock.patch.dict(os.environ, PYTHONPATH=path),
+        distributed.LocalCluster(
+            n_workers=number, threads_per_worker=1, processes=True, dashboard_address=None
+        ) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        yield cluster, client
 
 
 class Sweeps(unittest.TestCase):
@@ -73,15 +89,7 @@ class Sweeps(unittest.TestCase):
         self.assertIn("workload.load", str(refused.exception))
 
     def test_a_cluster_and_a_killed_worker_change_nothing(self):
-        # The workers import what this test does.
-        path = os.pathsep.join([str(ROOT / "python"), os.environ.get("PYTHONPATH", "")])
-        with (
-            _environment(PYTHONPATH=path),
-            distributed.LocalCluster(
-                n_workers=4, threads_per_worker=1, processes=True, dashboard_address=None
-            ) as cluster,
-            distributed.Client(cluster) as client,
-        ):
+        with workers(4) as (cluster, client):
             out = self.folder / "cluster"
             unrack.sweep(scenario(), VALUES, seeds=SEEDS, out=out, client=client)
             self.assertEqual(table(out), table(self.by_command))
@@ -113,14 +121,7 @@ class Sweeps(unittest.TestCase):
     def test_files_go_along(self):
         messages = unrack.Messages(src=[0, 1, 2], dst=3, bytes=[64, 128, 4096], start_ns=[0, 10, 20])
         own = messages.on(unrack.Scenario(STAR))
-        path = os.pathsep.join([str(ROOT / "python"), os.environ.get("PYTHONPATH", "")])
-        with (
-            _environment(PYTHONPATH=path),
-            distributed.LocalCluster(
-                n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
-            ) as cluster,
-            distributed.Client(cluster) as client,
-        ):
+        with workers(2) as (_, client):
             values = {"fabric.protocol": ["edm", "cxl", "dctcp"]}
             there = unrack.sweep(own, values, client=client)
             here = unrack.sweep(own, values)
@@ -154,22 +155,6 @@ def _kill_one(client, points, stop):
 
 def _end_self():
     os.kill(os.getpid(), signal.SIGKILL)
-
-
-class _environment:
-    def __init__(self, **values):
-        self.values = values
-
-    def __enter__(self):
-        self.before = {key: os.environ.get(key) for key in self.values}
-        os.environ.update(self.values)
-
-    def __exit__(self, *_):
-        for key, value in self.before.items():
-            if value is None:
-                os.environ.pop(key, None)
-            else:
-                os.environ[key] = value
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-//! Where one message spent its time: a row for each place, with bars along the time.
+//! Time of one message: a row for each place where it was, with bars along the time.
 
 use crate::ExplainedMessage;
 use crate::chart::{Axis, Drawing, Ink, Picture, Place, Plot, Range, Shape, fitted, text_width};
