@@ -80,14 +80,15 @@ PREFIX ?= /usr/local
 version := $(shell sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml)
 to = $(DESTDIR)$(PREFIX)
 rpc_library := libunrack_rpc.so.0
-# Folder of the build that is installed.
+# Folder of the build that is installed, and what of its programs.
 installed_from ?= $(release)
+installed ?= unrack unrack-kv
 
 # The command looks for its libraries in ../lib/unrack from where it lies itself, so the whole may be moved.
 install: $(if $(filter $(release),$(installed_from)),build)
 	install -d $(to)/bin $(to)/lib/unrack $(to)/lib/pkgconfig $(to)/include $(to)/share/doc/unrack $(to)/share/man/man1 \
 		$(to)/share/bash-completion/completions $(to)/share/zsh/site-functions $(to)/share/fish/vendor_completions.d
-	install -s -m 755 $(installed_from)/unrack $(installed_from)/unrack-kv $(to)/bin
+	install -s -m 755 $(addprefix $(installed_from)/,$(installed)) $(to)/bin
 	install -s -m 755 $(installed_from)/libunrack_preload.so $(installed_from)/libunrack_mptcp.so $(installed_from)/libunrack_lines.so $(to)/lib/unrack
 	install -s -m 755 $(installed_from)/libunrack_rpc.so $(to)/lib/$(rpc_library)
 	ln -sf $(rpc_library) $(to)/lib/libunrack_rpc.so
@@ -113,17 +114,18 @@ site = UNRACK=$(abspath $(1))/unrack NO_MKDOCS_2_WARNING=1 .venv/bin/mkdocs buil
 docs: setup build
 	$(call site,$(release))
 
-# The wheel, in target/wheels: built against glibc 2.28 by zig, so that it runs on whatever is not older (manylinux_2_28).
+# The wheel, in target/wheels: built against glibc 2.28 by zig, so that it runs on whatever is not older (manylinux_2_28). The store
+# (unrack-kv) is not in it.
 wheel_target := $(shell uname -m)-unknown-linux-gnu
 wheel_from := $(target)/$(wheel_target)/dist
 wheel_data := python/unrack.data
 wheel: setup docs .venv/.wheel-ready
-	PATH="$(abspath .venv/bin):$$PATH" cargo zigbuild -q --profile dist --target $(wheel_target).2.28 $(addprefix -p unrack-,cli kv preload mptcp-preload lines-plugin rpc-c)
-	rm -rf $(wheel_data)
-	$(MAKE) --no-print-directory install installed_from=$(wheel_from) DESTDIR=$(abspath $(wheel_data))/ PREFIX=data
+	PATH="$(abspath .venv/bin):$$PATH" cargo zigbuild -q --profile dist --target $(wheel_target).2.28 $(addprefix -p unrack-,cli preload mptcp-preload lines-plugin rpc-c)
+	rm -rf $(wheel_data) python/unrack/_native.abi3.so
+	$(MAKE) --no-print-directory install installed_from=$(wheel_from) installed=unrack DESTDIR=$(abspath $(wheel_data))/ PREFIX=data
 	mv $(wheel_data)/data/bin $(wheel_data)/scripts
 	echo 'INPUT($(rpc_library))' > $(wheel_data)/data/lib/.link && mv $(wheel_data)/data/lib/.link $(wheel_data)/data/lib/libunrack_rpc.so
-	cd python && PATH="$(abspath .venv/bin):$$PATH" maturin build -q --zig --target $(wheel_target) --compatibility manylinux_2_28 --out $(abspath $(target))/wheels
+	cd python && PATH="$(abspath .venv/bin):$$PATH" maturin build -q --zig --target $(wheel_target) --compatibility manylinux_2_28 --compression-level 9 --out $(abspath $(target))/wheels
 	.venv/bin/auditwheel show $(target)/wheels/unrack-$(version)-*.whl
 
 .venv/.wheel-ready: requirements-wheel.txt | .venv/.ready

@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -128,16 +129,19 @@ class Sweeps(unittest.TestCase):
             self.assertEqual(there.summary["points"], here.summary["points"])
 
     def test_no_scheduler_is_said(self):
-        done = subprocess.run(
-            [os.environ["UNRACK"], "sweep", STAR, "--seeds=1..2", "--cluster=tcp://127.0.0.1:9"]
-            + ["--out", self.folder / "none"],
-            check=False,
-            capture_output=True,
-            text=True,
-            env={**os.environ, "UNRACK_PYTHON": sys.executable},
-        )
+        with socket.socket() as closed:  # Bound without a listener: connections are refused.
+            closed.bind(("127.0.0.1", 0))
+            address = f"tcp://127.0.0.1:{closed.getsockname()[1]}"
+            done = subprocess.run(
+                [os.environ["UNRACK"], "sweep", STAR, "--seeds=1..2", "--cluster", address]
+                + ["--out", self.folder / "none"],
+                check=False,
+                capture_output=True,
+                text=True,
+                env={**os.environ, "UNRACK_PYTHON": sys.executable},
+            )
         self.assertEqual(done.returncode, 3, done.stderr)
-        self.assertIn("no scheduler of Dask answers at tcp://127.0.0.1:9", done.stderr)
+        self.assertIn(f"no scheduler of Dask answers at {address}", done.stderr)
 
 
 def _kill_one(client, points, stop):

@@ -42,6 +42,7 @@ mod manifest;
 mod map;
 mod provenance;
 mod run_folder;
+mod storage;
 mod sweep;
 mod table;
 

@@ -6,6 +6,8 @@
 mod cell;
 mod guard;
 mod read;
+#[cfg(test)]
+mod tests;
 pub(crate) mod text;
 mod write;
 

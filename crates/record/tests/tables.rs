@@ -1,12 +1,9 @@
 //! Tables read back as they were written, and other files are refused.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 
-use arrow_array::{ArrayRef, Int64Array, RecordBatch, StringArray, UInt32Array, UInt64Array};
-use parquet::arrow::ArrowWriter;
 use proptest::prelude::*;
-use unrack_record::{RecordError, completions, messages, ports, trace};
+use unrack_record::{completions, messages, ports, trace};
 use unrack_testing::Folder;
 
 /// File of one test, removed afterwards.
@@ -179,110 +176,6 @@ fn a_message_does_not_complete_before_it_starts() {
     };
     let message = writer.push(row).unwrap_err().to_string();
     assert!(message.ends_with("row 0: message 9 completes before it is submitted"), "{message}");
-}
-
-/// Writes a table as another program might: with these columns and this metadata.
-fn write_foreign(path: &Path, columns: Vec<(&str, ArrayRef)>, metadata: &[(&str, &str)]) {
-    let batch =
-        RecordBatch::try_from_iter_with_nullable(columns.into_iter().map(|(n, a)| (n, a, true))).unwrap();
-    let file = std::fs::File::create(path).unwrap();
-    let mut writer = ArrowWriter::try_new(file, batch.schema(), None).unwrap();
-    writer.write(&batch).unwrap();
-    for (key, value) in metadata {
-        let entry = parquet::file::metadata::KeyValue::new(key.to_string(), value.to_string());
-        writer.append_key_value_metadata(entry);
-    }
-    writer.close().unwrap();
-}
-
-const COMPLETIONS_META: &[(&str, &str)] = &[("unrack.fabric", "\"mine\""), ("unrack.link_rate_bps", "1000")];
-
-fn foreign_columns(kinds: &[Option<&str>]) -> Vec<(&'static str, ArrayRef)> {
-    let numbers = |n: u64| Arc::new(UInt64Array::from(vec![n; kinds.len()])) as ArrayRef;
-    vec![
-        ("ideal_ps", numbers(3)),
-        ("kind", Arc::new(StringArray::from(kinds.to_vec()))),
-        ("bytes", Arc::new(UInt32Array::from(vec![64; kinds.len()]))),
-        ("extra", numbers(0)),
-        ("completion_ps", numbers(7)),
-    ]
-}
-
-#[test]
-fn a_table_of_another_program_is_read() {
-    let file = Scratch::new("foreign");
-    write_foreign(&file.path, foreign_columns(&[Some("fetch"), Some("write-back")]), COMPLETIONS_META);
-    let (meta, rows) = completions::read(&file.path).unwrap();
-    assert_eq!(meta, completions::Meta { fabric: "mine".into(), link_rate_bps: 1000 });
-    let row = |kind| completions::Row { kind, bytes: 64, completion_ps: 7, ideal_ps: 3 };
-    assert_eq!(rows, [row(completions::Kind::Fetch), row(completions::Kind::WriteBack)]);
-}
-
-#[test]
-fn sizes_of_32_bits_and_of_64_are_read() {
-    let file = Scratch::new("narrow");
-    let bytes = |array: ArrayRef| {
-        let mut columns = foreign_columns(&[Some("fetch"), Some("fetch")]);
-        columns[2].1 = array;
-        write_foreign(&file.path, columns, COMPLETIONS_META);
-        completions::read(&file.path).map(|(_, rows)| rows.iter().map(|row| row.bytes).collect::<Vec<_>>())
-    };
-    // As written up to version 0.1, and since.
-    let narrow = bytes(Arc::new(UInt32Array::from(vec![4096, u32::MAX])));
-    assert_eq!(narrow.unwrap(), [4096, u32::MAX.into()]);
-    let wide = bytes(Arc::new(UInt64Array::from(vec![4096, 5 << 30])));
-    assert_eq!(wide.unwrap(), [4096, 5 << 30]);
-    let missing = bytes(Arc::new(UInt32Array::from(vec![Some(4096), None])));
-    assert!(missing.unwrap_err().to_string().contains("row 1: column `bytes`: the value is missing"));
-}
-
-/// Returns the error of reading, without the path in front.
-fn refusal(file: &Scratch) -> String {
-    let message = completions::read(&file.path).unwrap_err().to_string();
-    message.replace(&*file.path.to_string_lossy(), "FILE")
-}
-
-#[test]
-fn refusals_name_the_column_and_the_row() {
-    let file = Scratch::new("refusals");
-    let write = |columns| write_foreign(&file.path, columns, COMPLETIONS_META);
-
-    let mut columns = foreign_columns(&[Some("fetch")]);
-    columns.retain(|(name, _)| *name != "bytes");
-    write(columns);
-    assert_eq!(refusal(&file), "FILE has no column `bytes` (UInt64)");
-
-    let mut columns = foreign_columns(&[Some("fetch")]);
-    columns[4].1 = Arc::new(Int64Array::from(vec![7]));
-    write(columns);
-    assert_eq!(refusal(&file), "FILE: column `completion_ps` holds Int64, where UInt64 is needed");
-
-    write(foreign_columns(&[Some("fetch"), Some("fetsch")]));
-    assert_eq!(refusal(&file), "FILE, row 1: column `kind`: `fetsch` is not one of fetch, write-back");
-
-    write(foreign_columns(&[Some("fetch"), None]));
-    assert_eq!(refusal(&file), "FILE, row 1: column `kind`: the value is missing");
-}
-
-#[test]
-fn refusals_name_the_metadata() {
-    let file = Scratch::new("refusals-meta");
-    let write = |metadata| write_foreign(&file.path, foreign_columns(&[Some("fetch")]), metadata);
-    write(&[("unrack.fabric", "\"mine\"")]);
-    assert_eq!(
-        refusal(&file),
-        "FILE: the metadata is not that of a completions table: missing field `link_rate_bps`"
-    );
-    write(&[("unrack.fabric", "mine")]);
-    let message = refusal(&file);
-    assert!(message.contains("`unrack.fabric`: expected value at line 1 column 1"), "{message}");
-    write_trace(&file.path, &[fetch(1)]);
-    assert_eq!(refusal(&file), "FILE is a trace table, where a completions table is needed");
-    std::fs::write(&file.path, "id,src\n").unwrap();
-    assert!(matches!(completions::read(&file.path), Err(RecordError::Damaged { .. })));
-    std::fs::remove_file(&file.path).unwrap();
-    let message = refusal(&file);
-    assert!(message.starts_with("cannot read FILE: "), "{message}");
 }
 
 proptest! {

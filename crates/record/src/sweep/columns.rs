@@ -5,11 +5,10 @@ use std::sync::Arc;
 
 use arrow_array::{ArrayRef, Float64Array, RecordBatch, StringArray, UInt64Array};
 use arrow_schema::{Field, Schema};
-use parquet::arrow::ArrowWriter;
 use parquet::errors::ParquetError;
-use parquet::file::metadata::KeyValue;
 
 use super::{Figures, Sweep, SweepPoint, axis};
+use crate::storage::StoredWriter;
 use crate::table::{TABLE_KEY, properties};
 use crate::{AtomicFile, RecordError};
 
@@ -36,10 +35,9 @@ impl Sweep {
             RecordBatch::try_new(schema.clone(), arrays).expect("all columns have a value for each point");
         let failed = |why: ParquetError| RecordError::io("write", path)(std::io::Error::other(why));
         let file = AtomicFile::create(path)?;
-        let mut writer =
-            ArrowWriter::try_new(file, schema.clone(), Some(properties(&schema))).map_err(failed)?;
+        let mut writer = StoredWriter::new(file, &schema, properties(&schema)).map_err(failed)?;
         writer.write(&batch).map_err(failed)?;
-        writer.append_key_value_metadata(KeyValue::new(TABLE_KEY.into(), "sweep".to_string()));
+        writer.append_key_value_metadata(TABLE_KEY.into(), "sweep".into());
         writer.into_inner().map_err(failed)?.commit()
     }
 

@@ -4,7 +4,6 @@ use std::fs::File;
 use std::path::Path;
 
 use arrow_array::RecordBatch;
-use parquet::arrow::arrow_reader::{ArrowReaderOptions, ParquetRecordBatchReaderBuilder};
 use parquet::file::metadata::KeyValue;
 use serde_json::Value;
 
@@ -12,9 +11,8 @@ use super::cell::{Cell, Mismatch};
 use super::guard::guarded;
 use super::{Batches, TABLE_KEY, TableKind};
 use crate::RecordError;
+use crate::storage::Stored;
 use unrack_input::clipped;
-
-const BATCH: usize = 64 * 1024;
 
 /// Largest number of rows of a table: messages of a run are numbered in 32 bits.
 const MOST_ROWS: u64 = u32::MAX as u64;
@@ -35,28 +33,27 @@ pub(crate) fn read<R: TableKind>(path: impl AsRef<Path>) -> Result<(R::Meta, Vec
 pub fn rows_of(path: impl AsRef<Path>) -> Result<u64, RecordError> {
     let path = path.as_ref();
     let file = unrack_input::open(path, u64::MAX)?;
-    guarded(|| builder(path, file).map(|builder| rows_in(&builder))).unwrap_or_else(|| Err(gave_up(path)))
+    guarded(|| stored(path, file).map(|stored| stored.rows())).unwrap_or_else(|| Err(gave_up(path)))
 }
 
-/// Reads a Parquet file of any schema.
+/// Reads a Parquet file whose columns are of the types that tables here have: numbers, truth values and text.
 ///
 /// # Errors
-/// If the file cannot be read.
+/// If the file cannot be read, or a column has another type.
 pub fn read_batches(path: impl AsRef<Path>) -> Result<Batches, RecordError> {
     let path = path.as_ref();
     let file = unrack_input::open(path, u64::MAX)?;
     let all = || {
-        let builder = builder(path, file)?;
-        let schema = builder.schema().clone();
-        let reader = builder.with_batch_size(BATCH).build().map_err(|why| damaged(path, why))?;
-        let batches = reader.collect::<Result<Vec<_>, _>>().map_err(|why| damaged(path, why))?;
-        Ok((schema, batches))
+        let stored = stored(path, file)?;
+        if let Some((column, holds)) = stored.unread().next() {
+            let (column, holds) = (clipped(column), clipped(holds));
+            return Err(damaged(path, format!("column `{column}` holds {holds}, which is not read here")));
+        }
+        let schema = stored.schema(|_| true);
+        let batches = stored.batches(&schema).collect::<Result<Vec<_>, _>>();
+        Ok((schema, batches.map_err(|why| damaged(path, why))?))
     };
     guarded(all).unwrap_or_else(|| Err(gave_up(path)))
-}
-
-fn rows_in(builder: &ParquetRecordBatchReaderBuilder<File>) -> u64 {
-    u64::try_from(builder.metadata().file_metadata().num_rows()).unwrap_or(u64::MAX)
 }
 
 fn gave_up(path: &Path) -> RecordError {
@@ -67,29 +64,28 @@ fn damaged(path: &Path, why: impl std::fmt::Display) -> RecordError {
     RecordError::Damaged { path: path.into(), why: clipped(&why.to_string()).into_owned() }
 }
 
-fn builder(path: &Path, file: File) -> Result<ParquetRecordBatchReaderBuilder<File>, RecordError> {
-    // The columns' own types are authoritative, so that tables written by other programs can be read too.
-    let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
-    ParquetRecordBatchReaderBuilder::try_new_with_options(file, options).map_err(|why| damaged(path, why))
+fn stored(path: &Path, file: File) -> Result<Stored, RecordError> {
+    Stored::open(file).map_err(|why| damaged(path, why))
 }
 
 fn read_file<R: TableKind>(path: &Path, file: File) -> Result<(R::Meta, Vec<R>), RecordError> {
-    let builder = builder(path, file)?;
-    if rows_in(&builder) > MOST_ROWS {
-        return Err(damaged(path, format!("{} rows are more than {MOST_ROWS}", rows_in(&builder))));
+    let stored = &stored(path, file)?;
+    if stored.rows() > MOST_ROWS {
+        return Err(damaged(path, format!("{} rows are more than {MOST_ROWS}", stored.rows())));
     }
-    let entries = builder.metadata().file_metadata().key_value_metadata().cloned().unwrap_or_default();
-    check_name::<R>(path, &entries)?;
+    check_name::<R>(path, stored.entries())?;
     let mut rows = Vec::new();
+    let fields = R::fields();
+    let schema = stored.schema(|name| fields.iter().any(|field| field.name() == name));
     // A batch without rows but with all columns: a wrong schema is found before anything large is read.
-    let empty = RecordBatch::new_empty(builder.schema().clone());
-    R::read(&Batch { path, batch: empty, first_row: 0 }, &mut rows)?;
-    let meta = meta::<R>(path, &entries)?;
-    for batch in builder.with_batch_size(BATCH).build().map_err(|why| damaged(path, why))? {
+    let empty = RecordBatch::new_empty(schema.clone());
+    R::read(&Batch { path, stored, batch: empty, first_row: 0 }, &mut rows)?;
+    let meta = meta::<R>(path, stored.entries())?;
+    for batch in stored.batches(&schema) {
         let batch = batch.map_err(|why| damaged(path, why))?;
         // Reserved before it is read: a file of a few bytes can hold a repeated row many million times.
         rows.try_reserve(batch.num_rows()).map_err(|why| damaged(path, why))?;
-        read_batch(&Batch { path, batch, first_row: rows.len() }, &mut rows)?;
+        read_batch(&Batch { path, stored, batch, first_row: rows.len() }, &mut rows)?;
     }
     Ok((meta, rows))
 }
@@ -142,6 +138,7 @@ fn bad_meta<R: TableKind>(path: &Path, why: impl std::fmt::Display) -> RecordErr
 /// Batch of rows of a file, as columns.
 pub struct Batch<'a> {
     path: &'a Path,
+    stored: &'a Stored,
     batch: RecordBatch,
     first_row: usize,
 }
@@ -159,14 +156,20 @@ impl Batch<'_> {
     pub fn column<C: Cell>(&self, column: &'static str) -> Result<Vec<C>, RecordError> {
         let path = || self.path.to_path_buf();
         let expected = || C::HOLDS;
+        let mistyped = |found: &str| RecordError::MistypedColumn {
+            path: path(),
+            column,
+            expected: expected(),
+            found: clipped(found).into_owned(),
+        };
         let Some(array) = self.batch.column_by_name(column) else {
-            return Err(RecordError::MissingColumn { path: path(), column, expected: expected() });
+            return Err(match self.stored.unread().find(|(name, _)| *name == column) {
+                Some((_, holds)) => mistyped(holds),
+                None => RecordError::MissingColumn { path: path(), column, expected: expected() },
+            });
         };
         C::values(array).map_err(|mismatch| match mismatch {
-            Mismatch::Type => {
-                let found = clipped(&array.data_type().to_string()).into_owned();
-                RecordError::MistypedColumn { path: path(), column, expected: expected(), found }
-            }
+            Mismatch::Type => mistyped(&array.data_type().to_string()),
             Mismatch::Row(row, why) => {
                 let (row, why) = (self.first_row + row, format!("column `{column}`: {why}"));
                 RecordError::BadRow { path: path(), row, why }

@@ -5,15 +5,14 @@ use std::sync::Arc;
 
 use arrow_array::RecordBatch;
 use arrow_schema::Schema;
-use parquet::arrow::ArrowWriter;
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::errors::ParquetError;
-use parquet::file::metadata::KeyValue;
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
 use parquet::schema::types::ColumnPath;
 use serde_json::Value;
 
 use super::{TABLE_KEY, TableKind};
+use crate::storage::StoredWriter;
 use crate::{AtomicFile, RecordError};
 
 /// Number of rows compressed together: large enough to compress well, small enough to fit in a cache.
@@ -49,7 +48,7 @@ pub fn to_batches<R: TableKind>(rows: impl Iterator<Item = R>, meta: &R::Meta) -
 
 /// Table being written. The file appears on [`Writer::finish`] and not before.
 pub struct Writer<R: TableKind> {
-    parquet: ArrowWriter<AtomicFile>,
+    parquet: StoredWriter<AtomicFile>,
     schema: Arc<Schema>,
     columns: R::Columns,
     waiting: usize,
@@ -66,8 +65,8 @@ impl<R: TableKind> Writer<R> {
         let path = path.as_ref();
         let schema = Arc::new(Schema::new(R::fields()));
         let file = AtomicFile::create(path)?;
-        let parquet = ArrowWriter::try_new(file, schema.clone(), Some(properties(&schema)))
-            .map_err(|why| cannot_write(path, why))?;
+        let parquet =
+            StoredWriter::new(file, &schema, properties(&schema)).map_err(|why| cannot_write(path, why))?;
         Ok(Writer { parquet, schema, columns: R::Columns::default(), waiting: 0, rows: 0, last: None })
     }
 
@@ -94,7 +93,7 @@ impl<R: TableKind> Writer<R> {
         self.flush()?;
         let path = self.parquet.inner().path().to_path_buf();
         for (key, value) in entries::<R>(meta).map_err(RecordError::json(&path))? {
-            self.parquet.append_key_value_metadata(KeyValue::new(key, value));
+            self.parquet.append_key_value_metadata(key, value);
         }
         self.parquet.into_inner().map_err(|why| cannot_write(&path, why))?.commit()
     }
@@ -103,8 +102,7 @@ impl<R: TableKind> Writer<R> {
         self.waiting = 0;
         let columns = R::take(&mut self.columns);
         let batch = RecordBatch::try_new(self.schema.clone(), columns).expect("columns follow the schema");
-        let written = self.parquet.write(&batch).and_then(|()| self.parquet.flush());
-        written.map_err(|why| cannot_write(self.parquet.inner().path(), why))
+        self.parquet.write(&batch).map_err(|why| cannot_write(self.parquet.inner().path(), why))
     }
 }
 
