@@ -153,13 +153,14 @@ test: export UNRACK_NO_SKIPS := chromium,fst2vcd,iproute2,musl,python3,qemu,rtl,
 with_python = UNRACK=$(abspath $(ci))/unrack UNRACK_RPC_LIBRARY=$(abspath $(ci))/libunrack_rpc.so PYTHONPATH=$(abspath python)
 
 # One profile for everything that is tested: optimized, with every check on. The build comes first: tests
-# that run programs need the command and the preload library beside each other. `make soak` also runs the simulator's tests
+# that run programs need the command and the preload library beside each other. Tests of silent nodes wait most of their time. `make soak` also runs the simulator's tests
 # as users build it: checks hid a miscompilation once.
 test: setup lint
 	@rm -f $(skips)
 	$(MAKE) --no-print-directory rtl-programs
 	cargo build -q --workspace --profile ci
-	$(rtl_small) cargo test -q --workspace --profile ci
+	$(rtl_small) cargo test -q --workspace --profile ci -- --skip silence::
+	cargo test -q --workspace --profile ci --test it -- --test-threads 8 silence::
 	$(MAKE) --no-print-directory models
 	ln -sf $(abspath $(ci))/libunrack_native.so python/unrack/_native.abi3.so
 	$(with_python) $(python) -m unittest discover -q -s python/tests
@@ -312,7 +313,7 @@ fmax: .venv/.yosys
 # A target folder of its own: everything is built for the model checker.
 models: rust
 	RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=$(target)/loom \
-		cargo test -q --profile ci -p unrack-pool -p unrack-rpc -p unrack-torus --lib loom
+		cargo test -q --profile models -p unrack-pool -p unrack-rpc -p unrack-torus --lib loom
 
 miri: rust
 	PROPTEST_CASES=2 MIRIFLAGS="-Zmiri-disable-isolation -Zmiri-permissive-provenance" CARGO_TARGET_DIR=$(target)/miri \

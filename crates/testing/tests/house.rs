@@ -91,7 +91,11 @@ fn tests_have_ports_of_their_own() {
             }
         }
     }
-    assert!(wrong.is_empty(), "use unrack_testing::ClosedPort (in Python, a socket that is bound and does not listen), or port 0:\n{}", wrong.join("\n"));
+    assert!(
+        wrong.is_empty(),
+        "use unrack_testing::ClosedPort (in Python, a socket that is bound and does not listen), or port 0:\n{}",
+        wrong.join("\n")
+    );
     let unused: Vec<_> = FIXED.iter().zip(used).filter(|(_, used)| !used).map(|(it, _)| it).collect();
     assert!(unused.is_empty(), "no test names these ports any more: {unused:?}");
 }

@@ -127,7 +127,7 @@ fn an_allocation_that_is_refused_ends_with_the_reason_and_status_1() {
     let desk = Desk::new("limits-allocation");
     let out = desk.path("run");
     // So little that nothing can be relied on: either the need is refused beforehand, or an allocation later.
-    for kib in [45_000, 60_000, 80_000] {
+    for kib in [45_000, 60_000, 70_000] {
         let arguments = ["sim", EDM, "--set", "workload.messages=500000", "--out", &out];
         let (status, said) = limited(&format!("ulimit -v {kib}"), &arguments);
         match status {

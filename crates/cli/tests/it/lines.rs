@@ -281,7 +281,7 @@ fn a_comparison_of_lines_has_both_roads_and_a_report() {
 fn a_budget_ends_a_run_and_all_its_processes() {
     let Some(lab) = lab("lines-budget") else { return };
     let script = lab.path("count.py");
-    std::fs::write(&script, "n = 0\nfor i in range(10_000_000): n += i").unwrap();
+    std::fs::write(&script, "n = 0\nfor i in range(5_000_000): n += i").unwrap();
     let both = format!("(python3 {0} & python3 {0}; wait)", script.display());
     let run = lab.path("run");
     let arguments: Vec<&dyn AsRef<std::ffi::OsStr>> = vec![
@@ -289,7 +289,7 @@ fn a_budget_ends_a_run_and_all_its_processes() {
         &"--access",
         &"lines",
         &"--budget",
-        &"16s",
+        &"8s",
         &"--repeat",
         &"1",
         &"--fabric",
