@@ -22,7 +22,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := build
-.PHONY: setup debian rust build command install dist docs wheel run test lint studies studies-programs bench rtl-programs rtl-short rtl rtl-coverage rtl-program-srpt-4 synth fmax models miri differential soak clean
+.PHONY: setup debian rust build command install dist docs wheel run test test-python test-programs lint lint-rust lint-rest studies studies-programs bench rtl-programs rtl-short rtl rtl-coverage rtl-program-srpt-4 synth fmax models miri differential soak clean
 
 target := $(or $(CARGO_TARGET_DIR),target)
 release := $(target)/release
@@ -152,36 +152,48 @@ test: export UNRACK_NO_SKIPS := chromium,fst2vcd,iproute2,musl,python3,qemu,rtl,
 # The package as it is here, with what was built for tests.
 with_python = UNRACK=$(abspath $(ci))/unrack UNRACK_RPC_LIBRARY=$(abspath $(ci))/libunrack_rpc.so PYTHONPATH=$(abspath python)
 
-# One profile for everything that is tested: optimized, with every check on. The build comes first: tests
-# that run programs need the command and the preload library beside each other. Tests of silent nodes wait most of their time. `make soak` also runs the simulator's tests
-# as users build it: checks hid a miscompilation once.
-test: setup lint
+# One profile for everything that is tested: optimized, with every check on. Commands and libraries are built together with the tests, with
+# whose features everything would be built again. Tests of silent nodes wait most of their time. What follows the tests of the
+# crates needs a core each. `make soak` also runs the simulator's tests as users build it: checks hid a miscompilation once.
+test: lint
 	@rm -f $(skips)
 	$(MAKE) --no-print-directory rtl-programs
-	cargo build -q --workspace --profile ci
+	cargo build -q --workspace --profile ci --lib --bins --tests
 	$(rtl_small) cargo test -q --workspace --profile ci -- --skip silence::
 	cargo test -q --workspace --profile ci --test it -- --test-threads 8 silence::
 	$(MAKE) --no-print-directory models
-	ln -sf $(abspath $(ci))/libunrack_native.so python/unrack/_native.abi3.so
-	$(with_python) $(python) -m unittest discover -q -s python/tests
-	$(with_python) $(python) -m pytest -q --nbmake examples/notebooks
-	UNRACK=$(ci)/unrack tests/programs/run.sh --scale small --local 10%
-	UNRACK=$(ci)/unrack tests/programs/run.sh --scale small --fast --local 25% sort sqlite redis go node
-	tests/own-transport.sh $(ci)/own-transport
-	$(with_python) $(python) tests/tutorials.py
-	$(call site,$(ci))
-	tests/site.sh $(target)/site
-	tests/installed.sh $(ci) $(ci)/hello
+	$(MAKE) --no-print-directory --jobs 2 test-python test-programs
 	@if [[ -s $(skips) ]]; then \
 		echo "skipped, since this machine lacks something:"; \
 		sort -u $(skips) | sed 's/^/  /'; \
 	fi
 
-lint: setup
+# These two are parts of `test`, with what it has built.
+test-python:
+	ln -sf $(abspath $(ci))/libunrack_native.so python/unrack/_native.abi3.so
+	$(with_python) $(python) -m unittest discover -q -s python/tests
+	$(with_python) $(python) -m pytest -q --nbmake examples/notebooks
+	$(with_python) $(python) tests/tutorials.py
+	$(call site,$(ci))
+	tests/site.sh $(target)/site
+	tests/installed.sh $(ci) $(ci)/hello
+
+test-programs:
+	UNRACK=$(ci)/unrack tests/programs/run.sh --scale small --local 10%
+	UNRACK=$(ci)/unrack tests/programs/run.sh --scale small --fast --local 25% sort sqlite redis go node
+	tests/own-transport.sh $(ci)/own-transport
+
+lint:
+	$(MAKE) --no-print-directory --jobs 2 lint-rust lint-rest
+
+lint-rust: debian rust
 	cargo fmt --all --check
 	cargo clippy -q --workspace --all-targets --profile ci -- -D warnings
 	cargo fmt --manifest-path crates/agent/Cargo.toml --check
 	cargo clippy -q --manifest-path crates/agent/Cargo.toml --target-dir $(target)/agent -- -D warnings
+	RUSTDOCFLAGS="-D warnings" cargo doc -q --workspace --no-deps --profile ci
+
+lint-rest: setup
 	.venv/bin/ruff check -q .
 	.venv/bin/ruff format -q --check .
 	cd python && ../.venv/bin/mypy --no-error-summary && ../.venv/bin/pyright > /dev/null
@@ -193,7 +205,6 @@ lint: setup
 	$(python) tests/lint/words.py --test
 	$(python) tests/lint/words.py crates
 	shellcheck -x -P SCRIPTDIR .ci/run $$(git ls-files '*.sh')
-	RUSTDOCFLAGS="-D warnings" cargo doc -q --workspace --no-deps --profile ci
 
 studies: build
 	$(release)/unrack study run all --out runs/studies --replace
@@ -350,6 +361,7 @@ soak: setup build
 	UNRACK_POOL_KILLS=$(soak_kills) cargo test -q --profile ci -p unrack-pool --test kills
 	UNRACK_RPC_KILLS=$(soak_kills) cargo test -q --profile ci -p unrack-rpc --test kills
 	cargo build -q --profile ci -p unrack-preload
+	cargo test -q --workspace --profile ci --test it -- --test-threads 1 --ignored swap:: fast_books::
 	UNRACK_RUN_KILLS=$(soak_run_kills) UNRACK_RUN_KILLS_SEED=$$RANDOM \
 		cargo test -q --profile ci -p unrack-cli --test it random_kills
 

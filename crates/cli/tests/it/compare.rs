@@ -147,7 +147,7 @@ fn nothing_is_concluded_from_memory_that_stayed_local() {
     // Locked pages cannot be taken.
     let locked = "import ctypes, time\nd = (ctypes.c_char * (8 << 20))()\n\
                   assert ctypes.CDLL(None).mlock(d, len(d)) == 0\ntime.sleep(0.4)";
-    let (output, _) = compare(&lab, 0, &["--json", "--budget=20s"], &["python3", "-c", locked]);
+    let (output, _) = compare(&lab, 0, &["--json", "--budget=8s"], &["python3", "-c", locked]);
     assert!(output.status.success(), "{}", stderr(&output));
     let object: Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(object["injection"]["withheld"]["key"], "not-away", "{object}");

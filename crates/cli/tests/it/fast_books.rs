@@ -19,7 +19,7 @@ int main(int argc, char **words) {
     char *small[64] = {0};
     char *sparse = mmap(0, far, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     char *large = malloc(pages * 4096);
-    for (size_t n = 0; n < pages * 40; n++) {
+    for (size_t n = 0; n < pages * 20; n++) {
         state = state * 1103515245 + 12345;
         // Three in four accesses are to a fourth of the pages.
         size_t page = (state >> 8) % pages;
@@ -45,6 +45,7 @@ const DIFFERENCE: f64 = 0.05;
 const RUNS: usize = 15;
 
 #[test]
+#[ignore = "half a minute of an idle machine: make soak"]
 fn both_modes_fetch_equally_often() {
     let Some(lab) = Lab::fast("fast-books") else { return };
     let program = lab.path("touches");
@@ -62,7 +63,7 @@ fn both_modes_fetch_equally_often() {
             fast.push(fetches(&["--fast"]));
             if blocking.len() >= 3 && blocking.len() % 2 == 1 {
                 let (one, other) = (median(&mut blocking), median(&mut fast));
-                assert!(one > 10_000.0, "{blocking:?}");
+                assert!(one > 5_000.0, "{blocking:?}");
                 if (other - one).abs() / one < DIFFERENCE {
                     break;
                 }

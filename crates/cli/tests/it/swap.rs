@@ -45,6 +45,7 @@ impl Machine {
 
 /// One test, since only one `unrack swap` can run at a time.
 #[test]
+#[ignore = "half a minute of an idle machine: make soak"]
 fn swap_is_measured_beside_a_prediction_and_all_is_put_back() {
     let Some(lab) = Lab::paging("swap") else { return };
     let before = Machine::now();
