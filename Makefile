@@ -160,7 +160,7 @@ test: lint
 	$(MAKE) --no-print-directory rtl-programs
 	cargo build -q --workspace --profile ci --lib --bins --tests
 	$(rtl_small) cargo test -q --workspace --profile ci -- --skip silence::
-	cargo test -q --workspace --profile ci --test it -- --test-threads 8 silence::
+	cargo test -q --workspace --profile ci -- --test-threads 8 silence::
 	$(MAKE) --no-print-directory models
 	$(MAKE) --no-print-directory --jobs 2 test-python test-programs
 	@if [[ -s $(skips) ]]; then \
