@@ -1,7 +1,7 @@
 //! Record batches in Parquet files, by the columns of the format itself.
 //!
 //! What tables of ours need is a few types of flat columns. The Parquet library's own conversion to Arrow covers every type
-//! and nesting there is: it was a tenth of the command and of the time to build it.
+//! and nesting there is: it was a fifth of the command and of the time to build it.
 
 mod read;
 #[cfg(test)]

@@ -183,7 +183,7 @@ fn array(field: &Field, column: &mut ColumnReader, rows: usize) -> Result<ArrayR
 struct Taken<T> {
     /// Values of the rows that have one.
     values: Vec<T>,
-    /// Whether each row has one (1) or not (0); none if all have.
+    /// Level of each row: 1 with a value, 0 without; none if every row has one.
     levels: Option<Vec<i16>>,
 }
 
