@@ -359,8 +359,8 @@ soak: setup build
 	UNRACK=$(release)/unrack tests/programs/run.sh --scale full
 	UNRACK=$(release)/unrack tests/programs/run.sh --scale full --fast sort sqlite redis go node
 	UNRACK=$(release)/unrack PYTHON=$(python) tests/disturbed.sh
-	UNRACK_POOL_KILLS=$(soak_kills) cargo test -q --profile ci -p unrack-pool --test kills
-	UNRACK_RPC_KILLS=$(soak_kills) cargo test -q --profile ci -p unrack-rpc --test kills
+	UNRACK_POOL_KILLS=$(soak_kills) cargo test -q --profile ci -p unrack-pool --test it kills::
+	UNRACK_RPC_KILLS=$(soak_kills) cargo test -q --profile ci -p unrack-rpc --test it kills::
 	cargo build -q --profile ci -p unrack-preload
 	cargo test -q --workspace --profile ci --test it -- --test-threads 1 --ignored swap:: fast_books::
 	UNRACK_RUN_KILLS=$(soak_run_kills) UNRACK_RUN_KILLS_SEED=$$RANDOM \

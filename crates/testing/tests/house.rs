@@ -73,7 +73,7 @@ const FIXED: [(&str, &str, &str); 7] = [
     ),
     ("cli/tests/it/silence.rs", "--remote 127.0.0.1:7000", "the same"),
     ("cli/tests/it/silence.rs", "contains(\"127.0.0.1:7000\")", "the same, in what is printed"),
-    ("node/tests/silence.rs", "connect(\"127.0.0.1:9\")", "a UDP socket to which nothing is sent"),
+    ("node/tests/it/silence.rs", "connect(\"127.0.0.1:9\")", "a UDP socket to which nothing is sent"),
 ];
 
 /// A test that connects to a port that happens to be free fails on the day on which it is not.

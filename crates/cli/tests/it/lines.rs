@@ -136,7 +136,7 @@ fn worst(lines: &Value) -> std::collections::BTreeMap<String, f64> {
 #[test]
 fn a_map_has_every_rule_at_every_share() {
     let Some(lab) = lab("lines-map") else { return };
-    let (json, file) = (lab.path("map.json"), unsorted(&lab, 60_000));
+    let (json, file) = (lab.path("map.json"), unsorted(&lab, 16_000));
     let words = ["--", "sort", "--parallel=1", "-o", "/dev/null", &file];
     let mut arguments: Vec<&dyn AsRef<std::ffi::OsStr>> = vec![&"lines", &"map", &"--json", &json];
     arguments.extend(words.iter().map(|word| word as &dyn AsRef<std::ffi::OsStr>));

@@ -269,7 +269,7 @@ fn a_process_lends_memory_again_and_again() {
     for program in checks(&lab) {
         let server = Server::start(&program, &[]).with_memory(12 << 10);
         let before = traces(server.pid());
-        for (local, least) in [("25%", 1000), ("10%", 2000), ("25%", 1000)] {
+        for (local, least) in [("25%", 1000), ("10%", 2000)] {
             let (output, summary) = lab.borrow(server.pid(), &["--local", local, "--for", "1500ms"]);
             assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
             assert!(stderr(&output).contains("was given back"), "{}", stderr(&output));
@@ -290,7 +290,7 @@ fn forks_bring_all_memory_to_children() {
     for program in checks(&lab) {
         let server = Server::start(&program, &["forks"]).with_memory(12 << 10);
         for local in ["25%", "10%"] {
-            let (output, summary) = lab.borrow(server.pid(), &["--local", local, "--for", "2s"]);
+            let (output, summary) = lab.borrow(server.pid(), &["--local", local, "--for", "1s"]);
             assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
             assert!(summary["fetches"].as_u64().unwrap() > 100, "{summary}");
         }

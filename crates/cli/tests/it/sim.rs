@@ -58,12 +58,12 @@ fn every_example_without_a_trace_runs() {
         if text.contains("kind = \"jobs\"") {
             assert!(desk.done(&["sim", path.to_str().unwrap()]).contains("communicating"));
         } else if !text.contains("kind = \"trace\"") {
-            let mut arguments = vec!["sim", path.to_str().unwrap(), "--set", "workload.messages=1000"];
+            let mut arguments = vec!["sim", path.to_str().unwrap(), "--set", "workload.messages=300"];
             if text.contains("warm_up") {
-                arguments.extend(["--set", "workload.warm_up=100", "--set", "workload.cool_down=100"]);
+                arguments.extend(["--set", "workload.warm_up=30", "--set", "workload.cool_down=30"]);
             }
             let table = desk.done(&arguments);
-            assert!(["1,000", "1 000", "1000"].iter().any(|number| table.contains(number)), "{table}");
+            assert!(table.contains("300"), "{table}");
             found += 1;
         }
     }
