@@ -81,7 +81,7 @@ impl Footprint {
     /// Returns the warning that much private memory stays local beside any limit.
     pub fn kept_warning(self) -> Option<Warning> {
         let text = format!(
-            "{:.0}MiB more of private memory stays local: what the program has changed of files that it maps, or may \
+            "{:.0} MiB more of private memory stays local: what the program has changed of files that it maps, or may \
              execute, cannot be made remote",
             mib(self.kept)
         );
