@@ -19,7 +19,6 @@ const MOST_GRANTED: usize = 256;
 /// [`queues`](Channel::queues) is memory that only these two processes have. [`resolve`](Channel::resolve) finds
 /// the memory that a peer's offset names, and knows only segments that *this* peer granted. Pointers from both
 /// are valid until the channel is dropped, whatever the peer does; the contents are untrusted input.
-/// channel is dropped, whatever the peer does; contents are input.
 pub struct Channel {
     client: Arc<Inner>,
     link: Arc<ChannelLink>,
