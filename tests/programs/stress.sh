@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # The stress: maps, forks, threads, signals, system calls; it checks every byte itself.
+# Forks throughout.
 set -euo pipefail
 source "$(dirname "$0")/lib.sh"
 
