@@ -34,6 +34,7 @@ mod scenario;
 mod schema;
 mod separator;
 mod sim;
+mod sockets;
 mod stdout;
 mod study;
 mod swap;
@@ -90,6 +91,9 @@ enum Verb {
     /// Shows and measures calls by reference over a pool
     #[command(after_help = rpc::EXAMPLES)]
     Rpc(rpc::Args),
+    /// Runs a program whose stream sockets pass bytes by reference
+    #[command(after_help = sockets::EXAMPLES)]
+    Sockets(sockets::Args),
     /// Shows frames and memory messages as the 66-bit blocks of a line, and runs them through a switch
     #[command(after_help = phy::EXAMPLES)]
     Phy(phy::Args),
@@ -210,6 +214,7 @@ fn run_verb(verb: Verb, undo: Option<Undo>, seat: Option<&ProgramSeat>) -> Resul
         Verb::Pool(args) => pool::main(args),
         Verb::Rack(args) => rack::main(args),
         Verb::Rpc(args) => rpc::main(args),
+        Verb::Sockets(args) => sockets::main(args),
         Verb::Phy(args) => phy::main(args),
         Verb::Sim(args) => sim::main(args),
         Verb::Sweep(args) => sweep::main(args),

@@ -274,6 +274,12 @@ impl Segment {
     pub fn base(&self) -> *mut u8 {
         self.client.link.space().pointer(self.extent.offset)
     }
+
+    /// Returns a descriptor of the segment's file, to pass to a process that is no client of the pool; none if the segment
+    /// lies in a device. The file stays what it is for whoever has it: it is never leased again.
+    pub fn descriptor(&self) -> Option<OwnedFd> {
+        self.client.link.segment(self.extent.offset)
+    }
 }
 
 impl Drop for Segment {

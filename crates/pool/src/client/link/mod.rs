@@ -294,6 +294,11 @@ impl Link {
         self.books().segments.remove(&segment.offset);
     }
 
+    /// Returns a descriptor of a segment of this process.
+    pub(super) fn segment(&self, offset: u64) -> Option<OwnedFd> {
+        self.books().segments.get(&offset)?.as_ref()?.try_clone().ok()
+    }
+
     fn replied(&self, number: u32, outcome: Result<Reply, Denied>, beside: Vec<OwnedFd>) {
         let asked = self.books().asked.remove(&number);
         let outcome = match outcome {

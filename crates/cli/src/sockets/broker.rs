@@ -1,0 +1,141 @@
+//! The broker of `unrack sockets`, and the pool that it takes memory from.
+
+use crate::failure::{Failure, say};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread::JoinHandle;
+use unrack_pool::{Client, Manager, Options, socket};
+use unrack_socket::broker::{Broker, Counts, Error};
+use unrack_units::Bytes;
+
+#[derive(clap::Args, Clone)]
+pub(super) struct Place {
+    /// Socket of the broker [default: unrack/sockets.sock in $XDG_RUNTIME_DIR]
+    #[arg(long, value_name = "PATH")]
+    socket: Option<PathBuf>,
+    /// Memory for all connections together, 2MiB each, touched as they use it [default: 1GiB, or half of the free memory
+    /// if that is less]
+    #[arg(long, value_name = "SIZE", conflicts_with = "pool")]
+    capacity: Option<Bytes>,
+    /// Take the memory from the pool that is served at this socket
+    #[arg(long, value_name = "PATH")]
+    pool: Option<PathBuf>,
+}
+
+/// A broker that serves in a thread of this process, or another's.
+pub(super) struct Serving {
+    pub(super) path: PathBuf,
+    own: Option<Own>,
+}
+
+struct Own {
+    counts: Arc<Counts>,
+    stop: Arc<AtomicBool>,
+    thread: JoinHandle<()>,
+    manager: Option<Manager>,
+}
+
+impl Place {
+    fn path(&self) -> Result<PathBuf, Failure> {
+        let path = self.socket.clone().unwrap_or_else(unrack_socket::path);
+        if self.socket.is_none() {
+            let made = socket::make_folder(&path);
+            made.map_err(|error| Failure::Lacking(format!("{error}; give --socket in a folder of yours")))?;
+        }
+        Ok(std::path::absolute(&path).unwrap_or(path))
+    }
+}
+
+impl Serving {
+    /// Starts a broker, unless one serves there already.
+    pub(super) fn start(place: &Place) -> Result<Serving, Failure> {
+        let path = place.path()?;
+        if Broker::serves(&path) {
+            return Ok(Serving { path, own: None });
+        }
+        let (pool, manager) = pool(place, &path)?;
+        let broker = Broker::listen(&path, pool).map_err(failure)?;
+        let (counts, stop) = (broker.counts(), Arc::new(AtomicBool::new(false)));
+        let thread = std::thread::spawn({
+            let stop = stop.clone();
+            move || broker.run(&stop)
+        });
+        Ok(Serving { path, own: Some(Own { counts, stop, thread, manager }) })
+    }
+
+    /// Stops the broker if it is this process's. Returns how many connections were carried and refused, and how many bytes
+    /// passed.
+    pub(super) fn stop(self) -> (u64, u64, u64) {
+        let Some(own) = self.own else { return (0, 0, 0) };
+        own.stop.store(true, Ordering::Release);
+        // A broker that panicked has said so.
+        let _ = own.thread.join();
+        drop(own.manager);
+        let count = |sum: &std::sync::atomic::AtomicU64| sum.load(Ordering::Relaxed);
+        (count(&own.counts.carried), count(&own.counts.refused), count(&own.counts.bytes))
+    }
+}
+
+fn pool(place: &Place, path: &std::path::Path) -> Result<(Client, Option<Manager>), Failure> {
+    if let Some(pool) = &place.pool {
+        return Ok((Client::connect_as(pool, "sockets")?, None));
+    }
+    // A descriptor is needed for each connection.
+    let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
+    let most = rustix::process::Rlimit { current: limit.maximum, ..limit };
+    let _ = rustix::process::setrlimit(rustix::process::Resource::Nofile, most);
+    let capacity = place.capacity.unwrap_or_else(unrack_pool::manager::default_capacity);
+    let mut options = Options::new(path.with_extension("pool"), capacity);
+    options.per_client = Some("100%".parse().expect("a share"));
+    let manager = Manager::start(&options)?;
+    let client = Client::connect_as(manager.socket(), "sockets")?;
+    Ok((client, Some(manager)))
+}
+
+/// Runs `unrack sockets serve`.
+pub(super) fn serve(place: &Place) -> Result<ExitCode, Failure> {
+    let ends = Signals::block();
+    let serving = Serving::start(place)?;
+    if serving.own.is_none() {
+        return Err(failure(Error::Taken(serving.path)));
+    }
+    say(&format!("listening at {}", serving.path.display()));
+    ends.wait();
+    serving.stop();
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Signals that end the broker, blocked in all threads so that one can wait for them.
+struct Signals(libc::sigset_t);
+
+impl Signals {
+    fn block() -> Signals {
+        // SAFETY: a set of our own, which the C library fills in.
+        unsafe {
+            let mut set = std::mem::zeroed();
+            libc::sigemptyset(&raw mut set);
+            libc::sigaddset(&raw mut set, libc::SIGINT);
+            libc::sigaddset(&raw mut set, libc::SIGTERM);
+            libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut());
+            Signals(set)
+        }
+    }
+
+    fn wait(&self) {
+        let mut signal = 0;
+        // SAFETY: a set and a number of our own.
+        unsafe { libc::sigwait(&raw const self.0, &raw mut signal) };
+    }
+}
+
+fn failure(error: Error) -> Failure {
+    match error {
+        Error::Pool(error) => error.into(),
+        Error::Taken(_) => Failure::Usage(error.to_string()),
+        Error::Listen { .. } => {
+            Failure::Lacking(format!("{error}: give --socket in a folder that you may write to"))
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! `unrack sockets`: a program whose stream sockets pass bytes by reference.
+
+mod broker;
+
+use crate::failure::{Failure, say};
+use crate::stdout::print;
+use broker::Serving;
+use serde::Serialize;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+use std::sync::atomic::{AtomicI32, Ordering};
+use unrack_units::Bytes;
+
+pub(crate) const EXAMPLES: &str = "\
+Examples:
+  unrack sockets -- redis-server              in one terminal
+  unrack sockets -- redis-benchmark -q        in another: its connections pass bytes by reference
+  unrack sockets -- sh -c 'server & client'   both ends below one command
+  unrack sockets --json -- ./test             what was carried, as one JSON object; CMD prints to stderr
+  unrack sockets serve --capacity 8GiB        for programs that preload the library themselves:
+  LD_PRELOAD=libunrack_sockets.so ./program
+
+Stream sockets (TCP over IPv4 and IPv6, Unix sockets) change over when both ends have the library and a connection has \
+lasted for 16 calls. Others stay with the kernel, and no byte of ours is sent to them: static programs, Go programs, \
+io_uring, other machines. Connections remain visible to ss, lsof and /proc/net.";
+
+/// File name of the preload library.
+const LIBRARY: &str = "libunrack_sockets.so";
+
+#[derive(clap::Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    verb: Option<Verb>,
+    #[command(flatten)]
+    place: broker::Place,
+    /// Print what was carried as one JSON object on stdout; the program's own output goes to stderr
+    #[arg(long)]
+    json: bool,
+    /// Calls after which a connection changes over [default: 16]
+    #[arg(long, value_name = "N")]
+    after: Option<u32>,
+    /// The program and its arguments
+    #[arg(required = true, last = true, value_name = "CMD")]
+    program: Vec<OsString>,
+}
+
+#[derive(clap::Subcommand)]
+enum Verb {
+    /// Brings together the ends of connections, until SIGINT or SIGTERM
+    Serve(broker::Place),
+}
+
+/// Answer of `--json`.
+#[derive(Serialize)]
+struct Answer {
+    command: Vec<String>,
+    /// Exit status of the program, as a shell has it.
+    status: i32,
+    /// Connections that passed bytes by reference.
+    carried: u64,
+    /// Connections that found no room in the pool.
+    refused: u64,
+    bytes_by_reference: u64,
+}
+
+/// Runs `unrack sockets`.
+pub(crate) fn main(args: Args) -> Result<ExitCode, Failure> {
+    if let Some(Verb::Serve(place)) = &args.verb {
+        return broker::serve(place);
+    }
+    let library = library().map_err(Failure::Lacking)?;
+    let serving = Serving::start(&args.place)?;
+    let status = run(&args, &library, &serving.path)?;
+    let (carried, refused, bytes) = serving.stop();
+    if args.json {
+        let command = args.program.iter().map(|word| word.to_string_lossy().into()).collect();
+        let answer = Answer { command, status, carried, refused, bytes_by_reference: bytes };
+        print(&format!("{}\n", serde_json::to_string(&answer).expect("plain data")))?;
+    } else if carried > 0 {
+        say(&format!("{carried} connections by reference, {}", Bytes::new(bytes)));
+    }
+    if refused > 0 {
+        say(&format!(
+            "{refused} connections stayed with the kernel: the pool was full; give more --capacity"
+        ));
+    }
+    Ok(ExitCode::from(status as u8))
+}
+
+/// Process of the program, to which signals are passed on.
+static PROGRAM: AtomicI32 = AtomicI32::new(0);
+
+extern "C" fn pass_on(signal: libc::c_int) {
+    let program = PROGRAM.load(Ordering::Relaxed);
+    if program > 0 {
+        // SAFETY: plain numbers; may be called in a signal handler.
+        unsafe { libc::kill(program, signal) };
+    }
+}
+
+/// Runs the program, and returns its exit status as a shell has it.
+fn run(args: &Args, library: &Path, socket: &Path) -> Result<i32, Failure> {
+    let mut command = Command::new(&args.program[0]);
+    command.args(&args.program[1..]);
+    command.env("LD_PRELOAD", preloads(library, std::env::var_os("LD_PRELOAD").as_deref()));
+    command.env(unrack_socket::SOCKET_VARIABLE, socket);
+    if let Some(after) = args.after {
+        command.env(unrack_socket::AFTER_VARIABLE, after.to_string());
+    }
+    if args.json {
+        command.stdout(Stdio::from(std::io::stderr()));
+    }
+    let mut child = command.spawn().map_err(|error| {
+        Failure::Lacking(format!("cannot run {}: {error}", args.program[0].to_string_lossy()))
+    })?;
+    PROGRAM.store(child.id() as i32, Ordering::Relaxed);
+    for signal in [libc::SIGTERM, libc::SIGHUP, libc::SIGINT] {
+        // The terminal sends SIGINT to both; this process waits for the program.
+        let then = if signal == libc::SIGINT { libc::SIG_IGN } else { pass_on as *const () as usize };
+        // SAFETY: a handler that only calls `kill`.
+        unsafe { libc::signal(signal, then) };
+    }
+    let ended =
+        child.wait().map_err(|error| Failure::Failed(format!("cannot wait for the program: {error}")))?;
+    Ok(ended.code().unwrap_or_else(|| 128 + ended.signal().unwrap_or(0)))
+}
+
+/// Returns the libraries to preload: ours, and those that were to be preloaded anyway.
+fn preloads(library: &Path, others: Option<&OsStr>) -> OsString {
+    let mut all = library.as_os_str().to_owned();
+    if let Some(others) = others.filter(|others| !others.is_empty()) {
+        all.push(":");
+        all.push(others);
+    }
+    all
+}
+
+/// Finds the library beside this executable, or installed near it.
+pub(crate) fn library() -> Result<PathBuf, String> {
+    let executable = std::env::current_exe().unwrap_or_default();
+    let folder = executable.parent().unwrap_or(Path::new("/"));
+    let places = [folder.join(LIBRARY), folder.join("../lib/unrack").join(LIBRARY)];
+    places
+        .into_iter()
+        .find(|place| place.is_file())
+        .ok_or_else(|| format!("{LIBRARY} is not in {}: build the whole workspace", folder.display()))
+}

@@ -1,0 +1,405 @@
+//! Calls that pass bytes.
+
+use libc::{c_int, c_long, c_void, iovec, mmsghdr, msghdr, sockaddr, socklen_t, ssize_t, timespec};
+use unrack_socket::kernel::{self, fail};
+use unrack_socket::{Pieces, close, has, recv, send};
+
+fn one(base: *const c_void, bytes: usize) -> [iovec; 1] {
+    [iovec { iov_base: base.cast_mut(), iov_len: bytes }]
+}
+
+/// Wraps `read(2)`.
+///
+/// # Safety
+/// As `read(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn read(fd: c_int, to: *mut c_void, bytes: usize) -> ssize_t {
+    // SAFETY: the caller's own arguments.
+    let native = |most: usize| unsafe { libc::syscall(libc::SYS_read, fd, to, bytes.min(most)) as ssize_t };
+    if !has(fd) {
+        return native(usize::MAX);
+    }
+    recv::recv(fd, Pieces::new(&one(to, bytes)), 0, |most, flags| match flags {
+        0 => native(most),
+        // SAFETY: as above.
+        _ => unsafe { kernel::recv(fd, to.cast(), bytes.min(most), flags) },
+    })
+}
+
+/// Wraps `recvfrom(2)`.
+///
+/// # Safety
+/// As `recvfrom(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn recvfrom(
+    fd: c_int,
+    to: *mut c_void,
+    bytes: usize,
+    flags: c_int,
+    from: *mut sockaddr,
+    length: *mut socklen_t,
+) -> ssize_t {
+    let native = |most: usize, more: c_int| {
+        // SAFETY: the caller's own arguments.
+        unsafe {
+            libc::syscall(libc::SYS_recvfrom, fd, to, bytes.min(most), flags | more, from, length) as ssize_t
+        }
+    };
+    if !has(fd) {
+        return native(usize::MAX, 0);
+    }
+    let got = recv::recv(fd, Pieces::new(&one(to, bytes)), flags, native);
+    if got >= 0 && !from.is_null() && !length.is_null() {
+        // SAFETY: a stream has no address beside its bytes: the kernel says so by a length of zero.
+        unsafe { *length = 0 };
+    }
+    got
+}
+
+/// Wraps `recv(2)`.
+///
+/// # Safety
+/// As `recv(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn recv(fd: c_int, to: *mut c_void, bytes: usize, flags: c_int) -> ssize_t {
+    // SAFETY: the caller's own arguments.
+    unsafe { recvfrom(fd, to, bytes, flags, std::ptr::null_mut(), std::ptr::null_mut()) }
+}
+
+/// Wraps `__read_chk`, which `read` is with `_FORTIFY_SOURCE`.
+///
+/// # Safety
+/// As `read(2)`; `room` is the size of the buffer.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __read_chk(fd: c_int, to: *mut c_void, bytes: usize, room: usize) -> ssize_t {
+    check(bytes, room);
+    // SAFETY: the caller's own arguments.
+    unsafe { read(fd, to, bytes) }
+}
+
+/// Wraps `__recv_chk`, which `recv` is with `_FORTIFY_SOURCE`.
+///
+/// # Safety
+/// As `recv(2)`; `room` is the size of the buffer.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __recv_chk(
+    fd: c_int,
+    to: *mut c_void,
+    bytes: usize,
+    room: usize,
+    flags: c_int,
+) -> ssize_t {
+    check(bytes, room);
+    // SAFETY: the caller's own arguments.
+    unsafe { recv(fd, to, bytes, flags) }
+}
+
+/// Wraps `__recvfrom_chk`, which `recvfrom` is with `_FORTIFY_SOURCE`.
+///
+/// # Safety
+/// As `recvfrom(2)`; `room` is the size of the buffer.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __recvfrom_chk(
+    fd: c_int,
+    to: *mut c_void,
+    bytes: usize,
+    room: usize,
+    flags: c_int,
+    from: *mut sockaddr,
+    length: *mut socklen_t,
+) -> ssize_t {
+    check(bytes, room);
+    // SAFETY: the caller's own arguments.
+    unsafe { recvfrom(fd, to, bytes, flags, from, length) }
+}
+
+/// Ends the program if it is about to write past a buffer, as the C library does.
+fn check(bytes: usize, room: usize) {
+    if bytes > room {
+        eprintln!("*** buffer overflow detected ***: terminated");
+        std::process::abort();
+    }
+}
+
+/// Wraps `readv(2)`.
+///
+/// # Safety
+/// As `readv(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn readv(fd: c_int, list: *const iovec, count: c_int) -> ssize_t {
+    if !has(fd) || count <= 0 || count > libc::UIO_MAXIOV {
+        // SAFETY: the caller's own arguments.
+        return unsafe { libc::syscall(libc::SYS_readv, fd, list, count) as ssize_t };
+    }
+    // SAFETY: the caller's list.
+    let pieces = Pieces::new(unsafe { std::slice::from_raw_parts(list, count as usize) });
+    recv::recv(fd, pieces, 0, |most, flags| {
+        // SAFETY: all zeros are an empty message.
+        let mut message = unsafe { std::mem::zeroed::<msghdr>() };
+        (message.msg_iov, message.msg_iovlen) = (list.cast_mut(), count as _);
+        // SAFETY: a message of our own around the caller's buffers.
+        unsafe { receive(fd, &mut message, most, flags) }
+    })
+}
+
+/// Wraps `recvmsg(2)`.
+///
+/// # Safety
+/// As `recvmsg(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t {
+    if !has(fd) || message.is_null() {
+        // SAFETY: the caller's own arguments.
+        return unsafe { kernel::recvmsg(fd, message, flags) };
+    }
+    // SAFETY: the caller's message.
+    let message = unsafe { &mut *message };
+    let list = message.msg_iov;
+    let count = if list.is_null() { 0 } else { message.msg_iovlen as usize };
+    // SAFETY: the caller's list; empty if there is none.
+    let pieces = unsafe { std::slice::from_raw_parts(if count == 0 { [].as_ptr() } else { list }, count) };
+    let mut asked_kernel = false;
+    let (room, control) = (message.msg_namelen, message.msg_controllen);
+    let asked = (&raw mut asked_kernel, &raw mut *message);
+    let got = recv::recv(fd, Pieces::new(pieces), flags, |most, more| {
+        // SAFETY: both outlive the call.
+        let (asked, message) = unsafe { (&mut *asked.0, &mut *asked.1) };
+        *asked = true;
+        (message.msg_namelen, message.msg_controllen) = (room, control);
+        // SAFETY: the caller's message.
+        unsafe { receive(fd, message, most, flags | more) }
+    });
+    if got >= 0 && !asked_kernel {
+        (message.msg_namelen, message.msg_controllen, message.msg_flags) = (0, 0, 0);
+    }
+    got
+}
+
+/// Receives a message from the kernel, of at most `most` bytes.
+///
+/// # Safety
+/// As `recvmsg(2)`.
+unsafe fn receive(fd: c_int, message: &mut msghdr, most: usize, flags: c_int) -> ssize_t {
+    if most == usize::MAX {
+        // SAFETY: the caller's promise.
+        return unsafe { kernel::recvmsg(fd, message, flags) };
+    }
+    let (list, count) = (message.msg_iov, message.msg_iovlen);
+    // SAFETY: the caller's list.
+    let mut short = unsafe { std::slice::from_raw_parts(list, count as usize) }.to_vec();
+    let mut left = most;
+    for piece in &mut short {
+        piece.iov_len = piece.iov_len.min(left);
+        left -= piece.iov_len;
+    }
+    message.msg_iov = short.as_mut_ptr();
+    // SAFETY: the caller's promise, with a shorter list.
+    let got = unsafe { kernel::recvmsg(fd, message, flags) };
+    message.msg_iov = list;
+    got
+}
+
+/// Wraps `recvmmsg(2)`: a stream has one message.
+///
+/// # Safety
+/// As `recvmmsg(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn recvmmsg(
+    fd: c_int,
+    messages: *mut mmsghdr,
+    count: u32,
+    flags: c_int,
+    timeout: *mut timespec,
+) -> c_int {
+    if !has(fd) || count == 0 {
+        // SAFETY: the caller's own arguments.
+        return unsafe { libc::syscall(libc::SYS_recvmmsg, fd, messages, count, flags, timeout) as c_int };
+    }
+    // SAFETY: the caller's first message.
+    let first = unsafe { &mut *messages };
+    // SAFETY: as above.
+    let got = unsafe { recvmsg(fd, &raw mut first.msg_hdr, flags & !libc::MSG_WAITFORONE) };
+    first.msg_len = got.max(0) as u32;
+    if got < 0 { -1 } else { 1 }
+}
+
+/// Wraps `write(2)`.
+///
+/// # Safety
+/// As `write(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn write(fd: c_int, from: *const c_void, bytes: usize) -> ssize_t {
+    // SAFETY: the caller's own arguments.
+    let native = || unsafe { libc::syscall(libc::SYS_write, fd, from, bytes) as ssize_t };
+    if !has(fd) {
+        return native();
+    }
+    send::send(fd, Pieces::new(&one(from, bytes)), 0, native)
+}
+
+/// Wraps `sendto(2)`.
+///
+/// # Safety
+/// As `sendto(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sendto(
+    fd: c_int,
+    from: *const c_void,
+    bytes: usize,
+    flags: c_int,
+    to: *const sockaddr,
+    length: socklen_t,
+) -> ssize_t {
+    // SAFETY: the caller's own arguments.
+    let native = || unsafe { libc::syscall(libc::SYS_sendto, fd, from, bytes, flags, to, length) as ssize_t };
+    if !has(fd) || !to.is_null() {
+        return native();
+    }
+    send::send(fd, Pieces::new(&one(from, bytes)), flags, native)
+}
+
+/// Wraps `send(2)`.
+///
+/// # Safety
+/// As `send(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn send(fd: c_int, from: *const c_void, bytes: usize, flags: c_int) -> ssize_t {
+    // SAFETY: the caller's own arguments.
+    unsafe { sendto(fd, from, bytes, flags, std::ptr::null(), 0) }
+}
+
+/// Wraps `writev(2)`.
+///
+/// # Safety
+/// As `writev(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn writev(fd: c_int, list: *const iovec, count: c_int) -> ssize_t {
+    // SAFETY: the caller's own arguments.
+    let native = || unsafe { libc::syscall(libc::SYS_writev, fd, list, count) as ssize_t };
+    if !has(fd) || count <= 0 || count > libc::UIO_MAXIOV {
+        return native();
+    }
+    // SAFETY: the caller's list.
+    send::send(fd, Pieces::new(unsafe { std::slice::from_raw_parts(list, count as usize) }), 0, native)
+}
+
+/// Wraps `sendmsg(2)`. A message with descriptors or credentials beside it goes through the kernel, and all further ones.
+///
+/// # Safety
+/// As `sendmsg(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> ssize_t {
+    // SAFETY: the caller's own arguments.
+    let native = || unsafe { kernel::sendmsg(fd, message, flags) };
+    if !has(fd) || message.is_null() {
+        return native();
+    }
+    // SAFETY: the caller's message.
+    let message = unsafe { &*message };
+    if message.msg_controllen > 0 && !message.msg_control.is_null() {
+        close::leave(fd);
+    }
+    let count = if message.msg_iov.is_null() { 0 } else { message.msg_iovlen as usize };
+    if count == 0 {
+        return native();
+    }
+    // SAFETY: the caller's list.
+    send::send(fd, Pieces::new(unsafe { std::slice::from_raw_parts(message.msg_iov, count) }), flags, native)
+}
+
+/// Wraps `sendmmsg(2)`.
+///
+/// # Safety
+/// As `sendmmsg(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sendmmsg(fd: c_int, messages: *mut mmsghdr, count: u32, flags: c_int) -> c_int {
+    if !has(fd) {
+        // SAFETY: the caller's own arguments.
+        return unsafe { libc::syscall(libc::SYS_sendmmsg, fd, messages, count, flags) as c_int };
+    }
+    for i in 0..count {
+        // SAFETY: the caller's messages.
+        let message = unsafe { &mut *messages.add(i as usize) };
+        // SAFETY: as above.
+        let sent = unsafe { sendmsg(fd, &raw const message.msg_hdr, flags) };
+        if sent < 0 {
+            return if i > 0 { i as c_int } else { -1 };
+        }
+        message.msg_len = sent as u32;
+    }
+    count as c_int
+}
+
+/// Bytes that are copied at a time between a file or pipe and a socket.
+const COPY: usize = 64 << 10;
+
+/// Wraps `sendfile(2)`: the file's bytes are read and sent.
+///
+/// # Safety
+/// As `sendfile(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sendfile(to: c_int, from: c_int, offset: *mut i64, bytes: usize) -> ssize_t {
+    if !has(to) && !has(from) {
+        // SAFETY: the caller's own arguments.
+        return unsafe { libc::syscall(libc::SYS_sendfile, to, from, offset, bytes) as ssize_t };
+    }
+    if has(from) {
+        // A socket cannot be read by position.
+        return fail(libc::EINVAL);
+    }
+    // SAFETY: the caller's offset, or none.
+    let start = if offset.is_null() {
+        // SAFETY: plain numbers.
+        unsafe { libc::lseek(from, 0, libc::SEEK_CUR) }
+    } else {
+        // SAFETY: the caller's offset.
+        unsafe { *offset }
+    };
+    if start < 0 {
+        return fail(libc::EINVAL);
+    }
+    let mut buffer = vec![0_u8; bytes.min(COPY)];
+    let mut done = 0_usize;
+    while done < bytes {
+        let most = (bytes - done).min(COPY);
+        // SAFETY: a buffer of our own.
+        let got = unsafe {
+            libc::syscall(libc::SYS_pread64, from, buffer.as_mut_ptr(), most, start + done as c_long)
+                as ssize_t
+        };
+        if got <= 0 {
+            if got < 0 && done == 0 {
+                return -1;
+            }
+            break;
+        }
+        // SAFETY: as above.
+        let sent = unsafe { send(to, buffer.as_ptr().cast(), got as usize, 0) };
+        if sent < 0 && done == 0 {
+            return -1;
+        }
+        done += sent.max(0) as usize;
+        if sent < got {
+            break;
+        }
+    }
+    let end = start + done as i64;
+    if offset.is_null() {
+        // SAFETY: plain numbers.
+        unsafe { libc::lseek(from, end, libc::SEEK_SET) };
+    } else {
+        // SAFETY: the caller's offset.
+        unsafe { *offset = end };
+    }
+    done as ssize_t
+}
+
+/// Wraps `sendfile64`, which is `sendfile`.
+///
+/// # Safety
+/// As `sendfile(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sendfile64(to: c_int, from: c_int, offset: *mut i64, bytes: usize) -> ssize_t {
+    // SAFETY: the caller's own arguments.
+    unsafe { sendfile(to, from, offset, bytes) }
+}

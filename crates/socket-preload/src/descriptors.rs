@@ -1,0 +1,219 @@
+//! Calls that make, copy, change and close descriptors.
+
+use crate::Next;
+use libc::{
+    F_DUPFD, F_DUPFD_CLOEXEC, F_SETFL, FIONBIO, FIONREAD, O_NONBLOCK, SOCK_NONBLOCK, SOCK_STREAM, c_int,
+    c_long, c_ulong, c_void, sockaddr, socklen_t,
+};
+use unrack_socket::{close as ends, has, kernel, make, options};
+
+static CONNECT: Next = Next::new(c"connect");
+
+/// Wraps `connect(2)`. The next library's is called, which may choose another address.
+///
+/// # Safety
+/// As `connect(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn connect(fd: c_int, address: *const sockaddr, length: socklen_t) -> c_int {
+    type Function = unsafe extern "C" fn(c_int, *const sockaddr, socklen_t) -> c_int;
+    let next = CONNECT.get();
+    let connected = if next.is_null() {
+        // SAFETY: the caller's own arguments.
+        unsafe { libc::syscall(libc::SYS_connect, fd, address, length) as c_int }
+    } else {
+        // SAFETY: the C library's function of that name.
+        unsafe { std::mem::transmute::<*mut c_void, Function>(next)(fd, address, length) }
+    };
+    if connected == 0 || kernel::errno() == libc::EINPROGRESS {
+        make::connected(fd);
+    }
+    connected
+}
+
+/// Wraps `accept4(2)`.
+///
+/// # Safety
+/// As `accept4(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn accept4(
+    fd: c_int,
+    address: *mut sockaddr,
+    length: *mut socklen_t,
+    flags: c_int,
+) -> c_int {
+    // SAFETY: the caller's own arguments.
+    let made = unsafe { libc::syscall(libc::SYS_accept4, fd, address, length, flags) as c_int };
+    make::accepted(made, flags & SOCK_NONBLOCK != 0);
+    made
+}
+
+/// Wraps `accept(2)`.
+///
+/// # Safety
+/// As `accept(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn accept(fd: c_int, address: *mut sockaddr, length: *mut socklen_t) -> c_int {
+    // SAFETY: the caller's own arguments.
+    unsafe { accept4(fd, address, length, 0) }
+}
+
+/// Wraps `socketpair(2)`.
+///
+/// # Safety
+/// As `socketpair(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn socketpair(domain: c_int, kind: c_int, protocol: c_int, pair: *mut c_int) -> c_int {
+    // SAFETY: the caller's own arguments.
+    let made = unsafe { libc::syscall(libc::SYS_socketpair, domain, kind, protocol, pair) as c_int };
+    if made == 0 && kind & 0xf == SOCK_STREAM {
+        for i in 0..2 {
+            // SAFETY: the kernel wrote two descriptors.
+            make::accepted(unsafe { *pair.add(i) }, kind & SOCK_NONBLOCK != 0);
+        }
+    }
+    made
+}
+
+/// Wraps `close(2)`.
+#[unsafe(no_mangle)]
+pub extern "C" fn close(fd: c_int) -> c_int {
+    ends::closing(fd);
+    kernel::close(fd) as c_int
+}
+
+/// Wraps `close_range(2)`.
+#[unsafe(no_mangle)]
+pub extern "C" fn close_range(first: u32, last: u32, flags: c_int) -> c_int {
+    if first <= last && flags & libc::CLOSE_RANGE_CLOEXEC as c_int == 0 {
+        ends::closing_range(first, last);
+    }
+    // SAFETY: plain numbers.
+    unsafe { libc::syscall(libc::SYS_close_range, first, last, flags) as c_int }
+}
+
+/// Wraps `closefrom(3)`.
+#[unsafe(no_mangle)]
+pub extern "C" fn closefrom(first: c_int) {
+    close_range(first.max(0) as u32, u32::MAX, 0);
+}
+
+/// Wraps `shutdown(2)`.
+#[unsafe(no_mangle)]
+pub extern "C" fn shutdown(fd: c_int, how: c_int) -> c_int {
+    ends::shutting(fd);
+    // SAFETY: plain numbers.
+    unsafe { libc::syscall(libc::SYS_shutdown, fd, how) as c_int }
+}
+
+/// Wraps `dup(2)`.
+#[unsafe(no_mangle)]
+pub extern "C" fn dup(fd: c_int) -> c_int {
+    // SAFETY: a plain number.
+    let made = unsafe { libc::syscall(libc::SYS_dup, fd) as c_int };
+    ends::duplicated(fd, made);
+    made
+}
+
+/// Wraps `dup2(2)`.
+#[unsafe(no_mangle)]
+pub extern "C" fn dup2(fd: c_int, to: c_int) -> c_int {
+    // SAFETY: plain numbers.
+    let is_open = unsafe { libc::syscall(libc::SYS_fcntl, fd, libc::F_GETFD, 0) } >= 0;
+    if fd == to {
+        return if is_open { to } else { kernel::fail(libc::EBADF) as c_int };
+    }
+    dup3(fd, to, 0)
+}
+
+/// Wraps `dup3(2)`.
+#[unsafe(no_mangle)]
+pub extern "C" fn dup3(fd: c_int, to: c_int, flags: c_int) -> c_int {
+    // SAFETY: plain numbers.
+    let is_open = unsafe { libc::syscall(libc::SYS_fcntl, fd, libc::F_GETFD, 0) } >= 0;
+    if is_open && fd != to && to >= 0 {
+        ends::closing(to);
+    }
+    // SAFETY: plain numbers.
+    let made = unsafe { libc::syscall(libc::SYS_dup3, fd, to, flags) as c_int };
+    ends::duplicated(fd, made);
+    made
+}
+
+/// Wraps `fcntl(2)`.
+#[unsafe(no_mangle)]
+pub extern "C" fn fcntl(fd: c_int, command: c_int, argument: c_long) -> c_int {
+    // SAFETY: the caller's own arguments.
+    let done = unsafe { libc::syscall(libc::SYS_fcntl, fd, command, argument) as c_int };
+    match command {
+        F_DUPFD | F_DUPFD_CLOEXEC => ends::duplicated(fd, done),
+        F_SETFL if done == 0 => ends::nonblocking(fd, argument & c_long::from(O_NONBLOCK) != 0),
+        _ => {}
+    }
+    done
+}
+
+/// Wraps `fcntl64`, which is `fcntl`.
+#[unsafe(no_mangle)]
+pub extern "C" fn fcntl64(fd: c_int, command: c_int, argument: c_long) -> c_int {
+    fcntl(fd, command, argument)
+}
+
+/// Wraps `ioctl(2)`.
+///
+/// # Safety
+/// As `ioctl(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ioctl(fd: c_int, request: c_ulong, argument: *mut c_int) -> c_int {
+    if has(fd) && !argument.is_null() && request == FIONREAD as c_ulong {
+        if let Some(bytes) = options::readable(fd) {
+            // SAFETY: the caller's word.
+            unsafe { *argument = bytes };
+            return 0;
+        }
+    }
+    // SAFETY: the caller's own arguments.
+    let done = unsafe { libc::syscall(libc::SYS_ioctl, fd, request, argument) as c_int };
+    if done == 0 && request == FIONBIO as c_ulong && has(fd) {
+        // SAFETY: the caller's word, which the kernel has read.
+        ends::nonblocking(fd, unsafe { *argument } != 0);
+    }
+    done
+}
+
+/// Wraps `setsockopt(2)`. An option that only the kernel can heed leaves the socket to it.
+///
+/// # Safety
+/// As `setsockopt(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn setsockopt(
+    fd: c_int,
+    level: c_int,
+    name: c_int,
+    value: *const c_void,
+    length: socklen_t,
+) -> c_int {
+    if has(fd) && options::needs_kernel(level, name) {
+        ends::leave(fd);
+    }
+    // SAFETY: the caller's own arguments.
+    unsafe { libc::syscall(libc::SYS_setsockopt, fd, level, name, value, length) as c_int }
+}
+
+static FDOPEN: Next = Next::new(c"fdopen");
+
+/// Wraps `fdopen(3)`: the C library's streams do not call its own `read` by name, so the socket is left to the kernel.
+///
+/// # Safety
+/// As `fdopen(3)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fdopen(fd: c_int, mode: *const libc::c_char) -> *mut libc::FILE {
+    type Function = unsafe extern "C" fn(c_int, *const libc::c_char) -> *mut libc::FILE;
+    ends::leave(fd);
+    let next = FDOPEN.get();
+    if next.is_null() {
+        kernel::fail(libc::ENOSYS);
+        return std::ptr::null_mut();
+    }
+    // SAFETY: the C library's function of that name.
+    unsafe { std::mem::transmute::<*mut c_void, Function>(next)(fd, mode) }
+}

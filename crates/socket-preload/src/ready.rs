@@ -1,0 +1,223 @@
+//! Calls that wait for readiness.
+
+use libc::{c_int, c_ulong, c_void, epoll_event, fd_set, pollfd, sigset_t, timespec, timeval};
+use std::time::Duration;
+use unrack_socket::{epoll, kernel, poll as sockets};
+
+fn milliseconds(most: c_int) -> Option<Duration> {
+    u64::try_from(most).ok().map(Duration::from_millis)
+}
+
+/// Reads a time; an invalid one is left to the kernel, which refuses it.
+///
+/// # Safety
+/// `time` is null or a time.
+unsafe fn from_timespec(time: *const timespec) -> Result<Option<Duration>, ()> {
+    // SAFETY: the caller's promise.
+    let Some(time) = (unsafe { time.as_ref() }) else { return Ok(None) };
+    match (u64::try_from(time.tv_sec), u32::try_from(time.tv_nsec)) {
+        (Ok(seconds), Ok(nanos @ 0..1_000_000_000)) => Ok(Some(Duration::new(seconds, nanos))),
+        _ => Err(()),
+    }
+}
+
+/// Wraps `poll(2)`.
+///
+/// # Safety
+/// As `poll(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn poll(fds: *mut pollfd, count: c_ulong, most: c_int) -> c_int {
+    // SAFETY: the caller's own arguments.
+    unsafe { poll_for(fds, count, milliseconds(most), std::ptr::null()) }
+}
+
+/// Wraps `ppoll(2)`.
+///
+/// # Safety
+/// As `ppoll(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn ppoll(
+    fds: *mut pollfd,
+    count: c_ulong,
+    most: *const timespec,
+    mask: *const sigset_t,
+) -> c_int {
+    // SAFETY: the caller's time.
+    match unsafe { from_timespec(most) } {
+        // SAFETY: the caller's own arguments.
+        Ok(most) => unsafe { poll_for(fds, count, most, mask.cast()) },
+        Err(()) => kernel::fail(libc::EINVAL) as c_int,
+    }
+}
+
+/// Wraps `__poll_chk`, which `poll` is with `_FORTIFY_SOURCE`.
+///
+/// # Safety
+/// As `poll(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __poll_chk(fds: *mut pollfd, count: c_ulong, most: c_int, _room: usize) -> c_int {
+    // SAFETY: the caller's own arguments.
+    unsafe { poll(fds, count, most) }
+}
+
+/// Wraps `__ppoll_chk`, which `ppoll` is with `_FORTIFY_SOURCE`.
+///
+/// # Safety
+/// As `ppoll(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn __ppoll_chk(
+    fds: *mut pollfd,
+    count: c_ulong,
+    most: *const timespec,
+    mask: *const sigset_t,
+    _room: usize,
+) -> c_int {
+    // SAFETY: the caller's own arguments.
+    unsafe { ppoll(fds, count, most, mask) }
+}
+
+unsafe fn poll_for(fds: *mut pollfd, count: c_ulong, most: Option<Duration>, mask: *const c_void) -> c_int {
+    if fds.is_null() || count > 1 << 20 {
+        let most = most.map(kernel::to_timespec);
+        let most = most.as_ref().map_or(std::ptr::null(), |most| most as *const timespec);
+        // SAFETY: the kernel checks the addresses.
+        return unsafe {
+            libc::syscall(libc::SYS_ppoll, fds, count, most, mask, kernel::SIGSET_BYTES) as c_int
+        };
+    }
+    // SAFETY: the caller's descriptors.
+    let fds = unsafe { std::slice::from_raw_parts_mut(fds, count as usize) };
+    // SAFETY: the caller's mask.
+    unsafe { sockets::poll(fds, most, mask) as c_int }
+}
+
+/// Wraps `select(2)`.
+///
+/// # Safety
+/// As `select(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn select(
+    count: c_int,
+    reads: *mut fd_set,
+    writes: *mut fd_set,
+    others: *mut fd_set,
+    most: *mut timeval,
+) -> c_int {
+    let sets = [reads, writes, others];
+    if !any_of(count, sets) {
+        let nothing = std::ptr::null_mut::<c_void>();
+        let _ = nothing;
+        // SAFETY: the caller's own arguments.
+        return unsafe { libc::syscall(libc::SYS_select, count, reads, writes, others, most) as c_int };
+    }
+    // SAFETY: the caller's time.
+    let most = unsafe { most.as_ref() };
+    let most = most.map(|most| {
+        Duration::from_secs(most.tv_sec.max(0) as u64) + Duration::from_micros(most.tv_usec.max(0) as u64)
+    });
+    // SAFETY: the caller's sets.
+    unsafe { sockets::select(count, sets, most, std::ptr::null()) as c_int }
+}
+
+/// Wraps `pselect(2)`.
+///
+/// # Safety
+/// As `pselect(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pselect(
+    count: c_int,
+    reads: *mut fd_set,
+    writes: *mut fd_set,
+    others: *mut fd_set,
+    most: *const timespec,
+    mask: *const sigset_t,
+) -> c_int {
+    let sets = [reads, writes, others];
+    if !any_of(count, sets) {
+        // The kernel changes the time; the C library's caller does not see it.
+        // SAFETY: the caller's time.
+        let mut copy = unsafe { most.as_ref() }.copied();
+        let copy = copy.as_mut().map_or(std::ptr::null_mut(), |time| time as *mut timespec);
+        let mask = [mask as usize, kernel::SIGSET_BYTES];
+        // SAFETY: the caller's own arguments.
+        return unsafe {
+            libc::syscall(libc::SYS_pselect6, count, reads, writes, others, copy, mask.as_ptr()) as c_int
+        };
+    }
+    // SAFETY: the caller's time.
+    match unsafe { from_timespec(most) } {
+        // SAFETY: the caller's sets.
+        Ok(most) => unsafe { sockets::select(count, sets, most, mask.cast()) as c_int },
+        Err(()) => kernel::fail(libc::EINVAL) as c_int,
+    }
+}
+
+/// Returns true if one of the sets names a socket that may be carried.
+fn any_of(count: c_int, sets: [*mut fd_set; 3]) -> bool {
+    (0..count.max(0)).any(|fd| {
+        let is_ours = unrack_socket::has(fd) || epoll::is_set(fd);
+        // SAFETY: the caller's sets have a bit for each descriptor below `count`.
+        is_ours && sets.iter().any(|set| !set.is_null() && unsafe { libc::FD_ISSET(fd, *set) })
+    })
+}
+
+/// Wraps `epoll_ctl(2)`.
+///
+/// # Safety
+/// As `epoll_ctl(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn epoll_ctl(
+    set: c_int,
+    operation: c_int,
+    fd: c_int,
+    event: *mut epoll_event,
+) -> c_int {
+    // SAFETY: the caller's own arguments.
+    unsafe { epoll::control(set, operation, fd, event) as c_int }
+}
+
+/// Wraps `epoll_wait(2)`.
+///
+/// # Safety
+/// As `epoll_wait(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn epoll_wait(set: c_int, events: *mut epoll_event, room: c_int, most: c_int) -> c_int {
+    // SAFETY: the caller's own arguments.
+    unsafe { epoll::wait(set, events, room, milliseconds(most), std::ptr::null()) as c_int }
+}
+
+/// Wraps `epoll_pwait(2)`.
+///
+/// # Safety
+/// As `epoll_pwait(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn epoll_pwait(
+    set: c_int,
+    events: *mut epoll_event,
+    room: c_int,
+    most: c_int,
+    mask: *const sigset_t,
+) -> c_int {
+    // SAFETY: the caller's own arguments.
+    unsafe { epoll::wait(set, events, room, milliseconds(most), mask.cast()) as c_int }
+}
+
+/// Wraps `epoll_pwait2(2)`.
+///
+/// # Safety
+/// As `epoll_pwait2(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn epoll_pwait2(
+    set: c_int,
+    events: *mut epoll_event,
+    room: c_int,
+    most: *const timespec,
+    mask: *const sigset_t,
+) -> c_int {
+    // SAFETY: the caller's time.
+    match unsafe { from_timespec(most) } {
+        // SAFETY: the caller's own arguments.
+        Ok(most) => unsafe { epoll::wait(set, events, room, most, mask.cast()) as c_int },
+        Err(()) => kernel::fail(libc::EINVAL) as c_int,
+    }
+}

@@ -1,0 +1,296 @@
+//! One direction of a connection: where its bytes pass, and how they are put in and taken out.
+//!
+//! A direction begins in the kernel. It can pass to the ring once, and back once, each at a byte that both ends know:
+//!
+//! ```text
+//! kernel: bytes 0 .. begin | ring: bytes 0 .. end | kernel: all further bytes
+//! ```
+//!
+//! The sending end sets `begin` after the receiving end gave its consent, and `end` when one of them asks for it. While the
+//! ring carries, what the sending end sends through the kernel are wake bytes, which it counts first. So the receiving end
+//! knows of every byte in the kernel what it is.
+
+use super::{RING_BYTES, Shared, UNSET, WRITABLE};
+use crate::lock::Held;
+use crate::pieces::Pieces;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+
+/// Source of the receiving end's next byte.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Phase {
+    /// The kernel. The receiving end has not given its consent.
+    Kernel,
+    /// The kernel, up to `begin`, which may be set at any moment.
+    Agreed,
+    /// The ring.
+    Ring,
+    /// The kernel, for good, after the wake bytes that are left.
+    Over,
+}
+
+/// A look at a ring.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Look {
+    /// So many bytes.
+    Bytes(usize),
+    Empty,
+    /// No bytes, and none to come: the kernel carries on.
+    Ended,
+    /// Positions that cannot be: the other end wrote them.
+    Broken,
+}
+
+/// Bytes after which the writer looks whether the ring is empty, to begin again at its first byte.
+const REWIND: u64 = 16 << 10;
+/// Bytes after which a long copy is made known to the reader, which copies at the same time.
+const STRIDE: usize = 16 << 10;
+
+/// A direction, and its ring in this process.
+#[derive(Clone, Copy)]
+pub(crate) struct Direction<'a> {
+    shared: &'a Shared,
+    ring: *mut u8,
+}
+
+impl<'a> Direction<'a> {
+    /// Makes the view of a direction.
+    ///
+    /// # Safety
+    /// At `ring` are twice [`RING_BYTES`] bytes for as long as `shared` is borrowed, the second half the same memory as the
+    /// first.
+    pub(crate) unsafe fn new(shared: &'a Shared, ring: *mut u8) -> Direction<'a> {
+        Direction { shared, ring }
+    }
+
+    /// Returns the words that both ends signal by.
+    pub(crate) fn signals(&self) -> &'a super::Signals {
+        &self.shared.signals
+    }
+
+    /// Returns the sending end's words.
+    pub(crate) fn writer(&self) -> &'a super::Writer {
+        &self.shared.writer
+    }
+
+    /// Returns the receiving end's words.
+    pub(crate) fn reader(&self) -> &'a super::Reader {
+        &self.shared.reader
+    }
+
+    /// Takes the lock of the sending end.
+    pub(crate) fn lock_send(&self) -> Held<'a> {
+        self.shared.send.0.take()
+    }
+
+    /// Takes the lock of the receiving end.
+    pub(crate) fn lock_recv(&self) -> Held<'a> {
+        self.shared.recv.0.take()
+    }
+
+    /// Returns true if the ring has begun to carry.
+    pub(crate) fn has_begun(&self) -> bool {
+        self.shared.writer.begin.load(Ordering::Acquire) != UNSET
+    }
+
+    /// Returns true if the kernel carries for good what is sent from now on.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.shared.writer.end.load(Ordering::Acquire) != UNSET
+    }
+
+    /// Returns true if what is sent now goes into the ring.
+    pub(crate) fn is_ring(&self) -> bool {
+        self.has_begun() && !self.has_ended()
+    }
+
+    /// Returns the source of the receiving end's next byte.
+    pub(crate) fn phase(&self) -> Phase {
+        match self.shared.reader.phase.load(Ordering::Acquire) {
+            0 => Phase::Kernel,
+            1 => Phase::Agreed,
+            2 => Phase::Ring,
+            _ => Phase::Over,
+        }
+    }
+
+    /// Sets the source of the receiving end's next byte.
+    pub(crate) fn set_phase(&self, phase: Phase) {
+        self.shared.reader.phase.store(phase as u32, Ordering::Release);
+    }
+
+    /// Returns true if the sending end was asked to leave the ring, or the receiving one is closed.
+    pub(crate) fn is_unwanted(&self) -> bool {
+        let signals = &self.shared.signals;
+        signals.revert.load(Ordering::Acquire) | signals.gone.load(Ordering::Acquire) != 0
+    }
+
+    /// Returns the bytes in the ring, as the receiving end sees them.
+    pub(crate) fn look(&self) -> Look {
+        let tail = self.shared.writer.tail.load(Ordering::Acquire);
+        let head = self.shared.reader.head.load(Ordering::Relaxed);
+        match tail.wrapping_sub(head) {
+            0 if self.shared.writer.end.load(Ordering::Acquire) == UNSET => Look::Empty,
+            // The last bytes may have come between the two loads.
+            0 if self.shared.writer.tail.load(Ordering::Acquire) == tail => Look::Ended,
+            0 => self.look(),
+            bytes if bytes <= RING_BYTES as u64 => Look::Bytes(bytes as usize),
+            _ => Look::Broken,
+        }
+    }
+
+    /// Returns the free bytes of the ring, as the sending end sees them.
+    pub(crate) fn room(&self) -> usize {
+        self.room_from(&self.shared.reader.head)
+    }
+
+    fn room_from(&self, head: &AtomicU64) -> usize {
+        let tail = self.shared.writer.tail.load(Ordering::Relaxed);
+        let used = tail.wrapping_sub(head.load(Ordering::Acquire));
+        (RING_BYTES as u64).saturating_sub(used) as usize
+    }
+
+    /// Returns true if there is room enough to write on.
+    pub(crate) fn is_writable(&self) -> bool {
+        self.room_from(&self.shared.writer.head_seen) >= WRITABLE || self.room() >= WRITABLE
+    }
+
+    /// Puts as many bytes into the ring as there is room for, and returns how many. `woken` is called when a reader sleeps;
+    /// the lock of the sending end is held.
+    pub(crate) fn push(&self, from: &mut Pieces<'_>, mut wake: impl FnMut()) -> usize {
+        let mut sum = 0;
+        while from.left() > 0 {
+            let room = self.room_for(from.left());
+            if room == 0 {
+                break;
+            }
+            sum += self.push_once(from, room.min(STRIDE));
+            if take(&self.shared.signals.want_data) {
+                wake();
+            }
+        }
+        sum
+    }
+
+    fn room_for(&self, bytes: usize) -> usize {
+        let seen = self.room_from(&self.shared.writer.head_seen);
+        if seen >= bytes.min(STRIDE) {
+            return seen;
+        }
+        let head = self.shared.reader.head.load(Ordering::Acquire);
+        self.shared.writer.head_seen.store(head, Ordering::Relaxed);
+        self.room_from(&self.shared.writer.head_seen)
+    }
+
+    fn push_once(&self, from: &mut Pieces<'_>, most: usize) -> usize {
+        let writer = &self.shared.writer;
+        let tail = writer.tail.load(Ordering::Relaxed);
+        self.rewind(tail);
+        let base = writer.base.load(Ordering::Relaxed);
+        let (mut put, before) = (0, *from);
+        while put < most {
+            let Some((source, bytes)) = from.next(most - put) else { break };
+            // SAFETY: masked, with a second copy of the ring behind the first; the caller's buffer is as long as it says.
+            unsafe {
+                std::ptr::copy_nonoverlapping(source, self.place(tail.wrapping_add(put as u64), base), bytes)
+            };
+            from.advance(bytes);
+            put += bytes;
+        }
+        // A signal handler that sent on the same socket meanwhile has the lock as well: its bytes go first, and ours are put
+        // behind them. Pairs with the acquire in `look`.
+        let next = tail.wrapping_add(put as u64);
+        if writer.tail.compare_exchange(tail, next, Ordering::SeqCst, Ordering::Relaxed).is_ok() {
+            return put;
+        }
+        from.reset(before);
+        0
+    }
+
+    /// Begins again at the ring's first byte, if it is empty and some of it was used.
+    fn rewind(&self, tail: u64) {
+        let writer = &self.shared.writer;
+        if tail.wrapping_sub(writer.base.load(Ordering::Relaxed)) >= REWIND
+            && self.shared.reader.head.load(Ordering::Acquire) == tail
+        {
+            writer.head_seen.store(tail, Ordering::Relaxed);
+            writer.base.store(tail, Ordering::Relaxed);
+        }
+    }
+
+    /// Takes bytes out of the ring, as many as fit, and returns how many. The lock of the receiving end is held.
+    pub(crate) fn pop(&self, to: &mut Pieces<'_>, available: usize) -> usize {
+        let reader = &self.shared.reader;
+        let mut taken = 0;
+        while taken < available && to.left() > 0 {
+            let (head, before) = (reader.head.load(Ordering::Relaxed), *to);
+            let bytes = self.copy_out(to, head, (available - taken).min(STRIDE));
+            // A signal handler that received on the same socket meanwhile has taken these bytes.
+            let next = head.wrapping_add(bytes as u64);
+            if reader.head.compare_exchange(head, next, Ordering::Release, Ordering::Relaxed).is_err() {
+                to.reset(before);
+                break;
+            }
+            taken += bytes;
+        }
+        taken
+    }
+
+    /// Copies bytes of the ring that stay there, and returns how many.
+    pub(crate) fn peek(&self, to: &mut Pieces<'_>, available: usize) -> usize {
+        self.copy_out(to, self.shared.reader.head.load(Ordering::Relaxed), available)
+    }
+
+    fn copy_out(&self, to: &mut Pieces<'_>, head: u64, most: usize) -> usize {
+        let base = self.shared.writer.base.load(Ordering::Relaxed);
+        let mut taken = 0;
+        while taken < most {
+            let Some((target, bytes)) = to.next(most - taken) else { break };
+            let source = self.place(head.wrapping_add(taken as u64), base);
+            // SAFETY: as in `push_once`.
+            unsafe { std::ptr::copy_nonoverlapping(source, target, bytes) };
+            to.advance(bytes);
+            taken += bytes;
+        }
+        taken
+    }
+
+    /// Discards bytes of the ring.
+    pub(crate) fn discard(&self, bytes: usize) {
+        self.shared.reader.head.fetch_add(bytes as u64, Ordering::Release);
+    }
+
+    /// Returns the address of the first byte to take.
+    pub(crate) fn first(&self) -> *mut u8 {
+        let head = self.shared.reader.head.load(Ordering::Relaxed);
+        self.place(head, self.shared.writer.base.load(Ordering::Relaxed))
+    }
+
+    /// Returns true if a writer sleeps and there is room for it; it is then taken for woken.
+    pub(crate) fn takes_room(&self) -> bool {
+        fence(Ordering::SeqCst);
+        self.shared.signals.want_room.load(Ordering::Relaxed) != 0
+            && self.reader_room() >= WRITABLE
+            && take(&self.shared.signals.want_room)
+    }
+
+    fn reader_room(&self) -> usize {
+        let tail = self.shared.writer.tail.load(Ordering::Acquire);
+        let head = self.shared.reader.head.load(Ordering::Relaxed);
+        (RING_BYTES as u64).saturating_sub(tail.wrapping_sub(head)) as usize
+    }
+
+    fn place(&self, position: u64, base: u64) -> *mut u8 {
+        self.ring.wrapping_add(position.wrapping_sub(base) as usize & (RING_BYTES - 1))
+    }
+
+    /// Returns the wake bytes that are in the kernel, as the receiving end counts.
+    pub(crate) fn wakes(&self) -> usize {
+        let sent = self.shared.writer.wakes.load(Ordering::Acquire);
+        // More than the kernel's buffers hold can only be a lie, and does no harm: no more is received than is there.
+        sent.saturating_sub(self.shared.reader.skipped.load(Ordering::Relaxed)) as usize
+    }
+}
+
+/// Takes a signal: returns true if it was set, and clears it.
+fn take(signal: &AtomicU32) -> bool {
+    signal.load(Ordering::SeqCst) != 0 && signal.swap(0, Ordering::SeqCst) != 0
+}

@@ -1,0 +1,127 @@
+//! Memory of one connection, shared by its two ends: a header and a ring for each direction.
+//!
+//! | part | written by |
+//! |---|---|
+//! | [`Writer`] of a direction | the end that sends |
+//! | [`Reader`] of a direction | the end that receives |
+//! | [`Signals`] of a direction | both: each word says who |
+//! | [`End`] | the end's own processes |
+//!
+//! The other end can write all of it at any time, so positions are input: a difference of positions is bounded before it is
+//! used, and an offset is masked. What a hostile peer writes spoils its own connection only.
+
+mod direction;
+mod map;
+
+pub(crate) use direction::{Direction, Look, Phase};
+pub(crate) use map::{Map, Unmappable};
+
+use crate::lock::Lock;
+use std::sync::atomic::{AtomicU32, AtomicU64};
+
+/// First word of a header.
+pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"unracksk");
+/// Version of the layout.
+pub(crate) const VERSION: u32 = 1;
+/// Bytes of the header.
+pub(crate) const HEAD_BYTES: usize = 4096;
+/// Bytes of a ring.
+pub(crate) const RING_BYTES: usize = 512 << 10;
+/// Bytes of a connection's area: one section of the pool.
+pub const AREA_BYTES: usize = unrack_pool::SECTION as usize;
+/// Room in a ring from which a socket is writable, as the kernel's is from a third of its buffer.
+pub(crate) const WRITABLE: usize = RING_BYTES / 4;
+/// Value of a position that is not known yet.
+pub(crate) const UNSET: u64 = u64::MAX;
+
+/// Header of an area.
+#[repr(C, align(4096))]
+pub(crate) struct Head {
+    pub(crate) magic: AtomicU64,
+    pub(crate) version: AtomicU32,
+    pub(crate) ends: [End; 2],
+    /// Direction `i` carries what end `i` sends.
+    pub(crate) directions: [Shared; 2],
+}
+
+/// State of one end, for the processes that have it.
+#[repr(C, align(128))]
+pub(crate) struct End {
+    /// 1 once a process of this end has mapped the area.
+    pub(crate) joined: AtomicU32,
+    /// 1 once the last process of this end that was known closed it.
+    pub(crate) closed: AtomicU32,
+    /// Thread that sleeps on the kernel's connection for a blocking call, and takes in wake bytes; 0 if none.
+    pub(crate) leader: AtomicU32,
+    /// Word on which other threads of blocking calls sleep: changes when the leader has returned.
+    pub(crate) turn: AtomicU32,
+    /// Threads that sleep on `turn`.
+    pub(crate) followers: AtomicU32,
+    /// Threads that sleep in `poll` or `epoll_wait` for this end.
+    pub(crate) pollers: AtomicU32,
+}
+
+/// State of one direction.
+#[repr(C)]
+pub(crate) struct Shared {
+    pub(crate) writer: Writer,
+    pub(crate) reader: Reader,
+    pub(crate) signals: Signals,
+    pub(crate) send: Alone,
+    pub(crate) recv: Alone,
+}
+
+/// A lock on lines of its own.
+#[repr(C, align(128))]
+pub(crate) struct Alone(pub(crate) Lock);
+
+/// Words that the sending end writes.
+#[repr(C, align(128))]
+pub(crate) struct Writer {
+    /// Bytes put into the ring so far.
+    pub(crate) tail: AtomicU64,
+    /// Position that lies at the ring's first byte. Moved only while the ring is empty, so that few lines are in use.
+    pub(crate) base: AtomicU64,
+    /// `head` as the writer last read it.
+    pub(crate) head_seen: AtomicU64,
+    /// Bytes that went through the kernel before the ring; [`UNSET`] while all do.
+    pub(crate) begin: AtomicU64,
+    /// `tail` at which the kernel carries again, for good; [`UNSET`] before.
+    pub(crate) end: AtomicU64,
+    /// Wake bytes sent through the kernel, counted before each is sent.
+    pub(crate) wakes: AtomicU64,
+    /// Wake bytes that were counted, and not sent since the kernel's buffer was full.
+    pub(crate) owed: AtomicU64,
+}
+
+/// Words that the receiving end writes.
+#[repr(C, align(128))]
+pub(crate) struct Reader {
+    /// Bytes taken out of the ring so far.
+    pub(crate) head: AtomicU64,
+    /// Wake bytes taken in.
+    pub(crate) skipped: AtomicU64,
+    /// Source of the next byte; see [`direction`](self::direction).
+    pub(crate) phase: AtomicU32,
+}
+
+/// Words that change seldom, and that each send or receive looks at.
+#[repr(C, align(128))]
+pub(crate) struct Signals {
+    /// 1: the receiving end knows of the ring, and tells wake bytes from data. Written by the receiving end.
+    pub(crate) consent: AtomicU32,
+    /// 1: somebody sleeps until there are bytes. Set by the receiving end, cleared by the sending one, which then wakes.
+    pub(crate) want_data: AtomicU32,
+    /// 1: somebody sleeps until there is room. Set by the sending end, cleared by the receiving one, which then wakes.
+    pub(crate) want_room: AtomicU32,
+    /// Word on which blocking senders sleep. Changed by the receiving end.
+    pub(crate) room: AtomicU32,
+    /// 1: the receiving end asks that the kernel carries this direction from now on.
+    pub(crate) revert: AtomicU32,
+    /// 1: the receiving end was closed.
+    pub(crate) gone: AtomicU32,
+}
+
+const _: () = assert!(size_of::<Head>() == HEAD_BYTES);
+const _: () = assert!(HEAD_BYTES + 2 * RING_BYTES <= AREA_BYTES);
+const _: () = assert!(RING_BYTES.is_power_of_two());

@@ -1,0 +1,309 @@
+//! The broker: pairs the ends of connections, and gives each pair an area of the pool.
+//!
+//! It is not on the path of any byte. A process asks with the socket itself beside its request; the broker reads the
+//! connection's names from the kernel. When the broker ends, connections that have an area keep it, and others stay with the
+//! kernel.
+
+mod pairs;
+
+use crate::area::{AREA_BYTES, Head, MAGIC, UNSET, VERSION};
+use crate::kernel;
+use crate::wire::{BYTES, Reply, Request};
+use pairs::{Answer, Name, Pairs, Seen};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::fd::{AsFd, AsRawFd, OwnedFd};
+use rustix::fs::SealFlags;
+use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use std::collections::BTreeMap;
+use std::io;
+use std::mem::MaybeUninit;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+use unrack_pool::{Client, SECTION, Segment};
+
+/// Time between two looks at connections that are over.
+const SWEEP: Duration = Duration::from_millis(500);
+/// Most connections whose request has not come; the oldest is closed for a further one.
+const MOST_PENDING: usize = 256;
+
+/// Reason why no broker can be started.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error("cannot listen at {}: {error}", path.display())]
+    Listen { path: PathBuf, error: io::Error },
+    #[error("a broker of sockets serves at {} already: use it, or give another --socket", .0.display())]
+    Taken(PathBuf),
+    #[error(transparent)]
+    Pool(#[from] unrack_pool::Error),
+}
+
+/// Sums that a broker keeps.
+#[derive(Debug, Default)]
+pub struct Counts {
+    /// Connections that were given an area.
+    pub carried: AtomicU64,
+    /// Requests for areas that could not be given: the pool was full.
+    pub refused: AtomicU64,
+    /// Bytes that passed through areas of connections that are over.
+    pub bytes: AtomicU64,
+}
+
+/// A broker that serves in the thread which calls [`run`](Broker::run).
+pub struct Broker {
+    listener: OwnedFd,
+    path: PathBuf,
+    pool: Client,
+    pairs: Pairs<Area>,
+    processes: BTreeMap<u32, OwnedFd>,
+    pending: Vec<OwnedFd>,
+    counts: Arc<Counts>,
+    swept: Instant,
+}
+
+/// Area of a connection: a section that the broker has leased.
+struct Area(Segment);
+
+impl Area {
+    fn head(&self) -> &Head {
+        // SAFETY: a section is mapped for as long as its lease, aligned to its size, and a header is atomic words.
+        unsafe { &*self.0.base().cast::<Head>() }
+    }
+
+    fn bytes(&self) -> u64 {
+        self.head()
+            .directions
+            .iter()
+            .map(|way| way.writer.tail.load(Ordering::Relaxed))
+            .fold(0, u64::wrapping_add)
+    }
+
+    fn is_closed(&self) -> bool {
+        self.head().ends.iter().all(|end| end.closed.load(Ordering::Acquire) != 0)
+    }
+}
+
+impl Broker {
+    /// Listens at a path, for programs of this user.
+    ///
+    /// # Errors
+    /// If a broker serves there already, or nobody can listen there.
+    pub fn listen(path: &Path, pool: Client) -> Result<Broker, Error> {
+        let cannot = |error: io::Error| Error::Listen { path: path.into(), error };
+        let address = SocketAddrUnix::new(path).map_err(|error| cannot(error.into()))?;
+        let listener = socket().map_err(|error| cannot(error.into()))?;
+        if Broker::serves(path) {
+            return Err(Error::Taken(path.into()));
+        }
+        match std::fs::remove_file(path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(cannot(error)),
+            _ => {}
+        }
+        net::bind(&listener, &address).map_err(|error| cannot(error.into()))?;
+        std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o600))
+            .map_err(cannot)?;
+        net::listen(&listener, 1024).map_err(|error| cannot(error.into()))?;
+        Ok(Broker {
+            listener,
+            path: path.into(),
+            pool,
+            pairs: Pairs::new(),
+            processes: BTreeMap::new(),
+            pending: Vec::new(),
+            counts: Arc::new(Counts::default()),
+            swept: Instant::now(),
+        })
+    }
+
+    /// Returns true if a broker serves at a path.
+    pub fn serves(path: &Path) -> bool {
+        let Ok(address) = SocketAddrUnix::new(path) else { return false };
+        socket().and_then(|probe| net::connect(&probe, &address)).is_ok()
+    }
+
+    /// Returns the sums that this broker keeps.
+    pub fn counts(&self) -> Arc<Counts> {
+        self.counts.clone()
+    }
+
+    /// Serves until `stop` is set.
+    pub fn run(mut self, stop: &AtomicBool) {
+        while !stop.load(Ordering::Acquire) {
+            self.turn();
+        }
+        self.sweep(true);
+        let _ = std::fs::remove_file(&self.path);
+    }
+
+    fn turn(&mut self) {
+        let mut watched = vec![PollFd::new(&self.listener, PollFlags::IN)];
+        watched.extend(self.pending.iter().map(|socket| PollFd::new(socket, PollFlags::IN)));
+        let most = Timespec { tv_sec: 0, tv_nsec: SWEEP.as_nanos() as i64 / 5 };
+        let _ = poll(&mut watched, Some(&most));
+        let ready: Vec<bool> = watched.iter().map(|one| !one.revents().is_empty()).collect();
+        drop(watched);
+        let mut ready = ready.into_iter();
+        let comes = ready.next() == Some(true);
+        for socket in std::mem::take(&mut self.pending) {
+            if ready.next() == Some(true) { self.answer(&socket) } else { self.pending.push(socket) }
+        }
+        if comes {
+            self.accept();
+        }
+        if self.swept.elapsed() >= SWEEP {
+            self.sweep(false);
+        }
+    }
+
+    fn accept(&mut self) {
+        while let Ok(socket) = net::accept_with(&self.listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK)
+        {
+            if self.pending.len() >= MOST_PENDING {
+                self.pending.remove(0);
+            }
+            self.pending.push(socket);
+        }
+    }
+
+    /// Answers the request that came at a socket, if it is one.
+    fn answer(&mut self, socket: &OwnedFd) {
+        let Some((request, asked)) = receive(socket) else { return };
+        let Ok(asker) = net::sockopt::socket_peercred(socket) else { return };
+        let process = asker.pid.as_raw_nonzero().get() as u32;
+        let Some(seen) = see(&asked, request, process) else { return reply(socket, Reply::Never, None) };
+        self.processes.entry(process).or_insert_with(|| {
+            match rustix::process::pidfd_open(asker.pid, rustix::process::PidfdFlags::empty()) {
+                Ok(watched) => watched,
+                // It has ended: any descriptor that is ready says so.
+                Err(_) => asked,
+            }
+        });
+        let (pool, counts) = (&self.pool, &self.counts);
+        let answer = self.pairs.ask(&seen, Instant::now(), || make(pool, counts));
+        match answer {
+            Answer::Area(area, end) => match area.0.descriptor() {
+                Some(file) => reply(socket, Reply::Area(end as u32), Some(&file)),
+                None => reply(socket, Reply::Never, None),
+            },
+            Answer::NotYet => reply(socket, Reply::NotYet, None),
+            Answer::Never => reply(socket, Reply::Never, None),
+        }
+    }
+
+    fn sweep(&mut self, all: bool) {
+        self.swept = Instant::now();
+        self.processes.retain(|_, watched| !is_readable(watched));
+        let (processes, counts) = (&self.processes, &self.counts);
+        self.pairs.sweep(
+            self.swept,
+            |process| !all && processes.contains_key(&process),
+            Area::is_closed,
+            |area| {
+                counts.bytes.fetch_add(area.bytes(), Ordering::Relaxed);
+            },
+        );
+    }
+}
+
+fn socket() -> rustix::io::Result<OwnedFd> {
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)
+}
+
+fn is_readable(fd: &OwnedFd) -> bool {
+    let mut one = [PollFd::new(fd, PollFlags::IN)];
+    poll(&mut one, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|ready| ready > 0)
+}
+
+/// Makes an area: a section of the pool, with a header that carries nothing yet.
+fn make(pool: &Client, counts: &Counts) -> Option<Area> {
+    let area = pool
+        .lease((AREA_BYTES as u64 / SECTION) as u32)
+        .ok()
+        .map(Area)
+        .filter(|area| area.0.descriptor().is_some());
+    let Some(area) = area else {
+        counts.refused.fetch_add(1, Ordering::Relaxed);
+        return None;
+    };
+    let file = area.0.descriptor()?;
+    rustix::fs::fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL).ok()?;
+    let head = area.head();
+    for way in &head.directions {
+        way.writer.begin.store(UNSET, Ordering::Relaxed);
+        way.writer.end.store(UNSET, Ordering::Relaxed);
+    }
+    head.version.store(VERSION, Ordering::Relaxed);
+    head.magic.store(MAGIC, Ordering::Release);
+    counts.carried.fetch_add(1, Ordering::Relaxed);
+    Some(area)
+}
+
+/// Reads a connection's names from the kernel.
+fn see(asked: &OwnedFd, request: Request, process: u32) -> Option<Seen> {
+    let fd = asked.as_raw_fd();
+    let cookie = kernel::wide_option(fd, libc::SOL_SOCKET, libc::SO_COOKIE)?;
+    if kernel::option(fd, libc::SOL_SOCKET, libc::SO_TYPE)? != libc::SOCK_STREAM {
+        return None;
+    }
+    if kernel::option(fd, libc::SOL_SOCKET, libc::SO_DOMAIN)? == libc::AF_UNIX {
+        let own = rustix::fs::fstat(asked).ok()?.st_ino;
+        // It says who its peer is, and is believed only if that one says the same of it.
+        let (own, peer) = (Name::Inode(own), Name::Inode(request.peer));
+        return (request.own != 0).then_some(Seen { network: 0, own, peer, cookie, process });
+    }
+    let network = kernel::wide_option(fd, libc::SOL_SOCKET, SO_NETNS_COOKIE).unwrap_or(0);
+    let (own, peer) = (internet(fd, false)?, internet(fd, true)?);
+    Some(Seen { network, own, peer, cookie, process })
+}
+
+/// Option with the number of a socket's network namespace (Linux 5.14).
+const SO_NETNS_COOKIE: libc::c_int = 71;
+
+/// Returns an internet address, IPv4 as IPv6 maps it.
+fn internet(fd: libc::c_int, peer: bool) -> Option<Name> {
+    let (address, _) = kernel::name(fd, peer)?;
+    match libc::c_int::from(address.ss_family) {
+        libc::AF_INET => {
+            // SAFETY: an address of that family, in room for any.
+            let address = unsafe { &*(&raw const address).cast::<libc::sockaddr_in>() };
+            let four = std::net::Ipv4Addr::from(address.sin_addr.s_addr.to_ne_bytes());
+            Some(Name::Internet(four.to_ipv6_mapped().octets(), address.sin_port))
+        }
+        libc::AF_INET6 => {
+            // SAFETY: as above.
+            let address = unsafe { &*(&raw const address).cast::<libc::sockaddr_in6>() };
+            Some(Name::Internet(address.sin6_addr.s6_addr, address.sin6_port))
+        }
+        _ => None,
+    }
+}
+
+fn receive(socket: &OwnedFd) -> Option<(Request, OwnedFd)> {
+    let mut bytes = [0; BYTES + 1];
+    let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
+    let mut beside = net::RecvAncillaryBuffer::new(&mut room);
+    let mut pieces = [io::IoSliceMut::new(&mut bytes)];
+    let got = net::recvmsg(socket, &mut pieces, &mut beside, net::RecvFlags::CMSG_CLOEXEC).ok()?;
+    let mut passed = Vec::new();
+    for message in beside.drain() {
+        if let net::RecvAncillaryMessage::ScmRights(files) = message {
+            passed.extend(files);
+        }
+    }
+    let request = Request::decode(bytes.get(..got.bytes)?)?;
+    (passed.len() == 1).then(|| passed.pop()).flatten().map(|asked| (request, asked))
+}
+
+fn reply(socket: &OwnedFd, reply: Reply, passed: Option<&OwnedFd>) {
+    let files: Vec<_> = passed.iter().map(|file| file.as_fd()).collect();
+    let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut beside = net::SendAncillaryBuffer::new(&mut room);
+    if !files.is_empty() {
+        beside.push(net::SendAncillaryMessage::ScmRights(&files));
+    }
+    let bytes = reply.encode();
+    // Whoever has gone meanwhile needs no answer.
+    let _ = net::sendmsg(socket, &[io::IoSlice::new(&bytes)], &mut beside, net::SendFlags::NOSIGNAL);
+}

@@ -1,0 +1,202 @@
+//! Pairing of the two ends of a connection, by their names: a plain state machine, without sockets.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+/// Longest time that an end is remembered whose peer does not ask.
+const PATIENCE: Duration = Duration::from_secs(120);
+/// Most ends that are remembered while their peers do not ask.
+const MOST_WAITING: usize = 1 << 16;
+
+/// Name of an end of a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Name {
+    /// Address, as of IPv6, and port.
+    Internet([u8; 16], u16),
+    /// Number of the inode of a Unix socket.
+    Inode(u64),
+}
+
+/// Name of a connection, as one of its ends sees it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Seen {
+    /// Network in which the names hold.
+    pub(crate) network: u64,
+    pub(crate) own: Name,
+    pub(crate) peer: Name,
+    /// Number that the kernel gives the socket, and never another (`SO_COOKIE`).
+    pub(crate) cookie: u64,
+    /// Process that asks.
+    pub(crate) process: u32,
+}
+
+/// Name of a connection, the same for both ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Key(u64, Name, Name);
+
+/// An end that asked.
+#[derive(Debug, Clone, Copy)]
+struct Asker {
+    cookie: u64,
+    process: u32,
+    asked: Instant,
+}
+
+/// A connection whose ends have both asked.
+struct Pair<A> {
+    askers: [Asker; 2],
+    area: A,
+}
+
+/// Connections that the broker knows. `A` is the area of one.
+pub(crate) struct Pairs<A> {
+    waiting: BTreeMap<Key, [Option<Asker>; 2]>,
+    made: BTreeMap<Key, Pair<A>>,
+}
+
+/// Answer to an end.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Answer<'a, A> {
+    /// The area, and which end of it this is.
+    Area(&'a A, usize),
+    /// The other end has not asked.
+    NotYet,
+    /// There is no area to be had, or the connection has one end only.
+    Never,
+}
+
+impl<A> Pairs<A> {
+    pub(crate) fn new() -> Pairs<A> {
+        Pairs { waiting: BTreeMap::new(), made: BTreeMap::new() }
+    }
+
+    /// Returns the number of connections that have an area.
+    pub(crate) fn len(&self) -> usize {
+        self.made.len()
+    }
+
+    /// Answers an end; `make` makes an area when both have asked.
+    pub(crate) fn ask(
+        &mut self,
+        seen: &Seen,
+        now: Instant,
+        make: impl FnOnce() -> Option<A>,
+    ) -> Answer<'_, A> {
+        if seen.own == seen.peer {
+            return Answer::Never;
+        }
+        let end = usize::from(seen.own > seen.peer);
+        let key = Key(seen.network, seen.own.min(seen.peer), seen.own.max(seen.peer));
+        let asker = Asker { cookie: seen.cookie, process: seen.process, asked: now };
+        match self.made.get_mut(&key) {
+            Some(pair) if pair.askers[end].cookie == seen.cookie => {
+                // A child of the process that asked first, or a program that it became.
+                pair.askers[end].process = seen.process;
+            }
+            // A later connection with the same names.
+            Some(_) => drop(self.made.remove(&key)),
+            None => {}
+        }
+        if !self.made.contains_key(&key) {
+            if self.waiting.len() >= MOST_WAITING && !self.waiting.contains_key(&key) {
+                return Answer::Never;
+            }
+            let both = self.waiting.entry(key).or_default();
+            both[end] = Some(asker);
+            let [Some(first), Some(second)] = *both else { return Answer::NotYet };
+            self.waiting.remove(&key);
+            let Some(area) = make() else { return Answer::Never };
+            self.made.insert(key, Pair { askers: [first, second], area });
+        }
+        match self.made.get(&key) {
+            Some(pair) => Answer::Area(&pair.area, end),
+            None => Answer::Never,
+        }
+    }
+
+    /// Forgets ends that have waited for too long, and connections that are over: by their area, or since no process that
+    /// asked for them lives.
+    pub(crate) fn sweep(
+        &mut self,
+        now: Instant,
+        mut lives: impl FnMut(u32) -> bool,
+        mut is_closed: impl FnMut(&A) -> bool,
+        mut ends: impl FnMut(&A),
+    ) {
+        self.waiting.retain(|_, askers| {
+            askers.iter().flatten().any(|asker| now.saturating_duration_since(asker.asked) < PATIENCE)
+        });
+        self.made.retain(|_, pair| {
+            let keeps = !is_closed(&pair.area) && pair.askers.iter().any(|asker| lives(asker.process));
+            if !keeps {
+                ends(&pair.area);
+            }
+            keeps
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const A: Name = Name::Inode(1);
+    const B: Name = Name::Inode(2);
+
+    fn seen(own: Name, peer: Name, cookie: u64) -> Seen {
+        Seen { network: 0, own, peer, cookie, process: cookie as u32 }
+    }
+
+    #[test]
+    fn the_second_to_ask_has_the_area_and_the_first_when_it_asks_again() {
+        let (mut pairs, now) = (Pairs::new(), Instant::now());
+        assert_eq!(pairs.ask(&seen(A, B, 1), now, || Some(7)), Answer::NotYet);
+        assert_eq!(pairs.ask(&seen(B, A, 2), now, || Some(7)), Answer::Area(&7, 1));
+        assert_eq!(pairs.ask(&seen(A, B, 1), now, || Some(8)), Answer::Area(&7, 0));
+    }
+
+    #[test]
+    fn ends_that_do_not_name_each_other_are_not_paired() {
+        let (mut pairs, now) = (Pairs::new(), Instant::now());
+        let third = Name::Inode(3);
+        assert_eq!(pairs.ask(&seen(A, B, 1), now, || Some(7)), Answer::NotYet);
+        assert_eq!(pairs.ask(&seen(third, A, 3), now, || Some(7)), Answer::NotYet);
+        assert_eq!(pairs.ask(&seen(B, third, 2), now, || Some(7)), Answer::NotYet);
+        let other = Seen { network: 1, ..seen(B, A, 2) };
+        assert_eq!(pairs.ask(&other, now, || Some(7)), Answer::NotYet, "names of another network");
+    }
+
+    #[test]
+    fn a_later_connection_with_the_same_names_has_an_area_of_its_own() {
+        let (mut pairs, now) = (Pairs::new(), Instant::now());
+        pairs.ask(&seen(A, B, 1), now, || Some(7));
+        pairs.ask(&seen(B, A, 2), now, || Some(7));
+        assert_eq!(pairs.ask(&seen(A, B, 3), now, || Some(8)), Answer::NotYet);
+        assert_eq!(pairs.ask(&seen(B, A, 4), now, || Some(8)), Answer::Area(&8, 1));
+    }
+
+    #[test]
+    fn a_connection_to_itself_stays_with_the_kernel() {
+        assert_eq!(Pairs::new().ask(&seen(A, A, 1), Instant::now(), || Some(7)), Answer::Never);
+    }
+
+    #[test]
+    fn what_nobody_has_any_more_is_forgotten() {
+        let (mut pairs, now) = (Pairs::new(), Instant::now());
+        pairs.ask(&seen(A, B, 1), now, || Some(7));
+        pairs.ask(&seen(B, A, 2), now, || Some(7));
+        pairs.sweep(now, |process| process == 1, |_| false, |_| panic!("one of them lives"));
+        assert_eq!(pairs.len(), 1);
+        let mut ended = Vec::new();
+        pairs.sweep(now, |_| false, |_| false, |area| ended.push(*area));
+        assert_eq!((pairs.len(), ended), (0, vec![7]));
+    }
+
+    #[test]
+    fn an_end_whose_peer_never_asks_is_forgotten() {
+        let (mut pairs, now) = (Pairs::new(), Instant::now());
+        pairs.ask(&seen(A, B, 1), now, || Some(7));
+        pairs.sweep(now + PATIENCE, |_| true, |_| false, |_| {});
+        assert_eq!(pairs.ask(&seen(B, A, 2), now + PATIENCE, || Some(7)), Answer::NotYet);
+    }
+}

@@ -1,0 +1,346 @@
+//! One `epoll` set: its sockets that are, or may be, carried by reference.
+
+use crate::area::Look;
+use crate::kernel::fail;
+use crate::ready::{self, READS, WRITES};
+use crate::table::{self, Entry, Link};
+use crate::wait::{self, Woken};
+use libc::{
+    EPOLL_CTL_ADD, EPOLL_CTL_DEL, EPOLL_CTL_MOD, EPOLLERR, EPOLLET, EPOLLHUP, EPOLLIN, EPOLLONESHOT, EPOLLOUT, EPOLLPRI, EPOLLRDHUP, c_int,
+    c_short, epoll_event, pollfd,
+};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Wake bytes that may lie in the kernel: each arrival is an event of its own, so they need not be taken in at once.
+const MOST_WAKES: usize = 64;
+
+/// Set of sockets.
+pub(super) struct Set {
+    slots: Mutex<Slots>,
+    carried: AtomicUsize,
+    /// Nanoseconds that a wait spins before it sleeps.
+    pub(super) patience: AtomicU32,
+}
+
+struct Slots {
+    all: Vec<Option<Slot>>,
+    /// Slot at which the next search for events begins.
+    next: usize,
+    /// Moment of the last look at the kernel's events.
+    looked: Instant,
+}
+
+/// A registered socket, or a registered set.
+pub(super) struct Slot {
+    pub(super) fd: c_int,
+    /// The program's own registration.
+    events: u32,
+    data: u64,
+    /// True if it is registered in the kernel under a number of ours.
+    carried: bool,
+    /// True if the program has deleted it; the kernel still has it.
+    deleted: bool,
+    /// True after the event of a one-shot registration.
+    disabled: bool,
+    /// Kernel's events since the program was last told.
+    reported: u32,
+    /// True if `reported` has something that the program was not told of.
+    changed: bool,
+    /// End of the bytes of which the program was told.
+    told_tail: u64,
+    /// Times that the ring was full when the program was last told of room; [`u32::MAX`] before.
+    told_full: u32,
+}
+
+/// Returns the kernel's registration of a carried socket.
+pub(super) fn registration(number: u64) -> epoll_event {
+    epoll_event { events: (EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLPRI | EPOLLET) as u32, u64: number }
+}
+
+impl Set {
+    pub(super) fn new() -> Set {
+        let slots = Slots { all: Vec::new(), next: 0, looked: Instant::now() };
+        let (slots, carried) = (Mutex::new(slots), AtomicUsize::new(0));
+        Set { slots, carried, patience: AtomicU32::new(wait::FIRST_PATIENCE) }
+    }
+
+    fn slots(&self) -> MutexGuard<'_, Slots> {
+        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the number of carried sockets.
+    pub(super) fn carried(&self) -> usize {
+        self.carried.load(Ordering::Acquire)
+    }
+
+    /// Returns true if a descriptor is registered here.
+    pub(super) fn has(&self, fd: c_int) -> bool {
+        self.slots().find(fd).is_some()
+    }
+
+    /// Changes a registration. `in_kernel` does it in the kernel: under a number of ours if it is given a slot.
+    ///
+    /// The kernel's registration of a carried socket is always the same, so it stays while the program registers the socket
+    /// anew, or not at all for a time.
+    pub(super) fn change(
+        &self,
+        operation: c_int,
+        fd: c_int,
+        wanted: epoll_event,
+        in_kernel: impl FnOnce(Option<usize>) -> isize,
+    ) -> isize {
+        let mut slots = self.slots();
+        let found = slots.find(fd);
+        if let Some(Some(slot)) = found.map(|place| &mut slots.all[place])
+            && slot.carried
+        {
+            let changed = slot.change(operation, wanted);
+            self.count(&slots);
+            return changed.map_or_else(fail, |()| 0);
+        }
+        let is_carried = table::get(fd).is_some_and(|entry| entry.link().is_some());
+        let place = found.unwrap_or_else(|| slots.free());
+        let done = in_kernel(is_carried.then_some(place));
+        if done == 0 {
+            let is_there = operation != EPOLL_CTL_DEL;
+            slots.all[place] = is_there.then(|| Slot::new(fd, wanted, is_carried));
+            self.count(&slots);
+        }
+        done
+    }
+
+    /// Has a socket that has an area now registered under a number of ours, if it is registered here.
+    pub(super) fn carry(&self, fd: c_int, in_kernel: impl FnOnce(usize) -> bool) {
+        let mut slots = self.slots();
+        let Some(place) = slots.find(fd) else { return };
+        if let Some(slot) = &mut slots.all[place]
+            && !slot.carried
+        {
+            slot.carried = in_kernel(place);
+        }
+        self.count(&slots);
+    }
+
+    /// Removes a descriptor that is about to be closed.
+    pub(super) fn remove(&self, fd: c_int) {
+        let mut slots = self.slots();
+        if let Some(place) = slots.find(fd) {
+            slots.all[place] = None;
+        }
+        self.count(&slots);
+    }
+
+    fn count(&self, slots: &Slots) {
+        let is_ours = |slot: &&Slot| slot.carried && !slot.deleted || super::get(slot.fd).is_some();
+        self.carried.store(slots.all.iter().flatten().filter(is_ours).count(), Ordering::Release);
+    }
+
+    /// Notes an event that the kernel reported of a slot.
+    pub(super) fn note(&self, place: usize, events: u32) {
+        if let Some(Some(slot)) = self.slots().all.get_mut(place) {
+            slot.reported |= events;
+            slot.changed = true;
+        }
+    }
+
+    /// Returns true if an event could be collected.
+    pub(super) fn any(&self) -> bool {
+        self.slots().all.iter_mut().flatten().any(|slot| slot.events_now() != 0)
+    }
+
+    /// Collects events of carried sockets, and returns how many.
+    pub(super) fn collect(&self, room: &mut [epoll_event]) -> usize {
+        if self.carried() == 0 {
+            return 0;
+        }
+        let mut slots = self.slots();
+        let (count, mut found) = (slots.all.len(), 0);
+        let first = slots.next;
+        for i in 0..count {
+            if found == room.len() {
+                break;
+            }
+            let place = (first + i) % count;
+            if let Some(slot) = &mut slots.all[place] {
+                let events = slot.events_now();
+                if events != 0 {
+                    slot.tell();
+                    room[found] = epoll_event { events, u64: slot.data };
+                    found += 1;
+                    slots.next = place + 1;
+                }
+            }
+        }
+        found
+    }
+
+    /// Asks to be woken for all sockets.
+    pub(super) fn arm(&self) {
+        for slot in self.slots().all.iter().flatten() {
+            slot.arm();
+        }
+    }
+
+    /// Returns true if the kernel's events were not looked at for a time; they are looked at now.
+    pub(super) fn owes_kernel_a_look(&self, every: Duration) -> bool {
+        let (now, mut slots) = (Instant::now(), self.slots());
+        let owes = now.saturating_duration_since(slots.looked) >= every;
+        if owes {
+            slots.looked = now;
+        }
+        owes
+    }
+}
+
+impl Slots {
+    fn find(&self, fd: c_int) -> Option<usize> {
+        self.all.iter().position(|slot| slot.as_ref().is_some_and(|slot| slot.fd == fd))
+    }
+
+    fn free(&mut self) -> usize {
+        self.all.iter().position(Option::is_none).unwrap_or_else(|| {
+            self.all.push(None);
+            self.all.len() - 1
+        })
+    }
+}
+
+impl Slot {
+    fn new(fd: c_int, wanted: epoll_event, carried: bool) -> Slot {
+        Slot {
+            fd,
+            events: wanted.events,
+            data: wanted.u64,
+            carried,
+            deleted: false,
+            disabled: false,
+            reported: 0,
+            changed: false,
+            told_tail: u64::MAX,
+            told_full: u32::MAX,
+        }
+    }
+
+    /// Changes the program's registration of a carried socket.
+    fn change(&mut self, operation: c_int, wanted: epoll_event) -> Result<(), c_int> {
+        match operation {
+            EPOLL_CTL_ADD if !self.deleted => Err(libc::EEXIST),
+            EPOLL_CTL_MOD | EPOLL_CTL_DEL if self.deleted => Err(libc::ENOENT),
+            EPOLL_CTL_DEL => {
+                self.deleted = true;
+                Ok(())
+            }
+            _ => {
+                // What the kernel said last may hold no more: it is asked before it is told on.
+                let reported = self.reported | (EPOLLIN | EPOLLOUT) as u32;
+                *self = Slot { reported, changed: true, ..Slot::new(self.fd, wanted, true) };
+                Ok(())
+            }
+        }
+    }
+
+    fn is(&self, flag: c_int) -> bool {
+        self.events & flag as u32 != 0
+    }
+
+    /// Returns the events to tell now, zero if none.
+    fn events_now(&mut self) -> u32 {
+        if self.disabled || self.deleted || self.events & !((EPOLLET | EPOLLONESHOT) as u32) == 0 {
+            return 0;
+        }
+        if !self.carried {
+            // A set within a set: the kernel reports it, unless only a ring of it is ready.
+            return if super::has_carried(self.fd) && self.is(EPOLLIN) && super::any(self.fd) {
+                EPOLLIN as u32
+            } else {
+                0
+            };
+        }
+        let Some(entry) = table::get(self.fd) else { return 0 };
+        let Some(link) = entry.link() else { return 0 };
+        let now = self.level(&entry, &link);
+        if now == 0 || self.is(EPOLLET) && !self.is_news(&entry, &link) { 0 } else { now }
+    }
+
+    /// Returns the events that hold.
+    fn level(&mut self, entry: &Entry, link: &Link<'_>) -> u32 {
+        let asked = (self.events & 0xffff) as c_short;
+        if self.reported & (EPOLLERR | EPOLLHUP) as u32 != 0 {
+            let told = (EPOLLIN | EPOLLOUT | EPOLLRDHUP) as u32;
+            return self.reported & (EPOLLERR | EPOLLHUP) as u32 | self.events & told;
+        }
+        let mut now = self.reported & self.events & EPOLLRDHUP as u32;
+        if self.takes_wakes(entry, link) {
+            now |= self.events & (EPOLLIN | EPOLLOUT) as u32;
+        }
+        // After wake bytes were taken in: what they announce is seen here.
+        let ready = ready::of(entry, link, self.fd, asked);
+        now |= ready.now as u16 as u32;
+        // What the kernel carries holds for as long as it says so.
+        let ask = ready.kernel & (READS | WRITES);
+        if ask != 0 && self.reported & ask as u16 as u32 != 0 {
+            let mut one = [pollfd { fd: self.fd, events: ask, revents: 0 }];
+            // SAFETY: no mask.
+            unsafe { crate::kernel::poll(&mut one, Some(Duration::ZERO), std::ptr::null()) };
+            let holds = one[0].revents as u16 as u32;
+            self.reported &= !(ask as u16 as u32) | holds;
+            now |= holds & self.events;
+        }
+        now
+    }
+
+    /// Takes in wake bytes, if that is due. Returns true if the connection has ended, and all that it carried was received.
+    fn takes_wakes(&mut self, entry: &Entry, link: &Link<'_>) -> bool {
+        let is_empty = ready::carries_in(entry, link) && link.inward.look() == Look::Empty;
+        if !is_empty || self.reported & (EPOLLIN | EPOLLRDHUP) as u32 == 0 {
+            return false;
+        }
+        if self.reported & EPOLLRDHUP as u32 != 0 {
+            return matches!(wait::look_at_kernel(link, self.fd), Some(Woken::End));
+        }
+        self.reported &= !(EPOLLIN as u32);
+        if link.inward.wakes() >= MOST_WAKES {
+            wait::drain(link, self.fd);
+        }
+        false
+    }
+
+    /// Returns true if something is ready of which the program was not told.
+    fn is_news(&self, entry: &Entry, link: &Link<'_>) -> bool {
+        let tail = link.inward.writer().tail.load(Ordering::Acquire);
+        let has_bytes = matches!(link.inward.look(), Look::Bytes(_)) && tail != self.told_tail;
+        let full = entry.was_full.load(Ordering::Relaxed);
+        let has_room =
+            self.is(EPOLLOUT) && full != self.told_full && link.out.is_ring() && link.out.is_writable();
+        has_bytes || has_room || self.changed
+    }
+
+    /// Notes that the program is told of all that holds.
+    fn tell(&mut self) {
+        self.changed = false;
+        self.disabled = self.is(EPOLLONESHOT);
+        let Some(entry) = table::get(self.fd) else { return };
+        let Some(link) = entry.link() else { return };
+        self.told_tail = link.inward.writer().tail.load(Ordering::Acquire);
+        if link.out.is_writable() {
+            self.told_full = entry.was_full.load(Ordering::Relaxed);
+        }
+    }
+
+    fn arm(&self) {
+        if !self.carried {
+            return super::arm(self.fd);
+        }
+        if self.disabled || self.deleted {
+            return;
+        }
+        if let Some(entry) = table::get(self.fd)
+            && let Some(link) = entry.link()
+        {
+            let asked = (self.events & 0xffff) as c_short;
+            ready::arm(&link, &ready::of(&entry, &link, self.fd, asked), asked);
+        }
+    }
+}

@@ -1,0 +1,185 @@
+//! System calls with the kernel's own arguments. Results are the C library's: -1, and the reason in `errno`.
+//!
+//! The C library's functions of these names may be this library's own wrappers, so none of them is called.
+
+use libc::{c_int, c_long, c_void, iovec, msghdr, pollfd, sockaddr, socklen_t, timespec};
+use std::sync::atomic::AtomicU32;
+use std::time::Duration;
+
+/// Sets `errno`, and returns -1.
+pub fn fail(errno: c_int) -> isize {
+    // SAFETY: the C library's own place for it, in this thread.
+    unsafe { *libc::__errno_location() = errno };
+    -1
+}
+
+/// Returns `errno`.
+pub fn errno() -> c_int {
+    // SAFETY: as above.
+    unsafe { *libc::__errno_location() }
+}
+
+/// Receives into one buffer.
+///
+/// # Safety
+/// `bytes` bytes at `to` are writable, or the kernel answers `EFAULT`.
+pub unsafe fn recv(fd: c_int, to: *mut u8, bytes: usize, flags: c_int) -> isize {
+    let none = std::ptr::null_mut::<c_void>();
+    // SAFETY: the kernel checks the addresses.
+    unsafe { libc::syscall(libc::SYS_recvfrom, fd, to, bytes, flags, none, none) as isize }
+}
+
+/// Sends one buffer.
+///
+/// # Safety
+/// `bytes` bytes at `from` are readable, or the kernel answers `EFAULT`.
+pub unsafe fn send(fd: c_int, from: *const u8, bytes: usize, flags: c_int) -> isize {
+    let none = std::ptr::null_mut::<c_void>();
+    // SAFETY: the kernel checks the addresses.
+    unsafe { libc::syscall(libc::SYS_sendto, fd, from, bytes, flags, none, 0) as isize }
+}
+
+/// Receives a message.
+///
+/// # Safety
+/// As `recvmsg(2)`.
+pub unsafe fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> isize {
+    // SAFETY: the kernel checks the addresses.
+    unsafe { libc::syscall(libc::SYS_recvmsg, fd, message, flags) as isize }
+}
+
+/// Sends a message.
+///
+/// # Safety
+/// As `sendmsg(2)`.
+pub unsafe fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> isize {
+    // SAFETY: the kernel checks the addresses.
+    unsafe { libc::syscall(libc::SYS_sendmsg, fd, message, flags) as isize }
+}
+
+/// Sends buffers, with flags.
+///
+/// # Safety
+/// The buffers are readable, or the kernel answers `EFAULT`.
+pub unsafe fn send_all_of(fd: c_int, from: &[iovec], flags: c_int) -> isize {
+    // SAFETY: all zeros are an empty message.
+    let mut message = unsafe { std::mem::zeroed::<msghdr>() };
+    message.msg_iov = from.as_ptr().cast_mut();
+    message.msg_iovlen = from.len() as _;
+    // SAFETY: a message of our own around the caller's buffers.
+    unsafe { sendmsg(fd, &raw const message, flags) }
+}
+
+/// Returns the bytes that can be received without waiting.
+pub fn readable(fd: c_int) -> usize {
+    let mut bytes: c_int = 0;
+    // SAFETY: the kernel writes one `int`.
+    let asked = unsafe { libc::syscall(libc::SYS_ioctl, fd, libc::FIONREAD, &raw mut bytes) };
+    if asked == 0 { bytes.max(0) as usize } else { 0 }
+}
+
+/// Calls `ppoll(2)`.
+///
+/// # Safety
+/// `mask` is null or a signal set of the kernel's size.
+pub unsafe fn poll(fds: &mut [pollfd], timeout: Option<Duration>, mask: *const c_void) -> isize {
+    let mut time = timeout.map(to_timespec);
+    let time = time.as_mut().map_or(std::ptr::null_mut(), |time| time as *mut timespec);
+    // SAFETY: a slice of our own; the kernel checks the mask.
+    unsafe { libc::syscall(libc::SYS_ppoll, fds.as_mut_ptr(), fds.len(), time, mask, SIGSET_BYTES) as isize }
+}
+
+/// Bytes of the kernel's signal set.
+pub const SIGSET_BYTES: usize = 8;
+
+/// Returns a duration as the kernel takes it.
+pub fn to_timespec(time: Duration) -> timespec {
+    timespec { tv_sec: time.as_secs().min(i64::MAX as u64) as _, tv_nsec: time.subsec_nanos() as _ }
+}
+
+/// Returns an option of a socket that is one `int`.
+pub fn option(fd: c_int, level: c_int, name: c_int) -> Option<c_int> {
+    let mut value: c_int = 0;
+    let mut length = size_of::<c_int>() as socklen_t;
+    // SAFETY: the kernel writes at most `length` bytes.
+    let asked =
+        unsafe { libc::syscall(libc::SYS_getsockopt, fd, level, name, &raw mut value, &raw mut length) };
+    (asked == 0).then_some(value)
+}
+
+/// Returns an option of a socket that is 64 bits wide.
+pub fn wide_option(fd: c_int, level: c_int, name: c_int) -> Option<u64> {
+    let mut value: u64 = 0;
+    let mut length = size_of::<u64>() as socklen_t;
+    // SAFETY: the kernel writes at most `length` bytes.
+    let asked =
+        unsafe { libc::syscall(libc::SYS_getsockopt, fd, level, name, &raw mut value, &raw mut length) };
+    (asked == 0 && length == 8).then_some(value)
+}
+
+/// Sets an option of a socket that is one `int`.
+pub fn set_option(fd: c_int, level: c_int, name: c_int, value: c_int) {
+    let length = size_of::<c_int>() as socklen_t;
+    // SAFETY: the kernel reads `length` bytes.
+    unsafe { libc::syscall(libc::SYS_setsockopt, fd, level, name, &raw const value, length) };
+}
+
+/// Returns a socket's own name, or its peer's.
+pub fn name(fd: c_int, peer: bool) -> Option<(libc::sockaddr_storage, usize)> {
+    // SAFETY: all zeros are an address.
+    let mut address = unsafe { std::mem::zeroed::<libc::sockaddr_storage>() };
+    let mut length = size_of_val(&address) as socklen_t;
+    let call = if peer { libc::SYS_getpeername } else { libc::SYS_getsockname };
+    let to: *mut sockaddr = (&raw mut address).cast();
+    // SAFETY: the kernel writes at most `length` bytes.
+    let asked = unsafe { libc::syscall(call, fd, to, &raw mut length) };
+    (asked == 0).then_some((address, length as usize))
+}
+
+/// Returns true if the descriptor does not wait.
+pub fn is_nonblocking(fd: c_int) -> bool {
+    // SAFETY: plain numbers.
+    let flags = unsafe { libc::syscall(libc::SYS_fcntl, fd, libc::F_GETFL, 0) };
+    flags >= 0 && flags & c_long::from(libc::O_NONBLOCK) != 0
+}
+
+/// Closes a descriptor.
+pub fn close(fd: c_int) -> isize {
+    // SAFETY: a plain number.
+    unsafe { libc::syscall(libc::SYS_close, fd) as isize }
+}
+
+/// Sleeps while a shared word has a value, at most for a time. Returns -1 if it timed out or was interrupted.
+pub fn futex_wait(word: &AtomicU32, value: u32, most: Duration) -> isize {
+    let most = to_timespec(most);
+    // SAFETY: the word and the time are borrowed for the call.
+    unsafe {
+        libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAIT, value, &raw const most) as isize
+    }
+}
+
+/// Wakes threads that sleep on a shared word.
+pub fn futex_wake(word: &AtomicU32, most: c_int) {
+    // SAFETY: the word is borrowed for the call.
+    unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, most) };
+}
+
+/// Returns true if no thread has this number.
+pub fn is_gone(thread: u32) -> bool {
+    // SAFETY: signal 0 is sent to nobody.
+    let sent = unsafe { libc::syscall(libc::SYS_tkill, thread, 0) };
+    sent != 0 && errno() == libc::ESRCH
+}
+
+/// Returns true if a signal whose handler is not restarted (`SA_RESTART`) may have interrupted a call.
+pub fn is_interruptible() -> bool {
+    (1..=64).any(|signal| {
+        // The kernel's structure on all supported machines: handler, flags, restorer, mask.
+        let mut action = [0_usize; 4];
+        let none = std::ptr::null_mut::<c_void>();
+        // SAFETY: the kernel writes its structure, which fits.
+        let asked =
+            unsafe { libc::syscall(libc::SYS_rt_sigaction, signal, none, action.as_mut_ptr(), SIGSET_BYTES) };
+        asked == 0 && action[0] > 1 && action[1] & libc::SA_RESTART as usize == 0
+    })
+}

@@ -1,0 +1,45 @@
+//! Stream sockets by reference (DRack §5.1): bytes pass through memory that both ends share, under unmodified programs.
+//!
+//! `unrack-socket-preload` puts these calls in place of the C library's. A connection is the kernel's from its first moment to
+//! its last, so it has its names, its place in `ss` and its end from there, and whatever cannot be done by reference is done
+//! by the kernel. When both ends have shown that they are there, the bytes of each direction change over to a ring; what still
+//! goes through the kernel then are single bytes that wake who sleeps. `docs/decisions/0021-sockets.md` says why.
+//!
+//! | module | idea |
+//! |---|---|
+//! | [`area`] | memory of a connection: a header, and a ring for each direction |
+//! | [`table`] | the sockets of this process, by descriptor |
+//! | [`description`] | state of a socket that forks share |
+//! | [`send`], [`recv`] | the bytes |
+//! | [`wait`] | blocking calls: spinning, and sleeping on the kernel's connection |
+//! | [`ready`] | readiness of one socket; [`poll`], [`epoll`]: of many |
+//! | [`make`], [`close`] | beginnings, copies and ends of descriptors |
+//! | [`options`] | options of sockets |
+//! | [`ask`], [`broker`] | how two ends find that they share memory; [`wire`]: their messages |
+//! | [`lock`] | lock of threads that may be killed |
+//! | [`pieces`] | the caller's buffers |
+//! | [`kernel`] | system calls |
+
+mod area;
+mod ask;
+pub mod broker;
+pub mod close;
+mod description;
+pub mod epoll;
+pub mod kernel;
+mod lock;
+pub mod make;
+pub mod options;
+mod pieces;
+pub mod poll;
+mod ready;
+pub mod recv;
+pub mod send;
+mod table;
+mod wait;
+mod wire;
+
+pub use area::AREA_BYTES;
+pub use ask::{AFTER_VARIABLE, SOCKET_VARIABLE, path};
+pub use pieces::Pieces;
+pub use table::has;

@@ -1,0 +1,91 @@
+//! Lock in shared memory, whose owner may be interrupted by a signal handler that takes it again, or be killed.
+//!
+//! The word is the owner's thread number, or zero; [`WAITERS`] says that somebody sleeps on it. What a lock guards must be
+//! right after every single store, since its owner can end between any two.
+
+use crate::kernel;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+const WAITERS: u32 = 1 << 31;
+/// Attempts before a waiter sleeps.
+const ATTEMPTS: u32 = 200;
+/// Time after which a waiter asks whether the owner still lives.
+const PATIENCE: Duration = Duration::from_millis(20);
+
+/// Lock between threads of several processes.
+#[repr(transparent)]
+pub(crate) struct Lock(AtomicU32);
+
+/// A lock that is held; dropping it releases it.
+pub(crate) struct Held<'a> {
+    lock: &'a Lock,
+    /// True if this thread held it before: a signal handler interrupted the owner.
+    nested: bool,
+}
+
+impl Lock {
+    /// Takes the lock, waiting for it.
+    pub(crate) fn take(&self) -> Held<'_> {
+        let own = thread_number();
+        match self.0.compare_exchange(0, own, Ordering::Acquire, Ordering::Relaxed) {
+            Ok(_) => Held { lock: self, nested: false },
+            Err(owner) if owner & !WAITERS == own => Held { lock: self, nested: true },
+            Err(_) => self.wait(own),
+        }
+    }
+
+    fn wait(&self, own: u32) -> Held<'_> {
+        for _ in 0..ATTEMPTS {
+            if self.0.compare_exchange_weak(0, own, Ordering::Acquire, Ordering::Relaxed).is_ok() {
+                return Held { lock: self, nested: false };
+            }
+            std::hint::spin_loop();
+        }
+        loop {
+            let word = self.0.load(Ordering::Relaxed);
+            let owner = word & !WAITERS;
+            let is_free = owner == 0 || (word & WAITERS != 0 && kernel::is_gone(owner));
+            if is_free {
+                let taken =
+                    self.0.compare_exchange(word, own | WAITERS, Ordering::Acquire, Ordering::Relaxed);
+                if taken.is_ok() {
+                    return Held { lock: self, nested: false };
+                }
+                continue;
+            }
+            let marked = self.0.compare_exchange(word, word | WAITERS, Ordering::Relaxed, Ordering::Relaxed);
+            if marked.is_ok() {
+                kernel::futex_wait(&self.0, word | WAITERS, PATIENCE);
+            }
+        }
+    }
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        if !self.nested && self.lock.0.swap(0, Ordering::Release) & WAITERS != 0 {
+            kernel::futex_wake(&self.lock.0, 1);
+        }
+    }
+}
+
+thread_local! {
+    static NUMBER: std::cell::Cell<u32> = const { std::cell::Cell::new(0) };
+}
+
+/// Returns the kernel's number of this thread.
+pub(crate) fn thread_number() -> u32 {
+    NUMBER.with(|number| {
+        if number.get() == 0 {
+            // SAFETY: a call without arguments.
+            number.set(unsafe { libc::syscall(libc::SYS_gettid) } as u32);
+        }
+        number.get()
+    })
+}
+
+/// Forgets this thread's number: the child of a fork has another.
+pub(crate) fn forget_thread_number() {
+    NUMBER.with(|number| number.set(0));
+}

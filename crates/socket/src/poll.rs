@@ -1,0 +1,233 @@
+//! `poll` and `select` of sockets by reference, and of anything else beside them.
+
+use crate::kernel::{self, fail};
+use crate::ready::{self, Ready};
+use crate::table;
+use crate::{epoll, wait};
+use libc::{POLLIN, POLLRDHUP, c_int, c_void, fd_set, pollfd};
+use std::sync::atomic::{AtomicU32, Ordering, fence};
+use std::time::{Duration, Instant};
+
+/// Longest sleep before all is looked at again.
+const NAP: Duration = Duration::from_secs(1);
+/// Longest sleep for room that the other end cannot announce: its direction has not begun.
+const SHORT_NAP: Duration = Duration::from_millis(10);
+
+static PATIENCE: AtomicU32 = AtomicU32::new(wait::FIRST_PATIENCE);
+
+/// Polls descriptors, as `ppoll(2)`; without a timeout it waits for ever.
+///
+/// # Safety
+/// `mask` is null or a signal set of the kernel's size.
+pub unsafe fn poll(fds: &mut [pollfd], timeout: Option<Duration>, mask: *const c_void) -> isize {
+    let is_ours = |one: &pollfd| is_carried(one.fd) || epoll::has_carried(one.fd);
+    if !fds.iter().any(is_ours) {
+        // SAFETY: the caller's promise.
+        return unsafe { kernel::poll(fds, timeout, mask) };
+    }
+    let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+    let mut asked = fds.to_vec();
+    loop {
+        if evaluate(fds, &mut asked, false) > 0 || timeout == Some(Duration::ZERO) {
+            // SAFETY: no mask.
+            let ready = unsafe { kernel::poll(&mut asked, Some(Duration::ZERO), std::ptr::null()) };
+            return if ready < 0 { ready } else { translate(fds, &asked) };
+        }
+        let begin = Instant::now();
+        if wait::spin(&PATIENCE, || fds.iter().any(has_news)) {
+            continue;
+        }
+        if evaluate(fds, &mut asked, true) > 0 {
+            release(fds);
+            continue;
+        }
+        let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        let nap = if asks_for_unannounced(fds) { SHORT_NAP } else { NAP };
+        // SAFETY: the caller's promise.
+        let ready = unsafe { kernel::poll(&mut asked, Some(left.unwrap_or(nap).min(nap)), mask) };
+        release(fds);
+        wait::learn(&PATIENCE, begin.elapsed());
+        if ready < 0 {
+            return ready;
+        }
+        let found = translate(fds, &asked);
+        if found > 0
+            || left.is_some_and(|left| left <= nap) && deadline.is_some_and(|end| Instant::now() >= end)
+        {
+            return found;
+        }
+    }
+}
+
+fn is_carried(fd: c_int) -> bool {
+    fd >= 0 && table::has(fd) && table::get(fd).is_some_and(|entry| entry.link().is_some())
+}
+
+fn has_news(one: &pollfd) -> bool {
+    if epoll::has_carried(one.fd) {
+        return one.events & POLLIN != 0 && epoll::any(one.fd);
+    }
+    let Some(entry) = table::get(one.fd) else { return false };
+    entry.link().is_some_and(|link| ready::of(&entry, &link, one.fd, one.events).now != 0)
+}
+
+/// Fills in what holds already, and what to ask the kernel. Returns the number of descriptors that are ready. With `arm`, it
+/// also asks to be woken, and counts the caller as asleep until [`release`].
+fn evaluate(fds: &mut [pollfd], asked: &mut [pollfd], arm: bool) -> usize {
+    let mut found = 0;
+    for (one, ask) in fds.iter_mut().zip(asked.iter_mut()) {
+        (one.revents, ask.events) = (0, one.events);
+        if epoll::has_carried(one.fd) {
+            if arm {
+                epoll::arm(one.fd);
+            }
+            one.revents = if epoll::any(one.fd) { one.events & POLLIN } else { 0 };
+        } else if let Some(entry) = table::get(one.fd)
+            && let Some(link) = entry.link()
+        {
+            let mut ready = ready::of(&entry, &link, one.fd, one.events);
+            if arm {
+                link.head.ends[link.end].pollers.fetch_add(1, Ordering::SeqCst);
+                // Before the request to be woken: its answer must not be among them.
+                wait::drain(&link, one.fd);
+                ready::arm(&link, &ready, one.events);
+                fence(Ordering::SeqCst);
+                ready = ready::of(&entry, &link, one.fd, one.events);
+            }
+            one.revents = ready.now;
+            ask.events = to_kernel(&ready);
+        }
+        found += usize::from(one.revents != 0);
+    }
+    found
+}
+
+fn to_kernel(ready: &Ready) -> libc::c_short {
+    let wakes = ready.rings_in || ready.rings_out;
+    ready.kernel | if wakes { POLLIN | POLLRDHUP } else { 0 }
+}
+
+/// Ends the sleep that `evaluate` began.
+fn release(fds: &[pollfd]) {
+    for one in fds {
+        if epoll::has_carried(one.fd) {
+            continue;
+        }
+        if let Some(entry) = table::get(one.fd)
+            && let Some(link) = entry.link()
+        {
+            let pollers = &link.head.ends[link.end].pollers;
+            let _ = pollers.fetch_update(Ordering::SeqCst, Ordering::Relaxed, |n| n.checked_sub(1));
+        }
+    }
+}
+
+/// Adds what the kernel reported. Returns the number of descriptors that are ready.
+fn translate(fds: &mut [pollfd], asked: &[pollfd]) -> isize {
+    let mut found = 0;
+    for (one, ask) in fds.iter_mut().zip(asked) {
+        let reported = ask.revents;
+        match table::get(one.fd) {
+            Some(entry) if entry.link().is_some() => {
+                if let Some(link) = entry.link()
+                    && reported != 0
+                {
+                    one.revents |= ready::after_wake(&entry, &link, one.fd, one.events, reported);
+                } else if let Some(link) = entry.link() {
+                    one.revents |= ready::of(&entry, &link, one.fd, one.events).now;
+                }
+            }
+            _ if epoll::has_carried(one.fd) => {
+                let is_ready = reported & POLLIN != 0 || epoll::any(one.fd);
+                one.revents |= if is_ready { one.events & POLLIN } else { 0 };
+            }
+            _ => one.revents |= reported,
+        }
+        found += isize::from(one.revents != 0);
+    }
+    found
+}
+
+/// Returns true if one waits for room while the other end cannot wake it through the kernel.
+fn asks_for_unannounced(fds: &[pollfd]) -> bool {
+    fds.iter().any(|one| {
+        one.events & ready::WRITES != 0
+            && table::get(one.fd).is_some_and(|entry| {
+                entry.link().is_some_and(|link| link.out.is_ring() && !link.inward.has_begun())
+            })
+    })
+}
+
+/// Selects descriptors, as `pselect(2)`.
+///
+/// # Safety
+/// The sets are null or as long as `count` asks for; `mask` as for [`poll`].
+pub unsafe fn select(
+    count: c_int,
+    sets: [*mut fd_set; 3],
+    timeout: Option<Duration>,
+    mask: *const c_void,
+) -> isize {
+    let mut fds = Vec::new();
+    for fd in 0..count.max(0) {
+        let mut events = 0;
+        for (set, bits) in sets.iter().zip(SELECTS) {
+            // SAFETY: the set has a bit for each descriptor below `count`.
+            if !set.is_null() && unsafe { is_set(*set, fd) } {
+                events |= bits.0;
+            }
+        }
+        if events != 0 {
+            fds.push(pollfd { fd, events, revents: 0 });
+        }
+    }
+    // SAFETY: the caller's promise.
+    let ready = unsafe { poll(&mut fds, timeout, mask) };
+    if ready < 0 {
+        return ready;
+    }
+    if fds.iter().any(|one| one.revents & libc::POLLNVAL != 0) {
+        return fail(libc::EBADF);
+    }
+    let mut found = 0;
+    for (set, (asks, holds)) in sets.iter().zip(SELECTS) {
+        for one in &fds {
+            // SAFETY: as above.
+            if one.events & asks != 0 && !set.is_null() && unsafe { is_set(*set, one.fd) } {
+                let is_ready = one.revents & holds != 0;
+                // SAFETY: as above.
+                unsafe { put(*set, one.fd, is_ready) };
+                found += isize::from(is_ready);
+            }
+        }
+    }
+    found
+}
+
+/// Bits to ask for, and bits that mean ready, for each of the three sets (`select(2)`, "Correspondence between select() and
+/// poll() notifications").
+const SELECTS: [(libc::c_short, libc::c_short); 3] = [
+    (POLLIN | libc::POLLRDNORM, POLLIN | libc::POLLRDNORM | libc::POLLRDBAND | libc::POLLHUP | libc::POLLERR),
+    (ready::WRITES, ready::WRITES | libc::POLLWRBAND | libc::POLLERR),
+    (libc::POLLPRI, libc::POLLPRI),
+];
+
+/// Bits of a word of a set: the kernel's, also for sets that are longer than the C library's type.
+const BITS: usize = usize::BITS as usize;
+
+/// # Safety
+/// The set has a bit for the descriptor.
+unsafe fn is_set(set: *mut fd_set, fd: c_int) -> bool {
+    // SAFETY: the caller's promise.
+    let word = unsafe { *set.cast::<usize>().add(fd as usize / BITS) };
+    word >> (fd as usize % BITS) & 1 != 0
+}
+
+/// # Safety
+/// As [`is_set`].
+unsafe fn put(set: *mut fd_set, fd: c_int, value: bool) {
+    // SAFETY: the caller's promise.
+    let word = unsafe { &mut *set.cast::<usize>().add(fd as usize / BITS) };
+    let bit = 1 << (fd as usize % BITS);
+    *word = if value { *word | bit } else { *word & !bit };
+}

@@ -1,0 +1,107 @@
+//! Readiness of a socket: part of it is in its area, part of it in the kernel.
+
+use crate::area::{Look, Phase, UNSET};
+use crate::table::{Entry, Link};
+use crate::wait::{self, Woken};
+use libc::{POLLERR, POLLHUP, POLLIN, POLLOUT, POLLPRI, POLLRDHUP, POLLRDNORM, POLLWRNORM, c_int, c_short};
+use std::sync::atomic::Ordering;
+
+pub(crate) const READS: c_short = POLLIN | POLLRDNORM;
+pub(crate) const WRITES: c_short = POLLOUT | POLLWRNORM;
+
+/// Readiness, in the bits of `poll`.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Ready {
+    /// Bits that hold now.
+    pub(crate) now: c_short,
+    /// Bits that the kernel knows: what it carries.
+    pub(crate) kernel: c_short,
+    /// True if the kernel's connection only wakes for reading.
+    pub(crate) rings_in: bool,
+    /// True if the kernel's connection only wakes for writing.
+    pub(crate) rings_out: bool,
+}
+
+/// Returns the readiness of a socket that has an area, for the bits asked for.
+pub(crate) fn of(entry: &Entry, link: &Link<'_>, fd: c_int, asked: c_short) -> Ready {
+    let mut ready = Ready { kernel: asked & (POLLPRI | POLLRDHUP), ..Ready::default() };
+    read(entry, link, fd, asked & READS, &mut ready);
+    write(link, asked & WRITES, &mut ready);
+    ready
+}
+
+fn read(entry: &Entry, link: &Link<'_>, fd: c_int, asked: c_short, ready: &mut Ready) {
+    if carries_in(entry, link) {
+        match link.inward.look() {
+            Look::Bytes(_) | Look::Broken => ready.now |= asked,
+            Look::Empty => ready.rings_in = true,
+            Look::Ended => {
+                wait::drain(link, fd);
+                ready.kernel |= asked;
+            }
+        }
+        return;
+    }
+    if link.inward.phase() == Phase::Over {
+        wait::drain(link, fd);
+    }
+    ready.kernel |= asked;
+}
+
+fn write(link: &Link<'_>, asked: c_short, ready: &mut Ready) {
+    if !link.out.is_ring() {
+        ready.kernel |= asked;
+    } else if link.out.is_writable() || link.out.is_unwanted() {
+        ready.now |= asked;
+    } else {
+        ready.rings_out = true;
+    }
+}
+
+/// Returns true if the next byte to receive comes by the ring.
+pub(crate) fn carries_in(entry: &Entry, link: &Link<'_>) -> bool {
+    match link.inward.phase() {
+        Phase::Ring => true,
+        Phase::Agreed => {
+            let begin = link.inward.writer().begin.load(Ordering::Acquire);
+            begin != UNSET && begin == entry.description().received.load(Ordering::Acquire)
+        }
+        Phase::Kernel | Phase::Over => false,
+    }
+}
+
+/// Asks to be woken for what the rings carry.
+pub(crate) fn arm(link: &Link<'_>, ready: &Ready, asked: c_short) {
+    if ready.rings_in && asked & READS != 0 {
+        link.inward.signals().want_data.store(1, Ordering::SeqCst);
+    }
+    if ready.rings_out && asked & WRITES != 0 {
+        link.out.signals().want_room.store(1, Ordering::SeqCst);
+    }
+}
+
+/// Translates what the kernel reported of a socket whose kernel connection wakes. `reported` has the kernel's bits.
+pub(crate) fn after_wake(
+    entry: &Entry,
+    link: &Link<'_>,
+    fd: c_int,
+    asked: c_short,
+    reported: c_short,
+) -> c_short {
+    let mut now = reported & (POLLERR | POLLHUP);
+    if now != 0 {
+        // As the kernel reports a connection that is over: reading and writing return at once.
+        return now | asked & (READS | WRITES) | reported & asked & POLLRDHUP;
+    }
+    now |= reported & asked & POLLRDHUP;
+    if carries_in(entry, link)
+        && link.inward.look() == Look::Empty
+        && reported & (POLLIN | POLLRDHUP) != 0
+        && let Some(Woken::End) = wait::look_at_kernel(link, fd)
+    {
+        // The end is read like bytes; what is written then is answered by the kernel.
+        return now | asked & (READS | WRITES);
+    }
+    let ready = of(entry, link, fd, asked);
+    now | ready.now | reported & ready.kernel
+}

@@ -1,0 +1,272 @@
+//! Receiving: from the kernel up to the byte at which the ring begins, from the ring, and from the kernel again.
+
+use crate::area::{Look, Phase, UNSET};
+use crate::kernel::{self, fail};
+use crate::pieces::Pieces;
+use crate::table::{self, Entry, Link};
+use crate::wait::{self, Woken};
+use crate::{ask, send};
+use libc::{MSG_DONTWAIT, MSG_ERRQUEUE, MSG_OOB, MSG_PEEK, MSG_TRUNC, MSG_WAITALL, c_int};
+use std::sync::atomic::Ordering;
+
+/// Answer of a step: the call's result, or that the next step follows.
+enum Step {
+    Done(isize),
+    Again,
+}
+
+/// Receives into buffers. `native` is the caller's own call to the kernel, for at most so many bytes and with further flags;
+/// used for all bytes that are not in the ring.
+pub fn recv(fd: c_int, to: Pieces<'_>, flags: c_int, native: impl Fn(usize, c_int) -> isize) -> isize {
+    let Some(entry) = table::get(fd) else { return native(usize::MAX, 0) };
+    if flags & (MSG_OOB | MSG_ERRQUEUE) != 0 {
+        return native(usize::MAX, 0);
+    }
+    let mut call = Call { entry: &entry, fd, to, flags, done: 0 };
+    loop {
+        let step = match entry.link() {
+            None => call.from_kernel(&native),
+            Some(link) => match link.inward.phase() {
+                Phase::Kernel if agree(&entry, &link) => Step::Again,
+                Phase::Kernel => call.from_kernel(&native),
+                Phase::Agreed => call.before_ring(&link, &native),
+                Phase::Ring => call.from_ring(&link, &native),
+                Phase::Over => Step::Done(call.after_ring(&link, &native)),
+            },
+        };
+        if let Step::Done(result) = step {
+            return result;
+        }
+    }
+}
+
+/// Gives this end's consent to the ring, if the other end has joined and no other thread is receiving. Returns whether it is
+/// given.
+pub(crate) fn agree(entry: &Entry, link: &Link<'_>) -> bool {
+    let peer = &link.head.ends[1 - link.end];
+    if peer.joined.load(Ordering::Acquire) == 0 || entry.description().never.load(Ordering::Acquire) != 0 {
+        return false;
+    }
+    if link.inward.has_ended() && !link.inward.has_begun() {
+        return false;
+    }
+    let inside = entry.description().receiving.enter();
+    inside.alone(|| {
+        if link.inward.phase() == Phase::Kernel {
+            // Somebody may be asleep in the kernel who does not know of the ring: the first bytes in it wake.
+            link.inward.signals().want_data.store(1, Ordering::SeqCst);
+            link.inward.set_phase(Phase::Agreed);
+            link.inward.signals().consent.store(1, Ordering::SeqCst);
+        }
+    });
+    drop(inside);
+    link.inward.phase() != Phase::Kernel
+}
+
+struct Call<'a> {
+    entry: &'a Entry,
+    fd: c_int,
+    to: Pieces<'a>,
+    flags: c_int,
+    /// Bytes received so far, of a call that waits for all.
+    done: usize,
+}
+
+impl Call<'_> {
+    /// Receives from the kernel, and counts.
+    fn from_kernel(&mut self, native: impl Fn(usize, c_int) -> isize) -> Step {
+        let description = self.entry.description();
+        let inside = description.receiving.enter();
+        if self.entry.link().is_some_and(|link| link.inward.phase() != Phase::Kernel) {
+            return Step::Again;
+        }
+        let got = native(usize::MAX, 0);
+        if got > 0 && self.flags & MSG_PEEK == 0 {
+            description.received.fetch_add(got as u64, Ordering::AcqRel);
+        }
+        drop(inside);
+        if got > 0 {
+            ask::count(self.entry, self.fd);
+        }
+        Step::Done(got)
+    }
+
+    /// Receives bytes that were sent before the ring begins, and not one more.
+    fn before_ring(&mut self, link: &Link<'_>, native: impl Fn(usize, c_int) -> isize) -> Step {
+        if self.to.left() == 0 {
+            return Step::Done(native(usize::MAX, 0));
+        }
+        let held = link.inward.lock_recv();
+        if link.inward.phase() != Phase::Agreed {
+            return Step::Again;
+        }
+        let received = &self.entry.description().received;
+        let there = kernel::readable(self.fd);
+        // Loaded after the look: if wake bytes are among those that are there, it is set.
+        let begin = link.inward.writer().begin.load(Ordering::Acquire);
+        if begin == UNSET && link.inward.has_ended() && !link.inward.has_begun() {
+            link.inward.set_phase(Phase::Over);
+            return Step::Again;
+        }
+        let left = begin.wrapping_sub(received.load(Ordering::Acquire));
+        if begin != UNSET && left == 0 {
+            link.inward.set_phase(Phase::Ring);
+            return Step::Again;
+        }
+        let most = if begin == UNSET { there } else { there.min(left as usize) };
+        if most > 0 {
+            let got = native(most, MSG_DONTWAIT);
+            if got > 0 && self.flags & MSG_PEEK == 0 {
+                received.fetch_add(got as u64, Ordering::AcqRel);
+            }
+            return Step::Done(got);
+        }
+        drop(held);
+        let waits = if self.is_nonblocking() { MSG_DONTWAIT } else { 0 };
+        let mut byte = 0_u8;
+        // SAFETY: one byte of our own.
+        match unsafe { kernel::recv(self.fd, &raw mut byte, 1, MSG_PEEK | waits) } {
+            1.. => Step::Again,
+            // The end, which is as native; or an error, which the kernel has told us.
+            0 => Step::Done(native(usize::MAX, 0)),
+            failed => Step::Done(failed),
+        }
+    }
+
+    /// Receives from the ring.
+    fn from_ring(&mut self, link: &Link<'_>, native: impl Fn(usize, c_int) -> isize) -> Step {
+        if self.to.left() == 0 {
+            return Step::Done(self.done as isize);
+        }
+        let held = link.inward.lock_recv();
+        match link.inward.look() {
+            Look::Bytes(available) => {
+                let got = self.take(link, available);
+                drop(held);
+                self.done += got;
+                if self.flags & MSG_PEEK == 0 {
+                    give_room(self.entry, link, self.fd);
+                }
+                if self.to.left() > 0 && self.flags & MSG_WAITALL != 0 && self.flags & MSG_PEEK == 0 {
+                    return Step::Again;
+                }
+                return Step::Done(self.done as isize);
+            }
+            Look::Ended => {
+                link.inward.set_phase(Phase::Over);
+                return Step::Again;
+            }
+            Look::Broken => {
+                drop(held);
+                send::leave(self.entry, link, self.fd);
+                link.inward.set_phase(Phase::Over);
+                return Step::Done(fail(libc::ECONNRESET));
+            }
+            Look::Empty => {}
+        }
+        drop(held);
+        let woken = if self.is_nonblocking() {
+            match wait::look_at_kernel(link, self.fd) {
+                None => return Step::Done(self.or(libc::EAGAIN)),
+                Some(woken) => woken,
+            }
+        } else {
+            wait::for_data(self.entry, link, self.fd)
+        };
+        match woken {
+            Woken::Look => Step::Again,
+            Woken::Foreign => Step::Done(native(usize::MAX, MSG_DONTWAIT)),
+            Woken::End => self.at_end(link),
+            Woken::Error(errno @ (libc::EINTR | libc::EAGAIN)) => Step::Done(self.or(errno)),
+            Woken::Error(errno) => {
+                if let Look::Bytes(_) = link.inward.look() {
+                    return Step::Again;
+                }
+                over(link);
+                Step::Done(self.or(errno))
+            }
+        }
+    }
+
+    fn take(&mut self, link: &Link<'_>, available: usize) -> usize {
+        if self.flags & MSG_PEEK != 0 {
+            return link.inward.peek(&mut self.to, available);
+        }
+        if self.flags & MSG_TRUNC != 0 {
+            let bytes = available.min(self.to.left());
+            link.inward.discard(bytes);
+            self.to.advance(bytes);
+            return bytes;
+        }
+        link.inward.pop(&mut self.to, available)
+    }
+
+    /// Ends the direction: the kernel's connection has ended. What the other end put into the ring before is received first.
+    fn at_end(&mut self, link: &Link<'_>) -> Step {
+        if link.inward.look() != Look::Empty {
+            return Step::Again;
+        }
+        // A peer that closes with bytes which it has not read resets the connection, natively.
+        let unread = link.out.room() < crate::area::RING_BYTES && !link.inward.has_ended();
+        over(link);
+        if unread {
+            return Step::Done(self.or(libc::ECONNRESET));
+        }
+        Step::Again
+    }
+
+    /// Receives from the kernel, after the wake bytes that are left.
+    fn after_ring(&mut self, link: &Link<'_>, native: impl Fn(usize, c_int) -> isize) -> isize {
+        while link.inward.wakes() > 0 {
+            let _held = link.inward.lock_recv();
+            if wait::drain(link, self.fd) {
+                continue;
+            }
+            let mut one = [libc::pollfd { fd: self.fd, events: libc::POLLIN, revents: 0 }];
+            let patience = if self.is_nonblocking() { Some(std::time::Duration::ZERO) } else { None };
+            // SAFETY: no mask.
+            let ready = unsafe { kernel::poll(&mut one, patience, std::ptr::null()) };
+            if ready <= 0 {
+                return self.or(if ready == 0 { libc::EAGAIN } else { kernel::errno() });
+            }
+            if one[0].revents & libc::POLLIN == 0 || kernel::readable(self.fd) == 0 {
+                break;
+            }
+        }
+        if self.done > 0 {
+            return self.done as isize;
+        }
+        native(usize::MAX, 0)
+    }
+
+    fn is_nonblocking(&self) -> bool {
+        self.flags & MSG_DONTWAIT != 0
+            || self.entry.description().nonblocking.load(Ordering::Relaxed) != 0
+            || self.done > 0 && self.flags & MSG_WAITALL == 0
+    }
+
+    /// Returns what was received, or fails.
+    fn or(&self, errno: c_int) -> isize {
+        if self.done > 0 { self.done as isize } else { fail(errno) }
+    }
+}
+
+/// Ends both directions in the ring: the connection is over.
+fn over(link: &Link<'_>) {
+    let writer = link.out.writer();
+    let tail = writer.tail.load(Ordering::Acquire);
+    let _ = writer.end.compare_exchange(UNSET, tail, Ordering::AcqRel, Ordering::Relaxed);
+    link.inward.set_phase(Phase::Over);
+}
+
+/// Wakes a sender of the other end that sleeps, if it has room now.
+pub(crate) fn give_room(entry: &Entry, link: &Link<'_>, fd: c_int) {
+    if link.inward.takes_room() {
+        send::wake_sender(link);
+        if !link.out.has_begun() {
+            send::begin(entry, link, fd);
+        }
+        let _held = link.out.lock_send();
+        send::wake(link, fd);
+    }
+}

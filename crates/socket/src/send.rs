@@ -1,0 +1,211 @@
+//! Sending: into the ring while it carries, through the kernel before and after.
+
+use crate::area::UNSET;
+use crate::description::Description;
+use crate::kernel::{self, fail};
+use crate::pieces::Pieces;
+use crate::table::{self, Entry, Link};
+use crate::{ask, wait};
+use libc::{MSG_DONTWAIT, MSG_NOSIGNAL, MSG_OOB, c_int, iovec};
+use std::sync::atomic::Ordering;
+
+/// Most buffers of one call to the kernel, once a part of a list was sent.
+const BUFFERS: usize = 64;
+
+/// Sends buffers. `native` is the caller's own call to the kernel, used when nothing went into the ring.
+pub fn send(fd: c_int, from: Pieces<'_>, flags: c_int, native: impl Fn() -> isize) -> isize {
+    let Some(entry) = table::get(fd) else { return native() };
+    if flags & MSG_OOB != 0
+        && let Some(link) = entry.link()
+    {
+        leave(&entry, &link, fd);
+    }
+    loop {
+        match entry.link() {
+            Some(link) if link.out.has_begun() || link.out.has_ended() || begin(&entry, &link, fd) => {
+                return by_ring(&entry, &link, fd, from, flags, &native);
+            }
+            _ => {}
+        }
+        if let Some(sent) = through_kernel(&entry, fd, &native) {
+            return sent;
+        }
+    }
+}
+
+/// Sends through the kernel, and counts. Returns nothing if another thread began the ring meanwhile.
+fn through_kernel(entry: &Entry, fd: c_int, native: impl Fn() -> isize) -> Option<isize> {
+    let description = entry.description();
+    let inside = description.sending.enter();
+    if entry.link().is_some_and(|link| link.out.has_begun()) {
+        return None;
+    }
+    let sent = native();
+    if sent > 0 {
+        description.sent.fetch_add(sent as u64, Ordering::AcqRel);
+    }
+    drop(inside);
+    ask::count(entry, fd);
+    Some(sent)
+}
+
+/// Lets the ring carry from the next byte on, if the other end agreed and no other thread is sending. Returns whether it
+/// does.
+pub(crate) fn begin(entry: &Entry, link: &Link<'_>, fd: c_int) -> bool {
+    if link.out.signals().consent.load(Ordering::Acquire) == 0 || link.out.is_unwanted() {
+        return false;
+    }
+    let description = entry.description();
+    let held = link.out.lock_send();
+    let inside = description.sending.enter();
+    let writer = link.out.writer();
+    if writer.begin.load(Ordering::Acquire) == UNSET && writer.end.load(Ordering::Acquire) == UNSET {
+        inside.alone(|| {
+            be_prompt(entry, fd);
+            writer.begin.store(description.sent.load(Ordering::Acquire), Ordering::Release);
+        });
+    }
+    drop(inside);
+    drop(held);
+    link.out.is_ring()
+}
+
+/// Turns Nagle's algorithm off: a wake byte must not wait for an acknowledgement.
+fn be_prompt(entry: &Entry, fd: c_int) {
+    if entry.prompt.swap(1, Ordering::Relaxed) == 0
+        && kernel::option(fd, libc::SOL_SOCKET, libc::SO_DOMAIN) != Some(libc::AF_UNIX)
+    {
+        kernel::set_option(fd, libc::IPPROTO_TCP, libc::TCP_NODELAY, 1);
+    }
+}
+
+fn by_ring(
+    entry: &Entry,
+    link: &Link<'_>,
+    fd: c_int,
+    mut from: Pieces<'_>,
+    flags: c_int,
+    native: impl Fn() -> isize,
+) -> isize {
+    let whole = from.left();
+    let mut deadline = None;
+    loop {
+        let held = link.out.lock_send();
+        if link.out.is_unwanted() && !link.out.has_ended() {
+            end_out(link, fd);
+        }
+        if link.out.has_ended() {
+            drop(held);
+            return after_ring(entry, link, fd, &mut from, whole, flags, native);
+        }
+        link.out.push(&mut from, || wake(link, fd));
+        drop(held);
+        let done = whole - from.left();
+        if from.left() == 0 {
+            return done as isize;
+        }
+        entry.was_full.fetch_add(1, Ordering::Relaxed);
+        if flags & MSG_DONTWAIT != 0 || is_nonblocking(entry.description()) {
+            return if done > 0 { done as isize } else { fail(libc::EAGAIN) };
+        }
+        let deadline = *deadline.get_or_insert_with(|| wait::send_deadline(fd));
+        match wait::for_room(entry, link, fd, deadline) {
+            None => {}
+            Some(libc::EPIPE) => {
+                let _held = link.out.lock_send();
+                end_out(link, fd);
+            }
+            Some(_) if done > 0 => return done as isize,
+            Some(errno) => return fail(errno),
+        }
+    }
+}
+
+/// Sends what is left of a call through the kernel, which carries from now on.
+fn after_ring(
+    entry: &Entry,
+    link: &Link<'_>,
+    fd: c_int,
+    from: &mut Pieces<'_>,
+    whole: usize,
+    flags: c_int,
+    native: impl Fn() -> isize,
+) -> isize {
+    let done = (whole - from.left()) as isize;
+    if let Err(errno) = pay(link, fd, flags & MSG_DONTWAIT != 0 || is_nonblocking(entry.description())) {
+        return if done > 0 { done } else { fail(errno) };
+    }
+    if done == 0 {
+        return native();
+    }
+    let mut rest = [iovec { iov_base: std::ptr::null_mut(), iov_len: 0 }; BUFFERS];
+    let count = from.rest(&mut rest, usize::MAX);
+    // SAFETY: the caller's buffers.
+    let sent = unsafe { kernel::send_all_of(fd, &rest[..count], flags | MSG_NOSIGNAL) };
+    done + sent.max(0)
+}
+
+/// Sends the wake bytes that were counted and not sent, before any data may follow them.
+fn pay(link: &Link<'_>, fd: c_int, is_nonblocking: bool) -> Result<(), c_int> {
+    let owed = &link.out.writer().owed;
+    while owed.load(Ordering::Acquire) > 0 {
+        let _held = link.out.lock_send();
+        if owed.load(Ordering::Acquire) == 0 {
+            break;
+        }
+        let flags = if is_nonblocking { MSG_DONTWAIT | MSG_NOSIGNAL } else { MSG_NOSIGNAL };
+        // SAFETY: one byte of our own.
+        let sent = unsafe { kernel::send(fd, [0_u8].as_ptr(), 1, flags) };
+        if sent < 0 {
+            return Err(kernel::errno());
+        }
+        owed.fetch_sub(1, Ordering::AcqRel);
+    }
+    Ok(())
+}
+
+/// Wakes whoever sleeps at the other end, by a byte through the kernel. The lock of the sending end is held. Nothing can be
+/// sent before the ring has begun or after it has ended: it would be data.
+pub(crate) fn wake(link: &Link<'_>, fd: c_int) {
+    let writer = link.out.writer();
+    if !link.out.is_ring() {
+        return;
+    }
+    writer.wakes.fetch_add(1, Ordering::AcqRel);
+    // SAFETY: one byte of our own.
+    let sent = unsafe { kernel::send(fd, [0_u8].as_ptr(), 1, MSG_DONTWAIT | MSG_NOSIGNAL) };
+    if sent < 0 {
+        writer.owed.fetch_add(1, Ordering::AcqRel);
+    }
+}
+
+/// Hands this end's direction back to the kernel, after all that is in the ring. The lock of the sending end is held.
+pub(crate) fn end_out(link: &Link<'_>, fd: c_int) {
+    let writer = link.out.writer();
+    if writer.end.load(Ordering::Acquire) != UNSET {
+        return;
+    }
+    // The other end must be awake to see it: afterwards no wake byte can be sent.
+    wake(link, fd);
+    wake_sender(link);
+    writer.end.store(writer.tail.load(Ordering::Acquire), Ordering::Release);
+}
+
+/// Wakes a sender of the other end that sleeps until there is room.
+pub(crate) fn wake_sender(link: &Link<'_>) {
+    let room = &link.inward.signals().room;
+    room.fetch_add(1, Ordering::AcqRel);
+    kernel::futex_wake(room, c_int::MAX);
+}
+
+/// Hands both directions back to the kernel for good: this end's now, the other's at its next call.
+pub(crate) fn leave(entry: &Entry, link: &Link<'_>, fd: c_int) {
+    entry.description().never.store(1, Ordering::Release);
+    link.inward.signals().revert.store(1, Ordering::SeqCst);
+    let _held = link.out.lock_send();
+    end_out(link, fd);
+}
+
+fn is_nonblocking(description: &Description) -> bool {
+    description.nonblocking.load(Ordering::Relaxed) != 0
+}

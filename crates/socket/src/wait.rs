@@ -1,0 +1,247 @@
+//! Waiting of blocking calls: spin shortly, then sleep.
+//!
+//! Who waits for bytes sleeps in the kernel's connection, in a call that receives without taking: so time-outs
+//! (`SO_RCVTIMEO`), signals and the end of the peer are as ever. One thread of an end does, its *leader*, and takes in the
+//! wake byte; others sleep until it has returned. Who waits for room sleeps on a word of the area.
+
+use crate::area::{Look, WRITABLE};
+use crate::kernel;
+use crate::lock::thread_number;
+use crate::table::{Entry, Link};
+use libc::c_int;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering, fence};
+use std::time::{Duration, Instant};
+
+/// Nanoseconds that a new connection's calls spin.
+pub(crate) const FIRST_PATIENCE: u32 = 20_000;
+/// Most nanoseconds that a call spins: a sleep that ends sooner was not worth it.
+const MOST_PATIENCE: u32 = 50_000;
+/// Nanoseconds from which the patience grows, and under which it is none.
+const LEAST_PATIENCE: u32 = 5_000;
+/// Looks before the clock is read.
+const LOOKS: u32 = 16;
+/// Time of spinning after which others may have the processor between looks.
+const YIELD_AFTER: Duration = Duration::from_micros(4);
+/// Longest sleep of a sender before it looks whether its peer still lives.
+const SENDER_NAP: Duration = Duration::from_millis(50);
+/// Longest sleep of a follower before it looks whether its leader still lives.
+const FOLLOWER_NAP: Duration = Duration::from_millis(20);
+
+/// End of a wait.
+pub(crate) enum Woken {
+    /// Something changed: look again.
+    Look,
+    /// The kernel's connection has ended in the direction of this end.
+    End,
+    /// The kernel reports an error, which it then forgets.
+    Error(c_int),
+    /// Bytes are in the kernel that were not announced.
+    Foreign,
+}
+
+/// Spins until a condition holds, for as long as it paid before. Returns whether it holds.
+pub(crate) fn spin(patience: &AtomicU32, mut holds: impl FnMut() -> bool) -> bool {
+    let budget = patience.load(Ordering::Relaxed);
+    if budget == 0 || !has_several_processors() {
+        return holds();
+    }
+    look_for(Duration::from_nanos(budget.into()), &mut holds)
+}
+
+/// Learns from a wait that ended in a sleep: had it been worth spinning on? The patience grows if all of it was short, and
+/// shrinks if it was long.
+pub(crate) fn learn(patience: &AtomicU32, waited: Duration) {
+    let now = patience.load(Ordering::Relaxed);
+    let next = match waited < Duration::from_nanos(MOST_PATIENCE.into()) {
+        true => (now * 2).clamp(LEAST_PATIENCE, MOST_PATIENCE),
+        false if now / 2 < LEAST_PATIENCE => 0,
+        false => now / 2,
+    };
+    patience.store(next, Ordering::Relaxed);
+}
+
+fn look_for(budget: Duration, holds: &mut impl FnMut() -> bool) -> bool {
+    let begin = Instant::now();
+    loop {
+        for _ in 0..LOOKS {
+            if holds() {
+                return true;
+            }
+            std::hint::spin_loop();
+        }
+        let spent = begin.elapsed();
+        if spent >= budget {
+            return holds();
+        }
+        if spent >= YIELD_AFTER {
+            // SAFETY: a call without arguments.
+            unsafe { libc::sched_yield() };
+        }
+    }
+}
+
+fn has_several_processors() -> bool {
+    static SEVERAL: OnceLock<bool> = OnceLock::new();
+    *SEVERAL.get_or_init(|| std::thread::available_parallelism().map_or(1, usize::from) > 1)
+}
+
+/// Waits until the ring has bytes, or the kernel has something to say.
+pub(crate) fn for_data(entry: &Entry, link: &Link<'_>, fd: c_int) -> Woken {
+    let begin = Instant::now();
+    let has_news = || link.inward.look() != Look::Empty;
+    if spin(&entry.patience, has_news) {
+        return Woken::Look;
+    }
+    let end = &link.head.ends[link.end];
+    let want = &link.inward.signals().want_data;
+    let own = thread_number();
+    let turn = end.turn.load(Ordering::Acquire);
+    if !lead(&end.leader, own) {
+        return follow(link, turn);
+    }
+    // Before the request to be woken: its answer must not be among them.
+    drain(link, fd);
+    want.store(1, Ordering::SeqCst);
+    fence(Ordering::SeqCst);
+    let woken = if has_news() { Woken::Look } else { sleep_for_data(link, fd) };
+    learn(&entry.patience, begin.elapsed());
+    end.leader.store(0, Ordering::Release);
+    if end.followers.load(Ordering::SeqCst) > 0 {
+        end.turn.fetch_add(1, Ordering::AcqRel);
+        kernel::futex_wake(&end.turn, c_int::MAX);
+    }
+    woken
+}
+
+fn sleep_for_data(link: &Link<'_>, fd: c_int) -> Woken {
+    let mut byte = 0_u8;
+    // SAFETY: one byte of our own.
+    let got = unsafe { kernel::recv(fd, &raw mut byte, 1, libc::MSG_PEEK) };
+    match got {
+        0 => Woken::End,
+        1.. if drain(link, fd) || link.inward.has_ended() => Woken::Look,
+        1.. if link.inward.look() != Look::Empty => Woken::Look,
+        1.. => Woken::Foreign,
+        _ => Woken::Error(kernel::errno()),
+    }
+}
+
+fn lead(leader: &AtomicU32, own: u32) -> bool {
+    match leader.compare_exchange(0, own, Ordering::AcqRel, Ordering::Relaxed) {
+        Ok(_) => true,
+        // A leader that was killed; or a signal handler of its own thread.
+        Err(other) if other == own || kernel::is_gone(other) => {
+            leader.compare_exchange(other, own, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+        }
+        Err(_) => false,
+    }
+}
+
+fn follow(link: &Link<'_>, turn: u32) -> Woken {
+    let end = &link.head.ends[link.end];
+    end.followers.fetch_add(1, Ordering::SeqCst);
+    if end.leader.load(Ordering::SeqCst) != 0 {
+        kernel::futex_wait(&end.turn, turn, FOLLOWER_NAP);
+    }
+    end.followers.fetch_sub(1, Ordering::SeqCst);
+    Woken::Look
+}
+
+/// Takes wake bytes in. Returns whether there were any. Leaves them while other threads poll: they would not wake.
+pub(crate) fn drain(link: &Link<'_>, fd: c_int) -> bool {
+    let mut any = false;
+    loop {
+        let wakes = link.inward.wakes();
+        if wakes == 0 {
+            return any;
+        }
+        let mut bytes = [0_u8; 64];
+        let most = wakes.min(bytes.len());
+        // SAFETY: a buffer of our own.
+        let got = unsafe { kernel::recv(fd, bytes.as_mut_ptr(), most, libc::MSG_DONTWAIT) };
+        if got <= 0 {
+            return any;
+        }
+        link.inward.reader().skipped.fetch_add(got as u64, Ordering::AcqRel);
+        any = true;
+    }
+}
+
+/// Looks at the kernel's connection without waiting.
+pub(crate) fn look_at_kernel(link: &Link<'_>, fd: c_int) -> Option<Woken> {
+    drain(link, fd);
+    let mut byte = 0_u8;
+    // SAFETY: one byte of our own.
+    let got = unsafe { kernel::recv(fd, &raw mut byte, 1, libc::MSG_PEEK | libc::MSG_DONTWAIT) };
+    match got {
+        0 => Some(Woken::End),
+        1.. if link.inward.wakes() > 0 || link.inward.look() != Look::Empty => Some(Woken::Look),
+        1.. => Some(Woken::Foreign),
+        _ if kernel::errno() == libc::EAGAIN => None,
+        _ => Some(Woken::Error(kernel::errno())),
+    }
+}
+
+/// Waits until the ring has room. Returns the reason to give up, if any.
+pub(crate) fn for_room(
+    entry: &Entry,
+    link: &Link<'_>,
+    fd: c_int,
+    deadline: Option<Instant>,
+) -> Option<c_int> {
+    let begin = Instant::now();
+    let has_news = || link.out.room() >= WRITABLE || link.out.has_ended() || link.out.is_unwanted();
+    if spin(&entry.patience, has_news) {
+        return None;
+    }
+    let signals = link.out.signals();
+    let word = signals.room.load(Ordering::Acquire);
+    signals.want_room.store(1, Ordering::SeqCst);
+    fence(Ordering::SeqCst);
+    if has_news() {
+        return None;
+    }
+    let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+    if left.is_some_and(|left| left.is_zero()) {
+        return Some(libc::EAGAIN);
+    }
+    let slept = kernel::futex_wait(&signals.room, word, left.unwrap_or(SENDER_NAP).min(SENDER_NAP));
+    learn(&entry.patience, begin.elapsed());
+    let reason = if slept == 0 { 0 } else { kernel::errno() };
+    match reason {
+        libc::EINTR if kernel::is_interruptible() => Some(libc::EINTR),
+        libc::ETIMEDOUT if is_dead(link, fd) => Some(libc::EPIPE),
+        _ => None,
+    }
+}
+
+/// Returns true if the peer is gone: the kernel's connection has ended, and the peer did not say that it only ends its own
+/// direction.
+pub(crate) fn is_dead(link: &Link<'_>, fd: c_int) -> bool {
+    let mut one = [libc::pollfd { fd, events: libc::POLLRDHUP, revents: 0 }];
+    // SAFETY: no mask.
+    unsafe { kernel::poll(&mut one, Some(Duration::ZERO), std::ptr::null()) };
+    let both = one[0].revents & (libc::POLLHUP | libc::POLLERR) != 0;
+    both || one[0].revents & libc::POLLRDHUP != 0 && !link.inward.has_ended()
+}
+
+/// Returns when a blocking send gives up (`SO_SNDTIMEO`).
+pub(crate) fn send_deadline(fd: c_int) -> Option<Instant> {
+    // SAFETY: all zeros are a time.
+    let mut time = unsafe { std::mem::zeroed::<libc::timeval>() };
+    let mut length = size_of::<libc::timeval>() as libc::socklen_t;
+    // SAFETY: the kernel writes at most `length` bytes.
+    let asked = unsafe {
+        libc::syscall(
+            libc::SYS_getsockopt,
+            fd,
+            libc::SOL_SOCKET,
+            libc::SO_SNDTIMEO,
+            &raw mut time,
+            &raw mut length,
+        )
+    };
+    let most = Duration::new(time.tv_sec.max(0) as u64, (time.tv_usec as u32).saturating_mul(1000));
+    (asked == 0 && !most.is_zero()).then(|| Instant::now() + most)
+}

@@ -1,0 +1,82 @@
+//! Messages between a process and the broker: one request and one reply a connection, each with a descriptor beside it.
+//!
+//! A request comes with the socket itself: so the broker reads from the kernel which connection it is, and nobody can ask
+//! for one that he does not have.
+
+/// Version of these messages.
+pub(crate) const VERSION: u32 = 1;
+const MAGIC: u32 = u32::from_le_bytes(*b"usk1");
+/// Bytes of a message.
+pub(crate) const BYTES: usize = 32;
+
+/// Request for the area of a connection.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Request {
+    /// Number of the socket's inode, and of its peer's: for Unix sockets, which have no other name. Zero otherwise.
+    pub(crate) own: u64,
+    pub(crate) peer: u64,
+    /// True if the process wants an area that was handed out before, and no new one.
+    pub(crate) again: bool,
+}
+
+/// Reply to a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Reply {
+    /// The area comes with this message; the number says which end this is.
+    Area(u32),
+    /// The other end has not asked yet.
+    NotYet,
+    /// This connection stays with the kernel.
+    Never,
+}
+
+impl Request {
+    /// Returns the bytes to send.
+    pub(crate) fn encode(self) -> [u8; BYTES] {
+        encode(u32::from(self.again), self.own, self.peer)
+    }
+
+    /// Reads the bytes that came.
+    pub(crate) fn decode(bytes: &[u8]) -> Option<Request> {
+        let (again, own, peer) = decode(bytes)?;
+        Some(Request { own, peer, again: again != 0 })
+    }
+}
+
+impl Reply {
+    /// Returns the bytes to send.
+    pub(crate) fn encode(self) -> [u8; BYTES] {
+        match self {
+            Reply::Area(end) => encode(0, end.into(), 0),
+            Reply::NotYet => encode(1, 0, 0),
+            Reply::Never => encode(2, 0, 0),
+        }
+    }
+
+    /// Reads the bytes that came.
+    pub(crate) fn decode(bytes: &[u8]) -> Option<Reply> {
+        match decode(bytes)? {
+            (0, end @ 0..=1, _) => Some(Reply::Area(end as u32)),
+            (1, ..) => Some(Reply::NotYet),
+            (2, ..) => Some(Reply::Never),
+            _ => None,
+        }
+    }
+}
+
+fn encode(kind: u32, first: u64, second: u64) -> [u8; BYTES] {
+    let mut bytes = [0; BYTES];
+    bytes[..4].copy_from_slice(&MAGIC.to_le_bytes());
+    bytes[4..8].copy_from_slice(&VERSION.to_le_bytes());
+    bytes[8..12].copy_from_slice(&kind.to_le_bytes());
+    bytes[16..24].copy_from_slice(&first.to_le_bytes());
+    bytes[24..].copy_from_slice(&second.to_le_bytes());
+    bytes
+}
+
+fn decode(bytes: &[u8]) -> Option<(u32, u64, u64)> {
+    let bytes: &[u8; BYTES] = bytes.try_into().ok()?;
+    let word = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+    let wide = |at: usize| u64::from(word(at)) | u64::from(word(at + 4)) << 32;
+    (word(0) == MAGIC && word(4) == VERSION).then(|| (word(8), wide(16), wide(24)))
+}
