@@ -291,12 +291,21 @@ pub unsafe extern "C" fn writev(fd: c_int, list: *const iovec, count: c_int) -> 
 pub unsafe extern "C" fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> ssize_t {
     // SAFETY: the caller's own arguments.
     let native = || unsafe { kernel::sendmsg(fd, message, flags) };
-    if !has(fd) || message.is_null() {
+    if message.is_null() {
+        return native();
+    }
+    // SAFETY: the caller's message.
+    let passes = unsafe { (*message).msg_controllen > 0 && !(*message).msg_control.is_null() };
+    // SAFETY: as above.
+    if passes && unsafe { !take_back_passed(&*message) } {
+        return fail(libc::EAGAIN);
+    }
+    if !has(fd) {
         return native();
     }
     // SAFETY: the caller's message.
     let message = unsafe { &*message };
-    if message.msg_controllen > 0 && !message.msg_control.is_null() {
+    if passes {
         close::leave(fd);
     }
     let count = if message.msg_iov.is_null() { 0 } else { message.msg_iovlen as usize };
@@ -305,6 +314,32 @@ pub unsafe extern "C" fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int
     }
     // SAFETY: the caller's list.
     send::send(fd, Pieces::new(unsafe { std::slice::from_raw_parts(message.msg_iov, count) }), flags, native)
+}
+
+/// Takes carried sockets back to the kernel that are passed to another process (`SCM_RIGHTS`). Returns false if one cannot
+/// be.
+///
+/// # Safety
+/// A message as `sendmsg(2)` takes it.
+unsafe fn take_back_passed(message: &msghdr) -> bool {
+    // SAFETY: the caller's message.
+    let mut header = unsafe { libc::CMSG_FIRSTHDR(message) };
+    while !header.is_null() {
+        // SAFETY: the C library says that one is there.
+        let (found, data) = unsafe { (header.read_unaligned(), libc::CMSG_DATA(header).cast::<c_int>()) };
+        if (found.cmsg_level, found.cmsg_type) == (libc::SOL_SOCKET, libc::SCM_RIGHTS) {
+            let bytes = (found.cmsg_len as usize).saturating_sub(size_of_val(&found));
+            for i in 0..bytes / size_of::<c_int>() {
+                // SAFETY: so many descriptors follow the header.
+                if !close::take_back(unsafe { data.add(i).read_unaligned() }) {
+                    return false;
+                }
+            }
+        }
+        // SAFETY: as above.
+        header = unsafe { libc::CMSG_NXTHDR(message, header) };
+    }
+    true
 }
 
 /// Wraps `sendmmsg(2)`.

@@ -1,8 +1,15 @@
-//! Calls that make processes.
+//! Calls that make processes, and programs of them.
+//!
+//! A program that begins with this library goes on with the connections that it inherits: the broker knows them. For one that
+//! begins without, they are taken back to the kernel before.
 
 use crate::Next;
-use libc::{c_void, pid_t};
-use unrack_socket::close as ends;
+use libc::{c_char, c_int, c_void, pid_t};
+use std::ffi::CStr;
+use unrack_socket::{close as ends, make};
+
+/// Part of the library's path, by which an environment is known to preload it.
+const NAME: &[u8] = b"libunrack_sockets";
 
 static FORK: Next = Next::new(c"fork");
 
@@ -31,4 +38,101 @@ pub extern "C" fn fork() -> pid_t {
 #[unsafe(no_mangle)]
 pub extern "C" fn vfork() -> pid_t {
     fork()
+}
+
+/// Begins in a new program.
+extern "C" fn begin() {
+    make::inherited();
+}
+
+// SAFETY: the loader calls each function that is listed here, once the libraries that this one needs are there.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static BEGIN: extern "C" fn() = begin;
+
+/// Prepares connections for the program that this process is about to become.
+///
+/// # Safety
+/// `environment` is null or a list of strings that ends in null, as `execve(2)` takes it.
+unsafe fn prepare(environment: *const *const c_char) {
+    let mut next = environment;
+    // SAFETY: the caller's list.
+    while !next.is_null() && unsafe { !(*next).is_null() } {
+        // SAFETY: as above.
+        let variable = unsafe { CStr::from_ptr(*next) }.to_bytes();
+        if variable.starts_with(b"LD_PRELOAD=") && variable.windows(NAME.len()).any(|part| part == NAME) {
+            return;
+        }
+        // SAFETY: as above.
+        next = unsafe { next.add(1) };
+    }
+    ends::before_stranger();
+}
+
+unsafe extern "C" {
+    static environ: *const *const c_char;
+}
+
+type Execve = unsafe extern "C" fn(*const c_char, *const *const c_char, *const *const c_char) -> c_int;
+type Execv = unsafe extern "C" fn(*const c_char, *const *const c_char) -> c_int;
+
+static EXECVE: Next = Next::new(c"execve");
+static EXECV: Next = Next::new(c"execv");
+static EXECVP: Next = Next::new(c"execvp");
+static EXECVPE: Next = Next::new(c"execvpe");
+
+/// Wraps `execve(2)`.
+///
+/// # Safety
+/// As `execve(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn execve(
+    path: *const c_char,
+    arguments: *const *const c_char,
+    environment: *const *const c_char,
+) -> c_int {
+    // SAFETY: the caller's list.
+    unsafe { prepare(environment) };
+    // SAFETY: the C library's function of that name, and the caller's own arguments.
+    unsafe { std::mem::transmute::<*mut c_void, Execve>(EXECVE.get())(path, arguments, environment) }
+}
+
+/// Wraps `execvpe(3)`.
+///
+/// # Safety
+/// As `execvpe(3)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn execvpe(
+    file: *const c_char,
+    arguments: *const *const c_char,
+    environment: *const *const c_char,
+) -> c_int {
+    // SAFETY: the caller's list.
+    unsafe { prepare(environment) };
+    // SAFETY: the C library's function of that name, and the caller's own arguments.
+    unsafe { std::mem::transmute::<*mut c_void, Execve>(EXECVPE.get())(file, arguments, environment) }
+}
+
+/// Wraps `execv(3)`.
+///
+/// # Safety
+/// As `execv(3)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn execv(path: *const c_char, arguments: *const *const c_char) -> c_int {
+    // SAFETY: this process's own environment.
+    unsafe { prepare(environ) };
+    // SAFETY: the C library's function of that name, and the caller's own arguments.
+    unsafe { std::mem::transmute::<*mut c_void, Execv>(EXECV.get())(path, arguments) }
+}
+
+/// Wraps `execvp(3)`.
+///
+/// # Safety
+/// As `execvp(3)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn execvp(file: *const c_char, arguments: *const *const c_char) -> c_int {
+    // SAFETY: this process's own environment.
+    unsafe { prepare(environ) };
+    // SAFETY: the C library's function of that name, and the caller's own arguments.
+    unsafe { std::mem::transmute::<*mut c_void, Execv>(EXECVP.get())(file, arguments) }
 }

@@ -89,6 +89,21 @@ fn ask(entry: &Entry, fd: c_int, calls: u32) {
     kernel::fail(before);
 }
 
+/// Asks the broker for an area that was handed out before, and goes on with it.
+pub(crate) fn again(fd: c_int) {
+    let Some(request) = describe(fd) else { return };
+    if let Some((Reply::Area(end), Some(map))) = request_as(fd, Request { again: true, ..request }) {
+        crate::table::insert(fd, kernel::is_nonblocking(fd), u32::MAX);
+        match crate::table::get(fd) {
+            Some(entry) => {
+                entry.is_shared.store(1, Ordering::Relaxed);
+                entry.join(map, end as usize);
+            }
+            None => map.unmap(),
+        }
+    }
+}
+
 /// Leaves a socket to the kernel, for good.
 fn stay(entry: &Entry, fd: c_int) {
     entry.description().ask_at.store(u32::MAX, Ordering::Relaxed);
@@ -97,7 +112,10 @@ fn stay(entry: &Entry, fd: c_int) {
 
 /// Asks the broker for the area of a connected socket.
 fn request(fd: c_int) -> Option<(Reply, Option<Map>)> {
-    let request = describe(fd)?;
+    request_as(fd, describe(fd)?)
+}
+
+fn request_as(fd: c_int, request: Request) -> Option<(Reply, Option<Map>)> {
     let broker = Descriptor::connect(address()?)?;
     broker.send(&request.encode(), fd)?;
     let (bytes, passed) = broker.recv()?;

@@ -1,10 +1,16 @@
 //! Copies and ends of descriptors and of processes.
 
-use crate::area::Look;
+use crate::area::{Look, Phase};
 use crate::table::{self, Link};
-use crate::{description, epoll, kernel, lock, send};
+use crate::{description, epoll, kernel, lock, send, wait};
 use libc::{c_int, linger};
 use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+/// Longest wait for the other end to hand bytes back.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// Time between looks whether it has.
+const LOOK: Duration = Duration::from_micros(50);
 
 /// Notes that a descriptor is about to be closed, or replaced by `dup2`.
 pub fn closing(fd: c_int) {
@@ -12,6 +18,7 @@ pub fn closing(fd: c_int) {
     let Some(entry) = table::get(fd) else { return };
     if let Some(link) = entry.link()
         && entry.description().holders.load(Ordering::Acquire) == 1
+        && entry.is_shared.load(Ordering::Relaxed) == 0
     {
         part(&link, fd);
     }
@@ -65,6 +72,41 @@ pub fn leave(fd: c_int) {
     }
 }
 
+/// Takes a connection back to the kernel, with all that was not received: a process may have it next that does not have this
+/// library. Returns false if that cannot be done: the other end does not answer, or was just changing over.
+pub fn take_back(fd: c_int) -> bool {
+    let Some(entry) = table::get(fd) else { return true };
+    let Some(link) = entry.link() else {
+        entry.description().never.store(1, Ordering::Release);
+        entry.description().ask_at.store(u32::MAX, Ordering::Relaxed);
+        return true;
+    };
+    let held = link.inward.lock_recv();
+    link.inward.signals().revert.store(send::RETURN, Ordering::SeqCst);
+    send::leave(&entry, &link, fd);
+    let is_back = link.inward.phase() == Phase::Kernel || wait_for_end(&link, fd);
+    if is_back && link.inward.phase() != Phase::Kernel {
+        link.inward.set_phase(Phase::Over);
+    }
+    drop(held);
+    is_back
+}
+
+/// Waits until the other end has handed its direction back, and takes in the wake bytes before it.
+fn wait_for_end(link: &Link<'_>, fd: c_int) -> bool {
+    let deadline = Instant::now() + PATIENCE;
+    while !link.inward.has_ended() || link.inward.wakes() > 0 {
+        if Instant::now() >= deadline || wait::is_dead(link, fd) {
+            return false;
+        }
+        if link.inward.has_ended() {
+            wait::drain(link, fd);
+        }
+        std::thread::sleep(LOOK);
+    }
+    link.inward.look() == Look::Ended
+}
+
 /// Notes a copy of a descriptor.
 pub fn duplicated(from: c_int, to: c_int) {
     if from != to && to >= 0 {
@@ -90,6 +132,23 @@ pub fn fork_failed() {
     let before = kernel::errno();
     table::count_for_child(false);
     kernel::fail(before);
+}
+
+/// Takes all connections back to the kernel that a program which is about to begin inherits, since it will not have this
+/// library.
+pub fn before_stranger() {
+    let mut found = Vec::new();
+    table::for_each(|fd, entry| {
+        // SAFETY: plain numbers.
+        let flags = unsafe { libc::syscall(libc::SYS_fcntl, fd, libc::F_GETFD, 0) };
+        if entry.link().is_some() && flags >= 0 && flags & libc::c_long::from(libc::FD_CLOEXEC) == 0 {
+            found.push(fd);
+        }
+    });
+    for fd in found {
+        // One that does not answer keeps what it has sent: there is nobody to ask.
+        let _ = take_back(fd);
+    }
 }
 
 /// Begins in the child of a fork.

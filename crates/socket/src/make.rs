@@ -20,3 +20,18 @@ pub fn accepted(fd: c_int, nonblocking: bool) {
         table::insert(fd, nonblocking, ask_at);
     }
 }
+
+/// Notes connections that the program before this one in the process carried, so that this one goes on with them.
+pub fn inherited() {
+    if ask::first() == u32::MAX {
+        return;
+    }
+    let Ok(open) = std::fs::read_dir("/proc/self/fd") else { return };
+    let numbers: Vec<c_int> =
+        open.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
+    for fd in numbers {
+        if kernel::option(fd, libc::SOL_SOCKET, libc::SO_TYPE) == Some(libc::SOCK_STREAM) {
+            ask::again(fd);
+        }
+    }
+}

@@ -89,7 +89,9 @@ fn evaluate(fds: &mut [pollfd], asked: &mut [pollfd], arm: bool) -> usize {
             if arm {
                 link.head.ends[link.end].pollers.fetch_add(1, Ordering::SeqCst);
                 // Before the request to be woken: its answer must not be among them.
-                wait::drain(&link, one.fd);
+                if ready.rings_in {
+                    wait::drain(&link, one.fd);
+                }
                 ready::arm(&link, &ready, one.events);
                 fence(Ordering::SeqCst);
                 ready = ready::of(&entry, &link, one.fd, one.events);

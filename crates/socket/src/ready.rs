@@ -1,6 +1,7 @@
 //! Readiness of a socket: part of it is in its area, part of it in the kernel.
 
 use crate::area::{Look, Phase, UNSET};
+use crate::send;
 use crate::table::{Entry, Link};
 use crate::wait::{self, Woken};
 use libc::{POLLERR, POLLHUP, POLLIN, POLLOUT, POLLPRI, POLLRDHUP, POLLRDNORM, POLLWRNORM, c_int, c_short};
@@ -24,6 +25,7 @@ pub(crate) struct Ready {
 
 /// Returns the readiness of a socket that has an area, for the bits asked for.
 pub(crate) fn of(entry: &Entry, link: &Link<'_>, fd: c_int, asked: c_short) -> Ready {
+    send::settle(link, fd);
     let mut ready = Ready { kernel: asked & (POLLPRI | POLLRDHUP), ..Ready::default() };
     read(entry, link, fd, asked & READS, &mut ready);
     write(link, asked & WRITES, &mut ready);
@@ -51,7 +53,7 @@ fn read(entry: &Entry, link: &Link<'_>, fd: c_int, asked: c_short, ready: &mut R
 fn write(link: &Link<'_>, asked: c_short, ready: &mut Ready) {
     if !link.out.is_ring() {
         ready.kernel |= asked;
-    } else if link.out.is_writable() || link.out.is_unwanted() {
+    } else if link.out.is_writable() {
         ready.now |= asked;
     } else {
         ready.rings_out = true;

@@ -26,7 +26,7 @@ pub fn recv(fd: c_int, to: Pieces<'_>, flags: c_int, native: impl Fn(usize, c_in
     loop {
         let step = match entry.link() {
             None => call.from_kernel(&native),
-            Some(link) => match link.inward.phase() {
+            Some(link) => match link.settled(fd).inward.phase() {
                 Phase::Kernel if agree(&entry, &link) => Step::Again,
                 Phase::Kernel => call.from_kernel(&native),
                 Phase::Agreed => call.before_ring(&link, &native),

@@ -1,6 +1,6 @@
 //! Sending: into the ring while it carries, through the kernel before and after.
 
-use crate::area::UNSET;
+use crate::area::{Look, UNSET};
 use crate::description::Description;
 use crate::kernel::{self, fail};
 use crate::pieces::Pieces;
@@ -8,9 +8,14 @@ use crate::table::{self, Entry, Link};
 use crate::{ask, wait};
 use libc::{MSG_DONTWAIT, MSG_NOSIGNAL, MSG_OOB, c_int, iovec};
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 /// Most buffers of one call to the kernel, once a part of a list was sent.
 const BUFFERS: usize = 64;
+/// Longest wait for room in the kernel, for bytes that are handed back.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// Value of `revert` by which the other end asks for what it has not received, too.
+pub(crate) const RETURN: u32 = 2;
 
 /// Sends buffers. `native` is the caller's own call to the kernel, used when nothing went into the ring.
 pub fn send(fd: c_int, from: Pieces<'_>, flags: c_int, native: impl Fn() -> isize) -> isize {
@@ -188,7 +193,50 @@ pub(crate) fn end_out(link: &Link<'_>, fd: c_int) {
     // The other end must be awake to see it: afterwards no wake byte can be sent.
     wake(link, fd);
     wake_sender(link);
+    if link.out.signals().revert.load(Ordering::Acquire) == RETURN {
+        give_back(link, fd);
+    }
     writer.end.store(writer.tail.load(Ordering::Acquire), Ordering::Release);
+}
+
+/// Sends bytes that the other end will not receive from the ring through the kernel: it asked for that, and waits.
+fn give_back(link: &Link<'_>, fd: c_int) {
+    let owed = &link.out.writer().owed;
+    while owed.load(Ordering::Acquire) > 0 && send_now(fd, [0_u8].as_ptr(), 1) == 1 {
+        owed.fetch_sub(1, Ordering::AcqRel);
+    }
+    while let Look::Bytes(bytes) = link.out.look() {
+        let sent = send_now(fd, link.out.first(), bytes);
+        if sent <= 0 {
+            return;
+        }
+        link.out.discard(sent as usize);
+    }
+}
+
+/// Sends bytes through the kernel, and waits until there is room.
+fn send_now(fd: c_int, from: *const u8, bytes: usize) -> isize {
+    loop {
+        // SAFETY: bytes of our own, or of a ring.
+        let sent = unsafe { kernel::send(fd, from, bytes, MSG_NOSIGNAL) };
+        if sent >= 0 || kernel::errno() != libc::EAGAIN {
+            return sent;
+        }
+        let mut one = [libc::pollfd { fd, events: libc::POLLOUT, revents: 0 }];
+        // SAFETY: no mask.
+        if unsafe { kernel::poll(&mut one, Some(PATIENCE), std::ptr::null()) } == 0 {
+            return 0;
+        }
+    }
+}
+
+/// Does what the other end asked for, if it did: hands this end's direction back to the kernel.
+#[inline]
+pub(crate) fn settle(link: &Link<'_>, fd: c_int) {
+    if link.out.is_unwanted() && link.out.is_ring() {
+        let _held = link.out.lock_send();
+        end_out(link, fd);
+    }
 }
 
 /// Wakes a sender of the other end that sleeps until there is room.
@@ -201,7 +249,7 @@ pub(crate) fn wake_sender(link: &Link<'_>) {
 /// Hands both directions back to the kernel for good: this end's now, the other's at its next call.
 pub(crate) fn leave(entry: &Entry, link: &Link<'_>, fd: c_int) {
     entry.description().never.store(1, Ordering::Release);
-    link.inward.signals().revert.store(1, Ordering::SeqCst);
+    let _ = link.inward.signals().revert.compare_exchange(0, 1, Ordering::SeqCst, Ordering::Relaxed);
     let _held = link.out.lock_send();
     end_out(link, fd);
 }

@@ -31,6 +31,8 @@ pub(crate) struct Entry {
     pub(crate) patience: AtomicU32,
     /// Times that a sender found the ring full: `epoll` reports the room after each as a change.
     pub(crate) was_full: AtomicU32,
+    /// 1 if other processes may have the socket that this one does not know of.
+    pub(crate) is_shared: AtomicU32,
     /// 1 once the kernel's Nagle algorithm was turned off.
     pub(crate) prompt: AtomicU32,
 }
@@ -48,6 +50,15 @@ pub(crate) struct Link<'a> {
     pub(crate) out: Direction<'a>,
     /// The direction that this end receives in.
     pub(crate) inward: Direction<'a>,
+}
+
+impl Link<'_> {
+    /// Returns the link, after what the other end asked for was done.
+    #[inline]
+    pub(crate) fn settled(&self, fd: c_int) -> &Self {
+        crate::send::settle(self, fd);
+        self
+    }
 }
 
 impl Deref for Use {
@@ -169,7 +180,7 @@ pub(crate) fn insert(fd: c_int, nonblocking: bool, ask_at: u32) {
     let Some(description) = description::make(nonblocking, ask_at) else { return };
     let entry = fresh();
     entry.description.store(std::ptr::from_ref(description).cast_mut(), Ordering::Relaxed);
-    for word in [&entry.was_full, &entry.prompt] {
+    for word in [&entry.was_full, &entry.prompt, &entry.is_shared] {
         word.store(0, Ordering::Relaxed);
     }
     entry.patience.store(crate::wait::FIRST_PATIENCE, Ordering::Relaxed);
@@ -188,6 +199,7 @@ fn fresh() -> &'static Entry {
             end: AtomicU32::new(0),
             patience: AtomicU32::new(0),
             was_full: AtomicU32::new(0),
+            is_shared: AtomicU32::new(0),
             prompt: AtomicU32::new(0),
         }))
     })

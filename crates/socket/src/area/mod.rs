@@ -116,7 +116,7 @@ pub(crate) struct Signals {
     pub(crate) want_room: AtomicU32,
     /// Word on which blocking senders sleep. Changed by the receiving end.
     pub(crate) room: AtomicU32,
-    /// 1: the receiving end asks that the kernel carries this direction from now on.
+    /// 1: the receiving end asks that the kernel carries this direction from now on; 2: and what it has not received.
     pub(crate) revert: AtomicU32,
     /// 1: the receiving end was closed.
     pub(crate) gone: AtomicU32,

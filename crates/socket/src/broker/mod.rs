@@ -251,11 +251,18 @@ fn see(asked: &OwnedFd, request: Request, process: u32) -> Option<Seen> {
         let own = rustix::fs::fstat(asked).ok()?.st_ino;
         // It says who its peer is, and is believed only if that one says the same of it.
         let (own, peer) = (Name::Inode(own), Name::Inode(request.peer));
-        return (request.own != 0).then_some(Seen { network: 0, own, peer, cookie, process });
+        return (request.own != 0).then_some(Seen {
+            network: 0,
+            own,
+            peer,
+            cookie,
+            process,
+            again: request.again,
+        });
     }
     let network = kernel::wide_option(fd, libc::SOL_SOCKET, SO_NETNS_COOKIE).unwrap_or(0);
     let (own, peer) = (internet(fd, false)?, internet(fd, true)?);
-    Some(Seen { network, own, peer, cookie, process })
+    Some(Seen { network, own, peer, cookie, process, again: request.again })
 }
 
 /// Option with the number of a socket's network namespace (Linux 5.14).

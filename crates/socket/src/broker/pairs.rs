@@ -28,6 +28,8 @@ pub(crate) struct Seen {
     pub(crate) cookie: u64,
     /// Process that asks.
     pub(crate) process: u32,
+    /// True if it asks for an area that was handed out before.
+    pub(crate) again: bool,
 }
 
 /// Name of a connection, the same for both ends.
@@ -93,6 +95,7 @@ impl<A> Pairs<A> {
                 // A child of the process that asked first, or a program that it became.
                 pair.askers[end].process = seen.process;
             }
+            _ if seen.again => return Answer::Never,
             // A later connection with the same names.
             Some(_) => drop(self.made.remove(&key)),
             None => {}
@@ -144,7 +147,7 @@ mod tests {
     const B: Name = Name::Inode(2);
 
     fn seen(own: Name, peer: Name, cookie: u64) -> Seen {
-        Seen { network: 0, own, peer, cookie, process: cookie as u32 }
+        Seen { network: 0, own, peer, cookie, process: cookie as u32, again: false }
     }
 
     #[test]
@@ -164,6 +167,18 @@ mod tests {
         assert_eq!(pairs.ask(&seen(B, third, 2), now, || Some(7)), Answer::NotYet);
         let other = Seen { network: 1, ..seen(B, A, 2) };
         assert_eq!(pairs.ask(&other, now, || Some(7)), Answer::NotYet, "names of another network");
+    }
+
+    #[test]
+    fn who_asks_again_has_what_was_handed_out_and_nothing_new() {
+        let (mut pairs, now) = (Pairs::new(), Instant::now());
+        let again = Seen { again: true, process: 9, ..seen(A, B, 1) };
+        assert_eq!(pairs.ask(&again, now, || Some(7)), Answer::Never);
+        pairs.ask(&seen(A, B, 1), now, || Some(7));
+        pairs.ask(&seen(B, A, 2), now, || Some(7));
+        assert_eq!(pairs.ask(&again, now, || Some(8)), Answer::Area(&7, 0));
+        let other = Seen { cookie: 5, ..again };
+        assert_eq!(pairs.ask(&other, now, || Some(8)), Answer::Never, "a later connection");
     }
 
     #[test]

@@ -6,8 +6,8 @@ use crate::ready::{self, READS, WRITES};
 use crate::table::{self, Entry, Link};
 use crate::wait::{self, Woken};
 use libc::{
-    EPOLL_CTL_ADD, EPOLL_CTL_DEL, EPOLL_CTL_MOD, EPOLLERR, EPOLLET, EPOLLHUP, EPOLLIN, EPOLLONESHOT, EPOLLOUT, EPOLLPRI, EPOLLRDHUP, c_int,
-    c_short, epoll_event, pollfd,
+    EPOLL_CTL_ADD, EPOLL_CTL_DEL, EPOLL_CTL_MOD, EPOLLERR, EPOLLET, EPOLLHUP, EPOLLIN, EPOLLONESHOT,
+    EPOLLOUT, EPOLLPRI, EPOLLRDHUP, c_int, c_short, epoll_event, pollfd,
 };
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
