@@ -100,7 +100,7 @@ pub extern "C" fn closefrom(first: c_int) {
 /// Wraps `shutdown(2)`.
 #[unsafe(no_mangle)]
 pub extern "C" fn shutdown(fd: c_int, how: c_int) -> c_int {
-    ends::shutting(fd);
+    ends::shutting(fd, how);
     // SAFETY: plain numbers.
     unsafe { libc::syscall(libc::SYS_shutdown, fd, how) as c_int }
 }

@@ -78,9 +78,10 @@ fn ask(entry: &Entry, fd: c_int, calls: u32) {
     let next = if calls >= LAST { u32::MAX } else { calls.saturating_mul(2).max(calls + 1) };
     description.ask_at.store(next, Ordering::Relaxed);
     let before = kernel::errno();
-    match request(fd) {
+    let request = describe(fd);
+    match request.and_then(|request| send_request(fd, request)) {
         Some((Reply::Area(end), Some(map))) => {
-            entry.join(map, end as usize);
+            entry.join(map, end as usize, request.is_some_and(|request| request.own != 0));
             crate::epoll::joined(fd);
         }
         Some((Reply::NotYet, _)) => {}
@@ -92,12 +93,12 @@ fn ask(entry: &Entry, fd: c_int, calls: u32) {
 /// Asks the broker for an area that was handed out before, and goes on with it.
 pub(crate) fn again(fd: c_int) {
     let Some(request) = describe(fd) else { return };
-    if let Some((Reply::Area(end), Some(map))) = request_as(fd, Request { again: true, ..request }) {
+    if let Some((Reply::Area(end), Some(map))) = send_request(fd, Request { again: true, ..request }) {
         crate::table::insert(fd, kernel::is_nonblocking(fd), u32::MAX);
         match crate::table::get(fd) {
             Some(entry) => {
                 entry.is_shared.store(1, Ordering::Relaxed);
-                entry.join(map, end as usize);
+                entry.join(map, end as usize, request.own != 0);
             }
             None => map.unmap(),
         }
@@ -111,11 +112,7 @@ fn stay(entry: &Entry, fd: c_int) {
 }
 
 /// Asks the broker for the area of a connected socket.
-fn request(fd: c_int) -> Option<(Reply, Option<Map>)> {
-    request_as(fd, describe(fd)?)
-}
-
-fn request_as(fd: c_int, request: Request) -> Option<(Reply, Option<Map>)> {
+fn send_request(fd: c_int, request: Request) -> Option<(Reply, Option<Map>)> {
     let broker = Descriptor::connect(address()?)?;
     broker.send(&request.encode(), fd)?;
     let (bytes, passed) = broker.recv()?;

@@ -30,6 +30,11 @@ fn part(link: &Link<'_>, fd: c_int) {
     link.head.ends[link.end].closed.store(1, Ordering::Release);
     link.inward.signals().gone.store(1, Ordering::SeqCst);
     send::wake_sender(link);
+    // Wake bytes that lie there unread would be lost bytes to the kernel, which then resets the connection.
+    link.inward.signals().want_data.store(0, Ordering::SeqCst);
+    if matches!(link.inward.phase(), Phase::Ring | Phase::Over) {
+        wait::drain(link, fd);
+    }
     // As the kernel does when bytes are lost: the connection is reset.
     if matches!(link.inward.look(), Look::Bytes(_)) {
         let now = linger { l_onoff: 1, l_linger: 0 };
@@ -53,12 +58,15 @@ pub fn closing_range(first: u32, last: u32) {
     epoll::forget_range(first, last);
 }
 
-/// Notes that a direction is about to be shut down: the kernel carries from now on.
-pub fn shutting(fd: c_int) {
-    if let Some(entry) = table::get(fd)
+/// Notes that directions are about to be shut down: the kernel carries from now on.
+pub fn shutting(fd: c_int, how: c_int) {
+    leave(fd);
+    if how != libc::SHUT_WR
+        && let Some(entry) = table::get(fd)
         && let Some(link) = entry.link()
     {
-        send::leave(&entry, &link, fd);
+        // Whoever sleeps is woken by the kernel.
+        link.inward.signals().want_data.store(0, Ordering::SeqCst);
     }
 }
 

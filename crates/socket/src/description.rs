@@ -20,7 +20,7 @@ pub(crate) struct Description {
     pub(crate) never: AtomicU32,
     /// 1 once a process has joined a ring for it: others must as well, before they go on.
     pub(crate) joined: AtomicU32,
-    /// 1 while a reset of the connection was found and not reported.
+    /// 1 once the program was told that the connection was reset.
     pub(crate) reset: AtomicU32,
     /// Calls so far, to tell connections that last.
     pub(crate) calls: AtomicU32,

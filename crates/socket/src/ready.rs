@@ -1,6 +1,6 @@
 //! Readiness of a socket: part of it is in its area, part of it in the kernel.
 
-use crate::area::{Look, Phase, UNSET};
+use crate::area::{Look, Phase, RING_BYTES, UNSET};
 use crate::send;
 use crate::table::{Entry, Link};
 use crate::wait::{self, Woken};
@@ -82,6 +82,25 @@ pub(crate) fn arm(link: &Link<'_>, ready: &Ready, asked: c_short) {
     }
 }
 
+/// Returns the error bit if the kernel reports a hang-up that is a reset: see [`is_reset`].
+pub(crate) fn reset(entry: &Entry, link: &Link<'_>, reported: c_short) -> c_short {
+    if reported & POLLHUP != 0 && is_reset(entry, link) { POLLERR } else { 0 }
+}
+
+/// Returns true if the other end closed and left bytes unread, and this end was not told. The kernel resets a connection then,
+/// but knows only of bytes that it carried.
+pub(crate) fn is_reset(entry: &Entry, link: &Link<'_>) -> bool {
+    let left_unread = link.out.room() < RING_BYTES;
+    let is_gone = link.out.signals().gone.load(Ordering::Acquire) != 0;
+    let is_sign = match is_gone {
+        // A TCP socket that is closed so is reset through the kernel: see `close`.
+        true => entry.is_unix.load(Ordering::Relaxed) != 0,
+        // It was killed, unless one of them shut the connection down.
+        false => link.inward.signals().revert.load(Ordering::Acquire) == 0 && !link.inward.has_ended(),
+    };
+    left_unread && is_sign && entry.description().reset.load(Ordering::Acquire) == 0
+}
+
 /// Translates what the kernel reported of a socket whose kernel connection wakes. `reported` has the kernel's bits.
 pub(crate) fn after_wake(
     entry: &Entry,
@@ -90,7 +109,7 @@ pub(crate) fn after_wake(
     asked: c_short,
     reported: c_short,
 ) -> c_short {
-    let mut now = reported & (POLLERR | POLLHUP);
+    let mut now = reported & (POLLERR | POLLHUP) | reset(entry, link, reported);
     if now != 0 {
         // As the kernel reports a connection that is over: reading and writing return at once.
         return now | asked & (READS | WRITES) | reported & asked & POLLRDHUP;

@@ -5,7 +5,7 @@ use crate::kernel::{self, fail};
 use crate::pieces::Pieces;
 use crate::table::{self, Entry, Link};
 use crate::wait::{self, Woken};
-use crate::{ask, send};
+use crate::{ask, ready, send};
 use libc::{MSG_DONTWAIT, MSG_ERRQUEUE, MSG_OOB, MSG_PEEK, MSG_TRUNC, MSG_WAITALL, c_int};
 use std::sync::atomic::Ordering;
 
@@ -35,6 +35,9 @@ pub fn recv(fd: c_int, to: Pieces<'_>, flags: c_int, native: impl Fn(usize, c_in
             },
         };
         if let Step::Done(result) = step {
+            if result < 0 && kernel::errno() == libc::ECONNRESET {
+                entry.description().reset.store(1, Ordering::Release);
+            }
             return result;
         }
     }
@@ -206,10 +209,9 @@ impl Call<'_> {
         if link.inward.look() != Look::Empty {
             return Step::Again;
         }
-        // A peer that closes with bytes which it has not read resets the connection, natively.
-        let unread = link.out.room() < crate::area::RING_BYTES && !link.inward.has_ended();
+        let is_reset = ready::is_reset(self.entry, link);
         over(link);
-        if unread {
+        if is_reset {
             return Step::Done(self.or(libc::ECONNRESET));
         }
         Step::Again
@@ -236,7 +238,9 @@ impl Call<'_> {
         if self.done > 0 {
             return self.done as isize;
         }
-        native(usize::MAX, 0)
+        let got = native(usize::MAX, 0);
+        let is_end = got == 0 && self.to.left() > 0;
+        if is_end && ready::is_reset(self.entry, link) { fail(libc::ECONNRESET) } else { got }
     }
 
     fn is_nonblocking(&self) -> bool {

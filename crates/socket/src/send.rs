@@ -61,6 +61,9 @@ pub(crate) fn begin(entry: &Entry, link: &Link<'_>, fd: c_int) -> bool {
         return false;
     }
     let description = entry.description();
+    if description.never.load(Ordering::Acquire) != 0 {
+        return false;
+    }
     let held = link.out.lock_send();
     let inside = description.sending.enter();
     let writer = link.out.writer();
@@ -77,9 +80,7 @@ pub(crate) fn begin(entry: &Entry, link: &Link<'_>, fd: c_int) -> bool {
 
 /// Turns Nagle's algorithm off: a wake byte must not wait for an acknowledgement.
 fn be_prompt(entry: &Entry, fd: c_int) {
-    if entry.prompt.swap(1, Ordering::Relaxed) == 0
-        && kernel::option(fd, libc::SOL_SOCKET, libc::SO_DOMAIN) != Some(libc::AF_UNIX)
-    {
+    if entry.prompt.swap(1, Ordering::Relaxed) == 0 && entry.is_unix.load(Ordering::Relaxed) == 0 {
         kernel::set_option(fd, libc::IPPROTO_TCP, libc::TCP_NODELAY, 1);
     }
 }
@@ -190,13 +191,22 @@ pub(crate) fn end_out(link: &Link<'_>, fd: c_int) {
     if writer.end.load(Ordering::Acquire) != UNSET {
         return;
     }
-    // The other end must be awake to see it: afterwards no wake byte can be sent.
-    wake(link, fd);
+    // Whoever sleeps at the other end must see it: afterwards no wake byte can be sent. Nobody does at one that is closed, and
+    // the kernel would answer the byte with a reset.
     wake_sender(link);
+    if link.out.signals().gone.load(Ordering::Acquire) == 0 && is_awaited(link) {
+        wake(link, fd);
+    }
     if link.out.signals().revert.load(Ordering::Acquire) == RETURN {
         give_back(link, fd);
     }
     writer.end.store(writer.tail.load(Ordering::Acquire), Ordering::Release);
+}
+
+/// Returns true if somebody at the other end asked to be woken.
+fn is_awaited(link: &Link<'_>) -> bool {
+    let (data, room) = (&link.out.signals().want_data, &link.inward.signals().want_room);
+    data.swap(0, Ordering::SeqCst) | room.swap(0, Ordering::SeqCst) != 0
 }
 
 /// Sends bytes that the other end will not receive from the ring through the kernel: it asked for that, and waits.

@@ -31,6 +31,8 @@ pub(crate) struct Entry {
     pub(crate) patience: AtomicU32,
     /// Times that a sender found the ring full: `epoll` reports the room after each as a change.
     pub(crate) was_full: AtomicU32,
+    /// 1 if it is a Unix socket; known once it has an area.
+    pub(crate) is_unix: AtomicU32,
     /// 1 if other processes may have the socket that this one does not know of.
     pub(crate) is_shared: AtomicU32,
     /// 1 once the kernel's Nagle algorithm was turned off.
@@ -100,8 +102,9 @@ impl Entry {
     }
 
     /// Gives the entry its area. Unmaps it if another thread was first.
-    pub(crate) fn join(&self, map: Map, end: usize) {
+    pub(crate) fn join(&self, map: Map, end: usize, is_unix: bool) {
         self.end.store(end as u32, Ordering::Relaxed);
+        self.is_unix.store(u32::from(is_unix), Ordering::Relaxed);
         let set = self.area.compare_exchange(null_mut(), map.base(), Ordering::AcqRel, Ordering::Acquire);
         match set {
             Ok(_) => {
@@ -199,6 +202,7 @@ fn fresh() -> &'static Entry {
             end: AtomicU32::new(0),
             patience: AtomicU32::new(0),
             was_full: AtomicU32::new(0),
+            is_unix: AtomicU32::new(0),
             is_shared: AtomicU32::new(0),
             prompt: AtomicU32::new(0),
         }))

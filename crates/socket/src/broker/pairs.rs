@@ -73,6 +73,7 @@ impl<A> Pairs<A> {
     }
 
     /// Returns the number of connections that have an area.
+    #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.made.len()
     }

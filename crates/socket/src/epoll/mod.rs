@@ -181,12 +181,16 @@ pub unsafe fn wait(
     // SAFETY: the caller has room for so many.
     let room = unsafe { std::slice::from_raw_parts_mut(events, most as usize) };
     let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
+    if timeout == Some(Duration::ZERO) {
+        // SAFETY: all of the room.
+        return unsafe { look(set, set_fd, room) };
+    }
     loop {
         let found = set.collect(room);
         if found > 0 && !set.owes_kernel_a_look(KERNEL_EVERY) {
             return found as isize;
         }
-        if found > 0 || timeout == Some(Duration::ZERO) {
+        if found > 0 {
             // SAFETY: room that is left.
             return unsafe { add_kernel(set, set_fd, room, found) };
         }
@@ -219,7 +223,23 @@ pub unsafe fn wait(
     }
 }
 
-/// Adds events of other descriptors to those that were found.
+/// Looks at all events, without waiting.
+///
+/// # Safety
+/// As [`wait`].
+unsafe fn look(set: &Set, fd: c_int, room: &mut [epoll_event]) -> isize {
+    // SAFETY: all of the room.
+    let got = unsafe {
+        in_kernel_wait(fd, room.as_mut_ptr(), room.len() as c_int, Some(Duration::ZERO), std::ptr::null())
+    };
+    if got < 0 {
+        return got;
+    }
+    let kept = translate(set, room, got as usize);
+    (kept + set.collect(&mut room[kept..])) as isize
+}
+
+/// Adds events of other descriptors to those of carried sockets that were found.
 ///
 /// # Safety
 /// As [`wait`].
@@ -232,14 +252,7 @@ unsafe fn add_kernel(set: &Set, fd: c_int, room: &mut [epoll_event], found: usiz
     let got = unsafe {
         in_kernel_wait(fd, rest.as_mut_ptr(), rest.len() as c_int, Some(Duration::ZERO), std::ptr::null())
     };
-    if got < 0 {
-        return if found > 0 { found as isize } else { got };
-    }
-    let kept = translate(set, rest, got as usize);
-    if found + kept > 0 {
-        return (found + kept) as isize;
-    }
-    set.collect(rest) as isize
+    (found + translate(set, rest, got.max(0) as usize)) as isize
 }
 
 /// Takes the events of carried sockets out of what the kernel reported, and notes them. Returns how many others remain.

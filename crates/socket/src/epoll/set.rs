@@ -16,6 +16,9 @@ use std::time::{Duration, Instant};
 /// Wake bytes that may lie in the kernel: each arrival is an event of its own, so they need not be taken in at once.
 const MOST_WAKES: usize = 64;
 
+/// Events of a connection that is over.
+const OVER: u32 = (EPOLLERR | EPOLLHUP) as u32;
+
 /// Set of sockets.
 pub(super) struct Set {
     slots: Mutex<Slots>,
@@ -118,7 +121,9 @@ impl Set {
         if let Some(slot) = &mut slots.all[place]
             && !slot.carried
         {
-            slot.carried = in_kernel(place);
+            if in_kernel(place) {
+                *slot = Slot { disabled: slot.disabled, ..Slot::new(fd, slot.registered(), true) };
+            }
         }
         self.count(&slots);
     }
@@ -216,11 +221,17 @@ impl Slot {
             carried,
             deleted: false,
             disabled: false,
-            reported: 0,
-            changed: false,
+            // Of a carried socket, whatever the kernel carries may be ready already: it is asked.
+            reported: if carried { (EPOLLIN | EPOLLOUT) as u32 } else { 0 },
+            changed: carried,
             told_tail: u64::MAX,
             told_full: u32::MAX,
         }
+    }
+
+    /// Returns the program's registration.
+    fn registered(&self) -> epoll_event {
+        epoll_event { events: self.events, u64: self.data }
     }
 
     /// Changes the program's registration of a carried socket.
@@ -233,9 +244,8 @@ impl Slot {
                 Ok(())
             }
             _ => {
-                // What the kernel said last may hold no more: it is asked before it is told on.
-                let reported = self.reported | (EPOLLIN | EPOLLOUT) as u32;
-                *self = Slot { reported, changed: true, ..Slot::new(self.fd, wanted, true) };
+                let new = Slot::new(self.fd, wanted, true);
+                *self = Slot { reported: self.reported | new.reported, ..new };
                 Ok(())
             }
         }
@@ -267,9 +277,14 @@ impl Slot {
     /// Returns the events that hold.
     fn level(&mut self, entry: &Entry, link: &Link<'_>) -> u32 {
         let asked = (self.events & 0xffff) as c_short;
-        if self.reported & (EPOLLERR | EPOLLHUP) as u32 != 0 {
+        if self.reported & OVER != 0 {
+            // A call may have reported the error meanwhile.
+            self.reported = self.reported & !OVER | self.ask(0) & OVER;
+        }
+        if self.reported & OVER != 0 {
             let told = (EPOLLIN | EPOLLOUT | EPOLLRDHUP) as u32;
-            return self.reported & (EPOLLERR | EPOLLHUP) as u32 | self.events & told;
+            let reset = ready::reset(entry, link, self.reported as c_short) as u16 as u32;
+            return self.reported & OVER | reset | self.events & told;
         }
         let mut now = self.reported & self.events & EPOLLRDHUP as u32;
         if self.takes_wakes(entry, link) {
@@ -281,14 +296,19 @@ impl Slot {
         // What the kernel carries holds for as long as it says so.
         let ask = ready.kernel & (READS | WRITES);
         if ask != 0 && self.reported & ask as u16 as u32 != 0 {
-            let mut one = [pollfd { fd: self.fd, events: ask, revents: 0 }];
-            // SAFETY: no mask.
-            unsafe { crate::kernel::poll(&mut one, Some(Duration::ZERO), std::ptr::null()) };
-            let holds = one[0].revents as u16 as u32;
+            let holds = self.ask(ready.kernel);
             self.reported &= !(ask as u16 as u32) | holds;
-            now |= holds & self.events;
+            now |= holds & (self.events | OVER);
         }
         now
+    }
+
+    /// Returns what the kernel says now.
+    fn ask(&self, events: c_short) -> u32 {
+        let mut one = [pollfd { fd: self.fd, events, revents: 0 }];
+        // SAFETY: no mask.
+        unsafe { crate::kernel::poll(&mut one, Some(Duration::ZERO), std::ptr::null()) };
+        one[0].revents as u16 as u32
     }
 
     /// Takes in wake bytes, if that is due. Returns true if the connection has ended, and all that it carried was received.
