@@ -1,29 +1,18 @@
 //! Options of sockets that concern what is carried by reference.
 
-use crate::area::{Look, Phase, UNSET};
+use crate::area::Look;
 use crate::{kernel, table};
 use libc::c_int;
-use std::sync::atomic::Ordering;
 
 /// Returns the bytes that can be received without waiting (`FIONREAD`), of a socket that has an area.
 pub fn readable(fd: c_int) -> Option<c_int> {
     let entry = table::get(fd)?;
     let link = entry.link()?;
-    let in_kernel = kernel::readable(fd);
     let in_ring = match link.inward.look() {
         Look::Bytes(bytes) => bytes,
         Look::Empty | Look::Ended | Look::Broken => 0,
     };
-    let sum = match link.inward.phase() {
-        Phase::Kernel => in_kernel,
-        Phase::Agreed => {
-            let begin = link.inward.writer().begin.load(Ordering::Acquire);
-            let left = begin.wrapping_sub(entry.description().received.load(Ordering::Acquire));
-            if begin == UNSET { in_kernel } else { in_kernel.min(left as usize) + in_ring }
-        }
-        // What is in the kernel beyond the wake bytes comes after the ring.
-        Phase::Ring | Phase::Over => in_ring + in_kernel.saturating_sub(link.inward.wakes()),
-    };
+    let sum = in_ring + kernel::readable(fd).saturating_sub(link.inward.wakes());
     Some(sum.min(c_int::MAX as usize) as c_int)
 }
 

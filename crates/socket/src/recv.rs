@@ -34,7 +34,11 @@ pub fn recv(fd: c_int, to: Pieces<'_>, flags: c_int, native: impl Fn(usize, c_in
                 Phase::Over => Step::Done(call.after_ring(&link, &native)),
             },
         };
-        if let Step::Done(result) = step {
+        if let Step::Done(mut result) = step {
+            let is_end = result == 0 && call.to.left() > 0;
+            if is_end && entry.link().is_some_and(|link| ready::is_reset(&entry, &link)) {
+                result = fail(libc::ECONNRESET);
+            }
             if result < 0 && kernel::errno() == libc::ECONNRESET {
                 entry.description().reset.store(1, Ordering::Release);
             }
@@ -238,9 +242,7 @@ impl Call<'_> {
         if self.done > 0 {
             return self.done as isize;
         }
-        let got = native(usize::MAX, 0);
-        let is_end = got == 0 && self.to.left() > 0;
-        if is_end && ready::is_reset(self.entry, link) { fail(libc::ECONNRESET) } else { got }
+        native(usize::MAX, 0)
     }
 
     fn is_nonblocking(&self) -> bool {

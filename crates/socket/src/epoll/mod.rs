@@ -141,8 +141,10 @@ pub(crate) fn forget(fd: c_int) {
     }
     if table::has(fd) {
         for &set in list().iter() {
-            if let Some(set) = get(set) {
-                set.remove(fd);
+            if get(set).is_some_and(|set| set.remove(fd)) {
+                // The program deleted it, and a copy of the descriptor would keep it in the kernel.
+                // SAFETY: no event is needed.
+                unsafe { in_kernel(set, EPOLL_CTL_DEL, fd, null_mut()) };
             }
         }
     }

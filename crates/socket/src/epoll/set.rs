@@ -128,13 +128,12 @@ impl Set {
         self.count(&slots);
     }
 
-    /// Removes a descriptor that is about to be closed.
-    pub(super) fn remove(&self, fd: c_int) {
+    /// Removes a descriptor that is about to be closed. Returns true if it has to be deleted in the kernel.
+    pub(super) fn remove(&self, fd: c_int) -> bool {
         let mut slots = self.slots();
-        if let Some(place) = slots.find(fd) {
-            slots.all[place] = None;
-        }
+        let removed = slots.find(fd).and_then(|place| slots.all[place].take());
         self.count(&slots);
+        removed.is_some_and(|slot| slot.carried && slot.deleted)
     }
 
     fn count(&self, slots: &Slots) {
