@@ -50,11 +50,11 @@ extern "C" fn begin() {
 #[unsafe(link_section = ".init_array")]
 static BEGIN: extern "C" fn() = begin;
 
-/// Prepares connections for the program that this process is about to become.
+/// Prepares connections for the program that this process is about to become, or to spawn.
 ///
 /// # Safety
 /// `environment` is null or a list of strings that ends in null, as `execve(2)` takes it.
-unsafe fn prepare(environment: *const *const c_char) {
+unsafe fn prepare(environment: *const *const c_char, is_spawn: bool) {
     let mut next = environment;
     // SAFETY: the caller's list.
     while !next.is_null() && unsafe { !(*next).is_null() } {
@@ -66,7 +66,7 @@ unsafe fn prepare(environment: *const *const c_char) {
         // SAFETY: as above.
         next = unsafe { next.add(1) };
     }
-    ends::before_stranger();
+    ends::before_stranger(is_spawn);
 }
 
 unsafe extern "C" {
@@ -92,7 +92,7 @@ pub unsafe extern "C" fn execve(
     environment: *const *const c_char,
 ) -> c_int {
     // SAFETY: the caller's list.
-    unsafe { prepare(environment) };
+    unsafe { prepare(environment, false) };
     // SAFETY: the C library's function of that name, and the caller's own arguments.
     unsafe { std::mem::transmute::<*mut c_void, Execve>(EXECVE.get())(path, arguments, environment) }
 }
@@ -108,7 +108,7 @@ pub unsafe extern "C" fn execvpe(
     environment: *const *const c_char,
 ) -> c_int {
     // SAFETY: the caller's list.
-    unsafe { prepare(environment) };
+    unsafe { prepare(environment, false) };
     // SAFETY: the C library's function of that name, and the caller's own arguments.
     unsafe { std::mem::transmute::<*mut c_void, Execve>(EXECVPE.get())(file, arguments, environment) }
 }
@@ -120,7 +120,7 @@ pub unsafe extern "C" fn execvpe(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn execv(path: *const c_char, arguments: *const *const c_char) -> c_int {
     // SAFETY: this process's own environment.
-    unsafe { prepare(environ) };
+    unsafe { prepare(environ, false) };
     // SAFETY: the C library's function of that name, and the caller's own arguments.
     unsafe { std::mem::transmute::<*mut c_void, Execv>(EXECV.get())(path, arguments) }
 }
@@ -132,7 +132,63 @@ pub unsafe extern "C" fn execv(path: *const c_char, arguments: *const *const c_c
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn execvp(file: *const c_char, arguments: *const *const c_char) -> c_int {
     // SAFETY: this process's own environment.
-    unsafe { prepare(environ) };
+    unsafe { prepare(environ, false) };
     // SAFETY: the C library's function of that name, and the caller's own arguments.
     unsafe { std::mem::transmute::<*mut c_void, Execv>(EXECVP.get())(file, arguments) }
+}
+
+type Spawn = unsafe extern "C" fn(
+    *mut pid_t,
+    *const c_char,
+    *const c_void,
+    *const c_void,
+    *const *const c_char,
+    *const *const c_char,
+) -> c_int;
+
+static SPAWN: Next = Next::new(c"posix_spawn");
+static SPAWNP: Next = Next::new(c"posix_spawnp");
+
+/// Wraps `posix_spawn(3)`.
+///
+/// # Safety
+/// As `posix_spawn(3)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn posix_spawn(
+    made: *mut pid_t,
+    path: *const c_char,
+    actions: *const c_void,
+    attributes: *const c_void,
+    arguments: *const *const c_char,
+    environment: *const *const c_char,
+) -> c_int {
+    // SAFETY: the caller's list.
+    unsafe { prepare(environment, true) };
+    // SAFETY: the C library's function of that name, and the caller's own arguments.
+    unsafe {
+        let next = std::mem::transmute::<*mut c_void, Spawn>(SPAWN.get());
+        next(made, path, actions, attributes, arguments, environment)
+    }
+}
+
+/// Wraps `posix_spawnp(3)`.
+///
+/// # Safety
+/// As `posix_spawnp(3)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn posix_spawnp(
+    made: *mut pid_t,
+    file: *const c_char,
+    actions: *const c_void,
+    attributes: *const c_void,
+    arguments: *const *const c_char,
+    environment: *const *const c_char,
+) -> c_int {
+    // SAFETY: the caller's list.
+    unsafe { prepare(environment, true) };
+    // SAFETY: the C library's function of that name, and the caller's own arguments.
+    unsafe {
+        let next = std::mem::transmute::<*mut c_void, Spawn>(SPAWNP.get());
+        next(made, file, actions, attributes, arguments, environment)
+    }
 }

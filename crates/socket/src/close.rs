@@ -112,7 +112,7 @@ fn wait_for_end(link: &Link<'_>, fd: c_int) -> bool {
         }
         std::thread::sleep(LOOK);
     }
-    link.inward.look() == Look::Ended
+    true
 }
 
 /// Notes a copy of a descriptor.
@@ -142,14 +142,15 @@ pub fn fork_failed() {
     kernel::fail(before);
 }
 
-/// Takes all connections back to the kernel that a program which is about to begin inherits, since it will not have this
-/// library.
-pub fn before_stranger() {
+/// Takes all connections back to the kernel that a program which is about to begin may inherit, since it will not have this
+/// library. One that is spawned may be given any of them, so that marks to close them do not count.
+pub fn before_stranger(is_spawned: bool) {
     let mut found = Vec::new();
     table::for_each(|fd, entry| {
         // SAFETY: plain numbers.
         let flags = unsafe { libc::syscall(libc::SYS_fcntl, fd, libc::F_GETFD, 0) };
-        if entry.link().is_some() && flags >= 0 && flags & libc::c_long::from(libc::FD_CLOEXEC) == 0 {
+        let is_kept = is_spawned || flags & libc::c_long::from(libc::FD_CLOEXEC) == 0;
+        if entry.link().is_some() && flags >= 0 && is_kept {
             found.push(fd);
         }
     });

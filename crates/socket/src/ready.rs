@@ -1,6 +1,6 @@
 //! Readiness of a socket: part of it is in its area, part of it in the kernel.
 
-use crate::area::{Look, Phase, RING_BYTES, UNSET};
+use crate::area::{Look, Phase, UNSET};
 use crate::send;
 use crate::table::{Entry, Link};
 use crate::wait::{self, Woken};
@@ -90,7 +90,7 @@ pub(crate) fn reset(entry: &Entry, link: &Link<'_>, reported: c_short) -> c_shor
 /// Returns true if the other end closed and left bytes unread, and this end was not told. The kernel resets a connection then,
 /// but knows only of bytes that it carried.
 pub(crate) fn is_reset(entry: &Entry, link: &Link<'_>) -> bool {
-    let left_unread = link.out.room() < RING_BYTES;
+    let left_unread = link.out.is_unread();
     let is_gone = link.out.signals().gone.load(Ordering::Acquire) != 0;
     let is_sign = match is_gone {
         // A TCP socket that is closed so is reset through the kernel: see `close`.

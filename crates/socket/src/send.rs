@@ -12,8 +12,8 @@ use std::time::Duration;
 
 /// Most buffers of one call to the kernel, once a part of a list was sent.
 const BUFFERS: usize = 64;
-/// Longest wait for room in the kernel, for bytes that are handed back.
-const PATIENCE: Duration = Duration::from_secs(2);
+/// Longest wait for room in the kernel before it is tried again.
+const NAP: Duration = Duration::from_millis(100);
 /// Value of `revert` by which the other end asks for what it has not received, too.
 pub(crate) const RETURN: u32 = 2;
 
@@ -151,23 +151,29 @@ fn after_ring(
     done + sent.max(0)
 }
 
-/// Sends the wake bytes that were counted and not sent, before any data may follow them.
+/// Sends what has to go through the kernel before any further byte: wake bytes that were counted, and bytes asked back.
 fn pay(link: &Link<'_>, fd: c_int, is_nonblocking: bool) -> Result<(), c_int> {
     let owed = &link.out.writer().owed;
-    while owed.load(Ordering::Acquire) > 0 {
-        let _held = link.out.lock_send();
-        if owed.load(Ordering::Acquire) == 0 {
-            break;
+    loop {
+        let held = link.out.lock_send();
+        while owed.load(Ordering::Acquire) > 0 && send_now(fd, [0_u8].as_ptr(), 1) == 1 {
+            owed.fetch_sub(1, Ordering::AcqRel);
         }
-        let flags = if is_nonblocking { MSG_DONTWAIT | MSG_NOSIGNAL } else { MSG_NOSIGNAL };
-        // SAFETY: one byte of our own.
-        let sent = unsafe { kernel::send(fd, [0_u8].as_ptr(), 1, flags) };
-        if sent < 0 {
-            return Err(kernel::errno());
+        if owed.load(Ordering::Acquire) == 0 && give_back(link, fd) {
+            return Ok(());
         }
-        owed.fetch_sub(1, Ordering::AcqRel);
+        drop(held);
+        if is_nonblocking {
+            return Err(libc::EAGAIN);
+        }
+        let mut one = [libc::pollfd { fd, events: libc::POLLOUT, revents: 0 }];
+        // SAFETY: no mask.
+        let ready = unsafe { kernel::poll(&mut one, Some(NAP), std::ptr::null()) };
+        if ready < 0 || one[0].revents & (libc::POLLERR | libc::POLLHUP) != 0 {
+            // The caller's own call reports it.
+            return Ok(());
+        }
     }
-    Ok(())
 }
 
 /// Wakes whoever sleeps at the other end, by a byte through the kernel. The lock of the sending end is held. Nothing can be
@@ -197,10 +203,8 @@ pub(crate) fn end_out(link: &Link<'_>, fd: c_int) {
     if link.out.signals().gone.load(Ordering::Acquire) == 0 && is_awaited(link) {
         wake(link, fd);
     }
-    if link.out.signals().revert.load(Ordering::Acquire) == RETURN {
-        give_back(link, fd);
-    }
     writer.end.store(writer.tail.load(Ordering::Acquire), Ordering::Release);
+    give_back(link, fd);
 }
 
 /// Returns true if somebody at the other end asked to be woken.
@@ -209,43 +213,45 @@ fn is_awaited(link: &Link<'_>) -> bool {
     data.swap(0, Ordering::SeqCst) | room.swap(0, Ordering::SeqCst) != 0
 }
 
-/// Sends bytes that the other end will not receive from the ring through the kernel: it asked for that, and waits.
-fn give_back(link: &Link<'_>, fd: c_int) {
+/// Sends bytes that the other end asked back through the kernel, after the wake bytes, as many as there is room for. Returns
+/// true if none are left. The lock of the sending end is held.
+fn give_back(link: &Link<'_>, fd: c_int) -> bool {
+    if link.out.signals().revert.load(Ordering::Acquire) != RETURN {
+        return true;
+    }
     let owed = &link.out.writer().owed;
-    while owed.load(Ordering::Acquire) > 0 && send_now(fd, [0_u8].as_ptr(), 1) == 1 {
+    while owed.load(Ordering::Acquire) > 0 {
+        if send_now(fd, [0_u8].as_ptr(), 1) != 1 {
+            return false;
+        }
         owed.fetch_sub(1, Ordering::AcqRel);
     }
     while let Look::Bytes(bytes) = link.out.look() {
         let sent = send_now(fd, link.out.first(), bytes);
         if sent <= 0 {
-            return;
+            return sent < 0 && kernel::errno() != libc::EAGAIN;
         }
         link.out.discard(sent as usize);
     }
+    true
 }
 
-/// Sends bytes through the kernel, and waits until there is room.
 fn send_now(fd: c_int, from: *const u8, bytes: usize) -> isize {
-    loop {
-        // SAFETY: bytes of our own, or of a ring.
-        let sent = unsafe { kernel::send(fd, from, bytes, MSG_NOSIGNAL) };
-        if sent >= 0 || kernel::errno() != libc::EAGAIN {
-            return sent;
-        }
-        let mut one = [libc::pollfd { fd, events: libc::POLLOUT, revents: 0 }];
-        // SAFETY: no mask.
-        if unsafe { kernel::poll(&mut one, Some(PATIENCE), std::ptr::null()) } == 0 {
-            return 0;
-        }
-    }
+    // SAFETY: bytes of our own, or of a ring.
+    unsafe { kernel::send(fd, from, bytes, MSG_NOSIGNAL | MSG_DONTWAIT) }
 }
 
 /// Does what the other end asked for, if it did: hands this end's direction back to the kernel.
 #[inline]
 pub(crate) fn settle(link: &Link<'_>, fd: c_int) {
-    if link.out.is_unwanted() && link.out.is_ring() {
+    if !link.out.is_unwanted() || !link.out.has_begun() {
+        return;
+    }
+    let is_asked_back = link.out.signals().revert.load(Ordering::Acquire) == RETURN;
+    if !link.out.has_ended() || is_asked_back && link.out.look() != Look::Ended {
         let _held = link.out.lock_send();
         end_out(link, fd);
+        give_back(link, fd);
     }
 }
 

@@ -3,7 +3,7 @@
 //! A descriptor without an entry goes straight to the kernel. Entries are never given back to the allocator, so that a thread
 //! which finds one that is just being replaced may still count in it.
 
-use crate::area::{Direction, Head, Map};
+use crate::area::{Direction, Head, Map, RING_BYTES, UNIX_BYTES};
 use crate::description::{self, Description};
 use libc::c_int;
 use std::ops::Deref;
@@ -96,8 +96,9 @@ impl Entry {
         // SAFETY: as above.
         let head = unsafe { &*base.cast::<Head>() };
         let end = self.end.load(Ordering::Relaxed) as usize & 1;
+        let limit = if self.is_unix.load(Ordering::Relaxed) != 0 { UNIX_BYTES } else { RING_BYTES };
         // SAFETY: each ring is behind its header, mapped twice, for as long.
-        let direction = |i: usize| unsafe { Direction::new(&head.directions[i], map.ring(i)) };
+        let direction = |i: usize| unsafe { Direction::new(&head.directions[i], map.ring(i), limit) };
         Link { head, end, out: direction(end), inward: direction(1 - end) }
     }
 

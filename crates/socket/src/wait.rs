@@ -4,7 +4,7 @@
 //! (`SO_RCVTIMEO`), signals and the end of the peer are as ever. One thread of an end does, its *leader*, and takes in the
 //! wake byte; others sleep until it has returned. Who waits for room sleeps on a word of the area.
 
-use crate::area::{Look, WRITABLE};
+use crate::area::Look;
 use crate::kernel;
 use crate::lock::thread_number;
 use crate::table::{Entry, Link};
@@ -191,7 +191,7 @@ pub(crate) fn for_room(
     deadline: Option<Instant>,
 ) -> Option<c_int> {
     let begin = Instant::now();
-    let has_news = || link.out.room() >= WRITABLE || link.out.has_ended() || link.out.is_unwanted();
+    let has_news = || link.out.has_room() || link.out.has_ended() || link.out.is_unwanted();
     if spin(&entry.patience, has_news) {
         return None;
     }

@@ -10,7 +10,7 @@
 //! ring carries, what the sending end sends through the kernel are wake bytes, which it counts first. So the receiving end
 //! knows of every byte in the kernel what it is.
 
-use super::{RING_BYTES, Shared, UNSET, WRITABLE};
+use super::{RING_BYTES, Shared, UNSET};
 use crate::lock::Held;
 use crate::pieces::Pieces;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
@@ -50,6 +50,8 @@ const STRIDE: usize = 16 << 10;
 pub(crate) struct Direction<'a> {
     shared: &'a Shared,
     ring: *mut u8,
+    /// Most bytes that may be in the ring.
+    limit: u64,
 }
 
 impl<'a> Direction<'a> {
@@ -58,8 +60,8 @@ impl<'a> Direction<'a> {
     /// # Safety
     /// At `ring` are twice [`RING_BYTES`] bytes for as long as `shared` is borrowed, the second half the same memory as the
     /// first.
-    pub(crate) unsafe fn new(shared: &'a Shared, ring: *mut u8) -> Direction<'a> {
-        Direction { shared, ring }
+    pub(crate) unsafe fn new(shared: &'a Shared, ring: *mut u8, limit: usize) -> Direction<'a> {
+        Direction { shared, ring, limit: limit.min(RING_BYTES) as u64 }
     }
 
     /// Returns the words that both ends signal by.
@@ -138,19 +140,34 @@ impl<'a> Direction<'a> {
     }
 
     /// Returns the free bytes of the ring, as the sending end sees them.
-    pub(crate) fn room(&self) -> usize {
+    fn room(&self) -> usize {
         self.room_from(&self.shared.reader.head)
+    }
+
+    /// Returns true if there is room enough to write on, as the receiving end's words say now.
+    pub(crate) fn has_room(&self) -> bool {
+        self.room() >= self.enough()
+    }
+
+    /// Returns true if the receiving end has not received all.
+    pub(crate) fn is_unread(&self) -> bool {
+        self.shared.writer.tail.load(Ordering::Acquire) != self.shared.reader.head.load(Ordering::Acquire)
+    }
+
+    /// Returns the room from which a socket is writable, as the kernel's is from a third of its buffer.
+    fn enough(&self) -> usize {
+        self.limit as usize / 4
     }
 
     fn room_from(&self, head: &AtomicU64) -> usize {
         let tail = self.shared.writer.tail.load(Ordering::Relaxed);
         let used = tail.wrapping_sub(head.load(Ordering::Acquire));
-        (RING_BYTES as u64).saturating_sub(used) as usize
+        self.limit.saturating_sub(used) as usize
     }
 
     /// Returns true if there is room enough to write on.
     pub(crate) fn is_writable(&self) -> bool {
-        self.room_from(&self.shared.writer.head_seen) >= WRITABLE || self.room() >= WRITABLE
+        self.room_from(&self.shared.writer.head_seen) >= self.enough() || self.has_room()
     }
 
     /// Puts as many bytes into the ring as there is room for, and returns how many. `woken` is called when a reader sleeps;
@@ -268,14 +285,14 @@ impl<'a> Direction<'a> {
     pub(crate) fn takes_room(&self) -> bool {
         fence(Ordering::SeqCst);
         self.shared.signals.want_room.load(Ordering::Relaxed) != 0
-            && self.reader_room() >= WRITABLE
+            && self.reader_room() >= self.enough()
             && take(&self.shared.signals.want_room)
     }
 
     fn reader_room(&self) -> usize {
         let tail = self.shared.writer.tail.load(Ordering::Acquire);
         let head = self.shared.reader.head.load(Ordering::Relaxed);
-        (RING_BYTES as u64).saturating_sub(tail.wrapping_sub(head)) as usize
+        self.limit.saturating_sub(tail.wrapping_sub(head)) as usize
     }
 
     fn place(&self, position: u64, base: u64) -> *mut u8 {

@@ -29,8 +29,8 @@ pub(crate) const HEAD_BYTES: usize = 4096;
 pub(crate) const RING_BYTES: usize = 512 << 10;
 /// Bytes of a connection's area: one section of the pool.
 pub const AREA_BYTES: usize = unrack_pool::SECTION as usize;
-/// Room in a ring from which a socket is writable, as the kernel's is from a third of its buffer.
-pub(crate) const WRITABLE: usize = RING_BYTES / 4;
+/// Most bytes in a ring of a Unix socket: the kernel's own buffers have room for them, should they be asked back.
+pub(crate) const UNIX_BYTES: usize = 160 << 10;
 /// Value of a position that is not known yet.
 pub(crate) const UNSET: u64 = u64::MAX;
 

@@ -56,6 +56,8 @@ pub struct Broker {
     path: PathBuf,
     pool: Client,
     pairs: Pairs<Area>,
+    /// Area for the next pair.
+    spare: Option<Area>,
     processes: BTreeMap<u32, OwnedFd>,
     pending: Vec<OwnedFd>,
     counts: Arc<Counts>,
@@ -109,6 +111,7 @@ impl Broker {
             path: path.into(),
             pool,
             pairs: Pairs::new(),
+            spare: None,
             processes: BTreeMap::new(),
             pending: Vec::new(),
             counts: Arc::new(Counts::default()),
@@ -133,6 +136,7 @@ impl Broker {
             self.turn();
         }
         self.sweep(true);
+        self.spare = None;
         let _ = std::fs::remove_file(&self.path);
     }
 
@@ -179,8 +183,20 @@ impl Broker {
                 Err(_) => asked,
             }
         });
-        let (pool, counts) = (&self.pool, &self.counts);
-        let answer = self.pairs.ask(&seen, Instant::now(), || make(pool, counts));
+        if self.spare.is_none() {
+            self.spare = make(&self.pool);
+        }
+        if self.spare.is_none() {
+            // What ended since the last look may be enough.
+            self.sweep(false);
+            self.spare = make(&self.pool);
+        }
+        let (spare, counts) = (&mut self.spare, &self.counts);
+        let answer = self.pairs.ask(&seen, Instant::now(), || {
+            let sum = if spare.is_some() { &counts.carried } else { &counts.refused };
+            sum.fetch_add(1, Ordering::Relaxed);
+            spare.take()
+        });
         match answer {
             Answer::Area(area, end) => match area.0.descriptor() {
                 Some(file) => reply(socket, Reply::Area(end as u32), Some(&file)),
@@ -216,17 +232,9 @@ fn is_readable(fd: &OwnedFd) -> bool {
     poll(&mut one, Some(&Timespec { tv_sec: 0, tv_nsec: 0 })).is_ok_and(|ready| ready > 0)
 }
 
-/// Makes an area: a section of the pool, with a header that carries nothing yet.
-fn make(pool: &Client, counts: &Counts) -> Option<Area> {
-    let area = pool
-        .lease((AREA_BYTES as u64 / SECTION) as u32)
-        .ok()
-        .map(Area)
-        .filter(|area| area.0.descriptor().is_some());
-    let Some(area) = area else {
-        counts.refused.fetch_add(1, Ordering::Relaxed);
-        return None;
-    };
+/// Makes an area: a section of the pool, with a header that carries nothing yet. None if the pool is full, or in a device.
+fn make(pool: &Client) -> Option<Area> {
+    let area = Area(pool.lease((AREA_BYTES as u64 / SECTION) as u32).ok()?);
     let file = area.0.descriptor()?;
     rustix::fs::fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL).ok()?;
     let head = area.head();
@@ -236,7 +244,6 @@ fn make(pool: &Client, counts: &Counts) -> Option<Area> {
     }
     head.version.store(VERSION, Ordering::Relaxed);
     head.magic.store(MAGIC, Ordering::Release);
-    counts.carried.fetch_add(1, Ordering::Relaxed);
     Some(area)
 }
 

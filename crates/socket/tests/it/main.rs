@@ -4,3 +4,5 @@
 
 mod calls;
 mod common;
+mod flows;
+mod kills;
