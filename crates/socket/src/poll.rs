@@ -92,7 +92,7 @@ fn evaluate(fds: &mut [pollfd], asked: &mut [pollfd], arm: bool) -> usize {
                 if ready.rings_in {
                     wait::drain(&link, one.fd);
                 }
-                ready::arm(&link, &ready, one.events);
+                ready::arm(&entry, &link, &ready, one.events);
                 fence(Ordering::SeqCst);
                 ready = ready::of(&entry, &link, one.fd, one.events);
             }

@@ -1,7 +1,7 @@
 //! Readiness of a socket: part of it is in its area, part of it in the kernel.
 
 use crate::area::{Look, Phase, UNSET};
-use crate::send;
+use crate::{recv, send};
 use crate::table::{Entry, Link};
 use crate::wait::{self, Woken};
 use libc::{POLLERR, POLLHUP, POLLIN, POLLOUT, POLLPRI, POLLRDHUP, POLLRDNORM, POLLWRNORM, c_int, c_short};
@@ -73,11 +73,15 @@ pub(crate) fn carries_in(entry: &Entry, link: &Link<'_>) -> bool {
 }
 
 /// Asks to be woken for what the rings carry.
-pub(crate) fn arm(link: &Link<'_>, ready: &Ready, asked: c_short) {
+pub(crate) fn arm(entry: &Entry, link: &Link<'_>, ready: &Ready, asked: c_short) {
     if ready.rings_in && asked & READS != 0 {
         link.inward.signals().want_data.store(1, Ordering::SeqCst);
     }
     if ready.rings_out && asked & WRITES != 0 {
+        if link.inward.phase() == Phase::Kernel {
+            // The other end wakes by a byte in its own direction, which must have begun: it may have nothing to send.
+            recv::agree(entry, link);
+        }
         link.out.signals().want_room.store(1, Ordering::SeqCst);
     }
 }

@@ -21,8 +21,6 @@ const MOST_PATIENCE: u32 = 50_000;
 const LEAST_PATIENCE: u32 = 5_000;
 /// Looks before the clock is read.
 const LOOKS: u32 = 16;
-/// Time of spinning after which others may have the processor between looks.
-const YIELD_AFTER: Duration = Duration::from_micros(4);
 /// Longest sleep of a sender before it looks whether its peer still lives.
 const SENDER_NAP: Duration = Duration::from_millis(50);
 /// Longest sleep of a follower before it looks whether its leader still lives.
@@ -46,7 +44,14 @@ pub(crate) fn spin(patience: &AtomicU32, mut holds: impl FnMut() -> bool) -> boo
     if budget == 0 || !has_several_processors() {
         return holds();
     }
-    look_for(Duration::from_nanos(budget.into()), &mut holds)
+    let (budget, begin) = (Duration::from_nanos(budget.into()), Instant::now());
+    let found = look_for(budget, begin, &mut holds);
+    let spent = begin.elapsed();
+    if spent > budget * 2 {
+        // Others had the processor meanwhile: they need it, and the peer may be among them.
+        learn(patience, spent.max(Duration::from_nanos(MOST_PATIENCE.into())));
+    }
+    found
 }
 
 /// Learns from a wait that ended in a sleep: had it been worth spinning on? The patience grows if all of it was short, and
@@ -61,8 +66,7 @@ pub(crate) fn learn(patience: &AtomicU32, waited: Duration) {
     patience.store(next, Ordering::Relaxed);
 }
 
-fn look_for(budget: Duration, holds: &mut impl FnMut() -> bool) -> bool {
-    let begin = Instant::now();
+fn look_for(budget: Duration, begin: Instant, holds: &mut impl FnMut() -> bool) -> bool {
     loop {
         for _ in 0..LOOKS {
             if holds() {
@@ -70,13 +74,8 @@ fn look_for(budget: Duration, holds: &mut impl FnMut() -> bool) -> bool {
             }
             std::hint::spin_loop();
         }
-        let spent = begin.elapsed();
-        if spent >= budget {
+        if begin.elapsed() >= budget {
             return holds();
-        }
-        if spent >= YIELD_AFTER {
-            // SAFETY: a call without arguments.
-            unsafe { libc::sched_yield() };
         }
     }
 }

@@ -359,7 +359,7 @@ impl Slot {
             && let Some(link) = entry.link()
         {
             let asked = (self.events & 0xffff) as c_short;
-            ready::arm(&link, &ready::of(&entry, &link, self.fd, asked), asked);
+            ready::arm(&entry, &link, &ready::of(&entry, &link, self.fd, asked), asked);
         }
     }
 }
