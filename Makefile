@@ -89,7 +89,7 @@ install: $(if $(filter $(release),$(installed_from)),build)
 	install -d $(to)/bin $(to)/lib/unrack $(to)/lib/pkgconfig $(to)/include $(to)/share/doc/unrack $(to)/share/man/man1 \
 		$(to)/share/bash-completion/completions $(to)/share/zsh/site-functions $(to)/share/fish/vendor_completions.d
 	install -s -m 755 $(addprefix $(installed_from)/,$(installed)) $(to)/bin
-	install -s -m 755 $(installed_from)/libunrack_preload.so $(installed_from)/libunrack_mptcp.so $(installed_from)/libunrack_lines.so $(to)/lib/unrack
+	install -s -m 755 $(addprefix $(installed_from)/libunrack_,$(addsuffix .so,preload mptcp sockets lines)) $(to)/lib/unrack
 	install -s -m 755 $(installed_from)/libunrack_rpc.so $(to)/lib/$(rpc_library)
 	ln -sf $(rpc_library) $(to)/lib/libunrack_rpc.so
 	install -m 644 crates/rpc-c/include/unrack_rpc.h $(to)/include
@@ -120,7 +120,7 @@ wheel_target := $(shell uname -m)-unknown-linux-gnu
 wheel_from := $(target)/$(wheel_target)/dist
 wheel_data := python/unrack.data
 wheel: setup docs .venv/.wheel-ready
-	PATH="$(abspath .venv/bin):$$PATH" cargo zigbuild -q --profile dist --target $(wheel_target).2.28 $(addprefix -p unrack-,cli preload mptcp-preload lines-plugin rpc-c)
+	PATH="$(abspath .venv/bin):$$PATH" cargo zigbuild -q --profile dist --target $(wheel_target).2.28 $(addprefix -p unrack-,cli preload mptcp-preload socket-preload lines-plugin rpc-c)
 	rm -rf $(wheel_data) python/unrack/_native.abi3.so
 	$(MAKE) --no-print-directory install installed_from=$(wheel_from) installed=unrack DESTDIR=$(abspath $(wheel_data))/ PREFIX=data
 	mv $(wheel_data)/data/bin $(wheel_data)/scripts

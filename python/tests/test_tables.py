@@ -88,6 +88,7 @@ OTHERS = {
     "pool",
     "rack",
     "rpc",
+    "sockets",
     "phy",
     "study",
     "swap",

@@ -1,7 +1,7 @@
 //! `unrack doctor`: which verbs can run on this machine, and what the others lack.
 
 use crate::failure::{Failure, say};
-use crate::{docs, rack, stdout, sweep};
+use crate::{docs, rack, sockets, stdout, sweep};
 use serde::Serialize;
 use std::process::ExitCode;
 use unrack_build::build;
@@ -34,7 +34,7 @@ struct Use {
     check: fn() -> Result<(), String>,
 }
 
-const USES: [Use; 15] = [
+const USES: [Use; 16] = [
     Use { verb: "compare", with: "", check: pages },
     Use { verb: "compare", with: "--access lines", check: lines },
     Use { verb: "map", with: "", check: pages },
@@ -46,6 +46,7 @@ const USES: [Use; 15] = [
     Use { verb: "rack", with: "of processes (torus, mesh)", check: nothing },
     Use { verb: "rpc", with: "", check: nothing },
     Use { verb: "rpc", with: "bench", check: two_cores },
+    Use { verb: "sockets", with: "", check: || sockets::library().map(drop) },
     Use { verb: "sim", with: "", check: nothing },
     Use { verb: "sweep", with: "", check: nothing },
     Use { verb: "sweep", with: "--cluster", check: sweep::check_cluster },

@@ -155,7 +155,7 @@ pub unsafe extern "C" fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) 
     // SAFETY: the caller's message.
     let message = unsafe { &mut *message };
     let list = message.msg_iov;
-    let count = if list.is_null() { 0 } else { message.msg_iovlen as usize };
+    let count = if list.is_null() { 0 } else { message.msg_iovlen };
     // SAFETY: the caller's list; empty if there is none.
     let pieces = unsafe { std::slice::from_raw_parts(if count == 0 { [].as_ptr() } else { list }, count) };
     let mut asked_kernel = false;
@@ -186,7 +186,7 @@ unsafe fn receive(fd: c_int, message: &mut msghdr, most: usize, flags: c_int) ->
     }
     let (list, count) = (message.msg_iov, message.msg_iovlen);
     // SAFETY: the caller's list.
-    let mut short = unsafe { std::slice::from_raw_parts(list, count as usize) }.to_vec();
+    let mut short = unsafe { std::slice::from_raw_parts(list, count) }.to_vec();
     let mut left = most;
     for piece in &mut short {
         piece.iov_len = piece.iov_len.min(left);
@@ -308,7 +308,7 @@ pub unsafe extern "C" fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int
     if passes {
         close::leave(fd);
     }
-    let count = if message.msg_iov.is_null() { 0 } else { message.msg_iovlen as usize };
+    let count = if message.msg_iov.is_null() { 0 } else { message.msg_iovlen };
     if count == 0 {
         return native();
     }
@@ -328,7 +328,7 @@ unsafe fn take_back_passed(message: &msghdr) -> bool {
         // SAFETY: the C library says that one is there.
         let (found, data) = unsafe { (header.read_unaligned(), libc::CMSG_DATA(header).cast::<c_int>()) };
         if (found.cmsg_level, found.cmsg_type) == (libc::SOL_SOCKET, libc::SCM_RIGHTS) {
-            let bytes = (found.cmsg_len as usize).saturating_sub(size_of_val(&found));
+            let bytes = found.cmsg_len.saturating_sub(size_of_val(&found));
             for i in 0..bytes / size_of::<c_int>() {
                 // SAFETY: so many descriptors follow the header.
                 if !close::take_back(unsafe { data.add(i).read_unaligned() }) {

@@ -164,12 +164,14 @@ pub extern "C" fn fcntl64(fd: c_int, command: c_int, argument: c_long) -> c_int 
 /// As `ioctl(2)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ioctl(fd: c_int, request: c_ulong, argument: *mut c_int) -> c_int {
-    if has(fd) && !argument.is_null() && request == FIONREAD as c_ulong {
-        if let Some(bytes) = options::readable(fd) {
-            // SAFETY: the caller's word.
-            unsafe { *argument = bytes };
-            return 0;
-        }
+    if has(fd)
+        && !argument.is_null()
+        && request == FIONREAD as c_ulong
+        && let Some(bytes) = options::readable(fd)
+    {
+        // SAFETY: the caller's word.
+        unsafe { *argument = bytes };
+        return 0;
     }
     // SAFETY: the caller's own arguments.
     let done = unsafe { libc::syscall(libc::SYS_ioctl, fd, request, argument) as c_int };

@@ -105,8 +105,6 @@ pub unsafe extern "C" fn select(
 ) -> c_int {
     let sets = [reads, writes, others];
     if !any_of(count, sets) {
-        let nothing = std::ptr::null_mut::<c_void>();
-        let _ = nothing;
         // SAFETY: the caller's own arguments.
         return unsafe { libc::syscall(libc::SYS_select, count, reads, writes, others, most) as c_int };
     }

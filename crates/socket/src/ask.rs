@@ -90,7 +90,8 @@ fn ask(entry: &Entry, fd: c_int, calls: u32) {
     kernel::fail(before);
 }
 
-/// Asks the broker for an area that was handed out before, and goes on with it.
+/// Asks the broker for an area that was handed out before, and receives what is in it. Afterwards the kernel carries: other
+/// processes may have the socket as well, and share no locks with this one.
 pub(crate) fn again(fd: c_int) {
     let Some(request) = describe(fd) else { return };
     if let Some((Reply::Area(end), Some(map))) = send_request(fd, Request { again: true, ..request }) {
@@ -99,6 +100,9 @@ pub(crate) fn again(fd: c_int) {
             Some(entry) => {
                 entry.is_shared.store(1, Ordering::Relaxed);
                 entry.join(map, end as usize, request.own != 0);
+                if let Some(link) = entry.link() {
+                    crate::send::leave(&entry, &link, fd);
+                }
             }
             None => map.unmap(),
         }

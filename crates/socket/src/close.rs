@@ -89,7 +89,7 @@ pub fn take_back(fd: c_int) -> bool {
         entry.description().ask_at.store(u32::MAX, Ordering::Relaxed);
         return true;
     };
-    let held = link.inward.lock_recv();
+    let held = link.lock_recv();
     link.inward.signals().revert.store(send::RETURN, Ordering::SeqCst);
     send::leave(&entry, &link, fd);
     let is_back = link.inward.phase() == Phase::Kernel || wait_for_end(&link, fd);

@@ -3,6 +3,7 @@
 //! It lies in memory that a fork does not copy. It counts the bytes that pass through the kernel, by which both ends know
 //! where the ring begins.
 
+use crate::lock::Lock;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
@@ -32,6 +33,9 @@ pub(crate) struct Description {
     /// Gates of the calls that are in the kernel for these bytes.
     pub(crate) sending: Gate,
     pub(crate) receiving: Gate,
+    /// Locks of this end's calls on the rings: not in the area, where the other end could hold them.
+    pub(crate) send: Lock,
+    pub(crate) recv: Lock,
 }
 
 /// Count of calls that are under way, which one of them can close while it is the only one.
@@ -91,6 +95,8 @@ pub(crate) fn make(nonblocking: bool, ask_at: u32) -> Option<&'static Descriptio
     made.ask_at.store(ask_at, Ordering::Relaxed);
     made.sent.store(0, Ordering::Relaxed);
     made.received.store(0, Ordering::Relaxed);
+    made.send.reset();
+    made.recv.reset();
     made.sending.0.store(0, Ordering::Relaxed);
     made.receiving.0.store(0, Ordering::Relaxed);
     made.holders.store(1, Ordering::Release);

@@ -25,6 +25,11 @@ pub(crate) struct Held<'a> {
 }
 
 impl Lock {
+    /// Releases the lock, whoever has it: nobody knows of it any more.
+    pub(crate) fn reset(&self) {
+        self.0.store(0, Ordering::Relaxed);
+    }
+
     /// Takes the lock, waiting for it.
     pub(crate) fn take(&self) -> Held<'_> {
         let own = thread_number();

@@ -1,9 +1,9 @@
 //! Readiness of a socket: part of it is in its area, part of it in the kernel.
 
 use crate::area::{Look, Phase, UNSET};
-use crate::{recv, send};
 use crate::table::{Entry, Link};
 use crate::wait::{self, Woken};
+use crate::{recv, send};
 use libc::{POLLERR, POLLHUP, POLLIN, POLLOUT, POLLPRI, POLLRDHUP, POLLRDNORM, POLLWRNORM, c_int, c_short};
 use std::sync::atomic::Ordering;
 

@@ -25,12 +25,12 @@ pub fn recv(fd: c_int, to: Pieces<'_>, flags: c_int, native: impl Fn(usize, c_in
     let mut call = Call { entry: &entry, fd, to, flags, done: 0 };
     loop {
         let step = match entry.link() {
-            None => call.from_kernel(&native),
+            None => call.through_kernel(&native),
             Some(link) => match link.settled(fd).inward.phase() {
                 Phase::Kernel if agree(&entry, &link) => Step::Again,
-                Phase::Kernel => call.from_kernel(&native),
+                Phase::Kernel => call.through_kernel(&native),
                 Phase::Agreed => call.before_ring(&link, &native),
-                Phase::Ring => call.from_ring(&link, &native),
+                Phase::Ring => call.by_ring(&link, &native),
                 Phase::Over => Step::Done(call.after_ring(&link, &native)),
             },
         };
@@ -81,7 +81,7 @@ struct Call<'a> {
 
 impl Call<'_> {
     /// Receives from the kernel, and counts.
-    fn from_kernel(&mut self, native: impl Fn(usize, c_int) -> isize) -> Step {
+    fn through_kernel(&mut self, native: impl Fn(usize, c_int) -> isize) -> Step {
         let description = self.entry.description();
         let inside = description.receiving.enter();
         if self.entry.link().is_some_and(|link| link.inward.phase() != Phase::Kernel) {
@@ -103,7 +103,7 @@ impl Call<'_> {
         if self.to.left() == 0 {
             return Step::Done(native(usize::MAX, 0));
         }
-        let held = link.inward.lock_recv();
+        let held = link.lock_recv();
         if link.inward.phase() != Phase::Agreed {
             return Step::Again;
         }
@@ -141,11 +141,11 @@ impl Call<'_> {
     }
 
     /// Receives from the ring.
-    fn from_ring(&mut self, link: &Link<'_>, native: impl Fn(usize, c_int) -> isize) -> Step {
+    fn by_ring(&mut self, link: &Link<'_>, native: impl Fn(usize, c_int) -> isize) -> Step {
         if self.to.left() == 0 {
             return Step::Done(self.done as isize);
         }
-        let held = link.inward.lock_recv();
+        let held = link.lock_recv();
         match link.inward.look() {
             Look::Bytes(available) => {
                 let got = self.take(link, available);
@@ -224,7 +224,7 @@ impl Call<'_> {
     /// Receives from the kernel, after the wake bytes that are left.
     fn after_ring(&mut self, link: &Link<'_>, native: impl Fn(usize, c_int) -> isize) -> isize {
         while link.inward.wakes() > 0 {
-            let _held = link.inward.lock_recv();
+            let _held = link.lock_recv();
             if wait::drain(link, self.fd) {
                 continue;
             }
@@ -272,7 +272,7 @@ pub(crate) fn give_room(entry: &Entry, link: &Link<'_>, fd: c_int) {
         if !link.out.has_begun() {
             send::begin(entry, link, fd);
         }
-        let _held = link.out.lock_send();
+        let _held = link.lock_send();
         send::wake(link, fd);
     }
 }

@@ -64,7 +64,7 @@ pub(crate) fn begin(entry: &Entry, link: &Link<'_>, fd: c_int) -> bool {
     if description.never.load(Ordering::Acquire) != 0 {
         return false;
     }
-    let held = link.out.lock_send();
+    let held = link.lock_send();
     let inside = description.sending.enter();
     let writer = link.out.writer();
     if writer.begin.load(Ordering::Acquire) == UNSET && writer.end.load(Ordering::Acquire) == UNSET {
@@ -96,7 +96,7 @@ fn by_ring(
     let whole = from.left();
     let mut deadline = None;
     loop {
-        let held = link.out.lock_send();
+        let held = link.lock_send();
         if link.out.is_unwanted() && !link.out.has_ended() {
             end_out(link, fd);
         }
@@ -118,7 +118,7 @@ fn by_ring(
         match wait::for_room(entry, link, fd, deadline) {
             None => {}
             Some(libc::EPIPE) => {
-                let _held = link.out.lock_send();
+                let _held = link.lock_send();
                 end_out(link, fd);
             }
             Some(_) if done > 0 => return done as isize,
@@ -155,7 +155,7 @@ fn after_ring(
 fn pay(link: &Link<'_>, fd: c_int, is_nonblocking: bool) -> Result<(), c_int> {
     let owed = &link.out.writer().owed;
     loop {
-        let held = link.out.lock_send();
+        let held = link.lock_send();
         while owed.load(Ordering::Acquire) > 0 && send_now(fd, [0_u8].as_ptr(), 1) == 1 {
             owed.fetch_sub(1, Ordering::AcqRel);
         }
@@ -249,7 +249,7 @@ pub(crate) fn settle(link: &Link<'_>, fd: c_int) {
     }
     let is_asked_back = link.out.signals().revert.load(Ordering::Acquire) == RETURN;
     if !link.out.has_ended() || is_asked_back && link.out.look() != Look::Ended {
-        let _held = link.out.lock_send();
+        let _held = link.lock_send();
         end_out(link, fd);
         give_back(link, fd);
     }
@@ -266,7 +266,7 @@ pub(crate) fn wake_sender(link: &Link<'_>) {
 pub(crate) fn leave(entry: &Entry, link: &Link<'_>, fd: c_int) {
     entry.description().never.store(1, Ordering::Release);
     let _ = link.inward.signals().revert.compare_exchange(0, 1, Ordering::SeqCst, Ordering::Relaxed);
-    let _held = link.out.lock_send();
+    let _held = link.lock_send();
     end_out(link, fd);
 }
 

@@ -5,6 +5,7 @@
 
 use crate::area::{Direction, Head, Map, RING_BYTES, UNIX_BYTES};
 use crate::description::{self, Description};
+use crate::lock::Held;
 use libc::c_int;
 use std::ops::Deref;
 use std::ptr::null_mut;
@@ -48,6 +49,7 @@ pub(crate) struct Link<'a> {
     pub(crate) head: &'a Head,
     /// This end.
     pub(crate) end: usize,
+    description: &'static Description,
     /// The direction that this end sends in.
     pub(crate) out: Direction<'a>,
     /// The direction that this end receives in.
@@ -55,6 +57,16 @@ pub(crate) struct Link<'a> {
 }
 
 impl Link<'_> {
+    /// Takes the lock of this end's sending calls.
+    pub(crate) fn lock_send(&self) -> Held<'static> {
+        self.description.send.take()
+    }
+
+    /// Takes the lock of this end's receiving calls.
+    pub(crate) fn lock_recv(&self) -> Held<'static> {
+        self.description.recv.take()
+    }
+
     /// Returns the link, after what the other end asked for was done.
     #[inline]
     pub(crate) fn settled(&self, fd: c_int) -> &Self {
@@ -99,7 +111,7 @@ impl Entry {
         let limit = if self.is_unix.load(Ordering::Relaxed) != 0 { UNIX_BYTES } else { RING_BYTES };
         // SAFETY: each ring is behind its header, mapped twice, for as long.
         let direction = |i: usize| unsafe { Direction::new(&head.directions[i], map.ring(i), limit) };
-        Link { head, end, out: direction(end), inward: direction(1 - end) }
+        Link { head, end, description: self.description(), out: direction(end), inward: direction(1 - end) }
     }
 
     /// Gives the entry its area. Unmaps it if another thread was first.

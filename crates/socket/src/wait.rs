@@ -26,6 +26,9 @@ const SENDER_NAP: Duration = Duration::from_millis(50);
 /// Longest sleep of a follower before it looks whether its leader still lives.
 const FOLLOWER_NAP: Duration = Duration::from_millis(20);
 
+/// Most calls that take wake bytes in, at a time.
+const MOST_DRAINS: u32 = 64;
+
 /// End of a wait.
 pub(crate) enum Woken {
     /// Something changed: look again.
@@ -147,24 +150,26 @@ fn follow(link: &Link<'_>, turn: u32) -> Woken {
     Woken::Look
 }
 
-/// Takes wake bytes in. Returns whether there were any. Leaves them while other threads poll: they would not wake.
+/// Takes wake bytes in. Returns whether there were any.
 pub(crate) fn drain(link: &Link<'_>, fd: c_int) -> bool {
     let mut any = false;
-    loop {
+    // A peer that sends on and on does not keep this thread.
+    for _ in 0..MOST_DRAINS {
         let wakes = link.inward.wakes();
         if wakes == 0 {
-            return any;
+            break;
         }
         let mut bytes = [0_u8; 64];
         let most = wakes.min(bytes.len());
         // SAFETY: a buffer of our own.
         let got = unsafe { kernel::recv(fd, bytes.as_mut_ptr(), most, libc::MSG_DONTWAIT) };
         if got <= 0 {
-            return any;
+            break;
         }
         link.inward.reader().skipped.fetch_add(got as u64, Ordering::AcqRel);
         any = true;
     }
+    any
 }
 
 /// Looks at the kernel's connection without waiting.

@@ -11,7 +11,6 @@
 //! knows of every byte in the kernel what it is.
 
 use super::{RING_BYTES, Shared, UNSET};
-use crate::lock::Held;
 use crate::pieces::Pieces;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
@@ -77,16 +76,6 @@ impl<'a> Direction<'a> {
     /// Returns the receiving end's words.
     pub(crate) fn reader(&self) -> &'a super::Reader {
         &self.shared.reader
-    }
-
-    /// Takes the lock of the sending end.
-    pub(crate) fn lock_send(&self) -> Held<'a> {
-        self.shared.send.0.take()
-    }
-
-    /// Takes the lock of the receiving end.
-    pub(crate) fn lock_recv(&self) -> Held<'a> {
-        self.shared.recv.0.take()
     }
 
     /// Returns true if the ring has begun to carry.

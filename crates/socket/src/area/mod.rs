@@ -16,7 +16,6 @@ mod map;
 pub(crate) use direction::{Direction, Look, Phase};
 pub(crate) use map::{Map, Unmappable};
 
-use crate::lock::Lock;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 
 /// First word of a header.
@@ -67,13 +66,7 @@ pub(crate) struct Shared {
     pub(crate) writer: Writer,
     pub(crate) reader: Reader,
     pub(crate) signals: Signals,
-    pub(crate) send: Alone,
-    pub(crate) recv: Alone,
 }
-
-/// A lock on lines of its own.
-#[repr(C, align(128))]
-pub(crate) struct Alone(pub(crate) Lock);
 
 /// Words that the sending end writes.
 #[repr(C, align(128))]

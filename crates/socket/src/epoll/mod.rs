@@ -92,9 +92,9 @@ pub unsafe fn control(set_fd: c_int, operation: c_int, fd: c_int, event: *mut ep
         return fail(libc::EFAULT);
     }
     let set = get(set_fd).unwrap_or_else(|| make(set_fd));
+    let none = epoll_event { events: 0, u64: 0 };
     // SAFETY: the caller's event; packed.
-    let wanted =
-        if event.is_null() { epoll_event { events: 0, u64: 0 } } else { unsafe { event.read_unaligned() } };
+    let wanted = if event.is_null() { none } else { unsafe { event.read_unaligned() } };
     set.change(operation, fd, wanted, |slot| {
         let mut real = match slot {
             Some(slot) => set::registration(number(slot)),

@@ -120,10 +120,9 @@ impl Set {
         let Some(place) = slots.find(fd) else { return };
         if let Some(slot) = &mut slots.all[place]
             && !slot.carried
+            && in_kernel(place)
         {
-            if in_kernel(place) {
-                *slot = Slot { disabled: slot.disabled, ..Slot::new(fd, slot.registered(), true) };
-            }
+            *slot = Slot { disabled: slot.disabled, ..Slot::new(fd, slot.registered(), true) };
         }
         self.count(&slots);
     }

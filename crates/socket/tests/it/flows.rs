@@ -30,7 +30,7 @@ fn a_program_without_the_library_goes_on_where_this_one_stopped() {
 }
 
 #[test]
-fn a_program_with_the_library_goes_on_by_reference() {
+fn a_program_with_the_library_has_what_was_in_the_ring() {
     let rack = Rack::new("sockets-heirs", 16);
     rack.run("flows::heirs");
     assert!(rack.carried() >= 1);

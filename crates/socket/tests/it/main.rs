@@ -5,4 +5,5 @@
 mod calls;
 mod common;
 mod flows;
+mod hostile;
 mod kills;
