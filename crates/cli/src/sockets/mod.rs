@@ -80,7 +80,8 @@ pub(crate) fn main(args: Args) -> Result<ExitCode, Failure> {
         let answer = Answer { command, status, carried, refused, bytes_by_reference: bytes };
         print(&format!("{}\n", serde_json::to_string(&answer).expect("plain data")))?;
     } else if carried > 0 {
-        say(&format!("{carried} connections by reference, {}", Bytes::new(bytes)));
+        let noun = if carried == 1 { "connection" } else { "connections" };
+        say(&format!("{carried} {noun} by reference, {}", about(bytes)));
     }
     if refused > 0 {
         say(&format!(
@@ -88,6 +89,12 @@ pub(crate) fn main(args: Args) -> Result<ExitCode, Failure> {
         ));
     }
     Ok(ExitCode::from(status as u8))
+}
+
+/// Returns a number of bytes to three digits or so, for people.
+fn about(bytes: u64) -> Bytes {
+    let unit = [30, 20, 10].into_iter().find(|shift| bytes >> shift >= 10).unwrap_or(0);
+    Bytes::new(bytes >> unit << unit)
 }
 
 /// Process of the program, to which signals are passed on.

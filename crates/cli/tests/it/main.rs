@@ -35,6 +35,7 @@ mod scenario;
 mod seat;
 mod silence;
 mod sim;
+mod sockets;
 mod study;
 mod suggestions;
 mod swap;
