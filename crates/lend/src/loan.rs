@@ -1,0 +1,58 @@
+//! A buffer of the peer.
+
+use crate::link::Near;
+use std::ptr::NonNull;
+use std::sync::Arc;
+use unrack_pool::cache_control::SharedMemory;
+use unrack_pool::wire::Access;
+
+/// Buffer of a peer, mapped and kept until this is dropped, also when the link or the peer is gone.
+///
+/// The peer may have the bytes mapped writable. One that keeps to the protocol does not write them; check a copy of what
+/// must not change between check and use.
+pub struct Loan {
+    near: Arc<Near>,
+    offset: u64,
+    at: NonNull<u8>,
+    bytes: u64,
+    access: Access,
+}
+
+// SAFETY: the address is valid until the loan is dropped, in every thread.
+unsafe impl Send for Loan {}
+// SAFETY: a shared reference tells the address only.
+unsafe impl Sync for Loan {}
+
+impl Loan {
+    pub(crate) fn new(near: Arc<Near>, offset: u64, at: NonNull<u8>, bytes: u64, access: Access) -> Loan {
+        // SAFETY: the channel, which the loan keeps, has all of it mapped; this host has written none of it.
+        unsafe { near.memory().refresh(at.as_ptr(), bytes as usize) };
+        Loan { near, offset, at, bytes, access }
+    }
+
+    /// Returns the address of the first byte. Bytes of a [`PeerLink::buffer`](crate::PeerLink::buffer) may be written, all others
+    /// only read.
+    pub fn as_ptr(&self) -> NonNull<u8> {
+        self.at
+    }
+
+    /// Returns the number of bytes.
+    pub fn len(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Returns whether there are no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.bytes == 0
+    }
+}
+
+impl Drop for Loan {
+    fn drop(&mut self) {
+        if self.access == Access::Write {
+            // SAFETY: mapped until the channel is dropped, and written by this host only, until it is returned.
+            unsafe { self.near.memory().publish(self.at.as_ptr(), self.bytes as usize) };
+        }
+        self.near.returns().give_back(self.offset);
+    }
+}
