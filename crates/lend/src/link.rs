@@ -46,6 +46,8 @@ impl PeerLink {
         stream: OwnedFd,
         returns: OwnedFd,
     ) -> Result<PeerLink, Error> {
+        // SAFETY: only loans point into the peer's segments, and each has a pin.
+        unsafe { channel.unmap_withdrawn() };
         let near = Near {
             number: NEXT.fetch_add(1, Ordering::Relaxed),
             pool: pool.clone(),
@@ -113,9 +115,10 @@ impl PeerLink {
     }
 
     fn receive_for(&self, offset: u64, bytes: u64, access: Access) -> Result<Loan, Error> {
-        let at = self.near.channel().resolve(offset, bytes.max(1), access);
+        let pinned = self.near.channel().pin(offset, bytes.max(1), access);
         let not_lent = || Error::NotLent { peer: self.peer().to_string(), offset, bytes };
-        Ok(Loan::new(self.near.clone(), offset, at.ok_or_else(not_lent)?, bytes, access))
+        let (at, pin) = pinned.ok_or_else(not_lent)?;
+        Ok(Loan::new(self.near.clone(), pin, offset, at, bytes, access))
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::link::Near;
 use std::ptr::NonNull;
 use std::sync::Arc;
+use unrack_pool::Pin;
 use unrack_pool::cache_control::SharedMemory;
 use unrack_pool::wire::Access;
 
@@ -12,6 +13,8 @@ use unrack_pool::wire::Access;
 /// must not change between check and use.
 pub struct Loan {
     near: Arc<Near>,
+    /// Keeps the bytes mapped; `None` only while the loan is dropped.
+    pin: Option<Pin>,
     offset: u64,
     at: NonNull<u8>,
     bytes: u64,
@@ -24,10 +27,17 @@ unsafe impl Send for Loan {}
 unsafe impl Sync for Loan {}
 
 impl Loan {
-    pub(crate) fn new(near: Arc<Near>, offset: u64, at: NonNull<u8>, bytes: u64, access: Access) -> Loan {
-        // SAFETY: the channel, which the loan keeps, has all of it mapped; this host has written none of it.
+    pub(crate) fn new(
+        near: Arc<Near>,
+        pin: Pin,
+        offset: u64,
+        at: NonNull<u8>,
+        bytes: u64,
+        access: Access,
+    ) -> Loan {
+        // SAFETY: all of it is pinned, and so mapped; this host has written none of it.
         unsafe { near.memory().refresh(at.as_ptr(), bytes as usize) };
-        Loan { near, offset, at, bytes, access }
+        Loan { near, pin: Some(pin), offset, at, bytes, access }
     }
 
     /// Returns the address of the first byte. Bytes of a [`PeerLink::buffer`](crate::PeerLink::buffer) may be written, all others
@@ -50,9 +60,11 @@ impl Loan {
 impl Drop for Loan {
     fn drop(&mut self) {
         if self.access == Access::Write {
-            // SAFETY: mapped until the channel is dropped, and written by this host only, until it is returned.
+            // SAFETY: pinned, and written by this host only, until it is returned.
             unsafe { self.near.memory().publish(self.at.as_ptr(), self.bytes as usize) };
         }
+        // First, so that the owner can give back all of the segment.
+        drop(self.pin.take());
         self.near.returns().give_back(self.offset);
     }
 }

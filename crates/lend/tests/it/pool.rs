@@ -57,6 +57,10 @@ impl Pool {
         books
     }
 
+    pub(crate) fn segments(&self) -> usize {
+        self.books().segments
+    }
+
     /// Waits until all is as it was.
     pub(crate) fn come_back_to(&self, before: Books) {
         eventually(|| self.books() == before, || format!("{:?}, and not {before:?}", self.books()));
