@@ -58,10 +58,11 @@ class Lending(unittest.TestCase):
         until(self.pool.is_empty, lambda: f"{self.pool.books()} is left")
 
     def pair(self):
-        self.owner, reader = lend.Endpoint(self.pool.path), lend.Endpoint(self.pool.path)
+        self.owner, self.reader = lend.Endpoint(self.pool.path), lend.Endpoint(self.pool.path)
         self.addCleanup(delattr, self, "owner")
+        self.addCleanup(delattr, self, "reader")
         self.listener = self.owner.listen("owner")
-        self.far = reader.open("owner")
+        self.far = self.reader.open("owner")
         self.near = self.listener.accept(20)
         return self.near, self.far
 
@@ -95,9 +96,9 @@ class Lending(unittest.TestCase):
                     self.assertTrue(is_in_pool(np.frombuffer(view, np.uint8)))
         until(lambda: near.lent == 0, "it was not returned")
 
-    def test_a_reader_may_write_what_only_it_has(self):
+    def test_a_reader_may_write_a_writable_buffer(self):
         near, far = self.pair()
-        with far.buffer(64) as buffer:
+        with self.reader.buffer(64, writable=True) as buffer:
             buffer.body[:] = bytes(range(64))
             reference = far.lend(buffer)
         array = np.frombuffer(near.receive(reference, writable=True), np.uint8)
@@ -173,7 +174,7 @@ class Lending(unittest.TestCase):
             (rpc.PoolError, 'serves "owner" already', lambda: self.owner.listen("owner")),
             (rpc.PoolError, "the pool is full", lambda: self.owner.buffer(1 << 30)),
             (rpc.ProtocolError, "lends no 5 bytes", lambda: far.receive(lend.Reference(1 << 20, 5))),
-            (rpc.Invalid, "belongs to another link", lambda: near.lend(far.buffer(5))),
+            (rpc.Invalid, "belongs to another endpoint", lambda: near.lend(self.reader.buffer(5))),
             (TimeoutError, "within 0 s", lambda: self.listener.accept(0)),
             (ValueError, "-1 bytes", lambda: self.owner.buffer(-1)),
         ):
@@ -181,7 +182,7 @@ class Lending(unittest.TestCase):
                 call()
         far.close()
         with self.assertRaisesRegex(ValueError, "the link is closed"):
-            far.buffer(1)
+            far.receive(lend.Reference(0, 1))
 
     def test_a_child_by_fork_leaves_links_alone(self):
         near, far = self.pair()

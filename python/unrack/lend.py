@@ -112,9 +112,14 @@ class Endpoint(_Closable):
         limit = native.nanoseconds(patience)
         return Link(Handle("link", "endpoint_open", self._open().pointer, native.encoded(name), limit))
 
-    def buffer(self, size: int) -> Buffer:
-        """Takes a buffer that any number of links can lend. Readers cannot write it."""
-        return Buffer(Handle("buffer", "endpoint_buffer", self._open().pointer, native.length(size)), size)
+    def buffer(self, size: int, *, writable: bool = False) -> Buffer:
+        """Takes a buffer that any number of links can lend, to readers that cannot write it.
+
+        One that is `writable` is lent once, and its reader may write it until it returns it. All peers that were lent such a buffer
+        can write all of them: they have to trust each other.
+        """
+        arguments = self._open().pointer, native.length(size), writable
+        return Buffer(Handle("buffer", "endpoint_buffer", *arguments), size)
 
 
 class Listener(_Closable):
@@ -161,10 +166,6 @@ class Link(_Closable):
         """How many buffers the peer has."""
         return int(native.get("link_lent", self._open().pointer))
 
-    def buffer(self, size: int) -> Buffer:
-        """Takes a buffer for this peer alone, to be lent once. The peer may write it then, until it has returned it."""
-        return Buffer(Handle("buffer", "link_buffer", self._open().pointer, native.length(size)), size)
-
     def lend(self, buffer: Buffer) -> Reference:
         """Lends the peer a buffer, which is not to be written any more. Gives what the peer has to be told."""
         offset = ctypes.c_uint64()
@@ -174,7 +175,7 @@ class Link(_Closable):
     def receive(self, reference: Reference, *, writable: bool = False) -> memoryview:
         """Gives the bytes of a buffer that the peer has lent, where they are. They are returned with the last view.
 
-        `writable` is for what the peer took by its `Link.buffer`, which this process may write. Otherwise the view is to be read
+        `writable` is for what the peer took as such, and this process may write. Otherwise the view is to be read
         only. The peer has this memory, too: of one that is not trusted, copy what is to be checked, and use the copy.
         """
         arguments = self._open().pointer, reference.offset, native.length(reference.size), writable

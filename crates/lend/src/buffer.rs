@@ -3,6 +3,7 @@
 use std::ptr::NonNull;
 use std::sync::Arc;
 use unrack_pool::cache_control::SharedMemory;
+use unrack_pool::wire::Access;
 use unrack_pool::{Arena, Buffer, Client};
 
 use crate::Error;
@@ -20,22 +21,17 @@ pub(crate) struct Owned {
     /// `None` only while it is dropped.
     buffer: Option<Buffer>,
     bytes: u64,
-    /// Link whose peer may write the buffer; `None` if all peers only read it.
-    pub(crate) only: Option<u64>,
-    pool: Client,
+    /// Access that peers have.
+    pub(crate) access: Access,
+    pub(crate) pool: Client,
 }
 
 impl LentBuffer {
-    /// Takes `bytes` bytes from an arena that all peers read, or that the peer of one link writes.
-    pub(crate) fn new(
-        pool: &Client,
-        arena: &Arena,
-        bytes: u64,
-        only: Option<u64>,
-    ) -> Result<LentBuffer, Error> {
+    /// Takes `bytes` bytes from an arena to which peers have this access.
+    pub(crate) fn new(pool: &Client, arena: &Arena, bytes: u64, access: Access) -> Result<LentBuffer, Error> {
         let buffer = Some(arena.alloc(bytes)?);
         let (arena, pool) = (arena.clone(), pool.clone());
-        Ok(LentBuffer { owned: Arc::new(Owned { arena, buffer, bytes, only, pool }) })
+        Ok(LentBuffer { owned: Arc::new(Owned { arena, buffer, bytes, access, pool }) })
     }
 
     /// Returns the address of the first byte, aligned to a cache line. The bytes are readable and writable until the
@@ -75,7 +71,7 @@ impl Owned {
 impl Drop for Owned {
     fn drop(&mut self) {
         let buffer = self.buffer.take().expect("it is dropped once");
-        if self.only.is_some() {
+        if self.access == Access::Write {
             // SAFETY: mapped until the next line. The peer has published what it wrote, and returned it.
             unsafe { self.pool.memory().refresh(buffer.as_ptr(), self.bytes as usize) };
         }

@@ -9,6 +9,7 @@ use std::collections::VecDeque;
 use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
+use unrack_pool::wire::Access;
 use unrack_pool::{Arena, Client, Offer, Service};
 
 /// Greeting of both sides: the protocol and its version.
@@ -30,8 +31,28 @@ pub struct Endpoint {
 
 struct Inner {
     pool: Client,
-    arena: Arena,
+    arenas: Arenas,
     watch: Arc<Watch>,
+}
+
+/// Memory of an endpoint's buffers, by the access of peers: a segment is granted to readers or to writers.
+#[derive(Clone)]
+pub(crate) struct Arenas {
+    read: Arena,
+    write: Arena,
+}
+
+impl Arenas {
+    fn new(pool: &Client) -> Arenas {
+        Arenas { read: pool.arena(), write: pool.arena() }
+    }
+
+    pub(crate) fn of(&self, access: Access) -> &Arena {
+        match access {
+            Access::Read => &self.read,
+            Access::Write => &self.write,
+        }
+    }
 }
 
 impl Drop for Inner {
@@ -48,7 +69,7 @@ impl Endpoint {
     pub fn connect(pool: impl AsRef<Path>) -> Result<Endpoint, Error> {
         let pool = Client::connect(pool)?;
         let watch = Watch::start().map_err(Error::Socket)?;
-        Ok(Endpoint { inner: Arc::new(Inner { arena: pool.arena(), pool, watch }) })
+        Ok(Endpoint { inner: Arc::new(Inner { arenas: Arenas::new(&pool), pool, watch }) })
     }
 
     /// Listens for links under a name. A thread accepts them, so that a peer never waits for this program.
@@ -88,7 +109,20 @@ impl Endpoint {
     /// # Errors
     /// If the pool or the machine is full, or the manager is gone when it is needed.
     pub fn buffer(&self, bytes: u64) -> Result<LentBuffer, Error> {
-        LentBuffer::new(&self.inner.pool, &self.inner.arena, bytes, None)
+        self.take(bytes, Access::Read)
+    }
+
+    /// Takes a buffer that can be lent to one peer, which may write it until it returns it. All peers that were lent one
+    /// can write all of them, and so have to trust each other.
+    ///
+    /// # Errors
+    /// As [`buffer`](Endpoint::buffer).
+    pub fn writable_buffer(&self, bytes: u64) -> Result<LentBuffer, Error> {
+        self.take(bytes, Access::Write)
+    }
+
+    fn take(&self, bytes: u64, access: Access) -> Result<LentBuffer, Error> {
+        LentBuffer::new(&self.inner.pool, self.inner.arenas.of(access), bytes, access)
     }
 
     fn link(
@@ -97,8 +131,8 @@ impl Endpoint {
         stream: OwnedFd,
         returns: OwnedFd,
     ) -> Result<PeerLink, Error> {
-        let Inner { pool, arena, watch } = &*self.inner;
-        PeerLink::new(pool, arena, watch, channel, stream, returns)
+        let Inner { pool, arenas, watch } = &*self.inner;
+        PeerLink::new(pool, arenas, watch, channel, stream, returns)
     }
 
     fn accept_all(&self, service: &Service, queue: &Queue) {

@@ -13,8 +13,10 @@ pub enum Error {
         "{peer} lends no {bytes} bytes at {offset:#x} for this use: it breaks the protocol, or returned them"
     )]
     NotLent { peer: String, offset: u64, bytes: u64 },
-    #[error("the buffer belongs to another link: take it from the link that it is lent by")]
-    OtherLink,
+    #[error(
+        "the buffer belongs to another endpoint: take it from the endpoint of the link that it is lent by"
+    )]
+    OtherEndpoint,
     #[error("cannot make sockets for a link: {0}")]
     Socket(std::io::Error),
 }

@@ -36,16 +36,16 @@
 //!
 //! # Access
 //!
-//! | buffer from | lent to | readers may write | in |
-//! |---|---|---|---|
-//! | [`Endpoint::buffer`] | any number of peers | no: the kernel maps it for them to read | one arena of the process |
-//! | [`PeerLink::buffer`] | the peer of this link, once | yes: it is theirs until they return it | an arena of the link |
+//! | buffer from | lent to | readers may write |
+//! |---|---|---|
+//! | [`Endpoint::buffer`] | any number of peers | no: the kernel maps it for them to read |
+//! | [`Endpoint::writable_buffer`] | one peer, once | yes: it is theirs until they return it |
 //!
 //! # Isolation
 //!
-//! The peer writes the stream, the messages that return loans, and buffers of the link's own arena. A peer that breaks the
-//! protocol returns only what was lent to it, and spoils only bytes of its own link. What it names to be received is
-//! checked against what it granted.
+//! The peer writes the stream, the messages that return loans, and writable buffers: all of this process's, also those that
+//! others have. So writable buffers are for peers that trust each other; those that only read need not be trusted. A peer that
+//! breaks the protocol returns only what was lent to it. What it names to be received is checked against what it granted.
 //!
 //! | module | idea |
 //! |---|---|

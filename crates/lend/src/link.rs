@@ -1,17 +1,14 @@
 //! A pair of processes: a byte stream, buffers that are lent, and loans.
 
+use crate::endpoint::Arenas;
 use crate::returns::{Returns, Watch};
 use crate::{Error, LentBuffer, Loan};
 use rustix::fd::OwnedFd;
 use std::os::unix::net::UnixStream;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use unrack_pool::cache_control::AnyMemory;
 use unrack_pool::wire::{Access, PeerProcess};
-use unrack_pool::{Arena, Channel, Client};
-
-/// Number of the next side of a link.
-static NEXT: AtomicU64 = AtomicU64::new(0);
+use unrack_pool::{Channel, Client};
 
 /// Connection to a peer. Threads may share it; clones are the same link.
 ///
@@ -25,22 +22,17 @@ pub struct PeerLink {
 
 /// This process's part of a link: it exists as long as a handle or a loan of it does.
 pub(crate) struct Near {
-    /// Number that no other side of a link has in this process.
-    number: u64,
     pool: Client,
     returns: Arc<Returns>,
-    /// Arena of the endpoint, which all its peers read.
-    shared: Arena,
-    /// True once this peer can map the shared arena.
-    is_shared: Mutex<bool>,
-    /// Arena that only this peer has, and may write.
-    own: Mutex<Option<Arena>>,
+    arenas: Arenas,
+    /// Access for which this peer can map an arena: to read, and to write.
+    shared: Mutex<[bool; 2]>,
 }
 
 impl PeerLink {
     pub(crate) fn new(
         pool: &Client,
-        shared: &Arena,
+        arenas: &Arenas,
         watch: &Arc<Watch>,
         channel: Channel,
         stream: OwnedFd,
@@ -49,12 +41,10 @@ impl PeerLink {
         // SAFETY: only loans point into the peer's segments, and each has a pin.
         unsafe { channel.unmap_withdrawn() };
         let near = Near {
-            number: NEXT.fetch_add(1, Ordering::Relaxed),
             pool: pool.clone(),
             returns: watch.add(Arc::new(channel), returns)?,
-            shared: shared.clone(),
-            is_shared: Mutex::new(false),
-            own: Mutex::new(None),
+            arenas: arenas.clone(),
+            shared: Mutex::default(),
         };
         Ok(PeerLink { near: Arc::new(near), stream: Arc::new(UnixStream::from(stream)) })
     }
@@ -69,25 +59,17 @@ impl PeerLink {
         &self.stream
     }
 
-    /// Takes a buffer that only this peer will have. It may be lent to it once, and then be written by it.
-    ///
-    /// # Errors
-    /// If the pool or the machine is full, or the peer or the manager is gone.
-    pub fn buffer(&self, bytes: u64) -> Result<LentBuffer, Error> {
-        LentBuffer::new(&self.near.pool, &self.near.own()?, bytes, Some(self.near.number))
-    }
-
     /// Lends the peer a buffer, and returns the offset that it has to be told. What was written to the buffer is visible to
-    /// it from then on, and is not to be written any more. Each time that it is lent has to be received once.
+    /// it from then on, and is not to be written any more. Each time that it is lent has to be received once; a writable
+    /// buffer is lent to one peer only.
     ///
     /// # Errors
-    /// If the buffer is of another link, or the peer or the manager is gone.
+    /// If the buffer is of another endpoint, the peer or the manager is gone, or the peer was granted too many segments.
     pub fn lend(&self, buffer: &LentBuffer) -> Result<u64, Error> {
-        match buffer.owned.only {
-            None => self.near.share()?,
-            Some(link) if link == self.near.number => {}
-            Some(_) => return Err(Error::OtherLink),
+        if buffer.owned.pool.id() != self.near.pool.id() {
+            return Err(Error::OtherEndpoint);
         }
+        self.near.share(buffer.owned.access)?;
         buffer.publish();
         self.near.returns.hold(buffer.offset(), &buffer.owned);
         Ok(buffer.offset())
@@ -106,7 +88,8 @@ impl PeerLink {
         self.receive_for(offset, bytes, Access::Read)
     }
 
-    /// Receives a buffer that the peer has lent by its [`PeerLink::buffer`], to read and write it.
+    /// Receives a buffer that the peer has lent by its
+    /// [`Endpoint::writable_buffer`](crate::Endpoint::writable_buffer), to read and write it.
     ///
     /// # Errors
     /// If the peer lends no such bytes.
@@ -135,25 +118,16 @@ impl Near {
         &self.returns.channel
     }
 
-    /// Lets the peer map the endpoint's arena. That is done when something is first lent, since many links carry only
-    /// their stream.
-    fn share(&self) -> Result<(), Error> {
-        let mut is_shared = self.is_shared.lock().unwrap_or_else(PoisonError::into_inner);
-        if !*is_shared {
-            self.shared.share_with(self.channel(), Access::Read)?;
-            *is_shared = true;
+    /// Lets the peer map an arena of the endpoint. That is done when something of it is first lent, since many links carry
+    /// only their stream.
+    fn share(&self, access: Access) -> Result<(), Error> {
+        let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
+        let shared = &mut shared[usize::from(access == Access::Write)];
+        if !*shared {
+            self.arenas.of(access).share_with(self.channel(), access)?;
+            *shared = true;
         }
         Ok(())
-    }
-
-    fn own(&self) -> Result<Arena, Error> {
-        let mut own = self.own.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(arena) = &*own {
-            return Ok(arena.clone());
-        }
-        let arena = self.pool.arena();
-        arena.share_with(self.channel(), Access::Write)?;
-        Ok(own.insert(arena).clone())
     }
 }
 

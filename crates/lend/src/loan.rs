@@ -40,8 +40,7 @@ impl Loan {
         Loan { near, pin: Some(pin), offset, at, bytes, access }
     }
 
-    /// Returns the address of the first byte. Bytes of a [`PeerLink::buffer`](crate::PeerLink::buffer) may be written, all others
-    /// only read.
+    /// Returns the address of the first byte. Bytes of a loan that was received as writable may be written, all others only read.
     pub fn as_ptr(&self) -> NonNull<u8> {
         self.at
     }

@@ -350,9 +350,11 @@ unrack_status unrack_endpoint_open(const unrack_endpoint *endpoint,
                                    unrack_link **link,
                                    unrack_error **error);
 
-// A buffer that can be lent by any links of the endpoint. Its readers cannot write it.
+// A buffer that can be lent by any links of the endpoint, to readers that cannot write it. `writable`: by one link, once, and
+// the peer may write it until it returns it. All peers that were lent such a buffer can write all of them.
 unrack_status unrack_endpoint_buffer(const unrack_endpoint *endpoint,
                                      uint64_t bytes,
+                                     bool writable,
                                      unrack_buffer **buffer,
                                      unrack_error **error);
 
@@ -382,12 +384,6 @@ uint32_t unrack_link_process(const unrack_link *link);
 // How many buffers are lent to the peer.
 size_t unrack_link_lent(const unrack_link *link);
 
-// A buffer that is lent by this link only, once. The peer may write it then, until it returns it.
-unrack_status unrack_link_buffer(const unrack_link *link,
-                                 uint64_t bytes,
-                                 unrack_buffer **buffer,
-                                 unrack_error **error);
-
 // Lends the peer a buffer, which is not to be written any more, and leaves at `offset` what it has to be told, over the
 // stream. Each time that it is lent has to be received once.
 unrack_status unrack_link_lend(const unrack_link *link,
@@ -395,7 +391,8 @@ unrack_status unrack_link_lend(const unrack_link *link,
                                uint64_t *offset,
                                unrack_error **error);
 
-// Receives a buffer that the peer has lent, by its offset. `writable`: the peer took it from the link, and it may be written.
+// Receives a buffer that the peer has lent, by its offset. `writable`: the peer took it as such, and it may
+// be written.
 unrack_status unrack_link_receive(const unrack_link *link,
                                   uint64_t offset,
                                   uint64_t bytes,

@@ -93,7 +93,7 @@ impl From<unrack_lend::Error> for Failure {
             Lend::Pool(error) => return Error::Pool(error).into(),
             Lend::Protocol { peer, .. } => (Status::Version, Some(peer)),
             Lend::NotLent { peer, .. } => (Status::Protocol, Some(peer)),
-            Lend::OtherLink => (Status::Invalid, None),
+            Lend::OtherEndpoint => (Status::Invalid, None),
             Lend::Socket(_) => (Status::Internal, None),
         };
         Failure { peer: peer.map(c_text), ..Failure::new(status, text) }

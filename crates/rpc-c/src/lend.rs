@@ -94,18 +94,21 @@ unsafe extern "C" fn unrack_endpoint_open(
     unsafe { border::run(error, || border::give(link, "link", open)) }
 }
 
-/// A buffer that can be lent by any links of the endpoint. Its readers cannot write it.
+/// A buffer that can be lent by any links of the endpoint, to readers that cannot write it. `writable`: by one link, once, and
+/// the peer may write it until it returns it. All peers that were lent such a buffer can write all of them.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn unrack_endpoint_buffer(
     endpoint: *const Endpoint,
     bytes: u64,
+    writable: bool,
     buffer: *mut *mut Buffer,
     error: *mut *mut Failure,
 ) -> Status {
     let take = || {
         // SAFETY: null or an endpoint.
         let endpoint = unsafe { shared(endpoint, "endpoint")? };
-        Ok(Buffer(endpoint.0.buffer(bytes)?))
+        let taken = if writable { endpoint.0.writable_buffer(bytes) } else { endpoint.0.buffer(bytes) };
+        Ok(Buffer(taken?))
     };
     // SAFETY: null or places to write to.
     unsafe { border::run(error, || border::give(buffer, "buffer", take)) }
@@ -179,23 +182,6 @@ unsafe extern "C" fn unrack_link_lent(link: *const Link) -> usize {
     border::or(0, || unsafe { link.as_ref() }.map(|link| link.0.lent()))
 }
 
-/// A buffer that is lent by this link only, once. The peer may write it then, until it returns it.
-#[unsafe(no_mangle)]
-unsafe extern "C" fn unrack_link_buffer(
-    link: *const Link,
-    bytes: u64,
-    buffer: *mut *mut Buffer,
-    error: *mut *mut Failure,
-) -> Status {
-    let take = || {
-        // SAFETY: null or a link.
-        let link = unsafe { shared(link, "link")? };
-        Ok(Buffer(link.0.buffer(bytes)?))
-    };
-    // SAFETY: null or places to write to.
-    unsafe { border::run(error, || border::give(buffer, "buffer", take)) }
-}
-
 /// Lends the peer a buffer, which is not to be written any more, and leaves at `offset` what it has to be told, over the
 /// stream. Each time that it is lent has to be received once.
 #[unsafe(no_mangle)]
@@ -216,7 +202,8 @@ unsafe extern "C" fn unrack_link_lend(
     unsafe { border::run(error, lend) }
 }
 
-/// Receives a buffer that the peer has lent, by its offset. `writable`: the peer took it from the link, and it may be written.
+/// Receives a buffer that the peer has lent, by its offset. `writable`: the peer took it as such, and it may
+/// be written.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn unrack_link_receive(
     link: *const Link,

@@ -80,14 +80,13 @@ _FUNCTIONS: list[tuple[str, Any, list[Any]]] = [
     ("endpoint_free", None, [c_void_p]),
     ("endpoint_listen", c_int, [c_void_p, c_char_p, _PLACE, _PLACE]),
     ("endpoint_open", c_int, [c_void_p, c_char_p, c_uint64, _PLACE, _PLACE]),
-    ("endpoint_buffer", c_int, [c_void_p, c_uint64, _PLACE, _PLACE]),
+    ("endpoint_buffer", c_int, [c_void_p, c_uint64, c_bool, _PLACE, _PLACE]),
     ("listener_accept", c_int, [c_void_p, c_uint64, _PLACE, _PLACE]),
     ("listener_descriptor", c_int, [c_void_p]),
     ("listener_free", None, [c_void_p]),
     ("link_stream", c_int, [c_void_p, POINTER(c_int), _PLACE]),
     ("link_process", c_uint32, [c_void_p]),
     ("link_lent", c_size_t, [c_void_p]),
-    ("link_buffer", c_int, [c_void_p, c_uint64, _PLACE, _PLACE]),
     ("link_lend", c_int, [c_void_p, c_void_p, POINTER(c_uint64), _PLACE]),
     ("link_receive", c_int, [c_void_p, c_uint64, c_uint64, c_bool, _PLACE, _PLACE]),
     ("link_free", None, [c_void_p]),
@@ -188,6 +187,46 @@ def view(base: int, size: int, owner: object) -> tuple[ctypes.Array[ctypes.c_uby
     own(exporter, owner)
     # A view of no bytes cannot be cast.
     return exporter, memoryview(exporter).cast("B") if size else memoryview(bytearray())
+
+
+class _Buffer(ctypes.Structure):
+    """`Py_buffer`."""
+
+    _fields_ = [
+        ("buf", c_void_p),
+        ("obj", ctypes.py_object),
+        ("len", ctypes.c_ssize_t),
+        ("itemsize", ctypes.c_ssize_t),
+        ("readonly", c_int),
+        ("ndim", c_int),
+        ("format", c_char_p),
+        ("shape", c_void_p),
+        ("strides", c_void_p),
+        ("suboffsets", c_void_p),
+        ("internal", c_void_p),
+    ]
+
+
+_get_buffer = ctypes.pythonapi.PyObject_GetBuffer
+_get_buffer.argtypes = [ctypes.py_object, POINTER(_Buffer), c_int]
+_release_buffer = ctypes.pythonapi.PyBuffer_Release
+_release_buffer.argtypes, _release_buffer.restype = [POINTER(_Buffer)], None
+
+
+def copy(to: memoryview, source: memoryview) -> None:
+    """Copies contiguous bytes without the interpreter's lock, which an assignment keeps."""
+    if to.nbytes != source.nbytes or to.readonly:
+        raise ValueError(f"{source.nbytes} bytes into {to.nbytes}")
+    buffers = _Buffer(), _Buffer()
+    held = []
+    try:
+        for view, buffer in zip((to, source), buffers, strict=True):
+            _get_buffer(view, ctypes.byref(buffer), 0)
+            held.append(buffer)
+        ctypes.memmove(buffers[0].buf, buffers[1].buf, source.nbytes)
+    finally:
+        for buffer in held:
+            _release_buffer(ctypes.byref(buffer))
 
 
 def release(view: memoryview) -> None:

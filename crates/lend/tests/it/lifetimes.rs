@@ -34,7 +34,8 @@ fn an_owner_that_leaves_at_once_has_lent_all_the_same() {
         for size in [3, 3 << 20] {
             let Pair { listener, owner, reader } = Pair::new(&pool);
             let text = vec![7; size];
-            let buffer = filled(owner.buffer(size as u64).expect("there is room"), &text);
+            let buffer =
+                filled(listener.endpoint().writable_buffer(size as u64).expect("there is room"), &text);
             let offset = owner.lend(&buffer).expect("the peer is there");
             drop((buffer, owner, listener));
             let loan = reader.receive_writable(offset, size as u64).expect("it was lent");
@@ -89,9 +90,11 @@ fn a_listener_frees_its_name_and_keeps_its_links() {
     let pool = Pool::new(modes()[0]);
     let before = pool.books();
     let Pair { listener, owner, reader } = Pair::new(&pool);
+    let buffer = filled(listener.endpoint().writable_buffer(2).expect("room"), b"on");
     drop(listener);
-    let offset = reader.lend(&filled(reader.buffer(2).expect("room"), b"on")).expect("the peer is there");
-    assert_eq!(bytes(&owner.receive_writable(offset, 2).expect("it is lent")), b"on");
+    let offset = owner.lend(&buffer).expect("the peer is there");
+    drop(buffer);
+    assert_eq!(bytes(&reader.receive_writable(offset, 2).expect("it is lent")), b"on");
     let again = pool.endpoint().listen("owner").expect("the name is free");
     drop(pool.endpoint().open("owner", PATIENCE).expect("it listens"));
     drop((again, owner, reader));

@@ -84,9 +84,9 @@ int main(int count, char **arguments) {
   need(near != NULL && unrack_link_process(near) == (uint32_t)getpid(), "it is this process");
   need(poll(&readable, 1, 0) == 0, "the descriptor is quiet again");
 
-  check(unrack_endpoint_buffer(owner, 5, &buffer, &error), error, "buffer");
+  check(unrack_endpoint_buffer(owner, 5, false, &buffer, &error), error, "buffer");
   pass(near, far, buffer, "hello", false);
-  check(unrack_link_buffer(far, 9, &buffer, &error), error, "buffer");
+  check(unrack_endpoint_buffer(reader, 9, true, &buffer, &error), error, "buffer");
   pass(far, near, buffer, "and back.", true);
 
   unrack_loan *loan = NULL;
