@@ -8,6 +8,7 @@ import tempfile
 import time
 from pathlib import Path
 
+import numpy as np
 from skips import skip
 
 # How a manager ends where the machine lacks something.
@@ -73,3 +74,9 @@ def mappings():
         if "/memfd:" in line:
             ranges.append(tuple(int(end, 16) for end in re.match(r"(\w+)-(\w+)", line).groups()))
     return ranges
+
+
+def is_in_pool(array):
+    """Whether all of an array lies in memory that this process has mapped from a pool."""
+    first, last = np.lib.array_utils.byte_bounds(array)
+    return any(start <= first and last <= end for start, end in mappings())

@@ -10,7 +10,7 @@ import threading
 import unittest
 
 import numpy as np
-from pools import Pool, mappings, until
+from pools import Pool, is_in_pool, until
 from unrack import lend, rpc
 
 # Lends each peer a text of a million bytes, says so, and waits to be ended.
@@ -221,12 +221,6 @@ class Lending(unittest.TestCase):
 
 class LendingThroughAModel(Lending):
     memory = "model"
-
-
-def is_in_pool(array):
-    """Whether all of an array lies in memory that this process has mapped from a pool."""
-    first, last = np.lib.array_utils.byte_bounds(array)
-    return any(start <= first and last <= end for start, end in mappings())
 
 
 if __name__ == "__main__":

@@ -42,7 +42,7 @@ from distributed.utils import ensure_memoryview, get_ip, offload
 from unrack import lend, rpc
 from unrack.rpc.native import copy
 
-__all__ = ["UnrackBackend", "UnrackComm"]
+__all__ = ["UnrackBackend", "UnrackComm", "connected"]
 
 PREFIX = "unrack://"
 #: Frames from this length on pass by reference: a reference costs about as much as copying so many bytes twice more.
@@ -93,6 +93,14 @@ def _connected(pool: str | None, *, anew: bool = False) -> _Endpoints:
                 ) from error
             _endpoints[os.getpid(), pool] = endpoints
         return endpoints
+
+
+def connected() -> None:
+    """Checks that the pool of Dask's setting is served.
+
+    Raises `FatalCommClosedError`, which says what to do, if it is not.
+    """
+    _connected(_pool())
 
 
 class _Stream:
@@ -172,9 +180,9 @@ class UnrackComm(Comm):
         super().__init__(deserialize=deserialize)
         self._local_addr, self._peer_addr = addresses
         self._link: lend.Link | None = link
-        # They last as long as this.
-        self._endpoints = endpoints
-        self._endpoint = endpoint
+        # They last as long as comms and listeners that are open.
+        self._endpoints: _Endpoints | None = endpoints
+        self._endpoint: lend.Endpoint | None = endpoint
         self._stream = _Stream(link)
         # Reads and writes that use the socket.
         self._users = 0
@@ -230,7 +238,7 @@ class UnrackComm(Comm):
         try:
             with self._using():
                 await self._write_frames(link, views)
-        except (OSError, rpc.Error) as error:
+        except (OSError, EOFError, rpc.Error) as error:
             self.abort()
             raise CommClosedError(f"in {self}: {_said(error)}") from error
         except BaseException:
@@ -248,7 +256,7 @@ class UnrackComm(Comm):
             self._stream.end()
             if self._users == 0:
                 self._link.close()
-            self._link = None
+            self._link = self._endpoints = self._endpoint = None
 
     def closed(self) -> bool:
         return self._link is None or (self._users == 0 and self._stream.ended())
@@ -286,6 +294,8 @@ class UnrackComm(Comm):
 
     async def _lend(self, link: lend.Link, frame: memoryview) -> int:
         """Copies a frame into the pool, if there is room."""
+        if self._endpoint is None:
+            raise EOFError
         try:
             buffer = self._endpoint.buffer(frame.nbytes, writable=True)
         except (rpc.PoolError, rpc.NoPool):
@@ -379,6 +389,7 @@ class UnrackListener(BaseListener):
         self._deserialize = deserialize
         self._allow_offload = allow_offload
         self._listener: lend.Listener | None = None
+        self._endpoints: _Endpoints | None = None
         self._port = 0
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -394,6 +405,7 @@ class UnrackListener(BaseListener):
         if listener is not None:
             self._loop.remove_reader(listener)
             listener.close()
+            self._endpoints = None
             self.abort_handshaking_comms()
 
     @property
@@ -430,11 +442,14 @@ class UnrackListener(BaseListener):
             task.add_done_callback(self._tasks.discard)
 
     async def _handle(self, link: lend.Link) -> None:
-        addresses = (
-            self.contact_address,
-            PREFIX + unparse_host_port(self._contact_host(), link.process),
-        )
-        comm = UnrackComm(link, self._endpoints, self._endpoints.far, addresses, self._deserialize)
+        endpoints = self._endpoints
+        if endpoints is None:
+            # It was stopped meanwhile.
+            link.close()
+            return
+        peer = PREFIX + unparse_host_port(self._contact_host(), link.process)
+        addresses = self.contact_address, peer
+        comm = UnrackComm(link, endpoints, endpoints.far, addresses, self._deserialize)
         comm.allow_offload = self._allow_offload
         try:
             await self.on_connection(comm)
