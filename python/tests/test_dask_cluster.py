@@ -80,7 +80,7 @@ class Clusters(unittest.TestCase):
             n_workers=workers,
             threads_per_worker=1,
             protocol="unrack",
-            dashboard_address=None,
+            dashboard_address=":0",
             silence_logs=logging.CRITICAL,
         )
         self.enterContext(cluster)

@@ -39,7 +39,7 @@ def sum_with_transpose(protocol: str, megabytes: int) -> tuple[float, int, int]:
             n_workers=2,
             threads_per_worker=1,
             protocol=protocol,
-            dashboard_address=None,  # pyright: ignore[reportArgumentType]
+            dashboard_address=":0",
             silence_logs=logging.CRITICAL,
         ) as cluster,
         Client(cluster) as client,

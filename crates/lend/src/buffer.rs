@@ -1,10 +1,12 @@
 //! A buffer of this process that peers read.
 
+use rustix::mm::{Advice, madvise};
 use std::ptr::NonNull;
 use std::sync::Arc;
+use unrack_pool::arena::MOST_SMALL;
 use unrack_pool::cache_control::SharedMemory;
 use unrack_pool::wire::Access;
-use unrack_pool::{Arena, Buffer, Client};
+use unrack_pool::{Arena, Buffer, Client, PAGE};
 
 use crate::Error;
 
@@ -29,7 +31,20 @@ pub(crate) struct Owned {
 impl LentBuffer {
     /// Takes `bytes` bytes from an arena to which peers have this access.
     pub(crate) fn new(pool: &Client, arena: &Arena, bytes: u64, access: Access) -> Result<LentBuffer, Error> {
-        let buffer = Some(arena.alloc(bytes)?);
+        let buffer = arena.alloc(bytes)?;
+        if bytes > MOST_SMALL {
+            // Faults for all pages at once take two thirds of the time that one for each takes. Where the kernel does not know
+            // this call, there is one for each.
+            // SAFETY: the buffer is mapped, and changes in no byte.
+            let _ = unsafe {
+                madvise(
+                    buffer.as_ptr().cast(),
+                    bytes.next_multiple_of(PAGE) as usize,
+                    Advice::LinuxPopulateWrite,
+                )
+            };
+        }
+        let buffer = Some(buffer);
         let (arena, pool) = (arena.clone(), pool.clone());
         Ok(LentBuffer { owned: Arc::new(Owned { arena, buffer, bytes, access, pool }) })
     }

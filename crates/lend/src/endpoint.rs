@@ -47,6 +47,11 @@ impl Arenas {
         Arenas { read: pool.arena(), write: pool.arena() }
     }
 
+    pub(crate) fn keep_spare(&self, bytes: u64) {
+        self.read.keep_spare(bytes);
+        self.write.keep_spare(bytes);
+    }
+
     pub(crate) fn of(&self, access: Access) -> &Arena {
         match access {
             Access::Read => &self.read,
@@ -68,8 +73,9 @@ impl Endpoint {
     /// If no manager is there, it refuses, or the machine has no threads or address space left.
     pub fn connect(pool: impl AsRef<Path>) -> Result<Endpoint, Error> {
         let pool = Client::connect(pool)?;
-        let watch = Watch::start().map_err(Error::Socket)?;
-        Ok(Endpoint { inner: Arc::new(Inner { arenas: Arenas::new(&pool), pool, watch }) })
+        let arenas = Arenas::new(&pool);
+        let watch = Watch::start(arenas.clone()).map_err(Error::Socket)?;
+        Ok(Endpoint { inner: Arc::new(Inner { arenas, pool, watch }) })
     }
 
     /// Listens for links under a name. A thread accepts them, so that a peer never waits for this program.
@@ -122,6 +128,7 @@ impl Endpoint {
     }
 
     fn take(&self, bytes: u64, access: Access) -> Result<LentBuffer, Error> {
+        self.inner.watch.note_taken();
         LentBuffer::new(&self.inner.pool, self.inner.arenas.of(access), bytes, access)
     }
 

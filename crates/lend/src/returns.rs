@@ -1,21 +1,25 @@
 //! Messages by which loans are returned, and the thread that reads them.
 //!
 //! Each link has a packet socket for them: a packet has up to [`MOST`] offsets of buffers, eight bytes each, and its end
-//! returns all. No thread waits for a peer: offsets that the socket does not take are kept, and sent when it does.
+//! returns all. The same thread gives memory back to the pool when no buffer was taken for a while. No thread waits for a peer: offsets that the socket does not take are kept, and sent when it does.
 
 use crate::buffer::Owned;
+use crate::endpoint::Arenas;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
-use rustix::event::{EventfdFlags, eventfd};
+use rustix::event::{EventfdFlags, Timespec, eventfd};
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendFlags, Shutdown, recv, send, shutdown};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 use unrack_pool::Channel;
 
 /// Most offsets in a packet.
 const MOST: usize = 64;
+/// Time without a new buffer after which memory is kept no longer.
+const IDLE: Duration = Duration::from_secs(1);
 /// Key of the eventfd that wakes the thread.
 const WAKE: u64 = 0;
 
@@ -146,17 +150,25 @@ pub(crate) struct Watch {
     next: AtomicU64,
     /// True once the endpoint is gone: the thread ends with its last link.
     leaving: AtomicBool,
+    arenas: Arenas,
+    /// Number of buffers that were taken.
+    taken: AtomicU64,
+    /// True while memory is kept for later.
+    keeps: AtomicBool,
 }
 
 impl Watch {
     /// Starts the thread of an endpoint.
-    pub(crate) fn start() -> std::io::Result<Arc<Watch>> {
+    pub(crate) fn start(arenas: Arenas) -> std::io::Result<Arc<Watch>> {
         let watch = Watch {
             epoll: epoll::create(CreateFlags::CLOEXEC)?,
             wake: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
             links: Mutex::default(),
             next: AtomicU64::new(WAKE + 1),
             leaving: AtomicBool::new(false),
+            arenas,
+            taken: AtomicU64::new(0),
+            keeps: AtomicBool::new(false),
         };
         epoll::add(&watch.epoll, &watch.wake, EventData::new_u64(WAKE), EventFlags::IN)?;
         let watch = Arc::new(watch);
@@ -207,12 +219,38 @@ impl Watch {
         let _ = epoll::modify(&self.epoll, &returns.socket, EventData::new_u64(returns.key), events);
     }
 
+    /// Notes that a buffer was taken: what is freed is kept for later, until none is taken for a while.
+    pub(crate) fn note_taken(&self) {
+        self.taken.fetch_add(1, Ordering::Relaxed);
+        if !self.keeps.load(Ordering::Relaxed) && !self.keeps.swap(true, Ordering::AcqRel) {
+            self.arenas.keep_spare(u64::MAX);
+            self.wake();
+        }
+    }
+
+    /// Gives back what is kept, if no buffer was taken since the last look. Returns the number that were taken by now.
+    fn look(&self, before: u64) -> u64 {
+        let taken = self.taken.load(Ordering::Relaxed);
+        if taken == before && self.keeps.swap(false, Ordering::AcqRel) {
+            self.arenas.keep_spare(0);
+        }
+        taken
+    }
+
     fn run(&self) {
         let mut events = Vec::with_capacity(64);
+        let (mut taken, mut next_look) = (0, Instant::now() + IDLE);
         loop {
-            match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut events), None) {
+            let timeout = self.keeps.load(Ordering::Acquire).then(|| {
+                let left = next_look.saturating_duration_since(Instant::now());
+                Timespec { tv_sec: left.as_secs() as i64, tv_nsec: i64::from(left.subsec_nanos()) }
+            });
+            match epoll::wait(&self.epoll, rustix::buffer::spare_capacity(&mut events), timeout.as_ref()) {
                 Ok(_) | Err(Errno::INTR) => {}
                 Err(error) => unreachable!("an epoll of our own failed: {error}"),
+            }
+            if Instant::now() >= next_look {
+                (taken, next_look) = (self.look(taken), Instant::now() + IDLE);
             }
             for event in events.drain(..) {
                 self.handle(event.data.u64(), event.flags);
