@@ -105,7 +105,8 @@ class Endpoint(_Closable):
 
     def listen(self, name: str) -> "Listener":
         """Accepts links under a name."""
-        return Listener(Handle("listener", "endpoint_listen", self._open().pointer, native.encoded(name)))
+        handle = Handle("listener", "endpoint_listen", self._open().pointer, native.encoded(name))
+        return Listener(handle, name)
 
     def open(self, name: str, *, patience: float = 5.0) -> "Link":
         """Opens a link to who listens under a name, which has `patience` seconds to accept it."""
@@ -125,8 +126,10 @@ class Endpoint(_Closable):
 class Listener(_Closable):
     """A name under which links are accepted: by a thread of the library, so that no peer waits for this program."""
 
-    def __init__(self, handle: Handle) -> None:
+    def __init__(self, handle: Handle, name: str) -> None:
         self._handle = handle
+        #: The name.
+        self.name = name
 
     def accept(self, timeout: float | None = None) -> "Link":
         """Gives the next link: waits for one up to `timeout` seconds (`TimeoutError`), or for ever. 0 looks once."""
