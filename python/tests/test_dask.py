@@ -61,6 +61,24 @@ class Pooled(unittest.IsolatedAsyncioTestCase):
         until(self.pool.is_empty, lambda: f"{self.pool.books()} is left")
 
 
+class Unreadable:
+    """Ends too early for who reads it."""
+
+    def __reduce__(self):
+        return _raise, (EOFError("as asked"),)
+
+
+class Unwritable:
+    """Cannot be written."""
+
+    def __reduce__(self):
+        raise TypeError("as asked")
+
+
+def _raise(error):
+    raise error
+
+
 class Comms(Pooled):
     async def listening(self, handler, address="unrack://127.0.0.1:0", **arguments):
         listener = listen(address, handler, **arguments)
@@ -191,6 +209,64 @@ class Comms(Pooled):
         self.assertIsInstance(message["array"], Serialized)
         await far.write(message)
         self.assertTrue(is_in_pool(np.asarray((await near.read())["array"].frames[0])))
+
+    async def test_each_array_is_given_back_by_itself(self):
+        near, far = await self.pair()
+        arrays = [np.full(100_000, at) for at in range(3)]
+        await near.write([to_serialize(array) for array in arrays])
+        received = list(await far.read())
+        lent = near._link.lent
+        self.assertEqual(lent, 3)
+        for left in (2, 1, 0):
+            received.pop()
+            gc.collect()
+            until(lambda left=left: near._link.lent == left, "it was not given back")
+
+    async def test_what_cannot_be_read_back_ends_the_comm(self):
+        near, far = await self.pair()
+        await near.write({"x": to_serialize(Unreadable())})
+        with (
+            self.assertLogs("distributed", logging.ERROR),
+            self.assertRaisesRegex(CommClosedError, "truncated"),
+        ):
+            await far.read()
+        self.assertTrue(far.closed())
+
+    async def test_what_cannot_be_written_is_said_and_ends_nothing(self):
+        near, far = await self.pair()
+        with self.assertLogs("distributed", logging.ERROR), self.assertRaises(TypeError):
+            await near.write({"x": to_serialize(Unwritable())}, on_error="raise")
+        await near.write("on")
+        self.assertEqual(await far.read(), "on")
+
+    async def test_many_listeners(self):
+        async def handler(comm):
+            await comm.write(comm.local_address)
+            await comm.close()
+
+        listeners = [await self.listening(handler) for _ in range(20)]
+        addresses = {listener.contact_address for listener in listeners}
+        self.assertEqual(len(addresses), 20)
+        for address in addresses:
+            comm = await connect(address, timeout=20)
+            self.assertEqual(await comm.read(), address)
+            await comm.close()
+
+    async def test_who_connects_waits_for_a_listener_to_start(self):
+        async def handler(comm):
+            await comm.write("late")
+            await comm.close()
+
+        first = await self.listening(handler)
+        address = first.contact_address
+        first.stop()
+        connecting = asyncio.create_task(connect(address, timeout=60))
+        for _ in range(3):
+            await asyncio.sleep(0)
+        await self.listening(handler, address)
+        comm = await connecting
+        self.assertEqual(await comm.read(), "late")
+        await comm.close()
 
     async def test_empty_and_strange_frames(self):
         near, far = await self.pair()

@@ -5,7 +5,7 @@
     with LocalCluster(protocol="unrack") as cluster, Client(cluster) as client:
         ...
 
-Only the address differs from `tcp://`. Frames of 32 KiB and more are copied once, by the sender, into the pool; the receiver uses
+Only the address differs from `tcp://`. Frames of 128 KiB and more are copied once, by the sender, into the pool; the receiver uses
 them where they are: its arrays and frames lie in the pool, and are writable, as with `tcp://`. The sender has the memory back when the
 last of them is gone. Smaller frames, and what the pool has no room for, go over a Unix socket.
 
@@ -45,8 +45,8 @@ from unrack.rpc.native import copy
 __all__ = ["UnrackBackend", "UnrackComm", "connected"]
 
 PREFIX = "unrack://"
-#: Frames from this length on pass by reference: a reference costs about as much as copying so many bytes twice more.
-LEAST = 32 << 10
+#: Frames from this length on pass by reference: a reference costs as much as copying so many bytes twice more (measured).
+LEAST = 128 << 10
 
 # Message: frames, and bytes of their sizes and places. Frame: its size, and the offset of its buffer.
 _MESSAGE = struct.Struct("<Q")
