@@ -316,19 +316,20 @@ impl ChannelLink {
     }
 
     /// Forgets a segment: its offsets are no longer valid. It stays mapped until the channel is dropped, since a
-    /// thread may still be reading it, unless the channel says what is pinned. Returns whether it was unmapped.
+    /// thread may still be reading it, unless the channel says what is pinned. Returns whether the manager is to be told
+    /// that it is not mapped.
     pub(super) fn withdrawn(&self, space: &Space, offset: u64) -> bool {
         let unmapped = self.unmapped.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut gone = false;
+        let mut stays = *unmapped || !self.unmaps_withdrawn.load(Ordering::Acquire);
         for granted in self.used() {
             let is_it =
                 granted.start.load(Ordering::Relaxed) == offset && granted.mapped.load(Ordering::Relaxed) > 0;
             if is_it {
                 granted.end.store(0, Ordering::Release);
-                gone |= !*unmapped && self.unmap_unpinned(space, granted);
+                stays = stays || !self.unmap_unpinned(space, granted);
             }
         }
-        gone
+        !stays
     }
 
     /// Unmaps a withdrawn segment in which nothing is pinned. Returns whether it did.

@@ -62,12 +62,22 @@ impl State {
     /// Releases a segment on behalf of its owner.
     pub(super) fn release(&mut self, by: ClientId, offset: u64) -> Result<Reply, Denied> {
         let segment = self.segments.get(&offset).filter(|segment| segment.owner == Some(by));
-        let grants = segment.ok_or(Denied::NotYours)?.grants.clone();
-        for grant in grants {
+        segment.ok_or(Denied::NotYours)?;
+        self.take_back(offset);
+        Ok(Reply::Done)
+    }
+
+    /// Removes the owner of a segment, and tells those that it was granted to.
+    pub(super) fn take_back(&mut self, offset: u64) {
+        let Some(segment) = self.segments.get(&offset) else { return };
+        for grant in segment.grants.clone() {
+            // Who has not confirmed yet what it has is told then.
+            if self.clients.get(&grant.to).is_some_and(|client| client.kept.is_some()) {
+                continue;
+            }
             self.event(grant.to, Event::Withdrawn { channel: grant.channel, offset }, Vec::new());
         }
         self.disown(offset);
-        Ok(Reply::Done)
     }
 
     pub(super) fn grant(
