@@ -33,7 +33,7 @@ impl LentBuffer {
     pub(crate) fn new(pool: &Client, arena: &Arena, bytes: u64, access: Access) -> Result<LentBuffer, Error> {
         let buffer = arena.alloc(bytes)?;
         if bytes > MOST_SMALL {
-            // Faults for all pages at once take two thirds of the time that one for each takes. Where the kernel does not know
+            // Faults for all pages at once take three quarters of the time that one for each takes. Where the kernel does not know
             // this call, there is one for each.
             // SAFETY: the buffer is mapped, and changes in no byte.
             let _ = unsafe {
