@@ -11,6 +11,7 @@
 #   studies-programs  DDC's programs, measured here: under an hour; what ran is kept, and not run again
 #   bench   cost per fault beside kernel swap, memory node, a pool's buffers, the simulator's speed, calls beside peers
 #   differential  thousands of random small networks, here and in the slow reference of tests/reference
+#   torch   PyTorch in an environment of its own (large), and the tests of its backend beside gloo; `torch-bench` measures
 #   rtl     the hardware: lint, beside the software cycle by cycle, coverage, proofs, faults that these must see
 #   synth   the hardware's cells, memory and levels of logic (fmax: the clock that it reaches on an FPGA, estimated)
 #   models  lock-free code under all interleavings (loom)
@@ -22,7 +23,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := build
-.PHONY: setup debian rust build command install dist docs wheel run test test-python test-programs lint lint-rust lint-rest studies studies-programs bench rtl-programs rtl-short rtl rtl-coverage rtl-program-srpt-4 synth fmax models miri differential soak clean
+.PHONY: setup debian rust build command install dist docs wheel run test test-python test-programs lint lint-rust lint-rest studies studies-programs bench rtl-programs rtl-short rtl rtl-coverage rtl-program-srpt-4 synth fmax models miri differential soak torch torch-bench clean
 
 target := $(or $(CARGO_TARGET_DIR),target)
 release := $(target)/release
@@ -184,6 +185,23 @@ test-programs:
 	UNRACK=$(ci)/unrack tests/programs/run.sh --scale small --fast --local 25% sort sqlite redis go node
 	tests/own-transport.sh $(ci)/own-transport
 
+# An extra: PyTorch is no part of `test`. Where it is not to be had, its tests say so and are skipped.
+torch_python := .venv-torch/bin/python
+.venv-torch/.ready: requirements-torch.txt | debian
+	@echo "installing PyTorch into .venv-torch"
+	@[[ -x $(torch_python) ]] || python3 -m venv .venv-torch
+	@if $(torch_python) -m pip install -q --disable-pip-version-check -r requirements-torch.txt; then touch $@; else \
+		echo "make: PyTorch cannot be installed here; its tests are skipped" >&2; \
+		$(torch_python) -m pip install -q --disable-pip-version-check "$$(grep ^numpy requirements-torch.txt)"; fi
+
+torch: rust .venv-torch/.ready
+	cargo build -q --profile ci --workspace --lib --bins --tests
+	$(with_python) $(torch_python) -m unittest discover -q -s python/tests/extras
+
+torch-bench: build .venv-torch/.ready
+	UNRACK=$(release)/unrack UNRACK_RPC_LIBRARY=$(abspath $(release))/libunrack_rpc.so PYTHONPATH=python \
+		$(torch_python) -W ignore bench/torch_tensors.py
+
 lint:
 	$(MAKE) --no-print-directory --jobs 2 lint-rust lint-rest
 
@@ -229,6 +247,7 @@ bench: setup build
 	bench/faults.sh
 	ln -sf $(abspath $(release))/libunrack_native.so python/unrack/_native.abi3.so
 	UNRACK=$(release)/unrack PYTHONPATH=python $(python) bench/sweep.py 600000
+	UNRACK=$(release)/unrack UNRACK_RPC_LIBRARY=$(abspath $(release))/libunrack_rpc.so PYTHONPATH=python $(python) bench/dask_comms.py
 	bench/rack.sh || echo "not measured: bench/rack.sh needs root, namespaces and MPTCP"
 	cargo bench -q -p unrack-lines
 	cargo build -q --release -p unrack-lines-plugin -p unrack-lines-kernels && cargo bench -q -p unrack-lines-plugin

@@ -23,6 +23,7 @@ NEEDED = {
     "rtl",
     "sanitizers",
     "stores",
+    "torch",
     "tshark",
     "userfaultfd",
     "valgrind",

@@ -32,7 +32,7 @@ pub mod wire;
 pub use arena::{Arena, Buffer, Cache};
 pub use bells::{BELLS, Bell, Bells, LOST_RING, PeerBell, Rung};
 pub use cache_control::LINE;
-pub use client::{Channel, Client, Error, Offer, Segment, Service};
+pub use client::{Channel, Client, Error, Offer, Pin, Segment, Service};
 pub use manager::{Manager, Options};
 
 /// Bytes of a section: a huge page (DRack §4.2).

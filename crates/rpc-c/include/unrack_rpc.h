@@ -15,7 +15,7 @@
  * Pools: a null socket is the user's own pool, $XDG_RUNTIME_DIR/unrack/pool.sock; without that variable,
  * unrack-USER/pool.sock in the folder of temporary files, where USER is the user's number.
  *
- * Threads: a client may be used by several at a time; every other handle by one at a time, whichever it is. A child by
+ * Threads: clients, endpoints, listeners and links may be used by several at a time; every other handle by one at a time, whichever it is. A child by
  * fork must connect for itself, and leave alone what it has from its parent.
  */
 
@@ -78,11 +78,17 @@ typedef enum {
   UNRACK_STATUS_INTERNAL = 15,
 } unrack_status;
 
+// A buffer of this process, to be filled and lent. It stays as long as a peer has it.
+typedef struct unrack_buffer unrack_buffer;
+
 // A call: a request that is written, then under way, then an answer that is read. One thread at a time may use it.
 typedef struct unrack_call unrack_call;
 
 // A connection to a service. Threads may share it. It may be freed before its calls, which keep what they need.
 typedef struct unrack_client unrack_client;
+
+// A connection to a pool, to pass buffers. Threads may share it. It may be freed before its listeners, links and buffers.
+typedef struct unrack_endpoint unrack_endpoint;
 
 // Why a function failed. Belongs to who called it, until `unrack_error_free`.
 typedef struct unrack_error unrack_error;
@@ -92,6 +98,15 @@ typedef struct unrack_incoming unrack_incoming;
 
 // Memory of messages that is kept mapped.
 typedef struct unrack_kept unrack_kept;
+
+// A byte stream to a peer, by which buffers are lent. Threads may share it. It may be freed before its buffers and loans.
+typedef struct unrack_link unrack_link;
+
+// A name under which an endpoint accepts links. Threads may share it.
+typedef struct unrack_listener unrack_listener;
+
+// A buffer of a peer, which stays until this is freed, whatever ends before.
+typedef struct unrack_loan unrack_loan;
 
 // A service. One thread at a time may use it; its handlers run on threads of its own.
 typedef struct unrack_server unrack_server;
@@ -314,6 +329,92 @@ unrack_status unrack_server_stream(unrack_server *server,
 void unrack_copy(void *to,
                  const void *from,
                  size_t bytes);
+
+// Connects to the pool at a socket (null: the user's own), to pass buffers by reference.
+unrack_status unrack_endpoint_connect(const char *pool, unrack_endpoint **endpoint, unrack_error **error);
+
+// Null is left alone.
+void unrack_endpoint_free(unrack_endpoint *endpoint);
+
+// Listens for links under a name. They are accepted by a thread of the library: no peer waits for this program.
+unrack_status unrack_endpoint_listen(const unrack_endpoint *endpoint,
+                                     const char *name,
+                                     unrack_listener **listener,
+                                     unrack_error **error);
+
+// Opens a link to the listener of a name, which has `patience_ns` nanoseconds to accept it. It is of another endpoint:
+// a process that has both ends has an endpoint for each.
+unrack_status unrack_endpoint_open(const unrack_endpoint *endpoint,
+                                   const char *name,
+                                   uint64_t patience_ns,
+                                   unrack_link **link,
+                                   unrack_error **error);
+
+// A buffer that can be lent by any links of the endpoint, to readers that cannot write it. `writable`: by one link, once, and
+// the peer may write it until it returns it. All peers that were lent such a buffer can write all of them.
+unrack_status unrack_endpoint_buffer(const unrack_endpoint *endpoint,
+                                     uint64_t bytes,
+                                     bool writable,
+                                     unrack_buffer **buffer,
+                                     unrack_error **error);
+
+// The next link, within `timeout_ns` nanoseconds; `UNRACK_NO_TIMEOUT` waits for ever, 0 looks once. Without one, `link` is
+// null.
+unrack_status unrack_listener_accept(const unrack_listener *listener,
+                                     uint64_t timeout_ns,
+                                     unrack_link **link,
+                                     unrack_error **error);
+
+// A descriptor that is readable when a link may be there, for `poll`, `epoll` or an event library. It is the listener's, and
+// must be neither read nor closed. -1: there is no listener.
+int unrack_listener_descriptor(const unrack_listener *listener);
+
+// Frees the name. Links that were accepted stay. Null is left alone.
+void unrack_listener_free(unrack_listener *listener);
+
+// Leaves at `descriptor` a socket of the byte stream to the peer, which the caller closes. Its end says that the peer has
+// freed its link and closed its descriptors, or is gone.
+unrack_status unrack_link_stream(const unrack_link *link,
+                                 int *descriptor,
+                                 unrack_error **error);
+
+// The process at the other side, as the kernel knows it.
+uint32_t unrack_link_process(const unrack_link *link);
+
+// How many buffers are lent to the peer.
+size_t unrack_link_lent(const unrack_link *link);
+
+// Lends the peer a buffer, which is not to be written any more, and leaves at `offset` what it has to be told, over the
+// stream. Each time that it is lent has to be received once.
+unrack_status unrack_link_lend(const unrack_link *link,
+                               const unrack_buffer *buffer,
+                               uint64_t *offset,
+                               unrack_error **error);
+
+// Receives a buffer that the peer has lent, by its offset. `writable`: the peer took it as such, and it may
+// be written.
+unrack_status unrack_link_receive(const unrack_link *link,
+                                  uint64_t offset,
+                                  uint64_t bytes,
+                                  bool writable,
+                                  unrack_loan **loan,
+                                  unrack_error **error);
+
+// Ends the link. Loans stay, and buffers that the peer has. Null is left alone.
+void unrack_link_free(unrack_link *link);
+
+// The buffer's bytes, which begin at a cache line, and hold what was there before. To be written until it is lent, and read
+// until it is freed.
+uint8_t *unrack_buffer_bytes(const unrack_buffer *buffer);
+
+// Gives the buffer back, as soon as no peer has it. Null is left alone.
+void unrack_buffer_free(unrack_buffer *buffer);
+
+// The loan's bytes, where its owner wrote them.
+uint8_t *unrack_loan_bytes(const unrack_loan *loan);
+
+// Returns the loan to its owner. Null is left alone.
+void unrack_loan_free(unrack_loan *loan);
 
 #ifdef __cplusplus
 }  // extern "C"

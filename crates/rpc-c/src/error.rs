@@ -85,6 +85,21 @@ impl From<Error> for Failure {
     }
 }
 
+impl From<unrack_lend::Error> for Failure {
+    fn from(error: unrack_lend::Error) -> Failure {
+        use unrack_lend::Error as Lend;
+        let text = error.to_string();
+        let (status, peer) = match error {
+            Lend::Pool(error) => return Error::Pool(error).into(),
+            Lend::Protocol { peer, .. } => (Status::Version, Some(peer)),
+            Lend::NotLent { peer, .. } => (Status::Protocol, Some(peer)),
+            Lend::OtherEndpoint => (Status::Invalid, None),
+            Lend::Socket(_) => (Status::Internal, None),
+        };
+        Failure { peer: peer.map(c_text), ..Failure::new(status, text) }
+    }
+}
+
 fn status_of(error: &Error) -> Status {
     use unrack_pool::Error as Pool;
     match error {

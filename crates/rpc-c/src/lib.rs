@@ -1,4 +1,4 @@
-//! Calls by reference for C, and for any language that can call C. `include/unrack_rpc.h` is generated from this crate.
+//! Calls and buffers by reference for C, and for any language that can call C. `include/unrack_rpc.h` is generated from this crate.
 //!
 //! | module | idea |
 //! |---|---|
@@ -6,11 +6,13 @@
 //! | [`error`] | an error's kind, cause and peer |
 //! | [`client`] | connections and calls |
 //! | [`server`] | services, and the calls that their handlers see |
+//! | [`lend`] | buffers that are passed by reference without a call |
 //! | [`message`] | bytes that a peer may write while they are read |
 
 mod border;
 mod client;
 mod error;
+mod lend;
 mod message;
 mod server;
 mod stream;

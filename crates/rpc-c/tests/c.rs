@@ -1,4 +1,4 @@
-//! A program in C calls a service in C: compiled against the header, linked with the library, run beside a manager.
+//! Programs in C call a service in C, and lend buffers: compiled against the header, linked with the library, run beside a manager.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -44,8 +44,17 @@ fn compile(folder: &Path, name: &str) -> PathBuf {
 
 #[test]
 fn a_program_in_c_calls_and_serves() {
-    let folder = Folder::new("calls");
-    let program = compile(&folder, "calls");
+    in_all_kinds_of_memory("calls");
+}
+
+#[test]
+fn a_program_in_c_lends_buffers() {
+    in_all_kinds_of_memory("lends");
+}
+
+fn in_all_kinds_of_memory(name: &str) {
+    let folder = Folder::new(name);
+    let program = compile(&folder, name);
     let flushes = unrack_pool::cache_control::Incoherent::detect();
     if let Err(why) = &flushes {
         skip(Needed::Flush, why);

@@ -21,11 +21,11 @@ const INTRODUCTION: &str = "\
  * Pools: a null socket is the user's own pool, $XDG_RUNTIME_DIR/unrack/pool.sock; without that variable,
  * unrack-USER/pool.sock in the folder of temporary files, where USER is the user's number.
  *
- * Threads: a client may be used by several at a time; every other handle by one at a time, whichever it is. A child by
+ * Threads: clients, endpoints, listeners and links may be used by several at a time; every other handle by one at a time, whichever it is. A child by
  * fork must connect for itself, and leave alone what it has from its parent.
  */";
 
-const NAMES: [(&str, &str); 15] = [
+const NAMES: [(&str, &str); 20] = [
     ("Status", "unrack_status"),
     ("Failure", "unrack_error"),
     ("Client", "unrack_client"),
@@ -40,6 +40,11 @@ const NAMES: [(&str, &str); 15] = [
     ("Opener", "unrack_opener"),
     ("Source", "unrack_source"),
     ("Closer", "unrack_closer"),
+    ("Endpoint", "unrack_endpoint"),
+    ("Listener", "unrack_listener"),
+    ("Link", "unrack_link"),
+    ("Buffer", "unrack_buffer"),
+    ("Loan", "unrack_loan"),
     ("NO_TIMEOUT", "UNRACK_NO_TIMEOUT"),
 ];
 
@@ -69,7 +74,7 @@ fn generate(crate_folder: &Path) -> String {
         usize_is_size_t: true,
         ..Config::default()
     };
-    let sources = ["border.rs", "error.rs", "client.rs", "server.rs", "stream.rs", "message.rs"];
+    let sources = ["border.rs", "error.rs", "client.rs", "server.rs", "stream.rs", "message.rs", "lend.rs"];
     let builder = sources.iter().fold(Builder::new().with_config(config), |builder, source| {
         builder.with_src(crate_folder.join("src").join(source))
     });

@@ -148,13 +148,13 @@ class Call:
     def close(self) -> None:
         """Ends the call; cancels it if it is under way."""
         self._handle = None
-        _release(self.body)
+        native.release(self.body)
         if self._answer is not None:
-            _release(self._answer)
+            native.release(self._answer)
 
     def _is_sent(self) -> None:
         self._sent = True
-        _release(self.body)
+        native.release(self.body)
 
     def _try_start(self) -> bool:
         started = ctypes.c_bool()
@@ -209,7 +209,7 @@ class Parts:
     def __next__(self) -> memoryview:
         if self._handle is None:
             raise StopIteration
-        _release(self._part)
+        native.release(self._part)
         # This object's reference, and the argument's; what is made of the part has one, by its view.
         if self._exporter is not None and sys.getrefcount(self._exporter) > 2:
             raise BufferError("the part before is still used: copy what is to be kept")
@@ -225,7 +225,7 @@ class Parts:
     def close(self) -> None:
         """No more parts are wanted."""
         self._handle = None
-        _release(self._part)
+        native.release(self._part)
 
 
 async def _readable(descriptor: int) -> None:
@@ -241,14 +241,6 @@ async def _readable(descriptor: int) -> None:
         await came
     finally:
         loop.remove_reader(descriptor)
-
-
-def _release(view: memoryview) -> None:
-    try:
-        view.release()
-    except BufferError:
-        # An array is made of it, and keeps the memory.
-        pass
 
 
 def connect(

@@ -2,6 +2,7 @@
 
 import ctypes
 import os
+from collections.abc import Callable
 from ctypes import POINTER, c_bool, c_char_p, c_int, c_int32, c_size_t, c_uint16, c_uint32, c_uint64, c_void_p
 from pathlib import Path
 from typing import Any, Literal
@@ -75,6 +76,24 @@ _FUNCTIONS: list[tuple[str, Any, list[Any]]] = [
     ("incoming_user", c_uint32, [c_void_p]),
     ("incoming_keep", c_void_p, [c_void_p]),
     ("kept_free", None, [c_void_p]),
+    ("endpoint_connect", c_int, [c_char_p, _PLACE, _PLACE]),
+    ("endpoint_free", None, [c_void_p]),
+    ("endpoint_listen", c_int, [c_void_p, c_char_p, _PLACE, _PLACE]),
+    ("endpoint_open", c_int, [c_void_p, c_char_p, c_uint64, _PLACE, _PLACE]),
+    ("endpoint_buffer", c_int, [c_void_p, c_uint64, c_bool, _PLACE, _PLACE]),
+    ("listener_accept", c_int, [c_void_p, c_uint64, _PLACE, _PLACE]),
+    ("listener_descriptor", c_int, [c_void_p]),
+    ("listener_free", None, [c_void_p]),
+    ("link_stream", c_int, [c_void_p, POINTER(c_int), _PLACE]),
+    ("link_process", c_uint32, [c_void_p]),
+    ("link_lent", c_size_t, [c_void_p]),
+    ("link_lend", c_int, [c_void_p, c_void_p, POINTER(c_uint64), _PLACE]),
+    ("link_receive", c_int, [c_void_p, c_uint64, c_uint64, c_bool, _PLACE, _PLACE]),
+    ("link_free", None, [c_void_p]),
+    ("buffer_bytes", c_void_p, [c_void_p]),
+    ("buffer_free", None, [c_void_p]),
+    ("loan_bytes", c_void_p, [c_void_p]),
+    ("loan_free", None, [c_void_p]),
 ]
 
 
@@ -128,16 +147,20 @@ def _exception(error: c_void_p) -> Error:
 
 
 class Handle:
-    """Something that the library made. It is freed with the last reference, so never while a thread uses it."""
+    """Something that the library made. It is freed with the last reference, so never while a thread uses it.
+
+    A child by fork has its parent's handles, and leaves them alone.
+    """
 
     def __init__(self, kind: str, make: str, *arguments: Any) -> None:
         self.pointer = c_void_p()
+        self._process = os.getpid()
         self._free = getattr(_library, f"unrack_{kind}_free")
         run(make, *arguments, ctypes.byref(self.pointer))
 
-    def __del__(self) -> None:
+    def __del__(self, process: Callable[[], int] = os.getpid) -> None:
         # None at the end of the interpreter, or if it was never made.
-        if self.pointer and self._free:
+        if self.pointer and self._free and self._process == process():
             self._free(self.pointer)
 
 
@@ -164,6 +187,61 @@ def view(base: int, size: int, owner: object) -> tuple[ctypes.Array[ctypes.c_uby
     own(exporter, owner)
     # A view of no bytes cannot be cast.
     return exporter, memoryview(exporter).cast("B") if size else memoryview(bytearray())
+
+
+class _Buffer(ctypes.Structure):
+    """`Py_buffer`."""
+
+    _fields_ = [
+        ("buf", c_void_p),
+        ("obj", ctypes.py_object),
+        ("len", ctypes.c_ssize_t),
+        ("itemsize", ctypes.c_ssize_t),
+        ("readonly", c_int),
+        ("ndim", c_int),
+        ("format", c_char_p),
+        ("shape", c_void_p),
+        ("strides", c_void_p),
+        ("suboffsets", c_void_p),
+        ("internal", c_void_p),
+    ]
+
+
+_get_buffer = ctypes.pythonapi.PyObject_GetBuffer
+_get_buffer.argtypes = [ctypes.py_object, POINTER(_Buffer), c_int]
+_release_buffer = ctypes.pythonapi.PyBuffer_Release
+_release_buffer.argtypes, _release_buffer.restype = [POINTER(_Buffer)], None
+
+
+def copy(to: memoryview, source: memoryview) -> None:
+    """Copies contiguous bytes without the interpreter's lock, which an assignment keeps."""
+    if to.nbytes != source.nbytes or to.readonly:
+        raise ValueError(f"{source.nbytes} bytes into {to.nbytes}")
+    buffers = _Buffer(), _Buffer()
+    held = []
+    try:
+        for view, buffer in zip((to, source), buffers, strict=True):
+            _get_buffer(view, ctypes.byref(buffer), 0)
+            held.append(buffer)
+        ctypes.memmove(buffers[0].buf, buffers[1].buf, source.nbytes)
+    finally:
+        for buffer in held:
+            _release_buffer(ctypes.byref(buffer))
+
+
+def release(view: memoryview) -> None:
+    """Ends a view, unless something is made of it, which then keeps the memory."""
+    try:
+        view.release()
+    except BufferError:
+        pass
+
+
+def length(size: int) -> int:
+    """A number of bytes for C, which takes what is below zero for a large one."""
+    if size < 0:
+        raise ValueError(f"a buffer of {size} bytes")
+    return size
 
 
 def nanoseconds(seconds: float | None) -> int:

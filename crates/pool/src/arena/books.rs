@@ -20,6 +20,8 @@ pub(super) struct Books {
     region: u32,
     held: u32,
     free: u32,
+    /// Sections that are kept free at least, once they were leased.
+    spare: u32,
 }
 
 struct Held {
@@ -38,6 +40,7 @@ impl Books {
             region,
             held: 0,
             free: 0,
+            spare: region,
         }
     }
 
@@ -61,12 +64,19 @@ impl Books {
         }
         // Half of the sections held, so that the number of segments grows with the logarithm of what they hold.
         let more = count.max((self.held / 2).min(self.region));
-        let segment = match client.lease(more) {
-            Err(Error::Denied(Denied::Full { .. } | Denied::Quota { .. })) if more > count => {
-                client.lease(count)?
-            }
-            leased => leased?,
+        let is_full = |leased: &Result<Segment, Error>| {
+            matches!(leased, Err(Error::Denied(Denied::Full { .. } | Denied::Quota { .. })))
         };
+        let mut leased = client.lease(more);
+        if is_full(&leased) && self.spare > self.region {
+            // What is kept may be in pieces that are too short.
+            self.give_back_above(self.region);
+            leased = client.lease(more);
+        }
+        if is_full(&leased) && more > count {
+            leased = client.lease(count);
+        }
+        let segment = leased?;
         // A peer that cannot be told, since it is gone or reads nothing, will not find the buffers it is sent.
         // That is its loss, and must not be ours.
         self.shares.retain(|(grantee, access)| grantee.grant(&segment, *access).is_ok());
@@ -89,10 +99,14 @@ impl Books {
     }
 
     /// Returns segments without used sections to the manager (DRack §4.2), as long as more sections are free than
-    /// a region and than a quarter of those held.
+    /// are to be kept (a region, unless it was said otherwise) and than a quarter of those held.
     pub(super) fn give_back_excess(&mut self) {
+        self.give_back_above(self.spare);
+    }
+
+    fn give_back_above(&mut self, spare: u32) {
         let excess = |books: &Books| {
-            let spare = (books.held / 4).max(books.region);
+            let spare = (books.held / 4).max(spare);
             let mut unused = books.segments.values().filter(|held| held.free.iter().all(|free| *free));
             let (first, free) = (unused.next()?, books.free);
             (free > spare).then(|| (first.segment.extent().offset, first.free.len() as u32))
@@ -102,6 +116,12 @@ impl Books {
             self.held -= sections;
             self.free -= sections;
         }
+    }
+
+    /// Keeps up to `sections` free sections for later, at least a region, and returns what exceeds that.
+    pub(super) fn keep_spare(&mut self, sections: u32) {
+        self.spare = sections.max(self.region);
+        self.give_back_excess();
     }
 
     /// Grants a peer all segments, and those leased later.

@@ -194,6 +194,12 @@ impl Arena {
         self.books().share_with(channel.grantee(), access)
     }
 
+    /// Keeps up to `bytes` of free sections for later allocations, at least a region; what exceeds that goes back to the
+    /// pool now. Memory that is used again costs no page faults, in this process and in its peers.
+    pub fn keep_spare(&self, bytes: u64) {
+        self.books().keep_spare(u32::try_from(bytes / SECTION).unwrap_or(u32::MAX));
+    }
+
     /// Returns how much of the arena's memory is in use.
     pub fn usage(&self) -> Usage {
         let held_bytes = self.books().held_bytes();

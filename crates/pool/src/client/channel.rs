@@ -8,7 +8,7 @@ use crate::wire::{Access, Cause, ChannelId, Extent, OpenedChannel, PeerProcess, 
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Most segments that one side of a channel grants the other (equal to the manager's limit).
@@ -79,6 +79,28 @@ impl Channel {
         known.then(|| NonNull::new(self.client.link.space().pointer(offset)).expect("no space is at zero"))
     }
 
+    /// Has segments that their owner withdraws unmapped, as soon as nothing in them is [pinned](Channel::pin). Without
+    /// this call they stay mapped, and count for their owner, until the channel is dropped.
+    ///
+    /// # Safety
+    /// From now on, pointers into segments that came by this channel are used only while they are pinned.
+    pub unsafe fn unmap_withdrawn(&self) {
+        self.link.unmaps_withdrawn.store(true, Ordering::Release);
+    }
+
+    /// Returns the address of a peer's buffer as [`resolve`](Channel::resolve) does, and keeps it mapped until the pin is
+    /// dropped, or the channel is.
+    pub fn pin(&self, offset: u64, bytes: u64, access: Access) -> Option<(NonNull<u8>, Pin)> {
+        let pinned = || self.link.pin(offset, bytes, access);
+        let entry = match pinned() {
+            Some(entry) => entry,
+            None if self.catch_up(offset, bytes, access) => pinned()?,
+            None => return None,
+        };
+        let pin = Pin { client: self.client.clone(), link: self.link.clone(), entry };
+        NonNull::new(self.client.link.space().pointer(offset)).map(|at| (at, pin))
+    }
+
     /// Waits until earlier messages of the manager were read. The peer's grant was sent before its offset, so it
     /// is read before the manager's reply.
     #[cold]
@@ -111,6 +133,21 @@ impl Drop for Channel {
         link.remove_channel(&self.link);
         // Waits for the reply: once a program has dropped a channel, others can have its memory.
         link.give_up(Request::Close { channel: self.id() });
+    }
+}
+
+/// Part of a peer's segment that is in use. Dropping it lets the segment be unmapped, once it was withdrawn.
+pub struct Pin {
+    client: Arc<Inner>,
+    link: Arc<ChannelLink>,
+    entry: usize,
+}
+
+impl Drop for Pin {
+    fn drop(&mut self) {
+        if let Some(offset) = self.link.unpin(self.client.link.space(), self.entry) {
+            self.client.link.tell_unmapped(self.link.id, offset);
+        }
     }
 }
 
@@ -147,8 +184,11 @@ pub(super) struct ChannelLink {
     count: AtomicU32,
     /// Index of the entry in which an offset was last found.
     last: AtomicU32,
-    /// True once all is unmapped. Locked while a segment is mapped, so that none is mapped after that.
+    /// True once all is unmapped. Locked while a segment is mapped, so that none is mapped after that, and while one is
+    /// pinned, unpinned or withdrawn.
     unmapped: Mutex<bool>,
+    /// True if segments that are withdrawn are unmapped as soon as nothing in them is pinned.
+    unmaps_withdrawn: AtomicBool,
 }
 
 /// A granted segment: written by the reading thread, `end` last. Empty after it was withdrawn.
@@ -157,8 +197,10 @@ struct Granted {
     start: AtomicU64,
     /// End of the segment, a whole page; the lowest bit is set if it may be written.
     end: AtomicU64,
-    /// End of the mapping, which stays after the segment was withdrawn.
+    /// End of the mapping, which stays after the segment was withdrawn; zero once it is unmapped, and the entry free.
     mapped: AtomicU64,
+    /// Number of pins in it.
+    pins: AtomicU32,
 }
 
 impl ChannelLink {
@@ -189,6 +231,7 @@ impl ChannelLink {
             count: AtomicU32::new(0),
             last: AtomicU32::new(0),
             unmapped: Mutex::new(false),
+            unmaps_withdrawn: AtomicBool::new(false),
         };
         Ok((link, Greeting { bytes: opened.greeting, passed }))
     }
@@ -225,7 +268,12 @@ impl ChannelLink {
 
     /// Returns whether another segment fits; the manager does not grant more than that.
     fn has_room(&self) -> bool {
-        (self.count.load(Ordering::Relaxed) as usize) < MOST_GRANTED
+        (self.count.load(Ordering::Relaxed) as usize) < MOST_GRANTED || self.free_entry().is_some()
+    }
+
+    /// Returns the index of an entry whose segment was unmapped.
+    fn free_entry(&self) -> Option<usize> {
+        self.used().iter().position(|granted| granted.mapped.load(Ordering::Relaxed) == 0)
     }
 
     /// Returns whether a segment was granted already, and this is a repetition.
@@ -256,22 +304,62 @@ impl ChannelLink {
     /// Records a granted segment, which is mapped.
     fn granted(&self, segment: Extent, access: Access) {
         let count = self.count.load(Ordering::Relaxed);
-        let granted = &self.granted[count as usize];
+        let free = self.free_entry();
+        let granted = &self.granted[free.unwrap_or(count as usize)];
         granted.start.store(segment.offset, Ordering::Relaxed);
         granted.mapped.store(segment.end(), Ordering::Relaxed);
         // Pairs with the load in `Granted::has`.
         granted.end.store(segment.end() | (access == Access::Write) as u64, Ordering::Release);
-        self.count.store(count + 1, Ordering::Release);
+        if free.is_none() {
+            self.count.store(count + 1, Ordering::Release);
+        }
     }
 
     /// Forgets a segment: its offsets are no longer valid. It stays mapped until the channel is dropped, since a
-    /// thread may still be reading it.
-    pub(super) fn withdrawn(&self, offset: u64) {
+    /// thread may still be reading it, unless the channel says what is pinned. Returns whether the manager is to be told
+    /// that it is not mapped.
+    pub(super) fn withdrawn(&self, space: &Space, offset: u64) -> bool {
+        let unmapped = self.unmapped.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut stays = *unmapped || !self.unmaps_withdrawn.load(Ordering::Acquire);
         for granted in self.used() {
-            if granted.start.load(Ordering::Relaxed) == offset {
+            let is_it =
+                granted.start.load(Ordering::Relaxed) == offset && granted.mapped.load(Ordering::Relaxed) > 0;
+            if is_it {
                 granted.end.store(0, Ordering::Release);
+                stays = stays || !self.unmap_unpinned(space, granted);
             }
         }
+        !stays
+    }
+
+    /// Unmaps a withdrawn segment in which nothing is pinned. Returns whether it did.
+    fn unmap_unpinned(&self, space: &Space, granted: &Granted) -> bool {
+        let is_pinned = granted.pins.load(Ordering::Relaxed) > 0;
+        if !self.unmaps_withdrawn.load(Ordering::Acquire) || is_pinned {
+            return false;
+        }
+        // SAFETY: whoever uses pointers into it has pinned it, by the contract of `unmap_withdrawn`.
+        unsafe { space.unmap(granted.extent()) };
+        granted.mapped.store(0, Ordering::Relaxed);
+        true
+    }
+
+    /// Pins the entry that allows this access to all of a range.
+    fn pin(&self, offset: u64, bytes: u64, access: Access) -> Option<usize> {
+        let _unmapped = self.unmapped.lock().unwrap_or_else(PoisonError::into_inner);
+        let found = self.used().iter().position(|granted| granted.has(offset, bytes, access))?;
+        self.granted[found].pins.fetch_add(1, Ordering::Relaxed);
+        Some(found)
+    }
+
+    /// Unpins an entry. Returns the offset of its segment if that was withdrawn, and is unmapped now.
+    fn unpin(&self, space: &Space, entry: usize) -> Option<u64> {
+        let unmapped = self.unmapped.lock().unwrap_or_else(PoisonError::into_inner);
+        let granted = &self.granted[entry];
+        granted.pins.fetch_sub(1, Ordering::Relaxed);
+        let was_withdrawn = granted.end.load(Ordering::Relaxed) == 0;
+        let gone = was_withdrawn && !*unmapped && self.unmap_unpinned(space, granted);
+        gone.then(|| granted.start.load(Ordering::Relaxed))
     }
 
     /// Returns whether a granted segment allows this access to all of a range.
@@ -294,10 +382,8 @@ impl ChannelLink {
     pub(super) fn unmap(&self, space: &Space) {
         let mut unmapped = self.unmapped.lock().unwrap_or_else(PoisonError::into_inner);
         *unmapped = true;
-        let granted = self.used().iter().map(|granted| {
-            let offset = granted.start.load(Ordering::Relaxed);
-            Extent { offset, bytes: granted.mapped.load(Ordering::Relaxed) - offset }
-        });
+        let granted = self.used().iter().filter(|granted| granted.mapped.load(Ordering::Relaxed) > 0);
+        let granted = granted.map(Granted::extent);
         for extent in std::iter::once(self.queues).chain(granted) {
             // SAFETY: pointers into it were valid until the channel was dropped, which it is.
             unsafe { space.unmap(extent) };
@@ -306,6 +392,12 @@ impl ChannelLink {
 }
 
 impl Granted {
+    /// Returns the extent that is mapped.
+    fn extent(&self) -> Extent {
+        let offset = self.start.load(Ordering::Relaxed);
+        Extent { offset, bytes: self.mapped.load(Ordering::Relaxed) - offset }
+    }
+
     #[inline(always)]
     fn has(&self, offset: u64, bytes: u64, access: Access) -> bool {
         let end = self.end.load(Ordering::Acquire);

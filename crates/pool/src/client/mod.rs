@@ -17,8 +17,8 @@ mod link;
 mod service;
 mod start;
 
-pub use channel::Channel;
 pub(crate) use channel::Grantee;
+pub use channel::{Channel, Pin};
 pub use service::{Offer, Service};
 
 use crate::bells::{Bell, Bells};

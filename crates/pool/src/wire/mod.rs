@@ -15,7 +15,7 @@ use unrack_units::Bytes;
 /// Magic number: the first bytes of the first message of either side.
 pub const MAGIC: [u8; 8] = *b"unrackpl";
 /// Version of the protocol, raised with any change of these types.
-pub const VERSION: u16 = 2;
+pub const VERSION: u16 = 3;
 /// Bytes of the longest message.
 pub const MOST_BYTES: usize = 16 * 1024;
 /// Descriptors that two processes may pass each other beside a greeting.
@@ -156,6 +156,9 @@ pub enum Request {
     /// Announces that this side cannot map what the other granted, and has no use for the channel. It closes the
     /// channel once nothing of it is in use.
     GiveUp { channel: ChannelId },
+    /// Announces that this side has unmapped a segment that its owner had withdrawn. Otherwise it has it mapped until it
+    /// closes the channel.
+    Unmapped { channel: ChannelId, offset: u64 },
 }
 
 /// Acceptance of a caller by a service.

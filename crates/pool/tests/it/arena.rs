@@ -101,6 +101,29 @@ proptest! {
 }
 
 #[test]
+fn spare_memory_is_kept_as_far_as_was_said_and_never_in_the_way() {
+    let pool = Pool::new(|options| {
+        options.capacity = Bytes::new(64 << 20);
+        options.region_sections = 2;
+    });
+    let client = pool.client("one");
+    let arena = client.arena();
+    arena.keep_spare(u64::MAX);
+    let parts = [0; 5].map(|_| arena.alloc(8 << 20).expect("there is room"));
+    let places = parts.each_ref().map(Buffer::offset);
+    parts.into_iter().for_each(|part| arena.free(part));
+    assert_eq!(arena.usage().held_bytes, 40 << 20);
+    let again = arena.alloc(8 << 20).expect("some is kept");
+    assert!(places.contains(&again.offset()), "it is used again");
+    arena.free(again);
+    // What is kept is in pieces.
+    let large = arena.alloc(48 << 20).expect("they make room");
+    arena.free(large);
+    arena.keep_spare(0);
+    assert!(arena.usage().held_bytes <= 4 << 20, "{:?}", arena.usage());
+}
+
+#[test]
 fn excess_goes_back_while_the_arena_lives() {
     let pool = Pool::new(|options| options.region_sections = 1);
     let client = pool.client("one");

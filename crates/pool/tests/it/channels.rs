@@ -211,3 +211,65 @@ fn nobody_is_there() {
     let path = folder.path("none.sock");
     assert!(matches!(Client::connect(&path), Err(Error::NoManager(_))));
 }
+
+/// Segments that the manager lists.
+fn segments(client: &Client) -> usize {
+    let listed = client.list().expect("a manager");
+    listed.iter().filter(|one| matches!(one, ListingEntry::Segment { .. })).count()
+}
+
+fn eventually(mut holds: impl FnMut() -> bool, what: &str) {
+    let end = Instant::now() + PATIENCE;
+    while !holds() {
+        assert!(Instant::now() < end, "{what}");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn a_withdrawn_segment_is_unmapped_when_nothing_in_it_is_pinned() {
+    let pool = Pool::new(|_| {});
+    let (client, _server, near, far) = pair(&pool);
+    // SAFETY: this test uses pinned pointers only.
+    unsafe { far.unmap_withdrawn() };
+    // More than one channel may have at a time.
+    for round in 0..600u32 {
+        let segment = client.lease(1).expect("what was given back is free");
+        let at = segment.extent().offset;
+        // SAFETY: only this test uses the segment, and it is mapped.
+        unsafe { segment.base().cast::<u32>().write(round) };
+        near.grant(&segment, Access::Read).expect("the server is there");
+        let (found, pin) = far.pin(at, 4, Access::Read).expect("it was granted");
+        let (_, again) = far.pin(at + 4, 4, Access::Read).expect("it was granted");
+        drop(segment);
+        if round % 100 == 0 {
+            eventually(|| far.pin(at, 4, Access::Read).is_none(), "it is withdrawn");
+        }
+        drop(again);
+        assert_eq!(segments(&client), 1, "it is pinned");
+        // SAFETY: pinned.
+        assert_eq!(unsafe { found.cast::<u32>().read() }, round);
+        drop(pin);
+        eventually(|| segments(&client) == 0, "it is unmapped");
+    }
+    assert!(far.resolve(0, 4, Access::Read).is_none());
+}
+
+#[test]
+fn a_withdrawn_segment_without_pins_is_unmapped_at_once() {
+    let pool = Pool::new(|_| {});
+    let (client, _server, near, far) = pair(&pool);
+    let kept = client.lease(1).expect("the pool is empty");
+    near.grant(&kept, Access::Read).expect("the server is there");
+    let first = client.lease(1).expect("there is room");
+    near.grant(&first, Access::Read).expect("the server is there");
+    assert!(far.resolve(first.extent().offset, 4, Access::Read).is_some());
+    drop(first);
+    assert_eq!(segments(&client), 2, "it stays until the channel is dropped");
+    // SAFETY: this test uses no pointers.
+    unsafe { far.unmap_withdrawn() };
+    drop(kept);
+    eventually(|| segments(&client) == 1, "it is unmapped");
+    drop(far);
+    eventually(|| segments(&client) == 0, "so is the other");
+}

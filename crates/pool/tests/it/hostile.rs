@@ -136,6 +136,8 @@ fn request() -> impl Strategy<Value = Request> {
         }),
         id().prop_map(|channel| Request::Close { channel: ChannelId(channel) }),
         id().prop_map(|channel| Request::GiveUp { channel: ChannelId(channel) }),
+        (id(), offset())
+            .prop_map(|(channel, offset)| Request::Unmapped { channel: ChannelId(channel), offset }),
         offset().prop_map(|offset| Request::HandBack { offset }),
         prop::collection::vec(id().prop_map(ChannelId), 0..5).prop_map(|channels| Request::Keep { channels }),
         Just(Request::Resumed),

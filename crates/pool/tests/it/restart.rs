@@ -222,3 +222,52 @@ fn there_is_nothing_to_clean_up() {
     let manager = Manager::start(&options).expect("it starts all the same");
     assert!(Client::connect_as(manager.socket(), "one").is_ok());
 }
+
+/// A segment that is withdrawn, unpinned, or both while no manager is there is free with the next one, also if that one
+/// repeats the grant.
+fn withdrawn_segments_are_unmapped_across_managers(backing: Backing) {
+    let folder = Folder::new();
+    let options = options(&folder, backing);
+    let manager = Manager::start(&options).expect("a manager starts");
+    let server = Client::connect_as(manager.socket(), "server").unwrap();
+    let client = Client::connect_as(manager.socket(), "client").unwrap();
+    let (near, far) = pair(&server, &client);
+    // SAFETY: this test uses no pointers that are not pinned.
+    unsafe { far.unmap_withdrawn() };
+    let segments = [0; 3].map(|_| client.lease(1).expect("there is room"));
+    let places = segments.each_ref().map(|segment| segment.extent().offset);
+    for segment in &segments {
+        near.grant(segment, Access::Read).expect("the server is there");
+    }
+    let mut pins = places.map(|at| Some(far.pin(at, 64, Access::Read).expect("it was granted").1));
+    let [released_before, released_after, released_while_away] = segments;
+    drop(released_before);
+    until("it is withdrawn", || far.pin(places[0], 64, Access::Read).is_none());
+    manager.stop();
+    drop(released_while_away);
+    drop(pins[0].take());
+    let second = Manager::start(&options).expect("it takes over");
+    until("all are back", || client.list().is_ok() && server.list().is_ok());
+    drop(released_after);
+    drop(pins);
+    until("all are free", || {
+        !client.list().unwrap().iter().any(|entry| matches!(entry, ListingEntry::Segment { .. }))
+    });
+    let again = client.lease(3).expect("there is room");
+    near.grant(&again, Access::Read).expect("the server is there");
+    assert!(far.pin(again.extent().offset, 3 << 21, Access::Read).is_some());
+    drop((near, far, again));
+    second.stop();
+}
+
+#[test]
+fn withdrawn_segments_in_memory_are_unmapped_across_managers() {
+    withdrawn_segments_are_unmapped_across_managers(Backing::Memfd { huge: false });
+}
+
+#[test]
+fn withdrawn_segments_in_a_directory_are_unmapped_across_managers() {
+    let segments = Folder::in_memory();
+    withdrawn_segments_are_unmapped_across_managers(Backing::Directory(segments.path("")));
+    assert_eq!(std::fs::read_dir(segments.path("")).unwrap().count(), 0);
+}

@@ -150,6 +150,20 @@ impl Link {
         let _ = send(&socket, number, &request, &[]);
     }
 
+    /// Tells the manager, or the next one, that a segment that was withdrawn is unmapped.
+    pub(super) fn tell_unmapped(&self, channel: ChannelId, offset: u64) {
+        let request = Request::Unmapped { channel, offset };
+        let mut books = self.books();
+        match books.standing {
+            Standing::Connected => {
+                drop(books);
+                self.say(request);
+            }
+            Standing::Away => books.late.push(request),
+            Standing::Over => {}
+        }
+    }
+
     fn ask_once(
         &self,
         socket: &OwnedFd,
@@ -375,7 +389,10 @@ impl Link {
                 self.say(Request::Counted { used_bytes });
             }
             Event::Withdrawn { channel, offset } => {
-                self.channel(channel).inspect(|link| link.withdrawn(offset));
+                let Some(link) = self.channel(channel) else { return };
+                if link.withdrawn(&self.space, offset) {
+                    self.say(Request::Unmapped { channel, offset });
+                }
             }
             Event::Gone { channel, cause } => {
                 self.channel(channel).inspect(|link| self.ended(link, cause));

@@ -212,6 +212,7 @@ impl State {
             Request::Answer { channel, verdict } => self.answer(from, channel, verdict, beside),
             Request::Close { channel } => self.close(from, channel),
             Request::GiveUp { channel } => self.give_up(from, channel),
+            Request::Unmapped { channel, offset } => self.unmapped(from, channel, offset),
             Request::HandBack { offset } => self.hand_back(from, offset, beside),
             Request::Keep { channels } => self.keep(from, channels),
             Request::Resumed => self.resumed(from),

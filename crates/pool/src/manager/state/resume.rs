@@ -194,7 +194,7 @@ impl State {
         let owned = self.segments.values().filter(|segment| segment.owner == Some(by));
         let lost: Vec<_> =
             owned.map(|s| s.extent.offset).filter(|offset| !kept.segments.contains(offset)).collect();
-        lost.into_iter().for_each(|offset| self.disown(offset));
+        lost.into_iter().for_each(|offset| self.take_back(offset));
 
         let names = self.services.iter();
         let names = names.filter(|(name, service)| service.by == by && !kept.services.contains(*name));
@@ -214,10 +214,17 @@ impl State {
             }
         }
         let granted = self.segments.iter().flat_map(|(offset, segment)| {
-            segment.grants.iter().filter(|grant| grant.to == by).map(|grant| (*offset, *grant))
+            let mine = segment.grants.iter().filter(|grant| grant.to == by);
+            mine.map(|grant| (*offset, *grant, segment.owner.is_some()))
         });
-        for (offset, grant) in granted.collect::<Vec<_>>() {
-            self.tell_of_grant(offset, grant);
+        for (offset, grant, is_owned) in granted.collect::<Vec<_>>() {
+            match is_owned {
+                true => self.tell_of_grant(offset, grant),
+                // It may not have been told, or this manager not that it has unmapped it.
+                false => {
+                    self.event(by, Event::Withdrawn { channel: grant.channel, offset }, Vec::new());
+                }
+            }
         }
         Ok(Reply::Done)
     }

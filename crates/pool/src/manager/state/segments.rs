@@ -7,6 +7,7 @@ use crate::manager::backing::{Store, Unfit, narrow};
 use crate::manager::ledger::{Granted, Identity, Key, Record};
 use crate::wire::{Access, ChannelId, ClientId, Denied, Event, Extent, Limited, Reply};
 use rustix::io::Errno;
+use std::ops::RangeBounds;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
@@ -61,12 +62,22 @@ impl State {
     /// Releases a segment on behalf of its owner.
     pub(super) fn release(&mut self, by: ClientId, offset: u64) -> Result<Reply, Denied> {
         let segment = self.segments.get(&offset).filter(|segment| segment.owner == Some(by));
-        let grants = segment.ok_or(Denied::NotYours)?.grants.clone();
-        for grant in grants {
+        segment.ok_or(Denied::NotYours)?;
+        self.take_back(offset);
+        Ok(Reply::Done)
+    }
+
+    /// Removes the owner of a segment, and tells those that it was granted to.
+    pub(super) fn take_back(&mut self, offset: u64) {
+        let Some(segment) = self.segments.get(&offset) else { return };
+        for grant in segment.grants.clone() {
+            // Who has not confirmed yet what it has is told then.
+            if self.clients.get(&grant.to).is_some_and(|client| client.kept.is_some()) {
+                continue;
+            }
             self.event(grant.to, Event::Withdrawn { channel: grant.channel, offset }, Vec::new());
         }
         self.disown(offset);
-        Ok(Reply::Done)
     }
 
     pub(super) fn grant(
@@ -80,7 +91,7 @@ impl State {
         self.check_reads(to)?;
         let granted =
             |segment: &Segment| segment.grants.iter().any(|grant| grant.channel == channel && grant.to == to);
-        // Released segments count as well: the other side has them mapped until it closes the channel.
+        // Released segments count as well: the other side has them mapped until it says otherwise, or closes the channel.
         let most = self.holders.limits().grants;
         if self.segments.values().filter(|segment| granted(segment)).count() >= most as usize {
             return Err(Denied::Limit { what: Limited::Grants, most });
@@ -141,8 +152,25 @@ impl State {
 
     /// Removes the grants of one side of a channel, which has unmapped them.
     pub(super) fn drop_grants(&mut self, channel: ChannelId, to: ClientId) {
+        self.drop_grants_in(.., channel, to);
+    }
+
+    /// Removes the grant of a released segment, which one side of a channel has unmapped.
+    pub(super) fn unmapped(
+        &mut self,
+        by: ClientId,
+        channel: ChannelId,
+        offset: u64,
+    ) -> Result<Reply, Denied> {
+        // Of a segment that still has its owner, the grant is in force.
+        self.segments.get(&offset).filter(|segment| segment.owner.is_none()).ok_or(Denied::NotYours)?;
+        self.drop_grants_in(offset..=offset, channel, by);
+        Ok(Reply::Done)
+    }
+
+    fn drop_grants_in(&mut self, offsets: impl RangeBounds<u64>, channel: ChannelId, to: ClientId) {
         let mut fewer = Vec::new();
-        for segment in self.segments.values_mut() {
+        for (_, segment) in self.segments.range_mut(offsets) {
             let before = segment.grants.len();
             segment.grants.retain(|grant| grant.channel != channel || grant.to != to);
             // A segment is granted once to each side of a channel.

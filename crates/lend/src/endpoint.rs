@@ -1,0 +1,272 @@
+//! Connection of a process to a pool, and its names.
+
+use crate::returns::Watch;
+use crate::{Error, LentBuffer, PeerLink};
+use rustix::event::{EventfdFlags, eventfd};
+use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
+use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+use std::collections::VecDeque;
+use std::path::Path;
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+use unrack_pool::wire::Access;
+use unrack_pool::{Arena, Client, Offer, Service};
+
+/// Greeting of both sides: the protocol and its version.
+const GREETING: &[u8] = b"unrack-lend 1";
+/// Code of the refusal of another protocol.
+const OTHER_PROTOCOL: u32 = 1;
+/// Code of the refusal of the endpoint that listens.
+const ITSELF: u32 = 2;
+
+/// Connection of a process to a pool, to pass buffers. Clones are the same endpoint.
+///
+/// An endpoint has no link to itself: a process that listens and opens links to its own names has an endpoint for each.
+/// Dropping all clones leaves links, listeners, buffers and loans as they are. It belongs to one process: a child made by
+/// `fork` must connect for itself, and leave alone what it has from its parent.
+#[derive(Clone)]
+pub struct Endpoint {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    pool: Client,
+    arenas: Arenas,
+    watch: Arc<Watch>,
+}
+
+/// Memory of an endpoint's buffers, by the access of peers: a segment is granted to readers or to writers.
+#[derive(Clone)]
+pub(crate) struct Arenas {
+    read: Arena,
+    write: Arena,
+}
+
+impl Arenas {
+    fn new(pool: &Client) -> Arenas {
+        Arenas { read: pool.arena(), write: pool.arena() }
+    }
+
+    pub(crate) fn keep_spare(&self, bytes: u64) {
+        self.read.keep_spare(bytes);
+        self.write.keep_spare(bytes);
+    }
+
+    pub(crate) fn of(&self, access: Access) -> &Arena {
+        match access {
+            Access::Read => &self.read,
+            Access::Write => &self.write,
+        }
+    }
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.watch.leave();
+    }
+}
+
+impl Endpoint {
+    /// Connects to the pool at a socket.
+    ///
+    /// # Errors
+    /// If no manager is there, it refuses, or the machine has no threads or address space left.
+    pub fn connect(pool: impl AsRef<Path>) -> Result<Endpoint, Error> {
+        let pool = Client::connect(pool)?;
+        let arenas = Arenas::new(&pool);
+        let watch = Watch::start(arenas.clone()).map_err(Error::Socket)?;
+        Ok(Endpoint { inner: Arc::new(Inner { arenas, pool, watch }) })
+    }
+
+    /// Listens for links under a name. A thread accepts them, so that a peer never waits for this program.
+    ///
+    /// # Errors
+    /// If the name is taken or invalid.
+    pub fn listen(&self, name: &str) -> Result<Listener, Error> {
+        let service = Arc::new(self.inner.pool.register(name)?);
+        let queue = Arc::new(Queue {
+            links: Mutex::default(),
+            changed: Condvar::new(),
+            readable: eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?,
+        });
+        let thread = std::thread::Builder::new().name("unrack-listen".into()).spawn({
+            let (endpoint, service, queue) = (self.clone(), service.clone(), queue.clone());
+            move || endpoint.accept_all(&service, &queue)
+        });
+        let thread = Some(thread.map_err(Error::Socket)?);
+        Ok(Listener { endpoint: self.clone(), service, queue, thread })
+    }
+
+    /// Opens a link to the listener of a name. It has `patience` to accept it.
+    ///
+    /// # Errors
+    /// If nobody has the name, it is served with another protocol, or the listener does not answer in time.
+    pub fn open(&self, name: &str, patience: Duration) -> Result<PeerLink, Error> {
+        let (channel, greeting) = self.inner.pool.open(name, GREETING, 0, &[], patience)?;
+        let sockets: Result<[OwnedFd; 2], _> = greeting.passed.try_into();
+        match (greeting.bytes == GREETING, sockets) {
+            (true, Ok([stream, returns])) => self.link(channel, stream, returns),
+            _ => Err(Error::Protocol { peer: channel.peer().to_string(), service: name.into() }),
+        }
+    }
+
+    /// Takes a buffer that can be lent to any number of peers, which read it.
+    ///
+    /// # Errors
+    /// If the pool or the machine is full, or the manager is gone when it is needed.
+    pub fn buffer(&self, bytes: u64) -> Result<LentBuffer, Error> {
+        self.take(bytes, Access::Read)
+    }
+
+    /// Takes a buffer that can be lent to one peer, which may write it until it returns it. All peers that were lent one
+    /// can write all of them, and so have to trust each other.
+    ///
+    /// # Errors
+    /// As [`buffer`](Endpoint::buffer).
+    pub fn writable_buffer(&self, bytes: u64) -> Result<LentBuffer, Error> {
+        self.take(bytes, Access::Write)
+    }
+
+    fn take(&self, bytes: u64, access: Access) -> Result<LentBuffer, Error> {
+        self.inner.watch.note_taken();
+        LentBuffer::new(&self.inner.pool, self.inner.arenas.of(access), bytes, access)
+    }
+
+    fn link(
+        &self,
+        channel: unrack_pool::Channel,
+        stream: OwnedFd,
+        returns: OwnedFd,
+    ) -> Result<PeerLink, Error> {
+        let Inner { pool, arenas, watch } = &*self.inner;
+        PeerLink::new(pool, arenas, watch, channel, stream, returns)
+    }
+
+    fn accept_all(&self, service: &Service, queue: &Queue) {
+        // An error says that the manager is gone, and no other has taken over.
+        while let Ok(Some(offer)) = service.accept(Duration::MAX) {
+            // A peer that ended meanwhile, or was refused, is none.
+            if let Ok(Some(link)) = self.accept(offer) {
+                queue.push(link);
+            }
+        }
+        queue.end();
+    }
+
+    fn accept(&self, mut offer: Offer) -> Result<Option<PeerLink>, Error> {
+        if offer.greeting().bytes != GREETING {
+            offer.refuse(OTHER_PROTOCOL, "it lends buffers: use the same release of both programs");
+            return Ok(None);
+        }
+        if offer.peer().id == self.inner.pool.id() {
+            offer.refuse(
+                ITSELF,
+                "an endpoint has no link to itself: open it from another endpoint of the process",
+            );
+            return Ok(None);
+        }
+        // Made here: the peer has no descriptor of this end, and cannot change how it is read.
+        let pair = |kind| socketpair(AddressFamily::UNIX, kind, SocketFlags::CLOEXEC, None);
+        let (stream, far_stream) = pair(SocketType::STREAM)?;
+        let (returns, far_returns) = pair(SocketType::SEQPACKET)?;
+        let channel = offer.accept(GREETING, 0, &[far_stream.as_fd(), far_returns.as_fd()])?;
+        self.link(channel, stream, returns).map(Some)
+    }
+}
+
+/// Name under which an endpoint accepts links. Dropping it frees the name; its links stay.
+pub struct Listener {
+    endpoint: Endpoint,
+    service: Arc<Service>,
+    queue: Arc<Queue>,
+    thread: Option<std::thread::JoinHandle<()>>,
+}
+
+impl Listener {
+    /// Returns the endpoint that listens.
+    pub fn endpoint(&self) -> &Endpoint {
+        &self.endpoint
+    }
+
+    /// Returns the name.
+    pub fn name(&self) -> &str {
+        self.service.name()
+    }
+
+    /// Returns the next link, or `None` if none comes in time; [`Duration::MAX`] waits for ever.
+    ///
+    /// # Errors
+    /// If the manager of the pool is gone.
+    pub fn accept(&self, patience: Duration) -> Result<Option<PeerLink>, Error> {
+        self.queue.pop(patience)
+    }
+
+    /// Returns an eventfd that is readable when [`accept`](Listener::accept) may return at once, for event loops. It is
+    /// for polling only, and never to be read.
+    pub fn readable(&self) -> BorrowedFd<'_> {
+        self.queue.readable.as_fd()
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        self.service.close();
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Links that were accepted, and not taken yet.
+struct Queue {
+    links: Mutex<Links>,
+    changed: Condvar,
+    /// Counter that is above zero as long as there is a link, or the end.
+    readable: OwnedFd,
+}
+
+#[derive(Default)]
+struct Links {
+    over: bool,
+    waiting: VecDeque<PeerLink>,
+}
+
+impl Queue {
+    fn push(&self, link: PeerLink) {
+        self.links.lock().unwrap_or_else(PoisonError::into_inner).waiting.push_back(link);
+        self.changed();
+    }
+
+    fn end(&self) {
+        self.links.lock().unwrap_or_else(PoisonError::into_inner).over = true;
+        self.changed();
+    }
+
+    fn changed(&self) {
+        let _ = rustix::io::write(&self.readable, &1u64.to_ne_bytes());
+        self.changed.notify_all();
+    }
+
+    fn pop(&self, patience: Duration) -> Result<Option<PeerLink>, Error> {
+        let deadline = Instant::now().checked_add(patience);
+        let mut links = self.links.lock().unwrap_or_else(PoisonError::into_inner);
+        loop {
+            if let Some(link) = links.waiting.pop_front() {
+                if links.waiting.is_empty() && !links.over {
+                    let _ = rustix::io::read(&self.readable, &mut [0; 8]);
+                }
+                return Ok(Some(link));
+            }
+            if links.over {
+                return Err(unrack_pool::Error::ManagerGone.into());
+            }
+            let left = deadline.map_or(Duration::MAX, |end| end.saturating_duration_since(Instant::now()));
+            if left.is_zero() {
+                return Ok(None);
+            }
+            // Longer than the least that all systems can wait for is repeated.
+            let left = left.min(Duration::from_secs(3600));
+            links = self.changed.wait_timeout(links, left).unwrap_or_else(PoisonError::into_inner).0;
+        }
+    }
+}

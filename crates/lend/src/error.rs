@@ -1,0 +1,28 @@
+//! Reasons why buffers cannot be passed.
+
+use unrack_pool::client;
+
+/// Reason why a link or a buffer cannot be had.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error(transparent)]
+    Pool(#[from] client::Error),
+    #[error("{peer} serves {service:?} with another protocol: name a service that lends buffers")]
+    Protocol { peer: String, service: String },
+    #[error(
+        "{peer} lends no {bytes} bytes at {offset:#x} for this use: it breaks the protocol, or returned them"
+    )]
+    NotLent { peer: String, offset: u64, bytes: u64 },
+    #[error(
+        "the buffer belongs to another endpoint: take it from the endpoint of the link that it is lent by"
+    )]
+    OtherEndpoint,
+    #[error("cannot make sockets for a link: {0}")]
+    Socket(std::io::Error),
+}
+
+impl From<rustix::io::Errno> for Error {
+    fn from(error: rustix::io::Errno) -> Error {
+        Error::Socket(error.into())
+    }
+}

@@ -1,0 +1,263 @@
+//! Buffers that are passed by reference: endpoints, links, buffers and loans.
+
+use crate::border;
+use crate::error::{Failure, Status};
+use std::ffi::{c_char, c_int};
+use std::os::fd::{AsFd, AsRawFd, IntoRawFd};
+use std::time::Duration;
+
+/// A connection to a pool, to pass buffers. Threads may share it. It may be freed before its listeners, links and buffers.
+pub(crate) struct Endpoint(unrack_lend::Endpoint);
+
+/// A name under which an endpoint accepts links. Threads may share it.
+pub(crate) struct Listener(unrack_lend::Listener);
+
+/// A byte stream to a peer, by which buffers are lent. Threads may share it. It may be freed before its buffers and loans.
+pub(crate) struct Link(unrack_lend::PeerLink);
+
+/// A buffer of this process, to be filled and lent. It stays as long as a peer has it.
+pub(crate) struct Buffer(unrack_lend::LentBuffer);
+
+/// A buffer of a peer, which stays until this is freed, whatever ends before.
+pub(crate) struct Loan(unrack_lend::Loan);
+
+/// A listener waits for the next link until there is one.
+const FOR_EVER: u64 = crate::client::NO_TIMEOUT;
+
+fn patience(nanoseconds: u64) -> Duration {
+    if nanoseconds == FOR_EVER { Duration::MAX } else { Duration::from_nanos(nanoseconds) }
+}
+
+/// # Safety
+/// The pointer is null, or to a handle that is not freed meanwhile.
+unsafe fn shared<'a, T>(pointer: *const T, name: &str) -> Result<&'a T, Failure> {
+    // SAFETY: as the caller says.
+    unsafe { pointer.as_ref() }.ok_or_else(|| Failure::null(name))
+}
+
+/// Connects to the pool at a socket (null: the user's own), to pass buffers by reference.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn unrack_endpoint_connect(
+    pool: *const c_char,
+    endpoint: *mut *mut Endpoint,
+    error: *mut *mut Failure,
+) -> Status {
+    let connect = || {
+        // SAFETY: null or a text, as the header says; so for all below.
+        let pool = unsafe { border::socket(pool)? };
+        Ok(Endpoint(unrack_lend::Endpoint::connect(pool)?))
+    };
+    // SAFETY: null or places to write to.
+    unsafe { border::run(error, || border::give(endpoint, "endpoint", connect)) }
+}
+
+/// Null is left alone.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn unrack_endpoint_free(endpoint: *mut Endpoint) {
+    // SAFETY: as the header says.
+    unsafe { border::free(endpoint) }
+}
+
+/// Listens for links under a name. They are accepted by a thread of the library: no peer waits for this program.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn unrack_endpoint_listen(
+    endpoint: *const Endpoint,
+    name: *const c_char,
+    listener: *mut *mut Listener,
+    error: *mut *mut Failure,
+) -> Status {
+    let listen = || {
+        // SAFETY: null, or an endpoint and a text.
+        let (endpoint, name) = unsafe { (shared(endpoint, "endpoint")?, border::text(name, "name")?) };
+        Ok(Listener(endpoint.0.listen(name)?))
+    };
+    // SAFETY: null or places to write to.
+    unsafe { border::run(error, || border::give(listener, "listener", listen)) }
+}
+
+/// Opens a link to the listener of a name, which has `patience_ns` nanoseconds to accept it. It is of another endpoint:
+/// a process that has both ends has an endpoint for each.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn unrack_endpoint_open(
+    endpoint: *const Endpoint,
+    name: *const c_char,
+    patience_ns: u64,
+    link: *mut *mut Link,
+    error: *mut *mut Failure,
+) -> Status {
+    let open = || {
+        // SAFETY: null, or an endpoint and a text.
+        let (endpoint, name) = unsafe { (shared(endpoint, "endpoint")?, border::text(name, "name")?) };
+        Ok(Link(endpoint.0.open(name, Duration::from_nanos(patience_ns))?))
+    };
+    // SAFETY: null or places to write to.
+    unsafe { border::run(error, || border::give(link, "link", open)) }
+}
+
+/// A buffer that can be lent by any links of the endpoint, to readers that cannot write it. `writable`: by one link, once, and
+/// the peer may write it until it returns it. All peers that were lent such a buffer can write all of them.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn unrack_endpoint_buffer(
+    endpoint: *const Endpoint,
+    bytes: u64,
+    writable: bool,
+    buffer: *mut *mut Buffer,
+    error: *mut *mut Failure,
+) -> Status {
+    let take = || {
+        // SAFETY: null or an endpoint.
+        let endpoint = unsafe { shared(endpoint, "endpoint")? };
+        let taken = if writable { endpoint.0.writable_buffer(bytes) } else { endpoint.0.buffer(bytes) };
+        Ok(Buffer(taken?))
+    };
+    // SAFETY: null or places to write to.
+    unsafe { border::run(error, || border::give(buffer, "buffer", take)) }
+}
+
+/// The next link, within `timeout_ns` nanoseconds; `UNRACK_NO_TIMEOUT` waits for ever, 0 looks once. Without one, `link` is
+/// null.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn unrack_listener_accept(
+    listener: *const Listener,
+    timeout_ns: u64,
+    link: *mut *mut Link,
+    error: *mut *mut Failure,
+) -> Status {
+    let accept = || {
+        // SAFETY: null, or a listener and a place to write to.
+        let (listener, link) = unsafe { (shared(listener, "listener")?, border::reach(link, "link")?) };
+        let next = listener.0.accept(patience(timeout_ns))?;
+        *link = next.map_or(std::ptr::null_mut(), |next| Box::into_raw(Box::new(Link(next))));
+        Ok(())
+    };
+    // SAFETY: null or a place to write to.
+    unsafe { border::run(error, accept) }
+}
+
+/// A descriptor that is readable when a link may be there, for `poll`, `epoll` or an event library. It is the listener's, and
+/// must be neither read nor closed. -1: there is no listener.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn unrack_listener_descriptor(listener: *const Listener) -> c_int {
+    // SAFETY: null or a listener.
+    border::or(-1, || unsafe { listener.as_ref() }.map(|listener| listener.0.readable().as_raw_fd()))
+}
+
+/// Frees the name. Links that were accepted stay. Null is left alone.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn unrack_listener_free(listener: *mut Listener) {
+    // SAFETY: as the header says.
+    unsafe { border::free(listener) }
+}
+
+/// Leaves at `descriptor` a socket of the byte stream to the peer, which the caller closes. Its end says that the peer has
+/// freed its link and closed its descriptors, or is gone.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn unrack_link_stream(
+    link: *const Link,
+    descriptor: *mut c_int,
+    error: *mut *mut Failure,
+) -> Status {
+    let duplicate = || {
+        // SAFETY: null, or a link and a place to write to.
+        let (link, descriptor) = unsafe { (shared(link, "link")?, border::reach(descriptor, "descriptor")?) };
+        let own = link.0.stream().as_fd().try_clone_to_owned().map_err(unrack_lend::Error::Socket)?;
+        *descriptor = own.into_raw_fd();
+        Ok(())
+    };
+    // SAFETY: null or a place to write to.
+    unsafe { border::run(error, duplicate) }
+}
+
+/// The process at the other side, as the kernel knows it.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn unrack_link_process(link: *const Link) -> u32 {
+    // SAFETY: null or a link.
+    border::or(0, || unsafe { link.as_ref() }.map(|link| link.0.peer().pid))
+}
+
+/// How many buffers are lent to the peer.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn unrack_link_lent(link: *const Link) -> usize {
+    // SAFETY: null or a link.
+    border::or(0, || unsafe { link.as_ref() }.map(|link| link.0.lent()))
+}
+
+/// Lends the peer a buffer, which is not to be written any more, and leaves at `offset` what it has to be told, over the
+/// stream. Each time that it is lent has to be received once.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn unrack_link_lend(
+    link: *const Link,
+    buffer: *const Buffer,
+    offset: *mut u64,
+    error: *mut *mut Failure,
+) -> Status {
+    let lend = || {
+        // SAFETY: null, or a link, a buffer, and a place to write to.
+        let (link, buffer, offset) =
+            unsafe { (shared(link, "link")?, shared(buffer, "buffer")?, border::reach(offset, "offset")?) };
+        *offset = link.0.lend(&buffer.0)?;
+        Ok(())
+    };
+    // SAFETY: null or a place to write to.
+    unsafe { border::run(error, lend) }
+}
+
+/// Receives a buffer that the peer has lent, by its offset. `writable`: the peer took it as such, and it may
+/// be written.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn unrack_link_receive(
+    link: *const Link,
+    offset: u64,
+    bytes: u64,
+    writable: bool,
+    loan: *mut *mut Loan,
+    error: *mut *mut Failure,
+) -> Status {
+    let receive = || {
+        // SAFETY: null or a link.
+        let link = unsafe { shared(link, "link")? };
+        let received = match writable {
+            true => link.0.receive_writable(offset, bytes),
+            false => link.0.receive(offset, bytes),
+        };
+        Ok(Loan(received?))
+    };
+    // SAFETY: null or places to write to.
+    unsafe { border::run(error, || border::give(loan, "loan", receive)) }
+}
+
+/// Ends the link. Loans stay, and buffers that the peer has. Null is left alone.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn unrack_link_free(link: *mut Link) {
+    // SAFETY: as the header says.
+    unsafe { border::free(link) }
+}
+
+/// The buffer's bytes, which begin at a cache line, and hold what was there before. To be written until it is lent, and read
+/// until it is freed.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn unrack_buffer_bytes(buffer: *const Buffer) -> *mut u8 {
+    // SAFETY: null or a buffer.
+    border::or(std::ptr::null_mut(), || unsafe { buffer.as_ref() }.map(|buffer| buffer.0.as_ptr().as_ptr()))
+}
+
+/// Gives the buffer back, as soon as no peer has it. Null is left alone.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn unrack_buffer_free(buffer: *mut Buffer) {
+    // SAFETY: as the header says.
+    unsafe { border::free(buffer) }
+}
+
+/// The loan's bytes, where its owner wrote them.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn unrack_loan_bytes(loan: *const Loan) -> *mut u8 {
+    // SAFETY: null or a loan.
+    border::or(std::ptr::null_mut(), || unsafe { loan.as_ref() }.map(|loan| loan.0.as_ptr().as_ptr()))
+}
+
+/// Returns the loan to its owner. Null is left alone.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn unrack_loan_free(loan: *mut Loan) {
+    // SAFETY: as the header says.
+    unsafe { border::free(loan) }
+}
