@@ -47,7 +47,10 @@ def run(way: str, command: list[str], timeout: float = 120) -> str:
 def served(way: str, command: list[str], **more: object) -> Iterator[subprocess.Popen[bytes]]:
     """A server, ended afterwards."""
     process = subprocess.Popen(
-        wrapped(way, command), stderr=subprocess.DEVNULL, start_new_session=True, **{"stdout": subprocess.DEVNULL, **more}
+        wrapped(way, command),
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+        **{"stdout": subprocess.DEVNULL, **more},
     )
     try:
         yield process
@@ -90,7 +93,17 @@ def round_trip(way: str) -> Figures:
 def redis(way: str) -> Figures:
     """redis-benchmark's SET and GET, by clients, pipeline and size of values."""
     port, path = free_port(), FOLDER / "redis.sock"
-    server = ["redis-server", "--port", str(port), "--unixsocket", str(path), "--save", "", "--dir", str(FOLDER)]
+    server = [
+        "redis-server",
+        "--port",
+        str(port),
+        "--unixsocket",
+        str(path),
+        "--save",
+        "",
+        "--dir",
+        str(FOLDER),
+    ]
     found: Figures = {}
     with served(way, server):
         wait_for(port)
@@ -98,7 +111,9 @@ def redis(way: str) -> Figures:
         for clients in (1, 8, 50):
             for pipeline in (1, 16):
                 for size in (3, 1024, 262144):
-                    count = {3: 60000, 1024: 60000, 262144: 4000}[size] * (2 if pipeline > 1 and size < 2000 else 1)
+                    count = {3: 60000, 1024: 60000, 262144: 4000}[size] * (
+                        2 if pipeline > 1 and size < 2000 else 1
+                    )
                     shape = ["-c", str(clients), "-P", str(pipeline), "-d", str(size), "-n", str(count)]
                     text = run(way, ["redis-benchmark", *to, *shape, "-t", "set,get", "--csv"])
                     for line in text.splitlines()[1:]:
@@ -157,12 +172,16 @@ def memcached(way: str) -> Figures:
                 break
             time.sleep(0.02)
         to = str(path) if way == "unix" else str(port)
-        return {"GET 1 KiB: requests/s": float(run(way, [sys.executable, str(HERE / "memcached_get.py"), to, "30000"]))}
+        return {
+            "GET 1 KiB: requests/s": float(
+                run(way, [sys.executable, str(HERE / "memcached_get.py"), to, "30000"])
+            )
+        }
 
 
 def postgres(way: str) -> Figures:
     """PostgreSQL, selects by pgbench."""
-    programs = sorted(Path("/usr/lib/postgresql").glob("*/bin"))[-1]
+    programs = max(Path("/usr/lib/postgresql").glob("*/bin"))
     as_user: list[str] = []
     owner = None
     if os.geteuid() == 0:
@@ -176,7 +195,17 @@ def postgres(way: str) -> Figures:
     try:
         data = str(folder / "data")
         run("tcp", [*as_user, str(programs / "initdb"), "-D", data, "-A", "trust", "--no-sync"])
-        server = [str(programs / "postgres"), "-D", data, "-k", str(folder), "-p", str(port), "-c", "fsync=off"]
+        server = [
+            str(programs / "postgres"),
+            "-D",
+            data,
+            "-k",
+            str(folder),
+            "-p",
+            str(port),
+            "-c",
+            "fsync=off",
+        ]
         broker = str(folder / "sockets.sock")
         command = [*as_user, *server]
         if way == "reference":

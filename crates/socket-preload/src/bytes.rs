@@ -21,7 +21,7 @@ pub unsafe extern "C" fn read(fd: c_int, to: *mut c_void, bytes: usize) -> ssize
     }
     recv::recv(fd, Pieces::new(&one(to, bytes)), 0, |most, flags| match flags {
         0 => native(most),
-        // SAFETY: as above.
+        // SAFETY: the caller's own arguments.
         _ => unsafe { kernel::recv(fd, to.cast(), bytes.min(most), flags) },
     })
 }
@@ -217,7 +217,7 @@ pub unsafe extern "C" fn recvmmsg(
     }
     // SAFETY: the caller's first message.
     let first = unsafe { &mut *messages };
-    // SAFETY: as above.
+    // SAFETY: the caller's own message.
     let got = unsafe { recvmsg(fd, &raw mut first.msg_hdr, flags & !libc::MSG_WAITFORONE) };
     first.msg_len = got.max(0) as u32;
     if got < 0 { -1 } else { 1 }
@@ -296,7 +296,7 @@ pub unsafe extern "C" fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int
     }
     // SAFETY: the caller's message.
     let passes = unsafe { (*message).msg_controllen > 0 && !(*message).msg_control.is_null() };
-    // SAFETY: as above.
+    // SAFETY: the caller's own message.
     if passes && unsafe { !take_back_passed(&*message) } {
         return fail(libc::EAGAIN);
     }
@@ -336,7 +336,7 @@ unsafe fn take_back_passed(message: &msghdr) -> bool {
                 }
             }
         }
-        // SAFETY: as above.
+        // SAFETY: the C library steps within the message that the caller made.
         header = unsafe { libc::CMSG_NXTHDR(message, header) };
     }
     true
@@ -355,7 +355,7 @@ pub unsafe extern "C" fn sendmmsg(fd: c_int, messages: *mut mmsghdr, count: u32,
     for i in 0..count {
         // SAFETY: the caller's messages.
         let message = unsafe { &mut *messages.add(i as usize) };
-        // SAFETY: as above.
+        // SAFETY: the caller's own messages.
         let sent = unsafe { sendmsg(fd, &raw const message.msg_hdr, flags) };
         if sent < 0 {
             return if i > 0 { i as c_int } else { -1 };
@@ -408,7 +408,7 @@ pub unsafe extern "C" fn sendfile(to: c_int, from: c_int, offset: *mut i64, byte
             }
             break;
         }
-        // SAFETY: as above.
+        // SAFETY: a buffer of our own.
         let sent = unsafe { send(to, buffer.as_ptr().cast(), got as usize, 0) };
         if sent < 0 && done == 0 {
             return -1;

@@ -58,12 +58,12 @@ unsafe fn prepare(environment: *const *const c_char, is_spawn: bool) {
     let mut next = environment;
     // SAFETY: the caller's list.
     while !next.is_null() && unsafe { !(*next).is_null() } {
-        // SAFETY: as above.
+        // SAFETY: the caller's list.
         let variable = unsafe { CStr::from_ptr(*next) }.to_bytes();
         if variable.starts_with(b"LD_PRELOAD=") && variable.windows(NAME.len()).any(|part| part == NAME) {
             return;
         }
-        // SAFETY: as above.
+        // SAFETY: the caller's list.
         next = unsafe { next.add(1) };
     }
     ends::before_stranger(is_spawn);

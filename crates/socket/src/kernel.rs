@@ -15,7 +15,7 @@ pub fn fail(errno: c_int) -> isize {
 
 /// Returns `errno`.
 pub fn errno() -> c_int {
-    // SAFETY: as above.
+    // SAFETY: the C library's own place for it, in this thread.
     unsafe { *libc::__errno_location() }
 }
 

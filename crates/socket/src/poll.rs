@@ -194,10 +194,10 @@ pub unsafe fn select(
     let mut found = 0;
     for (set, (asks, holds)) in sets.iter().zip(SELECTS) {
         for one in &fds {
-            // SAFETY: as above.
+            // SAFETY: the set has a bit for each descriptor below `count`.
             if one.events & asks != 0 && !set.is_null() && unsafe { is_set(*set, one.fd) } {
                 let is_ready = one.revents & holds != 0;
-                // SAFETY: as above.
+                // SAFETY: the set has a bit for each descriptor below `count`.
                 unsafe { put(*set, one.fd, is_ready) };
                 found += isize::from(is_ready);
             }

@@ -105,7 +105,7 @@ impl Entry {
     fn link_at(&self, base: *mut u8) -> Link<'_> {
         // SAFETY: mapped until no call uses the entry any more.
         let map = unsafe { Map::at(base) };
-        // SAFETY: as above.
+        // SAFETY: mapped until no call uses the entry any more; made of atomic words.
         let head = unsafe { &*base.cast::<Head>() };
         let end = self.end.load(Ordering::Relaxed) as usize & 1;
         let limit = if self.is_unix.load(Ordering::Relaxed) != 0 { UNIX_BYTES } else { RING_BYTES };

@@ -25,7 +25,7 @@ pub(crate) struct Map {
 
 // SAFETY: it is memory that any thread may reach, by atomic words and by copies of bytes.
 unsafe impl Send for Map {}
-// SAFETY: as above.
+// SAFETY: memory that any thread may reach, by atomic words and by copies of bytes.
 unsafe impl Sync for Map {}
 
 impl Map {

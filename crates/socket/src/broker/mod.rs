@@ -286,7 +286,7 @@ fn internet(fd: libc::c_int, peer: bool) -> Option<Name> {
             Some(Name::Internet(four.to_ipv6_mapped().octets(), address.sin_port))
         }
         libc::AF_INET6 => {
-            // SAFETY: as above.
+            // SAFETY: an address of that family, in room for any.
             let address = unsafe { &*(&raw const address).cast::<libc::sockaddr_in6>() };
             Some(Name::Internet(address.sin6_addr.s6_addr, address.sin6_port))
         }

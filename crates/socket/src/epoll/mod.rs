@@ -293,7 +293,7 @@ unsafe fn in_kernel_wait(
     // Before Linux 5.11: milliseconds, rounded up, as the C library does.
     let most_ms =
         timeout.map_or(-1, |time| time.as_nanos().div_ceil(1_000_000).min(i32::MAX as u128) as c_int);
-    // SAFETY: as above.
+    // SAFETY: the caller's room and mask.
     unsafe {
         libc::syscall(libc::SYS_epoll_pwait, set, events, most, most_ms, mask, kernel::SIGSET_BYTES) as isize
     }

@@ -252,7 +252,7 @@ fn receive(through: &UnixStream) -> TcpStream {
     let mut room = [0_usize; 8];
     let mut piece = libc::iovec { iov_base: room.as_mut_ptr().cast(), iov_len: 1 };
     let mut control = [0_usize; 8];
-    // SAFETY: as above; what came is a descriptor of this process now.
+    // SAFETY: structures of our own; what came is a descriptor of this process now.
     unsafe {
         let mut message = std::mem::zeroed::<libc::msghdr>();
         (message.msg_iov, message.msg_iovlen) = (&raw mut piece, 1);
