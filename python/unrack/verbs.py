@@ -603,6 +603,45 @@ def rpc_bench(
     )
 
 
+def sockets(
+    *program: Value,
+    socket: Value | None = None,
+    capacity: Value | None = None,
+    pool: Value | None = None,
+    after: Value | None = None,
+) -> Result:
+    """Runs a program whose stream sockets pass bytes by reference.
+
+    Args:
+        program: The program and its arguments.
+        socket: Socket of the broker [default: unrack/sockets.sock in $XDG_RUNTIME_DIR].
+        capacity: Memory for all connections together, 2MiB each, touched as they use it [default: 1GiB, or
+            half of the free memory if that is less].
+        pool: Take the memory from the pool that is served at this socket.
+        after: Calls after which a connection changes over [default: 16].
+    """
+    return called(
+        ["sockets"],
+        {"--socket": socket, "--capacity": capacity, "--pool": pool, "--after": after},
+        [*program],
+        json_to="stdout",
+    )
+
+
+def sockets_serve(
+    *, socket: Value | None = None, capacity: Value | None = None, pool: Value | None = None
+) -> Result:
+    """Brings together the ends of connections, until SIGINT or SIGTERM.
+
+    Args:
+        socket: Socket of the broker [default: unrack/sockets.sock in $XDG_RUNTIME_DIR].
+        capacity: Memory for all connections together, 2MiB each, touched as they use it [default: 1GiB, or
+            half of the free memory if that is less].
+        pool: Take the memory from the pool that is served at this socket.
+    """
+    return called(["sockets", "serve"], {"--socket": socket, "--capacity": capacity, "--pool": pool})
+
+
 def phy_encode(file: Value | None = None, *, scrambled: bool = False) -> Result:
     """Lists the blocks of frames and messages, one a cycle.
 
@@ -879,8 +918,8 @@ def doctor(*verbs: Value) -> Result:
     """Says which verbs can run on this machine, and what the others lack.
 
     Args:
-        verbs: The verbs to check; by default, all. One of compare, map, run, lines, swap, rack, rpc, sim,
-            sweep, docs.
+        verbs: The verbs to check; by default, all. One of compare, map, run, lines, swap, rack, rpc, sockets,
+            sim, sweep, docs.
     """
     return called(["doctor"], {}, [*verbs], json_to="stdout")
 

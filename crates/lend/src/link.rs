@@ -20,7 +20,7 @@ pub struct PeerLink {
     stream: Arc<UnixStream>,
 }
 
-/// This process's part of a link: it exists as long as a handle or a loan of it does.
+/// Part of a link that this process has. It exists as long as a handle or a loan of it does.
 pub(crate) struct Near {
     pool: Client,
     returns: Arc<Returns>,

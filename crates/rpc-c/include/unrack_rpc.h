@@ -381,7 +381,7 @@ unrack_status unrack_link_stream(const unrack_link *link,
 // The process at the other side, as the kernel knows it.
 uint32_t unrack_link_process(const unrack_link *link);
 
-// How many buffers are lent to the peer.
+// Number of buffers that are lent to the peer.
 size_t unrack_link_lent(const unrack_link *link);
 
 // Lends the peer a buffer, which is not to be written any more, and leaves at `offset` what it has to be told, over the

@@ -175,7 +175,7 @@ unsafe extern "C" fn unrack_link_process(link: *const Link) -> u32 {
     border::or(0, || unsafe { link.as_ref() }.map(|link| link.0.peer().pid))
 }
 
-/// How many buffers are lent to the peer.
+/// Number of buffers that are lent to the peer.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn unrack_link_lent(link: *const Link) -> usize {
     // SAFETY: null or a link.

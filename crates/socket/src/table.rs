@@ -47,7 +47,7 @@ pub(crate) struct Use(&'static Entry);
 #[derive(Clone, Copy)]
 pub(crate) struct Link<'a> {
     pub(crate) head: &'a Head,
-    /// This end.
+    /// Number of this end.
     pub(crate) end: usize,
     description: &'static Description,
     /// The direction that this end sends in.

@@ -26,7 +26,7 @@ pub(crate) enum Reply {
     Area(u32),
     /// The other end has not asked yet.
     NotYet,
-    /// This connection stays with the kernel.
+    /// Refusal: the connection stays with the kernel.
     Never,
 }
 

@@ -1,4 +1,4 @@
-//! What stays when something ends, and that nothing is left in the end.
+//! Lifetimes: what stays when something ends, and that nothing is left in the end.
 
 use crate::pool::{PATIENCE, Pair, Pool, bytes, eventually, filled, modes};
 

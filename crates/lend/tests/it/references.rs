@@ -1,4 +1,4 @@
-//! What is read is what was written, where it was written.
+//! Reads find what was written, where it was written.
 
 use crate::pool::{PATIENCE, Pair, Pool, bytes, eventually, filled, modes};
 use std::io::{Read, Write};

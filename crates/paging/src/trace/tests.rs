@@ -39,7 +39,7 @@ fn send(pid: u32, signal: Signal) {
 fn the_end_is_known_before_the_process_is_released() {
     for (script, end) in [("exit 7", ProgramEnd::Exited(7)), ("kill -KILL $$", ProgramEnd::Signaled(9))] {
         let (child, tracer) = shell(script, Forward);
-        assert_eq!(tracer.traced(), Some(child.id()));
+        wait_until("the process", || tracer.traced() == Some(child.id()));
         wait_until("the end", || tracer.ended().is_some());
         assert_eq!(tracer.ended(), Some(end));
         assert_eq!(state(child.id()), 'Z');

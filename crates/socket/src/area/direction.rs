@@ -30,7 +30,7 @@ pub(crate) enum Phase {
 /// A look at a ring.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Look {
-    /// So many bytes.
+    /// Number of bytes that can be taken.
     Bytes(usize),
     Empty,
     /// No bytes, and none to come: the kernel carries on.

@@ -11,7 +11,7 @@ const READ_WRITE: c_int = libc::PROT_READ | libc::PROT_WRITE;
 /// Reason why an area cannot be used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Unmappable {
-    /// It is not an area of this version, or could be cut short by another process.
+    /// The file is not an area of this version, or could be cut short by another process.
     NotAnArea,
     /// The kernel has no memory or mappings left for this process.
     Kernel,
