@@ -5,7 +5,7 @@ use libc::{
     F_DUPFD, F_DUPFD_CLOEXEC, F_SETFL, FIONBIO, FIONREAD, O_NONBLOCK, SOCK_NONBLOCK, SOCK_STREAM, c_int,
     c_long, c_ulong, c_void, sockaddr, socklen_t,
 };
-use unrack_socket::{close as ends, has, kernel, make, options};
+use unrack_socket::{close as ends, has, is_bell, kernel, make, options};
 
 static CONNECT: Next = Next::new(c"connect");
 
@@ -77,6 +77,10 @@ pub unsafe extern "C" fn socketpair(domain: c_int, kind: c_int, protocol: c_int,
 /// Wraps `close(2)`.
 #[unsafe(no_mangle)]
 pub extern "C" fn close(fd: c_int) -> c_int {
+    if is_bell(fd) {
+        // The program did not open it.
+        return kernel::fail(libc::EBADF) as c_int;
+    }
     ends::closing(fd);
     kernel::close(fd) as c_int
 }
@@ -86,6 +90,27 @@ pub extern "C" fn close(fd: c_int) -> c_int {
 pub extern "C" fn close_range(first: u32, last: u32, flags: c_int) -> c_int {
     if first <= last && flags & libc::CLOSE_RANGE_CLOEXEC as c_int == 0 {
         ends::closing_range(first, last);
+        return close_around_bells(first, last, flags);
+    }
+    // SAFETY: plain numbers.
+    unsafe { libc::syscall(libc::SYS_close_range, first, last, flags) as c_int }
+}
+
+/// Closes a range of descriptors, but for this library's own.
+fn close_around_bells(from: u32, last: u32, flags: c_int) -> c_int {
+    let mut first = from;
+    for bell in unrack_socket::bells().filter(|bell| (from..=last).contains(bell)) {
+        if first < bell {
+            // SAFETY: plain numbers.
+            let closed = unsafe { libc::syscall(libc::SYS_close_range, first, bell - 1, flags) as c_int };
+            if closed != 0 {
+                return closed;
+            }
+        }
+        first = bell + 1;
+    }
+    if first > last {
+        return 0;
     }
     // SAFETY: plain numbers.
     unsafe { libc::syscall(libc::SYS_close_range, first, last, flags) as c_int }
@@ -130,6 +155,10 @@ pub extern "C" fn dup2(fd: c_int, to: c_int) -> c_int {
 pub extern "C" fn dup3(fd: c_int, to: c_int, flags: c_int) -> c_int {
     // SAFETY: plain numbers.
     let is_open = unsafe { libc::syscall(libc::SYS_fcntl, fd, libc::F_GETFD, 0) } >= 0;
+    if is_bell(to) {
+        // Taken, though the program cannot know it. `dup2(2)` has a word for that.
+        return kernel::fail(libc::EBUSY) as c_int;
+    }
     if is_open && fd != to && to >= 0 {
         ends::closing(to);
     }

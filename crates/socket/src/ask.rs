@@ -6,10 +6,10 @@
 
 use crate::area::{Map, Unmappable};
 use crate::kernel;
+use crate::request::{self, Descriptor};
 use crate::table::Entry;
-use crate::wire::{BYTES, Reply, Request};
-use libc::{c_int, sockaddr_un};
-use std::os::unix::ffi::OsStrExt;
+use crate::wire::{Connection, Reply, Request};
+use libc::c_int;
 use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::sync::atomic::Ordering;
@@ -28,7 +28,7 @@ pub(crate) fn first() -> u32 {
     static FIRST: OnceLock<u32> = OnceLock::new();
     *FIRST.get_or_init(|| {
         let after = std::env::var(AFTER_VARIABLE).ok().and_then(|after| after.parse().ok());
-        if address().is_some() { after.unwrap_or(AFTER).clamp(1, LAST) } else { u32::MAX }
+        if request::has_broker() { after.unwrap_or(AFTER).clamp(1, LAST) } else { u32::MAX }
     })
 }
 
@@ -38,25 +38,6 @@ pub fn path() -> PathBuf {
         Some(path) => path.into(),
         None => unrack_pool::socket::default_socket().with_file_name("sockets.sock"),
     }
-}
-
-fn address() -> Option<&'static sockaddr_un> {
-    static ADDRESS: OnceLock<Option<sockaddr_un>> = OnceLock::new();
-    ADDRESS.get_or_init(|| to_address(&path()).filter(|_| path().exists())).as_ref()
-}
-
-fn to_address(path: &std::path::Path) -> Option<sockaddr_un> {
-    // SAFETY: all zeros are an address.
-    let mut address = unsafe { std::mem::zeroed::<sockaddr_un>() };
-    address.sun_family = libc::AF_UNIX as _;
-    let bytes = path.as_os_str().as_bytes();
-    if bytes.len() >= address.sun_path.len() || bytes.is_empty() {
-        return None;
-    }
-    for (to, from) in address.sun_path.iter_mut().zip(bytes) {
-        *to = *from as _;
-    }
-    Some(address)
 }
 
 /// Counts a call, and asks the broker when it is time.
@@ -94,7 +75,7 @@ fn ask(entry: &Entry, fd: c_int, calls: u32) {
 /// processes may have the socket as well, and share no locks with this one.
 pub(crate) fn again(fd: c_int) {
     let Some(request) = describe(fd) else { return };
-    if let Some((Reply::Area(end), Some(map))) = send_request(fd, Request { again: true, ..request }) {
+    if let Some((Reply::Area(end), Some(map))) = send_request(fd, Connection { again: true, ..request }) {
         crate::table::insert(fd, kernel::is_nonblocking(fd), u32::MAX);
         match crate::table::get(fd) {
             Some(entry) => {
@@ -116,11 +97,9 @@ fn stay(entry: &Entry, fd: c_int) {
 }
 
 /// Asks the broker for the area of a connected socket.
-fn send_request(fd: c_int, request: Request) -> Option<(Reply, Option<Map>)> {
-    let broker = Descriptor::connect(address()?)?;
-    broker.send(&request.encode(), fd)?;
-    let (bytes, passed) = broker.recv()?;
-    match Reply::decode(&bytes)? {
+fn send_request(fd: c_int, asked: Connection) -> Option<(Reply, Option<Map>)> {
+    let (reply, passed) = request::send(Request::Area(asked), fd)?;
+    match reply {
         Reply::Area(end) => match Map::open(passed?.0) {
             Ok(map) => Some((Reply::Area(end), Some(map))),
             Err(Unmappable::NotAnArea | Unmappable::Kernel) => Some((Reply::Never, None)),
@@ -130,15 +109,15 @@ fn send_request(fd: c_int, request: Request) -> Option<(Reply, Option<Map>)> {
 }
 
 /// Describes a socket to the broker, if it can be carried at all.
-fn describe(fd: c_int) -> Option<Request> {
+fn describe(fd: c_int) -> Option<Connection> {
     if kernel::option(fd, libc::SOL_SOCKET, libc::SO_TYPE)? != libc::SOCK_STREAM {
         return None;
     }
     match kernel::option(fd, libc::SOL_SOCKET, libc::SO_DOMAIN)? {
-        libc::AF_INET | libc::AF_INET6 => Some(Request { own: 0, peer: 0, again: false }),
+        libc::AF_INET | libc::AF_INET6 => Some(Connection { own: 0, peer: 0, again: false }),
         libc::AF_UNIX => {
             let (own, peer) = inodes(fd)?;
-            Some(Request { own, peer, again: false })
+            Some(Connection { own, peer, again: false })
         }
         _ => None,
     }
@@ -189,89 +168,3 @@ fn inodes(fd: c_int) -> Option<(u64, u64)> {
 const NETLINK_SOCK_DIAG: c_int = 4;
 const SHOW_PEER: u32 = 4;
 const ATTRIBUTE_PEER: u32 = 2;
-
-/// Descriptor of this library's own; dropping it closes it.
-struct Descriptor(c_int);
-
-impl Drop for Descriptor {
-    fn drop(&mut self) {
-        kernel::close(self.0);
-    }
-}
-
-/// Room for one descriptor beside a message.
-#[repr(C)]
-struct Beside {
-    header: libc::cmsghdr,
-    fd: c_int,
-    _rest: c_int,
-}
-
-impl Beside {
-    const LENGTH: usize = size_of::<libc::cmsghdr>() + size_of::<c_int>();
-}
-
-impl Descriptor {
-    fn connect(to: &sockaddr_un) -> Option<Descriptor> {
-        let kind = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC;
-        // SAFETY: plain numbers.
-        let made = unsafe { libc::syscall(libc::SYS_socket, libc::AF_UNIX, kind, 0) };
-        let made = (made >= 0).then(|| Descriptor(made as c_int))?;
-        // A broker that is stopped does not stop its programs.
-        let most = libc::timeval { tv_sec: 1, tv_usec: 0 };
-        for option in [libc::SO_RCVTIMEO, libc::SO_SNDTIMEO] {
-            // SAFETY: the kernel reads a structure of our own.
-            unsafe {
-                libc::syscall(
-                    libc::SYS_setsockopt,
-                    made.0,
-                    libc::SOL_SOCKET,
-                    option,
-                    &raw const most,
-                    size_of_val(&most),
-                )
-            };
-        }
-        // SAFETY: an address of our own.
-        let connected =
-            unsafe { libc::syscall(libc::SYS_connect, made.0, &raw const *to, size_of::<sockaddr_un>()) };
-        (connected == 0).then_some(made)
-    }
-
-    fn send(&self, bytes: &[u8], passed: c_int) -> Option<()> {
-        let mut beside = Beside {
-            header: libc::cmsghdr {
-                cmsg_len: Beside::LENGTH as _,
-                cmsg_level: libc::SOL_SOCKET,
-                cmsg_type: libc::SCM_RIGHTS,
-            },
-            fd: passed,
-            _rest: 0,
-        };
-        let mut piece = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
-        // SAFETY: all zeros are an empty message.
-        let mut message = unsafe { std::mem::zeroed::<libc::msghdr>() };
-        (message.msg_iov, message.msg_iovlen) = (&raw mut piece, 1);
-        (message.msg_control, message.msg_controllen) = ((&raw mut beside).cast(), size_of::<Beside>() as _);
-        // SAFETY: structures of our own.
-        let sent = unsafe { kernel::sendmsg(self.0, &raw const message, libc::MSG_NOSIGNAL) };
-        (sent == bytes.len() as isize).then_some(())
-    }
-
-    fn recv(&self) -> Option<([u8; BYTES], Option<Descriptor>)> {
-        let mut bytes = [0; BYTES];
-        // SAFETY: all zeros are an empty header.
-        let mut beside = unsafe { std::mem::zeroed::<Beside>() };
-        let mut piece = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: BYTES };
-        // SAFETY: all zeros are an empty message.
-        let mut message = unsafe { std::mem::zeroed::<libc::msghdr>() };
-        (message.msg_iov, message.msg_iovlen) = (&raw mut piece, 1);
-        (message.msg_control, message.msg_controllen) = ((&raw mut beside).cast(), size_of::<Beside>() as _);
-        // SAFETY: structures of our own.
-        let got = unsafe { kernel::recvmsg(self.0, &raw mut message, libc::MSG_CMSG_CLOEXEC) };
-        let has_one = message.msg_controllen as usize >= Beside::LENGTH
-            && (beside.header.cmsg_level, beside.header.cmsg_type) == (libc::SOL_SOCKET, libc::SCM_RIGHTS);
-        let passed = has_one.then(|| Descriptor(beside.fd));
-        (got == BYTES as isize).then_some((bytes, passed))
-    }
-}

@@ -2,7 +2,7 @@
 
 use crate::area::{Look, Phase};
 use crate::table::{self, Link};
-use crate::{description, epoll, kernel, lock, send, wait};
+use crate::{bell, description, epoll, kernel, lock, send, wait};
 use libc::{c_int, linger};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -164,4 +164,5 @@ pub fn before_stranger(is_spawned: bool) {
 pub fn in_child() {
     lock::forget_thread_number();
     description::forget_free();
+    bell::in_child();
 }

@@ -143,6 +143,18 @@ pub fn is_nonblocking(fd: c_int) -> bool {
     flags >= 0 && flags & c_long::from(libc::O_NONBLOCK) != 0
 }
 
+/// Reads the beginning of a file, and returns how many bytes.
+pub fn read_file(path: &std::ffi::CStr, to: &mut [u8]) -> Option<usize> {
+    let flags = libc::O_RDONLY | libc::O_CLOEXEC;
+    // SAFETY: a path that ends in zero.
+    let opened = unsafe { libc::syscall(libc::SYS_openat, libc::AT_FDCWD, path.as_ptr(), flags, 0) };
+    let file = (opened >= 0).then_some(opened as c_int)?;
+    // SAFETY: a buffer of our own.
+    let got = unsafe { libc::syscall(libc::SYS_read, file, to.as_mut_ptr(), to.len()) };
+    close(file);
+    usize::try_from(got).ok()
+}
+
 /// Closes a descriptor.
 pub fn close(fd: c_int) -> isize {
     // SAFETY: a plain number.

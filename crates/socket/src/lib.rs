@@ -12,18 +12,22 @@
 //! | [`description`] | state of a socket that forks share |
 //! | [`send`], [`recv`] | the bytes |
 //! | [`wait`] | blocking calls: spinning, and sleeping on the kernel's connection |
+//! | [`crowd`] | whether there is a processor to spare for spinning |
+//! | [`bell`] | what wakes a sleeper |
 //! | [`ready`] | readiness of one socket; [`poll`], [`epoll`]: of many |
 //! | [`make`], [`close`] | beginnings, copies and ends of descriptors |
 //! | [`options`] | options of sockets |
-//! | [`ask`], [`broker`] | how two ends find that they share memory; [`wire`]: their messages |
+//! | [`ask`], [`broker`] | how two ends find that they share memory; [`request`], [`wire`]: their messages |
 //! | [`lock`] | lock of threads that may be killed |
 //! | [`pieces`] | the caller's buffers |
 //! | [`kernel`] | system calls |
 
 mod area;
 mod ask;
+mod bell;
 pub mod broker;
 pub mod close;
+mod crowd;
 mod description;
 pub mod epoll;
 pub mod kernel;
@@ -34,6 +38,7 @@ mod pieces;
 pub mod poll;
 mod ready;
 pub mod recv;
+mod request;
 pub mod send;
 mod table;
 mod wait;
@@ -41,5 +46,6 @@ mod wire;
 
 pub use area::AREA_BYTES;
 pub use ask::{AFTER_VARIABLE, SOCKET_VARIABLE, path};
+pub use bell::{all as bells, is_ours as is_bell};
 pub use pieces::Pieces;
 pub use table::has;

@@ -1,5 +1,6 @@
 //! `poll` and `select` of sockets by reference, and of anything else beside them.
 
+use crate::bell::{self, Bell};
 use crate::kernel::{self, fail};
 use crate::ready::{self, Ready};
 use crate::table;
@@ -26,9 +27,12 @@ pub unsafe fn poll(fds: &mut [pollfd], timeout: Option<Duration>, mask: *const c
         return unsafe { kernel::poll(fds, timeout, mask) };
     }
     let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
-    let mut asked = fds.to_vec();
+    let mut asked = Vec::with_capacity(fds.len() + 1);
+    asked.extend_from_slice(fds);
+    // The bell of this thread, behind the program's own.
+    asked.push(pollfd { fd: -1, events: POLLIN, revents: 0 });
     loop {
-        if evaluate(fds, &mut asked, false) > 0 || timeout == Some(Duration::ZERO) {
+        if evaluate(fds, &mut asked, None) > 0 || timeout == Some(Duration::ZERO) {
             // SAFETY: no mask.
             let ready = unsafe { kernel::poll(&mut asked, Some(Duration::ZERO), std::ptr::null()) };
             return if ready < 0 { ready } else { translate(fds, &asked) };
@@ -37,15 +41,24 @@ pub unsafe fn poll(fds: &mut [pollfd], timeout: Option<Duration>, mask: *const c
         if wait::spin(&PATIENCE, || fds.iter().any(has_news)) {
             continue;
         }
-        if evaluate(fds, &mut asked, true) > 0 {
+        let bell = bell::of_thread();
+        if evaluate(fds, &mut asked, Some(bell)) > 0 {
             release(fds);
             continue;
         }
+        let last = asked.len() - 1;
+        asked[last].fd = bell.map_or(-1, |bell| bell.fd);
         let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
         let nap = if asks_for_unannounced(fds) { SHORT_NAP } else { NAP };
         // SAFETY: the caller's promise.
         let ready = unsafe { kernel::poll(&mut asked, Some(left.unwrap_or(nap).min(nap)), mask) };
         release(fds);
+        asked[last].fd = -1;
+        if let Some(bell) = bell
+            && asked[last].revents != 0
+        {
+            bell::quiet(bell);
+        }
         wait::learn(&PATIENCE, begin.elapsed());
         if ready < 0 {
             return ready;
@@ -71,14 +84,14 @@ fn has_news(one: &pollfd) -> bool {
     entry.link().is_some_and(|link| ready::of(&entry, &link, one.fd, one.events).now != 0)
 }
 
-/// Fills in what holds already, and what to ask the kernel. Returns the number of descriptors that are ready. With `arm`, it
-/// also asks to be woken, and counts the caller as asleep until [`release`].
-fn evaluate(fds: &mut [pollfd], asked: &mut [pollfd], arm: bool) -> usize {
+/// Fills in what holds already, and what to ask the kernel. Returns the number of descriptors that are ready. With `sleep`, it
+/// also asks to be woken, by a bell if there is one, and counts the caller as asleep until [`release`].
+fn evaluate(fds: &mut [pollfd], asked: &mut [pollfd], sleep: Option<Option<Bell>>) -> usize {
     let mut found = 0;
     for (one, ask) in fds.iter_mut().zip(asked.iter_mut()) {
         (one.revents, ask.events) = (0, one.events);
         if epoll::has_carried(one.fd) {
-            if arm {
+            if sleep.is_some() {
                 epoll::arm(one.fd);
             }
             one.revents = if epoll::any(one.fd) { one.events & POLLIN } else { 0 };
@@ -86,8 +99,9 @@ fn evaluate(fds: &mut [pollfd], asked: &mut [pollfd], arm: bool) -> usize {
             && let Some(link) = entry.link()
         {
             let mut ready = ready::of(&entry, &link, one.fd, one.events);
-            if arm {
-                link.head.ends[link.end].pollers.fetch_add(1, Ordering::SeqCst);
+            if let Some(bell) = sleep {
+                let alone = link.this_end().sleepers.fetch_add(1, Ordering::SeqCst) == 0;
+                bell::state(link.this_end(), bell, false, alone);
                 // Before the request to be woken: its answer must not be among them.
                 if ready.rings_in {
                     wait::drain(&link, one.fd);
@@ -118,8 +132,8 @@ fn release(fds: &[pollfd]) {
         if let Some(entry) = table::get(one.fd)
             && let Some(link) = entry.link()
         {
-            let pollers = &link.head.ends[link.end].pollers;
-            let _ = pollers.fetch_update(Ordering::SeqCst, Ordering::Relaxed, |n| n.checked_sub(1));
+            let sleepers = &link.this_end().sleepers;
+            let _ = sleepers.fetch_update(Ordering::SeqCst, Ordering::Relaxed, |n| n.checked_sub(1));
         }
     }
 }

@@ -5,9 +5,10 @@ use crate::kernel::{self, fail};
 use crate::pieces::Pieces;
 use crate::table::{self, Entry, Link};
 use crate::wait::{self, Woken};
-use crate::{ask, ready, send};
+use crate::{ask, bell, ready, send};
 use libc::{MSG_DONTWAIT, MSG_ERRQUEUE, MSG_OOB, MSG_PEEK, MSG_TRUNC, MSG_WAITALL, c_int};
 use std::sync::atomic::Ordering;
+use std::time::Instant;
 
 /// Answer of a step: the call's result, or that the next step follows.
 enum Step {
@@ -22,7 +23,7 @@ pub fn recv(fd: c_int, to: Pieces<'_>, flags: c_int, native: impl Fn(usize, c_in
     if flags & (MSG_OOB | MSG_ERRQUEUE) != 0 {
         return native(usize::MAX, 0);
     }
-    let mut call = Call { entry: &entry, fd, to, flags, done: 0 };
+    let mut call = Call { entry: &entry, fd, to, flags, done: 0, deadline: None };
     loop {
         let step = match entry.link() {
             None => call.through_kernel(&native),
@@ -77,6 +78,8 @@ struct Call<'a> {
     flags: c_int,
     /// Bytes received so far, of a call that waits for all.
     done: usize,
+    /// Moment at which a blocking call gives up, once it is known.
+    deadline: Option<Option<Instant>>,
 }
 
 impl Call<'_> {
@@ -178,7 +181,7 @@ impl Call<'_> {
                 Some(woken) => woken,
             }
         } else {
-            wait::for_data(self.entry, link, self.fd)
+            wait::for_data(self.entry, link, self.fd, &mut self.deadline)
         };
         match woken {
             Woken::Look => Step::Again,
@@ -269,6 +272,9 @@ fn over(link: &Link<'_>) {
 pub(crate) fn give_room(entry: &Entry, link: &Link<'_>, fd: c_int) {
     if link.inward.takes_room() {
         send::wake_sender(link);
+        if bell::ring(link.other_end()) {
+            return;
+        }
         if !link.out.has_begun() {
             send::begin(entry, link, fd);
         }

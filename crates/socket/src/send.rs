@@ -5,7 +5,7 @@ use crate::description::Description;
 use crate::kernel::{self, fail};
 use crate::pieces::Pieces;
 use crate::table::{self, Entry, Link};
-use crate::{ask, wait};
+use crate::{ask, bell, wait};
 use libc::{MSG_DONTWAIT, MSG_NOSIGNAL, MSG_OOB, c_int, iovec};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -114,7 +114,7 @@ fn by_ring(
         if flags & MSG_DONTWAIT != 0 || is_nonblocking(entry.description()) {
             return if done > 0 { done as isize } else { fail(libc::EAGAIN) };
         }
-        let deadline = *deadline.get_or_insert_with(|| wait::send_deadline(fd));
+        let deadline = *deadline.get_or_insert_with(|| wait::give_up(fd, libc::SO_SNDTIMEO));
         match wait::for_room(entry, link, fd, deadline) {
             None => {}
             Some(libc::EPIPE) => {
@@ -176,13 +176,13 @@ fn pay(link: &Link<'_>, fd: c_int, is_nonblocking: bool) -> Result<(), c_int> {
     }
 }
 
-/// Wakes whoever sleeps at the other end, by a byte through the kernel. The lock of the sending end is held. Nothing can be
-/// sent before the ring has begun or after it has ended: it would be data.
+/// Wakes whoever sleeps at the other end: by its bell, or by a byte through the kernel. The lock of the sending end is held.
+/// No byte can be sent before the ring has begun or after it has ended: it would be data.
 pub(crate) fn wake(link: &Link<'_>, fd: c_int) {
-    let writer = link.out.writer();
-    if !link.out.is_ring() {
+    if bell::ring(link.other_end()) || !link.out.is_ring() {
         return;
     }
+    let writer = link.out.writer();
     writer.wakes.fetch_add(1, Ordering::AcqRel);
     // SAFETY: one byte of our own.
     let sent = unsafe { kernel::send(fd, [0_u8].as_ptr(), 1, MSG_DONTWAIT | MSG_NOSIGNAL) };

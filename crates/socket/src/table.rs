@@ -3,7 +3,7 @@
 //! A descriptor without an entry goes straight to the kernel. Entries are never given back to the allocator, so that a thread
 //! which finds one that is just being replaced may still count in it.
 
-use crate::area::{Direction, Head, Map, RING_BYTES, UNIX_BYTES};
+use crate::area::{Direction, End, Head, Map, RING_BYTES, UNIX_BYTES};
 use crate::description::{self, Description};
 use crate::lock::Held;
 use libc::c_int;
@@ -65,6 +65,16 @@ impl Link<'_> {
     /// Takes the lock of this end's receiving calls.
     pub(crate) fn lock_recv(&self) -> Held<'static> {
         self.description.recv.take()
+    }
+
+    /// Returns the words of this end.
+    pub(crate) fn this_end(&self) -> &End {
+        &self.head.ends[self.end]
+    }
+
+    /// Returns the words of the other end.
+    pub(crate) fn other_end(&self) -> &End {
+        &self.head.ends[1 - self.end]
     }
 
     /// Returns the link, after what the other end asked for was done.

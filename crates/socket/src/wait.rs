@@ -1,22 +1,21 @@
 //! Waiting of blocking calls: spin shortly, then sleep.
 //!
-//! Who waits for bytes sleeps in the kernel's connection, in a call that receives without taking: so time-outs
-//! (`SO_RCVTIMEO`), signals and the end of the peer are as ever. One thread of an end does, its *leader*, and takes in the
-//! wake byte; others sleep until it has returned. Who waits for room sleeps on a word of the area.
+//! Who waits for bytes sleeps on its [`bell`] and on the kernel's connection, which tells the end of the peer. One
+//! thread of an end does, its *leader*; others sleep until it has returned. Who waits for room sleeps on a word of the area.
 
-use crate::area::Look;
-use crate::kernel;
+use crate::area::{End, Look};
+use crate::bell::{self, Bell};
 use crate::lock::thread_number;
 use crate::table::{Entry, Link};
+use crate::{crowd, kernel};
 use libc::c_int;
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering, fence};
 use std::time::{Duration, Instant};
 
 /// Nanoseconds that a new connection's calls spin.
 pub(crate) const FIRST_PATIENCE: u32 = 20_000;
 /// Most nanoseconds that a call spins: a sleep that ends sooner was not worth it.
-const MOST_PATIENCE: u32 = 50_000;
+const MOST_PATIENCE: u32 = 200_000;
 /// Nanoseconds from which the patience grows, and under which it is none.
 const LEAST_PATIENCE: u32 = 5_000;
 /// Looks before the clock is read.
@@ -26,6 +25,8 @@ const SENDER_NAP: Duration = Duration::from_millis(50);
 /// Longest sleep of a follower before it looks whether its leader still lives.
 const FOLLOWER_NAP: Duration = Duration::from_millis(20);
 
+/// Longest sleep of a reader before it looks itself.
+const NAP: Duration = Duration::from_secs(1);
 /// Most calls that take wake bytes in, at a time.
 const MOST_DRAINS: u32 = 64;
 
@@ -44,10 +45,16 @@ pub(crate) enum Woken {
 /// Spins until a condition holds, for as long as it paid before. Returns whether it holds.
 pub(crate) fn spin(patience: &AtomicU32, mut holds: impl FnMut() -> bool) -> bool {
     let budget = patience.load(Ordering::Relaxed);
-    if budget == 0 || !has_several_processors() {
-        return holds();
+    if holds() {
+        return true;
+    }
+    if budget == 0 {
+        return false;
     }
     let (budget, begin) = (Duration::from_nanos(budget.into()), Instant::now());
+    if !crowd::may_spin(begin) {
+        return holds();
+    }
     let found = look_for(budget, begin, &mut holds);
     let spent = begin.elapsed();
     if spent > budget * 2 {
@@ -83,30 +90,33 @@ fn look_for(budget: Duration, begin: Instant, holds: &mut impl FnMut() -> bool) 
     }
 }
 
-fn has_several_processors() -> bool {
-    static SEVERAL: OnceLock<bool> = OnceLock::new();
-    *SEVERAL.get_or_init(|| std::thread::available_parallelism().map_or(1, usize::from) > 1)
-}
-
-/// Waits until the ring has bytes, or the kernel has something to say.
-pub(crate) fn for_data(entry: &Entry, link: &Link<'_>, fd: c_int) -> Woken {
+/// Waits until the ring has bytes, or the kernel has something to say. `deadline` is found out when it is first needed.
+pub(crate) fn for_data(
+    entry: &Entry,
+    link: &Link<'_>,
+    fd: c_int,
+    deadline: &mut Option<Option<Instant>>,
+) -> Woken {
     let begin = Instant::now();
     let has_news = || link.inward.look() != Look::Empty;
     if spin(&entry.patience, has_news) {
         return Woken::Look;
     }
-    let end = &link.head.ends[link.end];
+    let end = link.this_end();
     let want = &link.inward.signals().want_data;
     let own = thread_number();
     let turn = end.turn.load(Ordering::Acquire);
     if !lead(&end.leader, own) {
         return follow(link, turn);
     }
+    let bell = Asleep::new(end);
     // Before the request to be woken: its answer must not be among them.
     drain(link, fd);
     want.store(1, Ordering::SeqCst);
     fence(Ordering::SeqCst);
-    let woken = if has_news() { Woken::Look } else { sleep_for_data(link, fd) };
+    let deadline = *deadline.get_or_insert_with(|| give_up(fd, libc::SO_RCVTIMEO));
+    let woken = if has_news() { Woken::Look } else { bell.sleep(link, fd, deadline) };
+    drop(bell);
     learn(&entry.patience, begin.elapsed());
     end.leader.store(0, Ordering::Release);
     if end.followers.load(Ordering::SeqCst) > 0 {
@@ -116,16 +126,51 @@ pub(crate) fn for_data(entry: &Entry, link: &Link<'_>, fd: c_int) -> Woken {
     woken
 }
 
-fn sleep_for_data(link: &Link<'_>, fd: c_int) -> Woken {
-    let mut byte = 0_u8;
-    // SAFETY: one byte of our own.
-    let got = unsafe { kernel::recv(fd, &raw mut byte, 1, libc::MSG_PEEK) };
-    match got {
-        0 => Woken::End,
-        1.. if drain(link, fd) || link.inward.has_ended() => Woken::Look,
-        1.. if link.inward.look() != Look::Empty => Woken::Look,
-        1.. => Woken::Foreign,
-        _ => Woken::Error(kernel::errno()),
+/// A thread that sleeps for an end; dropping it ends the sleep.
+pub(crate) struct Asleep<'a> {
+    end: &'a End,
+    bell: Option<Bell>,
+}
+
+impl<'a> Asleep<'a> {
+    /// States how this thread is woken. The request to be woken follows.
+    pub(crate) fn new(end: &'a End) -> Asleep<'a> {
+        let bell = bell::of_thread();
+        let alone = end.sleepers.fetch_add(1, Ordering::SeqCst) == 0;
+        bell::state(end, bell, false, alone);
+        Asleep { end, bell }
+    }
+
+    /// Sleeps until the bell rings, or the kernel has something to say.
+    fn sleep(&self, link: &Link<'_>, fd: c_int, deadline: Option<Instant>) -> Woken {
+        let bell = self.bell.map_or(-1, |bell| bell.fd);
+        let mut both = [
+            libc::pollfd { fd, events: libc::POLLIN | libc::POLLRDHUP, revents: 0 },
+            libc::pollfd { fd: bell, events: libc::POLLIN, revents: 0 },
+        ];
+        let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        // SAFETY: no mask.
+        let ready = unsafe { kernel::poll(&mut both, Some(left.unwrap_or(NAP).min(NAP)), std::ptr::null()) };
+        if let Some(bell) = self.bell
+            && both[1].revents != 0
+        {
+            bell::quiet(bell);
+        }
+        match ready {
+            0 if left.is_some_and(|left| left <= NAP) => Woken::Error(libc::EAGAIN),
+            0 => Woken::Look,
+            // As the kernel: a call with a time-out is not begun again after a signal.
+            ..0 if left.is_some() || kernel::is_interruptible() => Woken::Error(kernel::errno()),
+            ..0 => Woken::Look,
+            _ if both[0].revents != 0 => look_at_kernel(link, fd).unwrap_or(Woken::Look),
+            _ => Woken::Look,
+        }
+    }
+}
+
+impl Drop for Asleep<'_> {
+    fn drop(&mut self) {
+        let _ = self.end.sleepers.fetch_update(Ordering::SeqCst, Ordering::Relaxed, |n| n.checked_sub(1));
     }
 }
 
@@ -141,7 +186,7 @@ fn lead(leader: &AtomicU32, own: u32) -> bool {
 }
 
 fn follow(link: &Link<'_>, turn: u32) -> Woken {
-    let end = &link.head.ends[link.end];
+    let end = link.this_end();
     end.followers.fetch_add(1, Ordering::SeqCst);
     if end.leader.load(Ordering::SeqCst) != 0 {
         kernel::futex_wait(&end.turn, turn, FOLLOWER_NAP);
@@ -230,21 +275,14 @@ pub(crate) fn is_dead(link: &Link<'_>, fd: c_int) -> bool {
     both || one[0].revents & libc::POLLRDHUP != 0 && !link.inward.has_ended()
 }
 
-/// Returns when a blocking send gives up (`SO_SNDTIMEO`).
-pub(crate) fn send_deadline(fd: c_int) -> Option<Instant> {
+/// Returns when a blocking call gives up (`SO_RCVTIMEO` or `SO_SNDTIMEO`).
+pub(crate) fn give_up(fd: c_int, option: c_int) -> Option<Instant> {
     // SAFETY: all zeros are a time.
     let mut time = unsafe { std::mem::zeroed::<libc::timeval>() };
     let mut length = size_of::<libc::timeval>() as libc::socklen_t;
     // SAFETY: the kernel writes at most `length` bytes.
     let asked = unsafe {
-        libc::syscall(
-            libc::SYS_getsockopt,
-            fd,
-            libc::SOL_SOCKET,
-            libc::SO_SNDTIMEO,
-            &raw mut time,
-            &raw mut length,
-        )
+        libc::syscall(libc::SYS_getsockopt, fd, libc::SOL_SOCKET, option, &raw mut time, &raw mut length)
     };
     let most = Duration::new(time.tv_sec.max(0) as u64, (time.tv_usec as u32).saturating_mul(1000));
     (asked == 0 && !most.is_zero()).then(|| Instant::now() + most)

@@ -4,14 +4,25 @@
 //! for one that he does not have.
 
 /// Version of these messages.
-pub(crate) const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 2;
 const MAGIC: u32 = u32::from_le_bytes(*b"usk1");
 /// Bytes of a message.
 pub(crate) const BYTES: usize = 32;
 
-/// Request for the area of a connection.
+/// Request to the broker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Request {
+pub(crate) enum Request {
+    /// Asks for the area of the connection whose socket is beside it.
+    Area(Connection),
+    /// Asks for a name of the bell that is beside it.
+    Name,
+    /// Asks for the bell of that name.
+    Bell(u64),
+}
+
+/// Connection, as one end names it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Connection {
     /// Number of the socket's inode, and of its peer's: for Unix sockets, which have no other name. Zero otherwise.
     pub(crate) own: u64,
     pub(crate) peer: u64,
@@ -26,20 +37,32 @@ pub(crate) enum Reply {
     Area(u32),
     /// The other end has not asked yet.
     NotYet,
-    /// Refusal: the connection stays with the kernel.
+    /// Refusal: the connection stays with the kernel, the bell has no name, or there is none of that name.
     Never,
+    /// Name of the bell.
+    Named(u64),
+    /// The bell comes with this message.
+    Bell,
 }
 
 impl Request {
     /// Returns the bytes to send.
     pub(crate) fn encode(self) -> [u8; BYTES] {
-        encode(u32::from(self.again), self.own, self.peer)
+        match self {
+            Request::Area(asked) => encode(u32::from(asked.again), asked.own, asked.peer),
+            Request::Name => encode(2, 0, 0),
+            Request::Bell(name) => encode(3, name, 0),
+        }
     }
 
     /// Reads the bytes that came.
     pub(crate) fn decode(bytes: &[u8]) -> Option<Request> {
-        let (again, own, peer) = decode(bytes)?;
-        Some(Request { own, peer, again: again != 0 })
+        match decode(bytes)? {
+            (again @ 0..=1, own, peer) => Some(Request::Area(Connection { own, peer, again: again != 0 })),
+            (2, ..) => Some(Request::Name),
+            (3, name, _) => Some(Request::Bell(name)),
+            _ => None,
+        }
     }
 }
 
@@ -50,6 +73,8 @@ impl Reply {
             Reply::Area(end) => encode(0, end.into(), 0),
             Reply::NotYet => encode(1, 0, 0),
             Reply::Never => encode(2, 0, 0),
+            Reply::Named(name) => encode(3, name, 0),
+            Reply::Bell => encode(4, 0, 0),
         }
     }
 
@@ -59,6 +84,8 @@ impl Reply {
             (0, end @ 0..=1, _) => Some(Reply::Area(end as u32)),
             (1, ..) => Some(Reply::NotYet),
             (2, ..) => Some(Reply::Never),
+            (3, name, _) => Some(Reply::Named(name)),
+            (4, ..) => Some(Reply::Bell),
             _ => None,
         }
     }

@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64};
 /// First word of a header.
 pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"unracksk");
 /// Version of the layout.
-pub(crate) const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 2;
 /// Bytes of the header.
 pub(crate) const HEAD_BYTES: usize = 4096;
 /// Bytes of a ring.
@@ -56,8 +56,10 @@ pub(crate) struct End {
     pub(crate) turn: AtomicU32,
     /// Threads that sleep on `turn`.
     pub(crate) followers: AtomicU32,
-    /// Threads that sleep in `poll` or `epoll_wait` for this end.
-    pub(crate) pollers: AtomicU32,
+    /// Threads that sleep in `poll` or in a blocking call for this end.
+    pub(crate) sleepers: AtomicU32,
+    /// Name of the bell that wakes this end, and what it is of: see [`bell`](crate::bell).
+    pub(crate) bell: AtomicU64,
 }
 
 /// State of one direction.

@@ -4,17 +4,20 @@
 //! connection's names from the kernel. When the broker ends, connections that have an area keep it, and others stay with the
 //! kernel.
 
+mod bells;
 mod pairs;
 
 use crate::area::{AREA_BYTES, Head, MAGIC, UNSET, VERSION};
 use crate::kernel;
-use crate::wire::{BYTES, Reply, Request};
+use crate::wire::{BYTES, Connection, Reply, Request};
+use bells::Bells;
 use pairs::{Answer, Name, Pairs, Seen};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, AsRawFd, OwnedFd};
 use rustix::fs::SealFlags;
 use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::io;
 use std::mem::MaybeUninit;
 use std::path::{Path, PathBuf};
@@ -56,6 +59,7 @@ pub struct Broker {
     path: PathBuf,
     pool: Client,
     pairs: Pairs<Area>,
+    bells: Bells,
     /// Area for the next pair.
     spare: Option<Area>,
     processes: BTreeMap<u32, OwnedFd>,
@@ -111,6 +115,7 @@ impl Broker {
             path: path.into(),
             pool,
             pairs: Pairs::new(),
+            bells: Bells::default(),
             spare: None,
             processes: BTreeMap::new(),
             pending: Vec::new(),
@@ -172,17 +177,33 @@ impl Broker {
 
     /// Answers the request that came at a socket, if it is one.
     fn answer(&mut self, socket: &OwnedFd) {
-        let Some((request, asked)) = receive(socket) else { return };
+        let Some((request, beside)) = receive(socket) else { return };
         let Ok(asker) = net::sockopt::socket_peercred(socket) else { return };
         let process = asker.pid.as_raw_nonzero().get() as u32;
-        let Some(seen) = see(&asked, request, process) else { return reply(socket, Reply::Never, None) };
-        self.processes.entry(process).or_insert_with(|| {
-            match rustix::process::pidfd_open(asker.pid, rustix::process::PidfdFlags::empty()) {
-                Ok(watched) => watched,
-                // It has ended: any descriptor that is ready says so.
-                Err(_) => asked,
-            }
-        });
+        if let Entry::Vacant(unknown) = self.processes.entry(process)
+            && let Ok(watched) = rustix::process::pidfd_open(asker.pid, rustix::process::PidfdFlags::empty())
+        {
+            unknown.insert(watched);
+        }
+        match request {
+            Request::Area(asked) => self.pair(socket, asked, beside, process),
+            Request::Name => match self.bells.name(beside, process) {
+                Some(name) => reply(socket, Reply::Named(name), None),
+                None => reply(socket, Reply::Never, None),
+            },
+            Request::Bell(name) => match self.bells.get(name) {
+                Some(bell) => reply(socket, Reply::Bell, Some(bell)),
+                None => reply(socket, Reply::Never, None),
+            },
+        }
+    }
+
+    /// Pairs an end of a connection with the other, and answers it.
+    fn pair(&mut self, socket: &OwnedFd, asked: Connection, end: OwnedFd, process: u32) {
+        let seen = see(&end, asked, process);
+        // Before the answer: held here, the connection would outlast a close by its own program.
+        drop(end);
+        let Some(seen) = seen else { return reply(socket, Reply::Never, None) };
         if self.spare.is_none() {
             self.spare = make(&self.pool);
         }
@@ -211,6 +232,7 @@ impl Broker {
         self.swept = Instant::now();
         self.processes.retain(|_, watched| !is_readable(watched));
         let (processes, counts) = (&self.processes, &self.counts);
+        self.bells.sweep(|process| processes.contains_key(&process));
         self.pairs.sweep(
             self.swept,
             |process| !all && processes.contains_key(&process),
@@ -248,7 +270,7 @@ fn make(pool: &Client) -> Option<Area> {
 }
 
 /// Reads a connection's names from the kernel.
-fn see(asked: &OwnedFd, request: Request, process: u32) -> Option<Seen> {
+fn see(asked: &OwnedFd, request: Connection, process: u32) -> Option<Seen> {
     let fd = asked.as_raw_fd();
     let cookie = kernel::wide_option(fd, libc::SOL_SOCKET, libc::SO_COOKIE)?;
     if kernel::option(fd, libc::SOL_SOCKET, libc::SO_TYPE)? != libc::SOCK_STREAM {

@@ -5,6 +5,7 @@
 
 mod set;
 
+use crate::bell::{self, Bell};
 use crate::kernel::{self, fail};
 use crate::{table, wait};
 use libc::{EPOLL_CTL_DEL, EPOLL_CTL_MOD, c_int, c_void, epoll_event, timespec};
@@ -18,6 +19,8 @@ use std::time::{Duration, Instant};
 const MOST: usize = 1 << 16;
 /// Sockets of one set that can be carried.
 const MOST_SLOTS: usize = 1 << 20;
+/// Number of a set's bell among its sockets.
+const BELL: usize = MOST_SLOTS - 1;
 /// Longest sleep before all is looked at again.
 const NAP: Duration = Duration::from_secs(1);
 /// Time for which events of other descriptors may wait behind those of carried ones.
@@ -74,8 +77,22 @@ pub(crate) fn any(fd: c_int) -> bool {
 /// Asks to be woken for all sockets of a set.
 pub(crate) fn arm(fd: c_int) {
     if let Some(set) = get(fd) {
-        set.arm();
+        set.arm(bell_of(set, fd));
     }
+}
+
+/// Returns the bell of a set, which its waits are woken by.
+fn bell_of(set: &Set, fd: c_int) -> Option<Bell> {
+    *set.bell.get_or_init(|| {
+        let bell = bell::make()?;
+        let mut real = epoll_event { events: (libc::EPOLLIN | libc::EPOLLET) as u32, u64: number(BELL) };
+        // SAFETY: an event of our own.
+        if unsafe { in_kernel(fd, libc::EPOLL_CTL_ADD, bell.fd, &raw mut real) } != 0 {
+            bell::close(bell);
+            return None;
+        }
+        Some(bell)
+    })
 }
 
 /// Changes a set, as `epoll_ctl(2)`.
@@ -135,9 +152,14 @@ pub(crate) fn joined(fd: c_int) {
 
 /// Forgets a descriptor that is about to be closed or replaced: a set, or a socket in sets.
 pub(crate) fn forget(fd: c_int) {
-    if get(fd).is_some() {
+    if let Some(set) = get(fd) {
         SETS[fd as usize].store(null_mut(), Ordering::Release);
-        list().retain(|&one| one != fd);
+        let mut list = list();
+        list.retain(|&one| one != fd);
+        let is_last = !list.iter().any(|&other| get(other).is_some_and(|other| std::ptr::eq(other, set)));
+        if is_last && let Some(Some(bell)) = set.bell.get() {
+            bell::close(*bell);
+        }
     }
     if table::has(fd) {
         for &set in list().iter() {
@@ -201,7 +223,7 @@ pub unsafe fn wait(
             if wait::spin(&set.patience, || set.any()) {
                 continue;
             }
-            set.arm();
+            set.arm(bell_of(set, set_fd));
             fence(Ordering::SeqCst);
             if set.any() {
                 continue;

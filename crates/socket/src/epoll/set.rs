@@ -1,6 +1,7 @@
 //! One `epoll` set: its sockets that are, or may be, carried by reference.
 
 use crate::area::Look;
+use crate::bell::{self, Bell};
 use crate::kernel::fail;
 use crate::ready::{self, READS, WRITES};
 use crate::table::{self, Entry, Link};
@@ -10,7 +11,7 @@ use libc::{
     EPOLLOUT, EPOLLPRI, EPOLLRDHUP, c_int, c_short, epoll_event, pollfd,
 };
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Events of a connection that is over.
@@ -22,6 +23,8 @@ pub(super) struct Set {
     carried: AtomicUsize,
     /// Nanoseconds that a wait spins before it sleeps.
     pub(super) patience: AtomicU32,
+    /// Bell, once a wait was about to sleep; nothing if there is none to be had.
+    pub(super) bell: OnceLock<Option<Bell>>,
 }
 
 struct Slots {
@@ -63,7 +66,7 @@ impl Set {
     pub(super) fn new() -> Set {
         let slots = Slots { all: Vec::new(), next: 0, looked: Instant::now() };
         let (slots, carried) = (Mutex::new(slots), AtomicUsize::new(0));
-        Set { slots, carried, patience: AtomicU32::new(wait::FIRST_PATIENCE) }
+        Set { slots, carried, patience: AtomicU32::new(wait::FIRST_PATIENCE), bell: OnceLock::new() }
     }
 
     fn slots(&self) -> MutexGuard<'_, Slots> {
@@ -177,9 +180,9 @@ impl Set {
     }
 
     /// Asks to be woken for all sockets.
-    pub(super) fn arm(&self) {
+    pub(super) fn arm(&self, bell: Option<Bell>) {
         for slot in self.slots().all.iter().flatten() {
-            slot.arm();
+            slot.arm(bell);
         }
     }
 
@@ -343,7 +346,7 @@ impl Slot {
         }
     }
 
-    fn arm(&self) {
+    fn arm(&self, bell: Option<Bell>) {
         if !self.carried {
             return super::arm(self.fd);
         }
@@ -353,6 +356,7 @@ impl Slot {
         if let Some(entry) = table::get(self.fd)
             && let Some(link) = entry.link()
         {
+            bell::state(link.this_end(), bell, true, false);
             let asked = (self.events & 0xffff) as c_short;
             ready::arm(&entry, &link, &ready::of(&entry, &link, self.fd, asked), asked);
         }

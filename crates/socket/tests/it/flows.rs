@@ -43,6 +43,13 @@ fn a_socket_that_is_passed_on_is_whole() {
     assert!(rack.carried() >= 1);
 }
 
+#[test]
+fn a_program_that_closes_all_descriptors_is_woken_still() {
+    let rack = Rack::new("sockets-bells", 16);
+    rack.run("flows::bells_of_sleepers");
+    assert!(rack.carried() >= 1);
+}
+
 /// Byte at a position of a stream: no two positions near each other are alike.
 fn byte(position: u64) -> u8 {
     (position.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8
@@ -115,6 +122,57 @@ where
         scope.spawn(move || send_stream(b, bytes, round + 100));
         scope.spawn(move || check_stream(b, bytes, round + 200));
         check_stream(a, bytes, round + 300);
+    });
+}
+
+/// Returns this process's descriptors of bells.
+fn bells() -> Vec<i32> {
+    let open = std::fs::read_dir("/proc/self/fd").expect("descriptors").flatten();
+    let is_bell = |path: &std::path::Path| {
+        std::fs::read_link(path).is_ok_and(|link| link.as_os_str() == "anon_inode:[eventfd]")
+    };
+    let number = |path: std::path::PathBuf| path.file_name()?.to_str()?.parse().ok();
+    open.map(|entry| entry.path()).filter(|path| is_bell(path)).filter_map(number).collect()
+}
+
+#[test]
+#[ignore = "runs below the preload library, started by a test above"]
+fn bells_of_sleepers() {
+    let (a, b) = internet();
+    warm_up(&a, &b);
+    let (mut ours, mut theirs) = (&a, &b);
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            let mut byte = [0];
+            while theirs.read(&mut byte).expect("a byte") == 1 {
+                theirs.write_all(&byte).expect("room");
+            }
+        });
+        let mut had = Vec::new();
+        for round in 0..20_u8 {
+            // Long enough for the other thread to fall asleep.
+            std::thread::sleep(std::time::Duration::from_millis(5));
+            let mut byte = [round];
+            ours.write_all(&byte).expect("room");
+            ours.read_exact(&mut byte).expect("a byte");
+            assert_eq!(byte, [round]);
+            had = bells();
+            for bell in &had {
+                // SAFETY: plain numbers.
+                assert_eq!(unsafe { libc::close(*bell) }, -1, "a bell is not the program's to close");
+                // SAFETY: plain numbers.
+                assert_eq!(unsafe { libc::dup2(0, *bell) }, -1, "nor to replace");
+            }
+            // SAFETY: plain numbers.
+            assert_eq!(unsafe { libc::close_range(700, u32::MAX, 0) }, 0);
+            assert_eq!(bells(), had);
+        }
+        // SAFETY: all zeros are limits.
+        let mut most = unsafe { std::mem::zeroed::<libc::rlimit>() };
+        // SAFETY: limits of our own.
+        unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut most) };
+        assert_eq!(had.is_empty(), most.rlim_cur < 900, "{had:?}");
+        a.shutdown(Shutdown::Write).expect("an end");
     });
 }
 

@@ -1,0 +1,275 @@
+//! Bells: `eventfd`s by which the other end wakes who sleeps, at a fraction of what a byte through TCP costs.
+//!
+//! A thread that sleeps in `poll` or in a blocking call has one, and each `epoll` set with carried sockets. The sleeper writes
+//! its bell's name into the area; whoever wakes it asks the broker for the bell of that name, once, and keeps it. Where there
+//! is no bell the wake is a byte through the kernel's connection, which every sleeper watches as well.
+//!
+//! Descriptors of bells are the process's own: they lie at high numbers, and the program can neither close nor replace them.
+
+use crate::area::End;
+use crate::kernel;
+use crate::request::{self, Descriptor};
+use crate::wire::{Reply, Request};
+use libc::c_int;
+use std::cell::Cell;
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
+use std::sync::{Mutex, TryLockError};
+
+/// Name that says: wake by bytes, since several may sleep.
+pub(crate) const BY_BYTES: u64 = u64::MAX;
+/// Bit of a name in an area: the bell is a set's, which is asleep at any time.
+const OF_SET: u64 = 1;
+/// Lowest number of a bell's descriptor, above what programs use.
+const LOWEST: c_int = 900;
+/// Descriptors from this one on are no bells.
+const MOST: usize = 4096;
+/// Bells of other processes that are kept.
+const KEPT: usize = 256;
+/// Places where the bell of a name may be kept.
+const PROBES: usize = 8;
+
+/// A bell of this process.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Bell {
+    pub(crate) fd: c_int,
+    name: u64,
+}
+
+/// Descriptors of bells, a bit each.
+static OURS: [AtomicU64; MOST / 64] = [const { AtomicU64::new(0) }; MOST / 64];
+/// True once no bell could be made: there is no broker, or there are no descriptors.
+static NONE_TO_BE_HAD: AtomicBool = AtomicBool::new(false);
+/// Bells of threads that ended, for others.
+static FREE: Mutex<Vec<Bell>> = Mutex::new(Vec::new());
+/// Descriptors of all bells of threads, for the child of a fork to close.
+static OF_THREADS: Mutex<Vec<c_int>> = Mutex::new(Vec::new());
+
+struct Kept {
+    name: AtomicU64,
+    /// Descriptor; -1 before the first. A place keeps its number for ever, so that whoever is about to ring rings some bell,
+    /// and nothing else.
+    fd: AtomicI32,
+}
+
+static OTHERS: [Kept; KEPT] = [const { Kept { name: AtomicU64::new(0), fd: AtomicI32::new(-1) } }; KEPT];
+static CHANGE: Mutex<()> = Mutex::new(());
+
+/// Returns true if a descriptor is a bell's, which the program must not touch.
+#[inline]
+pub fn is_ours(fd: c_int) -> bool {
+    fd >= LOWEST
+        && (fd as usize) < MOST
+        && OURS[fd as usize / 64].load(Ordering::Relaxed) >> (fd % 64) & 1 != 0
+}
+
+/// Returns the descriptors of all bells, in order.
+pub fn all() -> impl Iterator<Item = u32> {
+    (LOWEST..MOST as c_int).filter(|fd| is_ours(*fd)).map(|fd| fd as u32)
+}
+
+/// Marks a descriptor as a bell's, or no longer.
+fn mark(fd: c_int, is_bell: bool) {
+    let (word, bit) = (&OURS[fd as usize / 64], 1 << (fd % 64));
+    if is_bell {
+        word.fetch_or(bit, Ordering::Relaxed)
+    } else {
+        word.fetch_and(!bit, Ordering::Relaxed)
+    };
+}
+
+/// Moves a descriptor out of the program's way. The first one is closed.
+fn hide(fd: Descriptor) -> Option<c_int> {
+    // SAFETY: plain numbers.
+    let hidden = unsafe { libc::syscall(libc::SYS_fcntl, fd.0, libc::F_DUPFD_CLOEXEC, LOWEST) };
+    let hidden = (hidden >= 0).then_some(hidden as c_int)?;
+    if hidden as usize >= MOST {
+        kernel::close(hidden);
+        return None;
+    }
+    mark(hidden, true);
+    Some(hidden)
+}
+
+/// Makes a bell, which the broker gives a name.
+pub(crate) fn make() -> Option<Bell> {
+    if NONE_TO_BE_HAD.load(Ordering::Relaxed) {
+        return None;
+    }
+    let made = make_named();
+    if made.is_none() {
+        NONE_TO_BE_HAD.store(true, Ordering::Relaxed);
+    }
+    made
+}
+
+fn make_named() -> Option<Bell> {
+    let made = eventfd()?;
+    let (reply, _) = request::send(Request::Name, made.0)?;
+    let Reply::Named(name) = reply else { return None };
+    Some(Bell { fd: hide(made)?, name })
+}
+
+fn eventfd() -> Option<Descriptor> {
+    // SAFETY: plain numbers.
+    let made = unsafe { libc::syscall(libc::SYS_eventfd2, 0, libc::EFD_NONBLOCK | libc::EFD_CLOEXEC) };
+    (made >= 0).then_some(Descriptor(made as c_int))
+}
+
+/// Closes a bell.
+pub(crate) fn close(bell: Bell) {
+    mark(bell.fd, false);
+    kernel::close(bell.fd);
+}
+
+/// Takes in what rang.
+pub(crate) fn quiet(bell: Bell) {
+    let mut count = 0_u64;
+    // SAFETY: eight bytes of our own.
+    unsafe { libc::syscall(libc::SYS_read, bell.fd, &raw mut count, 8) };
+}
+
+/// Bell of a thread, which others have after it.
+struct OfThread(Cell<Option<Bell>>);
+
+impl Drop for OfThread {
+    fn drop(&mut self) {
+        if let (Some(bell), Ok(mut free)) = (self.0.get(), FREE.try_lock()) {
+            free.push(bell);
+        }
+    }
+}
+
+thread_local! {
+    static OWN: OfThread = const { OfThread(Cell::new(None)) };
+}
+
+/// Returns this thread's bell.
+pub(crate) fn of_thread() -> Option<Bell> {
+    OWN.try_with(|own| {
+        if own.0.get().is_none() {
+            // A lock that is held may be this thread's own, which a signal interrupted.
+            let free = FREE.try_lock().ok()?.pop();
+            own.0.set(free.or_else(make_for_thread));
+        }
+        own.0.get()
+    })
+    .ok()?
+}
+
+fn make_for_thread() -> Option<Bell> {
+    let mut all = OF_THREADS.try_lock().ok()?;
+    let bell = make()?;
+    all.push(bell.fd);
+    Some(bell)
+}
+
+/// Forgets bells of threads, in the child of a fork: they are the parent's.
+pub(crate) fn in_child() {
+    let _ = OWN.try_with(|own| own.0.set(None));
+    match FREE.try_lock() {
+        Ok(mut free) => free.clear(),
+        Err(TryLockError::Poisoned(_) | TryLockError::WouldBlock) => {
+            NONE_TO_BE_HAD.store(true, Ordering::Relaxed)
+        }
+    }
+    let Ok(mut all) = OF_THREADS.try_lock() else { return };
+    for fd in all.drain(..) {
+        mark(fd, false);
+        kernel::close(fd);
+    }
+}
+
+/// States by which bell an end is woken, before a request to be woken. `alone` says that no other thread of the end sleeps.
+pub(crate) fn state(end: &End, bell: Option<Bell>, is_set: bool, alone: bool) {
+    let name = bell.map_or(BY_BYTES, |bell| bell.name | if is_set { OF_SET } else { 0 });
+    let stated = end.bell.load(Ordering::SeqCst);
+    if stated == name || stated == BY_BYTES {
+        return;
+    }
+    let may_replace = stated == 0 || alone && stated & OF_SET == 0;
+    let next = if may_replace { name } else { BY_BYTES };
+    if end.bell.compare_exchange(stated, next, Ordering::SeqCst, Ordering::SeqCst).is_err() {
+        end.bell.store(BY_BYTES, Ordering::SeqCst);
+    }
+}
+
+/// Rings the bell that an end stated. Returns false if it has to be woken by a byte.
+pub(crate) fn ring(end: &End) -> bool {
+    let stated = end.bell.load(Ordering::SeqCst);
+    if stated == 0 || stated == BY_BYTES {
+        return false;
+    }
+    let name = stated & !OF_SET;
+    let fd = match find(name) {
+        Some(fd) => fd,
+        None => match fetch(name) {
+            Fetched::Kept(fd) => fd,
+            Fetched::NotNow => return false,
+            Fetched::Never => {
+                let by_bytes = (Ordering::SeqCst, Ordering::Relaxed);
+                let _ = end.bell.compare_exchange(stated, BY_BYTES, by_bytes.0, by_bytes.1);
+                return false;
+            }
+        },
+    };
+    let one = 1_u64;
+    // SAFETY: eight bytes of our own.
+    unsafe { libc::syscall(libc::SYS_write, fd, &raw const one, 8) };
+    // A count that is full rings already.
+    true
+}
+
+fn places(name: u64) -> impl Iterator<Item = &'static Kept> {
+    let first = (name >> 1) as usize;
+    (0..PROBES).map(move |i| &OTHERS[(first + i) % KEPT])
+}
+
+/// Returns the descriptor that is kept under a name.
+fn find(name: u64) -> Option<c_int> {
+    let kept = places(name).find(|kept| kept.name.load(Ordering::Acquire) == name)?;
+    Some(kept.fd.load(Ordering::Acquire))
+}
+
+enum Fetched {
+    Kept(c_int),
+    /// Another thread is at it.
+    NotNow,
+    /// The broker knows no such bell, or there is no descriptor for it.
+    Never,
+}
+
+/// Asks the broker for a bell, and keeps it.
+#[cold]
+fn fetch(name: u64) -> Fetched {
+    let Ok(_changing) = CHANGE.try_lock() else { return Fetched::NotNow };
+    let before = kernel::errno();
+    let kept = ask(name).and_then(|bell| keep(name, bell));
+    kernel::fail(before);
+    kept.map_or(Fetched::Never, Fetched::Kept)
+}
+
+fn ask(name: u64) -> Option<Descriptor> {
+    // A request has a descriptor beside it; any will do.
+    let beside = eventfd()?;
+    match request::send(Request::Bell(name), beside.0)? {
+        (Reply::Bell, Some(bell)) => Some(bell),
+        _ => None,
+    }
+}
+
+fn keep(name: u64, bell: Descriptor) -> Option<c_int> {
+    let place = places(name).find(|kept| kept.name.load(Ordering::Relaxed) == 0);
+    let place = place.or_else(|| places(name).nth((name >> 32) as usize % PROBES))?;
+    place.name.store(0, Ordering::Release);
+    let old = place.fd.load(Ordering::Relaxed);
+    let fd = if old < 0 {
+        hide(bell)?
+    } else {
+        // SAFETY: plain numbers.
+        let moved = unsafe { libc::syscall(libc::SYS_dup3, bell.0, old, libc::O_CLOEXEC) };
+        (moved >= 0).then_some(old)?
+    };
+    place.fd.store(fd, Ordering::Release);
+    place.name.store(name, Ordering::Release);
+    Some(fd)
+}

@@ -1,0 +1,127 @@
+//! One request to the broker, and its reply.
+
+use crate::ask::path;
+use crate::kernel;
+use crate::wire::{BYTES, Reply, Request};
+use libc::{c_int, sockaddr_un};
+use std::os::unix::ffi::OsStrExt;
+use std::sync::OnceLock;
+
+/// Returns true if there was a broker when this process first asked.
+pub(crate) fn has_broker() -> bool {
+    address().is_some()
+}
+
+/// Sends a request with a descriptor beside it. Returns the reply, and the descriptor that came with it; nothing if the broker
+/// does not answer.
+pub(crate) fn send(request: Request, passed: c_int) -> Option<(Reply, Option<Descriptor>)> {
+    let broker = Descriptor::connect(address()?)?;
+    broker.send(&request.encode(), passed)?;
+    let (bytes, passed) = broker.recv()?;
+    Some((Reply::decode(&bytes)?, passed))
+}
+
+fn address() -> Option<&'static sockaddr_un> {
+    static ADDRESS: OnceLock<Option<sockaddr_un>> = OnceLock::new();
+    ADDRESS.get_or_init(|| to_address(&path()).filter(|_| path().exists())).as_ref()
+}
+
+fn to_address(path: &std::path::Path) -> Option<sockaddr_un> {
+    // SAFETY: all zeros are an address.
+    let mut address = unsafe { std::mem::zeroed::<sockaddr_un>() };
+    address.sun_family = libc::AF_UNIX as _;
+    let bytes = path.as_os_str().as_bytes();
+    if bytes.len() >= address.sun_path.len() || bytes.is_empty() {
+        return None;
+    }
+    for (to, from) in address.sun_path.iter_mut().zip(bytes) {
+        *to = *from as _;
+    }
+    Some(address)
+}
+
+/// Descriptor of this library's own; dropping it closes it.
+pub(crate) struct Descriptor(pub(crate) c_int);
+
+impl Drop for Descriptor {
+    fn drop(&mut self) {
+        kernel::close(self.0);
+    }
+}
+
+/// Room for one descriptor beside a message.
+#[repr(C)]
+struct Beside {
+    header: libc::cmsghdr,
+    fd: c_int,
+    _rest: c_int,
+}
+
+impl Beside {
+    const LENGTH: usize = size_of::<libc::cmsghdr>() + size_of::<c_int>();
+}
+
+impl Descriptor {
+    fn connect(to: &sockaddr_un) -> Option<Descriptor> {
+        let kind = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC;
+        // SAFETY: plain numbers.
+        let made = unsafe { libc::syscall(libc::SYS_socket, libc::AF_UNIX, kind, 0) };
+        let made = (made >= 0).then(|| Descriptor(made as c_int))?;
+        // A broker that is stopped does not stop its programs.
+        let most = libc::timeval { tv_sec: 1, tv_usec: 0 };
+        for option in [libc::SO_RCVTIMEO, libc::SO_SNDTIMEO] {
+            // SAFETY: the kernel reads a structure of our own.
+            unsafe {
+                libc::syscall(
+                    libc::SYS_setsockopt,
+                    made.0,
+                    libc::SOL_SOCKET,
+                    option,
+                    &raw const most,
+                    size_of_val(&most),
+                )
+            };
+        }
+        // SAFETY: an address of our own.
+        let connected =
+            unsafe { libc::syscall(libc::SYS_connect, made.0, &raw const *to, size_of::<sockaddr_un>()) };
+        (connected == 0).then_some(made)
+    }
+
+    fn send(&self, bytes: &[u8], passed: c_int) -> Option<()> {
+        let mut beside = Beside {
+            header: libc::cmsghdr {
+                cmsg_len: Beside::LENGTH as _,
+                cmsg_level: libc::SOL_SOCKET,
+                cmsg_type: libc::SCM_RIGHTS,
+            },
+            fd: passed,
+            _rest: 0,
+        };
+        let mut piece = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
+        // SAFETY: all zeros are an empty message.
+        let mut message = unsafe { std::mem::zeroed::<libc::msghdr>() };
+        (message.msg_iov, message.msg_iovlen) = (&raw mut piece, 1);
+        (message.msg_control, message.msg_controllen) = ((&raw mut beside).cast(), size_of::<Beside>() as _);
+        // SAFETY: structures of our own.
+        let sent = unsafe { kernel::sendmsg(self.0, &raw const message, libc::MSG_NOSIGNAL) };
+        (sent == bytes.len() as isize).then_some(())
+    }
+
+    fn recv(&self) -> Option<([u8; BYTES], Option<Descriptor>)> {
+        let mut bytes = [0; BYTES];
+        // SAFETY: all zeros are an empty header.
+        let mut beside = unsafe { std::mem::zeroed::<Beside>() };
+        let mut piece = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: BYTES };
+        // SAFETY: all zeros are an empty message.
+        let mut message = unsafe { std::mem::zeroed::<libc::msghdr>() };
+        (message.msg_iov, message.msg_iovlen) = (&raw mut piece, 1);
+        (message.msg_control, message.msg_controllen) = ((&raw mut beside).cast(), size_of::<Beside>() as _);
+        // SAFETY: structures of our own.
+        let got = unsafe { kernel::recvmsg(self.0, &raw mut message, libc::MSG_CMSG_CLOEXEC) };
+        let has_one = message.msg_controllen as usize >= Beside::LENGTH
+            && (beside.header.cmsg_level, beside.header.cmsg_type) == (libc::SOL_SOCKET, libc::SCM_RIGHTS);
+        let passed = has_one.then(|| Descriptor(beside.fd));
+        (got == BYTES as isize).then_some((bytes, passed))
+    }
+}
