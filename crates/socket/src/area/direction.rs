@@ -10,7 +10,8 @@
 //! ring carries, what the sending end sends through the kernel are wake bytes, which it counts first. So the receiving end
 //! knows of every byte in the kernel what it is.
 
-use super::{RING_BYTES, Shared, UNSET};
+use super::copy::copy_in;
+use super::{FIRST_BYTES, RING_BYTES, Shared, UNSET};
 use crate::pieces::Pieces;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
@@ -49,8 +50,8 @@ const STRIDE: usize = 16 << 10;
 pub(crate) struct Direction<'a> {
     shared: &'a Shared,
     ring: *mut u8,
-    /// Most bytes that may be in the ring.
-    limit: u64,
+    /// Most bytes that may ever be in the ring.
+    most: u64,
 }
 
 impl<'a> Direction<'a> {
@@ -59,8 +60,27 @@ impl<'a> Direction<'a> {
     /// # Safety
     /// At `ring` are twice [`RING_BYTES`] bytes for as long as `shared` is borrowed, the second half the same memory as the
     /// first.
-    pub(crate) unsafe fn new(shared: &'a Shared, ring: *mut u8, limit: usize) -> Direction<'a> {
-        Direction { shared, ring, limit: limit.min(RING_BYTES) as u64 }
+    pub(crate) unsafe fn new(shared: &'a Shared, ring: *mut u8, most: usize) -> Direction<'a> {
+        Direction { shared, ring, most: most.min(RING_BYTES) as u64 }
+    }
+
+    /// Returns the most bytes that may be in the ring now.
+    fn limit(&self) -> u64 {
+        self.shared
+            .writer
+            .limit
+            .load(Ordering::Relaxed)
+            .clamp(FIRST_BYTES as u64, RING_BYTES as u64)
+            .min(self.most)
+    }
+
+    /// Raises the limit for a call that has more to send, as the kernel's buffers grow: programs make such calls again, and
+    /// some prepare all of the rest anew after each that was cut short.
+    fn make_room(&self, bytes: usize) {
+        if bytes as u64 > self.limit() {
+            let limit = bytes.checked_next_power_of_two().unwrap_or(RING_BYTES).min(RING_BYTES);
+            self.shared.writer.limit.store(limit as u64, Ordering::Relaxed);
+        }
     }
 
     /// Returns the words that both ends signal by.
@@ -145,13 +165,13 @@ impl<'a> Direction<'a> {
 
     /// Returns the room from which a socket is writable, as the kernel's is from a third of its buffer.
     fn enough(&self) -> usize {
-        self.limit as usize / 4
+        self.limit() as usize / 4
     }
 
     fn room_from(&self, head: &AtomicU64) -> usize {
         let tail = self.shared.writer.tail.load(Ordering::Relaxed);
         let used = tail.wrapping_sub(head.load(Ordering::Acquire));
-        self.limit.saturating_sub(used) as usize
+        self.limit().saturating_sub(used) as usize
     }
 
     /// Returns true if there is room enough to write on.
@@ -163,6 +183,7 @@ impl<'a> Direction<'a> {
     /// the lock of the sending end is held.
     pub(crate) fn push(&self, from: &mut Pieces<'_>, mut wake: impl FnMut()) -> usize {
         let mut sum = 0;
+        self.make_room(from.left());
         while from.left() > 0 {
             let room = self.room_for(from.left());
             if room == 0 {
@@ -195,9 +216,7 @@ impl<'a> Direction<'a> {
         while put < most {
             let Some((source, bytes)) = from.next(most - put) else { break };
             // SAFETY: masked, with a second copy of the ring behind the first; the caller's buffer is as long as it says.
-            unsafe {
-                std::ptr::copy_nonoverlapping(source, self.place(tail.wrapping_add(put as u64), base), bytes)
-            };
+            unsafe { copy_in(source, self.place(tail.wrapping_add(put as u64), base), bytes) };
             from.advance(bytes);
             put += bytes;
         }
@@ -281,7 +300,7 @@ impl<'a> Direction<'a> {
     fn reader_room(&self) -> usize {
         let tail = self.shared.writer.tail.load(Ordering::Acquire);
         let head = self.shared.reader.head.load(Ordering::Relaxed);
-        self.limit.saturating_sub(tail.wrapping_sub(head)) as usize
+        self.limit().saturating_sub(tail.wrapping_sub(head)) as usize
     }
 
     fn place(&self, position: u64, base: u64) -> *mut u8 {

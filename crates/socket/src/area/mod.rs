@@ -10,6 +10,7 @@
 //! The other end can write all of it at any time, so positions are input: a difference of positions is bounded before it is
 //! used, and an offset is masked. What a hostile peer writes spoils its own connection only.
 
+mod copy;
 mod direction;
 mod map;
 
@@ -24,10 +25,12 @@ pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"unracksk");
 pub(crate) const VERSION: u32 = 2;
 /// Bytes of the header.
 pub(crate) const HEAD_BYTES: usize = 4096;
-/// Bytes of a ring.
-pub(crate) const RING_BYTES: usize = 512 << 10;
-/// Bytes of a connection's area: one section of the pool.
-pub const AREA_BYTES: usize = unrack_pool::SECTION as usize;
+/// Bytes of a ring. Pages that were never written take no memory.
+pub(crate) const RING_BYTES: usize = 4 << 20;
+/// Most bytes in a ring until a call has more to send.
+pub(crate) const FIRST_BYTES: usize = 512 << 10;
+/// Bytes of a connection's area: sections of the pool.
+pub const AREA_BYTES: usize = (HEAD_BYTES + 2 * RING_BYTES).next_multiple_of(unrack_pool::SECTION as usize);
 /// Most bytes in a ring of a Unix socket: the kernel's own buffers have room for them, should they be asked back.
 pub(crate) const UNIX_BYTES: usize = 160 << 10;
 /// Value of a position that is not known yet.
@@ -87,6 +90,8 @@ pub(crate) struct Writer {
     pub(crate) wakes: AtomicU64,
     /// Wake bytes that were counted, and not sent since the kernel's buffer was full.
     pub(crate) owed: AtomicU64,
+    /// Most bytes in the ring; less than [`FIRST_BYTES`] means that.
+    pub(crate) limit: AtomicU64,
 }
 
 /// Words that the receiving end writes.
