@@ -1,8 +1,9 @@
 //! Calls that pass bytes.
 
-use libc::{c_int, c_long, c_void, iovec, mmsghdr, msghdr, sockaddr, socklen_t, ssize_t, timespec};
+use crate::next;
+use libc::{c_int, c_void, iovec, mmsghdr, msghdr, sockaddr, socklen_t, ssize_t, timespec};
 use unrack_socket::kernel::{self, fail};
-use unrack_socket::{Pieces, close, has, recv, send};
+use unrack_socket::{Pieces, close, has, recv, send, zerocopy};
 
 fn one(base: *const c_void, bytes: usize) -> [iovec; 1] {
     [iovec { iov_base: base.cast_mut(), iov_len: bytes }]
@@ -13,12 +14,13 @@ fn one(base: *const c_void, bytes: usize) -> [iovec; 1] {
 /// # Safety
 /// As `read(2)`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn read(fd: c_int, to: *mut c_void, bytes: usize) -> ssize_t {
+pub unsafe extern "C-unwind" fn read(fd: c_int, to: *mut c_void, bytes: usize) -> ssize_t {
+    if !has(fd) {
+        // SAFETY: the caller's own arguments.
+        return unsafe { next::read(fd, to, bytes) };
+    }
     // SAFETY: the caller's own arguments.
     let native = |most: usize| unsafe { libc::syscall(libc::SYS_read, fd, to, bytes.min(most)) as ssize_t };
-    if !has(fd) {
-        return native(usize::MAX);
-    }
     recv::recv(fd, Pieces::new(&one(to, bytes)), 0, |most, flags| match flags {
         0 => native(most),
         // SAFETY: the caller's own arguments.
@@ -31,7 +33,7 @@ pub unsafe extern "C" fn read(fd: c_int, to: *mut c_void, bytes: usize) -> ssize
 /// # Safety
 /// As `recvfrom(2)`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn recvfrom(
+pub unsafe extern "C-unwind" fn recvfrom(
     fd: c_int,
     to: *mut c_void,
     bytes: usize,
@@ -39,15 +41,16 @@ pub unsafe extern "C" fn recvfrom(
     from: *mut sockaddr,
     length: *mut socklen_t,
 ) -> ssize_t {
+    if !has(fd) {
+        // SAFETY: the caller's own arguments.
+        return unsafe { next::recvfrom(fd, to, bytes, flags, from, length) };
+    }
     let native = |most: usize, more: c_int| {
         // SAFETY: the caller's own arguments.
         unsafe {
             libc::syscall(libc::SYS_recvfrom, fd, to, bytes.min(most), flags | more, from, length) as ssize_t
         }
     };
-    if !has(fd) {
-        return native(usize::MAX, 0);
-    }
     let got = recv::recv(fd, Pieces::new(&one(to, bytes)), flags, native);
     if got >= 0 && !from.is_null() && !length.is_null() {
         // SAFETY: a stream has no address beside its bytes: the kernel says so by a length of zero.
@@ -61,7 +64,7 @@ pub unsafe extern "C" fn recvfrom(
 /// # Safety
 /// As `recv(2)`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn recv(fd: c_int, to: *mut c_void, bytes: usize, flags: c_int) -> ssize_t {
+pub unsafe extern "C-unwind" fn recv(fd: c_int, to: *mut c_void, bytes: usize, flags: c_int) -> ssize_t {
     // SAFETY: the caller's own arguments.
     unsafe { recvfrom(fd, to, bytes, flags, std::ptr::null_mut(), std::ptr::null_mut()) }
 }
@@ -71,7 +74,7 @@ pub unsafe extern "C" fn recv(fd: c_int, to: *mut c_void, bytes: usize, flags: c
 /// # Safety
 /// As `read(2)`; `room` is the size of the buffer.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn __read_chk(fd: c_int, to: *mut c_void, bytes: usize, room: usize) -> ssize_t {
+pub unsafe extern "C-unwind" fn __read_chk(fd: c_int, to: *mut c_void, bytes: usize, room: usize) -> ssize_t {
     check(bytes, room);
     // SAFETY: the caller's own arguments.
     unsafe { read(fd, to, bytes) }
@@ -82,7 +85,7 @@ pub unsafe extern "C" fn __read_chk(fd: c_int, to: *mut c_void, bytes: usize, ro
 /// # Safety
 /// As `recv(2)`; `room` is the size of the buffer.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn __recv_chk(
+pub unsafe extern "C-unwind" fn __recv_chk(
     fd: c_int,
     to: *mut c_void,
     bytes: usize,
@@ -99,7 +102,7 @@ pub unsafe extern "C" fn __recv_chk(
 /// # Safety
 /// As `recvfrom(2)`; `room` is the size of the buffer.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn __recvfrom_chk(
+pub unsafe extern "C-unwind" fn __recvfrom_chk(
     fd: c_int,
     to: *mut c_void,
     bytes: usize,
@@ -126,10 +129,10 @@ fn check(bytes: usize, room: usize) {
 /// # Safety
 /// As `readv(2)`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn readv(fd: c_int, list: *const iovec, count: c_int) -> ssize_t {
+pub unsafe extern "C-unwind" fn readv(fd: c_int, list: *const iovec, count: c_int) -> ssize_t {
     if !has(fd) || count <= 0 || count > libc::UIO_MAXIOV {
         // SAFETY: the caller's own arguments.
-        return unsafe { libc::syscall(libc::SYS_readv, fd, list, count) as ssize_t };
+        return unsafe { next::readv(fd, list, count) };
     }
     // SAFETY: the caller's list.
     let pieces = Pieces::new(unsafe { std::slice::from_raw_parts(list, count as usize) });
@@ -147,13 +150,17 @@ pub unsafe extern "C" fn readv(fd: c_int, list: *const iovec, count: c_int) -> s
 /// # Safety
 /// As `recvmsg(2)`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t {
+pub unsafe extern "C-unwind" fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t {
     if !has(fd) || message.is_null() {
         // SAFETY: the caller's own arguments.
-        return unsafe { kernel::recvmsg(fd, message, flags) };
+        return unsafe { next::recvmsg(fd, message, flags) };
     }
     // SAFETY: the caller's message.
     let message = unsafe { &mut *message };
+    if flags & libc::MSG_ERRQUEUE != 0 {
+        // SAFETY: the caller's message.
+        return unsafe { zerocopy::report(fd, message, flags) };
+    }
     let list = message.msg_iov;
     let count = if list.is_null() { 0 } else { message.msg_iovlen };
     // SAFETY: the caller's list; empty if there is none.
@@ -204,7 +211,7 @@ unsafe fn receive(fd: c_int, message: &mut msghdr, most: usize, flags: c_int) ->
 /// # Safety
 /// As `recvmmsg(2)`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn recvmmsg(
+pub unsafe extern "C-unwind" fn recvmmsg(
     fd: c_int,
     messages: *mut mmsghdr,
     count: u32,
@@ -213,7 +220,7 @@ pub unsafe extern "C" fn recvmmsg(
 ) -> c_int {
     if !has(fd) || count == 0 {
         // SAFETY: the caller's own arguments.
-        return unsafe { libc::syscall(libc::SYS_recvmmsg, fd, messages, count, flags, timeout) as c_int };
+        return unsafe { next::recvmmsg(fd, messages, count, flags, timeout) };
     }
     // SAFETY: the caller's first message.
     let first = unsafe { &mut *messages };
@@ -228,12 +235,13 @@ pub unsafe extern "C" fn recvmmsg(
 /// # Safety
 /// As `write(2)`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn write(fd: c_int, from: *const c_void, bytes: usize) -> ssize_t {
+pub unsafe extern "C-unwind" fn write(fd: c_int, from: *const c_void, bytes: usize) -> ssize_t {
+    if !has(fd) {
+        // SAFETY: the caller's own arguments.
+        return unsafe { next::write(fd, from, bytes) };
+    }
     // SAFETY: the caller's own arguments.
     let native = || unsafe { libc::syscall(libc::SYS_write, fd, from, bytes) as ssize_t };
-    if !has(fd) {
-        return native();
-    }
     send::send(fd, Pieces::new(&one(from, bytes)), 0, native)
 }
 
@@ -242,7 +250,7 @@ pub unsafe extern "C" fn write(fd: c_int, from: *const c_void, bytes: usize) -> 
 /// # Safety
 /// As `sendto(2)`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn sendto(
+pub unsafe extern "C-unwind" fn sendto(
     fd: c_int,
     from: *const c_void,
     bytes: usize,
@@ -250,11 +258,12 @@ pub unsafe extern "C" fn sendto(
     to: *const sockaddr,
     length: socklen_t,
 ) -> ssize_t {
+    if !has(fd) || !to.is_null() {
+        // SAFETY: the caller's own arguments.
+        return unsafe { next::sendto(fd, from, bytes, flags, to, length) };
+    }
     // SAFETY: the caller's own arguments.
     let native = || unsafe { libc::syscall(libc::SYS_sendto, fd, from, bytes, flags, to, length) as ssize_t };
-    if !has(fd) || !to.is_null() {
-        return native();
-    }
     send::send(fd, Pieces::new(&one(from, bytes)), flags, native)
 }
 
@@ -263,7 +272,7 @@ pub unsafe extern "C" fn sendto(
 /// # Safety
 /// As `send(2)`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn send(fd: c_int, from: *const c_void, bytes: usize, flags: c_int) -> ssize_t {
+pub unsafe extern "C-unwind" fn send(fd: c_int, from: *const c_void, bytes: usize, flags: c_int) -> ssize_t {
     // SAFETY: the caller's own arguments.
     unsafe { sendto(fd, from, bytes, flags, std::ptr::null(), 0) }
 }
@@ -273,12 +282,13 @@ pub unsafe extern "C" fn send(fd: c_int, from: *const c_void, bytes: usize, flag
 /// # Safety
 /// As `writev(2)`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn writev(fd: c_int, list: *const iovec, count: c_int) -> ssize_t {
+pub unsafe extern "C-unwind" fn writev(fd: c_int, list: *const iovec, count: c_int) -> ssize_t {
+    if !has(fd) || count <= 0 || count > libc::UIO_MAXIOV {
+        // SAFETY: the caller's own arguments.
+        return unsafe { next::writev(fd, list, count) };
+    }
     // SAFETY: the caller's own arguments.
     let native = || unsafe { libc::syscall(libc::SYS_writev, fd, list, count) as ssize_t };
-    if !has(fd) || count <= 0 || count > libc::UIO_MAXIOV {
-        return native();
-    }
     // SAFETY: the caller's list.
     send::send(fd, Pieces::new(unsafe { std::slice::from_raw_parts(list, count as usize) }), 0, native)
 }
@@ -288,7 +298,7 @@ pub unsafe extern "C" fn writev(fd: c_int, list: *const iovec, count: c_int) -> 
 /// # Safety
 /// As `sendmsg(2)`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> ssize_t {
+pub unsafe extern "C-unwind" fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> ssize_t {
     // SAFETY: the caller's own arguments.
     let native = || unsafe { kernel::sendmsg(fd, message, flags) };
     if message.is_null() {
@@ -301,7 +311,8 @@ pub unsafe extern "C" fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int
         return fail(libc::EAGAIN);
     }
     if !has(fd) {
-        return native();
+        // SAFETY: the caller's own arguments.
+        return unsafe { next::sendmsg(fd, message, flags) };
     }
     // SAFETY: the caller's message.
     let message = unsafe { &*message };
@@ -347,10 +358,15 @@ unsafe fn take_back_passed(message: &msghdr) -> bool {
 /// # Safety
 /// As `sendmmsg(2)`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn sendmmsg(fd: c_int, messages: *mut mmsghdr, count: u32, flags: c_int) -> c_int {
+pub unsafe extern "C-unwind" fn sendmmsg(
+    fd: c_int,
+    messages: *mut mmsghdr,
+    count: u32,
+    flags: c_int,
+) -> c_int {
     if !has(fd) {
         // SAFETY: the caller's own arguments.
-        return unsafe { libc::syscall(libc::SYS_sendmmsg, fd, messages, count, flags) as c_int };
+        return unsafe { next::sendmmsg(fd, messages, count, flags) };
     }
     for i in 0..count {
         // SAFETY: the caller's messages.
@@ -363,78 +379,4 @@ pub unsafe extern "C" fn sendmmsg(fd: c_int, messages: *mut mmsghdr, count: u32,
         message.msg_len = sent as u32;
     }
     count as c_int
-}
-
-/// Bytes that are copied at a time between a file or pipe and a socket.
-const COPY: usize = 64 << 10;
-
-/// Wraps `sendfile(2)`: the file's bytes are read and sent.
-///
-/// # Safety
-/// As `sendfile(2)`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn sendfile(to: c_int, from: c_int, offset: *mut i64, bytes: usize) -> ssize_t {
-    if !has(to) && !has(from) {
-        // SAFETY: the caller's own arguments.
-        return unsafe { libc::syscall(libc::SYS_sendfile, to, from, offset, bytes) as ssize_t };
-    }
-    if has(from) {
-        // A socket cannot be read by position.
-        return fail(libc::EINVAL);
-    }
-    // SAFETY: the caller's offset, or none.
-    let start = if offset.is_null() {
-        // SAFETY: plain numbers.
-        unsafe { libc::lseek(from, 0, libc::SEEK_CUR) }
-    } else {
-        // SAFETY: the caller's offset.
-        unsafe { *offset }
-    };
-    if start < 0 {
-        return fail(libc::EINVAL);
-    }
-    let mut buffer = vec![0_u8; bytes.min(COPY)];
-    let mut done = 0_usize;
-    while done < bytes {
-        let most = (bytes - done).min(COPY);
-        // SAFETY: a buffer of our own.
-        let got = unsafe {
-            libc::syscall(libc::SYS_pread64, from, buffer.as_mut_ptr(), most, start + done as c_long)
-                as ssize_t
-        };
-        if got <= 0 {
-            if got < 0 && done == 0 {
-                return -1;
-            }
-            break;
-        }
-        // SAFETY: a buffer of our own.
-        let sent = unsafe { send(to, buffer.as_ptr().cast(), got as usize, 0) };
-        if sent < 0 && done == 0 {
-            return -1;
-        }
-        done += sent.max(0) as usize;
-        if sent < got {
-            break;
-        }
-    }
-    let end = start + done as i64;
-    if offset.is_null() {
-        // SAFETY: plain numbers.
-        unsafe { libc::lseek(from, end, libc::SEEK_SET) };
-    } else {
-        // SAFETY: the caller's offset.
-        unsafe { *offset = end };
-    }
-    done as ssize_t
-}
-
-/// Wraps `sendfile64`, which is `sendfile`.
-///
-/// # Safety
-/// As `sendfile(2)`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn sendfile64(to: c_int, from: c_int, offset: *mut i64, bytes: usize) -> ssize_t {
-    // SAFETY: the caller's own arguments.
-    unsafe { sendfile(to, from, offset, bytes) }
 }

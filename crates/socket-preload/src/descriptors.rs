@@ -1,29 +1,20 @@
 //! Calls that make, copy, change and close descriptors.
 
-use crate::Next;
+use crate::next::{self, Next};
 use libc::{
     F_DUPFD, F_DUPFD_CLOEXEC, F_SETFL, FIONBIO, FIONREAD, O_NONBLOCK, SOCK_NONBLOCK, SOCK_STREAM, c_int,
     c_long, c_ulong, c_void, sockaddr, socklen_t,
 };
-use unrack_socket::{close as ends, has, is_bell, kernel, make, options};
-
-static CONNECT: Next = Next::new(c"connect");
+use unrack_socket::{close as ends, has, is_bell, kernel, make, options, uring, zerocopy};
 
 /// Wraps `connect(2)`. The next library's is called, which may choose another address.
 ///
 /// # Safety
 /// As `connect(2)`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn connect(fd: c_int, address: *const sockaddr, length: socklen_t) -> c_int {
-    type Function = unsafe extern "C" fn(c_int, *const sockaddr, socklen_t) -> c_int;
-    let next = CONNECT.get();
-    let connected = if next.is_null() {
-        // SAFETY: the caller's own arguments.
-        unsafe { libc::syscall(libc::SYS_connect, fd, address, length) as c_int }
-    } else {
-        // SAFETY: the C library's function of that name.
-        unsafe { std::mem::transmute::<*mut c_void, Function>(next)(fd, address, length) }
-    };
+pub unsafe extern "C-unwind" fn connect(fd: c_int, address: *const sockaddr, length: socklen_t) -> c_int {
+    // SAFETY: the caller's own arguments.
+    let connected = unsafe { next::connect(fd, address, length) };
     if connected == 0 || kernel::errno() == libc::EINPROGRESS {
         make::connected(fd);
     }
@@ -35,14 +26,14 @@ pub unsafe extern "C" fn connect(fd: c_int, address: *const sockaddr, length: so
 /// # Safety
 /// As `accept4(2)`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn accept4(
+pub unsafe extern "C-unwind" fn accept4(
     fd: c_int,
     address: *mut sockaddr,
     length: *mut socklen_t,
     flags: c_int,
 ) -> c_int {
     // SAFETY: the caller's own arguments.
-    let made = unsafe { libc::syscall(libc::SYS_accept4, fd, address, length, flags) as c_int };
+    let made = unsafe { next::accept4(fd, address, length, flags) };
     make::accepted(made, flags & SOCK_NONBLOCK != 0);
     made
 }
@@ -52,7 +43,7 @@ pub unsafe extern "C" fn accept4(
 /// # Safety
 /// As `accept(2)`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn accept(fd: c_int, address: *mut sockaddr, length: *mut socklen_t) -> c_int {
+pub unsafe extern "C-unwind" fn accept(fd: c_int, address: *mut sockaddr, length: *mut socklen_t) -> c_int {
     // SAFETY: the caller's own arguments.
     unsafe { accept4(fd, address, length, 0) }
 }
@@ -76,13 +67,14 @@ pub unsafe extern "C" fn socketpair(domain: c_int, kind: c_int, protocol: c_int,
 
 /// Wraps `close(2)`.
 #[unsafe(no_mangle)]
-pub extern "C" fn close(fd: c_int) -> c_int {
+pub extern "C-unwind" fn close(fd: c_int) -> c_int {
     if is_bell(fd) {
         // The program did not open it.
         return kernel::fail(libc::EBADF) as c_int;
     }
     ends::closing(fd);
-    kernel::close(fd) as c_int
+    // SAFETY: a plain number.
+    unsafe { next::close(fd) }
 }
 
 /// Wraps `close_range(2)`.
@@ -226,8 +218,51 @@ pub unsafe extern "C" fn setsockopt(
     if has(fd) && options::needs_kernel(level, name) {
         ends::leave(fd);
     }
+    let is_nodelay = (level, name) == (libc::IPPROTO_TCP, libc::TCP_NODELAY);
+    if is_nodelay && has(fd) && !value.is_null() && length as usize >= size_of::<c_int>() {
+        // SAFETY: the caller's value, of the length that it says.
+        let value = unsafe { value.cast::<c_int>().read_unaligned() };
+        if options::set_nodelay(fd, value) {
+            return 0;
+        }
+    }
     // SAFETY: the caller's own arguments.
-    unsafe { libc::syscall(libc::SYS_setsockopt, fd, level, name, value, length) as c_int }
+    let done = unsafe { libc::syscall(libc::SYS_setsockopt, fd, level, name, value, length) as c_int };
+    if done == 0 && (level, name) == (libc::SOL_SOCKET, libc::SO_ZEROCOPY) {
+        zerocopy::ask_for(fd);
+    }
+    done
+}
+
+/// Wraps `getsockopt(2)`: an option that this library changed reads as the program left it.
+///
+/// # Safety
+/// As `getsockopt(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn getsockopt(
+    fd: c_int,
+    level: c_int,
+    name: c_int,
+    value: *mut c_void,
+    length: *mut socklen_t,
+) -> c_int {
+    // SAFETY: the caller's own arguments.
+    let done = unsafe { libc::syscall(libc::SYS_getsockopt, fd, level, name, value, length) as c_int };
+    if done == 0
+        && has(fd)
+        && (level, name) == (libc::IPPROTO_TCP, libc::TCP_NODELAY)
+        && let Some(nodelay) = options::nodelay(fd)
+    {
+        // SAFETY: the kernel wrote so many bytes there.
+        unsafe {
+            std::ptr::copy_nonoverlapping(
+                nodelay.to_ne_bytes().as_ptr(),
+                value.cast(),
+                (*length as usize).min(4),
+            )
+        };
+    }
+    done
 }
 
 static FDOPEN: Next = Next::new(c"fdopen");
@@ -247,4 +282,45 @@ pub unsafe extern "C" fn fdopen(fd: c_int, mode: *const libc::c_char) -> *mut li
     }
     // SAFETY: the C library's function of that name.
     unsafe { std::mem::transmute::<*mut c_void, Function>(next)(fd, mode) }
+}
+
+/// Wraps liburing's `io_uring_setup`.
+///
+/// # Safety
+/// As `io_uring_setup(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn io_uring_setup(entries: libc::c_uint, parameters: *mut c_void) -> c_int {
+    uring::noticed();
+    // SAFETY: the caller's own arguments.
+    unsafe { next::io_uring_setup(entries, parameters) }
+}
+
+/// Wraps liburing's `io_uring_queue_init`.
+///
+/// # Safety
+/// As `io_uring_queue_init(3)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn io_uring_queue_init(
+    entries: libc::c_uint,
+    ring: *mut c_void,
+    flags: libc::c_uint,
+) -> c_int {
+    uring::noticed();
+    // SAFETY: the caller's own arguments.
+    unsafe { next::io_uring_queue_init(entries, ring, flags) }
+}
+
+/// Wraps liburing's `io_uring_queue_init_params`.
+///
+/// # Safety
+/// As `io_uring_queue_init_params(3)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn io_uring_queue_init_params(
+    entries: libc::c_uint,
+    ring: *mut c_void,
+    parameters: *mut c_void,
+) -> c_int {
+    uring::noticed();
+    // SAFETY: the caller's own arguments.
+    unsafe { next::io_uring_queue_init_params(entries, ring, parameters) }
 }

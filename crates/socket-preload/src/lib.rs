@@ -6,38 +6,17 @@
 //! | module | calls |
 //! |---|---|
 //! | [`bytes`] | `read`, `write`, `send`, `recv` and their kin |
+//! | [`next`] | the C library's own |
 //! | [`ready`] | `poll`, `select`, `epoll` |
 //! | [`descriptors`] | `connect`, `accept`, `close`, `dup`, `shutdown`, options |
-//! | [`processes`] | `fork` |
+//! | [`files`] | `sendfile`, `splice` |
+//! | [`processes`] | `fork`, `exec` and their kin |
+//! | [`references`] | this library's own: bytes where they lie |
 
 pub mod bytes;
 pub mod descriptors;
+pub mod files;
+mod next;
 pub mod processes;
 pub mod ready;
-
-use std::ffi::{CStr, c_void};
-use std::sync::atomic::{AtomicPtr, Ordering};
-
-/// A function of the next library, found when it is first called.
-struct Next {
-    name: &'static CStr,
-    found: AtomicPtr<c_void>,
-}
-
-impl Next {
-    const fn new(name: &'static CStr) -> Next {
-        Next { name, found: AtomicPtr::new(std::ptr::null_mut()) }
-    }
-
-    /// Returns the function's address; null if no library has it.
-    fn get(&self) -> *mut c_void {
-        let found = self.found.load(Ordering::Acquire);
-        if !found.is_null() {
-            return found;
-        }
-        // SAFETY: a name that ends in zero.
-        let found = unsafe { libc::dlsym(libc::RTLD_NEXT, self.name.as_ptr()) };
-        self.found.store(found, Ordering::Release);
-        found
-    }
-}
+pub mod references;

@@ -3,7 +3,7 @@
 //! A program that begins with this library goes on with the connections that it inherits: the broker knows them. For one that
 //! begins without, they are taken back to the kernel before.
 
-use crate::Next;
+use crate::next::{self, Next};
 use libc::{c_char, c_int, c_void, pid_t};
 use std::ffi::CStr;
 use unrack_socket::{close as ends, make};
@@ -42,6 +42,7 @@ pub extern "C" fn vfork() -> pid_t {
 
 /// Begins in a new program.
 extern "C" fn begin() {
+    next::look_up();
     make::inherited();
 }
 

@@ -1,5 +1,6 @@
 //! Calls that wait for readiness.
 
+use crate::next;
 use libc::{c_int, c_ulong, c_void, epoll_event, fd_set, pollfd, sigset_t, timespec, timeval};
 use std::time::Duration;
 use unrack_socket::{epoll, kernel, poll as sockets};
@@ -26,7 +27,12 @@ unsafe fn from_timespec(time: *const timespec) -> Result<Option<Duration>, ()> {
 /// # Safety
 /// As `poll(2)`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn poll(fds: *mut pollfd, count: c_ulong, most: c_int) -> c_int {
+pub unsafe extern "C-unwind" fn poll(fds: *mut pollfd, count: c_ulong, most: c_int) -> c_int {
+    // SAFETY: the caller's descriptors.
+    if unsafe { !concerns(fds, count) } {
+        // SAFETY: the caller's own arguments.
+        return unsafe { next::poll(fds, count, most) };
+    }
     // SAFETY: the caller's own arguments.
     unsafe { poll_for(fds, count, milliseconds(most), std::ptr::null()) }
 }
@@ -36,12 +42,17 @@ pub unsafe extern "C" fn poll(fds: *mut pollfd, count: c_ulong, most: c_int) -> 
 /// # Safety
 /// As `ppoll(2)`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn ppoll(
+pub unsafe extern "C-unwind" fn ppoll(
     fds: *mut pollfd,
     count: c_ulong,
     most: *const timespec,
     mask: *const sigset_t,
 ) -> c_int {
+    // SAFETY: the caller's descriptors.
+    if unsafe { !concerns(fds, count) } {
+        // SAFETY: the caller's own arguments.
+        return unsafe { next::ppoll(fds, count, most, mask) };
+    }
     // SAFETY: the caller's time.
     match unsafe { from_timespec(most) } {
         // SAFETY: the caller's own arguments.
@@ -55,7 +66,12 @@ pub unsafe extern "C" fn ppoll(
 /// # Safety
 /// As `poll(2)`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn __poll_chk(fds: *mut pollfd, count: c_ulong, most: c_int, _room: usize) -> c_int {
+pub unsafe extern "C-unwind" fn __poll_chk(
+    fds: *mut pollfd,
+    count: c_ulong,
+    most: c_int,
+    _room: usize,
+) -> c_int {
     // SAFETY: the caller's own arguments.
     unsafe { poll(fds, count, most) }
 }
@@ -65,7 +81,7 @@ pub unsafe extern "C" fn __poll_chk(fds: *mut pollfd, count: c_ulong, most: c_in
 /// # Safety
 /// As `ppoll(2)`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn __ppoll_chk(
+pub unsafe extern "C-unwind" fn __ppoll_chk(
     fds: *mut pollfd,
     count: c_ulong,
     most: *const timespec,
@@ -76,15 +92,21 @@ pub unsafe extern "C" fn __ppoll_chk(
     unsafe { ppoll(fds, count, most, mask) }
 }
 
-unsafe fn poll_for(fds: *mut pollfd, count: c_ulong, most: Option<Duration>, mask: *const c_void) -> c_int {
+/// Returns true if one of the descriptors is a carried socket, or a set with one.
+///
+/// # Safety
+/// As `poll(2)`.
+unsafe fn concerns(fds: *const pollfd, count: c_ulong) -> bool {
     if fds.is_null() || count > 1 << 20 {
-        let most = most.map(kernel::to_timespec);
-        let most = most.as_ref().map_or(std::ptr::null(), |most| most as *const timespec);
-        // SAFETY: the kernel checks the addresses.
-        return unsafe {
-            libc::syscall(libc::SYS_ppoll, fds, count, most, mask, kernel::SIGSET_BYTES) as c_int
-        };
+        return false;
     }
+    // SAFETY: the caller's descriptors.
+    sockets::concerns(unsafe { std::slice::from_raw_parts(fds, count as usize) })
+}
+
+/// # Safety
+/// As `poll(2)`; the descriptors are there.
+unsafe fn poll_for(fds: *mut pollfd, count: c_ulong, most: Option<Duration>, mask: *const c_void) -> c_int {
     // SAFETY: the caller's descriptors.
     let fds = unsafe { std::slice::from_raw_parts_mut(fds, count as usize) };
     // SAFETY: the caller's mask.
@@ -96,7 +118,7 @@ unsafe fn poll_for(fds: *mut pollfd, count: c_ulong, most: Option<Duration>, mas
 /// # Safety
 /// As `select(2)`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn select(
+pub unsafe extern "C-unwind" fn select(
     count: c_int,
     reads: *mut fd_set,
     writes: *mut fd_set,
@@ -106,7 +128,7 @@ pub unsafe extern "C" fn select(
     let sets = [reads, writes, others];
     if !any_of(count, sets) {
         // SAFETY: the caller's own arguments.
-        return unsafe { libc::syscall(libc::SYS_select, count, reads, writes, others, most) as c_int };
+        return unsafe { next::select(count, reads, writes, others, most) };
     }
     // SAFETY: the caller's time.
     let most = unsafe { most.as_ref() };
@@ -122,7 +144,7 @@ pub unsafe extern "C" fn select(
 /// # Safety
 /// As `pselect(2)`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn pselect(
+pub unsafe extern "C-unwind" fn pselect(
     count: c_int,
     reads: *mut fd_set,
     writes: *mut fd_set,
@@ -132,15 +154,8 @@ pub unsafe extern "C" fn pselect(
 ) -> c_int {
     let sets = [reads, writes, others];
     if !any_of(count, sets) {
-        // The kernel changes the time; the C library's caller does not see it.
-        // SAFETY: the caller's time.
-        let mut copy = unsafe { most.as_ref() }.copied();
-        let copy = copy.as_mut().map_or(std::ptr::null_mut(), |time| time as *mut timespec);
-        let mask = [mask as usize, kernel::SIGSET_BYTES];
         // SAFETY: the caller's own arguments.
-        return unsafe {
-            libc::syscall(libc::SYS_pselect6, count, reads, writes, others, copy, mask.as_ptr()) as c_int
-        };
+        return unsafe { next::pselect(count, reads, writes, others, most, mask) };
     }
     // SAFETY: the caller's time.
     match unsafe { from_timespec(most) } {
@@ -164,7 +179,7 @@ fn any_of(count: c_int, sets: [*mut fd_set; 3]) -> bool {
 /// # Safety
 /// As `epoll_ctl(2)`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn epoll_ctl(
+pub unsafe extern "C-unwind" fn epoll_ctl(
     set: c_int,
     operation: c_int,
     fd: c_int,
@@ -179,7 +194,16 @@ pub unsafe extern "C" fn epoll_ctl(
 /// # Safety
 /// As `epoll_wait(2)`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn epoll_wait(set: c_int, events: *mut epoll_event, room: c_int, most: c_int) -> c_int {
+pub unsafe extern "C-unwind" fn epoll_wait(
+    set: c_int,
+    events: *mut epoll_event,
+    room: c_int,
+    most: c_int,
+) -> c_int {
+    if !epoll::is_set(set) {
+        // SAFETY: the caller's own arguments.
+        return unsafe { next::epoll_wait(set, events, room, most) };
+    }
     // SAFETY: the caller's own arguments.
     unsafe { epoll::wait(set, events, room, milliseconds(most), std::ptr::null()) as c_int }
 }
@@ -189,13 +213,17 @@ pub unsafe extern "C" fn epoll_wait(set: c_int, events: *mut epoll_event, room: 
 /// # Safety
 /// As `epoll_pwait(2)`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn epoll_pwait(
+pub unsafe extern "C-unwind" fn epoll_pwait(
     set: c_int,
     events: *mut epoll_event,
     room: c_int,
     most: c_int,
     mask: *const sigset_t,
 ) -> c_int {
+    if !epoll::is_set(set) {
+        // SAFETY: the caller's own arguments.
+        return unsafe { next::epoll_pwait(set, events, room, most, mask) };
+    }
     // SAFETY: the caller's own arguments.
     unsafe { epoll::wait(set, events, room, milliseconds(most), mask.cast()) as c_int }
 }
@@ -205,13 +233,17 @@ pub unsafe extern "C" fn epoll_pwait(
 /// # Safety
 /// As `epoll_pwait2(2)`.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn epoll_pwait2(
+pub unsafe extern "C-unwind" fn epoll_pwait2(
     set: c_int,
     events: *mut epoll_event,
     room: c_int,
     most: *const timespec,
     mask: *const sigset_t,
 ) -> c_int {
+    if !epoll::is_set(set) {
+        // SAFETY: the caller's own arguments.
+        return unsafe { next::epoll_pwait2(set, events, room, most, mask) };
+    }
     // SAFETY: the caller's time.
     match unsafe { from_timespec(most) } {
         // SAFETY: the caller's own arguments.

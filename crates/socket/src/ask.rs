@@ -8,6 +8,7 @@ use crate::area::{Map, Unmappable};
 use crate::kernel;
 use crate::request::{self, Descriptor};
 use crate::table::Entry;
+use crate::uring;
 use crate::wire::{Connection, Reply, Request};
 use libc::c_int;
 use std::path::PathBuf;
@@ -59,7 +60,7 @@ fn ask(entry: &Entry, fd: c_int, calls: u32) {
     let next = if calls >= LAST { u32::MAX } else { calls.saturating_mul(2).max(calls + 1) };
     description.ask_at.store(next, Ordering::Relaxed);
     let before = kernel::errno();
-    let request = describe(fd);
+    let request = if uring::is_used() { None } else { describe(fd) };
     match request.and_then(|request| send_request(fd, request)) {
         Some((Reply::Area(end), Some(map))) => {
             entry.join(map, end as usize, request.is_some_and(|request| request.own != 0));

@@ -4,6 +4,7 @@
 //! where the ring begins.
 
 use crate::lock::Lock;
+use crate::zerocopy::Calls;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
@@ -36,6 +37,7 @@ pub(crate) struct Description {
     /// Locks of this end's calls on the rings: not in the area, where the other end could hold them.
     pub(crate) send: Lock,
     pub(crate) recv: Lock,
+    pub(crate) zerocopy: Calls,
 }
 
 /// Count of calls that are under way, which one of them can close while it is the only one.
@@ -95,6 +97,7 @@ pub(crate) fn make(nonblocking: bool, ask_at: u32) -> Option<&'static Descriptio
     made.ask_at.store(ask_at, Ordering::Relaxed);
     made.sent.store(0, Ordering::Relaxed);
     made.received.store(0, Ordering::Relaxed);
+    made.zerocopy.reset();
     made.send.reset();
     made.recv.reset();
     made.sending.0.store(0, Ordering::Relaxed);

@@ -17,6 +17,8 @@
 //! | [`ready`] | readiness of one socket; [`poll`], [`epoll`]: of many |
 //! | [`make`], [`close`] | beginnings, copies and ends of descriptors |
 //! | [`options`] | options of sockets |
+//! | [`zerocopy`] | reports on buffers that were sent with `MSG_ZEROCOPY` |
+//! | [`uring`] | programs whose calls go past this library |
 //! | [`ask`], [`broker`] | how two ends find that they share memory; [`request`], [`wire`]: their messages |
 //! | [`lock`] | lock of threads that may be killed |
 //! | [`pieces`] | the caller's buffers |
@@ -41,8 +43,10 @@ pub mod recv;
 mod request;
 pub mod send;
 mod table;
+pub mod uring;
 mod wait;
 mod wire;
+pub mod zerocopy;
 
 pub use area::AREA_BYTES;
 pub use ask::{AFTER_VARIABLE, SOCKET_VARIABLE, path};

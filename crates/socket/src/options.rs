@@ -3,6 +3,7 @@
 use crate::area::Look;
 use crate::{kernel, table};
 use libc::c_int;
+use std::sync::atomic::Ordering;
 
 /// Returns the bytes that can be received without waiting (`FIONREAD`), of a socket that has an area.
 pub fn readable(fd: c_int) -> Option<c_int> {
@@ -28,8 +29,23 @@ pub fn needs_kernel(level: c_int, name: c_int) -> bool {
         libc::SO_PEEK_OFF,
         libc::SO_ATTACH_FILTER,
         libc::SO_OOBINLINE,
-        libc::SO_ZEROCOPY,
     ];
     level == libc::SOL_SOCKET && of_socket.contains(&name)
         || level == libc::IPPROTO_TCP && [libc::TCP_ULP, libc::TCP_REPAIR].contains(&name)
+}
+
+/// Returns what the program set `TCP_NODELAY` to, if the kernel was told something else.
+pub fn nodelay(fd: c_int) -> Option<c_int> {
+    let entry = table::get(fd)?;
+    let is_ours = entry.prompt.load(Ordering::Relaxed) != 0 && entry.is_unix.load(Ordering::Relaxed) == 0;
+    is_ours.then(|| entry.nodelay.load(Ordering::Relaxed) as c_int)
+}
+
+/// Notes what the program sets `TCP_NODELAY` to. Returns false if the kernel is to be told.
+pub fn set_nodelay(fd: c_int, value: c_int) -> bool {
+    let is_ours = nodelay(fd).is_some();
+    if is_ours && let Some(entry) = table::get(fd) {
+        entry.nodelay.store(u32::from(value != 0), Ordering::Relaxed);
+    }
+    is_ours
 }

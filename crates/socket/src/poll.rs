@@ -16,13 +16,17 @@ const SHORT_NAP: Duration = Duration::from_millis(10);
 
 static PATIENCE: AtomicU32 = AtomicU32::new(wait::FIRST_PATIENCE);
 
+/// Returns true if one of the descriptors is a carried socket, or a set with one.
+pub fn concerns(fds: &[pollfd]) -> bool {
+    fds.iter().any(|one| is_carried(one.fd) || epoll::has_carried(one.fd))
+}
+
 /// Polls descriptors, as `ppoll(2)`; without a timeout it waits for ever.
 ///
 /// # Safety
 /// `mask` is null or a signal set of the kernel's size.
 pub unsafe fn poll(fds: &mut [pollfd], timeout: Option<Duration>, mask: *const c_void) -> isize {
-    let is_ours = |one: &pollfd| is_carried(one.fd) || epoll::has_carried(one.fd);
-    if !fds.iter().any(is_ours) {
+    if !concerns(fds) {
         // SAFETY: the caller's promise.
         return unsafe { kernel::poll(fds, timeout, mask) };
     }

@@ -3,7 +3,7 @@
 use crate::area::{Look, Phase, UNSET};
 use crate::table::{Entry, Link};
 use crate::wait::{self, Woken};
-use crate::{recv, send};
+use crate::{recv, send, zerocopy};
 use libc::{POLLERR, POLLHUP, POLLIN, POLLOUT, POLLPRI, POLLRDHUP, POLLRDNORM, POLLWRNORM, c_int, c_short};
 use std::sync::atomic::Ordering;
 
@@ -29,6 +29,9 @@ pub(crate) fn of(entry: &Entry, link: &Link<'_>, fd: c_int, asked: c_short) -> R
     let mut ready = Ready { kernel: asked & (POLLPRI | POLLRDHUP), ..Ready::default() };
     read(entry, link, fd, asked & READS, &mut ready);
     write(link, asked & WRITES, &mut ready);
+    if zerocopy::has_report(entry.description()) {
+        ready.now |= POLLERR;
+    }
     ready
 }
 

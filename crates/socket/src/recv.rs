@@ -6,7 +6,7 @@ use crate::pieces::Pieces;
 use crate::table::{self, Entry, Link};
 use crate::wait::{self, Woken};
 use crate::{ask, bell, ready, send};
-use libc::{MSG_DONTWAIT, MSG_ERRQUEUE, MSG_OOB, MSG_PEEK, MSG_TRUNC, MSG_WAITALL, c_int};
+use libc::{MSG_DONTWAIT, MSG_ERRQUEUE, MSG_OOB, MSG_PEEK, MSG_TRUNC, MSG_WAITALL, c_int, iovec};
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
@@ -16,6 +16,10 @@ enum Step {
     Again,
 }
 
+/// What takes bytes where they lie in a ring: it gets their address and number, and returns how many it took; or -1, and
+/// `errno`.
+pub type Taker<'a> = &'a mut dyn FnMut(*const u8, usize) -> isize;
+
 /// Receives into buffers. `native` is the caller's own call to the kernel, for at most so many bytes and with further flags;
 /// used for all bytes that are not in the ring.
 pub fn recv(fd: c_int, to: Pieces<'_>, flags: c_int, native: impl Fn(usize, c_int) -> isize) -> isize {
@@ -23,12 +27,42 @@ pub fn recv(fd: c_int, to: Pieces<'_>, flags: c_int, native: impl Fn(usize, c_in
     if flags & (MSG_OOB | MSG_ERRQUEUE) != 0 {
         return native(usize::MAX, 0);
     }
-    let mut call = Call { entry: &entry, fd, to, flags, done: 0, deadline: None };
+    run(Call { entry: &entry, fd, to, taker: None, flags, done: 0, deadline: None }, native)
+}
+
+/// Has a function take bytes where they lie, at most `most`. With `MSG_PEEK` they stay there. `native` as of [`recv`].
+pub fn take(
+    fd: c_int,
+    most: usize,
+    flags: c_int,
+    taker: Taker<'_>,
+    native: impl Fn(usize, c_int) -> isize,
+) -> isize {
+    let Some(entry) = table::get(fd) else { return native(usize::MAX, 0) };
+    let nowhere = [iovec { iov_base: std::ptr::null_mut(), iov_len: most }];
+    let to = Pieces::new(&nowhere);
+    run(Call { entry: &entry, fd, to, taker: Some(taker), flags, done: 0, deadline: None }, native)
+}
+
+/// Discards bytes that [`take`] left where they lie, and has the other end know of the room.
+pub fn discard(fd: c_int, bytes: usize) {
+    let Some(entry) = table::get(fd) else { return };
+    let Some(link) = entry.link() else { return };
+    let held = link.lock_recv();
+    if let Look::Bytes(available) = link.inward.look() {
+        link.inward.discard(bytes.min(available));
+    }
+    drop(held);
+    give_room(&entry, &link, fd);
+}
+
+fn run(mut call: Call<'_>, native: impl Fn(usize, c_int) -> isize) -> isize {
+    let (entry, fd) = (call.entry, call.fd);
     loop {
         let step = match entry.link() {
             None => call.through_kernel(&native),
             Some(link) => match link.settled(fd).inward.phase() {
-                Phase::Kernel if agree(&entry, &link) => Step::Again,
+                Phase::Kernel if agree(entry, &link) => Step::Again,
                 Phase::Kernel => call.through_kernel(&native),
                 Phase::Agreed => call.before_ring(&link, &native),
                 Phase::Ring => call.by_ring(&link, &native),
@@ -37,7 +71,7 @@ pub fn recv(fd: c_int, to: Pieces<'_>, flags: c_int, native: impl Fn(usize, c_in
         };
         if let Step::Done(mut result) = step {
             let is_end = result == 0 && call.to.left() > 0;
-            if is_end && entry.link().is_some_and(|link| ready::is_reset(&entry, &link)) {
+            if is_end && entry.link().is_some_and(|link| ready::is_reset(entry, &link)) {
                 result = fail(libc::ECONNRESET);
             }
             if result < 0 && kernel::errno() == libc::ECONNRESET {
@@ -75,6 +109,8 @@ struct Call<'a> {
     entry: &'a Entry,
     fd: c_int,
     to: Pieces<'a>,
+    /// What takes bytes in place of the buffers, which are nowhere then.
+    taker: Option<Taker<'a>>,
     flags: c_int,
     /// Bytes received so far, of a call that waits for all.
     done: usize,
@@ -153,7 +189,10 @@ impl Call<'_> {
             Look::Bytes(available) => {
                 let got = self.take(link, available);
                 drop(held);
-                self.done += got;
+                if got < 0 {
+                    return Step::Done(got);
+                }
+                self.done += got as usize;
                 if self.flags & MSG_PEEK == 0 {
                     give_room(self.entry, link, self.fd);
                 }
@@ -198,17 +237,25 @@ impl Call<'_> {
         }
     }
 
-    fn take(&mut self, link: &Link<'_>, available: usize) -> usize {
-        if self.flags & MSG_PEEK != 0 {
-            return link.inward.peek(&mut self.to, available);
+    fn take(&mut self, link: &Link<'_>, available: usize) -> isize {
+        let is_peek = self.flags & MSG_PEEK != 0;
+        if let Some(taker) = &mut self.taker {
+            let taken = taker(link.inward.first(), available.min(self.to.left()));
+            if taken > 0 && !is_peek {
+                link.inward.discard(taken as usize);
+            }
+            return taken;
+        }
+        if is_peek {
+            return link.inward.peek(&mut self.to, available) as isize;
         }
         if self.flags & MSG_TRUNC != 0 {
             let bytes = available.min(self.to.left());
             link.inward.discard(bytes);
             self.to.advance(bytes);
-            return bytes;
+            return bytes as isize;
         }
-        link.inward.pop(&mut self.to, available)
+        link.inward.pop(&mut self.to, available) as isize
     }
 
     /// Ends the direction: the kernel's connection has ended. What the other end put into the ring before is received first.

@@ -6,7 +6,7 @@ use crate::kernel::{self, fail};
 use crate::pieces::Pieces;
 use crate::table::{self, Entry, Link};
 use crate::{ask, bell, wait};
-use libc::{MSG_DONTWAIT, MSG_NOSIGNAL, MSG_OOB, c_int, iovec};
+use libc::{MSG_DONTWAIT, MSG_NOSIGNAL, MSG_OOB, MSG_ZEROCOPY, c_int, iovec};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
@@ -17,8 +17,37 @@ const NAP: Duration = Duration::from_millis(100);
 /// Value of `revert` by which the other end asks for what it has not received, too.
 pub(crate) const RETURN: u32 = 2;
 
+/// What puts bytes where they will lie in a ring: it gets the address and the room, and returns how many it put there; 0 if
+/// there are no more, or -1 and `errno`.
+pub type Filler<'a> = &'a mut dyn FnMut(*mut u8, usize) -> isize;
+
+/// Bytes of a call.
+enum Source<'a, 'f> {
+    Buffers(Pieces<'a>),
+    /// So many of a filler, at most.
+    Filler(usize, Filler<'f>),
+}
+
+impl Source<'_, '_> {
+    fn left(&self) -> usize {
+        match self {
+            Source::Buffers(pieces) => pieces.left(),
+            Source::Filler(left, _) => *left,
+        }
+    }
+}
+
+/// Has a function put bytes where they will lie, at most `most`. `native` as of [`send`].
+pub fn fill(fd: c_int, most: usize, flags: c_int, filler: Filler<'_>, native: impl Fn() -> isize) -> isize {
+    dispatch(fd, Source::Filler(most, filler), flags, native)
+}
+
 /// Sends buffers. `native` is the caller's own call to the kernel, used when nothing went into the ring.
 pub fn send(fd: c_int, from: Pieces<'_>, flags: c_int, native: impl Fn() -> isize) -> isize {
+    dispatch(fd, Source::Buffers(from), flags, native)
+}
+
+fn dispatch(fd: c_int, from: Source<'_, '_>, flags: c_int, native: impl Fn() -> isize) -> isize {
     let Some(entry) = table::get(fd) else { return native() };
     if flags & MSG_OOB != 0
         && let Some(link) = entry.link()
@@ -28,18 +57,23 @@ pub fn send(fd: c_int, from: Pieces<'_>, flags: c_int, native: impl Fn() -> isiz
     loop {
         match entry.link() {
             Some(link) if link.out.has_begun() || link.out.has_ended() || begin(&entry, &link, fd) => {
-                return by_ring(&entry, &link, fd, from, flags, &native);
+                let before = link.out.has_ended();
+                let sent = by_ring(&entry, &link, fd, from, flags, &native);
+                if sent > 0 && !before {
+                    entry.description().zerocopy.count(flags, true);
+                }
+                return sent;
             }
             _ => {}
         }
-        if let Some(sent) = through_kernel(&entry, fd, &native) {
+        if let Some(sent) = through_kernel(&entry, fd, flags, &native) {
             return sent;
         }
     }
 }
 
 /// Sends through the kernel, and counts. Returns nothing if another thread began the ring meanwhile.
-fn through_kernel(entry: &Entry, fd: c_int, native: impl Fn() -> isize) -> Option<isize> {
+fn through_kernel(entry: &Entry, fd: c_int, flags: c_int, native: impl Fn() -> isize) -> Option<isize> {
     let description = entry.description();
     let inside = description.sending.enter();
     if entry.link().is_some_and(|link| link.out.has_begun()) {
@@ -48,6 +82,7 @@ fn through_kernel(entry: &Entry, fd: c_int, native: impl Fn() -> isize) -> Optio
     let sent = native();
     if sent > 0 {
         description.sent.fetch_add(sent as u64, Ordering::AcqRel);
+        description.zerocopy.count(flags, false);
     }
     drop(inside);
     ask::count(entry, fd);
@@ -81,6 +116,8 @@ pub(crate) fn begin(entry: &Entry, link: &Link<'_>, fd: c_int) -> bool {
 /// Turns Nagle's algorithm off: a wake byte must not wait for an acknowledgement.
 fn be_prompt(entry: &Entry, fd: c_int) {
     if entry.prompt.swap(1, Ordering::Relaxed) == 0 && entry.is_unix.load(Ordering::Relaxed) == 0 {
+        let set = kernel::option(fd, libc::IPPROTO_TCP, libc::TCP_NODELAY).unwrap_or(0);
+        entry.nodelay.store(set as u32, Ordering::Relaxed);
         kernel::set_option(fd, libc::IPPROTO_TCP, libc::TCP_NODELAY, 1);
     }
 }
@@ -89,7 +126,7 @@ fn by_ring(
     entry: &Entry,
     link: &Link<'_>,
     fd: c_int,
-    mut from: Pieces<'_>,
+    mut from: Source<'_, '_>,
     flags: c_int,
     native: impl Fn() -> isize,
 ) -> isize {
@@ -104,9 +141,16 @@ fn by_ring(
             drop(held);
             return after_ring(entry, link, fd, &mut from, whole, flags, native);
         }
-        link.out.push(&mut from, || wake(link, fd));
+        let put = match &mut from {
+            Source::Buffers(pieces) => link.out.push(pieces, || wake(link, fd)) as isize,
+            Source::Filler(left, filler) => link.out.fill(left, filler, || wake(link, fd)),
+        };
         drop(held);
         let done = whole - from.left();
+        if put <= 0 && matches!(from, Source::Filler(..)) && link.out.has_place() {
+            // There are no more, or none now.
+            return if done > 0 { done as isize } else { put };
+        }
         if from.left() == 0 {
             return done as isize;
         }
@@ -132,7 +176,7 @@ fn after_ring(
     entry: &Entry,
     link: &Link<'_>,
     fd: c_int,
-    from: &mut Pieces<'_>,
+    from: &mut Source<'_, '_>,
     whole: usize,
     flags: c_int,
     native: impl Fn() -> isize,
@@ -141,13 +185,15 @@ fn after_ring(
     if let Err(errno) = pay(link, fd, flags & MSG_DONTWAIT != 0 || is_nonblocking(entry.description())) {
         return if done > 0 { done } else { fail(errno) };
     }
-    if done == 0 {
-        return native();
-    }
+    let pieces = match from {
+        Source::Buffers(pieces) if done > 0 => pieces,
+        Source::Filler(..) if done > 0 => return done,
+        _ => return native(),
+    };
     let mut rest = [iovec { iov_base: std::ptr::null_mut(), iov_len: 0 }; BUFFERS];
-    let count = from.rest(&mut rest, usize::MAX);
+    let count = pieces.rest(&mut rest, usize::MAX);
     // SAFETY: the caller's buffers.
-    let sent = unsafe { kernel::send_all_of(fd, &rest[..count], flags | MSG_NOSIGNAL) };
+    let sent = unsafe { kernel::send_all_of(fd, &rest[..count], flags & !MSG_ZEROCOPY | MSG_NOSIGNAL) };
     done + sent.max(0)
 }
 

@@ -38,6 +38,8 @@ pub(crate) struct Entry {
     pub(crate) is_shared: AtomicU32,
     /// 1 once the kernel's Nagle algorithm was turned off.
     pub(crate) prompt: AtomicU32,
+    /// What the program had set `TCP_NODELAY` to, from then on.
+    pub(crate) nodelay: AtomicU32,
 }
 
 /// Use of an entry by a call; dropping it ends the use.
@@ -228,6 +230,7 @@ fn fresh() -> &'static Entry {
             is_unix: AtomicU32::new(0),
             is_shared: AtomicU32::new(0),
             prompt: AtomicU32::new(0),
+            nodelay: AtomicU32::new(0),
         }))
     })
 }

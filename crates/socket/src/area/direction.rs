@@ -45,6 +45,9 @@ const REWIND: u64 = 16 << 10;
 /// Bytes after which a long copy is made known to the reader, which copies at the same time.
 const STRIDE: usize = 16 << 10;
 
+/// Most bytes that a function puts into the ring at a time.
+const FILL: usize = 256 << 10;
+
 /// A direction, and its ring in this process.
 #[derive(Clone, Copy)]
 pub(crate) struct Direction<'a> {
@@ -195,6 +198,45 @@ impl<'a> Direction<'a> {
             }
         }
         sum
+    }
+
+    /// Has a function put bytes into the ring, at most `left`, until there is no room or it has no more. Returns how many, or
+    /// what it returned if that was nothing. The lock of the sending end is held.
+    pub(crate) fn fill(
+        &self,
+        left: &mut usize,
+        filler: &mut dyn FnMut(*mut u8, usize) -> isize,
+        mut wake: impl FnMut(),
+    ) -> isize {
+        let mut sum = 0;
+        self.make_room(*left);
+        while *left > 0 {
+            let room = self.room_for(*left);
+            if room == 0 {
+                break;
+            }
+            let tail = self.shared.writer.tail.load(Ordering::Relaxed);
+            self.rewind(tail);
+            let base = self.shared.writer.base.load(Ordering::Relaxed);
+            let most = room.min(*left).min(FILL);
+            let put = filler(self.place(tail, base), most);
+            if put <= 0 {
+                return if sum > 0 { sum } else { put };
+            }
+            let put = (put as usize).min(most);
+            self.shared.writer.tail.store(tail.wrapping_add(put as u64), Ordering::SeqCst);
+            *left -= put;
+            sum += put as isize;
+            if take(&self.shared.signals.want_data) {
+                wake();
+            }
+        }
+        sum
+    }
+
+    /// Returns true if a byte can be put into the ring.
+    pub(crate) fn has_place(&self) -> bool {
+        self.room() > 0
     }
 
     fn room_for(&self, bytes: usize) -> usize {

@@ -53,6 +53,8 @@ pub(super) struct Slot {
     changed: bool,
     /// End of the bytes of which the program was told.
     told_tail: u64,
+    /// Calls with `MSG_ZEROCOPY` when the program was last told of a report.
+    told_zerocopy: u32,
     /// Times that the ring was full when the program was last told of room; [`u32::MAX`] before.
     told_full: u32,
 }
@@ -223,6 +225,7 @@ impl Slot {
             reported: if carried { (EPOLLIN | EPOLLOUT) as u32 } else { 0 },
             changed: carried,
             told_tail: u64::MAX,
+            told_zerocopy: 0,
             told_full: u32::MAX,
         }
     }
@@ -331,7 +334,9 @@ impl Slot {
         let full = entry.was_full.load(Ordering::Relaxed);
         let has_room =
             self.is(EPOLLOUT) && full != self.told_full && link.out.is_ring() && link.out.is_writable();
-        has_bytes || has_room || self.changed
+        let calls = &entry.description().zerocopy;
+        let has_report = calls.has_report() && calls.by_ring() != self.told_zerocopy;
+        has_bytes || has_room || has_report || self.changed
     }
 
     /// Notes that the program is told of all that holds.
@@ -340,6 +345,7 @@ impl Slot {
         self.disabled = self.is(EPOLLONESHOT);
         let Some(entry) = table::get(self.fd) else { return };
         let Some(link) = entry.link() else { return };
+        self.told_zerocopy = entry.description().zerocopy.by_ring();
         self.told_tail = link.inward.writer().tail.load(Ordering::Acquire);
         if link.out.is_writable() {
             self.told_full = entry.was_full.load(Ordering::Relaxed);

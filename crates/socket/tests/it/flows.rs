@@ -51,7 +51,7 @@ fn a_program_that_closes_all_descriptors_is_woken_still() {
 }
 
 /// Byte at a position of a stream: no two positions near each other are alike.
-fn byte(position: u64) -> u8 {
+pub(crate) fn byte(position: u64) -> u8 {
     (position.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8
 }
 
@@ -83,14 +83,14 @@ fn check_stream(mut from: impl Read, bytes: u64, seed: u64) {
     }
 }
 
-fn internet() -> (TcpStream, TcpStream) {
+pub(crate) fn internet() -> (TcpStream, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a listener");
     let client = TcpStream::connect(listener.local_addr().expect("an address")).expect("a connection");
     (client, listener.accept().expect("its other end").0)
 }
 
 /// Passes bytes to and fro until both directions are in the ring.
-fn warm_up(mut one: impl Read + Write, mut other: impl Read + Write) {
+pub(crate) fn warm_up(mut one: impl Read + Write, mut other: impl Read + Write) {
     for round in 0..8 {
         let mut got = [0];
         one.write_all(&[round]).expect("room");

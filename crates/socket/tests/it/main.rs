@@ -5,5 +5,6 @@
 mod calls;
 mod common;
 mod flows;
+mod further;
 mod hostile;
 mod kills;

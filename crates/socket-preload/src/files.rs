@@ -1,0 +1,176 @@
+//! Calls that pass bytes between a socket and a file or a pipe. Bytes are read from the file into the ring, or written from
+//! the ring into the pipe: one copy.
+
+use crate::next;
+use libc::{SPLICE_F_NONBLOCK, c_int, c_uint, pollfd, ssize_t};
+use std::time::Duration;
+use unrack_socket::kernel::{self, fail};
+use unrack_socket::{has, recv, send};
+
+/// Bytes that a pipe takes without waiting once it is writable (`PIPE_BUF`).
+const PIECE: usize = 4096;
+
+/// Wraps `sendfile(2)`.
+///
+/// # Safety
+/// As `sendfile(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn sendfile(to: c_int, from: c_int, offset: *mut i64, bytes: usize) -> ssize_t {
+    // SAFETY: the caller's own arguments.
+    let native = || unsafe { libc::syscall(libc::SYS_sendfile, to, from, offset, bytes) as ssize_t };
+    if !has(to) {
+        return native();
+    }
+    // SAFETY: plain numbers; the caller's offset, or none.
+    let start = unsafe { if offset.is_null() { libc::lseek(from, 0, libc::SEEK_CUR) } else { *offset } };
+    if start < 0 {
+        return native();
+    }
+    let mut at = start;
+    let mut filler = |place: *mut u8, room: usize| {
+        // SAFETY: room in a ring.
+        let got = unsafe { libc::syscall(libc::SYS_pread64, from, place, room, at) as ssize_t };
+        at += got.max(0) as i64;
+        got
+    };
+    let sent = send::fill(to, bytes, 0, &mut filler, native);
+    if at == start {
+        // The kernel sent it, or there was nothing.
+    } else if offset.is_null() {
+        // SAFETY: plain numbers.
+        unsafe { libc::lseek(from, at, libc::SEEK_SET) };
+    } else {
+        // SAFETY: the caller's offset.
+        unsafe { *offset = at };
+    }
+    sent
+}
+
+/// Wraps `sendfile64`, which is `sendfile`.
+///
+/// # Safety
+/// As `sendfile(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn sendfile64(
+    to: c_int,
+    from: c_int,
+    offset: *mut i64,
+    bytes: usize,
+) -> ssize_t {
+    // SAFETY: the caller's own arguments.
+    unsafe { sendfile(to, from, offset, bytes) }
+}
+
+/// Wraps `splice(2)`.
+///
+/// # Safety
+/// As `splice(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C-unwind" fn splice(
+    from: c_int,
+    from_offset: *mut i64,
+    to: c_int,
+    to_offset: *mut i64,
+    bytes: usize,
+    flags: c_uint,
+) -> ssize_t {
+    let native = |most: usize, more: c_uint| {
+        let bytes = bytes.min(most);
+        // SAFETY: the caller's own arguments.
+        unsafe {
+            libc::syscall(libc::SYS_splice, from, from_offset, to, to_offset, bytes, flags | more) as ssize_t
+        }
+    };
+    let is_whole = from_offset.is_null() && to_offset.is_null() && bytes > 0;
+    if !is_whole || has(from) == has(to) {
+        // SAFETY: the caller's own arguments.
+        return unsafe { next::splice(from, from_offset, to, to_offset, bytes, flags) };
+    }
+    if has(from) {
+        from_socket(from, to, bytes, flags, native)
+    } else {
+        to_socket(from, to, bytes, flags, native)
+    }
+}
+
+/// Passes bytes from a socket to a pipe.
+fn from_socket(
+    from: c_int,
+    pipe: c_int,
+    bytes: usize,
+    flags: c_uint,
+    native: impl Fn(usize, c_uint) -> ssize_t,
+) -> ssize_t {
+    if !is_pipe(pipe) {
+        return fail(libc::EINVAL);
+    }
+    if let Err(errno) = wait_for(pipe, libc::POLLOUT, flags) {
+        return fail(errno);
+    }
+    let mut taker = |place: *const u8, there: usize| {
+        let mut done = 0;
+        while done < there && is_ready(pipe, libc::POLLOUT, Some(Duration::ZERO)) {
+            let most = (there - done).min(PIECE);
+            // SAFETY: bytes of a ring.
+            let put = unsafe { libc::syscall(libc::SYS_write, pipe, place.wrapping_add(done), most) };
+            if put <= 0 {
+                return if done > 0 { done as ssize_t } else { put as ssize_t };
+            }
+            done += put as usize;
+        }
+        // Another writer may have been faster.
+        if done > 0 { done as ssize_t } else { fail(libc::EAGAIN) }
+    };
+    let waits = if flags & SPLICE_F_NONBLOCK != 0 { libc::MSG_DONTWAIT } else { 0 };
+    recv::take(from, bytes, waits, &mut taker, |most, more| {
+        native(most, if more & libc::MSG_DONTWAIT != 0 { SPLICE_F_NONBLOCK } else { 0 })
+    })
+}
+
+/// Passes bytes from a pipe to a socket.
+fn to_socket(
+    pipe: c_int,
+    to: c_int,
+    bytes: usize,
+    flags: c_uint,
+    native: impl Fn(usize, c_uint) -> ssize_t,
+) -> ssize_t {
+    if !is_pipe(pipe) {
+        return native(usize::MAX, 0);
+    }
+    if let Err(errno) = wait_for(pipe, libc::POLLIN, flags) {
+        return fail(errno);
+    }
+    let mut filler = |place: *mut u8, room: usize| {
+        if !is_ready(pipe, libc::POLLIN, Some(Duration::ZERO)) {
+            return 0;
+        }
+        // SAFETY: room in a ring.
+        unsafe { libc::syscall(libc::SYS_read, pipe, place, room) as ssize_t }
+    };
+    let waits = if flags & SPLICE_F_NONBLOCK != 0 { libc::MSG_DONTWAIT } else { 0 };
+    send::fill(to, bytes, waits, &mut filler, || native(usize::MAX, 0))
+}
+
+fn is_pipe(fd: c_int) -> bool {
+    // SAFETY: all zeros are a `stat`.
+    let mut stat = unsafe { std::mem::zeroed::<libc::stat>() };
+    // SAFETY: the C library writes its structure.
+    unsafe { libc::fstat(fd, &raw mut stat) == 0 && stat.st_mode & libc::S_IFMT == libc::S_IFIFO }
+}
+
+/// Waits until a pipe is ready, if the call and the pipe wait.
+fn wait_for(pipe: c_int, events: libc::c_short, flags: c_uint) -> Result<(), c_int> {
+    let waits = flags & SPLICE_F_NONBLOCK == 0 && !kernel::is_nonblocking(pipe);
+    match is_ready(pipe, events, if waits { None } else { Some(Duration::ZERO) }) {
+        true => Ok(()),
+        false if waits => Err(kernel::errno()),
+        false => Err(libc::EAGAIN),
+    }
+}
+
+fn is_ready(fd: c_int, events: libc::c_short, most: Option<Duration>) -> bool {
+    let mut one = [pollfd { fd, events, revents: 0 }];
+    // SAFETY: no mask.
+    unsafe { kernel::poll(&mut one, most, std::ptr::null()) > 0 }
+}

@@ -1,0 +1,165 @@
+//! `MSG_ZEROCOPY`: what a program is told of its buffers.
+//!
+//! The kernel numbers the calls with that flag, and reports ranges of them on the socket's error queue once it needs their
+//! buffers no more (Linux, `Documentation/networking/msg_zerocopy.rst`). Bytes that went into a ring were copied once, as the
+//! kernel copies what stays on the machine, so they are reported at once, and as copied. The numbers go on from the kernel's
+//! before the ring, and the kernel's go on from the ring's after it.
+
+use crate::description::Description;
+use crate::kernel::{self, fail};
+use crate::table;
+use libc::{c_int, cmsghdr, msghdr, sock_extended_err};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// Origin of a report (`SO_EE_ORIGIN_ZEROCOPY`).
+const ORIGIN: u8 = 5;
+/// Code of a report: the bytes were copied (`SO_EE_CODE_ZEROCOPY_COPIED`).
+const COPIED: u8 = 1;
+/// Bytes of the address behind a report, by family.
+const ADDRESS: (usize, usize) = (size_of::<libc::sockaddr_in>(), size_of::<libc::sockaddr_in6>());
+
+/// Calls with that flag, counted.
+#[repr(C)]
+pub(crate) struct Calls {
+    /// 1 once the program asked for it (`SO_ZEROCOPY`); the flag means nothing before.
+    is_on: AtomicU32,
+    /// Calls through the kernel before the ring.
+    before: AtomicU32,
+    /// Calls into the ring.
+    ring: AtomicU32,
+    /// Calls into the ring of which the program was told.
+    told: AtomicU32,
+}
+
+impl Calls {
+    pub(crate) fn reset(&self) {
+        for word in [&self.is_on, &self.before, &self.ring, &self.told] {
+            word.store(0, Ordering::Relaxed);
+        }
+    }
+
+    /// Counts a call that sent something.
+    pub(crate) fn count(&self, flags: c_int, by_ring: bool) {
+        if flags & libc::MSG_ZEROCOPY != 0 && self.is_on.load(Ordering::Relaxed) != 0 {
+            let word = if by_ring { &self.ring } else { &self.before };
+            word.fetch_add(1, Ordering::AcqRel);
+        }
+    }
+
+    /// Returns the number of calls into the ring.
+    pub(crate) fn by_ring(&self) -> u32 {
+        self.ring.load(Ordering::Acquire)
+    }
+
+    /// Returns true if there is a report that the kernel does not have.
+    #[inline]
+    pub(crate) fn has_report(&self) -> bool {
+        self.told.load(Ordering::Acquire) != self.ring.load(Ordering::Acquire)
+    }
+}
+
+/// Notes that the program asked for it.
+pub fn ask_for(fd: c_int) {
+    if let Some(entry) = table::get(fd) {
+        entry.description().zerocopy.is_on.store(1, Ordering::Relaxed);
+    }
+}
+
+/// Receives a report from the error queue, as `recvmsg(2)` with `MSG_ERRQUEUE`.
+///
+/// # Safety
+/// As `recvmsg(2)`.
+pub unsafe fn report(fd: c_int, message: &mut msghdr, flags: c_int) -> isize {
+    let room = message.msg_controllen;
+    // SAFETY: the caller's message.
+    let got = unsafe { kernel::recvmsg(fd, message, flags) };
+    let Some(entry) = table::get(fd) else { return got };
+    let calls = &entry.description().zerocopy;
+    if got >= 0 {
+        // SAFETY: the kernel filled the message.
+        unsafe { renumber(message, calls) };
+        return got;
+    }
+    if kernel::errno() != libc::EAGAIN || !calls.has_report() {
+        return got;
+    }
+    let (before, told) = (calls.before.load(Ordering::Acquire), calls.told.load(Ordering::Acquire));
+    let all = calls.ring.load(Ordering::Acquire);
+    if calls.told.compare_exchange(told, all, Ordering::AcqRel, Ordering::Relaxed).is_err() {
+        return fail(libc::EAGAIN);
+    }
+    message.msg_controllen = room;
+    // SAFETY: the caller's message, with the room that it had.
+    unsafe { write(fd, message, before.wrapping_add(told), before.wrapping_add(all).wrapping_sub(1)) };
+    0
+}
+
+/// Numbers a report of the kernel's after the calls that went into the ring.
+///
+/// # Safety
+/// A message that the kernel filled.
+unsafe fn renumber(message: &mut msghdr, calls: &Calls) {
+    let (before, ring) = (calls.before.load(Ordering::Acquire), calls.by_ring());
+    // SAFETY: the C library steps within the message.
+    let mut header = unsafe { libc::CMSG_FIRSTHDR(message) };
+    while !header.is_null() {
+        // SAFETY: the C library says that one is there.
+        let (found, data) = unsafe { (header.read_unaligned(), libc::CMSG_DATA(header)) };
+        let kinds = [(libc::SOL_IP, libc::IP_RECVERR), (libc::SOL_IPV6, libc::IPV6_RECVERR)];
+        if kinds.contains(&(found.cmsg_level, found.cmsg_type)) {
+            let place = data.cast::<sock_extended_err>();
+            // SAFETY: the kernel writes such a structure for this kind.
+            let mut error = unsafe { place.read_unaligned() };
+            if error.ee_origin == ORIGIN && error.ee_info >= before {
+                error.ee_info = error.ee_info.wrapping_add(ring);
+                error.ee_data = error.ee_data.wrapping_add(ring);
+                // SAFETY: where it was read.
+                unsafe { place.write_unaligned(error) };
+            }
+        }
+        // SAFETY: the C library steps within the message.
+        header = unsafe { libc::CMSG_NXTHDR(message, header) };
+    }
+}
+
+/// Writes a report of calls from one number to another, as much as there is room for.
+///
+/// # Safety
+/// `msg_controllen` bytes at `msg_control` are writable.
+unsafe fn write(fd: c_int, message: &mut msghdr, first: u32, last: u32) {
+    let is_six = kernel::option(fd, libc::SOL_SOCKET, libc::SO_DOMAIN) == Some(libc::AF_INET6);
+    let (level, kind) =
+        if is_six { (libc::SOL_IPV6, libc::IPV6_RECVERR) } else { (libc::SOL_IP, libc::IP_RECVERR) };
+    let bytes = size_of::<sock_extended_err>() + if is_six { ADDRESS.1 } else { ADDRESS.0 };
+    // SAFETY: a sum.
+    let (space, length) = unsafe { (libc::CMSG_SPACE(bytes as u32), libc::CMSG_LEN(bytes as u32)) };
+    (message.msg_namelen, message.msg_flags) = (0, libc::MSG_ERRQUEUE);
+    if message.msg_control.is_null() || (message.msg_controllen as usize) < length as usize {
+        message.msg_flags |= libc::MSG_CTRUNC;
+        message.msg_controllen = 0;
+        return;
+    }
+    let error = sock_extended_err {
+        ee_errno: 0,
+        ee_origin: ORIGIN,
+        ee_type: 0,
+        ee_code: COPIED,
+        ee_pad: 0,
+        ee_info: first,
+        ee_data: last,
+    };
+    let header = message.msg_control.cast::<cmsghdr>();
+    // SAFETY: there is room for a header, the structure and the address, which is empty.
+    unsafe {
+        header.write_unaligned(cmsghdr { cmsg_len: length as _, cmsg_level: level, cmsg_type: kind });
+        let data = libc::CMSG_DATA(header);
+        data.write_bytes(0, bytes);
+        data.cast::<sock_extended_err>().write_unaligned(error);
+    }
+    message.msg_controllen = (space as usize).min(message.msg_controllen as usize) as _;
+}
+
+/// Returns true if a socket has a report that the kernel does not have.
+pub(crate) fn has_report(description: &Description) -> bool {
+    description.zerocopy.has_report()
+}
