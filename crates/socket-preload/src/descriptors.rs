@@ -82,7 +82,7 @@ pub extern "C-unwind" fn close(fd: c_int) -> c_int {
 pub extern "C" fn close_range(first: u32, last: u32, flags: c_int) -> c_int {
     if first <= last && flags & libc::CLOSE_RANGE_CLOEXEC as c_int == 0 {
         ends::closing_range(first, last);
-        return close_around_bells(first, last, flags);
+        return unrack_socket::while_still(|| close_around_bells(first, last, flags));
     }
     // SAFETY: plain numbers.
     unsafe { libc::syscall(libc::SYS_close_range, first, last, flags) as c_int }

@@ -74,12 +74,10 @@ pub unsafe extern "C-unwind" fn splice(
     bytes: usize,
     flags: c_uint,
 ) -> ssize_t {
-    let native = |most: usize, more: c_uint| {
+    let native = |most: usize| {
         let bytes = bytes.min(most);
         // SAFETY: the caller's own arguments.
-        unsafe {
-            libc::syscall(libc::SYS_splice, from, from_offset, to, to_offset, bytes, flags | more) as ssize_t
-        }
+        unsafe { libc::syscall(libc::SYS_splice, from, from_offset, to, to_offset, bytes, flags) as ssize_t }
     };
     let is_whole = from_offset.is_null() && to_offset.is_null() && bytes > 0;
     if !is_whole || has(from) == has(to) {
@@ -99,7 +97,7 @@ fn from_socket(
     pipe: c_int,
     bytes: usize,
     flags: c_uint,
-    native: impl Fn(usize, c_uint) -> ssize_t,
+    native: impl Fn(usize) -> ssize_t,
 ) -> ssize_t {
     if !is_pipe(pipe) {
         return fail(libc::EINVAL);
@@ -121,10 +119,8 @@ fn from_socket(
         // Another writer may have been faster.
         if done > 0 { done as ssize_t } else { fail(libc::EAGAIN) }
     };
-    let waits = if flags & SPLICE_F_NONBLOCK != 0 { libc::MSG_DONTWAIT } else { 0 };
-    recv::take(from, bytes, waits, &mut taker, |most, more| {
-        native(most, if more & libc::MSG_DONTWAIT != 0 { SPLICE_F_NONBLOCK } else { 0 })
-    })
+    // `SPLICE_F_NONBLOCK` is the pipe's: whether the socket waits is its own (`O_NONBLOCK`).
+    recv::take(from, bytes, 0, &mut taker, |most, _| native(most))
 }
 
 /// Passes bytes from a pipe to a socket.
@@ -133,10 +129,10 @@ fn to_socket(
     to: c_int,
     bytes: usize,
     flags: c_uint,
-    native: impl Fn(usize, c_uint) -> ssize_t,
+    native: impl Fn(usize) -> ssize_t,
 ) -> ssize_t {
     if !is_pipe(pipe) {
-        return native(usize::MAX, 0);
+        return native(usize::MAX);
     }
     if let Err(errno) = wait_for(pipe, libc::POLLIN, flags) {
         return fail(errno);
@@ -148,8 +144,7 @@ fn to_socket(
         // SAFETY: room in a ring.
         unsafe { libc::syscall(libc::SYS_read, pipe, place, room) as ssize_t }
     };
-    let waits = if flags & SPLICE_F_NONBLOCK != 0 { libc::MSG_DONTWAIT } else { 0 };
-    send::fill(to, bytes, waits, &mut filler, || native(usize::MAX, 0))
+    send::fill(to, bytes, 0, &mut filler, || native(usize::MAX))
 }
 
 fn is_pipe(fd: c_int) -> bool {

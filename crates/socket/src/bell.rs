@@ -13,7 +13,7 @@ use crate::wire::{Reply, Request};
 use libc::c_int;
 use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
-use std::sync::{Mutex, TryLockError};
+use std::sync::{Mutex, MutexGuard, TryLockError};
 
 /// Name that says: wake by bytes, since several may sleep.
 pub(crate) const BY_BYTES: u64 = u64::MAX;
@@ -53,6 +53,9 @@ struct Kept {
 
 static OTHERS: [Kept; KEPT] = [const { Kept { name: AtomicU64::new(0), fd: AtomicI32::new(-1) } }; KEPT];
 static CHANGE: Mutex<()> = Mutex::new(());
+static MAKING: Mutex<()> = Mutex::new(());
+/// Attempts to take the lock of bells that are being made.
+const ATTEMPTS: u32 = 1000;
 
 /// Returns true if a descriptor is a bell's, which the program must not touch.
 #[inline]
@@ -67,6 +70,25 @@ pub fn all() -> impl Iterator<Item = u32> {
     (LOWEST..MOST as c_int).filter(|fd| is_ours(*fd)).map(|fd| fd as u32)
 }
 
+/// Runs a function that closes descriptors of the program, while no bell is being made: one that is not known yet would be
+/// closed as well.
+pub fn while_still<T>(then: impl FnOnce() -> T) -> T {
+    let _still = keep_still();
+    then()
+}
+
+/// Takes the lock of bells that are being made; nothing if that lasts, since its owner may not exist: the child of a fork has
+/// one thread only.
+fn keep_still() -> Option<MutexGuard<'static, ()>> {
+    (0..ATTEMPTS).find_map(|_| {
+        let taken = MAKING.try_lock().ok();
+        if taken.is_none() {
+            std::thread::yield_now();
+        }
+        taken
+    })
+}
+
 /// Marks a descriptor as a bell's, or no longer.
 fn mark(fd: c_int, is_bell: bool) {
     let (word, bit) = (&OURS[fd as usize / 64], 1 << (fd % 64));
@@ -79,6 +101,7 @@ fn mark(fd: c_int, is_bell: bool) {
 
 /// Moves a descriptor out of the program's way. The first one is closed.
 fn hide(fd: Descriptor) -> Option<c_int> {
+    let _hiding = keep_still();
     // SAFETY: plain numbers.
     let hidden = unsafe { libc::syscall(libc::SYS_fcntl, fd.0, libc::F_DUPFD_CLOEXEC, LOWEST) };
     let hidden = (hidden >= 0).then_some(hidden as c_int)?;

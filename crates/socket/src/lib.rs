@@ -50,6 +50,6 @@ pub mod zerocopy;
 
 pub use area::AREA_BYTES;
 pub use ask::{AFTER_VARIABLE, SOCKET_VARIABLE, path};
-pub use bell::{all as bells, is_ours as is_bell};
+pub use bell::{all as bells, is_ours as is_bell, while_still};
 pub use pieces::Pieces;
 pub use table::has;

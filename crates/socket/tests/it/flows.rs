@@ -165,7 +165,9 @@ fn bells_of_sleepers() {
             }
             // SAFETY: plain numbers.
             assert_eq!(unsafe { libc::close_range(700, u32::MAX, 0) }, 0);
-            assert_eq!(bells(), had);
+            // The other thread may have made one meanwhile.
+            let kept = bells();
+            assert!(had.iter().all(|bell| kept.contains(bell)), "{had:?} {kept:?}");
         }
         // SAFETY: all zeros are limits.
         let mut most = unsafe { std::mem::zeroed::<libc::rlimit>() };
