@@ -344,7 +344,7 @@ fmax: .venv/.yosys
 # A target folder of its own: everything is built for the model checker.
 models: rust
 	RUSTFLAGS="--cfg loom" CARGO_TARGET_DIR=$(target)/loom \
-		cargo test -q --profile models -p unrack-pool -p unrack-rpc -p unrack-torus --lib loom
+		cargo test -q --profile models -p unrack-pool -p unrack-rpc -p unrack-socket -p unrack-torus --lib loom
 
 miri: rust
 	PROPTEST_CASES=2 MIRIFLAGS="-Zmiri-disable-isolation -Zmiri-permissive-provenance" CARGO_TARGET_DIR=$(target)/miri \

@@ -78,14 +78,14 @@ pub(crate) fn carries_in(entry: &Entry, link: &Link<'_>) -> bool {
 /// Asks to be woken for what the rings carry.
 pub(crate) fn arm(entry: &Entry, link: &Link<'_>, ready: &Ready, asked: c_short) {
     if ready.rings_in && asked & READS != 0 {
-        link.inward.signals().want_data.store(1, Ordering::SeqCst);
+        link.inward.request_data();
     }
     if ready.rings_out && asked & WRITES != 0 {
         if link.inward.phase() == Phase::Kernel {
             // The other end wakes by a byte in its own direction, which must have begun: it may have nothing to send.
             recv::agree(entry, link);
         }
-        link.out.signals().want_room.store(1, Ordering::SeqCst);
+        link.out.request_room();
     }
 }
 

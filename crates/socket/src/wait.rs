@@ -9,7 +9,7 @@ use crate::lock::thread_number;
 use crate::table::{Entry, Link};
 use crate::{crowd, kernel};
 use libc::c_int;
-use std::sync::atomic::{AtomicU32, Ordering, fence};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 /// Nanoseconds that a new connection's calls spin.
@@ -103,7 +103,6 @@ pub(crate) fn for_data(
         return Woken::Look;
     }
     let end = link.this_end();
-    let want = &link.inward.signals().want_data;
     let own = thread_number();
     let turn = end.turn.load(Ordering::Acquire);
     if !lead(&end.leader, own) {
@@ -112,8 +111,7 @@ pub(crate) fn for_data(
     let bell = Asleep::new(end);
     // Before the request to be woken: its answer must not be among them.
     drain(link, fd);
-    want.store(1, Ordering::SeqCst);
-    fence(Ordering::SeqCst);
+    link.inward.request_data();
     let deadline = *deadline.get_or_insert_with(|| give_up(fd, libc::SO_RCVTIMEO));
     let woken = if has_news() { Woken::Look } else { bell.sleep(link, fd, deadline) };
     drop(bell);
@@ -246,8 +244,7 @@ pub(crate) fn for_room(
     }
     let signals = link.out.signals();
     let word = signals.room.load(Ordering::Acquire);
-    signals.want_room.store(1, Ordering::SeqCst);
-    fence(Ordering::SeqCst);
+    link.out.request_room();
     if has_news() {
         return None;
     }

@@ -13,7 +13,7 @@
 use super::copy::copy_in;
 use super::{FIRST_BYTES, RING_BYTES, Shared, UNSET};
 use crate::pieces::Pieces;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
+use crate::sync::{AtomicU32, AtomicU64, Ordering, fence};
 
 /// Source of the receiving end's next byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,9 +41,9 @@ pub(crate) enum Look {
 }
 
 /// Bytes after which the writer looks whether the ring is empty, to begin again at its first byte.
-const REWIND: u64 = 16 << 10;
+const REWIND: u64 = if cfg!(loom) { 1 } else { 16 << 10 };
 /// Bytes after which a long copy is made known to the reader, which copies at the same time.
-const STRIDE: usize = 16 << 10;
+const STRIDE: usize = if cfg!(loom) { 1 } else { 16 << 10 };
 
 /// Most bytes that a function puts into the ring at a time.
 const FILL: usize = 256 << 10;
@@ -135,6 +135,18 @@ impl<'a> Direction<'a> {
     pub(crate) fn is_unwanted(&self) -> bool {
         let signals = &self.shared.signals;
         signals.revert.load(Ordering::Acquire) | signals.gone.load(Ordering::Acquire) != 0
+    }
+
+    /// Asks to be woken once there are bytes. Whoever asks looks once more before it sleeps.
+    pub(crate) fn request_data(&self) {
+        self.shared.signals.want_data.store(1, Ordering::SeqCst);
+        fence(Ordering::SeqCst);
+    }
+
+    /// Asks to be woken once there is room. Whoever asks looks once more before it sleeps.
+    pub(crate) fn request_room(&self) {
+        self.shared.signals.want_room.store(1, Ordering::SeqCst);
+        fence(Ordering::SeqCst);
     }
 
     /// Returns the bytes in the ring, as the receiving end sees them.
@@ -357,7 +369,15 @@ impl<'a> Direction<'a> {
     }
 }
 
-/// Takes a signal: returns true if it was set, and clears it.
+/// Takes a signal: returns true if it was set, and clears it. Comes after what the signal is about, in the one order of all
+/// sequentially consistent operations.
 fn take(signal: &AtomicU32) -> bool {
+    // The model checker takes such operations for acquire and release; a fence says what they are.
+    #[cfg(loom)]
+    fence(Ordering::SeqCst);
     signal.load(Ordering::SeqCst) != 0 && signal.swap(0, Ordering::SeqCst) != 0
 }
+
+#[cfg(all(test, loom))]
+#[path = "models.rs"]
+mod models;

@@ -12,12 +12,14 @@
 
 mod copy;
 mod direction;
+#[cfg(not(loom))]
 mod map;
 
 pub(crate) use direction::{Direction, Look, Phase};
+#[cfg(not(loom))]
 pub(crate) use map::{Map, Unmappable};
 
-use std::sync::atomic::{AtomicU32, AtomicU64};
+use crate::sync::{AtomicU32, AtomicU64};
 
 /// First word of a header.
 pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"unracksk");
@@ -122,6 +124,7 @@ pub(crate) struct Signals {
     pub(crate) gone: AtomicU32,
 }
 
+#[cfg(not(loom))]
 const _: () = assert!(size_of::<Head>() == HEAD_BYTES);
 const _: () = assert!(HEAD_BYTES + 2 * RING_BYTES <= AREA_BYTES);
 const _: () = assert!(RING_BYTES.is_power_of_two());

@@ -1,0 +1,132 @@
+//! Models of a direction, in all interleavings: a lost wake leaves a thread asleep for ever, which the checker reports.
+
+use super::super::{Reader, Shared, Signals, UNSET, Writer};
+use super::{Direction, Look};
+use crate::pieces::Pieces;
+use crate::sync::{AtomicU32, AtomicU64, Ordering};
+use libc::iovec;
+use loom::sync::{Arc, Notify};
+use std::cell::UnsafeCell;
+
+/// Bytes of a ring here: more than a model sends, so that none wraps around.
+const BYTES: usize = 64;
+
+struct Model {
+    shared: Shared,
+    ring: UnsafeCell<[u8; BYTES]>,
+    reader: Notify,
+    writer: Notify,
+}
+
+// SAFETY: the words of the direction say who may touch which bytes; that is what is checked.
+unsafe impl Send for Model {}
+// SAFETY: the words of the direction say who may touch which bytes; that is what is checked.
+unsafe impl Sync for Model {}
+
+impl Model {
+    fn new() -> Model {
+        let wide = |value| AtomicU64::new(value);
+        let word = || AtomicU32::new(0);
+        let writer = Writer {
+            tail: wide(0),
+            base: wide(0),
+            head_seen: wide(0),
+            begin: wide(0),
+            end: wide(UNSET),
+            wakes: wide(0),
+            owed: wide(0),
+            limit: wide(0),
+        };
+        let reader = Reader { head: wide(0), skipped: wide(0), phase: word() };
+        let signals = Signals {
+            consent: word(),
+            want_data: word(),
+            want_room: word(),
+            room: word(),
+            revert: word(),
+            gone: word(),
+        };
+        let shared = Shared { writer, reader, signals };
+        Model { shared, ring: UnsafeCell::new([0; BYTES]), reader: Notify::new(), writer: Notify::new() }
+    }
+
+    fn direction(&self, most: usize) -> Direction<'_> {
+        // SAFETY: no model sends more bytes than the ring has.
+        unsafe { Direction::new(&self.shared, self.ring.get().cast(), most) }
+    }
+
+    /// Sends bytes that count up, waiting for room.
+    fn send(&self, bytes: u8, most: usize) {
+        let direction = self.direction(most);
+        let mut sent = 0;
+        while sent < bytes {
+            let mut byte = sent;
+            let one = [iovec { iov_base: (&raw mut byte).cast(), iov_len: 1 }];
+            if direction.push(&mut Pieces::new(&one), || self.reader.notify()) == 1 {
+                sent += 1;
+                continue;
+            }
+            direction.request_room();
+            if !direction.has_room() {
+                self.writer.wait();
+            }
+        }
+    }
+
+    /// Receives so many bytes, waiting for them, and checks them.
+    fn receive(&self, bytes: u8, most: usize) {
+        let direction = self.direction(most);
+        let mut received = 0;
+        while received < bytes {
+            match direction.look() {
+                Look::Bytes(available) => {
+                    let mut byte = 0_u8;
+                    let one = [iovec { iov_base: (&raw mut byte).cast(), iov_len: 1 }];
+                    assert_eq!(direction.pop(&mut Pieces::new(&one), available.min(1)), 1);
+                    assert_eq!(byte, received);
+                    received += 1;
+                    if direction.takes_room() {
+                        self.writer.notify();
+                    }
+                }
+                Look::Empty => {
+                    direction.request_data();
+                    if direction.look() == Look::Empty {
+                        self.reader.wait();
+                    }
+                }
+                look => panic!("{look:?}"),
+            }
+        }
+        assert_eq!(self.shared.reader.head.load(Ordering::Relaxed), u64::from(bytes));
+    }
+}
+
+fn explore(bytes: u8, most: usize) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(3);
+    builder.check(move || {
+        let model = Arc::new(Model::new());
+        let sender = loom::thread::spawn({
+            let model = model.clone();
+            move || model.send(bytes, most)
+        });
+        model.receive(bytes, most);
+        sender.join().expect("a sender");
+    });
+}
+
+#[test]
+fn loom_no_wake_for_data_is_lost() {
+    explore(2, BYTES);
+}
+
+#[test]
+fn loom_no_wake_for_room_is_lost() {
+    explore(5, 4);
+}
+
+#[test]
+fn loom_both_sleep_in_turn() {
+    explore(6, 4);
+}
