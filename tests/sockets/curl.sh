@@ -31,14 +31,13 @@ esac
 
 results=$(realpath "$1")
 cd "$suites/curl-$version/tests"
-log=$(mktemp)
-trap 'rm -f "$log"' EXIT
+export USER=${USER:-$(id -un)}
 # No Valgrind; all tests, whichever fail; and of those that do, what their servers wrote.
-perl runtests.pl -n -a -p < /dev/null 2>&1 | tee "$log" || true
+perl runtests.pl -n -a -p < /dev/null > "$results.out" 2>&1 || true
 
 awk '
     match($0, /^test [0-9]+\.\.\./) { test = $2 + 0; name = substr($0, RSTART + RLENGTH) }
     match($0, /^test [0-9]+ SKIPPED/) { print "skip test", $2 + 0 }
     / OK \([0-9]+ +out of / { print "pass test", test, name }
     test != "" { names[test] = name }
-    /^TESTFAIL: These test cases failed:/ { for (i = 6; i <= NF; i++) print "fail test", $i, names[$i] }' "$log" > "$results"
+    /^TESTFAIL: These test cases failed:/ { for (i = 6; i <= NF; i++) print "fail test", $i, names[$i] }' "$results.out" > "$results"

@@ -3,8 +3,8 @@
 #   UNRACK_SUITES  folder for sources and what is built of them, kept from run to run
 #
 # Each script is a suite: `NAME.sh --needs` succeeds if it can run here, and otherwise says why not; `NAME.sh --prepare`
-# fetches and builds; `NAME.sh FILE` runs all tests, and writes a line `pass NAME`, `fail NAME` or `skip NAME` for each. Tests
-# that fail are no failure of the script.
+# fetches and builds; `NAME.sh FILE` runs all tests, and writes a line `pass NAME`, `fail NAME` or `skip NAME` for each; what the
+# tests print goes to FILE.out. Tests that fail are no failure of the script.
 # shellcheck shell=bash
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)

@@ -65,13 +65,13 @@ compare() {
     timed "$native.log" "$native.log" "$here/$name.sh" "$native"
     native_seconds=$seconds
     if ((status)) || [[ -z $(tests pass "$native") ]]; then
-        echo "$name: FAIL: its tests do not run natively (status $status); see $native.log"
+        echo "$name: FAIL: its tests do not run natively (status $status); see $native.out and $native.log"
         return 1
     fi
     timed "$reference.log" "$folder/carried" \
         "$unrack" sockets --socket "$folder/sockets.sock" --after 1 --json -- "$here/$name.sh" "$reference"
     if ((status)); then
-        echo "$name: FAIL: ended with status $status by reference; see $reference.log"
+        echo "$name: FAIL: ended with status $status by reference; see $reference.out and $reference.log"
         return 1
     fi
     carried=$(sed -n 's/.*"carried":\([0-9]*\).*/\1/p' "$folder/carried")
