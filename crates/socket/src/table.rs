@@ -120,7 +120,8 @@ impl Entry {
         let end = self.end.load(Ordering::Relaxed) as usize & 1;
         let limit = if self.is_unix.load(Ordering::Relaxed) != 0 { UNIX_BYTES } else { RING_BYTES };
         // SAFETY: each ring is behind its header, mapped twice, for as long.
-        let direction = |i: usize| unsafe { Direction::new(&head.directions[i], map.ring(i), limit) };
+        let direction =
+            |i: usize| unsafe { Direction::new(&head.directions[i], &head.journals[i], map.ring(i), limit) };
         Link { head, end, description: self.description(), out: direction(end), inward: direction(1 - end) }
     }
 

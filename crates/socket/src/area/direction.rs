@@ -11,7 +11,7 @@
 //! knows of every byte in the kernel what it is.
 
 use super::copy::copy_in;
-use super::{FIRST_BYTES, RING_BYTES, Shared, UNSET};
+use super::{FIRST_BYTES, Journal, PUSHES, RING_BYTES, Shared, UNSET};
 use crate::pieces::Pieces;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
@@ -49,6 +49,7 @@ const STRIDE: usize = 16 << 10;
 #[derive(Clone, Copy)]
 pub(crate) struct Direction<'a> {
     shared: &'a Shared,
+    journal: &'a Journal,
     ring: *mut u8,
     /// Most bytes that may ever be in the ring.
     most: u64,
@@ -60,8 +61,13 @@ impl<'a> Direction<'a> {
     /// # Safety
     /// At `ring` are twice [`RING_BYTES`] bytes for as long as `shared` is borrowed, the second half the same memory as the
     /// first.
-    pub(crate) unsafe fn new(shared: &'a Shared, ring: *mut u8, most: usize) -> Direction<'a> {
-        Direction { shared, ring, most: most.min(RING_BYTES) as u64 }
+    pub(crate) unsafe fn new(
+        shared: &'a Shared,
+        journal: &'a Journal,
+        ring: *mut u8,
+        most: usize,
+    ) -> Direction<'a> {
+        Direction { shared, journal, ring, most: most.min(RING_BYTES) as u64 }
     }
 
     /// Returns the most bytes that may be in the ring now.
@@ -220,6 +226,7 @@ impl<'a> Direction<'a> {
             from.advance(bytes);
             put += bytes;
         }
+        self.write_down(tail);
         // A signal handler that sent on the same socket meanwhile has the lock as well: its bytes go first, and ours are put
         // behind them. Pairs with the acquire in `look`.
         let next = tail.wrapping_add(put as u64);
@@ -228,6 +235,32 @@ impl<'a> Direction<'a> {
         }
         from.reset(before);
         0
+    }
+
+    /// Keeps the moment of a push. Its order is made known by that of the positions.
+    fn write_down(&self, position: u64) {
+        let journal = self.journal;
+        let count = journal.count.load(Ordering::Relaxed);
+        let push = &journal.pushes[(count % PUSHES as u64) as usize];
+        push.position.store(position, Ordering::Relaxed);
+        push.moment.store(ticks(), Ordering::Relaxed);
+        journal.count.store(count.wrapping_add(1), Ordering::Relaxed);
+    }
+
+    /// Returns the moment since which the receiving end has something to take, or the oldest that is known. For an order only:
+    /// the other end may write anything there.
+    pub(crate) fn since(&self) -> u64 {
+        let head = self.shared.reader.head.load(Ordering::Relaxed);
+        let (mut oldest, mut found) = (u64::MAX, None);
+        for push in &self.journal.pushes {
+            let (position, moment) =
+                (push.position.load(Ordering::Relaxed), push.moment.load(Ordering::Relaxed));
+            oldest = oldest.min(moment);
+            if position <= head {
+                found = found.max(Some((position, moment)));
+            }
+        }
+        found.map_or(oldest, |(_, moment)| moment)
     }
 
     /// Begins again at the ring's first byte, if it is empty and some of it was used.
@@ -313,6 +346,12 @@ impl<'a> Direction<'a> {
         // More than the kernel's buffers hold can only be a lie, and does no harm: no more is received than is there.
         sent.saturating_sub(self.shared.reader.skipped.load(Ordering::Relaxed)) as usize
     }
+}
+
+/// Returns the processor's clock. It is the same on all processors, or nearly so.
+fn ticks() -> u64 {
+    // SAFETY: every processor of this architecture has it.
+    unsafe { std::arch::x86_64::_rdtsc() }
 }
 
 /// Takes a signal: returns true if it was set, and clears it.

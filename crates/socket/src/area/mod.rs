@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`Writer`] of a direction | the end that sends |
 //! | [`Reader`] of a direction | the end that receives |
+//! | [`Journal`] of a direction | the end that sends |
 //! | [`Signals`] of a direction | both: each word says who |
 //! | [`End`] | the end's own processes |
 //!
@@ -44,6 +45,8 @@ pub(crate) struct Head {
     pub(crate) ends: [End; 2],
     /// Direction `i` carries what end `i` sends.
     pub(crate) directions: [Shared; 2],
+    /// Journal `i` is that of direction `i`.
+    pub(crate) journals: [Journal; 2],
 }
 
 /// State of one end, for the processes that have it.
@@ -71,6 +74,25 @@ pub(crate) struct Shared {
     pub(crate) writer: Writer,
     pub(crate) reader: Reader,
     pub(crate) signals: Signals,
+}
+
+/// Pushes whose moment is kept.
+const PUSHES: usize = 7;
+
+/// Moments of the last pushes, by which a set orders what came on several connections. Written by the sending end.
+#[repr(C, align(128))]
+pub(crate) struct Journal {
+    /// Pushes so far.
+    count: AtomicU64,
+    /// The last of them, in turn.
+    pushes: [Push; PUSHES],
+}
+
+/// A push: the position of its first byte, and its moment, in ticks of the processor's clock.
+#[repr(C)]
+struct Push {
+    position: AtomicU64,
+    moment: AtomicU64,
 }
 
 /// Words that the sending end writes.
