@@ -59,7 +59,7 @@ list() {
 
 # compare NAME: runs a suite both ways. Fails if a test does by reference alone.
 compare() {
-    local name=$1 native=$suites/$1.native reference=$suites/$1.reference carried native_seconds wrong=0
+    local name=$1 native=$suites/$1.native reference=$suites/$1.reference carried refused native_seconds wrong=0
     : > "$native"
     : > "$reference"
     timed "$native.log" "$native.log" "$here/$name.sh" "$native"
@@ -75,9 +75,10 @@ compare() {
         return 1
     fi
     carried=$(sed -n 's/.*"carried":\([0-9]*\).*/\1/p' "$folder/carried")
+    refused=$(sed -n 's/.*"refused":\([0-9]*\).*/\1/p' "$folder/carried")
     printf '%-8s natively     %5d passed %4d failed %5d s\n' "$name" "$(number pass "$native")" "$(number fail "$native")" "$native_seconds"
-    printf '%-8s by reference %5d passed %4d failed %5d s   %d connections carried\n' \
-        "$name" "$(number pass "$reference")" "$(number fail "$reference")" "$seconds" "${carried:-0}"
+    printf '%-8s by reference %5d passed %4d failed %5d s   %d connections carried, %d found the pool full\n' \
+        "$name" "$(number pass "$reference")" "$(number fail "$reference")" "$seconds" "${carried:-0}" "${refused:-0}"
     tests fail "$native" | list "fail natively, and are not counted"
     comm -13 <(tests fail "$native") <(tests fail "$reference") > "$folder/fail"
     comm -23 <(tests pass "$native") <(tests . "$reference") > "$folder/missing"
