@@ -11,6 +11,7 @@
 #   studies-programs  DDC's programs, measured here: under an hour; what ran is kept, and not run again
 #   bench   cost per fault beside kernel swap, memory node, a pool's buffers, the simulator's speed, calls beside peers
 #   differential  thousands of random small networks, here and in the slow reference of tests/reference
+#   sockets-suites  tests of Python, redis and curl below `unrack sockets`, beside the same natively: an hour
 #   torch   PyTorch in an environment of its own (large), and the tests of its backend beside gloo; `torch-bench` measures
 #   rtl     the hardware: lint, beside the software cycle by cycle, coverage, proofs, faults that these must see
 #   synth   the hardware's cells, memory and levels of logic (fmax: the clock that it reaches on an FPGA, estimated)
@@ -23,7 +24,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := build
-.PHONY: setup debian rust build command install dist docs wheel run test test-python test-programs lint lint-rust lint-rest studies studies-programs bench rtl-programs rtl-short rtl rtl-coverage rtl-program-srpt-4 synth fmax models miri differential soak torch torch-bench clean
+.PHONY: setup debian rust build command install dist docs wheel run test test-python test-programs lint lint-rust lint-rest studies studies-programs bench rtl-programs rtl-short rtl rtl-coverage rtl-program-srpt-4 synth fmax models miri differential soak sockets-suites torch torch-bench clean
 
 target := $(or $(CARGO_TARGET_DIR),target)
 release := $(target)/release
@@ -384,6 +385,12 @@ soak: setup build
 	cargo test -q --workspace --profile ci --test it -- --test-threads 1 --ignored swap:: fast_books::
 	UNRACK_RUN_KILLS=$(soak_run_kills) UNRACK_RUN_KILLS_SEED=$$RANDOM \
 		cargo test -q --profile ci -p unrack-cli --test it random_kills
+
+# Well-known programs' own tests. What they need that is not in a distribution's packages is built once, and kept.
+sockets-suites: packages := gcc libc6-dev make perl python3 tcl redis-server redis-tools libssl-dev stunnel4
+sockets-suites: debian rust
+	cargo build -q --release -p unrack-cli -p unrack-socket-preload
+	UNRACK=$(release)/unrack UNRACK_SUITES=$(abspath $(target))/sockets-suites tests/sockets/run.sh
 
 clean:
 	cargo clean -q

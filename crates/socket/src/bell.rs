@@ -12,7 +12,7 @@ use crate::request::{self, Descriptor};
 use crate::wire::{Reply, Request};
 use libc::c_int;
 use std::cell::Cell;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, TryLockError};
 
 /// Name that says: wake by bytes, since several may sleep.
@@ -44,14 +44,16 @@ static FREE: Mutex<Vec<Bell>> = Mutex::new(Vec::new());
 /// Descriptors of all bells of threads, for the child of a fork to close.
 static OF_THREADS: Mutex<Vec<c_int>> = Mutex::new(Vec::new());
 
+/// Bell of another process, which connections of this one share.
 struct Kept {
     name: AtomicU64,
-    /// Descriptor; -1 before the first. A place keeps its number for ever, so that whoever is about to ring rings some bell,
-    /// and nothing else.
     fd: AtomicI32,
+    /// Connections that ring it. Changed under [`CHANGE`], as the rest.
+    users: AtomicU32,
 }
 
-static OTHERS: [Kept; KEPT] = [const { Kept { name: AtomicU64::new(0), fd: AtomicI32::new(-1) } }; KEPT];
+static OTHERS: [Kept; KEPT] =
+    [const { Kept { name: AtomicU64::new(0), fd: AtomicI32::new(-1), users: AtomicU32::new(0) } }; KEPT];
 static CHANGE: Mutex<()> = Mutex::new(());
 static MAKING: Mutex<()> = Mutex::new(());
 /// Attempts to take the lock of bells that are being made.
@@ -216,30 +218,39 @@ pub(crate) fn state(end: &End, bell: Option<Bell>, is_set: bool, alone: bool) {
     }
 }
 
-/// Rings the bell that an end stated. Returns false if it has to be woken by a byte.
-pub(crate) fn ring(end: &End) -> bool {
+/// Rings the bell that an end stated. `rung` is the name of the bell that this connection rang before, which stays open until
+/// then. Returns false if the end has to be woken by a byte.
+pub(crate) fn ring(end: &End, rung: &AtomicU64) -> bool {
     let stated = end.bell.load(Ordering::SeqCst);
     if stated == 0 || stated == BY_BYTES {
         return false;
     }
     let name = stated & !OF_SET;
-    let fd = match find(name) {
-        Some(fd) => fd,
-        None => match fetch(name) {
-            Fetched::Kept(fd) => fd,
+    if rung.load(Ordering::Acquire) != name {
+        match change(rung, name) {
+            Fetched::Kept => {}
             Fetched::NotNow => return false,
             Fetched::Never => {
                 let by_bytes = (Ordering::SeqCst, Ordering::Relaxed);
                 let _ = end.bell.compare_exchange(stated, BY_BYTES, by_bytes.0, by_bytes.1);
                 return false;
             }
-        },
-    };
+        }
+    }
+    let Some(kept) = find(name) else { return false };
     let one = 1_u64;
     // SAFETY: eight bytes of our own.
-    unsafe { libc::syscall(libc::SYS_write, fd, &raw const one, 8) };
+    unsafe { libc::syscall(libc::SYS_write, kept.fd.load(Ordering::Acquire), &raw const one, 8) };
     // A count that is full rings already.
     true
+}
+
+/// Gives up the bell that a connection rang: the connection is over, and no call uses it any more.
+pub(crate) fn give_up(rung: &AtomicU64) {
+    if rung.load(Ordering::Acquire) != 0 && change(rung, 0) == Fetched::NotNow {
+        // Kept open: that costs a descriptor, and no more.
+        rung.store(0, Ordering::Release);
+    }
 }
 
 fn places(name: u64) -> impl Iterator<Item = &'static Kept> {
@@ -247,28 +258,42 @@ fn places(name: u64) -> impl Iterator<Item = &'static Kept> {
     (0..PROBES).map(move |i| &OTHERS[(first + i) % KEPT])
 }
 
-/// Returns the descriptor that is kept under a name.
-fn find(name: u64) -> Option<c_int> {
-    let kept = places(name).find(|kept| kept.name.load(Ordering::Acquire) == name)?;
-    Some(kept.fd.load(Ordering::Acquire))
+fn find(name: u64) -> Option<&'static Kept> {
+    places(name).find(|kept| kept.name.load(Ordering::Acquire) == name)
 }
 
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fetched {
-    Kept(c_int),
+    Kept,
     /// Another thread is at it.
     NotNow,
     /// The broker knows no such bell, or there is no descriptor for it.
     Never,
 }
 
-/// Asks the broker for a bell, and keeps it.
+/// Has a connection ring another bell than before, which the broker is asked for if no connection rings it; zero for none.
 #[cold]
-fn fetch(name: u64) -> Fetched {
-    let Ok(_changing) = CHANGE.try_lock() else { return Fetched::NotNow };
+fn change(rung: &AtomicU64, name: u64) -> Fetched {
+    let mut attempts = (0..ATTEMPTS).map(|_| CHANGE.try_lock().inspect_err(|_| std::thread::yield_now()));
+    let Some(Ok(_changing)) = attempts.find(Result::is_ok) else { return Fetched::NotNow };
     let before = kernel::errno();
-    let kept = ask(name).and_then(|bell| keep(name, bell));
+    let is_kept = name == 0 || find(name).is_some() || ask(name).is_some_and(|bell| keep(name, bell));
+    if is_kept {
+        let old = rung.swap(name, Ordering::AcqRel);
+        if let Some(kept) = find(name).filter(|_| name != 0) {
+            kept.users.fetch_add(1, Ordering::Relaxed);
+        }
+        if let Some(kept) = find(old).filter(|_| old != 0)
+            && kept.users.fetch_sub(1, Ordering::Relaxed) == 1
+        {
+            kept.name.store(0, Ordering::Release);
+            let fd = kept.fd.swap(-1, Ordering::AcqRel);
+            mark(fd, false);
+            kernel::close(fd);
+        }
+    }
     kernel::fail(before);
-    kept.map_or(Fetched::Never, Fetched::Kept)
+    if is_kept { Fetched::Kept } else { Fetched::Never }
 }
 
 fn ask(name: u64) -> Option<Descriptor> {
@@ -280,19 +305,11 @@ fn ask(name: u64) -> Option<Descriptor> {
     }
 }
 
-fn keep(name: u64, bell: Descriptor) -> Option<c_int> {
-    let place = places(name).find(|kept| kept.name.load(Ordering::Relaxed) == 0);
-    let place = place.or_else(|| places(name).nth((name >> 32) as usize % PROBES))?;
-    place.name.store(0, Ordering::Release);
-    let old = place.fd.load(Ordering::Relaxed);
-    let fd = if old < 0 {
-        hide(bell)?
-    } else {
-        // SAFETY: plain numbers.
-        let moved = unsafe { libc::syscall(libc::SYS_dup3, bell.0, old, libc::O_CLOEXEC) };
-        (moved >= 0).then_some(old)?
-    };
+/// Keeps a bell, if there is a place.
+fn keep(name: u64, bell: Descriptor) -> bool {
+    let Some(place) = places(name).find(|kept| kept.name.load(Ordering::Relaxed) == 0) else { return false };
+    let Some(fd) = hide(bell) else { return false };
     place.fd.store(fd, Ordering::Release);
     place.name.store(name, Ordering::Release);
-    Some(fd)
+    true
 }

@@ -5,7 +5,7 @@ use crate::kernel::{self, fail};
 use crate::pieces::Pieces;
 use crate::table::{self, Entry, Link};
 use crate::wait::{self, Woken};
-use crate::{ask, bell, ready, send};
+use crate::{ask, ready, send};
 use libc::{MSG_DONTWAIT, MSG_ERRQUEUE, MSG_OOB, MSG_PEEK, MSG_TRUNC, MSG_WAITALL, c_int, iovec};
 use std::sync::atomic::Ordering;
 use std::time::Instant;
@@ -319,7 +319,7 @@ fn over(link: &Link<'_>) {
 pub(crate) fn give_room(entry: &Entry, link: &Link<'_>, fd: c_int) {
     if link.inward.takes_room() {
         send::wake_sender(link);
-        if bell::ring(link.other_end()) {
+        if link.ring() {
             return;
         }
         if !link.out.has_begun() {

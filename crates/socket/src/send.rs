@@ -5,7 +5,7 @@ use crate::description::Description;
 use crate::kernel::{self, fail};
 use crate::pieces::Pieces;
 use crate::table::{self, Entry, Link};
-use crate::{ask, bell, wait};
+use crate::{ask, wait};
 use libc::{MSG_DONTWAIT, MSG_NOSIGNAL, MSG_OOB, MSG_ZEROCOPY, c_int, iovec};
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -225,7 +225,7 @@ fn pay(link: &Link<'_>, fd: c_int, is_nonblocking: bool) -> Result<(), c_int> {
 /// Wakes whoever sleeps at the other end: by its bell, or by a byte through the kernel. The lock of the sending end is held.
 /// No byte can be sent before the ring has begun or after it has ended: it would be data.
 pub(crate) fn wake(link: &Link<'_>, fd: c_int) {
-    if bell::ring(link.other_end()) || !link.out.is_ring() {
+    if link.ring() || !link.out.is_ring() {
         return;
     }
     let writer = link.out.writer();

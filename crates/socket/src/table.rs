@@ -4,12 +4,13 @@
 //! which finds one that is just being replaced may still count in it.
 
 use crate::area::{Direction, End, Head, Map, RING_BYTES, UNIX_BYTES};
+use crate::bell;
 use crate::description::{self, Description};
 use crate::lock::Held;
 use libc::c_int;
 use std::ops::Deref;
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 /// Descriptors from this one on stay with the kernel.
@@ -36,6 +37,8 @@ pub(crate) struct Entry {
     pub(crate) is_unix: AtomicU32,
     /// 1 if other processes may have the socket that this one does not know of.
     pub(crate) is_shared: AtomicU32,
+    /// Name of the bell of the other end that was rung last.
+    rung: AtomicU64,
     /// 1 once the kernel's Nagle algorithm was turned off.
     pub(crate) prompt: AtomicU32,
     /// What the program had set `TCP_NODELAY` to, from then on.
@@ -52,6 +55,7 @@ pub(crate) struct Link<'a> {
     /// Number of this end.
     pub(crate) end: usize,
     description: &'static Description,
+    rung: &'a AtomicU64,
     /// The direction that this end sends in.
     pub(crate) out: Direction<'a>,
     /// The direction that this end receives in.
@@ -74,9 +78,9 @@ impl Link<'_> {
         &self.head.ends[self.end]
     }
 
-    /// Returns the words of the other end.
-    pub(crate) fn other_end(&self) -> &End {
-        &self.head.ends[1 - self.end]
+    /// Rings the bell of the other end. Returns false if it has to be woken by a byte.
+    pub(crate) fn ring(&self) -> bool {
+        bell::ring(&self.head.ends[1 - self.end], self.rung)
     }
 
     /// Returns the link, after what the other end asked for was done.
@@ -122,8 +126,16 @@ impl Entry {
         let end = self.end.load(Ordering::Relaxed) as usize & 1;
         let limit = if self.is_unix.load(Ordering::Relaxed) != 0 { UNIX_BYTES } else { RING_BYTES };
         // SAFETY: each ring is behind its header, mapped twice, for as long.
-        let direction = |i: usize| unsafe { Direction::new(&head.directions[i], map.ring(i), limit) };
-        Link { head, end, description: self.description(), out: direction(end), inward: direction(1 - end) }
+        let direction =
+            |i: usize| unsafe { Direction::new(&head.directions[i], &head.journals[i], map.ring(i), limit) };
+        Link {
+            head,
+            end,
+            description: self.description(),
+            rung: &self.rung,
+            out: direction(end),
+            inward: direction(1 - end),
+        }
     }
 
     /// Gives the entry its area. Unmaps it if another thread was first.
@@ -160,6 +172,7 @@ impl Entry {
 
     /// Ends the entry: no descriptor and no call has it any more.
     fn retire(&'static self) {
+        bell::give_up(&self.rung);
         let base = self.area.swap(null_mut(), Ordering::AcqRel);
         if !base.is_null() {
             // SAFETY: mapped by `join`, and nobody uses it any more.
@@ -229,6 +242,7 @@ fn fresh() -> &'static Entry {
             was_full: AtomicU32::new(0),
             is_unix: AtomicU32::new(0),
             is_shared: AtomicU32::new(0),
+            rung: AtomicU64::new(0),
             prompt: AtomicU32::new(0),
             nodelay: AtomicU32::new(0),
         }))

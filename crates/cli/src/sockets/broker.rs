@@ -15,8 +15,8 @@ pub(super) struct Place {
     /// Socket of the broker [default: unrack/sockets.sock in $XDG_RUNTIME_DIR]
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
-    /// Memory for all connections together, 2MiB each, touched as they use it [default: 1GiB, or half of the free memory
-    /// if that is less]
+    /// Memory for all connections together, 10MiB each, of which little is ever touched [default: half of the free
+    /// memory]
     #[arg(long, value_name = "SIZE", conflicts_with = "pool")]
     capacity: Option<Bytes>,
     /// Take the memory from the pool that is served at this socket
@@ -86,7 +86,8 @@ fn pool(place: &Place, path: &std::path::Path) -> Result<(Client, Option<Manager
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
     let most = rustix::process::Rlimit { current: limit.maximum, ..limit };
     let _ = rustix::process::setrlimit(rustix::process::Resource::Nofile, most);
-    let capacity = place.capacity.unwrap_or_else(unrack_pool::manager::default_capacity);
+    // Of a connection's area only what its rings have used takes memory, most often a tenth.
+    let capacity = place.capacity.unwrap_or_else(unrack_pool::manager::half_of_memory);
     let mut options = Options::new(path.with_extension("pool"), capacity);
     options.per_client = Some("100%".parse().expect("a share"));
     let manager = Manager::start(&options)?;

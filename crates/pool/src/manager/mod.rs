@@ -32,7 +32,7 @@ mod state;
 
 pub use backing::Backing;
 pub use lock::capacity_before;
-pub use room::default_capacity;
+pub use room::{default_capacity, half_of_memory};
 pub use state::HolderLimits;
 
 use crate::cache_control::{Incoherent, MemoryKind};

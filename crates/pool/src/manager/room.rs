@@ -50,8 +50,13 @@ impl Options {
 /// Returns half of the free memory, at most one gibibyte: the default capacity of a pool.
 pub fn default_capacity() -> Bytes {
     const USUAL: u64 = 1 << 30;
-    let free = of_machine(Path::new("/")).iter().map(|room| room.bytes).min().unwrap_or(u64::MAX);
-    Bytes::new((free / 2).clamp(2 * SECTION, USUAL) / SECTION * SECTION)
+    half_of_memory().min(Bytes::new(USUAL))
+}
+
+/// Returns half of the free memory: the capacity of a pool of which little is ever written.
+pub fn half_of_memory() -> Bytes {
+    let free = of_machine(Path::new("/")).iter().map(|room| room.bytes).min().unwrap_or(2 << 30);
+    Bytes::new((free / 2).max(2 * SECTION) / SECTION * SECTION)
 }
 
 /// Returns the memory that the kernel can give without swapping others' out, and the rest that control groups

@@ -11,7 +11,7 @@
 //! knows of every byte in the kernel what it is.
 
 use super::copy::copy_in;
-use super::{FIRST_BYTES, RING_BYTES, Shared, UNSET};
+use super::{FIRST_BYTES, Journal, RING_BYTES, Shared, UNSET};
 use crate::pieces::Pieces;
 use crate::sync::{AtomicU32, AtomicU64, Ordering, fence};
 
@@ -52,6 +52,7 @@ const FILL: usize = 256 << 10;
 #[derive(Clone, Copy)]
 pub(crate) struct Direction<'a> {
     shared: &'a Shared,
+    journal: &'a Journal,
     ring: *mut u8,
     /// Most bytes that may ever be in the ring.
     most: u64,
@@ -63,8 +64,13 @@ impl<'a> Direction<'a> {
     /// # Safety
     /// At `ring` are twice [`RING_BYTES`] bytes for as long as `shared` is borrowed, the second half the same memory as the
     /// first.
-    pub(crate) unsafe fn new(shared: &'a Shared, ring: *mut u8, most: usize) -> Direction<'a> {
-        Direction { shared, ring, most: most.min(RING_BYTES) as u64 }
+    pub(crate) unsafe fn new(
+        shared: &'a Shared,
+        journal: &'a Journal,
+        ring: *mut u8,
+        most: usize,
+    ) -> Direction<'a> {
+        Direction { shared, journal, ring, most: most.min(RING_BYTES) as u64 }
     }
 
     /// Returns the most bytes that may be in the ring now.
@@ -180,7 +186,7 @@ impl<'a> Direction<'a> {
 
     /// Returns the room from which a socket is writable, as the kernel's is from a third of its buffer.
     fn enough(&self) -> usize {
-        self.limit() as usize / 4
+        (self.limit() as usize / 4).max(1)
     }
 
     fn room_from(&self, head: &AtomicU64) -> usize {
@@ -236,6 +242,7 @@ impl<'a> Direction<'a> {
                 return if sum > 0 { sum } else { put };
             }
             let put = (put as usize).min(most);
+            self.journal.write_down(tail);
             self.shared.writer.tail.store(tail.wrapping_add(put as u64), Ordering::SeqCst);
             *left -= put;
             sum += put as isize;
@@ -274,6 +281,7 @@ impl<'a> Direction<'a> {
             from.advance(bytes);
             put += bytes;
         }
+        self.journal.write_down(tail);
         // A signal handler that sent on the same socket meanwhile has the lock as well: its bytes go first, and ours are put
         // behind them. Pairs with the acquire in `look`.
         let next = tail.wrapping_add(put as u64);
@@ -282,6 +290,11 @@ impl<'a> Direction<'a> {
         }
         from.reset(before);
         0
+    }
+
+    /// Returns the moment since which the receiving end has something to take: for an order only.
+    pub(crate) fn since(&self) -> u64 {
+        self.journal.since(self.shared.reader.head.load(Ordering::Relaxed))
     }
 
     /// Begins again at the ring's first byte, if it is empty and some of it was used.

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | [`Writer`] of a direction | the end that sends |
 //! | [`Reader`] of a direction | the end that receives |
+//! | [`Journal`] of a direction | the end that sends |
 //! | [`Signals`] of a direction | both: each word says who |
 //! | [`End`] | the end's own processes |
 //!
@@ -12,10 +13,12 @@
 
 mod copy;
 mod direction;
+mod journal;
 #[cfg(not(loom))]
 mod map;
 
 pub(crate) use direction::{Direction, Look, Phase};
+pub(crate) use journal::Journal;
 #[cfg(not(loom))]
 pub(crate) use map::{Map, Unmappable};
 
@@ -46,6 +49,8 @@ pub(crate) struct Head {
     pub(crate) ends: [End; 2],
     /// Direction `i` carries what end `i` sends.
     pub(crate) directions: [Shared; 2],
+    /// Journal `i` is that of direction `i`.
+    pub(crate) journals: [Journal; 2],
 }
 
 /// State of one end, for the processes that have it.

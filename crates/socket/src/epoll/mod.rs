@@ -239,8 +239,10 @@ pub unsafe fn wait(
         if got < 0 {
             return got;
         }
-        let kept = translate(set, room, got as usize);
+        let (kept, before) = translate(set, room, got as usize);
         let found = kept + set.collect(&mut room[kept..]);
+        // At the place of what woke for them.
+        room[before..found].rotate_left(kept - before);
         if found > 0 || deadline.is_some_and(|end| Instant::now() >= end) {
             return found as isize;
         }
@@ -259,7 +261,7 @@ unsafe fn look(set: &Set, fd: c_int, room: &mut [epoll_event]) -> isize {
     if got < 0 {
         return got;
     }
-    let kept = translate(set, room, got as usize);
+    let (kept, _) = translate(set, room, got as usize);
     (kept + set.collect(&mut room[kept..])) as isize
 }
 
@@ -276,23 +278,28 @@ unsafe fn add_kernel(set: &Set, fd: c_int, room: &mut [epoll_event], found: usiz
     let got = unsafe {
         in_kernel_wait(fd, rest.as_mut_ptr(), rest.len() as c_int, Some(Duration::ZERO), std::ptr::null())
     };
-    (found + translate(set, rest, got.max(0) as usize)) as isize
+    let all = found + translate(set, rest, got.max(0) as usize).0;
+    all as isize
 }
 
-/// Takes the events of carried sockets out of what the kernel reported, and notes them. Returns how many others remain.
-fn translate(set: &Set, events: &mut [epoll_event], got: usize) -> usize {
-    let mut kept = 0;
+/// Takes the events of carried sockets out of what the kernel reported, and notes them. Returns how many others remain, and
+/// how many of these came before the first.
+fn translate(set: &Set, events: &mut [epoll_event], got: usize) -> (usize, usize) {
+    let (mut kept, mut before) = (0, None);
     for i in 0..got {
         let event = events[i];
         match slot_of(event.u64) {
-            Some(slot) => set.note(slot, event.events),
+            Some(slot) => {
+                before.get_or_insert(kept);
+                set.note(slot, event.events);
+            }
             None => {
                 events[kept] = event;
                 kept += 1;
             }
         }
     }
-    kept
+    (kept, before.unwrap_or(kept))
 }
 
 /// # Safety

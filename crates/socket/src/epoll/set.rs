@@ -31,6 +31,8 @@ struct Slots {
     all: Vec<Option<Slot>>,
     /// Slot at which the next search for events begins.
     next: usize,
+    /// What the last search found: since when, where, events. Kept for its memory.
+    ready: Vec<(u64, usize, u32)>,
     /// Moment of the last look at the kernel's events.
     looked: Instant,
 }
@@ -66,7 +68,7 @@ pub(super) fn registration(number: u64) -> epoll_event {
 
 impl Set {
     pub(super) fn new() -> Set {
-        let slots = Slots { all: Vec::new(), next: 0, looked: Instant::now() };
+        let slots = Slots { all: Vec::new(), next: 0, ready: Vec::new(), looked: Instant::now() };
         let (slots, carried) = (Mutex::new(slots), AtomicUsize::new(0));
         Set { slots, carried, patience: AtomicU32::new(wait::FIRST_PATIENCE), bell: OnceLock::new() }
     }
@@ -161,24 +163,8 @@ impl Set {
             return 0;
         }
         let mut slots = self.slots();
-        let (count, mut found) = (slots.all.len(), 0);
-        let first = slots.next;
-        for i in 0..count {
-            if found == room.len() {
-                break;
-            }
-            let place = (first + i) % count;
-            if let Some(slot) = &mut slots.all[place] {
-                let events = slot.events_now();
-                if events != 0 {
-                    slot.tell();
-                    room[found] = epoll_event { events, u64: slot.data };
-                    found += 1;
-                    slots.next = place + 1;
-                }
-            }
-        }
-        found
+        slots.search();
+        slots.hand_out(room)
     }
 
     /// Asks to be woken for all sockets.
@@ -202,6 +188,37 @@ impl Set {
 impl Slots {
     fn find(&self, fd: c_int) -> Option<usize> {
         self.all.iter().position(|slot| slot.as_ref().is_some_and(|slot| slot.fd == fd))
+    }
+
+    /// Looks for events of carried sockets.
+    fn search(&mut self) {
+        let count = self.all.len();
+        self.ready.clear();
+        for place in (0..count).map(|i| (self.next + i) % count) {
+            if let Some(slot) = &mut self.all[place]
+                && let events @ 1.. = slot.events_now()
+            {
+                self.ready.push((slot.since(), place, events));
+            }
+        }
+    }
+
+    /// Tells the program what was found, as much as there is room for, and returns how much.
+    fn hand_out(&mut self, room: &mut [epoll_event]) -> usize {
+        // In the order in which it came, as the kernel does: a program may have sent on one connection and then, having
+        // waited for nothing, on another. Where not all fit, each has its turn.
+        if self.ready.len() <= room.len() {
+            self.ready.sort_by_key(|&(since, ..)| since);
+        }
+        let found = self.ready.len().min(room.len());
+        for (&(_, place, events), told) in self.ready.iter().zip(room) {
+            if let Some(slot) = &mut self.all[place] {
+                slot.tell();
+                *told = epoll_event { events, u64: slot.data };
+                self.next = place + 1;
+            }
+        }
+        found
     }
 
     fn free(&mut self) -> usize {
@@ -273,6 +290,13 @@ impl Slot {
         let Some(link) = entry.link() else { return 0 };
         let now = self.level(&entry, &link);
         if now == 0 || self.is(EPOLLET) && !self.is_news(&entry, &link) { 0 } else { now }
+    }
+
+    /// Returns the moment since which there are bytes to receive in the ring, 0 if there are none.
+    fn since(&self) -> u64 {
+        let Some(entry) = table::get(self.fd) else { return 0 };
+        let Some(link) = entry.link() else { return 0 };
+        if link.inward.look() == Look::Empty { 0 } else { link.inward.since() }
     }
 
     /// Returns the events that hold.

@@ -50,6 +50,13 @@ fn a_program_that_closes_all_descriptors_is_woken_still() {
     assert!(rack.carried() >= 1);
 }
 
+#[test]
+fn a_set_tells_of_bytes_in_the_order_in_which_they_came() {
+    let rack = Rack::new("sockets-order", 16);
+    rack.run("flows::order");
+    assert!(rack.carried() >= 5, "{}", rack.carried());
+}
+
 /// Byte at a position of a stream: no two positions near each other are alike.
 pub(crate) fn byte(position: u64) -> u8 {
     (position.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 56) as u8
@@ -322,5 +329,41 @@ fn receive(through: &UnixStream) -> TcpStream {
         let header = libc::CMSG_FIRSTHDR(&raw const message);
         let fd = libc::CMSG_DATA(header).cast::<libc::c_int>().read_unaligned();
         std::os::fd::FromRawFd::from_raw_fd(fd)
+    }
+}
+
+#[test]
+#[ignore = "runs below the preload library, started by a test above"]
+fn order() {
+    let pairs: Vec<_> = (0..5).map(|_| internet()).collect();
+    // SAFETY: plain numbers, and an event of our own.
+    let set = unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) };
+    for (i, (one, other)) in pairs.iter().enumerate() {
+        warm_up(one, other);
+        let mut event = libc::epoll_event { events: libc::EPOLLIN as u32, u64: i as u64 };
+        // SAFETY: as above.
+        let added = unsafe { libc::epoll_ctl(set, libc::EPOLL_CTL_ADD, other.as_raw_fd(), &raw mut event) };
+        assert_eq!(added, 0);
+    }
+    for round in 0..120_usize {
+        // Another order each time, and more sends on one of them than moments are kept.
+        let mut sent: Vec<usize> = (0..pairs.len()).collect();
+        sent.sort_by_key(|i| (i + 1) * (round + 7) % 11);
+        for (place, &i) in sent.iter().enumerate() {
+            for _ in 0..if place == round % 5 { 1 + round % 20 } else { 1 } {
+                (&pairs[i].0).write_all(&[1]).expect("room");
+            }
+        }
+        let mut events = [libc::epoll_event { events: 0, u64: 0 }; 8];
+        // SAFETY: room for so many.
+        let found = unsafe { libc::epoll_wait(set, events.as_mut_ptr(), 8, 1000) };
+        let told: Vec<usize> = events[..found as usize].iter().map(|event| event.u64 as usize).collect();
+        assert_eq!(told, sent, "round {round}");
+        for &i in &told {
+            let mut bytes = [0; 64];
+            assert!((&pairs[i].1).read(&mut bytes).expect("bytes") > 0);
+        }
+        // SAFETY: room for so many.
+        assert_eq!(unsafe { libc::epoll_wait(set, events.as_mut_ptr(), 8, 0) }, 0);
     }
 }

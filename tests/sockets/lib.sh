@@ -1,0 +1,60 @@
+# Shared by the scripts beside it: the folder of what they fetch and build, and how they fetch. Sourced, not run.
+#
+#   UNRACK_SUITES  folder for sources and what is built of them, kept from run to run
+#
+# Each script is a suite: `NAME.sh --needs` succeeds if it can run here, and otherwise says why not; `NAME.sh --prepare`
+# fetches and builds; `NAME.sh FILE` runs all tests, and writes a line `pass NAME`, `fail NAME` or `skip NAME` for each; what the
+# tests print goes to FILE.out. Tests that fail are no failure of the script.
+# shellcheck shell=bash
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
+suites=${UNRACK_SUITES:-$root/target/sockets-suites}
+export LC_ALL=C.UTF-8 TERM=dumb
+# shellcheck source=../programs/skips.sh
+source "$root/tests/programs/skips.sh"
+
+# needs SUITE PROGRAM...: succeeds if all of these are there, and otherwise names the first that is not.
+needs() {
+    local suite=$1 program
+    shift
+    for program in "$@"; do
+        if ! command -v "$program" > /dev/null; then
+            skip "$program" "tests/sockets/$suite" "there is no $program; see the packages of sockets-suites in the Makefile"
+            return 1
+        fi
+    done
+}
+
+# archives: addresses of Debian's archives that this machine's apt uses.
+archives() {
+    # shellcheck disable=SC2016  # these are apt's own names
+    apt-get indextargets --format '$(ORIGIN) $(REPO_URI)' 'Created-By: Packages' | awk '$1 == "Debian" && !seen[$2]++ { print $2 }'
+}
+
+# fetched PATH SHA256: makes sure that a file of Debian's archive is in the folder. It comes from where this machine's apt takes its
+# packages, and nothing of apt's own lists is changed. Who has no apt may put it there.
+fetched() {
+    local file=$suites/${1##*/} archive
+    mkdir -p "$suites"
+    if [[ -e $file ]] && sha256sum --status -c <<< "$2  $file"; then return; fi
+    while read -r archive; do
+        if /usr/lib/apt/apt-helper -o APT::Sandbox::User=root \
+            download-file "${archive%/}/$1" "$file.part" "SHA256:$2" > "$file.log" 2>&1; then
+            mv "$file.part" "$file"
+            rm -f "$file.log"
+            return
+        fi
+    done < <(archives)
+    cat "$file.log" >&2 || true
+    echo "tests/sockets: $1 cannot be fetched from Debian's archive; put it into $suites" >&2
+    return 1
+}
+
+# unpacked FOLDER ARCHIVE: makes sure that the archive's folder is there, whole.
+unpacked() {
+    if [[ -d $suites/$1 ]]; then return; fi
+    rm -rf "$suites/.part" && mkdir "$suites/.part"
+    tar -C "$suites/.part" -xf "$suites/$2"
+    mv "$suites/.part/$1" "$suites/$1"
+    rmdir "$suites/.part"
+}
