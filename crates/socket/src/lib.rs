@@ -42,7 +42,7 @@ mod request;
 pub mod send;
 mod table;
 mod wait;
-mod wire;
+pub mod wire;
 
 pub use area::AREA_BYTES;
 pub use ask::{AFTER_VARIABLE, SOCKET_VARIABLE, path};
