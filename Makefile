@@ -18,7 +18,7 @@
 #   models  lock-free code under all interleavings (loom)
 #   miri    the same code under Miri, which needs a nightly toolchain with that component
 #   soak    property tests on other cases, the stress for minutes, the programs at full size, a million damaged inputs, thousands of kills of
-#           processes that share a pool, and hundreds of kills of runs
+#           processes that share a pool or a connection, and hundreds of kills of runs
 #   clean   everything that was built, installed into .venv, or run
 
 SHELL := bash
@@ -362,6 +362,7 @@ differential: rust
 soak_seconds ?= 240
 soak_kills ?= 5000
 soak_run_kills ?= 300
+soak_socket_kills ?= 2000
 soak_properties ?= 10
 soak_inputs ?= 1000000
 
@@ -381,6 +382,8 @@ soak: setup build
 	UNRACK=$(release)/unrack PYTHON=$(python) tests/disturbed.sh
 	UNRACK_POOL_KILLS=$(soak_kills) cargo test -q --profile ci -p unrack-pool --test it kills::
 	UNRACK_RPC_KILLS=$(soak_kills) cargo test -q --profile ci -p unrack-rpc --test it kills::
+	cargo build -q --profile ci -p unrack-socket-preload
+	UNRACK_SOCKET_KILLS=$(soak_socket_kills) cargo test -q --profile ci -p unrack-socket --test it -- --exact kills::whoever_is_killed_leaves_nothing
 	cargo build -q --profile ci -p unrack-preload
 	cargo test -q --workspace --profile ci --test it -- --test-threads 1 --ignored swap:: fast_books::
 	UNRACK_RUN_KILLS=$(soak_run_kills) UNRACK_RUN_KILLS_SEED=$$RANDOM \

@@ -3,6 +3,7 @@
 # times.
 #
 #   sockets.sh [--rounds N] [--json FILE] [JOB...]      (default 5 rounds of all jobs)
+#   sockets.sh [--rounds N] --costs FILE                what a message and a copy cost, for `unrack study run drack/fig13 --costs FILE`
 #
 # Jobs whose program is missing are left out, and said. Needs make build, a C compiler and Python; for all jobs redis,
 # iperf3, nginx, wrk, memcached, PostgreSQL (as a user other than root), Go and grpcio. Binary: $UNRACK, or that in

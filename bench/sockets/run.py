@@ -7,6 +7,7 @@ import contextlib
 import importlib.util
 import json
 import os
+import platform
 import pwd
 import re
 import shutil
@@ -314,6 +315,40 @@ def tell(job: str, name: str, ways: dict[str, list[float]]) -> None:
     print(line, flush=True)
 
 
+def one_way_ns(way: str, size: int) -> float:
+    """Time of a message one way: half of a round trip."""
+    rounds = "300000" if way == "reference" else "50000"
+    return float(run(way, [str(FOLDER / "roundtrip"), "tcp", str(size), rounds])) * 500
+
+
+def costs(rounds: int) -> dict[str, object]:
+    """What `unrack study run drack/fig13 --costs` reads: medians of rounds in which the ways take turns."""
+    sizes = (64, 1024)
+    times: dict[str, dict[int, list[float]]] = {
+        way: {size: [] for size in sizes} for way in ("tcp", "reference")
+    }
+    copies = []
+    for _ in range(rounds):
+        for way, by_size in times.items():
+            for size in sizes:
+                by_size[size].append(one_way_ns(way, size))
+        copies.append(
+            float(run("reference", [str(FOLDER / "roundtrip"), "tcp", "65536", "60000", "stream"])) * 1e9
+        )
+    medians = {
+        way: {str(size): statistics.median(of) for size, of in by_size.items()}
+        for way, by_size in times.items()
+    }
+    processor = re.search(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text())
+    return {
+        "machine": f"{processor.group(1) if processor else platform.machine()}, {os.cpu_count()} cores, "
+        f"Linux {platform.release()}",
+        "by_value_ns": medians["tcp"],
+        "by_reference_ns": medians["reference"],
+        "copy_bytes_per_s": statistics.median(copies),
+    }
+
+
 def main() -> None:
     """Runs the jobs, and prints a table."""
     global FOLDER
@@ -321,10 +356,16 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, required=True)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--json", type=Path)
+    parser.add_argument("--costs", type=Path)
     parser.add_argument("jobs", nargs="*")
     args = parser.parse_args()
     FOLDER = args.folder
     all_found = {}
+    if args.costs:
+        with served("tcp", [UNRACK, "sockets", "serve", "--socket", str(FOLDER / "sockets.sock")]):
+            time.sleep(0.5)
+            args.costs.write_text(json.dumps(costs(args.rounds), indent=1) + "\n")
+        return
     print("| job | kernel TCP | by reference / TCP | by reference / Unix |\n|---|---|---|---|", flush=True)
     with served("tcp", [UNRACK, "sockets", "serve", "--socket", str(FOLDER / "sockets.sock")]):
         time.sleep(0.5)

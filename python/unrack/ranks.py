@@ -77,12 +77,18 @@ class Peer:
                     self._changed.wait()
                     continue
                 self._reading = True
-            try:
-                self._read()
-            finally:
-                with self._changed:
-                    self._reading = False
-                    self._changed.notify_all()
+            self._read_one()
+
+    def look(self, tag: int) -> bool:
+        """Whether a message with a tag has come, once those that have come are read. It does not wait for others."""
+        while True:
+            with self._changed:
+                if self._came.get(tag):
+                    return True
+                if self._reading or not select.select([self._link.stream], [], [], 0)[0]:
+                    return False
+                self._reading = True
+            self._read_one()
 
     def has(self, tag: int) -> bool:
         """Whether a message with a tag is there, or may be: then `take` does not wait long."""
@@ -105,6 +111,15 @@ class Peer:
             pass
         self._at_once.close()
         self._link.close()
+
+    def _read_one(self) -> None:
+        """Reads the next message, for who has set `_reading`."""
+        try:
+            self._read()
+        finally:
+            with self._changed:
+                self._reading = False
+                self._changed.notify_all()
 
     def _read(self) -> None:
         tag, place, size = _HEADER.unpack(self._receive(_HEADER.size))

@@ -517,16 +517,23 @@ def _parts(tensor: torch.Tensor, count: int, sizes: Sequence[int] = ()) -> list[
 
 
 def _first(peers: dict[int, Peer], tag: int) -> int:
-    """Rank of the first peer that has a message."""
+    """Rank of the first peer that has a message. Those that have left are passed over while others are there."""
     import selectors
 
+    left = dict(peers)
     with selectors.DefaultSelector() as selector:
         for rank, peer in peers.items():
             selector.register(peer, selectors.EVENT_READ, rank)
         while True:
-            for rank, peer in peers.items():
-                if peer.has(tag):
-                    return rank
+            for rank, peer in list(left.items()):
+                try:
+                    if peer.look(tag):
+                        return rank
+                except Ended:
+                    selector.unregister(peer)
+                    del left[rank]
+                    if not left:
+                        raise
             selector.select()
 
 

@@ -523,17 +523,21 @@ def rack_run(
     )
 
 
-def rack_exec(host: Value, *program: Value, tcp: bool = False, state: Value | None = None) -> Result:
+def rack_exec(
+    host: Value, *program: Value, tcp: bool = False, sockets: bool = False, state: Value | None = None
+) -> Result:
     """Runs a program on a host, and exits with its status.
 
     Args:
         host: Number or name of the host.
         program: The program and its arguments.
         tcp: Leave its TCP sockets as they are.
+        sockets: Pass bytes between hosts of a rack by reference, if both programs were started so (see
+            `unrack sockets`).
         state: Folder for the state of these racks [default: /run/unrack-rack, or in $XDG_RUNTIME_DIR or /tmp
             if you are not root].
     """
-    return called(["rack", "exec"], {"--tcp": tcp, "--state": state}, [host, *program])
+    return called(["rack", "exec"], {"--tcp": tcp, "--sockets": sockets, "--state": state}, [host, *program])
 
 
 def rack_down(*, state: Value | None = None) -> Result:
@@ -847,18 +851,26 @@ def study_list() -> Result:
     return called(["study", "list"], {})
 
 
-def study_run(*names: Value, quick: bool = False, out: Value | None = None, replace: bool = False) -> Result:
+def study_run(
+    *names: Value,
+    quick: bool = False,
+    costs: Value | None = None,
+    out: Value | None = None,
+    replace: bool = False,
+) -> Result:
     """Runs studies, and writes their page.
 
     Args:
         names: Studies as `unrack study list` names them, or `all` except those that measure this machine.
         quick: Run fewer points and messages: seconds.
+        costs: Simulate studies that take a machine's costs a second time, with those that `bench/sockets.sh
+            --costs FILE` measured.
         out: Write results to this folder, and take finished points from it (default: runs/studies).
         replace: Replace the page in that folder even if it shows studies that this run lacks.
     """
     return called(
         ["study", "run"],
-        {"--quick": quick, "--out": out, "--replace": replace},
+        {"--quick": quick, "--costs": costs, "--out": out, "--replace": replace},
         [*names],
         json_to="stdout",
         out="--out",

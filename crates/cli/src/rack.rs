@@ -13,8 +13,9 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use unrack_keys::datagram::SharedKey;
 use unrack_live::Error;
-use unrack_namespaces::Rack;
+use unrack_namespaces::{NamespaceHost, Rack};
 use unrack_rack::Scenario;
+use unrack_socket::broker::SharingHost;
 use unrack_torus::Machines;
 
 pub(crate) const EXAMPLES: &str = "\
@@ -22,6 +23,8 @@ Examples:
   sudo unrack rack up examples/drack-2x2.toml
   sudo unrack rack exec 2 -- redis-server --bind 0.0.0.0 --protected-mode no
   sudo unrack rack exec 0 -- redis-benchmark -h host2
+  sudo unrack rack exec 0 --sockets -- redis-server --bind 0.0.0.0 --protected-mode no
+  sudo unrack rack exec 1 --sockets -- redis-benchmark -h host0
   sudo unrack rack down
   unrack rack up examples/torus-4x4.toml
   unrack rack run examples/torus-4x4.toml --json | jq .live
@@ -29,8 +32,9 @@ Examples:
   unrack rack down
 
 Hosts are network namespaces, named host0, host1 and so on; NICs are links shaped to the scenario's rate. A \
-program's TCP connections use all NICs of its rack on a `drack` (MPTCP), and one NIC on a `torack`. The machine's \
-own network is not touched.
+program's TCP connections use all NICs of its rack on a `drack` (MPTCP), and one NIC on a `torack`. With --sockets, \
+connections between hosts of one rack of a `drack` pass bytes through memory, not through its NICs, once they have lasted for \
+16 calls. The machine's own network is not touched.
 
 The nodes of a torus or mesh are threads of a process that `up` leaves behind, which sleeps while idle. They run \
 R2C2 in real time, over links with the scenario's rates and delays, and with its failures. `run` sends the \
@@ -76,6 +80,9 @@ enum Verb {
         /// Leave its TCP sockets as they are
         #[arg(long)]
         tcp: bool,
+        /// Pass bytes between hosts of a rack by reference, if both programs were started so (see `unrack sockets`)
+        #[arg(long)]
+        sockets: bool,
         #[command(flatten)]
         place: Place,
         /// The program and its arguments
@@ -187,10 +194,8 @@ pub(crate) fn main(args: Args) -> Result<ExitCode, Failure> {
         }
         Verb::Run(args) => return run::main(&args),
         Verb::Serve { among, place } => direct::serve(&among, &place.folder())?,
-        Verb::Exec { host, tcp, place, program } => {
-            let library = if tcp { None } else { Some(library().map_err(Failure::Lacking)?) };
-            let why = place.rack()?.enter(&host, library.as_deref(), &program)?.exec();
-            return Err(Failure::Lacking(format!("`ip` (package iproute2) cannot be run: {why}")));
+        Verb::Exec { host, tcp, sockets, place, program } => {
+            return exec(&place.rack()?, &host, (tcp, sockets), &program);
         }
         Verb::Down { place } if direct::down(&place.folder())? => {}
         Verb::Down { place } => match place.rack()?.down()? {
@@ -200,6 +205,33 @@ pub(crate) fn main(args: Args) -> Result<ExitCode, Failure> {
         },
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Runs a program on a host: its TCP sockets left as they are (`tcp`), and by reference within its rack (`sockets`).
+fn exec(
+    rack: &Rack,
+    host: &str,
+    (tcp, sockets): (bool, bool),
+    program: &[String],
+) -> Result<ExitCode, Failure> {
+    let multipath = if tcp { None } else { Some(library().map_err(Failure::Lacking)?) };
+    let references = if sockets { Some(crate::sockets::library().map_err(Failure::Lacking)?) } else { None };
+    // The first one's `connect` calls that of the next.
+    let preloads: Vec<&Path> = references.iter().chain(&multipath).map(PathBuf::as_path).collect();
+    let mut command = rack.enter(host, &preloads, program)?;
+    if !sockets {
+        let why = command.exec();
+        return Err(Failure::Lacking(format!("`ip` (package iproute2) cannot be run: {why}")));
+    }
+    let of_rack = |host: &NamespaceHost| {
+        let namespace = rack.namespace_file(host);
+        Some(SharingHost { namespace, addresses: host.addresses.clone(), rack: host.memory? })
+    };
+    let hosts: Vec<SharingHost> = rack.hosts()?.iter().filter_map(of_rack).collect();
+    let folder = rack.sockets_folder();
+    std::fs::create_dir_all(&folder)
+        .map_err(|why| Failure::Failed(format!("cannot make {}: {why}", folder.display())))?;
+    crate::sockets::run_in_rack(&folder, &hosts, command)
 }
 
 /// Finds the library beside this executable, or installed near it.

@@ -18,6 +18,7 @@ use unrack_record::{
 };
 use unrack_report::write_svgs;
 use unrack_study::charts::charts;
+use unrack_study::costs::MeasuredCosts;
 use unrack_study::page::{Done, PICTURES, markdown};
 use unrack_study::programs::values;
 use unrack_study::run::run;
@@ -30,6 +31,7 @@ Examples:
   unrack study run edm/fig8a
   unrack study run all --quick
   unrack study run r2c2/fig7 r2c2/fig8
+  bench/sockets.sh --costs costs.json && unrack study run drack/fig13 --costs costs.json
   sudo unrack study run trust/kernel-swap --out runs/trust   seventeen programs
   unrack study run all --out runs/studies --json | jq '.studies[].figures[] | select(.verdict == \"missed\")'
 
@@ -59,6 +61,9 @@ struct Run {
     /// Run fewer points and messages: seconds
     #[arg(long)]
     quick: bool,
+    /// Simulate studies that take a machine's costs a second time, with those that `bench/sockets.sh --costs FILE` measured
+    #[arg(long, value_name = "FILE")]
+    costs: Option<PathBuf>,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -105,6 +110,8 @@ struct FoundStudy<'a> {
     source: &'a str,
     figures: &'a [Compared],
     points: &'a StudyResults,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    costs: Option<&'a MeasuredCosts>,
 }
 
 /// Runs `unrack study`.
@@ -128,23 +135,48 @@ impl Run {
         let started = Started::now(build());
         let chosen = self.chosen(studies)?;
         let scale = if self.quick { StudyScale::Quick } else { StudyScale::Full };
+        let costs = self.costs.as_deref().map(MeasuredCosts::load).transpose()?;
+        let with_costs: Vec<Option<Study>> =
+            chosen.iter().map(|study| costs.as_ref()?.applied(study)).collect();
+        if costs.is_some() && with_costs.iter().all(Option::is_none) {
+            return Err(Failure::Usage(
+                "none of these studies takes measured costs: leave out --costs, or name drack/fig13".into(),
+            ));
+        }
         let folder = self.folder(&chosen)?;
         let kept = KeptPoints::open(folder.path("points"), &build())?;
-        let mut results = run(&chosen, scale, &kept, cores(), &PointsBar::new(None))?;
+        let again: Vec<Study> = with_costs.iter().flatten().cloned().collect();
+        let all = [&chosen[..], &again[..]].concat();
+        let mut results = run(&all, scale, &kept, cores(), &PointsBar::new(None))?;
+        let mut again = results.split_off(chosen.len()).into_iter();
         for (study, results) in chosen.iter().zip(&mut results) {
             results.programs = programs::run(study, scale, &folder)?;
         }
         let both = || chosen.iter().zip(&results);
-        let figures: Vec<Vec<Compared>> = both()
+        let mut figures: Vec<Vec<Compared>> = both()
             .map(|(study, results)| {
                 let mut computed = computed::figures(&study.name, scale);
                 computed.extend(values(&study.programs, &results.programs));
                 figure::compare(study, results, &computed, scale)
             })
             .collect();
+        for (figures, study) in figures.iter_mut().zip(&with_costs) {
+            if let (Some(study), Some(costs)) = (study, &costs)
+                && let Some(results) = again.next()
+            {
+                let simulated = figure::compare(study, &results, &computed::Computed::new(), scale);
+                costs.beside(figures, &study.figures, &simulated);
+            }
+        }
         let done: Vec<Done> = both()
             .zip(&figures)
-            .map(|((study, results), figures)| Done { study, results, figures })
+            .zip(&with_costs)
+            .map(|(((study, results), figures), with)| Done {
+                study,
+                results,
+                figures,
+                costs: costs.as_ref().filter(|_| with.is_some()),
+            })
             .collect();
         self.write(&done, &started)?;
         let text = match self.json {
@@ -210,6 +242,7 @@ impl Run {
             source: &done.study.source,
             figures: done.figures,
             points: done.results,
+            costs: done.costs,
         };
         let studies = done.iter().map(one).collect();
         Found { version: env!("CARGO_PKG_VERSION"), quick: self.quick, studies }
@@ -229,7 +262,12 @@ fn table(done: &[Done]) -> String {
                     "" => String::new(),
                     published => format!("published {published}{unit}, "),
                 };
-                text += &format!("  {:12} {published}ours {}{unit}\n", "", figure.ours);
+                let more: String =
+                    [("with measured costs", &figure.with_costs), ("measured", &figure.measured)]
+                        .into_iter()
+                        .filter_map(|(name, value)| Some(format!(", {name} {}{unit}", value.as_ref()?)))
+                        .collect();
+                text += &format!("  {:12} {published}ours {}{unit}{more}\n", "", figure.ours);
             }
             if !figure.sentence.is_empty() && figure.verdict != Verdict::Met {
                 text += &format!("  {:12} {}\n", "", figure.sentence);
@@ -256,7 +294,9 @@ impl From<StudyError> for Failure {
     fn from(error: StudyError) -> Failure {
         match error {
             StudyError::Record(error) => Failure::from(error),
-            StudyError::File { .. } | StudyError::Scenario { .. } => Failure::Usage(error.to_string()),
+            StudyError::File { .. } | StudyError::Scenario { .. } | StudyError::Costs { .. } => {
+                Failure::Usage(error.to_string())
+            }
         }
     }
 }

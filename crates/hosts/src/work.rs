@@ -4,7 +4,7 @@ use super::cores::Task;
 use super::memory::{Agent, LINE, Place};
 use super::queues::Asks;
 use super::{Event, HostPacket, Hosts, Output, Way};
-use unrack_units::Time;
+use unrack_units::{Bytes, Time};
 use unrack_workload::NodeId;
 
 /// Bytes of a descriptor or a completion, as in the 82599.
@@ -28,15 +28,25 @@ impl Hosts {
     fn until(&mut self, now: Time, host: NodeId, task: Task) -> Time {
         let cpu = &self.plan.spec.cpu;
         match task {
-            Task::Send(_) => now + cpu.packet_time,
+            Task::Send(number) => {
+                let packet = self.packets[number as usize];
+                now + self.polled_in(packet.way).unwrap_or(cpu.packet_time)
+            }
             Task::Interrupt(_) => now + cpu.interrupt_time,
             Task::Stack(number) => {
-                let (handled, loads) = (cpu.packet_time, cpu.header_loads);
+                let packet = self.packets[number as usize];
+                let polled = self.polled_in(packet.way).map(|time| (time, 0));
+                let (handled, loads) = polled.unwrap_or((cpu.packet_time, cpu.header_loads));
                 let descriptor = self.memory.load(now, host, Place::Own(host), DESCRIPTOR);
-                self.load_header(now, descriptor, host, self.packets[number as usize], loads) + handled
+                self.load_header(now, descriptor, host, packet, loads) + handled
             }
             Task::Read(number) => self.load_payload(now, host, self.packets[number as usize]),
         }
+    }
+
+    /// Returns the time of a packet that passes by reference outside the stack; none of any other.
+    fn polled_in(&self, way: Way) -> Option<Time> {
+        self.plan.spec.reference_time().filter(|_| way == Way::Rack)
     }
 
     pub(super) fn done(&mut self, now: Time, core: u32) {
@@ -175,6 +185,9 @@ impl Hosts {
         if let Way::Nic(nic) = packet.way {
             self.headroom[nic as usize] -= u64::from(packet.bytes);
         }
+        if self.polled_in(packet.way).is_some() {
+            return self.give(now, self.plan.core(packet.to, packet.hash), Task::Stack(number));
+        }
         let queue = self.queue_of(&packet);
         match self.receive[queue as usize].complete(now, number) {
             Asks::Nothing => {}
@@ -201,11 +214,13 @@ impl Hosts {
     /// Ends the stack's work on a received packet, and posts another buffer in its place.
     fn through(&mut self, now: Time, number: u32) {
         let packet = self.packets[number as usize];
-        let queue = self.queue_of(&packet);
-        let place = &mut self.receive[queue as usize];
-        place.posted += u32::from(packet.way != Way::Rack);
-        if place.through() {
-            self.look(now, queue);
+        if self.polled_in(packet.way).is_none() {
+            let queue = self.queue_of(&packet);
+            let place = &mut self.receive[queue as usize];
+            place.posted += u32::from(packet.way != Way::Rack);
+            if place.through() {
+                self.look(now, queue);
+            }
         }
         if packet.way == Way::Rack {
             self.free_place(self.plan.transmit_queue(packet.from, packet.to, packet.way));
@@ -292,7 +307,11 @@ impl Hosts {
         };
         match self.plan.spec.references() {
             true => loaded,
-            false => loaded.max(self.memory.store(now, host, now, payload)),
+            false => {
+                let copied =
+                    self.plan.spec.cpu.copy_rate.map(|rate| now + rate.transmit(Bytes::new(payload)));
+                loaded.max(self.memory.store(now, host, now, payload)).max(copied.unwrap_or(now))
+            }
         }
     }
 

@@ -22,6 +22,7 @@ pub fn corpus(target: &Target) -> Corpus {
     let inputs = match target.name {
         "scenario" => files("examples", "toml"),
         "study" => ["edm", "ddc", "drack", "r2c2"].map(|of| files(&format!("studies/{of}"), "toml")).concat(),
+        "costs" => vec![COSTS.as_bytes().to_vec()],
         "cables" => vec![read("examples/cables.txt"), b"0 1\n1 2 40Gbps\n2 0 10Gbps 300ns # last\n".to_vec()],
         "list" => {
             vec![b"src,dst,bytes,start_ns,kind\n0,1,64,0,read\n1,2,4096,10,flow\n2,0,1,20,rmw\n".to_vec()]
@@ -38,6 +39,7 @@ pub fn corpus(target: &Target) -> Corpus {
         "r2c2" => packets(),
         "node" => node(),
         "rpc" => rpc(),
+        "sockets" => sockets(),
         _ => pool_messages(),
     };
     let texts = inputs.iter().filter(|_| target.grammar != Grammar::Bytes);
@@ -61,6 +63,9 @@ fn files(folder: &str, extension: &str) -> Vec<Vec<u8>> {
     paths.sort();
     paths.iter().flat_map(std::fs::read).collect()
 }
+
+const COSTS: &str = r#"{"machine": "a test", "by_value_ns": {"64": 8000.0, "1024": 10000.0},
+    "by_reference_ns": {"64": 300.0, "1024": 500.0}, "copy_bytes_per_s": 10e9}"#;
 
 const SCRIPT: &str = "frame hex=0180c200\nframe bytes=64\nidle blocks=4\nread node=1 id=2 address=0x40 bytes=64\n\
     write node=1 id=2 address=0x40 hex=0011\ncas node=1 id=2 address=8 expected=0 new=1\n\
@@ -224,6 +229,16 @@ fn rpc() -> Vec<Vec<u8>> {
         capacity: 7,
     };
     vec![hello.to_bytes(), to_bytes::<_, REQUEST_BYTES>(request.entries()).to_vec()]
+}
+
+fn sockets() -> Vec<Vec<u8>> {
+    use unrack_socket::wire::{Connection, Reply, Request};
+    let asked = [(0, 0, false), (4711, 4712, false), (4711, 4712, true)];
+    let asked = asked.map(|(own, peer, again)| Request::Area(Connection { own, peer, again }));
+    let requests = asked.into_iter().chain([Request::Name, Request::Bell(9)]);
+    let requests: Vec<Vec<u8>> = requests.map(|request| request.encode().to_vec()).collect();
+    let replies = [Reply::Area(1), Reply::NotYet, Reply::Never].map(|reply| reply.encode().to_vec());
+    requests.into_iter().chain(replies).collect()
 }
 
 fn pool_messages() -> Vec<Vec<u8>> {

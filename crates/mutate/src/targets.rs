@@ -26,6 +26,7 @@ pub struct Target {
 pub const TARGETS: &[Target] = &[
     Target { name: "scenario", grammar: Grammar::Toml, read: scenario },
     Target { name: "study", grammar: Grammar::Toml, read: study },
+    Target { name: "costs", grammar: Grammar::Lines, read: costs },
     Target { name: "cables", grammar: Grammar::Lines, read: cables },
     Target { name: "list", grammar: Grammar::Lines, read: list },
     Target { name: "cdf", grammar: Grammar::Toml, read: cdf },
@@ -39,6 +40,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "node", grammar: Grammar::Bytes, read: node },
     Target { name: "rpc", grammar: Grammar::Bytes, read: rpc },
     Target { name: "pool", grammar: Grammar::Bytes, read: pool },
+    Target { name: "sockets", grammar: Grammar::Bytes, read: sockets },
 ];
 
 /// Most characters of a line of an error: a path, four lines of a message, and an introduction.
@@ -78,6 +80,12 @@ fn prepared(text: &str) -> Result<(), ScenarioError> {
 pub fn study(input: &[u8]) {
     let Ok(text) = std::str::from_utf8(input) else { return };
     let _ = unrack_study::Study::parse("mutated", text);
+}
+
+/// Reads measured costs.
+pub fn costs(input: &[u8]) {
+    let read = unrack_study::costs::MeasuredCosts::parse(&String::from_utf8_lossy(input));
+    let _ = read.map(|costs| costs.words()).map_err(explained);
 }
 
 /// Reads a list of cables.
@@ -267,6 +275,17 @@ pub fn pool(input: &[u8]) {
         assert_eq!(decode(&encode(&ask)), Ok(ask));
     }
     let _ = (decode::<Tell>(input), decode::<ListingEntry>(input));
+}
+
+/// Decodes messages between a program and the broker of its sockets.
+pub fn sockets(input: &[u8]) {
+    use unrack_socket::wire::{Reply, Request};
+    if let Some(request) = Request::decode(input) {
+        assert_eq!(Request::decode(&request.encode()), Some(request));
+    }
+    if let Some(reply) = Reply::decode(input) {
+        assert_eq!(Reply::decode(&reply.encode()), Some(reply));
+    }
 }
 
 /// Returns a path in a folder of this thread, in memory if there is such a place.

@@ -4,6 +4,7 @@ use crate::plan::{NamespaceHost, NamespacePlan};
 use crate::tools::{batch, settings};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::{FdFlags, fcntl_setfd};
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -112,12 +113,15 @@ impl Rack {
         std::fs::write(&path, text).map_err(file(&path))
     }
 
-    /// Returns the command that runs a program on a host, given by its number or name. `preload` is a library loaded
-    /// into the program.
+    /// Returns the hosts of the rack that is up.
     ///
     /// # Errors
-    /// [`Error::Usage`] if the host does not exist, or no rack is up.
-    pub fn enter(&self, host: &str, preload: Option<&Path>, program: &[String]) -> Result<Command, Error> {
+    /// [`Error::Usage`] if no rack is up.
+    pub fn hosts(&self) -> Result<Vec<NamespaceHost>, Error> {
+        Ok(self.state()?.hosts)
+    }
+
+    fn state(&self) -> Result<State, Error> {
         folder::check(&self.folder)?;
         let path = self.folder.join(STATE);
         let text = std::fs::read_to_string(&path).map_err(|why| match why.kind() {
@@ -127,6 +131,34 @@ impl Rack {
         let state: State = serde_json::from_str(&text).map_err(|why| {
             Error::Usage(format!("{} is not what `up` wrote ({why}): take the rack down", path.display()))
         })?;
+        // A state file may hold anything: only namespaces of this folder are entered.
+        if !state.hosts.iter().all(|host| self.has(&host.namespace)) {
+            return Err(Error::Usage(format!("{} is of another folder", path.display())));
+        }
+        Ok(state)
+    }
+
+    fn has(&self, namespace: &str) -> bool {
+        namespace.strip_prefix(&self.prefix).is_some_and(|rest| rest.starts_with('-') && !rest.contains('/'))
+    }
+
+    /// Returns the file of a namespace.
+    pub fn namespace_file(&self, host: &NamespaceHost) -> PathBuf {
+        Path::new(NAMES).join(&host.namespace)
+    }
+
+    /// Returns the folder of what brings sockets by reference together, which [`down`](Rack::down) removes with all in it.
+    pub fn sockets_folder(&self) -> PathBuf {
+        self.folder.join("sockets")
+    }
+
+    /// Returns the command that runs a program on a host, given by its number or name. `preloads` are libraries loaded
+    /// into the program, in this order.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] if the host does not exist, or no rack is up.
+    pub fn enter(&self, host: &str, preloads: &[&Path], program: &[String]) -> Result<Command, Error> {
+        let state = self.state()?;
         let number = host.strip_prefix("host").unwrap_or(host).parse::<usize>().ok();
         let found = number.and_then(|number| state.hosts.get(number)).ok_or_else(|| {
             Error::Usage(format!(
@@ -134,15 +166,12 @@ impl Rack {
                 state.hosts.len().saturating_sub(1)
             ))
         })?;
-        // A state file may hold anything: only namespaces of this folder are entered.
-        if !found.namespace.starts_with(&self.prefix) {
-            return Err(Error::Usage(format!("{} is of another folder", path.display())));
-        }
+        let preloads: Vec<&OsStr> = preloads.iter().map(|path| path.as_os_str()).collect();
         let mut command = Command::new("ip");
         command.args(["netns", "exec", &found.namespace, "sh", "-c", ENTER, "sh"]);
         command
             .arg(self.folder.join("hosts"))
-            .arg(preload.unwrap_or(Path::new("")))
+            .arg(preloads.join(OsStr::new(":")))
             .arg(state.nics.to_string());
         command.args(program);
         Ok(command)
@@ -177,6 +206,8 @@ impl Rack {
                 _ => {}
             }
         }
+        // Whoever served there ends with its program, and removes the same.
+        let _ = std::fs::remove_dir_all(self.sockets_folder());
         // This fails, as it should, if the user keeps other files there.
         let _ = std::fs::remove_dir(&self.folder);
         Ok(namespaces.len())

@@ -77,6 +77,15 @@ pub struct Cpu {
     pub header_loads: u32,
     /// Time of an interrupt, besides its packets. Default 1 us.
     pub interrupt_time: Time,
+    /// Time of a packet that passes by reference, in the software of each side, where that is not the network stack but
+    /// lies above it, as of `unrack sockets`: the receiver looks for references itself, so there is neither an interrupt
+    /// nor a load of a header. Default: none, references are handled by the stack (§4.3).
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reference_time: Option<Time>,
+    /// Rate at which a core copies, for data that are copied on their way to the program. Default: none, the loads of a
+    /// core and the memory are the only limits.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub copy_rate: Option<Rate>,
 }
 
 /// NIC, and each host's part of it: its virtual NIC.
@@ -104,6 +113,11 @@ impl HostSpec {
     /// Returns whether data pass by reference.
     pub fn references(&self) -> bool {
         self.references.unwrap_or(self.memory_pool)
+    }
+
+    /// Returns the time of a packet that passes by reference outside the network stack; none if the stack handles it.
+    pub fn reference_time(&self) -> Option<Time> {
+        self.cpu.reference_time.filter(|_| self.references())
     }
 }
 
@@ -148,7 +162,14 @@ impl Default for DramCache {
 
 impl Default for Cpu {
     fn default() -> Cpu {
-        Cpu { cores: 4, packet_time: Time::from_us(1), header_loads: 4, interrupt_time: Time::from_us(1) }
+        Cpu {
+            cores: 4,
+            packet_time: Time::from_us(1),
+            header_loads: 4,
+            interrupt_time: Time::from_us(1),
+            reference_time: None,
+            copy_rate: None,
+        }
     }
 }
 

@@ -53,7 +53,7 @@ with_system! {
     mod table;
     pub mod uring;
     mod wait;
-    mod wire;
+    pub mod wire;
     pub mod zerocopy;
 
     pub use ask::{AFTER_VARIABLE, SOCKET_VARIABLE, path};

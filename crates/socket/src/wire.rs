@@ -4,14 +4,14 @@
 //! for one that he does not have.
 
 /// Version of these messages.
-pub(crate) const VERSION: u32 = 2;
+pub const VERSION: u32 = 2;
 const MAGIC: u32 = u32::from_le_bytes(*b"usk1");
 /// Bytes of a message.
-pub(crate) const BYTES: usize = 32;
+pub const BYTES: usize = 32;
 
 /// Request to the broker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Request {
+pub enum Request {
     /// Asks for the area of the connection whose socket is beside it.
     Area(Connection),
     /// Asks for a name of the bell that is beside it.
@@ -22,17 +22,18 @@ pub(crate) enum Request {
 
 /// Connection, as one end names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Connection {
-    /// Number of the socket's inode, and of its peer's: for Unix sockets, which have no other name. Zero otherwise.
-    pub(crate) own: u64,
-    pub(crate) peer: u64,
+pub struct Connection {
+    /// Number of the socket's inode, for Unix sockets, which have no other name; zero otherwise.
+    pub own: u64,
+    /// Number of the inode of its peer.
+    pub peer: u64,
     /// True if the process wants an area that was handed out before, and no new one.
-    pub(crate) again: bool,
+    pub again: bool,
 }
 
 /// Reply to a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Reply {
+pub enum Reply {
     /// The area comes with this message; the number says which end this is.
     Area(u32),
     /// The other end has not asked yet.
@@ -47,7 +48,7 @@ pub(crate) enum Reply {
 
 impl Request {
     /// Returns the bytes to send.
-    pub(crate) fn encode(self) -> [u8; BYTES] {
+    pub fn encode(self) -> [u8; BYTES] {
         match self {
             Request::Area(asked) => encode(u32::from(asked.again), asked.own, asked.peer),
             Request::Name => encode(2, 0, 0),
@@ -56,7 +57,7 @@ impl Request {
     }
 
     /// Reads the bytes that came.
-    pub(crate) fn decode(bytes: &[u8]) -> Option<Request> {
+    pub fn decode(bytes: &[u8]) -> Option<Request> {
         match decode(bytes)? {
             (again @ 0..=1, own, peer) => Some(Request::Area(Connection { own, peer, again: again != 0 })),
             (2, ..) => Some(Request::Name),
@@ -68,7 +69,7 @@ impl Request {
 
 impl Reply {
     /// Returns the bytes to send.
-    pub(crate) fn encode(self) -> [u8; BYTES] {
+    pub fn encode(self) -> [u8; BYTES] {
         match self {
             Reply::Area(end) => encode(0, end.into(), 0),
             Reply::NotYet => encode(1, 0, 0),
@@ -79,7 +80,7 @@ impl Reply {
     }
 
     /// Reads the bytes that came.
-    pub(crate) fn decode(bytes: &[u8]) -> Option<Reply> {
+    pub fn decode(bytes: &[u8]) -> Option<Reply> {
         match decode(bytes)? {
             (0, end @ 0..=1, _) => Some(Reply::Area(end as u32)),
             (1, ..) => Some(Reply::NotYet),

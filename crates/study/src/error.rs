@@ -1,5 +1,6 @@
 //! Errors of studies.
 
+use std::path::PathBuf;
 use unrack_rack::ScenarioError;
 use unrack_record::RecordError;
 
@@ -11,6 +12,9 @@ pub enum StudyError {
     /// A point of a grid is a scenario that cannot be run.
     #[error("{point}: this scenario cannot be run\n\n{error}")]
     Scenario { point: String, error: ScenarioError },
+    /// The file of a measurement is invalid.
+    #[error("{}: these are no measured costs: {why}", path.display())]
+    Costs { path: PathBuf, why: String },
     #[error(transparent)]
     Record(#[from] RecordError),
 }

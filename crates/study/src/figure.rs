@@ -19,6 +19,12 @@ pub struct Compared {
     pub published: String,
     /// Our figure as shown in tables; empty if this run has not measured it.
     pub ours: String,
+    /// Our figure with a machine's measured costs, if they were given and the study takes them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub with_costs: Option<String>,
+    /// Figure that the machine gives directly.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub measured: Option<String>,
     pub verdict: Verdict,
     /// Whether it is known to be missed, for the reason in the sentence.
     pub known: bool,
@@ -128,6 +134,8 @@ fn compared(figure: &Figure, results: &StudyResults, computed: &Computed) -> Com
         unit: figure.unit.clone(),
         published,
         ours,
+        with_costs: None,
+        measured: None,
         verdict,
         known: figure.known,
         sentence: [difference.as_str(), figure.note.as_str()].join(" ").trim().to_string(),

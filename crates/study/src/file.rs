@@ -1,6 +1,7 @@
 //! Contents of a study's file.
 
 use crate::asked::Sizes;
+use crate::costs::Direct;
 use crate::error::StudyError;
 use crate::programs::StudyProgram;
 use serde::Deserialize;
@@ -26,6 +27,10 @@ pub struct Study {
     /// The scenario that all points share.
     #[serde(default)]
     pub scenario: String,
+    /// Settings `KEY=VALUE` by which measured costs replace those of the scenario; their names stand in braces
+    /// ([`crate::costs`]).
+    #[serde(default)]
+    pub costs: Vec<String>,
     /// Fabrics in the order of tables.
     #[serde(default)]
     pub fabrics: Vec<String>,
@@ -144,6 +149,8 @@ pub struct Figure {
     pub computed: Option<String>,
     #[serde(default)]
     pub select: Select,
+    /// Figure of a machine's measured costs that is shown beside it.
+    pub measured: Option<Direct>,
     /// Whether it is known to be missed, for the reason in the note: such a figure does not fail the run.
     #[serde(default)]
     pub known: bool,

@@ -6,6 +6,7 @@
 //! | module | does |
 //! |---|---|
 //! | [`mod@file`] | contents of a study's file |
+//! | [`costs`] | costs that were measured on a machine, in place of a study's |
 //! | [`grid`] | every point of its grids, as a scenario |
 //! | [`asked`] | results that a study asks of a run in addition to its summary |
 //! | [`run`] | runs the points on all cores, and keeps finished ones |
@@ -23,6 +24,7 @@
 pub mod asked;
 pub mod charts;
 pub mod computed;
+pub mod costs;
 mod error;
 pub mod figure;
 pub mod file;

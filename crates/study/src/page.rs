@@ -2,6 +2,7 @@
 
 use crate::LISTS;
 use crate::charts::charts;
+use crate::costs::MeasuredCosts;
 use crate::figure::{Compared, PublishedTable, Verdict, number};
 use crate::file::{Kind, Study};
 use crate::programs::tables;
@@ -13,6 +14,8 @@ pub struct Done<'a> {
     pub study: &'a Study,
     pub results: &'a StudyResults,
     pub figures: &'a [Compared],
+    /// Measured costs, if they were given and the study takes them.
+    pub costs: Option<&'a MeasuredCosts>,
 }
 
 /// Folder of charts beside the page.
@@ -66,7 +69,7 @@ fn measured(machine: &str) -> String {
     )
 }
 
-fn one(text: &mut String, Done { study, results, figures }: &Done) {
+fn one(text: &mut String, Done { study, results, figures, costs }: &Done) {
     let _ = write!(
         text,
         "\n## {}\n\n{}. Source: {}.\n\n{}\n",
@@ -77,8 +80,16 @@ fn one(text: &mut String, Done { study, results, figures }: &Done) {
     );
     let plain: Vec<&Compared> = figures.iter().filter(|figure| figure.table.is_none()).collect();
     if !plain.is_empty() {
-        text.push_str("\n| figure | kind | published | ours | verdict | |\n|---|---|---|---|---|---|\n");
-        plain.iter().for_each(|figure| row(text, figure));
+        if let Some(costs) = costs {
+            let _ = write!(text, "\n{}\n", costs.words());
+        }
+        let more = if costs.is_some() { ("with measured costs | measured | ", "---|---|") } else { ("", "") };
+        let _ = write!(
+            text,
+            "\n| figure | kind | published | ours | {}verdict | |\n|---|---|---|---|---|{}---|\n",
+            more.0, more.1
+        );
+        plain.iter().for_each(|figure| row(text, figure, costs.is_some()));
     }
     for figure in *figures {
         if let Some(table) = &figure.table {
@@ -102,11 +113,16 @@ fn one(text: &mut String, Done { study, results, figures }: &Done) {
     unfinished(text, results);
 }
 
-fn row(text: &mut String, figure: &Compared) {
+fn row(text: &mut String, figure: &Compared, with_costs: bool) {
     let Compared { what, published, ours, sentence, unit, source, .. } = figure;
     let unit = if unit.is_empty() { String::new() } else { format!(" {unit}") };
     let shown = |value: &str| if value.is_empty() { "–".to_string() } else { format!("{value}{unit}") };
-    let (published, ours) = (shown(published), shown(ours));
+    let (published, mut ours) = (shown(published), shown(ours));
+    if with_costs {
+        for more in [&figure.with_costs, &figure.measured] {
+            ours += &format!(" | {}", shown(more.as_deref().unwrap_or_default()));
+        }
+    }
     let _ = writeln!(
         text,
         "| {what} ({source}) | {} | {published} | {ours} | {} | {sentence} |",

@@ -104,7 +104,7 @@ fn every_study_runs_and_keeps_what_must_be_kept() {
             );
         }
         assert_eq!(charts(study, results).len(), study.charts.len());
-        let page = markdown(&[Done { study, results, figures: &figures }], "a machine");
+        let page = markdown(&[Done { study, results, figures: &figures, costs: None }], "a machine");
         let all_finished = results.points.iter().all(|point| point.summary["unfinished"].is_null());
         let says = page.contains("did not finish") || page.contains("Cut off after");
         assert_eq!(says, !all_finished, "{page}");

@@ -132,6 +132,30 @@ def messages(rank, size):
     return results
 
 
+def leaving(rank, size):
+    """A message of any rank, when one has sent other things and one has left."""
+    if rank == 1:
+        # Gone, once this returns.
+        return {}
+    received = torch.empty(5)
+    if rank == 2:
+        dist.send(torch.full((5,), 7.0), 0, tag=6)
+        dist.recv(received, 0, tag=5)
+        dist.send(torch.full((5,), 2.0), 0, tag=7)
+        return {}
+    try:
+        dist.recv(received, 1)
+    except unrack.torch.Ended:
+        dist.send(received, 2, tag=5)
+    source = dist.recv(received, tag=7)
+    other = torch.empty(5)
+    dist.recv(other, 2, tag=6)
+    try:
+        dist.recv(received.clone(), tag=8)
+    except unrack.torch.Ended as error:
+        return {"source": source, "received": received.tolist(), "other": other.tolist(), "ended": str(error)}
+
+
 def asynchronous(rank, size):
     """Collectives that are under way together, in two groups, in different orders by rank."""
     groups = [dist.new_group(), dist.new_group()]

@@ -82,6 +82,11 @@ class Groups(unittest.TestCase):
             with self.subTest(size=size):
                 self.assert_as_with_gloo(size, "messages")
 
+    def test_a_rank_that_has_left_does_not_keep_others_from_being_heard(self):
+        found = self.run_ranks("unrack", 3, "leaving")[0]
+        self.assertEqual((found["source"], found["received"], found["other"]), (2, [2.0] * 5, [7.0] * 5))
+        self.assertIn("has left the group", found["ended"])
+
     def test_collectives_under_way_together(self):
         self.assert_as_with_gloo(3, "asynchronous")
 

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use unrack_pool::{Client, Manager, Options, socket};
-use unrack_socket::broker::{Broker, Counts, Error};
+use unrack_socket::broker::{Broker, Counts, Error, SharingHost};
 use unrack_units::Bytes;
 
-#[derive(clap::Args, Clone)]
+#[derive(clap::Args, Clone, Default)]
 pub(super) struct Place {
     /// Socket of the broker [default: unrack/sockets.sock in $XDG_RUNTIME_DIR]
     #[arg(long, value_name = "PATH")]
@@ -38,6 +38,11 @@ struct Own {
 }
 
 impl Place {
+    /// Returns the place of a broker with this socket.
+    pub(super) fn at(socket: PathBuf) -> Place {
+        Place { socket: Some(socket), ..Place::default() }
+    }
+
     fn path(&self) -> Result<PathBuf, Failure> {
         let path = self.socket.clone().unwrap_or_else(unrack_socket::path);
         if self.socket.is_none() {
@@ -49,14 +54,15 @@ impl Place {
 }
 
 impl Serving {
-    /// Starts a broker, unless one serves there already.
-    pub(super) fn start(place: &Place) -> Result<Serving, Failure> {
+    /// Starts a broker, unless one serves there already. `hosts` share memory, though their networks are several.
+    pub(super) fn start(place: &Place, hosts: &[SharingHost]) -> Result<Serving, Failure> {
         let path = place.path()?;
         if Broker::serves(&path) {
             return Ok(Serving { path, own: None });
         }
         let (pool, manager) = pool(place, &path)?;
-        let broker = Broker::listen(&path, pool).map_err(failure)?;
+        let mut broker = Broker::listen(&path, pool).map_err(failure)?;
+        broker.share(hosts).map_err(failure)?;
         let (counts, stop) = (broker.counts(), Arc::new(AtomicBool::new(false)));
         let thread = std::thread::spawn({
             let stop = stop.clone();
@@ -98,7 +104,7 @@ fn pool(place: &Place, path: &std::path::Path) -> Result<(Client, Option<Manager
 /// Runs `unrack sockets serve`.
 pub(super) fn serve(place: &Place) -> Result<ExitCode, Failure> {
     let ends = Signals::block();
-    let serving = Serving::start(place)?;
+    let serving = Serving::start(place, &[])?;
     if serving.own.is_none() {
         return Err(failure(Error::Taken(serving.path)));
     }
@@ -135,6 +141,7 @@ fn failure(error: Error) -> Failure {
     match error {
         Error::Pool(error) => error.into(),
         Error::Taken(_) => Failure::Usage(error.to_string()),
+        Error::Rack(_) => Failure::Lacking(error.to_string()),
         Error::Listen { .. } => {
             Failure::Lacking(format!("{error}: give --socket in a folder that you may write to"))
         }

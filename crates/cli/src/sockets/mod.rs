@@ -5,12 +5,14 @@ mod broker;
 use crate::failure::{Failure, say};
 use crate::stdout::print;
 use broker::Serving;
+use rustix::fs::{FlockOperation, flock};
 use serde::Serialize;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::sync::atomic::{AtomicI32, Ordering};
+use unrack_socket::broker::SharingHost;
 use unrack_units::Bytes;
 
 pub(crate) const EXAMPLES: &str = "\
@@ -72,23 +74,55 @@ pub(crate) fn main(args: Args) -> Result<ExitCode, Failure> {
         return broker::serve(place);
     }
     let library = library().map_err(Failure::Lacking)?;
-    let serving = Serving::start(&args.place)?;
-    let status = run(&args, &library, &serving.path)?;
+    let serving = Serving::start(&args.place, &[])?;
+    let status = run(command(&args, &library, &serving.path), &args.program[0])?;
     let (carried, refused, bytes) = serving.stop();
     if args.json {
         let command = args.program.iter().map(|word| word.to_string_lossy().into()).collect();
         let answer = Answer { command, status, carried, refused, bytes_by_reference: bytes };
         print(&format!("{}\n", serde_json::to_string(&answer).expect("plain data")))?;
-    } else if carried > 0 {
+    } else {
+        tell(carried, bytes);
+    }
+    if refused > 0 {
+        say(&format!("{}; give more --capacity", full(refused)));
+    }
+    Ok(ExitCode::from(status as u8))
+}
+
+/// Runs a command on a host of a rack, whose connections with `hosts` pass bytes by reference. The broker's socket is in
+/// `folder`; this process is the broker if none serves there. Returns the command's exit status.
+pub(crate) fn run_in_rack(
+    folder: &Path,
+    hosts: &[SharingHost],
+    mut command: Command,
+) -> Result<ExitCode, Failure> {
+    let cannot = |why: std::io::Error| Failure::Failed(format!("cannot lock {}: {why}", folder.display()));
+    let folder_file = std::fs::File::open(folder).map_err(cannot)?;
+    // Of programs that start together, one starts the broker.
+    flock(&folder_file, FlockOperation::LockExclusive).map_err(|why| cannot(why.into()))?;
+    let serving = Serving::start(&broker::Place::at(folder.join("sockets.sock")), hosts)?;
+    drop(folder_file);
+    command.env(unrack_socket::SOCKET_VARIABLE, &serving.path);
+    let program = command.get_program().to_owned();
+    let status = run(command, &program)?;
+    let (carried, refused, bytes) = serving.stop();
+    tell(carried, bytes);
+    if refused > 0 {
+        say(&full(refused));
+    }
+    Ok(ExitCode::from(status as u8))
+}
+
+fn tell(carried: u64, bytes: u64) {
+    if carried > 0 {
         let noun = if carried == 1 { "connection" } else { "connections" };
         say(&format!("{carried} {noun} by reference, {}", about(bytes)));
     }
-    if refused > 0 {
-        say(&format!(
-            "{refused} connections stayed with the kernel: the pool was full; give more --capacity"
-        ));
-    }
-    Ok(ExitCode::from(status as u8))
+}
+
+fn full(refused: u64) -> String {
+    format!("{refused} connections stayed with the kernel: the pool was full")
 }
 
 /// Returns a number of bytes to three digits or so, for people.
@@ -108,8 +142,8 @@ extern "C" fn pass_on(signal: libc::c_int) {
     }
 }
 
-/// Runs the program, and returns its exit status as a shell has it.
-fn run(args: &Args, library: &Path, socket: &Path) -> Result<i32, Failure> {
+/// Returns the command of the program, with the library.
+fn command(args: &Args, library: &Path, socket: &Path) -> Command {
     let mut command = Command::new(&args.program[0]);
     command.args(&args.program[1..]);
     command.env("LD_PRELOAD", preloads(library, std::env::var_os("LD_PRELOAD").as_deref()));
@@ -120,9 +154,14 @@ fn run(args: &Args, library: &Path, socket: &Path) -> Result<i32, Failure> {
     if args.json {
         command.stdout(Stdio::from(std::io::stderr()));
     }
-    let mut child = command.spawn().map_err(|error| {
-        Failure::Lacking(format!("cannot run {}: {error}", args.program[0].to_string_lossy()))
-    })?;
+    command
+}
+
+/// Runs a program, and returns its exit status as a shell has it.
+fn run(mut command: Command, program: &OsStr) -> Result<i32, Failure> {
+    let mut child = command
+        .spawn()
+        .map_err(|error| Failure::Lacking(format!("cannot run {}: {error}", program.to_string_lossy())))?;
     PROGRAM.store(child.id() as i32, Ordering::Relaxed);
     for signal in [libc::SIGTERM, libc::SIGHUP, libc::SIGINT] {
         // The terminal sends SIGINT to both; this process waits for the program.

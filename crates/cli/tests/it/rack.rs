@@ -6,11 +6,16 @@ use crate::desk;
 use desk::{Desk, example, stderr, stdout};
 use std::io::{Read, Write};
 use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 use unrack_testing::{Needed, skip};
 
 const ROLE: &str = "UNRACK_TEST_ROLE";
+/// Host that a role connects to, or a folder in which roles meet.
+const TO: &str = "UNRACK_TEST_TO";
+/// Bytes of a piece that is answered.
+const PIECE: usize = 50_000;
 const BYTES: usize = 6_000_000;
 const PORT: u16 = 5001;
 /// Streams of which one at least has to be sent by both NICs.
@@ -42,8 +47,12 @@ impl Racks {
     }
 
     fn command(&self, host: &str, program: &[&str]) -> Command {
+        self.command_with(host, &[], program)
+    }
+
+    fn command_with(&self, host: &str, options: &[&str], program: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_unrack"));
-        command.args(["rack", "exec", host, "--state", &self.state, "--"]).args(program);
+        command.args(["rack", "exec", host, "--state", &self.state]).args(options).arg("--").args(program);
         command
     }
 
@@ -57,6 +66,29 @@ impl Racks {
         let mut command =
             self.command(host, &[me.to_str().unwrap(), "--exact", "rack::an_end_of_a_stream", "--nocapture"]);
         command.env(ROLE, role).stdout(Stdio::piped()).spawn().unwrap()
+    }
+
+    /// Starts this very program on a host, which asks the broker of sockets at its first call.
+    fn sockets_role(&self, host: &str, options: &[&str], role: &str, to: &str) -> Child {
+        let me = std::env::current_exe().unwrap();
+        let program = [me.to_str().unwrap(), "--exact", "rack::an_end_of_a_stream", "--nocapture"];
+        let mut command = self.command_with(host, options, &program);
+        command.env(ROLE, role).env(TO, to).env("UNRACK_SOCKETS_AFTER", "1");
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    }
+
+    /// Sends pieces from host 0 to another one, which answers each, with these options of `rack exec`. Returns what both
+    /// commands said, and the bytes that host 0 sent by NICs.
+    fn exchange(&self, to: &str, [sends, receives]: [&[&str]; 2]) -> (String, u64) {
+        let before: u64 = self.sent_by_nics().iter().sum();
+        let receiver = self.sockets_role(to, receives, "answer", "");
+        let sender = self.sockets_role("0", sends, "ask", &format!("host{to}"));
+        let [sender, receiver] = [sender, receiver].map(|end| end.wait_with_output().unwrap());
+        let received = stdout(&receiver);
+        assert!(received.contains(&format!("received {BYTES} as sent")), "{received} {}", stderr(&receiver));
+        assert!(sender.status.success(), "{}", stderr(&sender));
+        let after: u64 = self.sent_by_nics().iter().sum();
+        (stderr(&sender) + &stderr(&receiver), after - before)
     }
 
     /// Sends from host 0 to host 2, and calls `meanwhile` during the stream. Returns the bytes that each NIC of host 0
@@ -94,6 +126,14 @@ fn content(n: usize) -> u8 {
     (n.wrapping_mul(0x9E37_79B1) >> 13) as u8
 }
 
+/// Connects, once somebody listens.
+fn connected(to: (&str, u16)) -> TcpStream {
+    let connect = || TcpStream::connect(to);
+    let tries =
+        (0..200).find_map(|_| connect().inspect_err(|_| std::thread::sleep(Duration::from_millis(20))).ok());
+    tries.expect("the receiver listens")
+}
+
 /// No test by itself: a program without any knowledge of racks, which the tests start on hosts.
 #[test]
 fn an_end_of_a_stream() {
@@ -107,6 +147,58 @@ fn an_end_of_a_stream() {
             assert!(bytes.iter().enumerate().all(|(n, byte)| *byte == content(n)));
             println!("received {} as sent", bytes.len());
         }
+        Ok("answer") => {
+            let mut peer = TcpListener::bind(("0.0.0.0", PORT)).unwrap().accept().unwrap().0;
+            let (mut piece, mut received) = (vec![0; PIECE], 0);
+            while received < BYTES {
+                peer.read_exact(&mut piece).unwrap();
+                assert!((received..).zip(&piece).all(|(n, byte)| *byte == content(n)));
+                received += PIECE;
+                peer.write_all(&[1]).unwrap();
+            }
+            assert_eq!(peer.read(&mut piece).unwrap(), 0);
+            println!("received {received} as sent");
+        }
+        Ok("ask") => {
+            let to = std::env::var(TO).unwrap();
+            let mut peer = connected((to.as_str(), PORT));
+            for from in (0..BYTES).step_by(PIECE) {
+                peer.write_all(&(from..from + PIECE).map(content).collect::<Vec<u8>>()).unwrap();
+                peer.read_exact(&mut [0]).unwrap();
+            }
+        }
+        Ok("loopback") => {
+            let listener = TcpListener::bind(("127.0.0.1", PORT)).unwrap();
+            let mut ours = connected(("127.0.0.1", PORT));
+            let mut theirs = listener.accept().unwrap().0;
+            let port = ours.local_addr().unwrap().port();
+            let (own, all) = (std::process::id(), PathBuf::from(std::env::var(TO).unwrap()));
+            // Both connections are there at the same time, from the first byte to the last.
+            let meet = |at: &str, files: usize| {
+                std::fs::write(all.join(format!("{at}-{own}")), "").unwrap();
+                let are_there = (0..4000).any(|_| {
+                    std::thread::sleep(Duration::from_millis(5));
+                    std::fs::read_dir(&all).unwrap().count() >= files
+                });
+                assert!(are_there, "the other host's program has ended before the {at}");
+            };
+            meet("begin", 2);
+            for end in [&ours, &theirs] {
+                end.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+            }
+            let mut got = [0; 4];
+            for n in 0..500 {
+                let sent = (own ^ n << 20).to_le_bytes();
+                ours.write_all(&sent).unwrap();
+                theirs.read_exact(&mut got).unwrap();
+                assert_eq!(got, sent);
+                theirs.write_all(&sent).unwrap();
+                ours.read_exact(&mut got).unwrap();
+                assert_eq!(got, sent);
+            }
+            meet("end", 4);
+            println!("from port {port}: all came back");
+        }
         Ok("turns") => {
             let listener = TcpListener::bind(("0.0.0.0", PORT)).unwrap();
             let streams = [(); 4].map(|()| TcpStream::connect(("host1", PORT)).unwrap());
@@ -117,11 +209,8 @@ fn an_end_of_a_stream() {
             println!("to {} and {}", peers.join(" "), datagrams.peer_addr().unwrap());
         }
         Ok(_) => {
-            let connect = || TcpStream::connect(("host2", PORT));
-            let tries = (0..200)
-                .find_map(|_| connect().inspect_err(|_| std::thread::sleep(Duration::from_millis(20))).ok());
             let bytes: Vec<u8> = (0..BYTES).map(content).collect();
-            tries.expect("the receiver listens").write_all(&bytes).unwrap();
+            connected(("host2", PORT)).write_all(&bytes).unwrap();
         }
         Err(_) => {}
     }
@@ -157,6 +246,48 @@ fn connections_take_turns_at_the_nics_of_a_rack() {
     // A datagram goes to the address that it is sent to.
     let is_right = |turns: &&str| said.contains(&format!("to {turns} and 10.1.0.1:{PORT}"));
     assert!(turns.iter().any(is_right), "{said}");
+}
+
+#[test]
+fn bytes_within_a_rack_pass_by_reference_and_not_by_nics() {
+    let Some(racks) = Racks::up("sockets", &[]) else { return };
+    let sockets: &[&str] = &["--sockets"];
+    let (said, by_nics) = racks.exchange("1", [sockets, sockets]);
+    assert!(said.contains("1 connection by reference"), "{said}");
+    assert!(by_nics < BYTES as u64 / 10, "{by_nics} bytes went by NICs");
+    // Plain TCP changes over as well.
+    let tcp: &[&str] = &["--sockets", "--tcp"];
+    let (said, by_nics) = racks.exchange("1", [tcp, tcp]);
+    assert!(said.contains("1 connection by reference") && by_nics < BYTES as u64 / 10, "{said} {by_nics}");
+    // Whoever has no library, or is in another rack, is sent all by NICs.
+    for (to, options) in [("1", [sockets, &[]]), ("1", [&[], sockets]), ("2", [sockets, sockets])] {
+        let (said, by_nics) = racks.exchange(to, options);
+        assert!(!said.contains("by reference"), "{to} {options:?}: {said}");
+        assert!(by_nics > BYTES as u64, "{to} {options:?}: {by_nics}");
+    }
+    racks.down();
+    assert!(!std::path::Path::new(&racks.state).exists());
+}
+
+#[test]
+fn loopback_connections_of_different_hosts_are_not_one() {
+    let Some(racks) = Racks::up("sockets-loopback", &[]) else { return };
+    // The same port for who connects, in both: the two connections have the same names.
+    for host in ["0", "1"] {
+        let script = "echo 40000 40000 > /proc/sys/net/ipv4/ip_local_port_range";
+        let output = racks.run(host, &["sh", "-c", script]);
+        assert!(output.status.success(), "{}", stderr(&output));
+    }
+    let meet = racks.desk.path("meet");
+    std::fs::create_dir(&meet).unwrap();
+    let ends = ["0", "1"].map(|host| racks.sockets_role(host, &["--sockets"], "loopback", &meet));
+    let outputs = ends.map(|end| end.wait_with_output().unwrap());
+    for output in &outputs {
+        let said = stdout(output) + &stderr(output);
+        assert!(said.contains("from port 40000: all came back"), "{said}");
+    }
+    let said = outputs.map(|output| stderr(&output)).concat();
+    assert!(said.contains("2 connections by reference"), "each in its host: {said}");
 }
 
 #[test]

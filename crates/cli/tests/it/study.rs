@@ -103,3 +103,53 @@ fn a_measured_study_names_the_machine_and_what_a_quick_run_lacks() {
     let again: Value = serde_json::from_str(&desk.done(&run)).unwrap();
     assert_eq!(again["studies"], printed["studies"]);
 }
+
+/// What `bench/sockets.sh --costs` writes, with figures of no machine.
+const COSTS: &str = r#"{"machine": "a test's machine", "by_value_ns": {"64": 8000.0, "1024": 10000.0},
+    "by_reference_ns": {"64": 300.0, "1024": 500.0}, "copy_bytes_per_s": 10e9}"#;
+
+#[test]
+fn measured_costs_are_beside_the_study_and_only_if_they_are_given() {
+    let desk = Desk::new("costs");
+    std::fs::write(desk.path("costs.json"), COSTS).unwrap();
+    let run = ["study", "run", "drack/fig13", "--quick", "--out", "out", "--json"];
+    let with = [&run[..], &["--costs", "costs.json"]].concat();
+    let printed = |run: &[&str]| serde_json::from_str::<Value>(&desk.done(run)).unwrap();
+    let (page, plain) = (|| String::from_utf8(desk.bytes("out/studies.md")).unwrap(), printed(&run));
+    assert!(!page().contains("measured costs |"), "{}", page());
+    let costed = printed(&with);
+    assert!(page().contains("| ours | with measured costs | measured | verdict |"), "{}", page());
+    assert!(page().contains("Measured on a test's machine: one way, a message of 64 B takes 8.00 us"));
+    let figures = |printed: &Value| printed["studies"][0]["figures"].as_array().unwrap().clone();
+    for (mut costed, plain) in figures(&costed).into_iter().zip(figures(&plain)) {
+        let object = costed.as_object_mut().unwrap();
+        let (with, measured) = (object.remove("with_costs"), object.remove("measured"));
+        assert_eq!(costed, plain, "the study itself is as it was");
+        let is_in_a_rack = plain["what"].as_str().unwrap().starts_with("A message in a rack");
+        assert_eq!(measured, is_in_a_rack.then(|| "0.0500".into()));
+        // A quick run leaves the rest out. Here, a message by reference spares the stack.
+        let [ours, with] =
+            [&plain["ours"], &with.unwrap_or("".into())].map(|it| it.as_str().unwrap().to_string());
+        assert_eq!(ours.is_empty(), with.is_empty());
+        if is_in_a_rack {
+            let [ours, with] = [ours, with].map(|it| it.parse::<f64>().unwrap());
+            assert!(with < ours, "{with} {ours}");
+        }
+    }
+    // The same measurement gives the same page; a run without it, the page without.
+    let before = page();
+    printed(&with);
+    assert!(page() == before);
+    assert_eq!(printed(&run)["studies"], plain["studies"]);
+}
+
+#[test]
+fn costs_that_no_study_takes_are_refused() {
+    let desk = Desk::new("no-costs");
+    std::fs::write(desk.path("costs.json"), COSTS).unwrap();
+    std::fs::write(desk.path("wrong.json"), COSTS.replace("300.0", "-3")).unwrap();
+    let said = desk.refused(2, &["study", "run", "edm/scheduler", "--quick", "--costs", "costs.json"]);
+    assert!(said.contains("takes measured costs"), "{said}");
+    let said = desk.refused(2, &["study", "run", "drack/fig13", "--quick", "--costs", "wrong.json"]);
+    assert!(said.contains("wrong.json: these are no measured costs"), "{said}");
+}

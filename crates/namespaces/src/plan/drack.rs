@@ -6,9 +6,10 @@ use unrack_rack::{NetworkSpec, Wiring};
 
 pub(super) fn plan(network: &NetworkSpec, prefix: &str, wiring: Wiring) -> NamespacePlan {
     let names = Names { prefix, wiring };
-    let hosts = (0..wiring.nics()).map(|node| NamespaceHost {
-        namespace: names.host(node),
-        address: names.address(wiring.rack_of(node), 0, node % wiring.hosts_per_rack + 1),
+    let hosts = (0..wiring.nics()).map(|node| {
+        let (n, rack) = (wiring.hosts_per_rack, wiring.rack_of(node));
+        let addresses: Vec<Ipv4Addr> = (0..n).map(|j| names.address(rack, j, node % n + 1)).collect();
+        NamespaceHost { namespace: names.host(node), address: addresses[0], addresses, memory: Some(rack) }
     });
     let mut spaces: Vec<Space> = (0..wiring.nics()).map(|node| names.host_space(node)).collect();
     spaces.extend((0..wiring.racks).map(|rack| names.rack_space(network, rack)));

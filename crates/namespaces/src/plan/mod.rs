@@ -24,6 +24,12 @@ pub struct NamespaceHost {
     pub namespace: String,
     /// Address by its first NIC; MPTCP announces the others to peers.
     pub address: Ipv4Addr,
+    /// Addresses by all its NICs.
+    #[serde(default)]
+    pub addresses: Vec<Ipv4Addr>,
+    /// Rack with whose hosts it shares memory, if they share any.
+    #[serde(default)]
+    pub memory: Option<u32>,
 }
 
 /// A namespace, and its configuration in steps: each step is done in all namespaces before the next.

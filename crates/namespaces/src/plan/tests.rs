@@ -36,6 +36,12 @@ fn the_smallest_drack() {
     // 4 hosts, 2 racks, 2 switches.
     assert_eq!((plan.spaces.len(), plan.hosts.len()), (8, 4));
     assert_eq!(plan.names().lines().last(), Some("10.1.0.2 host3"));
+    let host = &plan.hosts[3];
+    assert_eq!(host.addresses, [Ipv4Addr::new(10, 1, 0, 2), Ipv4Addr::new(10, 1, 1, 2)]);
+    assert_eq!(
+        plan.hosts.iter().map(|host| host.memory).collect::<Vec<_>>(),
+        [Some(0), Some(0), Some(1), Some(1)]
+    );
     let host = &plan.spaces[1];
     assert_eq!(host.links[1], "link add nic1 type veth peer name h1n1 netns t-rack0");
     assert!(host.routes.contains(&"route add 10.1.1.0/24 via 10.0.1.254 dev nic1 src 10.0.1.2".into()));

@@ -29,7 +29,7 @@ pub(super) fn plan(
             top.join(&port, "br0");
             top.shape(&port, &network.link, buffer, mtu);
             plan.spaces.push(space);
-            plan.hosts.push(NamespaceHost { namespace, address });
+            plan.hosts.push(NamespaceHost { namespace, address, addresses: vec![address], memory: None });
         }
         top.address(&format!("{router}/24"), "br0");
         for uplink in 0..uplinks {

@@ -59,6 +59,12 @@ impl Checker<'_> {
         self.within("host.cpu.packet_time", cpu.packet_time, Time::ZERO, LinkSpec::LONGEST);
         self.within("host.cpu.header_loads", cpu.header_loads, 0, MOST_LOADS);
         self.within("host.cpu.interrupt_time", cpu.interrupt_time, Time::ZERO, LinkSpec::LONGEST);
+        if let Some(time) = cpu.reference_time {
+            self.within("host.cpu.reference_time", time, Time::ZERO, LinkSpec::LONGEST);
+        }
+        if let Some(rate) = cpu.copy_rate {
+            self.within("host.cpu.copy_rate", rate, LinkSpec::SLOWEST, LinkSpec::FASTEST);
+        }
         self.check_link("host.nic.dma", &nic.dma);
         self.within("host.nic.transmit_queue", nic.transmit_queue, 1, MOST_QUEUED);
         self.within("host.nic.receive_queue", nic.receive_queue, 1, MOST_QUEUED);

@@ -83,6 +83,47 @@ fn a_reference_in_a_rack_is_arithmetic() {
     assert_eq!(alone(&setup, Message::write(1, 0, 64)), from_0 - 5 * (THERE - HERE));
 }
 
+/// Time of a core for a packet that passes by reference outside the stack.
+const REFERENCE: u64 = 150_000;
+
+#[test]
+fn a_reference_outside_the_stack_takes_no_interrupt_and_no_header() {
+    let mut spec = spec();
+    spec.cpu.reference_time = Some(Time::from_ps(REFERENCE));
+    let stored = 2 * 55_000 + HERE;
+    // Its core loads the reference, sends an acknowledgement, and loads the payload.
+    let from_0 = REFERENCE + stored + HERE + REFERENCE + REFERENCE + THERE;
+    let setup = setup(true, (1, 2), spec.clone(), CXL());
+    assert_eq!(alone(&setup, Message::write(0, 1, 64)), from_0 + 1_280);
+    let run = run(&setup, vec![(Time::ZERO, Message::write(0, 1, 64))]);
+    assert_eq!(run.hosts.unwrap().interrupts, 0);
+}
+
+#[test]
+fn packets_by_nics_are_the_stacks_whatever_references_take() {
+    let spec = HostSpec { memory_pool: false, ..spec() };
+    let mut other = spec.clone();
+    other.cpu.reference_time = Some(Time::from_ps(REFERENCE));
+    let time = |spec: HostSpec| alone(&setup(false, (2, 2), spec, CXL()), Message::write(0, 1, 64));
+    assert_eq!(time(spec), time(other));
+}
+
+#[test]
+fn a_copy_takes_as_long_as_a_core_copies() {
+    let spec = HostSpec { memory_pool: false, ..spec() };
+    let mut slow = spec.clone();
+    // 64 B take 512 ns, longer than loading them.
+    slow.cpu.copy_rate = Some(Rate::from_gbps(1));
+    let time = |spec: HostSpec| alone(&setup(false, (2, 2), spec, CXL()), Message::write(0, 2, 64));
+    assert_eq!(time(slow) - time(spec), 512_000 - HERE);
+    // Who reads in place copies nothing.
+    let mut referring = self::spec();
+    let time = |spec: HostSpec| alone(&setup(true, (1, 2), spec, CXL()), Message::write(0, 1, 64));
+    let read = time(referring.clone());
+    referring.cpu.copy_rate = Some(Rate::from_gbps(1));
+    assert_eq!(time(referring), read);
+}
+
 #[test]
 fn the_cache_saves_all_loads_but_the_first() {
     let setup = setup(true, (1, 2), HostSpec { dram_cache: true, ..spec() }, CXL());

@@ -6,16 +6,20 @@
 
 mod bells;
 mod pairs;
+mod shared;
+
+pub use shared::SharingHost;
 
 use crate::area::{AREA_BYTES, Head, MAGIC, UNSET, VERSION};
 use crate::kernel;
 use crate::wire::{BYTES, Connection, Reply, Request};
 use bells::Bells;
-use pairs::{Answer, Name, Pairs, Seen};
+use pairs::{Answer, Name, Network, Pairs, Seen};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::{AsFd, AsRawFd, OwnedFd};
 use rustix::fs::SealFlags;
 use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use shared::Shared;
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::io;
@@ -38,6 +42,8 @@ pub enum Error {
     Listen { path: PathBuf, error: io::Error },
     #[error("a broker of sockets serves at {} already: use it, or give another --socket", .0.display())]
     Taken(PathBuf),
+    #[error("cannot look up the networks of a rack's hosts: {0}")]
+    Rack(io::Error),
     #[error(transparent)]
     Pool(#[from] unrack_pool::Error),
 }
@@ -60,6 +66,7 @@ pub struct Broker {
     pool: Client,
     pairs: Pairs<Area>,
     bells: Bells,
+    shared: Shared,
     /// Area for the next pair.
     spare: Option<Area>,
     processes: BTreeMap<u32, OwnedFd>,
@@ -116,12 +123,23 @@ impl Broker {
             pool,
             pairs: Pairs::new(),
             bells: Bells::default(),
+            shared: Shared::default(),
             spare: None,
             processes: BTreeMap::new(),
             pending: Vec::new(),
             counts: Arc::new(Counts::default()),
             swept: Instant::now(),
         })
+    }
+
+    /// Has connections between hosts of a rack carried, whose networks are namespaces. Without it, connections are those
+    /// within one namespace.
+    ///
+    /// # Errors
+    /// If a namespace cannot be entered, which takes root.
+    pub fn share(&mut self, hosts: &[SharingHost]) -> Result<(), Error> {
+        self.shared = Shared::new(hosts).map_err(Error::Rack)?;
+        Ok(())
     }
 
     /// Returns true if a broker serves at a path.
@@ -200,7 +218,7 @@ impl Broker {
 
     /// Pairs an end of a connection with the other, and answers it.
     fn pair(&mut self, socket: &OwnedFd, asked: Connection, end: OwnedFd, process: u32) {
-        let seen = see(&end, asked, process);
+        let seen = see(&self.shared, &end, asked, process);
         // Before the answer: held here, the connection would outlast a close by its own program.
         drop(end);
         let Some(seen) = seen else { return reply(socket, Reply::Never, None) };
@@ -270,7 +288,7 @@ fn make(pool: &Client) -> Option<Area> {
 }
 
 /// Reads a connection's names from the kernel.
-fn see(asked: &OwnedFd, request: Connection, process: u32) -> Option<Seen> {
+fn see(shared: &Shared, asked: &OwnedFd, request: Connection, process: u32) -> Option<Seen> {
     let fd = asked.as_raw_fd();
     let cookie = kernel::wide_option(fd, libc::SOL_SOCKET, libc::SO_COOKIE)?;
     if kernel::option(fd, libc::SOL_SOCKET, libc::SO_TYPE)? != libc::SOCK_STREAM {
@@ -281,7 +299,7 @@ fn see(asked: &OwnedFd, request: Connection, process: u32) -> Option<Seen> {
         // It says who its peer is, and is believed only if that one says the same of it.
         let (own, peer) = (Name::Inode(own), Name::Inode(request.peer));
         return (request.own != 0).then_some(Seen {
-            network: 0,
+            network: Network::Namespace(0),
             own,
             peer,
             cookie,
@@ -289,13 +307,14 @@ fn see(asked: &OwnedFd, request: Connection, process: u32) -> Option<Seen> {
             again: request.again,
         });
     }
-    let network = kernel::wide_option(fd, libc::SOL_SOCKET, SO_NETNS_COOKIE).unwrap_or(0);
+    let number = kernel::wide_option(fd, libc::SOL_SOCKET, NETWORK_COOKIE).unwrap_or(0);
     let (own, peer) = (internet(fd, false)?, internet(fd, true)?);
+    let network = shared.network(number, own, peer);
     Some(Seen { network, own, peer, cookie, process, again: request.again })
 }
 
-/// Option with the number of a socket's network namespace (Linux 5.14).
-const SO_NETNS_COOKIE: libc::c_int = 71;
+/// Option with the number of a socket's network namespace, `SO_NETNS_COOKIE` (Linux 5.14).
+const NETWORK_COOKIE: libc::c_int = 71;
 
 /// Returns an internet address, IPv4 as IPv6 maps it.
 fn internet(fd: libc::c_int, peer: bool) -> Option<Name> {

@@ -17,11 +17,19 @@ pub(crate) enum Name {
     Inode(u64),
 }
 
+/// Network in which names hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Network {
+    /// Network namespace, by the kernel's number; 0 for names that hold in all.
+    Namespace(u64),
+    /// Rack whose hosts are namespaces that share memory.
+    Rack(u32),
+}
+
 /// Name of a connection, as one of its ends sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Seen {
-    /// Network in which the names hold.
-    pub(crate) network: u64,
+    pub(crate) network: Network,
     pub(crate) own: Name,
     pub(crate) peer: Name,
     /// Number that the kernel gives the socket, and never another (`SO_COOKIE`).
@@ -34,7 +42,7 @@ pub(crate) struct Seen {
 
 /// Name of a connection, the same for both ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Key(u64, Name, Name);
+struct Key(Network, Name, Name);
 
 /// An end that asked.
 #[derive(Debug, Clone, Copy)]
@@ -148,7 +156,7 @@ mod tests {
     const B: Name = Name::Inode(2);
 
     fn seen(own: Name, peer: Name, cookie: u64) -> Seen {
-        Seen { network: 0, own, peer, cookie, process: cookie as u32, again: false }
+        Seen { network: Network::Namespace(0), own, peer, cookie, process: cookie as u32, again: false }
     }
 
     #[test]
@@ -166,7 +174,7 @@ mod tests {
         assert_eq!(pairs.ask(&seen(A, B, 1), now, || Some(7)), Answer::NotYet);
         assert_eq!(pairs.ask(&seen(third, A, 3), now, || Some(7)), Answer::NotYet);
         assert_eq!(pairs.ask(&seen(B, third, 2), now, || Some(7)), Answer::NotYet);
-        let other = Seen { network: 1, ..seen(B, A, 2) };
+        let other = Seen { network: Network::Namespace(1), ..seen(B, A, 2) };
         assert_eq!(pairs.ask(&other, now, || Some(7)), Answer::NotYet, "names of another network");
     }
 

@@ -152,7 +152,7 @@ mod tests {
         fn hosts_come_to_rest(
             (racks, hosts) in (1u32..4, 2u32..4),
             (pooled, spraying, multipath, keeps, tail_loss_probe) in any::<(bool, bool, bool, bool, bool)>(),
-            (memory_pool, dram_cache, references, program_loads) in any::<(bool, bool, bool, bool)>(),
+            (memory_pool, dram_cache, references, program_loads, polled) in any::<(bool, bool, bool, bool, bool)>(),
             (transmit_queue, receive_queue, headroom, batch) in (1u32..9, 1u32..9, 4_096u64..20_000, 1u32..9),
             drawn in prop::collection::vec((0u64..50, any::<u32>(), any::<u32>(), 1u64..60_000), 1..40),
         ) {
@@ -165,6 +165,7 @@ mod tests {
             };
             let mut spec = HostSpec { memory_pool, dram_cache, program_loads, ..HostSpec::default() };
             spec.references = Some(references && memory_pool);
+            spec.cpu.reference_time = polled.then_some(Time::from_ns(100));
             (spec.nic.transmit_queue, spec.nic.receive_queue) = (transmit_queue, receive_queue);
             (spec.nic.headroom, spec.nic.interrupt_batch) = (Bytes::new(headroom), batch);
             // Room for two sections.

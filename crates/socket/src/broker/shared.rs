@@ -1,0 +1,118 @@
+//! Hosts of a rack that share memory, though each has a network of its own: which connections between them have names that
+//! hold in the whole rack.
+//!
+//! A connection is believed to be one between two of these hosts only if its own address is one of the host whose network
+//! the kernel says it is in, and its peer's is one of the same rack. No two hosts have the same address. All other names hold
+//! in their own network only: loopback, addresses that a program added, hosts of other racks.
+
+use super::NETWORK_COOKIE;
+use super::pairs::{Name, Network};
+use crate::kernel;
+use rustix::net::{self, AddressFamily, SocketFlags, SocketType};
+use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io;
+use std::net::Ipv4Addr;
+use std::os::fd::{AsFd, AsRawFd};
+use std::path::{Path, PathBuf};
+
+/// A host of a rack, whose network is a namespace.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SharingHost {
+    /// File of the network namespace.
+    pub namespace: PathBuf,
+    /// Addresses of the host, which no other host has.
+    pub addresses: Vec<Ipv4Addr>,
+    /// Rack with whose hosts it shares memory.
+    pub rack: u32,
+}
+
+/// Addresses of hosts that share memory: with the number of their network, and their rack.
+#[derive(Debug, Default)]
+pub(super) struct Shared(BTreeMap<[u8; 16], (u64, u32)>);
+
+impl Shared {
+    /// Looks the hosts' networks up.
+    ///
+    /// # Errors
+    /// If a namespace cannot be entered.
+    pub(super) fn new(hosts: &[SharingHost]) -> io::Result<Shared> {
+        let mut all = BTreeMap::new();
+        for host in hosts {
+            let number = number_of(&host.namespace)?;
+            for address in &host.addresses {
+                all.insert(address.to_ipv6_mapped().octets(), (number, host.rack));
+            }
+        }
+        Ok(Shared(all))
+    }
+
+    /// Returns the network in which the names of a connection hold, whose socket is in the network of this number.
+    pub(super) fn network(&self, number: u64, own: Name, peer: Name) -> Network {
+        let host = |name| match name {
+            Name::Internet(address, _) => self.0.get(&address),
+            Name::Inode(_) => None,
+        };
+        match (host(own), host(peer)) {
+            (Some((of, rack)), Some((_, other))) if *of == number && rack == other => Network::Rack(*rack),
+            _ => Network::Namespace(number),
+        }
+    }
+}
+
+/// Returns the kernel's number of a network namespace, by a socket that is made there.
+fn number_of(namespace: &Path) -> io::Result<u64> {
+    let file = File::open(namespace)?;
+    // A thread of its own, which ends there.
+    let made = std::thread::spawn(move || {
+        move_into_link_name_space(file.as_fd(), Some(LinkNameSpaceType::Network))?;
+        net::socket_with(AddressFamily::INET, SocketType::STREAM, SocketFlags::CLOEXEC, None)
+    });
+    let socket = made.join().map_err(|_| io::Error::other("a thread panicked"))??;
+    let number = kernel::wide_option(socket.as_raw_fd(), libc::SOL_SOCKET, NETWORK_COOKIE);
+    number.ok_or_else(|| io::Error::other("this kernel has no numbers of networks (Linux 5.14)"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn name(address: [u8; 4], port: u16) -> Name {
+        Name::Internet(Ipv4Addr::from(address).to_ipv6_mapped().octets(), port)
+    }
+
+    /// Hosts 0 and 1 of rack 0 and host 2 of rack 1, whose networks have the numbers 10, 11 and 12.
+    fn shared() -> Shared {
+        let hosts = [([10, 0, 0, 1], 10, 0), ([10, 0, 0, 2], 11, 0), ([10, 1, 0, 1], 12, 1)];
+        let entry = |(address, number, rack): ([u8; 4], u64, u32)| {
+            (Ipv4Addr::from(address).to_ipv6_mapped().octets(), (number, rack))
+        };
+        Shared(hosts.map(entry).into())
+    }
+
+    #[test]
+    fn both_ends_of_a_connection_in_a_rack_have_the_same_network() {
+        let (a, b) = (name([10, 0, 0, 1], 5000), name([10, 0, 0, 2], 80));
+        assert_eq!(shared().network(10, a, b), Network::Rack(0));
+        assert_eq!(shared().network(11, b, a), Network::Rack(0));
+        assert_eq!(shared().network(10, a, name([10, 0, 0, 1], 80)), Network::Rack(0), "within a host");
+    }
+
+    #[test]
+    fn whatever_is_not_known_to_be_in_a_rack_is_of_its_own_network() {
+        let (a, b) = (name([10, 0, 0, 1], 5000), name([10, 1, 0, 1], 80));
+        let loopback = |port| name([127, 0, 0, 1], port);
+        assert_eq!(shared().network(10, a, b), Network::Namespace(10), "another rack");
+        for number in [10, 11] {
+            let network = shared().network(number, loopback(5000), loopback(80));
+            assert_eq!(network, Network::Namespace(number));
+        }
+        // An address that a program of host 1 gave itself, and a network that is none of the rack's.
+        let c = name([10, 0, 0, 2], 80);
+        assert_eq!(shared().network(11, a, c), Network::Namespace(11));
+        assert_eq!(shared().network(7, a, c), Network::Namespace(7));
+        assert_eq!(shared().network(10, a, loopback(80)), Network::Namespace(10));
+        assert_eq!(Shared::default().network(10, a, c), Network::Namespace(10));
+    }
+}
