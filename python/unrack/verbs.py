@@ -619,8 +619,8 @@ def sockets(
     Args:
         program: The program and its arguments.
         socket: Socket of the broker [default: unrack/sockets.sock in $XDG_RUNTIME_DIR].
-        capacity: Memory for all connections together, 2MiB each, touched as they use it [default: 1GiB, or
-            half of the free memory if that is less].
+        capacity: Memory for all connections together, 10MiB each, of which little is ever touched [default:
+            half of the free memory].
         pool: Take the memory from the pool that is served at this socket.
         after: Calls after which a connection changes over [default: 16].
     """
@@ -639,8 +639,8 @@ def sockets_serve(
 
     Args:
         socket: Socket of the broker [default: unrack/sockets.sock in $XDG_RUNTIME_DIR].
-        capacity: Memory for all connections together, 2MiB each, touched as they use it [default: 1GiB, or
-            half of the free memory if that is less].
+        capacity: Memory for all connections together, 10MiB each, of which little is ever touched [default:
+            half of the free memory].
         pool: Take the memory from the pool that is served at this socket.
     """
     return called(["sockets", "serve"], {"--socket": socket, "--capacity": capacity, "--pool": pool})

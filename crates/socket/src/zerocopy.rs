@@ -40,10 +40,15 @@ impl Calls {
 
     /// Counts a call that sent something.
     pub(crate) fn count(&self, flags: c_int, by_ring: bool) {
-        if flags & libc::MSG_ZEROCOPY != 0 && self.is_on.load(Ordering::Relaxed) != 0 {
+        if flags & libc::MSG_ZEROCOPY != 0 && self.is_on() {
             let word = if by_ring { &self.ring } else { &self.before };
             word.fetch_add(1, Ordering::AcqRel);
         }
+    }
+
+    /// Returns true if the program asked for it.
+    pub(crate) fn is_on(&self) -> bool {
+        self.is_on.load(Ordering::Relaxed) != 0
     }
 
     /// Returns the number of calls into the ring.

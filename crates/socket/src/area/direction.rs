@@ -92,6 +92,11 @@ impl<'a> Direction<'a> {
         }
     }
 
+    /// Returns all words of the direction.
+    pub(crate) fn shared(&self) -> &'a Shared {
+        self.shared
+    }
+
     /// Returns the words that both ends signal by.
     pub(crate) fn signals(&self) -> &'a super::Signals {
         &self.shared.signals

@@ -1,6 +1,6 @@
 //! One `epoll` set: its sockets that are, or may be, carried by reference.
 
-use crate::area::Look;
+use crate::area::{Look, Shared};
 use crate::bell::{self, Bell};
 use crate::kernel::fail;
 use crate::ready::{self, READS, WRITES};
@@ -16,6 +16,9 @@ use std::time::{Duration, Instant};
 
 /// Events of a connection that is over.
 const OVER: u32 = (EPOLLERR | EPOLLHUP) as u32;
+
+/// Searches of which one looks at all that there is to a socket; the others only see whether bytes came.
+const THOROUGH: u32 = 64;
 
 /// Set of sockets.
 pub(super) struct Set {
@@ -35,6 +38,8 @@ struct Slots {
     ready: Vec<(u64, usize, u32)>,
     /// Moment of the last look at the kernel's events.
     looked: Instant,
+    /// Searches so far.
+    searches: u32,
 }
 
 /// A registered socket, or a registered set.
@@ -59,6 +64,36 @@ pub(super) struct Slot {
     told_zerocopy: u32,
     /// Times that the ring was full when the program was last told of room; [`u32::MAX`] before.
     told_full: u32,
+    /// Set while nothing but bytes in the ring can change what there is to tell.
+    quiet: Option<Quiet>,
+}
+
+/// A ring that was empty: a set of hundreds of sockets looks at one word of each.
+struct Quiet {
+    /// The direction that is received, which stays mapped for as long as the socket is registered here: a descriptor that is
+    /// closed is taken out of its sets first.
+    inward: *const Shared,
+    /// End of the bytes when it was empty.
+    tail: u64,
+}
+
+// SAFETY: it points to atomic words in shared memory.
+unsafe impl Send for Quiet {}
+
+impl Quiet {
+    fn inward(&self) -> &Shared {
+        // SAFETY: mapped, as the field says.
+        unsafe { &*self.inward }
+    }
+
+    fn lasts(&self) -> bool {
+        self.inward().writer.tail.load(Ordering::Acquire) == self.tail
+    }
+
+    /// Returns true if whoever sends wakes this end.
+    fn is_armed(&self) -> bool {
+        self.inward().signals.want_data.load(Ordering::SeqCst) != 0 && self.lasts()
+    }
 }
 
 /// Returns the kernel's registration of a carried socket.
@@ -68,7 +103,7 @@ pub(super) fn registration(number: u64) -> epoll_event {
 
 impl Set {
     pub(super) fn new() -> Set {
-        let slots = Slots { all: Vec::new(), next: 0, ready: Vec::new(), looked: Instant::now() };
+        let slots = Slots { all: Vec::new(), next: 0, ready: Vec::new(), looked: Instant::now(), searches: 0 };
         let (slots, carried) = (Mutex::new(slots), AtomicUsize::new(0));
         Set { slots, carried, patience: AtomicU32::new(wait::FIRST_PATIENCE), bell: OnceLock::new() }
     }
@@ -149,12 +184,13 @@ impl Set {
         if let Some(Some(slot)) = self.slots().all.get_mut(place) {
             slot.reported |= events;
             slot.changed = true;
+            slot.quiet = None;
         }
     }
 
     /// Returns true if an event could be collected.
     pub(super) fn any(&self) -> bool {
-        self.slots().all.iter_mut().flatten().any(|slot| slot.events_now() != 0)
+        self.slots().all.iter_mut().flatten().any(|slot| !slot.is_quiet() && slot.events_now() != 0)
     }
 
     /// Collects events of carried sockets, and returns how many.
@@ -194,8 +230,11 @@ impl Slots {
     fn search(&mut self) {
         let count = self.all.len();
         self.ready.clear();
+        self.searches = self.searches.wrapping_add(1);
+        let is_thorough = self.searches % THOROUGH == 0;
         for place in (0..count).map(|i| (self.next + i) % count) {
             if let Some(slot) = &mut self.all[place]
+                && (is_thorough || !slot.is_quiet())
                 && let events @ 1.. = slot.events_now()
             {
                 self.ready.push((slot.since(), place, events));
@@ -244,6 +283,7 @@ impl Slot {
             told_tail: u64::MAX,
             told_zerocopy: 0,
             told_full: u32::MAX,
+            quiet: None,
         }
     }
 
@@ -289,7 +329,22 @@ impl Slot {
         let Some(entry) = table::get(self.fd) else { return 0 };
         let Some(link) = entry.link() else { return 0 };
         let now = self.level(&entry, &link);
+        self.quiet = (now == 0).then(|| self.to_quiet(&entry, &link)).flatten();
         if now == 0 || self.is(EPOLLET) && !self.is_news(&entry, &link) { 0 } else { now }
+    }
+
+    /// Returns true if nothing can have changed since the last look.
+    fn is_quiet(&self) -> bool {
+        self.quiet.as_ref().is_some_and(Quiet::lasts)
+    }
+
+    /// Returns what to look at from now on, if that is only whether bytes come.
+    fn to_quiet(&self, entry: &Entry, link: &Link<'_>) -> Option<Quiet> {
+        let is_more = self.is(EPOLLOUT) || self.reported & (OVER | EPOLLRDHUP as u32) != 0;
+        let tail = link.inward.writer().tail.load(Ordering::Acquire);
+        let is_empty = ready::carries_in(entry, link) && link.inward.look() == Look::Empty;
+        (is_empty && !is_more && !entry.description().zerocopy.is_on())
+            .then(|| Quiet { inward: link.inward.shared(), tail })
     }
 
     /// Returns the moment since which there are bytes to receive in the ring, 0 if there are none.
@@ -380,7 +435,7 @@ impl Slot {
         if !self.carried {
             return super::arm(self.fd);
         }
-        if self.disabled || self.deleted {
+        if self.disabled || self.deleted || self.quiet.as_ref().is_some_and(Quiet::is_armed) {
             return;
         }
         if let Some(entry) = table::get(self.fd)

@@ -341,7 +341,7 @@ fn order() {
     for (i, (one, other)) in pairs.iter().enumerate() {
         warm_up(one, other);
         let mut event = libc::epoll_event { events: libc::EPOLLIN as u32, u64: i as u64 };
-        // SAFETY: as above.
+        // SAFETY: an event of our own.
         let added = unsafe { libc::epoll_ctl(set, libc::EPOLL_CTL_ADD, other.as_raw_fd(), &raw mut event) };
         assert_eq!(added, 0);
     }
