@@ -139,7 +139,7 @@ unsafe fn write(fd: c_int, message: &mut msghdr, first: u32, last: u32) {
     // SAFETY: a sum.
     let (space, length) = unsafe { (libc::CMSG_SPACE(bytes as u32), libc::CMSG_LEN(bytes as u32)) };
     (message.msg_namelen, message.msg_flags) = (0, libc::MSG_ERRQUEUE);
-    if message.msg_control.is_null() || (message.msg_controllen as usize) < length as usize {
+    if message.msg_control.is_null() || message.msg_controllen < length as _ {
         message.msg_flags |= libc::MSG_CTRUNC;
         message.msg_controllen = 0;
         return;
@@ -161,7 +161,7 @@ unsafe fn write(fd: c_int, message: &mut msghdr, first: u32, last: u32) {
         data.write_bytes(0, bytes);
         data.cast::<sock_extended_err>().write_unaligned(error);
     }
-    message.msg_controllen = (space as usize).min(message.msg_controllen as usize) as _;
+    message.msg_controllen = message.msg_controllen.min(space as _);
 }
 
 /// Returns true if a socket has a report that the kernel does not have.

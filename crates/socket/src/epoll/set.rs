@@ -231,7 +231,7 @@ impl Slots {
         let count = self.all.len();
         self.ready.clear();
         self.searches = self.searches.wrapping_add(1);
-        let is_thorough = self.searches % THOROUGH == 0;
+        let is_thorough = self.searches.is_multiple_of(THOROUGH);
         for place in (0..count).map(|i| (self.next + i) % count) {
             if let Some(slot) = &mut self.all[place]
                 && (is_thorough || !slot.is_quiet())
