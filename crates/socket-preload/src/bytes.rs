@@ -3,7 +3,7 @@
 use crate::next;
 use libc::{c_int, c_void, iovec, mmsghdr, msghdr, sockaddr, socklen_t, ssize_t, timespec};
 use unrack_socket::kernel::{self, fail};
-use unrack_socket::{Pieces, close, has, recv, send, zerocopy};
+use unrack_socket::{Pieces, close, has, options, recv, send, zerocopy};
 
 fn one(base: *const c_void, bytes: usize) -> [iovec; 1] {
     [iovec { iov_base: base.cast_mut(), iov_len: bytes }]
@@ -178,6 +178,8 @@ pub unsafe extern "C-unwind" fn recvmsg(fd: c_int, message: *mut msghdr, flags: 
     });
     if got >= 0 && !asked_kernel {
         (message.msg_namelen, message.msg_controllen, message.msg_flags) = (0, 0, 0);
+        // SAFETY: the caller's room.
+        unsafe { options::tell_inq(fd, message, control) };
     }
     got
 }

@@ -231,6 +231,11 @@ pub unsafe extern "C" fn setsockopt(
     if done == 0 && (level, name) == (libc::SOL_SOCKET, libc::SO_ZEROCOPY) {
         zerocopy::ask_for(fd);
     }
+    let is_number = !value.is_null() && length as usize >= size_of::<c_int>();
+    if done == 0 && (level, name) == (libc::IPPROTO_TCP, options::TCP_INQ) && is_number {
+        // SAFETY: the caller's value, of the length that it says.
+        options::set_inq(fd, unsafe { value.cast::<c_int>().read_unaligned() } != 0);
+    }
     done
 }
 

@@ -38,6 +38,8 @@ pub(crate) struct Description {
     pub(crate) send: Lock,
     pub(crate) recv: Lock,
     pub(crate) zerocopy: Calls,
+    /// 1 if the program asked how many bytes are left after each message (`TCP_INQ`).
+    pub(crate) inq: AtomicU32,
 }
 
 /// Count of calls that are under way, which one of them can close while it is the only one.
@@ -97,6 +99,7 @@ pub(crate) fn make(nonblocking: bool, ask_at: u32) -> Option<&'static Descriptio
     made.ask_at.store(ask_at, Ordering::Relaxed);
     made.sent.store(0, Ordering::Relaxed);
     made.received.store(0, Ordering::Relaxed);
+    made.inq.store(0, Ordering::Relaxed);
     made.zerocopy.reset();
     made.send.reset();
     made.recv.reset();

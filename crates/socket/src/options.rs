@@ -49,3 +49,43 @@ pub fn set_nodelay(fd: c_int, value: c_int) -> bool {
     }
     is_ours
 }
+
+/// Option, and kind of message, of the number of bytes that are left (`TCP_INQ`, `TCP_CM_INQ`).
+pub const TCP_INQ: c_int = 36;
+
+/// Notes whether a program wants to know how many bytes are left after each message.
+pub fn set_inq(fd: c_int, is_wanted: bool) {
+    if let Some(entry) = table::get(fd) {
+        entry.description().inq.store(u32::from(is_wanted), Ordering::Relaxed);
+    }
+}
+
+/// Writes the number of bytes that are left beside a message that came by a ring, if the program wants it. `room` is what it
+/// has for that.
+///
+/// # Safety
+/// So many bytes at `msg_control` are writable.
+pub unsafe fn tell_inq(fd: c_int, message: &mut libc::msghdr, room: usize) {
+    let Some(entry) = table::get(fd) else { return };
+    if entry.description().inq.load(Ordering::Relaxed) == 0 || message.msg_control.is_null() {
+        return;
+    }
+    let left = readable(fd).unwrap_or(0);
+    // SAFETY: sums.
+    let (space, length) = unsafe { (libc::CMSG_SPACE(4) as usize, libc::CMSG_LEN(4) as usize) };
+    if room < length {
+        message.msg_flags |= libc::MSG_CTRUNC;
+        return;
+    }
+    let header = message.msg_control.cast::<libc::cmsghdr>();
+    // SAFETY: there is room for a header and an `int`.
+    unsafe {
+        header.write_unaligned(libc::cmsghdr {
+            cmsg_len: length as _,
+            cmsg_level: libc::SOL_TCP,
+            cmsg_type: TCP_INQ,
+        });
+        libc::CMSG_DATA(header).cast::<c_int>().write_unaligned(left);
+    }
+    message.msg_controllen = space.min(room) as _;
+}

@@ -156,6 +156,11 @@ fn by_ring(
         }
         entry.was_full.fetch_add(1, Ordering::Relaxed);
         if flags & MSG_DONTWAIT != 0 || is_nonblocking(entry.description()) {
+            // Another thread may be asleep in `epoll_wait`, and has to learn of the room that comes.
+            link.out.request_room();
+            if link.out.has_room() {
+                continue;
+            }
             return if done > 0 { done as isize } else { fail(libc::EAGAIN) };
         }
         let deadline = *deadline.get_or_insert_with(|| wait::give_up(fd, libc::SO_SNDTIMEO));

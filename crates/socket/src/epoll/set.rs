@@ -58,6 +58,8 @@ pub(super) struct Slot {
     reported: u32,
     /// True if `reported` has something that the program was not told of.
     changed: bool,
+    /// What the last look saw, before it looked at what holds.
+    seen: Seen,
     /// End of the bytes of which the program was told.
     told_tail: u64,
     /// Calls with `MSG_ZEROCOPY` when the program was last told of a report.
@@ -66,6 +68,17 @@ pub(super) struct Slot {
     told_full: u32,
     /// Set while nothing but bytes in the ring can change what there is to tell.
     quiet: Option<Quiet>,
+}
+
+/// What tells news from what the program was told of.
+#[derive(Clone, Copy, Default)]
+struct Seen {
+    /// End of the bytes.
+    tail: u64,
+    /// Times that the ring was full.
+    full: u32,
+    /// Calls with `MSG_ZEROCOPY`.
+    zerocopy: u32,
 }
 
 /// A ring that was empty: a set of hundreds of sockets looks at one word of each.
@@ -280,6 +293,7 @@ impl Slot {
             // Of a carried socket, whatever the kernel carries may be ready already: it is asked.
             reported: if carried { (EPOLLIN | EPOLLOUT) as u32 } else { 0 },
             changed: carried,
+            seen: Seen::default(),
             told_tail: u64::MAX,
             told_zerocopy: 0,
             told_full: u32::MAX,
@@ -328,6 +342,12 @@ impl Slot {
         }
         let Some(entry) = table::get(self.fd) else { return 0 };
         let Some(link) = entry.link() else { return 0 };
+        // Before what holds: what comes in between is told twice, and not never.
+        self.seen = Seen {
+            tail: link.inward.writer().tail.load(Ordering::Acquire),
+            full: entry.was_full.load(Ordering::Relaxed),
+            zerocopy: entry.description().zerocopy.by_ring(),
+        };
         let now = self.level(&entry, &link);
         self.quiet = (now == 0).then(|| self.to_quiet(&entry, &link)).flatten();
         if now == 0 || self.is(EPOLLET) && !self.is_news(&entry, &link) { 0 } else { now }
@@ -424,10 +444,9 @@ impl Slot {
         self.disabled = self.is(EPOLLONESHOT);
         let Some(entry) = table::get(self.fd) else { return };
         let Some(link) = entry.link() else { return };
-        self.told_zerocopy = entry.description().zerocopy.by_ring();
-        self.told_tail = link.inward.writer().tail.load(Ordering::Acquire);
+        (self.told_tail, self.told_zerocopy) = (self.seen.tail, self.seen.zerocopy);
         if link.out.is_writable() {
-            self.told_full = entry.was_full.load(Ordering::Relaxed);
+            self.told_full = self.seen.full;
         }
     }
 
@@ -444,6 +463,10 @@ impl Slot {
             bell::state(link.this_end(), bell, true, false);
             let asked = (self.events & 0xffff) as c_short;
             ready::arm(&entry, &link, &ready::of(&entry, &link, self.fd, asked), asked);
+            if self.is(EPOLLET) && ready::carries_in(&entry, &link) {
+                // Bytes that the program was told of may still be there: further ones are news all the same.
+                link.inward.request_data();
+            }
         }
     }
 }

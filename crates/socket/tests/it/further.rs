@@ -28,6 +28,14 @@ fn bytes_are_read_and_written_where_they_lie() {
 }
 
 #[test]
+fn messages_say_how_many_bytes_are_left() {
+    inq();
+    let rack = Rack::new("sockets-inq", 16);
+    rack.run("further::inq");
+    assert!(rack.carried() >= 2, "{}", rack.carried());
+}
+
+#[test]
 fn a_program_with_an_io_uring_stays_with_the_kernel() {
     let rack = Rack::new("sockets-uring", 16);
     rack.run("further::uring");
@@ -271,6 +279,44 @@ fn references() {
     drop(a);
     let mut end = [0; 1];
     assert_eq!((&b).read(&mut end).expect("the end"), 0);
+}
+
+#[test]
+#[ignore = "runs below the preload library, started by a test above"]
+fn inq() {
+    const TCP_INQ: c_int = 36;
+    let (a, b) = internet();
+    warm_up(&a, &b);
+    let one: c_int = 1;
+    // SAFETY: an `int` of our own.
+    let set = unsafe {
+        libc::setsockopt(b.as_raw_fd(), libc::SOL_TCP, TCP_INQ, (&raw const one).cast::<c_void>(), 4)
+    };
+    assert_eq!(set, 0);
+    (&a).write_all(&[7; 10]).expect("room");
+    // All have come before the first is received.
+    let mut there: c_int = 0;
+    while there < 10 {
+        // SAFETY: an `int` of our own.
+        unsafe { libc::ioctl(b.as_raw_fd(), libc::FIONREAD, &raw mut there) };
+    }
+    for (most, left) in [(4, 6), (5, 1), (1, 0)] {
+        let (mut bytes, mut beside) = ([0_u8; 10], [0_u64; 8]);
+        let mut piece = libc::iovec { iov_base: bytes.as_mut_ptr().cast(), iov_len: most };
+        // SAFETY: all zeros are an empty message.
+        let mut message = unsafe { std::mem::zeroed::<libc::msghdr>() };
+        (message.msg_iov, message.msg_iovlen) = (&raw mut piece, 1);
+        (message.msg_control, message.msg_controllen) = (beside.as_mut_ptr().cast(), 64);
+        // SAFETY: a message of our own.
+        assert_eq!(unsafe { libc::recvmsg(b.as_raw_fd(), &raw mut message, 0) }, most as isize);
+        // SAFETY: the kernel, or this library, wrote a message with its header.
+        let (level, kind, found) = unsafe {
+            let header = libc::CMSG_FIRSTHDR(&raw const message);
+            let found = libc::CMSG_DATA(header).cast::<c_int>().read_unaligned();
+            ((*header).cmsg_level, (*header).cmsg_type, found)
+        };
+        assert_eq!((level, kind, found), (libc::SOL_TCP, TCP_INQ, left));
+    }
 }
 
 #[test]
