@@ -94,7 +94,7 @@ install: $(if $(filter $(release),$(installed_from)),build)
 	install -s -m 755 $(addprefix $(installed_from)/libunrack_,$(addsuffix .so,preload mptcp sockets lines)) $(to)/lib/unrack
 	install -s -m 755 $(installed_from)/libunrack_rpc.so $(to)/lib/$(rpc_library)
 	ln -sf $(rpc_library) $(to)/lib/libunrack_rpc.so
-	install -m 644 crates/rpc-c/include/unrack_rpc.h $(to)/include
+	install -m 644 crates/rpc-c/include/unrack_rpc.h crates/socket-preload/include/unrack_sockets.h $(to)/include
 	sed 's|@VERSION@|$(version)|' share/unrack-rpc.pc.in > $(to)/lib/pkgconfig/unrack-rpc.pc
 	install -m 644 LICENSE-MIT LICENSE-APACHE README.md CHANGELOG.md $(to)/share/doc/unrack
 	if [[ -d $(target)/site ]]; then rm -rf $(to)/share/doc/unrack/site && cp -r $(target)/site $(to)/share/doc/unrack/site; fi

@@ -1,8 +1,8 @@
 //! Copying into a ring.
 //!
 //! The lines of a ring were last read by another processor. For those, string instructions (`rep movsb`), which the C library's
-//! `memcpy` uses for kilobytes, took 4.6 times as long as the same copy to memory of one's own, and plain stores did not (Intel,
-//! Sapphire Rapids, two processors; docs/decisions/0021-sockets.md).
+//! `memcpy` uses for kilobytes, took 4.6 times as long as the same copy to memory of one's own, and plain stores did not (Intel Xeon,
+//! two processors; docs/decisions/0021-sockets.md).
 
 /// Fewest bytes of a copy that the C library does by string instructions.
 #[cfg(target_arch = "x86_64")]
