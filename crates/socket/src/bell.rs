@@ -41,6 +41,8 @@ static OURS: [AtomicU64; MOST / 64] = [const { AtomicU64::new(0) }; MOST / 64];
 static NONE_TO_BE_HAD: AtomicBool = AtomicBool::new(false);
 /// Bells of threads that ended, for others.
 static FREE: Mutex<Vec<Bell>> = Mutex::new(Vec::new());
+/// Bells of sets that were closed, for others.
+static FREE_OF_SETS: Mutex<Vec<Bell>> = Mutex::new(Vec::new());
 /// Descriptors of all bells of threads, for the child of a fork to close.
 static OF_THREADS: Mutex<Vec<c_int>> = Mutex::new(Vec::new());
 
@@ -116,7 +118,7 @@ fn hide(fd: Descriptor) -> Option<c_int> {
 }
 
 /// Makes a bell, which the broker gives a name.
-pub(crate) fn make() -> Option<Bell> {
+fn make() -> Option<Bell> {
     if NONE_TO_BE_HAD.load(Ordering::Relaxed) {
         return None;
     }
@@ -140,10 +142,24 @@ fn eventfd() -> Option<Descriptor> {
     (made >= 0).then_some(Descriptor(made as c_int))
 }
 
-/// Closes a bell.
-pub(crate) fn close(bell: Bell) {
-    mark(bell.fd, false);
-    kernel::close(bell.fd);
+/// Returns a bell for a set.
+pub(crate) fn of_set() -> Option<Bell> {
+    // A lock that is held may be this thread's own, which a signal interrupted.
+    let free = FREE_OF_SETS.try_lock().ok().and_then(|mut free| free.pop());
+    free.or_else(make)
+}
+
+/// Gives back the bell of a set that is closed: the broker names no more than so many for a process.
+pub(crate) fn give_back(bell: Bell) {
+    match FREE_OF_SETS.try_lock() {
+        Ok(mut free) => free.push(bell),
+        Err(_) => close(bell.fd),
+    }
+}
+
+fn close(fd: c_int) {
+    mark(fd, false);
+    kernel::close(fd);
 }
 
 /// Takes in what rang.
@@ -198,10 +214,8 @@ pub(crate) fn in_child() {
         }
     }
     let Ok(mut all) = OF_THREADS.try_lock() else { return };
-    for fd in all.drain(..) {
-        mark(fd, false);
-        kernel::close(fd);
-    }
+    let of_sets = FREE_OF_SETS.try_lock().map(|mut free| std::mem::take(&mut *free)).unwrap_or_default();
+    all.drain(..).chain(of_sets.into_iter().map(|bell| bell.fd)).for_each(close);
 }
 
 /// States by which bell an end is woken, before a request to be woken. `alone` says that no other thread of the end sleeps.
@@ -287,9 +301,7 @@ fn change(rung: &AtomicU64, name: u64) -> Fetched {
             && kept.users.fetch_sub(1, Ordering::Relaxed) == 1
         {
             kept.name.store(0, Ordering::Release);
-            let fd = kept.fd.swap(-1, Ordering::AcqRel);
-            mark(fd, false);
-            kernel::close(fd);
+            close(kept.fd.swap(-1, Ordering::AcqRel));
         }
     }
     kernel::fail(before);

@@ -84,11 +84,11 @@ pub(crate) fn arm(fd: c_int) {
 /// Returns the bell of a set, which its waits are woken by.
 fn bell_of(set: &Set, fd: c_int) -> Option<Bell> {
     *set.bell.get_or_init(|| {
-        let bell = bell::make()?;
+        let bell = bell::of_set()?;
         let mut real = epoll_event { events: (libc::EPOLLIN | libc::EPOLLET) as u32, u64: number(BELL) };
         // SAFETY: an event of our own.
         if unsafe { in_kernel(fd, libc::EPOLL_CTL_ADD, bell.fd, &raw mut real) } != 0 {
-            bell::close(bell);
+            bell::give_back(bell);
             return None;
         }
         Some(bell)
@@ -158,7 +158,7 @@ pub(crate) fn forget(fd: c_int) {
         list.retain(|&one| one != fd);
         let is_last = !list.iter().any(|&other| get(other).is_some_and(|other| std::ptr::eq(other, set)));
         if is_last && let Some(Some(bell)) = set.bell.get() {
-            bell::close(*bell);
+            bell::give_back(*bell);
         }
     }
     if table::has(fd) {

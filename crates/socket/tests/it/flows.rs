@@ -143,6 +143,35 @@ fn bells() -> Vec<i32> {
 }
 
 #[test]
+fn a_program_that_makes_sets_again_and_again_keeps_a_bell() {
+    let rack = Rack::new("sockets-sets", 16);
+    rack.run("flows::sets");
+    assert!(rack.carried() >= 1);
+}
+
+#[test]
+#[ignore = "runs below the preload library, started by a test above"]
+fn sets() {
+    let (a, b) = internet();
+    warm_up(&a, &b);
+    let mut had = Vec::new();
+    // More than the broker names for one process.
+    for _ in 0..100 {
+        // SAFETY: plain numbers, and events of our own.
+        unsafe {
+            let set = libc::epoll_create1(libc::EPOLL_CLOEXEC);
+            let mut event = libc::epoll_event { events: libc::EPOLLIN as u32, u64: 7 };
+            assert_eq!(libc::epoll_ctl(set, libc::EPOLL_CTL_ADD, b.as_raw_fd(), &raw mut event), 0);
+            // It sleeps, as nothing comes.
+            assert_eq!(libc::epoll_wait(set, &raw mut event, 1, 1), 0);
+            had.push(bells().len());
+            libc::close(set);
+        }
+    }
+    assert!(had.iter().all(|count| count == &had[0]), "{had:?}");
+}
+
+#[test]
 #[ignore = "runs below the preload library, started by a test above"]
 fn bells_of_sleepers() {
     let (a, b) = internet();
