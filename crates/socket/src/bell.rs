@@ -54,9 +54,12 @@ struct Kept {
     users: AtomicU32,
 }
 
+/// Bells of other processes, each in one of [`PROBES`] places that its name gives.
 static OTHERS: [Kept; KEPT] =
     [const { Kept { name: AtomicU64::new(0), fd: AtomicI32::new(-1), users: AtomicU32::new(0) } }; KEPT];
+/// Lock of [`OTHERS`].
 static CHANGE: Mutex<()> = Mutex::new(());
+/// Lock of bells that are being made: see [`while_still`].
 static MAKING: Mutex<()> = Mutex::new(());
 /// Attempts to take the lock of bells that are being made.
 const ATTEMPTS: u32 = 1000;

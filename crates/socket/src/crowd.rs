@@ -1,4 +1,4 @@
-//! Whether the machine has a processor to spare for spinning.
+//! Look at whether the machine has a processor to spare for spinning.
 //!
 //! A thread that spins is faster by itself, and takes the processor from whoever needs it: the peer it waits for, perhaps. So
 //! nobody spins while more threads want to run than there are processors, which `/proc/loadavg` says. Who spins counts among

@@ -16,8 +16,8 @@ enum Step {
     Again,
 }
 
-/// What takes bytes where they lie in a ring: it gets their address and number, and returns how many it took; or -1, and
-/// `errno`.
+/// Function that takes bytes where they lie in a ring: it gets their address and number, and returns how many it took; or
+/// -1, and `errno`.
 pub type Taker<'a> = &'a mut dyn FnMut(*const u8, usize) -> isize;
 
 /// Receives into buffers. `native` is the caller's own call to the kernel, for at most so many bytes and with further flags;
@@ -109,7 +109,7 @@ struct Call<'a> {
     entry: &'a Entry,
     fd: c_int,
     to: Pieces<'a>,
-    /// What takes bytes in place of the buffers, which are nowhere then.
+    /// Function that takes bytes in place of the buffers, which are nowhere then.
     taker: Option<Taker<'a>>,
     flags: c_int,
     /// Bytes received so far, of a call that waits for all.

@@ -17,14 +17,14 @@ const NAP: Duration = Duration::from_millis(100);
 /// Value of `revert` by which the other end asks for what it has not received, too.
 pub(crate) const RETURN: u32 = 2;
 
-/// What puts bytes where they will lie in a ring: it gets the address and the room, and returns how many it put there; 0 if
-/// there are no more, or -1 and `errno`.
+/// Function that puts bytes where they will lie in a ring: it gets the address and the room, and returns how many it put
+/// there; 0 if there are no more, or -1 and `errno`.
 pub type Filler<'a> = &'a mut dyn FnMut(*mut u8, usize) -> isize;
 
 /// Bytes of a call.
 enum Source<'a, 'f> {
     Buffers(Pieces<'a>),
-    /// So many of a filler, at most.
+    /// Most bytes of a filler, and the filler.
     Filler(usize, Filler<'f>),
 }
 

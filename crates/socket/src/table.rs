@@ -41,7 +41,7 @@ pub(crate) struct Entry {
     rung: AtomicU64,
     /// 1 once the kernel's Nagle algorithm was turned off.
     pub(crate) prompt: AtomicU32,
-    /// What the program had set `TCP_NODELAY` to, from then on.
+    /// Value of `TCP_NODELAY` as the program left it, from then on.
     pub(crate) nodelay: AtomicU32,
 }
 

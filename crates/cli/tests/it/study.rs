@@ -104,7 +104,7 @@ fn a_measured_study_names_the_machine_and_what_a_quick_run_lacks() {
     assert_eq!(again["studies"], printed["studies"]);
 }
 
-/// What `bench/sockets.sh --costs` writes, with figures of no machine.
+/// Costs as `bench/sockets.sh --costs` writes them, with figures of no machine.
 const COSTS: &str = r#"{"machine": "a test's machine", "by_value_ns": {"64": 8000.0, "1024": 10000.0},
     "by_reference_ns": {"64": 300.0, "1024": 500.0}, "copy_bytes_per_s": 10e9}"#;
 

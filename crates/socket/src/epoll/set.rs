@@ -34,7 +34,7 @@ struct Slots {
     all: Vec<Option<Slot>>,
     /// Slot at which the next search for events begins.
     next: usize,
-    /// What the last search found: since when, where, events. Kept for its memory.
+    /// Finds of the last search: since when, where, events. Kept for its memory.
     ready: Vec<(u64, usize, u32)>,
     /// Moment of the last look at the kernel's events.
     looked: Instant,
@@ -58,7 +58,7 @@ pub(super) struct Slot {
     reported: u32,
     /// True if `reported` has something that the program was not told of.
     changed: bool,
-    /// What the last look saw, before it looked at what holds.
+    /// Counts of the last look, taken before it looked at what holds.
     seen: Seen,
     /// End of the bytes of which the program was told.
     told_tail: u64,
@@ -70,7 +70,7 @@ pub(super) struct Slot {
     quiet: Option<Quiet>,
 }
 
-/// What tells news from what the program was told of.
+/// Counts that tell news from what the program was told of.
 #[derive(Clone, Copy, Default)]
 struct Seen {
     /// End of the bytes.
