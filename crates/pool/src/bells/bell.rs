@@ -26,8 +26,9 @@ pub struct Rung(u32);
 
 impl Bell {
     /// Sleeps until the bell rings or the timeout expires, unless `ready` says that there is something to do.
-    /// `ready` is called once the sleeper is visible as such: whatever it misses is followed by a ring. May
-    /// return spuriously.
+    /// `ready` is called once the sleeper is visible as such: whatever it misses is followed by a ring. It only looks,
+    /// and waits for nothing, since threads of this process that ring wait until it has returned. May return
+    /// spuriously.
     pub fn sleep(&self, timeout: Option<Duration>, ready: impl FnOnce() -> bool) {
         let asleep = (self.state.load(Ordering::Relaxed) & !ASLEEP).wrapping_add(2) | ASLEEP;
         self.state.store(asleep, Ordering::SeqCst);

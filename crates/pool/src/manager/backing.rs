@@ -72,7 +72,6 @@ impl Store {
     /// Before a grant for reading, the seals must keep everybody but the owner, which has the file mapped
     /// already, from mapping it writable, even by opening it again. Before a grant for writing, they must keep
     /// anybody from adding seals: one peer could otherwise keep later ones from mapping it.
-    /// anybody from adding seals: one peer could otherwise keep later ones from mapping it.
     ///
     /// # Errors
     /// If it was sealed for the other kind of access, or is not one of our files.

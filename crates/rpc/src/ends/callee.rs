@@ -134,6 +134,11 @@ impl<M: SharedMemory> Callee<M> {
         self.answers.lines()
     }
 
+    /// Returns whether a request has come, or begins to.
+    pub fn has_request(&self) -> bool {
+        self.requests.has_next()
+    }
+
     /// Returns the first entry of the next request, for code that waits for it.
     pub fn awaited(&self) -> Awaited {
         self.requests.awaited()

@@ -145,6 +145,11 @@ impl<M: SharedMemory> Receiver<M> {
         (self.0.passed as usize + ahead) & (self.0.lines as usize - 1)
     }
 
+    /// Returns whether the first entry of the next message has arrived.
+    pub fn has_next(&self) -> bool {
+        self.0.memory.load(&self.0.line()[0]) & FLAG == self.0.flag()
+    }
+
     /// Returns the first entry of the next message, for code that waits for it.
     pub fn awaited(&self) -> Awaited {
         Awaited { entry: &self.0.line()[0], flag: self.0.flag() }

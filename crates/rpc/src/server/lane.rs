@@ -198,8 +198,10 @@ impl Thread {
         let again = self.nap <= SECOND_LOOK || clients.owes_ring();
         let nap = if again { self.nap } else { LOST_RING };
         self.nap = (self.nap * 2).min(LONGEST_NAP);
+        // Only looks: a handler that ran here could wait for the thread that reads the manager's messages, while that
+        // one waits to ring this bell.
         lane.pool.bell(lane.number).sleep(Some(nap), || {
-            lane.called.load(Ordering::SeqCst) || clients.anybody_gone() || clients.round()
+            lane.called.load(Ordering::SeqCst) || clients.anybody_gone() || clients.have_work()
         });
     }
 }
@@ -226,6 +228,12 @@ impl Clients {
             self.ring();
         }
         any
+    }
+
+    /// Returns whether a call has come, or a worker has finished one.
+    fn have_work(&self) -> bool {
+        self.workers.as_ref().is_some_and(Workers::have_done)
+            || self.ports.iter().flatten().any(Port::has_request)
     }
 
     /// Rings for all clients that may have gone to sleep before their answers.

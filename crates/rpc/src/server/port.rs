@@ -81,6 +81,11 @@ impl Port {
         self.running == 0 && self.granted.channel.gone().is_some()
     }
 
+    /// Returns whether a request has come.
+    pub(super) fn has_request(&self) -> bool {
+        self.callee.has_request()
+    }
+
     /// Returns the client's number, as handlers know it.
     pub(super) fn client(&self) -> u64 {
         self.desk.client()

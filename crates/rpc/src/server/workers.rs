@@ -78,6 +78,11 @@ impl Workers {
     pub(super) fn take_done(&self) -> Vec<Done> {
         std::mem::take(&mut *self.shared.done())
     }
+
+    /// Returns whether a job was finished that the lane has not answered.
+    pub(super) fn have_done(&self) -> bool {
+        !self.shared.done().is_empty()
+    }
 }
 
 impl Drop for Workers {

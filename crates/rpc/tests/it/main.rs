@@ -1,5 +1,6 @@
 //! Calls over memory and TCP. One program, since each further one is linked again and runs alone.
 
+mod asking;
 mod awaited;
 mod calls;
 mod common;
