@@ -34,7 +34,8 @@ export PROPTEST_RNG_SEED ?= 20261122
 python := .venv/bin/python
 
 packages := qemu-user valgrind redis-server redis-tools memcached iproute2 sqlite3 xz-utils zstd gcc libc6-dev musl-tools chromium gtkwave \
-	fonts-dejavu-core pkgconf python3 python3-venv shellcheck jq tcl
+	fonts-dejavu-core pkgconf python3 python3-venv shellcheck jq tcl \
+	qemu-system-x86 linux-image-amd64 busybox-static
 
 setup: debian rust .venv/.ready
 
@@ -150,7 +151,7 @@ run: debian
 # itself installs may not be missing: then they fail (crates/testing).
 skips := $(abspath $(target))/skips.txt
 test: export UNRACK_SKIPS := $(skips)
-test: export UNRACK_NO_SKIPS := chromium,fst2vcd,iproute2,musl,python3,qemu,rtl,stores,valgrind
+test: export UNRACK_NO_SKIPS := chromium,fst2vcd,guests,iproute2,musl,python3,qemu,rtl,stores,valgrind
 
 # The package as it is here, with what was built for tests.
 with_python = UNRACK=$(abspath $(ci))/unrack UNRACK_RPC_LIBRARY=$(abspath $(ci))/libunrack_rpc.so PYTHONPATH=$(abspath python)

@@ -13,6 +13,7 @@ NEEDED = {
     "flush",
     "fst2vcd",
     "git",
+    "guests",
     "hugepages",
     "iproute2",
     "musl",

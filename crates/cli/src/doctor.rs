@@ -34,7 +34,7 @@ struct Use {
     check: fn() -> Result<(), String>,
 }
 
-const USES: [Use; 16] = [
+const USES: [Use; 17] = [
     Use { verb: "compare", with: "", check: pages },
     Use { verb: "compare", with: "--access lines", check: lines },
     Use { verb: "map", with: "", check: pages },
@@ -44,6 +44,7 @@ const USES: [Use; 16] = [
     Use { verb: "swap", with: "", check: || text(unrack_swap::check_machine()) },
     Use { verb: "rack", with: "of namespaces", check: namespaces },
     Use { verb: "rack", with: "of processes (torus, mesh)", check: nothing },
+    Use { verb: "rack", with: "of virtual machines", check: || text(unrack_guests::check_machine()) },
     Use { verb: "rpc", with: "", check: nothing },
     Use { verb: "rpc", with: "bench", check: two_cores },
     Use { verb: "sockets", with: "", check: || sockets::library().map(drop) },

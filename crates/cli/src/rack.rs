@@ -1,6 +1,8 @@
-//! `unrack rack`: racks on this machine, with switches for ordinary programs, without them for R2C2.
+//! `unrack rack`: racks on this machine, with switches for ordinary programs, without them for R2C2, and of virtual
+//! machines that share memory.
 
 mod direct;
+mod guests;
 mod run;
 
 use crate::completions;
@@ -11,6 +13,7 @@ use std::net::SocketAddr;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use unrack_guests::{Change, GuestRack, GuestSeat};
 use unrack_keys::datagram::SharedKey;
 use unrack_live::Error;
 use unrack_namespaces::{NamespaceHost, Rack};
@@ -30,6 +33,12 @@ Examples:
   unrack rack run examples/torus-4x4.toml --json | jq .live
   unrack sim examples/torus-4x4.toml
   unrack rack down
+  unrack rack up examples/two-hosts.toml
+  unrack rack exec a -- sh -c 'uname -a; ls -l /dev/rack-memory'
+  unrack rack kill a
+  unrack rack boot a
+  unrack rack ls --json | jq '.hosts[].state'
+  unrack rack down
 
 Hosts are network namespaces, named host0, host1 and so on; NICs are links shaped to the scenario's rate. A \
 program's TCP connections use all NICs of its rack on a `drack` (MPTCP), and one NIC on a `torack`. With --sockets, \
@@ -48,6 +57,11 @@ Packets of 1,400 bytes (network.mtu) fit into frames of 1,500; without a key, pa
 With --gateway, a node has a TAP device: an Ethernet interface of this machine, for a bridge or a network namespace. \
 Frames cross the rack to the gateway of their destination, at the rate that R2C2 gives them. This needs root:
   sudo unrack rack up examples/torus-4x4.toml --gateway 0=tap0 --gateway 10=tap1
+
+Hosts of a scenario with [[host]] are virtual machines with kernels of their own, which share one memory device: \
+/dev/rack-memory in each. Their files are those of this machine, and what a program writes to them stays in its host. \
+They have no network. `kill`, `stop`, `cont` and `boot` make such hosts fail and come back. No privilege is needed; \
+QEMU emulates them where KVM does not work.
 
 `down` also removes the remains of a crash.";
 
@@ -94,6 +108,31 @@ enum Verb {
         #[command(flatten)]
         place: Place,
     },
+    /// Lists the hosts that are virtual machines, with their state
+    Ls {
+        /// Print one JSON object
+        #[arg(long)]
+        json: bool,
+        #[command(flatten)]
+        place: Place,
+    },
+    /// Kills a virtual machine, as a loss of power does; its programs end, and the shared memory stays
+    Kill(Changed),
+    /// Stops the processors of a virtual machine, as if it hung
+    Stop(Changed),
+    /// Lets a stopped virtual machine go on
+    Cont(Changed),
+    /// Boots a virtual machine that is down
+    Boot(Changed),
+    /// The process of virtual machines that are up
+    #[command(name = "__guests", hide = true)]
+    Guests {
+        #[command(flatten)]
+        place: Place,
+    },
+    /// The process in a virtual machine that runs programs
+    #[command(name = "__agent", hide = true)]
+    Agent,
     /// The process of a torus or mesh that is up
     #[command(name = "__serve", hide = true)]
     Serve {
@@ -102,6 +141,15 @@ enum Verb {
         #[command(flatten)]
         place: Place,
     },
+}
+
+/// Virtual machine to be changed.
+#[derive(clap::Args)]
+struct Changed {
+    /// Name or number of the host
+    host: String,
+    #[command(flatten)]
+    place: Place,
 }
 
 /// Placement of the nodes of a torus or mesh.
@@ -135,6 +183,16 @@ impl Among {
         let Some(here) = self.here else { return Ok(None) };
         let key = self.key.as_deref().map(SharedKey::load).transpose()?;
         Ok(Some(Machines::new(self.machines.clone(), here)?.protect(key, self.insecure)?))
+    }
+
+    /// Refuses these options: the scenario is of another kind.
+    fn check_absent(&self) -> Result<(), Failure> {
+        match self.here.is_some() || !self.gateways.is_empty() {
+            true => Err(Failure::Usage(
+                "--machines and --gateway need a torus, mesh or graph: leave them out, or name another scenario".into(),
+            )),
+            false => Ok(()),
+        }
     }
 
     /// Returns these options as arguments.
@@ -179,15 +237,19 @@ const LIBRARY: &str = "libunrack_mptcp.so";
 pub(crate) fn main(args: Args) -> Result<ExitCode, Failure> {
     match args.verb {
         Verb::Up { scenario, set, among, place } => {
-            let network = unrack_sim::check(Scenario::load(&scenario, &set.iter().collect())?)?.network;
+            let read = Scenario::load(&scenario, &set.iter().collect())?;
+            guests::check_free(&place.folder())?;
+            if GuestRack::is_of(&read) {
+                among.check_absent()?;
+                direct::check_free(&place.folder())?;
+                check_free(&place)?;
+                return guests::up(&read, &place.folder());
+            }
+            let network = unrack_sim::check(read)?.network;
             if network.topology.graph().is_some() {
                 return direct::up(&scenario, &set, &among, &place.folder());
             }
-            if among.here.is_some() || !among.gateways.is_empty() {
-                return Err(Failure::Usage(
-                    "--machines and --gateway need a torus, mesh or graph: leave them out, or name another scenario".into(),
-                ));
-            }
+            among.check_absent()?;
             direct::check_free(&place.folder())?;
             let plan = place.rack()?.up(&network)?;
             print(&plan.names().lines().skip(1).map(|line| format!("{line}\n")).collect::<String>())?;
@@ -195,9 +257,24 @@ pub(crate) fn main(args: Args) -> Result<ExitCode, Failure> {
         Verb::Run(args) => return run::main(&args),
         Verb::Serve { among, place } => direct::serve(&among, &place.folder())?,
         Verb::Exec { host, tcp, sockets, place, program } => {
+            if let Some(seat) = GuestSeat::find(&place.folder())? {
+                return match tcp || sockets {
+                    true => Err(Failure::Usage(
+                        "virtual machines have no network: leave out --tcp and --sockets".into(),
+                    )),
+                    false => guests::exec(&seat, &host, &program),
+                };
+            }
             return exec(&place.rack()?, &host, (tcp, sockets), &program);
         }
-        Verb::Down { place } if direct::down(&place.folder())? => {}
+        Verb::Ls { json, place } => guests::list(&place, json)?,
+        Verb::Kill(Changed { host, place }) => guests::change(&place, &host, Change::Kill)?,
+        Verb::Stop(Changed { host, place }) => guests::change(&place, &host, Change::Stop)?,
+        Verb::Cont(Changed { host, place }) => guests::change(&place, &host, Change::Cont)?,
+        Verb::Boot(Changed { host, place }) => guests::change(&place, &host, Change::Boot)?,
+        Verb::Guests { place } => guests::serve(&place.folder())?,
+        Verb::Agent => unrack_guests::agent::serve()?,
+        Verb::Down { place } if direct::down(&place.folder())? || guests::down(&place.folder())? => {}
         Verb::Down { place } => match place.rack()?.down()? {
             0 => say("nothing was up"),
             1 => say("1 namespace removed"),
@@ -205,6 +282,20 @@ pub(crate) fn main(args: Args) -> Result<ExitCode, Failure> {
         },
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Refuses a folder that has a rack of network namespaces.
+fn check_free(place: &Place) -> Result<(), Failure> {
+    match place.rack()?.hosts() {
+        Err(_) => Ok(()),
+        Ok(_) => {
+            let folder = place.folder();
+            let folder = folder.display();
+            Err(Failure::Usage(format!(
+                "a rack is up in {folder} already: take it down first (`unrack rack down`), or give another --state"
+            )))
+        }
+    }
 }
 
 /// Runs a program on a host: its TCP sockets left as they are (`tcp`), and by reference within its rack (`sockets`).

@@ -17,7 +17,7 @@ use crate::problem::{Problem, ScenarioError};
 use crate::schema;
 use crate::source::Source;
 use crate::tables::{Fabric, Part, Said, parts};
-use crate::tree::Node;
+use crate::tree::{Node, Value};
 use crate::{
     Cabling, Faults, FileRef, Flows, HostSpec, Known, Memory, NetworkSpec, Protocol, Size, TopologySpec,
     Workload,
@@ -59,6 +59,30 @@ impl Scenario {
             Some(root) if loader.problems.is_empty() => Ok(Scenario { root, sources }),
             _ => Err(ScenarioError::new(loader.problems, sources)),
         }
+    }
+
+    /// Returns whether a key holds a list, which tells files of other kinds from scenarios of networks.
+    pub fn has_list(&self, key: &str) -> bool {
+        self.root.get(key).is_some_and(|node| matches!(node.value, Value::List(_)))
+    }
+
+    /// Reads the whole file as a type of another crate: for files that do not describe a network. Unknown keys are
+    /// refused.
+    ///
+    /// # Errors
+    /// All problems of the file.
+    pub fn read_as<T: DeserializeOwned>(&self) -> Result<T, ScenarioError> {
+        let mut problems = Vec::new();
+        let read = decode_beside::<T>(&self.root, "", &[], &mut problems);
+        read.ok_or_else(|| ScenarioError::new(problems, self.sources.clone()))
+    }
+
+    /// Returns an error that shows where `path` (such as `host.0.name`) is written, for conditions that only another
+    /// crate can judge.
+    pub fn error_at(&self, path: &str, message: impl AsRef<str>) -> ScenarioError {
+        let message = format!("{path}: {}", message.as_ref());
+        let problem = Problem::at(self.root.nearest_place(path), message);
+        ScenarioError::new(vec![problem], self.sources.clone())
     }
 
     /// Checks every key and value but the parameters of the fabric, which [`ValidScenario::fabric_params`] checks.

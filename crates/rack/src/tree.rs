@@ -53,11 +53,16 @@ impl Node {
         path.split('.').try_fold(self, Node::get)
     }
 
-    /// Returns the place of the value at a dotted path, or else of the nearest table around it.
+    /// Returns the place of the value at a dotted path, or else of the nearest value around it. Entries of lists have
+    /// their number, from 0, as key.
     pub(crate) fn nearest_place(&self, path: &str) -> Place {
         let mut node = self;
         for key in path.split('.') {
-            match node.get(key) {
+            let inner = match &node.value {
+                Value::List(nodes) => key.parse().ok().and_then(|number: usize| nodes.get(number)),
+                _ => node.get(key),
+            };
+            match inner {
                 Some(inner) => node = inner,
                 None => break,
             }

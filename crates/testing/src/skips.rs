@@ -23,6 +23,8 @@ pub enum Needed {
     Fst2vcd,
     /// Version control with which commits are made.
     Git,
+    /// Virtual machines: QEMU's `qemu-system-x86_64`, a kernel with its modules, `busybox`.
+    Guests,
     /// Pages of 2 MiB that the kernel has set aside (`vm.nr_hugepages`).
     HugePages,
     /// Program `ip`, which makes and connects network namespaces.
@@ -54,12 +56,13 @@ pub enum Needed {
 
 impl Needed {
     /// All requirements.
-    pub const ALL: [Needed; 19] = [
+    pub const ALL: [Needed; 20] = [
         Needed::Chromium,
         Needed::Cores,
         Needed::Flush,
         Needed::Fst2vcd,
         Needed::Git,
+        Needed::Guests,
         Needed::HugePages,
         Needed::Iproute2,
         Needed::Musl,

@@ -1,0 +1,157 @@
+//! Racks of virtual machines: a process that `up` leaves behind, which has a guest of QEMU for each host.
+
+use super::Place;
+use crate::failure::{Failure, say};
+use crate::stdout::print;
+use std::ffi::OsString;
+use std::io::{BufRead, BufReader, IsTerminal, Write};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Command, ExitCode, Stdio};
+use unrack_guests::wire::Outcome;
+use unrack_guests::{Change, DEVICE, DeviceKind, GuestRack, GuestSeat, Progress, Status};
+use unrack_rack::Scenario;
+use unrack_units::Bytes;
+
+/// Builds the rack, and leaves its process behind.
+pub(super) fn up(scenario: &Scenario, folder: &Path) -> Result<ExitCode, Failure> {
+    let rack = GuestRack::read(scenario)?;
+    unrack_guests::check_machine()?;
+    let seat = GuestSeat::claim(folder, &rack)?;
+    if let Err(failure) = leave_behind(&seat) {
+        // The first error says more.
+        let _ = seat.down();
+        return Err(failure);
+    }
+    let hosts = match rack.host.len() {
+        1 => "1 host is up: it has".into(),
+        several => format!("{several} hosts are up: they share"),
+    };
+    print(&format!("{hosts} {} at {DEVICE}\n", rack.device.bytes))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Starts the rack's process, and waits until its guests are up.
+fn leave_behind(seat: &GuestSeat) -> Result<(), Failure> {
+    let failed =
+        |why: std::io::Error| Failure::Failed(format!("the rack's process cannot be started: {why}"));
+    let log = std::fs::File::create(seat.log()).map_err(failed)?;
+    let mut command = Command::new(std::env::current_exe().map_err(failed)?);
+    let folder = std::path::absolute(seat.folder()).map_err(failed)?;
+    command.args(["rack", "__guests", "--state"]).arg(folder).current_dir("/");
+    // Its own process group, out of reach of the terminal's signals.
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(log).process_group(0);
+    let mut child = command.spawn().map_err(failed)?;
+    let said = child.stdout.take().into_iter().flat_map(|stdout| BufReader::new(stdout).lines());
+    for line in said.map_while(Result::ok) {
+        match line.as_str() {
+            READY => return Ok(()),
+            step if std::io::stderr().is_terminal() => say(step),
+            _ => {}
+        }
+    }
+    // It may have ended by itself.
+    let _ = child.kill();
+    let _ = child.wait();
+    let log = std::fs::read_to_string(seat.log()).unwrap_or_default();
+    Err(Failure::Failed(log.trim().trim_start_matches("unrack: ").into()))
+}
+
+const READY: &str = "ready";
+
+/// Runs the rack of a folder in this process, until it is to leave.
+pub(super) fn serve(folder: &Path) -> Result<(), Failure> {
+    let agent = std::env::current_exe().map_err(|why| Failure::Failed(why.to_string()))?;
+    let tell = |step: Progress| {
+        let line = match step {
+            Progress::Booting { kernel, accelerator } => {
+                format!("booting Linux {kernel} under {}", accelerator.name())
+            }
+            Progress::Up { host, seconds } => format!("host `{host}` is up after {seconds:.1} s"),
+            Progress::Ready => READY.into(),
+        };
+        let mut out = std::io::stdout().lock();
+        writeln!(out, "{line}").and_then(|()| out.flush()).is_ok()
+    };
+    Ok(unrack_guests::serve(folder, &agent, tell)?)
+}
+
+/// Returns the rack that is up in a folder.
+fn find(place: &Place) -> Result<GuestSeat, Failure> {
+    let folder = place.folder();
+    let found = GuestSeat::find(&folder)?;
+    found.ok_or_else(|| {
+        let folder = folder.display();
+        Failure::Usage(format!(
+            "no virtual machines are up in {folder}: `unrack rack up examples/two-hosts.toml` boots two"
+        ))
+    })
+}
+
+/// Refuses a folder that has a rack of virtual machines.
+pub(super) fn check_free(folder: &Path) -> Result<(), Failure> {
+    match GuestSeat::sweep(folder)? {
+        false => Ok(()),
+        true => {
+            let folder = folder.display();
+            Err(Failure::Usage(format!(
+                "a rack is up in {folder} already: take it down first (`unrack rack down`), or give another --state"
+            )))
+        }
+    }
+}
+
+/// Runs a program on a host, and returns its exit status.
+pub(super) fn exec(seat: &GuestSeat, host: &str, program: &[String]) -> Result<ExitCode, Failure> {
+    let words: Vec<OsString> = program.iter().map(OsString::from).collect();
+    let outcome = unrack_guests::exec(seat, host, &words)?;
+    if let Outcome::NotStarted { why, .. } = &outcome {
+        say(why);
+    }
+    Ok(ExitCode::from(outcome.status()))
+}
+
+/// Changes the state of a host.
+pub(super) fn change(place: &Place, host: &str, change: Change) -> Result<(), Failure> {
+    Ok(find(place)?.change(host, change)?)
+}
+
+/// Takes down the rack of virtual machines in this folder. Returns whether there was one, or what was left of one.
+pub(super) fn down(folder: &Path) -> Result<bool, Failure> {
+    let Some(seat) = GuestSeat::find(folder)? else { return Ok(false) };
+    match seat.down()? {
+        true => say("the rack is down"),
+        false => say("the rack had ended already; its remains are removed"),
+    }
+    Ok(true)
+}
+
+/// Prints the state of the rack's hosts.
+pub(super) fn list(place: &Place, json: bool) -> Result<(), Failure> {
+    let status = find(place)?.status()?;
+    match json {
+        true => {
+            let text = serde_json::to_string(&status).map_err(|why| Failure::Failed(why.to_string()))?;
+            print(&(text + "\n"))
+        }
+        false => print(&table(&status)),
+    }
+}
+
+/// Returns a line of each host, and one of the device.
+fn table(status: &Status) -> String {
+    let width = status.hosts.iter().map(|host| host.name.len()).max().unwrap_or(0);
+    let host = |host: &unrack_guests::HostStatus| {
+        let memory = Bytes::new(host.memory_bytes);
+        let boot = host.boot_s.map_or(String::new(), |boot| format!(", booted in {boot:.1} s"));
+        let state = host.state.name();
+        format!("{:width$}  {state:7}  {memory}, {} cpus{boot}; {}\n", host.name, host.cpus, host.console)
+    };
+    let kind = match status.device.kind {
+        DeviceKind::Nvdimm => "nvdimm",
+        DeviceKind::Ivshmem => "ivshmem",
+    };
+    let hosts: String = status.hosts.iter().map(host).collect();
+    let accelerator = status.accelerator.map_or("", |accelerator| accelerator.name());
+    format!("{hosts}{} of {kind} at {}, under {accelerator}\n", status.device.bytes, status.device_path)
+}

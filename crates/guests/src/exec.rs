@@ -1,0 +1,115 @@
+//! Programs in a guest, as seen by whoever starts them.
+
+use crate::flow::Credits;
+use crate::seat::GuestSeat;
+use crate::signals::Blocked;
+use crate::wire::{Frame, MOST_BYTES, Outcome, Program, Stream};
+use std::ffi::{OsStr, OsString};
+use std::io::{ErrorKind, Read, Write};
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use unrack_live::Error;
+
+/// Number of the program on this stream; the rack's process replaces it.
+const NUMBER: u32 = 0;
+/// Exit status if nobody reads the program's output any more, as a shell has it.
+const BROKEN_PIPE: u8 = 128 + libc::SIGPIPE as u8;
+
+/// Runs a program on a host, with the standard streams, environment and folder of this process, and returns how it
+/// ended. Signals go to the program; a second one ends this process if the guest does not answer.
+///
+/// Threads of this process may go on waiting for input: it should exit soon.
+///
+/// # Errors
+/// [`Error::Usage`] if the host is not up, or the command line is too long; [`Error::Broken`] if the host ends before the
+/// program.
+pub fn exec(seat: &GuestSeat, host: &str, words: &[OsString]) -> Result<Outcome, Error> {
+    let broken = |why: std::io::Error| Error::Broken(format!("host `{host}` cannot be reached: {why}"));
+    let signals = Blocked::start().map_err(broken)?;
+    let mut from = seat.open(host)?;
+    let to = Arc::new(Mutex::new(from.get_ref().try_clone().map_err(broken)?));
+    let start = Frame::Start { program: NUMBER, it: program(words) };
+    send(&to, &start).map_err(|why| match why.kind() {
+        ErrorKind::InvalidInput => Error::Usage(why.to_string()),
+        _ => broken(why),
+    })?;
+    let (input, is_unanswered) = (Arc::new(Credits::default()), Arc::new(AtomicBool::new(false)));
+    std::thread::spawn({
+        let (to, input) = (to.clone(), input.clone());
+        move || feed(&to, &input)
+    });
+    std::thread::spawn({
+        let (to, is_unanswered) = (to.clone(), is_unanswered.clone());
+        move || pass_on(&signals, &to, &is_unanswered)
+    });
+    loop {
+        let frame = Frame::read(&mut from).map_err(|why| Error::Broken(format!("host `{host}`: {why}")))?;
+        match frame {
+            Some(Frame::Bytes { stream, bytes, .. }) => {
+                let written = match stream {
+                    Stream::Output => write(&mut std::io::stdout().lock(), &bytes),
+                    _ => write(&mut std::io::stderr().lock(), &bytes),
+                };
+                if written.is_err() {
+                    return Ok(Outcome::Exited(BROKEN_PIPE));
+                }
+                // The rack's process may have ended: the next frame says so.
+                let _ = send(&to, &Frame::Took { program: NUMBER, stream });
+            }
+            Some(Frame::Took { .. }) => _ = input.give(),
+            Some(Frame::Signal { .. }) => is_unanswered.store(false, Ordering::Relaxed),
+            Some(Frame::Ended { outcome, .. }) => return Ok(outcome),
+            Some(_) => return Err(Error::Broken(format!("host `{host}` sent a frame of the other end"))),
+            None => return Err(Error::Broken(format!("host `{host}` ended before the program did"))),
+        }
+    }
+}
+
+fn write(to: &mut impl Write, bytes: &[u8]) -> std::io::Result<()> {
+    to.write_all(bytes).and_then(|()| to.flush())
+}
+
+fn program(words: &[OsString]) -> Program {
+    let bytes = |text: &OsStr| text.as_bytes().to_vec();
+    Program {
+        words: words.iter().map(|word| bytes(word)).collect(),
+        variables: std::env::vars_os().map(|(name, value)| (bytes(&name), bytes(&value))).collect(),
+        folder: std::env::current_dir().map(|folder| bytes(folder.as_os_str())).unwrap_or_default(),
+    }
+}
+
+fn send(to: &Mutex<UnixStream>, frame: &Frame) -> std::io::Result<()> {
+    frame.write(&mut *to.lock().unwrap_or_else(PoisonError::into_inner))
+}
+
+/// Sends the standard input to its end. Input that cannot be read has ended.
+fn feed(to: &Mutex<UnixStream>, credits: &Credits) {
+    let mut buffer = vec![0; MOST_BYTES];
+    while credits.take() {
+        let length = loop {
+            match std::io::stdin().lock().read(&mut buffer) {
+                Err(why) if why.kind() == ErrorKind::Interrupted => {}
+                read => break read.unwrap_or(0),
+            }
+        };
+        let frame = Frame::Bytes { program: NUMBER, stream: Stream::Input, bytes: buffer[..length].to_vec() };
+        if send(to, &frame).is_err() || length == 0 {
+            return;
+        }
+    }
+}
+
+/// Sends signals to the program. If the guest has not answered the one before, it does not act on this one either, so
+/// this process ends.
+fn pass_on(signals: &Blocked, to: &Mutex<UnixStream>, is_unanswered: &AtomicBool) {
+    while let Some(signal) = signals.wait() {
+        if is_unanswered.swap(true, Ordering::Relaxed) {
+            std::process::exit(i32::from(signal) + 128);
+        }
+        if send(to, &Frame::Signal { program: NUMBER, signal }).is_err() {
+            return;
+        }
+    }
+}

@@ -1,0 +1,248 @@
+//! One host of a rack: its virtual machine, running or not.
+
+use crate::link::Link;
+use crate::qemu::{Common, command};
+use crate::request::{Change, HostState, HostStatus};
+use crate::scenario::GuestHost;
+use rustix::process::{Pid, Signal, kill_process};
+use std::fs::File;
+use std::io::BufReader;
+use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Stdio};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+use unrack_live::Error;
+
+/// Time that a guest has to boot; emulated on a busy machine, it takes a minute.
+const PATIENCE: Duration = Duration::from_secs(300);
+/// Lines of a console that an error shows.
+const TAIL: usize = 15;
+
+/// A host of the rack.
+pub(crate) struct Guest {
+    pub(crate) host: GuestHost,
+    console: PathBuf,
+    now: Mutex<Now>,
+    changed: Condvar,
+}
+
+/// State of a host's virtual machine.
+struct Now {
+    state: HostState,
+    qemu: Option<Pid>,
+    link: Option<Arc<Link>>,
+    boot: Option<Duration>,
+    /// Reason why it is down.
+    why: String,
+}
+
+impl Guest {
+    /// Creates a host that is down. Its console's output goes to a file of `folder`.
+    pub(crate) fn new(host: GuestHost, folder: &Path) -> Guest {
+        let console = folder.join(format!("{}{CONSOLE}", host.name));
+        let now = Now { state: HostState::Down, qemu: None, link: None, boot: None, why: String::new() };
+        Guest { host, console, now: Mutex::new(now), changed: Condvar::new() }
+    }
+
+    fn now(&self) -> MutexGuard<'_, Now> {
+        self.now.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Returns the state of the host.
+    pub(crate) fn status(&self) -> HostStatus {
+        let now = self.now();
+        HostStatus {
+            name: self.host.name.clone(),
+            state: now.state,
+            pid: now.qemu.map(|qemu| qemu.as_raw_nonzero().get()),
+            memory_bytes: self.host.memory.get(),
+            cpus: self.host.cpus,
+            boot_s: now.boot.map(|boot| boot.as_secs_f64()),
+            console: self.console.display().to_string(),
+        }
+    }
+
+    /// Returns the connection with the agent.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] unless the host is up or stopped.
+    pub(crate) fn link(&self) -> Result<Arc<Link>, Error> {
+        let now = self.now();
+        match (now.state, &now.link) {
+            (HostState::Up | HostState::Stopped, Some(link)) => Ok(link.clone()),
+            (HostState::Booting, _) => Err(self.usage("is booting: wait until it is up")),
+            _ => Err(self.usage("is down: `unrack rack boot` boots it")),
+        }
+    }
+
+    /// Carries out a change, and waits until it is done.
+    ///
+    /// # Errors
+    /// [`Error::Usage`] if the host's state does not allow it; [`Error::Broken`] if it does not boot.
+    pub(crate) fn change(self: &Arc<Guest>, change: Change, common: &Arc<Common>) -> Result<(), Error> {
+        match change {
+            Change::Boot => {
+                self.boot(common)?;
+                self.wait_until_up().map(drop)
+            }
+            Change::Kill => {
+                let was_up = self.kill();
+                if was_up { Ok(()) } else { Err(self.usage("is down already")) }
+            }
+            Change::Stop => self.signal(HostState::Up, HostState::Stopped, Signal::STOP),
+            Change::Cont => self.signal(HostState::Stopped, HostState::Up, Signal::CONT),
+        }
+    }
+
+    fn signal(&self, from: HostState, to: HostState, signal: Signal) -> Result<(), Error> {
+        let mut now = self.now();
+        match now.qemu {
+            Some(qemu) if now.state == from => {
+                kill_process(qemu, signal).map_err(|why| self.broken(&why.to_string()))?;
+                now.state = to;
+                Ok(())
+            }
+            _ => Err(self.usage(&format!("is {}, not {}", now.state.name(), from.name()))),
+        }
+    }
+
+    /// Kills the virtual machine and waits until it has ended. Returns whether there was one.
+    pub(crate) fn kill(&self) -> bool {
+        let mut now = self.now();
+        if now.state == HostState::Down {
+            return false;
+        }
+        now.why = "it was killed".into();
+        if let Some(qemu) = now.qemu {
+            // It may be ending.
+            let _ = kill_process(qemu, Signal::KILL);
+        }
+        while now.state != HostState::Down {
+            now = self.changed.wait(now).unwrap_or_else(PoisonError::into_inner);
+        }
+        true
+    }
+
+    /// Starts the virtual machine, without waiting.
+    ///
+    /// # Errors
+    /// If it runs already, or QEMU cannot be started.
+    pub(crate) fn boot(self: &Arc<Guest>, common: &Arc<Common>) -> Result<(), Error> {
+        let mut now = self.now();
+        if now.state != HostState::Down {
+            return Err(self.usage(&format!("is {} already", now.state.name())));
+        }
+        *now = Now { state: HostState::Booting, qemu: None, link: None, boot: None, why: String::new() };
+        drop(now);
+        let (guest, common) = (self.clone(), common.clone());
+        // QEMU is killed when this thread ends.
+        std::thread::spawn(move || guest.attend(&common));
+        Ok(())
+    }
+
+    /// Waits until the host is up. Returns how long it took to boot.
+    ///
+    /// # Errors
+    /// [`Error::Broken`] with the end of its console, if it does not get there.
+    pub(crate) fn wait_until_up(&self) -> Result<Duration, Error> {
+        let begun = Instant::now();
+        let mut now = self.now();
+        while now.state == HostState::Booting {
+            if begun.elapsed() > PATIENCE {
+                drop(now);
+                self.kill();
+                let why = format!("did not boot in {} s", PATIENCE.as_secs());
+                return Err(self.broken(&format!("{why}{}", self.tail())));
+            }
+            let waited = self.changed.wait_timeout(now, Duration::from_secs(1));
+            now = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        match now.boot {
+            Some(boot) if now.state != HostState::Down => Ok(boot),
+            _ => Err(self.broken(&format!("did not boot: {}{}", now.why, self.tail()))),
+        }
+    }
+
+    /// Runs the virtual machine from its start to its end.
+    fn attend(&self, common: &Common) {
+        let begun = Instant::now();
+        let ended = self.start(common).and_then(|(child, port)| self.carry(child, port, begun));
+        let mut now = self.now();
+        if now.why.is_empty() {
+            now.why = ended.err().map_or_else(|| "it has ended".into(), |why| why.to_string());
+        }
+        (now.state, now.qemu) = (HostState::Down, None);
+        self.changed.notify_all();
+    }
+
+    fn start(&self, common: &Common) -> std::io::Result<(Child, UnixStream)> {
+        // Both this file and the kernel's lines in it are only appended to, by QEMU and its errors.
+        let _ = std::fs::remove_file(&self.console);
+        let console = File::options().create_new(true).append(true).mode(0o600).open(&self.console)?;
+        let (ours, theirs) = UnixStream::pair()?;
+        let mut command = command(common, &self.host, &theirs);
+        command.current_dir("/").stdin(Stdio::null()).stdout(console.try_clone()?).stderr(console);
+        Ok((command.spawn()?, ours))
+    }
+
+    /// Passes frames of a virtual machine until it ends.
+    fn carry(&self, mut child: Child, port: UnixStream, begun: Instant) -> std::io::Result<()> {
+        let link = Arc::new(Link::new(port.try_clone()?));
+        {
+            let mut now = self.now();
+            now.qemu = Some(Pid::from_child(&child));
+            // Whoever killed it before has not found its process.
+            if !now.why.is_empty() {
+                let _ = child.kill();
+            }
+        }
+        let mut reader = BufReader::new(port);
+        let mut carried = link.greet(&mut reader);
+        if carried.is_ok() {
+            let mut now = self.now();
+            (now.state, now.boot, now.link) = (HostState::Up, Some(begun.elapsed()), Some(link.clone()));
+            self.changed.notify_all();
+            drop(now);
+            carried = link.carry(&mut reader);
+        }
+        link.close();
+        {
+            let mut now = self.now();
+            (now.qemu, now.link) = (None, None);
+            // It may have ended by itself.
+            let _ = child.kill();
+        }
+        let status = child.wait()?;
+        match carried {
+            Err(why @ (crate::wire::WireError::Malformed(_) | crate::wire::WireError::Version(_))) => {
+                Err(std::io::Error::other(why.to_string()))
+            }
+            _ => Err(std::io::Error::other(format!("QEMU has ended ({status})"))),
+        }
+    }
+
+    /// Returns the end of the console's output, as lines of an error.
+    fn tail(&self) -> String {
+        let bytes = std::fs::read(&self.console).unwrap_or_default();
+        let text = String::from_utf8_lossy(&bytes);
+        let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+        let printable = |line: &str| line.chars().filter(|c| !c.is_control()).take(200).collect::<String>();
+        let lines =
+            lines[lines.len().saturating_sub(TAIL)..].iter().map(|line| format!("\n  {}", printable(line)));
+        let lines: String = lines.collect();
+        if lines.is_empty() { lines } else { format!("; the end of its console:{lines}") }
+    }
+
+    fn usage(&self, what: &str) -> Error {
+        Error::Usage(format!("host `{}` {what}", self.host.name))
+    }
+
+    fn broken(&self, what: &str) -> Error {
+        Error::Broken(format!("host `{}` {what}", self.host.name))
+    }
+}
+
+/// End of the names of files with consoles' output.
+pub(crate) const CONSOLE: &str = ".console";

@@ -1,0 +1,170 @@
+//! Process of a rack: parent of every QEMU, and between programs' callers and agents.
+
+use crate::accelerator::Accelerator;
+use crate::guest::Guest;
+use crate::initramfs::{self, DEVICE};
+use crate::kernel::Kernel;
+use crate::machine::{QEMU, check_machine};
+use crate::memory;
+use crate::qemu::Common;
+use crate::request::{HostState, Reply, Request, Status};
+use crate::seat::GuestSeat;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::mpsc::{Sender, channel};
+use std::time::Duration;
+use unrack_live::Error;
+
+/// Step of building a rack.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Progress {
+    /// Kernel and accelerator are chosen, and guests boot.
+    Booting { kernel: String, accelerator: Accelerator },
+    /// A host is up.
+    Up { host: String, seconds: f64 },
+    /// All hosts are up.
+    Ready,
+}
+
+/// Interval at which the process verifies that its folder exists.
+const LOOK_AFTER: Duration = Duration::from_secs(5);
+/// Longest request, in bytes.
+const MOST_REQUEST: u64 = 64 << 10;
+
+struct Keeper {
+    common: Arc<Common>,
+    guests: Vec<Arc<Guest>>,
+}
+
+/// Runs the rack of this folder, whose guests start `agent`, until a request ends it or its folder is removed. `tell` is
+/// told each step, and returns whether anybody still waits for the rack; otherwise it is removed.
+///
+/// # Errors
+/// [`Error::Lacking`] if the machine cannot run guests; [`Error::Broken`] if one does not boot.
+pub fn serve(folder: &Path, agent: &Path, mut tell: impl FnMut(Progress) -> bool) -> Result<(), Error> {
+    let Some(seat) = GuestSeat::find(folder)? else {
+        return Err(Error::Usage(format!("no rack was claimed in {}", folder.display())));
+    };
+    let rack = seat.scenario()?;
+    check_machine()?;
+    let kernel = Kernel::find()?;
+    let accelerator = Accelerator::choose(QEMU)?;
+    let image = match accelerator {
+        Accelerator::Tcg => kernel.unpacked(),
+        Accelerator::Kvm => None,
+    };
+    let packed =
+        || std::fs::read(&kernel.image).map_err(|why| Error::File { path: kernel.image.clone(), why });
+    let common = Common {
+        accelerator,
+        kernel: memory::file("unrack-kernel", &image.map_or_else(packed, Ok)?)?,
+        initramfs: memory::file("unrack-initramfs", &initramfs::build(&kernel, rack.device.kind, agent)?)?,
+        device: rack.device,
+        memory: memory::device(&rack.device)?,
+    };
+    let guests = rack.host.into_iter().map(|host| Arc::new(Guest::new(host, folder))).collect();
+    let keeper = Arc::new(Keeper { common: Arc::new(common), guests });
+    let (leave, left) = channel();
+    let path = seat.socket();
+    let listener = UnixListener::bind(&path).map_err(|why| Error::File { path, why })?;
+    let answering = keeper.clone();
+    std::thread::spawn(move || {
+        for stream in listener.incoming().flatten() {
+            let (keeper, leave) = (answering.clone(), leave.clone());
+            std::thread::spawn(move || keeper.answer(stream, &leave));
+        }
+    });
+    let is_awaited = tell(Progress::Booting { kernel: kernel.version, accelerator });
+    let built = keeper.boot(is_awaited, &mut tell);
+    if let Ok(true) = built {
+        // If the folder is removed by hand, no request can reach the rack any more.
+        while left.recv_timeout(LOOK_AFTER).is_err() && seat.is_there() {}
+    }
+    keeper.guests.iter().for_each(|guest| _ = guest.kill());
+    match built {
+        Ok(false) => seat.remove(),
+        built => built.map(drop),
+    }
+}
+
+impl Keeper {
+    /// Boots all hosts at once. Returns whether anybody waits for them.
+    fn boot(&self, is_awaited: bool, tell: &mut impl FnMut(Progress) -> bool) -> Result<bool, Error> {
+        if !is_awaited {
+            return Ok(false);
+        }
+        self.guests.iter().try_for_each(|guest| guest.boot(&self.common))?;
+        for guest in &self.guests {
+            let seconds = guest.wait_until_up()?.as_secs_f64();
+            if !tell(Progress::Up { host: guest.host.name.clone(), seconds }) {
+                return Ok(false);
+            }
+        }
+        Ok(tell(Progress::Ready))
+    }
+
+    /// Answers one request, and carries the frames of a program after it.
+    fn answer(&self, stream: UnixStream, leave: &Sender<()>) {
+        let mut stream = BufReader::new(stream);
+        let mut line = String::new();
+        if stream.by_ref().take(MOST_REQUEST).read_line(&mut line).is_err() {
+            return;
+        }
+        let mut link = None;
+        let replied = match serde_json::from_str(&line) {
+            Err(why) => Err(Error::Usage(format!("not a request: {why}"))),
+            Ok(Request::List) => Ok(Reply::Hosts(Box::new(self.status()))),
+            Ok(Request::Exec { host }) => self.find(&host).and_then(|guest| guest.link()).map(|found| {
+                link = Some(found);
+                Reply::Done
+            }),
+            Ok(Request::Change { host, change }) => {
+                self.find(&host).and_then(|guest| guest.change(change, &self.common)).map(|()| Reply::Done)
+            }
+            Ok(Request::Leave) => {
+                // The rack may be leaving already. A host that boots would hold it up.
+                let booting = |guest: &&Arc<Guest>| guest.status().state == HostState::Booting;
+                let _ = leave.send(());
+                self.guests.iter().filter(booting).for_each(|guest| _ = guest.kill());
+                return;
+            }
+        };
+        let reply = replied.unwrap_or_else(|why| match why {
+            Error::Usage(why) => Reply::Refused(why),
+            why => Reply::Failed(why.to_string()),
+        });
+        let Ok(line) = serde_json::to_string(&reply) else { return };
+        // Whoever asked may have gone.
+        if stream.get_mut().write_all((line + "\n").as_bytes()).is_ok()
+            && let Some(link) = link
+        {
+            link.attach(stream);
+        }
+    }
+
+    /// Finds a host by its name or number.
+    fn find(&self, host: &str) -> Result<&Arc<Guest>, Error> {
+        let by_name = self.guests.iter().find(|guest| guest.host.name == host);
+        let by_number = || host.parse().ok().and_then(|number: usize| self.guests.get(number));
+        by_name.or_else(by_number).ok_or_else(|| {
+            let names: Vec<&str> = self.guests.iter().map(|guest| guest.host.name.as_str()).collect();
+            let near = unrack_units::nearest::hint(host, &names);
+            Error::Usage(format!("there is no host `{host}`{near}"))
+        })
+    }
+
+    fn status(&self) -> Status {
+        let Common { accelerator, device, memory, .. } = &*self.common;
+        let descriptor = std::os::fd::AsRawFd::as_raw_fd(memory);
+        Status {
+            accelerator: Some(*accelerator),
+            device: *device,
+            device_path: DEVICE.into(),
+            memory_file: format!("/proc/{}/fd/{descriptor}", std::process::id()),
+            data_offset: device.data_offset(),
+            hosts: self.guests.iter().map(|guest| guest.status()).collect(),
+        }
+    }
+}

@@ -1,0 +1,31 @@
+//! Verifies that this machine can run guests.
+
+use crate::initramfs::busybox;
+use crate::kernel::Kernel;
+use std::path::PathBuf;
+use unrack_live::Error;
+
+/// Program that runs a guest.
+pub(crate) const QEMU: &str = "qemu-system-x86_64";
+
+/// Verifies what can be seen without starting anything: the processor, QEMU, a kernel with its modules, busybox.
+///
+/// # Errors
+/// [`Error::Lacking`] says what is missing, and in which package it is.
+pub fn check_machine() -> Result<(), Error> {
+    if !cfg!(target_arch = "x86_64") {
+        return Err(Error::Lacking("virtual machines are for x86-64, and so must this machine be".into()));
+    }
+    find_qemu()?;
+    busybox()?;
+    Kernel::find().map(drop)
+}
+
+/// Finds QEMU in the folders of `PATH`.
+pub(crate) fn find_qemu() -> Result<PathBuf, Error> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let found = std::env::split_paths(&path).map(|folder| folder.join(QEMU)).find(|path| path.is_file());
+    found.ok_or_else(|| {
+        Error::Lacking(format!("`{QEMU}` is not installed: it is in the package qemu-system-x86"))
+    })
+}

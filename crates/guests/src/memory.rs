@@ -1,0 +1,38 @@
+//! Files in memory, which QEMU opens by descriptor: none has a name, so none can be left behind.
+
+use crate::header::{BLOCK_OFFSET, block};
+use crate::scenario::{Device, DeviceKind};
+use rustix::fs::{MemfdFlags, memfd_create};
+use std::fs::File;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileExt;
+use unrack_live::Error;
+
+/// Creates a file with these contents.
+///
+/// # Errors
+/// [`Error::Broken`] if the machine has no memory for it.
+pub(crate) fn file(name: &str, contents: &[u8]) -> Result<File, Error> {
+    let made = memfd_create(name, MemfdFlags::CLOEXEC).map_err(std::io::Error::from).map(File::from);
+    let written = made.and_then(|file| file.write_all_at(contents, 0).map(|()| file));
+    written.map_err(|why| Error::Broken(format!("a file in memory cannot be made for {name}: {why}")))
+}
+
+/// Creates the memory behind a device: zero bytes, behind the header that an NVDIMM needs.
+///
+/// # Errors
+/// [`Error::Broken`] if the machine has no memory for it.
+pub(crate) fn device(device: &Device) -> Result<File, Error> {
+    let made = file("unrack-device", &[])?;
+    let failed = |why| Error::Broken(format!("the device's memory cannot be made: {why}"));
+    made.set_len(device.file_bytes()).map_err(failed)?;
+    if device.kind == DeviceKind::Nvdimm {
+        made.write_all_at(&block(device.bytes.get()), BLOCK_OFFSET).map_err(failed)?;
+    }
+    Ok(made)
+}
+
+/// Returns the path by which a process that inherits the file opens it.
+pub(crate) fn path(file: &File) -> String {
+    format!("/proc/self/fd/{}", file.as_raw_fd())
+}

@@ -1,0 +1,93 @@
+//! Requests to the process of a rack, and its replies: JSON, a line each way, on the socket of the rack's folder.
+
+use crate::accelerator::Accelerator;
+use crate::scenario::Device;
+use serde::{Deserialize, Serialize};
+
+/// Request to the rack's process.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum Request {
+    List,
+    /// Frames of one program follow ([`crate::wire`]).
+    Exec {
+        host: String,
+    },
+    Change {
+        host: String,
+        change: Change,
+    },
+    /// Asks the rack to end.
+    Leave,
+}
+
+/// Change of a host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Change {
+    /// Kills its virtual machine, as a loss of power does.
+    Kill,
+    /// Stops its processors.
+    Stop,
+    /// Lets its processors go on.
+    Cont,
+    /// Boots it again after it was killed.
+    Boot,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) enum Reply {
+    Done,
+    Hosts(Box<Status>),
+    /// The request makes no sense at this time.
+    Refused(String),
+    Failed(String),
+}
+
+/// State of a rack of virtual machines.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Status {
+    pub accelerator: Option<Accelerator>,
+    pub device: Device,
+    /// Path of the device in every host.
+    pub device_path: String,
+    /// Path by which this machine's processes open the device's memory; data begin at `data_offset`, in bytes.
+    pub memory_file: String,
+    pub data_offset: u64,
+    pub hosts: Vec<HostStatus>,
+}
+
+/// State of a host.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct HostStatus {
+    pub name: String,
+    pub state: HostState,
+    /// Process of its virtual machine.
+    pub pid: Option<i32>,
+    /// Memory of its own, in bytes.
+    pub memory_bytes: u64,
+    pub cpus: u32,
+    /// Seconds from start to the agent's greeting, of the last boot.
+    pub boot_s: Option<f64>,
+    /// File with the output of its kernel.
+    pub console: String,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum HostState {
+    Booting,
+    Up,
+    Stopped,
+    Down,
+}
+
+impl HostState {
+    /// Returns the state in words.
+    pub fn name(self) -> &'static str {
+        match self {
+            HostState::Booting => "booting",
+            HostState::Up => "up",
+            HostState::Stopped => "stopped",
+            HostState::Down => "down",
+        }
+    }
+}

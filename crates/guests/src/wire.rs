@@ -1,0 +1,337 @@
+//! Protocol between the process of a rack and the agent in a guest: frames on a stream of bytes.
+//!
+//! ```text
+//! kind: u8 | program: u32 | length: u32 | payload            numbers are little-endian
+//! ```
+//!
+//! Both ends send [`Frame::Hello`] first, with their version. Frames of several programs mix on one stream; `program`
+//! says whose they are. At most [`WINDOW`] frames of a program's stream are on their way: whoever passes one on answers
+//! with [`Frame::Took`], so that a program that is not read holds up no other. Either end may be wrong or malicious:
+//! lengths are bounded, and what is malformed is an error, after which the stream is of no use.
+
+use std::io::{self, Read, Write};
+
+/// Version of this protocol. Both ends are of one build, unless a file was replaced in between.
+pub const VERSION: u32 = 1;
+/// Frames of one stream of a program that may be on their way.
+pub const WINDOW: usize = 8;
+/// Most bytes of a program's stream in one frame.
+pub const MOST_BYTES: usize = 32 << 10;
+/// Most bytes of a payload, which a command line may need.
+const MOST_PAYLOAD: usize = 4 << 20;
+const HEADER: usize = 9;
+
+/// Stream of a program.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Stream {
+    Input,
+    Output,
+    Errors,
+}
+
+/// Program to run, with what it gets from whoever starts it. Texts are bytes, as Linux has them.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Program {
+    /// Name and arguments.
+    pub words: Vec<Vec<u8>>,
+    pub variables: Vec<(Vec<u8>, Vec<u8>)>,
+    /// Folder to run in; the root if it does not exist in the guest.
+    pub folder: Vec<u8>,
+}
+
+/// End of a program.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    Exited(u8),
+    /// Ended by this signal.
+    Signalled(u8),
+    /// Not started, with the status that a shell would give, and why.
+    NotStarted {
+        status: u8,
+        why: String,
+    },
+}
+
+/// Message of either end.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Frame {
+    Hello {
+        version: u32,
+    },
+    Start {
+        program: u32,
+        it: Program,
+    },
+    /// Bytes of a stream; none for its end.
+    Bytes {
+        program: u32,
+        stream: Stream,
+        bytes: Vec<u8>,
+    },
+    /// One frame of a stream was passed on.
+    Took {
+        program: u32,
+        stream: Stream,
+    },
+    /// Signal for the program, and the answer of the agent.
+    Signal {
+        program: u32,
+        signal: u8,
+    },
+    /// Whoever started the program has gone: it is killed.
+    Leave {
+        program: u32,
+    },
+    Ended {
+        program: u32,
+        outcome: Outcome,
+    },
+}
+
+/// Reason why a stream cannot be read on.
+#[derive(Debug, thiserror::Error)]
+pub enum WireError {
+    #[error("{0}")]
+    Io(#[from] io::Error),
+    #[error("a frame of the agent's protocol is malformed: {0}")]
+    Malformed(&'static str),
+    #[error("the agent speaks version {0} of its protocol, not {VERSION}: take the rack down, and up again")]
+    Version(u32),
+}
+
+use WireError::Malformed;
+
+impl Stream {
+    const ALL: [Stream; 3] = [Stream::Input, Stream::Output, Stream::Errors];
+
+    fn from_byte(byte: u8) -> Result<Stream, WireError> {
+        Stream::ALL.get(usize::from(byte)).copied().ok_or(Malformed("no such stream"))
+    }
+}
+
+impl Frame {
+    /// Returns the program that the frame is about; `None` of [`Frame::Hello`].
+    pub fn program(&self) -> Option<u32> {
+        match self {
+            Frame::Hello { .. } => None,
+            Frame::Start { program, .. }
+            | Frame::Bytes { program, .. }
+            | Frame::Took { program, .. }
+            | Frame::Signal { program, .. }
+            | Frame::Leave { program }
+            | Frame::Ended { program, .. } => Some(*program),
+        }
+    }
+
+    /// Returns the same frame about another program.
+    pub fn with_program(mut self, number: u32) -> Frame {
+        match &mut self {
+            Frame::Hello { .. } => {}
+            Frame::Start { program, .. }
+            | Frame::Bytes { program, .. }
+            | Frame::Took { program, .. }
+            | Frame::Signal { program, .. }
+            | Frame::Leave { program }
+            | Frame::Ended { program, .. } => *program = number,
+        }
+        self
+    }
+
+    /// Writes the frame.
+    ///
+    /// # Errors
+    /// If `to` cannot be written, or [`io::ErrorKind::InvalidInput`] if the frame is longer than the protocol allows.
+    pub fn write(&self, to: &mut impl Write) -> io::Result<()> {
+        let bytes = self.to_bytes();
+        if bytes.len() > HEADER + MOST_PAYLOAD {
+            let why = format!("arguments and environment have more than {} MiB", MOST_PAYLOAD >> 20);
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, why));
+        }
+        to.write_all(&bytes)
+    }
+
+    fn to_bytes(&self) -> Vec<u8> {
+        let (kind, payload) = match self {
+            Frame::Hello { version } => (0, version.to_le_bytes().to_vec()),
+            Frame::Start { it, .. } => (1, it.to_bytes()),
+            Frame::Bytes { stream, bytes, .. } => (2, [&[*stream as u8], &bytes[..]].concat()),
+            Frame::Took { stream, .. } => (3, vec![*stream as u8]),
+            Frame::Signal { signal, .. } => (4, vec![*signal]),
+            Frame::Leave { .. } => (5, Vec::new()),
+            Frame::Ended { outcome, .. } => (6, outcome.to_bytes()),
+        };
+        let mut all = vec![kind];
+        all.extend_from_slice(&self.program().unwrap_or(0).to_le_bytes());
+        all.extend_from_slice(&(payload.len() as u32).to_le_bytes());
+        all.extend_from_slice(&payload);
+        all
+    }
+
+    /// Reads a frame; `None` at the end of the stream.
+    ///
+    /// # Errors
+    /// If `from` cannot be read, ends inside a frame, or a frame is malformed.
+    pub fn read(from: &mut impl Read) -> Result<Option<Frame>, WireError> {
+        let mut header = [0; HEADER];
+        match from.read(&mut header[..1]) {
+            Ok(0) => return Ok(None),
+            Ok(_) => from.read_exact(&mut header[1..])?,
+            Err(why) if why.kind() == io::ErrorKind::Interrupted => return Frame::read(from),
+            Err(why) => return Err(why.into()),
+        }
+        let [kind, p0, p1, p2, p3, l0, l1, l2, l3] = header;
+        let (program, length) = (u32::from_le_bytes([p0, p1, p2, p3]), u32::from_le_bytes([l0, l1, l2, l3]));
+        let length = length as usize;
+        if length > longest(kind)? {
+            return Err(Malformed("it is too long"));
+        }
+        let mut payload = vec![0; length];
+        from.read_exact(&mut payload)?;
+        Frame::from_payload(kind, program, &payload).map(Some)
+    }
+
+    fn from_payload(kind: u8, program: u32, payload: &[u8]) -> Result<Frame, WireError> {
+        let mut rest = Rest(payload);
+        let frame = match kind {
+            0 => Frame::Hello { version: rest.number()? },
+            1 => Frame::Start { program, it: Program::from_rest(&mut rest)? },
+            2 => Frame::Bytes { program, stream: Stream::from_byte(rest.byte()?)?, bytes: rest.all() },
+            3 => Frame::Took { program, stream: Stream::from_byte(rest.byte()?)? },
+            4 => Frame::Signal { program, signal: rest.byte()? },
+            5 => Frame::Leave { program },
+            6 => Frame::Ended { program, outcome: Outcome::from_rest(&mut rest)? },
+            _ => return Err(Malformed("no such kind")),
+        };
+        match rest.0 {
+            [] => Ok(frame),
+            _ => Err(Malformed("bytes follow its last field")),
+        }
+    }
+}
+
+/// Returns the most bytes that the payload of a kind of frame has.
+fn longest(kind: u8) -> Result<usize, WireError> {
+    match kind {
+        0 => Ok(4),
+        1 => Ok(MOST_PAYLOAD),
+        2 => Ok(1 + MOST_BYTES),
+        3 | 4 => Ok(1),
+        5 => Ok(0),
+        6 => Ok(2 + MOST_WHY),
+        _ => Err(Malformed("no such kind")),
+    }
+}
+
+/// Most bytes of a reason.
+const MOST_WHY: usize = 4096;
+
+impl Program {
+    fn to_bytes(&self) -> Vec<u8> {
+        let mut all = Vec::new();
+        let mut text = |bytes: &[u8]| {
+            all.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
+            all.extend_from_slice(bytes);
+        };
+        text(&self.folder);
+        text(&(self.words.len() as u32).to_le_bytes());
+        self.words.iter().for_each(|word| text(word));
+        for (name, value) in &self.variables {
+            text(name);
+            text(value);
+        }
+        all
+    }
+
+    fn from_rest(rest: &mut Rest) -> Result<Program, WireError> {
+        let folder = rest.text()?;
+        let count = Rest(&rest.text()?).number()?;
+        // Each word takes 4 bytes or more, so a wrong count ends with the payload.
+        let words = (0..count).map(|_| rest.text()).collect::<Result<Vec<_>, _>>()?;
+        let mut variables = Vec::new();
+        while !rest.0.is_empty() {
+            variables.push((rest.text()?, rest.text()?));
+        }
+        match words.is_empty() {
+            true => Err(Malformed("a program has no name")),
+            false => Ok(Program { words, variables, folder }),
+        }
+    }
+}
+
+impl Outcome {
+    /// Returns the exit status that a shell gives.
+    pub fn status(&self) -> u8 {
+        match self {
+            Outcome::Exited(status) | Outcome::NotStarted { status, .. } => *status,
+            Outcome::Signalled(signal) => signal.saturating_add(128),
+        }
+    }
+
+    fn to_bytes(&self) -> Vec<u8> {
+        match self {
+            Outcome::Exited(status) => vec![0, *status],
+            Outcome::Signalled(signal) => vec![1, *signal],
+            Outcome::NotStarted { status, why } => {
+                let why = &why.as_bytes()[..why.floor_char_boundary_to(MOST_WHY)];
+                [&[2, *status], why].concat()
+            }
+        }
+    }
+
+    fn from_rest(rest: &mut Rest) -> Result<Outcome, WireError> {
+        let (kind, number) = (rest.byte()?, rest.byte()?);
+        match kind {
+            0 => Ok(Outcome::Exited(number)),
+            1 => Ok(Outcome::Signalled(number)),
+            2 => {
+                let why = String::from_utf8(rest.all()).map_err(|_| Malformed("a reason is not UTF-8"))?;
+                Ok(Outcome::NotStarted { status: number, why })
+            }
+            _ => Err(Malformed("no such outcome")),
+        }
+    }
+}
+
+trait FloorChar {
+    fn floor_char_boundary_to(&self, most: usize) -> usize;
+}
+
+impl FloorChar for String {
+    /// Returns the largest length up to `most` that does not split a character.
+    fn floor_char_boundary_to(&self, most: usize) -> usize {
+        let most = most.min(self.len());
+        (0..=most).rev().find(|&at| self.is_char_boundary(at)).unwrap_or(0)
+    }
+}
+
+/// Unread part of a payload.
+struct Rest<'a>(&'a [u8]);
+
+impl Rest<'_> {
+    fn take(&mut self, length: usize) -> Result<&[u8], WireError> {
+        let (taken, rest) = self.0.split_at_checked(length).ok_or(Malformed("it ends inside a field"))?;
+        self.0 = rest;
+        Ok(taken)
+    }
+
+    fn byte(&mut self) -> Result<u8, WireError> {
+        Ok(self.take(1)?[0])
+    }
+
+    fn number(&mut self) -> Result<u32, WireError> {
+        let bytes = self.take(4)?;
+        Ok(u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]))
+    }
+
+    fn text(&mut self) -> Result<Vec<u8>, WireError> {
+        let length = self.number()? as usize;
+        Ok(self.take(length)?.to_vec())
+    }
+
+    fn all(&mut self) -> Vec<u8> {
+        std::mem::take(&mut self.0).to_vec()
+    }
+}
+
+#[cfg(test)]
+mod tests;
