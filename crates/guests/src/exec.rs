@@ -10,15 +10,19 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 use unrack_live::Error;
 
 /// Number of the program on this stream; the rack's process replaces it.
 const NUMBER: u32 = 0;
+/// Time that a guest has to answer a signal, also an emulated one on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(10);
 /// Exit status if nobody reads the program's output any more, as a shell has it.
 const BROKEN_PIPE: u8 = 128 + libc::SIGPIPE as u8;
 
 /// Runs a program on a host, with the standard streams, environment and folder of this process, and returns how it
-/// ended. Signals go to the program; a second one ends this process if the guest does not answer.
+/// ended. Signals go to the program; one that the guest does not answer
+/// ends this process.
 ///
 /// Threads of this process may go on waiting for input: it should exit soon.
 ///
@@ -101,13 +105,19 @@ fn feed(to: &Mutex<UnixStream>, credits: &Credits) {
     }
 }
 
-/// Sends signals to the program. If the guest has not answered the one before, it does not act on this one either, so
-/// this process ends.
+/// Sends signals to the program. If the guest does not answer one, because it is stopped or hangs, this process ends: at
+/// the next signal, or after a time.
 fn pass_on(signals: &Blocked, to: &Mutex<UnixStream>, is_unanswered: &AtomicBool) {
-    while let Some(signal) = signals.wait() {
-        if is_unanswered.swap(true, Ordering::Relaxed) {
-            std::process::exit(i32::from(signal) + 128);
+    let mut last = 0;
+    loop {
+        let longest = is_unanswered.load(Ordering::Relaxed).then_some(PATIENCE);
+        let signal = signals.wait(longest);
+        if is_unanswered.load(Ordering::Relaxed) {
+            std::process::exit(i32::from(signal.unwrap_or(last)) + 128);
         }
+        let Some(signal) = signal else { continue };
+        last = signal;
+        is_unanswered.store(true, Ordering::Relaxed);
         if send(to, &Frame::Signal { program: NUMBER, signal }).is_err() {
             return;
         }

@@ -4,9 +4,10 @@ use crate::link::Link;
 use crate::qemu::{Common, command};
 use crate::request::{Change, HostState, HostStatus};
 use crate::scenario::GuestHost;
+use crate::wire::WireError;
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::File;
-use std::io::BufReader;
+use std::io::{BufReader, ErrorKind};
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -17,6 +18,9 @@ use unrack_live::Error;
 
 /// Time that a guest has to boot; emulated on a busy machine, it takes a minute.
 const PATIENCE: Duration = Duration::from_secs(300);
+/// Time that QEMU has to end once it has hung up, before it is killed.
+const GRACE: Duration = Duration::from_secs(2);
+const ROUND: Duration = Duration::from_millis(5);
 /// Lines of a console that an error shows.
 const TAIL: usize = 15;
 
@@ -207,16 +211,27 @@ impl Guest {
             drop(now);
             carried = link.carry(&mut reader);
         }
+        if let Err(WireError::Io(why)) = &carried
+            && why.kind() == ErrorKind::UnexpectedEof
+        {
+            carried = Ok(());
+        }
         link.close();
+        // From here on, its process number may become another's.
         {
             let mut now = self.now();
             (now.qemu, now.link) = (None, None);
-            // It may have ended by itself.
-            let _ = child.kill();
         }
+        // QEMU that hangs up is about to end, with a status that says more than that it was killed.
+        let hung_up = Instant::now();
+        while carried.is_ok() && hung_up.elapsed() < GRACE && child.try_wait()?.is_none() {
+            std::thread::sleep(ROUND);
+        }
+        // It may have ended by itself.
+        let _ = child.kill();
         let status = child.wait()?;
         match carried {
-            Err(why @ (crate::wire::WireError::Malformed(_) | crate::wire::WireError::Version(_))) => {
+            Err(why @ (WireError::Malformed(_) | WireError::Version(_))) => {
                 Err(std::io::Error::other(why.to_string()))
             }
             _ => Err(std::io::Error::other(format!("QEMU has ended ({status})"))),
@@ -227,7 +242,11 @@ impl Guest {
     fn tail(&self) -> String {
         let bytes = std::fs::read(&self.console).unwrap_or_default();
         let text = String::from_utf8_lossy(&bytes);
+        // What follows is the kernel's stack.
+        let is_panic = |line: &&str| line.contains("Kernel panic");
         let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+        let end = lines.iter().position(is_panic).map_or(lines.len(), |panic| panic + 1);
+        let lines = &lines[..end];
         let printable = |line: &str| line.chars().filter(|c| !c.is_control()).take(200).collect::<String>();
         let lines =
             lines[lines.len().saturating_sub(TAIL)..].iter().map(|line| format!("\n  {}", printable(line)));

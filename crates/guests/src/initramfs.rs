@@ -124,7 +124,7 @@ $B mount -t tmpfs shm /root/dev/shm
 $B mount -t devpts pts /root/dev/pts
 $B hostname "${NAME_VARIABLE}"
 $B ip link set lo up
-exec /root/run/busybox switch_root /root /run/busybox sh /run/main < /dev/null > /root/dev/console 2>&1
+exec /root/run/busybox switch_root /root /run/busybox sh /run/main < /root/dev/null > /root/dev/console 2>&1
 "#
     )
 }

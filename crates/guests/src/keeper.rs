@@ -7,9 +7,10 @@ use crate::kernel::Kernel;
 use crate::machine::{QEMU, check_machine};
 use crate::memory;
 use crate::qemu::Common;
-use crate::request::{HostState, Reply, Request, Status};
+use crate::request::{DeviceStatus, HostState, Reply, Request, Status};
 use crate::seat::GuestSeat;
 use std::io::{BufRead, BufReader, Read, Write};
+use std::os::fd::AsRawFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::sync::Arc;
@@ -157,13 +158,16 @@ impl Keeper {
 
     fn status(&self) -> Status {
         let Common { accelerator, device, memory, .. } = &*self.common;
-        let descriptor = std::os::fd::AsRawFd::as_raw_fd(memory);
+        let device = DeviceStatus {
+            kind: device.kind,
+            bytes: device.bytes.get(),
+            path: DEVICE.into(),
+            file: format!("/proc/{}/fd/{}", std::process::id(), memory.as_raw_fd()),
+            file_offset: device.data_offset(),
+        };
         Status {
-            accelerator: Some(*accelerator),
-            device: *device,
-            device_path: DEVICE.into(),
-            memory_file: format!("/proc/{}/fd/{descriptor}", std::process::id()),
-            data_offset: device.data_offset(),
+            accelerator: *accelerator,
+            device,
             hosts: self.guests.iter().map(|guest| guest.status()).collect(),
         }
     }

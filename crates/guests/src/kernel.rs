@@ -155,7 +155,7 @@ mod tests {
         image[0x24c] = 12;
         image[1040..1048].copy_from_slice(b"unpacked");
         assert_eq!(unpack(payload(&image).unwrap()).unwrap(), b"unpacked");
-        for broken in [&image[..1050], &image[..0x204], &[]] {
+        for broken in [&image[..1044], &image[..0x204], &[]] {
             assert!(payload(broken).is_none());
         }
         image[0x24f] = 0xff;

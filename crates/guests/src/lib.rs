@@ -37,6 +37,6 @@ pub use exec::exec;
 pub use initramfs::DEVICE;
 pub use keeper::{Progress, serve};
 pub use machine::check_machine;
-pub use request::{Change, HostState, HostStatus, Status};
+pub use request::{Change, DeviceStatus, HostState, HostStatus, Status};
 pub use scenario::{Device, DeviceKind, GuestHost, GuestRack};
 pub use seat::GuestSeat;

@@ -1,7 +1,7 @@
 //! Requests to the process of a rack, and its replies: JSON, a line each way, on the socket of the rack's folder.
 
 use crate::accelerator::Accelerator;
-use crate::scenario::Device;
+use crate::scenario::DeviceKind;
 use serde::{Deserialize, Serialize};
 
 /// Request to the rack's process.
@@ -45,14 +45,23 @@ pub(crate) enum Reply {
 /// State of a rack of virtual machines.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Status {
-    pub accelerator: Option<Accelerator>,
-    pub device: Device,
-    /// Path of the device in every host.
-    pub device_path: String,
-    /// Path by which this machine's processes open the device's memory; data begin at `data_offset`, in bytes.
-    pub memory_file: String,
-    pub data_offset: u64,
+    pub accelerator: Accelerator,
+    pub device: DeviceStatus,
     pub hosts: Vec<HostStatus>,
+}
+
+/// Memory device of a rack.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct DeviceStatus {
+    pub kind: DeviceKind,
+    /// Bytes that hosts can use.
+    pub bytes: u64,
+    /// Path of the device in every host.
+    pub path: String,
+    /// File by which processes of this machine reach the same memory.
+    pub file: String,
+    /// Offset in that file of the device's first byte, in bytes.
+    pub file_offset: u64,
 }
 
 /// State of a host.

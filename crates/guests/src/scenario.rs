@@ -131,6 +131,16 @@ fn is_name(name: &str) -> bool {
         && name.chars().all(allowed)
 }
 
+impl DeviceKind {
+    /// Returns the name in scenarios.
+    pub fn name(self) -> &'static str {
+        match self {
+            DeviceKind::Nvdimm => "nvdimm",
+            DeviceKind::Ivshmem => "ivshmem",
+        }
+    }
+}
+
 impl Device {
     /// Returns the bytes of memory behind the device: those that hosts can use, and its header.
     pub fn file_bytes(&self) -> u64 {

@@ -1,6 +1,7 @@
 //! Signals that are meant for a program in a guest.
 
 use std::io;
+use std::time::Duration;
 
 /// Signals that are passed on.
 const PASSED_ON: [i32; 6] =
@@ -29,11 +30,13 @@ impl Blocked {
         }
     }
 
-    /// Waits for the next signal. `None` if the kernel refuses.
-    pub(crate) fn wait(&self) -> Option<u8> {
-        let mut signal = 0;
-        // SAFETY: both point to plain data of this frame.
-        let status = unsafe { libc::sigwait(&raw const self.0, &raw mut signal) };
-        (status == 0).then_some(signal as u8)
+    /// Waits for the next signal, at most for this time if there is one. `None` if none has come.
+    pub(crate) fn wait(&self, longest: Option<Duration>) -> Option<u8> {
+        let most = longest.unwrap_or(Duration::from_secs(1 << 30));
+        let most =
+            libc::timespec { tv_sec: most.as_secs().cast_signed(), tv_nsec: most.subsec_nanos().into() };
+        // SAFETY: both point to plain data that outlives the call; details of the signal are not asked for.
+        let signal = unsafe { libc::sigtimedwait(&raw const self.0, std::ptr::null_mut(), &raw const most) };
+        u8::try_from(signal).ok()
     }
 }

@@ -9,7 +9,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
 use unrack_guests::wire::Outcome;
-use unrack_guests::{Change, DEVICE, DeviceKind, GuestRack, GuestSeat, Progress, Status};
+use unrack_guests::{Change, DEVICE, GuestRack, GuestSeat, Progress, Status};
 use unrack_rack::Scenario;
 use unrack_units::Bytes;
 
@@ -147,11 +147,8 @@ fn table(status: &Status) -> String {
         let state = host.state.name();
         format!("{:width$}  {state:7}  {memory}, {} cpus{boot}; {}\n", host.name, host.cpus, host.console)
     };
-    let kind = match status.device.kind {
-        DeviceKind::Nvdimm => "nvdimm",
-        DeviceKind::Ivshmem => "ivshmem",
-    };
     let hosts: String = status.hosts.iter().map(host).collect();
-    let accelerator = status.accelerator.map_or("", |accelerator| accelerator.name());
-    format!("{hosts}{} of {kind} at {}, under {accelerator}\n", status.device.bytes, status.device_path)
+    let (device, accelerator) = (&status.device, status.accelerator.name());
+    let (bytes, kind) = (Bytes::new(device.bytes), device.kind.name());
+    format!("{hosts}{bytes} of {kind} at {}, under {accelerator}\n", device.path)
 }

@@ -14,6 +14,7 @@ mod fast;
 mod fast_books;
 mod fast_calls;
 mod fast_signals;
+mod guests;
 mod keys;
 mod kills;
 mod limits;

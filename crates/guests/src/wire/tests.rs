@@ -37,7 +37,8 @@ proptest! {
         frames.iter().for_each(|frame| frame.write(&mut stream).unwrap());
         let mut stream = &stream[..];
         for frame in &frames {
-            prop_assert_eq!(Frame::read(&mut stream).unwrap().as_ref(), Some(frame));
+            let read = Frame::read(&mut stream).unwrap();
+            prop_assert_eq!(read.as_ref(), Some(frame));
         }
         prop_assert!(Frame::read(&mut stream).unwrap().is_none());
     }
