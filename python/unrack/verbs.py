@@ -550,6 +550,60 @@ def rack_down(*, state: Value | None = None) -> Result:
     return called(["rack", "down"], {"--state": state})
 
 
+def rack_ls(*, state: Value | None = None) -> Result:
+    """Lists the hosts that are virtual machines, with their state.
+
+    Args:
+        state: Folder for the state of these racks [default: /run/unrack-rack, or in $XDG_RUNTIME_DIR or /tmp
+            if you are not root].
+    """
+    return called(["rack", "ls"], {"--state": state}, json_to="stdout")
+
+
+def rack_kill(host: Value, *, state: Value | None = None) -> Result:
+    """Kills a virtual machine, as a loss of power does; its programs end, and the shared memory stays.
+
+    Args:
+        host: Name or number of the host.
+        state: Folder for the state of these racks [default: /run/unrack-rack, or in $XDG_RUNTIME_DIR or /tmp
+            if you are not root].
+    """
+    return called(["rack", "kill"], {"--state": state}, [host])
+
+
+def rack_stop(host: Value, *, state: Value | None = None) -> Result:
+    """Stops the processors of a virtual machine, as if it hung.
+
+    Args:
+        host: Name or number of the host.
+        state: Folder for the state of these racks [default: /run/unrack-rack, or in $XDG_RUNTIME_DIR or /tmp
+            if you are not root].
+    """
+    return called(["rack", "stop"], {"--state": state}, [host])
+
+
+def rack_cont(host: Value, *, state: Value | None = None) -> Result:
+    """Lets a stopped virtual machine go on.
+
+    Args:
+        host: Name or number of the host.
+        state: Folder for the state of these racks [default: /run/unrack-rack, or in $XDG_RUNTIME_DIR or /tmp
+            if you are not root].
+    """
+    return called(["rack", "cont"], {"--state": state}, [host])
+
+
+def rack_boot(host: Value, *, state: Value | None = None) -> Result:
+    """Boots a virtual machine that is down.
+
+    Args:
+        host: Name or number of the host.
+        state: Folder for the state of these racks [default: /run/unrack-rack, or in $XDG_RUNTIME_DIR or /tmp
+            if you are not root].
+    """
+    return called(["rack", "boot"], {"--state": state}, [host])
+
+
 def rpc_ls(*, socket: Value | None = None) -> Result:
     """Lists the services of a pool.
 

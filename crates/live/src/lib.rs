@@ -1,4 +1,4 @@
-//! Parts that both kinds of live rack need: errors, folders of their state, and the tools that configure Linux networks.
+//! Parts that all kinds of live rack need: errors, folders of their state, and the tools that configure Linux networks.
 #![forbid(unsafe_code)]
 
 mod error;

