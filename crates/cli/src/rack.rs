@@ -13,7 +13,7 @@ use std::net::SocketAddr;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use unrack_guests::{Change, GuestRack, GuestSeat};
+use unrack_guests::{GuestRack, GuestSeat, HostChange};
 use unrack_keys::datagram::SharedKey;
 use unrack_live::Error;
 use unrack_namespaces::{NamespaceHost, Rack};
@@ -268,10 +268,10 @@ pub(crate) fn main(args: Args) -> Result<ExitCode, Failure> {
             return exec(&place.rack()?, &host, (tcp, sockets), &program);
         }
         Verb::Ls { json, place } => guests::list(&place, json)?,
-        Verb::Kill(Changed { host, place }) => guests::change(&place, &host, Change::Kill)?,
-        Verb::Stop(Changed { host, place }) => guests::change(&place, &host, Change::Stop)?,
-        Verb::Cont(Changed { host, place }) => guests::change(&place, &host, Change::Cont)?,
-        Verb::Boot(Changed { host, place }) => guests::change(&place, &host, Change::Boot)?,
+        Verb::Kill(Changed { host, place }) => guests::change(&place, &host, HostChange::Kill)?,
+        Verb::Stop(Changed { host, place }) => guests::change(&place, &host, HostChange::Stop)?,
+        Verb::Cont(Changed { host, place }) => guests::change(&place, &host, HostChange::Cont)?,
+        Verb::Boot(Changed { host, place }) => guests::change(&place, &host, HostChange::Boot)?,
         Verb::Guests { place } => guests::serve(&place.folder())?,
         Verb::Agent => unrack_guests::agent::serve()?,
         Verb::Down { place } if direct::down(&place.folder())? || guests::down(&place.folder())? => {}

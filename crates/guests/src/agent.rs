@@ -1,7 +1,7 @@
 //! Agent in a guest: runs programs that the rack's process asks for, and passes their bytes.
 
 use crate::flow::Credits;
-use crate::wire::{Frame, MOST_BYTES, Outcome, Program, Stream, VERSION, WINDOW, WireError};
+use crate::wire::{Frame, GuestExit, MOST_BYTES, Program, Stream, VERSION, WINDOW, WireError};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 use std::collections::HashMap;
@@ -207,10 +207,10 @@ impl Agent {
         self.running().remove(&program);
         let outcome = match child.wait() {
             Ok(status) => match (status.code(), status.signal()) {
-                (Some(code), _) => Outcome::Exited(code as u8),
-                (None, signal) => Outcome::Signalled(signal.unwrap_or(0) as u8),
+                (Some(code), _) => GuestExit::Exited(code as u8),
+                (None, signal) => GuestExit::Signalled(signal.unwrap_or(0) as u8),
             },
-            Err(why) => Outcome::NotStarted { status: 126, why: why.to_string() },
+            Err(why) => GuestExit::NotStarted { status: 126, why: why.to_string() },
         };
         self.send(&Frame::Ended { program, outcome });
     }
@@ -269,8 +269,8 @@ fn command(it: &Program) -> Command {
     command
 }
 
-fn not_started(it: &Program, why: &std::io::Error) -> Outcome {
+fn not_started(it: &Program, why: &std::io::Error) -> GuestExit {
     let name = it.words.first().map(|word| String::from_utf8_lossy(word).into_owned()).unwrap_or_default();
     let status = if why.kind() == ErrorKind::NotFound { 127 } else { 126 };
-    Outcome::NotStarted { status, why: format!("{name}: {why}") }
+    GuestExit::NotStarted { status, why: format!("{name}: {why}") }
 }

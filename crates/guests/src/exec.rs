@@ -3,7 +3,7 @@
 use crate::flow::Credits;
 use crate::seat::GuestSeat;
 use crate::signals::Blocked;
-use crate::wire::{Frame, MOST_BYTES, Outcome, Program, Stream};
+use crate::wire::{Frame, GuestExit, MOST_BYTES, Program, Stream};
 use std::ffi::{OsStr, OsString};
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::ffi::OsStrExt;
@@ -29,7 +29,7 @@ const BROKEN_PIPE: u8 = 128 + libc::SIGPIPE as u8;
 /// # Errors
 /// [`Error::Usage`] if the host is not up, or the command line is too long; [`Error::Broken`] if the host ends before the
 /// program.
-pub fn exec(seat: &GuestSeat, host: &str, words: &[OsString]) -> Result<Outcome, Error> {
+pub fn exec(seat: &GuestSeat, host: &str, words: &[OsString]) -> Result<GuestExit, Error> {
     let broken = |why: std::io::Error| Error::Broken(format!("host `{host}` cannot be reached: {why}"));
     let signals = Blocked::start().map_err(broken)?;
     let mut from = seat.open(host)?;
@@ -57,7 +57,7 @@ pub fn exec(seat: &GuestSeat, host: &str, words: &[OsString]) -> Result<Outcome,
                     _ => write(&mut std::io::stderr().lock(), &bytes),
                 };
                 if written.is_err() {
-                    return Ok(Outcome::Exited(BROKEN_PIPE));
+                    return Ok(GuestExit::Exited(BROKEN_PIPE));
                 }
                 // The rack's process may have ended: the next frame says so.
                 let _ = send(&to, &Frame::Took { program: NUMBER, stream });

@@ -2,7 +2,7 @@
 
 use crate::link::Link;
 use crate::qemu::{Common, command};
-use crate::request::{Change, HostState, HostStatus};
+use crate::request::{HostChange, HostState, HostStatus};
 use crate::scenario::GuestHost;
 use crate::wire::WireError;
 use rustix::process::{Pid, Signal, kill_process};
@@ -85,18 +85,18 @@ impl Guest {
     ///
     /// # Errors
     /// [`Error::Usage`] if the host's state does not allow it; [`Error::Broken`] if it does not boot.
-    pub(crate) fn change(self: &Arc<Guest>, change: Change, common: &Arc<Common>) -> Result<(), Error> {
+    pub(crate) fn change(self: &Arc<Guest>, change: HostChange, common: &Arc<Common>) -> Result<(), Error> {
         match change {
-            Change::Boot => {
+            HostChange::Boot => {
                 self.boot(common)?;
                 self.wait_until_up().map(drop)
             }
-            Change::Kill => {
+            HostChange::Kill => {
                 let was_up = self.kill();
                 if was_up { Ok(()) } else { Err(self.usage("is down already")) }
             }
-            Change::Stop => self.signal(HostState::Up, HostState::Stopped, Signal::STOP),
-            Change::Cont => self.signal(HostState::Stopped, HostState::Up, Signal::CONT),
+            HostChange::Stop => self.signal(HostState::Up, HostState::Stopped, Signal::STOP),
+            HostChange::Cont => self.signal(HostState::Stopped, HostState::Up, Signal::CONT),
         }
     }
 

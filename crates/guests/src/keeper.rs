@@ -7,7 +7,7 @@ use crate::kernel::Kernel;
 use crate::machine::{QEMU, check_machine};
 use crate::memory;
 use crate::qemu::Common;
-use crate::request::{DeviceStatus, HostState, Reply, Request, Status};
+use crate::request::{DeviceStatus, HostState, RackStatus, Reply, Request};
 use crate::seat::GuestSeat;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::fd::AsRawFd;
@@ -20,7 +20,7 @@ use unrack_live::Error;
 
 /// Step of building a rack.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Progress {
+pub enum BootStep {
     /// Kernel and accelerator are chosen, and guests boot.
     Booting { kernel: String, accelerator: Accelerator },
     /// A host is up.
@@ -44,7 +44,7 @@ struct Keeper {
 ///
 /// # Errors
 /// [`Error::Lacking`] if the machine cannot run guests; [`Error::Broken`] if one does not boot.
-pub fn serve(folder: &Path, agent: &Path, mut tell: impl FnMut(Progress) -> bool) -> Result<(), Error> {
+pub fn serve(folder: &Path, agent: &Path, mut tell: impl FnMut(BootStep) -> bool) -> Result<(), Error> {
     let Some(seat) = GuestSeat::find(folder)? else {
         return Err(Error::Usage(format!("no rack was claimed in {}", folder.display())));
     };
@@ -77,7 +77,7 @@ pub fn serve(folder: &Path, agent: &Path, mut tell: impl FnMut(Progress) -> bool
             std::thread::spawn(move || keeper.answer(stream, &leave));
         }
     });
-    let is_awaited = tell(Progress::Booting { kernel: kernel.version, accelerator });
+    let is_awaited = tell(BootStep::Booting { kernel: kernel.version, accelerator });
     let built = keeper.boot(is_awaited, &mut tell);
     if let Ok(true) = built {
         // If the folder is removed by hand, no request can reach the rack any more.
@@ -92,18 +92,18 @@ pub fn serve(folder: &Path, agent: &Path, mut tell: impl FnMut(Progress) -> bool
 
 impl Keeper {
     /// Boots all hosts at once. Returns whether anybody waits for them.
-    fn boot(&self, is_awaited: bool, tell: &mut impl FnMut(Progress) -> bool) -> Result<bool, Error> {
+    fn boot(&self, is_awaited: bool, tell: &mut impl FnMut(BootStep) -> bool) -> Result<bool, Error> {
         if !is_awaited {
             return Ok(false);
         }
         self.guests.iter().try_for_each(|guest| guest.boot(&self.common))?;
         for guest in &self.guests {
             let seconds = guest.wait_until_up()?.as_secs_f64();
-            if !tell(Progress::Up { host: guest.host.name.clone(), seconds }) {
+            if !tell(BootStep::Up { host: guest.host.name.clone(), seconds }) {
                 return Ok(false);
             }
         }
-        Ok(tell(Progress::Ready))
+        Ok(tell(BootStep::Ready))
     }
 
     /// Answers one request, and carries the frames of a program after it.
@@ -156,7 +156,7 @@ impl Keeper {
         })
     }
 
-    fn status(&self) -> Status {
+    fn status(&self) -> RackStatus {
         let Common { accelerator, device, memory, .. } = &*self.common;
         let device = DeviceStatus {
             kind: device.kind,
@@ -165,7 +165,7 @@ impl Keeper {
             file: format!("/proc/{}/fd/{}", std::process::id(), memory.as_raw_fd()),
             file_offset: device.data_offset(),
         };
-        Status {
+        RackStatus {
             accelerator: *accelerator,
             device,
             hosts: self.guests.iter().map(|guest| guest.status()).collect(),

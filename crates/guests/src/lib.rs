@@ -30,13 +30,14 @@ mod request;
 mod scenario;
 mod seat;
 mod signals;
-pub mod wire;
+mod wire;
 
 pub use accelerator::Accelerator;
 pub use exec::exec;
 pub use initramfs::DEVICE;
-pub use keeper::{Progress, serve};
+pub use keeper::{BootStep, serve};
 pub use machine::check_machine;
-pub use request::{Change, DeviceStatus, HostState, HostStatus, Status};
-pub use scenario::{Device, DeviceKind, GuestHost, GuestRack};
+pub use request::{DeviceStatus, HostChange, HostState, HostStatus, RackStatus};
+pub use scenario::{DeviceKind, GuestHost, GuestRack, SharedDevice};
 pub use seat::GuestSeat;
+pub use wire::GuestExit;

@@ -132,7 +132,7 @@ fn answer(mut to: UnixStream, frames: &Receiver<Frame>) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::wire::Outcome;
+    use crate::wire::GuestExit;
     use std::sync::Arc;
 
     fn pair() -> (UnixStream, UnixStream) {
@@ -165,7 +165,7 @@ mod tests {
             let Some(Frame::Signal { program, signal: 2 }) = Frame::read(&mut guest).unwrap() else {
                 panic!()
             };
-            let outcome = Outcome::Exited(program as u8);
+            let outcome = GuestExit::Exited(program as u8);
             Frame::Ended { program, outcome: outcome.clone() }.write(&mut guest).unwrap();
             assert_eq!(Frame::read(&mut client).unwrap(), Some(Frame::Ended { program, outcome }));
             assert!(Frame::read(&mut client).unwrap().is_none());

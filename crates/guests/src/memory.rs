@@ -1,7 +1,7 @@
 //! Files in memory, which QEMU opens by descriptor: none has a name, so none can be left behind.
 
 use crate::header::{BLOCK_OFFSET, block};
-use crate::scenario::{Device, DeviceKind};
+use crate::scenario::{DeviceKind, SharedDevice};
 use rustix::fs::{MemfdFlags, memfd_create};
 use std::fs::File;
 use std::os::fd::AsRawFd;
@@ -22,7 +22,7 @@ pub(crate) fn file(name: &str, contents: &[u8]) -> Result<File, Error> {
 ///
 /// # Errors
 /// [`Error::Broken`] if the machine has no memory for it.
-pub(crate) fn device(device: &Device) -> Result<File, Error> {
+pub(crate) fn device(device: &SharedDevice) -> Result<File, Error> {
     let made = file("unrack-device", &[])?;
     let failed = |why| Error::Broken(format!("the device's memory cannot be made: {why}"));
     made.set_len(device.file_bytes()).map_err(failed)?;

@@ -5,7 +5,7 @@ use crate::agent::PORT;
 use crate::initramfs::{NAME_VARIABLE, ROOT_TAG};
 use crate::machine::QEMU;
 use crate::memory::path;
-use crate::scenario::{Device, DeviceKind, GuestHost};
+use crate::scenario::{DeviceKind, GuestHost, SharedDevice};
 use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::process::{Signal, getppid, set_parent_process_death_signal};
 use std::fs::File;
@@ -20,7 +20,7 @@ pub(crate) struct Common {
     pub accelerator: Accelerator,
     pub kernel: File,
     pub initramfs: File,
-    pub device: Device,
+    pub device: SharedDevice,
     pub memory: File,
 }
 

@@ -14,7 +14,7 @@ pub(crate) enum Request {
     },
     Change {
         host: String,
-        change: Change,
+        change: HostChange,
     },
     /// Asks the rack to end.
     Leave,
@@ -22,7 +22,7 @@ pub(crate) enum Request {
 
 /// Change of a host.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Change {
+pub enum HostChange {
     /// Kills its virtual machine, as a loss of power does.
     Kill,
     /// Stops its processors.
@@ -36,7 +36,7 @@ pub enum Change {
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) enum Reply {
     Done,
-    Hosts(Box<Status>),
+    Hosts(Box<RackStatus>),
     /// The request makes no sense at this time.
     Refused(String),
     Failed(String),
@@ -44,7 +44,7 @@ pub(crate) enum Reply {
 
 /// State of a rack of virtual machines.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Status {
+pub struct RackStatus {
     pub accelerator: Accelerator,
     pub device: DeviceStatus,
     pub hosts: Vec<HostStatus>,

@@ -10,7 +10,7 @@ use unrack_units::Bytes;
 pub struct GuestRack {
     /// Memory device that all hosts share.
     #[serde(default)]
-    pub device: Device,
+    pub device: SharedDevice,
     /// Hosts, at most 16.
     #[serde(default)]
     pub host: Vec<GuestHost>,
@@ -19,7 +19,7 @@ pub struct GuestRack {
 /// Memory device that all hosts share. Its bytes are zero when the rack is built, and lost when it is taken down.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Device {
+pub struct SharedDevice {
     /// Bytes that hosts can use: a multiple of 2 MiB, for `ivshmem` a power of two.
     pub bytes: Bytes,
     pub kind: DeviceKind,
@@ -49,9 +49,9 @@ pub struct GuestHost {
     pub cpus: u32,
 }
 
-impl Default for Device {
-    fn default() -> Device {
-        Device { bytes: Bytes::new(256 << 20), kind: DeviceKind::Nvdimm }
+impl Default for SharedDevice {
+    fn default() -> SharedDevice {
+        SharedDevice { bytes: Bytes::new(256 << 20), kind: DeviceKind::Nvdimm }
     }
 }
 
@@ -92,7 +92,7 @@ impl GuestRack {
 
     /// Returns the path of the first value that is out of bounds, and the bounds.
     fn problem(&self) -> Option<(String, String)> {
-        let Device { bytes, kind } = self.device;
+        let SharedDevice { bytes, kind } = self.device;
         let bytes = bytes.get();
         let at = |path: &str, why: String| Some((path.to_string(), why));
         if bytes == 0 || !bytes.is_multiple_of(DATA_OFFSET) || bytes > MOST_MEMORY {
@@ -141,7 +141,7 @@ impl DeviceKind {
     }
 }
 
-impl Device {
+impl SharedDevice {
     /// Returns the bytes of memory behind the device: those that hosts can use, and its header.
     pub fn file_bytes(&self) -> u64 {
         self.data_offset() + self.bytes.get()
@@ -171,7 +171,7 @@ mod tests {
     fn keys_have_defaults() {
         let rack =
             read("[[host]]\nname = \"a\"\n[[host]]\nname = \"b\"\nmemory = \"1GiB\"\ncpus = 2\n").unwrap();
-        assert_eq!(rack.device, Device { bytes: Bytes::new(256 << 20), kind: DeviceKind::Nvdimm });
+        assert_eq!(rack.device, SharedDevice { bytes: Bytes::new(256 << 20), kind: DeviceKind::Nvdimm });
         let sizes: Vec<_> = rack.host.iter().map(|host| (host.memory.get() >> 20, host.cpus)).collect();
         assert_eq!(sizes, [(768, 1), (1024, 2)]);
     }

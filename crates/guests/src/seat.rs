@@ -4,7 +4,7 @@
 //! and by every QEMU, which inherit the lock. A file whose lock is free was left by processes that were killed.
 
 use crate::guest::CONSOLE;
-use crate::request::{Change, Reply, Request, Status};
+use crate::request::{HostChange, RackStatus, Reply, Request};
 use crate::scenario::GuestRack;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fd::OwnedFd;
@@ -138,7 +138,7 @@ impl GuestSeat {
     ///
     /// # Errors
     /// [`Error::Broken`] if the rack's process does not answer.
-    pub fn status(&self) -> Result<Status, Error> {
+    pub fn status(&self) -> Result<RackStatus, Error> {
         match self.ask(&Request::List)?.1 {
             Reply::Hosts(status) => Ok(*status),
             other => Err(self.unexpected(other)),
@@ -149,7 +149,7 @@ impl GuestSeat {
     ///
     /// # Errors
     /// [`Error::Usage`] if there is no such host, or its state does not allow it; [`Error::Broken`] if it does not boot.
-    pub fn change(&self, host: &str, change: Change) -> Result<(), Error> {
+    pub fn change(&self, host: &str, change: HostChange) -> Result<(), Error> {
         match self.ask(&Request::Change { host: host.into(), change })?.1 {
             Reply::Done => Ok(()),
             other => Err(self.unexpected(other)),

@@ -12,18 +12,18 @@
 use std::io::{self, Read, Write};
 
 /// Version of this protocol. Both ends are of one build, unless a file was replaced in between.
-pub const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 1;
 /// Frames of one stream of a program that may be on their way.
-pub const WINDOW: usize = 8;
+pub(crate) const WINDOW: usize = 8;
 /// Most bytes of a program's stream in one frame.
-pub const MOST_BYTES: usize = 32 << 10;
+pub(crate) const MOST_BYTES: usize = 32 << 10;
 /// Most bytes of a payload, which a command line may need.
 const MOST_PAYLOAD: usize = 4 << 20;
 const HEADER: usize = 9;
 
 /// Stream of a program.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Stream {
+pub(crate) enum Stream {
     Input,
     Output,
     Errors,
@@ -31,17 +31,17 @@ pub enum Stream {
 
 /// Program to run, with what it gets from whoever starts it. Texts are bytes, as Linux has them.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Program {
+pub(crate) struct Program {
     /// Name and arguments.
-    pub words: Vec<Vec<u8>>,
-    pub variables: Vec<(Vec<u8>, Vec<u8>)>,
+    pub(crate) words: Vec<Vec<u8>>,
+    pub(crate) variables: Vec<(Vec<u8>, Vec<u8>)>,
     /// Folder to run in; the root if it does not exist in the guest.
-    pub folder: Vec<u8>,
+    pub(crate) folder: Vec<u8>,
 }
 
 /// End of a program.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Outcome {
+pub enum GuestExit {
     Exited(u8),
     /// Ended by this signal.
     Signalled(u8),
@@ -54,7 +54,7 @@ pub enum Outcome {
 
 /// Message of either end.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Frame {
+pub(crate) enum Frame {
     Hello {
         version: u32,
     },
@@ -84,13 +84,13 @@ pub enum Frame {
     },
     Ended {
         program: u32,
-        outcome: Outcome,
+        outcome: GuestExit,
     },
 }
 
 /// Reason why a stream cannot be read on.
 #[derive(Debug, thiserror::Error)]
-pub enum WireError {
+pub(crate) enum WireError {
     #[error("{0}")]
     Io(#[from] io::Error),
     #[error("a frame of the agent's protocol is malformed: {0}")]
@@ -111,7 +111,7 @@ impl Stream {
 
 impl Frame {
     /// Returns the program that the frame is about; `None` of [`Frame::Hello`].
-    pub fn program(&self) -> Option<u32> {
+    pub(crate) fn program(&self) -> Option<u32> {
         match self {
             Frame::Hello { .. } => None,
             Frame::Start { program, .. }
@@ -124,7 +124,7 @@ impl Frame {
     }
 
     /// Returns the same frame about another program.
-    pub fn with_program(mut self, number: u32) -> Frame {
+    pub(crate) fn with_program(mut self, number: u32) -> Frame {
         match &mut self {
             Frame::Hello { .. } => {}
             Frame::Start { program, .. }
@@ -141,7 +141,7 @@ impl Frame {
     ///
     /// # Errors
     /// If `to` cannot be written, or [`io::ErrorKind::InvalidInput`] if the frame is longer than the protocol allows.
-    pub fn write(&self, to: &mut impl Write) -> io::Result<()> {
+    pub(crate) fn write(&self, to: &mut impl Write) -> io::Result<()> {
         let bytes = self.to_bytes();
         if bytes.len() > HEADER + MOST_PAYLOAD {
             let why = format!("arguments and environment have more than {} MiB", MOST_PAYLOAD >> 20);
@@ -171,7 +171,7 @@ impl Frame {
     ///
     /// # Errors
     /// If `from` cannot be read, ends inside a frame, or a frame is malformed.
-    pub fn read(from: &mut impl Read) -> Result<Option<Frame>, WireError> {
+    pub(crate) fn read(from: &mut impl Read) -> Result<Option<Frame>, WireError> {
         let mut header = [0; HEADER];
         match from.read(&mut header[..1]) {
             Ok(0) => return Ok(None),
@@ -199,7 +199,7 @@ impl Frame {
             3 => Frame::Took { program, stream: Stream::from_byte(rest.byte()?)? },
             4 => Frame::Signal { program, signal: rest.byte()? },
             5 => Frame::Leave { program },
-            6 => Frame::Ended { program, outcome: Outcome::from_rest(&mut rest)? },
+            6 => Frame::Ended { program, outcome: GuestExit::from_rest(&mut rest)? },
             _ => return Err(Malformed("no such kind")),
         };
         match rest.0 {
@@ -258,34 +258,34 @@ impl Program {
     }
 }
 
-impl Outcome {
+impl GuestExit {
     /// Returns the exit status that a shell gives.
     pub fn status(&self) -> u8 {
         match self {
-            Outcome::Exited(status) | Outcome::NotStarted { status, .. } => *status,
-            Outcome::Signalled(signal) => signal.saturating_add(128),
+            GuestExit::Exited(status) | GuestExit::NotStarted { status, .. } => *status,
+            GuestExit::Signalled(signal) => signal.saturating_add(128),
         }
     }
 
     fn to_bytes(&self) -> Vec<u8> {
         match self {
-            Outcome::Exited(status) => vec![0, *status],
-            Outcome::Signalled(signal) => vec![1, *signal],
-            Outcome::NotStarted { status, why } => {
+            GuestExit::Exited(status) => vec![0, *status],
+            GuestExit::Signalled(signal) => vec![1, *signal],
+            GuestExit::NotStarted { status, why } => {
                 let why = &why.as_bytes()[..why.floor_char_boundary_to(MOST_WHY)];
                 [&[2, *status], why].concat()
             }
         }
     }
 
-    fn from_rest(rest: &mut Rest) -> Result<Outcome, WireError> {
+    fn from_rest(rest: &mut Rest) -> Result<GuestExit, WireError> {
         let (kind, number) = (rest.byte()?, rest.byte()?);
         match kind {
-            0 => Ok(Outcome::Exited(number)),
-            1 => Ok(Outcome::Signalled(number)),
+            0 => Ok(GuestExit::Exited(number)),
+            1 => Ok(GuestExit::Signalled(number)),
             2 => {
                 let why = String::from_utf8(rest.all()).map_err(|_| Malformed("a reason is not UTF-8"))?;
-                Ok(Outcome::NotStarted { status: number, why })
+                Ok(GuestExit::NotStarted { status: number, why })
             }
             _ => Err(Malformed("no such outcome")),
         }

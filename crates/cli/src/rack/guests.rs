@@ -8,8 +8,7 @@ use std::io::{BufRead, BufReader, IsTerminal, Write};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
-use unrack_guests::wire::Outcome;
-use unrack_guests::{Change, DEVICE, GuestRack, GuestSeat, Progress, Status};
+use unrack_guests::{BootStep, DEVICE, GuestExit, GuestRack, GuestSeat, HostChange, RackStatus};
 use unrack_rack::Scenario;
 use unrack_units::Bytes;
 
@@ -62,13 +61,13 @@ const READY: &str = "ready";
 /// Runs the rack of a folder in this process, until it is to leave.
 pub(super) fn serve(folder: &Path) -> Result<(), Failure> {
     let agent = std::env::current_exe().map_err(|why| Failure::Failed(why.to_string()))?;
-    let tell = |step: Progress| {
+    let tell = |step: BootStep| {
         let line = match step {
-            Progress::Booting { kernel, accelerator } => {
+            BootStep::Booting { kernel, accelerator } => {
                 format!("booting Linux {kernel} under {}", accelerator.name())
             }
-            Progress::Up { host, seconds } => format!("host `{host}` is up after {seconds:.1} s"),
-            Progress::Ready => READY.into(),
+            BootStep::Up { host, seconds } => format!("host `{host}` is up after {seconds:.1} s"),
+            BootStep::Ready => READY.into(),
         };
         let mut out = std::io::stdout().lock();
         writeln!(out, "{line}").and_then(|()| out.flush()).is_ok()
@@ -105,14 +104,14 @@ pub(super) fn check_free(folder: &Path) -> Result<(), Failure> {
 pub(super) fn exec(seat: &GuestSeat, host: &str, program: &[String]) -> Result<ExitCode, Failure> {
     let words: Vec<OsString> = program.iter().map(OsString::from).collect();
     let outcome = unrack_guests::exec(seat, host, &words)?;
-    if let Outcome::NotStarted { why, .. } = &outcome {
+    if let GuestExit::NotStarted { why, .. } = &outcome {
         say(why);
     }
     Ok(ExitCode::from(outcome.status()))
 }
 
 /// Changes the state of a host.
-pub(super) fn change(place: &Place, host: &str, change: Change) -> Result<(), Failure> {
+pub(super) fn change(place: &Place, host: &str, change: HostChange) -> Result<(), Failure> {
     Ok(find(place)?.change(host, change)?)
 }
 
@@ -139,7 +138,7 @@ pub(super) fn list(place: &Place, json: bool) -> Result<(), Failure> {
 }
 
 /// Returns a line of each host, and one of the device.
-fn table(status: &Status) -> String {
+fn table(status: &RackStatus) -> String {
     let width = status.hosts.iter().map(|host| host.name.len()).max().unwrap_or(0);
     let host = |host: &unrack_guests::HostStatus| {
         let memory = Bytes::new(host.memory_bytes);

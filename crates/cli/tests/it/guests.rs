@@ -288,7 +288,7 @@ fn a_program_of_a_host() {
             String::from_utf8(unsafe { at.read_volatile() }.to_vec()).unwrap()
         } else {
             let text = <[u8; TEXT]>::try_from(&task.as_bytes()[..TEXT]).unwrap();
-            // SAFETY: as above.
+            // SAFETY: the place is in the mapping, and no other program of this test has it at this time.
             unsafe { at.write_volatile(text) };
             task.clone()
         }

@@ -1,3 +1,5 @@
+//! Frames survive writing and reading, and damaged ones are errors.
+
 use super::*;
 use proptest::prelude::*;
 
@@ -11,9 +13,9 @@ fn frames() -> impl Strategy<Value = Frame> {
         (prop::collection::vec(bytes(), 1..4), prop::collection::vec((bytes(), bytes()), 0..4), bytes())
             .prop_map(|(words, variables, folder)| Program { words, variables, folder });
     let outcome = prop_oneof![
-        any::<u8>().prop_map(Outcome::Exited),
-        any::<u8>().prop_map(Outcome::Signalled),
-        (any::<u8>(), ".{0,20}").prop_map(|(status, why)| Outcome::NotStarted { status, why }),
+        any::<u8>().prop_map(GuestExit::Exited),
+        any::<u8>().prop_map(GuestExit::Signalled),
+        (any::<u8>(), ".{0,20}").prop_map(|(status, why)| GuestExit::NotStarted { status, why }),
     ];
     prop_oneof![
         any::<u32>().prop_map(|version| Frame::Hello { version }),
