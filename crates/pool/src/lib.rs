@@ -11,6 +11,7 @@
 //! | [`bells`] | futexes on which processes sleep until a peer rings |
 //! | [`cache_control`] | access to lines that others write: coherent memory, incoherent memory, or a model of it |
 //! | [`space`] | the pool's address space in a process |
+//! | [`hosts`] | hosts that share one device: who has what, and messages between their managers |
 //! | [`interleave`] | one address space over several devices |
 //! | [`listing`] | the manager's state, for people |
 //! | [`socket`] | default path of a user's pool |
@@ -21,6 +22,7 @@ pub mod arena;
 pub mod bells;
 pub mod cache_control;
 pub mod client;
+pub mod hosts;
 pub mod interleave;
 pub mod listing;
 pub mod manager;

@@ -2,7 +2,7 @@
 
 use crate::cache_control::MemoryKind;
 use crate::client::{Client, Error};
-use crate::wire::{Access, ClientId, ListingEntry, PeerProcess};
+use crate::wire::{Access, ClientId, HostStanding, ListingEntry, PeerProcess};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -18,10 +18,26 @@ pub struct Listing {
     pub backing: String,
     pub mode: MemoryKind,
     pub region_sections: u32,
+    /// Hosts that share the devices; none if only this one has them.
+    pub hosts: Vec<Host>,
     pub processes: Vec<Process>,
     pub services: Vec<Service>,
     pub channels: Vec<Channel>,
     pub segments: Vec<Segment>,
+}
+
+/// A host that shares the devices.
+#[derive(Debug, Serialize)]
+pub struct Host {
+    pub host: u32,
+    pub name: String,
+    pub standing: HostStanding,
+    /// True for the host that lists.
+    pub is_here: bool,
+    /// True while its manager and that of this host pass messages.
+    pub is_linked: bool,
+    /// Bytes of the sections that it claims.
+    pub claimed_bytes: u64,
 }
 
 #[derive(Debug, Serialize)]
@@ -41,6 +57,8 @@ pub struct Process {
 pub struct Service {
     pub name: String,
     pub by: ClientId,
+    /// Name of the process and its host, if that is another one.
+    pub far: Option<String>,
 }
 
 #[derive(Debug, Serialize)]
@@ -78,6 +96,7 @@ impl Listing {
             backing: String::new(),
             mode: welcome.mode,
             region_sections: welcome.region_sections,
+            hosts: Vec::new(),
             processes: Vec::new(),
             services: Vec::new(),
             channels: Vec::new(),
@@ -101,10 +120,16 @@ impl Listing {
                 (self.capacity_bytes, self.free_bytes, self.backing) = (capacity_bytes, free_bytes, backing);
                 self.per_client_bytes = per_client_bytes;
             }
+            ListingEntry::Host { host, name, standing, is_here, is_linked, claimed_bytes } => {
+                self.hosts.push(Host { host, name, standing, is_here, is_linked, claimed_bytes });
+            }
             ListingEntry::Client { peer, used_bytes, quota_used_bytes } => {
                 self.processes.push(Process { peer, held_bytes: 0, used_bytes, quota_used_bytes });
             }
-            ListingEntry::Service { name, by } => self.services.push(Service { name, by }),
+            ListingEntry::Service { name, by } => self.services.push(Service { name, by, far: None }),
+            ListingEntry::FarService { name, by } => {
+                self.services.push(Service { name, by: by.id, far: Some(by.name) });
+            }
             ListingEntry::Channel { id, service, client, server, open, queues } => {
                 self.channels.push(Channel {
                     id: id.0,
@@ -137,6 +162,14 @@ impl fmt::Display for Listing {
         let (capacity, free) = (Bytes::new(self.capacity_bytes), Bytes::new(self.free_bytes));
         let quota = Bytes::new(self.per_client_bytes);
         writeln!(out, "{capacity}, {free} free; at most {quota} a client; {}, {}", self.backing, self.mode)?;
+        if !self.hosts.is_empty() {
+            writeln!(out, "\n{:<28}{:>8}{:>12}{:>12}", "host", "number", "state", "claimed")?;
+        }
+        for Host { host, name, standing, is_here, is_linked, claimed_bytes } in &self.hosts {
+            let claimed = Bytes::new(*claimed_bytes).to_string();
+            let note = if *is_here || *is_linked { "" } else { ", not linked" };
+            writeln!(out, "{name:<28}{host:>8}{:>12}{claimed:>12}{note}", standing.to_string())?;
+        }
         if !self.processes.is_empty() {
             let [held, used] = ["held", "used"];
             writeln!(out, "\n{:<28}{:>8}{:>8}{held:>12}{used:>12}{:>8}", "process", "pid", "user", "quota")?;
@@ -151,8 +184,8 @@ impl fmt::Display for Listing {
         if !self.services.is_empty() {
             writeln!(out, "\n{:<28}by", "service")?;
         }
-        for Service { name, by } in &self.services {
-            writeln!(out, "{name:<28}{}", self.name_of(*by))?;
+        for Service { name, by, far } in &self.services {
+            writeln!(out, "{name:<28}{}", far.clone().unwrap_or_else(|| self.name_of(*by)))?;
         }
         if !self.channels.is_empty() {
             writeln!(out, "\n{:<28}from", "channel to")?;

@@ -86,8 +86,9 @@ impl Space {
     /// # Errors
     /// If the kernel refuses, or there are more granules than can be mapped.
     pub fn map_devices(&mut self, files: &[BorrowedFd<'_>], set: Interleave) -> std::io::Result<()> {
+        // The manager sends them all, so this process can have no more descriptors.
         if files.len() != set.devices as usize {
-            return Err(Errno::INVAL.into());
+            return Err(Errno::MFILE.into());
         }
         let access = ProtFlags::READ | ProtFlags::WRITE;
         for (offset, device, at, bytes) in set.parts(self.bytes as u64).map_err(std::io::Error::other)? {

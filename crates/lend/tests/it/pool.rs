@@ -51,7 +51,7 @@ impl Pool {
                 ListingEntry::Segment { .. } => books.segments += 1,
                 ListingEntry::Service { .. } => books.services += 1,
                 ListingEntry::Channel { .. } => books.channels += 1,
-                ListingEntry::Pool { .. } => {}
+                _ => {}
             }
         }
         books

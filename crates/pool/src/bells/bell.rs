@@ -25,6 +25,12 @@ pub struct Bell {
 pub struct Rung(u32);
 
 impl Bell {
+    /// Makes a bell on which nobody sleeps.
+    #[cfg(not(loom))]
+    pub(super) const fn new() -> Bell {
+        Bell { state: AtomicU32::new(0) }
+    }
+
     /// Sleeps until the bell rings or the timeout expires, unless `ready` says that there is something to do.
     /// `ready` is called once the sleeper is visible as such: whatever it misses is followed by a ring. It only looks,
     /// and waits for nothing, since threads of this process that ring wait until it has returned. May return

@@ -33,6 +33,8 @@ pub const LOST_RING: Duration = Duration::from_secs(1);
 /// Number of bells of a process.
 pub const BELLS: usize = PAGE as usize / LINE;
 
+const _: () = assert!(size_of::<Bell>() == LINE && align_of::<Bell>() == LINE);
+
 /// A process's own page of bells.
 pub struct Bells {
     page: Page,
@@ -40,8 +42,12 @@ pub struct Bells {
     file: OwnedFd,
 }
 
-/// A peer's page of bells.
-pub struct PeerBells(Page);
+/// A peer's page of bells; `None` for a peer on another host, which looks by itself and is never rung for.
+pub struct PeerBells(Option<Page>);
+
+/// Bell of all peers on other hosts: nobody sleeps on it.
+#[cfg(not(loom))]
+static FAR: Bell = Bell::new();
 
 /// A page of bells that is mapped here.
 struct Page(NonNull<Bell>);
@@ -87,7 +93,12 @@ impl PeerBells {
         if !are_bells(file) {
             return Err(Errno::INVAL);
         }
-        Page::map(file, rustix::mm::ProtFlags::READ).map(PeerBells)
+        Page::map(file, rustix::mm::ProtFlags::READ).map(|page| PeerBells(Some(page)))
+    }
+
+    /// Makes the bells of a peer on another host.
+    pub fn far() -> PeerBells {
+        PeerBells(None)
     }
 
     /// Returns the peer's bell with this index.
@@ -95,7 +106,13 @@ impl PeerBells {
     /// # Panics
     /// As [`Bells::get`].
     pub fn get(&self, bell: usize) -> PeerBell<'_> {
-        PeerBell::new(self.0.get(bell))
+        match &self.0 {
+            Some(page) => PeerBell::new(page.get(bell)),
+            #[cfg(not(loom))]
+            None => PeerBell::new(&FAR),
+            #[cfg(loom)]
+            None => unreachable!("models have one host"),
+        }
     }
 }
 

@@ -210,14 +210,18 @@ impl ChannelLink {
         opened: OpenedChannel,
         mut beside: Vec<OwnedFd>,
     ) -> rustix::io::Result<(ChannelLink, Greeting)> {
-        // Descriptors of the queue area, unless it is in a device, and of the bells.
-        let own = if space.is_whole() { 1 } else { 2 };
+        // Descriptors of the queue area, unless it is in a device, and of the bells, unless they are on another host.
+        let is_far = opened.peer.is_far();
+        let own = usize::from(!space.is_whole()) + usize::from(!is_far);
         if beside.len() < own {
             // The manager sends them, so this process can have no more descriptors.
             return Err(Errno::MFILE);
         }
         let passed = beside.split_off(own);
-        let bells = PeerBells::new(beside[own - 1].as_fd())?;
+        let bells = match is_far {
+            true => PeerBells::far(),
+            false => PeerBells::new(beside[own - 1].as_fd())?,
+        };
         space.map(opened.queues, beside.first(), Access::Write)?;
         let link = ChannelLink {
             id: opened.channel,
@@ -413,6 +417,7 @@ fn cause_of(word: u32) -> Option<Cause> {
         0 => None,
         1 => Some(Cause::Closed),
         3 => Some(Cause::CannotMap),
+        4 => Some(Cause::HostSilent),
         _ => Some(Cause::Died),
     }
 }
@@ -422,5 +427,6 @@ fn word_of(cause: Cause) -> u32 {
         Cause::Closed => 1,
         Cause::Died => 2,
         Cause::CannotMap => 3,
+        Cause::HostSilent => 4,
     }
 }

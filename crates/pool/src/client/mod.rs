@@ -221,6 +221,15 @@ impl Client {
         }
     }
 
+    /// Declares that a host has ended, so that what it had is free. Only a fencing agent knows: nothing of that host may
+    /// be able to reach the devices any more.
+    ///
+    /// # Errors
+    /// If there is no such host, or it is this one.
+    pub fn declare_ended(&self, host: u32) -> Result<(), Error> {
+        self.inner.ask(Request::DeclareEnded { host }).map(drop)
+    }
+
     /// Leases a segment of whole sections, mapped and writable.
     ///
     /// # Errors

@@ -67,6 +67,13 @@ impl Store {
         Ok(Some(file))
     }
 
+    /// Writes back what processes of this host may have written to memory of another.
+    pub(super) fn write_back(&self, extents: &[Extent]) {
+        if let Some(devices) = &self.devices {
+            extents.iter().for_each(|extent| devices.write_back(*extent));
+        }
+    }
+
     /// Seals a segment's file for the peers that are granted it, to be either read or written: never both.
     ///
     /// Before a grant for reading, the seals must keep everybody but the owner, which has the file mapped

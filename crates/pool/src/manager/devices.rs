@@ -4,7 +4,7 @@
 //! other. A manager locks the devices that it uses.
 
 use super::Error;
-use crate::cache_control::{MemoryKind as MemoryMode, SharedMemory};
+use crate::cache_control::{AnyMemory, MemoryKind as MemoryMode, SharedMemory};
 use crate::interleave::Interleave;
 use crate::space::Space;
 use crate::wire::Extent;
@@ -12,6 +12,10 @@ use crate::{PAGE, SECTION};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{FallocateFlags, FileType, FlockOperation, Mode, OFlags};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Type of the file system in which the kernel shows devices.
+const SYSFS: rustix::fs::FsWord = 0x6265_6572;
 
 /// Most devices of an interleave set: all their descriptors go with one message.
 pub(super) const MOST_DEVICES: usize = 8;
@@ -24,11 +28,20 @@ pub(super) struct Devices {
     _locks: Vec<OwnedFd>,
     pub set: Interleave,
     /// The whole set, mapped as in every process.
-    space: Space,
+    space: Arc<Space>,
+}
+
+/// Whether a manager has its devices for itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Lock {
+    /// No other manager of this machine uses them.
+    Alone,
+    /// Managers of several hosts do, and agree through the device.
+    Shared,
 }
 
 impl Devices {
-    /// Opens and locks the devices at `paths`, interleaved by `granularity` bytes, and maps `sections` sections
+    /// Opens the devices at `paths`, locked if nobody else may have them, interleaved by `granularity` bytes, and maps `sections` sections
     /// of them.
     ///
     /// # Errors
@@ -38,6 +51,7 @@ impl Devices {
         granularity: u64,
         sections: u64,
         mode: MemoryMode,
+        lock_as: Lock,
     ) -> Result<Devices, Error> {
         if paths.is_empty() || paths.len() > MOST_DEVICES {
             return Err(Error::Devices(format!("give 1 to {MOST_DEVICES} devices")));
@@ -48,7 +62,9 @@ impl Devices {
         let (mut files, mut locks, mut least) = (Vec::new(), Vec::new(), u64::MAX);
         for path in paths {
             let failed = |error| Error::Device { path: path.clone(), error };
-            locks.push(lock(path).map_err(failed)?);
+            if lock_as == Lock::Alone {
+                locks.push(lock(path).map_err(failed)?);
+            }
             let (file, bytes) = open(path).map_err(failed)?;
             if mode == MemoryMode::Uncached {
                 super::mtrr::check_uncached(path).map_err(Error::Lacking)?;
@@ -70,12 +86,39 @@ impl Devices {
         let mut space = Space::reserve(sections * SECTION, mode)?;
         let borrowed: Vec<BorrowedFd> = files.iter().map(|file| file.as_fd()).collect();
         space.map_devices(&borrowed, set).map_err(|error| Error::Devices(error.to_string()))?;
-        Ok(Devices { files, _locks: locks, set, space })
+        Ok(Devices { files, _locks: locks, set, space: Arc::new(space) })
+    }
+
+    /// Returns the number of whole sections of devices that form a set.
+    ///
+    /// # Errors
+    /// If one cannot be used.
+    pub(super) fn sections_of(paths: &[PathBuf], set: Interleave) -> Result<u32, Error> {
+        let mut least = u64::MAX;
+        for path in paths {
+            least = least.min(open(path).map_err(|error| Error::Device { path: path.clone(), error })?.1);
+        }
+        u32::try_from(set.sections(least)).map_err(|_| Error::Devices("they are too large".into()))
+    }
+
+    /// Returns the set as it is mapped here.
+    pub(super) fn space(&self) -> Arc<Space> {
+        self.space.clone()
     }
 
     /// Returns the descriptors that every process gets.
     pub(super) fn files(&self) -> Vec<BorrowedFd<'_>> {
         self.files.iter().map(|file| file.as_fd()).collect()
+    }
+
+    /// Writes lines back that processes of this host may have written, and drops their copies.
+    pub(super) fn write_back(&self, extent: Extent) {
+        let memory = self.space.memory();
+        // In the model of incoherent memory each process has its own copies, as a host has.
+        if matches!(memory, AnyMemory::Incoherent(_)) && extent.end() <= self.space.bytes() {
+            // SAFETY: all of the space is mapped.
+            unsafe { memory.refresh(self.space.pointer(extent.offset), extent.bytes as usize) };
+        }
     }
 
     /// Zeroes a queue area that was used before.
@@ -113,6 +156,10 @@ fn open(path: &Path) -> std::io::Result<(OwnedFd, u64)> {
                 })?,
             ))
         }
+        FileType::BlockDevice => Err(std::io::Error::other(
+            "it is a block device, whose pages the kernel keeps copies of: make a device-DAX device of it with `ndctl \
+             create-namespace --mode=devdax`",
+        )),
         _ => Err(std::io::Error::other("it is neither a file nor a device-DAX device")),
     }
 }
@@ -121,6 +168,10 @@ fn open(path: &Path) -> std::io::Result<(OwnedFd, u64)> {
 fn fill(file: &OwnedFd, needed: u64) -> std::io::Result<()> {
     let stat = rustix::fs::fstat(file)?;
     if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+        return Ok(());
+    }
+    // The memory of a PCI device, which has a file there.
+    if rustix::fs::fstatfs(file)?.f_type == SYSFS {
         return Ok(());
     }
     let system = rustix::fs::fstatvfs(file)?;

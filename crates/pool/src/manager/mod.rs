@@ -14,6 +14,7 @@
 //! | [`ledger`] | the manager's state, in memory that outlives it |
 //! | [`signals`] | a manager that serves until a signal |
 //! | [`devices`] | memory that consists of devices |
+//! | [`shared`] | devices that several hosts share |
 //! | [`mtrr`] | check that a device's memory is uncachable |
 //! | [`serve`] | sockets, and detection of processes that end |
 
@@ -27,24 +28,26 @@ mod process;
 mod room;
 mod sections;
 mod serve;
+mod shared;
 pub mod signals;
 mod state;
 
 pub use backing::Backing;
 pub use lock::capacity_before;
 pub use room::{default_capacity, half_of_memory};
+pub use shared::{Format, HostOptions, SILENCE, format};
 pub use state::HolderLimits;
 
 use crate::cache_control::{Incoherent, MemoryKind};
 use crate::{PAGE, SECTION};
 use backing::Store;
-use devices::Devices;
+use devices::{Devices, Lock};
 use folder::Folder;
 use ledger::{Record, Shape};
 use lock::Locked;
 use rustix::fd::OwnedFd;
 use sections::Sections;
-use state::{Holders, State};
+use state::{Holders, Hosts, State};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::JoinHandle;
@@ -76,6 +79,8 @@ pub struct Options {
     /// them does. At least [`LEAST_QUOTA`].
     pub per_client: Option<Share>,
     pub limits: HolderLimits,
+    /// This host's place among those that share the devices; `None` if no others do.
+    pub host: Option<HostOptions>,
 }
 
 /// Least bytes that a client may have: a section to lease and one with queue areas. With less, a process can do
@@ -97,6 +102,7 @@ impl Options {
             idle: None,
             per_client: None,
             limits: HolderLimits::default(),
+            host: None,
         }
     }
 
@@ -166,7 +172,8 @@ impl Options {
             })?,
             Backing::Directory(path) => folder = Some(Folder::take(path)?),
             Backing::Devices { paths, granularity } => {
-                let set = Devices::open(paths, *granularity, space_sections, self.mode)?;
+                let lock = if self.host.is_some() { Lock::Shared } else { Lock::Alone };
+                let set = Devices::open(paths, *granularity, space_sections, self.mode, lock)?;
                 devices = Some(Arc::new(set));
             }
         }
@@ -214,6 +221,10 @@ pub enum Error {
     Device { path: PathBuf, error: std::io::Error },
     #[error("the devices cannot be used: {0}")]
     Devices(String),
+    #[error("{} cannot be used: {why}", path.display())]
+    Unusable { path: PathBuf, why: crate::hosts::Unusable },
+    #[error(transparent)]
+    Host(#[from] crate::hosts::CannotJoin),
     #[error("this machine cannot serve the pool: {0}")]
     Lacking(String),
     #[error("cannot serve the pool: {0}")]
@@ -252,11 +263,23 @@ impl Manager {
             options.check_room(&store)?;
         }
         let devices = store.devices.clone();
-        let sections = Sections::new(0, space, capacity, options.queue_bytes.get());
+        let hosts = match (&options.host, &devices, &options.backing) {
+            (Some(host), Some(devices), Backing::Devices { paths, .. }) => {
+                let superblock = shared::read(paths)?;
+                let member = host.join(devices, &superblock, &options.socket, lock.is_needed())?;
+                Some(Hosts::new(member, host.silence))
+            }
+            _ => None,
+        };
+        let sections = match hosts {
+            Some(_) => Sections::empty(options.queue_bytes.get()),
+            None => Sections::new(0, space, capacity, options.queue_bytes.get()),
+        };
         let holders =
             Holders::new(options.limits, options.quota_bytes()?, options.capacity.get(), shape.slots());
-        let mut state = State::new(store, sections, holders, ledger);
+        let mut state = State::new(store, sections, holders, ledger, hosts);
         let before = state.recover(records);
+        state.release_unused();
         let stop = rustix::event::eventfd(0, rustix::event::EventfdFlags::CLOEXEC);
         let stop = Arc::new(stop.map_err(std::io::Error::from)?);
         let server = serve::Server::new(options, state, before, lock, devices, stop.clone())?;

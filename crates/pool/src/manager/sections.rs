@@ -34,6 +34,12 @@ impl Sections {
         }
     }
 
+    /// Makes a space without any sections, to which they are [added](Sections::add).
+    pub(super) fn empty(queue_bytes: u64) -> Sections {
+        assert!(queue_bytes.is_multiple_of(PAGE) && (1..=SECTION).contains(&queue_bytes));
+        Sections { runs: BTreeMap::new(), free: 0, capacity: 0, queue_bytes, queues: Default::default() }
+    }
+
     /// Returns the number of sections that can still be leased, not necessarily adjacent.
     pub(super) fn free(&self) -> u32 {
         self.free
@@ -95,6 +101,30 @@ impl Sections {
         }
         self.runs.insert(start, end - start);
         self.free += sections;
+    }
+
+    /// Adds free sections, which another took part in handing out.
+    pub(super) fn add(&mut self, first: u32, sections: u32) {
+        self.give(extent_of(first, sections));
+    }
+
+    /// Adds a section that is not known here yet.
+    pub(super) fn add_missing(&mut self, section: u32) {
+        let before = self.runs.range(..=section).next_back();
+        if before.is_none_or(|(start, length)| start + length <= section) {
+            self.add(section, 1);
+        }
+    }
+
+    /// Removes all free sections, and returns them.
+    pub(super) fn remove_free(&mut self) -> Vec<std::ops::Range<u32>> {
+        self.free = 0;
+        std::mem::take(&mut self.runs).into_iter().map(|(start, length)| start..start + length).collect()
+    }
+
+    /// Returns whether a section is divided into queue areas, some of them free.
+    pub(super) fn has_queues_in(&self, section: u64) -> bool {
+        self.queues.range(section..section + SECTION).next().is_some()
     }
 
     /// Takes a queue area.

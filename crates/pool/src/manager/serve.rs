@@ -15,9 +15,12 @@ use rustix::process::{PidfdFlags, pidfd_open};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Most connections that have not sent their hello; the oldest is closed for a further one.
 const MOST_UNGREETED: usize = 64;
+/// Time between two looks at the other hosts: after a message, and at most.
+const LOOKS: [Duration; 2] = [Duration::from_micros(50), Duration::from_millis(2)];
 /// Messages that are read from a process before others have their turn.
 const TURN: usize = 32;
 
@@ -45,6 +48,9 @@ pub(super) struct Server {
     mode: MemoryKind,
     /// Reason why only this user may have this memory, if so.
     one_user: Option<&'static str>,
+    has_hosts: bool,
+    /// Time between two looks at the other hosts.
+    pause: Duration,
 }
 
 struct Connection {
@@ -100,6 +106,8 @@ impl Server {
             queue_bytes: options.queue_bytes.get(),
             mode: options.mode,
             one_user: options.backing.why_one_user(),
+            has_hosts: options.host.is_some(),
+            pause: LOOKS[0],
             devices,
         };
         // However this ends from now on, except by `stop`, processes may still use the pool.
@@ -129,29 +137,63 @@ impl Server {
         loop {
             ready.clear();
             let idle = self.idle.filter(|_| self.connections.is_empty() && self.state.is_empty());
-            match epoll::wait(&self.events, rustix::buffer::spare_capacity(&mut ready), idle.as_ref()) {
-                Ok(0) if idle.is_some() => return self.stop(),
+            let Some(look) = self.look_at_hosts() else { return self.end_all() };
+            let timeout = look.or(idle);
+            match epoll::wait(&self.events, rustix::buffer::spare_capacity(&mut ready), timeout.as_ref()) {
+                Ok(0) if look.is_none() && idle.is_some() => return self.stop(),
                 Ok(_) | Err(Errno::INTR) => {}
                 Err(error) => unreachable!("an epoll of ours can be waited for: {error}"),
             }
+            let mut stopped = false;
             for event in &ready {
                 let data = event.data.u64();
                 let (what, number) = (data & 3, data >> 2);
                 match what {
                     LISTENER => self.accept(),
-                    STOP => return self.stop(),
+                    // After the others: a process that has just left is not to be waited for by the next manager.
+                    STOP => stopped = true,
                     PROCESS => self.ended(number),
                     _ => self.serve(number, event.flags),
                 }
             }
             self.flush();
+            if stopped {
+                return self.stop();
+            }
         }
+    }
+
+    /// Looks at the other hosts, if the pool has any. Returns the time until the next look, which grows while nothing
+    /// comes; the outer `None` means that this host was declared ended.
+    fn look_at_hosts(&mut self) -> Option<Option<Timespec>> {
+        if !self.has_hosts {
+            return Some(None);
+        }
+        let now = std::time::Instant::now();
+        let messages = self.state.look_at_hosts(now)?;
+        self.flush();
+        self.pause = if messages { LOOKS[0] } else { (self.pause * 2).min(LOOKS[1]) };
+        Some(Some(Timespec { tv_sec: 0, tv_nsec: self.pause.subsec_nanos().into() }))
+    }
+
+    /// Ends the pool for all its processes on this host, which was declared ended: others may have its memory by now,
+    /// so nothing here may write it any more.
+    fn end_all(self) {
+        for connection in self.connections.values() {
+            // A process that ended meanwhile is gone.
+            let _ = rustix::process::pidfd_send_signal(&connection.process, rustix::process::Signal::KILL);
+        }
+        for (_, process) in self.absent.values() {
+            let _ = rustix::process::pidfd_send_signal(process, rustix::process::Signal::KILL);
+        }
+        self.stop();
     }
 
     fn stop(mut self) {
         // The lock is still held: no other manager listens there.
         let _ = rustix::fs::unlink(&self.socket);
         self.lock.set_needed(!self.state.is_empty());
+        self.state.leave_hosts();
     }
 
     /// Handles the end of a process.

@@ -15,7 +15,7 @@ use unrack_units::Bytes;
 /// Magic number: the first bytes of the first message of either side.
 pub const MAGIC: [u8; 8] = *b"unrackpl";
 /// Version of the protocol, raised with any change of these types.
-pub const VERSION: u16 = 3;
+pub const VERSION: u16 = 4;
 /// Bytes of the longest message.
 pub const MOST_BYTES: usize = 16 * 1024;
 /// Descriptors that two processes may pass each other beside a greeting.
@@ -97,6 +97,13 @@ pub struct PeerProcess {
     pub name: String,
 }
 
+impl PeerProcess {
+    /// Returns whether the process is on another host.
+    pub fn is_far(&self) -> bool {
+        self.pid == 0
+    }
+}
+
 impl std::fmt::Display for PeerProcess {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self.pid {
@@ -156,6 +163,8 @@ pub enum Request {
     /// Announces that this side cannot map what the other granted, and has no use for the channel. It closes the
     /// channel once nothing of it is in use.
     GiveUp { channel: ChannelId },
+    /// Declares that a host has ended, so that what it had is free: nothing of it can reach the device any more.
+    DeclareEnded { host: u32 },
     /// Announces that this side has unmapped a segment that its owner had withdrawn. Otherwise it has it mapped until it
     /// closes the channel.
     Unmapped { channel: ChannelId, offset: u64 },
@@ -234,6 +243,8 @@ pub enum Cause {
     Died,
     /// The peer cannot map a segment that it was granted.
     CannotMap,
+    /// The peer's host shows nothing any more: it stopped, ended, or is cut off; or its manager was started again.
+    HostSilent,
 }
 
 impl std::fmt::Display for Cause {
@@ -241,6 +252,7 @@ impl std::fmt::Display for Cause {
         out.write_str(match self {
             Cause::Closed => "closed the channel",
             Cause::Died => "died",
+            Cause::HostSilent => "is on a host that stopped, ended, or whose manager was started again",
             Cause::CannotMap => {
                 "cannot map the memory that it was granted: it has reached its limit of open files (`ulimit -n`), or \
                  has no memory"
@@ -282,6 +294,14 @@ pub enum Denied {
         "this segment was granted before with the other access: grant a segment either for reading or for writing"
     )]
     Sealed,
+    #[error("this pool is of one host: serve it with `unrack pool serve --device PATH --host N`")]
+    NoHosts,
+    #[error("there is no other host {0}: `unrack pool ls` lists them")]
+    NoSuchHost(u32),
+    #[error("host {0} shows nothing: it stopped, ended, is cut off, or does not read its messages")]
+    HostSilent(u32),
+    #[error("descriptors cannot be passed to another host")]
+    DescriptorsAfar,
     #[error("the request names something that this process does not have")]
     NotYours,
     #[error("only the manager's predecessor knew this process: connect again")]
@@ -351,6 +371,31 @@ impl std::fmt::Display for Limited {
     }
 }
 
+/// Standing of a host among those that share a device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum HostStanding {
+    /// It shows that it serves.
+    Serving,
+    /// It has shown nothing for a while; what it has stays its own.
+    Silent,
+    /// It was declared ended: what it had is free.
+    Ended,
+    /// It left, and has nothing.
+    Left,
+}
+
+impl std::fmt::Display for HostStanding {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str(match self {
+            HostStanding::Serving => "serving",
+            HostStanding::Silent => "silent",
+            HostStanding::Ended => "ended",
+            HostStanding::Left => "left",
+        })
+    }
+}
+
 /// One entry of the listing.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -361,6 +406,16 @@ pub enum ListingEntry {
         free_bytes: u64,
         backing: String,
         per_client_bytes: u64,
+    },
+    /// A host that shares the device.
+    Host {
+        host: u32,
+        name: String,
+        standing: HostStanding,
+        is_here: bool,
+        /// True while messages pass between its manager and this one.
+        is_linked: bool,
+        claimed_bytes: u64,
     },
     /// A client. `quota_used_bytes`: bytes that count against its quota, with all connections that count together
     /// with it.
@@ -377,6 +432,11 @@ pub enum ListingEntry {
     Service {
         name: String,
         by: ClientId,
+    },
+    /// A service of another host.
+    FarService {
+        name: String,
+        by: PeerProcess,
     },
     Channel {
         id: ChannelId,

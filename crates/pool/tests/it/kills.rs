@@ -17,8 +17,8 @@ use unrack_pool::{Arena, Channel, Client, Error, Manager, Options, SECTION, Serv
 use unrack_units::Bytes;
 
 const CAPACITY: u64 = 64 << 20;
-const WORKERS: usize = 3;
-const SETTLES: Duration = Duration::from_secs(20);
+pub(crate) const WORKERS: usize = 3;
+pub(crate) const SETTLES: Duration = Duration::from_secs(20);
 const MOMENT: Duration = Duration::from_millis(100);
 
 fn options(folder: &Path, backing: &str) -> Options {
@@ -50,13 +50,20 @@ fn role() {
     let folder = Path::new(words[1]);
     match words[0] {
         "manager" => manage(&options(folder, words[2])),
+        "host" => manage(&crate::host_kills::options(folder, words[2].parse().unwrap())),
+        "host-worker" => {
+            let number = words[2].parse().unwrap();
+            work(&crate::host_kills::socket(folder, crate::host_kills::host_of(number)), number as u64);
+        }
         _ => work(&folder.join("pool.sock"), words[2].parse().unwrap()),
     }
 }
 
-fn start(role: String) -> Child {
+pub(crate) fn start(role: String) -> Child {
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", "kills::role", "--nocapture", "--test-threads=1"]).env("UNRACK_POOL_ROLE", role);
+    command.args(["--exact", "kills::role", "--nocapture", "--test-threads=1"]);
+    let folder = Path::new(role.split(',').nth(1).expect("a folder"));
+    command.env(FAR, folder.join("far-seen")).env("UNRACK_POOL_ROLE", role);
     command.stdout(Stdio::null()).spawn().expect("this program can be started")
 }
 
@@ -99,7 +106,7 @@ fn work(socket: &Path, number: u64) {
     });
 }
 
-fn connect(socket: &Path, name: &str) -> Client {
+pub(crate) fn connect(socket: &Path, name: &str) -> Client {
     let deadline = Instant::now() + SETTLES;
     loop {
         match Client::connect_as(socket, name) {
@@ -123,6 +130,7 @@ fn tolerate(error: Error) {
             | Denied::Gone { .. }
             | Denied::Refused(_)
             | Denied::Slow(_)
+            | Denied::HostSilent(_)
             | Denied::Limit { .. }
             | Denied::NotYours,
         ) => {}
@@ -230,6 +238,9 @@ fn answer(service: &Service) {
                         // SAFETY: granted, and mapped as long as the channel exists, even if its processes died.
                         let found = unsafe { (found.as_ptr() as *const u64).read_volatile() };
                         assert_eq!(found, entry(&channel, 1).load(Ordering::Relaxed), "another's bytes");
+                        if channel.peer().is_far() {
+                            note_far();
+                        }
                     }
                     entry(&channel, 3).store(1, Ordering::Release);
                 }
@@ -238,6 +249,16 @@ fn answer(service: &Service) {
         }
     }
 }
+
+/// Notes in a file that a buffer of another host was checked, so that the test knows that some were.
+fn note_far() {
+    let Some(seen) = std::env::var_os(FAR) else { return };
+    let file = std::fs::OpenOptions::new().append(true).create(true).open(seen);
+    std::io::Write::write_all(&mut file.unwrap(), b"1").unwrap();
+}
+
+/// Variable that names a file which grows with each buffer of another host that a process checked.
+pub(crate) const FAR: &str = "UNRACK_POOL_FAR";
 
 /// Checks that nothing overlaps, all has an owner, and numbers add up. Returns whether only the observer is left.
 fn audit(observer: &Client) -> Result<bool, String> {
@@ -256,7 +277,7 @@ fn audit(observer: &Client) -> Result<bool, String> {
                 extents.push(*queues);
                 used.insert(queues.offset / SECTION);
             }
-            ListingEntry::Service { .. } => {}
+            ListingEntry::Service { .. } | ListingEntry::Host { .. } | ListingEntry::FarService { .. } => {}
         }
     }
     for entry in &listed {
@@ -341,7 +362,7 @@ fn kill_at_random(backing: &str, kills: u64) {
     assert_eq!(left, 0, "files of segments; UNRACK_POOL_SEED={seed}");
 }
 
-fn kills() -> u64 {
+pub(crate) fn kills() -> u64 {
     std::env::var("UNRACK_POOL_KILLS").ok().and_then(|kills| kills.parse().ok()).unwrap_or(150)
 }
 

@@ -78,6 +78,10 @@ impl Client {
     /// Connects to a service by its name: over the pool at a socket, or, where no memory is shared, at
     /// `tcp://host:port`. Both offer the same operations; see [`tcp`](crate::tcp).
     ///
+    /// Several places are separated by commas: `/run/pool.sock,tcp://host:port` calls through memory where that is
+    /// shared with the service, and over TCP where it is not (HydraRPC §4). [`shares_memory`](Client::shares_memory) tells
+    /// which it is.
+    ///
     /// # Errors
     /// If there is no pool, no server at the address, or no such service; if it refuses, speaks another version,
     /// or does not answer in time.

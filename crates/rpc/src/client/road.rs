@@ -39,8 +39,23 @@ pub(super) struct Connected {
 }
 
 impl Connected {
+    /// Connects to a service at the first of several places where it is: a pool, or a TCP address.
+    pub(super) fn to(places: &Path, service: &str, options: &Options) -> Result<Connected, Error> {
+        let listed =
+            places.to_str().filter(|text| [",tcp://", ",tls://"].iter().any(|next| text.contains(next)));
+        let Some(listed) = listed else { return Connected::to_one(places, service, options) };
+        let mut last = None;
+        for place in listed.split(',') {
+            match Connected::to_one(Path::new(place), service, options) {
+                Err(error) if is_elsewhere(&error) => last = Some(error),
+                ended => return ended,
+            }
+        }
+        Err(last.expect("text has a part"))
+    }
+
     /// Connects to a service of a pool or at a TCP address.
-    pub(super) fn to(place: &Path, service: &str, options: &Options) -> Result<Connected, Error> {
+    fn to_one(place: &Path, service: &str, options: &Options) -> Result<Connected, Error> {
         match crate::tcp::address(place) {
             Some(address) => Connected::over_tcp(address, service, options),
             None => Connected::over_pool(place, service, options),
@@ -79,6 +94,21 @@ impl Connected {
         // SAFETY: the area exists as long as the link, which is dropped after the caller, and was zero.
         let caller = unsafe { Caller::new(AnyMemory::Coherent(Coherent), area, layout) };
         Ok(Connected { road: Road::Tcp(link), caller, buffers: Buffers::Heap { heap, peer } })
+    }
+}
+
+/// Returns whether an error says that the service is not at a place, so that it may be at another: no memory is shared
+/// with it there.
+fn is_elsewhere(error: &Error) -> bool {
+    use unrack_pool::Error as PoolError;
+    use unrack_pool::wire::Denied;
+    match error {
+        Error::Pool(PoolError::NoManager(_) | PoolError::Connect { .. } | PoolError::ManagerGone) => true,
+        Error::Pool(PoolError::Denied(denied)) => {
+            matches!(denied, Denied::NoService(_) | Denied::HostSilent(_) | Denied::Gone { .. })
+        }
+        Error::Connect { .. } | Error::Lost { .. } => true,
+        _ => false,
     }
 }
 
@@ -129,11 +159,18 @@ impl Road {
         }
     }
 
+    /// Returns whether the server rings when there are answers. One on another host cannot.
+    pub(super) fn rings(&self) -> bool {
+        match self {
+            Road::Pool { channel, .. } => !channel.peer().is_far(),
+            Road::Tcp(_) => true,
+        }
+    }
+
     /// Returns the way of pausing between two looks for answers.
     pub(super) fn pause(&self) -> Pause {
         match self {
-            // For a process on another host, only the name is known.
-            Road::Pool { channel, pool } => Pause::new(pool.pool().mode, channel.peer().pid != 0),
+            Road::Pool { channel, pool } => Pause::new(pool.pool().mode, !channel.peer().is_far()),
             Road::Tcp(_) => Pause::new(MemoryKind::Coherent, true),
         }
     }

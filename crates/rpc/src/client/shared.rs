@@ -348,11 +348,12 @@ impl Shared {
         deadline: Option<Instant>,
         mut ready: impl FnMut(&mut Calls) -> Option<T>,
     ) -> Result<T, Ended> {
-        let mut again = RING_AGAIN[0];
+        let (mut again, start) = (RING_AGAIN[0], Instant::now());
         loop {
             // The news that the peer is gone comes after its last answer.
             let gone = self.gone();
             if let Some(found) = self.find(slot, Place::Beside, &mut ready) {
+                self.learn_nap(start);
                 return Ok(found);
             }
             if let Some(cause) = gone {
@@ -368,15 +369,27 @@ impl Shared {
                     self.look_within(PollLimits { budget: None, deadline }, slot, &mut ready)
                 }
                 left => {
-                    let longest = if self.unheard.load(Ordering::Relaxed) { again } else { LOST_RING };
+                    let longest = match self.unheard.load(Ordering::Relaxed) {
+                        true => again,
+                        false if self.road.rings() => LOST_RING,
+                        false => wait::nap(start.elapsed()),
+                    };
                     let left = left.map_or(longest, |left| longest.min(left - LATE));
                     again = RING_AGAIN[1].min(again * 2);
                     self.sleep(slot, left, &mut ready)
                 }
             };
             if let Some(found) = found {
+                self.learn_nap(start);
                 return Ok(found);
             }
+        }
+    }
+
+    /// Learns that an answer of a server that cannot ring was found after a nap.
+    fn learn_nap(&self, start: Instant) {
+        if !self.road.rings() && wait::came_soon(start.elapsed()) {
+            self.patience.learn(true);
         }
     }
 

@@ -210,6 +210,27 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    /// Peers of other releases read these words: a change needs another [`VERSION`](crate::greeting::VERSION).
+    #[test]
+    fn the_layout_of_version_1_stays() {
+        assert_eq!(crate::greeting::VERSION, 1);
+        let request = Request {
+            kind: Kind::Next,
+            connection: 0xabc,
+            slot: 0x2d5,
+            generation: 0x7654_3210,
+            offset: 0x23_4567_89ab << 6,
+            method: 0xfedc_ba98,
+            length: 0x7fff_ffc0,
+            capacity: 0x0102_0304,
+        };
+        let status = Status(0x123);
+        let answer = Answer { status, slot: 0x2d5, generation: 7, offset: 64, length: 9 };
+        assert_eq!(request.entries(), [0x3abc_b563_4567_89ab, 0x7654_3210_fedc_ba98, 0x7fff_ffc0_0102_0304]);
+        assert_eq!(answer.entries(), [0x0123_b540_0000_0001, 0x0000_0007_0000_0009]);
+        assert_eq!([FLAG, crate::queue::bytes(4) as u64], [1 << 63, 256]);
+    }
+
     proptest! {
         #[test]
         fn what_is_written_reads_back(

@@ -6,12 +6,12 @@ use super::workers::Workers;
 use super::{MOST_LANES, Options};
 use crate::ends::Layout;
 use crate::error::Error;
-use crate::wait::{Moment, Patience, Pause};
+use crate::wait::{self, Moment, Patience, Pause};
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use unrack_pool::{Channel, Client, LOST_RING};
 
 /// Time to look for calls even if it was in vain lately.
@@ -80,7 +80,8 @@ impl Lanes {
                 rounds: 0,
             };
             let patience = Patience::new(options.waiting, SHORT);
-            let mut thread = Thread { lane: lane.clone(), clients, patience, nap: SECOND_LOOK };
+            let mut thread =
+                Thread { lane: lane.clone(), clients, patience, nap: SECOND_LOOK, last_call: Instant::now() };
             let handle =
                 std::thread::Builder::new().name("unrack-lane".into()).spawn(move || thread.run())?;
             lanes.lanes.push(lane);
@@ -136,6 +137,8 @@ struct Thread {
     patience: Patience,
     /// Time to sleep before looking once more, or ringing again for a client that was about to sleep.
     nap: Duration,
+    /// Time of the last call.
+    last_call: Instant,
 }
 
 /// The clients of a lane.
@@ -156,12 +159,15 @@ impl Thread {
                 return;
             }
             self.clients.let_go();
-            self.wait();
+            let mut served = self.wait();
             for _ in 0..ROUNDS {
                 if !self.clients.round() {
                     break;
                 }
-                self.nap = SECOND_LOOK;
+                served = true;
+            }
+            if served {
+                (self.nap, self.last_call) = (SECOND_LOOK, Instant::now());
             }
         }
     }
@@ -179,8 +185,9 @@ impl Thread {
         true
     }
 
-    /// Looks for a while, then sleeps until a client, a worker, the acceptor, or the end of a peer rings.
-    fn wait(&mut self) {
+    /// Looks for a while, then sleeps until a client, a worker, the acceptor, or the end of a peer rings. Returns whether
+    /// something came while it looked.
+    fn wait(&mut self) -> bool {
         let Thread { lane, clients, patience, .. } = self;
         let clients = RefCell::new(clients);
         let looked = patience.look(
@@ -190,19 +197,24 @@ impl Thread {
             || false,
         );
         if looked {
-            self.nap = SECOND_LOOK;
-            return;
+            return true;
         }
         let clients = clients.into_inner();
         clients.ring();
         let again = self.nap <= SECOND_LOOK || clients.owes_ring();
         let nap = if again { self.nap } else { LOST_RING };
         self.nap = (self.nap * 2).min(LONGEST_NAP);
+        let far = clients.any_far();
+        let nap = if far { nap.min(wait::nap(self.last_call.elapsed())) } else { nap };
         // Only looks: a handler that ran here could wait for the thread that reads the manager's messages, while that
         // one waits to ring this bell.
         lane.pool.bell(lane.number).sleep(Some(nap), || {
             lane.called.load(Ordering::SeqCst) || clients.anybody_gone() || clients.have_work()
         });
+        if far && wait::came_soon(self.last_call.elapsed()) && clients.have_work() {
+            patience.learn(true);
+        }
+        false
     }
 }
 
@@ -270,6 +282,10 @@ impl Clients {
 
     fn owes_ring(&self) -> bool {
         self.ports.iter().flatten().any(|port| port.owes_ring)
+    }
+
+    fn any_far(&self) -> bool {
+        self.ports.iter().flatten().any(Port::is_far)
     }
 
     fn anybody_gone(&self) -> bool {

@@ -63,8 +63,7 @@ impl Reach for Granted {
 impl Port {
     /// Makes the port of a client that was accepted.
     pub(super) fn new(channel: Channel, pool: &Client, layout: Layout) -> Port {
-        // For a process on another host, only the name is known.
-        let pause = Pause::new(pool.pool().mode, channel.peer().pid != 0);
+        let pause = Pause::new(pool.pool().mode, !channel.peer().is_far());
         let area = channel.queue_base().as_ptr();
         // SAFETY: the area is mapped as long as the channel, which this port holds.
         let callee = unsafe { Callee::new(pool.memory().clone(), area, layout) };
@@ -79,6 +78,11 @@ impl Port {
     /// Returns whether the client is gone, and no worker has a call of it.
     pub(super) fn may_go(&self) -> bool {
         self.running == 0 && self.granted.channel.gone().is_some()
+    }
+
+    /// Returns whether the client is on another host, and cannot ring.
+    pub(super) fn is_far(&self) -> bool {
+        self.granted.channel.peer().is_far()
     }
 
     /// Returns whether a request has come.

@@ -80,6 +80,27 @@ const WAKE: Duration = Duration::from_micros(50);
 pub const LATE: Duration = Duration::from_micros(100);
 const MOST_CREDIT: i8 = 8;
 
+/// Shortest and longest time for which a thread sleeps that waits for a peer which cannot ring.
+const NAPS: [Duration; 2] = [Duration::from_micros(50), Duration::from_millis(1)];
+/// Ratio of the time waited so far to the next nap.
+const NAP_PART: u32 = 8;
+
+/// Time within which something has to come for polling to pay off although a nap would have found it, too: a nap takes
+/// some 150 us with what waking costs.
+const SOON: Duration = Duration::from_micros(250);
+
+/// Returns whether something that came in a nap, after `waited`, would have been better polled for.
+pub fn came_soon(waited: Duration) -> bool {
+    waited < SOON
+}
+
+/// Returns the time to sleep before the next look for something of a peer on another host, which cannot ring, after
+/// `waited` without anything (HydraRPC §5.3: polling, without a processor that does nothing else). So it is found at
+/// most an eighth later, besides what waking takes.
+pub fn nap(waited: Duration) -> Duration {
+    (waited / NAP_PART).clamp(NAPS[0], NAPS[1])
+}
+
 impl Patience {
     /// Makes the state of one waiting place. `short`: time to poll even if it was in vain lately.
     pub fn new(waiting: Waiting, short: Duration) -> Self {

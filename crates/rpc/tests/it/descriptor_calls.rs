@@ -273,7 +273,7 @@ fn is_answered(honest: &Client) {
 
 fn survives(backing: Backing, user: Option<u32>) {
     let pool = Pool::with(MemoryMode::Coherent, "64MiB", |options| {
-        options.backing = backing;
+        options.backing = backing.clone();
         if user.is_some() {
             options.permissions = 0o666;
         }

@@ -2,7 +2,7 @@
 //! works again when there are descriptors again.
 
 use crate::common::books::Books;
-use crate::common::{Pool, modes};
+use crate::common::{Pool, host_modes};
 use rustix::process::{Resource, Rlimit, Signal, setrlimit};
 use std::fs::File;
 use std::path::Path;
@@ -130,7 +130,7 @@ fn call(socket: &Path) {
 
 #[test]
 fn a_client_without_descriptors_says_so_and_recovers() {
-    for mode in modes() {
+    for mode in host_modes() {
         let pool = Pool::new(mode);
         let _serving = crate::common::serve(&pool.socket(), server::Options::default());
         let observer = unrack_pool::Client::connect_as(pool.socket(), "observer").unwrap();
@@ -146,7 +146,7 @@ fn a_client_without_descriptors_says_so_and_recovers() {
 
 #[test]
 fn a_server_without_descriptors_refuses_and_recovers() {
-    for mode in modes() {
+    for mode in host_modes() {
         let pool = Pool::new(mode);
         let observer = unrack_pool::Client::connect_as(pool.socket(), "observer").unwrap();
         let serving = crate::common::serve(&pool.socket(), server::Options::default());

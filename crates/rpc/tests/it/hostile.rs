@@ -40,7 +40,7 @@ fn noise_in_the_queues_harms_nobody_else() {
             let pool = Pool::new(mode);
             let _serving = serve(&pool.socket(), server::Options { workers, ..server::Options::default() });
             let honest = honest(&pool);
-            let raw = unrack_pool::Client::connect(pool.socket()).unwrap();
+            let raw = pool.raw();
             let mut random = SmallRng::seed_from_u64(workers as u64);
             for _ in 0..4 {
                 let (channel, _) = raw.open("test", HELLO, 0, &[], PATIENCE).unwrap();
@@ -67,7 +67,7 @@ fn a_client_that_stops_reading_holds_nobody_up() {
         let pool = Pool::new(mode);
         let _serving = serve(&pool.socket(), server::Options::default());
         let honest = honest(&pool);
-        let raw = unrack_pool::Client::connect(pool.socket()).unwrap();
+        let raw = pool.raw();
         let (channel, _) = raw.open("test", HELLO, 0, &[], PATIENCE).unwrap();
         let lines = honest.slots();
         for lap in 0..20u64 {
@@ -92,7 +92,7 @@ fn bells_that_lie_hold_nobody_up() {
             let pool = Pool::new(mode);
             let _serving = serve(&pool.socket(), server::Options { workers, ..server::Options::default() });
             let honest = honest(&pool);
-            let raw = unrack_pool::Client::connect(pool.socket()).unwrap();
+            let raw = pool.raw();
             let (channel, _) = raw.open("test", HELLO, 0, &[], PATIENCE).unwrap();
             // SAFETY: a bell begins with its word, and this client may write its own; atomics may be shared.
             let bell = unsafe { &*std::ptr::from_ref(raw.bell(0)).cast::<AtomicU32>() };
@@ -158,7 +158,7 @@ fn clients_that_greet_otherwise_are_told_why_not() {
     for mode in modes() {
         let pool = Pool::new(mode);
         let _serving = serve(&pool.socket(), server::Options::default());
-        let raw = unrack_pool::Client::connect(pool.socket()).unwrap();
+        let raw = pool.raw();
         for (greeting, code, text) in
             [(&b"urrpc\0\x09\0"[..], 1, "1"), (b"hello", 2, "does not speak"), (b"", 2, "does not speak")]
         {

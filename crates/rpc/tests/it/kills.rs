@@ -5,14 +5,13 @@
 //! and audits the pool's books. `UNRACK_RPC_KILLS` sets how many die in each kind of memory; the seed is printed
 //! with a failure, and set by `UNRACK_RPC_SEED`.
 
-use crate::common::{Pool, modes};
+use crate::common::{Pool, Setting, modes};
 use rand::{RngExt, SeedableRng, rngs::SmallRng};
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
-use unrack_pool::cache_control::MemoryKind;
 use unrack_pool::wire::{Denied, ListingEntry};
 use unrack_pool::{Error as PoolError, SECTION};
 use unrack_rpc::server::{Answered, Call, Refusal};
@@ -41,7 +40,7 @@ fn role() {
     let words: Vec<&str> = role.split(',').collect();
     let (folder, which, life) = (Path::new(words[1]), words[2].parse().unwrap(), words[3].parse().unwrap());
     match words[0] {
-        "server" => serve(&folder.join("pool"), which, life),
+        "server" => serve(&folder.join("pool0"), which, life),
         _ => call(folder, which, life),
     }
 }
@@ -101,6 +100,12 @@ fn serve(socket: &Path, which: usize, life: u64) {
     }
 }
 
+/// Returns the socket of the clients' manager, which may be on another host than the servers'.
+fn last_pool(folder: &Path) -> PathBuf {
+    let far = folder.join("pool1");
+    if far.exists() { far } else { folder.join("pool0") }
+}
+
 /// Calls until it is killed, by a new connection when the server is gone. Writes to a file how many were
 /// answered.
 fn call(folder: &Path, which: usize, life: u64) {
@@ -116,7 +121,7 @@ fn call(folder: &Path, which: usize, life: u64) {
         };
         let service = format!("server-{}", random.random_range(0..SERVERS));
         let start = Instant::now();
-        let connected = Client::connect(folder.join("pool"), &service, options);
+        let connected = Client::connect(last_pool(folder), &service, options);
         assert!(
             start.elapsed() < client::Options::default().patience + SLACK,
             "connecting took {:?}",
@@ -267,7 +272,7 @@ fn audit(observer: &unrack_pool::Client) -> Result<(), String> {
             ListingEntry::Pool { free_bytes, .. } if CAPACITY - free_bytes > 2 * SECTION => {
                 return Err(format!("{free_bytes} bytes are free of {CAPACITY}"));
             }
-            ListingEntry::Pool { .. } => {}
+            ListingEntry::Pool { .. } | ListingEntry::Host { .. } | ListingEntry::FarService { .. } => {}
             ListingEntry::Client { .. } => clients += 1,
             ListingEntry::Segment { .. } | ListingEntry::Service { .. } | ListingEntry::Channel { .. } => {
                 return Err(format!("{entry:?} is left"));
@@ -277,7 +282,7 @@ fn audit(observer: &unrack_pool::Client) -> Result<(), String> {
     if clients == 1 { Ok(()) } else { Err(format!("{clients} processes are listed")) }
 }
 
-fn kill_at_random(mode: MemoryKind, kills: u64) {
+fn kill_at_random(mode: Setting, kills: u64) {
     let seed = std::env::var("UNRACK_RPC_SEED").ok().and_then(|seed| seed.parse().ok());
     let seed = seed.unwrap_or_else(|| u64::from(std::process::id()));
     let mut random = SmallRng::seed_from_u64(seed);

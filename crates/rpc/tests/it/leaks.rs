@@ -29,7 +29,7 @@ fn too_long(pool: &Pool) {
 }
 
 fn unknown(pool: &Pool) {
-    let nobody = Client::connect(pool.socket(), "nobody", options()).map(drop).unwrap_err();
+    let nobody = pool.connect("nobody", options()).map(drop).unwrap_err();
     assert!(nobody.to_string().contains("no service is named"), "{nobody}");
     let client = pool.client(options());
     for _ in 0..100 {
@@ -39,7 +39,7 @@ fn unknown(pool: &Pool) {
 }
 
 fn other_version(pool: &Pool) {
-    let raw = unrack_pool::Client::connect(pool.socket()).unwrap();
+    let raw = pool.raw();
     for greeting in [&b"urrpc\0\x09\0"[..], b"hello", b""] {
         assert!(raw.open("test", greeting, 0, &[], PATIENCE).is_err());
     }
@@ -51,7 +51,7 @@ fn other_version(pool: &Pool) {
             let offer = service.accept(PATIENCE).unwrap().expect("somebody connects");
             offer.refuse(9, "not today");
         });
-        let connect = || Client::connect(pool.socket(), "other", options()).map(drop).unwrap_err();
+        let connect = || pool.connect("other", options()).map(drop).unwrap_err();
         assert!(matches!(connect(), Error::Version { theirs: 0x7fff, .. }));
         assert!(connect().to_string().contains("not today"));
     });
@@ -69,7 +69,7 @@ fn full(pool: &Pool) {
     assert!(full.to_string().contains("full"), "{full}");
     // Whether there is memory for another client's queues depends on the rest of a section; for a message there
     // is none.
-    if let Ok(other) = Client::connect(pool.socket(), "test", options()) {
+    if let Ok(other) = pool.connect("test", options()) {
         assert!(other.request(1 << 20).map(drop).unwrap_err().to_string().contains("full"));
     }
     drop(held);
@@ -78,7 +78,7 @@ fn full(pool: &Pool) {
 
 /// Sends calls as fast as its queue takes them, and never looks at an answer.
 fn stops_reading(pool: &Pool) {
-    let raw = unrack_pool::Client::connect(pool.socket()).unwrap();
+    let raw = pool.raw();
     let (channel, _) = raw.open("test", b"urrpc\0\x01\0\0\0", 0, &[], PATIENCE).unwrap();
     let words = channel.queue_base().cast::<std::sync::atomic::AtomicU64>();
     let lines = channel.queues().bytes as usize / LINE / 2;

@@ -27,12 +27,16 @@ impl State {
             let by = self.clients[&held.by].peer.clone();
             return Err(Denied::NameTaken { name, by });
         }
+        if let Some(by) = self.far_service(&name) {
+            return Err(Denied::NameTaken { name, by });
+        }
         let holder = self.clients.get(&by).ok_or(Denied::NotYours)?.holder;
         self.holders.take(holder, Thing::Service)?;
         if let Err(denied) = self.put(Record::Service { name: name.clone(), by }) {
             self.holders.give(holder, Thing::Service);
             return Err(denied);
         }
+        self.announce(&name, by);
         self.services.insert(name, Service { by });
         Ok(Reply::Done)
     }
@@ -42,6 +46,7 @@ impl State {
             return Err(Denied::NotYours);
         }
         self.services.remove(name);
+        self.unannounce(name);
         self.ledger.remove(&Key::Service(name.to_string()));
         if let Some(client) = self.clients.get(&by) {
             self.holders.give(client.holder, Thing::Service);
@@ -64,13 +69,15 @@ impl State {
         if bell >= BELLS as u32 {
             return Err(Denied::NotYours);
         }
-        let Some(service) = self.services.get(&name) else { return Err(Denied::NoService(name)) };
+        let Some(service) = self.services.get(&name) else {
+            return self.open_far(by, number, name, greeting, &passed);
+        };
         let server = service.by;
         self.check_reads(server)?;
         let [client, served] = [by, server].map(|id| self.clients[&id].holder);
         let side = |id| Side { id, open: true, given_up: false };
         let (queues, file) = self.take_queues(client, served)?;
-        let id = ChannelId(self.ledger.take_number());
+        let id = ChannelId(self.take_number());
         let channel = Channel {
             service: name.clone(),
             client: side(by),
@@ -81,6 +88,7 @@ impl State {
             file: file.clone(),
             is_of_before: false,
             asked: Some(number),
+            far: None,
         };
         if let Err(denied) = self.put(channel.record(id)) {
             self.give_queues(queues, Some(client));
@@ -103,28 +111,29 @@ impl State {
         client: Holder,
         served: Holder,
     ) -> Result<(Extent, Option<Arc<OwnedFd>>), Denied> {
+        self.holders.take(served, Thing::Served)?;
+        self.take_queues_for(client).inspect_err(|_| self.holders.give(served, Thing::Served))
+    }
+
+    /// Takes a queue area, which counts for the client.
+    pub(super) fn take_queues_for(
+        &mut self,
+        client: Holder,
+    ) -> Result<(Extent, Option<Arc<OwnedFd>>), Denied> {
         let bytes = self.sections.queue_bytes();
-        self.holders.take_all(&[
-            (client, Thing::Channel),
-            (client, Thing::Queues { bytes }),
-            (served, Thing::Served),
-        ])?;
+        self.holders.take_all(&[(client, Thing::Channel), (client, Thing::Queues { bytes })])?;
         self.make_queues().inspect_err(|_| {
             self.holders.give(client, Thing::Channel);
             self.holders.give(client, Thing::Queues { bytes });
-            self.holders.give(served, Thing::Served);
         })
     }
 
     fn make_queues(&mut self) -> Result<(Extent, Option<Arc<OwnedFd>>), Denied> {
-        let Some(queues) = self.sections.take_queues() else {
-            let (free, all) = (self.sections.free(), self.sections.capacity());
-            return Err(Denied::Full { asked: 1, free, all });
-        };
+        let Some(queues) = self.take_queue_area() else { return Err(self.full(1)) };
         match self.store.make_queues(queues) {
             Ok(file) => Ok((queues, file.map(Arc::new))),
             Err(error) => {
-                self.sections.give_queues(queues);
+                self.give_queue_area(queues);
                 Err(Denied::Memory(error.to_string()))
             }
         }
@@ -132,8 +141,8 @@ impl State {
 
     /// Returns the queue area of a channel that has ended. Until then it counts for the client that opened it,
     /// even if the client has left.
-    fn give_queues(&mut self, queues: Extent, holder: Option<Holder>) {
-        self.sections.give_queues(queues);
+    pub(super) fn give_queues(&mut self, queues: Extent, holder: Option<Holder>) {
+        self.give_queue_area(queues);
         if let Some(holder) = holder {
             self.holders.give(holder, Thing::Channel);
             self.holders.give(holder, Thing::Queues { bytes: queues.bytes });
@@ -161,16 +170,15 @@ impl State {
         verdict: Result<Accepted, RefusedCaller>,
         passed: Vec<OwnedFd>,
     ) -> Result<Reply, Denied> {
-        let channel =
-            self.channels.get_mut(&id).filter(|channel| channel.server.id == by && channel.server.open);
-        let channel = channel.ok_or(Denied::NotYours)?;
-        let long = match &verdict {
-            Ok(accepted) => accepted.greeting.len() > MOST_GREETING || accepted.bell >= BELLS as u32,
-            Err(refused) => refused.text.len() > MOST_REASON,
-        };
-        if long {
+        let channel = self.channels.get(&id).filter(|channel| channel.server.id == by && channel.server.open);
+        channel.ok_or(Denied::NotYours)?;
+        if is_too_long(&verdict) {
             return Err(Denied::LongGreeting);
         }
+        if self.host_of(self.channels[&id].client.id) != self.host() {
+            return self.answer_far(id, verdict);
+        }
+        let channel = self.channels.get_mut(&id).expect("just found");
         let Some(number) = channel.asked.take() else {
             // The client left, and the service was told; or the service answers twice.
             return Err(Denied::NotYours);
@@ -237,6 +245,12 @@ impl State {
             // The client knows of the channel only when the service has answered.
             return Err(Denied::NotYours);
         }
+        if let Some(far) = &channel.far {
+            return match other.open && !far.is_lost {
+                true => Ok(other.id),
+                false => Err(Denied::Gone { peer: far.peer.clone(), cause: Cause::HostSilent }),
+            };
+        }
         match self.clients.get(&other.id) {
             Some(_) if other.open => Ok(other.id),
             Some(client) => Err(Denied::Gone { peer: client.peer.clone(), cause: Cause::Closed }),
@@ -259,7 +273,7 @@ impl State {
             mine.open = false;
             let asked = channel.asked.take();
             let service = channel.service.clone();
-            self.after_end(id, one, is_client);
+            self.after_end(id, one, is_client, cause);
             match asked {
                 // The caller still waits for its answer: this is it.
                 Some(number) if !is_client => {
@@ -277,27 +291,32 @@ impl State {
     }
 
     /// Ends one side that never had anything mapped, without telling the other.
-    fn end_quietly(&mut self, id: ChannelId, one: ClientId) {
+    pub(super) fn end_quietly(&mut self, id: ChannelId, one: ClientId) {
         let Some(channel) = self.channels.get_mut(&id) else { return };
         let is_client = channel.client.id == one && channel.client.open;
         let side = if is_client { &mut channel.client } else { &mut channel.server };
         if side.id == one && side.open {
             side.open = false;
-            self.after_end(id, one, is_client);
+            self.after_end(id, one, is_client, Cause::Closed);
         }
     }
 
-    fn after_end(&mut self, id: ChannelId, one: ClientId, is_client: bool) {
+    fn after_end(&mut self, id: ChannelId, one: ClientId, is_client: bool, cause: Cause) {
         self.drop_grants(id, one);
+        self.pass_end(id, one, cause);
         let channel = &self.channels[&id];
         if let Some(served) = channel.served.filter(|_| !is_client) {
             self.holders.give(served, Thing::Served);
         }
         if channel.sides().iter().all(|side| !side.open) {
             let (queues, holder) = (channel.queues, channel.holder);
+            let of_client = self.host_of(channel.client.id);
             self.channels.remove(&id);
             self.ledger.remove(&Key::Channel(id));
-            self.give_queues(queues, holder);
+            // The queue area is of the client's host.
+            if of_client == self.host() {
+                self.give_queues(queues, holder);
+            }
         } else {
             let record = channel.record(id);
             self.put(record).expect("a record that is there can be changed");
@@ -305,8 +324,16 @@ impl State {
     }
 }
 
+/// Returns whether an answer to a caller is longer than messages are.
+fn is_too_long(verdict: &Result<Accepted, RefusedCaller>) -> bool {
+    match verdict {
+        Ok(accepted) => accepted.greeting.len() > MOST_GREETING || accepted.bell >= BELLS as u32,
+        Err(refused) => refused.text.len() > MOST_REASON,
+    }
+}
+
 impl Channel {
-    fn record(&self, id: ChannelId) -> Record {
+    pub(super) fn record(&self, id: ChannelId) -> Record {
         Record::Channel(Pair {
             id,
             service: self.service.clone(),

@@ -31,9 +31,10 @@ impl State {
     }
 
     fn entries(&self) -> impl Iterator<Item = ListingEntry> {
+        let (all, free) = self.room();
         let pool = ListingEntry::Pool {
-            capacity_bytes: self.sections.capacity() as u64 * SECTION,
-            free_bytes: self.sections.free() as u64 * SECTION,
+            capacity_bytes: u64::from(all) * SECTION,
+            free_bytes: u64::from(free) * SECTION,
             backing: self.store.backing.to_string(),
             per_client_bytes: self.holders.quota_bytes(),
         };
@@ -47,7 +48,8 @@ impl State {
         let services = self
             .services
             .iter()
-            .map(|(name, service)| ListingEntry::Service { name: name.clone(), by: service.by });
+            .map(|(name, service)| ListingEntry::Service { name: name.clone(), by: service.by })
+            .chain(self.far_entries());
         let channels = self.channels.iter().map(|(id, channel)| ListingEntry::Channel {
             id: *id,
             service: channel.service.clone(),
@@ -61,6 +63,11 @@ impl State {
             used_bytes: client.used_bytes,
             quota_used_bytes: self.holders.bytes_of(client.holder),
         });
-        std::iter::once(pool).chain(clients).chain(services).chain(channels).chain(segments)
+        std::iter::once(pool)
+            .chain(self.host_entries())
+            .chain(clients)
+            .chain(services)
+            .chain(channels)
+            .chain(segments)
     }
 }

@@ -5,11 +5,13 @@
 //! drops the files of segments ([`Store`]).
 
 mod channels;
+mod far;
 mod holders;
 mod listing;
 mod resume;
 mod segments;
 
+pub(super) use far::Hosts;
 pub(super) use holders::{Holder, Holders};
 
 use super::backing::Store;
@@ -113,6 +115,8 @@ struct Channel {
     is_of_before: bool,
     /// Number of the client's request that waits for the service's answer.
     asked: Option<u32>,
+    /// Other side, if it is on another host.
+    far: Option<far::FarSide>,
 }
 
 #[derive(Clone, Copy)]
@@ -136,11 +140,19 @@ pub(super) struct State {
     /// Clients with new messages, not yet reported by `take_told`.
     told: Vec<ClientId>,
     ledger: Ledger,
+    /// Other hosts of the device, if it has any.
+    hosts: Option<Hosts>,
 }
 
 impl State {
     /// Makes the state of a manager without clients.
-    pub(super) fn new(store: Store, sections: Sections, holders: Holders, ledger: Ledger) -> State {
+    pub(super) fn new(
+        store: Store,
+        sections: Sections,
+        holders: Holders,
+        ledger: Ledger,
+        hosts: Option<Hosts>,
+    ) -> State {
         State {
             store,
             holders,
@@ -151,6 +163,7 @@ impl State {
             channels: BTreeMap::new(),
             told: Vec::new(),
             ledger,
+            hosts,
         }
     }
 
@@ -173,7 +186,7 @@ impl State {
         }
         let holder = self.holders.holder_of(&peer, started);
         self.holders.take(holder, Thing::Connection)?;
-        peer.id = ClientId(self.ledger.take_number());
+        peer.id = ClientId(self.take_number());
         let id = peer.id;
         if let Err(denied) = self.put(Record::Client(Process { peer: peer.clone(), started })) {
             self.holders.give(holder, Thing::Connection);
@@ -198,7 +211,11 @@ impl State {
                 return self.tell(from, Tell::Reply { number, outcome }, file.into_iter().collect());
             }
             Request::Release { offset } => self.release(from, offset),
-            Request::Grant { channel, offset, access } => self.grant(from, channel, offset, access),
+            Request::Grant { channel, offset, access } => match self.grant(from, channel, offset, access) {
+                // The other host's manager answers later.
+                Ok(Reply::Done) if self.awaits_pass(from, number, channel, offset) => return,
+                granted => granted,
+            },
             Request::Register { service } => self.register(from, service),
             Request::Withdraw { service } => self.withdraw(from, &service),
             Request::Open { service, greeting, bell } => {
@@ -224,6 +241,7 @@ impl State {
                 }
                 Ok(Reply::Done)
             }
+            Request::DeclareEnded { host } => self.declare_ended(host),
             Request::Sync | Request::Leave => Ok(Reply::Done),
         };
         self.tell(from, Tell::Reply { number, outcome }, Vec::new());
@@ -237,6 +255,7 @@ impl State {
             self.services.iter().filter(|(_, service)| service.by == id).map(|(name, _)| name.clone());
         for name in names.collect::<Vec<_>>() {
             self.services.remove(&name);
+            self.unannounce(&name);
             self.holders.give(holder, Thing::Service);
             self.ledger.remove(&Key::Service(name));
         }
@@ -275,11 +294,17 @@ impl State {
     }
 
     fn event(&mut self, to: ClientId, event: Event, beside: Vec<Arc<OwnedFd>>) {
+        if self.host_of(to) != self.host() {
+            return self.pass_event(to, event);
+        }
         self.tell(to, Tell::Event(event), beside);
     }
 
     /// Checks that a process reads its messages; requests that make work for one that does not are refused.
     fn check_reads(&self, id: ClientId) -> Result<(), Denied> {
+        if self.host_of(id) != self.host() {
+            return self.check_link(id);
+        }
         match self.clients.get(&id) {
             Some(client) if client.waiting.len() >= self.holders.limits().waiting => {
                 Err(Denied::Slow(client.peer.clone()))

@@ -1,5 +1,6 @@
 //! State of the manager before this one: read from the ledger, and confirmed by the processes that still run.
 
+use super::far::local_number;
 use super::holders::Thing;
 use super::segments::identity;
 use super::{Channel, Client, Grant, Segment, Service, Side, State};
@@ -53,7 +54,7 @@ impl State {
     fn recover_one(&mut self, record: Record) -> bool {
         match record {
             Record::Client(Process { peer, started }) => {
-                self.ledger.given(peer.id.0);
+                self.ledger.given(local_number(peer.id.0));
                 let holder = self.holders.holder_of(&peer, started);
                 self.holders.note(holder, Thing::Connection);
                 self.clients.insert(peer.id, Client::absent(peer, started, holder));
@@ -64,11 +65,16 @@ impl State {
                 self.services.insert(name, Service { by });
             }
             Record::Channel(pair) => {
-                self.ledger.given(pair.id.0);
+                let is_ours = self.host_of(pair.client) == self.host();
+                if is_ours {
+                    self.ledger.given(local_number(pair.id.0));
+                }
+                let far = self.far_of_before(&pair);
                 let open = [(pair.client, pair.client_open), (pair.server, pair.server_open)];
-                let known = open.iter().all(|(id, open)| !open || self.clients.contains_key(id));
-                if !known || open.iter().all(|(_, open)| !open) || !self.sections.take_queues_at(pair.queues)
-                {
+                let is_known = |id| self.clients.contains_key(id) || self.host_of(*id) != self.host();
+                let known = open.iter().all(|(id, open)| !open || is_known(id));
+                let any = open.iter().any(|(_, open)| *open);
+                if !known || !any || is_ours && !self.take_queue_area_at(pair.queues) {
                     return false;
                 }
                 let holder_of = |id| self.clients.get(&id).map(|client| client.holder);
@@ -88,13 +94,15 @@ impl State {
                     // Both sides have it mapped.
                     file: None,
                     is_of_before: true,
-                    asked: pair.asked.then_some(0),
+                    // Of a channel to another host, both sides are told that it is over.
+                    asked: (pair.asked && far.is_none()).then_some(0),
+                    far,
                 };
                 self.channels.insert(pair.id, channel);
             }
             Record::Segment { extent, owner, file } => {
                 let owner = owner.filter(|owner| self.clients.contains_key(owner));
-                if !self.sections.take_at(extent) {
+                if !self.take_sections_at(extent) {
                     return false;
                 }
                 let holder = owner.map(|owner| self.clients[&owner].holder);
@@ -208,7 +216,7 @@ impl State {
             let Some(mine) = sides.iter().position(|side| side.id == by && side.open) else { continue };
             if self.channels[&id].is_of_before && !kept.channels.contains(&id) {
                 self.end_side(id, by, Cause::Closed);
-            } else if !sides[1 - mine].open {
+            } else if !sides[1 - mine].open || self.channels[&id].is_lost() {
                 // The client may or may not have been told before.
                 self.event(by, Event::Gone { channel: id, cause: Cause::Died }, Vec::new());
             }

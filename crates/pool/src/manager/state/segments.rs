@@ -29,14 +29,11 @@ impl State {
         holder: Holder,
         sections: u32,
     ) -> Result<(Extent, Option<Arc<OwnedFd>>), Denied> {
-        let Some(extent) = self.sections.take(sections) else {
-            let (free, all) = (self.sections.free(), self.sections.capacity());
-            return Err(Denied::Full { asked: sections, free, all });
-        };
+        let Some(extent) = self.take_sections(sections) else { return Err(self.full(sections)) };
         let file = match self.store.make(extent) {
             Ok(file) => file.map(Arc::new),
             Err(error) => {
-                self.sections.give(extent);
+                self.give_sections(extent);
                 return Err(Denied::Memory(error.to_string()));
             }
         };
@@ -52,7 +49,7 @@ impl State {
         };
         if let Err(denied) = self.put(segment.record()) {
             self.store.backing.remove(extent);
-            self.sections.give(extent);
+            self.give_sections(extent);
             return Err(denied);
         }
         self.segments.insert(extent.offset, segment);
@@ -162,13 +159,21 @@ impl State {
         channel: ChannelId,
         offset: u64,
     ) -> Result<Reply, Denied> {
+        if !self.segments.contains_key(&offset) && self.pass_unmapped(by, channel, offset) {
+            return Ok(Reply::Done);
+        }
         // Of a segment that still has its owner, the grant is in force.
         self.segments.get(&offset).filter(|segment| segment.owner.is_none()).ok_or(Denied::NotYours)?;
         self.drop_grants_in(offset..=offset, channel, by);
         Ok(Reply::Done)
     }
 
-    fn drop_grants_in(&mut self, offsets: impl RangeBounds<u64>, channel: ChannelId, to: ClientId) {
+    pub(super) fn drop_grants_in(
+        &mut self,
+        offsets: impl RangeBounds<u64>,
+        channel: ChannelId,
+        to: ClientId,
+    ) {
         let mut fewer = Vec::new();
         for (_, segment) in self.segments.range_mut(offsets) {
             let before = segment.grants.len();
@@ -196,7 +201,7 @@ impl State {
             }
             self.store.backing.remove(extent);
             self.ledger.remove(&Key::Segment(offset));
-            self.sections.give(extent);
+            self.give_sections(extent);
         }
     }
 }

@@ -28,6 +28,7 @@ impl Books {
                     books.grants += granted.len();
                 }
                 ListingEntry::Service { .. } => books.services += 1,
+                ListingEntry::Host { .. } | ListingEntry::FarService { .. } => {}
                 ListingEntry::Channel { .. } => books.channels += 1,
             }
         }

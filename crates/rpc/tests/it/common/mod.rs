@@ -3,51 +3,145 @@
 pub(crate) mod books;
 
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use unrack_pool::cache_control::MemoryKind;
-use unrack_pool::{Manager, manager};
+use unrack_pool::manager::HostOptions;
+use unrack_pool::wire::{Denied, ListingEntry};
+use unrack_pool::{Manager, SECTION, manager};
 use unrack_rpc::server::{Call, Refusal};
-use unrack_rpc::{Client, Server, client, server};
+use unrack_rpc::{Client, Error, Server, client, server};
 use unrack_testing::{Folder, Needed, skip};
+use unrack_units::Bytes;
 
-/// Returns all kinds of memory that this machine has.
-pub(crate) fn modes() -> Vec<MemoryKind> {
+/// Kind of memory, and whether client and server are on two hosts that share a device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Setting {
+    mode: MemoryKind,
+    hosts: u32,
+}
+
+impl From<MemoryKind> for Setting {
+    fn from(mode: MemoryKind) -> Setting {
+        Setting { mode, hosts: 1 }
+    }
+}
+
+impl std::fmt::Display for Setting {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(out, "{}, {} host(s)", self.mode, self.hosts)
+    }
+}
+
+/// Returns all kinds of memory that this machine has, on one host and between two.
+pub(crate) fn modes() -> Vec<Setting> {
     let flushes = unrack_pool::cache_control::Incoherent::detect();
     if let Err(why) = &flushes {
         skip(Needed::Flush, why);
     }
     let incoherent = flushes.is_ok().then_some(MemoryKind::Incoherent);
-    [MemoryKind::Coherent, MemoryKind::Model].into_iter().chain(incoherent).collect()
+    let modes = [MemoryKind::Coherent, MemoryKind::Model].into_iter().chain(incoherent);
+    modes.flat_map(|mode| [1, 2].map(|hosts| Setting { mode, hosts })).collect()
+}
+
+/// Returns all kinds of memory that this machine has, on one host, where segments come with descriptors.
+pub(crate) fn host_modes() -> Vec<Setting> {
+    modes().into_iter().filter(|setting| setting.hosts == 1).collect()
 }
 
 pub(crate) struct Pool {
-    _manager: Manager,
+    /// The servers' manager, and that of the clients if they are on another host.
+    _managers: Vec<Manager>,
     folder: Folder,
+    hosts: u32,
 }
 
 impl Pool {
-    pub(crate) fn new(mode: MemoryKind) -> Pool {
-        Pool::with(mode, "64MiB", |_| {})
+    pub(crate) fn new(setting: impl Into<Setting>) -> Pool {
+        Pool::with(setting, "64MiB", |_| {})
     }
 
-    pub(crate) fn with(mode: MemoryKind, capacity: &str, change: impl FnOnce(&mut manager::Options)) -> Pool {
-        let folder = Folder::new("rpc");
-        let mut options = manager::Options::new(folder.join("pool"), capacity.parse().expect("a size"));
-        options.mode = mode;
-        // The processes of a test are threads of one process.
-        options.per_client = Some("100%".parse().expect("a share"));
-        change(&mut options);
-        let manager = Manager::start(&options).expect("a manager starts");
-        Pool { _manager: manager, folder }
+    pub(crate) fn with(
+        setting: impl Into<Setting>,
+        capacity: &str,
+        change: impl Fn(&mut manager::Options),
+    ) -> Pool {
+        let Setting { mode, hosts } = setting.into();
+        let (folder, capacity) = (Folder::in_memory("rpc"), capacity.parse().expect("a size"));
+        let device = folder.join("device");
+        if hosts > 1 {
+            make_device(&device, capacity, mode, hosts);
+        }
+        let start = |host: u32| {
+            let socket = folder.join(format!("pool{host}"));
+            let mut options = match hosts {
+                1 => manager::Options::new(socket, capacity),
+                _ => manager::Options::for_host(socket, vec![device.clone()], HostOptions::new(host))
+                    .expect("it was formatted"),
+            };
+            options.mode = mode;
+            // The processes of a test are threads of one process.
+            options.per_client = Some("100%".parse().expect("a share"));
+            change(&mut options);
+            Manager::start(&options).expect("a manager starts")
+        };
+        Pool { _managers: (0..hosts).map(start).collect(), folder, hosts }
     }
 
+    /// Returns the socket at which servers connect.
     pub(crate) fn socket(&self) -> PathBuf {
-        self.folder.join("pool")
+        self.folder.join("pool0")
+    }
+
+    /// Returns the socket at which clients connect: that of the last host.
+    pub(crate) fn client_socket(&self) -> PathBuf {
+        self.folder.join(format!("pool{}", self.hosts - 1))
+    }
+
+    /// Connects to the clients' manager without the library's calls, once it knows of the service `test`.
+    pub(crate) fn raw(&self) -> unrack_pool::Client {
+        let raw = unrack_pool::Client::connect(self.client_socket()).expect("the manager is there");
+        let start = Instant::now();
+        let is_known = |one: &ListingEntry| match one {
+            ListingEntry::Service { name, .. } | ListingEntry::FarService { name, .. } => name == "test",
+            _ => false,
+        };
+        while !raw.list().expect("the manager is there").iter().any(is_known) {
+            assert!(start.elapsed() < PATIENCE, "nothing serves `test`");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        raw
     }
 
     pub(crate) fn client(&self, options: client::Options) -> Client {
-        Client::connect(self.socket(), "test", options).expect("the service takes clients")
+        self.connect("test", options).expect("the service takes clients")
     }
+
+    /// Connects to a service, of which the other host may not have heard yet.
+    pub(crate) fn connect(&self, service: &str, options: client::Options) -> Result<Client, Error> {
+        let start = Instant::now();
+        loop {
+            match Client::connect(self.client_socket(), service, options.clone()) {
+                Err(Error::Pool(unrack_pool::Error::Denied(Denied::NoService(_))))
+                    if self.hosts > 1 && service == "test" && start.elapsed() < PATIENCE =>
+                {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                connected => return connected,
+            }
+        }
+    }
+}
+
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Makes a file that is a device of this capacity, besides the records of hosts.
+fn make_device(path: &Path, capacity: Bytes, mode: MemoryKind, hosts: u32) {
+    let file = std::fs::File::create(path).expect("a file");
+    file.set_len(capacity.get() + SECTION).expect("there is room");
+    let paths = vec![path.to_path_buf()];
+    let queue_bytes = Bytes::new(64 << 10);
+    manager::format(&manager::Format { paths, granularity: 4096, hosts, queue_bytes, mode, force: true })
+        .expect("it is formatted");
 }
 
 /// Serves `echo`, `sum` (of words), `fill` (as many bytes as asked for), `refuse`, `panic`, `slow`, `count` (a

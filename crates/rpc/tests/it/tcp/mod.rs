@@ -168,6 +168,26 @@ fn one_server_serves_pool_and_tcp() {
     assert_eq!(words(&near, "sum", &[1, 2], 8).unwrap()[..8], 3u64.to_le_bytes());
 }
 
+/// Beyond the rack, of several places the first is taken where the service is.
+#[test]
+fn where_no_memory_is_shared_calls_go_over_tcp() {
+    let pool = crate::common::Pool::new(unrack_pool::cache_control::MemoryKind::Coherent);
+    let beyond = crate::common::Pool::new(unrack_pool::cache_control::MemoryKind::Coherent);
+    let listen = Some("tcp://127.0.0.1:0".to_string());
+    let serving = crate::common::serve(&pool.socket(), server::Options { listen, ..Default::default() });
+    let address = format!("tcp://{}", serving.address().unwrap());
+    let absent = pool.socket().with_file_name("absent");
+    for (place, shares) in [(pool.socket(), true), (beyond.socket(), false), (absent, false)] {
+        let places = format!("{},{address}", place.display());
+        let client = Client::connect(&places, "test", Options::default()).expect("one of them has it");
+        assert_eq!(client.shares_memory(), shares, "{places}");
+        assert_eq!(words(&client, "sum", &[1, 2], 8).unwrap()[..8], 3u64.to_le_bytes());
+    }
+    let places = format!("{},tcp://127.0.0.1:1", beyond.socket().display());
+    let nowhere = Client::connect(&places, "test", Options::default()).map(drop).unwrap_err().to_string();
+    assert!(nowhere.contains("127.0.0.1:1"), "{nowhere}");
+}
+
 #[test]
 fn a_deadline_ends_a_call_and_no_other() {
     let (_serving, address) = serve();

@@ -1,0 +1,339 @@
+//! Claims: which host has a section, agreed through words of which each has one writer.
+//!
+//! Hosts share no atomic read-modify-write (HydraRPC §5.2), so a section is taken by the rule of two flags: a host
+//! publishes its claim, and only then reads the claims of all others. Of two hosts that want one section, at least
+//! one reads the other's claim, so at most one takes it. The one with the higher number withdraws at once; the other
+//! looks again a few times, and then withdraws too. No clock decides anything here: a host that stops between any
+//! two accesses, however long, keeps what it claimed, and finds what others claimed when it goes on.
+//!
+//! A claim names the *incarnation* of its host. It is void once that incarnation is known to have ended: a later one
+//! has joined, or some host declared it ended because a fencing agent said so. What is not known yet makes a claim
+//! count for longer, never shorter, so knowledge may be old.
+//!
+//! ```text
+//! take:     read the claims of others; store ours, publish; refresh the claims of others, fence, read them
+//! release:  publish the section's contents, fence; store zero, publish
+//! join:     store the incarnation, publish, fence; only then claim
+//! ```
+//!
+//! [`Take`], [`Release`], [`Join`] and [`Declare`] are these rules, one access at a time, so that the model checker
+//! ([`model`](super::model)) can stop a host between any two. [`Words`] is the memory, real or modelled.
+
+/// Number of a host: an index into the records of the device.
+pub(crate) type Host = usize;
+
+/// Number of times that a host with a lower number looks again, before it withdraws too.
+pub(super) const PATIENCE: u8 = 64;
+
+/// Word in the record of the host that writes it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Word {
+    /// Current incarnation of the host; zero before it joins for the first time.
+    Incarnation(Host),
+    /// Last incarnation of `of` that `by` declares ended.
+    Ended { by: Host, of: Host },
+    /// Incarnation of `by` that claims the section; zero if none does.
+    Claim { by: Host, section: u32 },
+}
+
+/// Part of the device that is published or refreshed: whole lines.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Part {
+    Word(Word),
+    /// All bytes of a section.
+    Section(u32),
+}
+
+/// Reason for an access, by which the model checker leaves out one of them at a time.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Purpose {
+    /// First look of [`Take`] at the claims of others.
+    Look,
+    /// Own claim of [`Take`].
+    Claim,
+    /// Second look of [`Take`] at the claims of others.
+    Check,
+    /// Contents of a section that [`Release`] gives up.
+    Contents,
+    /// Own claim that is given up.
+    Withdraw,
+    /// Own incarnation of [`Join`].
+    Join,
+    /// Declaration of [`Declare`].
+    Declare,
+    /// Look of [`learn`] at what is known of other hosts.
+    Learn,
+}
+
+/// Access of one host to the shared words, in the steps in which hardware makes it.
+pub(super) trait Words {
+    /// Loads a word, perhaps an old copy of it.
+    fn load(&mut self, word: Word) -> u64;
+    /// Stores a word of this host's own record, perhaps only into a cache.
+    fn store(&mut self, word: Word, value: u64);
+    /// Begins to write lines back to the device.
+    fn publish(&mut self, part: Part, why: Purpose);
+    /// Begins to drop copies of lines, so that later loads fetch them from the device.
+    fn refresh(&mut self, part: Part, why: Purpose);
+    /// Ends all that was begun, before any later access.
+    fn fence(&mut self, why: Purpose);
+}
+
+/// Outcome of one step of a rule.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Stepped<Rule, Outcome> {
+    Going(Rule),
+    Done(Outcome),
+}
+
+/// Outcome of [`Take`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Taken {
+    /// The section is this host's.
+    Ours,
+    /// Another host has it, or wants it.
+    Of(Host),
+}
+
+/// Host that runs a rule, and its current incarnation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct Claimant {
+    pub host: Host,
+    pub incarnation: u64,
+    /// Number of hosts for which the device has records.
+    pub hosts: usize,
+}
+
+/// Rule by which a host takes a section.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct Take {
+    us: Claimant,
+    section: u32,
+    at: Taking,
+    patience: u8,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Taking {
+    Refresh,
+    /// Reads the claim of a host.
+    Look(Host),
+    Store,
+    Publish,
+    RefreshAgain,
+    Check(Host),
+    Withdraw(Host),
+    PublishWithdrawn(Host),
+}
+
+impl Take {
+    /// Makes the rule's start.
+    pub(super) fn new(us: Claimant, section: u32) -> Take {
+        Take { us, section, at: Taking::Refresh, patience: PATIENCE }
+    }
+
+    /// Returns the section that is taken.
+    #[cfg(test)]
+    pub(super) fn section(&self) -> u32 {
+        self.section
+    }
+
+    /// Limits how often the host looks again, for the model.
+    #[cfg(test)]
+    pub(super) fn with_patience(self, patience: u8) -> Take {
+        Take { patience, ..self }
+    }
+
+    /// Makes one access. `ended` are the last incarnations of all hosts that are known to have ended.
+    pub(super) fn step(self, words: &mut impl Words, ended: &[u64]) -> Stepped<Take, Taken> {
+        let Take { us, section, .. } = self;
+        let ours = Word::Claim { by: us.host, section };
+        let is_claimed = |words: &mut dyn FnMut(Word) -> u64, by: Host| {
+            let claim = words(Word::Claim { by, section });
+            claim > ended[by]
+        };
+        let next = |from: Host| (from..us.hosts).find(|&host| host != us.host);
+        let at = match self.at {
+            Taking::Refresh => {
+                self.refresh_others(words, Purpose::Look);
+                next(0).map_or(Taking::Store, Taking::Look)
+            }
+            Taking::Look(by) if is_claimed(&mut |word| words.load(word), by) => {
+                return Stepped::Done(Taken::Of(by));
+            }
+            Taking::Look(by) => next(by + 1).map_or(Taking::Store, Taking::Look),
+            Taking::Store => {
+                words.store(ours, us.incarnation);
+                Taking::Publish
+            }
+            Taking::Publish => {
+                words.publish(Part::Word(ours), Purpose::Claim);
+                Taking::RefreshAgain
+            }
+            // Its fence ends the publishing, too: from here on, others see our claim.
+            Taking::RefreshAgain => {
+                self.refresh_others(words, Purpose::Check);
+                match next(0) {
+                    Some(host) => Taking::Check(host),
+                    None => return Stepped::Done(Taken::Ours),
+                }
+            }
+            Taking::Check(by) if is_claimed(&mut |word| words.load(word), by) => {
+                if by > us.host && self.patience > 0 {
+                    let patience = self.patience - 1;
+                    return Stepped::Going(Take { at: Taking::RefreshAgain, patience, ..self });
+                }
+                Taking::Withdraw(by)
+            }
+            Taking::Check(by) => match next(by + 1) {
+                Some(host) => Taking::Check(host),
+                None => return Stepped::Done(Taken::Ours),
+            },
+            Taking::Withdraw(of) => {
+                words.store(ours, 0);
+                Taking::PublishWithdrawn(of)
+            }
+            Taking::PublishWithdrawn(of) => {
+                words.publish(Part::Word(ours), Purpose::Withdraw);
+                words.fence(Purpose::Withdraw);
+                return Stepped::Done(Taken::Of(of));
+            }
+        };
+        Stepped::Going(Take { at, ..self })
+    }
+
+    /// Drops the copies of the claims of all other hosts.
+    fn refresh_others(&self, words: &mut impl Words, why: Purpose) {
+        for by in (0..self.us.hosts).filter(|&host| host != self.us.host) {
+            words.refresh(Part::Word(Word::Claim { by, section: self.section }), why);
+        }
+        words.fence(why);
+    }
+}
+
+/// Rule by which a host gives a section up, of which none of its processes uses anything any more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct Release {
+    us: Host,
+    section: u32,
+    at: Releasing,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Releasing {
+    PublishContents,
+    Fence,
+    Store,
+    Publish,
+}
+
+impl Release {
+    /// Makes the rule's start.
+    pub(super) fn new(us: Host, section: u32) -> Release {
+        Release { us, section, at: Releasing::PublishContents }
+    }
+
+    /// Makes one access.
+    pub(super) fn step(self, words: &mut impl Words) -> Stepped<Release, ()> {
+        let ours = Word::Claim { by: self.us, section: self.section };
+        let at = match self.at {
+            // A dirty line that is written back later would undo what the next host writes there.
+            Releasing::PublishContents => {
+                words.publish(Part::Section(self.section), Purpose::Contents);
+                Releasing::Fence
+            }
+            Releasing::Fence => {
+                words.fence(Purpose::Contents);
+                Releasing::Store
+            }
+            Releasing::Store => {
+                words.store(ours, 0);
+                Releasing::Publish
+            }
+            Releasing::Publish => {
+                words.publish(Part::Word(ours), Purpose::Withdraw);
+                words.fence(Purpose::Withdraw);
+                return Stepped::Done(());
+            }
+        };
+        Stepped::Going(Release { at, ..self })
+    }
+}
+
+/// Rule by which a host makes its next incarnation known, before it claims anything. No process of the one before
+/// may run any more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) struct Join {
+    us: Host,
+    at: Joining,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Joining {
+    Refresh,
+    Load,
+    Publish(u64),
+    Fence(u64),
+}
+
+impl Join {
+    /// Makes the rule's start.
+    pub(super) fn new(us: Host) -> Join {
+        Join { us, at: Joining::Refresh }
+    }
+
+    /// Makes one access. `ended` is the last incarnation of this host that is known to have ended. The outcome is the
+    /// new incarnation.
+    pub(super) fn step(self, words: &mut impl Words, ended: u64) -> Stepped<Join, u64> {
+        let ours = Word::Incarnation(self.us);
+        let at = match self.at {
+            Joining::Refresh => {
+                words.refresh(Part::Word(ours), Purpose::Join);
+                words.fence(Purpose::Join);
+                Joining::Load
+            }
+            Joining::Load => {
+                let incarnation = words.load(ours).max(ended) + 1;
+                words.store(ours, incarnation);
+                Joining::Publish(incarnation)
+            }
+            Joining::Publish(incarnation) => {
+                words.publish(Part::Word(ours), Purpose::Join);
+                Joining::Fence(incarnation)
+            }
+            Joining::Fence(incarnation) => {
+                words.fence(Purpose::Join);
+                return Stepped::Done(incarnation);
+            }
+        };
+        Stepped::Going(Join { at, ..self })
+    }
+}
+
+/// Declares that incarnations of a host up to `incarnation` have ended: that no store of theirs can reach the device
+/// any more. Only a fencing agent knows.
+pub(super) fn declare(words: &mut impl Words, by: Host, of: Host, incarnation: u64) {
+    let ours = Word::Ended { by, of };
+    let known = words.load(ours);
+    words.store(ours, known.max(incarnation));
+    words.publish(Part::Word(ours), Purpose::Declare);
+    words.fence(Purpose::Declare);
+}
+
+/// Returns the last incarnation of a host that is known to have ended: the one before its current one, or the last
+/// that some host declared.
+pub(super) fn learn(words: &mut impl Words, hosts: usize, of: Host) -> u64 {
+    let words_of = |by: Host| match by == of {
+        true => Word::Incarnation(of),
+        false => Word::Ended { by, of },
+    };
+    for by in 0..hosts {
+        words.refresh(Part::Word(words_of(by)), Purpose::Learn);
+    }
+    words.fence(Purpose::Learn);
+    let known = (0..hosts).map(|by| match by == of {
+        true => words.load(words_of(by)).saturating_sub(1),
+        false => words.load(words_of(by)),
+    });
+    known.max().unwrap_or(0)
+}

@@ -1,0 +1,229 @@
+//! Link of this host's manager to that of another: runs of the link, silence, and messages in order.
+//!
+//! Each side counts *epochs* of the link in its own record, and names there the epoch of the other side for which it
+//! is *ready*: of earlier ones, none of its processes has anything any more. The link is up while each side is ready
+//! for the other's epoch; only then messages pass, by a ring of which one side writes the bytes and their number,
+//! and the other how many it has read.
+//!
+//! A side that restarts, finds the other silent or damaged, or sees that the other has begun an epoch, begins one of
+//! its own: the link is down. Whatever the other host's processes could write here stays as it is until the other
+//! side is ready for that epoch, or its incarnation has ended ([`Happened::Confirmed`]). So a host that stopped for a
+//! while and goes on cannot write into what was given to others meanwhile.
+
+use super::claims::Host;
+use super::layout::{HeadWord, LinkWord, RING_BYTES};
+use super::member::{Member, Standing};
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+
+/// Bytes of the longest message.
+pub(crate) const MOST_MESSAGE: usize = 4096;
+/// Messages that wait for room in the ring, before the other side counts as slow.
+pub(crate) const MOST_WAITING: usize = 1024;
+
+/// Bits of [`LinkWord::Written`] that count bytes; those above have the low bits of the epoch.
+const COUNT_BITS: u32 = 48;
+const COUNT: u64 = (1 << COUNT_BITS) - 1;
+
+/// Something that happened to a link.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Happened {
+    /// Messages pass from now on; none of an earlier run does.
+    Up,
+    /// No more messages pass, and all that passed over the link is over.
+    Down,
+    /// No process of the other host has anything left of earlier runs.
+    Confirmed,
+    Message(Vec<u8>),
+}
+
+/// One link, from this side.
+pub(crate) struct Link {
+    peer: Host,
+    epoch: u64,
+    /// Epoch of the other side for which this side is ready; zero for none.
+    ready: u64,
+    written: u64,
+    read: u64,
+    up: bool,
+    confirmed: bool,
+    waiting: VecDeque<Vec<u64>>,
+    heartbeat: u64,
+    /// Time of the last change of the other side's heartbeat; `None` before the first.
+    beat_at: Option<Instant>,
+}
+
+impl Link {
+    /// Begins a new run of a link.
+    pub(crate) fn new(member: &Member, peer: Host) -> Link {
+        let before = member.records.link(member.host(), peer)[LinkWord::Epoch as usize];
+        let mut link = Link {
+            peer,
+            epoch: before,
+            ready: 0,
+            written: 0,
+            read: 0,
+            up: false,
+            confirmed: false,
+            waiting: VecDeque::new(),
+            heartbeat: member.heartbeat(peer),
+            beat_at: None,
+        };
+        link.begin(member);
+        link
+    }
+
+    /// Returns whether messages pass.
+    pub(crate) fn is_up(&self) -> bool {
+        self.up
+    }
+
+    /// Returns whether messages pass, and not too many wait for it.
+    pub(crate) fn has_room(&self) -> bool {
+        self.up && self.waiting.len() < MOST_WAITING
+    }
+
+    /// Returns whether the other host has shown lately that it serves.
+    pub(crate) fn is_heard(&self, silence: Duration) -> bool {
+        self.beat_at.is_some_and(|at| at.elapsed() <= silence)
+    }
+
+    /// Begins an epoch: the other side has to become ready again.
+    fn begin(&mut self, member: &Member) {
+        self.epoch += 1;
+        (self.ready, self.written, self.read) = (0, 0, 0);
+        (self.up, self.confirmed) = (false, false);
+        self.waiting.clear();
+        self.set(member, LinkWord::Ready, 0);
+        self.set(member, LinkWord::Read, 0);
+        self.set_written(member);
+        // Last: whoever sees the epoch sees what belongs to it.
+        self.set(member, LinkWord::Epoch, self.epoch);
+    }
+
+    fn set(&self, member: &Member, word: LinkWord, value: u64) {
+        member.records.set(member.host(), HeadWord::Link(self.peer, word), value);
+    }
+
+    fn set_written(&self, member: &Member) {
+        self.set(member, LinkWord::Written, self.epoch << COUNT_BITS | self.written & COUNT);
+    }
+
+    /// Sends a message, or keeps it until there is room. It is lost if the link goes down.
+    pub(crate) fn send(&mut self, member: &Member, message: &[u8]) {
+        assert!(message.len() <= MOST_MESSAGE);
+        if !self.up {
+            return;
+        }
+        let mut words = vec![message.len() as u64];
+        words.extend(message.chunks(8).map(|chunk| {
+            let mut word = [0; 8];
+            word[..chunk.len()].copy_from_slice(chunk);
+            u64::from_le_bytes(word)
+        }));
+        self.waiting.push_back(words);
+        let theirs = member.records.link(self.peer, member.host());
+        // If the other side states nonsense, the next look finds it.
+        let _ = self.flush(member, theirs[LinkWord::Read as usize]);
+    }
+
+    /// Writes waiting messages to the ring, as far as there is room. Returns `None` if the other side states nonsense.
+    fn flush(&mut self, member: &Member, read: u64) -> Option<()> {
+        let unread = self.written.checked_sub(read).filter(|unread| *unread <= RING_BYTES)?;
+        let mut room = RING_BYTES - unread;
+        let before = self.written;
+        while let Some(words) = self.waiting.front().filter(|words| words.len() as u64 * 8 <= room) {
+            member.records.write_ring(member.host(), self.peer, self.written, words);
+            self.written += words.len() as u64 * 8;
+            room -= words.len() as u64 * 8;
+            self.waiting.pop_front();
+        }
+        if self.written != before {
+            self.set_written(member);
+        }
+        Some(())
+    }
+
+    /// Looks at the other side. `silence` is how long it may show nothing; `is_clean` says whether no process of this
+    /// host has anything left of earlier runs.
+    pub(crate) fn look(
+        &mut self,
+        member: &Member,
+        now: Instant,
+        silence: Duration,
+        is_clean: impl FnOnce() -> bool,
+    ) -> Vec<Happened> {
+        let mut happened = Vec::new();
+        let is_there = self.listen(member, now, silence);
+        let [epoch, ready, written, read] = member.records.link(self.peer, member.host());
+        if self.up && (!is_there || epoch != self.ready || ready != self.epoch) {
+            self.begin(member);
+            happened.push(Happened::Down);
+            return happened;
+        }
+        if !self.confirmed && (ready == self.epoch || self.is_over(member)) {
+            self.confirmed = true;
+            happened.push(Happened::Confirmed);
+        }
+        if !self.up && is_there && epoch != 0 && epoch != self.ready && is_clean() {
+            (self.ready, self.read) = (epoch, 0);
+            self.set(member, LinkWord::Read, 0);
+            self.set(member, LinkWord::Ready, epoch);
+        }
+        if !self.up && is_there && epoch != 0 && epoch == self.ready && ready == self.epoch {
+            self.up = true;
+            happened.push(Happened::Up);
+        }
+        if self.up {
+            let passed = self.receive(member, written, &mut happened).and_then(|()| self.flush(member, read));
+            if passed.is_none() {
+                self.begin(member);
+                happened.push(Happened::Down);
+            }
+        }
+        happened
+    }
+
+    /// Takes the messages that have come. Returns `None` if the other side states nonsense.
+    fn receive(&mut self, member: &Member, written: u64, happened: &mut Vec<Happened>) -> Option<()> {
+        if written >> COUNT_BITS != self.ready & (u64::MAX >> COUNT_BITS) {
+            return Some(());
+        }
+        let mut unread = (written & COUNT).checked_sub(self.read).filter(|unread| *unread <= RING_BYTES)?;
+        let (us, before) = (member.host(), self.read);
+        while unread > 0 {
+            let length = member.records.read_ring(self.peer, us, self.read, 1)[0];
+            let length = usize::try_from(length).ok().filter(|length| *length <= MOST_MESSAGE)?;
+            let words = length.div_ceil(8);
+            let taken = (1 + words as u64) * 8;
+            unread = unread.checked_sub(taken)?;
+            let words = member.records.read_ring(self.peer, us, self.read + 8, words);
+            let mut message: Vec<u8> = words.into_iter().flat_map(u64::to_le_bytes).collect();
+            message.truncate(length);
+            happened.push(Happened::Message(message));
+            self.read += taken;
+        }
+        if self.read != before {
+            self.set(member, LinkWord::Read, self.read);
+        }
+        Some(())
+    }
+
+    /// Returns whether the other host shows that it serves.
+    fn listen(&mut self, member: &Member, now: Instant, silence: Duration) -> bool {
+        let heartbeat = member.heartbeat(self.peer);
+        if heartbeat != self.heartbeat {
+            (self.heartbeat, self.beat_at) = (heartbeat, Some(now));
+        }
+        let heard = self.beat_at.is_some_and(|at| now.saturating_duration_since(at) <= silence);
+        heard && member.standing(self.peer) == Standing::Serving
+    }
+
+    /// Returns whether the other host can have nothing any more: it never joined, it left, or it ended.
+    fn is_over(&self, member: &Member) -> bool {
+        member.standing(self.peer) != Standing::Serving || member.incarnation_of(self.peer).1
+    }
+}
+
+#[cfg(all(test, not(loom)))]
+mod tests;

@@ -1,0 +1,386 @@
+//! This host among those that share a device: how it joins, shows that it serves, and claims sections.
+
+use super::claims::{Claimant, Host, Join, Release, Stepped, Take, Taken, Word, declare, learn};
+use super::layout::{HeadWord, NAME_WORDS, Superblock};
+use super::records::Records;
+use crate::space::Space;
+use crate::wire::Extent;
+use crate::{PAGE, SECTION};
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Interval at which a host shows that it serves.
+pub(super) const BEAT: Duration = Duration::from_millis(50);
+
+/// Values of [`HeadWord::Standing`]; others mean that the host never joined.
+const SERVING: u64 = 1;
+const LEFT: u64 = 2;
+
+/// Identity of this host towards the others.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Identity {
+    /// Number of the host: an index into the records. Each kernel has one of its own.
+    pub host: u32,
+    /// Name, for people who look.
+    pub name: String,
+    /// Identity of the kernel's boot: another one means that no process of before runs any more.
+    pub boot: u128,
+    /// Identity of the socket at which the manager serves.
+    pub socket: u64,
+}
+
+/// Reason why a host cannot join.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CannotJoin {
+    #[error("the device was formatted for hosts 0 to {last}: give one of them with --host, or format it for more", last = .0 - 1)]
+    NoSuchHost(u32),
+    #[error("host {host} is served by another manager, {name:?}: give each host a --host number of its own")]
+    Served { host: u32, name: String },
+    #[error(
+        "host {0} was declared ended while programs of it still use the device: stop them first (`unrack pool ls` lists \
+         them), since others may have their memory by now"
+    )]
+    Ended(u32),
+}
+
+/// Whether a host serves, as its record says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// It never joined.
+    Absent,
+    Serving,
+    /// It left, and has nothing.
+    Left,
+}
+
+/// Description of a host, for people who look.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct HostRecord {
+    pub host: u32,
+    pub name: String,
+    pub standing: Standing,
+    pub incarnation: u64,
+    /// True if this incarnation was declared ended.
+    pub is_ended: bool,
+    /// Sections that it claims.
+    pub sections: u32,
+}
+
+/// This host's membership.
+pub(crate) struct Member {
+    pub(super) records: Records,
+    us: Claimant,
+    /// Last incarnation of each host that is known to have ended.
+    ended: Vec<u64>,
+    /// Sections that this host has.
+    held: BTreeSet<u32>,
+    first: u32,
+    sections: u32,
+    /// Section behind those that were taken last.
+    next: u32,
+    beat: u64,
+    next_beat: Option<Instant>,
+    next_look: Option<Instant>,
+}
+
+impl Member {
+    /// Joins the hosts of a device that is mapped whole. `programs_remain` says whether programs run that used it under
+    /// an earlier manager of this host.
+    ///
+    /// # Errors
+    /// If there is no such host, it is served already, or was declared ended while programs of it run.
+    pub(crate) fn join(
+        space: Arc<Space>,
+        superblock: &Superblock,
+        identity: &Identity,
+        programs_remain: bool,
+        silence: Duration,
+    ) -> Result<Member, CannotJoin> {
+        if identity.host >= superblock.hosts {
+            return Err(CannotJoin::NoSuchHost(superblock.hosts));
+        }
+        let layout = superblock.layout();
+        let host = identity.host as Host;
+        let mut member = Member {
+            records: Records::new(space, layout),
+            us: Claimant { host, incarnation: 0, hosts: superblock.hosts as usize },
+            ended: vec![0; superblock.hosts as usize],
+            held: BTreeSet::new(),
+            first: layout.record_sections(),
+            sections: superblock.sections,
+            next: 0,
+            beat: 0,
+            next_beat: None,
+            next_look: None,
+        };
+        member.check_unserved(identity, silence)?;
+        member.learn_all();
+        let current = member.records.get_word(Word::Incarnation(host));
+        let same_boot =
+            member.boot() == identity.boot && member.records.get(host, HeadWord::Standing) == SERVING;
+        let was_ended = current <= member.ended[host];
+        if programs_remain && (was_ended || !same_boot) {
+            return Err(CannotJoin::Ended(identity.host));
+        }
+        match same_boot && !was_ended {
+            true => member.resume(current),
+            false => member.begin(),
+        }
+        member.introduce(identity);
+        Ok(member)
+    }
+
+    /// Checks that no other manager serves this host. One that does shows it.
+    fn check_unserved(&self, identity: &Identity, silence: Duration) -> Result<(), CannotJoin> {
+        let host = self.us.host;
+        let get = |word| self.records.get(host, word);
+        let is_ours = self.boot() == identity.boot && get(HeadWord::Socket) == identity.socket;
+        if get(HeadWord::Standing) != SERVING || is_ours {
+            return Ok(());
+        }
+        let (before, start) = (get(HeadWord::Heartbeat), Instant::now());
+        while start.elapsed() < silence {
+            std::thread::sleep(BEAT / 2);
+            if get(HeadWord::Heartbeat) != before {
+                return Err(CannotJoin::Served { host: identity.host, name: self.name(host) });
+            }
+        }
+        Ok(())
+    }
+
+    fn boot(&self) -> u128 {
+        let half = |half| u128::from(self.records.get(self.us.host, HeadWord::Boot(half)));
+        half(0) | half(1) << 64
+    }
+
+    /// Goes on with the incarnation of a manager before on this kernel, and all that it claimed.
+    fn resume(&mut self, incarnation: u64) {
+        self.us.incarnation = incarnation;
+        let claimed = self.all().filter(|&section| self.claim(self.us.host, section) == incarnation);
+        self.held = claimed.collect();
+    }
+
+    /// Begins a new incarnation, with nothing.
+    fn begin(&mut self) {
+        let mut join = Join::new(self.us.host);
+        self.us.incarnation = loop {
+            match join.step(&mut self.records, self.ended[self.us.host]) {
+                Stepped::Going(next) => join = next,
+                Stepped::Done(incarnation) => break incarnation,
+            }
+        };
+        self.ended[self.us.host] = self.us.incarnation - 1;
+    }
+
+    fn introduce(&mut self, identity: &Identity) {
+        let host = self.us.host;
+        let mut name = identity.name.as_bytes().to_vec();
+        name.truncate(NAME_WORDS as usize * 8);
+        name.resize(NAME_WORDS as usize * 8, 0);
+        for (part, word) in name.chunks_exact(8).zip(0..) {
+            self.records.set(
+                host,
+                HeadWord::Name(word),
+                u64::from_le_bytes(part.try_into().expect("8 bytes")),
+            );
+        }
+        self.records.set(host, HeadWord::Boot(0), identity.boot as u64);
+        self.records.set(host, HeadWord::Boot(1), (identity.boot >> 64) as u64);
+        self.records.set(host, HeadWord::Socket, identity.socket);
+        self.beat = self.records.get(host, HeadWord::Heartbeat);
+        self.records.set(host, HeadWord::Standing, SERVING);
+    }
+
+    /// Returns the number of this host.
+    pub(crate) fn host(&self) -> Host {
+        self.us.host
+    }
+
+    /// Returns the number of hosts for which there are records.
+    pub(crate) fn hosts(&self) -> usize {
+        self.us.hosts
+    }
+
+    /// Shows that this host serves, if it is time to.
+    pub(crate) fn beat(&mut self, now: Instant) {
+        if self.next_beat.is_none_or(|next| next <= now) {
+            self.next_beat = Some(now + BEAT);
+            self.beat = self.beat.wrapping_add(1);
+            self.records.set(self.us.host, HeadWord::Heartbeat, self.beat);
+        }
+    }
+
+    /// Returns the heartbeat of a host.
+    pub(crate) fn heartbeat(&self, host: Host) -> u64 {
+        self.records.get(host, HeadWord::Heartbeat)
+    }
+
+    /// Returns whether a host serves, as its record says.
+    pub(crate) fn standing(&self, host: Host) -> Standing {
+        match self.records.get(host, HeadWord::Standing) {
+            SERVING => Standing::Serving,
+            LEFT => Standing::Left,
+            _ => Standing::Absent,
+        }
+    }
+
+    /// Learns which incarnations have ended, at each heartbeat. Returns whether this host's own was declared ended.
+    pub(crate) fn learn_if_time(&mut self, now: Instant) -> bool {
+        if self.next_look.is_some_and(|next| next > now) {
+            return false;
+        }
+        self.next_look = Some(now + BEAT);
+        self.learn_all()
+    }
+
+    /// Learns which incarnations have ended. Returns whether this host's own was declared ended.
+    pub(crate) fn learn_all(&mut self) -> bool {
+        for of in 0..self.us.hosts {
+            self.ended[of] = self.ended[of].max(learn(&mut self.records, self.us.hosts, of));
+        }
+        self.us.incarnation > 0 && self.ended[self.us.host] >= self.us.incarnation
+    }
+
+    /// Returns the current incarnation of a host, and whether it is known to have ended.
+    pub(crate) fn incarnation_of(&self, host: Host) -> (u64, bool) {
+        let incarnation = self.records.get_word(Word::Incarnation(host));
+        (incarnation, incarnation <= self.ended[host])
+    }
+
+    /// Declares that the current incarnation of another host has ended: nothing of it can store to the device any more.
+    pub(crate) fn declare_ended(&mut self, of: Host) {
+        let (incarnation, _) = self.incarnation_of(of);
+        declare(&mut self.records, self.us.host, of, incarnation);
+        self.ended[of] = self.ended[of].max(incarnation);
+    }
+
+    /// Claims `count` adjacent sections, and returns the first. Looks first behind those that it took last. `None` if
+    /// there are none, or others want the same ones.
+    pub(crate) fn take(&mut self, count: u32) -> Option<u32> {
+        let behind = self.next.clamp(self.first, self.sections);
+        let found = self.take_within(behind..self.sections, count);
+        let found = found.or_else(|| {
+            let end = behind.saturating_add(count).min(self.sections);
+            self.take_within(self.first..end, count)
+        })?;
+        self.next = found + count;
+        Some(found)
+    }
+
+    fn take_within(&mut self, range: std::ops::Range<u32>, count: u32) -> Option<u32> {
+        let mut start = range.start;
+        while start.checked_add(count)? <= range.end {
+            match self.take_all(start..start + count) {
+                Ok(()) => return Some(start),
+                Err(section) => start = section + 1,
+            }
+        }
+        None
+    }
+
+    /// Claims all sections of a range, or none and returns one that cannot be had.
+    fn take_all(&mut self, range: std::ops::Range<u32>) -> Result<(), u32> {
+        for section in range.clone() {
+            self.beat(Instant::now());
+            if self.held.contains(&section) || self.take_one(section) != Taken::Ours {
+                self.give(range.start..section);
+                return Err(section);
+            }
+            self.held.insert(section);
+        }
+        Ok(())
+    }
+
+    fn take_one(&mut self, section: u32) -> Taken {
+        let mut take = Take::new(self.us, section);
+        loop {
+            match take.step(&mut self.records, &self.ended) {
+                Stepped::Going(next) => take = next,
+                Stepped::Done(taken) => return taken,
+            }
+        }
+    }
+
+    /// Gives up sections that this host has, and in which none of its processes has anything.
+    pub(crate) fn give(&mut self, sections: std::ops::Range<u32>) {
+        for section in sections {
+            assert!(self.held.remove(&section), "a section was given up twice");
+            // Writing many sections back takes longer than others wait.
+            self.beat(Instant::now());
+            let mut release = Release::new(self.us.host, section);
+            while let Stepped::Going(next) = release.step(&mut self.records) {
+                release = next;
+            }
+        }
+    }
+
+    /// Gives up all sections but those of `used`, which a manager before had not given up yet.
+    pub(crate) fn give_all_but(&mut self, used: &BTreeSet<u32>) {
+        let unused: Vec<u32> = self.held.difference(used).copied().collect();
+        unused.into_iter().for_each(|section| self.give(section..section + 1));
+    }
+
+    /// Returns whether this host has a section.
+    pub(crate) fn has(&self, section: u32) -> bool {
+        self.held.contains(&section)
+    }
+
+    /// Returns whether a host claims all sections that an extent touches.
+    pub(crate) fn is_of(&self, host: Host, extent: Extent) -> bool {
+        let Some(end) = extent.offset.checked_add(extent.bytes) else { return false };
+        let whole = (extent.offset | extent.bytes).is_multiple_of(PAGE) && extent.bytes > 0;
+        let range = extent.offset / SECTION..end.div_ceil(SECTION);
+        let inside = range.start >= u64::from(self.first) && range.end <= u64::from(self.sections);
+        whole && inside && range.clone().all(|section| self.claim(host, section as u32) > self.ended[host])
+    }
+
+    fn claim(&self, by: Host, section: u32) -> u64 {
+        self.records.get_word(Word::Claim { by, section })
+    }
+
+    fn all(&self) -> std::ops::Range<u32> {
+        self.first..self.sections
+    }
+
+    /// Returns the number of sections that can be claimed, and how many of them nobody claims.
+    pub(crate) fn room(&self) -> (u32, u32) {
+        let is_free = |section: &u32| (0..self.us.hosts).all(|by| self.claim(by, *section) <= self.ended[by]);
+        (self.sections - self.first, self.all().filter(is_free).count() as u32)
+    }
+
+    /// Describes all hosts that ever joined.
+    pub(crate) fn describe(&self) -> Vec<HostRecord> {
+        let one = |host: Host| {
+            let (incarnation, is_ended) = self.incarnation_of(host);
+            HostRecord {
+                host: host as u32,
+                name: self.name(host),
+                standing: self.standing(host),
+                incarnation,
+                is_ended,
+                sections: self.all().filter(|&section| self.claim(host, section) > self.ended[host]).count()
+                    as u32,
+            }
+        };
+        (0..self.us.hosts).map(one).filter(|record| record.standing != Standing::Absent).collect()
+    }
+
+    /// Returns the name of a host, as far as it can be printed.
+    pub(crate) fn name(&self, host: Host) -> String {
+        name_of(&self.records, host)
+    }
+
+    /// Leaves, with nothing: the next manager of this host begins a new incarnation.
+    pub(crate) fn leave(&mut self) {
+        self.give_all_but(&BTreeSet::new());
+        self.records.set(self.us.host, HeadWord::Standing, LEFT);
+    }
+}
+
+/// Returns the name of a host, as far as it can be printed.
+pub(super) fn name_of(records: &Records, host: Host) -> String {
+    let words = (0..NAME_WORDS).map(|part| records.get(host, HeadWord::Name(part)));
+    let bytes: Vec<u8> = words.flat_map(u64::to_le_bytes).take_while(|byte| *byte != 0).collect();
+    String::from_utf8_lossy(&bytes).chars().filter(|c| !c.is_control()).collect()
+}

@@ -1,0 +1,538 @@
+//! Model checking of the claims: hosts over memory that is not coherent, stopped anywhere, in every order.
+//!
+//! A host has copies of lines. A store goes into its copy; [`Words::publish`] and [`Words::refresh`] begin something
+//! that ends at any later moment, at the latest at the fence; a dirty copy may also be written back at any moment by
+//! itself. A host may lose power between any two accesses, with all its copies; it joins again, or another declares
+//! it ended. Each test explores all states. Then [`each_access_is_needed`] leaves out the accesses of one purpose at
+//! a time, and expects that a property fails.
+
+use super::claims::*;
+use stateright::{Checker, Model, Property};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Line of the device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+enum Line {
+    /// First line of a host's record: its incarnation, and the others' that it declared ended.
+    Head(Host),
+    /// Claims of a host.
+    Claims(Host),
+    /// A line of a section's contents.
+    Contents(u32),
+}
+
+/// Words of a line; as many as the model needs.
+type Content = [u8; 3];
+
+/// Copy of a line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct Copied {
+    content: Content,
+    dirty: bool,
+}
+
+/// Something that ends at any later moment, at the latest at the fence.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+enum Begun {
+    Publish(Line),
+    Refresh(Line),
+}
+
+/// Copies of one host, and what it has begun.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Hash)]
+struct Cache {
+    copies: BTreeMap<Line, Copied>,
+    begun: BTreeSet<Begun>,
+}
+
+type Device = BTreeMap<Line, Content>;
+
+fn line_of(word: Word) -> (Line, usize) {
+    match word {
+        Word::Incarnation(host) => (Line::Head(host), host),
+        Word::Ended { by, of } => (Line::Head(by), of),
+        Word::Claim { by, section } => (Line::Claims(by), section as usize),
+    }
+}
+
+impl Cache {
+    fn load(&mut self, device: &Device, line: Line) -> &mut Copied {
+        let content = device.get(&line).copied().unwrap_or_default();
+        self.copies.entry(line).or_insert(Copied { content, dirty: false })
+    }
+
+    fn write_back(&mut self, device: &mut Device, line: Line) {
+        if let Some(copy) = self.copies.get_mut(&line).filter(|copy| copy.dirty) {
+            copy.dirty = false;
+            device.insert(line, copy.content);
+        }
+    }
+
+    fn end(&mut self, device: &mut Device, begun: Begun) {
+        self.begun.remove(&begun);
+        let (Begun::Publish(line) | Begun::Refresh(line)) = begun;
+        self.write_back(device, line);
+        if matches!(begun, Begun::Refresh(_)) {
+            self.copies.remove(&line);
+        }
+    }
+}
+
+/// Access of one host, without what the test leaves out.
+struct Access<'a> {
+    cache: &'a mut Cache,
+    device: &'a mut Device,
+    without: Option<Omitted>,
+}
+
+/// Accesses that are left out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Omitted {
+    Publish(Purpose),
+    Refresh(Purpose),
+    Fence(Purpose),
+}
+
+impl Access<'_> {
+    fn part(part: Part) -> Line {
+        match part {
+            Part::Word(word) => line_of(word).0,
+            Part::Section(section) => Line::Contents(section),
+        }
+    }
+}
+
+impl Words for Access<'_> {
+    fn load(&mut self, word: Word) -> u64 {
+        let (line, at) = line_of(word);
+        self.cache.load(self.device, line).content[at].into()
+    }
+
+    fn store(&mut self, word: Word, value: u64) {
+        let (line, at) = line_of(word);
+        let copy = self.cache.load(self.device, line);
+        copy.content[at] = value as u8;
+        copy.dirty = true;
+    }
+
+    fn publish(&mut self, part: Part, why: Purpose) {
+        if self.without != Some(Omitted::Publish(why)) {
+            self.cache.begun.insert(Begun::Publish(Self::part(part)));
+        }
+    }
+
+    fn refresh(&mut self, part: Part, why: Purpose) {
+        let line = Self::part(part);
+        if self.without != Some(Omitted::Refresh(why)) && self.cache.copies.contains_key(&line) {
+            self.cache.begun.insert(Begun::Refresh(line));
+        }
+    }
+
+    fn fence(&mut self, why: Purpose) {
+        if self.without != Some(Omitted::Fence(why)) {
+            for begun in self.cache.begun.clone() {
+                self.cache.end(self.device, begun);
+            }
+        }
+    }
+}
+
+/// What a host does at the moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Doing {
+    Joining(Join),
+    /// Decides what to do next.
+    Idle,
+    /// The flag is true while no other host has, or wants, the section that this one takes.
+    Taking(Take, bool),
+    /// Writes the contents of a section that it has.
+    Writing(u32, Write),
+    Releasing(Release),
+    /// Has done all that it had to do.
+    Ended,
+    Off,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Write {
+    Store,
+    Publish,
+    /// The contents are on the device, and stay there until the section is released.
+    Published,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Member {
+    cache: Cache,
+    doing: Doing,
+    incarnation: u64,
+    /// Last incarnation of each host that this one knows to have ended.
+    ended: Vec<u64>,
+    /// Sections that it still takes and releases.
+    to_take: u8,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct Rack {
+    device: Device,
+    members: Vec<Member>,
+    failures_left: u8,
+    /// Description of what went wrong in a step.
+    wrong: Option<&'static str>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Event {
+    Step(Host),
+    /// Begins to take a section.
+    Begin(Host, u32),
+    /// Something that a host began ends by itself.
+    End(Host, Begun),
+    /// A dirty line is written back by itself.
+    Evict(Host, Line),
+    /// A line is fetched before it is needed.
+    Prefetch(Host, Line),
+    Fail(Host),
+    Restart(Host),
+    Declare(Host, Host),
+    Learn(Host, Host),
+}
+
+/// Size of the model.
+#[derive(Debug, Clone, Copy)]
+struct Racks {
+    hosts: usize,
+    sections: u32,
+    /// Sections that each host takes one after another.
+    takes: u8,
+    failures: u8,
+    restarts: bool,
+    patience: u8,
+    prefetches: bool,
+    without: Option<Omitted>,
+}
+
+const SMALL: Racks = Racks {
+    hosts: 2,
+    sections: 1,
+    takes: 2,
+    failures: 1,
+    restarts: true,
+    patience: 1,
+    prefetches: true,
+    without: None,
+};
+
+impl Rack {
+    /// Runs `act` with a host's access, and its state.
+    fn with<T>(
+        &mut self,
+        host: Host,
+        without: Option<Omitted>,
+        act: impl FnOnce(&mut Access<'_>, &mut Member) -> T,
+    ) -> T {
+        let member = &mut self.members[host];
+        let mut cache = std::mem::take(&mut member.cache);
+        let mut access = Access { cache: &mut cache, device: &mut self.device, without };
+        let result = act(&mut access, member);
+        self.members[host].cache = cache;
+        result
+    }
+
+    /// Returns the last incarnation of a host that the device says has ended.
+    fn ended_on_device(&self, of: Host) -> u64 {
+        let on_device = |word: Word| {
+            let (line, at) = line_of(word);
+            u64::from(self.device.get(&line).map_or(0, |content| content[at]))
+        };
+        let known = (0..self.members.len()).map(|by| match by == of {
+            true => on_device(Word::Incarnation(of)).saturating_sub(1),
+            false => on_device(Word::Ended { by, of }),
+        });
+        known.max().unwrap_or(0)
+    }
+
+    /// Returns whether a host has or wants a section, on the device or in its own copies.
+    fn is_wanted(&self, by: Host, section: u32, ended: u64) -> bool {
+        let (line, at) = line_of(Word::Claim { by, section });
+        let device = self.device.get(&line).map_or(0, |content| content[at]);
+        let copied = self.members[by].cache.copies.get(&line).map_or(0, |copy| copy.content[at]);
+        let takes = matches!(self.members[by].doing, Doing::Taking(take, _) if take.section() == section);
+        takes || u64::from(device.max(copied)) > ended
+    }
+
+    /// Returns whether no host but this one has or wants a section, as far as this host can know.
+    fn is_clear(&self, for_host: Host, section: u32) -> bool {
+        let others = (0..self.members.len()).filter(|&by| by != for_host);
+        others.into_iter().all(|by| !self.is_wanted(by, section, self.members[for_host].ended[by]))
+    }
+
+    /// Returns the hosts that use a section.
+    fn users(&self, section: u32) -> impl Iterator<Item = Host> {
+        self.members.iter().enumerate().filter_map(move |(host, member)| match member.doing {
+            Doing::Writing(used, _) if used == section => Some(host),
+            _ => None,
+        })
+    }
+
+    fn step(&mut self, host: Host, without: Option<Omitted>) {
+        self.with(host, without, |access, member| {
+            member.doing = match member.doing {
+                Doing::Joining(join) => match join.step(access, member.ended[host]) {
+                    Stepped::Going(join) => Doing::Joining(join),
+                    Stepped::Done(incarnation) => {
+                        member.incarnation = incarnation;
+                        Doing::Idle
+                    }
+                },
+                Doing::Taking(take, clear) => match take.step(access, &member.ended) {
+                    Stepped::Going(take) => Doing::Taking(take, clear),
+                    Stepped::Done(Taken::Ours) => Doing::Writing(take.section(), Write::Store),
+                    Stepped::Done(Taken::Of(_)) if clear => return Err("a free section was refused"),
+                    Stepped::Done(Taken::Of(_)) => Doing::Idle,
+                },
+                Doing::Writing(section, Write::Store) => {
+                    let copy = access.cache.load(access.device, Line::Contents(section));
+                    *copy = Copied { content: [host as u8 + 1, member.to_take, 0], dirty: true };
+                    Doing::Writing(section, Write::Publish)
+                }
+                Doing::Writing(section, Write::Publish) => {
+                    // The writer's own publishing, which is not part of the rules.
+                    access.cache.begun.insert(Begun::Publish(Line::Contents(section)));
+                    access.fence(Purpose::Look);
+                    Doing::Writing(section, Write::Published)
+                }
+                Doing::Writing(section, Write::Published) => {
+                    // Written again, and not published: that is left to the release.
+                    let copy = access.cache.load(access.device, Line::Contents(section));
+                    *copy = Copied { content: [host as u8 + 1, member.to_take, 1], dirty: true };
+                    Doing::Releasing(Release::new(host, section))
+                }
+                Doing::Releasing(release) => match release.step(access) {
+                    Stepped::Going(release) => Doing::Releasing(release),
+                    Stepped::Done(()) => Doing::Idle,
+                },
+                doing @ (Doing::Idle | Doing::Ended | Doing::Off) => doing,
+            };
+            Ok(())
+        })
+        .unwrap_or_else(|wrong| self.wrong = Some(wrong));
+    }
+}
+
+impl Racks {
+    /// Returns whether nothing has to happen any more: a dirty line may stay in a cache for ever.
+    fn is_quiet(&self, rack: &Rack) -> bool {
+        let mut events = Vec::new();
+        self.actions(rack, &mut events);
+        let happens =
+            |event: &Event| !matches!(event, Event::Evict(..)) && self.next_state(rack, *event).is_some();
+        !events.iter().any(happens)
+    }
+}
+
+impl Model for Racks {
+    type State = Rack;
+    type Action = Event;
+
+    fn init_states(&self) -> Vec<Rack> {
+        let member = |host| Member {
+            cache: Cache::default(),
+            doing: Doing::Joining(Join::new(host)),
+            incarnation: 0,
+            ended: vec![0; self.hosts],
+            to_take: self.takes,
+        };
+        let members = (0..self.hosts).map(member).collect();
+        vec![Rack { device: Device::new(), members, failures_left: self.failures, wrong: None }]
+    }
+
+    fn actions(&self, rack: &Rack, events: &mut Vec<Event>) {
+        for (host, member) in rack.members.iter().enumerate() {
+            match member.doing {
+                Doing::Off => {
+                    if self.restarts {
+                        events.push(Event::Restart(host));
+                    }
+                    continue;
+                }
+                Doing::Idle => match member.to_take {
+                    0 => events.push(Event::Step(host)),
+                    _ => events.extend((0..self.sections).map(|section| Event::Begin(host, section))),
+                },
+                Doing::Ended => {}
+                _ => events.push(Event::Step(host)),
+            }
+            if matches!(member.doing, Doing::Idle | Doing::Ended) {
+                for of in (0..self.hosts).filter(|&of| of != host) {
+                    if rack.ended_on_device(of) > member.ended[of] {
+                        events.push(Event::Learn(host, of));
+                    }
+                    let ended = rack.members[of].incarnation;
+                    if rack.members[of].doing == Doing::Off && rack.ended_on_device(of) < ended {
+                        events.push(Event::Declare(host, of));
+                    }
+                }
+            }
+            events.extend(member.cache.begun.iter().map(|&begun| Event::End(host, begun)));
+            let dirty = member.cache.copies.iter().filter(|(_, copy)| copy.dirty);
+            events.extend(dirty.map(|(&line, _)| Event::Evict(host, line)));
+            if self.prefetches && matches!(member.doing, Doing::Taking(..)) {
+                let others = (0..self.hosts).filter(|&of| of != host).map(Line::Claims);
+                let absent = others.filter(|line| !member.cache.copies.contains_key(line));
+                events.extend(absent.map(|line| Event::Prefetch(host, line)));
+            }
+            if rack.failures_left > 0 && member.doing != Doing::Ended {
+                events.push(Event::Fail(host));
+            }
+        }
+    }
+
+    fn next_state(&self, before: &Rack, event: Event) -> Option<Rack> {
+        let mut rack = before.clone();
+        match event {
+            Event::Step(host) if rack.members[host].doing == Doing::Idle => {
+                rack.members[host].doing = Doing::Ended;
+            }
+            Event::Step(host) => rack.step(host, self.without),
+            Event::Begin(host, section) => {
+                let clear = rack.is_clear(host, section);
+                let member = &mut rack.members[host];
+                let us = Claimant { host, incarnation: member.incarnation, hosts: self.hosts };
+                member.to_take -= 1;
+                member.doing = Doing::Taking(Take::new(us, section).with_patience(self.patience), clear);
+            }
+            Event::End(host, begun) => {
+                let Rack { members, device, .. } = &mut rack;
+                members[host].cache.end(device, begun);
+            }
+            Event::Evict(host, line) => {
+                let Rack { members, device, .. } = &mut rack;
+                members[host].cache.write_back(device, line);
+            }
+            Event::Prefetch(host, line) => {
+                let Rack { members, device, .. } = &mut rack;
+                members[host].cache.load(device, line);
+            }
+            Event::Fail(host) => {
+                rack.failures_left -= 1;
+                rack.members[host].cache = Cache::default();
+                // What it had not made known has not been.
+                rack.members[host].doing = Doing::Off;
+            }
+            Event::Restart(host) => rack.members[host].doing = Doing::Joining(Join::new(host)),
+            Event::Declare(host, of) => {
+                let incarnation = rack.members[of].incarnation;
+                rack.with(host, self.without, |access, _| declare(access, host, of, incarnation));
+            }
+            Event::Learn(host, of) => {
+                let true_now = rack.ended_on_device(of);
+                let hosts = self.hosts;
+                let learnt = rack.with(host, self.without, |access, member| {
+                    member.ended[of] = member.ended[of].max(learn(access, hosts, of));
+                    member.ended[of]
+                });
+                if learnt < true_now {
+                    rack.wrong = Some("an end was not learnt");
+                }
+            }
+        }
+        // Whoever takes a section that another begins to want may be refused from now on.
+        for host in 0..self.hosts {
+            if let Doing::Taking(take, true) = rack.members[host].doing
+                && !rack.is_clear(host, take.section())
+            {
+                rack.members[host].doing = Doing::Taking(take, false);
+            }
+        }
+        (rack != *before).then_some(rack)
+    }
+
+    fn properties(&self) -> Vec<Property<Racks>> {
+        vec![
+            Property::always("no section is lent twice", |model: &Racks, rack: &Rack| {
+                (0..model.sections).all(|section| rack.users(section).count() <= 1)
+            }),
+            Property::always("what a host published stays while it has the section", |_, rack: &Rack| {
+                rack.members.iter().enumerate().all(|(host, member)| match member.doing {
+                    Doing::Writing(section, Write::Published) => {
+                        let content = rack.device.get(&Line::Contents(section)).copied().unwrap_or_default();
+                        content[..2] == [host as u8 + 1, member.to_take]
+                    }
+                    _ => true,
+                })
+            }),
+            Property::always("no step is wrong", |_, rack: &Rack| rack.wrong.is_none()),
+            Property::always("no section is lost for ever", |model: &Racks, rack: &Rack| {
+                let all_off = rack.members.iter().all(|member| member.doing == Doing::Off);
+                all_off || !model.is_quiet(rack) || {
+                    (0..model.hosts).all(|by| {
+                        let ended = rack.ended_on_device(by);
+                        (0..model.sections).all(|section| !rack.is_wanted(by, section, ended))
+                    })
+                }
+            }),
+        ]
+    }
+}
+
+/// Explores all states; returns the name of a property that fails.
+fn explore(model: Racks) -> (usize, Option<&'static str>) {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let checker = model.checker().threads(threads).spawn_bfs().join();
+    let failed = checker.discoveries().into_iter().next();
+    if let Some((name, path)) = &failed {
+        eprintln!("{name}: {:?}", path.clone().into_actions());
+    }
+    (checker.unique_state_count(), failed.map(|(name, _)| name))
+}
+
+#[test]
+fn two_hosts_never_share_a_section_nor_lose_one() {
+    for model in [SMALL, Racks { sections: 2, takes: 1, ..SMALL }, Racks { restarts: false, ..SMALL }] {
+        let (states, failed) = explore(model);
+        println!("{states} states of {model:?}");
+        assert_eq!(failed, None);
+    }
+}
+
+/// Leaves out all accesses of one purpose: some property then fails.
+#[test]
+fn each_access_is_needed() {
+    use Omitted::{Fence, Publish, Refresh};
+    use Purpose::*;
+    let stable = Racks { failures: 0, restarts: false, prefetches: false, ..SMALL };
+    let twice = Racks { takes: 1, failures: 2, prefetches: false, ..SMALL };
+    let joins = Racks { takes: 1, prefetches: false, ..SMALL };
+    for (omitted, model) in [
+        (Refresh(Look), stable),
+        (Fence(Look), stable),
+        (Publish(Claim), stable),
+        (Refresh(Check), stable),
+        (Fence(Check), stable),
+        (Publish(Contents), stable),
+        (Fence(Contents), stable),
+        (Publish(Withdraw), stable),
+        (Publish(Join), joins),
+        (Fence(Join), joins),
+        (Publish(Declare), Racks { restarts: false, ..SMALL }),
+        (Refresh(Learn), twice),
+        (Fence(Learn), twice),
+    ] {
+        let (states, failed) = explore(Racks { without: Some(omitted), ..model });
+        println!("without {omitted:?}: {failed:?} after {states} states");
+        assert_ne!(failed, None, "{omitted:?} can be left out");
+    }
+}
+
+#[test]
+fn three_hosts_never_share_a_section_nor_lose_one() {
+    for model in [
+        Racks { hosts: 3, takes: 1, failures: 0, prefetches: false, patience: 0, ..SMALL },
+        Racks { hosts: 3, takes: 1, failures: 1, prefetches: false, restarts: false, patience: 0, ..SMALL },
+    ] {
+        let (states, failed) = explore(model);
+        println!("{states} states of {model:?}");
+        assert_eq!(failed, None);
+    }
+}

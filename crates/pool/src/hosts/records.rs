@@ -1,0 +1,136 @@
+//! Records of all hosts, as this host reaches them on the device.
+
+use super::claims::{Host, Part, Purpose, Word, Words};
+use super::layout::{HeadWord, LINK_WORD_COUNT, Layout, LinkWord, RING_BYTES};
+use crate::SECTION;
+use crate::cache_control::{AnyMemory, SharedMemory};
+use crate::space::Space;
+use crate::sync::{AtomicU64, Ordering, fence};
+use std::sync::Arc;
+
+/// Records on a mapped device.
+pub(super) struct Records {
+    space: Arc<Space>,
+    pub layout: Layout,
+}
+
+impl Records {
+    /// Makes the access to records on a device that is mapped whole.
+    pub(super) fn new(space: Arc<Space>, layout: Layout) -> Records {
+        assert!(space.is_whole() && layout.end() <= space.bytes());
+        Records { space, layout }
+    }
+
+    fn memory(&self) -> &AnyMemory {
+        self.space.memory()
+    }
+
+    fn at(&self, offset: u64) -> &AtomicU64 {
+        assert!(offset.is_multiple_of(8) && offset + 8 <= self.layout.end());
+        // SAFETY: inside the records, which are mapped for as long as the space; aligned; atomics may be shared.
+        unsafe { &*self.space.pointer(offset).cast::<AtomicU64>() }
+    }
+
+    /// Loads a word of a head, as its host last published it.
+    pub(super) fn get(&self, host: Host, word: HeadWord) -> u64 {
+        self.memory().load(self.at(self.layout.head_word(host, word)))
+    }
+
+    /// Stores a word of this host's own head, and publishes it.
+    pub(super) fn set(&self, us: Host, word: HeadWord, value: u64) {
+        self.memory().store(self.at(self.layout.head_word(us, word)), value);
+    }
+
+    /// Loads a word of the rules of the claims, as its host last published it.
+    pub(super) fn get_word(&self, word: Word) -> u64 {
+        self.memory().load(self.at(self.layout.word(word)))
+    }
+
+    /// Loads the words of a host's link to another, as they were published together.
+    pub(super) fn link(&self, by: Host, to: Host) -> [u64; LINK_WORD_COUNT] {
+        let first = self.layout.head_word(by, HeadWord::Link(to, LinkWord::Epoch));
+        // The first load refreshes the line, in which the others are.
+        let epoch = self.memory().load(self.at(first));
+        let rest = |word: u64| self.at(first + word * 8).load(Ordering::Acquire);
+        [epoch, rest(1), rest(2), rest(3)]
+    }
+
+    /// Returns words of the ring of one host to another, from a position that wraps around.
+    pub(super) fn read_ring(&self, from: Host, to: Host, position: u64, words: usize) -> Vec<u64> {
+        let mut read = Vec::with_capacity(words);
+        for (offset, range) in self.parts(from, to, position, words) {
+            // SAFETY: inside the ring, which is mapped, and of which this host writes nothing.
+            unsafe { self.memory().refresh(self.space.pointer(offset), range.len() * 8) };
+            // Each word is loaded once: another host may write it meanwhile.
+            read.extend(
+                (0..range.len() as u64).map(|word| self.at(offset + word * 8).load(Ordering::Acquire)),
+            );
+        }
+        read
+    }
+
+    /// Writes words into this host's ring to another, at a position that wraps around, and publishes them.
+    pub(super) fn write_ring(&self, us: Host, to: Host, position: u64, words: &[u64]) {
+        for (offset, range) in self.parts(us, to, position, words.len()) {
+            for (word, at) in words[range.clone()].iter().zip(0..) {
+                self.at(offset + at * 8).store(*word, Ordering::Release);
+            }
+            // SAFETY: inside this host's own ring, which only this manager writes.
+            unsafe { self.memory().publish(self.space.pointer(offset), range.len() * 8) };
+        }
+    }
+
+    /// Returns the parts of a range of a ring that lie behind each other: their offsets, and which words.
+    fn parts(
+        &self,
+        from: Host,
+        to: Host,
+        position: u64,
+        words: usize,
+    ) -> impl Iterator<Item = (u64, std::ops::Range<usize>)> {
+        let (ring, start) = (self.layout.ring(from, to), position % RING_BYTES);
+        let first = words.min(((RING_BYTES - start) / 8) as usize);
+        let second = (first < words).then_some((ring, first..words));
+        std::iter::once((ring + start, 0..first)).chain(second)
+    }
+}
+
+impl Words for Records {
+    fn load(&mut self, word: Word) -> u64 {
+        self.at(self.layout.word(word)).load(Ordering::Acquire)
+    }
+
+    fn store(&mut self, word: Word, value: u64) {
+        self.at(self.layout.word(word)).store(value, Ordering::Release);
+    }
+
+    fn publish(&mut self, part: Part, _: Purpose) {
+        match part {
+            Part::Word(word) => {
+                let at = self.at(self.layout.word(word)).as_ptr().cast();
+                // SAFETY: the line is in the records, and of this host alone.
+                unsafe { self.memory().publish(at, 8) };
+            }
+            // Dropped besides being written back: copies of what others write there later are of no use.
+            // SAFETY: all of the device is mapped, and the section is this host's.
+            Part::Section(section) => unsafe {
+                self.memory().refresh(self.space.pointer(u64::from(section) * SECTION), SECTION as usize);
+            },
+        }
+    }
+
+    fn refresh(&mut self, part: Part, _: Purpose) {
+        let (offset, bytes) = match part {
+            Part::Word(word) => (self.layout.word(word), 8),
+            Part::Section(section) => (u64::from(section) * SECTION, SECTION as usize),
+        };
+        // SAFETY: all of the device is mapped; words that are refreshed are published after each store.
+        unsafe { self.memory().refresh(self.space.pointer(offset), bytes) };
+    }
+
+    /// Orders what was begun, and earlier stores, before later loads: two hosts that each store a claim and then load
+    /// the other's must not both miss it, in coherent memory either.
+    fn fence(&mut self, _: Purpose) {
+        fence(Ordering::SeqCst);
+    }
+}

@@ -1,0 +1,79 @@
+//! Superblocks on devices: written when they are formatted, and checked by every manager.
+
+use super::layout::{HeadWord, Layout, Superblock, Unusable, WORDS};
+use super::member::BEAT;
+use super::records::Records;
+use crate::PAGE;
+use crate::cache_control::SharedMemory;
+use crate::space::Space;
+use crate::sync::{AtomicU64, Ordering};
+use std::sync::Arc;
+
+/// Reads the superblock at an offset of mapped devices.
+///
+/// # Errors
+/// See [`Superblock::from_words`].
+pub(crate) fn read_superblock(space: &Space, offset: u64) -> Result<Superblock, Unusable> {
+    let words: [u64; WORDS] = std::array::from_fn(|at| space.memory().load(word(space, offset, at)));
+    Superblock::from_words(&words)
+}
+
+fn word(space: &Space, offset: u64, at: usize) -> &AtomicU64 {
+    let offset = offset + at as u64 * 8;
+    assert!(space.is_whole() && offset + 8 <= space.bytes());
+    // SAFETY: inside the devices, which are mapped for as long as the space; aligned; atomics may be shared.
+    unsafe { &*space.pointer(offset).cast::<AtomicU64>() }
+}
+
+/// Clears the records of all hosts on mapped devices, and then writes the superblocks.
+///
+/// # Errors
+/// If the records leave no section to use.
+pub(crate) fn write_records(space: &Space, superblock: &Superblock) -> Result<(), String> {
+    let layout = superblock.layout();
+    let occupied = layout.record_sections();
+    if occupied >= superblock.sections {
+        return Err(format!(
+            "they have {} sections of 2 MiB, and the records of {} hosts take {occupied}: take larger ones, or fewer hosts",
+            superblock.sections, superblock.hosts
+        ));
+    }
+    // The superblocks are in the first pages, so nobody takes the device for a whole one meanwhile.
+    clear(space, layout);
+    for device in 0..superblock.set.devices {
+        let words = Superblock { device, ..*superblock }.to_words();
+        for (at, value) in words.into_iter().enumerate() {
+            word(space, layout.superblock(device), at).store(value, Ordering::Release);
+        }
+        // SAFETY: the lines are mapped, and no host serves.
+        unsafe { space.memory().publish(space.pointer(layout.superblock(device)), WORDS * 8) };
+    }
+    Ok(())
+}
+
+fn clear(space: &Space, layout: Layout) {
+    let zeros = [0; PAGE as usize];
+    for offset in (0..layout.end()).step_by(PAGE as usize) {
+        // SAFETY: all of the device is mapped, and no host serves.
+        unsafe { space.memory().write(space.pointer(offset), &zeros) };
+    }
+}
+
+/// Returns the name of a host that shows that it serves.
+pub(crate) fn find_serving(space: Arc<Space>, superblock: &Superblock) -> Option<String> {
+    let records = Records::new(space, superblock.layout());
+    let beats = || -> Vec<u64> {
+        (0..superblock.hosts as usize).map(|host| records.get(host, HeadWord::Heartbeat)).collect()
+    };
+    let before = beats();
+    std::thread::sleep(BEAT * 4);
+    let host = beats().into_iter().zip(before).position(|(now, before)| now != before)?;
+    Some(super::member::name_of(&records, host))
+}
+
+/// Returns a number that no other pool has.
+pub(crate) fn random_identity() -> u128 {
+    let text = std::fs::read_to_string("/proc/sys/kernel/random/uuid").unwrap_or_default();
+    let digits: String = text.chars().filter(char::is_ascii_hexdigit).collect();
+    u128::from_str_radix(&digits, 16).unwrap_or_else(|_| std::process::id().into())
+}

@@ -1,0 +1,167 @@
+//! Devices that several hosts share: formatted once, and read by the manager of each host.
+
+use super::devices::{Devices, Lock};
+use super::{Backing, Error, Options};
+use crate::SECTION;
+use crate::cache_control::{Incoherent, MemoryKind};
+use crate::hosts::{self, Identity, Member, Superblock};
+use crate::interleave::Interleave;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+use unrack_units::Bytes;
+
+/// This host's place among those that share the devices of a pool.
+#[derive(Debug, Clone)]
+pub struct HostOptions {
+    /// Number of the host, from zero; each kernel has one of its own.
+    pub host: u32,
+    /// Name of the host, for people who look.
+    pub name: String,
+    /// Time for which another host may show nothing before calls to it end.
+    pub silence: Duration,
+}
+
+/// Time for which a host may show nothing, unless it is said otherwise.
+pub const SILENCE: Duration = Duration::from_secs(3);
+
+impl HostOptions {
+    /// Makes the options of a host with a number, named as its kernel is.
+    pub fn new(host: u32) -> HostOptions {
+        let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+        let name = if name.trim().is_empty() { format!("host {host}") } else { name.trim().to_string() };
+        HostOptions { host, name, silence: SILENCE }
+    }
+
+    /// Joins the hosts of mapped devices.
+    ///
+    /// # Errors
+    /// See [`Member::join`].
+    pub(super) fn join(
+        &self,
+        devices: &Devices,
+        superblock: &Superblock,
+        socket: &Path,
+        programs_remain: bool,
+    ) -> Result<Member, Error> {
+        let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
+        let boot: String = boot.chars().filter(char::is_ascii_hexdigit).collect();
+        let identity = Identity {
+            host: self.host,
+            name: self.name.clone(),
+            boot: u128::from_str_radix(&boot, 16).unwrap_or(0),
+            socket: unrack_basis::fnv_1a(socket.as_os_str().as_encoded_bytes()),
+        };
+        Ok(Member::join(devices.space(), superblock, &identity, programs_remain, self.silence)?)
+    }
+}
+
+impl Options {
+    /// Makes options for a host of devices that were [formatted](format()) for hosts. Capacity, queue areas and kind of
+    /// memory are as they were formatted.
+    ///
+    /// # Errors
+    /// If a device cannot be used, or was formatted otherwise.
+    pub fn for_host(
+        socket: impl Into<PathBuf>,
+        paths: Vec<PathBuf>,
+        host: HostOptions,
+    ) -> Result<Options, Error> {
+        let superblock = read(&paths)?;
+        let mut options = Options::new(socket, Bytes::new(u64::from(superblock.sections) * SECTION));
+        options.backing = Backing::Devices { paths, granularity: superblock.set.granularity.get() };
+        options.queue_bytes = Bytes::new(superblock.queue_bytes);
+        options.mode = superblock.mode;
+        options.host = Some(host);
+        Ok(options)
+    }
+}
+
+/// Reads the superblocks of all devices of a set, and returns that of the first.
+///
+/// # Errors
+/// If a device cannot be used, was formatted otherwise, or belongs elsewhere in the set.
+pub(super) fn read(paths: &[PathBuf]) -> Result<Superblock, Error> {
+    let mut first: Option<Superblock> = None;
+    for (device, path) in (0..).zip(paths) {
+        let unusable = |why| Error::Unusable { path: path.clone(), why };
+        let alone = one(path)?;
+        let found = hosts::read_superblock(&alone.space(), 0).map_err(unusable)?;
+        let expected = Superblock { device, ..first.unwrap_or(found) };
+        if found != expected || found.set.devices as usize != paths.len() {
+            let is = format!("{}: device {device} of {}", path.display(), paths.len());
+            let why = hosts::Unusable::Geometry { was: found.geometry(), is };
+            return Err(Error::Unusable { path: path.clone(), why });
+        }
+        first = first.or(Some(found));
+    }
+    first.ok_or_else(|| Error::Devices("give at least one device".into()))
+}
+
+/// Maps the first section of one device, whose kind of memory is not known yet: as hosts without coherence must.
+fn one(path: &Path) -> Result<Devices, Error> {
+    let mode = if Incoherent::detect().is_ok() { MemoryKind::Incoherent } else { MemoryKind::Coherent };
+    Devices::open(&[path.to_path_buf()], crate::PAGE, 1, mode, Lock::Shared)
+}
+
+/// What devices are formatted for.
+#[derive(Debug, Clone)]
+pub struct Format {
+    pub paths: Vec<PathBuf>,
+    /// Bytes on one of several devices before the next.
+    pub granularity: u64,
+    pub hosts: u32,
+    /// Bytes of every queue area; whole pages, at most a section.
+    pub queue_bytes: Bytes,
+    pub mode: MemoryKind,
+    /// Whether a device that hosts seem to use is formatted all the same.
+    pub force: bool,
+}
+
+/// Formats devices for hosts that share them. What was in them is lost.
+///
+/// # Errors
+/// If a device cannot be used, is too small, or a host serves it.
+pub fn format(format: &Format) -> Result<Superblock, Error> {
+    let Format { paths, granularity, mode, .. } = format;
+    let queues = format.queue_bytes.get();
+    if queues == 0 || !queues.is_multiple_of(crate::PAGE) || queues > SECTION {
+        return Err(Error::QueueBytes(format.queue_bytes));
+    }
+    if *mode == MemoryKind::Incoherent {
+        Incoherent::detect().map_err(|error| Error::Lacking(error.to_string()))?;
+    }
+    if !(1..=hosts::MOST_HOSTS).contains(&format.hosts) {
+        return Err(Error::Devices(format!("give 1 to {} hosts", hosts::MOST_HOSTS)));
+    }
+    if !format.force
+        && let Ok(superblock) = read(paths)
+    {
+        let devices = open(paths, &superblock)?;
+        if let Some(name) = hosts::find_serving(devices.space(), &superblock) {
+            return Err(Error::Devices(format!(
+                "host {name:?} serves them: stop its manager, or give --force"
+            )));
+        }
+    }
+    let set = Interleave::new(paths.len().max(1) as u32, *granularity);
+    let set = set.map_err(|unfit| Error::Devices(unfit.to_string()))?;
+    let sections = Devices::sections_of(paths, set)?;
+    let superblock = Superblock {
+        hosts: format.hosts,
+        sections,
+        set,
+        device: 0,
+        queue_bytes: queues,
+        pool: hosts::random_identity(),
+        mode: *mode,
+    };
+    let devices = open(paths, &superblock)?;
+    hosts::write_records(&devices.space(), &superblock).map_err(Error::Devices)?;
+    Ok(superblock)
+}
+
+/// Maps all of a set.
+fn open(paths: &[PathBuf], superblock: &Superblock) -> Result<Devices, Error> {
+    let granularity = superblock.set.granularity.get();
+    Devices::open(paths, granularity, superblock.sections.into(), superblock.mode, Lock::Shared)
+}

@@ -1,0 +1,152 @@
+//! Hosts that share a device: here managers of one machine over one file, and, in the model of incoherent memory,
+//! with copies of their own.
+
+use crate::common::{ALL, PATIENCE, folder::Folder};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+use unrack_pool::cache_control::{MemoryKind, SharedMemory};
+use unrack_pool::listing::Listing;
+use unrack_pool::manager::{Format, HostOptions, format};
+use unrack_pool::wire::{Access, Cause, Denied, HostStanding};
+use unrack_pool::{Client, Error, Manager, Options, SECTION};
+use unrack_units::Bytes;
+
+const SILENCE: Duration = Duration::from_millis(400);
+
+/// A device, and managers of several hosts.
+struct Rack {
+    folder: Folder,
+    mode: MemoryKind,
+    paths: Vec<PathBuf>,
+}
+
+impl Rack {
+    fn new(mode: MemoryKind, devices: usize, bytes: u64, hosts: u32) -> Rack {
+        let folder = Folder::in_memory();
+        let paths: Vec<PathBuf> = (0..devices).map(|at| folder.path(&format!("device{at}"))).collect();
+        for path in &paths {
+            std::fs::File::create(path).unwrap().set_len(bytes).unwrap();
+        }
+        let rack = Rack { folder, mode, paths };
+        format(&rack.format(hosts)).expect("it is formatted");
+        rack
+    }
+
+    fn format(&self, hosts: u32) -> Format {
+        Format {
+            paths: self.paths.clone(),
+            granularity: 4096,
+            hosts,
+            queue_bytes: Bytes::new(64 << 10),
+            mode: self.mode,
+            force: false,
+        }
+    }
+
+    fn options(&self, host: u32) -> Options {
+        let place = HostOptions { host, name: format!("host{host}"), silence: SILENCE };
+        let socket = self.folder.path(&format!("pool{host}.sock"));
+        let mut options = Options::for_host(socket, self.paths.clone(), place).expect("it is formatted");
+        options.per_client = Some(ALL);
+        options
+    }
+
+    fn manager(&self, host: u32) -> Manager {
+        Manager::start(&self.options(host)).expect("a manager starts")
+    }
+}
+
+fn modes() -> Vec<MemoryKind> {
+    vec![MemoryKind::Coherent, MemoryKind::Incoherent, MemoryKind::Model]
+}
+
+/// Waits until what a client lists is so.
+fn until(client: &Client, what: &str, is_so: impl Fn(&Listing) -> bool) -> Listing {
+    let start = Instant::now();
+    loop {
+        let listing = Listing::read(client).unwrap();
+        if is_so(&listing) {
+            return listing;
+        }
+        assert!(start.elapsed() < PATIENCE, "{what}: {listing}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+fn linked(client: &Client) {
+    until(client, "linked", |listing| listing.hosts.iter().all(|host| host.is_here || host.is_linked));
+}
+
+#[test]
+fn what_one_host_grants_another_reads_and_all_comes_back() {
+    for mode in modes() {
+        let rack = Rack::new(mode, 2, 24 << 20, 3);
+        let (here, there) = (rack.manager(0), rack.manager(2));
+        let client = Client::connect_as(here.socket(), "client").unwrap();
+        let server = Client::connect_as(there.socket(), "server").unwrap();
+        linked(&client);
+        let all = Listing::read(&client).unwrap().free_bytes;
+        let service = server.register("kv").unwrap();
+        until(&client, "nothing is taken", |listing| listing.free_bytes == all);
+        let (near, far) = std::thread::scope(|scope| {
+            let far = scope.spawn(|| {
+                let mut caller = service.accept(PATIENCE).unwrap().expect("a caller comes");
+                assert_eq!(caller.greeting().bytes, b"hello");
+                caller.accept(b"welcome", 0, &[]).unwrap()
+            });
+            let start = Instant::now();
+            let opened = loop {
+                match client.open("kv", b"hello", 0, &[], PATIENCE) {
+                    Err(Error::Denied(Denied::NoService(_))) if start.elapsed() < PATIENCE => {
+                        std::thread::sleep(Duration::from_millis(2));
+                    }
+                    opened => break opened.unwrap(),
+                }
+            };
+            assert_eq!(opened.1.bytes, b"welcome");
+            (opened.0, far.join().unwrap())
+        });
+        assert!(near.peer().is_far() && far.peer().is_far(), "{} {}", near.peer(), far.peer());
+        assert!(near.peer().name.contains("host2") && far.peer().name.contains("host0"));
+        assert_eq!(near.queues(), far.queues());
+
+        let arena = client.arena();
+        arena.share_with(&near, Access::Read).unwrap();
+        let buffer = arena.alloc(3 * SECTION).expect("there is room");
+        let contents: Vec<u8> = (0..3 * SECTION).map(|byte| (byte / 1000 + byte) as u8).collect();
+        let start = Instant::now();
+        // The grant is on its way between the managers.
+        let found = loop {
+            if let Some(found) = far.resolve(buffer.offset(), 3 * SECTION, Access::Read) {
+                break found.as_ptr();
+            }
+            assert!(start.elapsed() < PATIENCE);
+        };
+        // SAFETY: ours, and long enough; and granted to the server, which reads published bytes.
+        unsafe {
+            client.memory().write(buffer.as_ptr(), &contents);
+            server.memory().refresh(found, contents.len());
+            assert!(std::slice::from_raw_parts(found, contents.len()) == contents, "{mode}");
+        }
+        let more = server.lease(2).unwrap();
+        let apart =
+            more.extent().offset >= buffer.offset() + 3 * SECTION || more.extent().end() <= buffer.offset();
+        assert!(apart, "a section has one owner");
+        drop((more, far));
+        let start = Instant::now();
+        while near.gone().is_none() {
+            assert!(start.elapsed() < PATIENCE);
+        }
+        assert_eq!(near.gone(), Some(Cause::Closed));
+        arena.free(buffer);
+        drop((near, arena));
+        until(&client, "all is back", |listing| listing.free_bytes == all && listing.channels.is_empty());
+        drop((client, server, service));
+        there.stop();
+        let client = Client::connect_as(here.socket(), "client").unwrap();
+        let left = until(&client, "it left", |listing| {
+            listing.hosts.iter().any(|host| host.host == 2 && host.standing == HostStanding::Left)
+        });
+        assert!(left.hosts.iter().all(|host| host.claimed_bytes == 0));
+    }
+}
