@@ -398,6 +398,10 @@ def pool_serve(
     capacity: Value | None = None,
     per_client: Value | None = None,
     backing: Value | None = None,
+    device: Value | None = None,
+    host: Value | None = None,
+    host_name: Value | None = None,
+    silence: Value | None = None,
     interleave: Value | None = None,
     memory: Value | None = None,
     region: Value | None = None,
@@ -418,6 +422,10 @@ def pool_serve(
         backing: Kind of memory: `memfd`; or, for this user alone, `huge` (memfd of 2MiB pages) or a folder on
             tmpfs or hugetlbfs; or devices such as /dev/dax0.0, separated by commas, all of which every client
             can reach (default: memfd).
+        device: Devices that hosts share, separated by commas, as `unrack pool format` formatted them.
+        host: Number of this host among those that share the devices; each kernel has one of its own.
+        host_name: Name of this host, for people who look [default: the kernel's].
+        silence: Time for which another host may show nothing before calls to it end [default: 3s].
         interleave: Bytes placed on one of several devices before the next (default: 4KiB).
         memory: Access to the memory: coherent, incoherent (lines are flushed), uncached, or model (for tests)
             (default: coherent).
@@ -434,6 +442,10 @@ def pool_serve(
             "--capacity": capacity,
             "--per-client": per_client,
             "--backing": backing,
+            "--device": device,
+            "--host": host,
+            "--host-name": host_name,
+            "--silence": silence,
             "--interleave": interleave,
             "--memory": memory,
             "--region": region,
@@ -443,6 +455,52 @@ def pool_serve(
         },
         json_to="stdout",
     )
+
+
+def pool_format(
+    devices: Value,
+    *,
+    hosts: Value | None = None,
+    interleave: Value | None = None,
+    memory: Value | None = None,
+    queue: Value | None = None,
+    force: bool = False,
+) -> Result:
+    """Prepares devices for hosts that share them.
+
+    Args:
+        devices: Devices such as /dev/dax0.0, the memory of a PCI device (/sys/bus/pci/devices/*/resource2),
+            or files, separated by commas: what is in them is lost.
+        hosts: Number of hosts that may share them, 1 to 16 (default: 4).
+        interleave: Bytes placed on one of several devices before the next (default: 4KiB).
+        memory: Access of all hosts to the memory: coherent, incoherent (lines are flushed), uncached, or
+            model (for tests) (default: incoherent).
+        queue: Bytes of the queue area of each pair of programs (default: 64KiB).
+        force: Format devices that a host seems to serve, too.
+    """
+    return called(
+        ["pool", "format"],
+        {
+            "--hosts": hosts,
+            "--interleave": interleave,
+            "--memory": memory,
+            "--queue": queue,
+            "--force": force,
+        },
+        [devices],
+        json_to="stdout",
+    )
+
+
+def pool_fence(host: Value, *, socket: Value | None = None) -> Result:
+    """Declares that a host has ended, so that what it had is free.
+
+    Args:
+        host: Number of the host, as `unrack pool ls` lists it. Its power is off, or its virtual machine has
+            ended: while it could still write, it would write into what others have by then.
+        socket: Socket of the pool of this host [default: unrack/pool.sock in $XDG_RUNTIME_DIR].
+    """
+    return called(["pool", "fence"], {"--socket": socket}, [host])
 
 
 def pool_ls(*, socket: Value | None = None) -> Result:
@@ -624,6 +682,9 @@ def rpc_bench(
     time: Value | None = None,
     rounds: Value | None = None,
     capacity: Value | None = None,
+    serve: Value | None = None,
+    pool: Value | None = None,
+    hosts: Value | None = None,
 ) -> Result:
     """Measures calls between two processes on this machine.
 
@@ -642,6 +703,11 @@ def rpc_bench(
         rounds: Rounds of each figure: percentiles are over all rounds, calls per second are the median
             round's (default: 3).
         capacity: Memory of the pool (default: 1GiB).
+        serve: Serve the benchmark over the pool at this socket, until its manager ends: for a client on
+            another host.
+        pool: Call the benchmark that is served over the pool at this socket, on this host or another.
+        hosts: Measure between two virtual machines of the rack that is up: server, client. Their device is
+            formatted.
     """
     return called(
         ["rpc", "bench"],
@@ -655,8 +721,33 @@ def rpc_bench(
             "--time": time,
             "--rounds": rounds,
             "--capacity": capacity,
+            "--serve": serve,
+            "--pool": pool,
+            "--hosts": hosts,
         },
         lists={"--sizes": ",", "--windows": ",", "--connections": ",", "--rates": ","},
+        json_to="stdout",
+    )
+
+
+def rpc_check(
+    *,
+    pool: Value | None = None,
+    calls: Value | None = None,
+    streams: Value | None = None,
+    seed: Value | None = None,
+) -> Result:
+    """Compares every byte of calls and streams, between processes or hosts that share a pool.
+
+    Args:
+        pool: Socket of this host's pool [default: unrack/pool.sock in $XDG_RUNTIME_DIR].
+        calls: Calls to make (default: 10000).
+        streams: Streams to open, of 1 to 20 parts each (default: 200).
+        seed: Seed of sizes and contents (default: 1).
+    """
+    return called(
+        ["rpc", "check"],
+        {"--pool": pool, "--calls": calls, "--streams": streams, "--seed": seed},
         json_to="stdout",
     )
 

@@ -2,10 +2,11 @@
 
 use crate::Error;
 use crate::results::Use;
-use crate::server::{self, PASS, PROCESSOR, SERVICE, ServerProcess, TOUCH};
+use crate::server::{self, PASS, PROCESSOR, SERVICE, TOUCH};
 use hdrhistogram::Histogram;
 use serde::Serialize;
 use std::collections::VecDeque;
+use std::path::Path;
 use std::time::{Duration, Instant};
 use unrack_rpc::client::{Options, Pending, Window};
 use unrack_rpc::{Client, Waiting};
@@ -36,10 +37,10 @@ pub fn histogram() -> Histogram<u64> {
 }
 
 impl BenchLoad {
-    fn connect(&self, peer: &ServerProcess) -> Result<Vec<Client>, Error> {
+    fn connect(&self, pool: &Path) -> Result<Vec<Client>, Error> {
         let options =
             || Options { waiting: self.waiting, window: Window::Fixed(self.window), ..Options::default() };
-        let connect = || Client::connect(peer.socket(), SERVICE, options());
+        let connect = || Client::connect(pool, SERVICE, options());
         let mut clients = vec![connect()?];
         while clients.len() < usize::from(self.connections) {
             clients.push(if self.shared { clients[0].connection() } else { connect()? });
@@ -114,8 +115,8 @@ const BATCH: u32 = 64;
 ///
 /// # Errors
 /// [`Error::Call`] if a connection cannot be made or a call does not come back.
-pub fn measure(peer: &ServerProcess, load: BenchLoad, time: Duration) -> Result<Round, Error> {
-    let clients = load.connect(peer)?;
+pub fn measure(pool: &Path, load: BenchLoad, time: Duration) -> Result<Round, Error> {
+    let clients = load.connect(pool)?;
     let mut calls = Calls::new(load, &clients)?;
     throughput(&mut calls, time / 10)?;
     let calls_per_s = throughput(&mut calls, time / 2)?;
@@ -167,8 +168,8 @@ fn times(calls: &mut Calls<'_>, time: Duration) -> Result<Histogram<u64>, Error>
 /// # Errors
 /// [`Error::Call`] if the connection cannot be made or a call does not come back, [`Error::Answer`] if the server's
 /// answer has no processor time in it.
-pub fn use_at(peer: &ServerProcess, rate: u32, bytes: usize, time: Duration) -> Result<Use, Error> {
-    let client = Client::connect(peer.socket(), SERVICE, Options::default())?;
+pub fn use_at(pool: &Path, rate: u32, bytes: usize, time: Duration) -> Result<Use, Error> {
+    let client = Client::connect(pool, SERVICE, Options::default())?;
     let used = || -> Result<u64, Error> {
         let answer = client.request(8)?.call(PROCESSOR)?;
         Ok(answer.body().get(0)?)

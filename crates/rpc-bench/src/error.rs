@@ -24,4 +24,6 @@ pub enum Error {
     Call(#[from] unrack_rpc::Error),
     #[error(transparent)]
     Answer(#[from] OutOfRange),
+    #[error("an answer is different: {what}; see `unrack rpc check --help`")]
+    Different { what: String },
 }

@@ -8,9 +8,11 @@
 //! | [`plan`] | measurements, in their order |
 //! | [`server`] | the other process |
 //! | [`client`] | timed calls |
+//! | [`check`] | calls whose every byte is compared |
 //! | [`results`] | figures, as tables and for JSON |
 #![forbid(unsafe_code)]
 
+pub mod check;
 pub mod client;
 mod cores;
 mod error;

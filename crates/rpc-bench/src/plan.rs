@@ -5,8 +5,9 @@ use crate::client::{BenchLoad, measure, use_at};
 use crate::cores::{Cores, pin};
 use crate::results::{BenchResults, LoadResult, Use};
 use crate::server::{self, ServerProcess};
+use std::path::Path;
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use unrack_pool::cache_control::MemoryKind;
 use unrack_rpc::Waiting;
 use unrack_units::Bytes;
@@ -59,32 +60,44 @@ impl BenchPlan {
             let options = server::Options { memory, waiting, capacity, core: cores.server };
             ServerProcess::start(server(&options)?)
         };
-        let calls = self.calls(&start(self.waiting)?, &mut begin)?;
+        let calls = self.calls(start(self.waiting)?.socket(), &mut begin)?;
         let uses = match self.rates.is_empty() {
             true => Vec::new(),
-            false => self.uses(&start(Waiting::Adaptive)?, &mut begin)?,
+            false => self.uses(start(Waiting::Adaptive)?.socket(), &mut begin)?,
         };
         Ok(BenchResults::new(self.memory, self.waiting, calls, uses))
     }
 
+    /// Measures everything on a service that [`server::serve_at`] serves: on this host, or on another of the pool.
+    ///
+    /// # Errors
+    /// If nothing serves it, or a call failed.
+    pub fn run_at(&self, pool: &Path, mut begin: impl FnMut(&str)) -> Result<BenchResults, Error> {
+        wait_for_service(pool)?;
+        let memory = unrack_pool::Client::connect(pool).map_err(unrack_rpc::Error::from)?.pool().mode;
+        let calls = self.calls(pool, &mut begin)?;
+        let uses = self.uses(pool, &mut begin)?;
+        Ok(BenchResults::new(memory, self.waiting, calls, uses))
+    }
+
     /// Measures all loads. Rounds go through all of them, so that a disturbance of the machine affects all.
-    fn calls(&self, peer: &ServerProcess, begin: &mut impl FnMut(&str)) -> Result<Vec<LoadResult>, Error> {
+    fn calls(&self, pool: &Path, begin: &mut impl FnMut(&str)) -> Result<Vec<LoadResult>, Error> {
         let mut cells: Vec<LoadResult> = self.loads().into_iter().map(LoadResult::new).collect();
         for _ in 0..self.rounds {
             for cell in &mut cells {
                 begin(&cell.to_string());
-                cell.add(measure(peer, cell.load, self.time)?);
+                cell.add(measure(pool, cell.load, self.time)?);
             }
         }
         Ok(cells)
     }
 
     /// Returns the server's use of the processor at each rate.
-    fn uses(&self, peer: &ServerProcess, begin: &mut impl FnMut(&str)) -> Result<Vec<Use>, Error> {
+    fn uses(&self, pool: &Path, begin: &mut impl FnMut(&str)) -> Result<Vec<Use>, Error> {
         let bytes = self.sizes.iter().min().map_or(64, |size| size.get() as usize);
         let used = |&rate: &u32| {
             begin(&format!("{rate} calls/s"));
-            use_at(peer, rate, bytes, self.time * 10)
+            use_at(pool, rate, bytes, self.time * 10)
         };
         self.rates.iter().map(used).collect()
     }
@@ -120,3 +133,22 @@ impl BenchPlan {
         loads
     }
 }
+
+/// Waits until this host knows of the service, which another may have begun to serve just now.
+pub(crate) fn wait_for_service(pool: &Path) -> Result<(), Error> {
+    use unrack_pool::wire::Denied;
+    let start = Instant::now();
+    loop {
+        match unrack_rpc::Client::connect(pool, server::SERVICE, unrack_rpc::client::Options::default()) {
+            Err(unrack_rpc::Error::Pool(unrack_pool::Error::Denied(Denied::NoService(_))))
+                if start.elapsed() < KNOWN =>
+            {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            connected => return connected.map(drop).map_err(Error::from),
+        }
+    }
+}
+
+/// Longest time after which a host knows of a service of another.
+const KNOWN: Duration = Duration::from_secs(10);

@@ -24,6 +24,11 @@ pub const PASS: Method = Method::named("pass");
 /// Method that returns the nanoseconds of processor time that this process has used.
 pub const PROCESSOR: Method = Method::named("processor");
 
+/// Method that compares the request, and answers with as many bytes to be compared.
+pub const MIRROR: Method = Method::named("mirror");
+/// Stream of parts to be compared.
+pub const PARTS: Method = Method::named("parts");
+
 /// Options of the server's process.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Options {
@@ -61,9 +66,25 @@ fn start(options: &Options, socket: &Path) -> Result<(Serving, Manager), Error> 
     // There are no other clients.
     pool.per_client = Some(Share::Size(options.capacity));
     let manager = Manager::start(&pool)?;
-    let answering = server::Options { waiting: options.waiting, ..server::Options::default() };
-    let serving = Server::new(SERVICE, answering)
+    let serving = service(options.waiting).serve(manager.socket())?;
+    Ok((serving, manager))
+}
+
+/// Serves the benchmark's methods over a pool that is there, until its manager is gone.
+///
+/// # Errors
+/// If there is no pool, or something serves the benchmark already.
+pub fn serve_at(socket: &Path, waiting: Waiting) -> Result<(), Error> {
+    service(waiting).serve(socket)?.wait();
+    Ok(())
+}
+
+/// Makes the service that the benchmark calls.
+fn service(waiting: Waiting) -> Server {
+    Server::new(SERVICE, server::Options { waiting, ..server::Options::default() })
         .method("touch", touch)
+        .method("mirror", crate::check::mirror)
+        .stream("parts", crate::check::parts)
         .method("pass", |call| {
             let length = call.request().len();
             call.answer(length)?;
@@ -75,8 +96,6 @@ fn start(options: &Options, socket: &Path) -> Result<(Serving, Manager), Error> 
             call.answer(8)?.put(0, ns).expect("eight bytes");
             Ok(())
         })
-        .serve(manager.socket())?;
-    Ok((serving, manager))
 }
 
 fn touch(call: &mut Call<'_>) -> Answered {

@@ -1,11 +1,14 @@
 //! `unrack pool`: memory that processes share by reference.
 
+mod fence;
+mod format;
 mod ls;
 mod serve;
 
 use crate::failure::Failure;
 use std::io::ErrorKind;
 use std::process::ExitCode;
+use unrack_pool::hosts::CannotJoin;
 use unrack_pool::manager::Error as ManagerError;
 use unrack_pool::wire::Denied;
 
@@ -17,6 +20,10 @@ Examples:
                                               segments are files in that folder (tmpfs, hugetlbfs)
   unrack pool serve --backing /dev/dax0.0 --memory incoherent --capacity 16GiB
                                               memory that other hosts write too: lines are flushed
+  unrack pool format /dev/dax0.0 --hosts 2    a device that two hosts share: once, on either of them
+  unrack pool serve --device /dev/dax0.0 --host 0
+                                              on one host; on the other, --host 1
+  unrack pool fence 1                         host 1 has ended: what it had is free
   unrack pool ls                              what there is, who owns it, how full it is
   unrack pool ls --json
 
@@ -36,6 +43,10 @@ pub(crate) struct Args {
 enum Verb {
     /// Owns memory and hands it out to the programs that connect
     Serve(serve::Args),
+    /// Prepares devices for hosts that share them
+    Format(format::Args),
+    /// Declares that a host has ended, so that what it had is free
+    Fence(fence::Args),
     /// Lists the contents of a pool
     Ls(ls::Args),
 }
@@ -44,6 +55,8 @@ enum Verb {
 pub(crate) fn main(args: Args) -> Result<ExitCode, Failure> {
     match args.verb {
         Verb::Serve(args) => serve::main(args),
+        Verb::Format(args) => format::main(args),
+        Verb::Fence(args) => fence::main(args),
         Verb::Ls(args) => ls::main(args),
     }
 }
@@ -58,7 +71,8 @@ impl From<ManagerError> for Failure {
             | ManagerError::PerClient(_)
             | ManagerError::OneUser { .. }
             | ManagerError::Folder { .. }
-            | ManagerError::Devices(_) => Failure::Usage(text),
+            | ManagerError::Devices(_)
+            | ManagerError::Host(CannotJoin::NoSuchHost(_)) => Failure::Usage(text),
             ManagerError::Lacking(_) | ManagerError::NoRoom { .. } => Failure::Lacking(text),
             ManagerError::Listen { error, .. } | ManagerError::Ledger { error, .. } => match error.kind() {
                 ErrorKind::InvalidFilename | ErrorKind::InvalidInput => Failure::Usage(text),

@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 use unrack_pool::cache_control::MemoryKind;
-use unrack_pool::manager::{self, Backing, signals};
+use unrack_pool::manager::{self, Backing, HostOptions, signals};
 use unrack_pool::{Options, socket};
 use unrack_units::nearest::hint;
-use unrack_units::{Bytes, Share};
+use unrack_units::{Bytes, Share, Time};
 
 /// Time that a manager started on demand waits for another client.
 const IDLE: Duration = Duration::from_secs(10);
@@ -32,6 +32,19 @@ pub(super) struct Args {
     /// hugetlbfs; or devices such as /dev/dax0.0, separated by commas, all of which every client can reach
     #[arg(long, value_name = "KIND|PATHS", default_value = "memfd")]
     backing: String,
+    /// Devices that hosts share, separated by commas, as `unrack pool format` formatted them
+    #[arg(long, value_name = "PATHS", requires = "host",
+          conflicts_with_all = ["backing", "capacity", "interleave", "memory", "queue"])]
+    device: Option<String>,
+    /// Number of this host among those that share the devices; each kernel has one of its own
+    #[arg(long, value_name = "N", requires = "device")]
+    host: Option<u32>,
+    /// Name of this host, for people who look [default: the kernel's]
+    #[arg(long, value_name = "NAME", requires = "device")]
+    host_name: Option<String>,
+    /// Time for which another host may show nothing before calls to it end [default: 3s]
+    #[arg(long, value_name = "TIME", requires = "device")]
+    silence: Option<Time>,
     /// Bytes placed on one of several devices before the next
     #[arg(long, value_name = "SIZE", default_value = "4KiB")]
     interleave: Bytes,
@@ -103,18 +116,39 @@ impl Place {
 }
 
 fn serve(args: Args, socket: &Path) -> Result<ExitCode, Failure> {
-    let before = || manager::capacity_before(socket).map(Bytes::new);
-    let capacity = args.capacity.or_else(before).unwrap_or_else(manager::default_capacity);
-    let mut options = Options::new(socket, capacity);
+    let mut options = match (&args.device, args.host) {
+        (Some(devices), Some(host)) => of_host(&args, socket, devices, host)?,
+        _ => of_machine(&args, socket)?,
+    };
     options.per_client = args.per_client;
-    options.backing = backing(&args.backing, args.interleave)?;
-    options.mode = args.memory;
     options.region_sections = args.region;
-    options.queue_bytes = args.queue;
     options.permissions = args.permissions;
     options.idle = args.until_idle.then_some(IDLE);
     signals::serve(&options, || tell_start(&options, args.json))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Makes the options of a pool that this machine has for itself.
+fn of_machine(args: &Args, socket: &Path) -> Result<Options, Failure> {
+    let before = || manager::capacity_before(socket).map(Bytes::new);
+    let capacity = args.capacity.or_else(before).unwrap_or_else(manager::default_capacity);
+    let mut options = Options::new(socket, capacity);
+    options.backing = backing(&args.backing, args.interleave)?;
+    options.mode = args.memory;
+    options.queue_bytes = args.queue;
+    Ok(options)
+}
+
+/// Makes the options of a host of a pool that several hosts share.
+fn of_host(args: &Args, socket: &Path, devices: &str, host: u32) -> Result<Options, Failure> {
+    let mut place = HostOptions::new(host);
+    if let Some(name) = &args.host_name {
+        place.name.clone_from(name);
+    }
+    if let Some(silence) = args.silence {
+        place.silence = Duration::from_nanos(silence.as_ns());
+    }
+    Ok(Options::for_host(socket, paths(devices), place)?)
 }
 
 fn tell_start(options: &Options, json: bool) {
@@ -138,7 +172,7 @@ fn tell_start(options: &Options, json: bool) {
 }
 
 fn backing(text: &str, interleave: Bytes) -> Result<Backing, Failure> {
-    let paths: Vec<PathBuf> = text.split(',').map(PathBuf::from).collect();
+    let paths = paths(text);
     match text {
         "memfd" => Ok(Backing::Memfd { huge: false }),
         "huge" => Ok(Backing::Memfd { huge: true }),
@@ -153,7 +187,12 @@ fn backing(text: &str, interleave: Bytes) -> Result<Backing, Failure> {
     }
 }
 
-fn mode(text: &str) -> Result<MemoryKind, String> {
+/// Returns paths that are separated by commas.
+pub(super) fn paths(text: &str) -> Vec<PathBuf> {
+    text.split(',').map(PathBuf::from).collect()
+}
+
+pub(super) fn mode(text: &str) -> Result<MemoryKind, String> {
     text.parse().map_err(|error: unrack_pool::cache_control::UnknownMode| error.to_string())
 }
 

@@ -1,8 +1,10 @@
 //! `unrack rpc bench`: the cost of calls on this machine.
 
+use super::between;
 use crate::failure::Failure;
 use crate::stdout::print;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 use std::time::Duration;
 use unrack_pool::cache_control::MemoryKind;
@@ -18,6 +20,9 @@ Examples:
   unrack rpc bench --memory incoherent              with lines flushed, as memory needs that hosts share
   unrack rpc bench --connections 1,96 --rates none  many connections, no figures of processor time
   unrack rpc bench --json > calls.json
+  unrack rpc bench --hosts a,b                      between two virtual machines (`unrack rack up`)
+  unrack rpc bench --serve /run/pool.sock & ssh other unrack rpc bench --pool /run/pool.sock
+                                                    between two hosts that share a device
 
 Client and server are two processes, pinned to the first two cores that this one may use; other work there shows in \
 the percentiles. Request and answer both have the size given, and both sides read and write all of it, except in the \
@@ -59,6 +64,15 @@ pub(super) struct Args {
     /// Memory of the pool
     #[arg(long, value_name = "SIZE", default_value = "1GiB")]
     capacity: Bytes,
+    /// Serve the benchmark over the pool at this socket, until its manager ends: for a client on another host
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["pool", "hosts"])]
+    serve: Option<PathBuf>,
+    /// Call the benchmark that is served over the pool at this socket, on this host or another
+    #[arg(long, value_name = "PATH", conflicts_with = "hosts")]
+    pool: Option<PathBuf>,
+    /// Measure between two virtual machines of the rack that is up: server, client. Their device is formatted
+    #[arg(long, value_name = "A,B")]
+    hosts: Option<String>,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -91,14 +105,25 @@ pub(super) fn main(args: Args) -> Result<ExitCode, Failure> {
     if let Some(size) = args.sizes.iter().find(|size| !SIZES.contains(&size.get())) {
         return Err(Failure::Usage(format!("--sizes {size}: give 8B to {}", Bytes::new(*SIZES.end()))));
     }
-    let is_json = args.json;
+    if let Some(socket) = &args.serve {
+        server::serve_at(socket, args.waiting)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if let Some(hosts) = &args.hosts {
+        return between::run(hosts, &args.waiting.to_string(), &args.words());
+    }
+    let (is_json, pool) = (args.json, args.pool.clone());
     let plan = args.plan();
     let (bar, mut begun) = (progress(plan.steps()), 0);
-    let results = plan.run(process, |step| {
+    let begin = |step: &str| {
         bar.set_message(step.to_string());
         bar.set_position(begun);
         begun += 1;
-    });
+    };
+    let results = match pool {
+        Some(socket) => plan.run_at(&socket, begin),
+        None => plan.run(process, begin),
+    };
     bar.finish_and_clear();
     let results = results?;
     let json = || serde_json::to_string(&results).map(|text| text + "\n");
@@ -111,6 +136,25 @@ pub(super) fn main(args: Args) -> Result<ExitCode, Failure> {
 }
 
 impl Args {
+    /// Returns the words that ask for the same measurements.
+    fn words(&self) -> Vec<String> {
+        let list = |name: &str, values: Vec<String>| [format!("--{name}"), values.join(",")];
+        let rates = self.rates.iter().map(|rate| match rate {
+            Rate::None => "none".to_string(),
+            Rate::PerSecond(rate) => rate.to_string(),
+        });
+        let mut words = Vec::new();
+        words.extend(list("sizes", self.sizes.iter().map(Bytes::to_string).collect()));
+        words.extend(list("windows", self.windows.iter().map(u16::to_string).collect()));
+        words.extend(list("connections", self.connections.iter().map(u16::to_string).collect()));
+        words.extend(list("rates", rates.collect()));
+        words.extend(list("waiting", vec![self.waiting.to_string()]));
+        words.extend(list("time", vec![self.time.to_string()]));
+        words.extend(list("rounds", vec![self.rounds.to_string()]));
+        words.extend(self.json.then(|| "--json".to_string()));
+        words
+    }
+
     fn plan(self) -> BenchPlan {
         let per_second = |rate| match rate {
             Rate::PerSecond(rate) => Some(rate),
@@ -176,6 +220,7 @@ impl From<Error> for Failure {
             | Error::Folder { .. }
             | Error::Start(_)
             | Error::Server { .. }
+            | Error::Different { .. }
             | Error::Answer(_) => Failure::Failed(text),
         }
     }

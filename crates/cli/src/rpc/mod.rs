@@ -1,6 +1,8 @@
 //! `unrack rpc`: calls by reference over a pool.
 
 mod bench;
+mod between;
+mod check;
 mod ls;
 
 use crate::failure::Failure;
@@ -25,6 +27,9 @@ enum Verb {
     /// Measures calls between two processes on this machine
     #[command(after_help = bench::EXAMPLES)]
     Bench(bench::Args),
+    /// Compares every byte of calls and streams, between processes or hosts that share a pool
+    #[command(after_help = check::EXAMPLES)]
+    Check(check::Args),
     /// The server of `unrack rpc bench`
     #[command(name = "__serve", hide = true)]
     Serve(bench::ServeArgs),
@@ -35,6 +40,7 @@ pub(crate) fn main(args: Args) -> Result<ExitCode, Failure> {
     match args.verb {
         Verb::Ls(args) => ls::main(args),
         Verb::Bench(args) => bench::main(args),
+        Verb::Check(args) => check::main(args),
         Verb::Serve(args) => bench::serve(args),
     }
 }

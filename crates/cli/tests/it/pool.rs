@@ -249,3 +249,109 @@ fn starts_on_demand() {
     let pid = rustix::process::Pid::from_raw(servers[0]).unwrap();
     rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
 }
+
+/// A manager of one host of a device, in its own process.
+fn serve_host(folder: &Folder, host: u32, more: &[&str]) -> (Served, serde_json::Value) {
+    let device = folder.join("device");
+    let mut command = unrack();
+    command.args(["pool", "serve", "--json", "--device"]).arg(device).args(["--host", &host.to_string()]);
+    command.args(["--host-name", &format!("host{host}"), "--socket"]).arg(folder.join(format!("pool{host}")));
+    let mut child = command.args(more).stdout(Stdio::piped()).spawn().expect("it starts");
+    let mut line = String::new();
+    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    (Served(child), serde_json::from_str(&line).expect("one JSON object"))
+}
+
+/// Runs a command with a path in place of `{}`.
+fn run(words: &[&str], path: &Path) -> Output {
+    let path = path.to_str().expect("tests have plain paths");
+    unrack().args(words.iter().map(|word| if *word == "{}" { path } else { word })).output().unwrap()
+}
+
+#[test]
+fn hosts_share_a_device_that_was_formatted_for_them() {
+    let folder = Folder::in_memory("hosts");
+    let device = folder.join("device");
+    std::fs::File::create(&device).and_then(|file| file.set_len(64 << 20)).unwrap();
+    let unformatted = run(&["pool", "serve", "--host", "0", "--device", "{}"], &device);
+    assert_eq!(unformatted.status.code(), Some(1));
+    assert!(text(&unformatted.stderr).contains("unrack pool format"), "{}", text(&unformatted.stderr));
+    for (more, says) in [("--hosts=0", "1 to 16"), ("--hosts=17", "1 to 16"), ("--queue=3KiB", "4KiB")] {
+        let refused = run(&["pool", "format", more, "{}"], &device);
+        assert_eq!(refused.status.code(), Some(2), "{more}");
+        assert!(text(&refused.stderr).contains(says), "{}", text(&refused.stderr));
+    }
+    let made = run(&["pool", "format", "--json", "--hosts", "2", "--memory", "coherent", "{}"], &device);
+    let made: serde_json::Value = serde_json::from_slice(&made.stdout).expect("one JSON object");
+    assert_eq!((made["hosts"].as_u64(), made["bytes"].as_u64()), (Some(2), Some(64 << 20)));
+
+    let (_first, status) = serve_host(&folder, 0, &[]);
+    assert_eq!(status["capacity_bytes"].as_u64(), Some(64 << 20));
+    let (second, _) = serve_host(&folder, 1, &["--silence", "300ms"]);
+    let sockets = [0, 1].map(|host| folder.join(format!("pool{host}")));
+    let listed = |host: usize| -> serde_json::Value {
+        serde_json::from_slice(&ls(&sockets[host], &["--json"]).stdout).expect("one JSON object")
+    };
+    let until = |host: usize, standing: &str| {
+        let start = Instant::now();
+        loop {
+            let hosts = listed(host)["hosts"].clone();
+            let other = hosts.as_array().into_iter().flatten().find(|one| one["is_here"] == false).cloned();
+            if other.as_ref().is_some_and(|other| other["standing"] == standing) {
+                return other.expect("it is there");
+            }
+            assert!(start.elapsed() < PATIENCE, "{standing}: {hosts}");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    };
+    assert_eq!(until(0, "serving")["name"], "host1");
+    until(1, "serving");
+    assert!(text(&ls(&sockets[0], &[]).stdout).contains("host1"));
+
+    // Neither a third host, nor the same twice, nor another format while hosts serve.
+    let third = run(&["pool", "serve", "--host", "2", "--device", "{}"], &device);
+    assert_eq!(third.status.code(), Some(2), "{}", text(&third.stderr));
+    let twice = run(&["pool", "serve", "--host", "1", "--socket", "/dev/null/x", "--device", "{}"], &device);
+    assert_ne!(twice.status.code(), Some(0));
+    let again = run(&["pool", "format", "{}"], &device);
+    assert!(text(&again.stderr).contains("serves them"), "{}", text(&again.stderr));
+
+    second.kill();
+    until(0, "silent");
+    let fence = |host: &str| run(&["pool", "fence", host, "--socket", "{}"], &sockets[0]);
+    assert_eq!(fence("0").status.code(), Some(1), "a host does not fence itself");
+    assert_eq!(fence("7").status.code(), Some(1));
+    assert!(fence("1").status.success());
+    until(0, "ended");
+    let (_next, _) = serve_host(&folder, 1, &[]);
+    until(0, "serving");
+}
+
+#[test]
+fn every_byte_between_hosts_is_checked() {
+    let folder = Folder::in_memory("check");
+    let device = folder.join("device");
+    std::fs::File::create(&device).and_then(|file| file.set_len(128 << 20)).unwrap();
+    for memory in ["coherent", "model"] {
+        assert!(run(&["pool", "format", "--force", "--memory", memory, "{}"], &device).status.success());
+        let _hosts = [0, 1].map(|host| serve_host(&folder, host, &[]).0);
+        let sockets = [0, 1].map(|host| folder.join(format!("pool{host}")));
+        let mut bench = unrack();
+        bench.args(["rpc", "bench", "--waiting", "adaptive", "--serve"]).arg(&sockets[0]);
+        let _bench = Served(bench.spawn().expect("it starts"));
+        let start = Instant::now();
+        let checked = loop {
+            let check = ["rpc", "check", "--calls", "60", "--streams", "6", "--json", "--pool", "{}"];
+            let checked = run(&check, &sockets[1]);
+            if checked.status.success() {
+                break serde_json::from_slice::<serde_json::Value>(&checked.stdout).expect("one JSON object");
+            }
+            assert!(start.elapsed() < PATIENCE, "{}", text(&checked.stderr));
+            std::thread::sleep(Duration::from_millis(20));
+        };
+        assert_eq!([&checked["calls"], &checked["streams"]].map(|one| one.as_u64()), [Some(60), Some(6)]);
+    }
+    let nowhere = run(&["rpc", "check", "--pool", "{}"], &folder.join("absent"));
+    assert_eq!(nowhere.status.code(), Some(1));
+    assert!(text(&nowhere.stderr).contains("no manager"), "{}", text(&nowhere.stderr));
+}
