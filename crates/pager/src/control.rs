@@ -259,6 +259,25 @@ mod tests {
         unsafe { Box::new(std::mem::zeroed()) }
     }
 
+    /// Pager and command may be of different builds: a change needs another number in [`MAGIC`].
+    #[test]
+    fn the_layout_of_version_5_stays() {
+        use core::mem::offset_of;
+        assert_eq!(MAGIC.to_le_bytes(), *b"unrack\0\x05");
+        let head = [
+            offset_of!(ControlHead, magic),
+            offset_of!(ControlHead, settings),
+            offset_of!(ControlHead, counts),
+            offset_of!(ControlHead, downlink_free_ns),
+            offset_of!(ControlHead, slots_used),
+            offset_of!(ControlHead, message),
+            offset_of!(ControlHead, slots),
+            size_of::<ControlHead>(),
+        ];
+        let sizes = [size_of::<Settings>(), size_of::<PagerCounts>(), size_of::<ProcessSlot>()];
+        assert_eq!((head, sizes), ([0, 8, 240, 392, 408, 432, 944, 58_288], [232, 152, 56]));
+    }
+
     #[test]
     fn the_first_failure_is_kept_whole() {
         let control = zeroed();

@@ -23,6 +23,8 @@ pub struct SpooledTransfer {
     pub kind: u32,
 }
 
+const _: () = assert!(size_of::<SpooledTransfer>() == 40, "`unrack` reads records of this size");
+
 /// Kind of a transfer from remote memory.
 pub const FETCH: u32 = 1;
 /// Kind of a transfer to remote memory.

@@ -133,3 +133,70 @@ pub(crate) struct Signals {
 const _: () = assert!(size_of::<Head>() == HEAD_BYTES);
 const _: () = assert!(HEAD_BYTES + 2 * RING_BYTES <= AREA_BYTES);
 const _: () = assert!(RING_BYTES.is_power_of_two());
+
+#[cfg(all(test, not(loom)))]
+mod tests {
+    use super::*;
+    use std::mem::offset_of;
+
+    /// Both ends may have different releases of the library: a change needs another [`VERSION`].
+    #[test]
+    fn the_layout_of_version_2_stays() {
+        assert_eq!((VERSION, AREA_BYTES), (2, 10 << 20));
+        let head = [
+            offset_of!(Head, magic),
+            offset_of!(Head, version),
+            offset_of!(Head, ends),
+            offset_of!(Head, directions),
+            offset_of!(Head, journals),
+        ];
+        let end = [
+            offset_of!(End, joined),
+            offset_of!(End, closed),
+            offset_of!(End, leader),
+            offset_of!(End, turn),
+            offset_of!(End, followers),
+            offset_of!(End, sleepers),
+            offset_of!(End, bell),
+            size_of::<End>(),
+        ];
+        let writer = [
+            offset_of!(Writer, tail),
+            offset_of!(Writer, base),
+            offset_of!(Writer, head_seen),
+            offset_of!(Writer, begin),
+            offset_of!(Writer, end),
+            offset_of!(Writer, wakes),
+            offset_of!(Writer, owed),
+            offset_of!(Writer, limit),
+            size_of::<Writer>(),
+        ];
+        let reader = [
+            offset_of!(Reader, head),
+            offset_of!(Reader, skipped),
+            offset_of!(Reader, phase),
+            size_of::<Reader>(),
+        ];
+        let signals = [
+            offset_of!(Signals, consent),
+            offset_of!(Signals, want_data),
+            offset_of!(Signals, want_room),
+            offset_of!(Signals, room),
+            offset_of!(Signals, revert),
+            offset_of!(Signals, gone),
+            size_of::<Signals>(),
+        ];
+        let shared = [
+            offset_of!(Shared, writer),
+            offset_of!(Shared, reader),
+            offset_of!(Shared, signals),
+            size_of::<Shared>(),
+        ];
+        assert_eq!(head, [0, 8, 128, 384, 1152]);
+        assert_eq!(end, [0, 4, 8, 12, 16, 20, 24, 128]);
+        assert_eq!(writer, [0, 8, 16, 24, 32, 40, 48, 56, 128]);
+        assert_eq!(reader, [0, 8, 16, 128]);
+        assert_eq!(signals, [0, 4, 8, 12, 16, 20, 128]);
+        assert_eq!(shared, [0, 128, 256, 384]);
+    }
+}
