@@ -11,6 +11,7 @@
 #   studies-programs  DDC's programs, measured here: under an hour; what ran is kept, and not run again
 #   bench   cost per fault beside kernel swap, memory node, a pool's buffers, the simulator's speed, calls beside peers
 #   differential  thousands of random small networks, here and in the slow reference of tests/reference
+#   hosts   two virtual machines that share a device: a pool across them, and every kind of end of either
 #   sockets-suites  tests of Python, redis and curl below `unrack sockets`, beside the same natively: an hour
 #   torch   PyTorch in an environment of its own (large), and the tests of its backend beside gloo; `torch-bench` measures
 #   rtl     the hardware: lint, beside the software cycle by cycle, coverage, proofs, faults that these must see
@@ -24,7 +25,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := build
-.PHONY: setup debian rust build command install dist docs wheel run test test-python test-programs lint lint-rust lint-rest studies studies-programs bench rtl-programs rtl-short rtl rtl-coverage rtl-program-srpt-4 synth fmax models miri differential soak sockets-suites torch torch-bench clean
+.PHONY: setup debian rust build command install dist docs wheel run test hosts test-python test-programs lint lint-rust lint-rest studies studies-programs bench rtl-programs rtl-short rtl rtl-coverage rtl-program-srpt-4 synth fmax models miri differential soak sockets-suites torch torch-bench clean
 
 target := $(or $(CARGO_TARGET_DIR),target)
 release := $(target)/release
@@ -167,6 +168,7 @@ test: lint
 	cargo test -q --workspace --profile ci -- --test-threads 8 silence::
 	$(MAKE) --no-print-directory models
 	$(MAKE) --no-print-directory --jobs 2 test-python test-programs
+	UNRACK=$(ci)/unrack tests/hosts.sh
 	@if [[ -s $(skips) ]]; then \
 		echo "skipped, since this machine lacks something:"; \
 		sort -u $(skips) | sed 's/^/  /'; \
@@ -186,6 +188,10 @@ test-programs:
 	UNRACK=$(ci)/unrack tests/programs/run.sh --scale small --local 10%
 	UNRACK=$(ci)/unrack tests/programs/run.sh --scale small --fast --local 25% sort sqlite redis go node
 	tests/own-transport.sh $(ci)/own-transport
+
+# Two virtual machines, one pool: a part of `test`, which takes a minute and a half.
+hosts: setup command
+	tests/hosts.sh
 
 # An extra: PyTorch is no part of `test`. Where it is not to be had, its tests say so and are skipped.
 torch_python := .venv-torch/bin/python
