@@ -40,6 +40,7 @@ packages := qemu-user valgrind redis-server redis-tools memcached iproute2 sqlit
 
 setup: debian rust .venv/.ready
 
+# The kernel is for guests, which boot it with a first file system of their own: none is made for this machine (INITRD).
 debian:
 	@missing=(); \
 	for package in $(packages); do \
@@ -52,7 +53,7 @@ debian:
 		echo "installing $${missing[*]}"; \
 		root=(); if ((EUID != 0)); then root=(sudo); fi; \
 		"$${root[@]}" apt-get update -qq; \
-		"$${root[@]}" env DEBIAN_FRONTEND=noninteractive \
+		"$${root[@]}" env DEBIAN_FRONTEND=noninteractive INITRD=No \
 			apt-get install -y -qq --no-install-recommends "$${missing[@]}" > /dev/null; \
 	fi
 

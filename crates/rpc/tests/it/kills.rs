@@ -320,6 +320,6 @@ fn kill_at_random(mode: Setting, kills: u64) {
 fn killed_at_random() {
     let kills = std::env::var("UNRACK_RPC_KILLS").ok().and_then(|kills| kills.parse().ok()).unwrap_or(80);
     for mode in modes() {
-        kill_at_random(mode, kills);
+        kill_at_random(mode, if mode.is_between_hosts() { kills / 2 } else { kills });
     }
 }

@@ -20,6 +20,13 @@ pub(crate) struct Setting {
     hosts: u32,
 }
 
+impl Setting {
+    /// Returns whether client and server are on two hosts.
+    pub(crate) fn is_between_hosts(self) -> bool {
+        self.hosts > 1
+    }
+}
+
 impl From<MemoryKind> for Setting {
     fn from(mode: MemoryKind) -> Setting {
         Setting { mode, hosts: 1 }
