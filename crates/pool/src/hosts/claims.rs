@@ -293,7 +293,7 @@ impl Join {
                 Joining::Load
             }
             Joining::Load => {
-                let incarnation = words.load(ours).max(ended) + 1;
+                let incarnation = words.load(ours).max(ended).saturating_add(1);
                 words.store(ours, incarnation);
                 Joining::Publish(incarnation)
             }
@@ -320,8 +320,8 @@ pub(super) fn declare(words: &mut impl Words, by: Host, of: Host, incarnation: u
     words.fence(Purpose::Declare);
 }
 
-/// Returns the last incarnation of a host that is known to have ended: the one before its current one, or the last
-/// that some host declared.
+/// Returns the last incarnation of a host that is known to have ended: the one before its current one, or its current one
+/// if some host declared it ended.
 pub(super) fn learn(words: &mut impl Words, hosts: usize, of: Host) -> u64 {
     let words_of = |by: Host| match by == of {
         true => Word::Incarnation(of),
@@ -331,9 +331,9 @@ pub(super) fn learn(words: &mut impl Words, hosts: usize, of: Host) -> u64 {
         words.refresh(Part::Word(words_of(by)), Purpose::Learn);
     }
     words.fence(Purpose::Learn);
-    let known = (0..hosts).map(|by| match by == of {
-        true => words.load(words_of(by)).saturating_sub(1),
-        false => words.load(words_of(by)),
-    });
-    known.max().unwrap_or(0)
+    let current = words.load(Word::Incarnation(of));
+    let declared = (0..hosts).filter(|&by| by != of).map(|by| words.load(words_of(by)));
+    // One that has not begun cannot have ended: that is noise.
+    let declared = declared.filter(|&ended| ended <= current);
+    declared.max().unwrap_or(0).max(current.saturating_sub(1))
 }

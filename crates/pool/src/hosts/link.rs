@@ -90,7 +90,7 @@ impl Link {
 
     /// Begins an epoch: the other side has to become ready again.
     fn begin(&mut self, member: &Member) {
-        self.epoch += 1;
+        self.epoch = self.epoch.wrapping_add(1).max(1);
         (self.ready, self.written, self.read) = (0, 0, 0);
         (self.up, self.confirmed) = (false, false);
         self.waiting.clear();

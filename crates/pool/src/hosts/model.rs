@@ -245,11 +245,10 @@ impl Rack {
             let (line, at) = line_of(word);
             u64::from(self.device.get(&line).map_or(0, |content| content[at]))
         };
-        let known = (0..self.members.len()).map(|by| match by == of {
-            true => on_device(Word::Incarnation(of)).saturating_sub(1),
-            false => on_device(Word::Ended { by, of }),
-        });
-        known.max().unwrap_or(0)
+        let current = on_device(Word::Incarnation(of));
+        let others = (0..self.members.len()).filter(|&by| by != of);
+        let declared = others.map(|by| on_device(Word::Ended { by, of })).filter(|&ended| ended <= current);
+        declared.max().unwrap_or(0).max(current.saturating_sub(1))
     }
 
     /// Returns whether a host has or wants a section, on the device or in its own copies.

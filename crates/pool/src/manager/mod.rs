@@ -225,6 +225,10 @@ pub enum Error {
     Unusable { path: PathBuf, why: crate::hosts::Unusable },
     #[error(transparent)]
     Host(#[from] crate::hosts::CannotJoin),
+    #[error(
+        "this host was declared ended (`unrack pool fence`): its programs were ended, since others may have their memory"
+    )]
+    Fenced,
     #[error("this machine cannot serve the pool: {0}")]
     Lacking(String),
     #[error("cannot serve the pool: {0}")]
@@ -235,7 +239,7 @@ pub enum Error {
 pub struct Manager {
     socket: PathBuf,
     stop: Arc<OwnedFd>,
-    thread: Option<JoinHandle<()>>,
+    thread: Option<JoinHandle<Result<(), Error>>>,
 }
 
 impl Manager {
@@ -298,15 +302,16 @@ impl Manager {
     }
 
     /// Waits until the manager has ended: stopped, or idle.
-    pub fn wait(mut self) {
-        self.join();
+    ///
+    /// # Errors
+    /// If this host was declared ended.
+    pub fn wait(mut self) -> Result<(), Error> {
+        self.join()
     }
 
-    fn join(&mut self) {
-        if let Some(thread) = self.thread.take() {
-            // A panic of the manager was reported already.
-            let _ = thread.join();
-        }
+    fn join(&mut self) -> Result<(), Error> {
+        // A panic of the manager was reported already.
+        self.thread.take().and_then(|thread| thread.join().ok()).unwrap_or(Ok(()))
     }
 
     /// Stops the manager. Processes keep their mappings, and the next manager at this socket takes over; if there
@@ -317,7 +322,8 @@ impl Manager {
 impl Drop for Manager {
     fn drop(&mut self) {
         self.stopper().stop();
-        self.join();
+        // Nobody waits for it.
+        let _ = self.join();
     }
 }
 

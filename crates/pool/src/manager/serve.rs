@@ -131,8 +131,8 @@ impl Server {
         }
     }
 
-    /// Serves until stopped or idle.
-    pub(super) fn run(mut self) {
+    /// Serves until stopped or idle, or until this host is declared ended, which is an error.
+    pub(super) fn run(mut self) -> Result<(), Error> {
         let mut ready = Vec::with_capacity(64);
         loop {
             ready.clear();
@@ -140,7 +140,10 @@ impl Server {
             let Some(look) = self.look_at_hosts() else { return self.end_all() };
             let timeout = look.or(idle);
             match epoll::wait(&self.events, rustix::buffer::spare_capacity(&mut ready), timeout.as_ref()) {
-                Ok(0) if look.is_none() && idle.is_some() => return self.stop(),
+                Ok(0) if look.is_none() && idle.is_some() => {
+                    self.stop();
+                    return Ok(());
+                }
                 Ok(_) | Err(Errno::INTR) => {}
                 Err(error) => unreachable!("an epoll of ours can be waited for: {error}"),
             }
@@ -158,7 +161,8 @@ impl Server {
             }
             self.flush();
             if stopped {
-                return self.stop();
+                self.stop();
+                return Ok(());
             }
         }
     }
@@ -178,7 +182,7 @@ impl Server {
 
     /// Ends the pool for all its processes on this host, which was declared ended: others may have its memory by now,
     /// so nothing here may write it any more.
-    fn end_all(self) {
+    fn end_all(self) -> Result<(), Error> {
         for connection in self.connections.values() {
             // A process that ended meanwhile is gone.
             let _ = rustix::process::pidfd_send_signal(&connection.process, rustix::process::Signal::KILL);
@@ -187,6 +191,7 @@ impl Server {
             let _ = rustix::process::pidfd_send_signal(process, rustix::process::Signal::KILL);
         }
         self.stop();
+        Err(Error::Fenced)
     }
 
     fn stop(mut self) {

@@ -25,8 +25,8 @@ pub fn serve(options: &Options, started: impl FnOnce()) -> Result<(), Error> {
                 stopper.stop();
             }
         });
-        manager.wait();
+        let ended = manager.wait();
         handle.close();
-    });
-    Ok(())
+        ended
+    })
 }
