@@ -107,7 +107,7 @@ impl Words for Records {
     fn publish(&mut self, part: Part, _: Purpose) {
         match part {
             Part::Word(word) => {
-                let at = self.at(self.layout.word(word)).as_ptr().cast();
+                let at = std::ptr::from_ref(self.at(self.layout.word(word))).cast();
                 // SAFETY: the line is in the records, and of this host alone.
                 unsafe { self.memory().publish(at, 8) };
             }
