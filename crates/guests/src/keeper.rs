@@ -25,7 +25,7 @@ pub enum BootStep {
     Booting { kernel: String, accelerator: Accelerator },
     /// A host is up.
     Up { host: String, seconds: f64 },
-    /// All hosts are up.
+    /// End of the boot: all hosts are up.
     Ready,
 }
 

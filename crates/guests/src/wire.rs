@@ -45,7 +45,7 @@ pub enum GuestExit {
     Exited(u8),
     /// Ended by this signal.
     Signalled(u8),
-    /// Not started, with the status that a shell would give, and why.
+    /// Failure to start, with the status that a shell would give, and why.
     NotStarted {
         status: u8,
         why: String,

@@ -270,7 +270,7 @@ fn wait_for_end(process: Pid) {
     }
 }
 
-/// Not a test by itself: what hosts run.
+/// Role of this program in a host; does nothing otherwise.
 #[test]
 fn a_program_of_a_host() {
     let Ok(task) = std::env::var(TASK) else { return };

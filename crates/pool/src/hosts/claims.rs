@@ -40,7 +40,7 @@ pub(super) enum Word {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Part {
     Word(Word),
-    /// All bytes of a section.
+    /// Section with all its bytes.
     Section(u32),
 }
 

@@ -71,7 +71,7 @@ pub(super) enum LinkWord {
 pub(super) enum HeadWord {
     /// One half of the identity of the kernel's boot.
     Boot(u64),
-    /// Whether the host serves: see [`Standing`](super::member::Standing).
+    /// Standing of the host: see [`Standing`](super::member::Standing).
     Standing,
     /// Identity of the socket at which the host's manager serves.
     Socket,

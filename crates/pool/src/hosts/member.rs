@@ -44,13 +44,13 @@ pub enum CannotJoin {
     Ended(u32),
 }
 
-/// Whether a host serves, as its record says.
+/// Standing of a host, as its record says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Standing {
-    /// It never joined.
+    /// State of a host that never joined.
     Absent,
     Serving,
-    /// It left, and has nothing.
+    /// State of a host that left, and has nothing.
     Left,
 }
 

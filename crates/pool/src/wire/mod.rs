@@ -375,13 +375,13 @@ impl std::fmt::Display for Limited {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum HostStanding {
-    /// It shows that it serves.
+    /// State of a host that shows that it serves.
     Serving,
-    /// It has shown nothing for a while; what it has stays its own.
+    /// State of a host that has shown nothing for a while; what it has stays its own.
     Silent,
-    /// It was declared ended: what it had is free.
+    /// State of a host that was declared ended: what it had is free.
     Ended,
-    /// It left, and has nothing.
+    /// State of a host that left, and has nothing.
     Left,
 }
 

@@ -1,0 +1,177 @@
+//! Messages of other hosts' managers, which are untrusted input.
+
+use super::{Channel, FarSide, Host, MOST_CHANNELS, MOST_SERVICES, Message, Side, State, host_in};
+use crate::manager::state::holders::Thing;
+use crate::manager::state::is_name;
+use crate::wire::{
+    Access, Cause, ChannelId, ClientId, Denied, Event, Extent, MOST_GREETING, OpenedChannel, PeerProcess,
+    RefusedCaller, Reply, Tell,
+};
+
+impl State {
+    /// Handles a message of another host's manager, which is untrusted input.
+    pub(super) fn far_message(&mut self, host: Host, message: Message) {
+        match message {
+            Message::Registered { service, by } => self.far_registered(host, service, by),
+            Message::Unregistered { service } => {
+                let Some(hosts) = &mut self.hosts else { return };
+                if hosts.services.get(&service).is_some_and(|(of, _)| *of == host) {
+                    hosts.services.remove(&service);
+                }
+            }
+            Message::Offered { service, offer } => self.far_offered(host, service, offer),
+            Message::Answered { channel, verdict } => self.far_answered(host, channel, verdict),
+            Message::Undelivered { channel, denied } => self.far_denied(host, channel, denied),
+            Message::Granted { channel: id, segment, access } => {
+                self.far_granted(host, id, segment, access);
+                self.send(host, &Message::Passed { channel: id, offset: segment.offset });
+            }
+            Message::Passed { channel, offset } => {
+                if self.channels.get(&channel).is_some_and(|known| known.far_host(self.host()) == Some(host))
+                {
+                    self.passed(channel, offset, Ok(Reply::Done));
+                }
+            }
+            Message::Withdrawn { channel, offset } => {
+                let Some(near) = self.near_of(host, channel) else { return };
+                self.event(near, Event::Withdrawn { channel, offset }, Vec::new());
+            }
+            Message::Unmapped { channel, offset } => {
+                let us = self.host();
+                let known = self.channels.get(&channel).filter(|known| known.far_host(us) == Some(host));
+                let Some(far) = known.map(|known| known.far_side(us).id) else { return };
+                // Of a segment that still has its owner, the grant is in force.
+                if self.segments.get(&offset).is_some_and(|segment| segment.owner.is_none()) {
+                    self.drop_grants_in(offset..=offset, channel, far);
+                }
+            }
+            Message::GaveUp { channel } => {
+                let Some(near) = self.near_of(host, channel) else { return };
+                self.event(near, Event::Gone { channel, cause: Cause::CannotMap }, Vec::new());
+            }
+            Message::Ended { channel, cause } => {
+                let us = self.host();
+                let known = self.channels.get(&channel).filter(|known| known.far_host(us) == Some(host));
+                if let Some(far) = known.map(|known| known.far_side(us).id) {
+                    self.pass_none(channel);
+                    self.end_side(channel, far, cause);
+                }
+            }
+        }
+    }
+
+    fn far_granted(&mut self, host: Host, id: ChannelId, segment: Extent, access: Access) {
+        let is_theirs = self.hosts.as_ref().is_some_and(|hosts| hosts.member.is_of(host, segment));
+        let Some(near) = self.near_of(host, id).filter(|_| is_theirs) else { return };
+        if access == Access::Write {
+            let far = self.channels.get_mut(&id).and_then(|channel| channel.far.as_mut());
+            far.expect("it is to another host").written.push(segment);
+        }
+        self.event(near, Event::Granted { channel: id, segment, access }, Vec::new());
+    }
+
+    fn far_registered(&mut self, host: Host, service: String, by: PeerProcess) {
+        let Some(hosts) = &mut self.hosts else { return };
+        let taken = hosts.services.get(&service).is_some_and(|(of, _)| *of < host);
+        let count = hosts.services.values().filter(|(of, _)| *of == host).count();
+        if host_in(by.id.0) == host && is_name(&service) && !taken && count < MOST_SERVICES {
+            hosts.services.insert(service, (host, PeerProcess { pid: 0, ..by }));
+        }
+    }
+
+    /// Offers a caller of another host to a service of this one.
+    fn far_offered(&mut self, host: Host, service: String, offer: OpenedChannel) {
+        let id = offer.channel;
+        if let Err(denied) = self.take_offer(host, &service, offer) {
+            self.send(host, &Message::Undelivered { channel: id, denied });
+        }
+    }
+
+    fn take_offer(&mut self, host: Host, service: &str, offer: OpenedChannel) -> Result<(), Denied> {
+        let hosts = self.hosts.as_ref().ok_or(Denied::NoHosts)?;
+        let is_theirs = host_in(offer.channel.0) == host
+            && host_in(offer.peer.id.0) == host
+            && hosts.member.is_of(host, offer.queues)
+            && offer.queues.bytes == self.sections.queue_bytes()
+            && offer.greeting.len() <= MOST_GREETING;
+        if !is_theirs
+            || self.channels.contains_key(&offer.channel)
+            || self.channels_to(host).len() >= MOST_CHANNELS
+        {
+            return Err(Denied::NotYours);
+        }
+        let server = self.services.get(service).ok_or_else(|| Denied::NoService(service.to_string()))?.by;
+        self.check_reads(server)?;
+        let served = self.clients[&server].holder;
+        self.holders.take(served, Thing::Served)?;
+        let peer = PeerProcess { pid: 0, ..offer.peer };
+        let side = |id| Side { id, open: true, given_up: false };
+        let channel = Channel {
+            service: service.to_string(),
+            client: side(peer.id),
+            server: side(server),
+            queues: offer.queues,
+            holder: None,
+            served: Some(served),
+            file: None,
+            is_of_before: false,
+            asked: Some(0),
+            far: Some(FarSide { peer: peer.clone(), is_lost: false, written: Vec::new() }),
+        };
+        if let Err(denied) = self.put(channel.record(offer.channel)) {
+            self.holders.give(served, Thing::Served);
+            return Err(denied);
+        }
+        self.channels.insert(offer.channel, channel);
+        let offer = OpenedChannel { peer, bell: 0, ..offer };
+        self.event(server, Event::Offered { service: service.to_string(), offer }, Vec::new());
+        Ok(())
+    }
+
+    /// Passes a far service's answer on to the client that asked.
+    fn far_answered(
+        &mut self,
+        host: Host,
+        id: ChannelId,
+        verdict: Result<(PeerProcess, Vec<u8>), RefusedCaller>,
+    ) {
+        let Some((near, number)) = self.asked_of(host, id) else { return };
+        match verdict {
+            Ok((peer, greeting)) if greeting.len() <= MOST_GREETING => {
+                let channel = self.channels.get_mut(&id).expect("it was asked for");
+                let peer = PeerProcess { id: channel.server.id, pid: 0, ..peer };
+                channel.far.as_mut().expect("it is to another host").peer = peer.clone();
+                let (queues, record) = (channel.queues, channel.record(id));
+                self.put(record).expect("a record that is there can be changed");
+                let opened = OpenedChannel { channel: id, peer, queues, bell: 0, greeting };
+                self.tell(near, Tell::Reply { number, outcome: Ok(Reply::Opened(opened)) }, Vec::new());
+            }
+            Ok(_) => self.refuse(id, near, number, Denied::LongGreeting),
+            Err(refused) => self.refuse(id, near, number, Denied::Refused(refused)),
+        }
+    }
+
+    fn far_denied(&mut self, host: Host, id: ChannelId, denied: Denied) {
+        if let Some((near, number)) = self.asked_of(host, id) {
+            self.refuse(id, near, number, denied);
+        }
+    }
+
+    /// Takes the request that opened a channel and is not answered: its process, and its number.
+    fn asked_of(&mut self, host: Host, id: ChannelId) -> Option<(ClientId, u32)> {
+        let us = self.host();
+        let channel = self.channels.get_mut(&id)?;
+        let near = channel.near_side(us);
+        if channel.far_host(us) != Some(host) || channel.client.id != near.id || channel.is_lost() {
+            return None;
+        }
+        Some((near.id, channel.asked.take()?))
+    }
+
+    fn refuse(&mut self, id: ChannelId, near: ClientId, number: u32, denied: Denied) {
+        let far = self.channels[&id].server.id;
+        self.end_quietly(id, far);
+        self.end_quietly(id, near);
+        self.tell(near, Tell::Reply { number, outcome: Err(denied) }, Vec::new());
+    }
+}
