@@ -36,6 +36,8 @@ pub struct Host {
     pub is_here: bool,
     /// True while its manager and that of this host pass messages.
     pub is_linked: bool,
+    /// True if others can wake its manager, and so its programs.
+    pub has_doorbell: bool,
     /// Bytes of the sections that it claims.
     pub claimed_bytes: u64,
 }
@@ -120,8 +122,9 @@ impl Listing {
                 (self.capacity_bytes, self.free_bytes, self.backing) = (capacity_bytes, free_bytes, backing);
                 self.per_client_bytes = per_client_bytes;
             }
-            ListingEntry::Host { host, name, standing, is_here, is_linked, claimed_bytes } => {
-                self.hosts.push(Host { host, name, standing, is_here, is_linked, claimed_bytes });
+            ListingEntry::Host { host, name, standing, is_here, is_linked, has_doorbell, claimed_bytes } => {
+                let host = Host { host, name, standing, is_here, is_linked, has_doorbell, claimed_bytes };
+                self.hosts.push(host);
             }
             ListingEntry::Client { peer, used_bytes, quota_used_bytes } => {
                 self.processes.push(Process { peer, held_bytes: 0, used_bytes, quota_used_bytes });
@@ -163,12 +166,15 @@ impl fmt::Display for Listing {
         let quota = Bytes::new(self.per_client_bytes);
         writeln!(out, "{capacity}, {free} free; at most {quota} a client; {}, {}", self.backing, self.mode)?;
         if !self.hosts.is_empty() {
-            writeln!(out, "\n{:<28}{:>8}{:>12}{:>12}", "host", "number", "state", "claimed")?;
+            let [state, claimed, doorbell] = ["state", "claimed", "doorbell"];
+            writeln!(out, "\n{:<28}{:>8}{state:>12}{claimed:>12}{doorbell:>10}", "host", "number")?;
         }
-        for Host { host, name, standing, is_here, is_linked, claimed_bytes } in &self.hosts {
+        for Host { host, name, standing, is_here, is_linked, has_doorbell, claimed_bytes } in &self.hosts {
             let claimed = Bytes::new(*claimed_bytes).to_string();
             let note = if *is_here || *is_linked { "" } else { ", not linked" };
-            writeln!(out, "{name:<28}{host:>8}{:>12}{claimed:>12}{note}", standing.to_string())?;
+            let doorbell = if *has_doorbell { "yes" } else { "no" };
+            let standing = standing.to_string();
+            writeln!(out, "{name:<28}{host:>8}{standing:>12}{claimed:>12}{doorbell:>10}{note}")?;
         }
         if !self.processes.is_empty() {
             let [held, used] = ["held", "used"];

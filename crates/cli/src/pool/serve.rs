@@ -4,8 +4,10 @@ use crate::failure::{Failure, say};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Duration;
 use unrack_pool::cache_control::MemoryKind;
+use unrack_pool::manager::doorbell::{Doorbell, Ivshmem};
 use unrack_pool::manager::{self, Backing, HostOptions, signals};
 use unrack_pool::{Options, socket};
 use unrack_units::nearest::hint;
@@ -148,7 +150,20 @@ fn of_host(args: &Args, socket: &Path, devices: &str, host: u32) -> Result<Optio
     if let Some(silence) = args.silence {
         place.silence = Duration::from_nanos(silence.as_ns());
     }
-    Ok(Options::for_host(socket, paths(devices), place)?)
+    let devices = paths(devices);
+    place.doorbell = devices.iter().find_map(|device| doorbell_of(device));
+    Ok(Options::for_host(socket, devices, place)?)
+}
+
+/// Opens the doorbell of a device, if it has one. One that cannot be used is left alone: programs look by themselves.
+fn doorbell_of(device: &Path) -> Option<Arc<dyn Doorbell>> {
+    match Ivshmem::of(device) {
+        Ok(found) => Some(Arc::new(found?)),
+        Err(why) => {
+            say(&format!("{why}; without it, programs look for each other by themselves"));
+            None
+        }
+    }
 }
 
 fn tell_start(options: &Options, json: bool) {

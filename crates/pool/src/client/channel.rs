@@ -55,6 +55,19 @@ impl Channel {
         self.link.bells.get(self.link.peer_bell)
     }
 
+    /// Returns whether the peer can be woken. One on another host can if both hosts have doorbells; otherwise whoever
+    /// waits for such a peer has to look by itself.
+    pub fn rings(&self) -> bool {
+        self.link.rings
+    }
+
+    /// Wakes the peer's thread that sleeps on its bell for this channel, on another host, by way of the managers. Returns
+    /// false if this host's manager takes no messages now.
+    #[must_use = "a peer that was not woken finds nothing"]
+    pub fn ring_far(&self) -> bool {
+        self.client.link.ring_far(self.link.id)
+    }
+
     /// Returns why the other side is gone, or `None`. Its segments stay mapped, and nobody writes them.
     pub fn gone(&self) -> Option<Cause> {
         self.link.gone()
@@ -177,6 +190,8 @@ pub(super) struct ChannelLink {
     queues: Extent,
     bells: PeerBells,
     peer_bell: usize,
+    /// True if the peer can be woken.
+    rings: bool,
     own_bell: AtomicU32,
     gone: AtomicU32,
     granted: Box<[Granted]>,
@@ -229,6 +244,7 @@ impl ChannelLink {
             queues: opened.queues,
             bells,
             peer_bell: opened.bell as usize % crate::BELLS,
+            rings: opened.rings,
             own_bell: AtomicU32::new(0),
             gone: AtomicU32::new(0),
             granted: (0..MOST_GRANTED).map(|_| Granted::default()).collect(),

@@ -37,6 +37,7 @@ mod head {
     pub(super) const BOOT: u64 = 1;
     pub(super) const STANDING: u64 = 3;
     pub(super) const SOCKET: u64 = 4;
+    pub(super) const DOORBELL: u64 = 5;
     pub(super) const HEARTBEAT: u64 = 8;
     pub(super) const ENDED: u64 = 16;
     pub(super) const NAME: u64 = 32;
@@ -75,6 +76,8 @@ pub(super) enum HeadWord {
     Standing,
     /// Identity of the socket at which the host's manager serves.
     Socket,
+    /// Number by which the host's doorbell is rung, plus one; 0 if it has none.
+    Doorbell,
     /// Counter that grows while the host serves.
     Heartbeat,
     /// Eight bytes of the host's name.
@@ -250,6 +253,7 @@ impl Layout {
             HeadWord::Boot(half) => head::BOOT + half,
             HeadWord::Standing => head::STANDING,
             HeadWord::Socket => head::SOCKET,
+            HeadWord::Doorbell => head::DOORBELL,
             HeadWord::Heartbeat => head::HEARTBEAT,
             HeadWord::Name(part) => head::NAME + part,
             HeadWord::Link(peer, word) => head::LINKS + peer as u64 * LINK_WORDS + word as u64,
@@ -309,6 +313,7 @@ mod tests {
             layout.word(Word::Incarnation(2)),
             layout.head_word(0, HeadWord::Boot(1)),
             layout.head_word(0, HeadWord::Standing),
+            layout.head_word(0, HeadWord::Doorbell),
             layout.head_word(0, HeadWord::Heartbeat),
             layout.word(Word::Ended { by: 0, of: 2 }),
             layout.head_word(0, HeadWord::Name(0)),
@@ -321,9 +326,9 @@ mod tests {
         ];
         let heads = 8192;
         let expected =
-            [0, 8192, 16, 24, 64, 144, 256, 600, 12288 + 40, 16384, 24576 + 32768, 24576 + 6 * 32768];
-        assert_eq!(words[..12], expected.map(|offset| heads + offset));
-        assert_eq!(words[12], heads + 24576 + 9 * 32768);
+            [0, 8192, 16, 24, 40, 64, 144, 256, 600, 12288 + 40, 16384, 24576 + 32768, 24576 + 6 * 32768];
+        assert_eq!(words[..13], expected.map(|offset| heads + offset));
+        assert_eq!(words[13], heads + 24576 + 9 * 32768);
         assert_eq!(layout.record_sections(), 1);
     }
 
@@ -373,7 +378,7 @@ mod tests {
                 let claims: std::collections::BTreeSet<u32> = claims.into_iter().collect();
                 words.extend(claims.into_iter().map(|section| layout.word(Word::Claim { by: host, section })));
                 let heads = [HeadWord::Boot(0), HeadWord::Boot(1), HeadWord::Standing];
-                let heads = heads.into_iter().chain([HeadWord::Socket, HeadWord::Heartbeat]);
+                let heads = heads.into_iter().chain([HeadWord::Socket, HeadWord::Doorbell, HeadWord::Heartbeat]);
                 words.extend(heads.map(|word| layout.head_word(host, word)));
                 words.extend((0..NAME_WORDS).map(|part| layout.head_word(host, HeadWord::Name(part))));
                 for peer in 0..hosts as usize {

@@ -83,6 +83,11 @@ impl Link {
         self.up && self.waiting.len() < MOST_WAITING
     }
 
+    /// Returns whether messages pass, and none waits for it.
+    pub(crate) fn is_free(&self) -> bool {
+        self.up && self.waiting.is_empty()
+    }
+
     /// Returns whether the other host has shown lately that it serves.
     pub(crate) fn is_heard(&self, silence: Duration) -> bool {
         self.beat_at.is_some_and(|at| at.elapsed() <= silence)

@@ -197,6 +197,18 @@ impl Member {
         self.us.host
     }
 
+    /// Shows by which number this host's doorbell is rung; `None`: it has none.
+    pub(crate) fn show_doorbell(&self, number: Option<u32>) {
+        let word = number.map_or(0, |number| u64::from(number) + 1);
+        self.records.set(self.us.host, HeadWord::Doorbell, word);
+    }
+
+    /// Returns the number by which a host's doorbell is rung, as its record says; `None` if it has none.
+    pub(crate) fn doorbell_of(&self, host: Host) -> Option<u32> {
+        let word = self.records.get(host, HeadWord::Doorbell);
+        u32::try_from(word.checked_sub(1)?).ok()
+    }
+
     /// Returns the number of hosts for which there are records.
     pub(crate) fn hosts(&self) -> usize {
         self.us.hosts

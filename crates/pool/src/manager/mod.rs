@@ -15,11 +15,13 @@
 //! | [`signals`] | a manager that serves until a signal |
 //! | [`devices`] | memory that consists of devices |
 //! | [`shared`] | devices that several hosts share |
+//! | [`doorbell`] | interrupts between the managers of hosts |
 //! | [`mtrr`] | check that a device's memory is uncachable |
 //! | [`serve`] | sockets, and detection of processes that end |
 
 mod backing;
 mod devices;
+pub mod doorbell;
 mod folder;
 mod ledger;
 mod lock;
@@ -271,7 +273,7 @@ impl Manager {
             (Some(host), Some(devices), Backing::Devices { paths, .. }) => {
                 let superblock = shared::read(paths)?;
                 let member = host.join(devices, &superblock, &options.socket, lock.is_needed())?;
-                Some(Hosts::new(member, host.silence))
+                Some(Hosts::new(member, host.silence, host.doorbell.clone()))
             }
             _ => None,
         };

@@ -1,6 +1,7 @@
 //! Connections of processes: sockets, and detection of processes that end.
 
 use super::devices::Devices;
+use super::doorbell::Doorbell;
 use super::ledger::Process;
 use super::lock::Locked;
 use super::state::State;
@@ -49,6 +50,8 @@ pub(super) struct Server {
     /// Reason why only this user may have this memory, if so.
     one_user: Option<&'static str>,
     has_hosts: bool,
+    /// Doorbell that other hosts ring.
+    doorbell: Option<Arc<dyn Doorbell>>,
     /// Time between two looks at the other hosts.
     pause: Duration,
 }
@@ -66,6 +69,8 @@ struct Connection {
 
 /// Meaning of an event: the kind in the low two bits, the connection's number above.
 const LISTENER: u64 = 0;
+/// Event of the doorbell, whose kind is the listener's.
+const DOORBELL: u64 = LISTENER | 1 << 2;
 const STOP: u64 = 1;
 const SOCKET: u64 = 2;
 const PROCESS: u64 = 3;
@@ -82,7 +87,9 @@ impl Server {
     ) -> Result<Server, Error> {
         let listener = listen(options)?;
         let events = epoll::create(epoll::CreateFlags::CLOEXEC).map_err(std::io::Error::from)?;
-        for (fd, what) in [(listener.as_fd(), LISTENER), (stop.as_fd(), STOP)] {
+        let doorbell = options.host.as_ref().and_then(|host| host.doorbell.clone());
+        let bell = doorbell.iter().map(|doorbell| (doorbell.bell(), DOORBELL));
+        for (fd, what) in [(listener.as_fd(), LISTENER), (stop.as_fd(), STOP)].into_iter().chain(bell) {
             watch(&events, fd, what, epoll::EventFlags::IN)?;
         }
         let mut server = Server {
@@ -107,6 +114,7 @@ impl Server {
             mode: options.mode,
             one_user: options.backing.why_one_user(),
             has_hosts: options.host.is_some(),
+            doorbell,
             pause: LOOKS[0],
             devices,
         };
@@ -152,6 +160,11 @@ impl Server {
                 let data = event.data.u64();
                 let (what, number) = (data & 3, data >> 2);
                 match what {
+                    // The next look at the hosts finds what they rang for.
+                    LISTENER if data == DOORBELL => {
+                        self.pause = LOOKS[0];
+                        self.doorbell.iter().for_each(|doorbell| doorbell.silence());
+                    }
                     LISTENER => self.accept(),
                     // After the others: a process that has just left is not to be waited for by the next manager.
                     STOP => stopped = true,
@@ -339,6 +352,7 @@ impl Server {
     /// Sends the waiting messages, as far as sockets have room. A process whose socket is full is not served
     /// until it reads.
     fn flush(&mut self) {
+        self.state.ring_hosts();
         loop {
             let told = self.state.take_told();
             if told.is_empty() {

@@ -1,12 +1,14 @@
 //! Devices that several hosts share: formatted once, and read by the manager of each host.
 
 use super::devices::{Devices, Lock};
+use super::doorbell::Doorbell;
 use super::{Backing, Error, Options};
 use crate::SECTION;
 use crate::cache_control::{Incoherent, MemoryKind};
 use crate::hosts::{self, Identity, Member, Superblock};
 use crate::interleave::Interleave;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 use unrack_units::Bytes;
 
@@ -19,6 +21,8 @@ pub struct HostOptions {
     pub name: String,
     /// Time for which another host may show nothing before calls to it end.
     pub silence: Duration,
+    /// Doorbell by which managers of other hosts wake this one's; `None` if it has none.
+    pub doorbell: Option<Arc<dyn Doorbell>>,
 }
 
 /// Time for which a host may show nothing, unless it is said otherwise.
@@ -29,7 +33,7 @@ impl HostOptions {
     pub fn new(host: u32) -> HostOptions {
         let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
         let name = if name.trim().is_empty() { format!("host {host}") } else { name.trim().to_string() };
-        HostOptions { host, name, silence: SILENCE }
+        HostOptions { host, name, silence: SILENCE, doorbell: None }
     }
 
     /// Joins the hosts of mapped devices.

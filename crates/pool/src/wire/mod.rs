@@ -7,7 +7,7 @@
 
 mod packets;
 
-pub use packets::{Incoming, Malformed, receive, send};
+pub use packets::{Incoming, Malformed, receive, send, try_send};
 
 use serde::{Deserialize, Serialize};
 use unrack_units::Bytes;
@@ -168,6 +168,8 @@ pub enum Request {
     /// Announces that this side has unmapped a segment that its owner had withdrawn. Otherwise it has it mapped until it
     /// closes the channel.
     Unmapped { channel: ChannelId, offset: u64 },
+    /// Wakes the other side of a channel to another host, which sleeps. Needs no reply.
+    Ring { channel: ChannelId },
 }
 
 /// Acceptance of a caller by a service.
@@ -216,6 +218,8 @@ pub struct OpenedChannel {
     pub queues: Extent,
     /// Index of the peer's bell to ring.
     pub bell: u32,
+    /// True if the peer can be woken: it is on this host, or both hosts have doorbells.
+    pub rings: bool,
     pub greeting: Vec<u8>,
 }
 
@@ -230,6 +234,8 @@ pub enum Event {
     Withdrawn { channel: ChannelId, offset: u64 },
     /// The manager asks how many bytes of buffers are in use.
     Count,
+    /// The other side of the channel, on another host, wakes this process.
+    Rung { channel: ChannelId },
     /// The other side of the channel is gone.
     Gone { channel: ChannelId, cause: Cause },
 }
@@ -415,6 +421,8 @@ pub enum ListingEntry {
         is_here: bool,
         /// True while messages pass between its manager and this one.
         is_linked: bool,
+        /// True if others can wake its manager.
+        has_doorbell: bool,
         claimed_bytes: u64,
     },
     /// A client. `quota_used_bytes`: bytes that count against its quota, with all connections that count together

@@ -29,13 +29,30 @@ pub enum Incoming {
 /// # Errors
 /// `EAGAIN` if the socket is nonblocking and full; else the connection is broken.
 pub fn send(socket: BorrowedFd<'_>, bytes: &[u8], beside: &[BorrowedFd<'_>]) -> rustix::io::Result<()> {
+    send_with(socket, bytes, beside, SendFlags::NOSIGNAL)
+}
+
+/// Sends one packet without descriptors, if the socket has room for it now.
+///
+/// # Errors
+/// `EAGAIN` if the socket is full; else the connection is broken.
+pub fn try_send(socket: BorrowedFd<'_>, bytes: &[u8]) -> rustix::io::Result<()> {
+    send_with(socket, bytes, &[], SendFlags::NOSIGNAL | SendFlags::DONTWAIT)
+}
+
+fn send_with(
+    socket: BorrowedFd<'_>,
+    bytes: &[u8],
+    beside: &[BorrowedFd<'_>],
+    flags: SendFlags,
+) -> rustix::io::Result<()> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MOST_DESCRIPTORS))];
     let mut ancillary = SendAncillaryBuffer::new(&mut space);
     if !beside.is_empty() {
         assert!(ancillary.push(SendAncillaryMessage::ScmRights(beside)), "there is room for all descriptors");
     }
     loop {
-        match rustix::net::sendmsg(socket, &[IoSlice::new(bytes)], &mut ancillary, SendFlags::NOSIGNAL) {
+        match rustix::net::sendmsg(socket, &[IoSlice::new(bytes)], &mut ancillary, flags) {
             Err(Errno::INTR) => {}
             sent => return sent.map(drop),
         }

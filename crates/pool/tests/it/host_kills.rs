@@ -32,7 +32,8 @@ pub(crate) fn host_of(worker: usize) -> usize {
 }
 
 pub(crate) fn options(folder: &Path, host: usize) -> Options {
-    let place = HostOptions { host: host as u32, name: format!("host{host}"), silence: SILENCE };
+    let place =
+        HostOptions { name: format!("host{host}"), silence: SILENCE, ..HostOptions::new(host as u32) };
     let mut options =
         Options::for_host(socket(folder, host), vec![folder.join("device")], place).expect("it is formatted");
     options.per_client = Some(ALL);

@@ -1,7 +1,7 @@
 //! A host that writes anything into what it may write: its own record, claims and rings. Another host goes on, and
 //! gives nothing away that it has.
 
-use crate::common::{ALL, PATIENCE, folder::Folder};
+use crate::common::{ALL, PATIENCE, doorbells::Doorbells, folder::Folder};
 use rand::{RngExt, SeedableRng, rngs::SmallRng};
 use rustix::mm::{MapFlags, ProtFlags};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -133,7 +133,12 @@ impl Honest {
             force: false,
         };
         format(&asked).unwrap();
-        let place = HostOptions { host: 0, name: "honest".into(), silence: Duration::from_millis(300) };
+        let place = HostOptions {
+            name: "honest".into(),
+            silence: Duration::from_millis(300),
+            doorbell: Some(Doorbells::new(HOSTS as u32).of(0)),
+            ..HostOptions::new(0)
+        };
         let mut options = Options::for_host(folder.path("pool.sock"), asked.paths, place).unwrap();
         options.per_client = Some(ALL);
         let manager = Manager::start(&options).unwrap();
@@ -222,11 +227,12 @@ fn messages_that_are_anything_harm_no_other_host() {
             peer: peer.clone(),
             queues: extent,
             bell: random.random(),
+            rings: random.random(),
             greeting: vec![],
         };
         let name = ["open", "honest", "none", ""][random.random_range(0..4)];
         // Each message is its variant's number, and its fields.
-        let message = match random.random_range(0..12u32) {
+        let message = match random.random_range(0..13u32) {
             0 => encode(&(0u32, name, &peer)),
             1 => encode(&(1u32, name)),
             2 => encode(&(2u32, name, &offer)),
@@ -237,6 +243,7 @@ fn messages_that_are_anything_harm_no_other_host() {
             7 => encode(&(8u32, channel, extent.offset)),
             8 => encode(&(9u32, channel)),
             9 => encode(&(10u32, channel, Cause::Died)),
+            10 => encode(&(11u32, channel)),
             _ => (0..random.random_range(0..200)).map(|_| random.random()).collect(),
         };
         records.send(&message);

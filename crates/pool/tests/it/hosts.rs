@@ -1,14 +1,16 @@
 //! Hosts that share a device: here managers of one machine over one file, and, in the model of incoherent memory,
 //! with copies of their own.
 
-use crate::common::{ALL, PATIENCE, folder::Folder};
+use crate::common::{ALL, PATIENCE, doorbells::Doorbells, folder::Folder};
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 use unrack_pool::cache_control::{MemoryKind, SharedMemory};
 use unrack_pool::listing::Listing;
 use unrack_pool::manager::{Format, HostOptions, format};
 use unrack_pool::wire::{Access, Cause, Denied, HostStanding};
-use unrack_pool::{Client, Error, Manager, Options, SECTION};
+use unrack_pool::{Channel, Client, Error, Manager, Options, SECTION};
 use unrack_units::Bytes;
 
 const SILENCE: Duration = Duration::from_millis(400);
@@ -44,11 +46,18 @@ impl Rack {
     }
 
     fn options(&self, host: u32) -> Options {
-        let place = HostOptions { host, name: format!("host{host}"), silence: SILENCE };
+        let place = HostOptions { name: format!("host{host}"), silence: SILENCE, ..HostOptions::new(host) };
         let socket = self.folder.path(&format!("pool{host}.sock"));
         let mut options = Options::for_host(socket, self.paths.clone(), place).expect("it is formatted");
         options.per_client = Some(ALL);
         options
+    }
+
+    /// Starts the manager of a host with a doorbell.
+    fn manager_with(&self, host: u32, doorbells: &Arc<Doorbells>) -> Manager {
+        let mut options = self.options(host);
+        options.host.as_mut().expect("it has hosts").doorbell = Some(doorbells.of(host));
+        Manager::start(&options).expect("a manager starts")
     }
 
     fn manager(&self, host: u32) -> Manager {
@@ -75,6 +84,73 @@ fn until(client: &Client, what: &str, is_so: impl Fn(&Listing) -> bool) -> Listi
 
 fn linked(client: &Client) {
     until(client, "linked", |listing| listing.hosts.iter().all(|host| host.is_here || host.is_linked));
+}
+
+/// Opens a channel between a client and a server of two hosts, and returns both sides.
+fn channel(client: &Client, server: &Client) -> (Channel, Channel) {
+    let service = server.register("kv").unwrap();
+    let is_known = |listing: &Listing| !listing.services.is_empty();
+    until(client, "nothing serves `kv`", is_known);
+    std::thread::scope(|scope| {
+        let far = scope.spawn(|| {
+            let caller = service.accept(PATIENCE).unwrap().expect("a caller comes");
+            caller.accept(b"", 3, &[]).unwrap()
+        });
+        let (near, _) = client.open("kv", b"", 5, &[], PATIENCE).unwrap();
+        (near, far.join().unwrap())
+    })
+}
+
+/// A ring reaches the bell that the other side named, in either direction. With no time-out, one that is lost would
+/// hang.
+#[test]
+fn with_doorbells_each_side_wakes_the_other() {
+    for mode in modes() {
+        let rack = Rack::new(mode, 1, 24 << 20, 2);
+        let doorbells = Doorbells::new(2);
+        let (here, there) = (rack.manager_with(0, &doorbells), rack.manager_with(1, &doorbells));
+        let client = Client::connect_as(here.socket(), "client").unwrap();
+        let server = Client::connect_as(there.socket(), "server").unwrap();
+        let (near, far) = channel(&client, &server);
+        assert!(near.rings() && far.rings());
+        for (from, sleeper, bell) in [(&near, &server, 3), (&far, &client, 5)].repeat(20) {
+            let (is_asleep, is_there) = (AtomicBool::new(false), AtomicBool::new(false));
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    while !is_there.load(Ordering::SeqCst) {
+                        sleeper.bell(bell).sleep(None, || {
+                            is_asleep.store(true, Ordering::SeqCst);
+                            is_there.load(Ordering::SeqCst)
+                        });
+                    }
+                });
+                while !is_asleep.load(Ordering::SeqCst) {
+                    std::thread::yield_now();
+                }
+                is_there.store(true, Ordering::SeqCst);
+                assert!(from.ring_far());
+            });
+        }
+        // Whoever rings all the time keeps nobody from anything else.
+        (0..20_000).for_each(|_| _ = near.ring_far());
+        let (other, _far) = {
+            drop(far);
+            channel(&client, &server)
+        };
+        assert!(other.rings());
+    }
+}
+
+#[test]
+fn a_host_without_a_doorbell_is_not_rung() {
+    let rack = Rack::new(MemoryKind::Coherent, 1, 24 << 20, 2);
+    let (here, there) = (rack.manager_with(0, &Doorbells::new(1)), rack.manager(1));
+    let client = Client::connect_as(here.socket(), "client").unwrap();
+    let server = Client::connect_as(there.socket(), "server").unwrap();
+    let (near, far) = channel(&client, &server);
+    assert!(!near.rings() && !far.rings());
+    assert!(near.ring_far() && far.ring_far(), "the managers ignore it");
+    assert_eq!(near.gone(), None);
 }
 
 #[test]

@@ -159,11 +159,19 @@ impl Road {
         }
     }
 
-    /// Returns whether the server rings when there are answers. One on another host cannot.
+    /// Returns whether the server rings when there are answers. One on another host needs doorbells.
     pub(super) fn rings(&self) -> bool {
         match self {
-            Road::Pool { channel, .. } => !channel.peer().is_far(),
+            Road::Pool { channel, .. } => channel.rings(),
             Road::Tcp(_) => true,
+        }
+    }
+
+    /// Returns the channel to a server on another host that can be woken.
+    pub(super) fn far_that_rings(&self) -> Option<&Channel> {
+        match self {
+            Road::Pool { channel, .. } if channel.peer().is_far() && channel.rings() => Some(channel),
+            _ => None,
         }
     }
 

@@ -167,7 +167,10 @@ impl Shared {
     /// a sleep for ever: then waiting threads ring again, now and then.
     #[cold]
     fn ring(&self) {
-        let heard = self.road.ring();
+        let heard = match self.road.far_that_rings() {
+            Some(channel) => self.calls().caller.wake_callee(|| channel.ring_far()),
+            None => self.road.ring(),
+        };
         self.unheard.store(!heard, Ordering::Relaxed);
         if !heard {
             self.calls().unrung = true;
@@ -400,14 +403,21 @@ impl Shared {
         longest: Duration,
         ready: &mut impl FnMut(&mut Calls) -> Option<T>,
     ) -> Option<T> {
-        let mut found = None;
+        let (mut found, mut announced) = (None, None);
         self.sleepers.sleep(self.bell(), Some(longest), |place| {
             match place {
-                Place::OnBell => found = self.find(slot, place, ready),
+                Place::OnBell => {
+                    let far = self.road.far_that_rings();
+                    announced = far.map(|_| self.calls().caller.announce_sleep());
+                    found = self.find(slot, place, ready);
+                }
                 Place::Beside => found = ready(&mut self.calls()),
             }
             found.is_some() || self.gone().is_some()
         });
+        if let Some(sleep) = announced {
+            self.calls().caller.announce_awake(sleep);
+        }
         found
     }
 

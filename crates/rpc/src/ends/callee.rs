@@ -129,6 +129,21 @@ impl<M: SharedMemory> Callee<M> {
         self.answers.send(answer);
     }
 
+    /// Announces to the caller that this end sleeps: see [`Sender::announce_sleep`].
+    pub fn announce_sleep(&mut self) -> u64 {
+        self.answers.announce_sleep()
+    }
+
+    /// Announces that a sleep is over: see [`Sender::announce_awake`].
+    pub fn announce_awake(&mut self, sleep: u64) {
+        self.answers.announce_awake(sleep);
+    }
+
+    /// Wakes the caller if it announces that it sleeps: see [`Receiver::wake_sender`].
+    pub fn wake_caller(&mut self, ring: impl FnOnce() -> bool) -> bool {
+        self.requests.wake_sender(ring)
+    }
+
     /// Returns the number of lines of each queue.
     pub fn lines(&self) -> usize {
         self.answers.lines()

@@ -242,6 +242,21 @@ impl<M: SharedMemory, B: CallerBuffer> Caller<M, B> {
         }
     }
 
+    /// Announces to the callee that this end sleeps: see [`Sender::announce_sleep`].
+    pub fn announce_sleep(&mut self) -> u64 {
+        self.requests.announce_sleep()
+    }
+
+    /// Announces that a sleep is over: see [`Sender::announce_awake`].
+    pub fn announce_awake(&mut self, sleep: u64) {
+        self.requests.announce_awake(sleep);
+    }
+
+    /// Wakes the callee if it announces that it sleeps: see [`Receiver::wake_sender`].
+    pub fn wake_callee(&mut self, ring: impl FnOnce() -> bool) -> bool {
+        self.answers.wake_sender(ring)
+    }
+
     /// Returns whether the call of a slot was answered.
     #[inline(always)]
     pub fn is_answered(&self, index: u16) -> bool {

@@ -8,6 +8,7 @@ use loom::cell::UnsafeCell;
 use loom::sync::Arc;
 use loom::thread::yield_now;
 use std::ops::ControlFlow;
+use unrack_pool::Bell;
 use unrack_pool::cache_control::{Coherent, LINE};
 use unrack_pool::sync::AtomicU64;
 
@@ -129,6 +130,41 @@ fn serve(shared: &Shared, calls: usize) -> Vec<u64> {
     // An entry that repeats a call may still come.
     assert!(callee.poll(&All).is_none());
     ran
+}
+
+/// Asks from another host whether the callee sleeps, and wakes it: a call that it is not woken for leaves both waiting
+/// for ever, which the checker reports.
+#[test]
+fn loom_a_callee_that_announces_a_sleep_is_woken() {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(3);
+    builder.check(|| {
+        let shared = Arc::new(Shared::default());
+        let bell = Arc::new(Bell::default());
+        let sleeping = loom::thread::spawn({
+            let (shared, bell) = (shared.clone(), bell.clone());
+            move || {
+                let (area, layout) = shared.area();
+                // SAFETY: models keep the area until they end.
+                let mut callee = unsafe { Callee::new(Coherent, area, layout) };
+                while !callee.has_request() {
+                    let mut sleep = 0;
+                    bell.sleep(None, || {
+                        sleep = callee.announce_sleep();
+                        callee.has_request()
+                    });
+                    callee.announce_awake(sleep);
+                }
+            }
+        });
+        let mut asking = Asking::new(&shared);
+        asking.post(0, 1);
+        assert!(asking.caller.wake_callee(|| {
+            bell.ring();
+            true
+        }));
+        sleeping.join().unwrap();
+    });
 }
 
 fn model(calls: &'static [u64], ask: fn(&mut Asking<'_>)) {

@@ -26,6 +26,8 @@ pub(super) struct Port {
     /// Number of calls that workers have.
     pub running: usize,
     rung: Rung,
+    /// Sleep that was announced to a client on another host.
+    asleep: Option<u64>,
     /// True if there are answers that the client may have gone to sleep without.
     pub owes_ring: bool,
 }
@@ -72,7 +74,16 @@ impl Port {
             channel: Arc::new(channel),
             asked: Cell::new(Instant::now().checked_sub(BETWEEN_ASKING * ASKED_IN_A_ROW)),
         };
-        Port { callee, granted, desk, pause, running: 0, rung: Rung::default(), owes_ring: false }
+        Port {
+            callee,
+            granted,
+            desk,
+            pause,
+            running: 0,
+            rung: Rung::default(),
+            asleep: None,
+            owes_ring: false,
+        }
     }
 
     /// Returns whether the client is gone, and no worker has a call of it.
@@ -81,8 +92,27 @@ impl Port {
     }
 
     /// Returns whether the client is on another host, and cannot ring.
-    pub(super) fn is_far(&self) -> bool {
-        self.granted.channel.peer().is_far()
+    pub(super) fn is_unheard(&self) -> bool {
+        !self.granted.channel.rings()
+    }
+
+    /// Announces to a client on another host that the lane sleeps.
+    pub(super) fn announce_sleep(&mut self) {
+        if self.is_far_that_rings() {
+            self.asleep = Some(self.callee.announce_sleep());
+        }
+    }
+
+    /// Announces that the lane's sleep is over.
+    pub(super) fn announce_awake(&mut self) {
+        if let Some(sleep) = self.asleep.take() {
+            self.callee.announce_awake(sleep);
+        }
+    }
+
+    fn is_far_that_rings(&self) -> bool {
+        let channel = &self.granted.channel;
+        channel.peer().is_far() && channel.rings()
     }
 
     /// Returns whether a request has come.
@@ -160,6 +190,10 @@ impl Port {
     /// rather than waited for: others wait meanwhile, and it may never sleep.
     #[inline(always)]
     pub(super) fn ring(&mut self) {
-        self.owes_ring = !self.granted.channel.peer_bell().try_ring(&mut self.rung);
+        let heard = match self.is_far_that_rings() {
+            true => self.callee.wake_caller(|| self.granted.channel.ring_far()),
+            false => self.granted.channel.peer_bell().try_ring(&mut self.rung),
+        };
+        self.owes_ring = !heard;
     }
 }

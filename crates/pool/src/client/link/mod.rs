@@ -150,6 +150,15 @@ impl Link {
         let _ = send(&socket, number, &request, &[]);
     }
 
+    /// Has the manager wake the other side of a channel, on another host. Returns false if the manager takes no messages
+    /// now. Never waits.
+    pub(super) fn ring_far(&self, channel: ChannelId) -> bool {
+        let number = self.number.fetch_add(1, Ordering::Relaxed);
+        let socket = self.books().socket.clone();
+        let ask = Ask { number, request: Request::Ring { channel } };
+        wire::try_send(socket.as_fd(), &wire::encode(&ask)).is_ok()
+    }
+
     /// Tells the manager, or the next one, that a segment that was withdrawn is unmapped.
     pub(super) fn tell_unmapped(&self, channel: ChannelId, offset: u64) {
         let request = Request::Unmapped { channel, offset };
@@ -392,6 +401,11 @@ impl Link {
                 let Some(link) = self.channel(channel) else { return };
                 if link.withdrawn(&self.space, offset) {
                     self.say(Request::Unmapped { channel, offset });
+                }
+            }
+            Event::Rung { channel } => {
+                if let Some(link) = self.channel(channel) {
+                    self.bells.get(link.own_bell()).ring();
                 }
             }
             Event::Gone { channel, cause } => {

@@ -97,7 +97,8 @@ impl State {
         }
         self.channels.insert(id, channel);
         let caller = &self.clients[&by];
-        let offer = OpenedChannel { channel: id, peer: caller.peer.clone(), queues, bell, greeting };
+        let offer =
+            OpenedChannel { channel: id, peer: caller.peer.clone(), queues, bell, rings: true, greeting };
         let mut beside: Vec<_> = file.iter().cloned().collect();
         beside.extend(caller.bells.clone());
         beside.extend(passed.into_iter().map(Arc::new));
@@ -197,6 +198,7 @@ impl State {
                     peer: served.peer.clone(),
                     queues,
                     bell,
+                    rings: true,
                     greeting,
                 }))
             }

@@ -20,14 +20,16 @@ mod sections;
 
 use super::{Channel, Side, State};
 use crate::hosts::{Host, Link, MOST_MESSAGE, Member};
+use crate::manager::doorbell::Doorbell;
 use crate::manager::ledger::Pair;
 use crate::wire::{
     Accepted, Access, Cause, ChannelId, ClientId, Denied, Event, Extent, MOST_NAME, OpenedChannel,
     PeerProcess, RefusedCaller, Reply, Tell, encode,
 };
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// Bit at which the number of a host begins in the numbers of its processes and channels.
@@ -56,6 +58,12 @@ pub(crate) struct Hosts {
     /// number.
     passing: BTreeMap<(ChannelId, u64), (ClientId, u32)>,
     silence: Duration,
+    /// Doorbell by which other hosts wake this one's manager, and this one wakes theirs.
+    doorbell: Option<Arc<dyn Doorbell>>,
+    /// Hosts that have been sent messages since they were last rung.
+    unrung: BTreeSet<Host>,
+    /// Channels whose far side is to be woken, by host.
+    waking: BTreeSet<(Host, ChannelId)>,
 }
 
 /// Message from one manager to another.
@@ -109,6 +117,10 @@ enum Message {
         channel: ChannelId,
         cause: Cause,
     },
+    /// The sender's side of the channel wakes the receiver's.
+    Rung {
+        channel: ChannelId,
+    },
 }
 
 /// Returns the number that a process or channel has on its own host.
@@ -122,9 +134,19 @@ fn host_in(number: u64) -> Host {
 
 impl Hosts {
     /// Makes the state of a host that has just joined.
-    pub(crate) fn new(member: Member, silence: Duration) -> Hosts {
+    pub(crate) fn new(member: Member, silence: Duration, doorbell: Option<Arc<dyn Doorbell>>) -> Hosts {
+        member.show_doorbell(doorbell.as_ref().map(|doorbell| doorbell.number()));
         let links = (0..member.hosts()).map(|peer| (peer != member.host()).then(|| Link::new(&member, peer)));
-        Hosts { links: links.collect(), member, services: BTreeMap::new(), passing: BTreeMap::new(), silence }
+        Hosts {
+            links: links.collect(),
+            member,
+            services: BTreeMap::new(),
+            passing: BTreeMap::new(),
+            silence,
+            doorbell,
+            unrung: BTreeSet::new(),
+            waking: BTreeSet::new(),
+        }
     }
 
     fn send(&mut self, to: Host, message: &Message) {
@@ -132,6 +154,24 @@ impl Hosts {
         debug_assert!(bytes.len() <= MOST_MESSAGE);
         if let Some(Some(link)) = self.links.get_mut(to) {
             link.send(&self.member, &bytes);
+            self.unrung.insert(to);
+        }
+    }
+
+    /// Passes rings on, unless other messages wait: whoever rings too much holds up nobody. Then rings the doorbells of
+    /// hosts that have been sent messages.
+    fn ring(&mut self) {
+        for (host, channel) in std::mem::take(&mut self.waking) {
+            match self.links.get(host).and_then(Option::as_ref) {
+                Some(link) if link.is_free() => self.send(host, &Message::Rung { channel }),
+                Some(link) if link.is_up() => _ = self.waking.insert((host, channel)),
+                _ => {}
+            }
+        }
+        for host in std::mem::take(&mut self.unrung) {
+            if let (Some(doorbell), Some(number)) = (&self.doorbell, self.member.doorbell_of(host)) {
+                doorbell.ring(number);
+            }
         }
     }
 }
@@ -150,6 +190,27 @@ impl State {
     /// Returns a number that no process or channel of any host had before.
     pub(super) fn take_number(&mut self) -> u64 {
         self.ledger.take_number() | (self.host() as u64) << HOST_AT
+    }
+
+    /// Rings the doorbells of hosts that have been sent messages.
+    pub(crate) fn ring_hosts(&mut self) {
+        self.hosts.iter_mut().for_each(Hosts::ring);
+    }
+
+    /// Returns whether this host's manager and another's can wake each other.
+    fn can_ring(&self, host: Host) -> bool {
+        let rings = |hosts: &Hosts| hosts.doorbell.is_some() && hosts.member.doorbell_of(host).is_some();
+        self.hosts.as_ref().is_some_and(rings)
+    }
+
+    /// Has a process's ring passed on to the other side of a channel.
+    pub(super) fn ring_far(&mut self, by: ClientId, id: ChannelId) {
+        let us = self.host();
+        let Some(channel) = self.channels.get(&id).filter(|channel| !channel.is_lost()) else { return };
+        let Some(host) = channel.far_host(us).filter(|_| channel.near_side(us).id == by) else { return };
+        if self.can_ring(host) {
+            self.hosts.iter_mut().for_each(|hosts| _ = hosts.waking.insert((host, id)));
+        }
     }
 
     /// Returns the process on another host that has registered a service.
@@ -231,7 +292,7 @@ impl State {
         }
         self.channels.insert(id, channel);
         let peer = self.as_seen_from_afar(by);
-        let offer = OpenedChannel { channel: id, peer, queues, bell: 0, greeting };
+        let offer = OpenedChannel { channel: id, peer, queues, bell: 0, rings: false, greeting };
         self.send(host, &Message::Offered { service, offer });
         Ok(())
     }
@@ -277,7 +338,7 @@ impl State {
             Event::Withdrawn { channel, offset } => Message::Withdrawn { channel, offset },
             Event::Gone { channel, cause: Cause::CannotMap } => Message::GaveUp { channel },
             // Offers and ends have messages of their own, and only processes of this host are counted.
-            Event::Offered { .. } | Event::Gone { .. } | Event::Count => return,
+            Event::Offered { .. } | Event::Gone { .. } | Event::Rung { .. } | Event::Count => return,
         };
         self.send(self.host_of(to), &message);
     }

@@ -242,6 +242,7 @@ impl State {
                 Ok(Reply::Done)
             }
             Request::DeclareEnded { host } => self.declare_ended(host),
+            Request::Ring { channel } => return self.ring_far(from, channel),
             Request::Sync | Request::Leave => Ok(Reply::Done),
         };
         self.tell(from, Tell::Reply { number, outcome }, Vec::new());

@@ -1,5 +1,6 @@
 //! A manager in a folder of its own, and processes that are threads.
 
+pub(crate) mod doorbells;
 pub(crate) mod folder;
 pub(crate) mod raw;
 

@@ -1,7 +1,10 @@
 //! A pool in a folder of its own, and a service that does a little of everything.
 
 pub(crate) mod books;
+#[path = "../../../../pool/tests/it/common/doorbells.rs"]
+mod doorbells;
 
+use doorbells::Doorbells;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use unrack_pool::cache_control::MemoryKind;
@@ -37,6 +40,11 @@ impl std::fmt::Display for Setting {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(out, "{}, {} host(s)", self.mode, self.hosts)
     }
+}
+
+/// Returns whether hosts that share memory of a kind have doorbells here.
+fn rings(mode: MemoryKind) -> bool {
+    mode != MemoryKind::Coherent
 }
 
 /// Returns all kinds of memory that this machine has, on one host and between two.
@@ -78,12 +86,16 @@ impl Pool {
         if hosts > 1 {
             make_device(&device, capacity, mode, hosts);
         }
+        let doorbells = Doorbells::new(hosts);
         let start = |host: u32| {
             let socket = folder.join(format!("pool{host}"));
             let mut options = match hosts {
                 1 => manager::Options::new(socket, capacity),
-                _ => manager::Options::for_host(socket, vec![device.clone()], HostOptions::new(host))
-                    .expect("it was formatted"),
+                _ => {
+                    let doorbell = rings(mode).then(|| doorbells.of(host));
+                    let place = HostOptions { doorbell, ..HostOptions::new(host) };
+                    manager::Options::for_host(socket, vec![device.clone()], place).expect("it was formatted")
+                }
             };
             options.mode = mode;
             // The processes of a test are threads of one process.

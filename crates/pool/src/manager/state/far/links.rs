@@ -141,6 +141,7 @@ impl State {
                 standing,
                 is_here,
                 is_linked: link.is_some_and(Link::is_up),
+                has_doorbell: hosts.member.doorbell_of(record.host as Host).is_some(),
                 claimed_bytes: u64::from(record.sections) * SECTION,
             }
         };

@@ -45,6 +45,12 @@ impl State {
                     self.drop_grants_in(offset..=offset, channel, far);
                 }
             }
+            Message::Rung { channel } => {
+                let Some(near) = self.near_of(host, channel) else { return };
+                if self.check_reads(near).is_ok() {
+                    self.event(near, Event::Rung { channel }, Vec::new());
+                }
+            }
             Message::GaveUp { channel } => {
                 let Some(near) = self.near_of(host, channel) else { return };
                 self.event(near, Event::Gone { channel, cause: Cause::CannotMap }, Vec::new());
@@ -123,7 +129,8 @@ impl State {
             return Err(denied);
         }
         self.channels.insert(offer.channel, channel);
-        let offer = OpenedChannel { peer, bell: 0, ..offer };
+        let rings = self.can_ring(host);
+        let offer = OpenedChannel { peer, bell: 0, rings, ..offer };
         self.event(server, Event::Offered { service: service.to_string(), offer }, Vec::new());
         Ok(())
     }
@@ -143,7 +150,8 @@ impl State {
                 channel.far.as_mut().expect("it is to another host").peer = peer.clone();
                 let (queues, record) = (channel.queues, channel.record(id));
                 self.put(record).expect("a record that is there can be changed");
-                let opened = OpenedChannel { channel: id, peer, queues, bell: 0, greeting };
+                let rings = self.can_ring(host);
+                let opened = OpenedChannel { channel: id, peer, queues, bell: 0, rings, greeting };
                 self.tell(near, Tell::Reply { number, outcome: Ok(Reply::Opened(opened)) }, Vec::new());
             }
             Ok(_) => self.refuse(id, near, number, Denied::LongGreeting),
