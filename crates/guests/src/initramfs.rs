@@ -25,22 +25,30 @@ impl DeviceKind {
         match self {
             DeviceKind::Nvdimm => &["libnvdimm", "nd_pmem", "device_dax", "dax_pmem", "nfit"],
             DeviceKind::Ivshmem => &[],
+            DeviceKind::IvshmemDoorbell => &["vfio", "vfio_iommu_type1", "vfio_pci"],
         }
     }
 
     /// Returns the commands that set the variable `device` to the path of the device, once it is there.
-    fn find(self) -> &'static str {
-        match self {
-            DeviceKind::Nvdimm => "[ -c /dev/dax0.0 ] && device=/dev/dax0.0",
-            // The vendor and device of QEMU's ivshmem.
-            DeviceKind::Ivshmem => {
-                "for pci in /sys/bus/pci/devices/*; do
-    [ \"$($B cat $pci/vendor) $($B cat $pci/device)\" = \"0x1af4 0x1110\" ] && echo 1 > $pci/enable && device=$pci/resource2
-done"
-            }
-        }
+    fn find(self) -> String {
+        let bind = match self {
+            DeviceKind::Nvdimm => return "[ -c /dev/dax0.0 ] && device=/dev/dax0.0".into(),
+            DeviceKind::Ivshmem => "true",
+            DeviceKind::IvshmemDoorbell => BIND,
+        };
+        // The vendor and device of QEMU's ivshmem. It can be enabled only while it has no driver.
+        format!(
+            r#"for pci in /sys/bus/pci/devices/*; do
+    [ "$($B cat $pci/vendor) $($B cat $pci/device)" = "0x1af4 0x1110" ] || continue
+    {{ [ -e $pci/driver ] || echo 1 > $pci/enable; }} && {bind} && device=$pci/resource2
+done"#
+        )
     }
 }
+
+/// Commands that give the device of the folder `$pci` to VFIO. They fail if there is no `/dev/vfio/N` afterwards.
+const BIND: &str = "echo vfio-pci > $pci/driver_override && echo ${pci##*/} > /sys/bus/pci/drivers_probe &&
+    group=$($B readlink $pci/iommu_group) && [ -c /dev/vfio/${group##*/} ]";
 
 /// Returns the path of busybox, which must not need libraries.
 ///
@@ -149,9 +157,8 @@ mod tests {
 
     #[test]
     fn the_scripts_are_valid_whatever_the_path() {
-        for text in
-            [script(DeviceKind::Nvdimm), script(DeviceKind::Ivshmem), main(Path::new("/it's $(a) path"))]
-        {
+        let kinds = [DeviceKind::Nvdimm, DeviceKind::Ivshmem, DeviceKind::IvshmemDoorbell];
+        for text in kinds.map(script).into_iter().chain([main(Path::new("/it's $(a) path"))]) {
             let checked = Command::new("sh").args(["-n", "-c", &text]).output().unwrap();
             assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stderr));
         }
