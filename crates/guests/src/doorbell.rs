@@ -7,7 +7,7 @@
 //! |---|---|---|
 //! | 0 | none | version of the protocol |
 //! | number | none | number of this guest |
-//! | -1 | memory | memory that all guests share |
+//! | -1 | memory | memory that all guests share: a page, which is not used |
 //! | number | eventfd | another guest, or at last this one: whoever writes to the eventfd interrupts it |
 //!
 //! Departure: every guest is told once, at its start, of all guests of the rack, whether they run or not, and each keeps
@@ -16,6 +16,7 @@
 //! number a second time overwrites its heap, and it crashes. As nothing is sent to a guest that runs, a stopped one holds
 //! up nobody. An interrupt for a guest that is down is lost.
 
+use crate::memory;
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::{Errno, read, retry_on_intr};
 use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
@@ -24,13 +25,16 @@ use std::io::IoSlice;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
+use unrack_live::Error;
 
 const VERSION: i64 = 0;
 const MEMORY: i64 = -1;
+const PAGE: usize = 4096;
 
 /// Server of a rack's doorbells.
 #[derive(Debug)]
 pub(crate) struct Doorbells {
+    memory: File,
     /// Eventfds of the guests, by number.
     interrupts: Vec<OwnedFd>,
 }
@@ -39,19 +43,23 @@ impl Doorbells {
     /// Creates the server for this many guests.
     ///
     /// # Errors
-    /// If there are no descriptors left.
-    pub(crate) fn new(guests: usize) -> std::io::Result<Doorbells> {
+    /// [`Error::Broken`] if the machine has no memory or no descriptors for it.
+    pub(crate) fn new(guests: usize) -> Result<Doorbells, Error> {
+        let memory = memory::file("unrack-doorbell", &[0; PAGE])?;
         // QEMUs that write to it must not wait, either, if the guest is stopped.
         let made = || eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK);
-        Ok(Doorbells { interrupts: (0..guests).map(|_| made()).collect::<Result<_, _>>()? })
+        let interrupts = (0..guests).map(|_| made()).collect::<Result<_, _>>();
+        let interrupts =
+            interrupts.map_err(|why| Error::Broken(format!("the doorbells cannot be made: {why}")))?;
+        Ok(Doorbells { memory, interrupts })
     }
 
-    /// Connects a guest that is about to start, with the memory that all share, and drops the interrupts for it so far.
+    /// Connects a guest that is about to start, and drops the interrupts for it so far.
     /// Returns this end of the socket, which stays open until the guest ends, and QEMU's end.
     ///
     /// # Errors
     /// If there are no descriptors left, or they cannot be sent.
-    pub(crate) fn connect(&self, number: usize, memory: &File) -> std::io::Result<(UnixStream, UnixStream)> {
+    pub(crate) fn connect(&self, number: usize) -> std::io::Result<(UnixStream, UnixStream)> {
         let (ours, theirs) = UnixStream::pair()?;
         match retry_on_intr(|| read(&self.interrupts[number], &mut [0; 8])) {
             Ok(_) | Err(Errno::AGAIN) => {}
@@ -60,7 +68,7 @@ impl Doorbells {
         // QEMU waits forever for a message that is missing, and so all are in the socket before it starts.
         send(&ours, VERSION, None)?;
         send(&ours, number as i64, None)?;
-        send(&ours, MEMORY, Some(memory.as_fd()))?;
+        send(&ours, MEMORY, Some(self.memory.as_fd()))?;
         let others = (0..self.interrupts.len()).filter(|other| *other != number);
         for guest in others.chain([number]) {
             send(&ours, guest as i64, Some(self.interrupts[guest].as_fd()))?;
@@ -84,15 +92,8 @@ fn send(socket: &UnixStream, message: i64, descriptor: Option<BorrowedFd>) -> ru
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::memory;
     use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
     use std::io::IoSliceMut;
-    use std::os::unix::fs::FileExt;
-
-    /// Connects a guest. Returns both ends.
-    fn connect(server: &Doorbells, number: usize) -> (UnixStream, UnixStream) {
-        server.connect(number, &memory::file("unrack-doorbell", b"shared").unwrap()).unwrap()
-    }
 
     /// Receives a message and its descriptor, as QEMU does; `None` if there is none.
     fn receive(socket: &UnixStream) -> Option<(i64, Option<OwnedFd>)> {
@@ -121,9 +122,7 @@ mod tests {
         let own = *numbers.last().unwrap();
         assert!(matches!(message(), (number, None) if number == own));
         let (-1, Some(memory)) = message() else { panic!("no memory") };
-        let mut text = [0; 6];
-        File::from(memory).read_exact_at(&mut text, 0).unwrap();
-        assert_eq!(&text, b"shared");
+        assert_eq!(File::from(memory).metadata().unwrap().len(), PAGE as u64);
         let eventfd = |number: &i64| match message() {
             (guest, Some(eventfd)) if guest == *number => eventfd,
             other => panic!("{other:?}, not an eventfd of guest {number}"),
@@ -150,7 +149,7 @@ mod tests {
     #[test]
     fn guests_are_told_of_each_other_and_interrupt_the_right_one() {
         let server = Doorbells::new(3).unwrap();
-        let sockets = [0, 1, 2].map(|number| connect(&server, number));
+        let sockets = [0, 1, 2].map(|number| server.connect(number).unwrap());
         let [b_of_a, c_of_a, own_a] = greeted(&sockets[0].1, &[1, 2, 0]).try_into().unwrap();
         let [a_of_b, c_of_b, own_b] = greeted(&sockets[1].1, &[0, 2, 1]).try_into().unwrap();
         let [a_of_c, b_of_c, own_c] = greeted(&sockets[2].1, &[0, 1, 2]).try_into().unwrap();
@@ -168,11 +167,11 @@ mod tests {
     #[test]
     fn a_guest_that_boots_again_is_reached_as_before() {
         let server = Doorbells::new(2).unwrap();
-        let (_a, at_a) = connect(&server, 0);
+        let (_a, at_a) = server.connect(0).unwrap();
         let b_of_a = greeted(&at_a, &[1, 0]).remove(0);
         // The other one may be stopped, and reads nothing.
         for _ in 0..1000 {
-            let (_b, at_b) = connect(&server, 1);
+            let (_b, at_b) = server.connect(1).unwrap();
             let own = greeted(&at_b, &[0, 1]).remove(1);
             assert_eq!(interrupts(&own), 0, "of the boot before");
             interrupt(&b_of_a);
@@ -185,7 +184,7 @@ mod tests {
     #[test]
     fn as_many_guests_as_a_rack_has_fit_into_a_socket() {
         let server = Doorbells::new(16).unwrap();
-        let (_ours, theirs) = connect(&server, 15);
+        let (_ours, theirs) = server.connect(15).unwrap();
         greeted(&theirs, &(0..16).collect::<Vec<_>>());
     }
 }

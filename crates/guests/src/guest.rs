@@ -197,7 +197,7 @@ impl Guest {
         let _ = std::fs::remove_file(&self.console);
         let console = File::options().create_new(true).append(true).mode(0o600).open(&self.console)?;
         let (port, theirs) = UnixStream::pair()?;
-        let connect = |server: &Doorbells| server.connect(self.number, &common.memory);
+        let connect = |server: &Doorbells| server.connect(self.number);
         let (_doorbell, doorbell) = common.doorbells.as_ref().map(connect).transpose()?.unzip();
         let sockets = GuestSockets { port: theirs, doorbell };
         let mut command = command(common, &self.host, &sockets);

@@ -14,6 +14,10 @@ pub(crate) const ROOT_TAG: &str = "root";
 pub(crate) const NAME_VARIABLE: &str = "unrack_host";
 /// Path of the device in a guest, whatever its kind.
 pub const DEVICE: &str = "/dev/rack-memory";
+/// Place of the doorbell on a guest's bus.
+pub(crate) const DOORBELL_SLOT: u32 = 0x10;
+/// Name of the doorbell's folder in `/sys/bus/pci/devices`: that of [`DOORBELL_SLOT`].
+const DOORBELL_PATH: &str = "0000:00:10.0";
 
 const BUSYBOX: [&str; 3] = ["/bin/busybox", "/usr/bin/busybox", "/sbin/busybox"];
 /// Modules of every guest.
@@ -33,22 +37,28 @@ impl DeviceKind {
     fn find(self) -> String {
         let bind = match self {
             DeviceKind::Nvdimm => return "[ -c /dev/dax0.0 ] && device=/dev/dax0.0".into(),
-            DeviceKind::Ivshmem => "true",
+            DeviceKind::Ivshmem => "",
             DeviceKind::IvshmemDoorbell => BIND,
         };
-        // The vendor and device of QEMU's ivshmem. It can be enabled only while it has no driver.
+        // The vendor and device of QEMU's ivshmem, with a doorbell or without.
         format!(
             r#"for pci in /sys/bus/pci/devices/*; do
     [ "$($B cat $pci/vendor) $($B cat $pci/device)" = "0x1af4 0x1110" ] || continue
-    {{ [ -e $pci/driver ] || echo 1 > $pci/enable; }} && {bind} && device=$pci/resource2
-done"#
+    case $pci in
+        */{DOORBELL_PATH}) doorbell=$pci ;;
+        *) echo 1 > $pci/enable && device=$pci/resource2 ;;
+    esac
+done
+{bind}"#
         )
     }
 }
 
-/// Commands that give the device of the folder `$pci` to VFIO. They fail if there is no `/dev/vfio/N` afterwards.
-const BIND: &str = "echo vfio-pci > $pci/driver_override && echo ${pci##*/} > /sys/bus/pci/drivers_probe &&
-    group=$($B readlink $pci/iommu_group) && [ -c /dev/vfio/${group##*/} ]";
+/// Commands that give the device of the folder `$doorbell` to VFIO and link it. Without it, there is no memory device, either.
+const BIND: &str =
+    "echo vfio-pci > $doorbell/driver_override && echo ${doorbell##*/} > /sys/bus/pci/drivers_probe &&
+    group=$($B readlink $doorbell/iommu_group) && [ -c /dev/vfio/${group##*/} ] &&
+    $B ln -s $doorbell /dev/rack-doorbell || device=";
 
 /// Returns the path of busybox, which must not need libraries.
 ///
@@ -154,6 +164,11 @@ echo "unrack: the agent of port {PORT} has ended"
 mod tests {
     use super::*;
     use std::process::Command;
+
+    #[test]
+    fn the_doorbell_is_where_the_script_looks() {
+        assert_eq!(DOORBELL_PATH, format!("0000:00:{DOORBELL_SLOT:02x}.0"));
+    }
 
     #[test]
     fn the_scripts_are_valid_whatever_the_path() {

@@ -61,14 +61,14 @@ pub fn serve(folder: &Path, agent: &Path, mut tell: impl FnMut(BootStep) -> bool
     let packed =
         || std::fs::read(&kernel.image).map_err(|why| Error::File { path: kernel.image.clone(), why });
     let has_doorbells = rack.device.kind == DeviceKind::IvshmemDoorbell;
-    let doorbells = has_doorbells.then(|| Doorbells::new(rack.host.len())).transpose();
+    let doorbells = has_doorbells.then(|| Doorbells::new(rack.host.len())).transpose()?;
     let common = Common {
         accelerator,
         kernel: memory::file("unrack-kernel", &image.map_or_else(packed, Ok)?)?,
         initramfs: memory::file("unrack-initramfs", &initramfs::build(&kernel, rack.device.kind, agent)?)?,
         device: rack.device,
         memory: memory::device(&rack.device)?,
-        doorbells: doorbells.map_err(|why| Error::Broken(format!("the doorbells cannot be made: {why}")))?,
+        doorbells,
     };
     let guests =
         (0..).zip(rack.host).map(|(number, host)| Arc::new(Guest::new(number, host, folder))).collect();

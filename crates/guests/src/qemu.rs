@@ -3,7 +3,7 @@
 use crate::accelerator::Accelerator;
 use crate::agent::PORT;
 use crate::doorbell::Doorbells;
-use crate::initramfs::{NAME_VARIABLE, ROOT_TAG};
+use crate::initramfs::{DOORBELL_SLOT, NAME_VARIABLE, ROOT_TAG};
 use crate::machine::QEMU;
 use crate::memory::path;
 use crate::scenario::{DeviceKind, GuestHost, SharedDevice};
@@ -57,41 +57,41 @@ pub(crate) fn command(common: &Common, host: &GuestHost, sockets: &GuestSockets)
     option("-initrd", path(&common.initramfs));
     let more = if doorbell.is_some() { VFIO_PARAMETERS } else { "" };
     option("-append", format!("{PARAMETERS} {NAME_VARIABLE}={} {more}", host.name));
-    let memory = host.memory.get() >> 10;
     let backend = format!(
         "memory-backend-file,id=memory,share=on,mem-path={},size={}",
         path(&common.memory),
         device.file_bytes()
     );
-    match (device.kind, doorbell) {
-        (DeviceKind::Nvdimm, _) => {
+    option("-object", backend);
+    let memory = host.memory.get() >> 10;
+    match device.kind {
+        DeviceKind::Nvdimm => {
             // The DIMM's addresses begin at a multiple of 1 GiB.
             let most = memory + (device.file_bytes() >> 10) + (2 << 20);
-            option("-object", backend);
             option("-machine", "q35,smbus=off,nvdimm=on".into());
             option("-m", format!("{memory}k,slots=1,maxmem={most}k"));
             option("-device", "nvdimm,memdev=memory".into());
         }
-        (DeviceKind::Ivshmem | DeviceKind::IvshmemDoorbell, None) => {
-            option("-object", backend);
-            option("-machine", "q35,smbus=off".into());
-            option("-m", format!("{memory}k"));
-            option("-device", "ivshmem-plain,memdev=memory".into());
-        }
-        (DeviceKind::Ivshmem | DeviceKind::IvshmemDoorbell, Some(doorbell)) => {
+        DeviceKind::Ivshmem | DeviceKind::IvshmemDoorbell => {
             // The IOMMU that VFIO needs must map interrupts, too, which KVM's own interrupt controller does not allow.
             let controller = match accelerator {
-                Accelerator::Kvm => ",kernel-irqchip=split",
-                Accelerator::Tcg => "",
+                Accelerator::Kvm if doorbell.is_some() => ",kernel-irqchip=split",
+                _ => "",
             };
             option("-machine", format!("q35,smbus=off{controller}"));
             option("-m", format!("{memory}k"));
-            // It comes before the devices that it is for.
-            option("-device", "intel-iommu,intremap=on".into());
-            // The memory comes over the socket.
-            option("-chardev", format!("socket,id=doorbell,fd={}", doorbell.as_raw_fd()));
-            option("-device", "ivshmem-doorbell,chardev=doorbell,vectors=1".into());
+            if doorbell.is_some() {
+                // It comes before the devices that it is for.
+                option("-device", "intel-iommu,intremap=on".into());
+            }
+            option("-device", "ivshmem-plain,memdev=memory".into());
         }
+    }
+    if let Some(doorbell) = doorbell {
+        option("-chardev", format!("socket,id=doorbell,fd={}", doorbell.as_raw_fd()));
+        // A device of its own: VFIO switches a device's memory off and on when a program that has it ends.
+        let address = format!("addr={DOORBELL_SLOT:#x}");
+        option("-device", format!("ivshmem-doorbell,chardev=doorbell,vectors=1,{address}"));
     }
     option("-device", "virtio-serial-pci,max_ports=2".into());
     option("-chardev", format!("socket,id=agent,fd={}", port.as_raw_fd()));

@@ -34,8 +34,8 @@ pub enum DeviceKind {
     Nvdimm,
     /// PCI device with shared memory: `resource2` of the device in `/sys/bus/pci/devices`.
     Ivshmem,
-    /// PCI device with shared memory, as [`DeviceKind::Ivshmem`], and with interrupts from host to host, which programs
-    /// receive through VFIO.
+    /// PCI device with shared memory, as [`DeviceKind::Ivshmem`], and beside it one with interrupts from host to host,
+    /// which programs receive through VFIO.
     #[serde(rename = "ivshmem-doorbell")]
     IvshmemDoorbell,
 }
