@@ -2,7 +2,7 @@
 # Two virtual machines with kernels of their own share one memory device: a pool across hosts, with calls whose every byte is
 # compared, and every kind of end of either host. At the end, nothing of the device is taken.
 #
-#   hosts.sh [--kind nvdimm|ivshmem] [--calls N] [--rounds N]
+#   hosts.sh [--kind nvdimm|ivshmem|ivshmem-doorbell] [--calls N] [--rounds N]
 #
 # --rounds is how often each kind of end is tried (default 1). The binary is $UNRACK, or else target/release/unrack.
 # Exit status 3 if the machine lacks QEMU or a kernel for guests.

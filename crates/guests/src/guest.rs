@@ -1,7 +1,8 @@
 //! One host of a rack: its virtual machine, running or not.
 
+use crate::doorbell::Doorbells;
 use crate::link::Link;
-use crate::qemu::{Common, command};
+use crate::qemu::{Common, GuestSockets, command};
 use crate::request::{HostChange, HostState, HostStatus};
 use crate::scenario::GuestHost;
 use crate::wire::WireError;
@@ -27,6 +28,7 @@ const TAIL: usize = 15;
 /// A host of the rack.
 pub(crate) struct Guest {
     pub(crate) host: GuestHost,
+    number: usize,
     console: PathBuf,
     now: Mutex<Now>,
     changed: Condvar,
@@ -42,12 +44,21 @@ struct Now {
     why: String,
 }
 
+/// Virtual machine that runs.
+struct Running {
+    child: Child,
+    /// Connection with the agent.
+    port: UnixStream,
+    /// This end of the doorbell's connection.
+    _doorbell: Option<UnixStream>,
+}
+
 impl Guest {
-    /// Creates a host that is down. Its console's output goes to a file of `folder`.
-    pub(crate) fn new(host: GuestHost, folder: &Path) -> Guest {
+    /// Creates a host that is down, with its number in the rack. Its console's output goes to a file of `folder`.
+    pub(crate) fn new(number: usize, host: GuestHost, folder: &Path) -> Guest {
         let console = folder.join(format!("{}{CONSOLE}", host.name));
         let now = Now { state: HostState::Down, qemu: None, link: None, boot: None, why: String::new() };
-        Guest { host, console, now: Mutex::new(now), changed: Condvar::new() }
+        Guest { host, number, console, now: Mutex::new(now), changed: Condvar::new() }
     }
 
     fn now(&self) -> MutexGuard<'_, Now> {
@@ -172,7 +183,7 @@ impl Guest {
     /// Runs the virtual machine from its start to its end.
     fn attend(&self, common: &Common) {
         let begun = Instant::now();
-        let ended = self.start(common).and_then(|(child, port)| self.carry(child, port, begun));
+        let ended = self.start(common).and_then(|running| self.carry(running, begun));
         let mut now = self.now();
         if now.why.is_empty() {
             now.why = ended.err().map_or_else(|| "it has ended".into(), |why| why.to_string());
@@ -181,18 +192,22 @@ impl Guest {
         self.changed.notify_all();
     }
 
-    fn start(&self, common: &Common) -> std::io::Result<(Child, UnixStream)> {
+    fn start(&self, common: &Common) -> std::io::Result<Running> {
         // Both this file and the kernel's lines in it are only appended to, by QEMU and its errors.
         let _ = std::fs::remove_file(&self.console);
         let console = File::options().create_new(true).append(true).mode(0o600).open(&self.console)?;
-        let (ours, theirs) = UnixStream::pair()?;
-        let mut command = command(common, &self.host, &theirs);
+        let (port, theirs) = UnixStream::pair()?;
+        let connect = |server: &Doorbells| server.connect(self.number);
+        let (_doorbell, doorbell) = common.doorbells.as_ref().map(connect).transpose()?.unzip();
+        let sockets = GuestSockets { port: theirs, doorbell };
+        let mut command = command(common, &self.host, &sockets);
         command.current_dir("/").stdin(Stdio::null()).stdout(console.try_clone()?).stderr(console);
-        Ok((command.spawn()?, ours))
+        Ok(Running { child: command.spawn()?, port, _doorbell })
     }
 
     /// Passes frames of a virtual machine until it ends.
-    fn carry(&self, mut child: Child, port: UnixStream, begun: Instant) -> std::io::Result<()> {
+    fn carry(&self, running: Running, begun: Instant) -> std::io::Result<()> {
+        let Running { mut child, port, _doorbell } = running;
         let link = Arc::new(Link::new(port.try_clone()?));
         {
             let mut now = self.now();

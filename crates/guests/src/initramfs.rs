@@ -14,6 +14,10 @@ pub(crate) const ROOT_TAG: &str = "root";
 pub(crate) const NAME_VARIABLE: &str = "unrack_host";
 /// Path of the device in a guest, whatever its kind.
 pub const DEVICE: &str = "/dev/rack-memory";
+/// Place of the doorbell on a guest's bus.
+pub(crate) const DOORBELL_SLOT: u32 = 0x10;
+/// Name of the doorbell's folder in `/sys/bus/pci/devices`: that of [`DOORBELL_SLOT`].
+const DOORBELL_PATH: &str = "0000:00:10.0";
 
 const BUSYBOX: [&str; 3] = ["/bin/busybox", "/usr/bin/busybox", "/sbin/busybox"];
 /// Modules of every guest.
@@ -25,22 +29,36 @@ impl DeviceKind {
         match self {
             DeviceKind::Nvdimm => &["libnvdimm", "nd_pmem", "device_dax", "dax_pmem", "nfit"],
             DeviceKind::Ivshmem => &[],
+            DeviceKind::IvshmemDoorbell => &["vfio", "vfio_iommu_type1", "vfio_pci"],
         }
     }
 
     /// Returns the commands that set the variable `device` to the path of the device, once it is there.
-    fn find(self) -> &'static str {
-        match self {
-            DeviceKind::Nvdimm => "[ -c /dev/dax0.0 ] && device=/dev/dax0.0",
-            // The vendor and device of QEMU's ivshmem.
-            DeviceKind::Ivshmem => {
-                "for pci in /sys/bus/pci/devices/*; do
-    [ \"$($B cat $pci/vendor) $($B cat $pci/device)\" = \"0x1af4 0x1110\" ] && echo 1 > $pci/enable && device=$pci/resource2
-done"
-            }
-        }
+    fn find(self) -> String {
+        let bind = match self {
+            DeviceKind::Nvdimm => return "[ -c /dev/dax0.0 ] && device=/dev/dax0.0".into(),
+            DeviceKind::Ivshmem => "",
+            DeviceKind::IvshmemDoorbell => BIND,
+        };
+        // The vendor and device of QEMU's ivshmem, with a doorbell or without.
+        format!(
+            r#"for pci in /sys/bus/pci/devices/*; do
+    [ "$($B cat $pci/vendor) $($B cat $pci/device)" = "0x1af4 0x1110" ] || continue
+    case $pci in
+        */{DOORBELL_PATH}) doorbell=$pci ;;
+        *) echo 1 > $pci/enable && device=$pci/resource2 ;;
+    esac
+done
+{bind}"#
+        )
     }
 }
+
+/// Commands that give the device of the folder `$doorbell` to VFIO and link it. Without it, there is no memory device, either.
+const BIND: &str =
+    "echo vfio-pci > $doorbell/driver_override && echo ${doorbell##*/} > /sys/bus/pci/drivers_probe &&
+    group=$($B readlink $doorbell/iommu_group) && [ -c /dev/vfio/${group##*/} ] &&
+    $B ln -s $doorbell /dev/rack-doorbell || device=";
 
 /// Returns the path of busybox, which must not need libraries.
 ///
@@ -148,10 +166,14 @@ mod tests {
     use std::process::Command;
 
     #[test]
+    fn the_doorbell_is_where_the_script_looks() {
+        assert_eq!(DOORBELL_PATH, format!("0000:00:{DOORBELL_SLOT:02x}.0"));
+    }
+
+    #[test]
     fn the_scripts_are_valid_whatever_the_path() {
-        for text in
-            [script(DeviceKind::Nvdimm), script(DeviceKind::Ivshmem), main(Path::new("/it's $(a) path"))]
-        {
+        let kinds = [DeviceKind::Nvdimm, DeviceKind::Ivshmem, DeviceKind::IvshmemDoorbell];
+        for text in kinds.map(script).into_iter().chain([main(Path::new("/it's $(a) path"))]) {
             let checked = Command::new("sh").args(["-n", "-c", &text]).output().unwrap();
             assert!(checked.status.success(), "{}", String::from_utf8_lossy(&checked.stderr));
         }

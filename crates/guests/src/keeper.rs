@@ -1,6 +1,7 @@
 //! Process of a rack: parent of every QEMU, and between programs' callers and agents.
 
 use crate::accelerator::Accelerator;
+use crate::doorbell::Doorbells;
 use crate::guest::Guest;
 use crate::initramfs::{self, DEVICE};
 use crate::kernel::Kernel;
@@ -8,6 +9,7 @@ use crate::machine::{QEMU, check_machine};
 use crate::memory;
 use crate::qemu::Common;
 use crate::request::{DeviceStatus, HostState, RackStatus, Reply, Request};
+use crate::scenario::DeviceKind;
 use crate::seat::GuestSeat;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::os::fd::AsRawFd;
@@ -58,14 +60,18 @@ pub fn serve(folder: &Path, agent: &Path, mut tell: impl FnMut(BootStep) -> bool
     };
     let packed =
         || std::fs::read(&kernel.image).map_err(|why| Error::File { path: kernel.image.clone(), why });
+    let has_doorbells = rack.device.kind == DeviceKind::IvshmemDoorbell;
+    let doorbells = has_doorbells.then(|| Doorbells::new(rack.host.len())).transpose()?;
     let common = Common {
         accelerator,
         kernel: memory::file("unrack-kernel", &image.map_or_else(packed, Ok)?)?,
         initramfs: memory::file("unrack-initramfs", &initramfs::build(&kernel, rack.device.kind, agent)?)?,
         device: rack.device,
         memory: memory::device(&rack.device)?,
+        doorbells,
     };
-    let guests = rack.host.into_iter().map(|host| Arc::new(Guest::new(host, folder))).collect();
+    let guests =
+        (0..).zip(rack.host).map(|(number, host)| Arc::new(Guest::new(number, host, folder))).collect();
     let keeper = Arc::new(Keeper { common: Arc::new(common), guests });
     let (leave, left) = channel();
     let path = seat.socket();

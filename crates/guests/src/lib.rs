@@ -14,6 +14,7 @@
 mod accelerator;
 pub mod agent;
 mod cpio;
+mod doorbell;
 mod exec;
 mod flow;
 mod guest;

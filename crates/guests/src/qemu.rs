@@ -2,7 +2,8 @@
 
 use crate::accelerator::Accelerator;
 use crate::agent::PORT;
-use crate::initramfs::{NAME_VARIABLE, ROOT_TAG};
+use crate::doorbell::Doorbells;
+use crate::initramfs::{DOORBELL_SLOT, NAME_VARIABLE, ROOT_TAG};
 use crate::machine::QEMU;
 use crate::memory::path;
 use crate::scenario::{DeviceKind, GuestHost, SharedDevice};
@@ -22,15 +23,30 @@ pub(crate) struct Common {
     pub initramfs: File,
     pub device: SharedDevice,
     pub memory: File,
+    /// Server of doorbells, if the device has them.
+    pub doorbells: Option<Doorbells>,
 }
 
 /// Kernel parameters: output to the console, nothing that emulation makes slow, and no reboot after a panic.
 const PARAMETERS: &str = "console=ttyS0 quiet panic=-1 mitigations=off tsc=reliable no_timer_check audit=0 apparmor=0 \
                           selinux=0 cryptomgr.notests random.trust_cpu=on";
 
-/// Returns the command of a guest, whose agent is at the other end of `port`. It ends with the thread that starts it.
-pub(crate) fn command(common: &Common, host: &GuestHost, port: &UnixStream) -> Command {
+/// Kernel parameters with which programs receive a device's interrupts: VFIO needs an IOMMU.
+const VFIO_PARAMETERS: &str = "intel_iommu=on";
+
+/// Sockets of a guest, of which QEMU has these ends.
+#[derive(Debug)]
+pub(crate) struct GuestSockets {
+    /// Connection with the agent.
+    pub port: UnixStream,
+    /// Connection of the doorbell, if the device has one.
+    pub doorbell: Option<UnixStream>,
+}
+
+/// Returns the command of a guest. It ends with the thread that starts it.
+pub(crate) fn command(common: &Common, host: &GuestHost, sockets: &GuestSockets) -> Command {
     let Common { accelerator, device, .. } = common;
+    let GuestSockets { port, doorbell } = sockets;
     let mut command = Command::new(QEMU);
     let mut option = |name: &str, value: String| _ = command.arg(name).arg(value);
     option("-name", format!("unrack-{}", host.name));
@@ -39,7 +55,8 @@ pub(crate) fn command(common: &Common, host: &GuestHost, port: &UnixStream) -> C
     option("-smp", host.cpus.to_string());
     option("-kernel", path(&common.kernel));
     option("-initrd", path(&common.initramfs));
-    option("-append", format!("{PARAMETERS} {NAME_VARIABLE}={}", host.name));
+    let more = if doorbell.is_some() { VFIO_PARAMETERS } else { "" };
+    option("-append", format!("{PARAMETERS} {NAME_VARIABLE}={} {more}", host.name));
     let backend = format!(
         "memory-backend-file,id=memory,share=on,mem-path={},size={}",
         path(&common.memory),
@@ -55,11 +72,26 @@ pub(crate) fn command(common: &Common, host: &GuestHost, port: &UnixStream) -> C
             option("-m", format!("{memory}k,slots=1,maxmem={most}k"));
             option("-device", "nvdimm,memdev=memory".into());
         }
-        DeviceKind::Ivshmem => {
-            option("-machine", "q35,smbus=off".into());
+        DeviceKind::Ivshmem | DeviceKind::IvshmemDoorbell => {
+            // The IOMMU that VFIO needs must map interrupts, too, which KVM's own interrupt controller does not allow.
+            let controller = match accelerator {
+                Accelerator::Kvm if doorbell.is_some() => ",kernel-irqchip=split",
+                _ => "",
+            };
+            option("-machine", format!("q35,smbus=off{controller}"));
             option("-m", format!("{memory}k"));
+            if doorbell.is_some() {
+                // It comes before the devices that it is for.
+                option("-device", "intel-iommu,intremap=on".into());
+            }
             option("-device", "ivshmem-plain,memdev=memory".into());
         }
+    }
+    if let Some(doorbell) = doorbell {
+        option("-chardev", format!("socket,id=doorbell,fd={}", doorbell.as_raw_fd()));
+        // A device of its own: VFIO switches a device's memory off and on when a program that has it ends.
+        let address = format!("addr={DOORBELL_SLOT:#x}");
+        option("-device", format!("ivshmem-doorbell,chardev=doorbell,vectors=1,{address}"));
     }
     option("-device", "virtio-serial-pci,max_ports=2".into());
     option("-chardev", format!("socket,id=agent,fd={}", port.as_raw_fd()));
@@ -68,7 +100,8 @@ pub(crate) fn command(common: &Common, host: &GuestHost, port: &UnixStream) -> C
     option("-virtfs", format!("{root},mount_tag={ROOT_TAG}"));
     option("-serial", "stdio".into());
     command.args(["-display", "none", "-nodefaults", "-no-user-config", "-no-reboot"]);
-    let inherited = [common.kernel.as_fd(), common.initramfs.as_fd(), common.memory.as_fd(), port.as_fd()];
+    let files = [common.kernel.as_fd(), common.initramfs.as_fd(), common.memory.as_fd(), port.as_fd()];
+    let inherited: Vec<BorrowedFd> = files.into_iter().chain(doorbell.iter().map(AsFd::as_fd)).collect();
     inherit(&mut command, &inherited);
     command
 }

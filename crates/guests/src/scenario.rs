@@ -20,7 +20,7 @@ pub struct GuestRack {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct SharedDevice {
-    /// Bytes that hosts can use: a multiple of 2 MiB, for `ivshmem` a power of two.
+    /// Bytes that hosts can use: a multiple of 2 MiB, for `ivshmem` and `ivshmem-doorbell` a power of two.
     pub bytes: Bytes,
     pub kind: DeviceKind,
 }
@@ -34,6 +34,10 @@ pub enum DeviceKind {
     Nvdimm,
     /// PCI device with shared memory: `resource2` of the device in `/sys/bus/pci/devices`.
     Ivshmem,
+    /// PCI device with shared memory, as [`DeviceKind::Ivshmem`], and beside it one with interrupts from host to host,
+    /// which programs receive through VFIO.
+    #[serde(rename = "ivshmem-doorbell")]
+    IvshmemDoorbell,
 }
 
 /// One host: a virtual machine.
@@ -98,8 +102,8 @@ impl GuestRack {
         if bytes == 0 || !bytes.is_multiple_of(DATA_OFFSET) || bytes > MOST_MEMORY {
             return at("device.bytes", "is a multiple of 2 MiB, at most 1 TiB".into());
         }
-        if kind == DeviceKind::Ivshmem && !bytes.is_power_of_two() {
-            return at("device.bytes", "is a power of two for an `ivshmem`".into());
+        if kind.is_on_bus() && !bytes.is_power_of_two() {
+            return at("device.bytes", format!("is a power of two for an `{}`", kind.name()));
         }
         if self.host.is_empty() || self.host.len() > MOST_HOSTS {
             return at("host", format!("needs 1 to {MOST_HOSTS} hosts"));
@@ -137,7 +141,13 @@ impl DeviceKind {
         match self {
             DeviceKind::Nvdimm => "nvdimm",
             DeviceKind::Ivshmem => "ivshmem",
+            DeviceKind::IvshmemDoorbell => "ivshmem-doorbell",
         }
+    }
+
+    /// Returns whether hosts see it as a PCI device, whose memory is `resource2`.
+    pub(crate) fn is_on_bus(self) -> bool {
+        matches!(self, DeviceKind::Ivshmem | DeviceKind::IvshmemDoorbell)
     }
 }
 
@@ -149,10 +159,7 @@ impl SharedDevice {
 
     /// Returns the offset of the first byte that hosts can use, in bytes.
     pub fn data_offset(&self) -> u64 {
-        match self.kind {
-            DeviceKind::Nvdimm => DATA_OFFSET,
-            DeviceKind::Ivshmem => 0,
-        }
+        if self.kind.is_on_bus() { 0 } else { DATA_OFFSET }
     }
 }
 
@@ -196,6 +203,10 @@ mod tests {
             (
                 "device = { bytes = \"6MiB\", kind = \"ivshmem\" }\n[[host]]\nname = \"a\"\n",
                 "a power of two for an `ivshmem`\n --> rack.toml:1:20\n",
+            ),
+            (
+                "device = { bytes = \"6MiB\", kind = \"ivshmem-doorbell\" }\n[[host]]\nname = \"a\"\n",
+                "a power of two for an `ivshmem-doorbell`\n --> rack.toml:1:20\n",
             ),
             ("host = []\n", "needs 1 to 16 hosts\n --> rack.toml:1:8\n"),
         ];
