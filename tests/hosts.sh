@@ -53,8 +53,10 @@ linked='all(.hosts[]; .is_here or .is_linked) and (.hosts | length) == 2'
 empty='.free_bytes == .capacity_bytes and .channels == [] and .segments == [] and all(.hosts[]; .claimed_bytes == 0)'
 
 declare -A number=([a]=0 [b]=1)
+doorbell=()
+[[ $kind != *-doorbell ]] || doorbell=(--doorbell /dev/rack-doorbell)
 manage() {
-    on "$1" pool serve --device $device --host "${number[$1]}" --socket $socket --silence $silence \
+    on "$1" pool serve --device $device --host "${number[$1]}" --socket $socket --silence $silence "${doorbell[@]}" \
         > "$state/manager-$1.log" 2>&1 &
 }
 serve() { on "$1" rpc bench --serve $socket --waiting adaptive > "$state/server-$1.log" 2>&1 & }

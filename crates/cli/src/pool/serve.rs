@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 use unrack_pool::cache_control::MemoryKind;
-use unrack_pool::manager::doorbell::{Doorbell, Ivshmem};
+use unrack_pool::manager::doorbell::Ivshmem;
 use unrack_pool::manager::{self, Backing, HostOptions, signals};
 use unrack_pool::{Options, socket};
 use unrack_units::nearest::hint;
@@ -47,6 +47,10 @@ pub(super) struct Args {
     /// Time for which another host may show nothing before calls to it end [default: 3s]
     #[arg(long, value_name = "TIME", requires = "device")]
     silence: Option<Time>,
+    /// Doorbell by which hosts wake each other's programs: the folder in /sys/bus/pci/devices of an ivshmem-doorbell
+    /// that is bound to vfio-pci, or a link to it [default: programs look for each other by themselves]
+    #[arg(long, value_name = "PATH", requires = "device")]
+    doorbell: Option<PathBuf>,
     /// Bytes placed on one of several devices before the next
     #[arg(long, value_name = "SIZE", default_value = "4KiB")]
     interleave: Bytes,
@@ -151,19 +155,13 @@ fn of_host(args: &Args, socket: &Path, devices: &str, host: u32) -> Result<Optio
         place.silence = Duration::from_nanos(silence.as_ns());
     }
     let devices = paths(devices);
-    place.doorbell = devices.iter().find_map(|device| doorbell_of(device));
-    Ok(Options::for_host(socket, devices, place)?)
-}
-
-/// Opens the doorbell of a device, if it has one. One that cannot be used is left alone: programs look by themselves.
-fn doorbell_of(device: &Path) -> Option<Arc<dyn Doorbell>> {
-    match Ivshmem::of(device) {
-        Ok(found) => Some(Arc::new(found?)),
-        Err(why) => {
-            say(&format!("{why}; without it, programs look for each other by themselves"));
-            None
-        }
+    if let Some(path) = &args.doorbell {
+        let opened = Ivshmem::open(path, &devices);
+        let opened =
+            opened.map_err(|why| Failure::Lacking(format!("--doorbell {}: {why}", path.display())))?;
+        place.doorbell = Some(Arc::new(opened));
     }
+    Ok(Options::for_host(socket, devices, place)?)
 }
 
 fn tell_start(options: &Options, json: bool) {

@@ -264,7 +264,9 @@ fn a_withdrawn_segment_without_pins_is_unmapped_at_once() {
     let first = client.lease(1).expect("there is room");
     near.grant(&first, Access::Read).expect("the server is there");
     assert!(far.resolve(first.extent().offset, 4, Access::Read).is_some());
+    let offset = first.extent().offset;
     drop(first);
+    eventually(|| far.known(offset, 4, Access::Read).is_none(), "it is withdrawn");
     assert_eq!(segments(&client), 2, "it stays until the channel is dropped");
     // SAFETY: this test uses no pointers.
     unsafe { far.unmap_withdrawn() };

@@ -115,6 +115,10 @@ impl<M: SharedMemory> Sender<M> {
 
     /// Announces a sleep to the receiver, before the last look for what it sends. Returns the sleep's state.
     pub fn announce_sleep(&mut self) -> u64 {
+        if self.ring.passed == 0 {
+            // The rest of the line is arbitrary here until it is first written: another channel may have had it.
+            self.ring.line().iter().for_each(|word| word.store(0, Ordering::Relaxed));
+        }
         self.sleep = (self.sleep & !ASLEEP).wrapping_add(2) | ASLEEP;
         self.ring.memory.store(self.ring.sleep_word(), self.sleep);
         // Pairs with the fence of `wake_sender`: either that look finds what was sent, or the receiver this sleep.

@@ -30,20 +30,16 @@ const COMMAND: u64 = 4;
 const ANSWERS: u16 = 1 << 1;
 const MASTERS: u16 = 1 << 2;
 
-/// Region of a PCI device, by its index.
-#[derive(Debug, Clone, Copy)]
-pub(super) enum Region {
-    First = 0,
-    Configuration = 7,
-}
+/// Indices of the regions with registers and with the configuration.
+const REGISTERS: u32 = 0;
+const CONFIGURATION: u32 = 7;
 
 /// Device that this process has.
 #[derive(Debug)]
 pub(super) struct Device {
     device: File,
-    /// Offsets of the regions in the device's file.
-    first: u64,
-    configuration: u64,
+    /// Offset of the registers in the device's file.
+    registers: u64,
     /// Open as long as the device is.
     _group: File,
     _container: File,
@@ -127,38 +123,21 @@ impl Device {
         // SAFETY: the argument is a number, and the kernel reads and writes nothing of this process.
         unsafe { ioctl(&container, Call(SET_IOMMU, std::ptr::without_provenance_mut(TYPE1)))? };
         let device = device_of(&group, address)?;
-        let first = offset_of(&device, Region::First)?;
-        let configuration = offset_of(&device, Region::Configuration)?;
-        let device = Device { device, first, configuration, _group: group, _container: container };
-        device.enable()?;
-        Ok(device)
-    }
-
-    /// Lets the device answer and interrupt: its interrupts are writes to memory.
-    fn enable(&self) -> Result<(), IoError> {
-        let mut command = [0; 2];
-        self.device.read_exact_at(&mut command, self.configuration + COMMAND)?;
-        let command = u16::from_le_bytes(command) | ANSWERS | MASTERS;
-        self.device.write_all_at(&command.to_le_bytes(), self.configuration + COMMAND)
-    }
-
-    fn at(&self, region: Region) -> u64 {
-        match region {
-            Region::First => self.first,
-            Region::Configuration => self.configuration,
-        }
+        enable(&device, offset_of(&device, CONFIGURATION)?)?;
+        let registers = offset_of(&device, REGISTERS)?;
+        Ok(Device { device, registers, _group: group, _container: container })
     }
 
     /// Reads a register of 32 bits.
-    pub(super) fn read(&self, region: Region, offset: u64) -> Result<u32, IoError> {
+    pub(super) fn read(&self, offset: u64) -> Result<u32, IoError> {
         let mut bytes = [0; 4];
-        self.device.read_exact_at(&mut bytes, self.at(region) + offset)?;
+        self.device.read_exact_at(&mut bytes, self.registers + offset)?;
         Ok(u32::from_le_bytes(bytes))
     }
 
     /// Writes a register of 32 bits.
-    pub(super) fn write(&self, region: Region, offset: u64, value: u32) -> Result<(), IoError> {
-        self.device.write_all_at(&value.to_le_bytes(), self.at(region) + offset)
+    pub(super) fn write(&self, offset: u64, value: u32) -> Result<(), IoError> {
+        self.device.write_all_at(&value.to_le_bytes(), self.registers + offset)
     }
 
     /// Has the first MSI-X interrupt counted by an eventfd.
@@ -184,9 +163,17 @@ fn device_of(group: &File, address: &str) -> Result<File, IoError> {
     Ok(File::from(unsafe { OwnedFd::from_raw_fd(device) }))
 }
 
-fn offset_of(device: &File, region: Region) -> Result<u64, IoError> {
+/// Lets a device answer and interrupt: its interrupts are writes to memory, which VFIO turns off.
+fn enable(device: &File, configuration: u64) -> Result<(), IoError> {
+    let mut command = [0; 2];
+    device.read_exact_at(&mut command, configuration + COMMAND)?;
+    let command = u16::from_le_bytes(command) | ANSWERS | MASTERS;
+    device.write_all_at(&command.to_le_bytes(), configuration + COMMAND)
+}
+
+fn offset_of(device: &File, region: u32) -> Result<u64, IoError> {
     let size = size_of::<RegionInfo>() as u32;
-    let mut info = RegionInfo { size, flags: 0, index: region as u32, capabilities: 0, bytes: 0, offset: 0 };
+    let mut info = RegionInfo { size, flags: 0, index: region, capabilities: 0, bytes: 0, offset: 0 };
     call(device, REGION_INFO, &mut info)?;
     Ok(info.offset)
 }
