@@ -81,6 +81,14 @@ serve a
 until_so knows b
 check b "$calls" 200 || failed "$(cat "$state/check.log")"
 step "b calls a: $(jq -c . "$state/check.json")"
+if [[ $kind == *-doorbell ]]; then
+    is a 'all(.hosts[]; .has_doorbell)' || failed "$(listed a)"
+    for host in a b; do
+        rings=$(rack exec $host -- grep -h vfio /proc/interrupts | awk '{for (i = 2; $i ~ /^[0-9]+$/; i++) sum += $i} END {print sum + 0}')
+        ((rings > 0)) || failed "nothing has rung for host $host"
+        step "host $host was rung for $rings times"
+    done
+fi
 stop_in a TERM 'rpc bench'
 until_so is b "$empty"
 serve b

@@ -167,6 +167,11 @@ impl Road {
         }
     }
 
+    /// Returns whether the server is on another host of the pool.
+    pub(super) fn is_far(&self) -> bool {
+        matches!(self, Road::Pool { channel, .. } if channel.peer().is_far())
+    }
+
     /// Returns the channel to a server on another host that can be woken.
     pub(super) fn far_that_rings(&self) -> Option<&Channel> {
         match self {

@@ -372,14 +372,15 @@ impl Shared {
                     self.look_within(PollLimits { budget: None, deadline }, slot, &mut ready)
                 }
                 left => {
+                    let is_far = self.road.is_far();
+                    let nap = is_far.then(|| wait::nap(start.elapsed(), self.road.rings())).flatten();
                     let longest = match self.unheard.load(Ordering::Relaxed) {
                         true => again,
-                        false if self.road.rings() => LOST_RING,
-                        false => wait::nap(start.elapsed()),
+                        false => nap.unwrap_or(LOST_RING),
                     };
                     let left = left.map_or(longest, |left| longest.min(left - LATE));
                     again = RING_AGAIN[1].min(again * 2);
-                    self.sleep(slot, left, &mut ready)
+                    self.sleep(slot, left, is_far && nap.is_none(), &mut ready)
                 }
             };
             if let Some(found) = found {
@@ -389,26 +390,26 @@ impl Shared {
         }
     }
 
-    /// Learns that an answer of a server that cannot ring was found after a nap.
+    /// Learns that an answer of a server on another host was found after a nap.
     fn learn_nap(&self, start: Instant) {
-        if !self.road.rings() && wait::came_soon(start.elapsed()) {
+        if self.road.is_far() && wait::came_soon(start.elapsed()) {
             self.patience.learn(true);
         }
     }
 
-    /// Sleeps once, unless `ready` finds something.
+    /// Sleeps once, unless `ready` finds something. `until_rung`: a server on another host is told, and rings.
     fn sleep<T>(
         &self,
         slot: u16,
         longest: Duration,
+        until_rung: bool,
         ready: &mut impl FnMut(&mut Calls) -> Option<T>,
     ) -> Option<T> {
         let (mut found, mut announced) = (None, None);
         self.sleepers.sleep(self.bell(), Some(longest), |place| {
             match place {
                 Place::OnBell => {
-                    let far = self.road.far_that_rings();
-                    announced = far.map(|_| self.calls().caller.announce_sleep());
+                    announced = until_rung.then(|| self.calls().caller.announce_sleep());
                     found = self.find(slot, place, ready);
                 }
                 Place::Beside => found = ready(&mut self.calls()),

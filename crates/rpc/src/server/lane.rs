@@ -204,16 +204,19 @@ impl Thread {
         let again = self.nap <= SECOND_LOOK || clients.owes_ring();
         let nap = if again { self.nap } else { LOST_RING };
         self.nap = (self.nap * 2).min(LONGEST_NAP);
-        let naps = clients.any_unheard();
-        let nap = if naps { nap.min(wait::nap(self.last_call.elapsed())) } else { nap };
+        let (is_far, waited) = (clients.any_far(), self.last_call.elapsed());
+        let short = is_far.then(|| wait::nap(waited, clients.all_ring())).flatten();
+        let nap = short.map_or(nap, |short| nap.min(short));
         // Only looks: a handler that ran here could wait for the thread that reads the manager's messages, while that
         // one waits to ring this bell.
         lane.pool.bell(lane.number).sleep(Some(nap), || {
-            clients.ports.iter_mut().flatten().for_each(Port::announce_sleep);
+            if short.is_none() {
+                clients.ports.iter_mut().flatten().for_each(Port::announce_sleep);
+            }
             lane.called.load(Ordering::SeqCst) || clients.anybody_gone() || clients.have_work()
         });
         clients.ports.iter_mut().flatten().for_each(Port::announce_awake);
-        if naps && wait::came_soon(self.last_call.elapsed()) && clients.have_work() {
+        if is_far && wait::came_soon(self.last_call.elapsed()) && clients.have_work() {
             patience.learn(true);
         }
         false
@@ -286,8 +289,12 @@ impl Clients {
         self.ports.iter().flatten().any(|port| port.owes_ring)
     }
 
-    fn any_unheard(&self) -> bool {
-        self.ports.iter().flatten().any(Port::is_unheard)
+    fn any_far(&self) -> bool {
+        self.ports.iter().flatten().any(Port::is_far)
+    }
+
+    fn all_ring(&self) -> bool {
+        self.ports.iter().flatten().all(Port::rings)
     }
 
     fn anybody_gone(&self) -> bool {

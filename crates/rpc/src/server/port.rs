@@ -91,9 +91,14 @@ impl Port {
         self.running == 0 && self.granted.channel.gone().is_some()
     }
 
-    /// Returns whether the client is on another host, and cannot ring.
-    pub(super) fn is_unheard(&self) -> bool {
-        !self.granted.channel.rings()
+    /// Returns whether the client is on another host.
+    pub(super) fn is_far(&self) -> bool {
+        self.granted.channel.peer().is_far()
+    }
+
+    /// Returns whether the client rings. One on another host needs doorbells.
+    pub(super) fn rings(&self) -> bool {
+        self.granted.channel.rings()
     }
 
     /// Announces to a client on another host that the lane sleeps.
@@ -111,8 +116,7 @@ impl Port {
     }
 
     fn is_far_that_rings(&self) -> bool {
-        let channel = &self.granted.channel;
-        channel.peer().is_far() && channel.rings()
+        self.is_far() && self.rings()
     }
 
     /// Returns whether a request has come.

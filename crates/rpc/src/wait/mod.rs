@@ -80,7 +80,7 @@ const WAKE: Duration = Duration::from_micros(50);
 pub const LATE: Duration = Duration::from_micros(100);
 const MOST_CREDIT: i8 = 8;
 
-/// Shortest and longest time for which a thread sleeps that waits for a peer which cannot ring.
+/// Shortest and longest time for which a thread sleeps that waits for a peer on another host.
 const NAPS: [Duration; 2] = [Duration::from_micros(50), Duration::from_millis(1)];
 /// Ratio of the time waited so far to the next nap.
 const NAP_PART: u32 = 8;
@@ -94,11 +94,13 @@ pub fn came_soon(waited: Duration) -> bool {
     waited < SOON
 }
 
-/// Returns the time to sleep before the next look for something of a peer on another host, which cannot ring, after
-/// `waited` without anything (HydraRPC §5.3: polling, without a processor that does nothing else). So it is found at
-/// most an eighth later, besides what waking takes.
-pub fn nap(waited: Duration) -> Duration {
-    (waited / NAP_PART).clamp(NAPS[0], NAPS[1])
+/// Returns the time to sleep before the next look for something of a peer on another host, after `waited` without
+/// anything (HydraRPC §5.3: polling, without a processor that does nothing else). So it is found at most an eighth
+/// later, besides what waking takes. `None`: the peer `rings`, and sleeping until then costs less. At first it does
+/// not, since a ring passes two managers.
+pub fn nap(waited: Duration, rings: bool) -> Option<Duration> {
+    let is_over = rings && waited >= NAPS[1];
+    (!is_over).then(|| (waited / NAP_PART).clamp(NAPS[0], NAPS[1]))
 }
 
 impl Patience {
