@@ -141,21 +141,45 @@ impl<'a> Call<'a> {
             Err(Refusal::Status(status)) => (status, self.answer as u32),
             Err(Refusal::NoRoom(no)) => (Status::TOO_LONG, u32::try_from(no.needed).unwrap_or(u32::MAX)),
         };
-        Outcome { status, length, written: self.written }
+        Outcome::new(status, length, self.written)
     }
 }
 
-/// Outcome of a call, to be sent.
+/// Outcome of a call, to be sent. Two words, which are passed in registers: in memory it would be stored in pieces and
+/// loaded in larger ones, which waits until all earlier stores are globally visible, among them those of the answer.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Outcome {
-    pub status: Status,
-    pub length: u32,
-    pub written: usize,
+    /// Status in the upper half, length in the lower.
+    answer: u64,
+    written: usize,
 }
 
 impl Outcome {
+    #[inline(always)]
+    fn new(status: Status, length: u32, written: usize) -> Outcome {
+        Outcome { answer: u64::from(status.0) << 32 | u64::from(length), written }
+    }
+
     /// Makes an outcome without an answer's bytes.
     pub(crate) fn from_status(status: Status) -> Outcome {
-        Outcome { status, length: 0, written: 0 }
+        Outcome::new(status, 0, 0)
+    }
+
+    /// Returns the status.
+    #[inline(always)]
+    pub(crate) fn status(self) -> Status {
+        Status((self.answer >> 32) as u16)
+    }
+
+    /// Returns the bytes of the answer; with an error status, its detail.
+    #[inline(always)]
+    pub(crate) fn length(self) -> u32 {
+        self.answer as u32
+    }
+
+    /// Returns the most bytes of the buffer that were written.
+    #[inline(always)]
+    pub(crate) fn written(self) -> usize {
+        self.written
     }
 }

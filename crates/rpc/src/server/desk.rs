@@ -91,7 +91,7 @@ impl Desk {
         };
         let outcome =
             self.handle(incoming, memory, |call| Ok(if source(call)? { Status::MORE } else { Status::DONE }));
-        if outcome.status == Status::MORE {
+        if outcome.status() == Status::MORE {
             self.streams.insert(stream, source);
         }
         outcome
@@ -113,6 +113,6 @@ pub(super) unsafe fn run_handler(
     let mut call = unsafe { Call::new(incoming, memory, client) };
     match catch_unwind(AssertUnwindSafe(|| handler(&mut call))) {
         Ok(ended) => call.outcome(ended),
-        Err(_) => Outcome { status: Status::FAILED, ..call.outcome(Ok(Status::FAILED)) },
+        Err(_) => call.outcome(Ok(Status::FAILED)),
     }
 }

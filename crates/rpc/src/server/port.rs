@@ -186,7 +186,7 @@ impl Port {
     /// Answers a call.
     #[inline(always)]
     pub(super) fn answer(&mut self, slot: u16, outcome: Outcome) {
-        self.callee.answer(slot, outcome.status, outcome.length, outcome.written);
+        self.callee.answer(slot, outcome.status(), outcome.length(), outcome.written());
     }
 
     /// Wakes the client if it sleeps, as there are answers. This needs a fence, and so waits until all stores are

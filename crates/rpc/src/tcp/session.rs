@@ -6,7 +6,7 @@ use super::{LARGE, Notice};
 use crate::ends::{IncomingCall, is_newer};
 use crate::queue::entry::{Answer, Request};
 use crate::server::methods::Methods;
-use crate::server::{Desk, Outcome};
+use crate::server::Desk;
 use std::sync::Arc;
 use unrack_keys::shares::Account;
 
@@ -119,7 +119,7 @@ impl Session {
             // SAFETY: the block is ours, and as long as request and answer may be.
             let outcome = unsafe { self.desk.run(&incoming, &room.block, methods) };
             let Request { slot, generation, .. } = request;
-            let Outcome { status, length, .. } = outcome;
+            let (status, length) = (outcome.status(), outcome.length());
             self.keep(Answer { status, slot, generation, offset: 0, length }, room)?;
         } else {
             self.put_back(room);
