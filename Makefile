@@ -25,7 +25,7 @@
 SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := build
-.PHONY: setup debian rust build command install dist docs wheel run test hosts test-python test-programs lint lint-rust lint-rest studies studies-programs bench rtl-programs rtl-short rtl rtl-coverage rtl-program-srpt-4 synth fmax models miri differential soak sockets-suites torch torch-bench clean
+.PHONY: setup debian rust build command install dist docs wheel run test hosts hosts-plain hosts-doorbell test-python test-programs lint lint-rust lint-rest studies studies-programs bench rtl-programs rtl-short rtl rtl-coverage rtl-program-srpt-4 synth fmax models miri differential soak sockets-suites torch torch-bench clean
 
 target := $(or $(CARGO_TARGET_DIR),target)
 release := $(target)/release
@@ -169,7 +169,7 @@ test: lint
 	cargo test -q --workspace --profile ci -- --test-threads 8 silence::
 	$(MAKE) --no-print-directory models
 	$(MAKE) --no-print-directory --jobs 2 test-python test-programs
-	UNRACK=$(ci)/unrack tests/hosts.sh
+	UNRACK=$(ci)/unrack $(MAKE) --no-print-directory --jobs 2 hosts-plain hosts-doorbell
 	@if [[ -s $(skips) ]]; then \
 		echo "skipped, since this machine lacks something:"; \
 		sort -u $(skips) | sed 's/^/  /'; \
@@ -190,9 +190,15 @@ test-programs:
 	UNRACK=$(ci)/unrack tests/programs/run.sh --scale small --fast --local 25% sort sqlite redis go node
 	tests/own-transport.sh $(ci)/own-transport
 
-# Two virtual machines, one pool: a part of `test`, which takes a minute and a half.
+# Two virtual machines, one pool, without and with interrupts between them: a part of `test`. They wait much of their time.
 hosts: setup command
+	$(MAKE) --no-print-directory --jobs 2 hosts-plain hosts-doorbell
+
+hosts-plain:
 	tests/hosts.sh
+
+hosts-doorbell:
+	tests/hosts.sh --kind ivshmem-doorbell --calls 300
 
 # An extra: PyTorch is no part of `test`. Where it is not to be had, its tests say so and are skipped.
 torch_python := .venv-torch/bin/python

@@ -402,6 +402,7 @@ def pool_serve(
     host: Value | None = None,
     host_name: Value | None = None,
     silence: Value | None = None,
+    doorbell: Value | None = None,
     interleave: Value | None = None,
     memory: Value | None = None,
     region: Value | None = None,
@@ -426,6 +427,9 @@ def pool_serve(
         host: Number of this host among those that share the devices; each kernel has one of its own.
         host_name: Name of this host, for people who look [default: the kernel's].
         silence: Time for which another host may show nothing before calls to it end [default: 3s].
+        doorbell: Doorbell by which hosts wake each other's programs: the folder in /sys/bus/pci/devices of an
+            ivshmem-doorbell that is bound to vfio-pci, or a link to it [default: programs look for each other
+            by themselves].
         interleave: Bytes placed on one of several devices before the next (default: 4KiB).
         memory: Access to the memory: coherent, incoherent (lines are flushed), uncached, or model (for tests)
             (default: coherent).
@@ -446,6 +450,7 @@ def pool_serve(
             "--host": host,
             "--host-name": host_name,
             "--silence": silence,
+            "--doorbell": doorbell,
             "--interleave": interleave,
             "--memory": memory,
             "--region": region,

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 use unrack_pool::cache_control::MemoryKind;
-use unrack_pool::manager::doorbell::Ivshmem;
+use unrack_pool::manager::doorbell::{CannotRing, Ivshmem};
 use unrack_pool::manager::{self, Backing, HostOptions, signals};
 use unrack_pool::{Options, socket};
 use unrack_units::nearest::hint;
@@ -156,9 +156,13 @@ fn of_host(args: &Args, socket: &Path, devices: &str, host: u32) -> Result<Optio
     }
     let devices = paths(devices);
     if let Some(path) = &args.doorbell {
-        let opened = Ivshmem::open(path, &devices);
-        let opened =
-            opened.map_err(|why| Failure::Lacking(format!("--doorbell {}: {why}", path.display())))?;
+        let opened = Ivshmem::open(path, &devices).map_err(|why| {
+            let text = format!("--doorbell {}: {why}", path.display());
+            match why {
+                CannotRing::NotOne | CannotRing::HasMemory(_) => Failure::Usage(text),
+                CannotRing::Unbound { .. } | CannotRing::Device { .. } => Failure::Lacking(text),
+            }
+        })?;
         place.doorbell = Some(Arc::new(opened));
     }
     Ok(Options::for_host(socket, devices, place)?)

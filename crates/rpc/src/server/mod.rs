@@ -16,7 +16,6 @@ pub(crate) mod methods;
 mod port;
 mod workers;
 
-pub(crate) use call::Outcome;
 pub use call::{AnswerTooLong, Call, Kept, Refusal};
 pub(crate) use desk::Desk;
 pub use methods::{Answered, PartSource};

@@ -5,8 +5,8 @@ use super::memory::Block;
 use super::{LARGE, Notice};
 use crate::ends::{IncomingCall, is_newer};
 use crate::queue::entry::{Answer, Request};
-use crate::server::methods::Methods;
 use crate::server::Desk;
+use crate::server::methods::Methods;
 use std::sync::Arc;
 use unrack_keys::shares::Account;
 

@@ -27,10 +27,8 @@ pub struct Ivshmem {
 /// Reason why a doorbell cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum CannotRing {
-    #[error(
-        "{} is no folder of an ivshmem device: give one of /sys/bus/pci/devices, or a link to one", .0.display()
-    )]
-    NotOne(PathBuf),
+    #[error("it is no folder of an ivshmem device: give one of /sys/bus/pci/devices, or a link to one")]
+    NotOne,
     #[error(
         "{address} needs the driver `vfio-pci`, and an IOMMU: `modprobe vfio-pci`, then write `vfio-pci` to \
          {folder}/driver_override and `{address}` to /sys/bus/pci/drivers_probe", folder = .folder.display()
@@ -51,13 +49,13 @@ impl Ivshmem {
     /// # Errors
     /// If it is no ivshmem, has memory of the pool, another driver has it, or VFIO refuses it.
     pub fn open(path: &Path, memory: &[PathBuf]) -> Result<Ivshmem, CannotRing> {
-        let not_one = || CannotRing::NotOne(path.to_path_buf());
-        let folder = std::fs::canonicalize(path).map_err(|_| not_one())?;
+        let folder = std::fs::canonicalize(path).map_err(|_| CannotRing::NotOne)?;
         let read = |name: &str| std::fs::read_to_string(folder.join(name)).ok();
         if ["vendor", "device"].map(read) != IDENTITY.map(|word| Some(format!("{word}\n"))) {
-            return Err(not_one());
+            return Err(CannotRing::NotOne);
         }
-        let address = folder.file_name().and_then(|name| name.to_str()).ok_or_else(not_one)?.to_string();
+        let address =
+            folder.file_name().and_then(|name| name.to_str()).ok_or(CannotRing::NotOne)?.to_string();
         let is_here =
             |memory: &PathBuf| std::fs::canonicalize(memory).is_ok_and(|at| at.starts_with(&folder));
         if memory.iter().any(is_here) {
@@ -137,7 +135,7 @@ mod tests {
         assert!(error.contains("0000:00:04.0 cannot be used"), "{error}");
         device(&folder, ["0x8086", "0x1110"]);
         for other in [link, folder.join("absent"), folder.to_path_buf()] {
-            assert!(why(&other, &[]).contains("is no folder of an ivshmem device"));
+            assert!(why(&other, &[]).contains("no folder of an ivshmem device"));
         }
     }
 }
