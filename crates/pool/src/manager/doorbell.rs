@@ -1,7 +1,7 @@
 //! Doorbells: interrupts by which the manager of one host wakes that of another.
 //!
-//! Without one, a manager looks at the rings of the others every two milliseconds at most, and processes that wait for
-//! peers on other hosts look by themselves (HydraRPC §5.3). With one, they sleep until they are rung for.
+//! Without one, a manager finds the messages of others when it looks, after two milliseconds at most, and processes that
+//! wait for peers on other hosts look by themselves (HydraRPC §5.3). With one, both are woken.
 
 mod ivshmem;
 mod vfio;

@@ -255,6 +255,41 @@ fn hosts(seed: u64) -> (DeviceView, DeviceView) {
     (device.host(seed), device.host(seed ^ 1))
 }
 
+/// What a host's cache still has of an earlier channel in the same area is not published with what is new.
+#[test]
+fn lines_of_an_earlier_channel_are_not_published() {
+    for seed in 0..200 {
+        let (here, there) = hosts(seed);
+        let layout = Layout::fitting(AREA).unwrap();
+        let answers = layout.answers();
+        let line = (0..8).map(|word| answers + word * 8);
+        line.clone().for_each(|at| there.memory.store(there.entry(at), u64::MAX));
+        line.for_each(|at| here.memory.store(here.entry(at), 0));
+        // SAFETY: the views outlive both ends, and the area of the device is zero.
+        let (mut caller, mut callee) = unsafe {
+            (
+                Caller::<_, Lent>::new(here.memory.clone(), here.base(), layout),
+                Callee::new(there.memory.clone(), there.base(), layout),
+            )
+        };
+        let mut rings = 0;
+        let mut wake = |caller: &mut Caller<_, Lent>| {
+            assert_eq!(caller.poll(|_| ControlFlow::Continue(())), 0, "nothing was answered");
+            assert!(caller.wake_callee(|| {
+                rings += 1;
+                true
+            }));
+        };
+        wake(&mut caller);
+        let sleep = callee.announce_sleep();
+        wake(&mut caller);
+        wake(&mut caller);
+        callee.announce_awake(sleep);
+        wake(&mut caller);
+        assert_eq!(rings, 1, "one for each sleep");
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 3 } else { 300 }))]
 

@@ -97,7 +97,11 @@ impl<M: SharedMemory> Sender<M> {
     /// written by nobody else.
     pub unsafe fn new(memory: M, base: *mut u8, lines: usize) -> Self {
         // SAFETY: as the caller says.
-        Sender { ring: unsafe { Ring::new(memory, base, lines) }, sleep: 0 }
+        let sender = Sender { ring: unsafe { Ring::new(memory, base, lines) }, sleep: 0 };
+        // A host's copy of a line that another channel had is arbitrary. What follows does not write all of this one,
+        // and publishes it whole.
+        sender.ring.line().iter().for_each(|word| word.store(0, Ordering::Relaxed));
+        sender
     }
 
     /// Sends entries, whose flags must be clear. The line must have been received since it was last sent.
@@ -116,10 +120,6 @@ impl<M: SharedMemory> Sender<M> {
 
     /// Announces a sleep to the receiver, before the last look for what it sends. Returns the sleep's state.
     pub fn announce_sleep(&mut self) -> u64 {
-        if self.ring.passed == 0 {
-            // The rest of the line is arbitrary here until it is first written: another channel may have had it.
-            self.ring.line().iter().for_each(|word| word.store(0, Ordering::Relaxed));
-        }
         self.sleep = (self.sleep & !ASLEEP).wrapping_add(2) | ASLEEP;
         self.ring.memory.store(self.ring.sleep_word(), self.sleep);
         // Pairs with the fence of `wake_sender`: either that look finds what was sent, or the receiver this sleep.

@@ -96,8 +96,8 @@ pub fn came_soon(waited: Duration) -> bool {
 
 /// Returns the time to sleep before the next look for something of a peer on another host, after `waited` without
 /// anything (HydraRPC §5.3: polling, without a processor that does nothing else). So it is found at most an eighth
-/// later, besides what waking takes. `None`: the peer `rings`, and sleeping until then costs less. At first it does
-/// not, since a ring passes two managers.
+/// later, besides what waking takes. `None`: the peer `rings`, and is waited for. A ring passes two managers, so short
+/// naps come first.
 pub fn nap(waited: Duration, rings: bool) -> Option<Duration> {
     let is_over = rings && waited >= NAPS[1];
     (!is_over).then(|| (waited / NAP_PART).clamp(NAPS[0], NAPS[1]))
