@@ -169,7 +169,7 @@ test: lint
 	cargo test -q --workspace --profile ci -- --test-threads 8 silence::
 	$(MAKE) --no-print-directory models
 	$(MAKE) --no-print-directory --jobs 2 test-python test-programs
-	UNRACK=$(ci)/unrack $(MAKE) --no-print-directory --jobs 2 hosts-plain hosts-doorbell
+	UNRACK=$(ci)/unrack $(MAKE) --no-print-directory hosts-plain hosts-doorbell
 	@if [[ -s $(skips) ]]; then \
 		echo "skipped, since this machine lacks something:"; \
 		sort -u $(skips) | sed 's/^/  /'; \
@@ -190,15 +190,15 @@ test-programs:
 	UNRACK=$(ci)/unrack tests/programs/run.sh --scale small --fast --local 25% sort sqlite redis go node
 	tests/own-transport.sh $(ci)/own-transport
 
-# Two virtual machines, one pool, without and with interrupts between them: a part of `test`. They wait much of their time.
+# Two virtual machines, one pool, without and with interrupts between them: a part of `test`.
 hosts: setup command
-	$(MAKE) --no-print-directory --jobs 2 hosts-plain hosts-doorbell
+	$(MAKE) --no-print-directory hosts-plain hosts-doorbell
 
 hosts-plain:
 	tests/hosts.sh
 
 hosts-doorbell:
-	tests/hosts.sh --kind ivshmem-doorbell --calls 300
+	tests/hosts.sh --kind ivshmem-doorbell --calls 100
 
 # An extra: PyTorch is no part of `test`. Where it is not to be had, its tests say so and are skipped.
 torch_python := .venv-torch/bin/python

@@ -52,6 +52,9 @@ is() { listed "$1" | jq -e "$2" > /dev/null; }
 linked='all(.hosts[]; .is_here or .is_linked) and (.hosts | length) == 2'
 empty='.free_bytes == .capacity_bytes and .channels == [] and .segments == [] and all(.hosts[]; .claimed_bytes == 0)'
 
+# Whether a client's calls are under way.
+called='any(.channels[]; .open)'
+
 declare -A number=([a]=0 [b]=1)
 doorbell=()
 [[ $kind != *-doorbell ]] || doorbell=(--doorbell /dev/rack-doorbell)
@@ -103,14 +106,14 @@ for ((round = 0; round < rounds; round++)); do
     until_so knows b
 
     check b 1000000 10 & caller=$!
-    sleep 2
+    until_so is a "$called"
     stop_in b KILL 'rpc check'
     wait $caller && failed "a client that was killed says that all is well"
     until_so is a '[.channels[], .segments[]] == []'
     step "a client was killed"
 
     check b 1000000 10 & caller=$!
-    sleep 2
+    until_so is a "$called"
     stop_in b KILL 'pool serve'
     manage b
     wait $caller && failed "calls go on although the manager was killed"
@@ -120,7 +123,7 @@ for ((round = 0; round < rounds; round++)); do
     step "a manager was killed, and the next took over"
 
     check b 1000000 10 & caller=$!
-    sleep 2
+    until_so is a "$called"
     rack stop b
     until_so is a 'any(.hosts[]; .standing == "silent")'
     is a '.channels | length >= 1' || failed "what the stopped host may still write was given to others"
@@ -133,7 +136,7 @@ for ((round = 0; round < rounds; round++)); do
     step "a host was stopped for longer than others wait, found itself cut off, and goes on"
 
     check b 1000000 10 & caller=$!
-    sleep 2
+    until_so is a "$called"
     rack kill b
     wait $caller && failed "a host that was killed says that all is well"
     until_so is a 'any(.hosts[]; .standing == "silent" and .claimed_bytes > 0)'
@@ -147,7 +150,7 @@ for ((round = 0; round < rounds; round++)); do
     step "the client's host was killed, fenced, and booted again"
 
     check b 1000000 10 & caller=$!
-    sleep 2
+    until_so is a "$called"
     rack kill a
     wait $caller && failed "calls go on although the server's host was killed"
     grep -q 'host' "$state/check.log" || failed "the error names no host: $(cat "$state/check.log")"
