@@ -49,7 +49,7 @@ struct Running {
     child: Child,
     /// Connection with the agent.
     port: UnixStream,
-    /// This end of the doorbell's connection.
+    /// Connection of the doorbell, of which QEMU has the other end.
     _doorbell: Option<UnixStream>,
 }
 
