@@ -61,7 +61,7 @@ int main(int argc, char **argv) {
 
     struct sigaction action = {.sa_handler = on_alarm, .sa_flags = SA_RESTART};
     sigaction(SIGALRM, &action, 0);
-    ualarm(10000, 10000);
+    ualarm(2000, 2000);
     pthread_t threads[2];
     void *results[2];
     for (size_t n = 0; n < 2; n++) pthread_create(&threads[n], 0, half, (void *)n);

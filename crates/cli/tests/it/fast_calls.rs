@@ -170,3 +170,100 @@ fn calls_that_wait_keep_their_memory() {
         assert!(summary["fetches"].as_u64().unwrap() > least, "{how}: {summary}");
     }
 }
+
+/// Program whose signals come sooner than the memory of its calls, and whose handlers use other memory, and make calls that
+/// are interrupted by another thread's signals. Half of its handlers stand on a stack of their own; some jump out of a call.
+const HASTE: &str = r#"
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+enum { PAGE = 4096, PAGES = 1024, OTHERS = 1024, SOME = 40 };
+static unsigned char *memory, *others;
+static volatile int alarms, told, jumps, is_over, file;
+static sigjmp_buf again;
+static pthread_t first;
+
+static void touch(int n) { others[n * 7 % OTHERS * PAGE]++; }
+
+static void on_told(int signal) {
+    (void)signal;
+    touch(told++);
+}
+
+static void on_alarm(int signal) {
+    (void)signal;
+    touch(alarms++);
+    if (alarms % 8 == 0 && pwrite(file, others, SOME * PAGE, PAGES * PAGE) != SOME * PAGE) _exit(9);
+    if (jumps > 0) siglongjmp(again, jumps--); // The call's memory is let go.
+}
+
+static void *tell(void *none) {
+    struct timespec pause = {0, 3000000};
+    while (!is_over) nanosleep(&pause, 0), pthread_kill(first, SIGUSR1);
+    return none;
+}
+
+int main(int argc, char **argv) {
+    struct sigaction alarm = {.sa_handler = on_alarm, .sa_flags = SA_RESTART}, tells = {.sa_handler = on_told, .sa_flags = SA_RESTART};
+    struct itimerval every = {{0, 2000}, {0, 2000}}, never = {0};
+    if (argc > 2) {
+        stack_t stack = {.ss_sp = malloc(65536), .ss_size = 65536};
+        sigaltstack(&stack, 0);
+        alarm.sa_flags |= SA_ONSTACK;
+    }
+    first = pthread_self();
+    memory = mmap(0, PAGES * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    others = mmap(0, OTHERS * PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    for (int n = 0; n < PAGES; n++) memset(memory + n * PAGE, n % 251 + 1, PAGE);
+    memset(others, 1, OTHERS * PAGE);
+    file = open(argv[1], O_RDWR | O_CREAT | O_TRUNC, 0600);
+    sigaction(SIGALRM, &alarm, 0);
+    sigaction(SIGUSR1, &tells, 0);
+    pthread_t teller;
+    sigset_t mine;
+    sigemptyset(&mine);
+    sigaddset(&mine, SIGALRM);
+    sigprocmask(SIG_BLOCK, &mine, 0);
+    pthread_create(&teller, 0, tell, 0);
+    sigprocmask(SIG_UNBLOCK, &mine, 0);
+    setitimer(ITIMER_REAL, &every, 0);
+    if (!sigsetjmp(again, 1)) jumps = 3;
+    while (jumps > 0) pwrite(file, memory, PAGES * PAGE, 0);
+    ssize_t written = pwrite(file, memory, PAGES * PAGE, 0);
+    memset(memory, 0, PAGES * PAGE);
+    for (int n = 0; n < OTHERS; n++) touch(n);
+    ssize_t got = pread(file, memory, PAGES * PAGE, 0);
+    setitimer(ITIMER_REAL, &never, 0);
+    is_over = 1;
+    pthread_join(teller, 0);
+    int wrong = 0;
+    for (int n = 0; n < PAGES; n++) wrong += memory[n * PAGE] != n % 251 + 1 || memory[n * PAGE + PAGE - 1] != n % 251 + 1;
+    printf("%zd %zd %d %d\n", written, got, wrong, jumps);
+    return 0;
+}
+"#;
+
+#[test]
+fn calls_are_made_though_signals_come_before_their_memory() {
+    let Some(lab) = Lab::fast("fast-haste") else { return };
+    let (program, file) = (lab.path("haste"), lab.path("file"));
+    compile(HASTE, &program, &["-O1", "-pthread", "-Wl,-z,now"]);
+    let command = [program.to_str().unwrap(), file.to_str().unwrap(), "alternate"];
+    for words in [&command[..2], &command] {
+        for (local, latency) in [("1MiB", "50us"), ("3MiB", "20us"), ("2MiB", "100us")] {
+            let (output, summary) = lab.run(&["--fast", "--local", local, "--latency", latency], words);
+            let said = String::from_utf8_lossy(&output.stdout);
+            assert_eq!(said, "4194304 4194304 0 0\n", "{local} {latency}: {}", stderr(&output));
+            assert!(summary["fetches"].as_u64().unwrap() > 1000, "{summary}");
+        }
+    }
+}

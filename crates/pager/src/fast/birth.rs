@@ -122,7 +122,7 @@ fn begin(thread: &Thread, context: &mut Context, wish: Wish) -> isize {
     let result = start(wish, child, frame);
     if raw::is_error(result) || wish.is_guest() {
         // The child was not created, or has become another program, or ended.
-        release(child);
+        release(child, usize::MAX);
         child.release();
     }
     result

@@ -15,7 +15,7 @@ use super::{birth, descriptors, signals, space};
 
 /// Handles the call at which the context stands.
 pub(super) fn handle(thread: &Thread, context: &mut Context) {
-    release(thread);
+    release(thread, context.register(libc::REG_RSP));
     let (number, args) = (context.number(), context.args());
     match outcome(thread, context, number, args) {
         Outcome::Made(result) => context.set_result(result),

@@ -7,6 +7,7 @@
 
 use super::action::Action;
 use super::context::{Context, RED_ZONE, floating_point_len, resume};
+use super::hold;
 use super::prepare::{hold_again, hold_some};
 use super::thread::{Stack, Thread};
 use core::ffi::c_int;
@@ -51,6 +52,9 @@ pub(super) fn deliver(
         (&raw mut (*copy).0.uc_stack).cast::<Stack>().write(alternate);
         (&raw mut (*copy).0.uc_sigmask).cast::<u64>().write(blocked);
     }
+    if context.stands_at_call() {
+        hold::keep(thread, frame);
+    }
     if alternate.flags & SS_AUTODISARM != 0 {
         thread.alternate.set(Stack::NONE);
     }
@@ -86,6 +90,7 @@ pub(super) fn return_from_signal(thread: &Thread, context: &Context) -> ! {
     let blocked = *target.mask();
     target.block(thread, blocked);
     hold_again(thread, target);
+    hold::end(thread, frame - size_of::<usize>());
     // SAFETY: the kernel itself will read the same frame.
     unsafe { resume(thread, frame) }
 }

@@ -26,7 +26,7 @@ extern "C" fn on_bus(signal: c_int, info: *mut libc::siginfo_t, context: *mut c_
     let (info, context) = unsafe { (&*info, &mut *(context as *mut Context)) };
     if before == DISPATCH {
         // Not inside our own handler: the last call is over.
-        release(thread);
+        release(thread, context.register(libc::REG_RSP));
     }
     let is_fault = info.si_code == libc::BUS_ADRERR && {
         const WRITE: usize = 2;

@@ -26,7 +26,7 @@ pub(super) struct Thread {
     pub overhead_ns: Cell<u64>,
     /// Pages that it was given last for a first touch.
     pub(super) stride: Cell<Stride>,
-    /// True if memory is held for its current system call.
+    /// True if memory is held for its system calls: the current one, and others that handlers interrupted.
     pub holds: Cell<bool>,
     /// Alternate signal stack that the program believes to have set.
     pub alternate: Cell<Stack>,
@@ -59,6 +59,13 @@ impl Stack {
     /// Returns whether a thread with this stack pointer is on it.
     pub(super) fn contains(&self, pointer: usize) -> bool {
         self.is_armed() && pointer > self.base && pointer - self.base <= self.size
+    }
+
+    /// Returns whether a thread with this stack pointer has left the handler whose frame is at `frame`; this is its
+    /// alternate stack. A handler that returns has taken the return address from its frame.
+    pub(super) fn has_left(&self, frame: usize, pointer: usize) -> bool {
+        let is_here = self.contains(pointer);
+        if is_here == self.contains(frame) { pointer > frame + size_of::<usize>() } else { !is_here }
     }
 }
 
@@ -179,4 +186,24 @@ fn has_ended(tid: u32) -> bool {
     let pid = rustix::process::Pid::from_raw(tid as i32);
     // The number may belong to another process's thread; then the block stays unused, which does no harm.
     pid.is_none_or(|pid| rustix::process::getpriority_process(Some(pid)) == Err(Errno::SRCH))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_handler_is_left_when_the_stack_pointer_is_above_its_frame() {
+        const MAIN: usize = 0x7fff_0000;
+        let alternate = Stack { base: 0x1000, flags: 0, size: 0x1000 };
+        for stack in [Stack::NONE, alternate] {
+            // Inside, at its return, and after it.
+            assert!(!stack.has_left(MAIN, MAIN - 64) && !stack.has_left(MAIN, MAIN + 8));
+            assert!(stack.has_left(MAIN, MAIN + 16));
+        }
+        // A handler on the alternate stack interrupts one on the main stack, and not the other way round.
+        assert!(!alternate.has_left(MAIN, 0x1800));
+        assert!(alternate.has_left(0x1800, MAIN));
+        assert!(!alternate.has_left(0x1800, 0x1700) && alternate.has_left(0x1800, 0x1900));
+    }
 }

@@ -1,8 +1,9 @@
 //! Lab for tests of the `unrack` that was built with them.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 use unrack_paging::FaultMode;
@@ -65,6 +66,9 @@ impl Lab {
         command.args(arguments.iter().map(|argument| argument.as_ref()));
         command.env("XDG_CACHE_HOME", self.path("cache")).env("TMPDIR", self.path("tmp"));
         command.env_remove("LD_PRELOAD").env_remove("UNRACK_PRELOAD");
+        if let Some(path) = path_with_python() {
+            command.env("PATH", path);
+        }
         command
     }
 
@@ -94,6 +98,25 @@ impl Lab {
         let text = std::fs::read(&json).unwrap_or_else(|_| panic!("no summary: {}", stderr(&output)));
         (output, serde_json::from_slice(&text).unwrap())
     }
+}
+
+/// Returns a `PATH` whose first `python3` is the interpreter itself: what version managers put there is a script, whose tens of
+/// processes a test would page and count, too. `None` without Python.
+fn path_with_python() -> Option<&'static OsStr> {
+    static PATH: OnceLock<Option<OsString>> = OnceLock::new();
+    let find = || {
+        let asked =
+            Command::new("python3").args(["-c", "import sys; print(sys.executable)"]).output().ok()?;
+        let interpreter = String::from_utf8(asked.stdout).ok().filter(|path| path.starts_with('/'))?;
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("python");
+        std::fs::create_dir_all(&folder).ok()?;
+        let aside = folder.join(std::process::id().to_string());
+        std::os::unix::fs::symlink(interpreter.trim_end(), &aside).ok()?;
+        std::fs::rename(&aside, folder.join("python3")).ok()?;
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        std::env::join_paths([folder].into_iter().chain(std::env::split_paths(&path))).ok()
+    };
+    PATH.get_or_init(find).as_deref()
 }
 
 pub(crate) fn stderr(output: &Output) -> String {
