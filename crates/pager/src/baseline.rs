@@ -8,7 +8,7 @@
 use crate::control::{ControlHead, ProcessSlot};
 use crate::memory::Memory;
 use crate::pagemap::count;
-use crate::sys::{self, now_ns};
+use crate::sys::{self, now_ns, used_ns};
 use crate::{den, heap};
 use alloc::vec::Vec;
 use core::ffi::CStr;
@@ -22,8 +22,10 @@ static FIRST: AtomicU64 = AtomicU64::new(u64::MAX);
 /// Pages of this process when its pager was started, without the pager's.
 static AT_START: AtomicU64 = AtomicU64::new(0);
 
-/// Inverse share of the time for counting the pager's pages: one in a hundred.
-const COUNTING_PART: u64 = 100;
+/// Inverse share of the time for counting pages: one in a hundred, and one in ten while the run seems to be far over its limit, since
+/// pages may be taken only because of what it has changed of its files since the last count. Time for which other work has
+/// the processor is none of it: on a busy machine counts would be a second apart.
+const COUNTING_PARTS: [u64; 2] = [100, 10];
 
 /// Measures the baseline. Call in the program's thread, before the pager's starts: the program continues to touch
 /// memory while the pager starts.
@@ -56,9 +58,10 @@ pub(crate) struct Baseline {
     kept_at_start: u64,
     /// Buffer for reuse.
     text: Vec<u8>,
-    /// Pages of the heap when `own` was counted; below, the time of the next count.
+    /// Pages of the heap when `own` was counted; below, the time when that ended, and what it cost.
     heap: u64,
-    next_ns: u64,
+    counted_ns: u64,
+    cost_ns: u64,
 }
 
 impl Baseline {
@@ -82,21 +85,22 @@ impl Baseline {
             parent: rustix::process::getppid(),
             own: 0,
             heap: 0,
-            next_ns: 0,
+            counted_ns: 0,
+            cost_ns: 0,
         }
     }
 
-    /// Returns the number of pages now, with those of the pager.
-    pub(crate) fn pages(&mut self, memory: &Memory) -> u64 {
+    /// Returns the number of pages now, with those of the pager. They are counted more often while the run seems to be
+    /// far over its limit.
+    pub(crate) fn pages(&mut self, memory: &Memory, is_far_over: bool) -> u64 {
         if self.at_start > self.first && rustix::process::getppid() != self.parent {
             self.at_start = self.first;
         }
-        let begin = now_ns();
-        if begin >= self.next_ns {
+        if now_ns() >= self.counted_ns + COUNTING_PARTS[usize::from(is_far_over)] * self.cost_ns {
+            let begin_ns = used_ns();
             (self.own, self.heap) = (own_pages(memory.pagemap()), heap::used_pages());
             self.kept = memory.kept_pages(&mut self.text);
-            let end = now_ns();
-            self.next_ns = end + COUNTING_PART * (end - begin);
+            (self.counted_ns, self.cost_ns) = (now_ns(), used_ns() - begin_ns);
         }
         self.programs() + self.kept + self.own + heap::used_pages().saturating_sub(self.heap)
     }

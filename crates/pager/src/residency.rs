@@ -359,6 +359,11 @@ impl Residency {
         self.local + self.others > self.limit()
     }
 
+    /// Returns whether the run has so many more local pages than it may that making room does not explain it.
+    pub(crate) fn is_far_over(&self) -> bool {
+        self.local + self.others > self.limit() + self.limit() / 8 + 2 * SLACK
+    }
+
     /// Returns the time in ns until the next tick: until then the program can touch half of what is left at most.
     pub(crate) fn pause_ns(&self) -> u64 {
         let room = self.limit().saturating_sub(self.local + self.others);

@@ -345,8 +345,16 @@ pub fn timespec(ns: u64) -> Timespec {
 
 /// Returns the monotonic time in nanoseconds, on the same clock in all processes of a run.
 pub fn now_ns() -> u64 {
-    let t = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-    t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
+    ns(rustix::time::clock_gettime(rustix::time::ClockId::Monotonic))
+}
+
+/// Returns the time in nanoseconds for which the calling thread has had a processor.
+pub fn used_ns() -> u64 {
+    ns(rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime))
+}
+
+fn ns(time: Timespec) -> u64 {
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
 /// Returns the number of resident pages that are not file-backed or shared, from `/proc/self/statm`.

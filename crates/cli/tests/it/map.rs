@@ -56,7 +56,7 @@ fn a_map_is_drawn_and_its_runs_are_kept() {
         map["disturbance"]["disturbed"].as_array().unwrap().is_empty()
     };
     let mut output = output;
-    for _ in 0..10 {
+    for _ in 0..3 {
         if is_quiet(&output) {
             break;
         }

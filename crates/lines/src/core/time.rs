@@ -79,8 +79,9 @@ impl<const N: usize> Time for Lanes<N> {
     }
 
     #[inline(always)]
-    fn after(self, cycles: f32) -> Self {
-        Lanes(self.0.map(|time| time + cycles))
+    fn after(mut self, cycles: f32) -> Self {
+        self.0.iter_mut().for_each(|time| *time += cycles);
+        self
     }
 
     #[inline(always)]

@@ -230,7 +230,7 @@ impl Pager {
             Some(node) => node.resident(),
             None => self.pages.remote_in_slots(),
         };
-        let not_its_own = elsewhere as u64 + self.baseline.pages(&self.memory);
+        let not_its_own = elsewhere as u64 + self.baseline.pages(&self.memory, self.pages.is_far_over());
         self.pages.sync(self.memory.anonymous_pages(), not_its_own);
     }
 }

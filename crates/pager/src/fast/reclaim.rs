@@ -136,7 +136,8 @@ impl Engine {
 
     /// Does the periodic work: called by the next fault, or else by the tick thread.
     fn tick(&mut self, now_ns: u64) {
-        let not_its_own = self.baseline.pages(&self.memory) + self.pages.remote_in_slots() as u64;
+        let not_its_own =
+            self.baseline.pages(&self.memory, self.pages.is_far_over()) + self.pages.remote_in_slots() as u64;
         self.pages.sync(self.memory.anonymous_pages(), not_its_own);
         self.next_tick_ns = now_ns + self.pages.pause_ns();
     }
