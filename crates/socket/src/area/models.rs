@@ -135,5 +135,5 @@ fn loom_no_wake_for_room_is_lost() {
 
 #[test]
 fn loom_both_sleep_in_turn() {
-    explore(4, 2);
+    explore(3, 2);
 }
