@@ -10,6 +10,7 @@
 //! | [`ready`] | `poll`, `select`, `epoll` |
 //! | [`descriptors`] | `connect`, `accept`, `close`, `dup`, `shutdown`, options |
 //! | [`files`] | `sendfile`, `splice` |
+//! | [`printing`] | `dprintf` and its kin |
 //! | [`processes`] | `fork`, `exec` and their kin |
 //! | [`references`] | this library's own: bytes where they lie |
 
@@ -17,6 +18,7 @@ pub mod bytes;
 pub mod descriptors;
 pub mod files;
 mod next;
+pub mod printing;
 pub mod processes;
 pub mod ready;
 pub mod references;

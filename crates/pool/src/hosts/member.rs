@@ -386,6 +386,7 @@ impl Member {
     /// Leaves, with nothing: the next manager of this host begins a new incarnation.
     pub(crate) fn leave(&mut self) {
         self.give_all_but(&BTreeSet::new());
+        self.show_doorbell(None);
         self.records.set(self.us.host, HeadWord::Standing, LEFT);
     }
 }

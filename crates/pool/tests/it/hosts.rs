@@ -154,6 +154,20 @@ fn a_host_without_a_doorbell_is_not_rung() {
 }
 
 #[test]
+fn a_host_that_has_left_shows_no_doorbell() {
+    let rack = Rack::new(MemoryKind::Coherent, 1, 24 << 20, 2);
+    let doorbells = Doorbells::new(2);
+    let (here, there) = (rack.manager_with(0, &doorbells), rack.manager_with(1, &doorbells));
+    let client = Client::connect_as(here.socket(), "client").unwrap();
+    linked(&client);
+    let other = |listing: &Listing| (listing.hosts[1].has_doorbell, listing.hosts[1].standing);
+    assert_eq!(other(&Listing::read(&client).unwrap()), (true, HostStanding::Serving));
+    drop(there);
+    let left = until(&client, "left", |listing| other(listing).1 == HostStanding::Left);
+    assert!(!other(&left).0, "{left}");
+}
+
+#[test]
 fn what_one_host_grants_another_reads_and_all_comes_back() {
     for mode in modes() {
         let rack = Rack::new(mode, 2, 24 << 20, 3);
