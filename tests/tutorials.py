@@ -41,7 +41,8 @@ def run(page, unrack):
 def environment(folder, unrack):
     """Returns the variables with which a reader would have installed the command, and no pool of others."""
     return os.environ | {
-        "PATH": f"{unrack.parent}:{os.environ['PATH']}",
+        # A version manager's `python3` is a script, whose processes would be measured, too.
+        "PATH": f"{unrack.parent}:{Path(sys.executable).parent}:{os.environ['PATH']}",
         "PYTHONPATH": str(ROOT / "python"),
         "UNRACK_RPC_LIBRARY": str(unrack.parent / "libunrack_rpc.so"),
         "XDG_RUNTIME_DIR": folder,
