@@ -45,6 +45,8 @@ pub(super) fn outcome(thread: &Thread, context: &mut Context, number: i64, args:
         }
         libc::SYS_fork => Ok(Wish::from_clone([libc::SIGCHLD as usize, 0, 0, 0, 0, 0])),
         libc::SYS_exit => {
+            // Also what was kept for handlers in which it ends.
+            release(thread, usize::MAX);
             thread.leave();
             return Some(Outcome::GoOn(args));
         }
