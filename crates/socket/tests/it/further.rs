@@ -376,36 +376,17 @@ unsafe extern "C" {
 #[test]
 #[ignore = "runs below the preload library, started by a test above"]
 fn printed() {
-    // Through the call that prints, and through the stream that standard output is.
-    for is_stream in [false, true] {
-        let (mut a, mut b) = internet();
-        warm_up(&a, &b);
-        a.write_all(b"sent ").expect("bytes go");
-        let kept = if is_stream {
-            // SAFETY: descriptors of this process, whose standard output comes back below.
-            unsafe { (libc::dup(1), libc::dup2(a.as_raw_fd(), 1)).0 }
-        } else {
-            -1
-        };
-        let (small, large, text) = (-7, 2.5_f64, c"text".as_ptr());
-        // SAFETY: arguments of the kinds that the format names, more than registers hold.
-        let printed = unsafe {
-            let format = c"%d %.1f %s %d %d %d %d %.1f|".as_ptr();
-            if is_stream {
-                let bytes = libc::printf(format, small, large, text, 1, 2, 3, 4, large);
-                libc::fflush(std::ptr::null_mut());
-                libc::dup2(kept, 1);
-                libc::close(kept);
-                bytes
-            } else {
-                dprintf(a.as_raw_fd(), format, small, large, text, 1, 2, 3, 4, large)
-            }
-        };
-        a.write_all(b" sent again").expect("bytes go");
-        let expected = "sent -7 2.5 text 1 2 3 4 2.5| sent again";
-        assert_eq!(printed as usize, expected.len() - "sent ".len() - " sent again".len());
-        let mut got = vec![0; expected.len()];
-        b.read_exact(&mut got).expect("all bytes");
-        assert_eq!(String::from_utf8_lossy(&got), expected);
-    }
+    let (mut a, mut b) = internet();
+    warm_up(&a, &b);
+    a.write_all(b"sent ").expect("bytes go");
+    let (small, large, text) = (-7, 2.5_f64, c"text".as_ptr());
+    let format = c"%d %.1f %s %d %d %d %d %.1f|".as_ptr();
+    // SAFETY: arguments of the kinds that the format names, more than registers hold.
+    let printed = unsafe { dprintf(a.as_raw_fd(), format, small, large, text, 1, 2, 3, 4, large) };
+    a.write_all(b" sent again").expect("bytes go");
+    let expected = "sent -7 2.5 text 1 2 3 4 2.5| sent again";
+    assert_eq!(printed as usize, expected.len() - "sent ".len() - " sent again".len());
+    let mut got = vec![0; expected.len()];
+    b.read_exact(&mut got).expect("all bytes");
+    assert_eq!(String::from_utf8_lossy(&got), expected);
 }
