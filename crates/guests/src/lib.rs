@@ -15,6 +15,7 @@ mod accelerator;
 pub mod agent;
 mod cpio;
 mod doorbell;
+mod engine;
 mod exec;
 mod flow;
 mod guest;
@@ -31,6 +32,7 @@ mod request;
 mod scenario;
 mod seat;
 mod signals;
+mod trial;
 mod wire;
 
 pub use accelerator::Accelerator;
