@@ -25,12 +25,22 @@ impl Accelerator {
         }
     }
 
-    /// Returns KVM if a guest reaches 64-bit mode and a timer's interrupt with it, at a processor's speed.
+    /// Returns KVM if a guest reaches 64-bit mode and a timer's interrupt with it, at a processor's speed; otherwise,
+    /// emulation.
     ///
     /// # Errors
     /// If there is no memory for that guest.
     pub(crate) fn choose(qemu: &str) -> Result<Accelerator, Error> {
         Ok(if works(qemu, Accelerator::Kvm)? { Accelerator::Kvm } else { Accelerator::Tcg })
+    }
+
+    /// Returns the first accelerator that passes the trial, if any does.
+    ///
+    /// # Errors
+    /// As [`Accelerator::choose`].
+    pub(crate) fn find(qemu: &str) -> Result<Option<Accelerator>, Error> {
+        let chosen = Accelerator::choose(qemu)?;
+        Ok((chosen == Accelerator::Kvm || works(qemu, chosen)?).then_some(chosen))
     }
 }
 

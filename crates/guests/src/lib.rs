@@ -39,7 +39,7 @@ pub use accelerator::Accelerator;
 pub use exec::exec;
 pub use initramfs::DEVICE;
 pub use keeper::{BootStep, serve};
-pub use machine::check_machine;
+pub use machine::{check_machine, try_machine};
 pub use request::{DeviceStatus, HostChange, HostState, HostStatus, RackStatus};
 pub use scenario::{DeviceKind, GuestHost, GuestRack, SharedDevice};
 pub use seat::GuestSeat;
