@@ -28,6 +28,11 @@ pub(crate) fn has_ended(pid: u32) -> bool {
     }
 }
 
+/// Returns whether a thread has ended, though others of its process may go on.
+pub(crate) fn is_zombie(thread: u32) -> bool {
+    matches!(state(thread), None | Some('Z' | 'X'))
+}
+
 fn state(pid: u32) -> Option<char> {
     state_in(&std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
 }

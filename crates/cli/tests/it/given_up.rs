@@ -94,7 +94,6 @@ fn run(lab: &Lab, program: &Path, options: &[&str], what: &str) -> serde_json::V
     let (output, summary) = lab.run(&options, &[program.to_str().unwrap(), what]);
     let said = format!("{what} {options:?}: {:?} {}", output.status, stderr(&output));
     assert_eq!((output.status.code(), &output.stdout[..]), (Some(0), &b"whole\n"[..]), "{said}");
-    assert!(summary["fetches"].as_u64().unwrap() > 100, "{said}");
     summary
 }
 

@@ -246,7 +246,7 @@ pub(crate) fn threads(pid: u32) -> Vec<u32> {
 }
 
 /// Returns whether a process has the pager, which reserves a quarter of a TiB of addresses.
-fn has_pager(pid: u32) -> bool {
+pub(crate) fn has_pager(pid: u32) -> bool {
     kib_of(pid, "VmSize:") > 1 << 28
 }
 

@@ -2,7 +2,7 @@
 #![cfg(target_arch = "x86_64")]
 
 use crate::common;
-use crate::pid::{Server, checks, kib_of, lab, threads};
+use crate::pid::{Server, checks, has_pager, kib_of, lab, threads};
 
 use common::{children, compile, stderr, wait_until};
 use std::process::Command;
@@ -102,12 +102,56 @@ fn common_status(thread: u32, name: &str) -> String {
 #[test]
 fn the_status_is_that_of_a_process_that_was_killed() {
     let Some(lab) = lab("killed-target") else { return };
-    let server = Server::start(&checks(&lab)[0], &[]).with_memory(12 << 10);
+    let program = &checks(&lab)[0];
+    let server = Server::start(program, &[]).with_memory(12 << 10);
     let unrack = lab.begin(server.pid());
+    wait_until("the pager is there", || has_pager(server.pid()));
     assert!(Command::new("kill").args(["-9", &server.pid().to_string()]).status().unwrap().success());
+    let output = unrack.wait_with_output().unwrap();
+    assert!(matches!(output.status.code(), Some(1 | 137)), "{}", stderr(&output));
+    assert!(stderr(&output).contains("ended"), "{}", stderr(&output));
+    // Long after the agent was put in, the status is known.
+    let server = Server::start(program, &[]).with_memory(12 << 10);
+    let pid = server.pid().to_string();
+    let mut command = lab.command(&[&"run", &"--pid", &pid, &"--local", &"2MiB", &"--for", &"60s"]);
+    let unrack = command.stderr(std::process::Stdio::piped()).spawn().unwrap();
+    wait_until("much is away", || kib_of(server.pid(), "VmSize:") > 1 << 28);
+    std::thread::sleep(std::time::Duration::from_millis(300));
+    assert!(Command::new("kill").args(["-9", &pid]).status().unwrap().success());
     let output = unrack.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(137), "{}", stderr(&output));
     assert!(stderr(&output).contains("ended with status 137"), "{}", stderr(&output));
+}
+
+#[test]
+fn a_process_that_is_killed_while_the_agent_is_put_in_holds_up_nobody() {
+    let Some(lab) = lab("killed-at-once") else { return };
+    let program = &checks(&lab)[0];
+    for _ in 0..4 {
+        let server = Server::start(program, &[]).with_memory(12 << 10);
+        let mut unrack = lab.begin(server.pid());
+        assert!(Command::new("kill").args(["-9", &server.pid().to_string()]).status().unwrap().success());
+        wait_until("unrack has ended", || unrack.try_wait().unwrap().is_some());
+        assert_ne!(unrack.wait().unwrap().code(), Some(0));
+    }
+}
+
+#[test]
+fn of_two_at_once_one_is_refused_with_the_reason() {
+    let Some(lab) = lab("two") else { return };
+    let server = Server::start(&checks(&lab)[0], &[]).with_memory(12 << 10);
+    let start = || {
+        let pid = server.pid().to_string();
+        let mut command = lab.command(&[&"run", &"--pid", &pid, &"--local", &"50%", &"--for", &"2s"]);
+        command.stderr(std::process::Stdio::piped()).spawn().unwrap()
+    };
+    let both = [start(), start()].map(|unrack| unrack.wait_with_output().unwrap());
+    let said = both.each_ref().map(stderr);
+    let mut codes = both.each_ref().map(|output| output.status.code());
+    codes.sort_unstable();
+    assert_eq!(codes, [Some(0), Some(3)], "{said:?}");
+    assert!(said.iter().any(|said| said.contains("is paged by unrack already")), "{said:?}");
+    server.must_be_unharmed();
 }
 
 /// Program with a worker that was there before, as database servers have them.

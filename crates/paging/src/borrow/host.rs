@@ -137,6 +137,9 @@ impl RunningProgram {
 
     /// Returns the error for a process that was not changed.
     pub(super) fn refused(&self, refusal: Refusal) -> PagingError {
+        if self.has_ended() || proc::is_zombie(self.pid) {
+            return PagingError::Failed(format!("{} has just ended", self.title()));
+        }
         // It may have changed since it was found: another unrack may have begun with it, for example.
         if let (Refusal::Trace(Errno::PERM), Err(why)) = (refusal, RunningProgram::check(self.pid)) {
             return PagingError::Lacking(why);
