@@ -33,6 +33,8 @@ const PACE: Duration = Duration::from_millis(200);
 const SETTLED: Duration = Duration::from_millis(200);
 /// Wait for a memory node after which a process counts as stuck.
 const STUCK: Duration = Duration::from_millis(200);
+/// Bytes of memory that are not used for copies of pages which processes share.
+const RESERVED: u64 = 64 << 20;
 /// Time between two looks at how much memory there is.
 const HEADROOM_PACE: Duration = Duration::from_millis(500);
 const PRELOADED: &str = "libunrack_preload";
@@ -345,8 +347,9 @@ pub(crate) fn set_link(
 
 /// Tells pagers how much memory there is for copies of pages that processes share.
 pub(crate) fn note_headroom(control: &ControlFile, headroom: Option<&Headroom>) {
-    // Half of it: a look is a moment old, and others need memory, too.
-    let spare = headroom.map_or(u64::MAX, |headroom| headroom.bytes / 2 / proc::PAGE);
+    // Half of what is not reserved: a look is a moment old, and others need memory, too.
+    let spare = |headroom: &Headroom| headroom.bytes.saturating_sub(RESERVED) / 2 / proc::PAGE;
+    let spare = headroom.map_or(u64::MAX, spare);
     control.settings.spare_pages.store(spare, Relaxed);
 }
 

@@ -133,7 +133,7 @@ impl Summary {
             size(self.local_bytes)
         );
         let Tally { fetches, write_backs, .. } = self.tally;
-        let is_all = !self.warnings.iter().any(|warning| warning.key == LEFT_OUT);
+        let is_all = !self.warnings.iter().any(|warning| [LEFT_OUT, NOT_AWAY].contains(&&*warning.key));
         let fits =
             is_all && fetches == 0 && write_backs == 0 && self.memory.peak_local_bytes <= self.local_bytes;
         fits.then(|| Warning::new("all-local", text))

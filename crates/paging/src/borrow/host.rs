@@ -7,6 +7,7 @@ use crate::inject::Refusal;
 use crate::{PagingError, machine, proc};
 use rustix::io::Errno;
 use std::fs::File;
+use std::time::{Duration, Instant};
 use unrack_units::Bytes;
 
 /// A process found fit to lend its memory.
@@ -20,6 +21,10 @@ pub struct RunningProgram {
 }
 
 const LIBRARY: &str = "libunrack_preload";
+/// Names of unrack's threads that trace.
+const NAMES: [&str; 2] = ["unrack", "tracer"];
+/// Time for another unrack to leave a process.
+const LEAVING: Duration = Duration::from_secs(1);
 
 impl RunningProgram {
     /// Finds a process, and checks all that can be checked without touching it.
@@ -30,6 +35,11 @@ impl RunningProgram {
     pub fn find(pid: u32) -> Result<RunningProgram, PagingError> {
         check_sense(pid)?;
         machine::check()?;
+        // Another unrack may be about to leave it.
+        let deadline = Instant::now() + LEAVING;
+        while is_paged(pid) && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(20));
+        }
         RunningProgram::check(pid).map_err(PagingError::Lacking)
     }
 
@@ -45,7 +55,7 @@ impl RunningProgram {
         if let Some(tracer) = proc::tracer_of_any_thread(pid) {
             let by = proc::name(tracer).unwrap_or_default();
             return says(&match by.as_str() {
-                "unrack" | "tracer" => "is paged by unrack already: end that first".to_string(),
+                name if NAMES.contains(&name) => "is paged by unrack already: end that first".to_string(),
                 _ => format!("is traced by {by} ({tracer}), and only one can: end that first"),
             });
         }
@@ -213,6 +223,14 @@ fn check_sense(pid: u32) -> Result<(), PagingError> {
         None => usage("that is a part of the kernel, not a program"),
         Some(_) => Ok(()),
     }
+}
+
+/// Returns whether an unrack pages a process, begins to, or is about to leave it.
+fn is_paged(pid: u32) -> bool {
+    let is_of_unrack = |tracer| NAMES.contains(&proc::name(tracer).unwrap_or_default().as_str());
+    proc::tracer_of_any_thread(pid).is_some_and(is_of_unrack)
+        || proc::maps_file(pid, LIBRARY) == Some(true)
+        || maps_control_file(pid)
 }
 
 /// Returns whether a process has a run's control file mapped.

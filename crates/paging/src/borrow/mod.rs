@@ -205,7 +205,7 @@ impl<'a> Loan<'a> {
         Err(PagingError::Failed(format!(
             "all memory was given back before its time: {} MiB were away, which the child of a fork would get as copies, and \
              only {} MiB are left in {}",
-            remote * proc::PAGE >> 20,
+            (remote * proc::PAGE) >> 20,
             headroom.bytes >> 20,
             headroom.of
         )))
