@@ -12,6 +12,15 @@
 Times are numbers whose name ends in the unit, or text with a unit (`"10us"`). Errors are those of `unrack.errors`.
 """
 
+from importlib.util import find_spec as _find_spec
+
+if _find_spec("unrack._native") is None:
+    raise ImportError(
+        f"{__path__[0]} has no native module (unrack._native): it is the source, which PYTHONPATH or the current folder puts "
+        "before an installed package. Install the wheel (`make wheel`, then `pip install target/wheels/unrack-*.whl`), and "
+        "remove this folder from PYTHONPATH"
+    )
+
 from unrack import errors
 from unrack.errors import Error, Failed, Lacking, Refused
 from unrack.messages import Messages

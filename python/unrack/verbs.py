@@ -227,8 +227,10 @@ def run(
     fast: bool = False,
     read_ahead: Value | None = None,
     grace: Value | None = None,
+    footprint: Value | None = None,
     no_cache: bool = False,
     pid: Value | None = None,
+    tree: bool = False,
     for_: Value | None = None,
 ) -> Result:
     """Runs a program with part of its memory remote.
@@ -254,9 +256,12 @@ def run(
         read_ahead: Fetch up to N pages ahead (0 to 64) along the steps that a thread's faults show. Threads
             wait less; the trace of `--capture` would not tell who waited for whom (default: 0).
         grace: Time that processes which CMD leaves behind may go on, before they are ended [default: 500ms].
+        footprint: Footprint of which the share of --local is, instead of measuring it by a native run: for
+            services, which do not end, and for programs that may not run twice.
         no_cache: Measure the footprint again.
         pid: Take memory from this process, which runs already, instead of starting a program, and give it
             back in the end.
+        tree: With --pid: take memory also from the processes that it has started before.
         for_: Time after which memory is given back [default: when unrack is asked to end, or the process
             ends].
     """
@@ -276,8 +281,10 @@ def run(
             "--fast": fast,
             "--read-ahead": read_ahead,
             "--grace": grace,
+            "--footprint": footprint,
             "--no-cache": no_cache,
             "--pid": pid,
+            "--tree": tree,
             "--for": for_,
         },
         [*command],

@@ -41,6 +41,7 @@ mod family;
 mod folder;
 mod footprint;
 mod guard;
+mod headroom;
 #[cfg(target_arch = "x86_64")]
 mod inject;
 #[cfg(not(target_arch = "x86_64"))]
@@ -63,7 +64,7 @@ mod silence;
 #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
 mod trace;
 
-pub use borrow::{BorrowReport, BorrowSetup, RunningProgram, borrow};
+pub use borrow::{BorrowReport, BorrowSetup, LEFT_OUT, RunningProgram, borrow};
 pub use calibrate::{Calibration, FaultMode, calibrate};
 pub use delay::Delay;
 pub use disturbance::{MachineCounters, MachineLoad};

@@ -3,7 +3,7 @@
 use super::Args;
 use serde::Serialize;
 use unrack_paging::{
-    Calibration, CheckedProgram, Delay, LocalMemory, NOT_AWAY, RunReport, RunSetup, Tally, Weighing,
+    Calibration, CheckedProgram, Delay, LEFT_OUT, LocalMemory, NOT_AWAY, RunReport, RunSetup, Tally, Weighing,
 };
 use unrack_record::{Machine, Started, Warning};
 use unrack_units::{Bytes, Rate, Time};
@@ -81,7 +81,7 @@ impl<'a> Ran<'a> {
             taken_s: None,
             exit_status: Some(report.status.code()),
             local: setup.local,
-            footprint_bytes: weighing.map(|weighing| weighing.footprint.anonymous),
+            footprint_bytes: setup.footprint.map(Bytes::get),
             delay: setup.delay,
             wall_s: report.wall_s,
             native_s: weighing.map(|weighing| weighing.wall_s),
@@ -133,7 +133,9 @@ impl Summary {
             size(self.local_bytes)
         );
         let Tally { fetches, write_backs, .. } = self.tally;
-        let fits = fetches == 0 && write_backs == 0 && self.memory.peak_local_bytes <= self.local_bytes;
+        let is_all = !self.warnings.iter().any(|warning| [LEFT_OUT, NOT_AWAY].contains(&&*warning.key));
+        let fits =
+            is_all && fetches == 0 && write_backs == 0 && self.memory.peak_local_bytes <= self.local_bytes;
         fits.then(|| Warning::new("all-local", text))
     }
 

@@ -100,6 +100,42 @@ fn a_failed_run_does_not_decide_the_next_ones_footprint() {
     assert!(status == Some(0) && much > 16 << 20, "{status:?} {much}");
 }
 
+#[test]
+fn a_footprint_run_that_was_killed_measures_nothing() {
+    let Some(lab) = Lab::paging("cut-off") else { return };
+    let mark = lab.path("second");
+    let script = format!("test -e {0} && echo again; touch {0}; kill -KILL $$", mark.display());
+    let output = lab.unrack(&[&"run", &"--local=25%", &"--", &"sh", &"-c", &script]);
+    assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));
+    assert!(stderr(&output).contains("was killed by signal 9"), "{}", stderr(&output));
+    assert!(output.stdout.is_empty(), "it is not started again");
+}
+
+#[test]
+fn a_footprint_that_is_given_is_not_measured() {
+    let Some(lab) = Lab::paging("given") else { return };
+    let mark = lab.path("runs");
+    let script = format!("open({:?}, 'a').write('x'); d = b'x' * (16 << 20)", mark.display().to_string());
+    let (output, summary) = lab.run(&["--local=50%", "--footprint=16MiB"], &["python3", "-c", &script]);
+    assert!(output.status.success(), "{}", stderr(&output));
+    assert_eq!(std::fs::read_to_string(&mark).unwrap(), "x", "it ran once");
+    assert_eq!((count(&summary, "footprint_bytes"), count(&summary, "local_bytes")), (16 << 20, 8 << 20));
+    assert!(summary["native_s"].is_null(), "{summary}");
+}
+
+#[test]
+fn a_service_that_is_measured_is_said_after_ten_seconds() {
+    use std::io::{BufRead, BufReader};
+    let Some(lab) = Lab::paging("service") else { return };
+    let mut command = lab.command(&[&"run", &"--local=25%", &"--", &"sleep", &"1000"]);
+    let mut unrack = command.stderr(Stdio::piped()).spawn().unwrap();
+    let lines = BufReader::new(unrack.stderr.take().unwrap()).lines().map_while(Result::ok);
+    let said: Vec<String> = lines.take(2).collect();
+    assert!(said[1].contains("--footprint SIZE") && said[1].contains("output discarded"), "{said:?}");
+    assert!(Command::new("kill").arg(unrack.id().to_string()).status().unwrap().success());
+    assert!(!unrack.wait().unwrap().success());
+}
+
 /// Program whose eight children read what it wrote, three times.
 const FAMILY: &str = r#"
 import os

@@ -1,6 +1,7 @@
 //! Requests of `ptrace(2)`, and waits for tracees.
 
 use crate::job::ProgramEnd;
+use crate::proc;
 use rustix::io::Errno;
 use std::ffi::{c_int, c_uint, c_void};
 
@@ -175,17 +176,35 @@ pub(super) fn stop_now(thread: u32) -> Result<Option<c_int>, Errno> {
 /// # Errors
 /// `ESRCH` if it ended instead, which [`look`] will find.
 pub(super) fn next_stop(thread: u32) -> Result<c_int, Errno> {
-    loop {
-        let found = wait(libc::P_PID, thread, libc::WSTOPPED | libc::WEXITED | libc::WNOWAIT);
+    for tries in 0.. {
+        let found = wait(libc::P_PID, thread, libc::WSTOPPED | libc::WEXITED | libc::WNOWAIT | libc::WNOHANG);
         match found.map_err(|_| Errno::SRCH)? {
             Some(Found { stop: None, .. }) => return Err(Errno::SRCH),
-            Some(_) => {}
-            None => continue,
-        }
-        if let Some(status) = take_stop(thread) {
-            return Ok(status);
+            Some(_) => {
+                if let Some(status) = take_stop(thread) {
+                    return Ok(status);
+                }
+            }
+            None => give_way(thread, tries)?,
         }
     }
+    Err(Errno::SRCH)
+}
+
+/// Gives way to a thread that is about to stop. A wait in the kernel could last for ever: that of the first thread of a process
+/// that was killed ends only when somebody has waited for all others.
+///
+/// # Errors
+/// `ESRCH` if the thread has ended.
+fn give_way(thread: u32, tries: u32) -> Result<(), Errno> {
+    const YIELDS: u32 = 64;
+    const NAP: std::time::Duration = std::time::Duration::from_micros(50);
+    match tries {
+        0..YIELDS => rustix::thread::sched_yield(),
+        _ if proc::is_zombie(thread) => return Err(Errno::SRCH),
+        _ => std::thread::sleep(NAP),
+    }
+    Ok(())
 }
 
 /// Reads a process's memory.
