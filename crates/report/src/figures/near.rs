@@ -98,7 +98,12 @@ impl Near<'_> {
         }
         let text =
             format!("The bits of a page alone take {} at this rate: no fetch takes less", us(self.page_us));
-        plot.level(m, Ink { class: "faint thin", name: "the bits of a page" }, self.page_us, &text);
+        let name = "the bits of a page";
+        plot.level(m, Ink { class: "faint thin", name }, self.page_us, &text);
+        let x = plot.at_x(self.page_us);
+        let beside =
+            if x + 5.0 + text_width(name) < plot.right { x + 5.0 } else { x - 5.0 - text_width(name) };
+        m.text("text", &[("class", &"note"), ("x", &Px(beside)), ("y", &Px(plot.bottom - 7.0))], name);
     }
 
     fn draw_line(&self, plot: &mut Plot, m: &mut Markup) {
