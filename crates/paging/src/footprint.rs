@@ -1,6 +1,7 @@
 //! Native run: the program's time and memory when nothing is taken away.
 
 use crate::cache::{Cache, Key};
+use crate::disturbance::{MachineCounters, MachineLoad};
 use crate::job::{CheckedProgram, OutputTarget, ProgramEnd};
 use crate::launch::{self, Launch, Observer};
 use crate::{PagingError, proc, say};
@@ -132,6 +133,16 @@ pub struct Weighing {
     #[serde(flatten)]
     pub footprint: Footprint,
     pub wall_s: f64,
+    /// True if other work disturbed the run: its time is not that of an idle machine, while its memory is the same.
+    #[serde(default)]
+    pub is_disturbed: bool,
+}
+
+impl Weighing {
+    /// Returns the native run time, unless other work disturbed it.
+    pub fn native_s(&self) -> Option<f64> {
+        (!self.is_disturbed).then_some(self.wall_s)
+    }
 }
 
 /// Runs the program natively, and ends it if it still runs at `until`.
@@ -179,8 +190,10 @@ pub fn footprint(job: &CheckedProgram, weighed_by: Option<&Build>) -> Result<Wei
         return Ok(known);
     }
     say("measuring the footprint by a native run, whose output is discarded");
+    let before = MachineCounters::now();
     let run = native(job, &OutputTarget::Discarded, None)?;
-    let weighing = Weighing { footprint: run.footprint, wall_s: run.wall_s };
+    let is_disturbed = MachineLoad::between(&before, &MachineCounters::now()).disturbance().is_some();
+    let weighing = Weighing { footprint: run.footprint, wall_s: run.wall_s, is_disturbed };
     // A program that failed, for lack of a variable perhaps, may have another peak the next time.
     if let (Some(cache), Some(key), true) = (&cache, &key, run.status.is_success()) {
         cache.put(key, weighing);

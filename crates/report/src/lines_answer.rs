@@ -1,6 +1,8 @@
 //! Results of loads and stores in words, for the terminal and the page.
 
-use unrack_record::{LineCounts, LinesFabric, LinesResult, LinesSummary, NamedMisses, Stated};
+use unrack_record::{
+    LineCounts, LinesFabric, LinesResult, LinesSummary, NamedMisses, Stated, ThreadSlowdown,
+};
 
 use crate::words::{
     bytes, count, listed, nanoseconds, number, percent, program, ratio, seconds, share, shortened,
@@ -74,10 +76,14 @@ pub(crate) fn native(lines: &LinesResult) -> String {
     format!("{native}; by the model, with all memory near: {predicted}")
 }
 
-/// Describes the counts of the run.
-pub(crate) fn counts(counts: &LineCounts) -> String {
+/// Describes the counts of the run, and of which part of it they are.
+pub(crate) fn counts(lines: &LinesResult) -> String {
+    let counts = &lines.counts;
+    let part = lines.seen.map_or(String::new(), |seen| {
+        format!("of the first {} of the program: ", percent((seen * 1000.0).round() / 1000.0))
+    });
     format!(
-        "{} instructions, {} loads, {} stores, {} of {} branches mispredicted; {} processes, {} threads; {} windows of {} \
+        "{part}{} instructions, {} loads, {} stores, {} of {} branches mispredicted; {} processes, {} threads; {} windows of {} \
          instructions in all",
         count(counts.instructions),
         count(counts.loads),
@@ -89,6 +95,53 @@ pub(crate) fn counts(counts: &LineCounts) -> String {
         count(counts.windows),
         count(counts.window_instructions)
     )
+}
+
+/// Describes what came from memory and went there: misses are the accesses that memory served, everywhere.
+pub(crate) fn memory(counts: &LineCounts) -> String {
+    let misses =
+        counts.served.iter().find(|served| served.level == "memory").map_or(0, |served| served.accesses);
+    format!(
+        "{} lines read: {} by misses (loads and stores that memory served), {} by prefetchers and for code; {} written back",
+        count(counts.memory_reads),
+        count(misses),
+        count(counts.memory_reads.saturating_sub(misses)),
+        count(counts.write_backs)
+    )
+}
+
+/// Rows of the table of threads: the rest are in the JSON.
+const THREADS: usize = 10;
+
+/// Returns the rows of the table of threads, if there are several: name, instructions, misses, windows, time with all memory near,
+/// and the slowdown at the middle and at the greatest latency.
+pub(crate) fn threads(lines: &LinesResult) -> Vec<[String; 7]> {
+    let row = |thread: &ThreadSlowdown| {
+        let at = |point: usize| {
+            thread.curve.get(point).map_or("-".into(), |point| stated(&point.slowdown, ratio)[0].clone())
+        };
+        let name = thread.program.rsplit('/').next().unwrap_or_default();
+        let middle = thread.curve.len() / 2;
+        [
+            format!("{} {} / {}", shortened(name, NAME / 2), thread.pid, thread.thread),
+            count(thread.instructions),
+            count(thread.misses),
+            count(thread.windows),
+            stated(&thread.near_s, seconds)[0].clone(),
+            at(middle),
+            at(thread.curve.len().saturating_sub(1)),
+        ]
+    };
+    match lines.threads.len() {
+        0 | 1 => Vec::new(),
+        _ => lines.threads.iter().take(THREADS).map(row).collect(),
+    }
+}
+
+/// Returns the latencies at which the table of threads has slowdowns.
+pub(crate) fn thread_latencies(lines: &LinesResult) -> [String; 2] {
+    let at = |point: usize| lines.curve.get(point).map_or("-".into(), |point| nanoseconds(point.latency_ns));
+    [at(lines.curve.len() / 2), at(lines.curve.len().saturating_sub(1))]
 }
 
 /// Returns each level with its accesses, and their number in a thousand instructions.
@@ -191,7 +244,7 @@ pub(crate) fn named(all: &[NamedMisses]) -> Vec<[String; 3]> {
     all.iter().take(NAMES).map(|one| row(&one.name, one.misses)).chain(others).collect()
 }
 
-/// Returns the reasons for which values are withheld, each once.
+/// Returns the reasons for which values are withheld, each once, but for those that are among the warnings.
 pub(crate) fn withheld(lines: &LinesResult) -> Vec<String> {
     let values = lines.curve.iter().map(|point| &point.slowdown);
     let values = [&lines.predicted_near_s]
@@ -200,7 +253,8 @@ pub(crate) fn withheld(lines: &LinesResult) -> Vec<String> {
         .chain(lines.fabrics.iter().flat_map(|f| [&f.slowdown, &f.slowdown_closed_loop]));
     let mut reasons: Vec<String> = Vec::new();
     for why in values.filter_map(|value| value.reason()) {
-        if !reasons.contains(&why.text) {
+        let is_told = lines.warnings.iter().any(|warning| warning.text == why.text);
+        if !is_told && !reasons.contains(&why.text) {
             reasons.push(why.text.clone());
         }
     }
