@@ -182,6 +182,16 @@ pub(crate) fn stated(value: &Stated, text: impl Fn(f64) -> String) -> [String; 2
     }
 }
 
+/// Keys of the warnings that make all slowdowns rough: other work disturbed the native runs, or the measurement of this machine.
+const ROUGH: [&str; 2] = ["native-disturbed", "calibration-disturbed"];
+
+/// Returns a slowdown and its interval: "1.024" and "1.020 to 1.028"; "~1.024" of a rough one.
+fn slowdown(lines: &LinesResult, value: &Stated) -> [String; 2] {
+    let is_rough = lines.warnings.iter().any(|warning| ROUGH.contains(&warning.key.as_str()));
+    let [text, interval] = stated(value, ratio);
+    [if is_rough && value.known().is_some() { format!("~{text}") } else { text }, interval]
+}
+
 /// Returns the placement that was asked for, in words.
 pub(crate) fn placement(lines: &LinesResult) -> String {
     match lines.placement.as_str() {
@@ -196,7 +206,7 @@ pub(crate) fn placement(lines: &LinesResult) -> String {
 /// Returns the rows of the table of slowdowns by latency: a latency, the slowdown and its interval.
 pub(crate) fn curve(lines: &LinesResult) -> Vec<[String; 3]> {
     let row = |point: &unrack_record::CurvePoint| {
-        let [value, interval] = stated(&point.slowdown, ratio);
+        let [value, interval] = slowdown(lines, &point.slowdown);
         [nanoseconds(point.latency_ns), value, interval]
     };
     lines.curve.iter().map(row).collect()
@@ -210,7 +220,7 @@ pub(crate) fn latencies(lines: &LinesResult) -> Vec<String> {
 /// Returns the rows of that table: a placement, and the slowdown at each latency; the one that was asked for first.
 pub(crate) fn placements(lines: &LinesResult) -> Vec<Vec<String>> {
     let row = |name: String, curve: &[unrack_record::CurvePoint]| {
-        let slowdowns = curve.iter().map(|point| stated(&point.slowdown, ratio)[0].clone());
+        let slowdowns = curve.iter().map(|point| slowdown(lines, &point.slowdown)[0].clone());
         [name].into_iter().chain(slowdowns).collect()
     };
     let others = lines.placements.iter().map(|other| row(other.placement.clone(), &other.curve));
@@ -223,7 +233,7 @@ pub(crate) fn fabrics(lines: &LinesResult) -> Vec<Vec<String>> {
     let row = |fabric: &LinesFabric| {
         let unloaded = known(fabric.unloaded_ns);
         let loaded = [fabric.read_ns.map(|ns| ns.mean), fabric.read_ns.map(|ns| ns.p99)].map(known);
-        let slowdowns = [stated(&fabric.slowdown, ratio), stated(&fabric.slowdown_closed_loop, ratio)];
+        let slowdowns = [&fabric.slowdown, &fabric.slowdown_closed_loop].map(|one| slowdown(lines, one));
         [&[fabric.fabric.clone(), unloaded][..], &loaded, &slowdowns.concat()].concat()
     };
     lines.fabrics.iter().map(row).collect()

@@ -305,6 +305,8 @@ pub(crate) fn below_one<'a>(slowdowns: impl Iterator<Item = &'a Stated>) -> Opti
     (least < SURELY_BELOW).then(|| Warning::new("below-one", text))
 }
 
+/// Ratio of two slowdowns from which on one is clearly larger.
+const CLEARLY: f64 = 1.005;
 /// Slowdown below which rounding is no explanation: numbers are printed to a thousandth.
 const SURELY_BELOW: f64 = 0.9995;
 
@@ -322,7 +324,7 @@ fn no_oracle(placements: &[PlacementCurve]) -> Option<Warning> {
         let pairs = at("hottest", point).into_iter().zip(at("interleaved", point));
         pairs
             .filter_map(|(hottest, other)| Some((hottest?, other?)))
-            .any(|(hottest, other)| other.high.is_some_and(|high| hottest.low > high))
+            .any(|(hottest, other)| other.high.is_some_and(|high| hottest.low > high * CLEARLY))
     };
     let text = "interleaving is faster here than having the pages with the most misses near: misses that overlap, or that the rate of \
                 one memory bounds, cost less than their number says, so the hottest pages are no bound of what a placement can do";
