@@ -139,9 +139,13 @@ def lines_calibrate(*, kept: bool = False) -> Result:
 
 
 def lines_run(
-    *command: Value, local: Value | None = None, placement: Value | None = None, seed: Value | None = None
+    *command: Value,
+    local: Value | None = None,
+    placement: Value | None = None,
+    seed: Value | None = None,
+    once: bool = False,
 ) -> Result:
-    """Runs a program once under the recorder: misses, hot memory, and slowdown by latency of far memory.
+    """Runs a program natively and once under the recorder: misses, hot memory, and slowdown by latency of far memory.
 
     Args:
         command: The program and its arguments.
@@ -152,10 +156,11 @@ def lines_run(
             use, as Linux does), dram-cache (near memory caches far memory), all-far, or far:NAME (only memory
             of this name is far, such as far:[heap]) (default: interleaved).
         seed: Seed of the sample (default: 1).
+        once: Do not run the program natively first: no native time then checks what the model says of it.
     """
     return called(
         ["lines", "run"],
-        {"--local": local, "--placement": placement, "--seed": seed},
+        {"--local": local, "--placement": placement, "--seed": seed, "--once": once},
         [*command],
         json_to="file",
         trailing=True,
@@ -163,7 +168,7 @@ def lines_run(
 
 
 def lines_map(*command: Value, seed: Value | None = None) -> Result:
-    """Runs a program once under the recorder: slowdown by latency, share of near memory, and rule by which pages come there.
+    """Runs a program natively and once under the recorder: slowdown by latency, share of near memory, and rule by which pages come there.
 
     Args:
         command: The program and its arguments.

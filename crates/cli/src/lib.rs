@@ -188,7 +188,7 @@ fn begin(verb: &Verb) -> Result<Begun, Failure> {
             Ok(Begun::default())
         }
         Verb::Run(args) => Ok(Begun { seat: unrack_paging::take_seat(&args.command)?, undo: None }),
-        Verb::Compare(_) | Verb::Map(_) => {
+        Verb::Compare(_) | Verb::Map(_) | Verb::Lines(_) => {
             unrack_paging::stand_guard()?;
             Ok(Begun::default())
         }

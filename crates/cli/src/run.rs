@@ -14,8 +14,9 @@ use std::time::Duration;
 use summary::{Ran, Summary};
 use unrack_build::build;
 use unrack_paging::{
-    CaptureTo, CheckedProgram, Delay, FaultMode, Input, MemoryNode, OutputTarget, ProgramSeat, RemoteNode,
-    RunSetup, SMALLEST_LOCAL, Weighing, calibrate, footprint, local_bytes, measure,
+    CaptureTo, CheckedProgram, Delay, FaultMode, Input, MachineCounters, MachineLoad, MemoryNode,
+    OutputTarget, ProgramSeat, RemoteNode, RunSetup, SMALLEST_LOCAL, Weighing, calibrate_undisturbed,
+    footprint, local_bytes, measure,
 };
 use unrack_record::Started;
 use unrack_units::{Bytes, Rate, Share, Time};
@@ -137,7 +138,7 @@ pub(crate) fn main(mut args: Args, seat: Option<&ProgramSeat>) -> Result<ExitCod
     if let Some(node) = &args.remote {
         node.greet(args.page_timeout)?;
     }
-    let calibration = calibrate(mode, None)?;
+    let (calibration, disturbance) = calibrate_undisturbed(mode, None)?;
     let capture = capture.as_deref().map(|path| CaptureTo { path, native_s: None });
     let node = args.remote.as_ref().map(|at| RemoteNode { at, page_timeout: args.page_timeout });
     let (seed, output) = (args.seed, OutputTarget::Inherited);
@@ -155,8 +156,13 @@ pub(crate) fn main(mut args: Args, seat: Option<&ProgramSeat>) -> Result<ExitCod
         grace: args.grace,
         read_ahead: args.read_ahead,
     };
+    let program = seat.map(ProgramSeat::pid);
+    let before = MachineCounters::with(program);
     let report = measure(&job, &setup)?;
-    let summary = Summary::new(&args, &started, Ran::from_run(&args, &job, &setup, weighing, &report));
+    let load = MachineLoad::between(&before, &MachineCounters::with(program));
+    let disturbance = disturbance.or_else(|| load.disturbance());
+    let summary =
+        Summary::new(&args, &started, Ran::from_run(&args, &job, &setup, (weighing, disturbance), &report));
     if let Some(target) = json {
         target.write_json(&summary)?;
     }

@@ -1,6 +1,7 @@
 //! Native run: the program's time and memory when nothing is taken away.
 
 use crate::cache::{Cache, Key};
+use crate::disturbance::{MachineCounters, MachineLoad};
 use crate::job::{CheckedProgram, OutputTarget, ProgramEnd};
 use crate::launch::{self, Launch, Observer};
 use crate::{PagingError, headroom, proc, say};
@@ -18,6 +19,9 @@ const LITTLE_KEPT: u64 = 2 << 20;
 
 /// Time after which a native run that measures a footprint is said to go on.
 const LONG: Duration = Duration::from_secs(10);
+
+/// Native runs after which a program of which no memory was seen is taken to have none.
+const TRIES: u32 = 4;
 
 /// Time for which memory has to be mostly shared, so that the native run need not end before the program is refused.
 const SURELY: Duration = Duration::from_secs(1);
@@ -135,6 +139,16 @@ pub struct Weighing {
     #[serde(flatten)]
     pub footprint: Footprint,
     pub wall_s: f64,
+    /// True if other work disturbed the run: its time is not that of an idle machine, while its memory is the same.
+    #[serde(default)]
+    pub is_disturbed: bool,
+}
+
+impl Weighing {
+    /// Returns the native run time, unless other work disturbed it.
+    pub fn native_s(&self) -> Option<f64> {
+        (!self.is_disturbed).then_some(self.wall_s)
+    }
 }
 
 /// Runs the program natively, and ends it if it still runs at `until`.
@@ -190,16 +204,30 @@ pub fn footprint(job: &CheckedProgram, weighed_by: Option<&Build>) -> Result<Wei
         return Ok(known);
     }
     say("measuring the footprint by a native run, whose output is discarded");
+    let before = MachineCounters::now();
     let killed_before = headroom::killed();
-    let says_so_after = Some(Instant::now() + LONG);
-    let run = native_with(job, &OutputTarget::Discarded, None, Scale { says_so_after, ..Scale::default() })?;
+    let mut run = watched(job)?;
+    // On a busy machine, a program that lasts for milliseconds may end before it is looked at.
+    for _ in 1..TRIES {
+        if run.footprint.anonymous > 0 || !run.status.is_success() {
+            break;
+        }
+        run = watched(job)?;
+    }
     check_whole(&run, headroom::killed() > killed_before)?;
-    let weighing = Weighing { footprint: run.footprint, wall_s: run.wall_s };
+    let is_disturbed = MachineLoad::between(&before, &MachineCounters::now()).disturbance().is_some();
+    let weighing = Weighing { footprint: run.footprint, wall_s: run.wall_s, is_disturbed };
     // A program that failed, for lack of a variable perhaps, may have another peak the next time.
     if let (Some(cache), Some(key), true) = (&cache, &key, run.status.is_success()) {
         cache.put(key, weighing);
     }
     Ok(weighing)
+}
+
+/// Runs the program natively without output, and says so if that takes long.
+fn watched(job: &CheckedProgram) -> Result<NativeRun, PagingError> {
+    let says_so_after = Some(Instant::now() + LONG);
+    native_with(job, &OutputTarget::Discarded, None, Scale { says_so_after, ..Scale::default() })
 }
 
 /// Checks that a native run came to its own end: a peak that was cut off is no footprint.

@@ -57,7 +57,7 @@ pub(super) fn main(args: &Args, pid: u32) -> Result<ExitCode, Failure> {
         delay: &delay,
         wall_s: report.wall_s,
         native_s: None,
-        expected_s: None,
+        expected: None,
         memory: report.local,
         calibration,
         tally: report.tally,
