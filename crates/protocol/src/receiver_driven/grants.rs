@@ -30,8 +30,8 @@ pub struct Grants {
 
 impl Grants {
     /// Creates the state of a transfer whose first `unasked` segments are under way without a grant. `order` is the
-    /// order in which it was opened.
-    pub fn new(segments: u32, unasked: u32, order: u32) -> Grants {
+    /// order in which it was opened, `salt` that of its [`Silence`].
+    pub fn new(segments: u32, unasked: u32, order: u32, salt: u32) -> Grants {
         let mut outstanding = SegmentSet::new(segments);
         let cursor = unasked.min(segments);
         for segment in 0..cursor {
@@ -47,7 +47,7 @@ impl Grants {
             cursor,
             reached: 0,
             overtaken: 0,
-            silence: Silence::default(),
+            silence: Silence::new(salt),
             given_up: false,
             place,
         }
@@ -183,7 +183,7 @@ mod tests {
         fn no_segment_is_lost_or_granted_twice(
             segments in 1u32..150, unasked in 0u32..20, steps in prop::collection::vec(0u32..400, 0..300),
         ) {
-            let mut grants = Grants::new(segments, unasked, 1);
+            let mut grants = Grants::new(segments, unasked, 1, 1);
             let mut under_way: Vec<u32> = (0..unasked.min(segments)).collect();
             let mut arrived = std::collections::BTreeSet::new();
             let mut is_expired = false;

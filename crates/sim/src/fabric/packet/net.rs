@@ -26,6 +26,11 @@ impl<T: Transport, O: Observer> Net<'_, T, O> {
         &self.wires.transfers[transfer]
     }
 
+    /// Returns the number from which the draws of this end of a transfer follow.
+    pub fn salt(&self, transfer: u32, side: Side) -> u32 {
+        self.wires.plan.salt(self.transfer(transfer).name, side)
+    }
+
     /// Returns the plan of the network.
     pub fn plan(&self) -> &StreamPlan {
         &self.wires.plan

@@ -82,7 +82,8 @@ impl Registered for Phost {
     type Params = phost::Params;
 
     fn build(site: &Site, params: &phost::Params) -> Result<Phost, SetupError> {
-        Phost::with(site.network, site.ethernet, params)
+        let ReceiverDriven { network } = Phost::with(site.network, site.ethernet, params)?;
+        Ok(ReceiverDriven { network: network.seeded(site.seed) })
     }
 
     fn split(parts: Parts, params: &phost::Params) -> Result<Finished, SetupError> {
