@@ -258,7 +258,7 @@ class Dcqcn:
         return None
 
     def wait(self, flow):
-        flow.deadline = self.network.now() + self.network.case["timeout_ps"]
+        flow.deadline = self.network.now() + flow.silence.timeout()
         self.network.watch(flow.transfer)
 
     def deadline(self, transfer, _side):
@@ -271,8 +271,7 @@ class Dcqcn:
         if not flow.silence.goes_on():
             self.network.give_up(transfer)
             return
-        flow.deadline = self.network.now() + flow.silence.timeout()
-        self.network.watch(transfer)
+        self.wait(flow)
 
     def answered(self, request):
         self.take_reply(self.flows[request], request.segments, False)

@@ -16,7 +16,7 @@ STEADY = 64  # timeouts in a row of which nothing came, until each is twice the 
 class Pair:
     """Both ends of a transfer."""
 
-    def __init__(self, transfer, unasked, now, timeout, patience, expiry, salts):
+    def __init__(self, transfer, unasked, now, timeout, patience, expiry, salts, steady):
         self.transfer = transfer
         unasked = range(min(unasked, transfer.segments))
         # The sender: segments that may be sent, in order; with the rank of the grant, and until when.
@@ -37,7 +37,7 @@ class Pair:
         self.latest = -1  # segment to arrive, of those granted since all was given up
         self.gives_up_at = None
         self.granted_at = 0
-        self.grants_in_vain = Silence(timeout, STEADY, salts[1])
+        self.grants_in_vain = Silence(timeout, steady, salts[1])
 
     def is_ready(self):
         return not self.is_done and bool(self.unasked or self.granted)
@@ -70,6 +70,7 @@ class Pair:
 
 class ReceiverDriven:
     sides = ("sender", "receiver")
+    steady = STEADY
     timeout = patience = None  # without grants, and while packets are awaited that need none
 
     def __init__(self, network):
@@ -85,7 +86,8 @@ class ReceiverDriven:
     def open(self, transfer):
         network = self.network
         salts = [network.salt(transfer, side) for side in self.sides]
-        pair = Pair(transfer, self.unasked, network.now(), self.timeout, self.patience, self.expiry, salts)
+        times = self.timeout, self.patience, self.expiry
+        pair = Pair(transfer, self.unasked, network.now(), *times, salts, self.steady)
         self.pairs[transfer] = pair
         network.watch(transfer)
         if self.announces:
@@ -310,6 +312,7 @@ class Phost(Paced):
 
     announces = True
     rank = 2
+    steady = 8
 
     def __init__(self, network):
         super().__init__(network)

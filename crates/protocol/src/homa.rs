@@ -173,7 +173,7 @@ mod tests {
     #[test]
     fn the_smallest_few_are_granted_at_ranks_of_their_own() {
         let mut receiver = Overcommitment::new(2);
-        let mut all: Vec<_> = (0..6).map(|n| Grants::new(10 + n, 2, n, n)).collect();
+        let mut all: Vec<_> = (0..6).map(|n| Grants::new(10 + n, 2, n, (n, 64))).collect();
         for (n, grants) in all.iter_mut().enumerate() {
             receiver.update(n as u32, grants);
         }

@@ -50,7 +50,7 @@ impl Sender {
         self.next += 1;
         let again = segment < self.sent;
         self.sent = self.sent.max(self.next);
-        self.deadline = now + self.rto;
+        self.deadline = now + self.silence.timeout(self.rto, STEADY);
         Some((segment, again))
     }
 
@@ -65,7 +65,7 @@ impl Sender {
             self.silence.end();
         }
         self.acknowledged = wanted;
-        self.deadline = now + self.rto;
+        self.deadline = now + self.silence.timeout(self.rto, STEADY);
         self.next = if lost { wanted } else { self.next.max(wanted) };
     }
 

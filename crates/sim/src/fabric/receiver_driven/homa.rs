@@ -82,6 +82,6 @@ impl Registered for Homa {
         let window = plan.line_rate_window("fabric.unscheduled", params.unscheduled).ok()?;
         let bytes = plan.full_packet().get() * u64::from(window) * u64::from(homa::RANKS);
         let holds = "RTTbytes for each of seven priorities, Homa §3.5";
-        Some(AssumedBuffer { bytes: Bytes::new(bytes), holds })
+        Some(AssumedBuffer { bytes: Bytes::new(bytes), holds, is_default: false })
     }
 }

@@ -22,6 +22,7 @@ pub struct PhostPolicy {
 impl ReceiverPolicy for PhostPolicy {
     type Scheduler = phost::Tokens;
     const SPLITS: bool = true;
+    const STEADY: u32 = phost::STEADY;
     fn update(&mut self, receiver: &mut phost::Tokens, transfer: TransferId, grants: &mut Grants) {
         receiver.update(transfer, grants);
     }
