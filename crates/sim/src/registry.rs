@@ -95,6 +95,11 @@ pub trait Registered: Fabric + Sized + 'static {
         None
     }
 
+    /// Returns the reason for rates that leave links idle, and what to change; `None` if there is no such reason.
+    fn against_pacing(_params: &Self::Params) -> Option<&'static str> {
+        None
+    }
+
     /// Returns the advice against drops that are the fabric's own doing; `None` where larger buffers help.
     fn against_drops(_params: &Self::Params) -> Option<String> {
         None
@@ -107,6 +112,9 @@ pub struct AssumedBuffer {
     pub bytes: Bytes,
     /// What the buffer holds, with the section of the paper.
     pub holds: &'static str,
+    /// True if a scenario without a buffer gets this one. Not between switches: there the default is the same for all
+    /// protocols, so that they are compared on the same network.
+    pub is_default: bool,
 }
 
 /// Surroundings of a fabric that is being built.
@@ -262,6 +270,11 @@ impl FabricConfig {
         self.0.against_drops()
     }
 
+    /// Returns the reason for rates that leave links idle, and what to change.
+    pub(crate) fn against_pacing(&self) -> Option<&'static str> {
+        self.0.against_pacing()
+    }
+
     /// Returns the buffer of a port that the protocol counts on.
     pub(crate) fn assumed_buffer(&self, site: &Site) -> Option<AssumedBuffer> {
         self.0.assumed_buffer(site)
@@ -324,6 +337,7 @@ trait Carrier: Debug + Send + Sync {
     fn params(&self) -> &dyn Any;
     fn wire(&self) -> WireFormat;
     fn against_drops(&self) -> Option<String>;
+    fn against_pacing(&self) -> Option<&'static str>;
     fn assumed_buffer(&self, site: &Site) -> Option<AssumedBuffer>;
     fn run(&self, job: Job) -> Result<Finished, SetupError>;
     fn watched(&self, job: Job, watch: &mut Watch) -> Result<Finished, SetupError>;
@@ -355,6 +369,10 @@ impl<F: Registered> Carrier for Configured<F> {
 
     fn against_drops(&self) -> Option<String> {
         F::against_drops(&self.params)
+    }
+
+    fn against_pacing(&self) -> Option<&'static str> {
+        F::against_pacing(&self.params)
     }
 
     fn assumed_buffer(&self, site: &Site) -> Option<AssumedBuffer> {

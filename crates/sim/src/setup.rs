@@ -4,7 +4,7 @@
 
 use crate::fabric::stream::Ethernet;
 use crate::observe::Watch;
-use crate::registry::{FabricConfig, Job, Parts, Registered, Site, known};
+use crate::registry::{AssumedBuffer, FabricConfig, Job, Parts, Registered, Site, known};
 use crate::summary::{Excluded, JobSummary, Labels, Program, Summary};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -205,6 +205,12 @@ impl Setup {
             return Err(SetupError::new("network.topology.kind", rule, "one without"));
         }
         Ok(())
+    }
+
+    /// Returns the buffer of a port that the protocol counts on, if it counts on one.
+    pub(crate) fn assumed_buffer(&self) -> Option<AssumedBuffer> {
+        let (network, ethernet) = (&self.network, &self.ethernet);
+        self.fabric.assumed_buffer(&Site { network, ethernet, seed: self.seed, heavy_tailed: false })
     }
 
     /// Returns the surroundings in which the fabric is built.

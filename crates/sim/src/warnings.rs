@@ -5,6 +5,7 @@
 //! | `unfinished` | a message did not finish: the figures leave it out |
 //! | `drops` | messages that lost packets raise the mean slowdown by half ([`DECIDES`]) |
 //! | `buffer` | packets were dropped, and ports have less buffer than the protocol's paper counts on |
+//! | `paced` | most bytes were of messages that their senders' rates held back while the links at both ends idled |
 //! | `overload` | the links of a kind had more to carry than they can, while messages came |
 //! | `saturated` | most messages ([`MOST`]) crossed a link that was busy nearly all of that time ([`NEARLY_ALL`]) |
 //! | `unsteady` | twice as much was under way in the second half ([`GROWS`]), and messages were slower ([`SLOWER`]) |
@@ -13,10 +14,10 @@
 //! collectives, closed-loop replay), links are busy as long as there is something to send, and nothing is steady.
 
 mod load;
+mod paced;
 mod words;
 
 use self::load::Load;
-use crate::registry::Site;
 use crate::setup::{Finished, Setup};
 use crate::summary::Excluded;
 use std::ops::Range;
@@ -65,6 +66,7 @@ pub fn warnings(
     let at_once = [words::unfinished(scenario, run), drops(scenario, setup, run, rows.clone())];
     let mut found: Vec<Warning> = at_once.into_iter().flatten().collect();
     found.extend(small_buffer(scenario, setup, run));
+    found.extend(paced(setup, run));
     if rows.len() >= FEWEST && comes_by_itself(scenario) {
         found.extend(loaded(scenario, setup, run));
         found.extend(unsteady(scenario, run, rows));
@@ -103,11 +105,15 @@ fn drops(scenario: &ValidScenario, setup: &Setup, run: &Run, rows: Range<usize>)
 }
 
 fn small_buffer(scenario: &ValidScenario, setup: &Setup, run: &Run) -> Option<Warning> {
-    let (network, ethernet) = (&setup.network, &setup.ethernet);
-    let site = Site { network, ethernet, seed: setup.seed, heavy_tailed: false };
-    let assumed = setup.fabric.assumed_buffer(&site)?;
-    let is_small = ethernet.buffer.of_port() < assumed.bytes && run.counters.dropped_packets > 0;
+    let assumed = setup.assumed_buffer()?;
+    let is_small = setup.ethernet.buffer.of_port() < assumed.bytes && run.counters.dropped_packets > 0;
     is_small.then(|| words::small_buffer(scenario, run, assumed))
+}
+
+fn paced(setup: &Setup, run: &Run) -> Option<Warning> {
+    let advice = setup.fabric.against_pacing()?;
+    let held = paced::held_back(setup, run);
+    (held.share >= MOST).then(|| words::paced(held.share, held.utilization, advice))
 }
 
 fn loaded(scenario: &ValidScenario, setup: &Setup, run: &Run) -> Option<Warning> {

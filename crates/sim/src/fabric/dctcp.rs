@@ -47,7 +47,8 @@ impl Registered for Dctcp {
     type Params = Params;
 
     fn build(site: &Site, params: &Params) -> Result<Dctcp, SetupError> {
-        Dctcp::new(site.network, site.ethernet, params)
+        let Dctcp { streams } = Dctcp::new(site.network, site.ethernet, params)?;
+        Ok(Dctcp { streams: streams.seeded(site.seed) })
     }
 
     fn split(parts: Parts, params: &Params) -> Result<Finished, SetupError> {

@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 use unrack_engine::error::SetupError;
 use unrack_engine::events::{Observer, PacketKind, Wait};
 use unrack_engine::network::Network;
-use unrack_protocol::ndp::{Params, PullQueue, Sender};
+use unrack_protocol::ndp::{Params, PullQueue, Sender, Timeouts};
 use unrack_protocol::segments::SegmentSet;
 use unrack_rack::{Profile, Protocol};
 use unrack_units::Time;
@@ -34,14 +34,20 @@ impl Ndp {
         if params.data_packets == 0 {
             return Err(SetupError::new("fabric.data_packets", "is at least 1", 0));
         }
-        if params.rto < plan.round_trip() {
-            return Err(SetupError::new("fabric.rto", "is at least the round trip", params.rto));
+        let data = plan.full_packet().get().saturating_mul(params.data_packets.into());
+        let data = data.min(plan.buffer.of_port().get()) * plan.ports_on_the_way();
+        let headers = plan.window_of_every_node(window, plan.framing.wire(0));
+        let rto = params.rto.unwrap_or(plan.three_trips_or(data + headers));
+        if rto < plan.round_trip() {
+            return Err(SetupError::new("fabric.rto", "is at least the round trip", rto));
         }
         let header = plan.framing.wire(0).get() as u32;
         let queue = Trimming::new(params.data_packets, header);
         let pace = network.topology.host_link().pace.transmit(plan.full_packet().get());
         let nodes = (0..network.nodes()).map(|_| Node::default()).collect();
-        let ends = Ends { window, rto: params.rto, pace, transfers: Vec::new(), nodes };
+        // Two turns of all nodes at one receiver.
+        let idle = rto + pace * 2 * u64::from(network.nodes());
+        let ends = Ends { window, rto, idle, pace, transfers: Vec::new(), nodes };
         Ok(Ndp { network: PacketNetwork::new(plan, ends, queue)? })
     }
 }
@@ -63,7 +69,8 @@ impl Registered for Ndp {
     type Params = Params;
 
     fn build(site: &Site, params: &Params) -> Result<Ndp, SetupError> {
-        Ndp::new(site.network, site.ethernet, params)
+        let Ndp { network } = Ndp::new(site.network, site.ethernet, params)?;
+        Ok(Ndp { network: network.seeded(site.seed) })
     }
 
     fn split(parts: Parts, params: &Params) -> Result<Finished, SetupError> {
@@ -79,6 +86,8 @@ impl Registered for Ndp {
 struct Ends {
     window: u32,
     rto: Time,
+    /// See [`Timeouts::idle`].
+    idle: Time,
     /// Time between two pulls of a node.
     pace: Time,
     transfers: Vec<Pair>,
@@ -181,6 +190,7 @@ impl Ends {
         let (transfer, node) = (packet.transfer, packet.to);
         let segments = net.transfer(transfer).segments;
         let pair = &mut self.transfers[transfer as usize];
+        let known = pair.arrived.contains(number);
         let new = !packet.trimmed && pair.arrived.insert(number);
         if pair.arrived.count() == segments {
             if self.nodes[node as usize].pulls.remove(transfer) {
@@ -191,6 +201,10 @@ impl Ends {
                 self.reply(net, transfer, Header::Done);
             }
             return;
+        }
+        // What has arrived before was sent again without a pull, and causes none: else one more would be under way.
+        if known {
+            return self.reply(net, transfer, Header::Ack(number));
         }
         // A transfer lives at least as long as a pull that it is owed.
         if self.nodes[node as usize].pulls.add(transfer) {
@@ -211,7 +225,8 @@ impl Transport for Ends {
 
     fn create<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32) {
         let segments = net.transfer(transfer).segments;
-        let sender = Sender::new(segments, self.window, self.rto, net.now());
+        let timeouts = Timeouts { rto: self.rto, idle: self.idle, salt: net.salt(transfer, Side::Sender) };
+        let sender = Sender::new(segments, self.window, timeouts, net.now());
         let arrived = SegmentSet::new(segments);
         let pair = Pair { sender, waits: false, arrived, pulls: 0 };
         packet::put(&mut self.transfers, transfer, pair);
@@ -227,12 +242,13 @@ impl Transport for Ends {
             let transfer = self.nodes[node as usize].turns.pop_front()?;
             let pair = &mut self.transfers[transfer as usize];
             pair.waits = false;
-            let sent = pair.sender.poll_transmit();
+            let sent = pair.sender.poll_transmit(net.now());
             self.sendable(net, transfer);
             let Some((segment, again)) = sent else { continue };
             if again {
                 net.retransmitted(transfer);
             }
+            self.keep_alarm(net, transfer, Side::Sender);
             let (to, size) = (net.transfer(transfer).dst, net.segment(transfer, segment));
             return Some(Packet::new(transfer, to, size, DATA, Header::Segment(segment)));
         }
@@ -253,6 +269,7 @@ impl Transport for Ends {
             Header::Nack(segment) => sender.handle_nack(now, segment),
             Header::Pull(pull) => sender.handle_pull(now, pull),
         }
+        self.keep_alarm(net, transfer, Side::Sender);
         self.sendable(net, transfer);
     }
 

@@ -54,7 +54,8 @@ impl Registered for Pfabric {
     type Params = Params;
 
     fn build(site: &Site, params: &Params) -> Result<Pfabric, SetupError> {
-        Pfabric::new(site.network, site.ethernet, params)
+        let Pfabric { network } = Pfabric::new(site.network, site.ethernet, params)?;
+        Ok(Pfabric { network: network.seeded(site.seed) })
     }
 
     fn split(parts: Parts, params: &Params) -> Result<Finished, SetupError> {
@@ -110,6 +111,8 @@ impl Ends {
         }
         sender.handle_ack(net.now(), what);
         let done = sender.is_done();
+        // A wait that was longer ends.
+        self.keep_alarm(net, transfer, Side::Sender);
         self.rank(net, transfer);
         if done {
             net.close(transfer);
@@ -126,7 +129,8 @@ impl Transport for Ends {
 
     fn create<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32) {
         let Transfer { segments, name, .. } = *net.transfer(transfer);
-        let sender = Sender::new(segments, self.window, self.rto);
+        let salt = net.salt(transfer, Side::Sender);
+        let sender = Sender::new(segments, self.window, self.rto, salt);
         let pair = Pair { sender, receiver: Receiver::new(segments), place: TurnIndex::new(name) };
         packet::put(&mut self.transfers, transfer, pair);
     }

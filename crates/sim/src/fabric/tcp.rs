@@ -51,7 +51,8 @@ impl Registered for Tcp {
     type Params = Params;
 
     fn build(site: &Site, params: &Params) -> Result<Tcp, SetupError> {
-        Tcp::new(site.network, site.ethernet, params)
+        let Tcp { streams } = Tcp::new(site.network, site.ethernet, params)?;
+        Ok(Tcp { streams: streams.seeded(site.seed) })
     }
 
     fn split(parts: Parts, params: &Params) -> Result<Finished, SetupError> {

@@ -55,6 +55,17 @@ pub(super) fn small_buffer(scenario: &ValidScenario, run: &Run, assumed: Assumed
     Warning::new("buffer", text)
 }
 
+/// Warns that senders held messages back while links idled.
+pub(super) fn paced(share: f64, utilization: f64, advice: &str) -> Warning {
+    let text = format!(
+        "senders held back {} of the bytes while the links at both ends idled: these carried bits in {} of the time \
+         in which messages needed them; {advice}",
+        percent(share),
+        percent(utilization)
+    );
+    Warning::new("paced", text)
+}
+
 /// Returns the key to change against drops, by where most of them were.
 fn against_drops(scenario: &ValidScenario, setup: &Setup, run: &Run) -> String {
     let hosts =

@@ -311,9 +311,10 @@ fn a_receiver_that_knew_nothing_grants_as_soon_as_it_is_told() {
                 // No packet reaches or leaves node 5 until all that needs no grant has been sent.
                 let mut setup = with_outage(protocol, Broken::Node(5), (Time::ZERO, Time::from_us(20)));
                 setup.fabric = match protocol {
-                    Homa::PROTOCOL => {
-                        FabricConfig::new::<Homa>(homa::Params { resend: timeout, ..Default::default() })
-                    }
+                    Homa::PROTOCOL => FabricConfig::new::<Homa>(homa::Params {
+                        resend: Some(timeout),
+                        ..Default::default()
+                    }),
                     _ => FabricConfig::new::<Phost>(phost::Params {
                         timeout: Some(timeout),
                         ..Default::default()

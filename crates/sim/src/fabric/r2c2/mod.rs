@@ -376,13 +376,15 @@ impl Registered for R2c2 {
         let bytes = Bytes::new(packets as u64 * site.ethernet.mtu.get());
         Some(AssumedBuffer {
             bytes,
-            holds: "a queue met by one packet in a thousand at the share of links given to flows",
+            holds: "a queue met by one packet in a million at the share of links given to flows",
+            is_default: true,
         })
     }
 }
 
-/// Packets of which one may find the queue full.
-const RARELY: f64 = 1_000.0;
+/// Packets of which one may find the queue full: a lost packet costs its flow a time-out, and a flow of a thousand packets
+/// meets some ten thousand queues.
+const RARELY: f64 = 1e6;
 /// Headroom below which the buffer is not asked to grow further.
 const LEAST_HEADROOM: f64 = 0.01;
 

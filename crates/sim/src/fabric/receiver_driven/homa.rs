@@ -51,7 +51,9 @@ impl Homa {
     pub fn with(network: &Network, ethernet: &Ethernet, params: &homa::Params) -> Result<Homa, SetupError> {
         let plan = StreamPlan::at_line_rate(network, ethernet)?;
         let window = plan.line_rate_window("fabric.unscheduled", params.unscheduled)?;
-        let timeout = at_least_a_round_trip("fabric.resend", params.resend, &plan)?;
+        let waiting = plan.window_of_every_node(window, plan.full_packet());
+        let usual = plan.three_trips_or(waiting.saturating_mul(homa::RANKS.into()));
+        let timeout = at_least_a_round_trip("fabric.resend", params.resend.unwrap_or(usual), &plan)?;
         let (how, nodes) = ((Announced::ByData, window), network.nodes());
         let ends = ends(HomaPolicy, nodes, how, (None, timeout), || homa::Overcommitment::new(window));
         ReceiverDriven::new(plan, ends)
@@ -70,7 +72,8 @@ impl Registered for Homa {
     type Params = homa::Params;
 
     fn build(site: &Site, params: &homa::Params) -> Result<Homa, SetupError> {
-        Homa::with(site.network, site.ethernet, params)
+        let ReceiverDriven { network } = Homa::with(site.network, site.ethernet, params)?;
+        Ok(ReceiverDriven { network: network.seeded(site.seed) })
     }
 
     /// Returns a window for each priority: a receiver grants as many at once (§3.5), less those of unscheduled packets.
@@ -79,6 +82,6 @@ impl Registered for Homa {
         let window = plan.line_rate_window("fabric.unscheduled", params.unscheduled).ok()?;
         let bytes = plan.full_packet().get() * u64::from(window) * u64::from(homa::RANKS);
         let holds = "RTTbytes for each of seven priorities, Homa §3.5";
-        Some(AssumedBuffer { bytes: Bytes::new(bytes), holds })
+        Some(AssumedBuffer { bytes: Bytes::new(bytes), holds, is_default: false })
     }
 }

@@ -54,9 +54,9 @@ impl ReceiverPolicy for IrdPolicy {
     }
 }
 
-/// Least timeout of `ird`. No packet is lost where credits come at the rate of the link; where the core is narrower,
-/// some may be.
-const IRD_TIMEOUT: Time = Time::from_us(1_000);
+/// Least timeout of `ird` where buffers have no bound: what a receiver has outstanding has none then. No packet is lost where
+/// credits come at the rate of the link; where the core is narrower, some may be.
+const UNBOUNDED: Time = Time::from_us(1_000);
 
 impl Ird {
     /// Creates the idealized transport on a network.
@@ -65,9 +65,10 @@ impl Ird {
     /// If a parameter of the network is out of range.
     pub fn with(network: &Network, ethernet: &Ethernet) -> Result<Ird, SetupError> {
         let plan = StreamPlan::at_line_rate(network, ethernet)?;
-        let timeout = IRD_TIMEOUT.max(plan.patience());
-        let (how, nodes) = ((Announced::AtOnce, 0), network.nodes());
-        let policy = IrdPolicy { view: ird::GlobalView::new(nodes, limits(&plan)) };
+        let (how, nodes, limits) = ((Announced::AtOnce, 0), network.nodes(), limits(&plan));
+        let is_bounded = limits.at_receiver < Time::MAX;
+        let timeout = plan.patience().max(if is_bounded { Time::ZERO } else { UNBOUNDED });
+        let policy = IrdPolicy { view: ird::GlobalView::new(nodes, limits) };
         ReceiverDriven::new(plan, ends(policy, nodes, how, (None, timeout), ird::Credits::default))
     }
 }
@@ -89,7 +90,8 @@ impl Registered for Ird {
     type Params = NoParams;
 
     fn build(site: &Site, _params: &NoParams) -> Result<Ird, SetupError> {
-        Ird::with(site.network, site.ethernet)
+        let ReceiverDriven { network } = Ird::with(site.network, site.ethernet)?;
+        Ok(ReceiverDriven { network: network.seeded(site.seed) })
     }
 }
 

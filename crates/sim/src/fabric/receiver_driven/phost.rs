@@ -22,6 +22,7 @@ pub struct PhostPolicy {
 impl ReceiverPolicy for PhostPolicy {
     type Scheduler = phost::Tokens;
     const SPLITS: bool = true;
+    const STEADY: u32 = phost::STEADY;
     fn update(&mut self, receiver: &mut phost::Tokens, transfer: TransferId, grants: &mut Grants) {
         receiver.update(transfer, grants);
     }
@@ -82,7 +83,8 @@ impl Registered for Phost {
     type Params = phost::Params;
 
     fn build(site: &Site, params: &phost::Params) -> Result<Phost, SetupError> {
-        Phost::with(site.network, site.ethernet, params)
+        let ReceiverDriven { network } = Phost::with(site.network, site.ethernet, params)?;
+        Ok(ReceiverDriven { network: network.seeded(site.seed) })
     }
 
     fn split(parts: Parts, params: &phost::Params) -> Result<Finished, SetupError> {

@@ -35,7 +35,7 @@ use super::occupancy::Occupancy;
 use super::parts::Part;
 use super::pool::Pool;
 use super::slab::Slab;
-use super::timers::{Alarm, Timers};
+use super::timers::{Alarm, Side, Timers};
 use unrack_engine::events::{Core, Observer, Tie, Tied};
 use unrack_engine::network::{Network, Pace, Port};
 use unrack_engine::topology::End;
@@ -231,6 +231,12 @@ impl<K: Kind> Streams<K> {
         self.plan.lookahead()
     }
 
+    /// Sets the seed of the draws of repeated timeouts.
+    pub(super) fn seeded(mut self, seed: u64) -> Streams<K> {
+        self.plan.seed = seed;
+        self
+    }
+
     /// Returns whether nothing is under way, in hosts either.
     #[cfg(test)]
     fn is_at_rest(&self) -> bool {
@@ -305,7 +311,7 @@ impl<K: Kind> Streams<K> {
             closed: false,
             alarms: K::alarms(subflows),
             answers: None,
-            sender: self.kind.sender(subflows, segments),
+            sender: self.kind.sender(subflows, segments, self.plan.salt(name, Side::Sender)),
             receiver: K::receiver(subflows),
             reading: Reading::default(),
         });

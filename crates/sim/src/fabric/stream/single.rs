@@ -26,8 +26,8 @@ impl<C: CongestionControl + Clone> Kind for Single<C> {
     fn subflows(&self, _: &Network, _: Endpoints) -> u32 {
         1
     }
-    fn sender(&self, _: u32, segments: u32) -> Sender<C> {
-        Sender::new(self.fresh.clone(), self.timeouts, segments)
+    fn sender(&self, _: u32, segments: u32, salt: u32) -> Sender<C> {
+        Sender::new(self.fresh.clone(), self.timeouts.with_salt(salt), segments)
     }
     fn resume(&self, resting: Resting<C>, now: Time, segments: u32) -> Sender<C> {
         resting.resume(now, segments)
