@@ -1,11 +1,14 @@
 """A pool for tests: served by a manager of its own, whose books are compared before and after."""
 
+import gc
 import json
 import os
 import re
 import subprocess
+import sys
 import tempfile
 import time
+import traceback
 from pathlib import Path
 
 import numpy as np
@@ -65,6 +68,36 @@ def until(holds, otherwise, seconds=30):
     while not holds():
         assert time.monotonic() < end, otherwise() if callable(otherwise) else otherwise
         time.sleep(0.005)
+
+
+def in_child(function):
+    """Runs a function in a child by fork, which has to end well in time."""
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            function()
+            # Finalizers run, as at the end of a child of multiprocessing.
+            gc.collect()
+            status = 0
+        except BaseException:  # noqa: BLE001 (the child ends here)
+            traceback.print_exc()
+        finally:
+            sys.stderr.flush()
+            os._exit(status)
+    ended = []
+
+    def has_ended():
+        ended[:] = os.waitpid(child, os.WNOHANG)
+        return ended[0] == child
+
+    try:
+        until(has_ended, "the child hangs")
+    except AssertionError:
+        os.kill(child, 9)
+        os.waitpid(child, 0)
+        raise
+    assert ended[1] == 0, "the child failed"
 
 
 def mappings():

@@ -107,6 +107,7 @@ class _Stream:
     """A socket of an event loop, read ahead."""
 
     def __init__(self, link: lend.Link) -> None:
+        self._link = link
         self._socket = link.stream
         self._socket.setblocking(False)
         self._ahead = bytearray(_AHEAD)
@@ -161,7 +162,9 @@ class _Stream:
             return True
 
     def end(self) -> None:
-        """Ends what is read and written, in both directions."""
+        """Ends what is read and written, in both directions. A child by fork leaves its parent's alone."""
+        if self._link.is_inherited:
+            return
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
 
@@ -264,6 +267,10 @@ class UnrackComm(Comm):
     def _open(self) -> lend.Link:
         if self._link is None:
             raise CommClosedError(f"in {self}: it is closed")
+        if self._link.is_inherited:
+            raise CommClosedError(
+                f"in {self}: it was made before a fork, by the parent process: connect again"
+            )
         return self._link
 
     @contextlib.contextmanager

@@ -509,15 +509,17 @@ def pool_format(
     )
 
 
-def pool_fence(host: Value, *, socket: Value | None = None) -> Result:
+def pool_fence(host: Value, *, force: bool = False, socket: Value | None = None) -> Result:
     """Declares that a host has ended, so that what it had is free.
 
     Args:
         host: Number of the host, as `unrack pool ls` lists it. Its power is off, or its virtual machine has
             ended: while it could still write, it would write into what others have by then.
+        force: Declare it ended although its heartbeat moves: its manager ends its programs, and until then
+            they may write into what others have.
         socket: Socket of the pool of this host [default: unrack/pool.sock in $XDG_RUNTIME_DIR].
     """
-    return called(["pool", "fence"], {"--socket": socket}, [host])
+    return called(["pool", "fence"], {"--force": force, "--socket": socket}, [host])
 
 
 def pool_ls(*, socket: Value | None = None) -> Result:

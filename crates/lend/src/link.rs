@@ -66,6 +66,7 @@ impl PeerLink {
     /// # Errors
     /// If the buffer is of another endpoint, the peer or the manager is gone, or the peer was granted too many segments.
     pub fn lend(&self, buffer: &LentBuffer) -> Result<u64, Error> {
+        self.check_process()?;
         if buffer.owned.pool.id() != self.near.pool.id() {
             return Err(Error::OtherEndpoint);
         }
@@ -73,6 +74,14 @@ impl PeerLink {
         buffer.publish();
         self.near.returns.hold(buffer.offset(), &buffer.owned);
         Ok(buffer.offset())
+    }
+
+    /// Checks that this process made the link, and no parent of it.
+    ///
+    /// # Errors
+    /// [`Forked`](unrack_pool::Error::Forked).
+    pub fn check_process(&self) -> Result<(), Error> {
+        Ok(self.near.pool.maker().check()?)
     }
 
     /// Returns how many buffers are lent to the peer.
@@ -98,6 +107,7 @@ impl PeerLink {
     }
 
     fn receive_for(&self, offset: u64, bytes: u64, access: Access) -> Result<Loan, Error> {
+        self.check_process()?;
         let pinned = self.near.channel().pin(offset, bytes.max(1), access);
         let not_lent = || Error::NotLent { peer: self.peer().to_string(), offset, bytes };
         let (at, pin) = pinned.ok_or_else(not_lent)?;
@@ -106,6 +116,11 @@ impl PeerLink {
 }
 
 impl Near {
+    /// Returns whether this process made the link, and no parent of it.
+    pub(crate) fn is_here(&self) -> bool {
+        self.pool.maker().is_here()
+    }
+
     pub(crate) fn memory(&self) -> &AnyMemory {
         self.pool.memory()
     }
@@ -133,6 +148,8 @@ impl Near {
 
 impl Drop for Near {
     fn drop(&mut self) {
-        self.returns.end_near();
+        if self.is_here() {
+            self.returns.end_near();
+        }
     }
 }

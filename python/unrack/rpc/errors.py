@@ -11,7 +11,7 @@ class Error(Exception):
 
 
 class Invalid(Error, ValueError):
-    """An argument is wrong, or it is not the time for this."""
+    """An argument is wrong, it is not the time for this, or the connection is of the parent process, before a fork."""
 
 
 class NoPool(Error, ConnectionError):
@@ -39,7 +39,9 @@ class Exhausted(Error):
 
 
 class Deadline(Error, TimeoutError):
-    """No answer in time."""
+    """No answer in time. `under_way`: only this wait is over, and the call goes on."""
+
+    under_way: bool = False
 
 
 class Gone(Error, ConnectionError):

@@ -8,3 +8,4 @@ mod flows;
 mod further;
 mod hostile;
 mod kills;
+mod trust;
