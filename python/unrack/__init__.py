@@ -12,7 +12,8 @@
 Times are numbers whose name ends in the unit, or text with a unit (`"10us"`). Errors are those of `unrack.errors`.
 """
 
-from unrack import errors
+# The first says what to do where the module in Rust is missing.
+from unrack import _built, errors  # noqa: F401
 from unrack.errors import Error, Failed, Lacking, Refused
 from unrack.messages import Messages
 from unrack.results import Result

@@ -9,7 +9,6 @@ import argparse
 import hashlib
 import json
 import sys
-import tempfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,9 @@ import distributed
 
 from unrack import _native
 from unrack.errors import Error, Failed, Lacking, Refused
+from unrack.folders import Folder
 from unrack.progress import shown
+from unrack.values import quoted
 
 # Times that a point is given to the cluster again, when files that it needs went with a worker.
 _ATTEMPTS = 5
@@ -118,12 +119,12 @@ def point(
             f"this worker has another build of unrack (sources {own}, not {sources}): install the same on all"
         )
         return {"error": text, "class": "Lacking"}
-    with tempfile.TemporaryDirectory(prefix="unrack-") as folder:
+    with Folder() as folder:
         settings = []
         for number, (key, content) in enumerate(zip(keys, contents, strict=True)):
-            path = Path(folder, str(number))
+            path = folder.path / str(number)
             path.write_bytes(content)
-            settings.append(f"{key}={json.dumps(str(path))}")
+            settings.append(f"{key}={quoted(str(path))}")
         try:
             return {"figures": _native.Source(text=scenario, transfers=transfers).point(settings)}
         except Error as error:

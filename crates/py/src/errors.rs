@@ -13,8 +13,9 @@ pub(crate) enum Class {
     Lacking,
 }
 
-/// Returns an exception of this class.
+/// Returns an exception of this class. Where the text names an option of the command, that is an argument here.
 pub(crate) fn raised(class: Class, text: &str) -> PyErr {
+    let text = text.replace("give --replace", "give replace=True");
     let name = match class {
         Class::Refused => "Refused",
         Class::Failed => "Failed",
