@@ -45,7 +45,8 @@ mod tests {
     use unrack_testing::Folder;
 
     fn plan(hashes: &[&str]) -> Plan {
-        let point = |hash: &&str| PlannedPoint { values: vec![], set: vec![], scenario_hash: hash.to_string() };
+        let point =
+            |hash: &&str| PlannedPoint { values: vec![], set: vec![], scenario_hash: hash.to_string() };
         Plan { keys: vec![], points: hashes.iter().map(point).collect(), asked: String::new() }
     }
 
