@@ -4,6 +4,7 @@ from os import PathLike
 from typing import TYPE_CHECKING
 
 from unrack import _native
+from unrack.values import path_of
 
 if TYPE_CHECKING:
     import pandas
@@ -24,7 +25,7 @@ class Table:
     @classmethod
     def read(cls, path: str | PathLike[str]) -> "Table":
         """Reads a Parquet file, such as one of a run folder. Raises `Failed` if it cannot be read."""
-        return cls(_native.read_table(path))
+        return cls(_native.read_table(path_of("path", path)))
 
     @property
     def columns(self) -> list[str]:

@@ -36,7 +36,7 @@ def number_of(value: object) -> int | float | Fraction:
     if isinstance(number, Integral):
         return int(number)
     if isinstance(number, Decimal):
-        return Fraction(number) if number.is_finite() else float(number)
+        return Fraction(number) if number.is_finite() else math.nan
     if isinstance(number, Rational):
         return Fraction(int(number.numerator), int(number.denominator))
     if isinstance(number, Real):
@@ -56,9 +56,9 @@ def whole(name: str, value: object, least: int = 0, most: int = (1 << 32) - 1) -
         number = number_of(value)
     except TypeError as why:
         raise WrongType(f"{name} is {value!r}: give a whole number of at least {least}") from why
-    if not isinstance(number, int) or not least <= number <= most:
+    if not least <= number <= most or number != int(number):
         raise Refused(f"{name} is {value!r}: give a whole number from {least} to {most}")
-    return number
+    return int(number)
 
 
 def transfers_of(value: object) -> int | None:
@@ -197,7 +197,7 @@ def _number(value: object, number: float | Fraction) -> int | float:
     """Returns a number that both TOML and JSON have. A float that is whole, such as 1e6, is a whole number."""
     if isinstance(number, float) and not math.isfinite(number):
         raise Refused(f"{value!r} is no number of a scenario: it has to be finite")
-    if abs(number) >= _MOST:
+    if not -_MOST < number < _MOST:
         bits = int(number).bit_length()
         raise Refused(f"a number of a scenario has at most 64 bits, and this one {bits}")
     return int(number) if number == int(number) else float(number)
