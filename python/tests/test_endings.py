@@ -9,6 +9,7 @@ import pathlib
 import pickle
 import resource
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -192,6 +193,9 @@ class Forks(unittest.TestCase):
             again = made(messages())
             again.on(STAR)
             self.assertEqual(count(made(again).on(STAR)), 500)
+        for result in (unrack.simulate(messages().on(STAR)), unrack.sweep(STAR, {"seed": [1, 2]}).table):
+            with self.assertRaises(TypeError):
+                pickle.dumps(result)
         for error in (
             unrack.Refused("a"),
             unrack.WrongType("a"),
@@ -234,6 +238,29 @@ class FullDisks(unittest.TestCase):
             finally:
                 tempfile.tempdir = before
 
+    def test_results_that_cannot_be_written_are_said(self):
+        run, table = unrack.simulate(STAR), pathlib.Path("sweep.parquet")
+        with tempfile.TemporaryDirectory() as above:
+            file = pathlib.Path(above, "file")
+            file.write_text("")
+            for out in (file, file / "below", "/proc/none"):
+                for call in (run.save, lambda out: unrack.sweep(STAR, out=out)):
+                    with self.subTest(out=out), self.assertRaises(unrack.NotWritten) as failed:
+                        call(out)
+                    self.assertIsNotNone(failed.exception.errno)
+            full = pathlib.Path(above, "full")
+            with disk_with_room_for(1000), self.assertRaises(unrack.NotWritten):
+                run.save(full)
+            self.assertEqual(
+                [path.name for path in full.iterdir() if path.suffix in (".json", ".parquet")], []
+            )
+            with disk_with_room_for(100), self.assertRaises(unrack.NotWritten):
+                unrack.sweep(STAR, {"workload.messages": [50, 60]}, out=pathlib.Path(above, "sweep"))
+            self.assertFalse(pathlib.Path(above, "sweep", table).exists())
+            self.assertEqual(
+                len(unrack.sweep(STAR, {"workload.messages": [50, 60]}, out=pathlib.Path(above, "sweep"))), 2
+            )
+
     def test_no_temporary_folder(self):
         before, tempfile.tempdir = tempfile.tempdir, "/proc/none"
         try:
@@ -274,9 +301,13 @@ class Killed(unittest.TestCase):
         number = child.stdout.readline().strip()
         self.assertTrue(number, "it did not start")
         until(lambda: has_begun(number, mark), "it does not begin")
+        self.addCleanup(_end, mark)
         child.kill()
-        child.communicate()
-        until(lambda: not _marked(mark), lambda: f"{_marked(mark)} are left")
+        # Not until the end of its output, which all that it started has.
+        child.wait()
+        child.stdout.close()
+        child.stderr.close()
+        until(lambda: not _marked(mark), lambda: f"{list(_marked(mark).values())} are left")
 
     def test_the_command_ends_with_a_python_that_is_killed(self):
         self.ends_with_python("unrack.verbs.sim(sys.argv[1], set='workload.messages=50000000')", _works)
@@ -289,11 +320,38 @@ class Killed(unittest.TestCase):
             skip("userfaultfd", "python.killed", answer["lacks"])
         self.ends_with_python(
             "unrack.run('sleep', '1000', local='50%')",
-            lambda _, mark: any(line.startswith(b"sleep\0") for line in _marked(mark)),
+            lambda _, mark: any(line.startswith(b"sleep\0") for line in _marked(mark).values()),
         )
 
+    def test_the_python_of_a_cluster_ends_with_its_command(self):
+        silent = """
+            import pathlib, time
+
+            class Future:
+                __class_getitem__ = classmethod(lambda cls, _: cls)
+
+            class Client:
+                def __init__(self, *_, **__):
+                    pathlib.Path(__file__).with_name("asked").touch()
+                    time.sleep(1000)
+            """
+        mark = f"unrack-killed-{os.getpid()}-{time.monotonic_ns()}"
+        with tempfile.TemporaryDirectory() as folder:
+            pathlib.Path(folder, "distributed.py").write_text(textwrap.dedent(silent))
+            path = os.pathsep.join([folder, os.environ["PYTHONPATH"]])
+            named = {"PYTHONPATH": path, "UNRACK_PYTHON": sys.executable, "UNRACK_TEST_MARK": mark}
+            child = subprocess.Popen(
+                [os.environ["UNRACK"], "sweep", STAR, "--cluster=tcp://none", f"--out={folder}/out"],
+                env={**os.environ, **named},
+            )
+            until(pathlib.Path(folder, "asked").exists, "no cluster is asked")
+            self.addCleanup(_end, mark)
+            child.kill()
+            child.wait()
+            until(lambda: not _marked(mark), lambda: f"{list(_marked(mark).values())} are left")
+
     def test_processes_that_inherit_the_variable_ignore_it(self):
-        environment = {**os.environ, command._PARENT: str(os.getppid())}
+        environment = {**os.environ, command.PARENT: str(os.getppid())}
         done = subprocess.run(
             [os.environ["UNRACK"], "doctor"], env=environment, capture_output=True, check=False
         )
@@ -301,13 +359,19 @@ class Killed(unittest.TestCase):
 
 
 def _marked(mark):
-    """Processes that have a text in their environment, but those that have ended."""
-    found = []
+    """Processes that have a text in their environment, by their numbers, but those that have ended."""
+    found = {}
     for entry in pathlib.Path("/proc").iterdir():
         with contextlib.suppress(OSError):
             if entry.name.isdigit() and mark.encode() in (entry / "environ").read_bytes():
-                found.append((entry / "cmdline").read_bytes())
+                found[int(entry.name)] = (entry / "cmdline").read_bytes()
     return found
+
+
+def _end(mark):
+    for number in _marked(mark):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(number, signal.SIGKILL)
 
 
 def _works(number, _):

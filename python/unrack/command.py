@@ -15,7 +15,7 @@ from typing import IO
 from unrack.errors import Error, Failed, Lacking, Refused
 
 # Names this process to the command, which ends with it: crates/cli/src/parent.rs.
-_PARENT = "UNRACK_PARENT"
+PARENT = "UNRACK_PARENT"
 # Seconds in which a command ends by itself after Ctrl-C, which a terminal sends to it as well.
 _GRACE = 0.5
 
@@ -81,7 +81,7 @@ def _started(
             stderr=subprocess.PIPE,
             encoding="utf-8",
             errors="replace",
-            env={**os.environ, _PARENT: str(os.getpid())},
+            env={**os.environ, PARENT: str(os.getpid())},
         )
     except OSError as why:
         if why.errno == errno.E2BIG:

@@ -52,7 +52,7 @@ class Simulation:
 
     def save(self, folder: str | PathLike[str], *, replace: bool = False) -> None:
         """Writes the run folder that `unrack sim --out` writes. Raises `Refused` if another run is there, and `replace` is
-        not given, and `Failed` if it cannot be written."""
+        not given, and `NotWritten` if it cannot be written."""
         self._native.save(path_of("folder", folder), bool(replace))
 
     def __repr__(self) -> str:

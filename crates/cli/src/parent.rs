@@ -4,7 +4,7 @@ use rustix::process::{Pid, Signal, getppid, set_parent_process_death_signal};
 
 /// Variable by which a program asks that the command ends with it; its value is the program's process number. Processes that
 /// inherit the variable have another parent, and ignore it.
-const PARENT: &str = "UNRACK_PARENT";
+pub(crate) const PARENT: &str = "UNRACK_PARENT";
 
 /// Has the kernel send SIGTERM to this process when its parent ends, if the parent asked for that. Call this first: the
 /// parent may end at any time.

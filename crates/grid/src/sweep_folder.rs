@@ -3,7 +3,7 @@
 use crate::error::ScenarioRunError;
 use crate::sweep::Plan;
 use std::path::Path;
-use unrack_record::{Purpose, RunFolder, Sweep, read_json};
+use unrack_record::{Purpose, RecordError, RunFolder, Sweep, read_json};
 
 /// Table of a sweep, in its folder.
 const TABLE: &str = "sweep.json";
@@ -22,7 +22,10 @@ pub fn create(path: &Path, plan: &Plan, name: &str, replace: bool) -> Result<Run
         )));
     }
     let created = RunFolder::create(path, &Purpose::new("sweep", name, ""), replace);
-    created.map_err(|why| ScenarioRunError::Refused(why.to_string()))
+    created.map_err(|why| match why {
+        RecordError::Io { .. } => why.into(),
+        _ => ScenarioRunError::Refused(why.to_string()),
+    })
 }
 
 /// Returns what the folder's table has that would be lost, if anything.

@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use unrack_build::build;
 use unrack_grid::runner::cores;
-use unrack_grid::sweep::{KEPT, Points, SweepPart};
+use unrack_grid::sweep::{KEPT, Plan, Points, SweepPart};
 use unrack_grid::{ScenarioOrigin, ScenarioSource, axes, sweep_folder};
 use unrack_record::{KeptPoints, Machine, RunFolder, Started, Sweep};
 use unrack_report::{sweep_figures, sweep_text, write_svgs};
@@ -125,7 +125,7 @@ fn sweep(args: GridArgs) -> Result<ExitCode, Failure> {
     let source = ScenarioSource { origin: ScenarioOrigin::named(&args.scenario)?, transfers: args.transfers };
     let points = Points::check(&source, axes, || {})?;
     let name = args.scenario.display().to_string();
-    let folder = sweep_folder::create(&args.out, &points.plan(), &name, args.replace)?;
+    let folder = created(&args.out, &points.plan(), &name, args.replace)?;
     if let Some(scheduler) = &args.cluster {
         cluster::run(&args, scheduler, &source, &folder.path(KEPT))?;
     }
@@ -145,6 +145,11 @@ fn sweep(args: GridArgs) -> Result<ExitCode, Failure> {
         limit.judge_all(&named)?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Creates the folder of a sweep. A folder that cannot be is bad usage.
+fn created(out: &Path, plan: &Plan, name: &str, replace: bool) -> Result<RunFolder, Failure> {
+    sweep_folder::create(out, plan, name, replace).map_err(|why| Failure::Usage(why.to_string()))
 }
 
 impl GridArgs {

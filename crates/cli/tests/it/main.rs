@@ -21,6 +21,7 @@ mod limits;
 mod lines;
 mod map;
 mod memory;
+mod parent;
 mod phy;
 mod pid;
 mod pool;
