@@ -26,12 +26,22 @@ class Pool:
         self.path = str(Path(self._folder.name) / "pool")
         command = [os.environ["UNRACK"], "pool", "serve", "--capacity", capacity, "--socket", self.path]
         command += ["--memory", memory, "--per-client", per_client]
-        self._manager = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self._command, self._memory, self._test = command, memory, test
         try:
-            until(lambda: self._is_served(memory, test), "the manager does not start")
+            self.start()
         except BaseException:
             self.close()
             raise
+
+    def start(self):
+        """Starts the manager."""
+        self._manager = subprocess.Popen(self._command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        until(lambda: self._is_served(self._memory, self._test), "the manager does not start")
+
+    def kill(self):
+        """Kills the manager. Another one may take over."""
+        self._manager.kill()
+        self._manager.wait()
 
     def _is_served(self, memory, test):
         if memory == "incoherent" and self._manager.poll() == LACKING:

@@ -125,6 +125,27 @@ class Lending(unittest.TestCase):
         gc.collect()
         until(lambda: near.lent == 0, "it was not returned")
 
+    def test_a_reference_is_received_once(self):
+        near, far = self.pair()
+        with self.owner.buffer(1000) as buffer:
+            buffer.body[:] = b"A" * 1000
+            first, second = near.lend(buffer), near.lend(buffer)
+        views = [far.receive(first), far.receive(second)]
+        for reference in (first, second):
+            with self.assertRaisesRegex(rpc.ProtocolError, "received once"):
+                far.receive(reference)
+        del views[0]
+        gc.collect()
+        later = [self.lent(b"B" * 1000) for _ in range(4)]
+        self.assertEqual(views[0], b"A" * 1000)
+        views.clear()
+        gc.collect()
+        until(lambda: near.lent == len(later), "they were not returned")
+        for reference in (first, second):
+            with self.assertRaisesRegex(rpc.ProtocolError, "received once"):
+                far.receive(reference)
+        self.assertEqual([bytes(far.receive(reference)) for reference in later], [b"B" * 1000] * 4)
+
     def test_bytes_stay_when_their_owner_is_killed(self):
         owner = self.start(OWNER)
         self.assertEqual(owner.stdout.readline(), "ready\n")

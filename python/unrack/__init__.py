@@ -12,17 +12,9 @@
 Times are numbers whose name ends in the unit, or text with a unit (`"10us"`). Errors are those of `unrack.errors`.
 """
 
-from importlib.util import find_spec as _find_spec
-
-if _find_spec("unrack._native") is None:
-    raise ImportError(
-        f"{__path__[0]} has no native module (unrack._native): it is the source, which PYTHONPATH or the current folder puts "
-        "before an installed package. Install the wheel (`make wheel`, then `pip install target/wheels/unrack-*.whl`), and "
-        "remove this folder from PYTHONPATH"
-    )
-
-from unrack import errors
-from unrack.errors import Error, Failed, Lacking, Refused
+# The first says what to do where the module in Rust is missing.
+from unrack import _built, errors  # noqa: F401
+from unrack.errors import Error, Failed, Lacking, NotWritten, Refused, WrongType
 from unrack.messages import Messages
 from unrack.results import Result
 from unrack.scenario import Scenario
@@ -37,12 +29,14 @@ __all__ = [
     "Failed",
     "Lacking",
     "Messages",
+    "NotWritten",
     "Refused",
     "Result",
     "Scenario",
     "Simulation",
     "Sweep",
     "Table",
+    "WrongType",
     "compare",
     "diff",
     "doctor",

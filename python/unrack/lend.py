@@ -44,8 +44,10 @@ _REFERENCE = struct.Struct("<QQ")
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """Place of a buffer, as its owner tells it to the peer it is lent to: good once, and for this peer only."""
+    """What the owner of a buffer tells the peer it is lent to: good once, and for this peer only. It names the loan, not only the buffer:
+    a buffer that is lent twice has two references."""
 
+    #: Place of the buffer and number of the loan, as the library packs them.
     offset: int
     size: int
 
@@ -211,7 +213,8 @@ class Link(_Closable):
         return Reference(offset.value, buffer.size)
 
     def receive(self, reference: Reference, *, writable: bool = False) -> memoryview:
-        """Gives the bytes of a buffer that the peer has lent, where they are. They are returned with the last view.
+        """Gives the bytes of a buffer that the peer has lent, where they are. They are returned with the last view. A reference that was
+        received before, or by another link, is refused (`rpc.ProtocolError`).
 
         `writable` is for what the peer took as such, and this process may write. Otherwise the view is to be read
         only. The peer has this memory, too: of one that is not trusted, copy what is to be checked, and use the copy.

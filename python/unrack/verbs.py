@@ -997,7 +997,7 @@ def sweep_merge(
     Args:
         parts: Folders of the parts.
         out: Write points, table and charts to this folder, as `unrack sweep` does.
-        replace: Replace another run in that folder.
+        replace: Replace another run in that folder, and the table of a sweep with points that this one lacks.
         fail_if: Exit with status 1 if this expression over the summary holds, such as 'slowdown.p99>3' or
             'completed<messages or completion_ns.p99>5us'; a missing value makes it hold.
     """

@@ -43,11 +43,15 @@ pub fn parsed(set: &[String], seeds: Option<&str>) -> Result<Vec<Axis>, String> 
     Ok(axes)
 }
 
-/// Splits values at commas that are in no brackets, braces or quotes.
+/// Splits values at commas that are in no brackets, braces or quotes. In double quotes, a backslash escapes the next character.
 fn list(text: &str) -> Vec<String> {
     let (mut depth, mut quote, mut values) = (0u32, None, vec![String::new()]);
+    let mut is_escaped = false;
     for character in text.chars() {
+        let was_escaped = std::mem::replace(&mut is_escaped, false);
         match (quote, character) {
+            (Some(_), _) if was_escaped => {}
+            (Some('"'), '\\') => is_escaped = true,
             (Some(end), _) if character == end => quote = None,
             (Some(_), _) => {}
             (None, '"' | '\'') => quote = Some(character),
@@ -106,6 +110,7 @@ mod tests {
             list("{ cdf = \"a,b\", n = [1, 2] },64B,'x,y'"),
             ["{ cdf = \"a,b\", n = [1, 2] }", "64B", "'x,y'"]
         );
+        assert_eq!(list(r#""a\",b\\",'c\',d"#), [r#""a\",b\\""#, r"'c\'", "d"]);
         assert_eq!(list("one"), ["one"]);
     }
 

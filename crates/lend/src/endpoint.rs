@@ -13,7 +13,7 @@ use unrack_pool::wire::Access;
 use unrack_pool::{Arena, Client, Offer, Service};
 
 /// Greeting of both sides: the protocol and its version.
-const GREETING: &[u8] = b"unrack-lend 1";
+const GREETING: &[u8] = b"unrack-lend 2";
 /// Code of the refusal of another protocol.
 const OTHER_PROTOCOL: u32 = 1;
 /// Code of the refusal of the endpoint that listens.

@@ -404,17 +404,17 @@ uint32_t unrack_link_process(const unrack_link *link);
 // Number of buffers that are lent to the peer.
 size_t unrack_link_lent(const unrack_link *link);
 
-// Lends the peer a buffer, which is not to be written any more, and leaves at `offset` what it has to be told, over the
+// Lends the peer a buffer, which is not to be written any more, and leaves at `reference` what it has to be told, over the
 // stream. Each time that it is lent has to be received once.
 unrack_status unrack_link_lend(const unrack_link *link,
                                const unrack_buffer *buffer,
-                               uint64_t *offset,
+                               uint64_t *reference,
                                unrack_error **error);
 
-// Receives a buffer that the peer has lent, by its offset. `writable`: the peer took it as such, and it may
+// Receives a buffer that the peer has lent, by its reference, which is good once. `writable`: the peer took it as such, and it may
 // be written.
 unrack_status unrack_link_receive(const unrack_link *link,
-                                  uint64_t offset,
+                                  uint64_t reference,
                                   uint64_t bytes,
                                   bool writable,
                                   unrack_loan **loan,

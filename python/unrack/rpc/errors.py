@@ -1,7 +1,9 @@
 """What can go wrong with a call, and with whom."""
 
+from unrack import errors
 
-class Error(Exception):
+
+class Error(errors.Error):
     """Why there is no answer: `cause` says it in a line, `peer` with which process, if with any."""
 
     def __init__(self, cause: str, peer: str | None = None) -> None:

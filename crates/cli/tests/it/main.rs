@@ -22,6 +22,7 @@ mod limits;
 mod lines;
 mod map;
 mod memory;
+mod parent;
 mod phy;
 mod pid;
 mod pid_others;
