@@ -94,11 +94,6 @@ pub trait Registered: Fabric + Sized + 'static {
     fn assumed_buffer(_site: &Site, _params: &Self::Params) -> Option<AssumedBuffer> {
         None
     }
-
-    /// Returns the advice against drops that are the fabric's own doing; `None` where larger buffers help.
-    fn against_drops(_params: &Self::Params) -> Option<String> {
-        None
-    }
 }
 
 /// Buffer of a port below which a protocol's losses are not those of its paper.
@@ -257,11 +252,6 @@ impl FabricConfig {
         self.0.wire()
     }
 
-    /// Returns the advice against drops that are the fabric's own doing.
-    pub(crate) fn against_drops(&self) -> Option<String> {
-        self.0.against_drops()
-    }
-
     /// Returns the buffer of a port that the protocol counts on.
     pub(crate) fn assumed_buffer(&self, site: &Site) -> Option<AssumedBuffer> {
         self.0.assumed_buffer(site)
@@ -323,7 +313,6 @@ trait Carrier: Debug + Send + Sync {
     fn protocol(&self) -> Protocol;
     fn params(&self) -> &dyn Any;
     fn wire(&self) -> WireFormat;
-    fn against_drops(&self) -> Option<String>;
     fn assumed_buffer(&self, site: &Site) -> Option<AssumedBuffer>;
     fn run(&self, job: Job) -> Result<Finished, SetupError>;
     fn watched(&self, job: Job, watch: &mut Watch) -> Result<Finished, SetupError>;
@@ -351,10 +340,6 @@ impl<F: Registered> Carrier for Configured<F> {
 
     fn wire(&self) -> WireFormat {
         F::WIRE
-    }
-
-    fn against_drops(&self) -> Option<String> {
-        F::against_drops(&self.params)
     }
 
     fn assumed_buffer(&self, site: &Site) -> Option<AssumedBuffer> {
