@@ -33,7 +33,8 @@ class Simulation:
     @cached_property
     def messages(self) -> Table:
         """Every message: `id`, `src`, `dst`, `kind`, `bytes`, `submitted_ps`, `completed_ps` (null if it did not finish),
-        `ideal_ps` (alone on the same fabric), `slowdown`, `retransmissions`, `drops`."""
+        `unloaded_ps` (alone on the same fabric), `ideal_ps` (the least that these links allow), `slowdown` (over
+        `unloaded_ps`), `retransmissions`, `drops`, `trims` (packets cut to their header)."""
         return Table(self._native.messages())
 
     @cached_property

@@ -196,6 +196,7 @@ fn figures(summary: &Summary) -> Figures {
         messages: summary.messages,
         completed: summary.completed,
         dropped_packets: summary.dropped,
+        trimmed_packets: summary.trimmed,
         slowdown_mean: summary.slowdown.mean,
         slowdown_p50: summary.slowdown.p50,
         slowdown_p99: summary.slowdown.p99,

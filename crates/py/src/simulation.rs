@@ -34,8 +34,8 @@ impl Simulation {
 
     /// Returns every message, one row each.
     fn messages(&self, py: Python<'_>) -> Table {
-        let done = &self.simulated.done;
-        let (schema, batches) = py.detach(|| to_batches(message_rows(done), &message_meta(done)));
+        let (done, network) = (&self.simulated.done, &self.simulated.setup.network);
+        let (schema, batches) = py.detach(|| to_batches(message_rows(done, network), &message_meta(done)));
         Table::new(schema, batches)
     }
 

@@ -99,11 +99,6 @@ pub trait Registered: Fabric + Sized + 'static {
     fn against_pacing(_params: &Self::Params) -> Option<&'static str> {
         None
     }
-
-    /// Returns the advice against drops that are the fabric's own doing; `None` where larger buffers help.
-    fn against_drops(_params: &Self::Params) -> Option<String> {
-        None
-    }
 }
 
 /// Buffer of a port below which a protocol's losses are not those of its paper.
@@ -265,11 +260,6 @@ impl FabricConfig {
         self.0.wire()
     }
 
-    /// Returns the advice against drops that are the fabric's own doing.
-    pub(crate) fn against_drops(&self) -> Option<String> {
-        self.0.against_drops()
-    }
-
     /// Returns the reason for rates that leave links idle, and what to change.
     pub(crate) fn against_pacing(&self) -> Option<&'static str> {
         self.0.against_pacing()
@@ -336,7 +326,6 @@ trait Carrier: Debug + Send + Sync {
     fn protocol(&self) -> Protocol;
     fn params(&self) -> &dyn Any;
     fn wire(&self) -> WireFormat;
-    fn against_drops(&self) -> Option<String>;
     fn against_pacing(&self) -> Option<&'static str>;
     fn assumed_buffer(&self, site: &Site) -> Option<AssumedBuffer>;
     fn run(&self, job: Job) -> Result<Finished, SetupError>;
@@ -365,10 +354,6 @@ impl<F: Registered> Carrier for Configured<F> {
 
     fn wire(&self) -> WireFormat {
         F::WIRE
-    }
-
-    fn against_drops(&self) -> Option<String> {
-        F::against_drops(&self.params)
     }
 
     fn against_pacing(&self) -> Option<&'static str> {

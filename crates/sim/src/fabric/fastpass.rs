@@ -24,7 +24,7 @@ use super::packet::{
 };
 use super::slab::Slab;
 use super::stream::{Ethernet, StreamPlan};
-use crate::memory::Cost;
+use crate::memory::{Cost, PACKET};
 use crate::registry::{Registered, Site};
 use std::collections::BTreeSet;
 use unrack_engine::PacketSize;
@@ -76,9 +76,11 @@ impl Registered for Fastpass {
         ..Profile::SWITCHED
     });
     const COST: Cost = Cost {
-        port: 200.0,
-        open: 310.0,
+        node: 240.0,
+        port: 325.0,
+        open: 420.0,
         segment: 2.0 * Cost::BIT,
+        packet: 1.6 * PACKET,
         overhead: 4.0 * Cost::ETHERNET,
         ..Cost::NONE
     };

@@ -3,9 +3,10 @@
 //! The transfers of a node take turns at its link, one packet each. Headers, pulls and acknowledgements go
 //! before data.
 
+use super::lone::Lone;
 use super::packet::{self, Net, Packet, PacketNetwork, Side, Transport, Trimming, fabric_of_packets};
 use super::stream::{Ethernet, StreamPlan};
-use crate::memory::Cost;
+use crate::memory::{Cost, PACKET};
 use crate::registry::{Parts, Registered, Site};
 use crate::setup::Finished;
 use std::collections::VecDeque;
@@ -16,7 +17,7 @@ use unrack_protocol::ndp::{Params, PullQueue, Sender, Timeouts};
 use unrack_protocol::segments::SegmentSet;
 use unrack_rack::{Profile, Protocol};
 use unrack_units::Time;
-use unrack_workload::NodeId;
+use unrack_workload::{Message, NodeId};
 
 /// NDP on a network.
 pub struct Ndp {
@@ -43,11 +44,7 @@ impl Ndp {
         }
         let header = plan.framing.wire(0).get() as u32;
         let queue = Trimming::new(params.data_packets, header);
-        let pace = network.topology.host_link().pace.transmit(plan.full_packet().get());
-        let nodes = (0..network.nodes()).map(|_| Node::default()).collect();
-        // Two turns of all nodes at one receiver.
-        let idle = rto + pace * 2 * u64::from(network.nodes());
-        let ends = Ends { window, rto, idle, pace, transfers: Vec::new(), nodes };
+        let ends = Ends::new(&plan, window, rto);
         Ok(Ndp { network: PacketNetwork::new(plan, ends, queue)? })
     }
 }
@@ -60,9 +57,11 @@ impl Registered for Ndp {
         ..Profile::SWITCHED
     });
     const COST: Cost = Cost {
-        port: 150.0,
-        open: 260.0,
+        node: 240.0,
+        port: 145.0,
+        open: 120.0,
         segment: 3.0 * Cost::BIT,
+        packet: 1.2 * PACKET,
         overhead: 2.0 * Cost::ETHERNET,
         ..Cost::NONE
     };
@@ -76,11 +75,6 @@ impl Registered for Ndp {
     fn split(parts: Parts, params: &Params) -> Result<Finished, SetupError> {
         parts.run::<Ndp>(params)
     }
-
-    /// Returns the limit at which NDP trims packets, however much room there is.
-    fn against_drops(params: &Params) -> Option<String> {
-        Some(format!("raise `fabric.data_packets` (now {})", params.data_packets))
-    }
 }
 
 struct Ends {
@@ -92,6 +86,8 @@ struct Ends {
     pace: Time,
     transfers: Vec<Pair>,
     nodes: Vec<Node>,
+    /// Times of messages that are alone, as far as they were simulated.
+    lone: Lone,
 }
 
 struct Pair {
@@ -134,6 +130,22 @@ const CONTROL: u32 = 0;
 const DATA: u32 = 1;
 
 impl Ends {
+    fn new(plan: &StreamPlan, window: u32, rto: Time) -> Ends {
+        let pace = plan.network.topology.host_link().pace.transmit(plan.full_packet().get());
+        let nodes = (0..plan.network.nodes()).map(|_| Node::default()).collect();
+        // Two turns of all nodes at one receiver.
+        let idle = rto + pace * 2 * u64::from(plan.network.nodes());
+        Ends { window, rto, idle, pace, transfers: Vec::new(), nodes, lone: Lone::default() }
+    }
+
+    /// Returns the fabric as it is before its first message, on a network without faults, with ports that trim nothing.
+    fn afresh(&self, plan: &StreamPlan) -> Ndp {
+        let plan = plan.without_faults();
+        let ends = Ends::new(&plan, self.window, self.rto);
+        let queue = Trimming::new(u32::MAX, plan.framing.wire(0).get() as u32);
+        Ndp { network: PacketNetwork::new(plan, ends, queue).expect("made once already") }
+    }
+
     fn sendable<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32) {
         let src = net.transfer(transfer).src;
         let pair = &mut self.transfers[transfer as usize];
@@ -295,6 +307,16 @@ impl Transport for Ends {
     #[cfg(test)]
     fn is_empty(&self) -> bool {
         self.nodes.iter().all(|node| node.turns.is_empty() && node.pulls.next().is_none())
+    }
+
+    /// Returns the completion time alone. It is arithmetic if a node can send a pull and an acknowledgement while a
+    /// packet arrives. Where packets are about as short as these, pulls fall behind, and the time is simulated.
+    fn unloaded(&self, plan: &StreamPlan, message: &Message) -> Time {
+        let answers = plan.network.topology.host_link().pace.transmit(2 * plan.framing.wire(0).get());
+        match answers <= self.pace {
+            true => packet::alone::<Self>(plan, message, None, |_, _| Time::ZERO),
+            false => self.lone.completion(&plan.network, message, || self.afresh(plan)),
+        }
     }
 
     fn deadline(&self, transfer: u32, _side: Side) -> Option<Time> {

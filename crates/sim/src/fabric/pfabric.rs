@@ -6,7 +6,7 @@ use super::packet::{
     self, Net, Packet, PacketNetwork, Side, SmallestFirst, Transfer, Transport, fabric_of_packets,
 };
 use super::stream::{Ethernet, StreamPlan};
-use crate::memory::Cost;
+use crate::memory::{Cost, PACKET};
 use crate::registry::{Parts, Registered, Site};
 use crate::setup::Finished;
 use unrack_engine::error::SetupError;
@@ -49,8 +49,15 @@ impl Registered for Pfabric {
         splits: <Ends as Transport>::SPLITS,
         ..Profile::SWITCHED
     });
-    const COST: Cost =
-        Cost { port: 100.0, open: 250.0, segment: 3.0 * Cost::BIT, overhead: Cost::ETHERNET, ..Cost::NONE };
+    const COST: Cost = Cost {
+        node: 160.0,
+        port: 85.0,
+        open: 200.0,
+        segment: 3.0 * Cost::BIT,
+        packet: 0.85 * PACKET,
+        overhead: Cost::ETHERNET,
+        ..Cost::NONE
+    };
     type Params = Params;
 
     fn build(site: &Site, params: &Params) -> Result<Pfabric, SetupError> {

@@ -6,7 +6,7 @@
 
 use super::packet::{self, Lossless, Net, Packet, PacketNetwork, Side, Transport, fabric_of_packets};
 use super::stream::{Ethernet, StreamPlan};
-use crate::memory::Cost;
+use crate::memory::{Cost, PACKET};
 use crate::registry::{Parts, Registered, Site};
 use crate::setup::Finished;
 use std::collections::BTreeSet;
@@ -65,7 +65,14 @@ impl Registered for PfcDcqcn {
         splits: <Ends as Transport>::SPLITS,
         ..Profile::SWITCHED
     });
-    const COST: Cost = Cost { port: 200.0, open: 280.0, overhead: Cost::ETHERNET, ..Cost::NONE };
+    const COST: Cost = Cost {
+        node: 220.0,
+        port: 180.0,
+        open: 420.0,
+        packet: 0.4 * PACKET,
+        overhead: Cost::ETHERNET,
+        ..Cost::NONE
+    };
     type Params = Params;
 
     fn build(site: &Site, params: &Params) -> Result<PfcDcqcn, SetupError> {

@@ -3,8 +3,9 @@
 
 use unrack_rack::{Overrides, Scenario, ValidScenario, Warning};
 use unrack_sim::known;
+use unrack_sim::run::Outcome;
 use unrack_sim::scenario::excluded;
-use unrack_sim::{BusyTimes, LinkId, Setup, Work, warnings};
+use unrack_sim::{BusyTimes, Excluded, LinkId, Setup, Work, warnings};
 use unrack_units::Time;
 use unrack_workload::Message;
 
@@ -75,6 +76,29 @@ fn drops_that_decide_are_said_with_the_buffer() {
         if fires {
             assert_names(&found, "drops", &["`network.switch.buffer` (now 36KiB)", "mean slowdown from"]);
         }
+    }
+}
+
+#[test]
+fn an_incast_that_keeps_its_link_busy_is_not_slowed_by_what_it_lost() {
+    // All messages lose packets, and the last of 30 MB arrives 0.2 % after the least possible time.
+    for (protocol, buffer) in [("ndp", "4MiB"), ("pfabric", "128KiB")] {
+        let text = flows("{ kind = \"star\", nodes = 16 }", protocol, "");
+        let buffer = format!("network.switch.buffer={buffer}");
+        let mut scenario = valid(&text, &["network.link.propagation=1us", &buffer]);
+        let setup = Setup::from_scenario(&mut scenario).unwrap();
+        let messages = (0..15).map(|src| (Time::ZERO, Message::flow(src, 15, 2_000_000))).collect();
+        let done = setup.run(&Work::listed(messages), |_| {}).unwrap();
+        assert!(done.run.ended < Time::from_us(2_900), "{protocol}: {}", done.run.ended);
+        let harmed = |outcome: &Outcome| outcome.drops + outcome.trims > 0;
+        assert!(done.run.outcomes.iter().all(harmed), "{protocol}");
+        let found = warnings(&scenario, &setup, &done, Excluded::default());
+        assert!(!keys(&found).contains(&"drops"), "{protocol}: {found:?}");
+        // Trimmed packets are counted by themselves.
+        let summary = done.summary(Excluded::default());
+        let trims: u64 = done.run.outcomes.iter().map(|outcome| u64::from(outcome.trims)).sum();
+        assert_eq!(summary.trimmed, trims, "{protocol}");
+        assert_eq!((summary.trimmed > 0, summary.dropped > 0), (protocol == "ndp", protocol == "pfabric"));
     }
 }
 

@@ -334,7 +334,7 @@ fn write_messages(path: &Path, fabric: &str, mean: f64) {
         let bytes = SIZES[(id % 4) as usize];
         let tail = (1.0 - chance(id)).powf(-0.4).min(30.0) - 1.0;
         let slowdown = 1.0 + (mean - 1.0) * tail * (1.0 + (bytes as f64).log2() / 10.0);
-        let ideal_ps = bytes * 80 + 100_000;
+        let unloaded_ps = bytes * 80 + 100_000;
         writer
             .push(messages::Row {
                 id,
@@ -343,11 +343,13 @@ fn write_messages(path: &Path, fabric: &str, mean: f64) {
                 kind: messages::Kind::Read,
                 bytes,
                 submitted_ps: id * 1_000,
-                completed_ps: Some(id * 1_000 + (ideal_ps as f64 * slowdown) as u64),
-                ideal_ps,
+                completed_ps: Some(id * 1_000 + (unloaded_ps as f64 * slowdown) as u64),
+                unloaded_ps,
+                ideal_ps: bytes * 80,
                 slowdown,
                 retransmissions: 0,
                 drops: 0,
+                trims: 0,
             })
             .unwrap();
     }

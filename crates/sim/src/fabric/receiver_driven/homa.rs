@@ -2,7 +2,7 @@
 
 use super::{Announced, ReceiverDriven, ReceiverPolicy, at_least_a_round_trip, ends};
 use crate::fabric::stream::{Ethernet, StreamPlan};
-use crate::memory::Cost;
+use crate::memory::{Cost, PACKET};
 use crate::registry::{AssumedBuffer, Registered, Site};
 use unrack_engine::error::SetupError;
 use unrack_engine::network::Network;
@@ -67,8 +67,15 @@ impl Registered for Homa {
         splits: HomaPolicy::SPLITS,
         ..Profile::SWITCHED
     });
-    const COST: Cost =
-        Cost { port: 400.0, open: 420.0, segment: 3.0 * Cost::BIT, overhead: Cost::ETHERNET, ..Cost::NONE };
+    const COST: Cost = Cost {
+        node: 550.0,
+        port: 315.0,
+        open: 520.0,
+        segment: 3.0 * Cost::BIT,
+        packet: 0.5 * PACKET,
+        overhead: Cost::ETHERNET,
+        ..Cost::NONE
+    };
     type Params = homa::Params;
 
     fn build(site: &Site, params: &homa::Params) -> Result<Homa, SetupError> {

@@ -2,7 +2,7 @@
 
 use super::{Announced, Receiver, ReceiverDriven, ReceiverPolicy, ends};
 use crate::fabric::stream::{Ethernet, StreamPlan};
-use crate::memory::Cost;
+use crate::memory::{Cost, PACKET};
 use crate::registry::{NoParams, Registered, Site};
 use unrack_engine::error::SetupError;
 use unrack_engine::network::Network;
@@ -81,9 +81,11 @@ impl Registered for Ird {
         ..Profile::SWITCHED
     });
     const COST: Cost = Cost {
-        port: 1200.0,
-        open: 700.0,
+        node: 1270.0,
+        port: 340.0,
+        open: 980.0,
         segment: 3.0 * Cost::BIT,
+        packet: 0.7 * PACKET,
         overhead: 2.0 * Cost::ETHERNET,
         ..Cost::NONE
     };

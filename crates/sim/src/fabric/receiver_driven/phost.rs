@@ -2,7 +2,7 @@
 
 use super::{Announced, Ends, ReceiverDriven, ReceiverPolicy, at_least_a_round_trip, ends};
 use crate::fabric::stream::{Ethernet, StreamPlan};
-use crate::memory::Cost;
+use crate::memory::{Cost, PACKET};
 use crate::registry::{Parts, Registered, Site};
 use crate::setup::Finished;
 use unrack_engine::error::SetupError;
@@ -74,9 +74,11 @@ impl Registered for Phost {
         ..Profile::SWITCHED
     });
     const COST: Cost = Cost {
-        port: 400.0,
-        open: 500.0,
+        node: 230.0,
+        port: 325.0,
+        open: 600.0,
         segment: 3.0 * Cost::BIT,
+        packet: 0.6 * PACKET,
         overhead: 2.0 * Cost::ETHERNET,
         ..Cost::NONE
     };

@@ -72,7 +72,7 @@ impl StreamPlan {
         let Ethernet { mtu, headers, buffer, cut_through } = *ethernet;
         let framing = if headers { Framing::ethernet(mtu) } else { Framing::bare(mtu) };
         let framing = framing.filter(|_| mtu <= MAX_MTU).ok_or_else(|| {
-            SetupError::new("mtu", "is from 53B (one byte beside the headers) to 64KiB", mtu)
+            SetupError::new("network.mtu", "is from 53B (one byte beside the headers) to 64KiB", mtu)
         })?;
         let (host, core) = (network.topology.host_link().pace, network.topology.core_link().pace);
         // Without switches, a node reaches its own switch at the rate of all its links.
@@ -95,12 +95,20 @@ impl StreamPlan {
         if let SwitchBuffer::Shared { alpha, .. } = buffer
             && !(alpha > 0.0 && alpha.is_finite())
         {
-            return Err(SetupError::new("switch.alpha", "is above 0", alpha));
+            return Err(SetupError::new("network.switch.alpha", "is above 0", alpha));
         }
         if buffer.of_port() < plan.full_packet() {
-            return Err(SetupError::new("switch.buffer", "holds a full packet of a port", buffer.of_port()));
+            let rule = "holds a full packet of a port";
+            return Err(SetupError::new("network.switch.buffer", rule, buffer.of_port()));
         }
         Ok(plan)
+    }
+
+    /// Returns the same plan on a network without faults.
+    pub(in super::super) fn without_faults(&self) -> StreamPlan {
+        let network = &self.network;
+        let topology = network.topology.clone().without_faults();
+        StreamPlan { network: Network { topology, ..network.clone() }, ..self.clone() }
     }
 
     /// Returns the parameters that determine the time of a lone stream between two nodes.
@@ -114,7 +122,7 @@ impl StreamPlan {
             framing: self.framing,
             cut_through: self.cut_through,
             initial_window: u64::from(self.initial_window),
-            ways: 1,
+            paths: Vec::new(),
             spacing: None,
         }
     }
