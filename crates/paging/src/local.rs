@@ -112,16 +112,12 @@ pub(crate) fn unpaged(counts: &PagerCounts, names: &[&str]) -> Option<Warning> {
     ];
     let found = causes.iter().filter(|(cause, _)| reasons & *cause as u64 != 0).map(|(_, text)| *text);
     let found: Vec<_> = found.collect();
-    let why = if found.is_empty() {
-        "their pager could not start".to_string()
-    } else {
-        found.join(", or because ")
-    };
+    let why =
+        if found.is_empty() { "the pager could not start".to_string() } else { found.join(", or because ") };
     let seen = if names.is_empty() { String::new() } else { format!(" ({})", names.join(", ")) };
-    let text = format!(
-        "{} processes that the program started{seen} went on with all of their memory local, because {why}",
-        processes.max(names.len() as u64)
-    );
+    let count = processes.max(names.len() as u64);
+    let whose = if count == 1 { "a process".to_string() } else { format!("{count} processes") };
+    let text = format!("{whose} of this run{seen} went on with all memory local, because {why}");
     (processes > 0 || !names.is_empty()).then(|| Warning::new("not-paged", text))
 }
 

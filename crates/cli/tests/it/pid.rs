@@ -426,6 +426,10 @@ fn whoever_is_killed_the_process_gets_its_memory_back() {
         let both = round % 2 == 1;
         if both {
             wait_until("the pager is there", || has_pager(server.pid()));
+            // A busy machine needs longer for the rest.
+            wait_until("its threads go on", || {
+                threads(server.pid()).iter().all(|thread| !status_of(*thread, "State:").starts_with('t'))
+            });
         }
         std::thread::sleep(Duration::from_millis(20 + 90 * (round / 2)));
         let workers = common::children(unrack.id());

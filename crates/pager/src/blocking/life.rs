@@ -144,18 +144,17 @@ extern "C" fn pager_main(slot: *mut c_void) -> c_int {
             serves();
             pager.run()
         }
-        // The first program is what the run is about; others go on as they can.
-        Err(why) if slot.process.load(Relaxed) != 0 => {
+        // The machine was checked: the program has given something up, perhaps before this thread began.
+        Err(why) if slot.process.load(Relaxed) != 0 || !matches!(why, Errno::PERM | Errno::INVAL) => {
             control.free(slot, slot.pid.load(Relaxed));
             gate::stay_local(control, reason(why));
             serves();
             bare_thread::end()
         }
         Err(Errno::PERM) => gate::die(control, "no permission to use userfaultfd"),
-        Err(Errno::INVAL) => {
+        Err(_) => {
             gate::die(control, "this kernel's userfaultfd lacks UFFDIO_MOVE: Linux 6.8 or later is needed")
         }
-        Err(_) => gate::die(control, "cannot start the pager: /proc or userfaultfd is not usable"),
     }
 }
 

@@ -176,7 +176,7 @@ pub(super) fn stop_now(thread: u32) -> Result<Option<c_int>, Errno> {
 /// # Errors
 /// `ESRCH` if it ended instead, which [`look`] will find.
 pub(super) fn next_stop(thread: u32) -> Result<c_int, Errno> {
-    for tries in 0.. {
+    loop {
         let found = wait(libc::P_PID, thread, libc::WSTOPPED | libc::WEXITED | libc::WNOWAIT | libc::WNOHANG);
         match found.map_err(|_| Errno::SRCH)? {
             Some(Found { stop: None, .. }) => return Err(Errno::SRCH),
@@ -185,26 +185,27 @@ pub(super) fn next_stop(thread: u32) -> Result<c_int, Errno> {
                     return Ok(status);
                 }
             }
-            None => give_way(thread, tries)?,
+            None => await_any(thread)?,
         }
     }
-    Err(Errno::SRCH)
 }
 
-/// Gives way to a thread that is about to stop. A wait in the kernel could last for ever: that of the first thread of a process
-/// that was killed ends only when somebody has waited for all others.
+/// Waits until something happens to a thread, or to another that the calling thread traces. A wait for the thread alone could last
+/// for ever: that for the first thread of a process that was killed ends only when all others have been waited for.
 ///
 /// # Errors
 /// `ESRCH` if the thread has ended.
-fn give_way(thread: u32, tries: u32) -> Result<(), Errno> {
-    const YIELDS: u32 = 64;
+fn await_any(thread: u32) -> Result<(), Errno> {
     const NAP: std::time::Duration = std::time::Duration::from_micros(50);
-    match tries {
-        0..YIELDS => rustix::thread::sched_yield(),
-        _ if proc::is_zombie(thread) => return Err(Errno::SRCH),
-        _ => std::thread::sleep(NAP),
+    match look(true, true).map_err(|_| Errno::SRCH)? {
+        Some(found) if found.thread == thread => Ok(()),
+        _ if proc::is_zombie(thread) => Err(Errno::SRCH),
+        // That of another stays there for later, and would end the next wait at once.
+        _ => {
+            std::thread::sleep(NAP);
+            Ok(())
+        }
     }
-    Ok(())
 }
 
 /// Reads a process's memory.
