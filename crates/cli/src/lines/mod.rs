@@ -88,7 +88,7 @@ pub(crate) fn recorder() -> Result<Tools, Failure> {
 /// If it cannot be measured.
 pub(crate) fn calibrated(say: impl FnOnce(&str)) -> Result<MachineCalibration, Failure> {
     match MachineCalibration::kept() {
-        Some(kept) if kept.doubt().is_none() || quiet::look().disturbance().is_some() => Ok(kept),
+        Some(kept) if kept.disturbance.is_none() || quiet::look().disturbance().is_some() => Ok(kept),
         kept => {
             let again = if kept.is_some() { " again, which other work had disturbed," } else { "" };
             say(&format!("measuring this machine's caches{again} for about a quarter of a minute"));
