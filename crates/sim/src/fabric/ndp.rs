@@ -61,7 +61,7 @@ impl Registered for Ndp {
     });
     const COST: Cost = Cost {
         port: 150.0,
-        open: 260.0,
+        open: 400.0,
         segment: 3.0 * Cost::BIT,
         overhead: 2.0 * Cost::ETHERNET,
         ..Cost::NONE
