@@ -60,6 +60,7 @@ class Fastpass:
         self.backlog = []
         self.batch_due, self.last_batch = False, None
         self.slots_until = 0
+
     def way_outside(self):
         return self.link.propagation + self.distance
 

@@ -79,10 +79,10 @@ pub fn longer(wait: Time, salt: u32, nth: u32) -> Time {
         return wait;
     }
     // Finalizer of SplitMix64, of both numbers.
-    let mut drawn = (u64::from(salt) << 32 | u64::from(nth)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
-    drawn = (drawn ^ drawn >> 30).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-    drawn = (drawn ^ drawn >> 27).wrapping_mul(0x94D0_49BB_1331_11EB) >> 32;
-    let extra = u128::from(wait.as_ps()) * u128::from(drawn) >> 33;
+    let mut drawn = ((u64::from(salt) << 32) | u64::from(nth)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    drawn = (drawn ^ (drawn >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    drawn = (drawn ^ (drawn >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB) >> 32;
+    let extra = (u128::from(wait.as_ps()) * u128::from(drawn)) >> 33;
     Time::from_ps(wait.as_ps().saturating_add(extra as u64))
 }
 

@@ -169,7 +169,7 @@ impl StreamPlan {
     /// Returns the number from which the draws of an end of a transfer follow: see
     /// [`longer`](unrack_protocol::silence::longer). Transfers have the same name on any number of threads.
     pub(in super::super) fn salt(&self, name: u32, side: Side) -> u32 {
-        let seed = (self.seed ^ self.seed >> 32) as u32;
+        let seed = (self.seed ^ (self.seed >> 32)) as u32;
         seed.wrapping_mul(0x9E37_79B1) ^ name.wrapping_mul(2) ^ side as u32
     }
 
