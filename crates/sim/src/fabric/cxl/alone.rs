@@ -6,6 +6,9 @@ use unrack_protocol::cxl::{Class, Params};
 use unrack_units::Time;
 use unrack_workload::{Endpoints, Kind, Message, NodeId};
 
+/// Lines of the longest message that is simulated alone: 64 MiB.
+const MOST_SIMULATED: u32 = 1 << 20;
+
 #[derive(Debug, Clone)]
 pub(super) struct Alone {
     network: Network,
@@ -117,9 +120,11 @@ impl Alone {
     }
 
     /// Returns the completion time; `None` if some lines of the message may have to wait for credits, or for a place in
-    /// the window of their node, which the first ones took.
+    /// the window of their node, which the first ones took, and it is not too long to be simulated. Of a longer message
+    /// it is a lower bound.
     pub(super) fn completion(&self, message: &Message, lines: u32) -> Option<Time> {
-        if lines > self.params.credits.into() || lines > self.params.outstanding.into() {
+        let waits = lines > self.params.credits || lines > self.params.outstanding;
+        if waits && lines <= MOST_SIMULATED {
             return None;
         }
         let kind = message.kind;
