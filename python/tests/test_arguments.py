@@ -186,6 +186,12 @@ class OfMessages(unittest.TestCase):
             with self.assertRaisesRegex(unrack.Refused, "subtract the first"):
                 unrack.Messages(**self.good, **given)
 
+    def test_more_than_the_memory_holds_is_refused_at_once(self):
+        with self.assertRaisesRegex(unrack.Lacking, "GiB"):
+            unrack.Messages(**self.good, gaps_ns=1, count=2**32)
+        with self.assertRaisesRegex(unrack.Lacking, "GiB"):
+            unrack.Messages(src=range(2**34), dst=1, bytes=64, gaps_ns=1)
+
     def test_an_error_of_a_generator_is_its_own(self):
         def broken():
             yield 1
@@ -246,6 +252,7 @@ class OfScenarios(unittest.TestCase):
             lambda: base().replace("workload.load=0.3"),
             lambda: base().replace([("seed", 1)]),
             lambda: base().replace({5: 1}),
+            lambda: base().replace({"workload.load": itertools.count()}),
             lambda: base().replace({"seed=1 #": 1}).check(),
             lambda: base().replace({"workload.\U0001f600": 1}).check(),
             lambda: base().replace({"\ud800": 1}).check(),
@@ -345,6 +352,9 @@ class OfCalls(unittest.TestCase):
             ),
             *({"values": wrong} for wrong in ([], 5, "workload.load=0.5", {"workload.load": []}, {5: [1]})),
             {"values": {"workload.load": [0.5, 0.5]}},
+            {"values": {"workload.load": itertools.count(1)}},
+            {"values": {"workload.messages": range(1, 2000), "seed": range(2000)}},
+            {"seeds": range(2**40)},
             {"values": {"workload.load": [math.nan]}},
             {"values": {"seed": [1, 2]}, "seeds": [1, 2]},
             *({"out": wrong} for wrong in (5, "", "a\0b", [], "/proc/none")),
