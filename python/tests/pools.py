@@ -47,7 +47,12 @@ class Pool:
         if memory == "incoherent" and self._manager.poll() == LACKING:
             skip("flush", test, "this processor cannot flush lines")
         assert self._manager.poll() is None, "the manager has ended"
-        return os.path.exists(self.path)
+        # The socket is there before it takes connections.
+        listed = [os.environ["UNRACK"], "pool", "ls", "--socket", self.path]
+        return (
+            os.path.exists(self.path)
+            and not subprocess.run(listed, capture_output=True, check=False).returncode
+        )
 
     def books(self):
         """Numbers of things that the manager lists, and bytes that are taken."""

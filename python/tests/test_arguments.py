@@ -186,6 +186,12 @@ class OfMessages(unittest.TestCase):
             with self.assertRaisesRegex(unrack.Refused, "subtract the first"):
                 unrack.Messages(**self.good, **given)
 
+    def test_more_than_the_memory_holds_is_refused_at_once(self):
+        with self.assertRaisesRegex(unrack.Lacking, "GiB"):
+            unrack.Messages(**self.good, gaps_ns=1, count=2**32)
+        with self.assertRaisesRegex(unrack.Lacking, "GiB"):
+            unrack.Messages(src=range(2**34), dst=1, bytes=64, gaps_ns=1)
+
     def test_an_error_of_a_generator_is_its_own(self):
         def broken():
             yield 1
@@ -246,6 +252,7 @@ class OfScenarios(unittest.TestCase):
             lambda: base().replace("workload.load=0.3"),
             lambda: base().replace([("seed", 1)]),
             lambda: base().replace({5: 1}),
+            lambda: base().replace({"workload.load": itertools.count()}),
             lambda: base().replace({"seed=1 #": 1}).check(),
             lambda: base().replace({"workload.\U0001f600": 1}).check(),
             lambda: base().replace({"\ud800": 1}).check(),
@@ -256,6 +263,50 @@ class OfScenarios(unittest.TestCase):
         ):
             with self.assertRaises(unrack.Refused):
                 call()
+
+    def test_later_values_replace_earlier_ones(self):
+        rack = base().replace(fabric={"protocol": "cxl"}, seed=3).replace({"seed": 4})
+        self.assertEqual((rack.check()["protocol"], rack.check()["seed"]), ("cxl", 4))
+        found = unrack.sweep(
+            rack, {"workload.load": [0.3, 0.4], "fabric.protocol": ["edm", "cxl"]}, seeds=[1, 2]
+        )
+        self.assertEqual(found.summary["keys"], ["workload.load", "fabric.protocol", "seed"])
+        self.assertEqual(len(found), 8)
+        self.assertEqual(len(unrack.sweep(rack, {"seed": [7]})), 1)
+        with self.assertRaises(unrack.Refused):
+            unrack.sweep(rack, {"seed": [7]}, seeds=[8])
+        # Another kind drops what was set for the earlier one, the same kind does not, as from a file.
+        flows = {"kind": "flows", "pattern": "all-to-all", "size": "64B", "load": 0.2, "messages": 30}
+        for earlier in (base(), unrack.Scenario(STAR)):
+            changed = earlier.replace({"workload.read_fraction": 0.25}).replace(workload=flows)
+            self.assertEqual(changed.check()["workload"], "flows")
+            same = earlier.replace({"workload.read_fraction": 0.25}).replace({"workload.kind": "memory"})
+            self.assertIn('read_fraction = "25%"', same.explain())
+
+    def test_messages_stay_with_their_scenario(self):
+        def own():
+            return unrack.Messages(src=0, dst=1, bytes=64, gaps_ns=[10] * 30)
+
+        for rack in (
+            STAR,
+            unrack.Scenario(STAR),
+            base(),
+            base().replace({"workload.load": 0.3}),
+            own().on(base()),
+        ):
+            scenario = own().on(rack)
+            run = unrack.simulate(scenario)
+            self.assertEqual(run.summary["messages"], 30)
+            self.assertEqual(unrack.simulate(own().on(rack)).summary["messages"], 30)
+            later = scenario.replace(seed=7).replace({"fabric.protocol": "cxl"})
+            del scenario
+            self.assertEqual(unrack.simulate(later).summary["messages"], 30)
+            del later
+            # A run keeps the file: its folder has its hash, and its scenario can be run again.
+            with tempfile.TemporaryDirectory() as folder:
+                run.save(pathlib.Path(folder, "run"))
+                run.save(pathlib.Path(folder, "run"))
+            self.assertEqual(unrack.simulate(run.scenario).summary["messages"], 30)
 
     def test_text_of_every_kind_names_a_file(self):
         draw = random.Random(7)
@@ -345,6 +396,9 @@ class OfCalls(unittest.TestCase):
             ),
             *({"values": wrong} for wrong in ([], 5, "workload.load=0.5", {"workload.load": []}, {5: [1]})),
             {"values": {"workload.load": [0.5, 0.5]}},
+            {"values": {"workload.load": itertools.count(1)}},
+            {"values": {"workload.messages": range(1, 2000), "seed": range(2000)}},
+            {"seeds": range(2**40)},
             {"values": {"workload.load": [math.nan]}},
             {"values": {"seed": [1, 2]}, "seeds": [1, 2]},
             *({"out": wrong} for wrong in (5, "", "a\0b", [], "/proc/none")),

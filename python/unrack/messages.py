@@ -9,7 +9,7 @@ from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
-from unrack.errors import NotWritten, Refused, WrongType
+from unrack.errors import Lacking, NotWritten, Refused, WrongType
 from unrack.folders import Folder
 from unrack.scenario import Scenario, scenario_of
 from unrack.values import is_one, number_of, whole
@@ -20,8 +20,9 @@ _MOST_NODES = 1 << 32
 _MOST_BYTES = 1 << 64
 # Simulated time is less than half of what 64 bits of picoseconds hold: 106 days.
 _END_PS = 1 << 63
-# More than the memory of a machine holds as Python's objects.
 _MOST_MESSAGES = 1 << 32
+# Bytes that a message takes as Python's objects.
+_BYTES_EACH = 200
 _HINT = "make room there, or name another folder"
 
 
@@ -38,7 +39,8 @@ class Messages:
         rng = numpy.random.default_rng(7)
         Messages(src=itertools.cycle(range(4)), dst=4, bytes=rng.choice([64, 4096], 1000), gaps_ns=rng.exponential(500, 1000))
 
-    Raises `Refused` if lengths differ, nothing says how many there are, there are none, or one is wrong.
+    Raises `Refused` if lengths differ, nothing says how many there are, there are none, or one is wrong; `Lacking` if there are more than
+    the machine's memory holds.
     """
 
     def __init__(
@@ -58,6 +60,7 @@ class Messages:
         given = {"src": src, "dst": dst, "bytes": bytes, **times, "kind": kind}
         columns = {name: _listed(column) for name, column in given.items()}
         number = _number(columns, count)
+        _check_memory(number or 0)
         ended: list[str] = []
         read = [_read(name, column, ended) for name, column in columns.items()]
         self._rows: list[tuple[int, int, int, int, str]] = list(
@@ -154,6 +157,16 @@ def _number(columns: dict[str, object], count: object) -> int | None:
     if not lengths and all(map(_is_endless, columns.values())):
         raise Refused("nothing says how many messages there are: give count")
     return lengths[shortest] if lengths else None
+
+
+def _check_memory(number: int) -> None:
+    """Raises `Lacking` for more messages than the machine's memory holds."""
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    if number * _BYTES_EACH > memory:
+        raise Lacking(
+            f"{number} messages need about {number * _BYTES_EACH >> 30} GiB, and this machine has {memory >> 30} GiB: write them to a file, "
+            "for workload.file"
+        )
 
 
 def _length(column: object) -> int | None:

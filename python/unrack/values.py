@@ -19,6 +19,8 @@ _NOT_TEXT = re.compile(
 )
 # Larger than any number of a scenario, and short enough to be written.
 _MOST = 1 << 64
+# More values than a list of a scenario or a sweep has.
+_MOST_VALUES = 100_000
 # Deeper than any table of a scenario.
 _DEEPEST = 64
 
@@ -132,7 +134,7 @@ def seeds_of(seeds: object) -> str | None:
         return str(whole("seeds", seeds, most=_MOST - 1))
     if not isinstance(seeds, Iterable):
         raise WrongType(f"seeds are {seeds!r}: give a number, a list, or text such as '1..5'")
-    texts = [str(whole("a seed", seed, most=_MOST - 1)) for seed in seeds]
+    texts = [str(whole("a seed", seed, most=_MOST - 1)) for seed in _bounded("seeds", seeds)]
     if not texts:
         raise Refused("seeds are an empty list: give at least one, or leave them out")
     return ",".join(texts)
@@ -165,7 +167,7 @@ def _leaves(path: str, values: Mapping[Any, object], depth: int) -> Iterator[tup
 def _listed(key: str, value: object) -> str:
     if is_one(value) or isinstance(value, Mapping) or not isinstance(value, Iterable):
         return text_of(value)
-    texts = [text_of(one) for one in value]
+    texts = [text_of(one) for one in _bounded(key, value)]
     if not texts:
         raise Refused(f"{key} has an empty list: give at least one value, or leave the key out")
     return ",".join(texts)
@@ -185,7 +187,7 @@ def plain(value: object, depth: int = 0) -> object:
     if isinstance(value, Mapping):
         return {_name(key): plain(one, depth + 1) for key, one in value.items() if one is not None}
     if isinstance(value, Iterable) and not (is_one(value) or isinstance(value, bytearray | memoryview)):
-        return [plain(one, depth + 1) for one in value]
+        return [plain(one, depth + 1) for one in _bounded("a list", value)]
     try:
         number = number_of(value)
     except TypeError as why:
@@ -201,6 +203,14 @@ def _number(value: object, number: float | Fraction) -> int | float:
         bits = int(number).bit_length()
         raise Refused(f"a number of a scenario has at most 64 bits, and this one {bits}")
     return int(number) if number == int(number) else float(number)
+
+
+def _bounded(name: str, values: Iterable[object]) -> Iterator[object]:
+    """Returns the values, and raises `Refused` if they have no end."""
+    for place, value in enumerate(values):
+        if place == _MOST_VALUES:
+            raise Refused(f"{name} has more than {_MOST_VALUES} values, or no end")
+        yield value
 
 
 def _name(key: object) -> str:
