@@ -129,6 +129,15 @@ impl Cxl {
     }
 }
 
+impl Cxl {
+    /// Returns the simulated completion time of a message that is alone.
+    fn simulated(&self, message: &Message) -> Time {
+        let (network, message) = self.alone.smallest(message);
+        let afresh = || Cxl::with_run(&network, self.alone.params(), self.run);
+        self.lone.completion(&network, &message, afresh)
+    }
+}
+
 fn check(network: &Network, params: &Params) -> Result<(), SetupError> {
     if network.nodes() > MAX_NODES {
         return Err(SetupError::new("network.topology", "has at most 4096 nodes for cxl", network.nodes()));
@@ -473,14 +482,24 @@ impl Fabric for Cxl {
     }
 
     /// Returns the completion time alone. It is arithmetic for a message that needs no credit twice, such as one of
-    /// 4 KiB with the default credits, and simulated for a longer one.
+    /// 4 KiB with the default credits, and simulated for a longer one. Of more than 4 MiB, as many whole periods are left out
+    /// of the simulation as possible, because each takes as long as the one before.
     fn unloaded(&self, message: &Message) -> Time {
-        match self.alone.completion(message, lines(message)) {
-            Some(time) => time,
-            None => {
-                let (network, message) = self.alone.smallest(message);
-                self.lone
-                    .completion(&network, &message, || Cxl::with_run(&network, self.alone.params(), self.run))
+        let lines = lines(message);
+        if let Some(time) = self.alone.completion(message, lines) {
+            return time;
+        }
+        let period = self.alone.period(self.run);
+        let periods = Alone::periods_beyond(lines, period);
+        let without = |periods: u32| {
+            let bytes = message.bytes - u64::from(periods) * u64::from(period) * LINE_BYTES;
+            self.simulated(&Message { bytes, ..*message })
+        };
+        match periods {
+            0 | 1 => without(0),
+            several => {
+                let (shorter, longer) = (without(several), without(several - 1));
+                shorter + (longer - shorter) * u64::from(several)
             }
         }
     }

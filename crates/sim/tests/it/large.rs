@@ -154,7 +154,8 @@ proptest! {
             // Packets: without headers, of Ethernet, of R2C2. Chunks of EDM, and lines in whole flits.
             let period = match protocol {
                 Edm::PROTOCOL => 65_472,
-                Cxl::PROTOCOL => 64 * 12 * 5,
+                // Credits and the window of a node are multiples of 64.
+                Cxl::PROTOCOL => 64 * 12 * 5 * 16,
                 Ideal::PROTOCOL => 1_000,
                 Pfq::PROTOCOL => 65_500,
                 _ => 65_536 - 52,

@@ -262,7 +262,7 @@ proptest! {
         on_all(buffer, &script, |watched| {
             assert_sound(&watched);
             assert_explained(&watched);
-            let lost: u64 = watched.run.counters.dropped_packets;
+            let lost = watched.run.counters.dropped_packets + watched.run.counters.trimmed_packets;
             let again = (0..watched.run.outcomes.len()).any(|index| {
                 watched.explain(index).parts.iter().any(|part| part.place == TimeSpent::Lost)
             });

@@ -6,8 +6,12 @@ use unrack_protocol::cxl::{Class, Params};
 use unrack_units::Time;
 use unrack_workload::{Endpoints, Kind, Message, NodeId};
 
-/// Lines of the longest message that is simulated alone: 64 MiB.
-const MOST_SIMULATED: u32 = 1 << 20;
+/// Lines from which on a message is taken to progress in equal periods: 4 MiB.
+const STEADY: u32 = 1 << 16;
+/// Longest period that is looked for, in lines.
+const LONGEST_PERIOD: u32 = 1 << 15;
+/// Lines that fill whole flits of either format, as data and as requests.
+const WHOLE_FLITS: u32 = 60;
 
 #[derive(Debug, Clone)]
 pub(super) struct Alone {
@@ -119,12 +123,29 @@ impl Alone {
         &self.params
     }
 
+    /// Returns the lines after which credits, window, runs and flits are as before, once a long message is under way. Where
+    /// these have no common multiple that is short enough, it is the longest period, and times are right within a
+    /// thousandth.
+    pub(super) fn period(&self, run: u32) -> u32 {
+        let multiple = |a: u32, b: u32| a / greatest_common_divisor(a, b) * b;
+        [self.params.outstanding, run]
+            .into_iter()
+            .try_fold(multiple(WHOLE_FLITS, self.params.credits.min(LONGEST_PERIOD)), |period, part| {
+                (part <= LONGEST_PERIOD && period <= LONGEST_PERIOD).then(|| multiple(period, part))
+            })
+            .filter(|period| *period <= LONGEST_PERIOD)
+            .unwrap_or(LONGEST_PERIOD)
+    }
+
+    /// Returns the periods of so many lines by which a message is longer than one that has to be simulated.
+    pub(super) fn periods_beyond(lines: u32, period: u32) -> u32 {
+        lines.saturating_sub(STEADY) / period
+    }
+
     /// Returns the completion time; `None` if some lines of the message may have to wait for credits, or for a place in
-    /// the window of their node, which the first ones took, and it is not too long to be simulated. Of a longer message
-    /// it is a lower bound.
+    /// the window of their node, which the first ones took.
     pub(super) fn completion(&self, message: &Message, lines: u32) -> Option<Time> {
-        let waits = lines > self.params.credits || lines > self.params.outstanding;
-        if waits && lines <= MOST_SIMULATED {
+        if lines > self.params.credits || lines > self.params.outstanding {
             return None;
         }
         let kind = message.kind;
@@ -137,4 +158,8 @@ impl Alone {
             Kind::Write | Kind::Flow => self.cross(Class::RwD, lines, there),
         })
     }
+}
+
+fn greatest_common_divisor(a: u32, b: u32) -> u32 {
+    if b == 0 { a } else { greatest_common_divisor(b, a % b) }
 }
