@@ -1,9 +1,11 @@
 //! Calls that pass bytes.
 
 use crate::next;
+use crate::ready::from_timespec;
 use libc::{c_int, c_void, iovec, mmsghdr, msghdr, sockaddr, socklen_t, ssize_t, timespec};
+use std::time::Instant;
 use unrack_socket::kernel::{self, fail};
-use unrack_socket::{Pieces, close, has, options, recv, send, zerocopy};
+use unrack_socket::{Pieces, close, handover, has, options, recv, send, zerocopy};
 
 fn one(base: *const c_void, bytes: usize) -> [iovec; 1] {
     [iovec { iov_base: base.cast_mut(), iov_len: bytes }]
@@ -208,7 +210,8 @@ unsafe fn receive(fd: c_int, message: &mut msghdr, most: usize, flags: c_int) ->
     got
 }
 
-/// Wraps `recvmmsg(2)`: a stream has one message.
+/// Wraps `recvmmsg(2)`. As the kernel, it looks at the time after each message only, and an error after the first message is
+/// that of a later call.
 ///
 /// # Safety
 /// As `recvmmsg(2)`.
@@ -224,12 +227,35 @@ pub unsafe extern "C-unwind" fn recvmmsg(
         // SAFETY: the caller's own arguments.
         return unsafe { next::recvmmsg(fd, messages, count, flags, timeout) };
     }
-    // SAFETY: the caller's first message.
-    let first = unsafe { &mut *messages };
-    // SAFETY: the caller's own message.
-    let got = unsafe { recvmsg(fd, &raw mut first.msg_hdr, flags & !libc::MSG_WAITFORONE) };
-    first.msg_len = got.max(0) as u32;
-    if got < 0 { -1 } else { 1 }
+    // SAFETY: the caller's time.
+    let Ok(most) = (unsafe { from_timespec(timeout) }) else { return fail(libc::EINVAL) as c_int };
+    let deadline = most.and_then(|most| Instant::now().checked_add(most));
+    let (mut done, mut flags) = (0, flags);
+    // The kernel takes no more at a time (`UIO_MAXIOV`).
+    let count = (count as usize).min(libc::UIO_MAXIOV as usize);
+    while done < count {
+        // SAFETY: the caller's messages.
+        let next = unsafe { &mut *messages.add(done) };
+        // SAFETY: the caller's own message.
+        let got = unsafe { recvmsg(fd, &raw mut next.msg_hdr, flags & !libc::MSG_WAITFORONE) };
+        if got < 0 {
+            break;
+        }
+        next.msg_len = got as u32;
+        done += 1;
+        if flags & libc::MSG_WAITFORONE != 0 {
+            flags |= libc::MSG_DONTWAIT;
+        }
+        let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        if let Some(left) = left {
+            // SAFETY: the caller's time.
+            unsafe { *timeout = kernel::to_timespec(left) };
+        }
+        if left.is_some_and(|left| left.is_zero()) || next.msg_hdr.msg_flags & libc::MSG_OOB != 0 {
+            break;
+        }
+    }
+    if done == 0 { -1 } else { done as c_int }
 }
 
 /// Wraps `write(2)`.
@@ -307,10 +333,10 @@ pub unsafe extern "C-unwind" fn sendmsg(fd: c_int, message: *const msghdr, flags
         return native();
     }
     // SAFETY: the caller's message.
-    let passes = unsafe { (*message).msg_controllen > 0 && !(*message).msg_control.is_null() };
+    let passes = unsafe { passes(&*message) };
     // SAFETY: the caller's own message.
     if passes && unsafe { !take_back_passed(&*message) } {
-        return fail(libc::EAGAIN);
+        return fail(libc::ENOMEM);
     }
     if !has(fd) {
         // SAFETY: the caller's own arguments.
@@ -329,6 +355,11 @@ pub unsafe extern "C-unwind" fn sendmsg(fd: c_int, message: *const msghdr, flags
     send::send(fd, Pieces::new(unsafe { std::slice::from_raw_parts(message.msg_iov, count) }), flags, native)
 }
 
+/// Returns true if a message has something beside its bytes.
+fn passes(message: &msghdr) -> bool {
+    message.msg_controllen > 0 && !message.msg_control.is_null()
+}
+
 /// Takes carried sockets back to the kernel that are passed to another process (`SCM_RIGHTS`). Returns false if one cannot
 /// be.
 ///
@@ -344,7 +375,7 @@ unsafe fn take_back_passed(message: &msghdr) -> bool {
             let bytes = found.cmsg_len.saturating_sub(size_of_val(&found));
             for i in 0..bytes / size_of::<c_int>() {
                 // SAFETY: so many descriptors follow the header.
-                if !close::take_back(unsafe { data.add(i).read_unaligned() }) {
+                if !handover::take_back(unsafe { data.add(i).read_unaligned() }) {
                     return false;
                 }
             }
@@ -366,7 +397,10 @@ pub unsafe extern "C-unwind" fn sendmmsg(
     count: u32,
     flags: c_int,
 ) -> c_int {
-    if !has(fd) {
+    // SAFETY: the caller's messages.
+    let all =
+        unsafe { std::slice::from_raw_parts(messages, if messages.is_null() { 0 } else { count as usize }) };
+    if !has(fd) && !all.iter().any(|message| passes(&message.msg_hdr)) {
         // SAFETY: the caller's own arguments.
         return unsafe { next::sendmmsg(fd, messages, count, flags) };
     }

@@ -5,7 +5,7 @@ use libc::{
     F_DUPFD, F_DUPFD_CLOEXEC, F_SETFL, FIONBIO, FIONREAD, O_NONBLOCK, SOCK_NONBLOCK, SOCK_STREAM, c_int,
     c_long, c_ulong, c_void, sockaddr, socklen_t,
 };
-use unrack_socket::{close as ends, has, is_bell, kernel, make, options, uring, zerocopy};
+use unrack_socket::{close as ends, epoll, handover, has, is_bell, kernel, make, options, uring, zerocopy};
 
 /// Wraps `connect(2)`. The next library's is called, which may choose another address.
 ///
@@ -45,7 +45,9 @@ pub unsafe extern "C-unwind" fn accept4(
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn accept(fd: c_int, address: *mut sockaddr, length: *mut socklen_t) -> c_int {
     // SAFETY: the caller's own arguments.
-    unsafe { accept4(fd, address, length, 0) }
+    let made = unsafe { next::accept(fd, address, length) };
+    make::accepted(made, false);
+    made
 }
 
 /// Wraps `socketpair(2)`.
@@ -134,6 +136,10 @@ pub extern "C" fn dup(fd: c_int) -> c_int {
 /// Wraps `dup2(2)`.
 #[unsafe(no_mangle)]
 pub extern "C" fn dup2(fd: c_int, to: c_int) -> c_int {
+    if !is_bell(to) && ![fd, to].into_iter().any(|fd| has(fd) || epoll::is_set(fd)) {
+        // SAFETY: plain numbers.
+        return unsafe { next::dup2(fd, to) };
+    }
     // SAFETY: plain numbers.
     let is_open = unsafe { libc::syscall(libc::SYS_fcntl, fd, libc::F_GETFD, 0) } >= 0;
     if fd == to {
@@ -272,17 +278,16 @@ pub unsafe extern "C" fn getsockopt(
 
 static FDOPEN: Next = Next::new(c"fdopen");
 
-/// Wraps `fdopen(3)`: the C library's streams do not call its own `read` by name, so the socket is left to the kernel.
+/// Wraps `fdopen(3)`: the C library's streams do not call its own `read` by name, so the socket is handed to the kernel.
 ///
 /// # Safety
 /// As `fdopen(3)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn fdopen(fd: c_int, mode: *const libc::c_char) -> *mut libc::FILE {
     type Function = unsafe extern "C" fn(c_int, *const libc::c_char) -> *mut libc::FILE;
-    ends::leave(fd);
     let next = FDOPEN.get();
-    if next.is_null() {
-        kernel::fail(libc::ENOSYS);
+    if next.is_null() || !handover::take_back(fd) {
+        kernel::fail(libc::ENOMEM);
         return std::ptr::null_mut();
     }
     // SAFETY: the C library's function of that name.

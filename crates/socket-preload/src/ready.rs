@@ -13,7 +13,7 @@ fn milliseconds(most: c_int) -> Option<Duration> {
 ///
 /// # Safety
 /// `time` is null or a time.
-unsafe fn from_timespec(time: *const timespec) -> Result<Option<Duration>, ()> {
+pub(crate) unsafe fn from_timespec(time: *const timespec) -> Result<Option<Duration>, ()> {
     // SAFETY: the caller's promise.
     let Some(time) = (unsafe { time.as_ref() }) else { return Ok(None) };
     match (u64::try_from(time.tv_sec), u32::try_from(time.tv_nsec)) {

@@ -8,6 +8,7 @@
 
 use crate::area::End;
 use crate::kernel;
+use crate::silence;
 use crate::request::{self, Descriptor};
 use crate::wire::{Reply, Request};
 use libc::c_int;
@@ -126,7 +127,7 @@ fn make() -> Option<Bell> {
         return None;
     }
     let made = make_named();
-    if made.is_none() {
+    if made.is_none() && !silence::lasts() {
         NONE_TO_BE_HAD.store(true, Ordering::Relaxed);
     }
     made

@@ -176,11 +176,28 @@ pub fn futex_wake(word: &AtomicU32, most: c_int) {
     unsafe { libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE, most) };
 }
 
-/// Returns true if no thread has this number.
+/// Returns true if a thread has ended, or never was. One that was killed keeps its number until its parent asks for its status.
 pub fn is_gone(thread: u32) -> bool {
     // SAFETY: signal 0 is sent to nobody.
     let sent = unsafe { libc::syscall(libc::SYS_tkill, thread, 0) };
-    sent != 0 && errno() == libc::ESRCH
+    sent != 0 && errno() == libc::ESRCH || is_zombie(thread)
+}
+
+/// Returns true if a thread has ended, and keeps its number only (`proc_pid_stat(5)`).
+fn is_zombie(thread: u32) -> bool {
+    let mut path = [0_u8; 32];
+    let written = {
+        use std::io::Write;
+        let mut rest = &mut path[..];
+        write!(rest, "/proc/{thread}/stat\0").is_ok()
+    };
+    let Ok(path) = std::ffi::CStr::from_bytes_until_nul(&path) else { return false };
+    let mut stat = [0; 128];
+    let got = if written { read_file(path, &mut stat) } else { None };
+    // The name before the state is in parentheses, may have some itself, and is 15 bytes long at most.
+    let stat = &stat[..got.unwrap_or(0)];
+    let state = stat.iter().rposition(|byte| *byte == b')').and_then(|at| stat.get(at + 2));
+    matches!(state, Some(b'Z' | b'X'))
 }
 
 /// Returns true if a signal whose handler is not restarted (`SA_RESTART`) may have interrupted a call.

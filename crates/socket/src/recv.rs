@@ -8,7 +8,10 @@ use crate::wait::{self, Woken};
 use crate::{ask, ready, send};
 use libc::{MSG_DONTWAIT, MSG_ERRQUEUE, MSG_OOB, MSG_PEEK, MSG_TRUNC, MSG_WAITALL, c_int, iovec};
 use std::sync::atomic::Ordering;
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+/// Longest sleep before a call looks whether the relay that it waits for still lives.
+const RELAY_NAP: Duration = Duration::from_millis(20);
 
 /// Answer of a step: the call's result, or that the next step follows.
 enum Step {
@@ -60,6 +63,7 @@ fn run(mut call: Call<'_>, native: impl Fn(usize, c_int) -> isize) -> isize {
     let (entry, fd) = (call.entry, call.fd);
     loop {
         let step = match entry.link() {
+            Some(_) if entry.description().is_lent() => call.wait_for_relay(),
             None => call.through_kernel(&native),
             Some(link) => match link.settled(fd).inward.phase() {
                 Phase::Kernel if agree(entry, &link) => Step::Again,
@@ -137,6 +141,26 @@ impl Call<'_> {
         Step::Done(got)
     }
 
+    /// Waits until another program's relay has put back what that program left unread.
+    fn wait_for_relay(&mut self) -> Step {
+        if self.is_nonblocking() {
+            return Step::Done(self.or(libc::EAGAIN));
+        }
+        let deadline = *self.deadline.get_or_insert_with(|| wait::give_up(self.fd, libc::SO_RCVTIMEO));
+        if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+            return Step::Done(self.or(libc::EAGAIN));
+        }
+        let lent = &self.entry.description().lent;
+        let relay = lent.load(Ordering::Acquire);
+        if relay != 0 && kernel::futex_wait(lent, relay, RELAY_NAP) != 0 {
+            let errno = kernel::errno();
+            if errno == libc::EINTR && (self.done > 0 || kernel::is_interruptible()) {
+                return Step::Done(self.or(errno));
+            }
+        }
+        Step::Again
+    }
+
     /// Receives bytes that were sent before the ring begins, and not one more.
     fn before_ring(&mut self, link: &Link<'_>, native: impl Fn(usize, c_int) -> isize) -> Step {
         if self.to.left() == 0 {
@@ -149,7 +173,7 @@ impl Call<'_> {
         let received = &self.entry.description().received;
         let there = kernel::readable(self.fd);
         // Loaded after the look: if wake bytes are among those that are there, it is set.
-        let begin = link.inward.writer().begin.load(Ordering::Acquire);
+        let begin = link.inward.begin();
         if begin == UNSET && link.inward.has_ended() && !link.inward.has_begun() {
             link.inward.set_phase(Phase::Over);
             return Step::Again;
@@ -220,7 +244,7 @@ impl Call<'_> {
                 Some(woken) => woken,
             }
         } else {
-            wait::for_data(self.entry, link, self.fd, &mut self.deadline)
+            wait::for_data(self.entry, link, self.fd, &mut self.deadline, self.done > 0)
         };
         match woken {
             Woken::Look => Step::Again,
@@ -231,8 +255,10 @@ impl Call<'_> {
                 if let Look::Bytes(_) = link.inward.look() {
                     return Step::Again;
                 }
+                let is_end = errno == libc::ECONNRESET && link.out.is_ring() && ready::is_reset_by_wakes(link);
                 over(link);
-                Step::Done(self.or(errno))
+                // What is left to say, the kernel says: the end.
+                if is_end { Step::Again } else { Step::Done(self.or(errno)) }
             }
         }
     }
@@ -274,16 +300,15 @@ impl Call<'_> {
     /// Receives from the kernel, after the wake bytes that are left.
     fn after_ring(&mut self, link: &Link<'_>, native: impl Fn(usize, c_int) -> isize) -> isize {
         while link.inward.wakes() > 0 {
-            let _held = link.lock_recv();
-            if wait::drain(link, self.fd) {
+            let is_late = self.deadline.flatten().is_some_and(|deadline| Instant::now() >= deadline);
+            if !is_late && wait::drain(link, self.fd) {
                 continue;
             }
             let mut one = [libc::pollfd { fd: self.fd, events: libc::POLLIN, revents: 0 }];
-            let patience = if self.is_nonblocking() { Some(std::time::Duration::ZERO) } else { None };
             // SAFETY: no mask.
-            let ready = unsafe { kernel::poll(&mut one, patience, std::ptr::null()) };
-            if ready <= 0 {
-                return self.or(if ready == 0 { libc::EAGAIN } else { kernel::errno() });
+            let ready = unsafe { kernel::poll(&mut one, self.time_left(), std::ptr::null()) };
+            if is_late || ready <= 0 {
+                return self.or(if ready < 0 { kernel::errno() } else { libc::EAGAIN });
             }
             if one[0].revents & libc::POLLIN == 0 || kernel::readable(self.fd) == 0 {
                 break;
@@ -293,6 +318,15 @@ impl Call<'_> {
             return self.done as isize;
         }
         native(usize::MAX, 0)
+    }
+
+    /// Returns the time for which the call may wait; nothing if it waits for ever.
+    fn time_left(&mut self) -> Option<Duration> {
+        if self.is_nonblocking() {
+            return Some(Duration::ZERO);
+        }
+        let deadline = *self.deadline.get_or_insert_with(|| wait::give_up(self.fd, libc::SO_RCVTIMEO));
+        deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()))
     }
 
     fn is_nonblocking(&self) -> bool {
@@ -309,9 +343,7 @@ impl Call<'_> {
 
 /// Ends both directions in the ring: the connection is over.
 fn over(link: &Link<'_>) {
-    let writer = link.out.writer();
-    let tail = writer.tail.load(Ordering::Acquire);
-    let _ = writer.end.compare_exchange(UNSET, tail, Ordering::AcqRel, Ordering::Relaxed);
+    link.out.finish();
     link.inward.set_phase(Phase::Over);
 }
 

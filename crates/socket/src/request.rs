@@ -1,11 +1,15 @@
 //! One request to the broker, and its reply.
 
 use crate::ask::path;
-use crate::kernel;
+use crate::{kernel, silence};
 use crate::wire::{BYTES, Reply, Request};
 use libc::{c_int, sockaddr_un};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::OnceLock;
+use std::time::{Duration, Instant};
+
+/// Longest wait for the broker.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Returns true if there was a broker when this process first asked.
 pub(crate) fn has_broker() -> bool {
@@ -15,6 +19,20 @@ pub(crate) fn has_broker() -> bool {
 /// Sends a request with a descriptor beside it. Returns the reply, and the descriptor that came with it; nothing if the broker
 /// does not answer.
 pub(crate) fn send(request: Request, passed: c_int) -> Option<(Reply, Option<Descriptor>)> {
+    if silence::lasts() {
+        return None;
+    }
+    let begin = Instant::now();
+    let answer = exchange(request, passed);
+    if answer.is_none() && begin.elapsed() >= PATIENCE {
+        silence::begin();
+    } else if answer.is_some() {
+        silence::end();
+    }
+    answer
+}
+
+fn exchange(request: Request, passed: c_int) -> Option<(Reply, Option<Descriptor>)> {
     let broker = Descriptor::connect(address()?)?;
     broker.send(&request.encode(), passed)?;
     let (bytes, passed) = broker.recv()?;
@@ -68,7 +86,7 @@ impl Descriptor {
         let made = unsafe { libc::syscall(libc::SYS_socket, libc::AF_UNIX, kind, 0) };
         let made = (made >= 0).then(|| Descriptor(made as c_int))?;
         // A broker that is stopped does not stop its programs.
-        let most = libc::timeval { tv_sec: 1, tv_usec: 0 };
+        let most = libc::timeval { tv_sec: PATIENCE.as_secs() as _, tv_usec: 0 };
         for option in [libc::SO_RCVTIMEO, libc::SO_SNDTIMEO] {
             // SAFETY: the kernel reads a structure of our own.
             unsafe {

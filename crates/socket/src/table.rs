@@ -83,6 +83,13 @@ impl Link<'_> {
         bell::ring(&self.head.ends[1 - self.end], self.rung)
     }
 
+    /// Rings the bell of this end, by which other processes of it may be woken.
+    pub(crate) fn ring_own(&self) {
+        let rung = AtomicU64::new(0);
+        bell::ring(self.this_end(), &rung);
+        bell::give_up(&rung);
+    }
+
     /// Returns the link, after what the other end asked for was done.
     #[inline]
     pub(crate) fn settled(&self, fd: c_int) -> &Self {
@@ -283,6 +290,17 @@ pub(crate) fn for_each(mut then: impl FnMut(c_int, &Use)) {
             then(fd, &entry);
         }
     }
+}
+
+/// Returns this process's descriptors of a socket.
+pub(crate) fn same(entry: &Entry) -> Vec<c_int> {
+    let mut found = Vec::new();
+    for_each(|fd, other| {
+        if std::ptr::eq(entry, &raw const **other) {
+            found.push(fd);
+        }
+    });
+    found
 }
 
 /// Counts all descriptors once more, before a fork; or once less, when it failed.

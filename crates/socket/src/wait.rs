@@ -90,17 +90,23 @@ fn look_for(budget: Duration, begin: Instant, holds: &mut impl FnMut() -> bool) 
     }
 }
 
-/// Waits until the ring has bytes, or the kernel has something to say. `deadline` is found out when it is first needed.
+/// Waits until the ring has bytes, or the kernel has something to say. `deadline` is found out when it is first needed;
+/// `has_some` says that the call has bytes already.
 pub(crate) fn for_data(
     entry: &Entry,
     link: &Link<'_>,
     fd: c_int,
     deadline: &mut Option<Option<Instant>>,
+    has_some: bool,
 ) -> Woken {
     let begin = Instant::now();
     let has_news = || link.inward.look() != Look::Empty;
     if spin(&entry.patience, has_news) {
         return Woken::Look;
+    }
+    // Woken again and again without bytes, by a peer that only sends wakes, the call ends in time all the same.
+    if deadline.flatten().is_some_and(|deadline| begin >= deadline) {
+        return Woken::Error(libc::EAGAIN);
     }
     let end = link.this_end();
     let own = thread_number();
@@ -113,7 +119,7 @@ pub(crate) fn for_data(
     drain(link, fd);
     link.inward.request_data();
     let deadline = *deadline.get_or_insert_with(|| give_up(fd, libc::SO_RCVTIMEO));
-    let woken = if has_news() { Woken::Look } else { bell.sleep(link, fd, deadline) };
+    let woken = if has_news() { Woken::Look } else { bell.sleep(link, fd, deadline, has_some) };
     drop(bell);
     learn(&entry.patience, begin.elapsed());
     end.leader.store(0, Ordering::Release);
@@ -140,7 +146,8 @@ impl<'a> Asleep<'a> {
     }
 
     /// Sleeps until the bell rings, or the kernel has something to say.
-    fn sleep(&self, link: &Link<'_>, fd: c_int, deadline: Option<Instant>) -> Woken {
+    /// `has_some` says that the call has bytes already.
+    fn sleep(&self, link: &Link<'_>, fd: c_int, deadline: Option<Instant>, has_some: bool) -> Woken {
         let bell = self.bell.map_or(-1, |bell| bell.fd);
         let mut both = [
             libc::pollfd { fd, events: libc::POLLIN | libc::POLLRDHUP, revents: 0 },
@@ -157,8 +164,10 @@ impl<'a> Asleep<'a> {
         match ready {
             0 if left.is_some_and(|left| left <= NAP) => Woken::Error(libc::EAGAIN),
             0 => Woken::Look,
-            // As the kernel: a call with a time-out is not begun again after a signal.
-            ..0 if left.is_some() || kernel::is_interruptible() => Woken::Error(kernel::errno()),
+            // As the kernel: a call with a time-out, or with a part of its bytes, is not begun again after a signal.
+            ..0 if left.is_some() || has_some || kernel::is_interruptible() => {
+                Woken::Error(kernel::errno())
+            }
             ..0 => Woken::Look,
             _ if both[0].revents != 0 => look_at_kernel(link, fd).unwrap_or(Woken::Look),
             _ => Woken::Look,
@@ -196,6 +205,8 @@ fn follow(link: &Link<'_>, turn: u32) -> Woken {
 /// Takes wake bytes in. Returns whether there were any.
 pub(crate) fn drain(link: &Link<'_>, fd: c_int) -> bool {
     let mut any = false;
+    // Two threads that take in the same bytes would take data as well.
+    let _held = link.lock_recv();
     // A peer that sends on and on does not keep this thread.
     for _ in 0..MOST_DRAINS {
         let wakes = link.inward.wakes();
@@ -230,12 +241,13 @@ pub(crate) fn look_at_kernel(link: &Link<'_>, fd: c_int) -> Option<Woken> {
     }
 }
 
-/// Waits until the ring has room. Returns the reason to give up, if any.
+/// Waits until the ring has room. `has_some` says that the call has sent a part. Returns the reason to give up, if any.
 pub(crate) fn for_room(
     entry: &Entry,
     link: &Link<'_>,
     fd: c_int,
     deadline: Option<Instant>,
+    has_some: bool,
 ) -> Option<c_int> {
     let begin = Instant::now();
     let has_news = || link.out.has_room() || link.out.has_ended() || link.out.is_unwanted();
@@ -256,7 +268,8 @@ pub(crate) fn for_room(
     learn(&entry.patience, begin.elapsed());
     let reason = if slept == 0 { 0 } else { kernel::errno() };
     match reason {
-        libc::EINTR if kernel::is_interruptible() => Some(libc::EINTR),
+        // As the kernel: what was sent is returned, whatever the handler asks for (`SA_RESTART`).
+        libc::EINTR if has_some || deadline.is_some() || kernel::is_interruptible() => Some(libc::EINTR),
         libc::ETIMEDOUT if is_dead(link, fd) => Some(libc::EPIPE),
         _ => None,
     }

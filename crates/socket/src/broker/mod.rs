@@ -10,7 +10,7 @@ mod shared;
 
 pub use shared::SharingHost;
 
-use crate::area::{AREA_BYTES, Head, MAGIC, UNSET, VERSION};
+use crate::area::{AREA_BYTES, FROZEN, Head, MAGIC, UNSET, VERSION};
 use crate::kernel;
 use crate::wire::{BYTES, Connection, Reply, Request};
 use bells::Bells;
@@ -32,6 +32,8 @@ use unrack_pool::{Client, SECTION, Segment};
 
 /// Time between two looks at connections that are over.
 const SWEEP: Duration = Duration::from_millis(500);
+/// Most bytes that pass through an area in a nanosecond.
+const BYTES_A_NANOSECOND: u64 = 1000;
 /// Most connections whose request has not come; the oldest is closed for a further one.
 const MOST_PENDING: usize = 256;
 
@@ -75,8 +77,8 @@ pub struct Broker {
     swept: Instant,
 }
 
-/// Area of a connection: a section that the broker has leased.
-struct Area(Segment);
+/// Area of a connection: a section that the broker has leased, and since when.
+struct Area(Segment, Instant);
 
 impl Area {
     fn head(&self) -> &Head {
@@ -84,12 +86,14 @@ impl Area {
         unsafe { &*self.0.base().cast::<Head>() }
     }
 
+    /// Returns the bytes that passed, as the ends say; none if no memory is fast enough for so many, since an end lied then.
     fn bytes(&self) -> u64 {
-        self.head()
-            .directions
-            .iter()
-            .map(|way| way.writer.tail.load(Ordering::Relaxed))
-            .fold(0, u64::wrapping_add)
+        let ways = self.head().directions.iter();
+        let sum = ways
+            .map(|way| way.writer.tail.load(Ordering::Relaxed) & !FROZEN)
+            .fold(0, u64::saturating_add);
+        let most = (self.1.elapsed().as_nanos() as u64).saturating_mul(BYTES_A_NANOSECOND);
+        if sum <= most { sum } else { 0 }
     }
 
     fn is_closed(&self) -> bool {
@@ -218,6 +222,12 @@ impl Broker {
 
     /// Pairs an end of a connection with the other, and answers it.
     fn pair(&mut self, socket: &OwnedFd, asked: Connection, end: OwnedFd, process: u32) {
+        if asked.again {
+            let cookie = kernel::wide_option(end.as_raw_fd(), libc::SOL_SOCKET, libc::SO_COOKIE);
+            drop(end);
+            let answer = cookie.map_or(Answer::Never, |cookie| self.pairs.ask_again(cookie, process));
+            return hand_out(socket, answer);
+        }
         let seen = see(&self.shared, &end, asked, process);
         // Before the answer: held here, the connection would outlast a close by its own program.
         drop(end);
@@ -236,14 +246,7 @@ impl Broker {
             sum.fetch_add(1, Ordering::Relaxed);
             spare.take()
         });
-        match answer {
-            Answer::Area(area, end) => match area.0.descriptor() {
-                Some(file) => reply(socket, Reply::Area(end as u32), Some(&file)),
-                None => reply(socket, Reply::Never, None),
-            },
-            Answer::NotYet => reply(socket, Reply::NotYet, None),
-            Answer::Never => reply(socket, Reply::Never, None),
-        }
+        hand_out(socket, answer);
     }
 
     fn sweep(&mut self, all: bool) {
@@ -256,9 +259,22 @@ impl Broker {
             |process| !all && processes.contains_key(&process),
             Area::is_closed,
             |area| {
-                counts.bytes.fetch_add(area.bytes(), Ordering::Relaxed);
+                let add = |sum: u64| Some(sum.saturating_add(area.bytes()));
+                let _ = counts.bytes.fetch_update(Ordering::Relaxed, Ordering::Relaxed, add);
             },
         );
+    }
+}
+
+/// Answers an end.
+fn hand_out(socket: &OwnedFd, answer: Answer<'_, Area>) {
+    match answer {
+        Answer::Area(area, end) => match area.0.descriptor() {
+            Some(file) => reply(socket, Reply::Area(end as u32), Some(&file)),
+            None => reply(socket, Reply::Never, None),
+        },
+        Answer::NotYet => reply(socket, Reply::NotYet, None),
+        Answer::Never => reply(socket, Reply::Never, None),
     }
 }
 
@@ -274,7 +290,7 @@ fn is_readable(fd: &OwnedFd) -> bool {
 
 /// Makes an area: a section of the pool, with a header that carries nothing yet. None if the pool is full, or in a device.
 fn make(pool: &Client) -> Option<Area> {
-    let area = Area(pool.lease((AREA_BYTES as u64 / SECTION) as u32).ok()?);
+    let area = Area(pool.lease((AREA_BYTES as u64 / SECTION) as u32).ok()?, Instant::now());
     let file = area.0.descriptor()?;
     rustix::fs::fcntl_add_seals(&file, SealFlags::SHRINK | SealFlags::GROW | SealFlags::SEAL).ok()?;
     let head = area.head();
@@ -304,13 +320,12 @@ fn see(shared: &Shared, asked: &OwnedFd, request: Connection, process: u32) -> O
             peer,
             cookie,
             process,
-            again: request.again,
         });
     }
     let number = kernel::wide_option(fd, libc::SOL_SOCKET, NETWORK_COOKIE).unwrap_or(0);
     let (own, peer) = (internet(fd, false)?, internet(fd, true)?);
     let network = shared.network(number, own, peer);
-    Some(Seen { network, own, peer, cookie, process, again: request.again })
+    Some(Seen { network, own, peer, cookie, process })
 }
 
 /// Option with the number of a socket's network namespace, `SO_NETNS_COOKIE` (Linux 5.14).

@@ -172,6 +172,37 @@ pub(crate) fn forget(fd: c_int) {
     }
 }
 
+/// Leaves all sets to the kernel. No socket in them is carried.
+pub(crate) fn forget_all() {
+    for fd in std::mem::take(&mut *list()) {
+        if let Some(set) = get(fd) {
+            if let Some(Some(bell)) = set.bell.get() {
+                // SAFETY: no event is needed.
+                unsafe { in_kernel(fd, EPOLL_CTL_DEL, bell.fd, null_mut()) };
+            }
+            SETS[fd as usize].store(null_mut(), Ordering::Release);
+        }
+    }
+}
+
+/// Leaves a descriptor's registrations to the kernel. In between, `change` may have it refer to another socket.
+pub(crate) fn release(fd: c_int, change: impl FnOnce()) {
+    let sets = list().clone();
+    let mut registered = Vec::new();
+    for set_fd in sets {
+        if let Some(event) = get(set_fd).and_then(|set| set.release(fd)) {
+            // SAFETY: no event is needed.
+            unsafe { in_kernel(set_fd, EPOLL_CTL_DEL, fd, null_mut()) };
+            registered.extend(event.map(|event| (set_fd, event)));
+        }
+    }
+    change();
+    for (set_fd, mut event) in registered {
+        // SAFETY: an event of our own.
+        unsafe { in_kernel(set_fd, libc::EPOLL_CTL_ADD, fd, &raw mut event) };
+    }
+}
+
 /// Forgets sets that are about to be closed.
 pub(crate) fn forget_range(first: u32, last: u32) {
     let found: Vec<c_int> =

@@ -187,6 +187,16 @@ impl Set {
         removed.is_some_and(|slot| slot.carried && slot.deleted)
     }
 
+    /// Forgets a descriptor, if it is registered here. Returns the program's registration, if it has one.
+    pub(super) fn release(&self, fd: c_int) -> Option<Option<epoll_event>> {
+        let mut slots = self.slots();
+        let slot = slots.find(fd).and_then(|place| slots.all[place].take())?;
+        self.count(&slots);
+        // Of a one-shot registration after its event, the kernel keeps the flags.
+        let mask = if slot.disabled { !0xffff } else { !0 };
+        Some((!slot.deleted).then(|| epoll_event { events: slot.events & mask, u64: slot.data }))
+    }
+
     fn count(&self, slots: &Slots) {
         let is_ours = |slot: &&Slot| slot.carried && !slot.deleted || super::get(slot.fd).is_some();
         self.carried.store(slots.all.iter().flatten().filter(is_ours).count(), Ordering::Release);

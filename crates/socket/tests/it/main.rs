@@ -6,5 +6,6 @@ mod calls;
 mod common;
 mod flows;
 mod further;
+mod handover;
 mod hostile;
 mod kills;
