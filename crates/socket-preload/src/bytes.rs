@@ -5,7 +5,28 @@ use crate::ready::from_timespec;
 use libc::{c_int, c_void, iovec, mmsghdr, msghdr, sockaddr, socklen_t, ssize_t, timespec};
 use std::time::Instant;
 use unrack_socket::kernel::{self, fail};
+use unrack_socket::memory::{self, Access};
 use unrack_socket::{Pieces, close, handover, has, options, recv, send, zerocopy};
+
+/// Returns true if a list of buffers can be read.
+fn is_list(list: *const iovec, count: usize) -> bool {
+    memory::allows(Access::Read, list.cast(), count.saturating_mul(size_of::<iovec>()))
+}
+
+/// Returns true if a message can be reached, and its list of buffers read.
+fn is_message(access: Access, message: *const msghdr) -> bool {
+    if !memory::allows(access, message.cast(), size_of::<msghdr>()) {
+        return false;
+    }
+    // SAFETY: it can be read.
+    let (list, count) = unsafe { ((*message).msg_iov, (*message).msg_iovlen) };
+    list.is_null() || is_list(list, count)
+}
+
+/// Returns true if there are so many messages.
+fn are_messages(messages: *const mmsghdr, count: u32) -> bool {
+    memory::allows(Access::Write, messages.cast(), (count as usize).saturating_mul(size_of::<mmsghdr>()))
+}
 
 fn one(base: *const c_void, bytes: usize) -> [iovec; 1] {
     [iovec { iov_base: base.cast_mut(), iov_len: bytes }]
@@ -23,7 +44,7 @@ pub unsafe extern "C-unwind" fn read(fd: c_int, to: *mut c_void, bytes: usize) -
     }
     // SAFETY: the caller's own arguments.
     let native = |most: usize| unsafe { libc::syscall(libc::SYS_read, fd, to, bytes.min(most)) as ssize_t };
-    recv::recv(fd, Pieces::new(&one(to, bytes)), 0, |most, flags| match flags {
+    recv::recv(fd, Pieces::unchecked(&one(to, bytes), Access::Write), 0, |most, flags| match flags {
         0 => native(most),
         // SAFETY: the caller's own arguments.
         _ => unsafe { kernel::recv(fd, to.cast(), bytes.min(most), flags) },
@@ -53,8 +74,8 @@ pub unsafe extern "C-unwind" fn recvfrom(
             libc::syscall(libc::SYS_recvfrom, fd, to, bytes.min(most), flags | more, from, length) as ssize_t
         }
     };
-    let got = recv::recv(fd, Pieces::new(&one(to, bytes)), flags, native);
-    if got >= 0 && !from.is_null() && !length.is_null() {
+    let got = recv::recv(fd, Pieces::unchecked(&one(to, bytes), Access::Write), flags, native);
+    if got >= 0 && !from.is_null() && memory::allows(Access::Write, length.cast(), size_of::<socklen_t>()) {
         // SAFETY: a stream has no address beside its bytes: the kernel says so by a length of zero.
         unsafe { *length = 0 };
     }
@@ -132,12 +153,13 @@ fn check(bytes: usize, room: usize) {
 /// As `readv(2)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn readv(fd: c_int, list: *const iovec, count: c_int) -> ssize_t {
-    if !has(fd) || count <= 0 || count > libc::UIO_MAXIOV {
+    if !has(fd) || count <= 0 || count > libc::UIO_MAXIOV || !is_list(list, count as usize) {
         // SAFETY: the caller's own arguments.
         return unsafe { next::readv(fd, list, count) };
     }
     // SAFETY: the caller's list.
-    let pieces = Pieces::new(unsafe { std::slice::from_raw_parts(list, count as usize) });
+    let pieces =
+        Pieces::unchecked(unsafe { std::slice::from_raw_parts(list, count as usize) }, Access::Write);
     recv::recv(fd, pieces, 0, |most, flags| {
         // SAFETY: all zeros are an empty message.
         let mut message = unsafe { std::mem::zeroed::<msghdr>() };
@@ -153,7 +175,7 @@ pub unsafe extern "C-unwind" fn readv(fd: c_int, list: *const iovec, count: c_in
 /// As `recvmsg(2)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t {
-    if !has(fd) || message.is_null() {
+    if !has(fd) || !is_message(Access::Write, message) {
         // SAFETY: the caller's own arguments.
         return unsafe { next::recvmsg(fd, message, flags) };
     }
@@ -170,7 +192,7 @@ pub unsafe extern "C-unwind" fn recvmsg(fd: c_int, message: *mut msghdr, flags: 
     let mut asked_kernel = false;
     let (room, control) = (message.msg_namelen, message.msg_controllen);
     let asked = (&raw mut asked_kernel, &raw mut *message);
-    let got = recv::recv(fd, Pieces::new(pieces), flags, |most, more| {
+    let got = recv::recv(fd, Pieces::unchecked(pieces, Access::Write), flags, |most, more| {
         // SAFETY: both outlive the call.
         let (asked, message) = unsafe { (&mut *asked.0, &mut *asked.1) };
         *asked = true;
@@ -223,7 +245,7 @@ pub unsafe extern "C-unwind" fn recvmmsg(
     flags: c_int,
     timeout: *mut timespec,
 ) -> c_int {
-    if !has(fd) || count == 0 {
+    if !has(fd) || count == 0 || !are_messages(messages, count) {
         // SAFETY: the caller's own arguments.
         return unsafe { next::recvmmsg(fd, messages, count, flags, timeout) };
     }
@@ -270,7 +292,7 @@ pub unsafe extern "C-unwind" fn write(fd: c_int, from: *const c_void, bytes: usi
     }
     // SAFETY: the caller's own arguments.
     let native = || unsafe { libc::syscall(libc::SYS_write, fd, from, bytes) as ssize_t };
-    send::send(fd, Pieces::new(&one(from, bytes)), 0, native)
+    send::send(fd, Pieces::unchecked(&one(from, bytes), Access::Read), 0, native)
 }
 
 /// Wraps `sendto(2)`.
@@ -292,7 +314,7 @@ pub unsafe extern "C-unwind" fn sendto(
     }
     // SAFETY: the caller's own arguments.
     let native = || unsafe { libc::syscall(libc::SYS_sendto, fd, from, bytes, flags, to, length) as ssize_t };
-    send::send(fd, Pieces::new(&one(from, bytes)), flags, native)
+    send::send(fd, Pieces::unchecked(&one(from, bytes), Access::Read), flags, native)
 }
 
 /// Wraps `send(2)`.
@@ -311,14 +333,15 @@ pub unsafe extern "C-unwind" fn send(fd: c_int, from: *const c_void, bytes: usiz
 /// As `writev(2)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn writev(fd: c_int, list: *const iovec, count: c_int) -> ssize_t {
-    if !has(fd) || count <= 0 || count > libc::UIO_MAXIOV {
+    if !has(fd) || count <= 0 || count > libc::UIO_MAXIOV || !is_list(list, count as usize) {
         // SAFETY: the caller's own arguments.
         return unsafe { next::writev(fd, list, count) };
     }
     // SAFETY: the caller's own arguments.
     let native = || unsafe { libc::syscall(libc::SYS_writev, fd, list, count) as ssize_t };
     // SAFETY: the caller's list.
-    send::send(fd, Pieces::new(unsafe { std::slice::from_raw_parts(list, count as usize) }), 0, native)
+    let pieces = unsafe { std::slice::from_raw_parts(list, count as usize) };
+    send::send(fd, Pieces::unchecked(pieces, Access::Read), 0, native)
 }
 
 /// Wraps `sendmsg(2)`. A message with descriptors or credentials beside it goes through the kernel, and all further ones.
@@ -329,7 +352,8 @@ pub unsafe extern "C-unwind" fn writev(fd: c_int, list: *const iovec, count: c_i
 pub unsafe extern "C-unwind" fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> ssize_t {
     // SAFETY: the caller's own arguments.
     let native = || unsafe { kernel::sendmsg(fd, message, flags) };
-    if message.is_null() {
+    if !is_message(Access::Read, message) {
+        // The kernel says what is wrong with it.
         return native();
     }
     // SAFETY: the caller's message.
@@ -352,7 +376,8 @@ pub unsafe extern "C-unwind" fn sendmsg(fd: c_int, message: *const msghdr, flags
         return native();
     }
     // SAFETY: the caller's list.
-    send::send(fd, Pieces::new(unsafe { std::slice::from_raw_parts(message.msg_iov, count) }), flags, native)
+    let pieces = unsafe { std::slice::from_raw_parts(message.msg_iov, count) };
+    send::send(fd, Pieces::unchecked(pieces, Access::Read), flags, native)
 }
 
 /// Returns true if a message has something beside its bytes.
@@ -397,9 +422,12 @@ pub unsafe extern "C-unwind" fn sendmmsg(
     count: u32,
     flags: c_int,
 ) -> c_int {
+    if !are_messages(messages, count) {
+        // SAFETY: the caller's own arguments.
+        return unsafe { next::sendmmsg(fd, messages, count, flags) };
+    }
     // SAFETY: the caller's messages.
-    let all =
-        unsafe { std::slice::from_raw_parts(messages, if messages.is_null() { 0 } else { count as usize }) };
+    let all = unsafe { std::slice::from_raw_parts(messages, count as usize) };
     if !has(fd) && !all.iter().any(|message| passes(&message.msg_hdr)) {
         // SAFETY: the caller's own arguments.
         return unsafe { next::sendmmsg(fd, messages, count, flags) };

@@ -5,6 +5,7 @@ use libc::{
     F_DUPFD, F_DUPFD_CLOEXEC, F_SETFL, FIONBIO, FIONREAD, O_NONBLOCK, SOCK_NONBLOCK, SOCK_STREAM, c_int,
     c_long, c_ulong, c_void, sockaddr, socklen_t,
 };
+use unrack_socket::memory::{self, Access};
 use unrack_socket::{close as ends, epoll, handover, has, is_bell, kernel, make, options, uring, zerocopy};
 
 /// Wraps `connect(2)`. The next library's is called, which may choose another address.
@@ -192,7 +193,7 @@ pub extern "C" fn fcntl64(fd: c_int, command: c_int, argument: c_long) -> c_int 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ioctl(fd: c_int, request: c_ulong, argument: *mut c_int) -> c_int {
     if has(fd)
-        && !argument.is_null()
+        && memory::allows(Access::Write, argument.cast(), size_of::<c_int>())
         && request == FIONREAD as c_ulong
         && let Some(bytes) = options::readable(fd)
     {
@@ -225,7 +226,9 @@ pub unsafe extern "C" fn setsockopt(
         ends::leave(fd);
     }
     let is_nodelay = (level, name) == (libc::IPPROTO_TCP, libc::TCP_NODELAY);
-    if is_nodelay && has(fd) && !value.is_null() && length as usize >= size_of::<c_int>() {
+    let is_number = length as usize >= size_of::<c_int>()
+        && memory::allows(Access::Read, value.cast(), size_of::<c_int>());
+    if is_nodelay && has(fd) && is_number {
         // SAFETY: the caller's value, of the length that it says.
         let value = unsafe { value.cast::<c_int>().read_unaligned() };
         if options::set_nodelay(fd, value) {
@@ -234,10 +237,12 @@ pub unsafe extern "C" fn setsockopt(
     }
     // SAFETY: the caller's own arguments.
     let done = unsafe { libc::syscall(libc::SYS_setsockopt, fd, level, name, value, length) as c_int };
+    if done == 0 && (level, name) == (libc::SOL_SOCKET, libc::SO_LINGER) {
+        options::note_linger(fd);
+    }
     if done == 0 && (level, name) == (libc::SOL_SOCKET, libc::SO_ZEROCOPY) {
         zerocopy::ask_for(fd);
     }
-    let is_number = !value.is_null() && length as usize >= size_of::<c_int>();
     if done == 0 && (level, name) == (libc::IPPROTO_TCP, options::TCP_INQ) && is_number {
         // SAFETY: the caller's value, of the length that it says.
         options::set_inq(fd, unsafe { value.cast::<c_int>().read_unaligned() } != 0);
@@ -333,4 +338,26 @@ pub unsafe extern "C" fn io_uring_queue_init_params(
     uring::noticed();
     // SAFETY: the caller's own arguments.
     unsafe { next::io_uring_queue_init_params(entries, ring, parameters) }
+}
+
+/// Wraps `munmap(2)`.
+///
+/// # Safety
+/// As `munmap(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn munmap(place: *mut c_void, bytes: usize) -> c_int {
+    memory::forget(place as usize, bytes);
+    // SAFETY: the caller's own arguments.
+    unsafe { libc::syscall(libc::SYS_munmap, place, bytes) as c_int }
+}
+
+/// Wraps `mprotect(2)`.
+///
+/// # Safety
+/// As `mprotect(2)`.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn mprotect(place: *mut c_void, bytes: usize, rights: c_int) -> c_int {
+    memory::forget(place as usize, bytes);
+    // SAFETY: the caller's own arguments.
+    unsafe { libc::syscall(libc::SYS_mprotect, place, bytes, rights) as c_int }
 }

@@ -76,6 +76,7 @@ fn ask(entry: &Entry, fd: c_int, calls: u32) {
     match request.and_then(|request| send_request(fd, request)) {
         Some((Reply::Area(end), Some(map))) => {
             entry.join(map, end as usize, request.is_some_and(|request| request.own != 0));
+            crate::options::note_linger(fd);
             crate::epoll::joined(fd);
         }
         Some((Reply::NotYet, _)) => {}

@@ -17,6 +17,7 @@
 //! | [`ready`] | readiness of one socket; [`poll`], [`epoll`]: of many |
 //! | [`make`], [`close`] | beginnings, copies and ends of descriptors |
 //! | [`handover`] | sockets that another program, another process or the kernel alone goes on with |
+//! | [`memory`] | whether the caller's buffers can be reached |
 //! | [`options`] | options of sockets |
 //! | [`zerocopy`] | reports on buffers that were sent with `MSG_ZEROCOPY` |
 //! | [`uring`] | programs whose calls go past this library |
@@ -46,6 +47,7 @@ with_system! {
     pub mod kernel;
     mod lock;
     pub mod make;
+    pub mod memory;
     pub mod options;
     pub mod poll;
     mod ready;

@@ -50,6 +50,20 @@ pub fn set_nodelay(fd: c_int, value: c_int) -> bool {
     is_ours
 }
 
+/// Has the other end know whether the program has this end be a reset.
+pub fn note_linger(fd: c_int) {
+    let Some(entry) = table::get(fd) else { return };
+    let Some(link) = entry.link() else { return };
+    // SAFETY: all zeros are a time.
+    let mut value = unsafe { std::mem::zeroed::<libc::linger>() };
+    let mut length = size_of_val(&value) as libc::socklen_t;
+    let (level, name) = (libc::SOL_SOCKET, libc::SO_LINGER);
+    // SAFETY: the kernel writes at most `length` bytes.
+    unsafe { libc::syscall(libc::SYS_getsockopt, fd, level, name, &raw mut value, &raw mut length) };
+    let resets = value.l_onoff != 0 && value.l_linger == 0;
+    link.this_end().resets.store(u32::from(resets), Ordering::Release);
+}
+
 /// Option, and kind of message, of the number of bytes that are left (`TCP_INQ`, `TCP_CM_INQ`).
 pub const TCP_INQ: c_int = 36;
 

@@ -1,5 +1,7 @@
 //! The caller's buffers, as a place in a list of them.
 
+#[cfg(not(loom))]
+use crate::memory::{self, Access};
 use libc::iovec;
 
 /// Buffers of a call, of which a part has been done.
@@ -9,13 +11,36 @@ pub struct Pieces<'a> {
     /// Bytes of the first buffer that are done.
     done: usize,
     left: usize,
+    /// What is checked of each buffer before its bytes are copied; nothing if this library made the buffers.
+    #[cfg(not(loom))]
+    access: Option<Access>,
+    /// True once a buffer was found that cannot be reached.
+    is_bad: bool,
 }
 
 impl<'a> Pieces<'a> {
     /// Makes a cursor at the first byte.
     pub fn new(list: &'a [iovec]) -> Pieces<'a> {
         let left = list.iter().fold(0, |sum: usize, piece| sum.saturating_add(piece.iov_len));
-        Pieces { list, done: 0, left }
+        Pieces {
+            list,
+            done: 0,
+            left,
+            #[cfg(not(loom))]
+            access: None,
+            is_bad: false,
+        }
+    }
+
+    /// Makes a cursor in buffers that may not be what the caller says.
+    #[cfg(not(loom))]
+    pub fn unchecked(list: &'a [iovec], access: Access) -> Pieces<'a> {
+        Pieces { access: Some(access), ..Pieces::new(list) }
+    }
+
+    /// Returns true if a buffer cannot be reached.
+    pub(crate) fn is_bad(&self) -> bool {
+        self.is_bad
     }
 
     /// Returns the bytes that are left.
@@ -28,12 +53,24 @@ impl<'a> Pieces<'a> {
         while let Some(first) = self.list.first() {
             if self.done < first.iov_len {
                 let bytes = (first.iov_len - self.done).min(most);
-                return Some((first.iov_base.cast::<u8>().wrapping_add(self.done), bytes));
+                let place = first.iov_base.cast::<u8>().wrapping_add(self.done);
+                self.is_bad = !self.can_reach(place, bytes);
+                return (!self.is_bad).then_some((place, bytes));
             }
             self.list = &self.list[1..];
             self.done = 0;
         }
         None
+    }
+
+    #[cfg(not(loom))]
+    fn can_reach(&self, place: *const u8, bytes: usize) -> bool {
+        self.access.is_none_or(|access| memory::allows(access, place, bytes))
+    }
+
+    #[cfg(loom)]
+    fn can_reach(&self, _place: *const u8, _bytes: usize) -> bool {
+        true
     }
 
     /// Moves on.

@@ -117,7 +117,8 @@ pub(crate) fn is_reset(entry: &Entry, link: &Link<'_>) -> bool {
 pub(crate) fn is_reset_by_wakes(link: &Link<'_>) -> bool {
     let peer = &link.head.ends[1 - link.end];
     let has_read_all = matches!(link.out.phase(), Phase::Ring | Phase::Over) && !link.out.is_unread();
-    peer.closed.load(Ordering::Acquire) == 0 && has_read_all
+    let is_meant = peer.closed.load(Ordering::Acquire) | peer.resets.load(Ordering::Acquire) != 0;
+    !is_meant && has_read_all
 }
 
 /// Translates what the kernel reported of a socket whose kernel connection wakes. `reported` has the kernel's bits.

@@ -216,6 +216,9 @@ impl Call<'_> {
                 if got < 0 {
                     return Step::Done(got);
                 }
+                if got == 0 && self.to.is_bad() {
+                    return Step::Done(self.or(libc::EFAULT));
+                }
                 self.done += got as usize;
                 if self.flags & MSG_PEEK == 0 {
                     give_room(self.entry, link, self.fd);

@@ -156,6 +156,9 @@ fn by_ring(
         }
         drop(held);
         let done = whole - from.left();
+        if matches!(&from, Source::Buffers(pieces) if pieces.is_bad()) {
+            return if done > 0 { done as isize } else { fail(libc::EFAULT) };
+        }
         if from.left() > 0 && link.out.is_frozen() {
             continue;
         }

@@ -303,6 +303,12 @@ pub(crate) fn same(entry: &Entry) -> Vec<c_int> {
     found
 }
 
+/// Returns another of this process's descriptors of a socket.
+pub(crate) fn other(entry: &Entry, fd: c_int) -> Option<c_int> {
+    let has_others = entry.description().holders.load(Ordering::Acquire) > 1;
+    has_others.then(|| same(entry).into_iter().find(|other| *other != fd)).flatten()
+}
+
 /// Counts all descriptors once more, before a fork; or once less, when it failed.
 pub(crate) fn count_for_child(made: bool) {
     for_each(|_, entry| {

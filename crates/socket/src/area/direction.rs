@@ -267,6 +267,9 @@ impl<'a> Direction<'a> {
                 break;
             }
             sum += self.push_once(from, room.min(STRIDE));
+            if from.is_bad() {
+                break;
+            }
             if take(&self.shared.signals.want_data) {
                 wake();
             }
@@ -388,6 +391,9 @@ impl<'a> Direction<'a> {
                 break;
             }
             taken += bytes;
+            if to.is_bad() {
+                break;
+            }
         }
         taken
     }

@@ -74,6 +74,8 @@ pub(crate) struct End {
     pub(crate) sleepers: AtomicU32,
     /// Name of the bell that wakes this end, and what it is of: see [`bell`](crate::bell).
     pub(crate) bell: AtomicU64,
+    /// 1 if the program has its end be a reset (`SO_LINGER` of no time).
+    pub(crate) resets: AtomicU32,
 }
 
 /// State of one direction.
@@ -178,6 +180,7 @@ mod tests {
             offset_of!(End, followers),
             offset_of!(End, sleepers),
             offset_of!(End, bell),
+            offset_of!(End, resets),
             size_of::<End>(),
         ];
         let writer = [
@@ -214,7 +217,7 @@ mod tests {
             size_of::<Shared>(),
         ];
         assert_eq!(head, [0, 8, 128, 384, 1152]);
-        assert_eq!(end, [0, 4, 8, 12, 16, 20, 24, 128]);
+        assert_eq!(end, [0, 4, 8, 12, 16, 20, 24, 32, 128]);
         assert_eq!(writer, [0, 8, 16, 24, 32, 40, 48, 56, 64, 128]);
         assert_eq!(reader, [0, 8, 16, 128]);
         assert_eq!(signals, [0, 4, 8, 12, 16, 20, 128]);

@@ -7,6 +7,7 @@ mod set;
 
 use crate::bell::{self, Bell};
 use crate::kernel::{self, fail};
+use crate::memory::{self, Access};
 use crate::{table, wait};
 use libc::{EPOLL_CTL_DEL, EPOLL_CTL_MOD, c_int, c_void, epoll_event, timespec};
 use set::Set;
@@ -105,13 +106,14 @@ pub unsafe fn control(set_fd: c_int, operation: c_int, fd: c_int, event: *mut ep
         // SAFETY: the caller's own arguments.
         return unsafe { in_kernel(set_fd, operation, fd, event) };
     }
-    if event.is_null() && operation != EPOLL_CTL_DEL {
+    let is_readable = memory::allows(Access::Read, event.cast(), size_of::<epoll_event>());
+    if !is_readable && operation != EPOLL_CTL_DEL {
         return fail(libc::EFAULT);
     }
     let set = get(set_fd).unwrap_or_else(|| make(set_fd));
     let none = epoll_event { events: 0, u64: 0 };
     // SAFETY: the caller's event; packed.
-    let wanted = if event.is_null() { none } else { unsafe { event.read_unaligned() } };
+    let wanted = if !is_readable { none } else { unsafe { event.read_unaligned() } };
     set.change(operation, fd, wanted, |slot| {
         let mut real = match slot {
             Some(slot) => set::registration(number(slot)),
@@ -161,9 +163,16 @@ pub(crate) fn forget(fd: c_int) {
             bell::give_back(*bell);
         }
     }
-    if table::has(fd) {
-        for &set in list().iter() {
-            if get(set).is_some_and(|set| set.remove(fd)) {
+    if let Some(entry) = table::get(fd) {
+        let list = list();
+        let is_registered = list.iter().any(|&set| get(set).is_some_and(|set| set.has(fd)));
+        let other = if is_registered { table::other(&entry, fd) } else { None };
+        if other.is_some() && entry.link().is_none() {
+            // The kernel's registration cannot be changed any more, so that it has to be the one that reports.
+            crate::close::stay(&entry);
+        }
+        for &set in list.iter() {
+            if get(set).is_some_and(|set| set.remove(fd, other)) {
                 // The program deleted it, and a copy of the descriptor would keep it in the kernel.
                 // SAFETY: no event is needed.
                 unsafe { in_kernel(set, EPOLL_CTL_DEL, fd, null_mut()) };
@@ -235,6 +244,9 @@ pub unsafe fn wait(
     };
     // SAFETY: the caller has room for so many.
     let room = unsafe { std::slice::from_raw_parts_mut(events, most as usize) };
+    if !memory::allows(Access::Write, events.cast(), size_of::<epoll_event>()) {
+        return fail(libc::EFAULT);
+    }
     let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));
     if timeout == Some(Duration::ZERO) {
         // SAFETY: all of the room.

@@ -50,6 +50,8 @@ pub(super) struct Slot {
     data: u64,
     /// True if it is registered in the kernel under a number of ours.
     carried: bool,
+    /// True if the descriptor that was registered is closed; `fd` is another one of the same socket.
+    is_orphan: bool,
     /// True if the program has deleted it; the kernel still has it.
     deleted: bool,
     /// True after the event of a one-shot registration.
@@ -179,12 +181,23 @@ impl Set {
         self.count(&slots);
     }
 
-    /// Removes a descriptor that is about to be closed. Returns true if it has to be deleted in the kernel.
-    pub(super) fn remove(&self, fd: c_int) -> bool {
+    /// Removes a descriptor that is about to be closed. As in the kernel, its registration stays while the socket has another
+    /// one, `other`. Returns true if it has to be deleted in the kernel.
+    pub(super) fn remove(&self, fd: c_int, other: Option<c_int>) -> bool {
         let mut slots = self.slots();
-        let removed = slots.find(fd).and_then(|place| slots.all[place].take());
+        let mut is_to_be_deleted = false;
+        for place in &mut slots.all {
+            let Some(slot) = place.as_mut().filter(|slot| slot.fd == fd) else { continue };
+            match other.filter(|_| slot.carried && !slot.deleted) {
+                Some(other) => (slot.fd, slot.is_orphan) = (other, true),
+                None => {
+                    is_to_be_deleted |= slot.carried && slot.deleted;
+                    *place = None;
+                }
+            }
+        }
         self.count(&slots);
-        removed.is_some_and(|slot| slot.carried && slot.deleted)
+        is_to_be_deleted
     }
 
     /// Forgets a descriptor, if it is registered here. Returns the program's registration, if it has one.
@@ -246,7 +259,7 @@ impl Set {
 
 impl Slots {
     fn find(&self, fd: c_int) -> Option<usize> {
-        self.all.iter().position(|slot| slot.as_ref().is_some_and(|slot| slot.fd == fd))
+        self.all.iter().position(|slot| slot.as_ref().is_some_and(|slot| slot.fd == fd && !slot.is_orphan))
     }
 
     /// Looks for events of carried sockets.
@@ -298,6 +311,7 @@ impl Slot {
             events: wanted.events,
             data: wanted.u64,
             carried,
+            is_orphan: false,
             deleted: false,
             disabled: false,
             // Of a carried socket, whatever the kernel carries may be ready already: it is asked.

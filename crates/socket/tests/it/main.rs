@@ -4,6 +4,7 @@
 
 mod calls;
 mod common;
+mod edges;
 mod flows;
 mod further;
 mod handover;
