@@ -5,16 +5,16 @@ use crate::ready::from_timespec;
 use libc::{c_int, c_void, iovec, mmsghdr, msghdr, sockaddr, socklen_t, ssize_t, timespec};
 use std::time::Instant;
 use unrack_socket::kernel::{self, fail};
-use unrack_socket::memory::{self, Access};
+use unrack_socket::memory::{self, Touch};
 use unrack_socket::{Pieces, close, handover, has, options, recv, send, zerocopy};
 
 /// Returns true if a list of buffers can be read.
 fn is_list(list: *const iovec, count: usize) -> bool {
-    memory::allows(Access::Read, list.cast(), count.saturating_mul(size_of::<iovec>()))
+    memory::allows(Touch::Read, list.cast(), count.saturating_mul(size_of::<iovec>()))
 }
 
 /// Returns true if a message can be reached, and its list of buffers read.
-fn is_message(access: Access, message: *const msghdr) -> bool {
+fn is_message(access: Touch, message: *const msghdr) -> bool {
     if !memory::allows(access, message.cast(), size_of::<msghdr>()) {
         return false;
     }
@@ -25,7 +25,7 @@ fn is_message(access: Access, message: *const msghdr) -> bool {
 
 /// Returns true if there are so many messages.
 fn are_messages(messages: *const mmsghdr, count: u32) -> bool {
-    memory::allows(Access::Write, messages.cast(), (count as usize).saturating_mul(size_of::<mmsghdr>()))
+    memory::allows(Touch::Write, messages.cast(), (count as usize).saturating_mul(size_of::<mmsghdr>()))
 }
 
 fn one(base: *const c_void, bytes: usize) -> [iovec; 1] {
@@ -44,7 +44,7 @@ pub unsafe extern "C-unwind" fn read(fd: c_int, to: *mut c_void, bytes: usize) -
     }
     // SAFETY: the caller's own arguments.
     let native = |most: usize| unsafe { libc::syscall(libc::SYS_read, fd, to, bytes.min(most)) as ssize_t };
-    recv::recv(fd, Pieces::unchecked(&one(to, bytes), Access::Write), 0, |most, flags| match flags {
+    recv::recv(fd, Pieces::unchecked(&one(to, bytes), Touch::Write), 0, |most, flags| match flags {
         0 => native(most),
         // SAFETY: the caller's own arguments.
         _ => unsafe { kernel::recv(fd, to.cast(), bytes.min(most), flags) },
@@ -74,8 +74,8 @@ pub unsafe extern "C-unwind" fn recvfrom(
             libc::syscall(libc::SYS_recvfrom, fd, to, bytes.min(most), flags | more, from, length) as ssize_t
         }
     };
-    let got = recv::recv(fd, Pieces::unchecked(&one(to, bytes), Access::Write), flags, native);
-    if got >= 0 && !from.is_null() && memory::allows(Access::Write, length.cast(), size_of::<socklen_t>()) {
+    let got = recv::recv(fd, Pieces::unchecked(&one(to, bytes), Touch::Write), flags, native);
+    if got >= 0 && !from.is_null() && memory::allows(Touch::Write, length.cast(), size_of::<socklen_t>()) {
         // SAFETY: a stream has no address beside its bytes: the kernel says so by a length of zero.
         unsafe { *length = 0 };
     }
@@ -158,8 +158,7 @@ pub unsafe extern "C-unwind" fn readv(fd: c_int, list: *const iovec, count: c_in
         return unsafe { next::readv(fd, list, count) };
     }
     // SAFETY: the caller's list.
-    let pieces =
-        Pieces::unchecked(unsafe { std::slice::from_raw_parts(list, count as usize) }, Access::Write);
+    let pieces = Pieces::unchecked(unsafe { std::slice::from_raw_parts(list, count as usize) }, Touch::Write);
     recv::recv(fd, pieces, 0, |most, flags| {
         // SAFETY: all zeros are an empty message.
         let mut message = unsafe { std::mem::zeroed::<msghdr>() };
@@ -175,7 +174,7 @@ pub unsafe extern "C-unwind" fn readv(fd: c_int, list: *const iovec, count: c_in
 /// As `recvmsg(2)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t {
-    if !has(fd) || !is_message(Access::Write, message) {
+    if !has(fd) || !is_message(Touch::Write, message) {
         // SAFETY: the caller's own arguments.
         return unsafe { next::recvmsg(fd, message, flags) };
     }
@@ -192,7 +191,7 @@ pub unsafe extern "C-unwind" fn recvmsg(fd: c_int, message: *mut msghdr, flags: 
     let mut asked_kernel = false;
     let (room, control) = (message.msg_namelen, message.msg_controllen);
     let asked = (&raw mut asked_kernel, &raw mut *message);
-    let got = recv::recv(fd, Pieces::unchecked(pieces, Access::Write), flags, |most, more| {
+    let got = recv::recv(fd, Pieces::unchecked(pieces, Touch::Write), flags, |most, more| {
         // SAFETY: both outlive the call.
         let (asked, message) = unsafe { (&mut *asked.0, &mut *asked.1) };
         *asked = true;
@@ -292,7 +291,7 @@ pub unsafe extern "C-unwind" fn write(fd: c_int, from: *const c_void, bytes: usi
     }
     // SAFETY: the caller's own arguments.
     let native = || unsafe { libc::syscall(libc::SYS_write, fd, from, bytes) as ssize_t };
-    send::send(fd, Pieces::unchecked(&one(from, bytes), Access::Read), 0, native)
+    send::send(fd, Pieces::unchecked(&one(from, bytes), Touch::Read), 0, native)
 }
 
 /// Wraps `sendto(2)`.
@@ -314,7 +313,7 @@ pub unsafe extern "C-unwind" fn sendto(
     }
     // SAFETY: the caller's own arguments.
     let native = || unsafe { libc::syscall(libc::SYS_sendto, fd, from, bytes, flags, to, length) as ssize_t };
-    send::send(fd, Pieces::unchecked(&one(from, bytes), Access::Read), flags, native)
+    send::send(fd, Pieces::unchecked(&one(from, bytes), Touch::Read), flags, native)
 }
 
 /// Wraps `send(2)`.
@@ -341,7 +340,7 @@ pub unsafe extern "C-unwind" fn writev(fd: c_int, list: *const iovec, count: c_i
     let native = || unsafe { libc::syscall(libc::SYS_writev, fd, list, count) as ssize_t };
     // SAFETY: the caller's list.
     let pieces = unsafe { std::slice::from_raw_parts(list, count as usize) };
-    send::send(fd, Pieces::unchecked(pieces, Access::Read), 0, native)
+    send::send(fd, Pieces::unchecked(pieces, Touch::Read), 0, native)
 }
 
 /// Wraps `sendmsg(2)`. A message with descriptors or credentials beside it goes through the kernel, and all further ones.
@@ -352,7 +351,7 @@ pub unsafe extern "C-unwind" fn writev(fd: c_int, list: *const iovec, count: c_i
 pub unsafe extern "C-unwind" fn sendmsg(fd: c_int, message: *const msghdr, flags: c_int) -> ssize_t {
     // SAFETY: the caller's own arguments.
     let native = || unsafe { kernel::sendmsg(fd, message, flags) };
-    if !is_message(Access::Read, message) {
+    if !is_message(Touch::Read, message) {
         // The kernel says what is wrong with it.
         return native();
     }
@@ -377,7 +376,7 @@ pub unsafe extern "C-unwind" fn sendmsg(fd: c_int, message: *const msghdr, flags
     }
     // SAFETY: the caller's list.
     let pieces = unsafe { std::slice::from_raw_parts(message.msg_iov, count) };
-    send::send(fd, Pieces::unchecked(pieces, Access::Read), flags, native)
+    send::send(fd, Pieces::unchecked(pieces, Touch::Read), flags, native)
 }
 
 /// Returns true if a message has something beside its bytes.

@@ -5,7 +5,7 @@ use libc::{
     F_DUPFD, F_DUPFD_CLOEXEC, F_SETFL, FIONBIO, FIONREAD, O_NONBLOCK, SOCK_NONBLOCK, SOCK_STREAM, c_int,
     c_long, c_ulong, c_void, sockaddr, socklen_t,
 };
-use unrack_socket::memory::{self, Access};
+use unrack_socket::memory::{self, Touch};
 use unrack_socket::{close as ends, epoll, handover, has, is_bell, kernel, make, options, uring, zerocopy};
 
 /// Wraps `connect(2)`. The next library's is called, which may choose another address.
@@ -193,7 +193,7 @@ pub extern "C" fn fcntl64(fd: c_int, command: c_int, argument: c_long) -> c_int 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn ioctl(fd: c_int, request: c_ulong, argument: *mut c_int) -> c_int {
     if has(fd)
-        && memory::allows(Access::Write, argument.cast(), size_of::<c_int>())
+        && memory::allows(Touch::Write, argument.cast(), size_of::<c_int>())
         && request == FIONREAD as c_ulong
         && let Some(bytes) = options::readable(fd)
     {
@@ -227,7 +227,7 @@ pub unsafe extern "C" fn setsockopt(
     }
     let is_nodelay = (level, name) == (libc::IPPROTO_TCP, libc::TCP_NODELAY);
     let is_number = length as usize >= size_of::<c_int>()
-        && memory::allows(Access::Read, value.cast(), size_of::<c_int>());
+        && memory::allows(Touch::Read, value.cast(), size_of::<c_int>());
     if is_nodelay && has(fd) && is_number {
         // SAFETY: the caller's value, of the length that it says.
         let value = unsafe { value.cast::<c_int>().read_unaligned() };

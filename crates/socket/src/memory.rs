@@ -21,23 +21,23 @@ static PAGES: [AtomicUsize; KEPT] = [const { AtomicUsize::new(0) }; KEPT];
 
 /// What a buffer is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Access {
+pub enum Touch {
     Read,
     Write,
 }
 
 /// Returns true if so many bytes can be read, or written.
 #[inline]
-pub fn allows(access: Access, place: *const u8, bytes: usize) -> bool {
+pub fn allows(touch: Touch, place: *const u8, bytes: usize) -> bool {
     let begin = place as usize;
     let Some(last) = begin.checked_add(bytes.max(1) - 1) else { return bytes == 0 };
     let first = begin & !(PAGE - 1);
-    bytes == 0 || (first..=last).step_by(PAGE).all(|page| is_kept(access, page)) || ask(access, first, last)
+    bytes == 0 || (first..=last).step_by(PAGE).all(|page| is_kept(touch, page)) || ask(touch, first, last)
 }
 
-fn is_kept(access: Access, page: usize) -> bool {
+fn is_kept(touch: Touch, page: usize) -> bool {
     let kept = PAGES[page / PAGE % KEPT].load(Ordering::Relaxed);
-    kept == page | WRITABLE || access == Access::Read && kept == page && page != 0
+    kept == page | WRITABLE || touch == Touch::Read && kept == page && page != 0
 }
 
 /// Notes that the program unmaps or protects memory.
@@ -50,17 +50,17 @@ pub fn forget(place: usize, bytes: usize) {
 
 /// Asks the kernel for the pages from one address to another.
 #[cold]
-fn ask(access: Access, first: usize, last: usize) -> bool {
+fn ask(touch: Touch, first: usize, last: usize) -> bool {
     let before = kernel::errno();
-    let is_good = match populate(access, first, last) {
+    let is_good = match populate(touch, first, last) {
         0 => true,
         libc::EFAULT => false,
         // Not mapped, protected, or memory of a device, which the kernel does not populate and a program can reach.
-        _ => !can_populate() || is_mapped(access, first, last),
+        _ => !can_populate() || is_mapped(touch, first, last),
     };
     kernel::fail(before);
     if is_good {
-        let mark = if access == Access::Write { WRITABLE } else { 0 };
+        let mark = if touch == Touch::Write { WRITABLE } else { 0 };
         for page in (first..=last).step_by(PAGE).take(KEPT) {
             PAGES[page / PAGE % KEPT].store(page | mark, Ordering::Relaxed);
         }
@@ -69,10 +69,10 @@ fn ask(access: Access, first: usize, last: usize) -> bool {
 }
 
 /// Has the kernel map the pages as an access would. Returns the error, or 0.
-fn populate(access: Access, first: usize, last: usize) -> c_int {
-    let advice = match access {
-        Access::Read => libc::MADV_POPULATE_READ,
-        Access::Write => libc::MADV_POPULATE_WRITE,
+fn populate(touch: Touch, first: usize, last: usize) -> c_int {
+    let advice = match touch {
+        Touch::Read => libc::MADV_POPULATE_READ,
+        Touch::Write => libc::MADV_POPULATE_WRITE,
     };
     let first = first & !(page_bytes() - 1);
     // SAFETY: pages are mapped as an access would do, and not changed.
@@ -90,11 +90,11 @@ fn page_bytes() -> usize {
 fn can_populate() -> bool {
     static CAN: OnceLock<bool> = OnceLock::new();
     let own = PAGES.as_ptr() as usize;
-    *CAN.get_or_init(|| populate(Access::Read, own, own) == 0)
+    *CAN.get_or_init(|| populate(Touch::Read, own, own) == 0)
 }
 
 /// Returns true if the list of mappings has all addresses, with that access.
-fn is_mapped(access: Access, first: usize, last: usize) -> bool {
+fn is_mapped(touch: Touch, first: usize, last: usize) -> bool {
     let Ok(list) = std::fs::read_to_string("/proc/self/maps") else { return true };
     let mut next = first;
     for line in list.lines() {
@@ -102,7 +102,7 @@ fn is_mapped(access: Access, first: usize, last: usize) -> bool {
         let (Some(range), Some(rights)) = (words.next(), words.next()) else { continue };
         let Some((begin, end)) = range.split_once('-') else { continue };
         let number = |text| usize::from_str_radix(text, 16).unwrap_or(0);
-        let letter = if access == Access::Write { 'w' } else { 'r' };
+        let letter = if touch == Touch::Write { 'w' } else { 'r' };
         if (number(begin)..number(end)).contains(&next) && rights.contains(letter) {
             next = number(end);
         }
@@ -126,24 +126,24 @@ mod tests {
     #[test]
     fn what_cannot_be_reached_is_found_before_it_is() {
         let own = [0_u8; 100];
-        assert!(allows(Access::Read, own.as_ptr(), 100) && allows(Access::Write, own.as_ptr(), 100));
+        assert!(allows(Touch::Read, own.as_ptr(), 100) && allows(Touch::Write, own.as_ptr(), 100));
         for bad in [std::ptr::null(), 8 as *const u8, usize::MAX as *const u8] {
-            assert!(!allows(Access::Read, bad, 10) && !allows(Access::Write, bad, 10), "{bad:?}");
-            assert!(allows(Access::Read, bad, 0));
+            assert!(!allows(Touch::Read, bad, 10) && !allows(Touch::Write, bad, 10), "{bad:?}");
+            assert!(allows(Touch::Read, bad, 0));
         }
         let (none, constant) = (map(1, libc::PROT_NONE), map(1, libc::PROT_READ));
-        assert!(!allows(Access::Read, none, 1) && !allows(Access::Write, none, 1));
-        assert!(allows(Access::Read, constant, PAGE) && !allows(Access::Write, constant, 1));
+        assert!(!allows(Touch::Read, none, 1) && !allows(Touch::Write, none, 1));
+        assert!(allows(Touch::Read, constant, PAGE) && !allows(Touch::Write, constant, 1));
     }
 
     #[test]
     fn what_was_unmapped_is_not_taken_for_what_it_was() {
         let two = map(2, libc::PROT_READ | libc::PROT_WRITE);
-        assert!(allows(Access::Write, two, 2 * PAGE));
+        assert!(allows(Touch::Write, two, 2 * PAGE));
         let second = two.wrapping_add(PAGE);
         // SAFETY: memory of the test.
         unsafe { libc::munmap(second.cast_mut().cast(), PAGE) };
         forget(second as usize, PAGE);
-        assert!(allows(Access::Write, two, PAGE) && !allows(Access::Write, two, PAGE + 1));
+        assert!(allows(Touch::Write, two, PAGE) && !allows(Touch::Write, two, PAGE + 1));
     }
 }

@@ -1,7 +1,7 @@
 //! The caller's buffers, as a place in a list of them.
 
 #[cfg(not(loom))]
-use crate::memory::{self, Access};
+use crate::memory::{self, Touch};
 use libc::iovec;
 
 /// Buffers of a call, of which a part has been done.
@@ -13,7 +13,7 @@ pub struct Pieces<'a> {
     left: usize,
     /// What is checked of each buffer before its bytes are copied; nothing if this library made the buffers.
     #[cfg(not(loom))]
-    access: Option<Access>,
+    access: Option<Touch>,
     /// True once a buffer was found that cannot be reached.
     is_bad: bool,
 }
@@ -34,7 +34,7 @@ impl<'a> Pieces<'a> {
 
     /// Makes a cursor in buffers that may not be what the caller says.
     #[cfg(not(loom))]
-    pub fn unchecked(list: &'a [iovec], access: Access) -> Pieces<'a> {
+    pub fn unchecked(list: &'a [iovec], access: Touch) -> Pieces<'a> {
         Pieces { access: Some(access), ..Pieces::new(list) }
     }
 

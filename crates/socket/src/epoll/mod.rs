@@ -7,7 +7,7 @@ mod set;
 
 use crate::bell::{self, Bell};
 use crate::kernel::{self, fail};
-use crate::memory::{self, Access};
+use crate::memory::{self, Touch};
 use crate::{table, wait};
 use libc::{EPOLL_CTL_DEL, EPOLL_CTL_MOD, c_int, c_void, epoll_event, timespec};
 use set::Set;
@@ -106,7 +106,7 @@ pub unsafe fn control(set_fd: c_int, operation: c_int, fd: c_int, event: *mut ep
         // SAFETY: the caller's own arguments.
         return unsafe { in_kernel(set_fd, operation, fd, event) };
     }
-    let is_readable = memory::allows(Access::Read, event.cast(), size_of::<epoll_event>());
+    let is_readable = memory::allows(Touch::Read, event.cast(), size_of::<epoll_event>());
     if !is_readable && operation != EPOLL_CTL_DEL {
         return fail(libc::EFAULT);
     }
@@ -244,7 +244,7 @@ pub unsafe fn wait(
     };
     // SAFETY: the caller has room for so many.
     let room = unsafe { std::slice::from_raw_parts_mut(events, most as usize) };
-    if !memory::allows(Access::Write, events.cast(), size_of::<epoll_event>()) {
+    if !memory::allows(Touch::Write, events.cast(), size_of::<epoll_event>()) {
         return fail(libc::EFAULT);
     }
     let deadline = timeout.and_then(|timeout| Instant::now().checked_add(timeout));

@@ -207,7 +207,7 @@ impl Set {
         self.count(&slots);
         // Of a one-shot registration after its event, the kernel keeps the flags.
         let mask = if slot.disabled { !0xffff } else { !0 };
-        Some((!slot.deleted).then(|| epoll_event { events: slot.events & mask, u64: slot.data }))
+        Some((!slot.deleted).then_some(epoll_event { events: slot.events & mask, u64: slot.data }))
     }
 
     fn count(&self, slots: &Slots) {

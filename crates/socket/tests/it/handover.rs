@@ -283,17 +283,23 @@ fn streams() {
 }
 
 /// Ways to set a filter.
-const WAYS: [fn() -> c_long; 3] = [
+const WAYS: [fn() -> c_long; 3] = [by_prctl, by_seccomp, by_bare_prctl];
+
+fn by_prctl() -> c_long {
+    let strict = libc::SECCOMP_MODE_STRICT as libc::c_ulong;
     // SAFETY: plain numbers.
-    || {
-        unsafe { libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_STRICT as libc::c_ulong, 0, 0, 0) }
-            .into()
-    },
+    unsafe { libc::prctl(libc::PR_SET_SECCOMP, strict, 0, 0, 0) }.into()
+}
+
+fn by_seccomp() -> c_long {
     // SAFETY: plain numbers.
-    || unsafe { libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_STRICT, 0, 0) },
+    unsafe { libc::syscall(libc::SYS_seccomp, libc::SECCOMP_SET_MODE_STRICT, 0, 0) }
+}
+
+fn by_bare_prctl() -> c_long {
     // SAFETY: plain numbers.
-    || unsafe { libc::syscall(libc::SYS_prctl, libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_STRICT, 0, 0, 0) },
-];
+    unsafe { libc::syscall(libc::SYS_prctl, libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_STRICT, 0, 0, 0) }
+}
 
 #[test]
 #[ignore = "runs below the preload library, started by a test above"]
