@@ -10,7 +10,7 @@ mod shared;
 
 pub use shared::SharingHost;
 
-use crate::area::{AREA_BYTES, FROZEN, Head, MAGIC, UNSET, VERSION};
+use crate::area::{AREA_BYTES, FROZEN, Head, MAGIC, RING_BYTES, UNSET, VERSION};
 use crate::kernel;
 use crate::wire::{BYTES, Connection, Reply, Request};
 use bells::Bells;
@@ -32,8 +32,8 @@ use unrack_pool::{Client, SECTION, Segment};
 
 /// Time between two looks at connections that are over.
 const SWEEP: Duration = Duration::from_millis(500);
-/// Most bytes that pass through an area in a nanosecond.
-const BYTES_A_NANOSECOND: u64 = 1000;
+/// Most bytes that pass one way through an area in a nanosecond: more than any memory can.
+const BYTES_A_NANOSECOND: u64 = 100;
 /// Most connections whose request has not come; the oldest is closed for a further one.
 const MOST_PENDING: usize = 256;
 
@@ -86,14 +86,15 @@ impl Area {
         unsafe { &*self.0.base().cast::<Head>() }
     }
 
-    /// Returns the bytes that passed, as the ends say; none if no memory is fast enough for so many, since an end lied then.
+    /// Returns the bytes that passed, as the ends say. Of a connection whose sums cannot be, none: an end lied.
     fn bytes(&self) -> u64 {
-        let ways = self.head().directions.iter();
-        let sum = ways
-            .map(|way| way.writer.tail.load(Ordering::Relaxed) & !FROZEN)
-            .fold(0, u64::saturating_add);
         let most = (self.1.elapsed().as_nanos() as u64).saturating_mul(BYTES_A_NANOSECOND);
-        if sum <= most { sum } else { 0 }
+        let sums = self.head().directions.iter().map(|way| {
+            let put = way.writer.tail.load(Ordering::Relaxed) & !FROZEN;
+            let left = put.wrapping_sub(way.reader.head.load(Ordering::Relaxed));
+            (put <= most && left <= RING_BYTES as u64).then_some(put)
+        });
+        sums.sum::<Option<u64>>().unwrap_or(0)
     }
 
     fn is_closed(&self) -> bool {
@@ -376,4 +377,32 @@ fn reply(socket: &OwnedFd, reply: Reply, passed: Option<&OwnedFd>) {
     let bytes = reply.encode();
     // Whoever has gone meanwhile needs no answer.
     let _ = net::sendmsg(socket, &[io::IoSlice::new(&bytes)], &mut beside, net::SendFlags::NOSIGNAL);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+    use unrack_pool::{Manager, Options};
+
+    #[test]
+    fn a_sum_that_cannot_be_is_not_added() {
+        let folder = unrack_testing::Folder::new("sockets-sum");
+        let mut options = Options::new(folder.join("pool.sock"), unrack_units::Bytes::new(16 << 20));
+        options.per_client = Some("100%".parse().expect("a share"));
+        let manager = Manager::start(&options).expect("a pool");
+        let pool = Client::connect_as(manager.socket(), "sockets").expect("a client");
+        let mut area = make(&pool).expect("room");
+        area.1 = Instant::now().checked_sub(Duration::from_secs(1)).expect("a clock that runs");
+        let way = &area.head().directions[0];
+        let mut sum = |tail: u64, head: u64| {
+            way.writer.tail.store(tail, Ordering::Relaxed);
+            way.reader.head.store(head, Ordering::Relaxed);
+            area.bytes()
+        };
+        assert_eq!(sum(5000, 4000), 5000);
+        assert_eq!(sum(5000 | FROZEN, 5000), 5000);
+        assert_eq!(sum(u64::MAX, u64::MAX), 0, "faster than memory");
+        assert_eq!(sum(1 << 30, 5000), 0, "more in the ring than it holds");
+    }
 }

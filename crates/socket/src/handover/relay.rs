@@ -383,7 +383,8 @@ impl Relay<'_> {
     fn put_back(&mut self) {
         let Some(link) = self.entry.link() else { return };
         let (place, bytes) = self.down.bytes();
-        if bytes > 0 {
+        // Before bytes that went through the kernel before the ring there is no place.
+        if bytes > 0 && link.inward.phase() != Phase::Agreed {
             let _held = link.lock_recv();
             // SAFETY: bytes of our own.
             unsafe { link.inward.put_back(place, bytes) };
