@@ -34,7 +34,11 @@ pub(crate) fn send(request: Request, passed: c_int) -> Option<(Reply, Option<Des
 
 fn exchange(request: Request, passed: c_int) -> Option<(Reply, Option<Descriptor>)> {
     let broker = Descriptor::connect(address()?)?;
-    broker.send(&request.encode(), passed)?;
+    broker.send(&Request::Hello.encode(), None)?;
+    if Reply::decode(&broker.recv()?.0)? != Reply::Ready {
+        return None;
+    }
+    broker.send(&request.encode(), Some(passed))?;
     let (bytes, passed) = broker.recv()?;
     Some((Reply::decode(&bytes)?, passed))
 }
@@ -106,21 +110,24 @@ impl Descriptor {
         (connected == 0).then_some(made)
     }
 
-    fn send(&self, bytes: &[u8], passed: c_int) -> Option<()> {
+    fn send(&self, bytes: &[u8], passed: Option<c_int>) -> Option<()> {
         let mut beside = Beside {
             header: libc::cmsghdr {
                 cmsg_len: Beside::LENGTH as _,
                 cmsg_level: libc::SOL_SOCKET,
                 cmsg_type: libc::SCM_RIGHTS,
             },
-            fd: passed,
+            fd: passed.unwrap_or(-1),
             _rest: 0,
         };
         let mut piece = libc::iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
         // SAFETY: all zeros are an empty message.
         let mut message = unsafe { std::mem::zeroed::<libc::msghdr>() };
         (message.msg_iov, message.msg_iovlen) = (&raw mut piece, 1);
-        (message.msg_control, message.msg_controllen) = ((&raw mut beside).cast(), size_of::<Beside>() as _);
+        if passed.is_some() {
+            (message.msg_control, message.msg_controllen) =
+                ((&raw mut beside).cast(), size_of::<Beside>() as _);
+        }
         // SAFETY: structures of our own.
         let sent = unsafe { kernel::sendmsg(self.0, &raw const message, libc::MSG_NOSIGNAL) };
         (sent == bytes.len() as isize).then_some(())

@@ -178,7 +178,7 @@ impl Broker {
         let mut ready = ready.into_iter();
         let comes = ready.next() == Some(true);
         for socket in std::mem::take(&mut self.pending) {
-            if ready.next() == Some(true) { self.answer(&socket) } else { self.pending.push(socket) }
+            if ready.next() == Some(true) { self.answer(socket) } else { self.pending.push(socket) }
         }
         if comes {
             self.accept();
@@ -199,8 +199,13 @@ impl Broker {
     }
 
     /// Answers the request that came at a socket, if it is one.
-    fn answer(&mut self, socket: &OwnedFd) {
-        let Some((request, beside)) = receive(socket) else { return };
+    fn answer(&mut self, socket: OwnedFd) {
+        let Some((request, beside)) = receive(&socket) else { return };
+        if request == Request::Hello {
+            reply(&socket, Reply::Ready, None);
+            return self.pending.push(socket);
+        }
+        let (socket, Some(beside)) = (&socket, beside) else { return };
         let Ok(asker) = net::sockopt::socket_peercred(socket) else { return };
         let process = asker.pid.as_raw_nonzero().get() as u32;
         if let Entry::Vacant(unknown) = self.processes.entry(process)
@@ -209,6 +214,7 @@ impl Broker {
             unknown.insert(watched);
         }
         match request {
+            Request::Hello => {}
             Request::Area(asked) => self.pair(socket, asked, beside, process),
             Request::Name => match self.bells.name(beside, process) {
                 Some(name) => reply(socket, Reply::Named(name), None),
@@ -351,7 +357,7 @@ fn internet(fd: libc::c_int, peer: bool) -> Option<Name> {
     }
 }
 
-fn receive(socket: &OwnedFd) -> Option<(Request, OwnedFd)> {
+fn receive(socket: &OwnedFd) -> Option<(Request, Option<OwnedFd>)> {
     let mut bytes = [0; BYTES + 1];
     let mut room = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
     let mut beside = net::RecvAncillaryBuffer::new(&mut room);
@@ -364,7 +370,7 @@ fn receive(socket: &OwnedFd) -> Option<(Request, OwnedFd)> {
         }
     }
     let request = Request::decode(bytes.get(..got.bytes)?)?;
-    (passed.len() == 1).then(|| passed.pop()).flatten().map(|asked| (request, asked))
+    (passed.len() <= 1).then(|| (request, passed.pop()))
 }
 
 fn reply(socket: &OwnedFd, reply: Reply, passed: Option<&OwnedFd>) {
@@ -395,7 +401,7 @@ mod tests {
         let mut area = make(&pool).expect("room");
         area.1 = Instant::now().checked_sub(Duration::from_secs(1)).expect("a clock that runs");
         let way = &area.head().directions[0];
-        let mut sum = |tail: u64, head: u64| {
+        let sum = |tail: u64, head: u64| {
             way.writer.tail.store(tail, Ordering::Relaxed);
             way.reader.head.store(head, Ordering::Relaxed);
             area.bytes()

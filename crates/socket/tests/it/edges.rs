@@ -213,6 +213,9 @@ fn many() {
         }
         // SAFETY: a child of this process.
         unsafe { libc::waitpid(child, std::ptr::null_mut(), 0) };
+        drop(a);
+        // The broker has no descriptor of the connection that would keep it open.
+        assert_eq!((&b).read(&mut [0]).expect("the end"), 0);
     }
 }
 
