@@ -38,7 +38,7 @@ packages := qemu-user valgrind redis-server redis-tools memcached iproute2 sqlit
 	fonts-dejavu-core pkgconf python3 python3-venv shellcheck jq tcl \
 	qemu-system-x86 linux-image-amd64 busybox-static
 
-setup: debian rust .venv/.ready
+setup: rust debian .venv/.ready
 
 # The kernel is for guests, which boot it with a first file system of their own: none is made for this machine (INITRD).
 debian:
@@ -57,9 +57,18 @@ debian:
 			apt-get install -y -qq --no-install-recommends "$${missing[@]}" > /dev/null; \
 	fi
 
+# rustup's proxies look for toolchains in the user's home. Where that has none, those of the home that the proxies are in are taken.
+ifeq ($(RUSTUP_HOME)$(wildcard $(HOME)/.rustup/toolchains/*),)
+rustup_beside := $(abspath $(dir $(shell command -v cargo))../../.rustup)
+ifneq ($(wildcard $(rustup_beside)/toolchains/*),)
+export RUSTUP_HOME := $(rustup_beside)
+endif
+endif
+
 rust:
-	@command -v cargo > /dev/null || { \
+	@found=$$(RUST_BACKTRACE=0 cargo --version 2>&1) || { \
 		echo "make: no Rust toolchain: install Rust 1.88 or newer, with rustfmt and clippy (rustup.rs)" >&2; \
+		if command -v cargo > /dev/null; then echo "$$(command -v cargo) says: $$found" >&2; fi; \
 		exit 3; }
 
 # Of these, what the main job's program needs.
@@ -142,7 +151,7 @@ jobs := --local 25% --fabric ideal,edm,cxl,dctcp
 # These folders are ours: whatever an older version or other options left there is replaced. Both jobs are smaller than the examples'
 # own sizes, so that all of it takes less than seven minutes from nothing on two cores; the smaller session is measured more often.
 run: packages := qemu-user redis-server redis-tools gcc libc6-dev python3 python3-venv
-run: debian
+run: rust debian
 	$(MAKE) --no-print-directory --jobs 2 command .venv/.job-ready
 	REDIS_KEYS=10000 REDIS_REQUESTS=10000 \
 		$(release)/unrack compare --access both --repeat 4 $(jobs) --out runs/redis --replace -- examples/redis-session.sh
@@ -220,7 +229,7 @@ torch-bench: build .venv-torch/.ready
 lint:
 	$(MAKE) --no-print-directory --jobs 2 lint-rust lint-rest
 
-lint-rust: debian rust
+lint-rust: rust debian
 	cargo fmt --all --check
 	cargo clippy -q --workspace --all-targets --profile ci -- -D warnings
 	cargo fmt --manifest-path crates/agent/Cargo.toml --check
@@ -307,7 +316,7 @@ cosim = $(rtl_at) cargo test -q --profile ci -p unrack-phy --test cosim
 rtl_small = $(rtl_at) UNRACK_RTL_SCHEDULERS=srpt-8
 
 rtl-programs: packages += verilator make g++
-rtl-programs: debian rust
+rtl-programs: rust debian
 	$(call pim,srpt,8,3)
 	$(line)
 	$(call rack,4)
@@ -405,7 +414,7 @@ soak: setup build
 
 # Well-known programs' own tests. What they need that is not in a distribution's packages is built once, and kept.
 sockets-suites: packages := gcc libc6-dev make perl python3 tcl redis-server redis-tools libssl-dev stunnel4
-sockets-suites: debian rust
+sockets-suites: rust debian
 	cargo build -q --release -p unrack-cli -p unrack-socket-preload
 	UNRACK=$(release)/unrack UNRACK_SUITES=$(abspath $(target))/sockets-suites tests/sockets/run.sh
 

@@ -1,11 +1,14 @@
 """A pool for tests: served by a manager of its own, whose books are compared before and after."""
 
+import gc
 import json
 import os
 import re
 import subprocess
+import sys
 import tempfile
 import time
+import traceback
 from pathlib import Path
 
 import numpy as np
@@ -23,18 +26,33 @@ class Pool:
         self.path = str(Path(self._folder.name) / "pool")
         command = [os.environ["UNRACK"], "pool", "serve", "--capacity", capacity, "--socket", self.path]
         command += ["--memory", memory, "--per-client", per_client]
-        self._manager = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self._command, self._memory, self._test = command, memory, test
         try:
-            until(lambda: self._is_served(memory, test), "the manager does not start")
+            self.start()
         except BaseException:
             self.close()
             raise
+
+    def start(self):
+        """Starts the manager."""
+        self._manager = subprocess.Popen(self._command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        until(lambda: self._is_served(self._memory, self._test), "the manager does not start")
+
+    def kill(self):
+        """Kills the manager. Another one may take over."""
+        self._manager.kill()
+        self._manager.wait()
 
     def _is_served(self, memory, test):
         if memory == "incoherent" and self._manager.poll() == LACKING:
             skip("flush", test, "this processor cannot flush lines")
         assert self._manager.poll() is None, "the manager has ended"
-        return os.path.exists(self.path)
+        # The socket is there before it takes connections.
+        listed = [os.environ["UNRACK"], "pool", "ls", "--socket", self.path]
+        return (
+            os.path.exists(self.path)
+            and not subprocess.run(listed, capture_output=True, check=False).returncode
+        )
 
     def books(self):
         """Numbers of things that the manager lists, and bytes that are taken."""
@@ -65,6 +83,36 @@ def until(holds, otherwise, seconds=30):
     while not holds():
         assert time.monotonic() < end, otherwise() if callable(otherwise) else otherwise
         time.sleep(0.005)
+
+
+def in_child(function):
+    """Runs a function in a child by fork, which has to end well in time."""
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            function()
+            # Finalizers run, as at the end of a child of multiprocessing.
+            gc.collect()
+            status = 0
+        except BaseException:  # noqa: BLE001 (the child ends here)
+            traceback.print_exc()
+        finally:
+            sys.stderr.flush()
+            os._exit(status)
+    ended = []
+
+    def has_ended():
+        ended[:] = os.waitpid(child, os.WNOHANG)
+        return ended[0] == child
+
+    try:
+        until(has_ended, "the child hangs")
+    except AssertionError:
+        os.kill(child, 9)
+        os.waitpid(child, 0)
+        raise
+    assert ended[1] == 0, "the child failed"
 
 
 def mappings():

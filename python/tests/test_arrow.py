@@ -8,7 +8,7 @@ import unittest
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pools import Pool, mappings, until
+from pools import Pool, in_child, mappings, until
 from unrack import arrow, lend, rpc
 
 # Serves a table of a million numbers, says so, and waits to be killed.
@@ -104,6 +104,47 @@ class Tables(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "closed"):
             tables["late"] = small
 
+    def test_owners_that_are_gone_are_said_and_names_that_cannot_be_are_none(self):
+        small = pa.table({"a": [1]})
+        tables = arrow.serve("tables", self.pool.path)
+        tables["it"] = small
+        with arrow.connect("tables", self.pool.path) as reader:
+            with self.assertRaises(KeyError):
+                reader["y" * 70_000]
+            self.assertEqual(reader["it"], small)
+            tables.close()
+            for use in (lambda: reader["it"], lambda: list(reader)) * 2:
+                with self.assertRaisesRegex(rpc.Gone, "which serves the tables, has ended"):
+                    use()
+        with self.assertRaisesRegex(ValueError, "closed"):
+            reader["it"]
+
+    def test_a_child_by_fork_is_refused_and_its_parent_goes_on(self):
+        small = pa.table({"a": [1]})
+        with arrow.serve("tables", self.pool.path) as tables:
+            tables["it"] = small
+            with arrow.connect("tables", self.pool.path) as reader:
+                read = reader["it"]
+
+                def child(read=read):
+                    self.assertEqual(read, small)
+                    for use in (
+                        lambda: reader["it"],
+                        lambda: list(reader),
+                        lambda: tables["it"],
+                        lambda: tables.__setitem__("child's", small),
+                        lambda: tables.__delitem__("it"),
+                    ):
+                        with self.assertRaises(rpc.Invalid):
+                            use()
+                    reader.close()
+                    tables.close()
+
+                in_child(child)
+                self.assertEqual(reader["it"], small)
+                self.assertEqual(list(reader), ["it"])
+                del read
+
     def test_a_table_stays_as_it_is_while_it_is_read(self):
         table = sample()
         with arrow.serve("tables", self.pool.path) as tables:
@@ -121,6 +162,18 @@ class Tables(unittest.TestCase):
         del tables, reader
         gc.collect()
         self.assertEqual(read, table)
+
+    def test_deleted_tables_keep_no_more_than_was_said(self):
+        with arrow.serve("tables", self.pool.path) as tables:
+            for number in range(12):
+                tables[str(number)] = pa.table({"a": pa.nulls(2_000_000, pa.int64())})
+            self.assertGreater(self.pool.books()["taken"], 190 << 20)
+            for name in list(tables):
+                del tables[name]
+            gc.collect()
+            # At once: others need not wait until this process takes no more buffers.
+            self.assertLessEqual(self.pool.books()["taken"], 100 << 20)
+            until(lambda: self.pool.books()["taken"] <= 36 << 20, "a region is kept, and no more")
 
     def test_memory_is_given_back_with_the_last_buffer(self):
         with (

@@ -1,5 +1,6 @@
 """Clusters of Dask over a pool: nothing differs but the address. Needs the command (UNRACK) and the library."""
 
+import contextlib
 import gc
 import logging
 import os
@@ -9,12 +10,14 @@ import sys
 import tempfile
 import tomllib
 import unittest
+import unittest.mock
 from pathlib import Path
 
 import dask.array as da
 import dask.config
 import numpy as np
-from distributed import Client, LocalCluster, wait
+from distributed import CancelledError, Client, LocalCluster, wait
+from distributed.comm import CommClosedError
 from pools import Pool, is_in_pool, until
 
 PACKAGE = Path(__file__).parents[1]
@@ -39,6 +42,10 @@ def seen(array):
 
 def made(size):
     return np.arange(size, dtype=float)
+
+
+def sum_of(*arrays):
+    return float(sum(array.sum() for array in arrays))
 
 
 def worker_process():
@@ -141,6 +148,41 @@ class Clusters(unittest.TestCase):
         # The two others were not started again.
         for address in (addresses[0], addresses[2]):
             self.assertEqual(client.run(worker_process, workers=[address]), {address: processes[address]})
+
+    def test_a_job_fails_when_its_pool_is_gone(self):
+        pool = self.enterContext(Pool("256MiB", per_client="50%"))
+        self.enterContext(dask.config.set({"distributed.comm.unrack.pool": pool.path}))
+        self.enterContext(unittest.mock.patch("unrack.dask._LOOK", 0.1))
+        cluster = LocalCluster(
+            n_workers=2,
+            processes=False,
+            protocol="unrack",
+            dashboard_address=":0",
+            silence_logs=logging.CRITICAL,
+        )
+        client = Client(cluster)
+        try:
+            arrays = [client.submit(made, 300_000 + part) for part in range(4)]
+            wait(arrays)
+            pool.kill()
+            with self.assertRaises((CommClosedError, CancelledError)):
+                client.submit(sum_of, *arrays).result(timeout=60)
+                client.gather(arrays)
+        finally:
+            for closed in (client, cluster):
+                with contextlib.suppress(Exception):
+                    closed.close(timeout=5)
+
+    def test_a_job_goes_on_when_another_manager_takes_over(self):
+        with unittest.mock.patch("unrack.dask._LOOK", 0.5):
+            client, (first, second) = self.cluster()
+            array = client.submit(made, 300_000, workers=[first])
+            wait(array)
+            self.pool.kill()
+            self.pool.start()
+            self.assertEqual(
+                client.submit(sum_of, array, workers=[second]).result(timeout=60), 300_000 * 299_999 / 2
+            )
 
     def test_the_demo_runs(self):
         environment = os.environ | {"DASK_DISTRIBUTED__COMM__UNRACK__POOL": self.pool.path}

@@ -10,6 +10,7 @@ import unittest
 from pathlib import Path
 
 import numpy as np
+from pools import in_child
 from skips import skip
 from unrack import kv, rpc
 
@@ -95,6 +96,29 @@ class Stores(unittest.TestCase):
             for number, (array, piece) in enumerate(kept):
                 self.assertTrue((array == number).all())
                 self.assertEqual(piece.cast("q")[0], number)
+
+    def test_a_child_by_fork_is_refused_and_its_parent_goes_on(self):
+        for store in self.both():
+            store.put(b"key", b"parent's")
+            value = store.get(b"key")
+
+            def child(store=store, value=value):
+                self.assertEqual(bytes(value.body), b"parent's")
+                for use in (
+                    lambda: store.get(b"key"),
+                    lambda: store.put(b"key", b"child's"),
+                    lambda: store.delete(b"key"),
+                ):
+                    with self.assertRaises(rpc.Invalid):
+                        use()
+                value.close()
+                store.close()
+
+            in_child(child)
+            self.assertEqual(bytes(value.body), b"parent's")
+            value.close()
+            with store.get(b"key") as again:
+                self.assertEqual(bytes(again.body), b"parent's")
 
     def test_values_are_not_copied(self):
         with kv.connect(self.pool) as store:

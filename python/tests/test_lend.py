@@ -10,7 +10,7 @@ import threading
 import unittest
 
 import numpy as np
-from pools import Pool, is_in_pool, until
+from pools import Pool, in_child, is_in_pool, until
 from unrack import lend, rpc
 
 # Lends each peer a text of a million bytes, says so, and waits to be ended.
@@ -125,6 +125,27 @@ class Lending(unittest.TestCase):
         gc.collect()
         until(lambda: near.lent == 0, "it was not returned")
 
+    def test_a_reference_is_received_once(self):
+        near, far = self.pair()
+        with self.owner.buffer(1000) as buffer:
+            buffer.body[:] = b"A" * 1000
+            first, second = near.lend(buffer), near.lend(buffer)
+        views = [far.receive(first), far.receive(second)]
+        for reference in (first, second):
+            with self.assertRaisesRegex(rpc.ProtocolError, "received once"):
+                far.receive(reference)
+        del views[0]
+        gc.collect()
+        later = [self.lent(b"B" * 1000) for _ in range(4)]
+        self.assertEqual(views[0], b"A" * 1000)
+        views.clear()
+        gc.collect()
+        until(lambda: near.lent == len(later), "they were not returned")
+        for reference in (first, second):
+            with self.assertRaisesRegex(rpc.ProtocolError, "received once"):
+                far.receive(reference)
+        self.assertEqual([bytes(far.receive(reference)) for reference in later], [b"B" * 1000] * 4)
+
     def test_bytes_stay_when_their_owner_is_killed(self):
         owner = self.start(OWNER)
         self.assertEqual(owner.stdout.readline(), "ready\n")
@@ -187,18 +208,34 @@ class Lending(unittest.TestCase):
     def test_a_child_by_fork_leaves_links_alone(self):
         near, far = self.pair()
         view = far.receive(self.lent(b"parent's"))
-        child = os.fork()
-        if child == 0:
-            # Finalizers run, as at the end of a child of multiprocessing.
-            del view, near, far
-            for link in (self.near, self.far):
-                link.stream.detach()
-            self.near = self.far = self.listener = None
-            gc.collect()
-            os._exit(0)
-        self.assertEqual(os.waitpid(child, 0)[1], 0)
+        lent = self.lent(b"not yet received")
+        buffer = self.owner.buffer(8)
+
+        def child():
+            nonlocal view, near, far, buffer
+            self.assertEqual(view.tobytes(), b"parent's")
+            for use in (
+                lambda: far.receive(lent),
+                lambda: near.lend(buffer),
+                lambda: near.stream.send(b"child's"),
+                lambda: far.stream.recv(1),
+                lambda: self.owner.buffer(8),
+                lambda: self.owner.listen("child"),
+                lambda: self.reader.open("owner"),
+                lambda: self.listener.accept(),
+            ):
+                with self.assertRaisesRegex(rpc.Invalid, "a child by fork must connect for itself"):
+                    use()
+            far.close(), near.close()
+            view = near = far = buffer = self.near = self.far = self.listener = self.owner = self.reader = (
+                None
+            )
+
+        in_child(child)
         far.stream.sendall(b"on")
-        self.assertEqual((near.stream.recv(2), view.tobytes(), near.lent), (b"on", b"parent's", 1))
+        self.assertEqual((near.stream.recv(2), view.tobytes(), near.lent), (b"on", b"parent's", 2))
+        self.assertEqual(far.receive(lent).tobytes(), b"not yet received")
+        buffer.close()
 
     def test_threads_share_a_link(self):
         near, far = self.pair()

@@ -24,8 +24,8 @@ COLUMNS = {
     "completions": TRANSFER | {"completion_ps": "whole", "ideal_ps": "whole"},
     "messages": {"id": "whole", "src": "whole", "dst": "whole"}
     | TRANSFER
-    | dict.fromkeys(["submitted_ps", "completed_ps", "ideal_ps"], "whole")
-    | {"slowdown": "real", "retransmissions": "whole", "drops": "whole"},
+    | dict.fromkeys(["submitted_ps", "completed_ps", "unloaded_ps", "ideal_ps"], "whole")
+    | {"slowdown": "real", "retransmissions": "whole", "drops": "whole", "trims": "whole"},
     "ports": {
         "from_ps": "whole",
         "kind": "text",
@@ -37,7 +37,8 @@ COLUMNS = {
     | {"queue_mean_bytes": "real", "queue_max_bytes": "whole"},
     "line-heat": dict.fromkeys(["epoch", "page", "misses", "write_backs"], "whole"),
     "sweep": {"scenario_hash": "text", "fabric": "text"}
-    | dict.fromkeys(["seed", "nodes", "messages", "completed", "dropped_packets"], "whole")
+    | dict.fromkeys(["seed", "nodes", "messages", "completed"], "whole")
+    | dict.fromkeys(["dropped_packets", "trimmed_packets"], "whole")
     | dict.fromkeys([f"slowdown_{of}" for of in ["mean", "p50", "p99", "p999", "max"]], "real")
     | dict.fromkeys(
         ["completion_mean_ns", "completion_p99_ns", "throughput_gbps", "queue_mean_bytes"], "real"

@@ -12,8 +12,9 @@
 Times are numbers whose name ends in the unit, or text with a unit (`"10us"`). Errors are those of `unrack.errors`.
 """
 
-from unrack import errors
-from unrack.errors import Error, Failed, Lacking, Refused
+# The first says what to do where the module in Rust is missing.
+from unrack import _built, errors  # noqa: F401
+from unrack.errors import Error, Failed, Lacking, NotWritten, Refused, WrongType
 from unrack.messages import Messages
 from unrack.results import Result
 from unrack.scenario import Scenario
@@ -28,12 +29,14 @@ __all__ = [
     "Failed",
     "Lacking",
     "Messages",
+    "NotWritten",
     "Refused",
     "Result",
     "Scenario",
     "Simulation",
     "Sweep",
     "Table",
+    "WrongType",
     "compare",
     "diff",
     "doctor",

@@ -69,16 +69,16 @@ class Tables(MutableMapping[str, pa.Table]):
 
     def __getitem__(self, name: str) -> pa.Table:
         """Gives the table as readers get it: its buffers are the pool's."""
-        with self._lock:
+        with self._locked():
             return _table(self._tables[name].body.toreadonly())
 
     def __delitem__(self, name: str) -> None:
         """Takes the table back from those who ask later. Those who read it keep it."""
-        with self._lock:
+        with self._locked():
             del self._tables[name]
 
     def __iter__(self) -> Iterator[str]:
-        with self._lock:
+        with self._locked():
             return iter(list(self._tables))
 
     def __len__(self) -> int:
@@ -86,6 +86,9 @@ class Tables(MutableMapping[str, pa.Table]):
 
     def close(self) -> None:
         """Serves no longer. Tables that are read stay until they are not read any more."""
+        if self._endpoint.is_inherited:
+            # The parent process serves them.
+            return
         with self._lock:
             if self._closed:
                 return
@@ -98,6 +101,12 @@ class Tables(MutableMapping[str, pa.Table]):
         self._listener.close()
         self._endpoint.close()
         os.close(self._wake)
+
+    def _locked(self) -> threading.Lock:
+        """The lock; a child by fork has its parent's, which may be locked for ever."""
+        if not self._closed:
+            self._endpoint.check_process()
+        return self._lock
 
     def _check(self) -> None:
         if self._closed:
@@ -176,7 +185,11 @@ class Reader:
 
     def __getitem__(self, name: str) -> pa.Table:
         """Gives a table, whose buffers are the owner's memory."""
-        packed = self._ask(_GET, name.encode())
+        encoded = name.encode()
+        if len(encoded) > _MOST_NAME:
+            # No table has such a name.
+            raise KeyError(name)
+        packed = self._ask(_GET, encoded)
         if packed is None:
             raise KeyError(name)
         return _table(self._link.receive(lend.Reference.unpack(packed)))
@@ -190,14 +203,28 @@ class Reader:
         self._link.close()
 
     def _ask(self, kind: int, name: bytes) -> bytes | None:
+        self._link.check_process()
         with self._lock:
-            self._link.stream.sendall(_REQUEST.pack(kind, len(name)) + name)
-            answer = _receive(self._link, _ANSWER.size)
-            found, size = (False, 0) if answer is None else _ANSWER.unpack(answer)
-            following = _receive(self._link, size) if size else b""
+            try:
+                self._link.stream.sendall(_REQUEST.pack(kind, len(name)) + name)
+                answer = _receive(self._link, _ANSWER.size)
+                found, size = (False, 0) if answer is None else _ANSWER.unpack(answer)
+                following = _receive(self._link, size) if size else b""
+            except OSError as error:
+                raise self._gone() from error
+            except BaseException:
+                # By Ctrl-C, say: what is still to come would be taken for the answer to the next request.
+                self._link.close()
+                raise
         if answer is None or following is None:
-            raise rpc.Gone(f"process {self._link.process}, which serves the tables, has ended or closed them")
+            raise self._gone()
         return following if found else None
+
+    def _gone(self) -> rpc.Gone:
+        process = self._link.process
+        return rpc.Gone(
+            f"process {process}, which serves the tables, has ended or closed them", f"process {process}"
+        )
 
     def __enter__(self) -> Self:
         return self

@@ -6,10 +6,12 @@ The command starts this module for `unrack sweep --cluster`:
 """
 
 import argparse
+import ctypes
 import hashlib
 import json
+import os
+import signal
 import sys
-import tempfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -17,9 +19,13 @@ from typing import Any
 import distributed
 
 from unrack import _native
+from unrack.command import PARENT
 from unrack.errors import Error, Failed, Lacking, Refused
+from unrack.folders import Folder
 from unrack.progress import shown
+from unrack.values import quoted
 
+_PR_SET_PDEATHSIG = 1
 # Times that a point is given to the cluster again, when files that it needs went with a worker.
 _ATTEMPTS = 5
 
@@ -118,12 +124,12 @@ def point(
             f"this worker has another build of unrack (sources {own}, not {sources}): install the same on all"
         )
         return {"error": text, "class": "Lacking"}
-    with tempfile.TemporaryDirectory(prefix="unrack-") as folder:
+    with Folder() as folder:
         settings = []
         for number, (key, content) in enumerate(zip(keys, contents, strict=True)):
-            path = Path(folder, str(number))
+            path = folder.path / str(number)
             path.write_bytes(content)
-            settings.append(f"{key}={json.dumps(str(path))}")
+            settings.append(f"{key}={quoted(str(path))}")
         try:
             return {"figures": _native.Source(text=scenario, transfers=transfers).point(settings)}
         except Error as error:
@@ -146,6 +152,7 @@ def _error(future: distributed.Future[Any], index: int, grid: _native.Grid) -> E
 
 def main(arguments: Iterable[str]) -> int:
     """Runs the points of a sweep that `unrack` asks for. Returns the exit status."""
+    _end_with_parent()
     parser = argparse.ArgumentParser(prog="python3 -m unrack.cluster", description=__doc__)
     parser.add_argument("scheduler")
     parser.add_argument("scenario", help="a file, or - for the text on standard input")
@@ -166,6 +173,14 @@ def main(arguments: Iterable[str]) -> int:
         print(error, file=sys.stderr)
         return {Refused: 2, Lacking: 3}.get(type(error), 1)
     return 0
+
+
+def _end_with_parent() -> None:
+    """Has the kernel end this process with the command that started it, which names itself as it is named by this package."""
+    if os.environ.get(PARENT) == str(os.getppid()):
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+        if os.environ[PARENT] != str(os.getppid()):
+            sys.exit(128 + signal.SIGTERM)
 
 
 def _connected(scheduler: str) -> distributed.Client:

@@ -1,5 +1,7 @@
 """The command `unrack`, started by Python: signals, process groups and exit statuses are the command's own."""
 
+import contextlib
+import errno
 import os
 import shutil
 import signal
@@ -12,6 +14,8 @@ from typing import IO
 
 from unrack.errors import Error, Failed, Lacking, Refused
 
+# Names this process to the command, which ends with it: crates/cli/src/parent.rs.
+PARENT = "UNRACK_PARENT"
 # Seconds in which a command ends by itself after Ctrl-C, which a terminal sends to it as well.
 _GRACE = 0.5
 
@@ -41,34 +45,60 @@ def execute(
 ) -> tuple[str, int]:
     """Runs the command, and returns its output and exit status. Its messages appear on stderr.
 
-    Raises the error that its status stands for; with `passes_status`, statuses other than 2 and 3 are returned. With
-    `quiet`, messages do not appear.
+    The command ends with this process, however that ends. Raises the error that its status stands for; with `passes_status`,
+    statuses other than 2 and 3 are returned. With `quiet`, messages do not appear.
     """
-    child = subprocess.Popen(
-        [command_path(), *arguments],
-        stdin=None if stdin is None else subprocess.PIPE,
-        stdout=stdout,
-        stderr=subprocess.PIPE,
-        text=True,
-        errors="replace",
-    )
+    child: subprocess.Popen[str] | None = None
+    listener: threading.Thread | None = None
     said: list[str] = []
-    listener = threading.Thread(target=_pass_on, args=(child.stderr, said, quiet), daemon=True)
-    listener.start()
+    status = 0
     try:
-        output, _ = _communicate(child, stdin)
+        child = _started([command_path(), *arguments], stdin, stdout)
+        listener = threading.Thread(target=_pass_on, args=(child.stderr, said, quiet), daemon=True)
+        listener.start()
+        output, status = _communicate(child, stdin)
     except BaseException:
-        _end(child)
+        if child is not None:
+            _end(child)
         raise
     finally:
-        listener.join(timeout=1)
-        for pipe in (child.stdin, child.stdout, child.stderr):
-            if pipe is not None:
-                pipe.close()
-    status = child.returncode
+        if listener is not None:
+            listener.join(timeout=1)
+        _close(child)
     if status == 0 or (passes_status and status not in (2, 3)):
         return output, status
     raise _error(status, said)
+
+
+def _started(
+    command: Sequence[str], stdin: str | None, stdout: int | IO[str] | None
+) -> subprocess.Popen[str]:
+    try:
+        return subprocess.Popen(
+            command,
+            stdin=None if stdin is None else subprocess.PIPE,
+            stdout=stdout,
+            stderr=subprocess.PIPE,
+            encoding="utf-8",
+            errors="replace",
+            env={**os.environ, PARENT: str(os.getpid())},
+        )
+    except OSError as why:
+        if why.errno == errno.E2BIG:
+            raise Refused(f"the arguments are too long for a command: {why.strerror}") from why
+        raise Lacking(
+            f"cannot start {command[0]}: {why.strerror}: set UNRACK to the path of the command"
+        ) from why
+    except ValueError as why:
+        # A zero byte, or text that no file name of this system has.
+        raise Refused(f"an argument cannot be given to a command: {why}") from why
+
+
+def _close(child: subprocess.Popen[str] | None) -> None:
+    for pipe in () if child is None else (child.stdin, child.stdout, child.stderr):
+        if pipe is not None:
+            with contextlib.suppress(OSError):
+                pipe.close()
 
 
 def _communicate(child: subprocess.Popen[str], stdin: str | None) -> tuple[str, int]:
@@ -94,14 +124,19 @@ def _pass_on(lines: IO[str] | None, said: list[str], quiet: bool) -> None:
 
 
 def _end(child: subprocess.Popen[str]) -> None:
-    for number in (None, signal.SIGINT, signal.SIGKILL):
-        if number is not None:
-            child.send_signal(number)
-        try:
-            child.wait(_GRACE if number is None else 10)
-            return
-        except subprocess.TimeoutExpired:
-            continue
+    """Ends the command, and waits until it has ended. Another Ctrl-C meanwhile kills it."""
+    try:
+        for number in (None, signal.SIGINT, signal.SIGKILL):
+            if number is not None:
+                child.send_signal(number)
+            try:
+                child.wait(_GRACE if number is None else 10)
+                return
+            except subprocess.TimeoutExpired:
+                continue
+    except BaseException:
+        child.kill()
+        raise
 
 
 def _error(status: int, said: list[str]) -> Error:

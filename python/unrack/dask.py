@@ -23,6 +23,7 @@ With the package installed nothing has to be imported; otherwise import this mod
 import asyncio
 import contextlib
 import errno
+import logging
 import os
 import random
 import socket
@@ -58,6 +59,10 @@ _MOST_FRAMES = 1 << 24
 _WHOLE = 1 << 62
 # Bytes that are read ahead.
 _AHEAD = 64 << 10
+# Seconds between looks whether the pool is served, and the number of looks after which it is gone.
+_LOOK = 5.0
+_MOST_MISSED = 2
+_LOGGER = logging.getLogger("distributed.comm.unrack")
 # Ports that are tried until one is free.
 _TRIES = 100
 
@@ -107,6 +112,7 @@ class _Stream:
     """A socket of an event loop, read ahead."""
 
     def __init__(self, link: lend.Link) -> None:
+        self._link = link
         self._socket = link.stream
         self._socket.setblocking(False)
         self._ahead = bytearray(_AHEAD)
@@ -161,7 +167,9 @@ class _Stream:
             return True
 
     def end(self) -> None:
-        """Ends what is read and written, in both directions."""
+        """Ends what is read and written, in both directions. A child by fork leaves its parent's alone."""
+        if self._link.is_inherited:
+            return
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
 
@@ -264,6 +272,10 @@ class UnrackComm(Comm):
     def _open(self) -> lend.Link:
         if self._link is None:
             raise CommClosedError(f"in {self}: it is closed")
+        if self._link.is_inherited:
+            raise CommClosedError(
+                f"in {self}: it was made before a fork, by the parent process: connect again"
+            )
         return self._link
 
     @contextlib.contextmanager
@@ -392,6 +404,7 @@ class UnrackListener(BaseListener):
         self._endpoints: _Endpoints | None = None
         self._port = 0
         self._tasks: set[asyncio.Task[None]] = set()
+        self._comms: weakref.WeakSet[UnrackComm] = weakref.WeakSet()
 
     async def start(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -399,10 +412,12 @@ class UnrackListener(BaseListener):
         self._endpoints, listener, self._port = listening
         self._listener = listener
         self._loop.add_reader(listener, self._accept)
+        self._watching = self._loop.create_task(self._watch())
 
     def stop(self) -> None:
         listener, self._listener = self._listener, None
         if listener is not None:
+            self._watching.cancel()
             self._loop.remove_reader(listener)
             listener.close()
             self._endpoints = None
@@ -432,7 +447,7 @@ class UnrackListener(BaseListener):
             try:
                 link = self._listener.try_accept()
             except rpc.Error:
-                # The manager is gone for good. Comms stay.
+                # The manager is gone for good, which the watch notices as well.
                 self._loop.remove_reader(self._listener)
                 return
             if link is None:
@@ -440,6 +455,35 @@ class UnrackListener(BaseListener):
             task = self._loop.create_task(self._handle(link))
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
+
+    async def _watch(self) -> None:
+        """Ends the comms of this listener when no manager serves the pool any more.
+
+        They would last, but nothing can connect: a cluster would retry for ever what needs another connection. Without its comms it
+        fails, as when a network is gone. Another manager may take over meanwhile.
+        """
+        missed = 0
+        while self._endpoints is not None and missed < _MOST_MISSED:
+            await asyncio.sleep(_LOOK)
+            missed = 0 if await asyncio.to_thread(self._is_served) else missed + 1
+        if self._endpoints is not None:
+            _LOGGER.error(
+                "the manager of the pool is gone: what listens at %s ends its comms", self.listen_address
+            )
+            for comm in list(self._comms):
+                comm.abort()
+
+    def _is_served(self) -> bool:
+        """Whether a manager serves the pool: it says that nobody has this name. A listener that was stopped does not ask."""
+        endpoints = self._endpoints
+        try:
+            if endpoints is not None:
+                endpoints.near.open(_name(0), patience=1).close()
+        except rpc.NoPool:
+            return False
+        except rpc.Error:
+            pass
+        return True
 
     async def _handle(self, link: lend.Link) -> None:
         endpoints = self._endpoints
@@ -451,6 +495,7 @@ class UnrackListener(BaseListener):
         addresses = self.contact_address, peer
         comm = UnrackComm(link, endpoints, endpoints.far, addresses, self._deserialize)
         comm.allow_offload = self._allow_offload
+        self._comms.add(comm)
         try:
             await self.on_connection(comm)
         except CommClosedError:

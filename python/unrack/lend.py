@@ -19,7 +19,10 @@ bytes. It stays good when the link is closed and when the owner is killed, and t
 of it, and all that was made of them, is gone: arrays of NumPy, buffers of Arrow, tensors.
 
 `unrack.arrow`, `unrack.dask` and `unrack.torch` are built on it. An endpoint has no link to itself: a process that has both ends
-of one has two endpoints. A child by fork must connect for itself.
+of one has two endpoints.
+
+A child by fork must connect for itself: what it has from its parent is refused (`unrack.rpc.Invalid`), and closing or
+forgetting it does not affect the parent. Bytes that the parent received can still be read.
 """
 
 import ctypes
@@ -31,6 +34,7 @@ from types import TracebackType
 from typing import ClassVar, Self
 
 from unrack.rpc import native
+from unrack.rpc.errors import Error
 from unrack.rpc.native import Handle
 
 __all__ = ["Buffer", "Endpoint", "Link", "Listener", "Reference"]
@@ -40,8 +44,10 @@ _REFERENCE = struct.Struct("<QQ")
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """Place of a buffer, as its owner tells it to the peer it is lent to: good once, and for this peer only."""
+    """What the owner of a buffer tells the peer it is lent to: good once, and for this peer only. It names the loan, not only the buffer:
+    a buffer that is lent twice has two references."""
 
+    #: Place of the buffer and number of the loan, as the library packs them.
     offset: int
     size: int
 
@@ -58,6 +64,10 @@ class Reference:
         return cls(*_REFERENCE.unpack(packed))
 
 
+class _NoLink(Error):
+    """No peer has opened a link in time."""
+
+
 class _Closable:
     """Holder of a handle until it is closed."""
 
@@ -66,6 +76,15 @@ class _Closable:
     def close(self) -> None:
         """Gives it up. What was made of it stays good."""
         self._handle = None
+
+    @property
+    def is_inherited(self) -> bool:
+        """Whether a parent process made it, before a fork."""
+        return self._handle is not None and self._handle.is_inherited
+
+    def check_process(self) -> None:
+        """Raises `unrack.rpc.Invalid` if a parent process made it, and `ValueError` if it is closed."""
+        self._open().check_process()
 
     def _open(self) -> Handle:
         if self._handle is None:
@@ -101,17 +120,18 @@ class Endpoint(_Closable):
     """A connection to the pool at a socket (None: the user's own), to pass buffers. Threads may share it."""
 
     def __init__(self, pool: str | os.PathLike[str] | None = None) -> None:
-        self._handle = Handle("endpoint", "endpoint_connect", native.encoded(pool))
+        place = native.encoded(pool)
+        self._handle = native.aside(lambda: Handle("endpoint", "endpoint_connect", place))
 
     def listen(self, name: str) -> "Listener":
         """Accepts links under a name."""
-        handle = Handle("listener", "endpoint_listen", self._open().pointer, native.encoded(name))
-        return Listener(handle, name)
+        arguments = self._open().pointer, native.encoded(name)
+        return Listener(native.aside(lambda: Handle("listener", "endpoint_listen", *arguments)), name)
 
     def open(self, name: str, *, patience: float = 5.0) -> "Link":
         """Opens a link to who listens under a name, which has `patience` seconds to accept it."""
-        limit = native.nanoseconds(patience)
-        return Link(Handle("link", "endpoint_open", self._open().pointer, native.encoded(name), limit))
+        arguments = self._open().pointer, native.encoded(name), native.nanoseconds(patience)
+        return Link(native.aside(lambda: Handle("link", "endpoint_open", *arguments)))
 
     def buffer(self, size: int, *, writable: bool = False) -> Buffer:
         """Takes a buffer that any number of links can lend, to readers that cannot write it.
@@ -140,9 +160,17 @@ class Listener(_Closable):
 
     def try_accept(self, timeout: float | None = 0) -> "Link | None":
         """Gives the next link, if there is one within `timeout` seconds."""
-        limit = native.NO_TIMEOUT if timeout is None else max(0, round(timeout * 1e9))
-        handle = Handle("link", "listener_accept", self._open().pointer, limit)
-        return Link(handle) if handle.pointer else None
+
+        def accept(limit: int) -> Link:
+            handle = Handle("link", "listener_accept", self._open().pointer, limit)
+            if not handle.pointer:
+                raise _NoLink("no peer has opened a link")
+            return Link(handle)
+
+        try:
+            return native.in_slices(accept, timeout, _NoLink)
+        except _NoLink:
+            return None
 
     def fileno(self) -> int:
         """Gives a descriptor that is readable when a link may be there, for `selectors` and event loops. It is not to be read."""
@@ -156,8 +184,17 @@ class Link(_Closable):
         self._handle = handle
         descriptor = ctypes.c_int()
         native.run("link_stream", handle.pointer, ctypes.byref(descriptor))
-        #: The byte stream to the peer. Its end says that the peer has closed the link, or is gone.
-        self.stream = socket.socket(fileno=descriptor.value)
+        self._stream = socket.socket(fileno=descriptor.value)
+
+    @property
+    def stream(self) -> socket.socket:
+        """The byte stream to the peer. Its end says that the peer has closed the link, or is gone.
+
+        A child by fork has the same socket, and would take its parent's bytes: it is refused there (`unrack.rpc.Invalid`).
+        """
+        if self._handle is not None:
+            self._handle.check_process()
+        return self._stream
 
     @property
     def process(self) -> int:
@@ -176,7 +213,8 @@ class Link(_Closable):
         return Reference(offset.value, buffer.size)
 
     def receive(self, reference: Reference, *, writable: bool = False) -> memoryview:
-        """Gives the bytes of a buffer that the peer has lent, where they are. They are returned with the last view.
+        """Gives the bytes of a buffer that the peer has lent, where they are. They are returned with the last view. A reference that was
+        received before, or by another link, is refused (`rpc.ProtocolError`).
 
         `writable` is for what the peer took as such, and this process may write. Otherwise the view is to be read
         only. The peer has this memory, too: of one that is not trusted, copy what is to be checked, and use the copy.
@@ -189,4 +227,4 @@ class Link(_Closable):
     def close(self) -> None:
         """Closes the socket. What was received stays, and so does what the peer has."""
         super().close()
-        self.stream.close()
+        self._stream.close()

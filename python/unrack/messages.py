@@ -1,32 +1,46 @@
 """Messages of one's own: arrivals, sizes and pairs from any iterables, as the work of a scenario."""
 
 import itertools
-from collections.abc import Iterable, Iterator
-from os import PathLike
+import math
+import operator
+import os
+from collections.abc import Callable, Iterable, Iterator
+from os import PathLike, fspath
 from pathlib import Path
 from typing import Any
 
-from unrack.errors import Refused
+from unrack.errors import Lacking, NotWritten, Refused, WrongType
 from unrack.folders import Folder
 from unrack.scenario import Scenario, scenario_of
+from unrack.values import is_one, number_of, whole
 
 Numbers = Iterable[int] | int
 _KINDS = ("read", "write", "rmw", "flow")
+_MOST_NODES = 1 << 32
+_MOST_BYTES = 1 << 64
+# Simulated time is less than half of what 64 bits of picoseconds hold: 106 days.
+_END_PS = 1 << 63
+_MOST_MESSAGES = 1 << 32
+# Bytes that a message takes as Python's objects.
+_BYTES_EACH = 200
+_HINT = "make room there, or name another folder"
 
 
 class Messages:
     """A list of messages, each at its time: the work of a scenario, in open loop.
 
-    Every argument is one value for all, or an iterable: a list, a NumPy array, or a generator without end, which is read as far
-    as the others go, or `count` says.
+    Every argument is one value for all, or an iterable: a list, an array (NumPy, pandas, Arrow), or a generator. Those that have a
+    length have the same one; a generator is read as far as the others go, or `count` says, and so may have no end.
 
-    `src`, `dst`: nodes, from 0 on. `bytes`: payload. When: `start_ns`, times in order, or `gaps_ns`, times between one message and the
-    next (numbers in ns, rounded to picoseconds). `kind`: `read`, `write`, `rmw` or `flow`.
+    `src`, `dst`: nodes, from 0 on. `bytes`: payload, at least 1; parts of a byte are rounded up. When: `start_ns`, times in any order,
+    or `gaps_ns`, the time of the first message and those between one and the next. Times are numbers of any type in ns, which are added
+    exactly and rounded to picoseconds. `kind`: `read`, `write`, `rmw` or `flow`.
 
         rng = numpy.random.default_rng(7)
         Messages(src=itertools.cycle(range(4)), dst=4, bytes=rng.choice([64, 4096], 1000), gaps_ns=rng.exponential(500, 1000))
 
-    Raises `Refused` if nothing says how many there are, if there are none, or if one is wrong.
+    Raises `Refused` if lengths differ, nothing says how many there are, there are none, or one is wrong; `Lacking` if there are more than
+    the machine's memory holds.
     """
 
     def __init__(
@@ -42,15 +56,18 @@ class Messages:
     ) -> None:
         if (start_ns is None) == (gaps_ns is None):
             raise Refused("give either start_ns or gaps_ns")
-        when = gaps_ns if start_ns is None else start_ns
-        columns = [src, dst, bytes, when, kind]
-        if count is None and all(_is_endless(column) for column in columns):
-            raise Refused("nothing says how many messages there are: give count")
-        *numbers, times, kinds = (_each(column) for column in columns)
-        if start_ns is None:
-            times = itertools.accumulate(times)
-        rows = itertools.islice(zip(*numbers, times, kinds, strict=False), count)
-        self._rows = [_row(place, row) for place, row in enumerate(rows)]
+        times = {"gaps_ns": gaps_ns} if start_ns is None else {"start_ns": start_ns}
+        given = {"src": src, "dst": dst, "bytes": bytes, **times, "kind": kind}
+        columns = {name: _listed(column) for name, column in given.items()}
+        number = _number(columns, count)
+        _check_memory(number or 0)
+        ended: list[str] = []
+        read = [_read(name, column, ended) for name, column in columns.items()]
+        self._rows: list[tuple[int, int, int, int, str]] = list(
+            itertools.islice(zip(*read, strict=False), number)
+        )
+        if number is not None and len(self._rows) < number:
+            raise Refused(f"{ended[0]} ends after {len(self._rows)} values, but there are {number} messages")
         if not self._rows:
             raise Refused("there are no messages")
         if any(later[3] < earlier[3] for earlier, later in itertools.pairwise(self._rows)):
@@ -61,41 +78,183 @@ class Messages:
         return len(self._rows)
 
     def save(self, path: str | PathLike[str]) -> Path:
-        """Writes the list as CSV, which `workload.file` takes, and returns the path."""
-        lines = [
-            f"{src},{dst},{size},{ps // 1000}.{ps % 1000:03},{kind}\n"
-            for src, dst, size, ps, kind in self._rows
-        ]
-        path = Path(path)
-        path.write_text("src,dst,bytes,start_ns,kind\n" + "".join(lines), encoding="ascii")
+        """Writes the list as CSV, which `workload.file` takes, and returns the path. An earlier file is replaced when all is
+        written. Raises `NotWritten` if it cannot be."""
+        try:
+            path = Path(fspath(path))
+        except TypeError as why:
+            raise WrongType(f"{path!r} is no path") from why
+        try:
+            _write(path, self._lines())
+        except ValueError as why:
+            raise Refused(f"{str(path)!r} is no path: {why}") from why
+        except OSError as why:
+            raise NotWritten.because(path, why, _HINT) from why
         return path
 
     def on(self, scenario: Scenario | str | PathLike[str]) -> Scenario:
-        """Returns a scenario with these messages as its work. They are in a temporary file, as long as this object lives."""
+        """Returns a scenario with these messages as its work, instead of what it had. They are in a temporary file, which lasts as
+        long as one of the two. Raises `NotWritten` if it cannot be written."""
         if self._folder is None:
-            self._folder = Folder()
-            self.save(Path(self._folder.path, "messages.csv"))
-        file = Path(self._folder.path, "messages.csv")
-        return scenario_of(scenario).replace({"workload.kind": "trace", "workload.file": str(file)})
+            folder = Folder()
+            self.save(folder.path / "messages.csv")
+            self._folder = folder
+        return scenario_of(scenario)._with_work(self._folder.path / "messages.csv", self._folder)
+
+    def _lines(self) -> Iterator[str]:
+        yield "src,dst,bytes,start_ns,kind\n"
+        for src, dst, size, ps, kind in self._rows:
+            yield f"{src},{dst},{size},{ps // 1000}.{ps % 1000:03},{kind}\n"
+
+
+def _write(path: Path, lines: Iterable[str]) -> None:
+    """Writes a file aside and renames it, so that a file of this name is whole whatever happens."""
+    path = Path(os.path.realpath(path))
+    if path.exists() and not path.is_file():
+        # A pipe or a device, which is not replaced.
+        with path.open("w", encoding="ascii") as file:
+            file.writelines(lines)
+        return
+    aside = path.with_name(f".{path.name[:200]}.{os.getpid()}-{id(lines):x}")
+    try:
+        with aside.open("x", encoding="ascii") as file:
+            file.writelines(lines)
+            file.flush()
+            os.fsync(file.fileno())
+        aside.replace(path)
+    except BaseException:
+        aside.unlink(missing_ok=True)
+        raise
+
+
+def _listed(column: object) -> object:
+    """Returns the values of an array as Python's own, which are exact and fast, and any other column as it is."""
+    dtype = getattr(column, "dtype", None)
+    if is_one(column) or getattr(dtype, "kind", None) in ("m", "M"):
+        return column
+    for name in ("tolist", "to_pylist", "to_list"):
+        listed = getattr(column, name, None)
+        if callable(listed):
+            return listed()
+    return column
+
+
+def _number(columns: dict[str, object], count: object) -> int | None:
+    """Returns how many messages there are, or None if a column of unknown length says it."""
+    lengths = {name: length for name, column in columns.items() if (length := _length(column)) is not None}
+    shortest = min(lengths, key=lambda name: lengths[name], default="")
+    if count is not None:
+        number = whole("count", count, least=1, most=_MOST_MESSAGES)
+        if lengths and lengths[shortest] < number:
+            raise Refused(f"{shortest} has {lengths[shortest]} values, but count is {number}")
+        return number
+    longest = max(lengths, key=lambda name: lengths[name], default="")
+    if lengths and lengths[shortest] != lengths[longest]:
+        raise Refused(
+            f"{shortest} has {lengths[shortest]} values, but {longest} has {lengths[longest]}: give as many of both, one value "
+            "for all messages, or count"
+        )
+    if not lengths and all(map(_is_endless, columns.values())):
+        raise Refused("nothing says how many messages there are: give count")
+    return lengths[shortest] if lengths else None
+
+
+def _check_memory(number: int) -> None:
+    """Raises `Lacking` for more messages than the machine's memory holds."""
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    if number * _BYTES_EACH > memory:
+        raise Lacking(
+            f"{number} messages need about {number * _BYTES_EACH >> 30} GiB, and this machine has {memory >> 30} GiB: write them to a file, "
+            "for workload.file"
+        )
+
+
+def _length(column: object) -> int | None:
+    if is_one(column):
+        return None
+    hint = operator.length_hint(column, -1)
+    return None if hint < 0 else hint
 
 
 def _is_endless(column: object) -> bool:
-    return isinstance(column, int | float | str | itertools.cycle | itertools.count | itertools.repeat)
+    return is_one(column) or isinstance(column, itertools.cycle | itertools.count | itertools.repeat)
 
 
-def _each(column: object) -> Iterator[Any]:
-    if isinstance(column, str) or not isinstance(column, Iterable):
-        return itertools.repeat(column)
-    return iter(column)
+def _read(name: str, column: Any, ended: list[str]) -> Iterator[Any]:
+    """Reads the values of a column. If it ends, its name is noted."""
+    values = itertools.repeat(column) if is_one(column) else iter(column)
+    if name == "gaps_ns":
+        yield from _starts(values)
+    else:
+        yield from _checked(name, values)
+    ended.append(name)
 
 
-def _row(place: int, row: tuple[Any, ...]) -> tuple[int, int, int, int, str]:
-    *numbers, at, kind = row
-    try:
-        src, dst, size = (int(number) for number in numbers)
-        ps = round(float(at) * 1000)
-    except (TypeError, ValueError, OverflowError) as why:
-        raise Refused(f"message {place} is no message: {row}") from why
-    if min(src, dst, size, ps) < 0 or kind not in _KINDS:
-        raise Refused(f"message {place} is no message: {row}; kinds are {', '.join(_KINDS)}")
-    return src, dst, size, ps, str(kind)
+def _checked(name: str, values: Iterator[Any]) -> Iterator[Any]:
+    read: Callable[[Any], Any] = {"src": _node, "dst": _node, "bytes": _size, "kind": _kind}.get(name, _start)
+    for place, value in enumerate(values):
+        try:
+            yield read(value)
+        except (TypeError, ValueError, OverflowError) as why:
+            raise _wrong(place, name, value, why) from why
+
+
+def _starts(gaps: Iterator[Any]) -> Iterator[int]:
+    """Returns the sums of gaps in whole picoseconds. What is less than one is carried, so that nothing is lost over many."""
+    ps, rest = 0, 0.0
+    for place, gap in enumerate(gaps):
+        try:
+            whole_ps, part = _picoseconds(gap)
+        except (TypeError, ValueError, OverflowError) as why:
+            raise _wrong(place, "gaps_ns", gap, why) from why
+        carried = int(rest + part)
+        ps, rest = ps + whole_ps + carried, rest + part - carried
+        start = ps + round(rest)
+        if start >= _END_PS:
+            raise _wrong(place, "gaps_ns", gap, ValueError(_LATE))
+        yield start
+
+
+def _start(value: Any) -> int:
+    ps, part = _picoseconds(value)
+    start = ps + round(part)
+    if start >= _END_PS:
+        raise ValueError(_LATE)
+    return start
+
+
+def _picoseconds(value: Any) -> tuple[int, float]:
+    """Returns a time as whole picoseconds and the part of one that is left."""
+    ps = number_of(value) * 1000
+    if ps < 0:
+        raise ValueError("times are at least 0")
+    return int(ps), float(ps - int(ps))
+
+
+def _node(value: Any) -> int:
+    node = number_of(value)
+    if node != int(node) or not 0 <= node < _MOST_NODES:
+        raise ValueError("a node is a whole number from 0 on")
+    return int(node)
+
+
+def _size(value: Any) -> int:
+    size = math.ceil(number_of(value))
+    if not 1 <= size < _MOST_BYTES:
+        raise ValueError("a message has at least 1 byte")
+    return size
+
+
+def _kind(value: Any) -> str:
+    if not isinstance(value, str) or value not in _KINDS:
+        raise ValueError(f"kinds are {', '.join(_KINDS)}")
+    return str(value)
+
+
+def _wrong(place: int, name: str, value: object, why: Exception) -> Refused:
+    because = "" if isinstance(why, TypeError) else f": {why}"
+    text = f"message {place} is no message: its {name} is {value!r}{because}"
+    return WrongType(text) if isinstance(why, TypeError) else Refused(text)
+
+
+_LATE = "a run has at most 106 days; times are from its beginning, so subtract the first from all"

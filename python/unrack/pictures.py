@@ -2,26 +2,26 @@
 
 import base64
 import html
-import tempfile
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from unrack.command import execute
+from unrack.folders import Folder
 
 
 def pictures_of(folder: Path) -> list[str]:
     """Returns the pictures of the folder's report, as SVG; of a folder that no report shows, such as a study's, its own."""
     if not any((folder / name).exists() for name in ("summary.json", "map.json", "sweep.json")):
         return [path.read_text(encoding="utf-8") for path in sorted(folder.rglob("*.svg"))]
-    with tempfile.TemporaryDirectory(prefix="unrack-") as drawn:
-        execute(["report", str(folder), "--svg", drawn], quiet=True)
-        return [path.read_text(encoding="utf-8") for path in sorted(Path(drawn).glob("*.svg"))]
+    with Folder() as drawn:
+        execute(["report", f"--svg={drawn.path}", "--", str(folder)], quiet=True)
+        return [path.read_text(encoding="utf-8") for path in sorted(drawn.path.glob("*.svg"))]
 
 
 def saved_pictures(save: Callable[[Path], None]) -> list[str]:
     """Returns the pictures of a run that `save` writes to a folder."""
-    with tempfile.TemporaryDirectory(prefix="unrack-") as above:
-        folder = Path(above, "run")
+    with Folder() as above:
+        folder = above.path / "run"
         save(folder)
         return pictures_of(folder)
 

@@ -56,6 +56,7 @@ class Peer:
 
     def post(self, tag: int, message: lend.Buffer | bytes | memoryview) -> None:
         """Sends a message. A buffer is lent, and was filled; bytes are copied. It does not wait for the peer."""
+        self._link.check_process()
         if isinstance(message, lend.Buffer):
             try:
                 place = self._link.lend(message).offset
@@ -67,6 +68,7 @@ class Peer:
 
     def take(self, tag: int) -> Message:
         """Waits for the next message with a tag. It may be read, and is given back with its last view."""
+        self._link.check_process()
         while True:
             with self._changed:
                 came = self._came.get(tag)
@@ -81,6 +83,7 @@ class Peer:
 
     def look(self, tag: int) -> bool:
         """Whether a message with a tag has come, once those that have come are read. It does not wait for others."""
+        self._link.check_process()
         while True:
             with self._changed:
                 if self._came.get(tag):
@@ -102,7 +105,9 @@ class Peer:
         return self._link.stream.fileno()
 
     def close(self) -> None:
-        """Ends the link. Messages that were taken stay."""
+        """Ends the link. Messages that were taken stay. A child by fork leaves its parent's link alone."""
+        if self._link.is_inherited:
+            return
         if self._late is not None:
             self._late.put(None)
         try:

@@ -1,16 +1,17 @@
 """Results of the command's verbs."""
 
 import json
-import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from os import PathLike, fspath
+from os import PathLike, fsdecode
 from pathlib import Path
 from typing import Any
 
 from unrack.command import execute
+from unrack.errors import WrongType
 from unrack.folders import Folder
 from unrack.pictures import html_of_run, pictures_of
 from unrack.tables import Table
+from unrack.values import is_one
 
 # What an argument of the command may be.
 Value = str | int | float | PathLike[str]
@@ -95,11 +96,12 @@ def called(
     arguments = [*verb]
     for flag, value in options.items():
         arguments += _given(flag, value, lists)
-    with tempfile.TemporaryDirectory(prefix="unrack-") as aside:
-        file = Path(aside, "result.json")
+    with Folder() as aside:
+        file = aside.path / "result.json"
         if json_to is not None:
             arguments += ["--json"] if json_to == "stdout" else ["--json", str(file)]
-        arguments += [*(["--"] if trailing and positional else []), *(_text(one) for one in positional)]
+        # Names that begin as an option does are none.
+        arguments += [*(["--"] if positional else []), *(_text(one) for one in positional)]
         # The program's own output goes where ours does.
         to = None if json_to == "file" else -1
         text, status = execute(arguments, stdout=to, passes_status=json_to == "file" and trailing)
@@ -120,12 +122,16 @@ def _given(flag: str, value: Values | bool | None, lists: Mapping[str, str | Non
     return [f"{flag}={_text(value)}"]
 
 
-def _sequence(value: Values) -> Sequence[Value]:
-    return [value] if isinstance(value, str | int | float | PathLike) else value
+def _sequence(value: Any) -> Sequence[Value]:
+    return [value] if is_one(value) else value
 
 
 def _text(value: object) -> str:
-    return fspath(value) if isinstance(value, PathLike) else str(value)
+    if isinstance(value, PathLike):
+        return fsdecode(value)
+    if value is None or isinstance(value, bytes | bytearray | bool) or not is_one(value):
+        raise WrongType(f"{value!r} is no argument of a command: give text, a number or a path")
+    return str(value)
 
 
 def _object(text: str) -> Mapping[str, Any]:

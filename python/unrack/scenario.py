@@ -1,13 +1,19 @@
 """Scenarios: a network, a fabric, and its work."""
 
 import json
-from collections.abc import Mapping, Sequence
+import tomllib
+from collections.abc import Collection, Mapping, Sequence
 from os import PathLike, fspath
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from unrack import _native
-from unrack.values import plain, settings
+from unrack.errors import Refused, WrongType
+from unrack.folders import Folder
+from unrack.values import plain, quoted, settings, text_of
+
+# Keys that select the kind of their table, whose other keys depend on it: crates/rack/src/tree.rs.
+_SELECTS = ("kind", "protocol", "cdf", "cdf_file", "pareto")
 
 
 class Scenario:
@@ -22,8 +28,8 @@ class Scenario:
             workload={"kind": "memory", "load": 0.5, "messages": 10_000},
         )
 
-    A scenario does not change; `replace` returns another one. Keys and values are checked when they are needed, or by
-    `check`, with the errors of the command: `Refused`, which names the line.
+    Numbers may be of any library, whole ones also floats (`1e6`). A scenario does not change; `replace` returns another one. Keys
+    and values are checked when they are needed, or by `check`, with the errors of the command: `Refused`, which names the line.
     """
 
     def __init__(
@@ -41,7 +47,7 @@ class Scenario:
     ) -> None:
         sections = {
             "seed": seed,
-            "extends": None if extends is None else fspath(extends),
+            "extends": extends,
             "network": network,
             "fabric": fabric,
             "host": host,
@@ -50,30 +56,37 @@ class Scenario:
             "bit_errors": bit_errors,
         }
         given = {key: value for key, value in sections.items() if value is not None}
-        self._set: list[str] = []
+        self._set: dict[str, str] = {}
         self._path: Path | None = None
         self._text: str | None = None
+        # Folders of files that the settings name.
+        self._folders: tuple[Folder, ...] = ()
         if path is None:
             self._text = _native.toml_from_json(json.dumps(plain(given)))
         else:
-            self._path = Path(path)
+            self._path = _path_of(path)
             self._set = settings(given)
 
     @classmethod
     def from_toml(cls, text: str) -> Self:
         """Returns a scenario of this text. Files that it names are relative to the current folder."""
+        if not isinstance(text, str):
+            raise WrongType(f"{text!r} is no text of a scenario")
+        quoted(text)
         scenario = cls.__new__(cls)
-        scenario._set, scenario._path, scenario._text = [], None, text
+        scenario._set, scenario._path, scenario._text, scenario._folders = {}, None, text, ()
         return scenario
 
     def replace(self, settings_: Mapping[str, object] | None = None, /, **sections: object) -> Self:
-        """Returns this scenario with other values, as `--set` replaces them.
+        """Returns this scenario with other values, as `--set` replaces those of a file.
 
-        `replace(fabric={"protocol": "cxl"}, seed=3)` and `replace({"fabric.protocol": "cxl", "seed": 3})` are the same.
+        `replace(fabric={"protocol": "cxl"}, seed=3)` and `replace({"fabric.protocol": "cxl", "seed": 3})` are the same. A later
+        value replaces an earlier one; another kind, such as of `fabric.protocol`, drops what was set for the earlier kind.
         """
-        other = type(self).__new__(type(self))
-        other._path, other._text = self._path, self._text
-        other._set = [*self._set, *settings(settings_ or {}), *settings(sections)]
+        new = {**settings({} if settings_ is None else settings_), **settings(sections)}
+        dropped = [table for key, text in new.items() for table in self._replaced_tables(key, text)]
+        other = self._without(new, dropped)
+        other._set |= new
         return other
 
     def check(self) -> dict[str, object]:
@@ -95,15 +108,63 @@ class Scenario:
 
     def __repr__(self) -> str:
         named = "text" if self._path is None else str(self._path)
-        return f"<unrack.Scenario: {' '.join([named, *self._set])}>"
+        return f"<unrack.Scenario: {' '.join([named, *self._settings()])}>"
 
     def _repr_html_(self) -> str:
         return self.draw()
 
     def _source(self, transfers: int | None = None) -> _native.Source:
-        return _native.Source(self._path, self._text, "-", self._set, transfers)
+        return _native.Source(self._path, self._text, "-", self._settings(), transfers)
+
+    def _settings(self) -> list[str]:
+        """Settings as `--set` takes them."""
+        return [f"{key}={text}" for key, text in self._set.items()]
+
+    def _without(self, keys: Collection[str], tables: Collection[str] = ()) -> Self:
+        """Returns this scenario without the settings of these keys and tables. Values of its file or text stay."""
+        other = type(self).__new__(type(self))
+        other._path, other._text, other._folders = self._path, self._text, self._folders
+        within = tuple(f"{table}." for table in tables)
+        other._set = {
+            key: text
+            for key, text in self._set.items()
+            if key not in keys and key not in tables and not key.startswith(within)
+        }
+        return other
+
+    def _with_work(self, file: Path, folder: Folder) -> Self:
+        """Returns this scenario with a list of messages as its work, in a folder that it then keeps."""
+        other = self._without((), ["workload"])
+        other._folders = (folder,)
+        other._set |= settings({"workload.kind": "trace", "workload.file": file})
+        return other
+
+    def _replaced_tables(self, key: str, text: str) -> list[str]:
+        """Returns the table whose kind this setting changes, if there are settings of it."""
+        table, _, last = key.rpartition(".")
+        if last not in _SELECTS or not any(old.startswith(f"{table}.") for old in self._set):
+            return []
+        before = self._set.get(key) or self._value(key)
+        return [] if before is None or before == text else [table]
+
+    def _value(self, key: str) -> str | None:
+        """Returns the value of a key, defaults included, or None if there is none, or the scenario is incomplete."""
+        try:
+            value: Any = tomllib.loads(self.explain())
+        except Refused:
+            return None
+        for part in key.split("."):
+            value = value.get(part) if isinstance(value, dict) else None
+        return None if value is None else text_of(value)
 
 
 def scenario_of(scenario: Scenario | str | PathLike[str]) -> Scenario:
     """Returns a scenario as it is, or that of a file."""
-    return scenario if isinstance(scenario, Scenario) else Scenario(scenario)
+    return scenario if isinstance(scenario, Scenario) else Scenario(_path_of(scenario))
+
+
+def _path_of(path: str | PathLike[str]) -> Path:
+    try:
+        return Path(fspath(path))
+    except TypeError as why:
+        raise WrongType(f"{path!r} is no scenario: give a Scenario, or the path of a file") from why

@@ -7,17 +7,21 @@ from os import PathLike
 from typing import Any
 
 from unrack import _native
+from unrack.errors import WrongType
 from unrack.pictures import html_of_run, saved_pictures
 from unrack.progress import shown
 from unrack.scenario import Scenario, scenario_of
 from unrack.tables import Table
+from unrack.values import path_of, transfers_of, whole
 
 
 class Simulation:
     """Results of one simulation."""
 
-    def __init__(self, native: _native.Simulation) -> None:
+    def __init__(self, native: _native.Simulation, simulated: Scenario) -> None:
         self._native = native
+        # It keeps the files that it names.
+        self._simulated = simulated
 
     @cached_property
     def summary(self) -> Mapping[str, Any]:
@@ -29,7 +33,8 @@ class Simulation:
     @cached_property
     def messages(self) -> Table:
         """Every message: `id`, `src`, `dst`, `kind`, `bytes`, `submitted_ps`, `completed_ps` (null if it did not finish),
-        `ideal_ps` (alone on the same fabric), `slowdown`, `retransmissions`, `drops`."""
+        `unloaded_ps` (alone on the same fabric), `ideal_ps` (the least that these links allow), `slowdown` (over
+        `unloaded_ps`), `retransmissions`, `drops`, `trims` (packets cut to their header)."""
         return Table(self._native.messages())
 
     @cached_property
@@ -42,12 +47,14 @@ class Simulation:
     @property
     def scenario(self) -> Scenario:
         """The scenario in full, with every default."""
-        return Scenario.from_toml(self._native.scenario())
+        scenario = Scenario.from_toml(self._native.scenario())
+        scenario._folders = self._simulated._folders
+        return scenario
 
     def save(self, folder: str | PathLike[str], *, replace: bool = False) -> None:
         """Writes the run folder that `unrack sim --out` writes. Raises `Refused` if another run is there, and `replace` is
-        not given, and `Failed` if it cannot be written."""
-        self._native.save(folder, replace)
+        not given, and `NotWritten` if it cannot be written."""
+        self._native.save(path_of("folder", folder), bool(replace))
 
     def __repr__(self) -> str:
         summary = self.summary
@@ -83,9 +90,13 @@ def simulate(
     are sampled (`.ports`). `transfers` is the maximum of transfers to replay from a captured trace. `progress` draws a bar,
     by default where someone watches.
 
-    Raises `Refused` for a scenario that cannot be run, `Lacking` if there is too little memory, and `Failed` if it does not
-    come to its end.
+    Raises `Refused` for a scenario or an argument that cannot be used, `Lacking` if there is too little memory, and `Failed` if the
+    run does not come to its end.
     """
-    source = scenario_of(scenario)._source(transfers)
+    scenario = scenario_of(scenario)
+    threads = whole("threads", threads)
+    if links is not None and not isinstance(links, str):
+        raise WrongType(f"links is {links!r}: give a time with its unit, such as '10us'")
+    source = scenario._source(transfers_of(transfers))
     with shown("simulate", "message", progress) as show:
-        return Simulation(source.simulate(threads, links, show))
+        return Simulation(source.simulate(threads, links, show), scenario)

@@ -2,7 +2,8 @@
 
 import json
 from collections.abc import Iterable, Mapping
-from os import PathLike, fspath
+from os import PathLike, curdir
+from os.path import join
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ from unrack.pictures import html_of_run, pictures_of
 from unrack.progress import shown
 from unrack.scenario import Scenario, scenario_of
 from unrack.tables import Table
-from unrack.values import axes, seeds_of
+from unrack.values import axes, path_of, seeds_of, transfers_of, whole
 
 if TYPE_CHECKING:
     import distributed
@@ -65,15 +66,20 @@ def sweep(
     result): the same call continues after an interruption. `threads` is the number of points run at once, by default that
     of all cores. With `client`, a `distributed.Client`, points run on the workers of its cluster, with the same results.
 
+    A key that the sweep varies may have been set by `replace` before: the sweep's values hold. An earlier sweep in `out` with points
+    that are not in this grid is refused, unless `replace` is given, as by the command.
+
     Raises as `simulate` does; the text names the point.
     """
-    lists = axes(values or {})
-    source = scenario_of(scenario)
-    native = source._source(transfers)
+    lists, seed_list = axes({} if values is None else values), seeds_of(seeds)
+    transfers = transfers_of(transfers)
+    threads = None if threads is None else whole("threads", threads, least=1)
+    source = scenario_of(scenario)._without({*lists, *(["seed"] if seed_list is not None else [])})
     temporary = Folder() if out is None else None
-    folder = temporary.path / "sweep" if temporary is not None else Path(out or "")
-    grid = native.grid(lists, seeds_of(seeds))
-    points = Path(grid.folder(folder, replace))
+    folder = temporary.path / "sweep" if temporary is not None else Path(path_of("out", out))
+    varied = [f"{key}={texts}" for key, texts in lists.items()]
+    grid = source._source(transfers).grid(varied, seed_list)
+    points = Path(grid.folder(folder, bool(replace)))
     if client is None:
         with shown("sweep", "point", progress, _STEPS) as show:
             grid.run(points, threads, show)
@@ -81,7 +87,7 @@ def sweep(
         from unrack.cluster import run_points
 
         run_points(client, grid, points, transfers=transfers, progress=progress)
-    return Sweep(_table(source, lists, seeds_of(seeds), folder, replace, transfers), folder, temporary)
+    return Sweep(_table(source, varied, seed_list, folder, replace, transfers), folder, temporary)
 
 
 def _table(
@@ -93,11 +99,15 @@ def _table(
     transfers: int | None,
 ) -> Mapping[str, Any]:
     """Has the command make the table of points that are all kept, by which there is one code that makes it."""
-    arguments = ["sweep", "-" if scenario._path is None else fspath(scenario._path)]
-    arguments += [f"--set={setting}" for setting in [*scenario._set, *lists]]
+    arguments = ["sweep", *(f"--set={setting}" for setting in [*scenario._settings(), *lists])]
     arguments += [] if seeds is None else [f"--seeds={seeds}"]
     arguments += ["--replace"] if replace else []
     arguments += [] if transfers is None else [f"--transfers={transfers}"]
-    printed, _ = execute([*arguments, f"--out={folder}", "--json"], stdin=scenario._text, quiet=True)
+    file = "-" if scenario._path is None else str(scenario._path)
+    if scenario._path is not None and file == "-":
+        # This file is not standard input.
+        file = join(curdir, file)
+    arguments += [f"--out={folder}", "--json", "--", file]
+    printed, _ = execute(arguments, stdin=scenario._text, quiet=True)
     summary: Mapping[str, Any] = json.loads(printed)
     return summary

@@ -4,6 +4,7 @@ from os import PathLike
 from typing import TYPE_CHECKING
 
 from unrack import _native
+from unrack.values import path_of
 
 if TYPE_CHECKING:
     import pandas
@@ -14,7 +15,8 @@ if TYPE_CHECKING:
 class Table:
     """A table: rows of named columns.
 
-    Whatever speaks Arrow's C interface takes it as it is (`polars.DataFrame(table)`, `pyarrow.table(table)`, duckdb by name).
+    Whatever speaks Arrow's C interface takes it as it is (`polars.DataFrame(table)`, `pyarrow.table(table)`, duckdb by name). pandas
+    copies it.
     Columns are described where the table is returned; times end in `_ps` (picoseconds) or `_ns`.
     """
 
@@ -24,7 +26,7 @@ class Table:
     @classmethod
     def read(cls, path: str | PathLike[str]) -> "Table":
         """Reads a Parquet file, such as one of a run folder. Raises `Failed` if it cannot be read."""
-        return cls(_native.read_table(path))
+        return cls(_native.read_table(path_of("path", path)))
 
     @property
     def columns(self) -> list[str]:
@@ -50,7 +52,7 @@ class Table:
         return polars.DataFrame(self)
 
     def to_pandas(self) -> "pandas.DataFrame":
-        """Returns the table as a frame of pandas, which has to be installed (3.0 or later)."""
+        """Returns the table as a frame of pandas, which has to be installed (3.0 or later). That has a copy of the table."""
         import pandas
 
         return pandas.DataFrame.from_arrow(self)

@@ -139,9 +139,13 @@ def lines_calibrate(*, kept: bool = False) -> Result:
 
 
 def lines_run(
-    *command: Value, local: Value | None = None, placement: Value | None = None, seed: Value | None = None
+    *command: Value,
+    local: Value | None = None,
+    placement: Value | None = None,
+    seed: Value | None = None,
+    once: bool = False,
 ) -> Result:
-    """Runs a program once under the recorder: misses, hot memory, and slowdown by latency of far memory.
+    """Runs a program natively and once under the recorder: misses, hot memory, and slowdown by latency of far memory.
 
     Args:
         command: The program and its arguments.
@@ -152,10 +156,11 @@ def lines_run(
             use, as Linux does), dram-cache (near memory caches far memory), all-far, or far:NAME (only memory
             of this name is far, such as far:[heap]) (default: interleaved).
         seed: Seed of the sample (default: 1).
+        once: Do not run the program natively first: no native time then checks what the model says of it.
     """
     return called(
         ["lines", "run"],
-        {"--local": local, "--placement": placement, "--seed": seed},
+        {"--local": local, "--placement": placement, "--seed": seed, "--once": once},
         [*command],
         json_to="file",
         trailing=True,
@@ -163,7 +168,7 @@ def lines_run(
 
 
 def lines_map(*command: Value, seed: Value | None = None) -> Result:
-    """Runs a program once under the recorder: slowdown by latency, share of near memory, and rule by which pages come there.
+    """Runs a program natively and once under the recorder: slowdown by latency, share of near memory, and rule by which pages come there.
 
     Args:
         command: The program and its arguments.
@@ -227,8 +232,10 @@ def run(
     fast: bool = False,
     read_ahead: Value | None = None,
     grace: Value | None = None,
+    footprint: Value | None = None,
     no_cache: bool = False,
     pid: Value | None = None,
+    tree: bool = False,
     for_: Value | None = None,
 ) -> Result:
     """Runs a program with part of its memory remote.
@@ -254,9 +261,12 @@ def run(
         read_ahead: Fetch up to N pages ahead (0 to 64) along the steps that a thread's faults show. Threads
             wait less; the trace of `--capture` would not tell who waited for whom (default: 0).
         grace: Time that processes which CMD leaves behind may go on, before they are ended [default: 500ms].
+        footprint: Footprint of which the share of --local is, instead of measuring it by a native run: for
+            services, which do not end, and for programs that may not run twice.
         no_cache: Measure the footprint again.
         pid: Take memory from this process, which runs already, instead of starting a program, and give it
             back in the end.
+        tree: With --pid: take memory also from the processes that it has started before.
         for_: Time after which memory is given back [default: when unrack is asked to end, or the process
             ends].
     """
@@ -276,8 +286,10 @@ def run(
             "--fast": fast,
             "--read-ahead": read_ahead,
             "--grace": grace,
+            "--footprint": footprint,
             "--no-cache": no_cache,
             "--pid": pid,
+            "--tree": tree,
             "--for": for_,
         },
         [*command],
@@ -497,15 +509,17 @@ def pool_format(
     )
 
 
-def pool_fence(host: Value, *, socket: Value | None = None) -> Result:
+def pool_fence(host: Value, *, force: bool = False, socket: Value | None = None) -> Result:
     """Declares that a host has ended, so that what it had is free.
 
     Args:
         host: Number of the host, as `unrack pool ls` lists it. Its power is off, or its virtual machine has
             ended: while it could still write, it would write into what others have by then.
+        force: Declare it ended although its heartbeat moves: its manager ends its programs, and until then
+            they may write into what others have.
         socket: Socket of the pool of this host [default: unrack/pool.sock in $XDG_RUNTIME_DIR].
     """
-    return called(["pool", "fence"], {"--socket": socket}, [host])
+    return called(["pool", "fence"], {"--force": force, "--socket": socket}, [host])
 
 
 def pool_ls(*, socket: Value | None = None) -> Result:
@@ -983,7 +997,7 @@ def sweep_merge(
     Args:
         parts: Folders of the parts.
         out: Write points, table and charts to this folder, as `unrack sweep` does.
-        replace: Replace another run in that folder.
+        replace: Replace another run in that folder, and the table of a sweep with points that this one lacks.
         fail_if: Exit with status 1 if this expression over the summary holds, such as 'slowdown.p99>3' or
             'completed<messages or completion_ns.p99>5us'; a missing value makes it hold.
     """

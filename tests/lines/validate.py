@@ -102,6 +102,7 @@ def tried(program, asked, answer):
         asked.unrack,
         "lines",
         "run",
+        "--once",
         "--json",
         answer,
         "--",

@@ -7,8 +7,10 @@ the one that was opened first. Control is a class of its own, which goes first a
 
 from packets import Network, Packet
 from queues import Queue
+from silence import Silence
 
 FRAME = 64 + 8 + 12
+STEADY = 64  # timeouts in a row, until each is twice the one before
 
 
 def mix(number):
@@ -209,13 +211,14 @@ class Flow:
         self.allowed_at = network.now()
         self.acknowledged = self.next = 0
         self.deadline = network.now() + network.case["timeout_ps"]
+        self.silence = Silence(network.case["timeout_ps"], STEADY, network.salt(transfer, "sender"))
         # The receiver.
         self.wanted = 0
         self.asked = False
         self.notifies_at = 0
 
     def is_done(self):
-        return self.acknowledged == self.transfer.segments
+        return self.acknowledged == self.transfer.segments or self.silence.has_ended
 
     def is_ready(self):
         return not self.is_done() and self.next < self.transfer.segments
@@ -255,7 +258,7 @@ class Dcqcn:
         return None
 
     def wait(self, flow):
-        flow.deadline = self.network.now() + self.network.case["timeout_ps"]
+        flow.deadline = self.network.now() + flow.silence.timeout()
         self.network.watch(flow.transfer)
 
     def deadline(self, transfer, _side):
@@ -265,6 +268,9 @@ class Dcqcn:
     def expire(self, transfer, _side):
         flow = self.flows[transfer]
         flow.next = flow.acknowledged
+        if not flow.silence.goes_on():
+            self.network.give_up(transfer)
+            return
         self.wait(flow)
 
     def answered(self, request):
@@ -273,6 +279,8 @@ class Dcqcn:
     def take_reply(self, flow, wanted, lost):
         if flow.is_done() or wanted < flow.acknowledged:
             return
+        if wanted > flow.acknowledged:
+            flow.silence.end()
         flow.acknowledged = wanted
         flow.next = wanted if lost else max(flow.next, wanted)
         self.wait(flow)

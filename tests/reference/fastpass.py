@@ -3,11 +3,12 @@
 A node asks for every segment; demands that come up while its link is busy share a packet. The arbiter is a
 server with a link of its own, both ways first in, first out. It serves one demand after the other, and matches
 a batch of timeslots at a time. A slot is the time of a full packet, of one to the arbiter and of one without
-payload.
+payload. A slot is for a transfer: which segment goes in it is decided when it comes, the first that is wanted.
 """
 
 from packets import OUTSIDE, Network, Packet
 from queues import StrictPriority
+from silence import longer
 from topology import Link
 
 WORD = 4
@@ -16,8 +17,9 @@ WORD = 4
 class Pair:
     """Both ends of a transfer."""
 
-    def __init__(self, transfer, deadline, timeout):
+    def __init__(self, transfer, deadline, timeout, salt):
         self.transfer, self.deadline, self.timeout = transfer, deadline, timeout
+        self.salt, self.timeouts = salt, 0
         self.wanted = set(range(transfer.segments))
         self.is_done = False
         self.arrived = set()
@@ -25,8 +27,8 @@ class Pair:
 
 
 class Demand:
-    def __init__(self, transfer, segments):
-        self.transfer, self.segments = transfer, list(segments)
+    def __init__(self, transfer, slots):
+        self.transfer, self.slots = transfer, slots
 
 
 class Fastpass:
@@ -37,7 +39,7 @@ class Fastpass:
         self.timeout, self.batch = case["timeout_ps"], case["batch"]
         self.pairs = {}
         self.demands = [[] for _ in network.nodes]
-        self.slots = [[] for _ in network.nodes]  # when, which transfer, which segment
+        self.slots = [[] for _ in network.nodes]  # when, and of which transfer
         self.wakes = [None] * len(network.nodes)
         self.roomy = {}  # by source and destination: the slot with most room left, as its pair and the bytes
         # The arbiter.
@@ -63,10 +65,11 @@ class Fastpass:
         return self.link.propagation + self.distance
 
     def open(self, transfer):
-        self.pairs[transfer] = Pair(transfer, self.network.now() + self.timeout, self.timeout)
+        network, salt = self.network, self.network.salt(transfer, "sender")
+        self.pairs[transfer] = Pair(transfer, network.now() + self.timeout, self.timeout, salt)
         self.network.watch(transfer)
         if not self.shares(transfer):
-            self.ask(transfer, range(transfer.segments))
+            self.ask(transfer, transfer.segments)
 
     # The sender.
 
@@ -97,10 +100,10 @@ class Fastpass:
         if not pair.is_done:
             pair.is_done = True
             for passenger in self.leave(pair):
-                self.ask(passenger.transfer, range(1))
+                self.ask(passenger.transfer, 1)
 
-    def ask(self, transfer, segments):
-        self.demands[transfer.src].append(Demand(transfer, segments))
+    def ask(self, transfer, slots):
+        self.demands[transfer.src].append(Demand(transfer, slots))
 
     def has_more(self, node):
         return bool(self.demands[node] or self.slots[node])
@@ -111,12 +114,13 @@ class Fastpass:
             return Packet("demands", asks[0].transfer, OUTSIDE, self.wire, demands=asks)
         while (slot := self.next_slot(node)) and slot[0] <= self.network.now():
             self.slots[node].remove(slot)
-            _, transfer, segment = slot
+            transfer = slot[1]
             pair = self.pairs[transfer]
-            if not pair.is_done and segment in pair.wanted:
+            if not pair.is_done and pair.wanted:
+                segment = min(pair.wanted)
                 pair.wanted.remove(segment)
                 self.wait(pair)
-                self.slots[node] += [(slot[0], passenger.transfer, 0) for passenger in self.leave(pair)]
+                self.slots[node] += [(slot[0], passenger.transfer) for passenger in self.leave(pair)]
                 return self.network.segment(transfer, segment, 1)
         self.look_ahead(node)
         return None
@@ -139,7 +143,7 @@ class Fastpass:
         self.network.touch(node)
 
     def wait(self, pair):
-        pair.deadline = self.network.now() + pair.timeout
+        pair.deadline = self.network.now() + longer(pair.timeout, pair.salt, pair.timeouts)
         self.network.watch(pair.transfer)
 
     def heard(self, pair):
@@ -153,11 +157,10 @@ class Fastpass:
     def expire(self, transfer, _side):
         pair = self.pairs[transfer]
         pair.timeout *= 2
+        pair.timeouts += 1
         self.wait(pair)
         if pair.wanted:
-            first = min(pair.wanted)
-            beyond = next(s for s in range(first, transfer.segments + 1) if s not in pair.wanted)
-            self.ask(transfer, range(first, beyond))
+            self.ask(transfer, len(pair.wanted))
         else:
             probe = Packet("probe", transfer, transfer.dst, self.network.bare)
             self.network.send_first(transfer.src, probe)
@@ -175,39 +178,38 @@ class Fastpass:
             self.take_probe(transfer, pair)
         elif packet.kind == "missing":
             self.heard(pair)
-            if not pair.is_done:
-                pair.wanted.update(packet.says["segments"])
-                self.ask(transfer, packet.says["segments"])
+            new = set(packet.says["segments"]) - pair.wanted
+            if not pair.is_done and new:
+                pair.wanted |= new
+                self.ask(transfer, len(new))
         else:
-            for at, granted, segment in packet.says["slots"]:
+            for at, granted in packet.says["slots"]:
                 if not self.pairs[granted].is_done:
                     self.heard(self.pairs[granted])
-                    self.slots[packet.to].append((at, granted, segment))
+                    self.slots[packet.to].append((at, granted))
             self.look_ahead(packet.to)
 
     # The receiver.
 
-    def reply(self, transfer, kind, **says):
-        self.network.send_first(transfer.dst, Packet(kind, transfer, transfer.src, self.network.bare, **says))
+    def reply(self, transfer, kind, wire, **says):
+        self.network.send_first(transfer.dst, Packet(kind, transfer, transfer.src, wire, **says))
 
     def take_segment(self, transfer, pair, number):
         new = number not in pair.arrived
         pair.arrived.add(number)
         if len(pair.arrived) == transfer.segments and (not new or self.network.delivered(transfer)):
-            self.reply(transfer, "done")
+            self.reply(transfer, "done", self.network.bare)
 
     def take_probe(self, transfer, pair):
-        """The first segments in a row that are missing."""
-        missing = []
-        for segment in range(transfer.segments):
-            if segment not in pair.arrived:
-                missing.append(segment)
-            elif missing:
-                break
+        """The segments that are missing: a bit for each from the first on, as many as fit in a packet."""
+        network = self.network
+        missing = [segment for segment in range(transfer.segments) if segment not in pair.arrived]
         if missing:
-            self.reply(transfer, "missing", segments=missing)
+            missing = [segment for segment in missing if segment - missing[0] < 8 * network.mss]
+            bits = missing[-1] + 1 - missing[0]
+            self.reply(transfer, "missing", network.wire(-(-bits // 8)), segments=missing)
         else:
-            self.reply(transfer, "done")
+            self.reply(transfer, "done", network.bare)
 
     # The arbiter.
 
@@ -241,8 +243,9 @@ class Fastpass:
             if slot is None:
                 without.append(demand)
                 continue
-            given.append((src, slot, dst, demand.transfer, demand.segments.pop(0)))
-            if demand.segments:
+            given.append((src, slot, dst, demand.transfer))
+            demand.slots -= 1
+            if demand.slots:
                 turns.append(demand)
         self.backlog = without
         self.tell(given)
@@ -252,7 +255,7 @@ class Fastpass:
 
     def first_free(self, given, src, dst):
         for slot in range(self.batch):
-            taken = any(other == slot and (s == src or d == dst) for s, other, d, _, _ in given)
+            taken = any(other == slot and (s == src or d == dst) for s, other, d, _ in given)
             if not taken:
                 return slot
         return None
@@ -268,7 +271,7 @@ class Fastpass:
         self.slots_until = first + self.batch * self.slot
         for nth, src in enumerate(sources, 1):
             mine = sorted((slot, number) for number, (s, slot, *_) in enumerate(given) if s == src)
-            slots = [(first + slot * self.slot, *given[number][3:]) for slot, number in mine]
+            slots = [(first + slot * self.slot, given[number][3]) for slot, number in mine]
             at = begin + nth * word + self.link.propagation + self.distance
             self.send_word(at, src, slots)
 

@@ -6,8 +6,10 @@ The transfers of a node take turns at its link, one packet each. What has no pay
 
 from packets import Network, Packet
 from queues import Queue
+from silence import LONGEST, Silence
 
 HEADERS_PER_DATA = 10
+STEADY = 64  # rounds of timeouts of which nothing came, until each is twice the one before
 
 
 class Trimming(Queue):
@@ -48,30 +50,46 @@ class Trimming(Queue):
 class Pair:
     """Both ends of a transfer."""
 
-    def __init__(self, transfer, window, deadline):
-        self.transfer, self.deadline = transfer, deadline
+    def __init__(self, transfer, window, rto, idle, now, salt):
+        self.transfer = transfer
         # The sender.
-        self.acknowledged, self.outstanding = set(), set()
+        self.acknowledged = set()
+        self.outstanding = []  # when sent, and which segment; the oldest first
         self.again = []
         self.new = list(range(transfer.segments))
         self.allowed = min(window, transfer.segments)
         self.pulled = 0
+        self.silence, self.round_ends = Silence(rto, STEADY, salt), 0
+        self.idle, self.idle_since = idle, now
         # The receiver.
         self.arrived = set()
         self.pulls = 0
 
     def is_done(self):
-        return len(self.acknowledged) == self.transfer.segments
+        return len(self.acknowledged) == self.transfer.segments or self.silence.has_ended
 
     def is_ready(self):
         return self.allowed > 0 and bool(self.again or self.new)
+
+    def allow(self, packets):
+        """No more than may be left: a pull may overtake the report for which it is."""
+        left = len(self.again) + len(self.outstanding) + len(self.new)
+        self.allowed = min(self.allowed + packets, left)
+
+    def lands(self, number):
+        """Whether this segment was under way: it is no longer."""
+        found = [entry for entry in self.outstanding if entry[1] == number]
+        self.outstanding = [entry for entry in self.outstanding if entry[1] != number]
+        return bool(found)
 
 
 class Ndp:
     sides = ("sender",)
 
     def __init__(self, network):
-        self.network, self.rto = network, network.case["timeout_ps"]
+        self.network = network
+        self.rto = network.case["timeout_ps"]
+        self.idle = self.rto + 2 * len(network.nodes) * network.full_time()
         self.pairs = {}
         self.turns = [[] for _ in network.nodes]
         # Of each receiver: transfers in turn, and how many pulls each is owed.
@@ -80,9 +98,10 @@ class Ndp:
         self.pull_due = [False] * len(network.nodes)
 
     def open(self, transfer):
-        deadline = self.network.now() + self.rto
-        self.pairs[transfer] = Pair(transfer, self.network.window(), deadline)
-        self.network.watch(transfer)
+        network = self.network
+        salt = network.salt(transfer, "sender")
+        self.pairs[transfer] = Pair(transfer, network.window(), self.rto, self.idle, network.now(), salt)
+        network.watch(transfer)
         self.queue_up(transfer)
 
     # The sender.
@@ -103,31 +122,45 @@ class Ndp:
                 continue
             pair.allowed -= 1
             segment = pair.again.pop(0) if pair.again else pair.new.pop(0)
-            pair.outstanding.add(segment)
+            pair.outstanding.append((self.network.now(), segment))
             self.queue_up(transfer)
+            self.network.watch(transfer)
             return self.network.segment(transfer, segment, 1)
         return None
 
-    def heard(self, pair):
-        pair.deadline = self.network.now() + self.rto
-        self.network.watch(pair.transfer)
-
     def deadline(self, transfer, _side):
         pair = self.pairs[transfer]
-        return None if pair.is_done() else pair.deadline
+        if pair.is_done():
+            return None
+        if pair.outstanding:
+            return pair.outstanding[0][0] + pair.silence.timeout()
+        return pair.idle_since + pair.idle
 
     def expire(self, transfer, _side):
-        pair = self.pairs[transfer]
-        pair.again += sorted(pair.outstanding)
-        pair.outstanding.clear()
-        pair.allowed = 1
-        self.heard(pair)
+        """What was sent so long ago goes again, without a pull. If nothing is under way, one packet goes."""
+        pair, now = self.pairs[transfer], self.network.now()
+        if not pair.outstanding:
+            pair.idle_since = now
+            if pair.is_ready():
+                return
+            pair.idle = min(2 * pair.idle, LONGEST)
+        wait = pair.silence.timeout()
+        if now >= pair.round_ends:
+            if not pair.silence.goes_on():
+                pair.allowed = 0
+                self.network.give_up(transfer)
+                return
+            pair.round_ends = now + pair.silence.timeout()
+        lost = [segment for sent, segment in pair.outstanding if sent + wait <= now]
+        pair.outstanding = pair.outstanding[len(lost) :]
+        pair.again += lost
+        pair.allow(max(len(lost), 1))
         self.queue_up(transfer)
 
     def answered(self, request):
         pair = self.pairs[request]
         pair.acknowledged = set(range(request.segments))
-        pair.again = []
+        pair.again, pair.outstanding = [], []
 
     def receive(self, packet):
         transfer, pair = packet.transfer, self.pairs[packet.transfer]
@@ -137,22 +170,21 @@ class Ndp:
         if packet.kind == "done":
             self.answered(transfer)
             return
-        self.heard(pair)
         number = packet.says["number"]
+        pair.idle_since = self.network.now()
         if packet.kind == "ack":
-            pair.outstanding.discard(number)
-            pair.acknowledged.add(number)
-            pair.again = [segment for segment in pair.again if segment != number]
-        elif packet.kind == "nack" and number in pair.outstanding:
-            pair.outstanding.remove(number)
+            pair.lands(number)
             if number not in pair.acknowledged:
+                pair.acknowledged.add(number)
+                pair.silence.end()
+            pair.again = [segment for segment in pair.again if segment != number]
+        elif packet.kind == "nack":
+            if pair.lands(number) and number not in pair.acknowledged:
                 pair.again.append(number)
-        elif packet.kind == "pull":
-            pair.allowed += max(number - pair.pulled, 0)
+        elif not pair.silence.has_ended:
+            pair.allow(max(number - pair.pulled, 0))
             pair.pulled = max(pair.pulled, number)
-            # A pull may overtake the report for which it is; with nothing that could be left for it, it is of no use.
-            left = len(pair.again) + len(pair.outstanding) + len(pair.new)
-            pair.allowed = min(pair.allowed, left)
+        self.network.watch(transfer)
         self.queue_up(transfer)
 
     # The receiver.
@@ -163,13 +195,18 @@ class Ndp:
 
     def take_segment(self, packet, transfer, pair):
         number, owed = packet.says["number"], self.owed[transfer.dst]
-        new = not packet.trimmed and number not in pair.arrived
+        known = number in pair.arrived
+        new = not packet.trimmed and not known
         if not packet.trimmed:
             pair.arrived.add(number)
         if len(pair.arrived) == transfer.segments:
             owed[:] = [turn for turn in owed if turn[0] is not transfer]
             if not new or self.network.delivered(transfer):
                 self.reply(transfer, "done", None)
+            return
+        if known:
+            # It was sent again without a pull, and causes none.
+            self.reply(transfer, "ack", number)
             return
         for turn in owed:
             if turn[0] is transfer:

@@ -6,6 +6,7 @@ what has to wait is in the port's queue, and one packet leaves whenever the port
 """
 
 from engine import ALARM, HERE, MESSAGE, Engine
+from silence import salt
 from topology import flow_hash, topology
 
 HEADERS = 20 + 20 + 12 + 8 + 14 + 4 + 12  # IP, transport; preamble, Ethernet, check, gap
@@ -146,6 +147,9 @@ class Network:
         """One of its ends does not go on: the message is lost, unless it is here."""
         if self.times[transfer.message] is None:
             self.times[transfer.message] = GIVEN_UP
+
+    def salt(self, transfer, side):
+        return salt(self.case["seed"], transfer.number, side == "receiver")
 
     def segment(self, transfer, number, rank, **says):
         payload = min(transfer.size - number * self.mss, self.mss)

@@ -3,24 +3,27 @@ and slow down when they time out (§4.2)."""
 
 from packets import Network, Packet
 from queues import SmallestFirst
+from silence import Silence
 
 TIMEOUTS_BEFORE_PROBE = 5
+STEADY = 1024  # timeouts in a row, until each is twice the one before
 
 
 class Sender:
-    def __init__(self, transfer, window, rto):
+    def __init__(self, transfer, window, rto, salt):
         self.transfer, self.window, self.rto = transfer, window, rto
         self.acknowledged, self.outstanding = set(), set()
         self.threshold = float("inf")
         self.since_growth = 0
         self.timeouts, self.probe_owed = 0, False
+        self.silence = Silence(rto, STEADY, salt)
         self.deadline = None
 
     def left(self):
         return self.transfer.segments - len(self.acknowledged)
 
     def is_done(self):
-        return self.left() == 0
+        return self.left() == 0 or self.silence.has_ended
 
     def is_probing(self):
         return self.timeouts >= TIMEOUTS_BEFORE_PROBE
@@ -33,6 +36,8 @@ class Sender:
         return None
 
     def is_ready(self):
+        if self.is_done():
+            return False
         if self.is_probing():
             return self.probe_owed
         return len(self.outstanding) < self.window and self.to_send() is not None
@@ -47,7 +52,8 @@ class Pfabric:
         self.senders, self.arrived = {}, {}
 
     def open(self, transfer):
-        self.senders[transfer] = Sender(transfer, self.network.window(), self.rto)
+        salt = self.network.salt(transfer, "sender")
+        self.senders[transfer] = Sender(transfer, self.network.window(), self.rto, salt)
         self.arrived[transfer] = set()
 
     def ready(self, node):
@@ -86,8 +92,12 @@ class Pfabric:
         sender.threshold = max(sender.window // 2, 1)
         sender.window, sender.since_growth = 1, 0
         sender.outstanding.clear()
+        if not sender.silence.goes_on():
+            self.set_deadline(sender, None)
+            self.network.give_up(transfer)
+            return
         sender.probe_owed = sender.is_probing()
-        self.set_deadline(sender, self.network.now() + sender.rto)
+        self.set_deadline(sender, self.network.now() + sender.silence.timeout())
 
     def receive(self, packet):
         transfer = packet.transfer
@@ -119,6 +129,7 @@ class Pfabric:
         sender.outstanding.difference_update(segments)
         sender.timeouts, sender.probe_owed = 0, False
         if new:
+            sender.silence.end()
             sender.since_growth += 1
             if sender.window < sender.threshold or sender.since_growth >= sender.window:
                 sender.window += 1

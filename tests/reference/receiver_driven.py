@@ -16,7 +16,7 @@ STEADY = 64  # timeouts in a row of which nothing came, until each is twice the 
 class Pair:
     """Both ends of a transfer."""
 
-    def __init__(self, transfer, unasked, now, timeout, patience, expiry):
+    def __init__(self, transfer, unasked, now, timeout, patience, expiry, salts, steady):
         self.transfer = transfer
         unasked = range(min(unasked, transfer.segments))
         # The sender: segments that may be sent, in order; with the rank of the grant, and until when.
@@ -27,7 +27,7 @@ class Pair:
         self.expiry = expiry
         self.allowed_until = now + (len(unasked) * expiry["pace"] if expiry else 0)
         self.is_done = False
-        self.silence = Silence(patience, 0)
+        self.silence = Silence(patience, 0, salts[0])
         self.asks_at = now + patience
         # The receiver.
         self.known = False
@@ -37,7 +37,7 @@ class Pair:
         self.latest = -1  # segment to arrive, of those granted since all was given up
         self.gives_up_at = None
         self.granted_at = 0
-        self.grants_in_vain = Silence(timeout, STEADY)
+        self.grants_in_vain = Silence(timeout, steady, salts[1])
 
     def is_ready(self):
         return not self.is_done and bool(self.unasked or self.granted)
@@ -70,6 +70,7 @@ class Pair:
 
 class ReceiverDriven:
     sides = ("sender", "receiver")
+    steady = STEADY
     timeout = patience = None  # without grants, and while packets are awaited that need none
 
     def __init__(self, network):
@@ -84,7 +85,9 @@ class ReceiverDriven:
 
     def open(self, transfer):
         network = self.network
-        pair = Pair(transfer, self.unasked, network.now(), self.timeout, self.patience, self.expiry)
+        salts = [network.salt(transfer, side) for side in self.sides]
+        times = self.timeout, self.patience, self.expiry
+        pair = Pair(transfer, self.unasked, network.now(), *times, salts, self.steady)
         self.pairs[transfer] = pair
         network.watch(transfer)
         if self.announces:
@@ -134,7 +137,7 @@ class ReceiverDriven:
         if pair.silence.has_ended:
             return
         pair.silence.end()
-        pair.asks_at = now + self.patience
+        pair.asks_at = now + pair.silence.timeout()
         self.network.watch(pair.transfer)
         until = None
         if self.expiry:
@@ -234,7 +237,8 @@ class ReceiverDriven:
         pair.latest = -1
 
     def wait(self, pair):
-        pair.gives_up_at = self.network.now() + (self.patience if pair.unasked_awaited else self.timeout)
+        wait = self.patience if pair.unasked_awaited else self.timeout
+        pair.gives_up_at = self.network.now() + pair.grants_in_vain.of(wait)
         self.network.watch(pair.transfer)
 
     def take_segment(self, pair, number):
@@ -268,7 +272,8 @@ class ReceiverDriven:
             segment = pair.to_grant()[0]
             pair.outstanding.add(segment)
             pair.granted_at = self.network.now()
-            pair.gives_up_at = max(pair.gives_up_at, self.network.now() + self.timeout)
+            until = self.network.now() + pair.grants_in_vain.timeout()
+            pair.gives_up_at = max(pair.gives_up_at, until)
             self.network.watch(pair.transfer)
             self.issued(pair)
             size = self.network.segment(pair.transfer, segment, 0).wire
@@ -307,6 +312,7 @@ class Phost(Paced):
 
     announces = True
     rank = 2
+    steady = 8
 
     def __init__(self, network):
         super().__init__(network)
@@ -360,11 +366,13 @@ class Ird(Paced):
     def __init__(self, network):
         super().__init__(network)
         self.unasked = 0
-        self.timeout = self.patience = max(10**9, network.patience())
         byte = network.topology.host_link.byte
         flight = network.topology.crossing(network.bare, 0, len(network.nodes) - 1)
         self.most_at_sender = flight + MOST_CREDITS * network.full * byte
         room = max(network.case["buffer"] - network.full, 0) // 2
+        # Where buffers have no bound, what a receiver has outstanding has none.
+        least = 10**9 if room >= 2**31 else 0
+        self.timeout = self.patience = max(least, network.patience())
         self.most_outstanding = max(network.round_trip(), room * byte)
         self.credits = {}  # of each transfer: issued and not used
         self.waits = [False] * len(network.nodes)  # the latest turn found nothing to grant

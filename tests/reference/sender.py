@@ -3,6 +3,8 @@
 The unit is the segment. The receiver acknowledges every segment at once.
 """
 
+from silence import longer
+
 OPEN, RECOVERY, LOSS = "open", "recovery", "loss"
 DUP_THRESH = 3
 MIN_WINDOW = 2.0
@@ -60,7 +62,7 @@ class Dctcp(NewReno):
 
 
 class Sender:
-    def __init__(self, control, segments, first_rto, min_rto, max_rto):
+    def __init__(self, control, segments, first_rto, min_rto, max_rto, salt):
         self.control, self.total = control, segments
         self.una = self.next = 0
         self.sacked = set()
@@ -70,6 +72,7 @@ class Sender:
         self.srtt = None
         self.rttvar = 0
         self.rto, self.backoff = first_rto, 0
+        self.salt, self.ever = salt, 0  # timeouts so far
         self.min_rto, self.max_rto = min_rto, max_rto
         self.deadline = None
 
@@ -85,7 +88,8 @@ class Sender:
         return pipe
 
     def timeout(self):
-        return min(self.rto << self.backoff, self.max_rto)
+        exact = min(self.rto << self.backoff, self.max_rto)
+        return longer(exact, self.salt, self.ever if self.backoff else 0)
 
     def acknowledge(self, now, ack):
         if ack["next"] > self.next:
@@ -128,6 +132,7 @@ class Sender:
         self.phase, self.until = LOSS, self.next
         self.lost_below, self.resent_below = self.next, self.una
         self.backoff = min(self.backoff + 1, 32)
+        self.ever += 1
         self.deadline = now + self.timeout()
 
     def hole(self, eager):

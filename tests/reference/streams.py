@@ -11,6 +11,7 @@ from collections import deque
 
 from engine import ALARM, HERE, MESSAGE, Engine
 from sender import Dctcp, NewReno, Receiver, Sender
+from silence import salt
 from topology import flow_hash, topology
 
 HEADERS = 20 + 20 + 12 + 8 + 14 + 4 + 12  # IP, TCP, time stamps; preamble, Ethernet, check, gap
@@ -21,13 +22,15 @@ class Stream:
     def __init__(self, network, message, src, dst, size, kind, request=None):
         case = network.case
         self.network, self.message = network, message
-        self.turn = flow_hash(2 * message + (request is not None))
+        name = 2 * message + (request is not None)
+        self.turn = flow_hash(name)
         self.src, self.dst, self.size, self.kind = src, dst, size, kind
         self.request = request
         self.segments = max(-(-size // network.mss), 1)
         control = Dctcp(case) if case["fabric"] == "dctcp" else NewReno(case)
         first = min(max(3 * network.round_trip(), case["min_rto_ps"]), network.max_rto)
-        self.sender = Sender(control, self.segments, first, case["min_rto_ps"], network.max_rto)
+        least, most = case["min_rto_ps"], network.max_rto
+        self.sender = Sender(control, self.segments, first, least, most, salt(case["seed"], name))
         self.receiver = Receiver()
         self.waits = False
         self.alarm = None

@@ -133,6 +133,13 @@ pub unsafe extern "C" fn in_child() -> isize {
     0
 }
 
+/// Puts every page back and ends the pager: the program is about to filter its system calls.
+#[unsafe(no_mangle)]
+pub extern "C" fn leave() -> isize {
+    blocking::leave();
+    0
+}
+
 /// Sees to it that the kernel treats `[start, start+len)` as one mapping; see [`gate::merge`].
 #[unsafe(no_mangle)]
 pub extern "C" fn merge(start: usize, len: usize) -> isize {

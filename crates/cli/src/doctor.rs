@@ -5,6 +5,7 @@ use crate::{docs, rack, sockets, stdout, sweep};
 use serde::Serialize;
 use std::process::ExitCode;
 use unrack_build::build;
+use unrack_guests::Accelerator;
 use unrack_lines_run::Tools;
 use unrack_record::{Machine, Started};
 
@@ -14,7 +15,9 @@ Examples:
   unrack doctor compare lines    of these verbs; status 3 if one cannot run
   unrack doctor --json
 
-Nothing is changed: what only a trial shows (limits of a container, a kernel's settings) is said by the verb itself.";
+What a rack needs is tried: a network namespace with its links, and a virtual machine that runs a few instructions; both
+are gone at once, and this may take some seconds. Nothing else is changed. `swap` makes its device and cgroup only when it
+runs, and says then if it may not.";
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -26,12 +29,15 @@ pub(crate) struct Args {
     json: bool,
 }
 
+/// Result of a check: a note on how the verb would run, if there is something to know; otherwise, what it lacks.
+type Checked = Result<Option<&'static str>, String>;
+
 /// A verb, or a use of one, and the check of what it needs.
 struct Use {
     verb: &'static str,
     /// How it is used, if not every use needs the same.
     with: &'static str,
-    check: fn() -> Result<(), String>,
+    check: fn() -> Checked,
 }
 
 const USES: [Use; 17] = [
@@ -41,17 +47,17 @@ const USES: [Use; 17] = [
     Use { verb: "run", with: "", check: pages },
     Use { verb: "run", with: "--fast", check: fast },
     Use { verb: "lines", with: "", check: lines },
-    Use { verb: "swap", with: "", check: || text(unrack_swap::check_machine()) },
+    Use { verb: "swap", with: "", check: || text(unrack_swap::check_machine()).map(|()| None) },
     Use { verb: "rack", with: "of namespaces", check: namespaces },
     Use { verb: "rack", with: "of processes (torus, mesh)", check: nothing },
-    Use { verb: "rack", with: "of virtual machines", check: || text(unrack_guests::check_machine()) },
+    Use { verb: "rack", with: "of virtual machines", check: guests },
     Use { verb: "rpc", with: "", check: nothing },
     Use { verb: "rpc", with: "bench", check: two_cores },
-    Use { verb: "sockets", with: "", check: || sockets::library().map(drop) },
+    Use { verb: "sockets", with: "", check: || sockets::library().map(|_| None) },
     Use { verb: "sim", with: "", check: nothing },
     Use { verb: "sweep", with: "", check: nothing },
-    Use { verb: "sweep", with: "--cluster", check: sweep::check_cluster },
-    Use { verb: "docs", with: "", check: || docs::page().map(drop) },
+    Use { verb: "sweep", with: "--cluster", check: || sweep::check_cluster().map(|()| None) },
+    Use { verb: "docs", with: "", check: || docs::page().map(|_| None) },
 ];
 
 /// One line of the answer.
@@ -60,6 +66,8 @@ struct Answer {
     verb: &'static str,
     with: &'static str,
     can_run: bool,
+    /// How it would run, if there is something to know.
+    note: Option<&'static str>,
     /// What is missing, and what to do about it.
     lacks: Option<String>,
 }
@@ -98,50 +106,62 @@ fn verbs() -> Vec<&'static str> {
 }
 
 fn answer(one: &Use) -> Answer {
-    let lacks = (one.check)().err();
-    Answer { verb: one.verb, with: one.with, can_run: lacks.is_none(), lacks }
+    let checked = (one.check)();
+    let (can_run, note) = (checked.is_ok(), checked.as_ref().ok().copied().flatten());
+    Answer { verb: one.verb, with: one.with, can_run, note, lacks: checked.err() }
 }
 
 /// Returns a line for each answer.
 fn table(answers: &[Answer]) -> String {
     let name = |answer: &Answer| format!("{} {}", answer.verb, answer.with).trim_end().to_string();
     let width = answers.iter().map(|answer| name(answer).len()).max().unwrap_or(0);
-    let said = |answer: &Answer| answer.lacks.as_ref().map_or("yes".into(), |lacks| format!("no: {lacks}"));
+    let said = |answer: &Answer| match (&answer.lacks, answer.note) {
+        (Some(lacks), _) => format!("no: {lacks}"),
+        (None, Some(note)) => format!("yes: {note}"),
+        (None, None) => "yes".into(),
+    };
     answers.iter().map(|answer| format!("{:width$}  {}\n", name(answer), said(answer))).collect()
 }
 
-fn text<E: std::fmt::Display>(checked: Result<(), E>) -> Result<(), String> {
+fn text<T, E: std::fmt::Display>(checked: Result<T, E>) -> Result<T, String> {
     checked.map_err(|why| why.to_string())
 }
 
-fn nothing() -> Result<(), String> {
-    Ok(())
+fn nothing() -> Checked {
+    Ok(None)
 }
 
-fn pages() -> Result<(), String> {
-    text(unrack_paging::check_machine())
+fn pages() -> Checked {
+    text(unrack_paging::check_machine()).map(|()| None)
 }
 
-fn fast() -> Result<(), String> {
+fn fast() -> Checked {
     pages()?;
-    text(unrack_paging::check_fast())
+    text(unrack_paging::check_fast()).map(|()| None)
 }
 
-fn lines() -> Result<(), String> {
-    text(Tools::find().map(drop))
+fn lines() -> Checked {
+    text(Tools::find()).map(|_| None)
 }
 
-fn namespaces() -> Result<(), String> {
-    text(unrack_namespaces::check_machine())?;
-    rack::library().map(drop)
+fn namespaces() -> Checked {
+    text(unrack_namespaces::try_machine())?;
+    rack::library().map(|_| None)
 }
 
-fn two_cores() -> Result<(), String> {
+fn guests() -> Checked {
+    text(unrack_guests::try_machine()).map(|accelerator| match accelerator {
+        Accelerator::Kvm => None,
+        Accelerator::Tcg => Some("emulated by QEMU, since KVM runs no kernel here"),
+    })
+}
+
+fn two_cores() -> Checked {
     match std::thread::available_parallelism().map_or(1, std::num::NonZeroUsize::get) {
         1 => Err(
             "client and server wait for each other on cores of their own, and this process may use one only"
                 .into(),
         ),
-        _ => Ok(()),
+        _ => Ok(None),
     }
 }

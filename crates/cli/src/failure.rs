@@ -43,6 +43,7 @@ impl From<unrack_grid::ScenarioRunError> for Failure {
         match error {
             unrack_grid::ScenarioRunError::Refused(text) => Failure::Usage(text),
             unrack_grid::ScenarioRunError::Failed(text) => Failure::Failed(text),
+            unrack_grid::ScenarioRunError::NotWritten { text, .. } => Failure::Failed(text),
             unrack_grid::ScenarioRunError::Lacking(text) => Failure::Lacking(text),
         }
     }

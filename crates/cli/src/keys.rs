@@ -145,7 +145,9 @@ fn show(folder: PathBuf, json: bool) -> Result<(), Failure> {
 impl From<Error> for Failure {
     fn from(error: Error) -> Failure {
         match error {
-            Error::Broken(_) | Error::Refused { .. } | Error::NotTls(_) => Failure::Failed(error.to_string()),
+            Error::Broken(_) | Error::Changed(_) | Error::Refused { .. } | Error::NotTls(_) => {
+                Failure::Failed(error.to_string())
+            }
             _ => Failure::Usage(error.to_string()),
         }
     }

@@ -22,6 +22,7 @@ mod lines;
 mod man;
 mod map;
 mod memory;
+mod parent;
 mod phy;
 mod points_bar;
 mod pool;
@@ -146,6 +147,7 @@ static ALLOCATOR: last_words::Noting = last_words::Noting;
 
 /// Reads the arguments of the process, runs the verb, and returns the exit status.
 pub fn main() -> ExitCode {
+    parent::end_with_it();
     clap_complete::CompleteEnv::with_factory(Cli::command).complete();
     last_words::install();
     let arguments: Vec<_> = std::env::args_os().collect();
@@ -188,7 +190,7 @@ fn begin(verb: &Verb) -> Result<Begun, Failure> {
             Ok(Begun::default())
         }
         Verb::Run(args) => Ok(Begun { seat: unrack_paging::take_seat(&args.command)?, undo: None }),
-        Verb::Compare(_) | Verb::Map(_) => {
+        Verb::Compare(_) | Verb::Map(_) | Verb::Lines(_) => {
             unrack_paging::stand_guard()?;
             Ok(Begun::default())
         }

@@ -14,8 +14,9 @@ use std::time::Duration;
 use summary::{Ran, Summary};
 use unrack_build::build;
 use unrack_paging::{
-    CaptureTo, CheckedProgram, Delay, FaultMode, Input, MemoryNode, OutputTarget, ProgramSeat, RemoteNode,
-    RunSetup, SMALLEST_LOCAL, Weighing, calibrate, footprint, local_bytes, measure,
+    CaptureTo, CheckedProgram, Delay, FaultMode, Input, MachineCounters, MachineLoad, MemoryNode,
+    OutputTarget, ProgramSeat, RemoteNode, RunSetup, SMALLEST_LOCAL, Weighing, calibrate_undisturbed,
+    footprint, local_bytes, measure,
 };
 use unrack_record::Started;
 use unrack_units::{Bytes, Rate, Share, Time};
@@ -31,6 +32,8 @@ Examples:
                                                        waits as simulated for a fabric
   unrack run --read-ahead 16 -- ./program              fetches ahead of what strides through memory
   unrack run --pid 4711 --local 25% --for 30s          a process that runs already, and gets all back in the end
+  unrack run --local 25% --footprint 2GiB -- redis-server
+                                                       a service: no native run, which would never end
 
 A share such as 25% is of the program's footprint. The first run of a command measures it by a native run whose \
 output is discarded; later runs remember it. unrack becomes CMD: its process number, its signals, its output and its exit \
@@ -42,9 +45,9 @@ A fetch takes the latency and the transmission of a 4KiB page. The pager's own c
 that delay. Where it exceeds the delay, the run takes longer than on such a network; the summary on stderr gives both \
 times. `unrack compare` computes them without the pager.
 
-With --pid the footprint is what the process has now. Ctrl-C or SIGTERM (of unrack: no signal is passed on) or --for ends \
-it: every page is back then, and the process goes on, as it does if unrack is killed. Processes that it forks meanwhile share \
-its local memory. Needs root (CAP_SYS_PTRACE), and refuses what it cannot leave unharmed: programs that others trace, that \
+With --pid the footprint is what the process has now (with --tree, it and all processes that it has started). Ctrl-C or SIGTERM (of unrack: no signal is passed on) or --for ends \
+it: every page is back then, and the process goes on, as it does if unrack is killed. If it ends before, the status is its own. Processes that it forks meanwhile share \
+its local memory; a child gets copies of all that is away, so there must be memory for that. Needs root (CAP_SYS_PTRACE), and refuses what it cannot leave unharmed: programs that others trace, that \
 filter system calls (seccomp), or that use userfaultfd.";
 
 #[derive(clap::Args)]
@@ -91,12 +94,19 @@ pub(crate) struct Args {
     /// Time that processes which CMD leaves behind may go on, before they are ended [default: 500ms]
     #[arg(long, value_name = "TIME", value_parser = duration)]
     grace: Option<Duration>,
+    /// Footprint of which the share of --local is, instead of measuring it by a native run: for services, which do not end,
+    /// and for programs that may not run twice
+    #[arg(long, value_name = "SIZE", conflicts_with_all = ["pid", "no_cache"])]
+    footprint: Option<Bytes>,
     /// Measure the footprint again
     #[arg(long)]
     no_cache: bool,
     /// Take memory from this process, which runs already, instead of starting a program, and give it back in the end
     #[arg(long, value_name = "PID", conflicts_with_all = ["command", "fast", "capture", "remote", "grace", "no_cache"])]
     pub(crate) pid: Option<u32>,
+    /// With --pid: take memory also from the processes that it has started before
+    #[arg(long, requires = "pid")]
+    tree: bool,
     /// Time after which memory is given back [default: when unrack is asked to end, or the process ends]
     #[arg(long = "for", value_name = "TIME", value_parser = duration, requires = "pid")]
     time: Option<Duration>,
@@ -123,12 +133,12 @@ pub(crate) fn main(mut args: Args, seat: Option<&ProgramSeat>) -> Result<ExitCod
     let policy = args.protection.policy();
     args.remote.as_mut().map(|node| node.protect(&policy)).transpose()?;
     let weighing = args.weigh(&mut job)?;
-    let footprint = weighing.map(|weighing| weighing.footprint.bytes());
+    let footprint = args.footprint.or(weighing.map(|weighing| weighing.footprint.bytes()));
     let local = args.local_bytes(footprint)?;
     if let Some(node) = &args.remote {
         node.greet(args.page_timeout)?;
     }
-    let calibration = calibrate(mode, None)?;
+    let (calibration, disturbance) = calibrate_undisturbed(mode, None)?;
     let capture = capture.as_deref().map(|path| CaptureTo { path, native_s: None });
     let node = args.remote.as_ref().map(|at| RemoteNode { at, page_timeout: args.page_timeout });
     let (seed, output) = (args.seed, OutputTarget::Inherited);
@@ -146,8 +156,13 @@ pub(crate) fn main(mut args: Args, seat: Option<&ProgramSeat>) -> Result<ExitCod
         grace: args.grace,
         read_ahead: args.read_ahead,
     };
+    let program = seat.map(ProgramSeat::pid);
+    let before = MachineCounters::with(program);
     let report = measure(&job, &setup)?;
-    let summary = Summary::new(&args, &started, Ran::from_run(&args, &job, &setup, weighing, &report));
+    let load = MachineLoad::between(&before, &MachineCounters::with(program));
+    let disturbance = disturbance.or_else(|| load.disturbance());
+    let summary =
+        Summary::new(&args, &started, Ran::from_run(&args, &job, &setup, (weighing, disturbance), &report));
     if let Some(target) = json {
         target.write_json(&summary)?;
     }
@@ -191,7 +206,7 @@ impl Args {
 
     /// Determines the footprint, which only a share needs. A native run for it must not consume the program's input.
     fn weigh(&self, job: &mut CheckedProgram) -> Result<Option<Weighing>, Failure> {
-        if let Share::Size(_) = self.local {
+        if matches!(self.local, Share::Size(_)) || self.footprint.is_some() {
             return Ok(None);
         }
         job.input = Input::repeatable()?;

@@ -9,7 +9,7 @@ use unrack_workload::WorkloadError;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("`{key}` {rule}, but is {value}")]
 pub struct SetupError {
-    pub key: &'static str,
+    pub key: Cow<'static, str>,
     pub rule: Cow<'static, str>,
     pub value: String,
     /// Simulated time at which the error ended a run; `None` if it was found before the run.
@@ -19,11 +19,11 @@ pub struct SetupError {
 impl SetupError {
     /// Creates an error for a parameter `key` whose `value` breaks `rule`, found before the run.
     pub fn new(
-        key: &'static str,
+        key: impl Into<Cow<'static, str>>,
         rule: impl Into<Cow<'static, str>>,
         value: impl std::fmt::Display,
     ) -> SetupError {
-        SetupError { key, rule: rule.into(), value: value.to_string(), ended: None }
+        SetupError { key: key.into(), rule: rule.into(), value: value.to_string(), ended: None }
     }
 
     /// Creates the error of a run whose last event was at `ended` and whose next event is beyond [`Time::END`]. `key`
@@ -41,7 +41,7 @@ impl SetupError {
 impl SetupError {
     /// Converts the error to one that shows the place in the scenario.
     pub fn in_scenario(&self, scenario: &ValidScenario) -> ScenarioError {
-        scenario.error_at(self.key, format!("{}, but is {}", self.rule, self.value))
+        scenario.error_at(&self.key, format!("{}, but is {}", self.rule, self.value))
     }
 }
 

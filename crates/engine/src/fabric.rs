@@ -2,6 +2,7 @@
 
 use crate::events::{Core, Observer, Tied};
 use crate::inside::HostCounts;
+use crate::run::Outcome;
 use unrack_units::{Bytes, Time};
 use unrack_workload::{Computing, Message, MessageId};
 
@@ -31,9 +32,25 @@ pub trait Fabric {
         core.wake_at(core.now() + computing.time, computing.actor);
     }
 
-    /// Returns the completion time of `message` alone on this fabric: arithmetic, no simulation. At least
-    /// [`Network::ideal`](crate::network::Network::ideal).
+    /// Returns the completion time of `message` alone on this fabric: by arithmetic, or simulated where there is none. At
+    /// least [`Network::ideal`](crate::network::Network::ideal).
     fn unloaded(&self, message: &Message) -> Time;
+
+    /// Returns whether the time of a message alone depends on what the fabric draws for it, or on its number, such as
+    /// one of several routes.
+    fn draws_routes(&self) -> bool {
+        false
+    }
+
+    /// Returns the completion time of a message alone, of which the outcome among others is known. With routes that are
+    /// drawn, [`Fabric::unloaded`] is the time of one draw; that of the message's own is no longer than what it took.
+    fn unloaded_beside(&self, message: &Message, outcome: &Outcome) -> Time {
+        let unloaded = self.unloaded(message);
+        match outcome.completion() {
+            Some(took) if self.draws_routes() => unloaded.min(took),
+            _ => unloaded,
+        }
+    }
 
     /// Returns the largest message, or request, that the fabric carries. `None`: any that a workload can have.
     fn largest(&self) -> Option<Largest> {

@@ -73,11 +73,13 @@ impl FaultSchedule {
     ) -> Result<FaultSchedule, SetupError> {
         let cables = Cables::from_topology(topology);
         let mut outages = vec![Vec::new(); cables.count as usize];
-        for failure in failures {
+        for (n, failure) in failures.iter().enumerate() {
+            let refused =
+                |(rule, value): (&'static str, String)| SetupError::new(format!("failures.{n}"), rule, value);
             let Downtime { from, until, every, detected_after, .. } = *failure;
             let outage = Outage::new(from, until, every, detected_after);
-            let outage = outage.map_err(|(rule, value)| SetupError::new("failures", rule, value))?;
-            for cable in cables.broken(failure.what)? {
+            let outage = outage.map_err(refused)?;
+            for cable in cables.broken(failure.what).map_err(refused)? {
                 outages[cable as usize].push(outage);
             }
         }
@@ -196,21 +198,22 @@ impl Cables<'_> {
         Cables { topology, count, of_port, between }
     }
 
-    fn broken(&self, what: Broken) -> Result<Vec<u32>, SetupError> {
-        let refuse = |rule, value: String| Err(SetupError::new("failures", rule, value));
+    /// Returns the cables of what is broken, or the rule that it breaks and its value.
+    fn broken(&self, what: Broken) -> Result<Vec<u32>, (&'static str, String)> {
+        let refuse = |rule, value: String| Err((rule, value));
         let (nodes, switches) = (self.topology.nodes(), self.topology.switches());
         match what {
             // Without switches, other nodes reach each other through this node.
             Broken::Node(node) if node < nodes && self.topology.graph().is_some() => Ok(self.at_switch(node)),
             Broken::Node(node) if node < nodes => Ok(vec![node]),
-            Broken::Node(node) => refuse("name nodes of the network", format!("node {node} of {nodes}")),
+            Broken::Node(node) => refuse("names nodes of the network", format!("node {node} of {nodes}")),
             Broken::Between(a, b) => match self.between.get(&(a.min(b), a.max(b))) {
                 Some(cable) => Ok(vec![*cable]),
-                None => refuse("name switches that are linked", format!("switches {a} and {b}")),
+                None => refuse("names switches that are linked", format!("switches {a} and {b}")),
             },
             Broken::Switch(switch) if switch < switches => Ok(self.at_switch(switch)),
             Broken::Switch(switch) => {
-                refuse("name switches of the network", format!("switch {switch} of {switches}"))
+                refuse("names switches of the network", format!("switch {switch} of {switches}"))
             }
         }
     }

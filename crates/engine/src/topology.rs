@@ -309,6 +309,11 @@ impl Topology {
         }
     }
 
+    /// Returns whether links between nodes that forward for each other are not all alike.
+    pub fn is_uneven(&self) -> bool {
+        self.cables.is_some()
+    }
+
     /// Returns the number of ports of all switches.
     pub fn ports(&self) -> u32 {
         match self.shape {

@@ -7,6 +7,9 @@ pub struct Axis {
     pub values: Vec<String>,
 }
 
+/// Most points of a grid, which are all checked, and in memory, before the first runs.
+const MOST_POINTS: usize = 1_000_000;
+
 /// Returns every choice of a value for each axis; those of the last vary fastest.
 pub fn product(axes: &[Axis]) -> Vec<Vec<String>> {
     axes.iter().fold(vec![Vec::new()], |points, axis| {
@@ -40,14 +43,26 @@ pub fn parsed(set: &[String], seeds: Option<&str>) -> Result<Vec<Axis>, String> 
             return Err(format!("--set {}: `{}` is in the list twice", axis.key, value.1));
         }
     }
+    let sizes = axes.iter().map(|axis| axis.values.len());
+    let points = sizes.clone().try_fold(1usize, usize::checked_mul);
+    if points.is_none_or(|points| points > MOST_POINTS) {
+        let sizes = sizes.map(|size| size.to_string()).collect::<Vec<_>>().join(" x ");
+        return Err(format!(
+            "{sizes} values are more than {MOST_POINTS} points: leave values out, or sweep in steps"
+        ));
+    }
     Ok(axes)
 }
 
-/// Splits values at commas that are in no brackets, braces or quotes.
+/// Splits values at commas that are in no brackets, braces or quotes. In double quotes, a backslash escapes the next character.
 fn list(text: &str) -> Vec<String> {
     let (mut depth, mut quote, mut values) = (0u32, None, vec![String::new()]);
+    let mut is_escaped = false;
     for character in text.chars() {
+        let was_escaped = std::mem::replace(&mut is_escaped, false);
         match (quote, character) {
+            (Some(_), _) if was_escaped => {}
+            (Some('"'), '\\') => is_escaped = true,
             (Some(end), _) if character == end => quote = None,
             (Some(_), _) => {}
             (None, '"' | '\'') => quote = Some(character),
@@ -106,6 +121,7 @@ mod tests {
             list("{ cdf = \"a,b\", n = [1, 2] },64B,'x,y'"),
             ["{ cdf = \"a,b\", n = [1, 2] }", "64B", "'x,y'"]
         );
+        assert_eq!(list(r#""a\",b\\",'c\',d"#), [r#""a\",b\\""#, r"'c\'", "d"]);
         assert_eq!(list("one"), ["one"]);
     }
 
@@ -126,6 +142,8 @@ mod tests {
         assert!(refused(&["a=1", "a=2"], None).contains("set twice"));
         assert!(refused(&["seed=1"], Some("1..2")).contains("set twice"));
         assert!(refused(&["a=1,1"], None).contains("in the list twice"));
+        let many = |key: &str| (0..4000).fold(format!("{key}=0"), |text, n| text + &format!(",{}", n + 1));
+        assert!(refused(&[&many("a"), &many("b")], None).contains("4001 x 4001 values"));
         for seeds in ["5..1", "x", "1..", "0..99999999"] {
             assert!(refused(&[], Some(seeds)).contains("--seeds"), "{seeds}");
         }

@@ -13,6 +13,9 @@ pub enum ScenarioRunError {
     /// Run that began and failed.
     #[error("{0}")]
     Failed(String),
+    /// File that could not be written, with the number of the system's error.
+    #[error("{text}")]
+    NotWritten { text: String, number: Option<i32> },
     /// Machine with too little memory.
     #[error("{0}")]
     Lacking(String),
@@ -36,7 +39,7 @@ impl ScenarioRunError {
         match self {
             ScenarioRunError::Refused(text) => ScenarioRunError::Refused(at(text)),
             ScenarioRunError::Failed(text) => ScenarioRunError::Failed(at(text)),
-            ScenarioRunError::Lacking(text) => ScenarioRunError::Lacking(text),
+            other @ (ScenarioRunError::NotWritten { .. } | ScenarioRunError::Lacking(_)) => other,
         }
     }
 }
@@ -49,6 +52,10 @@ impl From<ScenarioError> for ScenarioRunError {
 
 impl From<RecordError> for ScenarioRunError {
     fn from(error: RecordError) -> ScenarioRunError {
-        ScenarioRunError::Failed(error.to_string())
+        let text = error.to_string();
+        match error {
+            RecordError::Io { why, .. } => ScenarioRunError::NotWritten { text, number: why.raw_os_error() },
+            _ => ScenarioRunError::Failed(text),
+        }
     }
 }

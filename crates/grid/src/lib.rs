@@ -12,6 +12,7 @@
 //! | [`runner`] | runs the points that are not kept yet, on threads, and keeps them |
 //! | [`watch`] | progress of the points |
 //! | [`sweep`] | runs one scenario over axes, and makes its table |
+//! | [`sweep_folder`] | creates the folder of a sweep, unless an earlier table would be lost |
 //!
 //! A kept point is found by everything that its result depends on ([`unrack_record::KeptPoints`]): the scenario with
 //! its seed and the files that it names, the options of the run, and the sources of the build.
@@ -23,6 +24,7 @@ pub mod ready;
 pub mod runner;
 pub mod simulation;
 pub mod sweep;
+pub mod sweep_folder;
 pub mod tables;
 pub mod watch;
 pub mod work;

@@ -6,6 +6,7 @@ use crate::ready::{Ready, ScenarioSource};
 use crate::runner::{self, run};
 use crate::watch::{GridWatch, PointProgress};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 use std::num::NonZeroUsize;
 use unrack_record::{Figures, KeptPoints, Sweep, SweepPoint};
 use unrack_sim::scenario::excluded;
@@ -64,6 +65,12 @@ impl SweepPart {
 }
 
 impl Plan {
+    /// Returns the number of an earlier sweep's points that this grid lacks.
+    pub(crate) fn lacks(&self, earlier: &Sweep) -> usize {
+        let here: BTreeSet<&str> = self.points.iter().map(|point| point.scenario_hash.as_str()).collect();
+        earlier.points.iter().filter(|point| !here.contains(point.scenario_hash.as_str())).count()
+    }
+
     /// Returns a row for each point, with the keys that vary.
     pub fn table(&self, version: String, summaries: &[Summary]) -> Sweep {
         let row = |(point, summary): (&PlannedPoint, &Summary)| SweepPoint {
@@ -84,20 +91,21 @@ pub struct Points<'s> {
 }
 
 impl<'s> Points<'s> {
-    /// Checks that every point can be run, and returns them.
+    /// Checks that every point can be run, and returns them. Calls `before` before each, which may end the check by unwinding.
     ///
     /// # Errors
     /// That of the first point that cannot be run.
-    pub fn check(source: &'s ScenarioSource, axes: Vec<Axis>) -> Result<Points<'s>, ScenarioRunError> {
-        let point = |values| Point::check(source, &axes, values);
+    pub fn check(
+        source: &'s ScenarioSource,
+        axes: Vec<Axis>,
+        before: impl Fn(),
+    ) -> Result<Points<'s>, ScenarioRunError> {
+        let point = |values| {
+            before();
+            Point::check(source, &axes, values)
+        };
         let all = product(&axes).into_iter().map(point).collect::<Result<_, _>>()?;
         Ok(Points { source, axes, all })
-    }
-
-    /// Returns the number of an earlier sweep's points that this grid lacks.
-    pub fn lacks(&self, earlier: &Sweep) -> usize {
-        let is_here = |hash: &String| self.all.iter().any(|point| point.scenario_hash == *hash);
-        earlier.points.iter().filter(|point| !is_here(&point.scenario_hash)).count()
     }
 
     /// Returns the summaries of the points of a part, in their order ([`run`]).
@@ -188,6 +196,7 @@ fn figures(summary: &Summary) -> Figures {
         messages: summary.messages,
         completed: summary.completed,
         dropped_packets: summary.dropped,
+        trimmed_packets: summary.trimmed,
         slowdown_mean: summary.slowdown.mean,
         slowdown_p50: summary.slowdown.p50,
         slowdown_p99: summary.slowdown.p99,

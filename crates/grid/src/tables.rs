@@ -13,21 +13,24 @@ use unrack_workload::{Kind, Message};
 /// # Errors
 /// If a file cannot be written.
 pub fn write_tables(folder: &RunFolder, done: &Finished, network: &Network) -> Result<(), RecordError> {
-    write_messages(&folder.path("messages.parquet"), done)?;
+    write_messages(&folder.path("messages.parquet"), done, network)?;
     write_completions(&folder.path("completions.parquet"), done, network)
 }
 
 /// Writes every message, also those that did not finish.
-fn write_messages(path: &Path, done: &Finished) -> Result<(), RecordError> {
+fn write_messages(path: &Path, done: &Finished, network: &Network) -> Result<(), RecordError> {
     let mut table = messages::Writer::create(path)?;
-    message_rows(done).try_for_each(|row| table.push(row))?;
+    message_rows(done, network).try_for_each(|row| table.push(row))?;
     table.finish(&message_meta(done))
 }
 
-/// Returns the rows of all messages, also those that did not finish.
-pub fn message_rows(done: &Finished) -> impl Iterator<Item = messages::Row> {
+/// Returns the rows of all messages of a run on this network, also those that did not finish.
+pub fn message_rows<'a>(
+    done: &'a Finished,
+    network: &'a Network,
+) -> impl Iterator<Item = messages::Row> + use<'a> {
     let all = done.run.messages.iter().zip(&done.run.outcomes).enumerate();
-    all.map(|(index, (message, outcome))| messages::Row {
+    all.map(move |(index, (message, outcome))| messages::Row {
         id: index as u64,
         src: message.src,
         dst: message.dst,
@@ -35,10 +38,12 @@ pub fn message_rows(done: &Finished) -> impl Iterator<Item = messages::Row> {
         bytes: message.bytes,
         submitted_ps: outcome.submitted.as_ps(),
         completed_ps: outcome.completed().map(Time::as_ps),
-        ideal_ps: done.run.unloaded[index].as_ps(),
+        unloaded_ps: done.run.unloaded[index].as_ps(),
+        ideal_ps: network.ideal(message).as_ps(),
         slowdown: done.run.slowdown(index).unwrap_or(f64::NAN),
         retransmissions: outcome.retransmissions,
         drops: outcome.drops,
+        trims: outcome.trims,
     })
 }
 

@@ -5,7 +5,8 @@ use unrack_sim::Progress;
 /// Parts of a point, in which its progress is counted.
 pub const STEPS: u64 = 1000;
 
-/// Listener of a grid that runs. All threads call it.
+/// Listener of a grid that runs. All threads call it. [`advance`](GridWatch::advance) may end the run by unwinding; it is
+/// not called during an unwinding, which a second one would make an abort of the process.
 pub trait GridWatch: Sync {
     /// Says that the grid begins; `kept` of `all` points are not run again.
     fn begin(&self, kept: usize, all: usize);
@@ -46,6 +47,8 @@ impl<'a> PointProgress<'a> {
 
 impl Drop for PointProgress<'_> {
     fn drop(&mut self) {
-        self.to(STEPS);
+        if !std::thread::panicking() {
+            self.to(STEPS);
+        }
     }
 }

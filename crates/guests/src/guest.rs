@@ -1,11 +1,14 @@
 //! One host of a rack: its virtual machine, running or not.
 
+use crate::accelerator::Accelerator;
 use crate::doorbell::Doorbells;
+use crate::engine::Engine;
 use crate::link::Link;
 use crate::qemu::{Common, GuestSockets, command};
 use crate::request::{HostChange, HostState, HostStatus};
 use crate::scenario::GuestHost;
 use crate::wire::WireError;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal, kill_process};
 use std::fs::File;
 use std::io::{BufReader, ErrorKind};
@@ -19,6 +22,9 @@ use unrack_live::Error;
 
 /// Time that a guest has to boot; emulated on a busy machine, it takes a minute.
 const PATIENCE: Duration = Duration::from_secs(300);
+/// Time without a word from a guest under KVM, be it on its console or from its agent, after which it is taken to stand
+/// still.
+const SILENCE: Duration = Duration::from_secs(20);
 /// Time that QEMU has to end once it has hung up, before it is killed.
 const GRACE: Duration = Duration::from_secs(2);
 const ROUND: Duration = Duration::from_millis(5);
@@ -40,8 +46,16 @@ struct Now {
     qemu: Option<Pid>,
     link: Option<Arc<Link>>,
     boot: Option<Duration>,
+    /// Time for which it was silent under KVM, if it was started again under emulation for that.
+    silent: Option<Duration>,
     /// Reason why it is down.
     why: String,
+}
+
+impl Now {
+    fn new(state: HostState) -> Now {
+        Now { state, qemu: None, link: None, boot: None, silent: None, why: String::new() }
+    }
 }
 
 /// Virtual machine that runs.
@@ -57,8 +71,8 @@ impl Guest {
     /// Creates a host that is down, with its number in the rack. Its console's output goes to a file of `folder`.
     pub(crate) fn new(number: usize, host: GuestHost, folder: &Path) -> Guest {
         let console = folder.join(format!("{}{CONSOLE}", host.name));
-        let now = Now { state: HostState::Down, qemu: None, link: None, boot: None, why: String::new() };
-        Guest { host, number, console, now: Mutex::new(now), changed: Condvar::new() }
+        let now = Mutex::new(Now::new(HostState::Down));
+        Guest { host, number, console, now, changed: Condvar::new() }
     }
 
     fn now(&self) -> MutexGuard<'_, Now> {
@@ -100,7 +114,7 @@ impl Guest {
         match change {
             HostChange::Boot => {
                 self.boot(common)?;
-                self.wait_until_up().map(drop)
+                self.wait_until_up(|_| ()).map(drop)
             }
             HostChange::Kill => {
                 let was_up = self.kill();
@@ -149,7 +163,7 @@ impl Guest {
         if now.state != HostState::Down {
             return Err(self.usage(&format!("is {} already", now.state.name())));
         }
-        *now = Now { state: HostState::Booting, qemu: None, link: None, boot: None, why: String::new() };
+        *now = Now::new(HostState::Booting);
         drop(now);
         let (guest, common) = (self.clone(), common.clone());
         // QEMU is killed when this thread ends.
@@ -157,14 +171,16 @@ impl Guest {
         Ok(())
     }
 
-    /// Waits until the host is up. Returns how long it took to boot.
+    /// Waits until the host is up. Returns how long it took to boot. `emulated` is called with the time of its silence if
+    /// it is started again under emulation.
     ///
     /// # Errors
     /// [`Error::Broken`] with the end of its console, if it does not get there.
-    pub(crate) fn wait_until_up(&self) -> Result<Duration, Error> {
+    pub(crate) fn wait_until_up(&self, mut emulated: impl FnMut(Duration)) -> Result<Duration, Error> {
         let begun = Instant::now();
         let mut now = self.now();
         while now.state == HostState::Booting {
+            now.silent.take().into_iter().for_each(&mut emulated);
             if begun.elapsed() > PATIENCE {
                 drop(now);
                 self.kill();
@@ -174,6 +190,7 @@ impl Guest {
             let waited = self.changed.wait_timeout(now, Duration::from_secs(1));
             now = waited.unwrap_or_else(PoisonError::into_inner).0;
         }
+        now.silent.take().into_iter().for_each(emulated);
         match now.boot {
             Some(boot) if now.state != HostState::Down => Ok(boot),
             _ => Err(self.broken(&format!("did not boot: {}{}", now.why, self.tail()))),
@@ -182,8 +199,11 @@ impl Guest {
 
     /// Runs the virtual machine from its start to its end.
     fn attend(&self, common: &Common) {
-        let begun = Instant::now();
-        let ended = self.start(common).and_then(|running| self.carry(running, begun));
+        let ended = self.run_once(common, &common.engines.now());
+        let ended = match ended {
+            Err(why) if why.kind() == ErrorKind::TimedOut => self.emulate(common),
+            ended => ended,
+        };
         let mut now = self.now();
         if now.why.is_empty() {
             now.why = ended.err().map_or_else(|| "it has ended".into(), |why| why.to_string());
@@ -192,7 +212,28 @@ impl Guest {
         self.changed.notify_all();
     }
 
-    fn start(&self, common: &Common) -> std::io::Result<Running> {
+    /// Runs the virtual machine until it ends. [`ErrorKind::TimedOut`] if it stood still under KVM, and was killed.
+    fn run_once(&self, common: &Common, engine: &Engine) -> std::io::Result<()> {
+        let begun = Instant::now();
+        let running = self.start(common, engine)?;
+        self.carry(running, engine.accelerator, begun)
+    }
+
+    /// Runs a virtual machine that stood still under KVM once more, under emulation.
+    fn emulate(&self, common: &Common) -> std::io::Result<()> {
+        common.engines.emulate().map_err(std::io::Error::other)?;
+        {
+            let mut now = self.now();
+            if !now.why.is_empty() {
+                return Ok(());
+            }
+            now.silent = Some(SILENCE);
+            self.changed.notify_all();
+        }
+        self.run_once(common, &common.engines.now())
+    }
+
+    fn start(&self, common: &Common, engine: &Engine) -> std::io::Result<Running> {
         // Both this file and the kernel's lines in it are only appended to, by QEMU and its errors.
         let _ = std::fs::remove_file(&self.console);
         let console = File::options().create_new(true).append(true).mode(0o600).open(&self.console)?;
@@ -200,13 +241,13 @@ impl Guest {
         let connect = |server: &Doorbells| server.connect(self.number);
         let (_doorbell, doorbell) = common.doorbells.as_ref().map(connect).transpose()?.unzip();
         let sockets = GuestSockets { port: theirs, doorbell };
-        let mut command = command(common, &self.host, &sockets);
+        let mut command = command(common, engine, &self.host, &sockets);
         command.current_dir("/").stdin(Stdio::null()).stdout(console.try_clone()?).stderr(console);
         Ok(Running { child: command.spawn()?, port, _doorbell })
     }
 
     /// Passes frames of a virtual machine until it ends.
-    fn carry(&self, running: Running, begun: Instant) -> std::io::Result<()> {
+    fn carry(&self, running: Running, accelerator: Accelerator, begun: Instant) -> std::io::Result<()> {
         let Running { mut child, port, _doorbell } = running;
         let link = Arc::new(Link::new(port.try_clone()?));
         {
@@ -216,6 +257,12 @@ impl Guest {
             if !now.why.is_empty() {
                 let _ = child.kill();
             }
+        }
+        if accelerator == Accelerator::Kvm && !self.speaks(&port) {
+            self.now().qemu = None;
+            child.kill()?;
+            child.wait()?;
+            return Err(ErrorKind::TimedOut.into());
         }
         let mut reader = BufReader::new(port);
         let mut carried = link.greet(&mut reader);
@@ -251,6 +298,24 @@ impl Guest {
             }
             _ => Err(std::io::Error::other(format!("QEMU has ended ({status})"))),
         }
+    }
+
+    /// Waits until the agent sends something, or the connection with it ends. Returns `false` if the guest is silent for
+    /// [`SILENCE`] before.
+    fn speaks(&self, port: &UnixStream) -> bool {
+        let printed = || std::fs::metadata(&self.console).map_or(0, |console| console.len());
+        let (mut before, mut since) = (printed(), Instant::now());
+        let second = Timespec { tv_sec: 1, tv_nsec: 0 };
+        while since.elapsed() < SILENCE {
+            if poll(&mut [PollFd::new(port, PollFlags::IN)], Some(&second)).is_ok_and(|ready| ready > 0) {
+                return true;
+            }
+            let now = printed();
+            if now != before {
+                (before, since) = (now, Instant::now());
+            }
+        }
+        false
     }
 
     /// Returns the end of the console's output, as lines of an error.

@@ -2,6 +2,7 @@
 
 use crate::accelerator::Accelerator;
 use crate::doorbell::Doorbells;
+use crate::engine::Engines;
 use crate::guest::Guest;
 use crate::initramfs::{self, DEVICE};
 use crate::kernel::Kernel;
@@ -25,6 +26,8 @@ use unrack_live::Error;
 pub enum BootStep {
     /// Kernel and accelerator are chosen, and guests boot.
     Booting { kernel: String, accelerator: Accelerator },
+    /// A host stood still under KVM, and is started again under emulation, as are all from now on.
+    Emulated { host: String, silent: Duration },
     /// A host is up.
     Up { host: String, seconds: f64 },
     /// End of the boot: all hosts are up.
@@ -53,19 +56,13 @@ pub fn serve(folder: &Path, agent: &Path, mut tell: impl FnMut(BootStep) -> bool
     let rack = seat.scenario()?;
     check_machine()?;
     let kernel = Kernel::find()?;
+    let version = kernel.version.clone();
     let accelerator = Accelerator::choose(QEMU)?;
-    let image = match accelerator {
-        Accelerator::Tcg => kernel.unpacked(),
-        Accelerator::Kvm => None,
-    };
-    let packed =
-        || std::fs::read(&kernel.image).map_err(|why| Error::File { path: kernel.image.clone(), why });
     let has_doorbells = rack.device.kind == DeviceKind::IvshmemDoorbell;
     let doorbells = has_doorbells.then(|| Doorbells::new(rack.host.len())).transpose()?;
     let common = Common {
-        accelerator,
-        kernel: memory::file("unrack-kernel", &image.map_or_else(packed, Ok)?)?,
         initramfs: memory::file("unrack-initramfs", &initramfs::build(&kernel, rack.device.kind, agent)?)?,
+        engines: Engines::new(accelerator, kernel)?,
         device: rack.device,
         memory: memory::device(&rack.device)?,
         doorbells,
@@ -83,7 +80,7 @@ pub fn serve(folder: &Path, agent: &Path, mut tell: impl FnMut(BootStep) -> bool
             std::thread::spawn(move || keeper.answer(stream, &leave));
         }
     });
-    let is_awaited = tell(BootStep::Booting { kernel: kernel.version, accelerator });
+    let is_awaited = tell(BootStep::Booting { kernel: version, accelerator });
     let built = keeper.boot(is_awaited, &mut tell);
     if let Ok(true) = built {
         // If the folder is removed by hand, no request can reach the rack any more.
@@ -104,8 +101,11 @@ impl Keeper {
         }
         self.guests.iter().try_for_each(|guest| guest.boot(&self.common))?;
         for guest in &self.guests {
-            let seconds = guest.wait_until_up()?.as_secs_f64();
-            if !tell(BootStep::Up { host: guest.host.name.clone(), seconds }) {
+            let host = &guest.host.name;
+            // If nobody waits any more, the next step says so.
+            let emulated = |silent| _ = tell(BootStep::Emulated { host: host.clone(), silent });
+            let seconds = guest.wait_until_up(emulated)?.as_secs_f64();
+            if !tell(BootStep::Up { host: host.clone(), seconds }) {
                 return Ok(false);
             }
         }
@@ -163,7 +163,7 @@ impl Keeper {
     }
 
     fn status(&self) -> RackStatus {
-        let Common { accelerator, device, memory, .. } = &*self.common;
+        let Common { engines, device, memory, .. } = &*self.common;
         let device = DeviceStatus {
             kind: device.kind,
             bytes: device.bytes.get(),
@@ -172,7 +172,7 @@ impl Keeper {
             file_offset: device.data_offset(),
         };
         RackStatus {
-            accelerator: *accelerator,
+            accelerator: engines.now().accelerator,
             device,
             hosts: self.guests.iter().map(|guest| guest.status()).collect(),
         }

@@ -1,5 +1,6 @@
 //! Verifies that this machine can run guests.
 
+use crate::accelerator::Accelerator;
 use crate::initramfs::busybox;
 use crate::kernel::Kernel;
 use std::path::PathBuf;
@@ -19,6 +20,19 @@ pub fn check_machine() -> Result<(), Error> {
     find_qemu()?;
     busybox()?;
     Kernel::find().map(drop)
+}
+
+/// Verifies that this machine can run guests, and returns the accelerator that they would have, by trial.
+///
+/// # Errors
+/// [`Error::Lacking`] if something is missing, or QEMU runs no guest at all.
+pub fn try_machine() -> Result<Accelerator, Error> {
+    check_machine()?;
+    Accelerator::find(QEMU)?.ok_or_else(|| {
+        Error::Lacking(format!(
+            "`{QEMU}` runs no guest here, with KVM or without: `{QEMU} -accel tcg` shows why"
+        ))
+    })
 }
 
 /// Finds QEMU in the folders of `PATH`.

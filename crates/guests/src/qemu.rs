@@ -3,6 +3,7 @@
 use crate::accelerator::Accelerator;
 use crate::agent::PORT;
 use crate::doorbell::Doorbells;
+use crate::engine::{Engine, Engines};
 use crate::initramfs::{DOORBELL_SLOT, NAME_VARIABLE, ROOT_TAG};
 use crate::machine::QEMU;
 use crate::memory::path;
@@ -18,8 +19,7 @@ use std::process::Command;
 /// Files that all guests of a rack have in common.
 #[derive(Debug)]
 pub(crate) struct Common {
-    pub accelerator: Accelerator,
-    pub kernel: File,
+    pub engines: Engines,
     pub initramfs: File,
     pub device: SharedDevice,
     pub memory: File,
@@ -28,8 +28,12 @@ pub(crate) struct Common {
 }
 
 /// Kernel parameters: output to the console, nothing that emulation makes slow, and no reboot after a panic.
-const PARAMETERS: &str = "console=ttyS0 quiet panic=-1 mitigations=off tsc=reliable no_timer_check audit=0 apparmor=0 \
+const PARAMETERS: &str = "console=ttyS0 panic=-1 mitigations=off tsc=reliable no_timer_check audit=0 apparmor=0 \
                           selinux=0 cryptomgr.notests random.trust_cpu=on";
+
+/// Kernel parameter under emulation, where each line of the console takes long. Under KVM, a kernel that boots prints, so
+/// that one which stands still is recognized by its silence.
+const QUIET: &str = "quiet";
 
 /// Kernel parameters with which programs receive a device's interrupts: VFIO needs an IOMMU.
 const VFIO_PARAMETERS: &str = "intel_iommu=on";
@@ -44,8 +48,9 @@ pub(crate) struct GuestSockets {
 }
 
 /// Returns the command of a guest. It ends with the thread that starts it.
-pub(crate) fn command(common: &Common, host: &GuestHost, sockets: &GuestSockets) -> Command {
-    let Common { accelerator, device, .. } = common;
+pub(crate) fn command(common: &Common, engine: &Engine, host: &GuestHost, sockets: &GuestSockets) -> Command {
+    let device = &common.device;
+    let Engine { accelerator, kernel } = engine;
     let GuestSockets { port, doorbell } = sockets;
     let mut command = Command::new(QEMU);
     let mut option = |name: &str, value: String| _ = command.arg(name).arg(value);
@@ -53,10 +58,11 @@ pub(crate) fn command(common: &Common, host: &GuestHost, sockets: &GuestSockets)
     option("-accel", accelerator.name().into());
     option("-cpu", "max".into());
     option("-smp", host.cpus.to_string());
-    option("-kernel", path(&common.kernel));
+    option("-kernel", path(kernel));
     option("-initrd", path(&common.initramfs));
-    let more = if doorbell.is_some() { VFIO_PARAMETERS } else { "" };
-    option("-append", format!("{PARAMETERS} {NAME_VARIABLE}={} {more}", host.name));
+    let quiet = if *accelerator == Accelerator::Tcg { QUIET } else { "" };
+    let vfio = if doorbell.is_some() { VFIO_PARAMETERS } else { "" };
+    option("-append", format!("{PARAMETERS} {NAME_VARIABLE}={} {quiet} {vfio}", host.name));
     let backend = format!(
         "memory-backend-file,id=memory,share=on,mem-path={},size={}",
         path(&common.memory),
@@ -100,7 +106,7 @@ pub(crate) fn command(common: &Common, host: &GuestHost, sockets: &GuestSockets)
     option("-virtfs", format!("{root},mount_tag={ROOT_TAG}"));
     option("-serial", "stdio".into());
     command.args(["-display", "none", "-nodefaults", "-no-user-config", "-no-reboot"]);
-    let files = [common.kernel.as_fd(), common.initramfs.as_fd(), common.memory.as_fd(), port.as_fd()];
+    let files = [kernel.as_fd(), common.initramfs.as_fd(), common.memory.as_fd(), port.as_fd()];
     let inherited: Vec<BorrowedFd> = files.into_iter().chain(doorbell.iter().map(AsFd::as_fd)).collect();
     inherit(&mut command, &inherited);
     command

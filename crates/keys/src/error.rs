@@ -31,6 +31,10 @@ pub enum Error {
     Untrusted { theirs: Fingerprint, folder: PathBuf },
     #[error("it does not trust this key: run `unrack keys trust {ours}` there")]
     Refused { ours: Fingerprint },
+    #[error(
+        "bytes of the encrypted connection were changed on the way, and are not used: connect again ({0})"
+    )]
+    Changed(String),
     #[error("it does not speak TLS: it listens without keys, or is another service ({0})")]
     NotTls(String),
     #[error(transparent)]
@@ -46,7 +50,7 @@ impl Error {
 
     /// True if trying again later may succeed: the connection broke, and the peer refused nothing.
     pub fn may_pass(&self) -> bool {
-        matches!(self, Error::Broken(_))
+        matches!(self, Error::Broken(_) | Error::Changed(_))
     }
 }
 
@@ -54,6 +58,7 @@ impl From<Error> for io::Error {
     fn from(error: Error) -> io::Error {
         match error {
             Error::Broken(error) => error,
+            Error::Changed(_) => io::Error::new(io::ErrorKind::InvalidData, error.to_string()),
             error => io::Error::new(io::ErrorKind::PermissionDenied, error.to_string()),
         }
     }

@@ -245,12 +245,17 @@ impl Secret {
         let folder = self.keys.folder().to_path_buf();
         match error.get_ref().and_then(|inner| inner.downcast_ref::<Tls>()) {
             Some(Tls::InvalidCertificate(CertificateError::Other(other))) => match other.0.downcast_ref() {
-                Some(NotTrusted(theirs)) => Error::Untrusted { theirs: *theirs, folder },
+                // A list that cannot be used trusts nobody: then that is to be mended.
+                Some(NotTrusted(theirs)) => crate::folder::trusted(&folder)
+                    .err()
+                    .unwrap_or(Error::Untrusted { theirs: *theirs, folder }),
                 None => Error::NotTls(other.to_string()),
             },
             Some(Tls::AlertReceived(AlertDescription::CertificateUnknown)) => {
                 Error::Refused { ours: self.keys.fingerprint() }
             }
+            // It has spoken TLS before.
+            Some(other) if self.tls.protocol_version().is_some() => Error::Changed(other.to_string()),
             Some(other) => Error::NotTls(other.to_string()),
             None if error.kind() == ErrorKind::UnexpectedEof => {
                 Error::NotTls("it closed the connection".into())
@@ -392,6 +397,37 @@ mod tests {
         assert!(meet(&client, &server).1.is_ok());
         folder::distrust(server.folder(), client.fingerprint()).unwrap();
         assert!(meet(&client, &server).1.is_err());
+        gone(&[&client, &server]);
+    }
+
+    #[test]
+    fn a_list_that_others_can_write_trusts_nobody_and_that_is_said() {
+        use std::os::unix::fs::PermissionsExt;
+        let (client, server) = (keys("client-open"), keys("server-open"));
+        trust(&client, &server);
+        trust(&server, &client);
+        let list = client.folder().join("trusted");
+        std::fs::set_permissions(&list, std::fs::Permissions::from_mode(0o666)).unwrap();
+        let said = meet(&client, &server).0.err().unwrap().to_string();
+        assert!(said.contains(&format!("`chmod go-w {}`", list.display())), "{said}");
+        gone(&[&client, &server]);
+    }
+
+    #[test]
+    fn bytes_that_change_on_the_way_are_said_to_have_changed() {
+        let (client, server) = (keys("client-changed"), keys("server-changed"));
+        trust(&client, &server);
+        trust(&server, &client);
+        let (near, far) = meet(&client, &server);
+        let (mut near, mut far) = (near.unwrap(), far.unwrap());
+        // What looks like a record, and is none that this connection's keys have made.
+        let record = [&[23, 3, 3, 0, 32][..], &[7; 32]].concat();
+        (&**near.socket()).write_all(&record).unwrap();
+        let said = far.read(&mut [0; 10]).unwrap_err().to_string();
+        assert!(said.contains("changed on the way"), "{said}");
+        // The other end hears of it from this one.
+        let said = near.read(&mut [0; 10]).unwrap_err().to_string();
+        assert!(said.contains("changed on the way"), "{said}");
         gone(&[&client, &server]);
     }
 

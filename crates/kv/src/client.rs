@@ -244,6 +244,9 @@ impl Drop for Place<'_> {
             // If this message cannot be sent, the next get into the place releases the value.
             let _ = self.client.request(header, b"", 0, 0, |_| {}).map(|request| request.send(LET_GO));
         }
+        if self.client.rpc.check_process().is_err() {
+            return;
+        }
         self.client.places.lock().unwrap_or_else(PoisonError::into_inner).free.push(self.number);
         self.client.freed.notify_one();
     }

@@ -13,7 +13,7 @@ use unrack_pool::wire::Access;
 use unrack_pool::{Arena, Client, Offer, Service};
 
 /// Greeting of both sides: the protocol and its version.
-const GREETING: &[u8] = b"unrack-lend 1";
+const GREETING: &[u8] = b"unrack-lend 2";
 /// Code of the refusal of another protocol.
 const OTHER_PROTOCOL: u32 = 1;
 /// Code of the refusal of the endpoint that listens.
@@ -23,7 +23,9 @@ const ITSELF: u32 = 2;
 ///
 /// An endpoint has no link to itself: a process that listens and opens links to its own names has an endpoint for each.
 /// Dropping all clones leaves links, listeners, buffers and loans as they are. It belongs to one process: a child made by
-/// `fork` must connect for itself, and leave alone what it has from its parent.
+/// `fork` must connect for itself. There, all that it has from its parent is refused
+/// ([`Forked`](unrack_pool::Error::Forked)), and dropping it does not affect the parent; loans can still be read. The stream of a
+/// link is a socket that both have: only the parent may use it.
 #[derive(Clone)]
 pub struct Endpoint {
     inner: Arc<Inner>,
@@ -62,7 +64,9 @@ impl Arenas {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        self.watch.leave();
+        if self.pool.maker().is_here() {
+            self.watch.leave();
+        }
     }
 }
 
@@ -128,6 +132,7 @@ impl Endpoint {
     }
 
     fn take(&self, bytes: u64, access: Access) -> Result<LentBuffer, Error> {
+        self.inner.pool.maker().check()?;
         self.inner.watch.note_taken();
         LentBuffer::new(&self.inner.pool, self.inner.arenas.of(access), bytes, access)
     }
@@ -198,6 +203,7 @@ impl Listener {
     /// # Errors
     /// If the manager of the pool is gone.
     pub fn accept(&self, patience: Duration) -> Result<Option<PeerLink>, Error> {
+        self.endpoint.inner.pool.maker().check()?;
         self.queue.pop(patience)
     }
 
@@ -210,6 +216,10 @@ impl Listener {
 
 impl Drop for Listener {
     fn drop(&mut self) {
+        if !self.endpoint.inner.pool.maker().is_here() {
+            // The thread is the parent's, who listens.
+            return std::mem::forget(self.thread.take());
+        }
         self.service.close();
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();

@@ -10,9 +10,10 @@ pub enum Error {
     #[error("{peer} serves {service:?} with another protocol: name a service that lends buffers")]
     Protocol { peer: String, service: String },
     #[error(
-        "{peer} lends no {bytes} bytes at {offset:#x} for this use: it breaks the protocol, or returned them"
+        "{peer} lends no {bytes} bytes at {reference:#x} for this use: each reference is received once, by the link that it was lent \
+         by, as readable or writable as it was taken"
     )]
-    NotLent { peer: String, offset: u64, bytes: u64 },
+    NotLent { peer: String, reference: u64, bytes: u64 },
     #[error(
         "the buffer belongs to another endpoint: take it from the endpoint of the link that it is lent by"
     )]

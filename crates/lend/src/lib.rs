@@ -2,8 +2,8 @@
 //!
 //! An [`Endpoint`] is a process's connection to a pool. It listens under names and opens [`PeerLink`]s to others. A link has
 //! a byte stream, for whatever protocol its user has, and passes buffers by reference: the owner [lends](PeerLink::lend) a
-//! [`LentBuffer`] and tells the peer its offset over the stream; the peer [receives](PeerLink::receive) it as a [`Loan`],
-//! whose bytes it uses where they are.
+//! [`LentBuffer`] and tells the peer its reference over the stream; the peer [receives](PeerLink::receive) it once, as a
+//! [`Loan`], whose bytes it uses where they are.
 //!
 //! ```no_run
 //! use std::time::Duration;
@@ -15,9 +15,9 @@
 //! let link = listener.accept(Duration::MAX)?.expect("it has just been opened");
 //!
 //! let buffer = listener.endpoint().buffer(1 << 20)?;
-//! let offset = link.lend(&buffer)?;
+//! let reference = link.lend(&buffer)?;
 //! drop(buffer); // Freed when its readers are done.
-//! let loan = reader.receive(offset, 1 << 20)?; // The offset goes over `link.stream()`.
+//! let loan = reader.receive(reference, 1 << 20)?; // The reference goes over `link.stream()`.
 //! # drop(loan);
 //! # Ok(())
 //! # }
@@ -58,6 +58,7 @@
 //! | [`link`] | a pair of processes: stream, buffers that are lent, loans |
 //! | [`buffer`] | a buffer of the owner, freed by its last holder |
 //! | [`loan`] | a buffer of the peer |
+//! | [`reference`] | what a peer is told of a loan, good once |
 //! | [`returns`] | messages by which loans are returned, and the endpoint's thread |
 
 mod buffer;
@@ -65,6 +66,7 @@ mod endpoint;
 mod error;
 mod link;
 mod loan;
+mod reference;
 mod returns;
 
 pub use buffer::LentBuffer;

@@ -58,6 +58,10 @@ impl Loan {
 
 impl Drop for Loan {
     fn drop(&mut self) {
+        if !self.near.is_here() {
+            // The parent has it, and returns it.
+            return;
+        }
         if self.access == Access::Write {
             // SAFETY: pinned, and written by this host only, until it is returned.
             unsafe { self.near.memory().publish(self.at.as_ptr(), self.bytes as usize) };

@@ -20,6 +20,8 @@ use unrack_pool::Channel;
 const MOST: usize = 64;
 /// Time without a new buffer after which memory is kept no longer.
 const IDLE: Duration = Duration::from_secs(1);
+/// Most bytes of each kind that are kept meanwhile: others of the pool cannot have them.
+const MOST_KEPT: u64 = 64 << 20;
 /// Key of the eventfd that wakes the thread.
 const WAKE: u64 = 0;
 
@@ -223,7 +225,7 @@ impl Watch {
     pub(crate) fn note_taken(&self) {
         self.taken.fetch_add(1, Ordering::Relaxed);
         if !self.keeps.load(Ordering::Relaxed) && !self.keeps.swap(true, Ordering::AcqRel) {
-            self.arenas.keep_spare(u64::MAX);
+            self.arenas.keep_spare(MOST_KEPT);
             self.wake();
         }
     }
@@ -281,6 +283,7 @@ impl Watch {
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+/// Locks a mutex, also after a panic of another thread.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

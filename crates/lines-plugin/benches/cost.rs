@@ -40,7 +40,7 @@ fn main() {
                 prepare(&tools, &command, &Options::default()).expect("a program of this machine");
             prepared.command().stdout(Stdio::null());
             let start = Instant::now();
-            let run = prepared.run(None).expect("a record");
+            let run = prepared.run(None, &|| false).expect("a record");
             let seconds = start.elapsed().as_secs_f64();
             instructions = run.processes[0].summary.threads.iter().map(|thread| thread.instructions).sum();
             seconds

@@ -4,10 +4,10 @@ use crate::code::Code;
 use crate::settings::Settings;
 use crate::thread::Piece;
 use unrack_lines::heat::{Heat, HeatTables};
-use unrack_lines::hierarchy::{CacheCounters, Hierarchy, Kind, Outcome, Prefetched, Request, Written};
+use unrack_lines::hierarchy::{CacheCounters, Hierarchy, Prefetched, Request, Written};
 use unrack_lines::placement::MovedBytes;
 use unrack_lines::recording::Header;
-use unrack_lines::window::{CodeFetch, LineAccess, Prefetch, RecordedWindow, Served, Walk, WriteBack};
+use unrack_lines::window::{CodeFetch, LineAccess, Prefetch, RecordedWindow, Served, WriteBack};
 
 /// Bits of an instruction's index in its block: QEMU translates at most 512 at once.
 const INSTRUCTION_BITS: u32 = 9;
@@ -87,7 +87,7 @@ impl Caches {
         let instruction = u64::from(code.number) << INSTRUCTION_BITS | u64::from(piece.instruction);
         let request = Request { thread, address: piece.address, kind: piece.kind, instruction };
         let outcome = self.hierarchy.access(&request);
-        self.heat.count(piece.address, piece.kind, &outcome, &self.hierarchy);
+        self.heat.count(piece.address, outcome.served, &self.hierarchy);
         if let Some(window) = window {
             self.note_moved(window, window.accesses.len());
             window.accesses.push(LineAccess {
@@ -107,8 +107,7 @@ impl Caches {
     #[inline]
     pub(crate) fn fetch(&mut self, thread: u32, line: u64, window: Option<&mut RecordedWindow>) {
         let Some(found) = self.hierarchy.fetch_code(thread, line) else { return };
-        let outcome = Outcome { served: found.served, near: found.near, walk: Walk::default() };
-        self.heat.count(line, Kind::Load, &outcome, &self.hierarchy);
+        self.heat.count_code(line, found.served, &self.hierarchy);
         let Some(window) = window else { return };
         // Modified lines that make way for code leave with the access before it.
         if let Some(after) = window.accesses.len().checked_sub(1) {

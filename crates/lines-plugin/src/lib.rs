@@ -11,6 +11,7 @@
 //! | [`process`], [`caches`], [`mappings`], [`summary_file`] | what the threads share |
 //! | [`exec`], [`guest`] | programs that the program starts |
 //! | [`settings`] | arguments of the plugin |
+//! | [`heap`] | allocator, which must not need mappings that the program uses |
 //!
 //! The models of caches and core are in `unrack-lines` (docs/decisions/0018-lines.md).
 
@@ -21,6 +22,7 @@ mod decode;
 mod events;
 mod exec;
 mod guest;
+mod heap;
 mod mappings;
 mod predictor;
 mod process;
@@ -74,6 +76,7 @@ fn start<'a>(id: qemu::Id, info: &Info, arguments: impl Iterator<Item = &'a CStr
     }
     let qemu = Qemu::find().map_err(|name| format!("this QEMU lacks {name}: use QEMU 7.2 to 8.2"))?;
     let arguments: Result<Vec<&str>, _> = arguments.map(CStr::to_str).collect();
+    heap::prepare();
     let settings = Settings::parse(arguments.map_err(|why| why.to_string())?.into_iter())?;
     let program = exec::own_program().unwrap_or_default();
     let shared = Shared::new(settings, program)?;

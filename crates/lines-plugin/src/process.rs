@@ -5,7 +5,7 @@ use crate::code::{Code, Codes};
 use crate::exec::{Launcher, Left};
 use crate::mappings::Mappings;
 use crate::recorder::Recorder;
-use crate::sampling::Sample;
+use crate::sampling::Samples;
 use crate::settings::Settings;
 use crate::summary_file::SummaryFile;
 use crate::thread::{Counts, Piece};
@@ -33,7 +33,7 @@ pub(crate) struct Shared {
     pub(crate) codes: Codes,
     /// Turns that are over: threads process their buffers one after another.
     pub(crate) turn: u64,
-    pub(crate) sample: Sample,
+    pub(crate) samples: Samples,
     pub(crate) mappings: Mappings,
     caches: Caches,
     recorder: Recorder,
@@ -77,7 +77,7 @@ impl Shared {
             launcher: Launcher::find(),
             codes: Codes::new(),
             turn: 0,
-            sample: Sample::new(settings.plan, settings.seed),
+            samples: Samples::new(settings.plan, settings.seed),
             mappings: Mappings::new(),
             caches,
             recorder,
@@ -109,7 +109,7 @@ impl Shared {
             Err(why) => self.error = Some(why),
         }
         self.recorder = Recorder::new(self.file.recording(), self.caches.header(), self.settings.limit);
-        self.sample = Sample::new(self.settings.plan, self.settings.seed);
+        self.samples = self.samples.of_child();
         self.mappings.forget_counts();
         self.caches.forget_counts();
         self.misses.fill(0);
@@ -127,6 +127,7 @@ impl Shared {
     /// Numbers a thread that starts.
     pub(crate) fn add_thread(&mut self) -> u32 {
         self.threads.push(Counts::default());
+        self.samples.add_thread();
         self.alive += 1;
         self.threads.len() as u32 - 1
     }
@@ -206,7 +207,7 @@ impl Shared {
 
     /// Appends a window to the recording.
     pub(crate) fn record(&mut self, window: &RecordedWindow) {
-        self.recorder.append(window, self.codes.all(), &mut self.sample);
+        self.recorder.append(window, self.codes.all(), &mut self.samples);
     }
 
     /// Takes note of a program that the kernel is asked to run without the recorder.
@@ -232,7 +233,7 @@ impl Shared {
     }
 
     fn summary(&self, ending: RecordEnding) -> Summary {
-        let plan = self.sample.plan();
+        let plan = self.settings.plan;
         let windows = self.recorder.windows();
         Summary {
             pid: std::process::id(),
@@ -244,7 +245,7 @@ impl Shared {
             system_calls: self.system_calls,
             new_pages: self.mappings.new_pages(),
             threads: self.threads(),
-            sample: SampleSummary { period: plan.period, window: plan.window, lead: plan.lead, windows },
+            sample: SampleSummary { window: plan.window, lead: plan.lead, windows },
             functions: self.functions(),
             mappings: self.mappings.summary(),
             moved: self.caches.moved(),
@@ -255,7 +256,12 @@ impl Shared {
 
     fn threads(&self) -> Vec<ThreadSummary> {
         let numbered = (0..).zip(&self.threads);
-        numbered.map(|(thread, counts)| counts.summary(thread, self.caches.counters(thread))).collect()
+        let summary = |(thread, counts): (u32, &Counts)| ThreadSummary {
+            period: self.samples.plan(thread).period,
+            windows: self.samples.windows(thread),
+            ..counts.summary(thread, self.caches.counters(thread))
+        };
+        numbered.map(summary).collect()
     }
 
     /// Returns the functions with most misses.
@@ -293,6 +299,7 @@ impl Counts {
             branches: self.branches,
             mispredicted: self.mispredicted,
             software_prefetches: self.prefetches,
+            ..ThreadSummary::default()
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Recorder of a process: appends windows to its file, and keeps the file below its limit.
 
 use crate::code::Code;
-use crate::sampling::Sample;
+use crate::sampling::Samples;
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufReader, Write};
 use std::path::PathBuf;
@@ -71,15 +71,15 @@ impl Recorder {
         self.error.as_deref()
     }
 
-    /// Appends a window. Where that makes the file too large, halves it and the sample.
-    pub(crate) fn append(&mut self, window: &RecordedWindow, codes: &[&'static Code], sample: &mut Sample) {
+    /// Appends a window. Where that makes the file too large, thins it and the samples of the threads with the most windows.
+    pub(crate) fn append(&mut self, window: &RecordedWindow, codes: &[&'static Code], samples: &mut Samples) {
         if self.error.is_some() {
             return;
         }
-        let appended = self.try_append(window, codes).and_then(|()| {
+        let appended = self.try_append(window, codes, samples).and_then(|()| {
             while self.is_too_large() && self.windows > 1 {
-                sample.halve();
-                self.thin(codes, sample)?;
+                samples.thin();
+                self.thin(codes, samples)?;
             }
             Ok(())
         });
@@ -91,13 +91,19 @@ impl Recorder {
         bytes > self.limit || self.windows > WINDOWS
     }
 
-    fn try_append(&mut self, window: &RecordedWindow, codes: &[&'static Code]) -> Result<(), RecordingError> {
+    fn try_append(
+        &mut self,
+        window: &RecordedWindow,
+        codes: &[&'static Code],
+        samples: &mut Samples,
+    ) -> Result<(), RecordingError> {
         if self.file.is_none() {
             self.file = Some(self.begin()?);
         }
         let file = self.file.as_mut().expect("begun above");
         file.append(window, |number| described(codes, number))?;
         self.windows += 1;
+        samples.count(window.thread);
         self.is_written.resize(codes.len(), false);
         for step in &window.steps {
             if !std::mem::replace(&mut self.is_written[step.block as usize], true) {
@@ -107,8 +113,8 @@ impl Recorder {
         Ok(())
     }
 
-    /// Writes the windows that are still in the sample to a new file, which takes the place of the old one.
-    fn thin(&mut self, codes: &[&'static Code], sample: &Sample) -> Result<(), RecordingError> {
+    /// Writes the windows that are still in the samples to a new file, which takes the place of the old one.
+    fn thin(&mut self, codes: &[&'static Code], samples: &mut Samples) -> Result<(), RecordingError> {
         let path = self.path();
         let mut old = Reader::new(BufReader::new(File::open(&path).map_err(io)?))?;
         let aside = path.with_extension("part");
@@ -118,9 +124,9 @@ impl Recorder {
         self.windows = 0;
         self.file = Some(self.begin()?);
         while let Some(mut window) = old.next_window()? {
-            if sample.has(window.start) {
+            if samples.has(window.thread, window.start) {
                 window.steps.iter_mut().for_each(|step| step.block = order[step.block as usize]);
-                self.try_append(&window, codes)?;
+                self.try_append(&window, codes, samples)?;
             }
         }
         std::fs::rename(&aside, &path).map_err(io)?;

@@ -3,6 +3,9 @@
 //! Wunderlich et al., SMARTS, ISCA 2003, section 3: windows of one length at one distance, the first at a random place.
 //! When a recording grows beyond its limit, every second window is dropped and the distance doubled: the rest is again a
 //! systematic sample, and which half stays is drawn, so that every instruction is as likely to be in it.
+//!
+//! Each thread has a distance of its own, because a thread that executes many instructions would otherwise leave no windows
+//! for one that executes few and waits for memory: only the threads with the most windows are thinned.
 
 use unrack_basis::SplitMix64;
 
@@ -17,7 +20,7 @@ pub(crate) struct Plan {
     pub(crate) lead: u64,
 }
 
-/// Sample of a process: windows begin at `phase + k * period`, in each thread.
+/// Sample of a thread: windows begin at `phase + k * period`.
 #[derive(Clone, Debug)]
 pub(crate) struct Sample {
     plan: Plan,
@@ -33,10 +36,6 @@ impl Sample {
         Sample { plan, phase, random }
     }
 
-    pub(crate) fn plan(&self) -> Plan {
-        self.plan
-    }
-
     /// Returns the first beginning of a window that is not before `instructions`.
     pub(crate) fn next(&self, instructions: u64) -> u64 {
         let behind = instructions.saturating_sub(self.phase);
@@ -44,7 +43,7 @@ impl Sample {
     }
 
     /// Drops every second window.
-    pub(crate) fn halve(&mut self) {
+    fn halve(&mut self) {
         if self.random.next_u64() & 1 == 1 {
             self.phase += self.plan.period;
         }
@@ -55,6 +54,82 @@ impl Sample {
     /// but by less than a window.
     pub(crate) fn has(&self, start: u64) -> bool {
         start >= self.phase && (start - self.phase) % self.plan.period < self.plan.window + self.plan.lead
+    }
+}
+
+/// Samples of the threads of a process, by their numbers.
+#[derive(Clone, Debug)]
+pub(crate) struct Samples {
+    plan: Plan,
+    seed: u64,
+    threads: Vec<ThreadSample>,
+}
+
+#[derive(Clone, Debug)]
+struct ThreadSample {
+    sample: Sample,
+    /// Windows in the recording.
+    windows: u64,
+}
+
+impl Samples {
+    /// Creates the samples of a process without threads.
+    pub(crate) fn new(plan: Plan, seed: u64) -> Samples {
+        Samples { plan, seed, threads: Vec::new() }
+    }
+
+    /// Returns the samples of a child of this process, which has one thread.
+    pub(crate) fn of_child(&self) -> Samples {
+        let mut child = Samples::new(self.plan, self.seed);
+        child.add_thread();
+        child
+    }
+
+    /// Draws the place of the first window of the next thread.
+    pub(crate) fn add_thread(&mut self) {
+        let seed = self.seed ^ (self.threads.len() as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        self.threads.push(ThreadSample { sample: Sample::new(self.plan, seed), windows: 0 });
+    }
+
+    /// Returns the distance and the length of a thread's windows.
+    pub(crate) fn plan(&self, thread: u32) -> Plan {
+        self.sample(thread).plan
+    }
+
+    /// Returns the first beginning of a thread's window that is not before `instructions`.
+    pub(crate) fn next(&self, thread: u32, instructions: u64) -> u64 {
+        self.sample(thread).next(instructions)
+    }
+
+    /// Tells whether a window of a thread that was due at `start` is in its sample.
+    pub(crate) fn has(&self, thread: u32, start: u64) -> bool {
+        self.sample(thread).has(start)
+    }
+
+    /// Returns the number of a thread's windows in the recording.
+    pub(crate) fn windows(&self, thread: u32) -> u64 {
+        self.threads[thread as usize].windows
+    }
+
+    /// Counts a window that was recorded.
+    pub(crate) fn count(&mut self, thread: u32) {
+        self.threads[thread as usize].windows += 1;
+    }
+
+    /// Drops every second window of each thread that has more than half as many as the thread with the most. Sets all counts
+    /// to 0: the windows that stay are counted again.
+    pub(crate) fn thin(&mut self) {
+        let most = self.threads.iter().map(|thread| thread.windows).max().unwrap_or(0);
+        for thread in &mut self.threads {
+            if 2 * thread.windows > most {
+                thread.sample.halve();
+            }
+            thread.windows = 0;
+        }
+    }
+
+    fn sample(&self, thread: u32) -> &Sample {
+        &self.threads[thread as usize].sample
     }
 }
 
@@ -87,6 +162,27 @@ mod tests {
             let kept: Vec<u64> = starts(&before, 160_000).into_iter().filter(|start| after.has(*start)).collect();
             prop_assert_eq!(kept, starts(&after, 160_000));
         }
+    }
+
+    #[test]
+    fn a_thread_with_few_windows_keeps_them_beside_one_with_many() {
+        let mut samples = Samples::new(PLAN, 7);
+        samples.add_thread();
+        samples.add_thread();
+        for (thread, windows) in [(0, 900), (1, 120)] {
+            (0..windows).for_each(|_| samples.count(thread));
+        }
+        samples.thin();
+        assert_eq!((samples.plan(0).period, samples.plan(1).period), (2000, 1000));
+        assert_eq!((samples.windows(0), samples.windows(1)), (0, 0), "to be counted again");
+        // Many threads of one window each are thinned together.
+        let mut samples = Samples::new(PLAN, 7);
+        for thread in 0..2000 {
+            samples.add_thread();
+            samples.count(thread);
+        }
+        samples.thin();
+        assert!((0..2000).all(|thread| samples.plan(thread).period == 2000));
     }
 
     #[test]

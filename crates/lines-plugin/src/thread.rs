@@ -102,7 +102,7 @@ impl Thread {
             pending: [None; 2],
             code_line: u64::MAX,
             window: None,
-            boundary: shared.sample.next(0),
+            boundary: shared.samples.next(number, 0),
         };
         Thread { events: Events::new(), state, pending_call: None }
     }
@@ -128,7 +128,7 @@ impl Thread {
         self.process(shared, qemu);
         self.state.leave(None, shared);
         self.state.close_window(shared);
-        self.state.boundary = shared.sample.next(self.state.counts.instructions);
+        self.state.boundary = shared.samples.next(self.state.number, self.state.counts.instructions);
         shared.set_counts(self.state.number, self.state.counts, has_ended);
     }
 
@@ -139,7 +139,7 @@ impl Thread {
         let state = &mut self.state;
         (state.number, state.counts) = (0, Counts::default());
         (state.current, state.pending, state.window) = (None, [None; 2], None);
-        state.boundary = shared.sample.next(0);
+        state.boundary = shared.samples.next(0, 0);
     }
 }
 
@@ -287,17 +287,17 @@ impl State {
     /// Begins a window, or ends it.
     fn turn(&mut self, shared: &mut Shared) {
         let instructions = self.counts.instructions;
-        let plan = shared.sample.plan();
+        let plan = shared.samples.plan(self.number);
         if self.window.is_some() {
             self.close_window(shared);
-            self.boundary = shared.sample.next(instructions);
+            self.boundary = shared.samples.next(self.number, instructions);
         }
         if instructions < self.boundary {
             return;
         }
-        if !shared.sample.has(instructions) {
+        if !shared.samples.has(self.number, instructions) {
             // The sample was halved meanwhile.
-            self.boundary = shared.sample.next(instructions);
+            self.boundary = shared.samples.next(self.number, instructions);
             return;
         }
         let window = RecordedWindow {

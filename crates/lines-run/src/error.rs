@@ -24,6 +24,9 @@ pub enum RunError {
         /// Fault in words.
         why: String,
     },
+    /// The run was ended, because this process was asked to stop.
+    #[error("the recorded run was ended, because this process was asked to stop")]
+    Stopped,
     /// The system refused something.
     #[error("cannot {what}: {error}")]
     Io {

@@ -2,7 +2,8 @@
 
 use crate::calibrate::Described;
 use crate::record::{self, ProcessRecord};
-use crate::{RunError, Tools, stop, tools};
+use crate::stop::{self, Ended};
+use crate::{RunError, Tools, tools};
 use std::ffi::{CString, OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::process::CommandExt;
@@ -84,7 +85,7 @@ pub struct InstrumentedRun {
 /// # Errors
 /// If the program cannot be run under QEMU, or its records cannot be read.
 pub fn run(tools: &Tools, command: &[OsString], options: &Options) -> Result<InstrumentedRun, RunError> {
-    prepare(tools, command, options)?.run(None)
+    prepare(tools, command, options)?.run(None, &|| false)
 }
 
 /// Command that is ready to run.
@@ -111,7 +112,7 @@ pub fn prepare(tools: &Tools, command: &[OsString], options: &Options) -> Result
     command.args(program.arguments.first().map(words)).arg(words(&no_option(program.path)));
     command.args(program.arguments.iter().skip(1).map(words));
     command.env_clear().envs(kept.iter().filter_map(|variable| named(words(variable))));
-    keep_addresses(&mut command);
+    prepare_process(&mut command);
     Ok(Prepared { command, folder })
 }
 
@@ -121,25 +122,29 @@ impl Prepared {
         &mut self.command
     }
 
-    /// Runs the command to its end, or ends it with all its processes at a deadline. Their records then are those of the last
-    /// second before.
+    /// Runs the command to its end, or ends it with all its processes at a deadline, or when `is_stopped` says so. At a deadline,
+    /// their records are those of the last second before. If this process is killed, the kernel kills the first of them.
     ///
     /// # Errors
-    /// If it cannot be started, or its records cannot be read.
-    pub fn run(mut self, deadline: Option<Instant>) -> Result<InstrumentedRun, RunError> {
-        let status = match deadline {
-            None => self.command.status().map(|status| (status, false)),
-            Some(deadline) => {
-                let started = self.command.spawn();
-                started.and_then(|mut child| stop::wait(&mut child, deadline, &mark(self.folder.whole())))
-            }
-        };
-        let (status, was_ended) = status.map_err(RunError::failed("run qemu-x86_64"))?;
+    /// If it cannot be started, or its records cannot be read; [`RunError::Stopped`] if `is_stopped` said so.
+    pub fn run(
+        mut self,
+        deadline: Option<Instant>,
+        is_stopped: &dyn Fn() -> bool,
+    ) -> Result<InstrumentedRun, RunError> {
+        let mark = mark(self.folder.whole());
+        let ended =
+            self.command.spawn().and_then(|mut child| stop::wait(&mut child, deadline, is_stopped, &mark));
+        let (status, ended) = ended.map_err(RunError::failed("run qemu-x86_64"))?;
+        if ended == Ended::Stopped {
+            return Err(RunError::Stopped);
+        }
         let processes = record::read(self.folder.whole())?;
         if processes.is_empty() {
             let why = "QEMU ended before the program began; its message is on standard error";
             return Err(RunError::Lacking(why.into()));
         }
+        let was_ended = ended == Ended::Deadline;
         Ok(InstrumentedRun { processes, status, was_ended, _folder: self.folder })
     }
 }
@@ -200,15 +205,23 @@ fn escape(byte: &u8) -> impl Iterator<Item = u8> + use<> {
     std::iter::repeat_n(*byte, if *byte == b',' { 2 } else { 1 })
 }
 
-/// Has the kernel lay out addresses without chance, so that two runs do the same (`personality(2)`).
+/// Has the kernel lay out addresses without chance, so that two runs do the same (`personality(2)`), and end the process when this
+/// one is killed.
 #[allow(unsafe_code)]
-fn keep_addresses(command: &mut Command) {
+fn prepare_process(command: &mut Command) {
     const ADDR_NO_RANDOMIZE: libc::c_ulong = 0x004_0000;
-    // SAFETY: between fork and exec, this makes one system call that touches no memory.
+    let parent = rustix::process::getpid();
+    // SAFETY: between fork and exec, this makes system calls that touch no memory.
     unsafe {
-        command.pre_exec(|| match libc::personality(ADDR_NO_RANDOMIZE) {
-            -1 => Err(std::io::Error::last_os_error()),
-            _ => Ok(()),
+        command.pre_exec(move || {
+            rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
+            if rustix::process::getppid() != Some(parent) {
+                return Err(std::io::ErrorKind::Interrupted.into());
+            }
+            match libc::personality(ADDR_NO_RANDOMIZE) {
+                -1 => Err(std::io::Error::last_os_error()),
+                _ => Ok(()),
+            }
         });
     }
 }

@@ -1,10 +1,10 @@
-//! End of a run before its own: all its processes are ended, orphans too.
+//! End of a run before its own, at a deadline or because this process is asked to stop: all its processes are ended, orphans too.
 
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 use std::process::{Child, ExitStatus};
 use std::time::{Duration, Instant};
 
-/// Time between two looks at a run that has a deadline.
+/// Time between two looks at a run.
 const LOOK: Duration = Duration::from_millis(20);
 /// Time between two looks for processes that still run, and after which those that do not end are left.
 const RESCAN: Duration = Duration::from_millis(5);
@@ -13,18 +13,36 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Looks without a process before a run counts as ended: one that is being started or replaced has no command line for a moment.
 const EMPTY_LOOKS: usize = 3;
 
-/// Waits for a run to end, or ends it at a deadline. Returns its status, and whether it was ended. Its processes have `mark` in
-/// their command lines.
+/// How a run ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ended {
+    /// By itself.
+    Itself,
+    /// At its deadline.
+    Deadline,
+    /// Because this process was asked to stop.
+    Stopped,
+}
+
+/// Waits for a run to end, or ends it at a deadline, or when `is_stopped` says so. Its processes have `mark` in their command lines.
 ///
 /// # Errors
 /// If the kernel does not say how it ended.
-pub(crate) fn wait(child: &mut Child, deadline: Instant, mark: &[u8]) -> std::io::Result<(ExitStatus, bool)> {
+pub(crate) fn wait(
+    child: &mut Child,
+    deadline: Option<Instant>,
+    is_stopped: &dyn Fn() -> bool,
+    mark: &[u8],
+) -> std::io::Result<(ExitStatus, Ended)> {
     loop {
-        if let Some(status) = child.try_wait()? {
-            return Ok((status, false));
+        if is_stopped() {
+            return Ok((end(child, mark)?, Ended::Stopped));
         }
-        if Instant::now() >= deadline {
-            return Ok((end(child, mark)?, true));
+        if let Some(status) = child.try_wait()? {
+            return Ok((status, Ended::Itself));
+        }
+        if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
+            return Ok((end(child, mark)?, Ended::Deadline));
         }
         std::thread::sleep(LOOK);
     }
@@ -76,8 +94,9 @@ mod tests {
     fn a_run_with_another_mark_goes_on() {
         let mark = |name: &str| format!("unrack-stop-{name}-{}", std::process::id());
         let (mut one, mut other) = (waiting(&mark("one")), waiting(&mark("other")));
-        let (status, was_ended) = wait(&mut one, Instant::now(), mark("one").as_bytes()).unwrap();
-        assert!(was_ended && !status.success());
+        let now = Some(Instant::now());
+        let (status, ended) = wait(&mut one, now, &|| false, mark("one").as_bytes()).unwrap();
+        assert!(ended == Ended::Deadline && !status.success());
         assert!(other.try_wait().unwrap().is_none());
         assert!(!end(&mut other, mark("other").as_bytes()).unwrap().success());
     }
@@ -96,7 +115,16 @@ mod tests {
     #[test]
     fn a_run_that_ends_by_itself_has_its_status() {
         let mut run = Command::new("sh").args(["-c", "exit 7"]).spawn().unwrap();
-        let (status, was_ended) = wait(&mut run, Instant::now() + PATIENCE, b"unrack-stop-none").unwrap();
-        assert_eq!((status.code(), was_ended), (Some(7), false));
+        let (status, ended) = wait(&mut run, None, &|| false, b"unrack-stop-none").unwrap();
+        assert_eq!((status.code(), ended), (Some(7), Ended::Itself));
+    }
+
+    #[test]
+    fn a_run_ends_when_its_process_is_asked_to_stop() {
+        let mark = format!("unrack-stop-asked-{}", std::process::id());
+        let mut run = waiting(&mark);
+        let (status, ended) = wait(&mut run, None, &|| true, mark.as_bytes()).unwrap();
+        assert!(ended == Ended::Stopped && !status.success());
+        assert_eq!(end_marked(mark.as_bytes()), 0);
     }
 }

@@ -71,13 +71,15 @@ pub struct ThreadSummary {
     pub mispredicted: u64,
     /// Software prefetches executed. Their addresses are not known, so the caches do not see them.
     pub software_prefetches: u64,
+    /// Instructions from the beginning of one of its windows to that of the next.
+    pub period: u64,
+    /// Its windows in the recording.
+    pub windows: u64,
 }
 
-/// Sample of windows.
+/// Sample of windows, of all threads together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SampleSummary {
-    /// Instructions of a thread from the beginning of one window to that of the next.
-    pub period: u64,
     /// Instructions that a window counts.
     pub window: u64,
     /// Instructions before them, which fill the core.

@@ -141,10 +141,12 @@ fn tables() -> Vec<Vec<u8>> {
             bytes: 64,
             submitted_ps: id * 1000,
             completed_ps: (id % 5 > 0).then_some(id * 1000 + 500),
-            ideal_ps: 400,
+            unloaded_ps: 400,
+            ideal_ps: 300,
             slowdown: 1.25,
             retransmissions: 0,
             drops: 1,
+            trims: 2,
         };
         writer.push(row).expect("a good row");
     }

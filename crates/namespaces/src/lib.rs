@@ -21,6 +21,6 @@ mod plan;
 mod rack;
 mod tools;
 
-pub use machine::check_machine;
+pub use machine::try_machine;
 pub use plan::{NamespaceHost, NamespacePlan};
 pub use rack::Rack;

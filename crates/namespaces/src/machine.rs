@@ -26,7 +26,7 @@ const TRIALS: [(&str, &[&str], &str); 3] = [
 ///
 /// # Errors
 /// [`Error::Lacking`] says what is missing.
-pub fn check_machine() -> Result<(), Error> {
+pub(crate) fn check_machine() -> Result<(), Error> {
     if !rustix::process::geteuid().is_root() {
         return Err(Error::Lacking("network namespaces are made by root: run this with sudo".into()));
     }
@@ -35,6 +35,15 @@ pub fn check_machine() -> Result<(), Error> {
         return Err(Error::Lacking(lacks.into()));
     }
     ["ip", "tc"].into_iter().try_for_each(|tool| run(tool, &["-V"], "").map(drop))
+}
+
+/// Verifies that racks can be made here, by making the parts of one in a namespace that is removed at once.
+///
+/// # Errors
+/// [`Error::Lacking`] says what is missing, or does not work.
+pub fn try_machine() -> Result<(), Error> {
+    check_machine()?;
+    try_tools(&format!("unrack-trial-{}", std::process::id()))
 }
 
 /// Tries the tools in a namespace of their own.

@@ -74,10 +74,15 @@ impl Baseline {
         let kept = memory.kept_pages(&mut text);
         // Whoever counts all pages has none from before.
         let kept_at_start = if AT_START.load(Relaxed) == 0 { 0 } else { kept };
+        Baseline { kept, kept_at_start, text, ..Baseline::unmeasured(control, slot) }
+    }
+
+    /// Makes one for a process whose pages are not counted.
+    pub(crate) fn unmeasured(control: &'static ControlHead, slot: &'static ProcessSlot) -> Baseline {
         Baseline {
-            kept,
-            kept_at_start,
-            text,
+            kept: 0,
+            kept_at_start: 0,
+            text: Vec::new(),
             control,
             slot,
             first: FIRST.load(Relaxed),

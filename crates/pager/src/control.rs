@@ -9,7 +9,7 @@ use alloc::vec::Vec;
 use core::sync::atomic::{AtomicU32, AtomicU64, Ordering::Relaxed};
 
 /// Magic number of the file, with its version.
-pub const MAGIC: u64 = u64::from_le_bytes(*b"unrack\0\x05");
+pub const MAGIC: u64 = u64::from_le_bytes(*b"unrack\0\x06");
 /// Number of slots: most processes of a run at a time.
 pub const SLOTS: usize = 1024;
 /// Environment variable with the path of the control file.
@@ -72,6 +72,13 @@ pub struct Settings {
     pub is_locked: AtomicU32,
     /// 1: pagers of borrowed memory give it back.
     pub recall: AtomicU32,
+    /// Number of filters of system calls (seccomp) on `unrack` itself, such as those of a container.
+    pub filters: AtomicU32,
+    /// 1: programs of this run have the filter of the agent as well.
+    pub has_agents_filter: AtomicU32,
+    /// Pages that there is memory for, by `unrack`'s last look. Pages that processes share since a fork are copied for each
+    /// only as long as there are more.
+    pub spare_pages: AtomicU64,
     /// Longest time in ns that the memory node may be silent. `unrack` enforces it; pagers do while they wait to
     /// be greeted.
     pub patience_ns: AtomicU64,
@@ -82,6 +89,7 @@ pub struct Settings {
 
 /// Counts of events, for all processes together.
 #[repr(C)]
+#[derive(Default)]
 pub struct PagerCounts {
     /// Fetches for which a thread waited.
     pub fetches: AtomicU64,
@@ -115,8 +123,26 @@ pub struct PagerCounts {
     pub peak_local: AtomicU64,
     /// Time in ns for which clearly more pages were local than may be.
     pub over_ns: AtomicU64,
-    /// Pages copied for one process because they were shared since a fork, so that its copy can be taken.
+    /// Pages copied for one process because they were shared since a fork, so that its copy can be taken; below, times that
+    /// they were not, since memory was short.
     pub unshared: AtomicU64,
+    pub kept_shared: AtomicU64,
+    /// Processes that go on with all memory local because they can have no pager; below, the reasons, a bit for each
+    /// ([`Unpaged`]).
+    pub unpaged: AtomicU64,
+    pub unpaged_reasons: AtomicU64,
+}
+
+/// Reason why a process goes on without a pager.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u64)]
+pub enum Unpaged {
+    /// Its parent gave up the rights, or the folder, that the pager's files need.
+    Rights = 1,
+    /// It may open no more files, or start no more threads.
+    Limits = 2,
+    /// Its system calls are filtered (seccomp).
+    Filter = 4,
 }
 
 /// State of one process of the run.
@@ -153,6 +179,23 @@ pub const FOR_GREETING: u32 = 2;
 pub const EXEC: u32 = 1;
 pub const SPAWN: u32 = 2;
 pub const PAGER: u32 = 3;
+
+impl ProcessSlot {
+    /// Makes a free slot, outside of the file.
+    pub(crate) const fn new() -> ProcessSlot {
+        ProcessSlot {
+            pid: AtomicU32::new(0),
+            process: AtomicU32::new(0),
+            local_pages: AtomicU64::new(0),
+            remote_pages: AtomicU64::new(0),
+            oldest_ns: AtomicU64::new(0),
+            waited_ns: AtomicU64::new(0),
+            waits_for: AtomicU32::new(0),
+            shared_generation: AtomicU32::new(0),
+            shared_pages: AtomicU64::new(0),
+        }
+    }
+}
 
 impl ControlHead {
     /// Returns the slots that are in use.
@@ -215,6 +258,12 @@ impl ControlHead {
         self.fail_with(LACKING, text);
     }
 
+    /// Counts a process that goes on without a pager.
+    pub fn note_unpaged(&self, why: Unpaged) {
+        count(&self.counts.unpaged, 1);
+        self.counts.unpaged_reasons.fetch_or(why as u64, Relaxed);
+    }
+
     fn fail_with(&self, status: u32, text: &str) {
         if self.failed.compare_exchange(0, status, Relaxed, Relaxed).is_err() {
             return;
@@ -261,9 +310,9 @@ mod tests {
 
     /// Pager and command may be of different builds: a change needs another number in [`MAGIC`].
     #[test]
-    fn the_layout_of_version_5_stays() {
+    fn the_layout_of_version_6_stays() {
         use core::mem::offset_of;
-        assert_eq!(MAGIC.to_le_bytes(), *b"unrack\0\x05");
+        assert_eq!(MAGIC.to_le_bytes(), *b"unrack\0\x06");
         let head = [
             offset_of!(ControlHead, magic),
             offset_of!(ControlHead, settings),
@@ -275,7 +324,7 @@ mod tests {
             size_of::<ControlHead>(),
         ];
         let sizes = [size_of::<Settings>(), size_of::<PagerCounts>(), size_of::<ProcessSlot>()];
-        assert_eq!((head, sizes), ([0, 8, 240, 392, 408, 432, 944, 58_288], [232, 152, 56]));
+        assert_eq!((head, sizes), ([0, 8, 256, 432, 448, 472, 984, 58_328], [248, 176, 56]));
     }
 
     #[test]

@@ -8,8 +8,8 @@
 //! `CLOSED` and `BUSY` are Dekker's two flags: the forking thread writes CLOSED then reads BUSY, the pager writes
 //! BUSY then reads CLOSED, all sequentially consistent, so at least one sees the other.
 
-use crate::control::ControlHead;
-use crate::den;
+use crate::control::{ControlHead, Unpaged};
+use crate::{carried, den};
 use core::sync::atomic::{
     AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering::Relaxed, Ordering::SeqCst,
 };
@@ -18,6 +18,13 @@ static CLOSED: AtomicU32 = AtomicU32::new(0);
 static BUSY: AtomicBool = AtomicBool::new(false);
 /// Number of pages whose contents are not in the program.
 static AWAY: AtomicUsize = AtomicUsize::new(0);
+
+/// True if this process has no pager, and goes on with all of its memory local.
+static IS_LOCAL: AtomicBool = AtomicBool::new(false);
+/// True if system calls of a thread are filtered: it might be ended for one of ours.
+static IS_FILTERED: AtomicBool = AtomicBool::new(false);
+/// True if the pager is to give all back and to end.
+static IS_TO_LEAVE: AtomicBool = AtomicBool::new(false);
 
 pub(crate) const OCCUPIED: &str =
     "internal error: the place of a page that was taken is occupied. Please report this";
@@ -53,22 +60,70 @@ pub(crate) fn forked_ns() -> u64 {
     FORKED_NS.load(Relaxed)
 }
 
+/// Returns whether this process has no pager, and goes on with all of its memory local.
+pub fn is_local() -> bool {
+    IS_LOCAL.load(SeqCst)
+}
+
+/// Lets this process go on without a pager. All of its pages are in the program.
+pub fn stay_local(control: &ControlHead, why: Unpaged) {
+    IS_LOCAL.store(true, SeqCst);
+    control.note_unpaged(why);
+}
+
+/// Notes that the program is about to filter system calls of a thread, or that it does not after all.
+pub fn set_filtered(is_filtered: bool) {
+    IS_FILTERED.store(is_filtered, SeqCst);
+}
+
+/// Returns whether system calls of a thread are filtered.
+pub fn is_filtered() -> bool {
+    IS_FILTERED.load(SeqCst)
+}
+
+/// Returns whether the pager is to give all back and to end.
+pub(crate) fn is_to_leave() -> bool {
+    IS_TO_LEAVE.load(SeqCst)
+}
+
+/// Has the pager give all back and end, in a thread of the program. Returns when all is in the program.
+pub(crate) fn ask_to_leave() {
+    IS_TO_LEAVE.store(true, SeqCst);
+    while !is_local() {
+        ring();
+    }
+}
+
 /// Closes the gate before a fork, in the forking thread. Returns when every page is in the program and will stay.
 pub fn close() {
     CLOSED.fetch_add(1, SeqCst);
     while BUSY.load(SeqCst) {
-        rustix::thread::sched_yield();
+        give_way();
     }
     // Another thread's ring may have been answered in place of ours: only the result counts.
     while AWAY.load(SeqCst) > 0 {
         ring();
     }
+    if !is_filtered() {
+        carried::carry();
+    }
 }
 
 /// Opens the gate after the fork, in the parent.
 pub fn open() {
-    note_fork();
+    if !is_filtered() {
+        carried::put_down();
+        note_fork();
+    }
     CLOSED.fetch_sub(1, SeqCst);
+}
+
+/// Lets another thread run, without a call where one might end this thread.
+fn give_way() {
+    match is_filtered() {
+        true => core::hint::spin_loop(),
+        false => rustix::thread::sched_yield(),
+    }
 }
 
 /// Notes that this process forked just now.
@@ -98,11 +153,11 @@ static MERGING: AtomicBool = AtomicBool::new(false);
 /// mapping as separate ones, which `mremap` refuses. Returns when that is done, or cannot be.
 pub fn merge(start: usize, len: usize) {
     while MERGING.swap(true, SeqCst) {
-        rustix::thread::sched_yield();
+        give_way();
     }
     MERGE[0].store(start, SeqCst);
     MERGE[1].store(len, SeqCst);
-    while MERGE[1].load(SeqCst) > 0 {
+    while MERGE[1].load(SeqCst) > 0 && !is_local() {
         ring();
     }
     MERGING.store(false, SeqCst);
@@ -122,7 +177,11 @@ pub(crate) fn is_closed() -> bool {
     CLOSED.load(SeqCst) != 0
 }
 
+/// Calls the pager. Where a call might end this thread, the pager looks by itself at each tick.
 fn ring() {
+    if is_filtered() {
+        return core::hint::spin_loop();
+    }
     let bell = den::doorbell();
     // SAFETY: the doorbell holds nothing; forgetting it makes the next read a fault.
     unsafe { den::forget(bell, den::DOORBELL_BYTES) };

@@ -22,6 +22,7 @@
 //! | `scan`, `stride` | memory that can be remote; first touches of successive pages |
 //! | `trend` | pages that a thread is about to want |
 //! | [`attached`] | the control file of this process, and the files beside it |
+//! | `carried` | descriptors that a thread carries to its child |
 //! | [`bare_thread`] | threads that the C library does not know |
 //! | [`door`] | threads that ask to be traced |
 //! | [`gate`] | forks, merges of mappings, and the emergency end |
@@ -45,6 +46,7 @@ extern crate alloc;
 pub mod attached;
 pub mod bare_thread;
 pub mod blocking;
+mod carried;
 pub mod control;
 pub mod den;
 pub mod door;

@@ -1,5 +1,6 @@
 //! The program's memory, as the kernel lets a pager at it: a userfaultfd, and three files of `/proc/self`.
 
+use crate::carried::Kept;
 use crate::control::ControlHead;
 use crate::kept::kept_pages;
 use crate::maps::{self, Area};
@@ -9,9 +10,7 @@ use crate::stride::MOST_AHEAD;
 use crate::sys::{self, PAGE, Uffd};
 use crate::{den, gate};
 use alloc::vec::Vec;
-use core::ffi::CStr;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
-use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
 
 /// Descriptors for the memory of this process, opened while this is certainly permitted.
@@ -23,17 +22,15 @@ pub(crate) struct Memory {
 }
 
 impl Memory {
-    /// Opens all, with a userfaultfd of these features, and registers the arena. `keep` may replace descriptors.
+    /// Opens all, with a userfaultfd of these features, and registers the arena. `hide` may replace descriptors.
     pub(crate) fn open(
         features: u64,
-        keep: impl Fn(OwnedFd) -> Result<OwnedFd, Errno>,
+        kept: &mut Kept,
+        hide: impl Fn(OwnedFd) -> Result<OwnedFd, Errno>,
     ) -> Result<Memory, Errno> {
-        let open =
-            |path: &CStr| keep(rustix::fs::open(path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())?);
-        let [maps, statm, pagemap] =
-            [c"/proc/self/maps", c"/proc/self/statm", c"/proc/self/pagemap"].map(open);
-        let files = (maps?, statm?, pagemap?);
-        Memory::of(Uffd::open(features)?.with_descriptor(&keep)?, files)
+        let files =
+            (hide(kept.open(c"self/maps")?)?, hide(kept.open(c"self/statm")?)?, hide(kept.open_pagemap()?)?);
+        Memory::of(Uffd::open_through(features, kept.device())?.with_descriptor(&hide)?, files)
     }
 
     /// Makes it of descriptors that are open: `maps`, `statm` and `pagemap` of this process. Registers the arena.

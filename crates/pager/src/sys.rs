@@ -147,9 +147,15 @@ impl Uffd {
     /// `EPERM`: not root, `vm.unprivileged_userfaultfd` is 0 and `/dev/userfaultfd` is not accessible.
     /// `EINVAL`: this kernel lacks one of `features`.
     pub fn open(features: u64) -> Result<Uffd, Errno> {
-        let uffd = match Uffd::create() {
-            Err(Errno::PERM) => create_through(&open_device()?)?,
-            other => other?,
+        Uffd::open_through(features, None)
+    }
+
+    /// Opens a userfaultfd as [`Uffd::open`] does, if need be through this device, which was opened before.
+    pub(crate) fn open_through(features: u64, device: Option<&OwnedFd>) -> Result<Uffd, Errno> {
+        let uffd = match (Uffd::create(), device) {
+            (Err(Errno::PERM), Some(device)) => create_through(device)?,
+            (Err(Errno::PERM), None) => create_through(&open_device()?)?,
+            (other, _) => other?,
         };
         uffd.enable(features)?;
         Ok(uffd)
@@ -379,11 +385,11 @@ pub fn refuse_huge_pages() {
     let _ = rustix::thread::disable_transparent_huge_pages(true);
 }
 
-/// Closes all descriptors of the calling thread's table but these.
+/// Closes all descriptors of the calling thread's table but these, of which negative ones are none.
 pub fn close_all_files_but(kept: &mut [c_int]) {
     kept.sort_unstable();
     let mut first = 0;
-    for last in kept.iter().map(|kept| *kept as usize).chain([1 << 32]) {
+    for last in kept.iter().filter(|kept| **kept >= 0).map(|kept| *kept as usize).chain([1 << 32]) {
         if first < last {
             // SAFETY: close_range(2) touches no memory.
             unsafe { call(libc::SYS_close_range, [first, last - 1, 0, 0, 0, 0]) };
@@ -402,7 +408,7 @@ pub(crate) fn set_signal_mask(mask: u64) -> u64 {
 }
 
 /// Ends all threads of this process; runs nothing of the program's or the C library's.
-pub(crate) fn exit(status: u8) -> ! {
+pub fn exit(status: u8) -> ! {
     loop {
         // SAFETY: does not return.
         unsafe { call(libc::SYS_exit_group, [status as usize, 0, 0, 0, 0, 0]) };

@@ -144,8 +144,11 @@ mod tests {
     use crate::folder::Folder;
     use crate::footprint::Footprint;
 
-    const WEIGHING: Weighing =
-        Weighing { footprint: Footprint { anonymous: 5, kept: 7, shared: 6 }, wall_s: 0.5 };
+    const WEIGHING: Weighing = Weighing {
+        footprint: Footprint { anonymous: 5, kept: 7, shared: 6 },
+        wall_s: 0.5,
+        is_disturbed: true,
+    };
 
     #[test]
     fn what_was_put_is_found_and_damage_is_forgotten() {

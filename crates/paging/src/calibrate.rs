@@ -7,6 +7,7 @@
 
 use crate::control_file::ControlFile;
 use crate::delay::Delay;
+use crate::disturbance::{MachineCounters, MachineLoad};
 use crate::elf::Entrance;
 use crate::folder::Folder;
 use crate::job::{CheckedProgram, OutputTarget};
@@ -18,6 +19,7 @@ use std::path::Path;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 use unrack_pager::control::CONTROL_VARIABLE;
+use unrack_record::Warning;
 use unrack_units::{Bytes, Rate, Time};
 
 /// Hidden verb of `unrack` that runs [`touch`].
@@ -102,6 +104,36 @@ pub fn calibrate(mode: FaultMode, until: Option<Instant>) -> Result<Calibration,
         let said = text.lines().last().unwrap_or("nothing");
         PagingError::Failed(format!("the pager could not be calibrated: {}, {said:?}", report.status))
     })
+}
+
+/// Most measurements of the pager's cost, until one is undisturbed.
+const TRIES: u32 = 2;
+
+/// Measures as [`calibrate`] does, again if other work disturbed it. Returns the last measurement, and what disturbed it.
+///
+/// # Errors
+/// As [`calibrate`].
+pub fn calibrate_undisturbed(
+    mode: FaultMode,
+    until: Option<Instant>,
+) -> Result<(Calibration, Option<Warning>), PagingError> {
+    let measured = || {
+        let before = MachineCounters::now();
+        let calibration = calibrate(mode, until)?;
+        let load = MachineLoad::between(&before, &MachineCounters::now());
+        Ok((calibration, load.disturbance()))
+    };
+    let mut last = measured()?;
+    for _ in 1..TRIES {
+        if last.1.is_none() {
+            break;
+        }
+        last = match measured() {
+            Err(PagingError::OutOfTime) => break,
+            measured => measured?,
+        };
+    }
+    Ok(last)
 }
 
 /// One round through all pages.

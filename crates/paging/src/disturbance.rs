@@ -54,6 +54,11 @@ const ROOMY: f64 = 0.5;
 /// this lengthens a run by less than native runs scatter, since not every wait is the program's.
 const WAITING: f64 = 0.2;
 
+/// Part of a core that a busy hardware thread takes from the other one of the core, at most.
+const BESIDE: f64 = 0.5;
+/// Largest part of a run's time that is taken to be others': beyond it, nothing is known of the run.
+const MOST_LOST: f64 = 0.9;
+
 impl MachineLoad {
     /// Computes the load from one reading to the next.
     pub fn between(before: &MachineCounters, after: &MachineCounters) -> MachineLoad {
@@ -74,6 +79,19 @@ impl MachineLoad {
     /// Returns the reason why a run under this load is not to be used, if there is one.
     pub fn disturbance(&self) -> Option<Warning> {
         self.stolen().or_else(|| self.shared()).or_else(|| self.queued()).or_else(|| self.waited())
+    }
+
+    /// Returns the part of the run's time that other work may have added, at most: what tasks waited for a core that others had, half
+    /// of the time in which others ran on hardware threads beside the program's, and the turns of other tasks in the queue.
+    pub fn lost(&self) -> f64 {
+        let wall_s = self.wall_s.max(f64::MIN_POSITIVE);
+        let by_others = (self.others_s + self.steal_s) / wall_s;
+        let waited =
+            self.waiting_s.map_or(by_others / f64::from(self.cores.max(1)), |s| (s / wall_s).min(by_others));
+        let beside = BESIDE * by_others.min(1.0);
+        let queued = f64::from(self.queue) / f64::from(self.queue + self.cores.max(1));
+        let queued = if self.queue >= self.cores { queued } else { 0.0 };
+        [waited, beside, queued, self.steal_s / wall_s].into_iter().fold(0.0, f64::max).min(MOST_LOST)
     }
 
     /// Returns the load in the form that is recorded.
@@ -166,6 +184,17 @@ mod tests {
         assert_eq!(key(MachineLoad { waiting_s: None, ..alone }), None, "a kernel that does not count it");
         let why = MachineLoad { others_s: 0.9, ..alone }.disturbance().unwrap();
         assert_eq!(why.text, "other work took 0.90 of 2 cores");
+    }
+
+    #[test]
+    fn what_others_may_have_added_is_a_part_of_the_run() {
+        let lost = |load: MachineLoad| (load.lost() * 100.0).round();
+        let alone = load(2, 1.0, 1.0, 0.0, 0.05, 0);
+        assert_eq!(lost(alone), 0.0, "waits for its own threads");
+        assert_eq!(lost(MachineLoad { others_s: 0.9, ..alone }), 45.0, "beside another on its core");
+        assert_eq!(lost(load(2, 1.0, 1.0, 0.9, 0.8, 0)), 80.0);
+        assert_eq!(lost(MachineLoad { queue: 8, ..alone }), 80.0, "two of ten turns");
+        assert_eq!(lost(MachineLoad { steal_s: 5.0, ..alone }), 90.0);
     }
 
     #[test]

@@ -9,7 +9,7 @@
 //! itself ([`unrack_pager`]'s `owner`), and so does the program itself.
 
 use crate::family::{self, Family};
-use crate::signals::{FOR_THE_PROGRAM, heed_interrupts, take_over};
+use crate::signals::{FOR_THE_PROGRAM, Watch, heed_interrupts, take_over};
 use crate::{PagingError, folder, job::ProgramEnd, proc, say};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
@@ -83,6 +83,25 @@ pub fn stand_aside() -> Result<(), PagingError> {
             }
             std::process::exit(i32::from(status.code()))
         }
+    }
+}
+
+/// Signals that ask this process to stop are noted, instead of ending it, until this is dropped: what it has started is ended
+/// first.
+pub struct StopSignals(Watch);
+
+impl StopSignals {
+    /// Starts to note them.
+    ///
+    /// # Errors
+    /// If the machine has no room for a descriptor.
+    pub fn note() -> Result<StopSignals, PagingError> {
+        Watch::start().map(StopSignals)
+    }
+
+    /// Returns the signal that came, if one did; SIGTERM if the guard of this worker was killed.
+    pub fn came(&self) -> Option<i32> {
+        self.0.stopped_by().or_else(|| is_lost().then_some(libc::SIGTERM))
     }
 }
 

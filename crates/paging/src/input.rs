@@ -29,7 +29,11 @@ impl Input {
         keep(io::stdin().as_fd()).map_err(PagingError::failed("keep the standard input for repeated runs"))
     }
 
-    pub(crate) fn stdio(&self) -> io::Result<Stdio> {
+    /// Returns the standard input of a run.
+    ///
+    /// # Errors
+    /// If the file cannot be opened again.
+    pub fn stdio(&self) -> io::Result<Stdio> {
         Ok(self.file()?.map_or_else(Stdio::inherit, Stdio::from))
     }
 

@@ -29,6 +29,16 @@ impl CheckedProgram {
         CheckedProgram::for_program(program)
     }
 
+    /// Checks that the program can be run at all: for runs in which all its memory stays local, which need nothing of the machine.
+    /// Standard input is inherited.
+    ///
+    /// # Errors
+    /// [`PagingError::Usage`] if there is no such program, [`PagingError::Lacking`] if it cannot be run.
+    pub fn for_native_runs(command: &[OsString]) -> Result<CheckedProgram, PagingError> {
+        let program = Program::resolve(command)?;
+        Ok(CheckedProgram { program, preload: PathBuf::new(), input: Input::Inherited })
+    }
+
     pub(crate) fn for_program(program: Program) -> Result<CheckedProgram, PagingError> {
         machine::check()?;
         Ok(CheckedProgram { program, preload: machine::preload_library()?, input: Input::Inherited })

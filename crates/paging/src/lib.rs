@@ -37,10 +37,12 @@ mod elf;
 mod encrypted;
 mod ending;
 mod error;
+mod expected;
 mod family;
 mod folder;
 mod footprint;
 mod guard;
+mod headroom;
 #[cfg(target_arch = "x86_64")]
 mod inject;
 #[cfg(not(target_arch = "x86_64"))]
@@ -60,17 +62,19 @@ mod say;
 mod seat;
 mod signals;
 mod silence;
+mod timed;
 #[cfg_attr(not(target_arch = "x86_64"), allow(dead_code))]
 mod trace;
 
-pub use borrow::{BorrowReport, BorrowSetup, RunningProgram, borrow};
-pub use calibrate::{Calibration, FaultMode, calibrate};
+pub use borrow::{BorrowReport, BorrowSetup, LEFT_OUT, RunningProgram, borrow};
+pub use calibrate::{Calibration, FaultMode, calibrate, calibrate_undisturbed};
 pub use delay::Delay;
 pub use disturbance::{MachineCounters, MachineLoad};
 pub use error::PagingError;
+pub use expected::{NO_NATIVE, OneRun, expected};
 pub use folder::sweep;
 pub use footprint::{Footprint, NativeRun, Weighing, footprint, native};
-pub use guard::{stand_aside, stand_guard};
+pub use guard::{StopSignals, stand_aside, stand_guard};
 pub use input::Input;
 pub use job::{CheckedProgram, OutputTarget, ProgramEnd, SMALLEST_LOCAL, local_bytes};
 pub use local::{LocalMemory, NOT_AWAY};
@@ -80,3 +84,4 @@ pub use memory_node::{MemoryNode, RemoteNode};
 pub use readings::PROC_VARIABLE;
 pub use say::say;
 pub use seat::{ProgramSeat, take_seat};
+pub use timed::{TimedRun, timed};

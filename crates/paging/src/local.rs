@@ -7,7 +7,7 @@ use crate::control_file::ControlFile;
 use crate::footprint::Footprint;
 use crate::proc;
 use std::sync::atomic::Ordering::Relaxed;
-use unrack_pager::control::PagerCounts;
+use unrack_pager::control::{PagerCounts, Unpaged};
 use unrack_record::Warning;
 use unrack_units::Bytes;
 
@@ -41,11 +41,28 @@ impl LocalMemory {
             (true, false) => format!("for {:.2}s of {wall_s:.2}s", self.over_limit_s),
             (_, true) => format!("{} of it in programs without a pager", size(self.unpaged_bytes)),
         };
-        let (peak, limit) = (size(self.peak_local_bytes), size(limit.get()));
-        let text = format!(
-            "what was to be remote was not: up to {peak} stayed local where {limit} may, {cause}; do not conclude from this run"
-        );
+        // A peak lasts for 50 ms, and much may be local for less, over and over.
+        let stayed = match self.peak_local_bytes > limit.get() {
+            true => {
+                format!("up to {} stayed local where {} may", size(self.peak_local_bytes), size(limit.get()))
+            }
+            false => format!("clearly more than {} stayed local", size(limit.get())),
+        };
+        let text = format!("what was to be remote was not: {stayed}, {cause}; do not conclude from this run");
         Some(Warning::new(NOT_AWAY, text))
+    }
+
+    /// Returns the note that more was local for a moment, in a run of which one may conclude.
+    pub(crate) fn peak(&self, limit: Bytes) -> Option<Warning> {
+        let text = format!(
+            "up to {} were local for a moment where {} may ({:.2}s in all above that): the pager takes pages after the \
+             program has touched them",
+            size(self.peak_local_bytes),
+            size(limit.get()),
+            self.over_limit_s
+        );
+        let is_high = self.peak_local_bytes > limit.get() + limit.get() / 2 + LITTLE;
+        (is_high && self.over_limit_s > MOMENT_S).then(|| Warning::new("peak-local", text))
     }
 
     /// Returns the warning that much memory was shared, and so outside of the limit.
@@ -79,6 +96,29 @@ fn size(bytes: u64) -> String {
         0 => format!("{}KiB", bytes >> 10),
         mebibytes => format!("{mebibytes}MiB"),
     }
+}
+
+/// Returns the warning that processes went on with all of their memory local. `names`: of those that were seen.
+pub(crate) fn unpaged(counts: &PagerCounts, names: &[&str]) -> Option<Warning> {
+    let (processes, reasons) = (counts.unpaged.load(Relaxed), counts.unpaged_reasons.load(Relaxed));
+    let causes = [
+        (
+            Unpaged::Rights,
+            "the rights or the root directory that a pager needs had been given up (with a \
+            /dev/userfaultfd that the user may open, or vm.unprivileged_userfaultfd=1, there may be one)",
+        ),
+        (Unpaged::Limits, "no more files or threads were allowed"),
+        (Unpaged::Filter, "system calls are filtered (seccomp)"),
+    ];
+    let found = causes.iter().filter(|(cause, _)| reasons & *cause as u64 != 0).map(|(_, text)| *text);
+    let found: Vec<_> = found.collect();
+    let why =
+        if found.is_empty() { "the pager could not start".to_string() } else { found.join(", or because ") };
+    let seen = if names.is_empty() { String::new() } else { format!(" ({})", names.join(", ")) };
+    let count = processes.max(names.len() as u64);
+    let whose = if count == 1 { "a process".to_string() } else { format!("{count} processes") };
+    let text = format!("{whose} of this run{seen} went on with all memory local, because {why}");
+    (processes > 0 || !names.is_empty()).then(|| Warning::new("not-paged", text))
 }
 
 /// Tells each process of a run how many of its pages count for the others with which it shares them, if that can be
@@ -144,8 +184,20 @@ mod tests {
         assert_eq!(over(0.0, 1.0), None);
         assert_eq!(over(0.04, 0.1), None, "a moment");
         assert_eq!(over(0.4, 10.0), None, "a small part of the time");
+        let text = LocalMemory { over_limit_s: 0.6, ..local(90, 0, 0) }.not_away(LIMIT, 10.0).unwrap().text;
+        assert!(text.contains("clearly more than 100MiB stayed local, for 0.60s"), "{text}");
         let text = over(0.6, 10.0).unwrap().text;
         assert!(text.contains("900MiB stayed local where 100MiB may, for 0.60s of 10.00s"), "{text}");
+    }
+
+    #[test]
+    fn a_moment_far_above_the_limit_is_said() {
+        let peak = |mib, over_limit_s| LocalMemory { over_limit_s, ..local(mib, 0, 0) }.peak(LIMIT);
+        assert_eq!(peak(150, 0.5), None);
+        assert_eq!(peak(400, 0.0), None, "no longer than it takes to notice");
+        assert!(
+            peak(400, 0.5).unwrap().text.contains("400MiB were local for a moment where 100MiB may (0.50s")
+        );
     }
 
     #[test]
@@ -160,6 +212,20 @@ mod tests {
         let footprint = |mib: u64| none_taken(LIMIT, Bytes::new(mib << 20));
         assert_eq!(footprint(127), None);
         assert!(footprint(128).unwrap().text.contains("needs 128MiB and may keep 100MiB"));
+    }
+
+    #[test]
+    fn processes_without_a_pager_are_said_with_the_reasons() {
+        let counts = PagerCounts::default();
+        assert_eq!(unpaged(&counts, &[]), None);
+        assert!(unpaged(&counts, &["a"]).unwrap().text.contains("a process of this run (a) went on"));
+        counts.unpaged.store(3, Relaxed);
+        counts.unpaged_reasons.store(Unpaged::Filter as u64, Relaxed);
+        let text = unpaged(&counts, &["a"]).unwrap().text;
+        assert!(
+            text.starts_with("3 processes") && text.ends_with("system calls are filtered (seccomp)"),
+            "{text}"
+        );
     }
 
     #[test]

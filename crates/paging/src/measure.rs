@@ -5,6 +5,7 @@ use crate::control_file::ControlFile;
 use crate::delay::Delay;
 use crate::elf::{self, Entrance};
 use crate::folder::Folder;
+use crate::headroom::Headroom;
 use crate::inject::{Injector, Reception};
 use crate::job::{CheckedProgram, OutputTarget, ProgramEnd};
 use crate::launch::{self, Launch, Observer};
@@ -14,7 +15,7 @@ use crate::seat::ProgramSeat;
 use crate::silence::Silence;
 use crate::trace::AnyHandler;
 use crate::{PagingError, capture, proc};
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -32,6 +33,10 @@ const PACE: Duration = Duration::from_millis(200);
 const SETTLED: Duration = Duration::from_millis(200);
 /// Wait for a memory node after which a process counts as stuck.
 const STUCK: Duration = Duration::from_millis(200);
+/// Bytes of memory that are not used for copies of pages which processes share.
+const RESERVED: u64 = 64 << 20;
+/// Time between two looks at how much memory there is.
+const HEADROOM_PACE: Duration = Duration::from_millis(500);
 const PRELOADED: &str = "libunrack_preload";
 
 /// Parameters of a run with remote memory.
@@ -98,8 +103,10 @@ pub struct Tally {
     /// Most time in ns that one thread lost to the pager itself.
     pub pager_ns: u64,
     pub thawed: u64,
-    /// Pages copied for a process because it shared them with others since a fork.
+    /// Pages copied for a process because it shared them with others since a fork; below, times that pages stayed shared, and
+    /// local, because memory was short.
     pub unshared: u64,
+    pub kept_shared: u64,
     pub processes: u64,
     /// Number of threads that faulted.
     pub threads: u64,
@@ -118,6 +125,13 @@ impl Tally {
         );
         let is_much = self.unshared > FEW_COPIES && self.unshared > self.fetches / 20;
         is_much.then(|| Warning::new("unshared", text))
+    }
+
+    /// Returns the warning that pages stayed local because there was no memory for copies of them.
+    pub(crate) fn short_of_memory(&self) -> Option<Warning> {
+        let text = "pages that processes share since a fork stayed local, because memory is too short to copy them for \
+            each process: raise the limit of memory (cgroup), or ask for a larger share";
+        (self.kept_shared > 0).then(|| Warning::new("short-of-memory", text))
     }
 
     /// Takes the numbers of transfers from what was captured. A process that ends between a transfer's record and
@@ -150,6 +164,7 @@ impl Tally {
             pager_ns: counts.pager_ns.load(Relaxed),
             thawed: counts.thawed.load(Relaxed),
             unshared: counts.unshared.load(Relaxed),
+            kept_shared: counts.kept_shared.load(Relaxed),
             processes: counts.processes.load(Relaxed),
             threads: threads as u64,
         }
@@ -190,9 +205,15 @@ pub fn measure(job: &CheckedProgram, setup: &RunSetup) -> Result<RunReport, Pagi
     let local = watcher.unseen.with_counts(&session.control.counts);
     let wall_s = ended.wall.as_secs_f64();
     let mut warnings: Vec<Warning> = not_away(setup, &local, &tally, wall_s).into_iter().collect();
+    if warnings.is_empty() {
+        warnings.extend(local.peak(setup.local));
+    }
     warnings.extend(watcher.warnings());
     warnings.extend(local.shared(setup.local));
     warnings.extend(tally.copies());
+    warnings.extend(tally.short_of_memory());
+    let unpaged: Vec<&str> = watcher.unpaged.iter().map(String::as_str).collect();
+    warnings.extend(local::unpaged(&session.control.counts, &unpaged));
     if !ended.left_behind.is_empty() {
         let text =
             format!("processes that the command left behind were killed: {}", ended.left_behind.join(", "));
@@ -318,7 +339,18 @@ pub(crate) fn set_link(
     settings.latency_ns.store(delay.latency.as_ns(), Relaxed);
     settings.bandwidth_bps.store(delay.bandwidth.as_bps(), Relaxed);
     settings.unseen_ns.store(calibration.unseen_ns as u64, Relaxed);
+    let own = std::process::id();
+    settings.filters.store(proc::filters(own).unwrap_or(0) as u32, Relaxed);
+    note_headroom(control, Headroom::of_process(own).as_ref());
     settings.seed.store(seed, Relaxed);
+}
+
+/// Tells pagers how much memory there is for copies of pages that processes share.
+pub(crate) fn note_headroom(control: &ControlFile, headroom: Option<&Headroom>) {
+    // Half of what is not reserved: a look is a moment old, and others need memory, too.
+    let spare = |headroom: &Headroom| headroom.bytes.saturating_sub(RESERVED) / 2 / proc::PAGE;
+    let spare = headroom.map_or(u64::MAX, spare);
+    control.settings.spare_pages.store(spare, Relaxed);
 }
 
 fn link(to: &Path, at: &Path) -> Result<(), PagingError> {
@@ -357,9 +389,13 @@ struct Watcher<'a> {
     silence: Option<Silence<'a>>,
     known: HashMap<u32, Known>,
     without: BTreeSet<String>,
+    /// Names of processes whose pager could not start.
+    unpaged: BTreeSet<String>,
     unseen: Unseen,
     /// Control file with which processes without a pager get the agent; `None`: none gets it.
     agent_for: Option<PathBuf>,
+    /// Time of the next look at how much memory there is.
+    next_headroom: Instant,
 }
 
 /// A process, for as long as it runs the same program.
@@ -386,8 +422,10 @@ impl<'a> Watcher<'a> {
             silence,
             known: HashMap::new(),
             without: BTreeSet::new(),
+            unpaged: BTreeSet::new(),
             unseen: Unseen::default(),
             agent_for: None,
+            next_headroom: Instant::now(),
         }
     }
 
@@ -426,6 +464,18 @@ impl<'a> Watcher<'a> {
             false => {
                 self.known.entry(pid).and_modify(|known| known.has_pager = false);
                 self.without.extend(proc::name(pid));
+            }
+        }
+    }
+
+    /// Finds the processes that have the library and no slot: they go on with all memory local.
+    fn find_unpaged(&mut self) {
+        let paged: HashSet<u32> = self.control.live_slots().map(|slot| slot.pid.load(Relaxed)).collect();
+        for (pid, known) in &mut self.known {
+            let is_late = known.is_settled && known.since.elapsed() >= 2 * SETTLED;
+            if is_late && known.has_pager && !paged.contains(pid) && !proc::has_ended(*pid) {
+                known.has_pager = false;
+                self.unpaged.extend(proc::name(*pid));
             }
         }
     }
@@ -480,6 +530,11 @@ impl Observer for Watcher<'_> {
         }
         self.known.retain(|pid, _| members.contains(pid));
         members.iter().for_each(|pid| self.meet(*pid));
+        self.find_unpaged();
+        if self.next_headroom <= Instant::now() {
+            note_headroom(self.control, members.first().and_then(|pid| Headroom::of_process(*pid)).as_ref());
+            self.next_headroom = Instant::now() + HEADROOM_PACE;
+        }
         let without: Vec<u32> =
             self.known.iter().filter(|(_, known)| !known.has_pager).map(|(pid, _)| *pid).collect();
         self.unseen.look(members, &without);

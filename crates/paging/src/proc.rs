@@ -28,6 +28,11 @@ pub(crate) fn has_ended(pid: u32) -> bool {
     }
 }
 
+/// Returns whether a thread has ended, though others of its process may go on.
+pub(crate) fn is_zombie(thread: u32) -> bool {
+    matches!(state(thread), None | Some('Z' | 'X'))
+}
+
 fn state(pid: u32) -> Option<char> {
     state_in(&std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?)
 }
@@ -108,16 +113,40 @@ fn tracer_in(status: &str) -> Option<u32> {
     line.trim().parse().ok().filter(|tracer| *tracer != 0)
 }
 
+/// Returns the thread that traces any thread of a process.
+pub(crate) fn tracer_of_any_thread(pid: u32) -> Option<u32> {
+    threads(pid).into_iter().find_map(tracer)
+}
+
+/// Returns whether a filter of system calls (seccomp) is on a thread: a thread can have one that the others lack.
+pub(crate) fn is_filtered(thread: u32) -> bool {
+    status_word(thread, "Seccomp:").is_some_and(|mode| mode != "0")
+}
+
+/// Returns the number of filters of system calls on a thread, of which each was added by the thread or inherited.
+pub(crate) fn filters(thread: u32) -> Option<u64> {
+    status_word(thread, "Seccomp_filters:")?.parse().ok()
+}
+
+/// Returns whether the first thread of a process has ended, while others go on. Then `/proc` shows no memory for it.
+pub(crate) fn has_lost_its_first_thread(pid: u32) -> bool {
+    state(pid) == Some('Z') && !has_ended(pid)
+}
+
 /// Returns whether a process was stopped by a signal.
 pub(crate) fn is_stopped(pid: u32) -> bool {
     state(pid) == Some('T')
 }
 
-/// Returns whether a process has a file open whose name contains `text`.
+/// Returns whether a thread of a process has a file open whose name contains `text`: threads can have tables of their own.
 pub(crate) fn has_open(pid: u32, text: &str) -> bool {
-    let files = std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
-    let mut targets = files.filter_map(|file| std::fs::read_link(file.path()).ok());
-    targets.any(|target| target.to_string_lossy().contains(text))
+    let is_open_in = |thread: u32| {
+        let files =
+            std::fs::read_dir(format!("/proc/{pid}/task/{thread}/fd")).into_iter().flatten().flatten();
+        let mut targets = files.filter_map(|file| std::fs::read_link(file.path()).ok());
+        targets.any(|target| target.to_string_lossy().contains(text))
+    };
+    threads(pid).into_iter().any(is_open_in)
 }
 
 /// Returns the number of the process that a thread belongs to.
@@ -152,9 +181,16 @@ pub(crate) fn status_word(thread: u32, name: &str) -> Option<String> {
 
 /// Returns the words with which a process was started.
 pub(crate) fn words(pid: u32) -> Vec<String> {
-    let line = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
-    let line = line.strip_suffix(b"\0").unwrap_or(&line);
-    line.split(|byte| *byte == 0).map(|word| String::from_utf8_lossy(word).into_owned()).collect()
+    words_in(&std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default())
+}
+
+/// Splits a command line. A process that writes a title over its words, as servers do, fills the rest with zeros.
+fn words_in(line: &[u8]) -> Vec<String> {
+    let len = line.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+    line[..len]
+        .split(|byte| *byte == 0)
+        .map(|word| String::from_utf8_lossy(word).trim_end().to_string())
+        .collect()
 }
 
 /// Returns the resident bytes that belong to no file and are not shared.
@@ -248,6 +284,13 @@ mod tests {
         let stat = "7 (a) 9) S 1 7 7 0 -1 64 1 2 3 4 5 6 7 8 20 0 1 0 4321 99";
         assert_eq!(started_in(stat), Some(4321));
         assert_eq!(started_in("7 (a) S 1"), None);
+    }
+
+    #[test]
+    fn a_title_over_the_words_leaves_no_empty_ones() {
+        assert_eq!(words_in(b"redis-server *:6391\0\0\0\0\0\0"), ["redis-server *:6391"]);
+        assert_eq!(words_in(b"postgres: checkpointer       \0\0\0"), ["postgres: checkpointer"]);
+        assert_eq!(words_in(b"grep\0\0-r\0"), ["grep", "", "-r"]);
     }
 
     #[test]

@@ -16,7 +16,7 @@ pub const FEWEST_RUNS: usize = 5;
 pub const FEWEST_DELAYS: usize = 3;
 
 /// Ratio of an interval's end to its beginning beyond which it does not decide anything.
-const WIDE: f64 = 2.0;
+pub(crate) const WIDE: f64 = 2.0;
 /// Width of a slowdown's interval, as a fraction of the native run time, up to which it is stated, however
 /// uncertain the loss itself is: from 1.00 to 1.05 is a statement. DDC §3.2 asks for losses of 5 %.
 const NEGLIGIBLE: f64 = 0.05;
@@ -111,6 +111,17 @@ pub fn slowdown(fit: &Fit, delay_ns: f64) -> Result<Estimate, Warning> {
         Some(why) if high - low > NEGLIGIBLE => Err(why),
         _ => Ok(estimate),
     }
+}
+
+/// Returns a line through runs of which other work may have taken this part of their time: each wait may have been counted that much
+/// too often, or in a native run that was that much too long too seldom, so the intervals reach as far to both sides.
+pub fn widened(fit: &Fit, lost: f64) -> Fit {
+    let stretch = 1.0 / (1.0 - lost.clamp(0.0, 0.99));
+    let wider = |[few, many]: [f64; 2]| {
+        let few = if few > 0.0 { few / stretch } else { few * stretch };
+        [few, many.max(0.0) * stretch]
+    };
+    Fit { waits_ci95: wider(fit.waits_ci95), waits_per_s_ci95: wider(fit.waits_per_s_ci95), ..fit.clone() }
 }
 
 /// Returns the time in seconds that waits add to a run, at this delay of one fetch. The scatter of the native runs is no
@@ -226,6 +237,13 @@ mod tests {
         assert_eq!(with_share(why(), 2.0, &[]), why());
         let other = Warning::new("intercept", "too short");
         assert_eq!(with_share(other.clone(), 2.0, &others([1.0, 1.0])), other);
+    }
+
+    #[test]
+    fn rough_runs_have_wider_intervals() {
+        let wide = widened(&fit(400_000.0, [300_000.0, 500_000.0], 0.99), 0.5);
+        assert_eq!((wide.waits_per_s, wide.waits_per_s_ci95), (400_000.0, [150_000.0, 1_000_000.0]));
+        assert_eq!(widened(&fit(1.0, [-3.0, 7.0], 0.1), 0.5).waits_ci95, [-6.0, 14.0]);
     }
 
     #[test]

@@ -16,16 +16,24 @@ const KTHREADD: u32 = 2;
 impl MachineCounters {
     /// Reads the counters. This takes some milliseconds: it reads a file for each kernel thread.
     pub fn now() -> MachineCounters {
+        MachineCounters::with(None)
+    }
+
+    /// Reads the counters, with the time of a process that is not a descendant of this one, and that of the children it has waited
+    /// for, as this process's own.
+    pub fn with(process: Option<u32>) -> MachineCounters {
         let root = std::env::var_os(PROC_VARIABLE).map_or_else(|| PathBuf::from("/proc"), PathBuf::from);
         let read = |name: &str| std::fs::read_to_string(root.join(name)).unwrap_or_default();
         let usable = rustix::thread::sched_getaffinity(None).ok();
         let cores = cores(&read("stat"), |core| is_usable(usable.as_ref(), core));
+        let with_children = |name: &str| ticks(&read(name)).map_or(0, |ticks| ticks.own + ticks.children);
+        let other = process.map_or(0, |pid| with_children(&format!("{pid}/stat")));
         MachineCounters {
             at_s: now_ns() as f64 / 1e9,
             cores: cores.number,
             busy_s: seconds(cores.busy),
             steal_s: seconds(cores.steal),
-            own_s: seconds(ticks(&read("self/stat")).map_or(0, |ticks| ticks.own + ticks.children)),
+            own_s: seconds(with_children("self/stat") + other),
             kernel_s: kernel_threads(&root),
             waiting_s: waiting_us(&read("pressure/cpu")).map(|us| us as f64 / 1e6),
             queue: runnable(&read("loadavg")).saturating_sub(1),
@@ -84,6 +92,19 @@ fn ticks(stat: &str) -> Option<Ticks> {
     Some(Ticks { own: user + system, children: fields.next()? + fields.next()? })
 }
 
+/// Returns the user time and the system time of all children that have ended and were waited for, in seconds.
+pub(crate) fn children_s() -> [f64; 2] {
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    children_ticks(&stat).map(seconds)
+}
+
+/// Returns `cutime` and `cstime`, fields 16 and 17.
+fn children_ticks(stat: &str) -> [u64; 2] {
+    // The second field is the program's name in brackets, in which anything may stand.
+    let mut fields = stat.rsplit_once(')').map_or("", |(_, fields)| fields).split_whitespace().skip(13);
+    [(); 2].map(|()| fields.next().and_then(|ticks| ticks.parse().ok()).unwrap_or(0))
+}
+
 fn kernel_threads(root: &Path) -> BTreeMap<u32, f64> {
     let stat = |id: u32| std::fs::read_to_string(root.join(format!("{id}/stat"))).ok();
     let is_kernel = proc::name(KTHREADD).is_some_and(|name| name == "kthreadd");
@@ -124,6 +145,13 @@ mod tests {
     fn what_is_not_there_counts_as_nothing() {
         assert_eq!(cores("", |_| true), Cores::default());
         assert_eq!((ticks(""), ticks("7 (a) R 1"), waiting_us(""), runnable("")), (None, None, None, 0));
+    }
+
+    #[test]
+    fn ticks_of_children_are_found_behind_any_name() {
+        let stat = "7 (a) b) S 1 7 7 0 -1 4194560 2 3 0 0 5 6 70 80 20 0 1 0";
+        assert_eq!(children_ticks(stat), [70, 80]);
+        assert_eq!(children_ticks(""), [0, 0]);
     }
 
     #[test]

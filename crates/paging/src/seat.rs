@@ -227,6 +227,11 @@ fn become_program(heard: &Heard, command: &[OsString]) -> i32 {
 
 impl ProgramSeat {
     /// Returns the value of [`MARK_VARIABLE`].
+    /// Returns the number of the process that becomes the program.
+    pub fn pid(&self) -> u32 {
+        self.pid
+    }
+
     pub(crate) fn mark(&self) -> &str {
         &self.mark
     }

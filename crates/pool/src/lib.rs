@@ -14,7 +14,8 @@
 //! | [`hosts`] | hosts that share one device: who has what, and messages between their managers |
 //! | [`interleave`] | one address space over several devices |
 //! | [`listing`] | the manager's state, for people |
-//! | [`socket`] | default path of a user's pool |
+//! | [`process`] | the process that made a handle, and no child of it by `fork` |
+//! | [`socket`] | default path of a user's pool, and whom a program trusts there |
 //! | [`sync`] | synchronization primitives: the standard library's, or the model checker's |
 //! | [`wire`] | the protocol between a process and the manager |
 
@@ -26,6 +27,7 @@ pub mod hosts;
 pub mod interleave;
 pub mod listing;
 pub mod manager;
+pub mod process;
 pub mod socket;
 pub mod space;
 pub mod sync;

@@ -1,5 +1,11 @@
-//! The socket at which a user's pool is served by default.
+//! The sockets at which a user's pool is served by default, and whom a program trusts there.
+//!
+//! The folder of temporary files is open to all, so another user may have made the default folder first, and serve there.
+//! Whoever connects to a default place therefore checks before it sends anything that no other user can have put the socket
+//! there ([`check_folder`]), and that none serves it ([`check_peer`]). A socket that a user names is another matter: it may be
+//! another user's pool on purpose.
 
+use rustix::fd::AsFd;
 use rustix::fs::Mode;
 use std::io::{Error, ErrorKind};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
@@ -11,9 +17,118 @@ pub fn default_socket() -> PathBuf {
     let folder =
         match std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|path| path.is_absolute()) {
             Some(runtime) => runtime.join("unrack"),
-            None => std::env::temp_dir().join(format!("unrack-{}", rustix::process::getuid().as_raw())),
+            None => std::env::temp_dir().join(format!("unrack-{}", own_number())),
         };
     folder.join("pool.sock")
+}
+
+fn own_number() -> u32 {
+    rustix::process::getuid().as_raw()
+}
+
+/// Reason why a default place is not used.
+#[derive(Debug, thiserror::Error)]
+pub enum Untrusted {
+    #[error(
+        "the default place {} is not used: {} {why}; remove it, set XDG_RUNTIME_DIR to a folder of this user alone, or name a socket",
+        socket.display(), part.display()
+    )]
+    Folder { socket: PathBuf, part: PathBuf, why: String },
+    #[error(
+        "the default place {} is not used: it is served by user {by} and not by this user, {us}; name the socket to use it all the same",
+        socket.display()
+    )]
+    Peer { socket: PathBuf, by: u32, us: u32 },
+    #[error("the default place {} cannot be checked: {error}", socket.display())]
+    Unknown { socket: PathBuf, error: Error },
+}
+
+/// Checks that no other user can have put a socket into the default folder: the folder is this user's, only this user writes to
+/// it, and no other user can replace it or a folder or link on the way to it. Other places, and a folder that is not there, are not
+/// checked.
+///
+/// # Errors
+/// Names the part of the path that another user has, or can replace.
+pub fn check_folder(socket: &Path) -> Result<(), Untrusted> {
+    let Some(folder) = default_folder_of(socket) else { return Ok(()) };
+    match find_fault(folder) {
+        Ok(None) => Ok(()),
+        Ok(Some((part, why))) => Err(Untrusted::Folder { socket: socket.into(), part, why }),
+        // Nobody serves there.
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(Untrusted::Unknown { socket: socket.into(), error }),
+    }
+}
+
+/// Finds a part of the way to the default folder, or that folder, that another user has or can replace, and says why.
+fn find_fault(folder: &Path) -> std::io::Result<Option<(PathBuf, String)>> {
+    let given = std::path::absolute(folder)?;
+    let real = given.canonicalize()?;
+    for part in [&given, &real].into_iter().flat_map(|way| way.ancestors().skip(1)) {
+        if let Some(why) = why_not_on_the_way(&part.symlink_metadata()?) {
+            return Ok(Some((part.into(), why)));
+        }
+    }
+    let why = why_not_own(&given.symlink_metadata()?, Mode::WGRP | Mode::WOTH);
+    Ok(why.map(|why| (given, why)))
+}
+
+/// Checks that this user, or root, serves a default place to which a socket is connected. Other places are not checked.
+///
+/// # Errors
+/// Names the user who serves it.
+pub fn check_peer(socket: &Path, connected: impl AsFd) -> Result<(), Untrusted> {
+    if default_folder_of(socket).is_none() {
+        return Ok(());
+    }
+    let unknown = |error| Untrusted::Unknown { socket: socket.into(), error: Error::from(error) };
+    let by = rustix::net::sockopt::socket_peercred(connected).map_err(unknown)?.uid.as_raw();
+    let us = own_number();
+    let is_trusted = by == us || by == 0;
+    if is_trusted { Ok(()) } else { Err(Untrusted::Peer { socket: socket.into(), by, us }) }
+}
+
+/// Returns the folder of a socket if that is the default one.
+fn default_folder_of(socket: &Path) -> Option<&Path> {
+    socket.parent().filter(|folder| default_socket().parent() == Some(folder))
+}
+
+/// Returns why a part of the way to the default folder is not safe: another user owns it, or can replace what is in it.
+fn why_not_on_the_way(found: &std::fs::Metadata) -> Option<String> {
+    let owner = found.uid();
+    if owner != own_number() && owner != 0 && !is_of_another_namespace(owner) {
+        return Some(format!("belongs to user {owner}"));
+    }
+    let others_write = found.mode() & (Mode::WGRP | Mode::WOTH).bits() != 0;
+    let is_sticky = found.mode() & Mode::SVTX.bits() != 0;
+    (found.is_dir() && others_write && !is_sticky)
+        .then(|| format!("can be written by other users (mode {:04o})", found.mode() & 0o7777))
+}
+
+/// Returns why a folder is not one of this user, or gives others one of these rights.
+fn why_not_own(found: &std::fs::Metadata, rights: Mode) -> Option<String> {
+    if !found.is_dir() || found.uid() != own_number() {
+        let what = if found.is_dir() { "" } else { ", is no folder" };
+        return Some(format!("is not a folder of this user alone: it belongs to user {}{what}", found.uid()));
+    }
+    (found.mode() & rights.bits() != 0).then(|| {
+        format!(
+            "is not a folder of this user alone: it has mode {:04o}, and 0700 is right",
+            found.mode() & 0o7777
+        )
+    })
+}
+
+/// Returns whether a user is only a stand-in for all that this user namespace does not know, the machine's root among them.
+fn is_of_another_namespace(user: u32) -> bool {
+    let number = |text: &str| text.trim().parse::<u64>().ok();
+    let stand_in = std::fs::read_to_string("/proc/sys/kernel/overflowuid").ok();
+    let known = std::fs::read_to_string("/proc/self/uid_map").unwrap_or_default();
+    let is_known = known.lines().any(|line| {
+        let parts: Vec<u64> = line.split_whitespace().filter_map(number).collect();
+        matches!(parts[..], [first, _, count] if (first..first.saturating_add(count)).contains(&user.into()))
+    });
+    stand_in.and_then(|text| number(&text)) == Some(user.into()) && !known.is_empty() && !is_known
 }
 
 /// Makes the folder of the default socket, for this user alone. Returns whether it is new.
@@ -28,11 +143,11 @@ pub fn make_folder(socket: &Path) -> std::io::Result<bool> {
         made => made.is_ok(),
     };
     let found = std::fs::symlink_metadata(folder)?;
-    let others = (Mode::RWXG | Mode::RWXO).bits();
-    if !found.is_dir() || found.uid() != rustix::process::getuid().as_raw() || found.mode() & others != 0 {
+    if why_not_own(&found, Mode::RWXG | Mode::RWXO).is_some() {
         let text = format!("{} is not a folder of this user alone (mode 0700)", folder.display());
         return Err(Error::new(ErrorKind::PermissionDenied, text));
     }
+    check_folder(socket).map_err(|error| Error::new(ErrorKind::PermissionDenied, error.to_string()))?;
     Ok(made)
 }
 
@@ -41,6 +156,10 @@ mod tests {
     use super::*;
     use std::os::unix::fs::PermissionsExt;
 
+    fn set_mode(path: &Path, mode: u32) {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+    }
+
     #[test]
     fn a_folder_that_others_may_enter_is_refused() {
         let outer = unrack_testing::Folder::new("socket");
@@ -48,8 +167,26 @@ mod tests {
         let socket = folder.join("pool.sock");
         assert!(make_folder(&socket).unwrap());
         assert!(!make_folder(&socket).expect("it is there already"));
-        std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o755)).unwrap();
+        set_mode(&folder, 0o755);
         let refused = make_folder(&socket).map_err(|error| error.kind());
         assert_eq!(refused, Err(ErrorKind::PermissionDenied));
+    }
+
+    #[test]
+    fn other_users_write_to_no_part_of_the_way() {
+        let folder = unrack_testing::Folder::new("socket-way");
+        let why = |mode| {
+            set_mode(&folder, mode);
+            why_not_on_the_way(&folder.symlink_metadata().unwrap())
+        };
+        assert_eq!([why(0o700), why(0o755), why(0o1777)], [None, None, None]);
+        assert!(why(0o777).is_some_and(|why| why.contains("0777")));
+        assert!(why(0o770).is_some());
+        set_mode(&folder, 0o700);
+        let found = folder.symlink_metadata().unwrap();
+        assert_eq!(why_not_own(&found, Mode::WGRP | Mode::WOTH), None);
+        let link = folder.join("link");
+        std::os::unix::fs::symlink("/tmp", &link).unwrap();
+        assert!(why_not_own(&link.symlink_metadata().unwrap(), Mode::WOTH).is_some(), "a link is no folder");
     }
 }

@@ -6,13 +6,17 @@
 //! does nothing.
 
 mod leaks;
+mod limits;
 mod programs;
+mod sandbox;
 
-use std::ffi::{CStr, c_char, c_int, c_long, c_void};
+use libc::rlimit;
+use std::ffi::{CStr, c_char, c_int, c_long, c_uint, c_ulong, c_void};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use unrack_pager::control::{CONTROL_VARIABLE, Unpaged};
 #[cfg(target_arch = "x86_64")]
 use unrack_pager::fast;
-use unrack_pager::{attached, blocking, control::CONTROL_VARIABLE, door, gate, heap, pins, sys};
+use unrack_pager::{attached, blocking, door, gate, heap, pins, sys};
 
 // Functions on bytes: a sanitizer's, which the program may have, touch memory that may be remote, for which a pager must
 // not wait.
@@ -26,6 +30,34 @@ static HEAP: heap::Heap = heap::Heap;
 #[used]
 #[unsafe(link_section = ".init_array")]
 static AT_LOAD: extern "C" fn() = at_load;
+
+#[used]
+#[unsafe(link_section = ".fini_array")]
+static AT_EXIT: extern "C" fn() = at_exit;
+
+/// Gives a program that ends the status of a run in which a pager had to end a process, instead of its own.
+extern "C" fn at_exit() {
+    if let Some(status) = failed() {
+        sys::exit(status);
+    }
+}
+
+/// Returns the status of the run, if a pager had to end a process.
+fn failed() -> Option<u8> {
+    Some(attached::control()?.failed.load(Relaxed) as u8).filter(|status| *status != 0)
+}
+
+/// Wraps `_exit(2)`, as [`at_exit`] does `exit`.
+#[unsafe(no_mangle)]
+pub extern "C" fn _exit(status: c_int) -> ! {
+    sys::exit(failed().unwrap_or(status as u8))
+}
+
+/// Wraps `_Exit(3)`, which is the same.
+#[unsafe(no_mangle)]
+pub extern "C" fn _Exit(status: c_int) -> ! {
+    _exit(status)
+}
 
 extern "C" fn at_load() {
     let all = [
@@ -42,6 +74,10 @@ extern "C" fn at_load() {
         &NEXT_EXECVPE,
         &NEXT_POSIX_SPAWN,
         &NEXT_POSIX_SPAWNP,
+        &NEXT_PRCTL,
+        &NEXT_SETRLIMIT,
+        &NEXT_GETRLIMIT,
+        &NEXT_PRLIMIT,
     ];
     for next in all {
         // SAFETY: the value is read as an address, whatever the function's type is.
@@ -67,6 +103,11 @@ fn begin(path: &CStr) -> Result<(), rustix::io::Errno> {
     if control.settings.limit_pages.load(Relaxed) == u64::MAX {
         return Ok(());
     }
+    if sandbox::is_filtered_from_outside() {
+        gate::stay_local(control, Unpaged::Filter);
+        gate::set_filtered(true);
+        return Ok(());
+    }
     sys::refuse_huge_pages();
     #[cfg(target_arch = "x86_64")]
     if fast::is_wanted() {
@@ -79,7 +120,10 @@ fn begin(path: &CStr) -> Result<(), rustix::io::Errno> {
         door::guard_threads();
     }
     pins::pin_this_thread();
-    blocking::start(control)?;
+    if let Err(why) = blocking::start(control) {
+        gate::stay_local(control, Unpaged::Limits);
+        return Err(why);
+    }
     blocking::wait_for_start();
     Ok(())
 }
@@ -90,15 +134,19 @@ fn is_blocking() -> bool {
     if fast::is_wanted() {
         return false;
     }
-    attached::control().is_some()
+    attached::control().is_some() && !gate::is_local()
 }
 
 extern "C" fn before_fork() {
-    gate::close();
+    if !gate::is_local() {
+        gate::close();
+    }
 }
 
 extern "C" fn after_fork() {
-    gate::open();
+    if !gate::is_local() {
+        gate::open();
+    }
 }
 
 extern "C" fn in_child() {
@@ -164,6 +212,10 @@ static NEXT_EXECVP: Next = Next::new(c"execvp");
 static NEXT_EXECVPE: Next = Next::new(c"execvpe");
 static NEXT_POSIX_SPAWN: Next = Next::new(c"posix_spawn");
 static NEXT_POSIX_SPAWNP: Next = Next::new(c"posix_spawnp");
+static NEXT_PRCTL: Next = Next::new(c"prctl");
+static NEXT_SETRLIMIT: Next = Next::new(c"setrlimit");
+static NEXT_GETRLIMIT: Next = Next::new(c"getrlimit");
+static NEXT_PRLIMIT: Next = Next::new(c"prlimit");
 
 /// Wraps `_Fork(3)`, the fork without handlers.
 ///
@@ -195,11 +247,129 @@ pub unsafe extern "C" fn syscall(
         unsafe { NEXT_SYSCALL.get() };
     let call = || next(number, a, b, c, d, e, f);
     if number == libc::SYS_userfaultfd
+        && !gate::is_local()
         && let Some(control) = attached::control()
     {
         gate::die_of_own_pager(control);
     }
-    if is_fork(number, a) { around(call) } else { call() }
+    match number {
+        _ if is_fork(number, a) => around(call),
+        _ if !is_blocking() => call(),
+        libc::SYS_seccomp if a == libc::SECCOMP_SET_MODE_FILTER as c_long => {
+            sandbox::seccomp(b, |flags| next(number, a, flags, c, d, e, f))
+        }
+        libc::SYS_prctl if sandbox::is_filter(a as c_int) => sandbox::filter(call),
+        _ => call(),
+    }
+}
+
+/// Wraps `prctl(2)`, by which a program may filter its system calls.
+///
+/// # Safety
+/// Like the C library's function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn prctl(option: c_int, a: c_ulong, b: c_ulong, c: c_ulong, d: c_ulong) -> c_int {
+    // SAFETY: variadic in C; all arguments are registers on the supported machines.
+    let next: extern "C" fn(c_int, c_ulong, c_ulong, c_ulong, c_ulong) -> c_int = unsafe { NEXT_PRCTL.get() };
+    let call = || next(option, a, b, c, d);
+    if is_blocking() && sandbox::is_filter(option) {
+        return sandbox::filter(|| call().into()) as c_int;
+    }
+    call()
+}
+
+/// Wraps `setrlimit(2)`: see [`limits`].
+///
+/// # Safety
+/// Like the C library's function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn setrlimit(resource: c_uint, limit: *const rlimit) -> c_int {
+    // SAFETY: this is its type in <sys/resource.h>.
+    let next: extern "C" fn(c_uint, *const rlimit) -> c_int = unsafe { NEXT_SETRLIMIT.get() };
+    if limit.is_null() {
+        return next(resource, limit);
+    }
+    // SAFETY: as the caller says.
+    let raised = limits::raised(resource, unsafe { *limit });
+    next(resource, &raised)
+}
+
+/// Wraps `setrlimit64`, which is the same.
+///
+/// # Safety
+/// Like the C library's function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn setrlimit64(resource: c_uint, limit: *const rlimit) -> c_int {
+    // SAFETY: as the caller says.
+    unsafe { setrlimit(resource, limit) }
+}
+
+/// Wraps `getrlimit(2)`: see [`limits`].
+///
+/// # Safety
+/// Like the C library's function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn getrlimit(resource: c_uint, limit: *mut rlimit) -> c_int {
+    // SAFETY: this is its type in <sys/resource.h>.
+    let next: extern "C" fn(c_uint, *mut rlimit) -> c_int = unsafe { NEXT_GETRLIMIT.get() };
+    let result = next(resource, limit);
+    if result == 0 {
+        // SAFETY: the call has just written there.
+        unsafe { *limit = limits::lowered(resource, *limit) };
+    }
+    result
+}
+
+/// Wraps `getrlimit64`, which is the same.
+///
+/// # Safety
+/// Like the C library's function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn getrlimit64(resource: c_uint, limit: *mut rlimit) -> c_int {
+    // SAFETY: as the caller says.
+    unsafe { getrlimit(resource, limit) }
+}
+
+/// Wraps `prlimit(2)`: see [`limits`]. Limits of other processes are passed on.
+///
+/// # Safety
+/// Like the C library's function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn prlimit(
+    pid: libc::pid_t,
+    resource: c_uint,
+    new: *const rlimit,
+    old: *mut rlimit,
+) -> c_int {
+    // SAFETY: this is its type in <sys/resource.h>.
+    let next: extern "C" fn(libc::pid_t, c_uint, *const rlimit, *mut rlimit) -> c_int =
+        unsafe { NEXT_PRLIMIT.get() };
+    if pid != 0 && pid != std::process::id() as libc::pid_t {
+        return next(pid, resource, new, old);
+    }
+    // SAFETY: as the caller says: null, or a limit.
+    let raised = unsafe { new.as_ref() }.map(|new| limits::raised(resource, *new));
+    let result = next(pid, resource, raised.as_ref().map_or(std::ptr::null(), |new| new), old);
+    // SAFETY: as the caller says: null, or what the call has just written.
+    if let (0, Some(old)) = (result, unsafe { old.as_mut() }) {
+        *old = limits::lowered(resource, *old);
+    }
+    result
+}
+
+/// Wraps `prlimit64`, which is the same.
+///
+/// # Safety
+/// Like the C library's function.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn prlimit64(
+    pid: libc::pid_t,
+    resource: c_uint,
+    new: *const rlimit,
+    old: *mut rlimit,
+) -> c_int {
+    // SAFETY: as the caller says.
+    unsafe { prlimit(pid, resource, new, old) }
 }
 
 fn is_fork(number: c_long, first: c_long) -> bool {
@@ -462,7 +632,7 @@ const THRD_SUCCESS: c_int = 0;
 /// since no result of a program depends on it.
 #[unsafe(no_mangle)]
 pub extern "C" fn mlockall(flags: c_int) -> c_int {
-    if attached::control().is_some() {
+    if attached::control().is_some() && !gate::is_local() {
         return 0;
     }
     // SAFETY: this is its type in <sys/mman.h>.

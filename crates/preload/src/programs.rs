@@ -6,9 +6,9 @@
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::fs::{CWD, Mode, OFlags};
 use std::ffi::CStr;
-use unrack_pager::attached;
 use unrack_pager::control::{EXEC, SPAWN};
 use unrack_pager::door::ask;
+use unrack_pager::{attached, gate};
 
 const LONGEST_NAME: usize = 256;
 const LONGEST_PATH: usize = 4096;
@@ -20,16 +20,21 @@ const USUAL_PATH: &[u8] = b"/bin:/usr/bin";
 /// Asks to be traced if the file at `path` is a program into which nothing can be preloaded: this thread is about to
 /// become it.
 pub(crate) fn becomes(path: &CStr) {
-    if attached::control().is_some() && needs_tracer(path) {
+    if may_ask() && needs_tracer(path) {
         ask(EXEC);
     }
 }
 
 /// Asks, as [`becomes`], for a process that this thread is about to start.
 pub(crate) fn starts(path: &CStr) {
-    if attached::control().is_some() && needs_tracer(path) {
+    if may_ask() && needs_tracer(path) {
         ask(SPAWN);
     }
+}
+
+/// Returns whether this process is of a run, and may make calls that the program did not make.
+fn may_ask() -> bool {
+    attached::control().is_some() && !gate::is_filtered()
 }
 
 /// Calls `f` with the file of a program that is looked up in `PATH`, as `execvp(3)` does.

@@ -1,7 +1,8 @@
 //! Fastpass: a centralized "zero-queue" datacenter network (Perry et al., SIGCOMM 2014).
 //!
 //! Nodes ask an arbiter for every packet that they want to send; it assigns each a timeslot, so that no link is
-//! promised twice (§3). [`Arbiter`] is that matching; the exchange of messages is the caller's.
+//! promised twice (§3). [`Arbiter`] is that matching; the exchange of messages is the caller's. A timeslot is for a source
+//! and a destination: which packet goes in it is the source's choice.
 //!
 //! Demands are idempotent (§4, Fastpass control protocol, whose demands are totals): the arbiter takes no second demand
 //! of a transfer that has one waiting. Otherwise, nodes that ask again would get slots that they cannot use, and wait
@@ -10,7 +11,6 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
-use std::ops::Range;
 use unrack_units::{Rate, Time};
 
 /// Order in which an arbiter serves demands (§3.2 to §3.4: the policy is the allocator's order of demands).
@@ -45,8 +45,9 @@ pub struct Params {
     /// whole one.
     #[schemars(extend("x-unhashed" = "default"))]
     pub packing: bool,
-    /// Silence after which a source asks again for the first time. Default 1 ms.
-    pub timeout: Time,
+    /// Silence after which a source asks again for the first time. Default: three round trips of the empty network,
+    /// and the time to ask the arbiter, of two batches, and to be told.
+    pub timeout: Option<Time>,
 }
 
 impl Default for Params {
@@ -57,12 +58,12 @@ impl Default for Params {
             batch: 8,
             policy: Policy::default(),
             packing: true,
-            timeout: Time::from_us(1_000),
+            timeout: None,
         }
     }
 }
 
-/// Request for timeslots: segments of a transfer that are to be sent.
+/// Request for timeslots: number of segments of a transfer that are to be sent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Demand {
     pub src: u32,
@@ -71,18 +72,17 @@ pub struct Demand {
     /// Serial number, which tells the transfer from others that had its number before. Not 0. A number may be reused
     /// only when no demand of its former transfer waits.
     pub serial: u32,
-    pub segments: Range<u32>,
+    pub slots: u32,
 }
 
-/// Assignment of a segment to a timeslot, counted from the first of its batch.
+/// Assignment of a timeslot to a transfer, counted from the first of its batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Allocation {
     pub src: u32,
     pub transfer: u32,
     pub serial: u32,
-    pub segment: u32,
     pub slot: u32,
-    /// True if this serves the last segment of the demand.
+    /// True if this is the last slot of the demand.
     pub last: bool,
 }
 
@@ -106,7 +106,7 @@ impl Arbiter {
         Arbiter { backlog, waiting, batch, policy, sends: none.clone(), receives: none }
     }
 
-    /// Adds a demand. Returns whether it is taken: not if the transfer has a demand that waits.
+    /// Adds a demand, of one slot or more. Returns whether it is taken: not if the transfer has a demand that waits.
     pub fn demand(&mut self, demand: Demand) -> bool {
         let at = demand.transfer as usize;
         if self.waiting.len() <= at {
@@ -134,23 +134,24 @@ impl Arbiter {
         let mut candidates = std::mem::take(&mut self.backlog);
         if self.policy == Policy::Shortest {
             // Of equals, the one that came first.
-            candidates.make_contiguous().sort_by_key(|demand| demand.segments.len());
+            candidates.make_contiguous().sort_by_key(|demand| demand.slots);
         }
         let mut without = VecDeque::new();
         while let Some(mut demand) = candidates.pop_front() {
             let (sends, receives) =
                 (&mut self.sends[demand.src as usize], &mut self.receives[demand.dst as usize]);
             let free = all & !(*sends | *receives);
-            let Some(segment) = (free != 0).then(|| demand.segments.next()).flatten() else {
+            if free == 0 {
                 without.push_back(demand);
                 continue;
-            };
+            }
+            demand.slots -= 1;
             let slot = free.trailing_zeros();
             *sends |= 1 << slot;
             *receives |= 1 << slot;
             let Demand { src, transfer, serial, .. } = demand;
-            let last = demand.segments.is_empty();
-            allocations.push(Allocation { src, transfer, serial, segment, slot, last });
+            let last = demand.slots == 0;
+            allocations.push(Allocation { src, transfer, serial, slot, last });
             match self.policy {
                 _ if last => self.waiting[transfer as usize] = 0,
                 Policy::MaxMin => candidates.push_back(demand),
@@ -178,8 +179,8 @@ mod tests {
             let mut arbiter = Arbiter::new(6, batch, policy);
             let mut left = vec![0; drawn.len()];
             for (n, (src, dst, count)) in drawn.iter().enumerate() {
-                let (src, dst, transfer, segments) = (*src, *dst, n as u32, 0..*count);
-                let taken = arbiter.demand(Demand { src, dst, transfer, serial: 1, segments });
+                let (src, dst, transfer, slots) = (*src, *dst, n as u32, *count);
+                let taken = arbiter.demand(Demand { src, dst, transfer, serial: 1, slots });
                 prop_assert!(taken);
                 left[n] = *count;
             }
@@ -188,11 +189,11 @@ mod tests {
                 arbiter.allocate(&mut allocations);
                 prop_assert!(!allocations.is_empty());
                 let (mut sends, mut receives) = (vec![0u64; 6], vec![0u64; 6]);
-                for Allocation { src, transfer, segment, slot, .. } in allocations {
-                    let (from, to, count) = drawn[transfer as usize];
-                    prop_assert!(src == from && slot < batch);
-                    prop_assert_eq!(segment, count - left[transfer as usize]);
+                for Allocation { src, transfer, slot, last, .. } in allocations {
+                    let (from, to, _) = drawn[transfer as usize];
+                    prop_assert!(src == from && slot < batch && left[transfer as usize] > 0);
                     left[transfer as usize] -= 1;
+                    prop_assert_eq!(last, left[transfer as usize] == 0);
                     for node in [&mut sends[from as usize], &mut receives[to as usize]] {
                         prop_assert_eq!(*node & (1 << slot), 0);
                         *node |= 1 << slot;
@@ -211,8 +212,8 @@ mod tests {
     fn the_policy_is_the_order_of_demands() {
         let order = |policy| {
             let mut arbiter = Arbiter::new(3, 2, policy);
-            arbiter.demand(Demand { src: 0, dst: 2, transfer: 0, serial: 1, segments: 0..4 });
-            arbiter.demand(Demand { src: 1, dst: 2, transfer: 1, serial: 2, segments: 0..2 });
+            arbiter.demand(Demand { src: 0, dst: 2, transfer: 0, serial: 1, slots: 4 });
+            arbiter.demand(Demand { src: 1, dst: 2, transfer: 1, serial: 2, slots: 2 });
             let mut order = Vec::new();
             while !arbiter.is_idle() {
                 let mut allocations = Vec::new();
@@ -230,7 +231,7 @@ mod tests {
     #[test]
     fn to_ask_twice_is_to_ask_once() {
         let mut arbiter = Arbiter::new(2, 2, Policy::MaxMin);
-        let demand = |serial, segments| Demand { src: 0, dst: 1, transfer: 5, serial, segments };
+        let demand = |serial, slots| Demand { src: 0, dst: 1, transfer: 5, serial, slots };
         let mut served = |demands: &[Demand]| {
             let mut allocations = Vec::new();
             let taken: Vec<_> = demands.iter().map(|demand| arbiter.demand(demand.clone())).collect();
@@ -238,11 +239,11 @@ mod tests {
             while !arbiter.is_idle() {
                 arbiter.allocate(&mut allocations);
             }
-            allocations.iter().map(|given| (given.serial, given.segment)).collect::<Vec<_>>()
+            allocations.iter().map(|given| given.serial).collect::<Vec<_>>()
         };
-        assert_eq!(served(&[demand(1, 0..3), demand(1, 1..3)]), [(1, 0), (1, 1), (1, 2)]);
+        assert_eq!(served(&[demand(1, 3), demand(1, 2)]), [1, 1, 1]);
         // The demand waits no longer.
-        assert_eq!(served(&[demand(1, 1..2)]), [(1, 1)]);
-        assert_eq!(served(&[demand(2, 0..1)]), [(2, 0)]);
+        assert_eq!(served(&[demand(1, 1)]), [1]);
+        assert_eq!(served(&[demand(2, 1)]), [2]);
     }
 }

@@ -13,21 +13,17 @@ use serde::{Deserialize, Serialize};
 use unrack_units::Time;
 
 /// Parameters of Homa.
-#[derive(Debug, Clone, PartialEq, Deserialize, JsonSchema, Serialize)]
+#[derive(Debug, Clone, PartialEq, Default, Deserialize, JsonSchema, Serialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Params {
     /// Packets that a transfer may send without a grant, and that may be granted beyond what has arrived. Default: one
     /// bandwidth-delay product (§3.2, RTTbytes).
     pub unscheduled: Option<u32>,
-    /// Time without a packet after which a receiver asks again for missing packets. Default 2 ms: "a few milliseconds"
-    /// (§3.7).
-    pub resend: Time,
-}
-
-impl Default for Params {
-    fn default() -> Params {
-        Params { unscheduled: None, resend: Time::from_us(2_000) }
-    }
+    /// Time without a packet after which a receiver asks again for missing packets. Default: three round trips of the empty
+    /// network or, if that is longer, one and seven times (once for each rank of data) the time that the slower links take
+    /// for what may wait for a receiver: `unscheduled` packets of every node, at most a port's buffer. (§3.7: "a few
+    /// milliseconds".)
+    pub resend: Option<Time>,
 }
 
 /// Highest data rank: data has ranks 1 to 7 of the eight that switches have (§3.4); control has the other.
@@ -177,7 +173,7 @@ mod tests {
     #[test]
     fn the_smallest_few_are_granted_at_ranks_of_their_own() {
         let mut receiver = Overcommitment::new(2);
-        let mut all: Vec<_> = (0..6).map(|n| Grants::new(10 + n, 2, n)).collect();
+        let mut all: Vec<_> = (0..6).map(|n| Grants::new(10 + n, 2, n, (n, 64))).collect();
         for (n, grants) in all.iter_mut().enumerate() {
             receiver.update(n as u32, grants);
         }

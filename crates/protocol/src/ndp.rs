@@ -5,7 +5,7 @@
 //! receiver knows at once what was lost; it requests every further packet by a *pull*, one per packet time of its link.
 
 use crate::segments::SegmentSet;
-use crate::silence::{STEADY, Silence};
+use crate::silence::{LONGEST, STEADY, Silence};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
@@ -19,24 +19,41 @@ pub struct Params {
     pub initial_window: Option<u32>,
     /// Packets that may wait at a switch port with their payload; others are trimmed. Default 8 (§3.1).
     pub data_packets: u32,
-    /// Silence after which unacknowledged packets are taken as lost: for lost headers, which are rare. Default 1 ms
-    /// (§3.2.4: a coarse timer).
-    pub rto: Time,
+    /// Time after which a packet of which nothing was heard is sent again: for packets lost on a link, and for lost headers,
+    /// which are rare. Default: three round trips of the empty network or, if that is longer, one and the time that the slower
+    /// links take for what may wait on the way: `data_packets` packets at each port, and the headers of a window of every
+    /// node. (§3.2.4 has a coarse timer of 1 ms.)
+    pub rto: Option<Time>,
 }
 
 impl Default for Params {
     fn default() -> Params {
-        Params { initial_window: None, data_packets: 8, rto: Time::from_us(1_000) }
+        Params { initial_window: None, data_packets: 8, rto: None }
     }
 }
 
+/// Timeouts of a transfer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Timeouts {
+    /// Time after which a packet of which nothing was heard is sent again.
+    pub rto: Time,
+    /// Time after which a sender with nothing under way takes the pulls that it waits for as lost: more than a turn of
+    /// the transfers that its receiver pulls. It doubles each time.
+    pub idle: Time,
+    /// Number from which the draws of repeated timeouts follow; see [`Silence`].
+    pub salt: u32,
+}
+
 /// The sending side of one transfer.
+///
+/// Each packet has a timeout of its own, as in the simulator of the paper's authors, and is sent again without a pull: the
+/// lost packet causes none, so that without this the transfer would have one packet less under way from then on.
 #[derive(Debug, Clone)]
 pub struct Sender {
     segments: u32,
     acknowledged: SegmentSet,
-    /// Segments sent without an acknowledgement or a report of loss since.
-    outstanding: SegmentSet,
+    /// Segments sent without an acknowledgement or a report of loss since, and when each was sent; the oldest first.
+    outstanding: VecDeque<(Time, u32)>,
     /// Segments to be sent again, in order.
     again: VecDeque<u32>,
     /// Next segment that was never sent.
@@ -45,27 +62,31 @@ pub struct Sender {
     allowed: u32,
     /// Highest pull number seen.
     pulled: u32,
-    deadline: Time,
-    rto: Time,
-    /// Timeouts since a segment was last acknowledged for the first time.
+    timeouts: Timeouts,
+    /// Time at which nothing was under way any more, or something was heard since.
+    idle_since: Time,
+    /// End of the present round of timeouts: a packet that runs out before belongs to it.
+    round_ends: Time,
+    /// Rounds of timeouts since a segment was last acknowledged for the first time.
     silence: Silence,
     given_up: bool,
 }
 
 impl Sender {
     /// Creates the sender of a transfer of `segments` segments that may send `window` of them without a pull.
-    pub fn new(segments: u32, window: u32, rto: Time, now: Time) -> Sender {
+    pub fn new(segments: u32, window: u32, timeouts: Timeouts, now: Time) -> Sender {
         Sender {
             segments,
             acknowledged: SegmentSet::new(segments),
-            outstanding: SegmentSet::new(segments),
+            outstanding: VecDeque::new(),
             again: VecDeque::new(),
             new: 0,
             allowed: window.min(segments),
             pulled: 0,
-            deadline: now + rto,
-            rto,
-            silence: Silence::default(),
+            timeouts,
+            idle_since: now,
+            round_ends: Time::ZERO,
+            silence: Silence::new(timeouts.salt),
             given_up: false,
         }
     }
@@ -86,7 +107,7 @@ impl Sender {
     }
 
     /// Returns the segment to send now, and whether it was sent before. Retransmissions go first (§3.2).
-    pub fn poll_transmit(&mut self) -> Option<(u32, bool)> {
+    pub fn poll_transmit(&mut self, now: Time) -> Option<(u32, bool)> {
         if !self.is_ready() {
             return None;
         }
@@ -98,14 +119,20 @@ impl Sender {
                 (self.new - 1, false)
             }
         };
-        self.outstanding.insert(segment);
+        self.outstanding.push_back((now, segment));
         Some((segment, again))
+    }
+
+    /// Removes a segment from those under way. Returns whether it was one of them.
+    fn land(&mut self, now: Time, segment: u32) -> bool {
+        self.idle_since = now;
+        let at = self.outstanding.iter().position(|(_, other)| *other == segment);
+        at.is_some_and(|at| self.outstanding.remove(at).is_some())
     }
 
     /// Handles the acknowledgement of a segment.
     pub fn handle_ack(&mut self, now: Time, segment: u32) {
-        self.deadline = now + self.rto;
-        self.outstanding.remove(segment);
+        self.land(now, segment);
         if self.acknowledged.insert(segment) {
             self.silence.end();
             self.again.retain(|other| *other != segment);
@@ -114,8 +141,7 @@ impl Sender {
 
     /// Handles the report that a segment was trimmed: it is to be sent again.
     pub fn handle_nack(&mut self, now: Time, segment: u32) {
-        self.deadline = now + self.rto;
-        if self.outstanding.remove(segment) && !self.acknowledged.contains(segment) {
+        if self.land(now, segment) && !self.acknowledged.contains(segment) {
             self.again.push_back(segment);
         }
     }
@@ -126,42 +152,68 @@ impl Sender {
             self.acknowledged.insert(segment);
         }
         self.again.clear();
+        self.outstanding.clear();
     }
 
     /// Handles a pull. `pull` counts the pulls sent for this transfer until now, so that the next one makes up for a
     /// lost one. Packets take all paths, so that a pull may overtake the report that its packet was trimmed: it is
     /// kept while a segment is outstanding, whose report may still come. It expires if nothing could be left for it.
     pub fn handle_pull(&mut self, now: Time, pull: u32) {
-        self.deadline = now + self.rto;
+        self.idle_since = now;
         if self.given_up {
             return;
         }
-        self.allowed += pull.saturating_sub(self.pulled);
+        self.allow(pull.saturating_sub(self.pulled));
         self.pulled = self.pulled.max(pull);
-        let left = self.again.len() as u32 + self.outstanding.count() + (self.segments - self.new);
-        self.allowed = self.allowed.min(left);
     }
 
-    /// Returns when [`handle_timeout`](Sender::handle_timeout) is due.
+    /// Allows so many more packets, but no more than may be left.
+    fn allow(&mut self, packets: u32) {
+        let left = (self.again.len() + self.outstanding.len()) as u32 + (self.segments - self.new);
+        self.allowed = (self.allowed + packets).min(left);
+    }
+
+    /// Returns when [`handle_timeout`](Sender::handle_timeout) is due. It moves to sooner when a packet is sent, and
+    /// when an acknowledgement ends a silence.
     pub fn poll_timeout(&self) -> Option<Time> {
-        (!self.is_done()).then_some(self.deadline)
+        let at = match self.outstanding.front() {
+            Some((sent, _)) => *sent + self.silence.timeout(self.timeouts.rto, STEADY),
+            None => self.idle_since + self.timeouts.idle,
+        };
+        (!self.is_done()).then_some(at)
     }
 
-    /// Takes all outstanding segments as lost, if nothing was heard for a retransmission timeout. One packet may be
-    /// sent, to tell the receiver so.
+    /// Sends again all packets whose timeouts have run out: each without a pull, because the lost one will cause none. If
+    /// nothing is under way and pulls are overdue, lets one packet go.
     pub fn handle_timeout(&mut self, now: Time) {
-        if self.is_done() || now < self.deadline {
+        if self.poll_timeout().is_none_or(|at| now < at) {
             return;
         }
-        let Some(timeout) = self.silence.handle_timeout(self.rto, STEADY) else {
-            (self.given_up, self.allowed) = (true, 0);
-            return;
-        };
-        self.deadline = now + timeout;
-        let lost = (0..self.new).filter(|segment| self.outstanding.contains(*segment));
-        self.again.extend(lost);
-        self.outstanding.clear();
-        self.allowed = 1;
+        if self.outstanding.is_empty() {
+            self.idle_since = now;
+            if self.is_ready() {
+                return;
+            }
+            self.timeouts.idle = (self.timeouts.idle * 2).min(LONGEST);
+        }
+        let wait = self.silence.timeout(self.timeouts.rto, STEADY);
+        if now >= self.round_ends {
+            let Some(next) = self.silence.handle_timeout(self.timeouts.rto, STEADY) else {
+                (self.given_up, self.allowed) = (true, 0);
+                return;
+            };
+            self.round_ends = now + next;
+        }
+        // Where nothing was under way, one packet goes without a pull.
+        let lost = self.expire(now, wait).max(1);
+        self.allow(lost);
+    }
+
+    /// Takes packets as lost that were sent at least `wait` ago. Returns how many.
+    fn expire(&mut self, now: Time, wait: Time) -> u32 {
+        let lost = self.outstanding.iter().take_while(|(sent, _)| *sent + wait <= now).count();
+        self.again.extend(self.outstanding.drain(..lost).map(|(_, segment)| segment));
+        lost as u32
     }
 }
 
@@ -216,30 +268,101 @@ impl PullQueue {
 mod tests {
     use super::*;
 
+    const RTO: Time = Time::from_us(10);
+
+    fn sender(segments: u32, window: u32) -> Sender {
+        Sender::new(segments, window, Timeouts { rto: RTO, idle: RTO * 5, salt: 1 }, Time::ZERO)
+    }
+
+    fn send_all(sender: &mut Sender, now: Time) -> Vec<(u32, bool)> {
+        std::iter::from_fn(|| sender.poll_transmit(now)).collect()
+    }
+
     #[test]
     fn what_was_cut_is_sent_again_first_when_it_is_pulled() {
-        let mut sender = Sender::new(6, 3, Time::from_us(10), Time::ZERO);
-        let sent: Vec<_> = std::iter::from_fn(|| sender.poll_transmit()).collect();
-        assert_eq!(sent, [(0, false), (1, false), (2, false)]);
+        let mut sender = sender(6, 3);
+        assert_eq!(send_all(&mut sender, Time::ZERO), [(0, false), (1, false), (2, false)]);
         let now = Time::from_us(1);
         sender.handle_ack(now, 0);
         sender.handle_nack(now, 1);
-        assert_eq!(sender.poll_transmit(), None);
+        assert_eq!(sender.poll_transmit(now), None);
         sender.handle_pull(now, 2);
-        assert_eq!((sender.poll_transmit(), sender.poll_transmit()), (Some((1, true)), Some((3, false))));
+        assert_eq!(send_all(&mut sender, now), [(1, true), (3, false)]);
         // The next pull makes up for a lost one.
         sender.handle_pull(now, 4);
-        assert_eq!((sender.poll_transmit(), sender.poll_transmit()), (Some((4, false)), Some((5, false))));
+        assert_eq!(send_all(&mut sender, now), [(4, false), (5, false)]);
         // A pull that overtakes the report of a trimmed packet is kept for it; three of five have nothing to send.
         for segment in [1, 3] {
             sender.handle_ack(now, segment);
         }
         sender.handle_pull(now, 9);
         sender.handle_nack(now, 5);
-        assert_eq!(sender.poll_transmit(), Some((5, true)));
-        assert_eq!(sender.poll_transmit(), None);
-        sender.handle_timeout(Time::from_us(11));
-        assert_eq!(sender.poll_transmit(), Some((2, true)));
+        assert_eq!(send_all(&mut sender, now), [(5, true)]);
+        sender.handle_timeout(RTO);
+        assert_eq!(send_all(&mut sender, RTO), [(2, true)]);
+    }
+
+    fn due(arriving: &mut VecDeque<(Time, u32)>, now: Time) -> Option<(Time, u32)> {
+        arriving.front().is_some_and(|(at, _)| *at <= now).then(|| arriving.pop_front()).flatten()
+    }
+
+    /// A lost packet causes no pull: its place in the window has to come back without one.
+    #[test]
+    fn the_window_is_whole_again_after_losses() {
+        let mut sender = sender(1_000, 8);
+        let (mut arriving, mut pulls, mut under_way) = (VecDeque::new(), 0, Vec::new());
+        for us in 0.. {
+            let now = Time::from_us(us);
+            while let Some((_, segment)) = due(&mut arriving, now) {
+                pulls += 1;
+                sender.handle_ack(now, segment);
+                sender.handle_pull(now, pulls);
+            }
+            sender.handle_timeout(now);
+            let sent = send_all(&mut sender, now).into_iter();
+            // One packet in ten is lost when it is sent for the first time.
+            let survive = sent.filter(|(segment, again)| *again || segment % 10 != 3);
+            arriving.extend(survive.map(|(segment, _)| (now + Time::from_us(2), segment)));
+            if sender.new == 1_000 {
+                break;
+            }
+            under_way.push(sender.outstanding.len());
+        }
+        assert!(under_way.iter().all(|count| *count == 8), "{under_way:?}");
+        // Of eight places, lost ones are empty for 10 to 15 us each instead of 2.
+        assert!(under_way.len() < 1_000 / 8 * 2 * 2, "{}", under_way.len());
+    }
+
+    #[test]
+    fn a_sender_without_pulls_tries_ever_later() {
+        let mut sender = sender(4, 1);
+        let mut at = Vec::new();
+        for _ in 0..4 {
+            let now = sender.poll_timeout().unwrap();
+            sender.handle_timeout(now);
+            for (segment, _) in send_all(&mut sender, now) {
+                at.push(now);
+                sender.handle_nack(now, segment);
+            }
+        }
+        let waits: Vec<u64> = at.windows(2).map(|pair| (pair[1] - pair[0]).as_ns() / 1_000).collect();
+        assert_eq!(waits, [50, 100, 200], "{at:?}");
+    }
+
+    /// A receiver that is away for ever: the whole window is sent again in each round, until the sender gives up.
+    #[test]
+    fn it_gives_up_after_as_many_rounds_however_many_packets_are_under_way() {
+        let rounds = |window| {
+            let (mut sender, mut sent, mut now) = (sender(100, window), 0, Time::ZERO);
+            while !sender.has_given_up() {
+                sent += send_all(&mut sender, now).len() as u32;
+                now = sender.poll_timeout().unwrap();
+                sender.handle_timeout(now);
+            }
+            assert!(now > LONGEST, "{now}");
+            sent / window
+        };
+        assert_eq!(rounds(1), rounds(20));
     }
 
     #[test]

@@ -76,8 +76,9 @@ pub enum Acknowledged {
 }
 
 impl Sender {
-    /// Creates the sender of a transfer of `segments` segments, that may send `initial_window` of them at once.
-    pub fn new(segments: u32, initial_window: u32, rto: Time) -> Sender {
+    /// Creates the sender of a transfer of `segments` segments, that may send `initial_window` of them at once. `salt` is
+    /// that of its [`Silence`].
+    pub fn new(segments: u32, initial_window: u32, rto: Time, salt: u32) -> Sender {
         Sender {
             segments,
             acknowledged: SegmentSet::new(segments),
@@ -89,7 +90,7 @@ impl Sender {
             since_growth: 0,
             timeouts: 0,
             probe: false,
-            silence: Silence::default(),
+            silence: Silence::new(salt),
             given_up: false,
             deadline: Time::MAX,
             rto,
@@ -260,7 +261,7 @@ mod tests {
 
     #[test]
     fn it_starts_at_line_rate_and_slows_down_only_after_timeouts() {
-        let mut sender = Sender::new(20, 8, RTO);
+        let mut sender = Sender::new(20, 8, RTO, 1);
         assert_eq!(segments(&mut sender, Time::ZERO), [0, 1, 2, 3, 4, 5, 6, 7]);
         sender.handle_ack(Time::from_us(1), Acknowledged::Segment(5));
         // Slow start: one segment is acknowledged, and the window grew by one. The missing segments before 5 are not
@@ -275,7 +276,7 @@ mod tests {
 
     #[test]
     fn after_five_timeouts_it_only_probes() {
-        let mut sender = Sender::new(3, 8, RTO);
+        let mut sender = Sender::new(3, 8, RTO, 1);
         let mut now = Time::ZERO;
         for n in 0..5 {
             assert_eq!(segments(&mut sender, now).len(), if n == 0 { 3 } else { 1 });
@@ -297,7 +298,7 @@ mod tests {
         #[test]
         fn every_segment_arrives(n in 1u32..100, window in 1u32..20, losses in prop::collection::vec(any::<bool>(), 0..400)) {
             let mut losses = losses.into_iter();
-            let (mut sender, mut receiver) = (Sender::new(n, window, RTO), Receiver::new(n));
+            let (mut sender, mut receiver) = (Sender::new(n, window, RTO, 1), Receiver::new(n));
             let mut now = Time::ZERO;
             let mut complete = 0;
             for _ in 0..10_000 {

@@ -27,6 +27,12 @@ pub struct Params {
     pub timeout: Option<Time>,
 }
 
+/// Timeouts in a row after which a receiver waits ever longer for a source that sends nothing for its tokens.
+///
+/// Departure: the paper asks again after each three round trips. Where sources have more to send than their links carry,
+/// most tokens expire unused, and so many would be made, of all that waits at once, that nothing else got through.
+pub const STEADY: u32 = 8;
+
 /// Scheduler of a receiver's next token.
 #[derive(Debug, Clone)]
 pub struct Tokens {

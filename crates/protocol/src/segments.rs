@@ -96,6 +96,21 @@ impl SegmentSet {
         self.count
     }
 
+    /// Returns the first number of the set from `start` on.
+    pub fn first_present(&self, start: u32) -> Option<u32> {
+        let words = self.words();
+        let mut at = start as usize / 64;
+        let mut mask = u64::MAX << (start % 64);
+        while let Some(word) = words.get(at) {
+            let present = word & mask;
+            if present != 0 {
+                return Some(at as u32 * 64 + present.trailing_zeros());
+            }
+            (at, mask) = (at + 1, u64::MAX);
+        }
+        None
+    }
+
     /// Returns the first number from `start` on that is not in the set; it may be the limit or above.
     pub fn first_absent(&self, start: u32) -> u32 {
         let words = self.words();
@@ -132,6 +147,7 @@ mod tests {
                 prop_assert_eq!(set.contains(number), insert);
                 let absent = (number..limit).find(|n| !model.contains(n)).unwrap_or(limit);
                 prop_assert_eq!(set.first_absent(number).min(limit), absent);
+                prop_assert_eq!(set.first_present(number), model.range(number..).next().copied());
             }
             (0..limit).for_each(|number| _ = set.insert(number));
             prop_assert_eq!(&set, &SegmentSet::full(limit));

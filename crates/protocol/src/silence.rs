@@ -5,6 +5,10 @@
 //! pHost, NDP, Homa and Fastpass assume peers that are up; RoCE's queue pairs give up after at most seven timeouts
 //! (InfiniBand, retry count), which a pause can outlast.
 //!
+//! Departure: of an end that has run into a timeout before, each further timeout is longer by up to a half, by a draw of
+//! that end ([`longer`]). Papers leave this out; hosts have it from their schedulers and coarse clocks. Without it, retries
+//! are whole multiples of one time, so that all of them may meet the outages of a link that fails with that period.
+//!
 //! Departure: after [`STEADY`] timeouts in a row (pFabric: 1,024) without progress, each is twice the one before, also
 //! where the paper has them all alike: a sender that waits for a dead peer sends little, and costs little to simulate.
 
@@ -20,13 +24,22 @@ const LEAST: u32 = 3;
 /// Length of the last timeout: with those before it, each half of the next, 13 s in all.
 pub const LONGEST: Time = Time::from_us(200 << MOST_TIMEOUTS);
 
-/// Number of timeouts in a row without progress.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+/// Number of timeouts in a row without progress, at one end of a transfer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Silence {
     timeouts: u32,
+    /// Timeouts so far, also before the latest progress.
+    ever: u32,
+    /// Number of the end, from which its draws follow.
+    salt: u32,
 }
 
 impl Silence {
+    /// Creates the silence of an end that has run into no timeout yet. `salt` should differ between ends.
+    pub fn new(salt: u32) -> Silence {
+        Silence { timeouts: 0, ever: 0, salt }
+    }
+
     /// Ends the silence, because something new has arrived.
     pub fn end(&mut self) {
         self.timeouts = 0;
@@ -37,19 +50,40 @@ impl Silence {
         self.timeouts >= STEADY
     }
 
-    /// Returns how long to wait now, if the first `steady` timeouts are all `timeout` and each after those is doubled.
+    /// Returns how long to wait now, if the first `steady` timeouts are all `timeout` and each after those is doubled;
+    /// and longer than that by a draw, if there was a timeout before.
     pub fn timeout(self, timeout: Time, steady: u32) -> Time {
+        longer(self.exact(timeout, steady), self.salt, self.ever)
+    }
+
+    /// Returns the same without the draw, for ends that have one of their own.
+    pub fn exact(self, timeout: Time, steady: u32) -> Time {
         timeout * (1 << self.timeouts.saturating_sub(steady))
     }
 
     /// Counts a timeout. Returns how long to wait next; `None` if it is time to give up.
     pub fn handle_timeout(&mut self, timeout: Time, steady: u32) -> Option<Time> {
-        if self.timeouts >= steady.max(LEAST) && self.timeout(timeout, steady) >= LONGEST {
+        if self.timeouts >= steady.max(LEAST) && self.exact(timeout, steady) >= LONGEST {
             return None;
         }
         self.timeouts += 1;
+        self.ever = self.ever.wrapping_add(1);
         Some(self.timeout(timeout, steady))
     }
+}
+
+/// Returns a wait that is longer by up to a half, as drawn for timeout `nth` of the end with this salt; the same for the
+/// first timeout, `nth` 0.
+pub fn longer(wait: Time, salt: u32, nth: u32) -> Time {
+    if nth == 0 {
+        return wait;
+    }
+    // Finalizer of SplitMix64, of both numbers.
+    let mut drawn = ((u64::from(salt) << 32) | u64::from(nth)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    drawn = (drawn ^ (drawn >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    drawn = (drawn ^ (drawn >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB) >> 32;
+    let extra = (u128::from(wait.as_ps()) * u128::from(drawn)) >> 33;
+    Time::from_ps(wait.as_ps().saturating_add(extra as u64))
 }
 
 #[cfg(test)]
@@ -59,26 +93,57 @@ mod tests {
 
     proptest! {
         #[test]
-        fn whatever_the_timeout_the_end_comes_after_r2(timeout_ns in 1u64..100_000_000_000, doubles: bool) {
+        fn whatever_the_timeout_the_end_comes_after_r2(
+            timeout_ns in 1u64..100_000_000_000, doubles: bool, salt: u32,
+        ) {
             let (timeout, steady) = (Time::from_ns(timeout_ns), if doubles { 0 } else { STEADY });
-            let (mut silence, mut waited, mut rounds) = (Silence::default(), timeout, 1);
+            let (mut silence, mut waited, mut rounds) = (Silence::new(salt), timeout, 1);
             while let Some(next) = silence.handle_timeout(timeout, steady) {
-                prop_assert!(next == timeout && rounds <= steady || next >= timeout * 2);
+                let steady_wait = next >= timeout && next.as_ps() <= timeout.as_ps() * 3 / 2;
+                prop_assert!(steady_wait && rounds <= steady || next >= timeout * 2);
                 (waited, rounds) = (waited + next, rounds + 1);
             }
             let least = LONGEST + LONGEST.saturating_sub(timeout);
             prop_assert!(waited >= least && rounds > steady.max(LEAST), "{waited} in {rounds}");
             prop_assert!(rounds <= steady + 50);
-            prop_assert!(waited < least * 2 + timeout * u64::from(steady.max(LEAST) + 14));
+            prop_assert!(waited < least * 3 + timeout * 2 * u64::from(steady.max(LEAST) + 14));
         }
     }
 
     #[test]
     fn it_is_as_long_as_that_of_tcp() {
-        let mut silence = Silence::default();
+        let mut silence = Silence::new(0);
         let timeouts = (0..).take_while(|_| silence.handle_timeout(Time::from_us(200), 0).is_some()).count();
         assert_eq!(timeouts, MOST_TIMEOUTS as usize);
-        silence.end();
-        assert_eq!(silence, Silence::default());
+    }
+
+    /// Retries at multiples of 1 ms would all meet a link that is down for the first tenth of each.
+    #[test]
+    fn retries_leave_the_phase_of_a_link_that_flaps() {
+        let period = Time::from_us(1_000);
+        for (salt, steady) in (0..200).flat_map(|salt| [(salt, 0), (salt, STEADY)]) {
+            let (mut silence, mut at) = (Silence::new(salt), Time::from_us(20) + period);
+            let is_down = |at: Time| at.as_ps() % period.as_ps() < period.as_ps() / 10;
+            let mut tries = 0;
+            while is_down(at) {
+                at += silence.handle_timeout(period, steady).unwrap();
+                tries += 1;
+            }
+            assert!(tries <= 8, "{salt}: {tries}");
+        }
+    }
+
+    #[test]
+    fn the_first_timeout_is_exact_and_others_differ_between_ends_also_after_progress() {
+        let timeout = Time::from_us(200);
+        let second = |salt| {
+            let mut silence = Silence::new(salt);
+            assert_eq!(silence.timeout(timeout, STEADY), timeout);
+            silence.handle_timeout(timeout, STEADY);
+            silence.end();
+            silence.timeout(timeout, STEADY)
+        };
+        let waits: std::collections::BTreeSet<Time> = (0..100).map(second).collect();
+        assert!(waits.len() > 90 && waits.iter().all(|wait| (timeout..=timeout * 2).contains(wait)));
     }
 }

@@ -10,14 +10,17 @@ use unrack_record::RecordError;
 pub(crate) enum Class {
     Refused,
     Failed,
+    NotWritten,
     Lacking,
 }
 
-/// Returns an exception of this class.
+/// Returns an exception of this class. Where the text names an option of the command, that is an argument here.
 pub(crate) fn raised(class: Class, text: &str) -> PyErr {
+    let text = text.replace("give --replace", "give replace=True");
     let name = match class {
         Class::Refused => "Refused",
         Class::Failed => "Failed",
+        Class::NotWritten => "NotWritten",
         Class::Lacking => "Lacking",
     };
     Python::attach(|py| {
@@ -28,17 +31,37 @@ pub(crate) fn raised(class: Class, text: &str) -> PyErr {
 
 /// Converts the error of a scenario.
 pub(crate) fn of_run(error: &ScenarioRunError) -> PyErr {
-    let class = match error {
-        ScenarioRunError::Refused(_) => Class::Refused,
-        ScenarioRunError::Failed(_) => Class::Failed,
-        ScenarioRunError::Lacking(_) => Class::Lacking,
-    };
-    raised(class, &error.to_string())
+    let text = error.to_string();
+    match error {
+        ScenarioRunError::Refused(_) => raised(Class::Refused, &text),
+        ScenarioRunError::Failed(_) => raised(Class::Failed, &text),
+        ScenarioRunError::NotWritten { number, .. } => not_written(&text, *number),
+        ScenarioRunError::Lacking(_) => raised(Class::Lacking, &text),
+    }
 }
 
 /// Converts the error of a file.
 pub(crate) fn of_record(error: &RecordError) -> PyErr {
-    raised(Class::Failed, &error.to_string())
+    match error {
+        RecordError::Io { why, .. } => not_written(&error.to_string(), why.raw_os_error()),
+        _ => raised(Class::Failed, &error.to_string()),
+    }
+}
+
+/// Converts the error of a folder that cannot be created or taken over.
+pub(crate) fn of_folder(error: &RecordError) -> PyErr {
+    match error {
+        RecordError::Io { .. } => of_record(error),
+        _ => raised(Class::Refused, &error.to_string()),
+    }
+}
+
+/// Returns the exception of a file that cannot be written, with the number of the system's error.
+fn not_written(text: &str, number: Option<i32>) -> PyErr {
+    let error = raised(Class::NotWritten, text);
+    // It has this attribute, as every OSError.
+    let _ = Python::attach(|py| error.value(py).setattr("errno", number));
+    error
 }
 
 /// Returns a value as JSON.

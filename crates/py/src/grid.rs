@@ -9,8 +9,8 @@ use unrack_build::build;
 use unrack_grid::runner::cores;
 use unrack_grid::sweep::{KEPT, Plan, Points, SweepPart};
 use unrack_grid::watch::STEPS;
-use unrack_grid::{GridWatch, ScenarioSource, axes};
-use unrack_record::{KeptPoints, Purpose, RunFolder};
+use unrack_grid::{GridWatch, ScenarioSource, axes, sweep_folder};
+use unrack_record::KeptPoints;
 use unrack_sim::Summary;
 
 /// Points of a sweep.
@@ -26,13 +26,15 @@ pub(crate) struct Grid {
 }
 
 impl Grid {
+    /// Checks all points; `gauge` may end that.
     pub(crate) fn check(
         source: &ScenarioSource,
         name: String,
         set: &[String],
         seeds: Option<&str>,
+        gauge: &Gauge,
     ) -> PyResult<Grid> {
-        let plan = points(source, set, seeds)?.plan();
+        let plan = points(source, set, seeds, gauge)?.plan();
         Ok(Grid { source: source.clone(), name, set: set.to_vec(), seeds: seeds.map(Into::into), plan })
     }
 
@@ -42,9 +44,14 @@ impl Grid {
     }
 }
 
-fn points<'s>(source: &'s ScenarioSource, set: &[String], seeds: Option<&str>) -> PyResult<Points<'s>> {
+fn points<'s>(
+    source: &'s ScenarioSource,
+    set: &[String],
+    seeds: Option<&str>,
+    gauge: &Gauge,
+) -> PyResult<Points<'s>> {
     let axes = axes::parsed(set, seeds).map_err(|why| raised(Class::Refused, &why))?;
-    Points::check(source, axes).map_err(|why| of_run(&why))
+    Points::check(source, axes, || gauge.check()).map_err(|why| of_run(&why))
 }
 
 #[pymethods]
@@ -53,12 +60,11 @@ impl Grid {
         self.plan.points.len()
     }
 
-    /// Creates the folder of the sweep, or takes it over, and returns the folder of its points.
+    /// Creates the folder of the sweep, or takes it over as the command does, and returns the folder of its points.
     #[pyo3(signature = (folder, replace = false))]
     fn folder(&self, folder: PathBuf, replace: bool) -> PyResult<PathBuf> {
-        let purpose = Purpose::new("sweep", &self.name, "");
-        let made = RunFolder::create(folder, &purpose, replace);
-        Ok(made.map_err(|why| raised(Class::Refused, &why.to_string()))?.path(KEPT))
+        let made = sweep_folder::create(&folder, &self.plan, &self.name, replace);
+        Ok(made.map_err(|why| of_run(&why))?.path(KEPT))
     }
 
     /// Returns the settings of a point.
@@ -104,7 +110,7 @@ impl Grid {
     ) -> PyResult<()> {
         let kept = KeptPoints::open(folder, &build()).map_err(|why| of_record(&why))?;
         interruptible(py, progress, |gauge| {
-            let points = points(&self.source, &self.set, self.seeds.as_deref())?;
+            let points = points(&self.source, &self.set, self.seeds.as_deref(), gauge)?;
             let threads = threads.unwrap_or_else(cores);
             points.run(SweepPart::WHOLE, &kept, threads, &Steps(gauge)).map_err(|why| of_run(&why))
         })??;

@@ -1,6 +1,6 @@
 //! Results of one simulation.
 
-use crate::errors::{Class, json, of_record, raised};
+use crate::errors::{Class, json, of_folder, of_record, raised};
 use crate::table::Table;
 use pyo3::prelude::*;
 use std::path::PathBuf;
@@ -34,8 +34,8 @@ impl Simulation {
 
     /// Returns every message, one row each.
     fn messages(&self, py: Python<'_>) -> Table {
-        let done = &self.simulated.done;
-        let (schema, batches) = py.detach(|| to_batches(message_rows(done), &message_meta(done)));
+        let (done, network) = (&self.simulated.done, &self.simulated.setup.network);
+        let (schema, batches) = py.detach(|| to_batches(message_rows(done, network), &message_meta(done)));
         Table::new(schema, batches)
     }
 
@@ -54,8 +54,7 @@ impl Simulation {
             let set: String = self.set.iter().map(|set| format!(" --set {set}")).collect();
             let hash = scenario.hash_with_files().map_err(|why| raised(Class::Refused, &why.to_string()))?;
             let purpose = Purpose::new("sim", format!("{}{set}", self.name), hash);
-            let folder = RunFolder::create(&folder, &purpose, replace)
-                .map_err(|why| raised(Class::Refused, &why.to_string()))?;
+            let folder = RunFolder::create(&folder, &purpose, replace).map_err(|why| of_folder(&why))?;
             let links = |folder: &RunFolder| self.save_ports(folder);
             save(&self.simulated, &folder, &self.name, &self.set, self.transfers, links)
                 .map_err(|why| of_record(&why))

@@ -101,7 +101,9 @@ impl Source {
     #[pyo3(signature = (axes, seeds = None))]
     fn grid(&self, py: Python<'_>, axes: Vec<String>, seeds: Option<String>) -> PyResult<Grid> {
         let all = [&self.set[..], &axes].concat();
-        py.detach(|| Grid::check(&self.source, self.name(), &all, seeds.as_deref()))
+        interruptible(py, None, |gauge| {
+            Grid::check(&self.source, self.name(), &all, seeds.as_deref(), gauge)
+        })?
     }
 
     /// Simulates one point of a grid, and returns its figures as JSON, as folders keep them.

@@ -3,6 +3,7 @@
 
 use crate::errors::{Class, raised};
 use pyo3::prelude::*;
+use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind, set_hook, take_hook};
 use std::sync::Once;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -42,8 +43,9 @@ impl Gauge {
         self.check();
     }
 
-    fn check(&self) {
-        if self.stops.load(Ordering::Relaxed) {
+    /// Does not return if the work is to stop. A thread that unwinds already does stop: a second unwinding would abort.
+    pub(crate) fn check(&self) {
+        if self.stops.load(Ordering::Relaxed) && !std::thread::panicking() {
             // Without the panic hook: nothing went wrong.
             resume_unwind(Box::new(Stopped));
         }
@@ -117,7 +119,13 @@ pub(crate) fn interruptible<T: Send>(
             look(gauge)?;
             Ok(found)
         }
-        (Some(Err(panic)), None) => resume_unwind(panic),
+        (Some(Err(panic)), None) => Err(raised(Class::Failed, &internal_error(panic.as_ref()))),
         (None, None) => Err(raised(Class::Failed, "the work ended without a result")),
     }
+}
+
+/// Returns the text of an error of Unrack itself, which it has reported on stderr with its place.
+fn internal_error(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
+    format!("internal error: {}: please report it, with the scenario", text.unwrap_or("no text"))
 }

@@ -195,9 +195,10 @@ impl<'a> Checker<'a> {
     }
 
     fn place_file(&self, file: &mut FileRef, path: &str) {
-        let folder = match &self.sources[self.root.nearest_place(path).source].origin {
-            Origin::File { folder, .. } => folder.clone(),
-            Origin::Override => PathBuf::new(),
+        let place = self.root.nearest_place(path);
+        let folder = match place.map(|place| &self.sources[place.source].origin) {
+            Some(Origin::File { folder, .. }) => folder.clone(),
+            Some(Origin::Override) | None => PathBuf::new(),
         };
         file.path = folder.join(&file.written);
     }

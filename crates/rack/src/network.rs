@@ -65,7 +65,8 @@ pub struct SwitchSpec {
     /// Delay from a bit's arrival to its departure when nothing is ahead of it, for fabrics without a switch latency of
     /// their own. Default 0: then only the fabric makes packets wait.
     pub latency: Time,
-    /// Buffer of each output port or, if shared, of all ports of a switch together. Default 36 KiB (DDC §4.2).
+    /// Buffer of each output port or, if shared, of all ports of a switch together. Default 36 KiB (DDC §4.2); for `r2c2`,
+    /// whose nodes queue packets in memory of their own, what it counts on: 198 kB with its default headroom.
     pub buffer: BufferSize,
     /// A queue in a shared buffer may grow while it is below this many times the free space (Choudhury and Hahne 1998).
     /// Default 1: a lone queue gets half. (DCQCN §4: beta = 8 of 8 priorities.)

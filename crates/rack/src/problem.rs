@@ -22,9 +22,9 @@ pub(crate) struct Problem {
 }
 
 impl Problem {
-    /// Creates a problem at a place.
-    pub(crate) fn at(place: Place, message: impl Into<String>) -> Problem {
-        Problem { message: message.into(), place: Some(place) }
+    /// Creates a problem at a place, or about nothing that is written.
+    pub(crate) fn at(place: impl Into<Option<Place>>, message: impl Into<String>) -> Problem {
+        Problem { message: message.into(), place: place.into() }
     }
 }
 

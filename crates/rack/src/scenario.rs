@@ -7,11 +7,13 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use unrack_basis::Fnv1a;
+use unrack_units::Bytes;
 
 use crate::check::{Checker, Parts};
 use crate::decode::decode_beside;
 use crate::explain;
 use crate::load::Loader;
+use crate::network::BufferSize;
 use crate::overrides::Overrides;
 use crate::problem::{Problem, ScenarioError};
 use crate::schema;
@@ -147,6 +149,14 @@ impl ValidScenario {
         values.insert("protocol".into(), self.protocol.name().into());
         self.fabric = Fabric { values, schema: schema::for_type::<P>() };
         Ok(params)
+    }
+
+    /// Gives ports this buffer, unless the scenario says another: for protocols whose default depends on their
+    /// parameters.
+    pub fn default_buffer(&mut self, bytes: Bytes) {
+        if self.root.at("network.switch.buffer").is_none() {
+            self.network.switch.buffer = BufferSize::Limited(bytes);
+        }
     }
 
     /// Returns an error that shows where `path` (such as `fabric.chunk`) is written, for conditions that only another

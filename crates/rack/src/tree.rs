@@ -53,21 +53,23 @@ impl Node {
         path.split('.').try_fold(self, Node::get)
     }
 
-    /// Returns the place of the value at a dotted path, or else of the nearest value around it. Entries of lists have
-    /// their number, from 0, as key.
-    pub(crate) fn nearest_place(&self, path: &str) -> Place {
+    /// Returns the place of the value at a dotted path, or else of the nearest table or list around it. Entries of
+    /// lists have their number, from 0, as key. Returns `None` if not even the first key of the path is written,
+    /// because then no line of the scenario is at fault.
+    pub(crate) fn nearest_place(&self, path: &str) -> Option<Place> {
         let mut node = self;
-        for key in path.split('.') {
+        for (level, key) in path.split('.').enumerate() {
             let inner = match &node.value {
                 Value::List(nodes) => key.parse().ok().and_then(|number: usize| nodes.get(number)),
                 _ => node.get(key),
             };
             match inner {
                 Some(inner) => node = inner,
+                None if level == 0 => return None,
                 None => break,
             }
         }
-        node.place
+        Some(node.place)
     }
 
     /// Returns this table without one of its keys.

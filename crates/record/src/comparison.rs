@@ -15,7 +15,7 @@ pub struct Comparison {
     pub local_bytes: u64,
     /// Peak anonymous memory of the program's processes together, in a native run.
     pub footprint_bytes: u64,
-    /// Native runs without disturbance; `None` if they are too few.
+    /// Native runs without disturbance, or all if the result is rough; `None` if they are too few.
     pub native: Option<Runs>,
     pub injection: Injection,
     /// Captured run; `None` if there was no time for it.
@@ -24,6 +24,9 @@ pub struct Comparison {
     pub requirements: Vec<Requirement>,
     /// Other work of the machine, and the runs that were therefore repeated.
     pub disturbance: Disturbance,
+    /// Reason why numbers that depend on this machine are rough: other work disturbed the runs, which are used all the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rough: Option<Warning>,
     /// Points that the reader should check before trusting the result.
     pub warnings: Vec<Warning>,
     /// Build and machine; absent in results of earlier versions.

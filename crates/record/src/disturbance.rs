@@ -11,6 +11,9 @@ pub struct Disturbance {
     pub cores: u32,
     /// Other work before the first run.
     pub before: OtherWork,
+    /// Time for which the command waited for other work to end, in seconds.
+    #[serde(default)]
+    pub waited_s: f64,
     /// Number of runs of the program, including disturbed ones.
     pub runs: u32,
     pub disturbed: Vec<DisturbedRun>,
@@ -30,7 +33,7 @@ pub struct OtherWork {
     pub queue: u32,
 }
 
-/// Run whose time was discarded.
+/// Run that other work disturbed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct DisturbedRun {
     /// Name of the run, as shown while it ran.

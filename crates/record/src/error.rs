@@ -30,6 +30,11 @@ pub enum RecordError {
     Damaged { path: PathBuf, why: String },
     #[error("{} is a {found} table, where a {expected} table is needed", .path.display())]
     WrongTable { path: PathBuf, expected: &'static str, found: String },
+    #[error(
+        "{} was written by an earlier version, whose column `ideal_ps` held the unloaded time: run the simulation again",
+        .path.display()
+    )]
+    EarlierMessages { path: PathBuf },
     #[error("{} has no column `{column}` ({expected})", .path.display())]
     MissingColumn { path: PathBuf, column: &'static str, expected: &'static str },
     #[error("{}: column `{column}` holds {found}, where {expected} is needed", .path.display())]

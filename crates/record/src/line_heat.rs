@@ -1,4 +1,4 @@
-//! Table `heat.parquet`: lines of a program that came from memory or went there, by address and time.
+//! Table `heat.parquet`: accesses of a program that memory served, and lines that it wrote there, by address and time.
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ table! {
         pub epoch: u32,
         /// First byte of the range over its size.
         pub page: u64,
-        /// Lines that memory was asked for, by accesses and by prefetchers.
+        /// Loads and stores that memory served.
         pub misses: u64,
         /// Modified lines that left the caches for memory.
         pub write_backs: u64,

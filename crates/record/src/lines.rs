@@ -16,6 +16,10 @@ pub struct LinesResult {
     /// Memory of the largest program, in bytes: pages of which a line came from memory.
     pub footprint_bytes: u64,
     pub native: Option<NativeTimes>,
+    /// Part of the native run that was recorded, by the model, where a budget ended the recorded run: counts and misses are of that
+    /// part, and what they say of the program's time is withheld. `None`: all of it.
+    #[serde(default)]
+    pub seen: Option<f64>,
     pub machine_times: MachineTimes,
     pub counts: LineCounts,
     /// Thread that far memory delays most; `None` if cycles are withheld.
@@ -31,6 +35,9 @@ pub struct LinesResult {
     pub curve: Vec<CurvePoint>,
     /// The same for other placements.
     pub placements: Vec<PlacementCurve>,
+    /// Threads, those that take longest with far memory first, at most 100.
+    #[serde(default)]
+    pub threads: Vec<ThreadSlowdown>,
     /// Account of the critical thread's time; `None` if cycles are withheld.
     pub stalls: Option<StallShares>,
     pub fabrics: Vec<LinesFabric>,
@@ -115,6 +122,25 @@ pub struct CurvePoint {
     pub latency_ns: f64,
     /// Run time over native run time.
     pub slowdown: Stated,
+}
+
+/// Slowdown of one thread, with the placement that is asked for.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct ThreadSlowdown {
+    /// Path of its program.
+    pub program: String,
+    pub pid: u32,
+    /// Number of the thread in its process, from 0.
+    pub thread: u32,
+    pub instructions: u64,
+    /// Loads and stores that memory served.
+    pub misses: u64,
+    /// Recorded windows.
+    pub windows: u64,
+    /// Time that the model gives with all memory near, in seconds.
+    pub near_s: Stated,
+    /// Time with far memory over that with all memory near, by latency of far memory.
+    pub curve: Vec<CurvePoint>,
 }
 
 /// Slowdown by latency with another placement of pages.

@@ -41,6 +41,9 @@ pub struct MapLocal {
     pub fit: Option<Fit>,
     /// Reason why no slowdown is given for this share, if so.
     pub withheld: Option<Warning>,
+    /// Reason why the numbers of this share are rough: other work disturbed the runs, which are used all the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rough: Option<Warning>,
     /// Run time over native run time: `slowdown[latency][bandwidth]`, in the order of the lists above; `None` if
     /// withheld.
     pub slowdown: Option<Vec<Vec<f64>>>,

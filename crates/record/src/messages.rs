@@ -19,11 +19,16 @@ table! {
         /// Time of completion; `None` if it did not finish.
         pub completed_ps: Option<u64>,
         /// Time from submission to completion, alone on the same fabric.
+        pub unloaded_ps: u64,
+        /// Least time of the same message on any fabric: its bits at the rate of one link, and the distance.
         pub ideal_ps: u64,
-        /// Time taken over `ideal_ps`; NaN if it did not finish.
+        /// Time taken over `unloaded_ps`; NaN if it did not finish.
         pub slowdown: f64,
         pub retransmissions: u32,
+        /// Packets lost on the way.
         pub drops: u32,
+        /// Packets that lost their payload on the way, and went on as a header.
+        pub trims: u32,
     }
 }
 

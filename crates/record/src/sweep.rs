@@ -36,6 +36,9 @@ pub struct Figures {
     pub messages: u64,
     pub completed: u64,
     pub dropped_packets: u64,
+    /// Packets trimmed to their header. Missing in sweeps of versions that counted them as dropped.
+    #[serde(default)]
+    pub trimmed_packets: u64,
     /// Completion time over that of the same message alone on the same fabric. `None` if no message counted.
     pub slowdown_mean: Option<f64>,
     pub slowdown_p50: Option<f64>,

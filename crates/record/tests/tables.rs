@@ -44,8 +44,10 @@ fn trace_row() -> impl Strategy<Value = trace::Row> {
 
 fn message_row() -> impl Strategy<Value = messages::Row> {
     let kind = prop::sample::select(messages::Kind::ALL);
-    (any::<[u64; 4]>(), any::<[u32; 4]>(), kind, any::<Option<u64>>(), any::<f64>()).prop_map(
-        |([id, bytes, submitted_ps, ideal_ps], [src, dst, retransmissions, drops], kind, took, slowdown)| {
+    (any::<[u64; 5]>(), any::<[u32; 5]>(), kind, any::<Option<u64>>(), any::<f64>()).prop_map(
+        |(times, numbers, kind, took, slowdown)| {
+            let [id, bytes, submitted_ps, unloaded_ps, ideal_ps] = times;
+            let [src, dst, retransmissions, drops, trims] = numbers;
             let completed_ps = took.map(|took| submitted_ps.saturating_add(took));
             messages::Row {
                 id,
@@ -55,10 +57,12 @@ fn message_row() -> impl Strategy<Value = messages::Row> {
                 bytes,
                 submitted_ps,
                 completed_ps,
+                unloaded_ps,
                 ideal_ps,
                 slowdown,
                 retransmissions,
                 drops,
+                trims,
             }
         },
     )
@@ -169,10 +173,12 @@ fn a_message_does_not_complete_before_it_starts() {
         bytes: 64,
         submitted_ps: 100,
         completed_ps: Some(99),
-        ideal_ps: 50,
+        unloaded_ps: 50,
+        ideal_ps: 40,
         slowdown: 1.0,
         retransmissions: 0,
         drops: 0,
+        trims: 0,
     };
     let message = writer.push(row).unwrap_err().to_string();
     assert!(message.ends_with("row 0: message 9 completes before it is submitted"), "{message}");

@@ -12,7 +12,9 @@ pub(crate) fn question(command: &[String]) -> String {
 
 /// Returns the answer: "With 25% of its 256 MiB local, sort would be ..."
 pub(crate) fn comparison(c: &Comparison) -> String {
-    let mut text = format!("With {} of its {} in local memory, ", share(&c.local), bytes(c.footprint_bytes));
+    let roughly = if c.rough.is_some() { "Roughly: with" } else { "With" };
+    let mut text =
+        format!("{roughly} {} of its {} in local memory, ", share(&c.local), bytes(c.footprint_bytes));
     let is_network = |f: &&FabricResult| f.fabric != "ideal" || c.fabrics.len() == 1;
     let losses: Vec<_> = c.fabrics.iter().filter(is_network).filter_map(loss_on).collect();
     text += program(&c.command);
@@ -78,6 +80,11 @@ pub(crate) fn map(map: &SlowdownMap) -> String {
     sentences.join(" ")
 }
 
+/// Returns whether the numbers of a share are rough.
+pub(crate) fn is_rough(map: &SlowdownMap) -> bool {
+    map.locals.iter().any(|local| local.rough.is_some())
+}
+
 /// Returns the indices of the latency and bandwidth that the answer is about: those nearest to the values that DDC §3
 /// holds fixed.
 pub(crate) fn reference(map: &SlowdownMap) -> (usize, usize) {
@@ -128,19 +135,27 @@ pub(crate) fn floor(floor_ns: Option<f64>) -> String {
 }
 
 /// Returns "3 of 16 runs were disturbed ...", if any were.
-pub(crate) fn disturbance(d: &Disturbance) -> Option<String> {
+pub(crate) fn disturbance(d: &Disturbance, is_rough: bool) -> Option<String> {
     let (disturbed, last) = (d.disturbed.len(), d.disturbed.last()?);
     let again = d.disturbed.iter().filter(|run| run.repeated).count();
+    let used = if is_rough { "used roughly" } else { "not used" };
+    let waited = match d.waited_s {
+        s if s >= 1.0 => format!(", after {} of waiting for other work to end", seconds(s)),
+        _ => String::new(),
+    };
     Some(format!(
-        "{disturbed} of {} runs were disturbed and are not used, {again} of them since made again undisturbed; the last: {}, {}",
+        "{disturbed} of {} runs were disturbed and are {used}, {again} of them since made again undisturbed{waited}; the last: {}, {}",
         d.runs, last.run, last.why
     ))
 }
 
-/// Returns a slowdown and its interval: "1.024" and "1.020 to 1.028".
-pub(crate) fn with_interval(fabric: &FabricResult) -> (String, String) {
+/// Returns a slowdown and its interval: "1.024" and "1.020 to 1.028"; "~1.024" of a rough one.
+pub(crate) fn with_interval(c: &Comparison, fabric: &FabricResult) -> (String, String) {
+    let about = if c.rough.is_some() { "~" } else { "" };
     match (fabric.slowdown, fabric.slowdown_ci95) {
-        (Some(slowdown), Some([lo, hi])) => (ratio(slowdown), format!("{} to {}", ratio(lo), ratio(hi))),
+        (Some(slowdown), Some([lo, hi])) => {
+            (format!("{about}{}", ratio(slowdown)), format!("{} to {}", ratio(lo), ratio(hi)))
+        }
         _ => ("withheld".into(), "-".into()),
     }
 }

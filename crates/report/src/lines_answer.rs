@@ -1,6 +1,8 @@
 //! Results of loads and stores in words, for the terminal and the page.
 
-use unrack_record::{LineCounts, LinesFabric, LinesResult, LinesSummary, NamedMisses, Stated};
+use unrack_record::{
+    LineCounts, LinesFabric, LinesResult, LinesSummary, NamedMisses, Stated, ThreadSlowdown,
+};
 
 use crate::words::{
     bytes, count, listed, nanoseconds, number, percent, program, ratio, seconds, share, shortened,
@@ -74,10 +76,14 @@ pub(crate) fn native(lines: &LinesResult) -> String {
     format!("{native}; by the model, with all memory near: {predicted}")
 }
 
-/// Describes the counts of the run.
-pub(crate) fn counts(counts: &LineCounts) -> String {
+/// Describes the counts of the run, and of which part of it they are.
+pub(crate) fn counts(lines: &LinesResult) -> String {
+    let counts = &lines.counts;
+    let part = lines.seen.map_or(String::new(), |seen| {
+        format!("of the first {} of the program: ", percent((seen * 1000.0).round() / 1000.0))
+    });
     format!(
-        "{} instructions, {} loads, {} stores, {} of {} branches mispredicted; {} processes, {} threads; {} windows of {} \
+        "{part}{} instructions, {} loads, {} stores, {} of {} branches mispredicted; {} processes, {} threads; {} windows of {} \
          instructions in all",
         count(counts.instructions),
         count(counts.loads),
@@ -89,6 +95,53 @@ pub(crate) fn counts(counts: &LineCounts) -> String {
         count(counts.windows),
         count(counts.window_instructions)
     )
+}
+
+/// Describes what came from memory and went there: misses are the accesses that memory served, everywhere.
+pub(crate) fn memory(counts: &LineCounts) -> String {
+    let misses =
+        counts.served.iter().find(|served| served.level == "memory").map_or(0, |served| served.accesses);
+    format!(
+        "{} lines read: {} by misses (loads and stores that memory served), {} by prefetchers and for code; {} written back",
+        count(counts.memory_reads),
+        count(misses),
+        count(counts.memory_reads.saturating_sub(misses)),
+        count(counts.write_backs)
+    )
+}
+
+/// Rows of the table of threads: the rest are in the JSON.
+const THREADS: usize = 10;
+
+/// Returns the rows of the table of threads, if there are several: name, instructions, misses, windows, time with all memory near,
+/// and the slowdown at the middle and at the greatest latency.
+pub(crate) fn threads(lines: &LinesResult) -> Vec<[String; 7]> {
+    let row = |thread: &ThreadSlowdown| {
+        let at = |point: usize| {
+            thread.curve.get(point).map_or("-".into(), |point| stated(&point.slowdown, ratio)[0].clone())
+        };
+        let name = thread.program.rsplit('/').next().unwrap_or_default();
+        let middle = thread.curve.len() / 2;
+        [
+            format!("{} {} / {}", shortened(name, NAME / 2), thread.pid, thread.thread),
+            count(thread.instructions),
+            count(thread.misses),
+            count(thread.windows),
+            stated(&thread.near_s, seconds)[0].clone(),
+            at(middle),
+            at(thread.curve.len().saturating_sub(1)),
+        ]
+    };
+    match lines.threads.len() {
+        0 | 1 => Vec::new(),
+        _ => lines.threads.iter().take(THREADS).map(row).collect(),
+    }
+}
+
+/// Returns the latencies at which the table of threads has slowdowns.
+pub(crate) fn thread_latencies(lines: &LinesResult) -> [String; 2] {
+    let at = |point: usize| lines.curve.get(point).map_or("-".into(), |point| nanoseconds(point.latency_ns));
+    [at(lines.curve.len() / 2), at(lines.curve.len().saturating_sub(1))]
 }
 
 /// Returns each level with its accesses, and their number in a thousand instructions.
@@ -129,6 +182,16 @@ pub(crate) fn stated(value: &Stated, text: impl Fn(f64) -> String) -> [String; 2
     }
 }
 
+/// Keys of the warnings that make all slowdowns rough: other work disturbed the native runs, or the measurement of this machine.
+const ROUGH: [&str; 2] = ["native-disturbed", "calibration-disturbed"];
+
+/// Returns a slowdown and its interval: "1.024" and "1.020 to 1.028"; "~1.024" of a rough one.
+fn slowdown(lines: &LinesResult, value: &Stated) -> [String; 2] {
+    let is_rough = lines.warnings.iter().any(|warning| ROUGH.contains(&warning.key.as_str()));
+    let [text, interval] = stated(value, ratio);
+    [if is_rough && value.known().is_some() { format!("~{text}") } else { text }, interval]
+}
+
 /// Returns the placement that was asked for, in words.
 pub(crate) fn placement(lines: &LinesResult) -> String {
     match lines.placement.as_str() {
@@ -143,7 +206,7 @@ pub(crate) fn placement(lines: &LinesResult) -> String {
 /// Returns the rows of the table of slowdowns by latency: a latency, the slowdown and its interval.
 pub(crate) fn curve(lines: &LinesResult) -> Vec<[String; 3]> {
     let row = |point: &unrack_record::CurvePoint| {
-        let [value, interval] = stated(&point.slowdown, ratio);
+        let [value, interval] = slowdown(lines, &point.slowdown);
         [nanoseconds(point.latency_ns), value, interval]
     };
     lines.curve.iter().map(row).collect()
@@ -157,7 +220,7 @@ pub(crate) fn latencies(lines: &LinesResult) -> Vec<String> {
 /// Returns the rows of that table: a placement, and the slowdown at each latency; the one that was asked for first.
 pub(crate) fn placements(lines: &LinesResult) -> Vec<Vec<String>> {
     let row = |name: String, curve: &[unrack_record::CurvePoint]| {
-        let slowdowns = curve.iter().map(|point| stated(&point.slowdown, ratio)[0].clone());
+        let slowdowns = curve.iter().map(|point| slowdown(lines, &point.slowdown)[0].clone());
         [name].into_iter().chain(slowdowns).collect()
     };
     let others = lines.placements.iter().map(|other| row(other.placement.clone(), &other.curve));
@@ -170,7 +233,7 @@ pub(crate) fn fabrics(lines: &LinesResult) -> Vec<Vec<String>> {
     let row = |fabric: &LinesFabric| {
         let unloaded = known(fabric.unloaded_ns);
         let loaded = [fabric.read_ns.map(|ns| ns.mean), fabric.read_ns.map(|ns| ns.p99)].map(known);
-        let slowdowns = [stated(&fabric.slowdown, ratio), stated(&fabric.slowdown_closed_loop, ratio)];
+        let slowdowns = [&fabric.slowdown, &fabric.slowdown_closed_loop].map(|one| slowdown(lines, one));
         [&[fabric.fabric.clone(), unloaded][..], &loaded, &slowdowns.concat()].concat()
     };
     lines.fabrics.iter().map(row).collect()
@@ -191,7 +254,7 @@ pub(crate) fn named(all: &[NamedMisses]) -> Vec<[String; 3]> {
     all.iter().take(NAMES).map(|one| row(&one.name, one.misses)).chain(others).collect()
 }
 
-/// Returns the reasons for which values are withheld, each once.
+/// Returns the reasons for which values are withheld, each once, but for those that are among the warnings.
 pub(crate) fn withheld(lines: &LinesResult) -> Vec<String> {
     let values = lines.curve.iter().map(|point| &point.slowdown);
     let values = [&lines.predicted_near_s]
@@ -200,7 +263,8 @@ pub(crate) fn withheld(lines: &LinesResult) -> Vec<String> {
         .chain(lines.fabrics.iter().flat_map(|f| [&f.slowdown, &f.slowdown_closed_loop]));
     let mut reasons: Vec<String> = Vec::new();
     for why in values.filter_map(|value| value.reason()) {
-        if !reasons.contains(&why.text) {
+        let is_told = lines.warnings.iter().any(|warning| warning.text == why.text);
+        if !is_told && !reasons.contains(&why.text) {
             reasons.push(why.text.clone());
         }
     }

@@ -18,12 +18,14 @@ pub fn lines_text(summary: &LinesSummary) -> String {
         lines.processor
     );
     text += &note("native", &answer::native(lines));
-    text += &note("run", &answer::counts(&lines.counts));
+    text += &note("run", &answer::counts(lines));
+    text += &note("memory", &answer::memory(&lines.counts));
     text += &note("bound", &answer::bound(lines));
     if !lines.counts.served.is_empty() {
         text += &format!("\n{}", served(lines));
     }
     text += &curve(lines);
+    text += &threads(lines);
     if !lines.fabrics.is_empty() {
         text += &format!("\n{}", fabrics(lines));
     }
@@ -54,6 +56,16 @@ fn curve(lines: &LinesResult) -> String {
         table.row(row.iter().map(|cell| plain(cell)).collect());
     }
     format!("\n{curve}\n{}", table.text())
+}
+
+fn threads(lines: &LinesResult) -> String {
+    let all = answer::threads(lines);
+    if all.is_empty() {
+        return String::new();
+    }
+    let [middle, last] = answer::thread_latencies(lines).map(|latency| format!("at {}", plain(&latency)));
+    let header = ["thread", "instructions", "misses", "windows", "all near", &middle, &last];
+    format!("\n{}", rows(&header, all))
 }
 
 fn fabrics(lines: &LinesResult) -> String {

@@ -81,10 +81,12 @@ mod tests {
             bytes,
             submitted_ps: 0,
             completed_ps: slowdown.is_finite().then_some(1),
+            unloaded_ps: 1,
             ideal_ps: 1,
             slowdown,
             retransmissions: 0,
             drops: 0,
+            trims: 0,
         }
     }
 

@@ -17,29 +17,34 @@ pub fn comparison_text(c: &Comparison) -> String {
         .header(&["", "over ideal", "over ideal", "fetch us", "fetch us", "slowdown", "", "slowdown"])
         .header(&["fabric", "mean", "p99", "mean", "p99", "injected", "95 % interval", "replayed"]);
     for fabric in &c.fabrics {
-        table.row(fabric_cells(fabric));
+        table.row(fabric_cells(c, fabric));
     }
     let mut text =
         format!("{}\n{}\n\n{}\n", shortened(&command_line(&c.command), WIDTH), setting(c), table.text());
     text += &note("fit", &answer::line(&c.injection));
     text += &note("floor", &answer::floor(c.injection.floor_ns));
     for need in needs::all(c) {
-        text += &note("need", &need);
+        text += &note("need", &if c.rough.is_some() { format!("roughly: {need}") } else { need });
     }
     text + &remarks(
         &c.disturbance,
+        c.rough.is_some(),
         c.warnings.iter().filter(|warning| Some(*warning) != c.injection.withheld.as_ref()),
     )
 }
 
 /// Returns remarks on other work of the machine, and warnings.
-fn remarks<'a>(disturbance: &Disturbance, warnings: impl Iterator<Item = &'a Warning>) -> String {
-    let machine = answer::disturbance(disturbance).map(|text| note("machine", &text));
+fn remarks<'a>(
+    disturbance: &Disturbance,
+    is_rough: bool,
+    warnings: impl Iterator<Item = &'a Warning>,
+) -> String {
+    let machine = answer::disturbance(disturbance, is_rough).map(|text| note("machine", &text));
     machine.into_iter().chain(warnings.map(|warning| note("warning", &warning.text))).collect()
 }
 
-fn fabric_cells(fabric: &FabricResult) -> Vec<String> {
-    let (slowdown, interval) = answer::with_interval(fabric);
+fn fabric_cells(c: &Comparison, fabric: &FabricResult) -> Vec<String> {
+    let (slowdown, interval) = answer::with_interval(c, fabric);
     let known = |value: Option<f64>| value.map_or("-".into(), number);
     vec![
         fabric.fabric.clone(),
@@ -138,11 +143,11 @@ pub fn map_text(map: &SlowdownMap) -> String {
         text += &format!("\n{}", panel(map, local));
         text += &local.fit.as_ref().map_or(String::new(), |fit| note("fit", &answer::fit(fit)));
     }
-    text + &remarks(&map.disturbance, map.warnings.iter())
+    text + &remarks(&map.disturbance, answer::is_rough(map), map.warnings.iter())
 }
 
 fn panel(map: &SlowdownMap, local: &MapLocal) -> String {
-    let title = format!("{} local", local.local);
+    let title = format!("{} local{}", local.local, if local.rough.is_some() { ", roughly" } else { "" });
     let Some(slowdown) = &local.slowdown else {
         let why = local.withheld.as_ref().map_or("", |why| &why.text);
         return format!("{title}\n{}", note("withheld", why));

@@ -15,8 +15,11 @@
  * Pools: a null socket is the user's own pool, $XDG_RUNTIME_DIR/unrack/pool.sock; without that variable,
  * unrack-USER/pool.sock in the folder of temporary files, where USER is the user's number.
  *
- * Threads: clients, endpoints, listeners and links may be used by several at a time; every other handle by one at a time, whichever it is. A child by
- * fork must connect for itself, and leave alone what it has from its parent.
+ * Threads: clients, endpoints, listeners and links may be used by several at a time; every other handle by one at a time, whichever it is.
+ *
+ * Processes: a handle belongs to the process that made it. A child by fork must connect for itself: functions that can fail are
+ * UNRACK_STATUS_INVALID there with its parent's handles, and freeing those does not affect the parent. The bytes of its parent's messages
+ * are mapped in the child, too, and are not to be written; the socket of a link is the parent's.
  */
 
 #ifndef UNRACK_RPC_H
@@ -47,7 +50,7 @@
 // How a function ended.
 typedef enum {
   UNRACK_STATUS_OK = 0,
-  // An argument is wrong, or it is not the time for this.
+  // An argument is wrong, it is not the time for this, or the handle was made by the parent of this process, before a fork.
   UNRACK_STATUS_INVALID = 1,
   // No manager serves the pool, or it is gone; nobody listens at a TCP address.
   UNRACK_STATUS_NO_POOL = 2,
@@ -167,7 +170,7 @@ const char *unrack_error_text(const unrack_error *error);
 const char *unrack_error_peer(const unrack_error *error);
 
 // The number that the handler refused with, for `UNRACK_STATUS_REFUSED`; the bytes of the answer, for
-// `UNRACK_STATUS_NO_ROOM`; else 0.
+// `UNRACK_STATUS_NO_ROOM`; 1 for `UNRACK_STATUS_DEADLINE`, if what was waited for is still under way; else 0.
 uint32_t unrack_error_number(const unrack_error *error);
 
 // Null is no error and is left alone.
@@ -200,6 +203,15 @@ unrack_status unrack_call_new(const unrack_client *client,
                               size_t room,
                               unrack_call **call,
                               unrack_error **error);
+
+// As `unrack_call_new`, which waits for at most `timeout_ns` nanoseconds: then the server still has all the calls that it takes
+// (`UNRACK_STATUS_EXHAUSTED`). `UNRACK_NO_TIMEOUT` waits as long as the client's own deadline says.
+unrack_status unrack_call_new_within(const unrack_client *client,
+                                     size_t bytes,
+                                     size_t room,
+                                     uint64_t timeout_ns,
+                                     unrack_call **call,
+                                     unrack_error **error);
 
 // The request's bytes, to be written until it is sent; null afterwards. They begin at a cache line, and hold what
 // was there before. `bytes` may be null.
@@ -311,6 +323,14 @@ unrack_status unrack_stream_next(unrack_stream *stream,
                                  size_t *bytes,
                                  unrack_error **error);
 
+// As `unrack_stream_next`, for at most `timeout_ns` nanoseconds. A stream whose next part has not come by then
+// (`UNRACK_STATUS_DEADLINE`) goes on: ask again. `UNRACK_NO_TIMEOUT` waits as long as the client's own deadline says.
+unrack_status unrack_stream_next_within(unrack_stream *stream,
+                                        uint64_t timeout_ns,
+                                        const uint8_t **part,
+                                        size_t *bytes,
+                                        unrack_error **error);
+
 // Tells the service that no more parts are wanted, if there are. Null is left alone.
 void unrack_stream_free(unrack_stream *stream);
 
@@ -384,17 +404,17 @@ uint32_t unrack_link_process(const unrack_link *link);
 // Number of buffers that are lent to the peer.
 size_t unrack_link_lent(const unrack_link *link);
 
-// Lends the peer a buffer, which is not to be written any more, and leaves at `offset` what it has to be told, over the
+// Lends the peer a buffer, which is not to be written any more, and leaves at `reference` what it has to be told, over the
 // stream. Each time that it is lent has to be received once.
 unrack_status unrack_link_lend(const unrack_link *link,
                                const unrack_buffer *buffer,
-                               uint64_t *offset,
+                               uint64_t *reference,
                                unrack_error **error);
 
-// Receives a buffer that the peer has lent, by its offset. `writable`: the peer took it as such, and it may
+// Receives a buffer that the peer has lent, by its reference, which is good once. `writable`: the peer took it as such, and it may
 // be written.
 unrack_status unrack_link_receive(const unrack_link *link,
-                                  uint64_t offset,
+                                  uint64_t reference,
                                   uint64_t bytes,
                                   bool writable,
                                   unrack_loan **loan,

@@ -73,9 +73,12 @@ impl ClientOptions {
 }
 
 impl Call {
-    fn new(client: &Arc<Connection>, bytes: usize, room: usize) -> Result<Call, Failure> {
+    fn new(client: &Arc<Connection>, bytes: usize, room: usize, timeout_ns: u64) -> Result<Call, Failure> {
         let client = client.clone();
-        let request = client.request_with_room(bytes, room)?;
+        let request = match timeout_ns {
+            NO_TIMEOUT => client.request_with_room(bytes, room)?,
+            timeout_ns => client.request_within(bytes, room, Duration::from_nanos(timeout_ns))?,
+        };
         // SAFETY: the client does not move and stays until the stage, which is declared before it, is dropped.
         let request = unsafe { mem::transmute::<Request<'_>, Request<'static>>(request) };
         Ok(Call { stage: Stage::Writing(request, bytes), client })
@@ -98,6 +101,7 @@ impl Call {
 
     /// Says whether there was room for it.
     fn try_start(&mut self, method: &str) -> Result<bool, Failure> {
+        self.client.check_process()?;
         let (request, bytes) = self.take_request()?;
         let (stage, started) = match request.try_start(method) {
             Ok(pending) => (Stage::UnderWay(pending), true),
@@ -154,12 +158,8 @@ impl Call {
                 Err(pending) => {
                     self.stage = Stage::UnderWay(pending);
                     let peer = self.client.peer().to_string();
-                    return Err(Error::Deadline {
-                        peer,
-                        after: Duration::from_nanos(timeout_ns),
-                        stopped: false,
-                    }
-                    .into());
+                    let after = Duration::from_nanos(timeout_ns);
+                    return Err(Failure::not_yet(Error::Deadline { peer, after, stopped: false }));
                 }
             },
         };
@@ -262,7 +262,27 @@ unsafe extern "C" fn unrack_call_new(
     let make = || {
         // SAFETY: null or a client.
         let client = unsafe { client.as_ref() }.ok_or_else(|| Failure::null("client"))?;
-        Call::new(&client.0, bytes, room)
+        Call::new(&client.0, bytes, room, NO_TIMEOUT)
+    };
+    // SAFETY: null or places to write to.
+    unsafe { border::run(error, || border::give(call, "call", make)) }
+}
+
+/// As `unrack_call_new`, which waits for at most `timeout_ns` nanoseconds: then the server still has all the calls that it takes
+/// (`UNRACK_STATUS_EXHAUSTED`). `UNRACK_NO_TIMEOUT` waits as long as the client's own deadline says.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn unrack_call_new_within(
+    client: *const Client,
+    bytes: usize,
+    room: usize,
+    timeout_ns: u64,
+    call: *mut *mut Call,
+    error: *mut *mut Failure,
+) -> Status {
+    let make = || {
+        // SAFETY: null or a client.
+        let client = unsafe { client.as_ref() }.ok_or_else(|| Failure::null("client"))?;
+        Call::new(&client.0, bytes, room, timeout_ns)
     };
     // SAFETY: null or places to write to.
     unsafe { border::run(error, || border::give(call, "call", make)) }

@@ -11,7 +11,7 @@ use unrack_rpc::{Error, Status as RpcStatus};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Status {
     Ok = 0,
-    /// An argument is wrong, or it is not the time for this.
+    /// An argument is wrong, it is not the time for this, or the handle was made by the parent of this process, before a fork.
     Invalid = 1,
     /// No manager serves the pool, or it is gone; nobody listens at a TCP address.
     NoPool = 2,
@@ -60,6 +60,11 @@ impl Failure {
         Failure::new(Status::Invalid, text)
     }
 
+    /// Time is over that the caller gave this wait: what was waited for is still under way.
+    pub(crate) fn not_yet(error: Error) -> Failure {
+        Failure { number: 1, ..error.into() }
+    }
+
     pub(crate) fn null(name: &str) -> Failure {
         Failure::invalid(format!("`{name}` is a null pointer"))
     }
@@ -104,12 +109,19 @@ fn status_of(error: &Error) -> Status {
     use unrack_pool::Error as Pool;
     match error {
         Error::Pool(
-            Pool::NoManager(_) | Pool::Connect { .. } | Pool::NotAPool(_) | Pool::ManagerGone | Pool::Send(_),
+            Pool::NoManager(_)
+            | Pool::Connect { .. }
+            | Pool::NotAPool(_)
+            | Pool::ManagerGone
+            | Pool::Silent { .. }
+            | Pool::Untrusted(_)
+            | Pool::Send(_),
         ) => Status::NoPool,
         Error::Pool(Pool::Denied(Denied::NoService(_))) => Status::NoService,
         Error::Pool(Pool::Denied(Denied::Gone { .. })) | Error::Gone { .. } | Error::Lost { .. } => {
             Status::Gone
         }
+        Error::Pool(Pool::Forked) => Status::Invalid,
         Error::Pool(Pool::TimedOut(_)) | Error::Deadline { .. } => Status::Deadline,
         Error::Pool(Pool::Denied(Denied::Version { .. })) | Error::Version { .. } | Error::NotRpc { .. } => {
             Status::Version
@@ -173,7 +185,7 @@ unsafe extern "C" fn unrack_error_peer(error: *const Failure) -> *const c_char {
 }
 
 /// The number that the handler refused with, for `UNRACK_STATUS_REFUSED`; the bytes of the answer, for
-/// `UNRACK_STATUS_NO_ROOM`; else 0.
+/// `UNRACK_STATUS_NO_ROOM`; 1 for `UNRACK_STATUS_DEADLINE`, if what was waited for is still under way; else 0.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn unrack_error_number(error: *const Failure) -> u32 {
     // SAFETY: null, or an error that was not freed.

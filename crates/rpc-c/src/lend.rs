@@ -182,32 +182,33 @@ unsafe extern "C" fn unrack_link_lent(link: *const Link) -> usize {
     border::or(0, || unsafe { link.as_ref() }.map(|link| link.0.lent()))
 }
 
-/// Lends the peer a buffer, which is not to be written any more, and leaves at `offset` what it has to be told, over the
+/// Lends the peer a buffer, which is not to be written any more, and leaves at `reference` what it has to be told, over the
 /// stream. Each time that it is lent has to be received once.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn unrack_link_lend(
     link: *const Link,
     buffer: *const Buffer,
-    offset: *mut u64,
+    reference: *mut u64,
     error: *mut *mut Failure,
 ) -> Status {
     let lend = || {
         // SAFETY: null, or a link, a buffer, and a place to write to.
-        let (link, buffer, offset) =
-            unsafe { (shared(link, "link")?, shared(buffer, "buffer")?, border::reach(offset, "offset")?) };
-        *offset = link.0.lend(&buffer.0)?;
+        let (link, buffer, reference) = unsafe {
+            (shared(link, "link")?, shared(buffer, "buffer")?, border::reach(reference, "reference")?)
+        };
+        *reference = link.0.lend(&buffer.0)?;
         Ok(())
     };
     // SAFETY: null or a place to write to.
     unsafe { border::run(error, lend) }
 }
 
-/// Receives a buffer that the peer has lent, by its offset. `writable`: the peer took it as such, and it may
+/// Receives a buffer that the peer has lent, by its reference, which is good once. `writable`: the peer took it as such, and it may
 /// be written.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn unrack_link_receive(
     link: *const Link,
-    offset: u64,
+    reference: u64,
     bytes: u64,
     writable: bool,
     loan: *mut *mut Loan,
@@ -217,8 +218,8 @@ unsafe extern "C" fn unrack_link_receive(
         // SAFETY: null or a link.
         let link = unsafe { shared(link, "link")? };
         let received = match writable {
-            true => link.0.receive_writable(offset, bytes),
-            false => link.0.receive(offset, bytes),
+            true => link.0.receive_writable(reference, bytes),
+            false => link.0.receive(reference, bytes),
         };
         Ok(Loan(received?))
     };

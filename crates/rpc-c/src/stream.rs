@@ -1,12 +1,14 @@
 //! Answers in parts: asked for by clients, written by services.
 
 use crate::border;
-use crate::client::Call;
+use crate::client::{Call, NO_TIMEOUT};
 use crate::error::{Failure, Status};
 use crate::server::{Context, Incoming, Server};
 use std::ffi::{c_char, c_void};
 use std::ptr;
 use std::sync::Arc;
+use std::time::Duration;
+use unrack_rpc::Error;
 use unrack_rpc::client::Stream as Parts;
 use unrack_rpc::server::{Call as Handled, PartSource as Writes, Refusal};
 
@@ -51,12 +53,46 @@ unsafe extern "C" fn unrack_stream_next(
     bytes: *mut usize,
     error: *mut *mut Failure,
 ) -> Status {
+    // SAFETY: as the header says.
+    unsafe { next_part(stream, NO_TIMEOUT, part, bytes, error) }
+}
+
+/// As `unrack_stream_next`, for at most `timeout_ns` nanoseconds. A stream whose next part has not come by then
+/// (`UNRACK_STATUS_DEADLINE`) goes on: ask again. `UNRACK_NO_TIMEOUT` waits as long as the client's own deadline says.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn unrack_stream_next_within(
+    stream: *mut Stream,
+    timeout_ns: u64,
+    part: *mut *const u8,
+    bytes: *mut usize,
+    error: *mut *mut Failure,
+) -> Status {
+    // SAFETY: as the header says.
+    unsafe { next_part(stream, timeout_ns, part, bytes, error) }
+}
+
+/// # Safety
+/// As the header says of the functions above.
+unsafe fn next_part(
+    stream: *mut Stream,
+    timeout_ns: u64,
+    part: *mut *const u8,
+    bytes: *mut usize,
+    error: *mut *mut Failure,
+) -> Status {
     let next = || {
         // SAFETY: null or a stream that no other thread uses, and null or places to write to.
         let (stream, part, bytes) = unsafe {
             (border::reach(stream, "stream")?, border::reach(part, "part")?, border::reach(bytes, "bytes")?)
         };
-        (*part, *bytes) = match stream.parts.next_part()? {
+        let next = match timeout_ns {
+            NO_TIMEOUT => stream.parts.next_part()?,
+            timeout_ns => match stream.parts.next_part_within(Duration::from_nanos(timeout_ns)) {
+                Err(over @ Error::Deadline { .. }) => return Err(Failure::not_yet(over)),
+                next => next?,
+            },
+        };
+        (*part, *bytes) = match next {
             Some(next) => (next.body().as_ptr(), next.body().len()),
             None => (ptr::null(), 0),
         };

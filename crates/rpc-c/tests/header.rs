@@ -21,8 +21,11 @@ const INTRODUCTION: &str = "\
  * Pools: a null socket is the user's own pool, $XDG_RUNTIME_DIR/unrack/pool.sock; without that variable,
  * unrack-USER/pool.sock in the folder of temporary files, where USER is the user's number.
  *
- * Threads: clients, endpoints, listeners and links may be used by several at a time; every other handle by one at a time, whichever it is. A child by
- * fork must connect for itself, and leave alone what it has from its parent.
+ * Threads: clients, endpoints, listeners and links may be used by several at a time; every other handle by one at a time, whichever it is.
+ *
+ * Processes: a handle belongs to the process that made it. A child by fork must connect for itself: functions that can fail are
+ * UNRACK_STATUS_INVALID there with its parent's handles, and freeing those does not affect the parent. The bytes of its parent's messages
+ * are mapped in the child, too, and are not to be written; the socket of a link is the parent's.
  */";
 
 const NAMES: [(&str, &str); 20] = [

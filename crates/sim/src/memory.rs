@@ -2,10 +2,11 @@
 //!
 //! The certain part (a row for every message, tables for every pair of nodes, the data that jobs are computed from)
 //! is kept apart from the part that depends on how the run goes (messages that wait for each other in a network that
-//! does not keep up). The constants were measured: peak resident memory of `unrack sim` on stars of 64 to 4096 nodes,
-//! fat trees and tori, with 1,000 to 4,000,000 messages of 64 B at loads of 0.5 and 1, less that of an empty run,
-//! over the number of whatever there was most of. A test of the command
-//! (`estimates_are_what_runs_take`) measures again, over a grid, and holds the estimate to [`FACTOR`] both ways. Where
+//! does not keep up). The constants were measured: peak resident memory of `unrack sim` on stars of 64 to 65,536 nodes,
+//! leaf-spines of 16,384 nodes with up to 81,920 ports, fat trees and tori, with one message (nodes and ports), one of a
+//! packet for each node (messages), and one of 45 packets for each node (packets), less that of an empty run, over the
+//! number of each. Tests of the command (`estimates_are_what_runs_take`, `estimates_of_large_networks_are_close`) measure
+//! again, over a grid, and hold the estimate to [`FACTOR`], and to [`CLOSE`] on networks of thousands of nodes. Where
 //! packets are sent again and again, as by TCP on a torus that drops most of them, more messages are under way than
 //! estimated.
 
@@ -17,6 +18,8 @@ use unrack_rack::{Memory, TopologySpec, ValidScenario, Workload};
 
 /// Accuracy of the estimate: at most this many times the memory used, and at least the memory used divided by it.
 pub const FACTOR: f64 = 3.0;
+/// The same for networks of thousands of nodes, less what an empty run takes.
+pub const CLOSE: f64 = 1.5;
 
 /// Memory that a scenario will take, by cause.
 #[derive(Debug, Clone, PartialEq)]
@@ -39,12 +42,16 @@ pub struct NeedPart {
 
 /// Bytes of an empty run: the program, its libraries and their data.
 const PROGRAM: f64 = 14e6;
-/// Bytes of a known message, from its submission to the summary: 64 in the run's tables, and the rest in its figures.
-const MESSAGE: f64 = 72.0;
+/// Bytes of a node in all runs: what traffic draws its messages with, and the times in which its link was busy.
+const NODE: f64 = 100.0;
+/// Bytes of a known message, from its submission to the summary: 72 in the run's tables, and the rest in its figures.
+const MESSAGE: f64 = 80.0;
 
 /// Bytes that a protocol keeps.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Cost {
+    /// Bytes of a node, besides those that every run takes for it.
+    pub node: f64,
     /// Bytes of a switch port, or of a link without switches.
     pub port: f64,
     /// Bytes of a pair of nodes.
@@ -53,6 +60,8 @@ pub struct Cost {
     pub open: f64,
     /// Bytes of a packet of a message under way: a bit in each set of them.
     pub segment: f64,
+    /// Bytes of a packet that is on its way, and of its event.
+    pub packet: f64,
     /// Bytes on the wire that a packet brings along, there and back.
     pub overhead: f64,
     /// Bytes of a message under way at each node.
@@ -64,10 +73,12 @@ pub struct Cost {
 impl Cost {
     /// Cost of a protocol that keeps nothing.
     pub const NONE: Cost = Cost {
+        node: 0.0,
         port: 0.0,
         pair: 0.0,
         open: 0.0,
         segment: 0.0,
+        packet: 0.0,
         overhead: 0.0,
         open_at_node: 0.0,
         broadcast: 0.0,
@@ -78,8 +89,10 @@ impl Cost {
     pub const ETHERNET: f64 = 78.0 + 84.0;
 }
 
-/// Messages under way to each node, where the network keeps up: more than was ever seen.
-const OPEN_AT_NODE: f64 = 50.0;
+/// Bytes of a packet on its way, and of its event, in networks of queues.
+pub(crate) const PACKET: f64 = 100.0;
+/// Least share of the capacity that a load leaves, in the time that messages wait for each other.
+const LEAST_LEFT: f64 = 0.1;
 /// Bytes of the routes from a switch to a rack, and of the distance between them.
 const ROUTE: f64 = 8.0 + 4.0;
 /// Bytes of a port's cable and of its possible failures.
@@ -157,6 +170,7 @@ impl Need {
             _ => "network.topology",
         };
         let faults = if scenario.faults.is_empty() { 0.0 } else { FAULTY_PORT };
+        self.sure(key, "nodes", nodes * (NODE + cost.node));
         self.sure(key, "ports", ports * (cost.port + faults));
         self.sure(key, "pairs of nodes", nodes * nodes * cost.pair);
         if let TopologySpec::Built(built) = topology {
@@ -174,11 +188,17 @@ impl Need {
         let messages = messages as f64;
         self.sure("workload.messages", "messages", messages * MESSAGE);
         let (nodes, cost) = (f64::from(scenario.network.topology.nodes()), cost(scenario.protocol));
+        let way = Way::longest(scenario);
         let open = messages * share_open(scenario, offered);
-        let open = open.max(messages.min(nodes * OPEN_AT_NODE));
+        let open = open.max(messages.min(nodes * way.messages(offered)));
         let segments = packets(scenario, offered) * cost.segment;
         let bytes = open * (cost.open + segments + nodes * cost.open_at_node);
         let what = "messages that are under way at the same time";
+        self.parts.push(NeedPart { key: "workload.load", what, bytes, is_sure: false });
+        let packets = packets(scenario, offered);
+        // A packet, and what answers it.
+        let flying = (2.0 * open * packets).min(nodes * way.packets(offered, packets));
+        let (bytes, what) = (flying * cost.packet, "packets that are on their way at the same time");
         self.parts.push(NeedPart { key: "workload.load", what, bytes, is_sure: false });
     }
 }
@@ -202,6 +222,51 @@ impl Offered {
     fn from_memory(memory: &Memory) -> Offered {
         let (data, request) = (mean_size(&memory.size), memory.request_size.get() as f64);
         Offered { load: memory.load.get(), data, request }
+    }
+}
+
+/// Longest way between two nodes.
+struct Way {
+    /// Time there and back.
+    round_trip_s: f64,
+    /// Bytes that a node's link carries in a second.
+    bytes_per_s: f64,
+}
+
+impl Way {
+    fn longest(scenario: &ValidScenario) -> Way {
+        let network = &scenario.network;
+        let (host, core) = (network.link, network.core_link);
+        let (host_links, core_links) = match &network.topology {
+            TopologySpec::Star { .. } => (2, 0),
+            TopologySpec::FatTree { .. } => (2, 4),
+            TopologySpec::Torus { sides } | TopologySpec::Mesh { sides } => {
+                (sides.as_slice().iter().map(|side| side / 2).sum::<u32>().max(1), 0)
+            }
+            _ => (2, 2),
+        };
+        let links = f64::from(host_links + core_links);
+        let propagation = f64::from(host_links) * host.propagation.as_ps() as f64
+            + f64::from(core_links) * core.propagation.as_ps() as f64;
+        let latency = network.switch.latency.as_ps() as f64 * (links - 1.0);
+        let bytes_per_s = host.rate.as_bps() as f64 / 8.0;
+        let stored = if network.switch.cut_through { 1.0 } else { links };
+        let transmit = stored * network.mtu.get() as f64 / bytes_per_s;
+        Way { round_trip_s: 2.0 * ((propagation + latency) / 1e12 + transmit), bytes_per_s }
+    }
+
+    /// Returns the messages of a node that are under way at the same time (Little's law), as long as the network keeps
+    /// up.
+    fn messages(&self, Offered { load, data, request }: Offered) -> f64 {
+        let bytes = data + request;
+        let time = self.round_trip_s + bytes / self.bytes_per_s;
+        let waits = 1.0 / (1.0 - load).max(LEAST_LEFT);
+        (load * self.bytes_per_s / bytes.max(1.0) * time * waits).max(1.0)
+    }
+
+    /// Returns the packets of a node's messages that are on their way there, or answered on the way back.
+    fn packets(&self, Offered { load, data, request }: Offered, of_message: f64) -> f64 {
+        load * self.bytes_per_s * self.round_trip_s / ((data + request) / of_message).max(1.0)
     }
 }
 

@@ -95,8 +95,8 @@ pub trait Registered: Fabric + Sized + 'static {
         None
     }
 
-    /// Returns the advice against drops that are the fabric's own doing; `None` where larger buffers help.
-    fn against_drops(_params: &Self::Params) -> Option<String> {
+    /// Returns the reason for rates that leave links idle, and what to change; `None` if there is no such reason.
+    fn against_pacing(_params: &Self::Params) -> Option<&'static str> {
         None
     }
 }
@@ -107,6 +107,9 @@ pub struct AssumedBuffer {
     pub bytes: Bytes,
     /// What the buffer holds, with the section of the paper.
     pub holds: &'static str,
+    /// True if a scenario without a buffer gets this one. Not between switches: there the default is the same for all
+    /// protocols, so that they are compared on the same network.
+    pub is_default: bool,
 }
 
 /// Surroundings of a fabric that is being built.
@@ -257,9 +260,9 @@ impl FabricConfig {
         self.0.wire()
     }
 
-    /// Returns the advice against drops that are the fabric's own doing.
-    pub(crate) fn against_drops(&self) -> Option<String> {
-        self.0.against_drops()
+    /// Returns the reason for rates that leave links idle, and what to change.
+    pub(crate) fn against_pacing(&self) -> Option<&'static str> {
+        self.0.against_pacing()
     }
 
     /// Returns the buffer of a port that the protocol counts on.
@@ -323,7 +326,7 @@ trait Carrier: Debug + Send + Sync {
     fn protocol(&self) -> Protocol;
     fn params(&self) -> &dyn Any;
     fn wire(&self) -> WireFormat;
-    fn against_drops(&self) -> Option<String>;
+    fn against_pacing(&self) -> Option<&'static str>;
     fn assumed_buffer(&self, site: &Site) -> Option<AssumedBuffer>;
     fn run(&self, job: Job) -> Result<Finished, SetupError>;
     fn watched(&self, job: Job, watch: &mut Watch) -> Result<Finished, SetupError>;
@@ -353,8 +356,8 @@ impl<F: Registered> Carrier for Configured<F> {
         F::WIRE
     }
 
-    fn against_drops(&self) -> Option<String> {
-        F::against_drops(&self.params)
+    fn against_pacing(&self) -> Option<&'static str> {
+        F::against_pacing(&self.params)
     }
 
     fn assumed_buffer(&self, site: &Site) -> Option<AssumedBuffer> {

@@ -29,7 +29,11 @@ impl Setup {
     /// If the fabric's parameters, the links or the faults do not fit.
     pub fn from_scenario(scenario: &mut ValidScenario) -> Result<Setup, ScenarioError> {
         let fabric = FabricConfig::from_scenario(scenario)?;
-        let setup = Setup::with_fabric(scenario, fabric);
+        let mut setup = Setup::with_fabric(scenario, fabric);
+        if let Some(assumed) = setup.assumed_buffer().filter(|assumed| assumed.is_default) {
+            scenario.default_buffer(assumed.bytes.max(scenario.network.mtu));
+            setup.ethernet.buffer = buffer(&scenario.network.switch);
+        }
         setup.check_links().map_err(|why| why.in_scenario(scenario))?;
         if scenario.faults.is_empty() {
             return Ok(setup);
@@ -85,17 +89,21 @@ impl Setup {
             ethernet: Ethernet {
                 mtu: *mtu,
                 headers: *headers == rack::Headers::Ethernet,
-                buffer: match switch.buffer {
-                    rack::BufferSize::Limited(size) => SwitchBuffer::Private(size),
-                    rack::BufferSize::Unlimited => SwitchBuffer::Private(Bytes::new(u64::MAX)),
-                    rack::BufferSize::Shared(size) => SwitchBuffer::Shared { size, alpha: switch.alpha() },
-                },
+                buffer: buffer(switch),
                 cut_through: switch.cut_through,
             },
             fabric,
             seed: scenario.seed,
             time_limit: Time::MAX,
         }
+    }
+}
+
+fn buffer(switch: &rack::SwitchSpec) -> SwitchBuffer {
+    match switch.buffer {
+        rack::BufferSize::Limited(size) => SwitchBuffer::Private(size),
+        rack::BufferSize::Unlimited => SwitchBuffer::Private(Bytes::new(u64::MAX)),
+        rack::BufferSize::Shared(size) => SwitchBuffer::Shared { size, alpha: switch.alpha() },
     }
 }
 

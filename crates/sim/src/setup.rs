@@ -4,8 +4,9 @@
 
 use crate::fabric::stream::Ethernet;
 use crate::observe::Watch;
-use crate::registry::{FabricConfig, Job, Parts, Registered, Site, known};
+use crate::registry::{AssumedBuffer, FabricConfig, Job, Parts, Registered, Site, known};
 use crate::summary::{Excluded, JobSummary, Labels, Program, Summary};
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use unrack_engine::Largest;
@@ -76,7 +77,7 @@ impl Work {
 
 /// Size of a message of some work: its key, its bytes, and which message it is.
 struct Sized {
-    key: &'static str,
+    key: Cow<'static, str>,
     bytes: u64,
     of: String,
 }
@@ -84,7 +85,7 @@ struct Sized {
 impl Work {
     /// Returns the largest messages and requests that it may submit among `nodes` nodes, one for each key.
     fn largest(&self, nodes: u32) -> Result<Vec<Sized>, SetupError> {
-        let only = |key, bytes| vec![Sized { key, bytes, of: String::new() }];
+        let only = |key: &'static str, bytes| vec![Sized { key: key.into(), bytes, of: String::new() }];
         Ok(match self {
             Work::Synthetic(spec) => {
                 let mut all = only("workload.size", spec.size.largest());
@@ -104,7 +105,7 @@ impl Work {
                 // Of equals, the first.
                 let largest = sizes.max_by_key(|(bytes, n)| (*bytes, std::cmp::Reverse(*n)));
                 let sized = |(bytes, n): (u64, u64)| Sized {
-                    key: "workload.file",
+                    key: "workload.file".into(),
                     bytes,
                     of: format!(" in message {n}"),
                 };
@@ -117,12 +118,12 @@ impl Work {
                 only("workload.size", largest.unwrap_or(0))
             }
             Work::Jobs(spec) => {
-                let sized = |job: &ComputedJob| Sized {
-                    key: "workload.jobs",
+                let sized = |(number, job): (usize, &ComputedJob)| Sized {
+                    key: format!("workload.jobs.{number}").into(),
                     bytes: job.largest(),
                     of: format!(" in job `{}`", job.name),
                 };
-                spec.jobs.iter().map(sized).collect()
+                spec.jobs.iter().enumerate().map(sized).collect()
             }
         })
     }
@@ -205,6 +206,12 @@ impl Setup {
             return Err(SetupError::new("network.topology.kind", rule, "one without"));
         }
         Ok(())
+    }
+
+    /// Returns the buffer of a port that the protocol counts on, if it counts on one.
+    pub(crate) fn assumed_buffer(&self) -> Option<AssumedBuffer> {
+        let (network, ethernet) = (&self.network, &self.ethernet);
+        self.fabric.assumed_buffer(&Site { network, ethernet, seed: self.seed, heavy_tailed: false })
     }
 
     /// Returns the surroundings in which the fabric is built.

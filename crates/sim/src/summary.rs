@@ -37,6 +37,9 @@ pub struct Summary {
     pub completed: u64,
     /// Number of packets lost on the way (most protocols send them again).
     pub dropped: u64,
+    /// Number of packets trimmed to their header on the way, as `ndp` reports congestion.
+    #[serde(default)]
+    pub trimmed: u64,
     /// Messages that did not finish, with the reason; `None` if all did.
     pub unfinished: Option<Unfinished>,
     pub excluded: Excluded,
@@ -223,6 +226,7 @@ impl Summary {
             messages: run.messages.len() as u64,
             completed,
             dropped: run.counters.dropped_packets,
+            trimmed: run.counters.trimmed_packets,
             unfinished: unfinished(run, completed),
             excluded: labels.excluded,
             warnings: Vec::new(),

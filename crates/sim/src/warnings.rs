@@ -3,8 +3,9 @@
 //! | key | fires when |
 //! |---|---|
 //! | `unfinished` | a message did not finish: the figures leave it out |
-//! | `drops` | messages that lost packets raise the mean slowdown by half ([`DECIDES`]) |
+//! | `drops` | messages that lost packets raise the mean slowdown by half ([`DECIDES`]); if all lost some, the run takes half as long again as its busiest link needs |
 //! | `buffer` | packets were dropped, and ports have less buffer than the protocol's paper counts on |
+//! | `paced` | most bytes were of messages that their senders' rates held back while the links at both ends idled |
 //! | `overload` | the links of a kind had more to carry than they can, while messages came |
 //! | `saturated` | most messages ([`MOST`]) crossed a link that was busy nearly all of that time ([`NEARLY_ALL`]) |
 //! | `unsteady` | twice as much was under way in the second half ([`GROWS`]), and messages were slower ([`SLOWER`]) |
@@ -13,10 +14,10 @@
 //! collectives, closed-loop replay), links are busy as long as there is something to send, and nothing is steady.
 
 mod load;
+mod paced;
 mod words;
 
 use self::load::Load;
-use crate::registry::Site;
 use crate::setup::{Finished, Setup};
 use crate::summary::Excluded;
 use std::ops::Range;
@@ -27,8 +28,8 @@ use unrack_units::Time;
 /// Ratio of the mean slowdown of all messages to that of those that lost nothing, from which on drops decide it: a
 /// third of the mean, or more, is then due to them.
 ///
-/// Fabrics that drop by design stay below, whatever the buffer: NDP, whose switches trim, has up to 1.4, pFabric
-/// 1.15. For Homa and IRD, whose losses cause timeouts, the ratio is within 10 % of what a larger buffer would
+/// Fabrics that drop by design stay below, whatever the buffer: pFabric has up to 1.15. Packets that NDP's switches trim
+/// are not dropped. For Homa and IRD, whose losses cause timeouts, the ratio is within 10 % of what a larger buffer would
 /// change.
 pub const DECIDES: f64 = 1.5;
 
@@ -65,6 +66,7 @@ pub fn warnings(
     let at_once = [words::unfinished(scenario, run), drops(scenario, setup, run, rows.clone())];
     let mut found: Vec<Warning> = at_once.into_iter().flatten().collect();
     found.extend(small_buffer(scenario, setup, run));
+    found.extend(paced(setup, run));
     if rows.len() >= FEWEST && comes_by_itself(scenario) {
         found.extend(loaded(scenario, setup, run));
         found.extend(unsteady(scenario, run, rows));
@@ -96,18 +98,39 @@ fn drops(scenario: &ValidScenario, setup: &Setup, run: &Run, rows: Range<usize>)
         Some((unharmed, _)) if mean < unharmed * DECIDES => None,
         Some((unharmed, others)) => {
             let share = (all - others) as f64 / all as f64;
-            Some(words::drops(scenario, setup, run, share, Some((unharmed, mean))))
+            Some(words::drops(scenario, run, share, Some((unharmed, mean))))
         }
-        None => Some(words::drops(scenario, setup, run, 1.0, None)),
+        // All lost packets, so the time of their busiest link is what is left to compare with.
+        None if over_busiest(setup, run) < DECIDES => None,
+        None => Some(words::drops(scenario, run, 1.0, None)),
     }
 }
 
+/// Returns the time from the first submission to the last completion, over that in which the busiest link of a node
+/// carries the payload of its messages: no fabric is below 1.
+fn over_busiest(setup: &Setup, run: &Run) -> f64 {
+    let mut bytes = vec![[0; 2]; setup.network.nodes() as usize];
+    for message in &run.messages {
+        bytes[message.data_src() as usize][0] += message.bytes;
+        bytes[message.data_dst() as usize][1] += message.bytes;
+    }
+    let busiest = bytes.into_iter().flatten().max().unwrap_or(0);
+    let least = setup.network.topology.host_link().pace.transmit(busiest);
+    let first = run.outcomes.iter().map(|outcome| outcome.submitted).min().unwrap_or_default();
+    let last = run.outcomes.iter().filter_map(|outcome| outcome.completed()).max().unwrap_or_default();
+    last.saturating_sub(first).as_ps() as f64 / least.as_ps().max(1) as f64
+}
+
 fn small_buffer(scenario: &ValidScenario, setup: &Setup, run: &Run) -> Option<Warning> {
-    let (network, ethernet) = (&setup.network, &setup.ethernet);
-    let site = Site { network, ethernet, seed: setup.seed, heavy_tailed: false };
-    let assumed = setup.fabric.assumed_buffer(&site)?;
-    let is_small = ethernet.buffer.of_port() < assumed.bytes && run.counters.dropped_packets > 0;
+    let assumed = setup.assumed_buffer()?;
+    let is_small = setup.ethernet.buffer.of_port() < assumed.bytes && run.counters.dropped_packets > 0;
     is_small.then(|| words::small_buffer(scenario, run, assumed))
+}
+
+fn paced(setup: &Setup, run: &Run) -> Option<Warning> {
+    let advice = setup.fabric.against_pacing()?;
+    let held = paced::held_back(setup, run);
+    (held.share >= MOST).then(|| words::paced(held.share, held.utilization, advice))
 }
 
 fn loaded(scenario: &ValidScenario, setup: &Setup, run: &Run) -> Option<Warning> {

@@ -5,15 +5,19 @@ use crate::{kernel, silence};
 use crate::wire::{BYTES, Reply, Request};
 use libc::{c_int, sockaddr_un};
 use std::os::unix::ffi::OsStrExt;
+use std::os::fd::BorrowedFd;
+use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
+use unrack_pool::socket;
 
 /// Longest wait for the broker.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Returns true if there was a broker when this process first asked.
 pub(crate) fn has_broker() -> bool {
-    address().is_some()
+    broker().is_some()
 }
 
 /// Sends a request with a descriptor beside it. Returns the reply, and the descriptor that came with it; nothing if the broker
@@ -33,7 +37,8 @@ pub(crate) fn send(request: Request, passed: c_int) -> Option<(Reply, Option<Des
 }
 
 fn exchange(request: Request, passed: c_int) -> Option<(Reply, Option<Descriptor>)> {
-    let broker = Descriptor::connect(address()?)?;
+    let (path, address) = broker()?;
+    let broker = Descriptor::connect(path, address)?;
     broker.send(&Request::Hello.encode(), None)?;
     if Reply::decode(&broker.recv()?.0)? != Reply::Ready {
         return None;
@@ -43,12 +48,36 @@ fn exchange(request: Request, passed: c_int) -> Option<(Reply, Option<Descriptor
     Some((Reply::decode(&bytes)?, passed))
 }
 
-fn address() -> Option<&'static sockaddr_un> {
-    static ADDRESS: OnceLock<Option<sockaddr_un>> = OnceLock::new();
-    ADDRESS.get_or_init(|| to_address(&path()).filter(|_| path().exists())).as_ref()
+/// Reason why the broker at the default place is not used.
+static UNTRUSTED: OnceLock<socket::Untrusted> = OnceLock::new();
+
+/// Says once, when a connection is made that could be carried, why the broker at the default place is not used.
+#[cold]
+pub(crate) fn say_why_not() {
+    static SAID: AtomicBool = AtomicBool::new(false);
+    if let Some(untrusted) = UNTRUSTED.get().filter(|_| !SAID.swap(true, Ordering::Relaxed)) {
+        let before = kernel::errno();
+        eprintln!("unrack sockets: no connection is carried: {untrusted}");
+        kernel::fail(before);
+    }
 }
 
-fn to_address(path: &std::path::Path) -> Option<sockaddr_un> {
+fn broker() -> Option<&'static (PathBuf, sockaddr_un)> {
+    static BROKER: OnceLock<Option<(PathBuf, sockaddr_un)>> = OnceLock::new();
+    BROKER
+        .get_or_init(|| {
+            let path = path();
+            let address = to_address(&path).filter(|_| path.exists())?;
+            if let Err(untrusted) = socket::check_folder(&path) {
+                let _ = UNTRUSTED.set(untrusted);
+                return None;
+            }
+            Some((path, address))
+        })
+        .as_ref()
+}
+
+fn to_address(path: &Path) -> Option<sockaddr_un> {
     // SAFETY: all zeros are an address.
     let mut address = unsafe { std::mem::zeroed::<sockaddr_un>() };
     address.sun_family = libc::AF_UNIX as _;
@@ -84,7 +113,7 @@ impl Beside {
 }
 
 impl Descriptor {
-    fn connect(to: &sockaddr_un) -> Option<Descriptor> {
+    fn connect(path: &Path, to: &sockaddr_un) -> Option<Descriptor> {
         let kind = libc::SOCK_SEQPACKET | libc::SOCK_CLOEXEC;
         // SAFETY: plain numbers.
         let made = unsafe { libc::syscall(libc::SYS_socket, libc::AF_UNIX, kind, 0) };
@@ -107,7 +136,10 @@ impl Descriptor {
         // SAFETY: an address of our own.
         let connected =
             unsafe { libc::syscall(libc::SYS_connect, made.0, &raw const *to, size_of::<sockaddr_un>()) };
-        (connected == 0).then_some(made)
+        // SAFETY: it is open as long as `made`.
+        let borrowed = unsafe { BorrowedFd::borrow_raw(made.0) };
+        let is_trusted = || socket::check_peer(path, borrowed).is_ok();
+        (connected == 0 && is_trusted()).then_some(made)
     }
 
     fn send(&self, bytes: &[u8], passed: Option<c_int>) -> Option<()> {

@@ -44,20 +44,21 @@ impl Plan {
     /// Creates the plan of an operation, if it is possible among `ranks` ranks.
     ///
     /// # Errors
-    /// If it is not possible.
+    /// If it is not possible. The key is relative to the table of the collective.
     pub(crate) fn new(operation: Operation, servers: Option<u32>, ranks: u32) -> Result<Plan, WorkloadError> {
-        let refuse = |key, rule, value: u32| Err(WorkloadError::new(key, rule, value));
+        let refuse = |rule: &'static str, value: String| Err(WorkloadError::new("operation", rule, value));
         let servers = match operation {
             Operation::ParameterServer => servers.unwrap_or(0),
             _ => 0,
         };
         match operation {
-            _ if ranks < 2 => refuse("network.topology", "has 2 nodes at least for a collective", ranks),
+            _ if ranks < 2 => refuse("is of at least 2 nodes", format!("of {ranks}")),
             Operation::HalvingDoubling if !ranks.is_power_of_two() => {
-                refuse("network.topology", "has a power of two of nodes for halving-doubling", ranks)
+                refuse("is of a power of two of nodes if it is halving-doubling", format!("of {ranks}"))
             }
             Operation::ParameterServer if !(1..ranks).contains(&servers) => {
-                refuse("workload.servers", "is at least 1, and leaves a node that works", servers)
+                let value = format!("{servers} of {ranks}");
+                Err(WorkloadError::new("servers", "is at least 1, and leaves a node that works", value))
             }
             _ => Ok(Plan { operation, ranks, servers }),
         }
@@ -159,7 +160,8 @@ impl Plan {
 /// Returns the job that `ranks` ranks do for a collective operation.
 ///
 /// # Errors
-/// If the operation is not possible among them, or its size or number of messages is out of bounds.
+/// If the operation is not possible among them, or its size or number of messages is out of bounds. The key is
+/// relative to the table of the collective.
 pub fn job(collective: &Collective, ranks: u32) -> Result<ComputedJob, WorkloadError> {
     let Collective { operation, size, servers, iterations, compute } = *collective;
     let bytes = size.get();
@@ -167,15 +169,15 @@ pub fn job(collective: &Collective, ranks: u32) -> Result<ComputedJob, WorkloadE
     let plan = Plan::new(operation, servers, ranks)?;
     if !(u64::from(ranks)..=MAX_BYTES).contains(&bytes) {
         let rule = format!("is from a byte for each node to {}", Bytes::new(MAX_BYTES));
-        return Err(WorkloadError::new("workload.size", rule, size));
+        return Err(WorkloadError::new("size", rule, size));
     }
     if iterations == 0 {
-        return refuse("workload.iterations", "is at least 1", 0);
+        return refuse("iterations", "is at least 1", 0);
     }
     let of = |rank| (0..plan.steps()).map(|step| plan.sends(rank, step).len() as u64).sum::<u64>();
     let total = (0..ranks).map(of).sum::<u64>() * u64::from(iterations);
     if total > u64::from(u32::MAX) {
-        return refuse("workload.iterations", "leaves less than 2^32 messages", total);
+        return refuse("iterations", "leaves less than 2^32 messages", total);
     }
     let mut builder = Builder::new();
     let first = builder.task(0, compute);

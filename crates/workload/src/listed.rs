@@ -32,15 +32,20 @@ pub fn parse_csv(text: &str) -> Result<Vec<(Time, Message)>, WorkloadError> {
     }
 }
 
-/// Reads a time in nanoseconds with at most three decimals; `None` if it is anything else.
+/// Reads a time in nanoseconds with at most three decimals; `None` if it is anything else. A time that does not fit
+/// is [`Time::MAX`], which is after [`Time::END`].
 fn parse_ns(text: &str) -> Option<Time> {
     let (whole, decimals) = text.split_once('.').unwrap_or((text, "0"));
-    let are_digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     if !are_digits(whole) || !are_digits(decimals) || decimals.len() > 3 {
         return None;
     }
     let ps: u64 = format!("{decimals:0<3}").parse().ok()?;
-    whole.parse::<u64>().ok()?.checked_mul(1_000)?.checked_add(ps).map(Time::from_ps)
+    let ns = whole.parse::<u64>().ok();
+    Some(ns.and_then(|ns| ns.checked_mul(1_000)?.checked_add(ps)).map_or(Time::MAX, Time::from_ps))
+}
+
+fn are_digits(text: &str) -> bool {
+    !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
 /// Positions of the columns in a list.
@@ -67,13 +72,33 @@ impl Columns {
     }
 
     fn message(&self, number: usize, line: &str) -> Result<(Time, Message), WorkloadError> {
-        let bad = || refusal(NUMBERS, format!("`{}` in line {number}", clipped(line)));
+        let refuse = |rule: Cow<'static, str>, what: &str| {
+            refusal(rule, format!("{} in line {number}", clipped(what)))
+        };
+        let bad = || refuse(NUMBERS.into(), &format!("`{line}`"));
         let fields: Vec<&str> = line.split(',').map(str::trim).collect();
         let field = |place: usize| fields.get(place).copied().ok_or_else(bad);
-        let number_at = |place| field(place)?.parse::<u64>().map_err(|_| bad());
-        let node = |place| u32::try_from(number_at(place)?).map_err(|_| bad());
-        let (src, dst, bytes) = (node(self.src)?, node(self.dst)?, number_at(self.bytes)?);
-        let at = parse_ns(field(self.start_ns)?).ok_or_else(bad)?;
+        // A whole number that is too large breaks the rule of its column.
+        let number_at = |place, rule: Cow<'static, str>| {
+            let field = field(place)?;
+            let digits = field.strip_prefix('+').unwrap_or(field);
+            match field.parse::<u64>() {
+                Ok(number) => Ok(number),
+                Err(_) if are_digits(digits) => Err(refuse(rule, field)),
+                Err(_) => Err(bad()),
+            }
+        };
+        let node = |place| {
+            let node = number_at(place, NODES.into())?;
+            u32::try_from(node).map_err(|_| refuse(NODES.into(), &node.to_string()))
+        };
+        let (src, dst) = (node(self.src)?, node(self.dst)?);
+        let bytes = number_at(self.bytes, sizes().into())?;
+        let start = field(self.start_ns)?;
+        let at = parse_ns(start).ok_or_else(bad)?;
+        if at >= Time::END {
+            return Err(refuse(STARTS.into(), &format!("{start} ns")));
+        }
         let make = match self.kind.map(field).transpose()? {
             None | Some("flow") => Message::flow,
             Some("read") => Message::read,
@@ -86,8 +111,16 @@ impl Columns {
 }
 
 const NUMBERS: &str = "has whole numbers in its columns, and at most three decimals in `start_ns`";
+const NODES: &str = "names nodes of the rack";
+const STARTS: &str = "starts its messages within 106 days of simulated time (times since 1970 or since boot: subtract the \
+                      first one from all)";
 const HEADER: &str = "has the columns src,dst,bytes,start_ns";
 const KINDS: &str = "has the kinds read, write, rmw and flow";
+
+/// Returns the rule of the column `bytes`.
+fn sizes() -> String {
+    format!("has messages of {}", bounds())
+}
 
 fn refusal(rule: impl Into<Cow<'static, str>>, value: impl std::fmt::Display) -> WorkloadError {
     WorkloadError::new("workload.file", rule, value)
@@ -107,20 +140,16 @@ impl ListedMessages {
                 return refuse("is sorted by time", format!("{at} after {before} in message {n}"));
             }
             if *at >= Time::END {
-                return refuse("starts its messages within 106 days", format!("{at} in message {n}"));
+                return refuse(STARTS, format!("{at} in message {n}"));
             }
             if src >= nodes || dst >= nodes {
-                return refuse(
-                    "names nodes of the rack",
-                    format!("{src} to {dst} of {nodes} in message {n}"),
-                );
+                return refuse(NODES, format!("{src} to {dst} of {nodes} in message {n}"));
             }
             if src == dst {
                 return refuse("is between different nodes", format!("{src} to {dst} in message {n}"));
             }
             if !(1..=MAX_BYTES).contains(&bytes) {
-                let rule = format!("has messages of {}", bounds());
-                return Err(refusal(rule, format!("{} in message {n}", Bytes::new(bytes))));
+                return Err(refusal(sizes(), format!("{} in message {n}", Bytes::new(bytes))));
             }
             before = *at;
         }
@@ -162,6 +191,26 @@ mod tests {
             parse_csv("src,dst,bytes,start_ns\n0,1,2,0.001\n0,1,2,0.25\n0,1,2,7.5\n0,1,2,8\n").unwrap();
         let starts: Vec<u64> = list.iter().map(|(at, _)| at.as_ps()).collect();
         assert_eq!(starts, [1, 250, 7_500, 8_000]);
+    }
+
+    #[test]
+    fn a_whole_number_that_is_too_large_is_refused_by_the_rule_of_its_column() {
+        let refused = |row: &str| {
+            let text = format!("src,dst,bytes,start_ns\n0,1,2,3\n{row}\n");
+            parse_csv(&text).unwrap_err().to_string()
+        };
+        // Nanoseconds since 1970, which do and do not fit in 64 bits of picoseconds; and what fits in no 64 bits.
+        for start in ["9223372036854776", "1764450000000000000", "1764450000000000000.5", &"9".repeat(30)] {
+            let said = refused(&format!("0,1,2,{start}"));
+            assert!(said.contains("within 106 days") && said.contains("subtract the first"), "{said}");
+            assert!(said.contains(&format!("but is {start} ns in line 3")), "{said}");
+        }
+        assert!(refused("4294967296,1,2,3").contains("names nodes of the rack, but is 4294967296 in line 3"));
+        assert!(refused(&format!("0,{},2,3", "9".repeat(30))).contains("names nodes of the rack"));
+        assert!(
+            refused("0,1,18446744073709551616,3").contains("has messages of 1B to 1024GiB, but is 184467")
+        );
+        assert!(parse_csv("src,dst,bytes,start_ns\n0,1,2,9223372036854775.807\n").is_ok());
     }
 
     #[test]

@@ -86,13 +86,14 @@ impl SizeDistribution {
 }
 
 impl SizeCdf {
-    /// Creates a distribution of points (size, cumulative probability), with sizes in units of `unit_bytes`.
+    /// Creates a distribution of points (size, cumulative probability), with sizes in units of `unit_bytes`. Sizes below
+    /// a byte count as one byte, as they are drawn; lists of other simulators often begin at size 0.
     ///
     /// # Errors
     /// If the points are not a distribution: see [`SizeCdf::flaw`].
     pub fn new(points: &[(f64, f64)], unit_bytes: f64) -> Result<SizeCdf, WorkloadError> {
         match SizeCdf::flaw(points, unit_bytes) {
-            None => Ok(SizeCdf(points.iter().map(|(size, p)| (size * unit_bytes, *p)).collect())),
+            None => Ok(SizeCdf(points.iter().map(|(size, p)| ((size * unit_bytes).max(1.0), *p)).collect())),
             Some(Flaw { rule, value, .. }) => Err(WorkloadError::new("workload.size.cdf", rule, value)),
         }
     }
@@ -103,8 +104,12 @@ impl SizeCdf {
             Some(Flaw { point, rule: rule.into(), value })
         }
         for (n, (size, p)) in points.iter().enumerate() {
-            if !(size * unit_bytes > 0.0 && (0.0..=1.0).contains(p)) {
-                let rule = "has sizes above 0 and probabilities from 0 to 1";
+            if !(*size >= 0.0 && (0.0..=1.0).contains(p)) {
+                let rule = "has sizes of 0 or more and probabilities from 0 to 1";
+                return flaw(n, rule, format!("[{size}, {p}]"));
+            }
+            if size * unit_bytes == 0.0 && *p > 0.0 {
+                let rule = "has probability 0 at size 0, since a message has a byte at least: write 1 for 0";
                 return flaw(n, rule, format!("[{size}, {p}]"));
             }
             if size * unit_bytes > MAX_BYTES as f64 {
@@ -242,8 +247,10 @@ mod tests {
         assert!(message(&[]).contains("at least one point"));
         assert!(message(&[(1., 0.), (2., 0.9)]).contains("ends at probability 1, but is 0.9"));
         assert!(message(&[(3., 0.), (2., 1.)]).contains("rises"));
-        assert!(message(&[(0., 1.)]).contains("above 0"));
-        assert!(message(&[(f64::NAN, 1.)]).contains("above 0"));
+        assert!(message(&[(0., 1.)]).contains("write 1 for 0"));
+        assert!(message(&[(0., 0.), (0., 0.5), (9., 1.)]).contains("write 1 for 0"));
+        assert!(message(&[(f64::NAN, 1.)]).contains("0 or more"));
+        assert!(message(&[(-1., 0.), (2., 1.)]).contains("0 or more"));
         let fixed = |bytes| SizeDistribution::fixed(bytes).map_err(|why| why.to_string());
         assert_eq!(fixed(0).unwrap_err(), "`workload.size` is 1B to 1024GiB, but is 0B");
         assert_eq!(
@@ -251,6 +258,20 @@ mod tests {
             "`workload.size` is 1B to 1024GiB, but is 1073741825KiB"
         );
         assert!(message(&[(2e12, 1.)]).contains("up to 1024GiB, but is 2000000000000B"));
+    }
+
+    #[test]
+    fn a_distribution_may_begin_at_size_0() {
+        for unit in [1.0, PACKET_BYTES] {
+            let [from_0, from_1] = [0.0, 1.0 / unit].map(|first| {
+                SizeDistribution::Cdf(SizeCdf::new(&[(first, 0.), (10_000., 0.15), (3e7, 1.)], unit).unwrap())
+            });
+            assert_eq!(from_0, from_1);
+            assert_eq!(from_0.at(0.0), 1);
+        }
+        // The mean, and so the load, is that of the sizes drawn.
+        let tiny = SizeDistribution::Cdf(SizeCdf::new(&[(0., 0.), (1., 1.)], 1.).unwrap());
+        assert_eq!((tiny.mean(), tiny.at(0.2)), (1.0, 1));
     }
 
     #[test]

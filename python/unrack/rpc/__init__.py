@@ -21,8 +21,10 @@ variable, `unrack-USER/pool.sock` in the folder of temporary files, where USER i
 
 The library is found by `UNRACK_RPC_LIBRARY`, or as `libunrack_rpc.so.0` where the wheel or `make install` put it, or the system looks.
 A task of asyncio awaits an answer by `await request.wait()`; `unrack.kv` is a client of the store `unrack-kv`.
-It is called by ctypes: nothing has to be compiled, and the interpreter lock is released while it waits.
-A child by fork must connect for itself.
+It is called by ctypes: nothing has to be compiled, and the interpreter lock is released while it waits. On the main thread
+signals are handled meanwhile, so Ctrl-C ends every wait.
+
+A connection belongs to the process that made it: a child by fork is refused its parent's (`Invalid`), and connects for itself.
 """
 
 from unrack.rpc.client import Call, Client, Parts, connect

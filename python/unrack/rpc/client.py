@@ -9,14 +9,16 @@ from types import TracebackType
 from typing import Self
 
 from unrack.rpc import native
+from unrack.rpc.errors import Deadline, Exhausted
 from unrack.rpc.native import Handle, Waiting
 
 
 class Client:
     """A connection to a service, which threads may share. See `connect`."""
 
-    def __init__(self, handle: Handle) -> None:
+    def __init__(self, handle: Handle, deadline: float | None = None) -> None:
         self._handle: Handle | None = handle
+        self._deadline = deadline
 
     def call(
         self, method: str, size: int, room: int | None = None, *, deadline: float | None = None
@@ -29,10 +31,14 @@ class Client:
         client = self._open()
         if size < 0 or room < 0:
             raise ValueError(f"a message of {min(size, room)} bytes")
-        call = Handle("call", "call_new", client.pointer, size, room)
+        call = native.in_slices(
+            lambda limit: Handle("call", "call_new_within", client.pointer, size, room, limit),
+            self._deadline,
+            Exhausted,
+        )
         if deadline is not None:
             native.run("call_deadline", call.pointer, native.nanoseconds(deadline))
-        return Call(call, method)
+        return Call(call, method, self._deadline)
 
     @property
     def shares_memory(self) -> bool:
@@ -76,8 +82,9 @@ class Call:
     and NumPy arrays stay good, and keep the message's memory in the pool, until they are gone themselves.
     """
 
-    def __init__(self, handle: Handle, method: str) -> None:
+    def __init__(self, handle: Handle, method: str, deadline: float | None = None) -> None:
         self._handle: Handle | None = handle
+        self._deadline = deadline
         self._method = native.encoded(method)
         self._busy = threading.Lock()
         self._answer: memoryview | None = None
@@ -89,6 +96,10 @@ class Call:
 
     def start(self) -> None:
         """Sends the request, for an answer that is asked for later. Its body is not to be used any more."""
+        if not self._try_start():
+            native.aside(self._start_when_there_is_room)
+
+    def _start_when_there_is_room(self) -> None:
         self._exclusive("call_start", self._method)
         self._is_sent()
 
@@ -104,9 +115,10 @@ class Call:
         """
         if ahead < 0:
             raise ValueError(f"{ahead} parts ahead")
-        parts = Handle("stream", "call_stream", self._open().pointer, self._method, ahead)
+        handle = self._open()
+        parts = native.aside(lambda: Handle("stream", "call_stream", handle.pointer, self._method, ahead))
         self.close()
-        return Parts(parts)
+        return Parts(parts, self._deadline)
 
     def answer(self, timeout: float | None = None) -> memoryview:
         """The answer's bytes, to be read. Sends the request if that was not done, and waits.
@@ -120,8 +132,10 @@ class Call:
         if not self._sent:
             self.start()
         if self._answer is None:
-            limit = native.NO_TIMEOUT if timeout is None else max(0, round(timeout * 1e9))
-            self._exclusive("call_wait", limit)
+            try:
+                native.in_slices(lambda limit: self._exclusive("call_wait", limit), timeout, Deadline)
+            except Deadline as error:
+                raise _within(timeout, error) from None
             size = ctypes.c_size_t()
             handle = self._open()
             base = native.get("call_response", handle.pointer, ctypes.byref(size))
@@ -135,7 +149,7 @@ class Call:
         """
         if not self._sent and not self._try_start():
             # Whoever makes room may be a task of this very loop.
-            await asyncio.to_thread(self.start)
+            await asyncio.to_thread(self._start_when_there_is_room)
         event = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         try:
             while not self._poll(event):
@@ -198,8 +212,9 @@ class Parts:
     Who leaves in the middle tells the server by `close`, or by forgetting this.
     """
 
-    def __init__(self, handle: Handle) -> None:
+    def __init__(self, handle: Handle, deadline: float | None = None) -> None:
         self._handle: Handle | None = handle
+        self._deadline = deadline
         self._part = memoryview(b"")
         self._exporter: object = None
 
@@ -214,7 +229,15 @@ class Parts:
         if self._exporter is not None and sys.getrefcount(self._exporter) > 2:
             raise BufferError("the part before is still used: copy what is to be kept")
         base, size = ctypes.c_void_p(), ctypes.c_size_t()
-        native.run("stream_next", self._handle.pointer, ctypes.byref(base), ctypes.byref(size))
+        places, pointer = (ctypes.byref(base), ctypes.byref(size)), self._handle.pointer
+        try:
+            native.in_slices(
+                lambda limit: native.run("stream_next_within", pointer, limit, *places),
+                self._deadline,
+                Deadline,
+            )
+        except Deadline as error:
+            raise _within(self._deadline, error) from None
         if base.value is None:
             self.close()
             raise StopIteration
@@ -226,6 +249,15 @@ class Parts:
         """No more parts are wanted."""
         self._handle = None
         native.release(self._part)
+
+
+def _within(seconds: float | None, error: Deadline) -> Deadline:
+    """The error of a wait that was made in slices, with the time of all of them."""
+    if seconds is None or not error.under_way:
+        return error
+    whole = Deadline(f"{error.peer} did not answer within {seconds:g} s", error.peer)
+    whole.under_way = True
+    return whole
 
 
 async def _readable(descriptor: int) -> None:
@@ -270,4 +302,5 @@ def connect(
         native.nanoseconds(patience),
     )
     names = native.encoded(pool), native.encoded(service)
-    return Client(Handle("client", "client_connect", *names, ctypes.byref(options)))
+    handle = native.aside(lambda: Handle("client", "client_connect", *names, ctypes.byref(options)))
+    return Client(handle, deadline)

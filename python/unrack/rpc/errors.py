@@ -1,7 +1,9 @@
 """What can go wrong with a call, and with whom."""
 
+from unrack import errors
 
-class Error(Exception):
+
+class Error(errors.Error):
     """Why there is no answer: `cause` says it in a line, `peer` with which process, if with any."""
 
     def __init__(self, cause: str, peer: str | None = None) -> None:
@@ -11,7 +13,7 @@ class Error(Exception):
 
 
 class Invalid(Error, ValueError):
-    """An argument is wrong, or it is not the time for this."""
+    """An argument is wrong, it is not the time for this, or the connection is of the parent process, before a fork."""
 
 
 class NoPool(Error, ConnectionError):
@@ -39,7 +41,9 @@ class Exhausted(Error):
 
 
 class Deadline(Error, TimeoutError):
-    """No answer in time."""
+    """No answer in time. `under_way`: only this wait is over, and the call goes on."""
+
+    under_way: bool = False
 
 
 class Gone(Error, ConnectionError):

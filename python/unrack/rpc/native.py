@@ -2,16 +2,22 @@
 
 import ctypes
 import os
+import threading
+import time
 from collections.abc import Callable
 from ctypes import POINTER, c_bool, c_char_p, c_int, c_int32, c_size_t, c_uint16, c_uint32, c_uint64, c_void_p
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
-from unrack.rpc.errors import BY_STATUS, Error, InternalError, NoRoom, Refused
+from unrack.rpc.errors import BY_STATUS, Deadline, Error, InternalError, Invalid, NoRoom, Refused
+
+T = TypeVar("T")
 
 Waiting = Literal["adaptive", "spin", "sleep"]
 WAITING: dict[str, int] = {"adaptive": 0, "spin": 1, "sleep": 2}
 NO_TIMEOUT = 2**64 - 1
+# Longest time that the main thread waits in C at a time: it handles signals in between, such as that of Ctrl-C.
+_SLICE = 0.05
 
 
 class ClientOptions(ctypes.Structure):
@@ -52,6 +58,7 @@ _FUNCTIONS: list[tuple[str, Any, list[Any]]] = [
     ("client_shares_memory", c_bool, [c_void_p]),
     ("client_lent", c_void_p, [c_void_p, c_uint64, c_size_t]),
     ("call_new", c_int, [c_void_p, c_size_t, c_size_t, _PLACE, _PLACE]),
+    ("call_new_within", c_int, [c_void_p, c_size_t, c_size_t, c_uint64, _PLACE, _PLACE]),
     ("call_request", c_void_p, [c_void_p, _LENGTH]),
     ("call_start", c_int, [c_void_p, c_char_p, _PLACE]),
     ("call_try_start", c_int, [c_void_p, c_char_p, POINTER(c_bool), _PLACE]),
@@ -62,7 +69,7 @@ _FUNCTIONS: list[tuple[str, Any, list[Any]]] = [
     ("call_response", c_void_p, [c_void_p, _LENGTH]),
     ("call_stream", c_int, [c_void_p, c_char_p, c_size_t, _PLACE, _PLACE]),
     ("call_free", None, [c_void_p]),
-    ("stream_next", c_int, [c_void_p, _PLACE, _LENGTH, _PLACE]),
+    ("stream_next_within", c_int, [c_void_p, c_uint64, _PLACE, _LENGTH, _PLACE]),
     ("stream_free", None, [c_void_p]),
     ("server_new", c_int, [c_char_p, POINTER(ServerOptions), _PLACE, _PLACE]),
     ("server_method", c_int, [c_void_p, c_char_p, Handler, c_void_p, _PLACE]),
@@ -143,24 +150,109 @@ def _exception(error: c_void_p) -> Error:
         exception.number = number
     if isinstance(exception, NoRoom):
         exception.needed = number
+    if isinstance(exception, Deadline):
+        exception.under_way = number == 1
     return exception
+
+
+# Forks between the process that imported this and the one that runs.
+_forks = [0]
+
+
+# Number of the main thread: in a child by fork, that which forked.
+_main_thread = [threading.main_thread().ident]
+
+
+def _forked() -> None:
+    _forks[0] += 1
+    _main_thread[0] = threading.main_thread().ident
+
+
+os.register_at_fork(after_in_child=_forked)
+
+
+def _is_main_thread() -> bool:
+    return threading.get_ident() == _main_thread[0]
+
+
+def in_slices(attempt: Callable[[int], T], limit: float | None, over: type[Error]) -> T:
+    """Waits by `attempt` for up to `limit` seconds; `attempt` gets nanoseconds to wait, and raises `over` when they are over.
+
+    On the main thread it waits in slices, so that the interpreter handles signals.
+    """
+    if not _is_main_thread():
+        return attempt(NO_TIMEOUT if limit is None else max(0, round(limit * 1e9)))
+    end = None if limit is None else time.monotonic() + limit
+    while True:
+        left = _SLICE if end is None else min(_SLICE, max(0.0, end - time.monotonic()))
+        try:
+            return attempt(round(left * 1e9))
+        except over as error:
+            if not getattr(error, "under_way", True) or (end is not None and time.monotonic() >= end):
+                raise
+
+
+def aside(function: Callable[[], T]) -> T:
+    """Runs a function that may wait in C. On the main thread another thread does it, so that the interpreter handles signals.
+
+    If a signal handler raises, as that of Ctrl-C does, the other thread goes on to the end of the wait, and its result is freed.
+    """
+    if not _is_main_thread():
+        return function()
+    ended: list[tuple[T | None, BaseException | None]] = []
+
+    def run() -> None:
+        try:
+            ended.append((function(), None))
+        except BaseException as error:  # noqa: BLE001 (it is raised on the main thread)
+            ended.append((None, error))
+
+    thread = threading.Thread(target=run, name="unrack-wait", daemon=True)
+    try:
+        thread.start()
+    except RuntimeError:
+        # The interpreter ends, or the machine has no threads left.
+        return function()
+    thread.join()
+    result, error = ended.pop()
+    if error is not None:
+        raise error
+    return result  # type: ignore[return-value]
 
 
 class Handle:
     """Something that the library made. It is freed with the last reference, so never while a thread uses it.
 
-    A child by fork has its parent's handles, and leaves them alone.
+    A child by fork has its parent's handles. They are refused there, and freeing them does not affect the parent.
     """
 
     def __init__(self, kind: str, make: str, *arguments: Any) -> None:
         self.pointer = c_void_p()
-        self._process = os.getpid()
+        self._forks = _forks[0]
         self._free = getattr(_library, f"unrack_{kind}_free")
         run(make, *arguments, ctypes.byref(self.pointer))
 
-    def __del__(self, process: Callable[[], int] = os.getpid) -> None:
+    @property
+    def is_inherited(self) -> bool:
+        """Whether a parent process made it, before a fork."""
+        return self._forks != _forks[0]
+
+    def check_process(self) -> None:
+        """Raises `Invalid` if a parent process made it, for what is done without the library."""
+        if self.is_inherited:
+            raise Invalid(
+                "this connection was made before a fork, by the parent process: a child by fork must connect for itself"
+            )
+
+    def free(self) -> None:
+        """Frees it now: nobody uses it any more."""
+        pointer, self.pointer = self.pointer, c_void_p()
+        if pointer and self._free:
+            self._free(pointer)
+
+    def __del__(self, forks: list[int] = _forks) -> None:
         # None at the end of the interpreter, or if it was never made.
-        if self.pointer and self._free and self._process == process():
+        if self.pointer and self._free and self._forks == forks[0]:
             self._free(self.pointer)
 
 

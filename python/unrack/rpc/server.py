@@ -234,16 +234,19 @@ class Server:
 
         If `pool` is `tcp://host:port`, it listens there, for clients that share no memory.
         """
-        native.run("server_start", self._open().pointer, native.encoded(pool))
+        pointer, place = self._open().pointer, native.encoded(pool)
+        native.aside(lambda: native.run("server_start", pointer, place))
         # Handlers cannot run when the interpreter is gone.
         atexit.register(self.close)
 
     def close(self) -> None:
-        """Ends the service with all its connections, after the handlers that run."""
+        """Ends the service with all its connections, after the handlers that run. A child by fork leaves its parent's alone."""
         if getattr(_here, "handling", False):
             raise RuntimeError("a handler cannot close a server: it would wait for itself")
-        self._handle = None
+        handle, self._handle = self._handle, None
         atexit.unregister(self.close)
+        if handle is not None:
+            native.aside(handle.free)
 
     def _open(self) -> Handle:
         if self._handle is None:

@@ -3,7 +3,7 @@
 use super::line_fabrics::Network;
 use super::{Args, failed};
 use crate::fail_if::Shape;
-use crate::failure::Failure;
+use crate::failure::{Failure, say};
 use crate::folder;
 use crate::lines::answer::{self, Basis, Native};
 use crate::lines::closed_loop::ClosedLoop;
@@ -14,15 +14,16 @@ use crate::lines::placed::Placed;
 use crate::lines::{self, native};
 use crate::runs::budget::Budget;
 use crate::runs::progress::Steps;
+use crate::runs::quiet;
 use crate::stdout::print_answer;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use unrack_build::build;
 use unrack_lines_run::Tools;
-use unrack_paging::{CheckedProgram, Input};
+use unrack_paging::{CheckedProgram, Input, TimedRun};
 use unrack_rack::Protocol;
 use unrack_record::{
-    AccessUnit, Comparison, LinesFabric, LinesResult, LinesSummary, RunFolder, Started, Stated,
+    AccessUnit, Comparison, LinesFabric, LinesResult, LinesSummary, RunFolder, Started, Stated, Warning,
 };
 use unrack_report::{RecordedRun, Report};
 use unrack_units::nearest::hint;
@@ -56,7 +57,7 @@ pub(super) fn main(args: &Args) -> Result<ExitCode, Failure> {
     let budget = Budget::new(args.budget);
     let words: Vec<String> = args.command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
     let folder = folder::create(&args.out, &args.purpose(&words), args.replace)?;
-    let steps = Steps::new();
+    let steps = Steps::until(budget.until());
     let parts = Parts { args, folder: &folder, budget: &budget, steps: &steps };
     let pages = (args.access == AccessUnit::Both).then(|| parts.pages()).transpose()?;
     let summary = LinesSummary {
@@ -102,6 +103,10 @@ fn told(args: &Args, summary: &LinesSummary, report: &std::path::Path) -> Result
     Ok(format!("{}{lines}Report: {}\n", pages.unwrap_or_default(), report.display()))
 }
 
+fn has(warnings: &[Warning], key: &str) -> bool {
+    warnings.iter().any(|warning| warning.key == key)
+}
+
 /// Parts of a comparison.
 struct Parts<'a> {
     args: &'a Args,
@@ -122,6 +127,7 @@ impl Parts<'_> {
 
     fn lines(&self, tools: &Tools, words: &[String]) -> Result<LinesResult, Failure> {
         let args = self.args;
+        self.wait_for_quiet();
         let native = self.natively()?;
         let calibration = lines::calibrated(|what| self.steps.begin(what))?;
         let placed = self.placed()?;
@@ -129,7 +135,8 @@ impl Parts<'_> {
         let deadline = self.deadline()?;
         self.steps.begin("instrumented run");
         let output = self.folder.path(INSTRUMENTED_OUTPUT);
-        let instrumented = Instrumented::run(tools, &args.command, &options, Some(&output), deadline)?;
+        let to = (&Input::Empty, Some(output.as_path()));
+        let instrumented = Instrumented::run(tools, &args.command, &options, to, deadline)?;
         answer::write_heat(self.folder, &instrumented, words.to_vec())?;
         let network = Network::new(args)?;
         let unloaded_ns = args.fabric.iter().map(|fabric| network.unloaded_ns(*fabric));
@@ -137,15 +144,14 @@ impl Parts<'_> {
         self.steps.begin("running the core model");
         let machine = Machine::new(&instrumented.processor, &calibration);
         let model = Model::new(&instrumented, machine, &placed, &unloaded_ns)?;
-        let basis = Basis {
-            instrumented: &instrumented,
-            calibration: &calibration,
-            native: Some(native),
-            placed: &placed,
-            model,
-        };
+        let basis = Basis::new(&instrumented, &calibration, Some(native), &placed, model);
         let fabrics = self.fabrics(&basis, &network, &unloaded_ns)?;
-        Ok(LinesResult { fabrics, ..basis.result() })
+        let mut result = LinesResult { fabrics, ..basis.result() };
+        let on_fabrics =
+            result.fabrics.iter().flat_map(|fabric| [&fabric.slowdown, &fabric.slowdown_closed_loop]);
+        let below_one = answer::below_one(on_fabrics).filter(|_| !has(&result.warnings, "below-one"));
+        result.warnings.extend(below_one);
+        Ok(result)
     }
 
     /// Puts the program's requests on each fabric.
@@ -155,7 +161,7 @@ impl Parts<'_> {
         network: &Network,
         unloaded_ns: &[f64],
     ) -> Result<Vec<LinesFabric>, Failure> {
-        let model = match basis.run_s().and_then(|_| basis.model.as_ref().map_err(Clone::clone)) {
+        let model = match basis.run().and_then(|_| basis.model.as_ref().map_err(Clone::clone)) {
             Ok(model) => model,
             Err(why) => {
                 let withheld = |(fabric, ns): (&Protocol, &f64)| LinesFabric {
@@ -194,7 +200,7 @@ impl Parts<'_> {
         let footprint = match args.placement.needs_footprint(args.local) {
             true => {
                 self.steps.begin("measuring the footprint");
-                Some(lines::footprint(&args.command)?)
+                Some(lines::footprint(&args.command, &Input::Empty)?)
             }
             false => None,
         };
@@ -218,15 +224,27 @@ impl Parts<'_> {
         }
     }
 
+    /// Waits until other work has left the machine, for a part of the budget.
+    fn wait_for_quiet(&self) {
+        let Some(why) = quiet::look().disturbance() else { return };
+        let Some(until) = quiet::first_until(self.budget) else { return };
+        self.steps.begin(format!("waiting for other work to end ({why})"));
+        say(&quiet::said(&why, until));
+        if !quiet::wait(until) {
+            say(quiet::STILL_BUSY);
+        }
+    }
+
     fn natively(&self) -> Result<Native, Failure> {
         let output = self.folder.path(NATIVE_OUTPUT);
-        let mut runs: Vec<native::NativeRun> = Vec::new();
+        let mut runs: Vec<TimedRun> = Vec::new();
         for nth in 0..=self.args.repeat {
             if runs.first().is_some_and(|first| !self.budget.allows(first.wall_s)) {
                 break;
             }
             self.steps.begin(format!("native run {}", nth + 1));
-            runs.push(native::run(&self.args.command, &output)?);
+            // The first one alone may take the whole budget: without it nothing can be said.
+            runs.push(native::run(&self.args.command, &Input::Empty, Some(&output), None)?);
         }
         Ok(Native::from_runs(runs))
     }

@@ -4,7 +4,7 @@ use super::simulated::Simulator;
 use crate::failure::Failure;
 use crate::runs::conclusion::Conclusion;
 use crate::runs::survey::{Survey, undelayed};
-use crate::runs::{Done, Task};
+use crate::runs::{DISTURBED, Done, Task};
 use unrack_paging::local_bytes;
 use unrack_paging::quality::{self, OtherShare};
 use unrack_record::{Runs, Warning};
@@ -20,8 +20,8 @@ pub(super) struct Measured {
     pub floor_ns: Option<f64>,
     /// The captured run; `None` if the budget had no time for it.
     pub captured: Option<Done>,
-    /// Reason why the captured run may differ from one on an idle machine.
-    pub captured_doubt: Option<Warning>,
+    /// Reason why numbers that depend on this machine are rough.
+    pub rough: Option<Warning>,
     pub conclusion: Conclusion,
     /// Shares of the footprint other than the requested one, with the fetches of a run at each.
     pub other_shares: Vec<(f64, u64)>,
@@ -53,16 +53,20 @@ pub(super) fn measure(survey: &Survey, local: Bytes, simulator: &Simulator) -> R
     survey.make_surer(&[local], USUAL_NS)?;
     let made = |(share, bytes): &(f64, Bytes)| Some((*share, survey.kept.get(undelayed(*bytes))?));
     let others: Vec<(f64, Done)> = others.iter().filter_map(made).collect();
+    let conclusion = advised(survey.conclude(local), survey.pace_s(), &others);
+    let native = survey.native();
+    let rough = conclusion.rough.clone().or_else(|| captured_doubt(survey, undelayed(local)));
+    let rough = rough.or_else(|| native.as_ref().err().filter(|why| why.key == DISTURBED).cloned());
     let calibration = survey.kept.calibration().filter(|(_, is_disturbed)| !is_disturbed);
     Ok(Measured {
-        native: survey.native(),
+        native: survey.any_native(),
         pace_s: survey.pace_s(),
         footprint,
         local,
         floor_ns: calibration.map(|(calibration, _)| calibration.floor_ns),
         captured: survey.kept.get(undelayed(local)),
-        captured_doubt: captured_doubt(survey, undelayed(local)),
-        conclusion: advised(survey.conclude(local), survey.pace_s(), &others),
+        rough,
+        conclusion,
         other_shares: others.iter().map(|(share, done)| (*share, done.fetches)).collect(),
     })
 }
@@ -79,14 +83,26 @@ fn is_other(bytes: Bytes, asked: Bytes) -> bool {
     bytes > asked && bytes >= unrack_paging::SMALLEST_LOCAL
 }
 
+/// Returns the warning that other work disturbed the captured run, if it did.
 fn captured_doubt(survey: &Survey, captured: Task) -> Option<Warning> {
-    (!survey.kept.has(captured)).then(|| survey.too_few("captured runs", 0, 1))
+    let is_disturbed = survey.kept.get(captured).is_some() && !survey.kept.has(captured);
+    let text = format!(
+        "ROUGH: other work disturbed the captured run ({}), whose pace the simulated fetches have: run it again on an idle machine, or \
+         give a larger --budget, within which to wait for one",
+        survey.last_reason()
+    );
+    is_disturbed.then(|| Warning::new("rough", text))
 }
 
 impl Measured {
-    /// Returns why replays of the captured run say nothing, if so: they need its pace, and the pace of a native run.
-    pub(super) fn traffic_doubt(&self) -> Option<&Warning> {
-        self.native.as_ref().err().or(self.captured_doubt.as_ref())
+    /// Returns why the captured run is not simulated, if so: it needs its pace, and the pace of native runs. Those of disturbed runs
+    /// make it rough.
+    pub(super) fn traffic_doubt(&self) -> Option<Warning> {
+        if self.captured.is_none() {
+            let text = "the budget left no time for the captured run: give a larger --budget";
+            return Some(Warning::new("budget", text));
+        }
+        self.native.as_ref().err().cloned()
     }
 
     /// Returns warnings beyond those about the runs themselves.

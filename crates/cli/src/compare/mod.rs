@@ -24,7 +24,7 @@ use crate::runs::budget::{self, Budget};
 use crate::runs::kept::Kept;
 use crate::runs::progress::Steps;
 use crate::runs::survey::Survey;
-use crate::runs::{Done, Runner};
+use crate::runs::{DISTURBED, Done, Runner};
 use crate::stdout::{print, print_answer};
 use clap_complete::engine::ArgValueCompleter;
 use measured::Measured;
@@ -34,7 +34,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use unrack_build::build;
-use unrack_paging::{CheckedProgram, Input, quality};
+use unrack_paging::{CheckedProgram, Input};
 use unrack_rack::{Profile, Protocol};
 use unrack_record::{
     AccessUnit, Capture, Comparison, FabricResult, Injection, Purpose, RunFolder, Started, Warning,
@@ -59,7 +59,9 @@ the run folder, which also gets trace.parquet, a completions table for each fabr
 and report.html.
 
 Every answer has a 95 % interval. Runs that other work on the machine disturbed are not used; they are repeated, \
-unless most runs were disturbed. An answer that is still too uncertain is withheld, with the reason and what to do.";
+unless most runs were disturbed. Within --budget the command waits for other work to end. Where it does not, disturbed runs are \
+used, and answers are rough: marked by ~, with wider intervals. An answer that is still too uncertain is withheld, with the reason \
+and what to do.";
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -141,7 +143,7 @@ pub(crate) fn main(args: Args) -> Result<ExitCode, Failure> {
     let started = Started::now(build());
     let scenario = args.scenario()?;
     let folder = folder::create(&args.out, &args.purpose(&job.words()), args.replace)?;
-    let steps = Steps::new();
+    let steps = Steps::until(budget.until());
     let comparison = args.compare(&job, &folder, &scenario, &budget, &steps)?;
     let comparison = Comparison { machine: Some(started.machine()), ..comparison };
     folder.write_json("summary.json", &comparison)?;
@@ -234,6 +236,7 @@ fn conclude(
             page_us: requirements::page_us(args.rate),
         },
         disturbance: survey.disturbance(),
+        rough: measured.rough,
         warnings,
         machine: None,
     }
@@ -242,10 +245,7 @@ fn conclude(
 /// Returns the result of one fabric, without values that would rest on too little.
 fn result(fabric: &str, simulation: &Result<Simulation, Warning>, measured: &Measured) -> FabricResult {
     let shown = simulation.as_ref().map_err(Clone::clone);
-    let slowdown = shown.clone().and_then(|shown| {
-        let fit = measured.conclusion.line().map_err(Clone::clone)?;
-        quality::slowdown(fit, shown.fetch_us.mean * 1e3)
-    });
+    let slowdown = shown.clone().and_then(|shown| measured.conclusion.slowdown(shown.fetch_us.mean * 1e3));
     let (shown, withheld) = (shown.ok(), slowdown.as_ref().err().cloned());
     let slowdown = slowdown.ok();
     FabricResult {
@@ -267,6 +267,11 @@ fn warnings(
     simulations: &[Result<Simulation, Warning>],
 ) -> Vec<Warning> {
     let mut warnings = survey.warnings();
+    if let Some(rough) = &measured.rough {
+        // Disturbed runs are used: the one warning says it all.
+        warnings.retain(|warning| warning.key != DISTURBED);
+        warnings.push(rough.clone());
+    }
     warnings.extend(measured.doubts());
     let simulated = simulations.iter().flatten().map(|simulation| simulation.transfers);
     if let Some(fewest) = simulated.min().filter(|fewest| *fewest < args.transfers) {

@@ -77,8 +77,7 @@ impl<'a> Simulator<'a> {
         Ok(())
     }
 
-    /// Simulates all fabrics in turn; for each, returns the results or why it was not simulated. Traffic whose pace is
-    /// in doubt is not simulated at all, since its completion times would be taken for the program's.
+    /// Simulates all fabrics in turn; for each, returns the results or why it was not simulated.
     pub(super) fn run(
         &self,
         measured: &Measured,

@@ -1,33 +1,39 @@
 //! Result of an instrumented run, put together.
 
+use super::by_thread;
 use super::estimate::Estimate;
 use super::instrumented::Instrumented;
-use super::model::{self, Delays, Model};
-use super::native::NativeRun;
+use super::model::{Delays, Model};
 use super::placed::Placed;
 use crate::failure::Failure;
 use crate::runs::with_median;
 use unrack_lines::core::CycleAccount;
 use unrack_lines::heat::RangeHeat;
+use unrack_lines::placement::PagePlacement;
 use unrack_lines_run::calibrate::MachineCalibration;
+use unrack_paging::TimedRun;
 use unrack_record::{
-    CriticalThread, CurvePoint, LinesResult, MachineTimes, NativeTimes, PlacementCurve, RunFolder,
+    CriticalThread, CurvePoint, Interval, LinesResult, MachineTimes, NativeTimes, PlacementCurve, RunFolder,
     StallShares, Stated, Warning, line_heat,
 };
 
 /// Largest share by which the time predicted for near memory may miss the measured one: beyond it slowdowns are withheld.
 const DOUBT: f64 = 0.4;
+/// Shares of near memory that both rules are asked at.
+const SHARES: [f64; 3] = PagePlacement::SHARES;
 /// Least user time that is compared, in seconds: it is counted in 10 ms.
 const LEAST_USER_S: f64 = 0.1;
 
 /// Basis of the result.
 pub(crate) struct Basis<'a> {
     pub instrumented: &'a Instrumented,
-    pub calibration: &'a MachineCalibration,
-    pub native: Option<Native>,
-    pub placed: &'a Placed,
+    calibration: &'a MachineCalibration,
+    native: Option<Native>,
+    placed: &'a Placed,
     /// Cycles of all threads, or why there are none.
     pub model: Result<Model, Warning>,
+    /// Part of the native run that was recorded, where a budget ended the recorded run.
+    seen: Option<f64>,
 }
 
 /// Native runs, and what their times are worth.
@@ -38,20 +44,49 @@ pub(crate) struct Native {
     pub disturbance: Option<Warning>,
 }
 
+/// Run time that delays are compared with, in seconds, and between which times the true one is.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct RunTime {
+    value_s: f64,
+    least_s: f64,
+    most_s: f64,
+}
+
+impl RunTime {
+    fn exactly(value_s: f64) -> RunTime {
+        RunTime { value_s, least_s: value_s, most_s: value_s }
+    }
+
+    /// Returns the slowdown of a program that takes this time, for this delay.
+    fn slowdown(self, delay_s: Estimate) -> Stated {
+        let over = |delay_s: f64, run_s: f64| 1.0 + delay_s / run_s;
+        let ends = [delay_s.value - delay_s.half, delay_s.value + delay_s.half];
+        let each = ends.map(|end| [self.least_s, self.most_s].map(|run_s| over(end, run_s)));
+        let (low, high) = (each.as_flattened().iter().copied().fold(f64::INFINITY, f64::min), each);
+        let high = high.as_flattened().iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        let value = over(delay_s.value, self.value_s);
+        Stated::Known(Interval { value: Some(value), low, high: Some(high) })
+    }
+}
+
 impl Native {
     /// Takes the runs that other work did not disturb, or all if it disturbed all.
     ///
     /// # Panics
     /// If there are none.
-    pub(crate) fn from_runs(runs: Vec<NativeRun>) -> Native {
-        let calm: Vec<NativeRun> = runs.iter().filter(|run| run.disturbance.is_none()).cloned().collect();
+    pub(crate) fn from_runs(runs: Vec<TimedRun>) -> Native {
+        let calm: Vec<TimedRun> = runs.iter().filter(|run| run.disturbance.is_none()).cloned().collect();
         let disturbance = runs.iter().find_map(|run| run.disturbance.clone()).filter(|_| calm.is_empty());
         let disturbance = disturbance.map(|why| {
-            let text = format!("other work disturbed all native runs ({why}): slowdowns are over processor time where that is less");
+            let text = format!(
+                "ROUGH: other work disturbed all native runs ({why}): slowdowns are over processor time where that is less, and their \
+                 intervals reach to those over wall time; run it again on an idle machine, or give a --budget within which to wait for \
+                 one"
+            );
             Warning::new("native-disturbed", text)
         });
         let used = if calm.is_empty() { runs } else { calm };
-        let times = |of: fn(&NativeRun) -> f64| with_median(used.iter().map(of).collect());
+        let times = |of: fn(&TimedRun) -> f64| with_median(used.iter().map(of).collect());
         let times = NativeTimes {
             wall: times(|run| run.wall_s),
             processor: times(|run| run.processor_s),
@@ -60,25 +95,25 @@ impl Native {
         Native { times, disturbance }
     }
 
-    /// Returns the run time to compare with, in seconds: wall time. If other work disturbed all runs, it is the processor
-    /// time where that is less.
-    pub(crate) fn run_s(&self) -> f64 {
+    /// Returns the run time to compare with: wall time. If other work disturbed all runs, it is the processor time where that is
+    /// less, and the true one is between both.
+    pub(crate) fn run(&self) -> RunTime {
         let (wall_s, processor_s) = (self.times.wall.median_s, self.times.processor.median_s);
-        if self.disturbance.is_some() && processor_s > 0.0 { wall_s.min(processor_s) } else { wall_s }
+        match self.disturbance.is_some() && 0.0 < processor_s && processor_s < wall_s {
+            true => RunTime { value_s: processor_s, least_s: processor_s, most_s: wall_s },
+            false => RunTime::exactly(wall_s),
+        }
     }
 
     /// Returns the warning that the model misses what the program's own code takes, if it does by far. The user time of all
-    /// threads is compared: waits and the kernel are not in it. A run without enough of it is compared as a whole. Of a run that
-    /// was ended before its end, the model may give less.
-    fn doubt(&self, delays: &Delays, was_ended: bool) -> Option<Warning> {
+    /// threads is compared: waits and the kernel are not in it. A run without enough of it is compared as a whole.
+    fn doubt(&self, delays: &Delays) -> Option<Warning> {
         let user_s = self.times.user.median_s;
         let (what, predicted_s, native_s) = match user_s >= LEAST_USER_S {
             true => ("user time", delays.user_s.value, user_s),
-            false => ("run time", delays.near_s.value, self.run_s()),
+            false => ("run time", delays.near_s.value, self.run().value_s),
         };
-        let error = predicted_s / native_s - 1.0;
-        let error = if was_ended { error } else { error.abs() };
-        (error > DOUBT).then(|| {
+        ((predicted_s / native_s - 1.0).abs() > DOUBT).then(|| {
             let text = format!(
                 "with all memory near the model gives {predicted_s:.3} s of {what}, where the native run took {native_s:.3} s: what it \
                  would say of far memory is not to be trusted"
@@ -87,19 +122,9 @@ impl Native {
         })
     }
 
-    /// Returns the warning that the run was ended before its end.
-    fn part(&self, delays: &Delays) -> Warning {
-        let (run_s, near_s) = (self.run_s(), delays.near_s.value);
-        let text = format!(
-            "the budget ended the instrumented run: what is said is of the program's beginning, by the model {near_s:.3} s of its \
-             {run_s:.3} s; give a larger --budget"
-        );
-        Warning::new("budget", text)
-    }
-
     /// Returns the warning that the program spends its time with what the model does not know, if it does.
     fn waits(&self, delays: &Delays) -> Option<Warning> {
-        let (run_s, near_s) = (self.run_s(), delays.near_s.value);
+        let (run_s, near_s) = (self.run().value_s, delays.near_s.value);
         (near_s < run_s * (1.0 - DOUBT)).then(|| {
             let text = format!(
                 "of the native run time of {run_s:.3} s the model knows {near_s:.3} s: the rest are waits for files, other processes and \
@@ -110,13 +135,70 @@ impl Native {
     }
 }
 
-impl Basis<'_> {
+/// Returns the warning that a budget ended a recorded run after `took_s`, when it had done a part of the program that takes `near_s`
+/// by the model, of `run_s` in all.
+fn part(took_s: f64, near_s: f64, run_s: f64) -> Warning {
+    let seen = (near_s / run_s).min(1.0);
+    let needed = match seen > 0.0 {
+        true => format!(
+            "to record all of it takes about {}: give that much more --budget",
+            minutes(took_s / seen)
+        ),
+        false => "give a larger --budget".into(),
+    };
+    let text = format!(
+        "the budget ended the recorded run after {took_s:.0} s, in which the program did what takes it {near_s:.3} s, by the model, of \
+         its {run_s:.3} s ({:.1} %): counts are of that beginning, and an answer about it is not one about the program, so it is \
+         withheld; {needed}, or give the program less to do",
+        seen * 100.0
+    );
+    Warning::new("budget", text)
+}
+
+/// Writes a time that is known roughly.
+fn minutes(seconds: f64) -> String {
+    match seconds {
+        ..120.0 => format!("{:.0} s", seconds.ceil()),
+        _ => format!("{:.0} min", (seconds / 60.0).ceil()),
+    }
+}
+
+/// Returns the warning that no native run has checked the model.
+fn unchecked() -> Warning {
+    let text = "no native run was made: slowdowns are over the model's own time with all memory near, which nothing has checked; leave \
+                out --once, or ask `unrack compare --access lines`";
+    Warning::new("unchecked", text)
+}
+
+impl<'a> Basis<'a> {
+    /// Joins what was recorded and measured. Cycles of a program that was seen in part are not those of the program: they are left
+    /// out.
+    pub(crate) fn new(
+        instrumented: &'a Instrumented,
+        calibration: &'a MachineCalibration,
+        native: Option<Native>,
+        placed: &'a Placed,
+        model: Result<Model, Warning>,
+    ) -> Basis<'a> {
+        let ended = native.as_ref().filter(|_| instrumented.was_ended());
+        let (model, seen) = match ended {
+            None => (model, None),
+            Some(native) => {
+                let near_s = model.as_ref().map_or(0.0, |model| model.delays.near_s.value);
+                let run_s = native.run().value_s;
+                (Err(part(instrumented.took_s, near_s, run_s)), Some((near_s / run_s).min(1.0)))
+            }
+        };
+        Basis { instrumented, calibration, native, placed, model, seen }
+    }
+
     /// Returns the result, without fabrics.
     pub(crate) fn result(&self) -> LinesResult {
         let run = self.instrumented;
         let model = self.model.as_ref();
         let mut curves = self.curves().into_iter();
-        let asked = curves.next();
+        let asked = curves.next().map(|asked| asked.curve).unwrap_or_default();
+        let placements: Vec<PlacementCurve> = curves.collect();
         let withheld = |why: &Warning| Stated::withheld(why.clone());
         LinesResult {
             processor: run.processor.clone(),
@@ -131,37 +213,35 @@ impl Basis<'_> {
             kernel_s: model.ok().map(|model| model.delays.kernel_s),
             predicted_processor_s: model
                 .map_or_else(withheld, |model| Stated::Known(model.delays.processor_s().interval())),
-            curve: asked.map(|asked| asked.curve).unwrap_or_default(),
-            placements: curves.collect(),
             stalls: model.ok().and_then(Model::account).map(|account| stalls(&account)),
             fabrics: Vec::new(),
             mappings: run.named(|summary| &summary.mappings),
             functions: run.named(|summary| &summary.functions),
-            warnings: self.warnings(),
+            warnings: self.warnings(&asked, &placements),
+            curve: asked,
+            placements,
+            threads: model.map(|model| by_thread::slowdowns(model, &run.summaries())).unwrap_or_default(),
             native: self.native.as_ref().map(|native| native.times.clone()),
+            seen: self.seen,
         }
     }
 
     /// Returns the slowdown that a delay makes, or why it is withheld.
     pub(crate) fn slowdown(&self, delay_s: Estimate) -> Stated {
-        match self.run_s() {
-            Ok(run_s) => model::slowdown(delay_s, run_s),
+        match self.run() {
+            Ok(run) => run.slowdown(delay_s),
             Err(why) => Stated::withheld(why),
         }
     }
 
-    /// Returns the run time that delays are compared with: the native one; the model's without native runs, or of a run that was
-    /// ended before its end.
+    /// Returns the run time that delays are compared with: the native one, or the model's without native runs.
     ///
     /// # Errors
     /// If there are no cycles, or the model's time is far from the native one.
-    pub(crate) fn run_s(&self) -> Result<f64, Warning> {
+    pub(crate) fn run(&self) -> Result<RunTime, Warning> {
         let model = self.model.as_ref().map_err(Clone::clone)?;
-        let near_s = model.delays.near_s.value;
-        let Some(native) = &self.native else { return Ok(near_s) };
-        let was_ended = self.instrumented.was_ended();
-        let run_s = if was_ended { near_s } else { native.run_s() };
-        native.doubt(&model.delays, was_ended).map_or(Ok(run_s), Err)
+        let Some(native) = &self.native else { return Ok(RunTime::exactly(model.delays.near_s.value)) };
+        native.doubt(&model.delays).map_or_else(|| Ok(native.run()), Err)
     }
 
     fn critical(&self, delays: &Delays) -> CriticalThread {
@@ -190,15 +270,65 @@ impl Basis<'_> {
         model.curves[..model.curves.len() - 1].iter().enumerate().map(curve).collect()
     }
 
-    fn warnings(&self) -> Vec<Warning> {
+    fn warnings(&self, asked: &[CurvePoint], placements: &[PlacementCurve]) -> Vec<Warning> {
         let mut warnings = self.instrumented.warnings();
         warnings.extend(self.native.iter().filter_map(|native| native.disturbance.clone()));
-        if let (Some(native), Ok(model)) = (&self.native, &self.model) {
-            let part = self.instrumented.was_ended().then(|| native.part(&model.delays));
-            warnings.extend(part.or_else(|| native.waits(&model.delays)));
+        warnings.extend(self.calibration.doubt().map(|why| {
+            let text = format!(
+                "ROUGH: the latencies and rates of this machine that the model takes are in doubt ({why}): measure them again when it \
+                 is idle, by `unrack lines calibrate`"
+            );
+            Warning::new("calibration-disturbed", text)
+        }));
+        // What a budget left of the program is the first thing to know.
+        warnings.extend(self.model.as_ref().err().filter(|_| self.seen.is_some()).cloned());
+        if let Ok(model) = &self.model {
+            let checked = self.native.as_ref().map(|native| native.waits(&model.delays));
+            warnings.extend(checked.unwrap_or_else(|| Some(unchecked())));
         }
+        let points = asked.iter().chain(placements.iter().flat_map(|one| &one.curve));
+        warnings.extend(below_one(points.map(|point| &point.slowdown)));
+        warnings.extend(no_oracle(placements));
         warnings
     }
+}
+
+/// Returns the explanation of slowdowns below 1, if there are any.
+pub(crate) fn below_one<'a>(slowdowns: impl Iterator<Item = &'a Stated>) -> Option<Warning> {
+    let values = slowdowns.filter_map(|slowdown| slowdown.known()?.value);
+    let least = values.fold(f64::INFINITY, f64::min);
+    let text = format!(
+        "slowdowns below 1, down to {least:.3}, are of rates and not of latency: near and far memory each have the rate that near memory \
+         was measured to have, so a program that its memory's rate bounds has up to twice as much with pages in both. Far memory that \
+         shares the near one's channels has no such advantage"
+    );
+    (least < SURELY_BELOW).then(|| Warning::new("below-one", text))
+}
+
+/// Ratio of two slowdowns from which on one is clearly larger.
+const CLEARLY: f64 = 1.005;
+/// Slowdown below which rounding is no explanation: numbers are printed to a thousandth.
+const SURELY_BELOW: f64 = 0.9995;
+
+/// Returns the warning that interleaving is faster than having the hottest pages near, if it is anywhere.
+fn no_oracle(placements: &[PlacementCurve]) -> Option<Warning> {
+    let at = |rule: &str, point: usize| {
+        let named = |share: &f64| format!("{:.0} % near, {rule}", share * 100.0);
+        SHARES.map(|share| {
+            let curve = placements.iter().find(|one| one.placement == named(&share))?;
+            curve.curve.get(point)?.slowdown.known()
+        })
+    };
+    let points = 0..placements.iter().map(|one| one.curve.len()).max().unwrap_or(0);
+    let is_worse = |point: usize| {
+        let pairs = at("hottest", point).into_iter().zip(at("interleaved", point));
+        pairs
+            .filter_map(|(hottest, other)| Some((hottest?, other?)))
+            .any(|(hottest, other)| other.high.is_some_and(|high| hottest.low > high * CLEARLY))
+    };
+    let text = "interleaving is faster here than having the pages with the most misses near: misses that overlap, or that the rate of \
+                one memory bounds, cost less than their number says, so the hottest pages are no bound of what a placement can do";
+    points.into_iter().any(is_worse).then(|| Warning::new("hottest-is-no-bound", text))
 }
 
 fn machine_times(calibration: &MachineCalibration) -> MachineTimes {
@@ -234,7 +364,10 @@ pub(crate) fn write_heat(
     let Some((summary, heat)) = run.hottest() else { return Ok(()) };
     let mut table = line_heat::Writer::create(folder.path("heat.parquet"))?;
     for (epoch, ranges) in (0..).zip(&heat.epochs) {
-        for RangeHeat { address, misses, write_backs } in ranges.iter().copied() {
+        for RangeHeat { address, misses, write_backs, .. } in ranges.iter().copied() {
+            if misses + write_backs == 0 {
+                continue;
+            }
             table.push(line_heat::Row { epoch, page: address / heat.cell_bytes, misses, write_backs })?;
         }
     }
@@ -265,7 +398,7 @@ mod tests {
 
     #[test]
     fn a_model_that_misses_the_user_time_is_doubted() {
-        let key = |native: &Native, delays| native.doubt(&delays, false).map(|warning| warning.key);
+        let key = |native: &Native, delays| native.doubt(&delays).map(|warning| warning.key);
         // Waits and the kernel are no reason to doubt; threads beside the longest one have user time, too.
         let waiting = native(9.0, 3.0, 1.0);
         assert_eq!(key(&waiting, delays(1.5, 0.2, 1.3)), None);
@@ -275,10 +408,6 @@ mod tests {
         let short = native(0.05, 0.05, 0.01);
         assert_eq!(key(&short, delays(0.04, 0.0, 0.04)), None);
         assert_eq!(key(&short, delays(0.1, 0.0, 0.1)).unwrap(), "native-time-missed");
-        // The beginning of a run takes less than all of it, not more.
-        assert_eq!(waiting.doubt(&delays(1.5, 0.2, 0.1), true), None);
-        assert!(waiting.doubt(&delays(1.5, 0.2, 1.6), true).is_some());
-        assert!(waiting.part(&delays(1.5, 0.2, 0.1)).text.contains("1.500 s of its 9.000 s"));
         assert_eq!(waiting.waits(&delays(1.5, 0.2, 1.3)).unwrap().key, "waits");
         assert_eq!(waiting.waits(&delays(8.0, 0.2, 1.0)), None);
     }
@@ -287,7 +416,48 @@ mod tests {
     fn disturbed_wall_times_are_not_compared_with() {
         let calm = native(3.0, 1.0, 1.0);
         let busy = Native { disturbance: Some(Warning::new("busy", "others ran")), ..calm.clone() };
-        assert_eq!((calm.run_s(), busy.run_s()), (3.0, 1.0));
+        assert_eq!(calm.run(), RunTime::exactly(3.0));
+        assert_eq!(busy.run(), RunTime { value_s: 1.0, least_s: 1.0, most_s: 3.0 });
+        // A delay of 2 s: three times as slow over processor time, and 1.67 times over wall time.
+        let rough = busy.run().slowdown(Estimate { value: 2.0, half: 0.0 });
+        let interval = rough.known().unwrap();
+        assert_eq!((interval.value, interval.low, interval.high), (Some(3.0), 1.0 + 2.0 / 3.0, Some(3.0)));
+    }
+
+    /// What a budget of a minute saw of `sort`: the start of a DuckDB job was no more.
+    #[test]
+    fn a_part_of_a_program_says_how_much_of_it_was_seen_and_what_to_do() {
+        let why = part(26.0, 0.123, 2.435);
+        assert!(
+            why.key == "budget" && why.text.contains("(5.1 %)") && why.text.contains("about 9 min"),
+            "{why}"
+        );
+        assert!(part(20.0, 1.0, 2.0).text.contains("about 40 s"));
+        assert!(part(20.0, 0.0, 2.0).text.contains("(0.0 %)"));
+    }
+
+    fn stated(value: f64, half: f64) -> Stated {
+        Stated::Known(Estimate { value, half }.interval())
+    }
+
+    #[test]
+    fn slowdowns_below_one_are_explained() {
+        let all = [stated(0.778, 0.02), stated(1.4, 0.1)];
+        let why = below_one(all.iter()).unwrap();
+        assert!(why.key == "below-one" && why.text.contains("0.778"), "{why}");
+        assert_eq!(below_one([stated(0.9999, 0.0), stated(1.0, 0.1)].iter()), None);
+    }
+
+    #[test]
+    fn an_oracle_that_is_none_is_said() {
+        let curve = |rule: &str, value| PlacementCurve {
+            placement: format!("25 % near, {rule}"),
+            curve: vec![CurvePoint { latency_ns: 300.0, slowdown: stated(value, 0.005) }],
+        };
+        let at =
+            |hottest, interleaved| no_oracle(&[curve("hottest", hottest), curve("interleaved", interleaved)]);
+        assert_eq!(at(1.307, 1.281).unwrap().key, "hottest-is-no-bound");
+        assert_eq!((at(1.285, 1.281), at(1.1, 1.281), no_oracle(&[])), (None, None, None));
     }
 
     #[test]

@@ -23,7 +23,7 @@ pub(crate) fn main(args: &Args) -> Result<ExitCode, Failure> {
         Some(kept) => kept,
         None => {
             say("measuring this machine for about a quarter of a minute");
-            MachineCalibration::measured().map_err(|why| Failure::Lacking(why.to_string()))?
+            super::measured()?
         }
     };
     match args.json {

@@ -45,8 +45,8 @@ struct Program {
     record: usize,
     /// Threads of the program that run at once.
     at_once: f64,
-    /// Instructions that a window stands for.
-    period: u64,
+    /// Instructions that a window stands for, by thread.
+    periods: Vec<u64>,
     blocks: Blocks,
     windows: Vec<Chosen>,
 }
@@ -106,8 +106,9 @@ impl<'a> ClosedLoop<'a> {
                 }
                 number += 1;
             }
-            let (at_once, period) = (at_once(summary), summary.sample.period);
-            programs.push(Program { record, at_once, period, blocks: reader.into_blocks(), windows });
+            let periods = summary.threads.iter().map(|thread| thread.period).collect();
+            let at_once = at_once(summary);
+            programs.push(Program { record, at_once, periods, blocks: reader.into_blocks(), windows });
         }
         let pages = model.fabrics().pages;
         Ok(ClosedLoop { model, pages, programs })
@@ -174,7 +175,8 @@ impl<'a> ClosedLoop<'a> {
                 let cycles = cycles.sum::<f64>() / f64::from(taken);
                 let lane = self.model.fabric_lane(found.fabric);
                 let delays = [known.cycles[lane], cycles].map(|cycles| cycles - known.cycles[NEAR]);
-                let weighted = delays.map(|cycles| cycles * program.period as f64);
+                let period = program.periods.get(window.thread as usize).copied().unwrap_or(1);
+                let weighted = delays.map(|cycles| cycles * period as f64);
                 windows.push(WindowCycles { cycles: weighted.into(), ..known.clone() });
             }
         }

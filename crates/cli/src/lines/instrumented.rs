@@ -2,14 +2,15 @@
 
 use crate::failure::Failure;
 use std::ffi::OsString;
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
-use std::process::Stdio;
 use std::time::Instant;
 use unrack_lines::heat::{HeatTables, RangeHeat};
 use unrack_lines::hierarchy::CacheCounters;
-use unrack_lines::summary::Summary;
+use unrack_lines::summary::{RecordEnding, Summary};
 use unrack_lines::window::Served;
 use unrack_lines_run::{InstrumentedRun, Options, ProcessRecord, RunError, Tools, prepare};
+use unrack_paging::{Input, StopSignals};
 use unrack_record::{LineCounts, NamedMisses, ServedCount, Warning};
 
 /// Instrumented run that has ended.
@@ -19,14 +20,16 @@ pub(crate) struct Instrumented {
     heats: Vec<HeatTables>,
     /// Processor whose caches the recorder simulated, with the sizes that differ from its preset's.
     pub processor: String,
+    /// Time that it took, in seconds.
+    pub took_s: f64,
 }
 
 /// Fewest windows from which an interval is computed: with fewer, the normal distribution that it assumes is far off.
 const FEWEST_WINDOWS: u64 = 30;
 
 impl Instrumented {
-    /// Runs the command under the recorder; to `output`, if given, with empty input. At a deadline the run is ended, and what it
-    /// has done by then is the answer's.
+    /// Runs the command under the recorder; to `output`, if one is given. At a deadline the run is ended. It ends with this process,
+    /// and when this process is asked to stop.
     ///
     /// # Errors
     /// If the machine lacks QEMU, the program cannot be recorded, or it fails.
@@ -34,24 +37,29 @@ impl Instrumented {
         tools: &Tools,
         command: &[OsString],
         options: &Options,
-        output: Option<&Path>,
+        (input, output): (&Input, Option<&Path>),
         deadline: Option<Instant>,
     ) -> Result<Instrumented, Failure> {
         let mut prepared = prepare(tools, command, options)?;
+        prepared.command().stdin(input.stdio().map_err(super::failed)?);
         if let Some(output) = output {
             let (out, error) = super::native::outputs(output)?;
-            prepared.command().stdin(Stdio::null()).stdout(out).stderr(error);
+            prepared.command().stdout(out).stderr(error);
         }
-        let run = prepared.run(deadline)?;
+        let (signals, began) = (StopSignals::note()?, Instant::now());
+        let run = prepared.run(deadline, &|| signals.came().is_some());
+        let run = match (run, signals.came()) {
+            (Err(RunError::Stopped), Some(signal)) => return Err(Failure::Interrupted(signal)),
+            (run, _) => run?,
+        };
         if !run.was_ended && !run.status.success() {
-            let text = format!("the program ended with {} when run under the recorder", run.status);
-            return Err(Failure::Failed(text));
+            return Err(Failure::Failed(unsuccessful(&run, output)));
         }
-        Instrumented::read(run)
+        Instrumented::read(run, began.elapsed().as_secs_f64())
     }
 
     /// Reads the heat of a run, and the name of the processor.
-    fn read(run: InstrumentedRun) -> Result<Instrumented, Failure> {
+    fn read(run: InstrumentedRun, took_s: f64) -> Result<Instrumented, Failure> {
         let mut processor = String::new();
         for process in &run.processes {
             if let Some(reader) = process.open()? {
@@ -59,7 +67,7 @@ impl Instrumented {
             }
         }
         let heats = run.processes.iter().map(ProcessRecord::heat).collect::<Result<_, _>>()?;
-        Ok(Instrumented { run, heats, processor })
+        Ok(Instrumented { run, heats, processor, took_s })
     }
 
     /// Returns whether the run was ended at its deadline.
@@ -176,12 +184,42 @@ impl Instrumented {
     }
 }
 
+/// Status of a program that the kernel or the C library has aborted, as QEMU passes it on, and the one with which QEMU ends where it
+/// cannot go on itself.
+const QEMU_GAVE_UP: i32 = 127;
+/// Mappings that a process may have, where the kernel is not asked for more.
+const USUAL_MAPPINGS: u64 = 65_530;
+
+/// Says how a program ended that did not end with status 0, and what may have been the reason.
+fn unsuccessful(run: &InstrumentedRun, output: Option<&Path>) -> String {
+    let see = output.map_or(String::new(), |path| format!(": see its output in {}", path.display()));
+    let said = format!("the program ended with {} when run under the recorder{see}", run.status);
+    let is_cut_off = run.processes.iter().any(|process| process.summary.ending == RecordEnding::Killed);
+    let is_abort = run.status.signal() == Some(ABORTED) || run.status.code() == Some(QEMU_GAVE_UP);
+    if !is_abort || !is_cut_off {
+        return said;
+    }
+    let limit = std::fs::read_to_string("/proc/sys/vm/max_map_count").ok();
+    let limit = limit.and_then(|text| text.trim().parse().ok()).unwrap_or(USUAL_MAPPINGS);
+    format!(
+        "{said}; QEMU itself gave up, with a message of its own. A program that has nearly as many mappings as a process may have \
+         ({limit}) leaves none to QEMU: as root, raise the limit, for example by `sysctl vm.max_map_count={}`, or let the program map \
+         less at a time",
+        limit.saturating_mul(4)
+    )
+}
+
+/// Signal of a failed assertion.
+const ABORTED: i32 = 6;
+
 impl From<RunError> for Failure {
     fn from(error: RunError) -> Failure {
         match error {
             RunError::Lacking(text) => Failure::Lacking(text),
             RunError::Program { .. } => Failure::Lacking(error.to_string()),
-            RunError::Record { .. } | RunError::Io { .. } => Failure::Failed(error.to_string()),
+            RunError::Record { .. } | RunError::Io { .. } | RunError::Stopped => {
+                Failure::Failed(error.to_string())
+            }
         }
     }
 }

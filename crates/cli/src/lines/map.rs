@@ -7,6 +7,7 @@ use crate::failure::{Failure, say};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use unrack_paging::Input;
 
 #[derive(clap::Args)]
 pub(crate) struct Args {
@@ -21,13 +22,17 @@ pub(crate) struct Args {
     command: Vec<OsString>,
 }
 
-/// Runs `unrack lines map`. The program's input is empty, since it runs twice.
+/// Runs `unrack lines map`. The program runs several times, each time with the same input.
 pub(crate) fn main(args: &Args) -> Result<ExitCode, Failure> {
     let tools = recorder()?;
     let calibration = super::calibrated(say)?;
     say("measuring the footprint");
-    let placed = Placed::map(super::footprint(&args.command)?)?;
+    let input = Input::repeatable()?;
+    let placed = Placed::map(super::footprint(&args.command, &input)?)?;
+    say("native run, whose output is discarded");
+    let native = Some(super::natively(&args.command, &input)?);
     say("instrumented run");
-    let question = Question { command: &args.command, seed: args.seed, json: args.json.as_deref() };
-    answer(&question, &placed, &tools, &calibration)
+    let json = args.json.as_deref();
+    let question = Question { command: &args.command, seed: args.seed, json, native, input };
+    answer(question, &placed, &tools, &calibration)
 }

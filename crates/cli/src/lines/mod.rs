@@ -3,13 +3,14 @@
 //! ```text
 //! calibration ------------+
 //!                         v
-//! instrumented run -> windows -> cycles by latency --------------> delay / native run time -> slowdown
+//! native run, instrumented run -> windows -> cycles by latency --> delay / native run time -> slowdown
 //!                         |                                          ^
 //!                         +-> requests -> a fabric -> latency of each
 //! ```
 //! `unrack compare --access lines` takes the same steps, and simulates fabrics after them.
 
 pub(crate) mod answer;
+mod by_thread;
 mod calibrate;
 pub(crate) mod closed_loop;
 pub(crate) mod estimate;
@@ -21,16 +22,19 @@ pub(crate) mod native;
 pub(crate) mod placed;
 mod processes;
 mod run;
+pub(crate) mod threads;
 pub(crate) mod windows;
 
 use crate::failure::Failure;
+use crate::runs::quiet;
+use answer::Native;
 use placed::Placed;
 use std::ffi::OsString;
 use std::process::ExitCode;
 use unrack_build::build;
 use unrack_lines_run::calibrate::MachineCalibration;
 use unrack_lines_run::{Options, Tools};
-use unrack_paging::{CheckedProgram, Input};
+use unrack_paging::{CheckedProgram, Input, MachineCounters, MachineLoad};
 use unrack_units::Bytes;
 
 pub(crate) const EXAMPLES: &str = "\
@@ -51,9 +55,9 @@ pub(crate) struct Args {
 enum Verb {
     /// Measures caches, latencies and bandwidths of this machine, and keeps them until it restarts
     Calibrate(calibrate::Args),
-    /// Runs a program once under the recorder: misses, hot memory, and slowdown by latency of far memory
+    /// Runs a program natively and once under the recorder: misses, hot memory, and slowdown by latency of far memory
     Run(run::Args),
-    /// Runs a program once under the recorder: slowdown by latency, share of near memory, and rule by which pages come there
+    /// Runs a program natively and once under the recorder: slowdown by latency, share of near memory, and rule by which pages come there
     Map(map::Args),
 }
 
@@ -83,23 +87,57 @@ pub(crate) fn recorder() -> Result<Tools, Failure> {
 /// # Errors
 /// If it cannot be measured.
 pub(crate) fn calibrated(say: impl FnOnce(&str)) -> Result<MachineCalibration, Failure> {
-    let measured = MachineCalibration::kept().map_or_else(
-        || {
-            say("measuring this machine's caches for about a quarter of a minute");
-            MachineCalibration::measured()
-        },
-        Ok,
-    );
-    measured.map_err(|why| Failure::Lacking(why.to_string()))
+    match MachineCalibration::kept() {
+        Some(kept) if kept.disturbance.is_none() || quiet::look().disturbance().is_some() => Ok(kept),
+        kept => {
+            let again = if kept.is_some() { " again, which other work had disturbed," } else { "" };
+            say(&format!("measuring this machine's caches{again} for about a quarter of a minute"));
+            measured()
+        }
+    }
 }
 
-/// Returns the footprint of a program, remembered or from a native run with empty input.
+/// Measures this machine, and keeps the result, with a mark if other work disturbed it.
+///
+/// # Errors
+/// If it cannot be measured.
+pub(crate) fn measured() -> Result<MachineCalibration, Failure> {
+    let before = MachineCounters::now();
+    let calibration = MachineCalibration::measured().map_err(|why| Failure::Lacking(why.to_string()))?;
+    let disturbance = MachineLoad::between(&before, &MachineCounters::now()).disturbance();
+    let disturbance = disturbance.map(|why| why.to_string());
+    let calibration = MachineCalibration { disturbance, ..calibration };
+    calibration.keep();
+    Ok(calibration)
+}
+
+/// Runs a command natively, with its output discarded, so that what the model says of it can be compared with its native times.
+///
+/// # Errors
+/// If it cannot be run, or fails.
+pub(crate) fn natively(command: &[OsString], input: &Input) -> Result<Native, Failure> {
+    let mut runs = Vec::new();
+    for _ in 0..NATIVE_RUNS {
+        let run = native::run(command, input, None, None)?;
+        let is_calm = run.disturbance.is_none();
+        runs.push(run);
+        if is_calm {
+            break;
+        }
+    }
+    Ok(Native::from_runs(runs))
+}
+
+/// Native runs of `lines run` and `lines map` at most, until one is undisturbed.
+const NATIVE_RUNS: u32 = 2;
+
+/// Returns the footprint of a program, remembered or from a native run.
 ///
 /// # Errors
 /// If it cannot be run, or ends before anything of it is seen.
-pub(crate) fn footprint(command: &[OsString]) -> Result<Bytes, Failure> {
+pub(crate) fn footprint(command: &[OsString], input: &Input) -> Result<Bytes, Failure> {
     let mut job = CheckedProgram::prepare(command)?;
-    job.input = Input::repeatable()?;
+    job.input = input.clone();
     let footprint = unrack_paging::footprint(&job, Some(&build()))?.footprint.bytes();
     if footprint.get() == 0 {
         let text = "the program ended before its footprint was seen: give it more to do, or give --local as a share with \

@@ -5,19 +5,17 @@ use super::instrumented::Instrumented;
 use super::machine::Machine;
 use super::placed::{Marks, Placed};
 use super::processes::{Member, critical};
+use super::threads::{ThreadCycles, hidden};
 use super::windows::{self, Curve, NEAR, ThreadWindows};
 use crate::failure::Failure;
-use unrack_lines::core::{CycleAccount, WindowCycles, WindowSample};
+use unrack_lines::core::{CycleAccount, WindowCycles};
 use unrack_lines::summary::Summary;
 use unrack_lines::window::RecordedWindow;
-use unrack_record::{Stated, Warning};
+use unrack_record::Warning;
 
 /// Latencies of far memory in a curve, on top of near memory's, in nanoseconds: from less than another socket's (about
 /// 70 ns) over CXL (about 100 to 300 ns; Pond, ASPLOS 2023, section 2) to that of a fetch over a network.
 const ADDED_NS: [f64; 7] = [50.0, 100.0, 200.0, 350.0, 500.0, 1000.0, 2000.0];
-/// Windows from which a thread has an estimate of its own: Student's t is then a fifth above that of many. A thread with
-/// fewer, which is short, has that of all windows of the run.
-const OWN: usize = 8;
 
 /// Cycles of a run, and the delays that they make.
 pub(crate) struct Model {
@@ -28,21 +26,9 @@ pub(crate) struct Model {
     /// latencies of fabrics.
     pub curves: Vec<Curve>,
     threads: Vec<ThreadWindows>,
+    /// Cycles of all threads.
+    pub cycles: Vec<ThreadCycles>,
     pub delays: Delays,
-}
-
-/// Cycles of a thread.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct ThreadCycles {
-    /// Index of the program's record.
-    pub record: usize,
-    /// Number of the thread in its process.
-    pub thread: u32,
-    pub instructions: u64,
-    /// Cycles per instruction with all memory near.
-    pub near: Estimate,
-    /// Further cycles per instruction at each point of the curves.
-    pub extra: Vec<Estimate>,
 }
 
 /// Delays of a run.
@@ -83,10 +69,21 @@ impl Model {
         let threads = windows::run(run, &machine, &marks, &curves)?;
         let cycles = ThreadCycles::all(&run.summaries(), &threads);
         let decisive = curves[0].far_ns.len() - 1;
-        let delays = cycles.and_then(|cycles| {
-            Delays::new(&run.summaries(), &cycles, &machine, decisive).ok_or_else(no_thread)
+        let concluded = cycles.and_then(|cycles| {
+            let delays = Delays::new(&run.summaries(), &cycles, &machine, decisive).ok_or_else(no_thread)?;
+            let added_ns = curves[0].far_ns[decisive] - machine.near_ns;
+            match hidden(&run.summaries(), &cycles, &machine, (decisive, added_ns), &delays) {
+                Some(why) => Err(why),
+                None => Ok((cycles, delays)),
+            }
         });
-        Ok(delays.map(|delays| Model { machine, marks, curves, threads, delays }))
+        Ok(concluded.map(|(cycles, delays)| Model { machine, marks, curves, threads, cycles, delays }))
+    }
+
+    /// Returns the windows of a thread; none if it has none.
+    pub(crate) fn windows_of(&self, record: usize, thread: u32) -> &[WindowCycles] {
+        let own = self.threads.iter().find(|one| (one.record, one.thread) == (record, thread));
+        own.map(|own| &own.windows[..]).unwrap_or_default()
     }
 
     /// Returns the delay at a point of a curve, in seconds.
@@ -113,9 +110,9 @@ impl Model {
 
     /// Returns the cycles of a window of a record in all lanes.
     pub(crate) fn window(&self, record: usize, window: &RecordedWindow) -> Option<&WindowCycles> {
-        let thread = self.threads.iter().find(|one| (one.record, one.thread) == (record, window.thread))?;
-        let index = thread.windows.binary_search_by_key(&window.start, |known| known.start).ok()?;
-        Some(&thread.windows[index])
+        let windows = self.windows_of(record, window.thread);
+        let index = windows.binary_search_by_key(&window.start, |known| known.start).ok()?;
+        Some(&windows[index])
     }
 
     /// Returns the account of the thread with the largest part in the delay, if it has windows of its own.
@@ -143,79 +140,22 @@ fn no_thread() -> Warning {
     )
 }
 
-impl ThreadCycles {
-    /// Returns the cycles of all threads.
-    fn all(records: &[&Summary], threads: &[ThreadWindows]) -> Result<Vec<ThreadCycles>, Warning> {
-        let together: Vec<WindowCycles> =
-            threads.iter().flat_map(|thread| thread.windows.iter().cloned()).collect();
-        let windows_of = |record: usize, thread: u32| {
-            let own = threads.iter().find(|one| (one.record, one.thread) == (record, thread));
-            own.map(|own| &own.windows[..]).unwrap_or_default()
-        };
-        let each = records.iter().enumerate().flat_map(|(record, summary)| {
-            summary
-                .threads
-                .iter()
-                .filter(|thread| thread.instructions > 0)
-                .map(move |thread| (record, thread))
-        });
-        each.map(|(record, thread)| {
-            let own = windows_of(record, thread.thread);
-            ThreadCycles::estimated(record, thread.thread, thread.instructions, own, &together)
-        })
-        .collect()
-    }
-
-    /// Estimates the cycles of a thread from its own windows, or if they are few from those of the whole run. The first lane is
-    /// near memory.
-    ///
-    /// # Errors
-    /// If there are fewer than two windows.
-    pub(crate) fn estimated(
-        record: usize,
-        thread: u32,
-        instructions: u64,
-        own: &[WindowCycles],
-        together: &[WindowCycles],
-    ) -> Result<ThreadCycles, Warning> {
-        let windows = if own.len() >= OWN { own } else { together };
-        let sample = WindowSample::new(windows);
-        let few = |why: unrack_lines::core::EstimateError| Warning::new("few-windows", why.to_string());
-        let near = sample.cycles_per_instruction(NEAR).map_err(few)?.into();
-        let lanes = windows.first().map_or(0, |window| window.cycles.len());
-        let extra = |lane| sample.extra_cycles_per_instruction(lane, NEAR).map(Estimate::from).map_err(few);
-        let extra = (NEAR + 1..lanes).map(extra).collect::<Result<_, _>>()?;
-        Ok(ThreadCycles { record, thread, instructions, near, extra })
-    }
-
-    /// Returns the seconds of all its instructions that take so many cycles each.
-    pub(crate) fn seconds(&self, cycles: Estimate, frequency_ghz: f64) -> Estimate {
-        cycles.times(self.instructions as f64 / (frequency_ghz * 1e9))
-    }
-}
-
 impl Delays {
-    /// Adds up the delays of the threads that the run waits for: those that take longest at the point `decisive`. `None`
-    /// without a thread.
+    /// Adds up the delays of the programs that the run waits for: those that take longest at the point `decisive`. A program
+    /// takes as long as its longest thread, with far memory as without, and that need not be the same one. `None` without a
+    /// thread.
     fn new(
         records: &[&Summary],
         threads: &[ThreadCycles],
         machine: &Machine,
         decisive: usize,
     ) -> Option<Delays> {
-        let frequency_ghz = machine.core.frequency_ghz;
-        let kernel_s = |thread: &ThreadCycles| kernel_s(records[thread.record], thread, machine);
-        let time_s = |thread: &ThreadCycles| {
-            let cycles = thread.near.plus(thread.extra[decisive].value);
-            thread.seconds(cycles, frequency_ghz).value + kernel_s(thread)
-        };
-        let longest = |record| {
-            let own = threads.iter().filter(|thread| thread.record == record);
-            own.max_by(|a, b| time_s(a).total_cmp(&time_s(b)))
-        };
+        let time_s = |thread: &ThreadCycles| thread.far_s(records, machine, decisive).value;
+        let own = |record| threads.iter().filter(move |thread| thread.record == record);
+        let longest = |record| own(record).max_by(|a, b| time_s(a).total_cmp(&time_s(b)));
         let worst: Vec<Option<&ThreadCycles>> = (0..records.len()).map(longest).collect();
-        let user_s = Estimate::sum(threads.iter().map(|thread| thread.seconds(thread.near, frequency_ghz)));
-        let system_s = threads.iter().map(kernel_s).sum();
+        let user_s = Estimate::sum(threads.iter().map(|thread| thread.user_s(machine)));
+        let system_s = threads.iter().map(|thread| thread.kernel_s(records, machine)).sum();
         let member = |(summary, thread): (&&Summary, &Option<&ThreadCycles>)| Member {
             pid: summary.pid,
             parent: summary.parent,
@@ -224,16 +164,28 @@ impl Delays {
             time_s: thread.map_or(0.0, time_s),
         };
         let members: Vec<Member> = records.iter().zip(&worst).map(member).collect();
-        let threads: Vec<ThreadCycles> =
-            critical(&members).into_iter().filter_map(|record| worst[record].cloned()).collect();
-        let kernel_s = threads.iter().map(kernel_s).sum();
-        let points = threads.first()?.extra.len();
-        let sum = |of: &dyn Fn(&ThreadCycles) -> Estimate| {
-            Estimate::sum(threads.iter().map(|thread| thread.seconds(of(thread), frequency_ghz)))
+        let critical = critical(&members);
+        let leaders: Vec<ThreadCycles> =
+            critical.iter().filter_map(|record| worst[*record].cloned()).collect();
+        let points = leaders.first()?.extra.len();
+        let near = |record: &usize| {
+            let time_s = |thread: &&ThreadCycles| thread.near_s(records, machine).value;
+            own(*record).max_by(|a, b| time_s(a).total_cmp(&time_s(b)))
         };
-        let near_s = sum(&|thread| thread.near).plus(kernel_s);
-        let extra_s = (0..points).map(|point| sum(&|thread| thread.extra[point])).collect();
-        Some(Delays { near_s, kernel_s, user_s, system_s, extra_s, threads })
+        let near: Vec<&ThreadCycles> = critical.iter().filter_map(near).collect();
+        let kernel_s = near.iter().map(|thread| thread.kernel_s(records, machine)).sum();
+        let near_s = Estimate::sum(near.iter().map(|thread| thread.near_s(records, machine)));
+        let delay = |point: usize| {
+            let each = near.iter().map(|near| delay_s(records, near, own(near.record), machine, point));
+            Estimate::sum(each)
+        };
+        let extra_s = (0..points).map(delay).collect();
+        Some(Delays { near_s, kernel_s, user_s, system_s, extra_s, threads: leaders })
+    }
+
+    #[cfg(test)]
+    pub(super) fn of(records: &[&Summary], threads: &[ThreadCycles], machine: &Machine) -> Delays {
+        Delays::new(records, threads, machine, 0).unwrap()
     }
 
     /// Returns the user and system time of all threads of the run with all memory near, in seconds.
@@ -252,16 +204,22 @@ impl Delays {
     }
 }
 
-/// Returns a thread's part of its process's time in the kernel: system calls and new pages, by its part of the instructions.
-fn kernel_s(summary: &Summary, thread: &ThreadCycles, machine: &Machine) -> f64 {
-    let all: u64 = summary.threads.iter().map(|thread| thread.instructions).sum();
-    let part = thread.instructions as f64 / all.max(1) as f64;
-    machine.kernel_s(summary.system_calls, summary.new_pages) * part
-}
-
-/// Returns the slowdown of a program that takes `native_s`, for this delay.
-pub(crate) fn slowdown(delay_s: Estimate, native_s: f64) -> Stated {
-    Stated::Known(delay_s.times(1.0 / native_s).plus(1.0).interval())
+/// Returns the delay of one program at a point, in seconds: what its longest thread there takes beyond the thread that takes
+/// longest with all memory near.
+fn delay_s<'a>(
+    records: &[&Summary],
+    near: &ThreadCycles,
+    own: impl Iterator<Item = &'a ThreadCycles>,
+    machine: &Machine,
+    point: usize,
+) -> Estimate {
+    let time_s = |thread: &ThreadCycles| thread.far_s(records, machine, point);
+    let longest = own.max_by(|a, b| time_s(a).value.total_cmp(&time_s(b).value)).unwrap_or(near);
+    if longest.thread == near.thread {
+        return near.seconds(near.extra[point], machine);
+    }
+    let (far_s, near_s) = (time_s(longest), near.near_s(records, machine));
+    Estimate { value: far_s.value - near_s.value, half: far_s.half.hypot(near_s.half) }
 }
 
 #[cfg(test)]
@@ -281,7 +239,7 @@ pub(crate) mod tests {
             system_calls: 0,
             new_pages: 0,
             threads: Vec::new(),
-            sample: SampleSummary { period: 1, window: 1, lead: 0, windows: 1 },
+            sample: SampleSummary { window: 1, lead: 0, windows: 1 },
             functions: Vec::new(),
             mappings: Vec::new(),
             moved: Vec::new(),
@@ -293,11 +251,27 @@ pub(crate) mod tests {
     fn thread(record: usize, thread: u32, extra: f64, half: f64) -> ThreadCycles {
         let near = Estimate { value: 1.0, half: 0.0 };
         let extra = vec![Estimate { value: extra / 2.0, half }, Estimate { value: extra, half }];
-        ThreadCycles { record, thread, instructions: 1_000_000_000, near, extra }
+        ThreadCycles { record, thread, instructions: 1_000_000_000, misses: 0, windows: 100, near, extra }
+    }
+
+    /// A thread that computes for long hides one that waits for memory, until that takes longer.
+    #[test]
+    fn a_delay_begins_where_the_thread_that_waits_is_the_longest() {
+        let summary = summary(10, 1, 100);
+        let adds = ThreadCycles { instructions: 4_000_000_000, ..thread(0, 0, 0.0, 0.0) };
+        let threads = [adds, thread(0, 1, 10.0, 0.2)];
+        let delays = Delays::new(&[&summary], &threads, &machine(), 1).unwrap();
+        // 2 s of additions; half a second with all memory near, and 3 and 5.5 s with far memory.
+        assert_eq!((delays.near_s.value, delays.leader().thread), (2.0, 1));
+        let extra: Vec<f64> = delays.extra_s.iter().map(|extra| extra.value).collect();
+        assert_eq!(extra, [1.0, 3.5]);
+        let short = [threads[0].clone(), thread(0, 1, 2.0, 0.2)];
+        let delays = Delays::new(&[&summary], &short, &machine(), 1).unwrap();
+        assert_eq!(delays.extra_s[1].value, 0.0, "1.5 s are within the 2");
     }
 
     #[test]
-    fn the_slowdown_is_the_delay_of_the_slowest_threads_over_native_time() {
+    fn delays_are_those_of_the_slowest_threads() {
         let (shell, child) = (summary(10, 1, 100), summary(11, 10, 50));
         let threads = [thread(0, 0, 1.0, 0.3), thread(1, 0, 2.0, 0.4), thread(1, 1, 4.0, 0.4)];
         let delays = Delays::new(&[&shell, &child], &threads, &machine(), 1).unwrap();
@@ -307,8 +281,5 @@ pub(crate) mod tests {
         assert_eq!(delays.extra_s[1].value, 0.5 + 2.0);
         assert!((delays.extra_s[1].half - 0.25).abs() < 1e-12, "0.3 and 0.4 are 0.5, of half a second");
         assert_eq!((delays.leader().record, delays.leader().thread), (1, 1));
-        let slowdown = slowdown(delays.extra_s[1], 5.0);
-        let slowdown = slowdown.known().unwrap();
-        assert_eq!((slowdown.value, slowdown.low, slowdown.high), (Some(1.5), 1.45, Some(1.55)));
     }
 }

@@ -1,6 +1,6 @@
-//! `unrack lines run`: one instrumented run of a program.
+//! `unrack lines run`: one instrumented run of a program, after a native one.
 
-use super::answer::Basis;
+use super::answer::{Basis, Native};
 use super::instrumented::Instrumented;
 use super::machine::Machine;
 use super::model::Model;
@@ -14,6 +14,7 @@ use std::process::ExitCode;
 use unrack_build::build;
 use unrack_lines_run::Tools;
 use unrack_lines_run::calibrate::MachineCalibration;
+use unrack_paging::Input;
 use unrack_record::{AccessUnit, LinesSummary, Started, write_json};
 use unrack_units::Share;
 
@@ -30,23 +31,33 @@ pub(crate) struct Args {
     /// Seed of the sample
     #[arg(long, default_value_t = 1)]
     seed: u64,
+    /// Do not run the program natively first: no native time then checks what the model says of it
+    #[arg(long)]
+    once: bool,
     /// The program and its arguments
     #[arg(last = true, required = true, value_name = "CMD")]
     command: Vec<OsString>,
 }
 
-/// Runs `unrack lines run`. The program has this process's input and output; what is said of it follows on standard
+/// Runs `unrack lines run`. The recorded program has this process's input and output; what is said of it follows on standard
 /// output.
 pub(crate) fn main(args: &Args) -> Result<ExitCode, Failure> {
     let placed = args.placement.placed(args.local, None)?;
     let tools = recorder()?;
     let calibration = super::calibrated(say)?;
-    answer(
-        &Question { command: &args.command, seed: args.seed, json: args.json.as_deref() },
-        &placed,
-        &tools,
-        &calibration,
-    )
+    let input = if args.once { Input::Inherited } else { Input::repeatable()? };
+    let native = match args.once {
+        true => None,
+        false => {
+            say("native run, whose output is discarded");
+            Some(super::natively(&args.command, &input)?)
+        }
+    };
+    // A terminal cannot be read twice: the recorded run has it.
+    let input = if let Input::Empty = input { Input::Inherited } else { input };
+    let json = args.json.as_deref();
+    let question = Question { command: &args.command, seed: args.seed, json, native, input };
+    answer(question, &placed, &tools, &calibration)
 }
 
 /// Program that is recorded once, and where its answer goes.
@@ -54,6 +65,9 @@ pub(super) struct Question<'a> {
     pub command: &'a [OsString],
     pub seed: u64,
     pub json: Option<&'a Path>,
+    /// Native runs; `None`: nothing checks the model.
+    pub native: Option<Native>,
+    pub input: Input,
 }
 
 /// Records a program, asks the core model about it, and prints the answer.
@@ -61,18 +75,18 @@ pub(super) struct Question<'a> {
 /// # Errors
 /// If the program cannot be recorded, or the answer not written.
 pub(super) fn answer(
-    question: &Question,
+    question: Question,
     placed: &Placed,
     tools: &Tools,
     calibration: &MachineCalibration,
 ) -> Result<ExitCode, Failure> {
-    let &Question { command, seed, json } = question;
+    let Question { command, seed, json, native, input } = question;
     let started = Started::now(build());
     let options = super::options(seed, calibration, placed);
-    let instrumented = Instrumented::run(tools, command, &options, None, None)?;
+    let instrumented = Instrumented::run(tools, command, &options, (&input, None), None)?;
     let machine = Machine::new(&instrumented.processor, calibration);
     let model = Model::new(&instrumented, machine, placed, &[])?;
-    let basis = Basis { instrumented: &instrumented, calibration, native: None, placed, model };
+    let basis = Basis::new(&instrumented, calibration, native, placed, model);
     let summary = LinesSummary {
         version: env!("CARGO_PKG_VERSION").into(),
         command: command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),

@@ -32,6 +32,8 @@ pub(crate) struct ThreadWindows {
     pub record: usize,
     /// Number of the thread in its process.
     pub thread: u32,
+    /// Instructions that a window stands for.
+    pub period: u64,
     /// Cycles by lane: near memory, then the points of all curves in order.
     pub windows: Vec<WindowCycles>,
     /// Account of the time with all memory near.
@@ -101,9 +103,11 @@ impl Pass<'_> {
                 };
                 windows.push(core.run(&window, reader.blocks().all()));
             }
+            let counted = &process.summary.threads;
             threads.extend(cores.into_iter().map(|(thread, (core, windows))| {
                 let account = core.account();
-                ThreadWindows { record, thread, windows, account }
+                let period = counted.get(thread as usize).map_or(1, |counted| counted.period.max(1));
+                ThreadWindows { record, thread, period, windows, account }
             }));
         }
         Ok(threads)
@@ -119,6 +123,17 @@ impl Pass<'_> {
 }
 
 impl ThreadWindows {
+    /// Returns the windows, weighted for a sample of several threads of which the shortest period is `least`: a window of a
+    /// thread with twice that period counts twice.
+    pub(crate) fn weighted(&self, least: u64) -> impl Iterator<Item = WindowCycles> {
+        let weight = self.period as f64 / least.max(1) as f64;
+        self.windows.iter().map(move |window| WindowCycles {
+            instructions: (window.instructions as f64 * weight).round() as u64,
+            cycles: window.cycles.iter().map(|cycles| cycles * weight).collect(),
+            ..window.clone()
+        })
+    }
+
     /// Appends the points of another pass over the same windows.
     fn append(&mut self, more: ThreadWindows) {
         debug_assert_eq!(

@@ -1,7 +1,8 @@
 //! Slowdowns at any latency and bandwidth, from the measurements at one local share.
 
 use crate::runs::PAGE;
-use unrack_paging::{fit, quality};
+use crate::runs::conclusion::Conclusion;
+use unrack_paging::fit;
 use unrack_record::{Fit, MapLocal, Warning};
 use unrack_units::{Rate, Time};
 
@@ -20,8 +21,14 @@ impl Grid {
     /// # Errors
     /// The reason, if the slowdown at the longest latency and the slowest rate is too uncertain to be stated. A share
     /// is drawn as a whole or not at all: half a picture would suggest that the other half is fine.
-    pub(super) fn slowdowns(&self, native_s: f64, fit: &Fit, fetches: u64) -> Result<Cells, Warning> {
-        quality::slowdown(fit, self.longest_ns())?;
+    pub(super) fn slowdowns(
+        &self,
+        native_s: f64,
+        conclusion: &Conclusion,
+        fetches: u64,
+    ) -> Result<Cells, Warning> {
+        conclusion.slowdown(self.longest_ns())?;
+        let fit = conclusion.line().map_err(Clone::clone)?;
         let cell = |latency: &Time, rate: &Rate| slowdown(native_s, fit, fetches, *latency, *rate);
         let row = |latency: &Time| self.bandwidths.iter().map(|rate| cell(latency, rate)).unzip();
         Ok(self.latencies.iter().map(row).unzip())
@@ -79,6 +86,10 @@ mod tests {
         }
     }
 
+    fn sure(fit: Fit) -> Conclusion {
+        Conclusion { points: Vec::new(), fit: Some(fit), withheld: None, rough: None }
+    }
+
     fn grid() -> Grid {
         let latencies = vec![Time::from_us(1), Time::from_us(10)];
         Grid { latencies, bandwidths: vec![Rate::from_gbps(1), Rate::from_gbps(100)] }
@@ -86,7 +97,7 @@ mod tests {
 
     #[test]
     fn a_cell_is_native_time_and_its_waits() {
-        let (cells, intervals) = grid().slowdowns(2.0, &fit(100_000.0, 2.0, 0.1), 100_000).unwrap();
+        let (cells, intervals) = grid().slowdowns(2.0, &sure(fit(100_000.0, 2.0, 0.1)), 100_000).unwrap();
         assert!((cells[0][1] - (1.0 + 0.1 * 1.32768 / 2.0)).abs() < 1e-9, "{cells:?}");
         assert!((cells[1][0] - (1.0 + 0.1 * 42.768 / 2.0)).abs() < 1e-9, "{cells:?}");
         assert!((intervals[0][1][1] - (1.0 + 0.11 * 1.32768 / 2.0)).abs() < 1e-9, "{intervals:?}");
@@ -95,17 +106,20 @@ mod tests {
     #[test]
     fn threads_that_wait_together_still_share_the_link() {
         // Sixteen threads: a sixteenth of the fetches is on the critical path.
-        let (cells, _) = grid().slowdowns(1.0, &fit(10_000.0, 1.0, 0.1), 160_000).unwrap();
+        let (cells, _) = grid().slowdowns(1.0, &sure(fit(10_000.0, 1.0, 0.1)), 160_000).unwrap();
         assert!((cells[0][0] - 160_000.0 * 32.768e-6).abs() < 1e-9, "{cells:?}");
         assert!((cells[0][1] - (1.0 + 0.01 * 1.32768)).abs() < 1e-9, "{cells:?}");
     }
 
     #[test]
     fn a_share_whose_loss_is_uncertain_is_withheld_whole() {
-        let cells = |waits, spread| grid().slowdowns(1.0, &fit(waits, 1.0, spread), 0);
+        let cells = |waits, spread| grid().slowdowns(1.0, &sure(fit(waits, 1.0, spread)), 0);
         assert!(cells(10_000.0, 0.3).is_ok());
         assert_eq!(cells(10_000.0, 0.5).unwrap_err().key, "wide-interval");
         assert!(cells(10.0, 5.0).is_ok(), "hardly any waits: whatever the line, no loss");
+        let rough = Some(Warning::new("rough", "others ran"));
+        let rough = Conclusion { rough, ..sure(fit(10_000.0, 1.0, 0.5)) };
+        assert!(grid().slowdowns(1.0, &rough, 0).is_ok(), "a rough share is drawn with its wide intervals");
     }
 
     #[test]
@@ -123,6 +137,7 @@ mod tests {
             points: vec![point(delay_ns)],
             fit: None,
             withheld: None,
+            rough: None,
             slowdown: None,
             slowdown_ci95: None,
         };

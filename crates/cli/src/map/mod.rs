@@ -10,11 +10,11 @@ mod grid;
 
 use crate::failure::{Failure, say};
 use crate::folder;
-use crate::runs::Runner;
 use crate::runs::budget::{self, Budget};
 use crate::runs::kept::{Identity, Kept};
 use crate::runs::progress::Steps;
 use crate::runs::survey::{Survey, undelayed};
+use crate::runs::{DISTURBED, Runner};
 use crate::stdout::{print, print_answer};
 use grid::Grid;
 use std::ffi::OsString;
@@ -39,7 +39,8 @@ kept in the run folder: the same command with the same --out continues where it 
 other shares, latencies and bandwidths. The folder also \
 gets map.json and report.html.
 
-Runs that other work on the machine disturbed are not used; they are repeated, unless most runs were disturbed. What \
+Runs that other work on the machine disturbed are not used; they are repeated, unless most runs were disturbed. Within --budget the \
+command waits for other work to end; where it does not, disturbed runs are used, and answers are rough, with wider intervals. What \
 is left of --budget goes into more runs where answers are too uncertain. A local share whose answers still are is \
 withheld, with the reason and what to do.";
 
@@ -130,7 +131,7 @@ impl Args {
             Identity { sources: build().sources, program: job.identity().unwrap_or_default(), seed: SEED };
         // Standard input may have other bytes next time.
         let kept = Kept::open(folder, of, matches!(job.input, Input::Empty));
-        let steps = Steps::new();
+        let steps = Steps::until(budget.until());
         let runner = Runner { job, folder, rate: FREE_LINK, seed: SEED };
         let survey = Survey::begin(&runner, &kept, budget, &steps, self.repeat)?;
         let locals: Result<Vec<Bytes>, _> =
@@ -158,12 +159,17 @@ impl Args {
         let locals: Vec<_> = self.local.iter().zip(locals).map(panel).collect();
         let calibration = survey.kept.calibration().filter(|(_, is_disturbed)| !is_disturbed);
         let mut warnings = survey.warnings();
+        if let Some(rough) = locals.iter().find_map(|local| local.rough.clone()) {
+            // Disturbed runs are used: the one warning says it all.
+            warnings.retain(|warning| warning.key != DISTURBED);
+            warnings.push(rough);
+        }
         warnings.extend(locals.iter().flat_map(|local| grid.doubts(local)));
         warnings.extend(few_fetches(&fetched));
         SlowdownMap {
             version: env!("CARGO_PKG_VERSION").into(),
             command: survey.runner.job.words(),
-            native_s: survey.native().ok().map(|native| native.median_s),
+            native_s: survey.any_native().ok().map(|native| native.median_s),
             footprint_bytes: survey.footprint().get(),
             floor_ns: calibration.map(|(calibration, _)| calibration.floor_ns),
             latencies_ns: self.latency.iter().map(|latency| latency.as_ns_f64()).collect(),
@@ -180,8 +186,8 @@ impl Args {
 fn panel(survey: &Survey, grid: &Grid, share: Share, local: Bytes) -> MapLocal {
     let conclusion = survey.conclude(local);
     let fetches = survey.kept.get(undelayed(local)).map_or(0, |done| done.fetches);
-    let cells = match (conclusion.line(), survey.native()) {
-        (Ok(fit), Ok(native)) => grid.slowdowns(native.median_s, fit, fetches),
+    let cells = match (conclusion.line(), survey.any_native()) {
+        (Ok(_), Ok(native)) => grid.slowdowns(native.median_s, &conclusion, fetches),
         (Err(why), _) => Err(why.clone()),
         (_, Err(why)) => Err(why),
     };
@@ -194,6 +200,7 @@ fn panel(survey: &Survey, grid: &Grid, share: Share, local: Bytes) -> MapLocal {
         points: conclusion.points,
         fit: conclusion.fit,
         withheld,
+        rough: conclusion.rough,
         slowdown,
         slowdown_ci95,
     }

@@ -3,7 +3,12 @@
 use crate::failure::{Failure, say};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use unrack_pool::{Client, socket};
+use std::time::{Duration, Instant};
+use unrack_pool::wire::Denied;
+use unrack_pool::{Client, Error, socket};
+
+/// Time for which a host that has ended may still count as running.
+const JUST_NOW: Duration = Duration::from_millis(1500);
 
 #[derive(clap::Args)]
 pub(super) struct Args {
@@ -11,6 +16,10 @@ pub(super) struct Args {
     /// could still write, it would write into what others have by then
     #[arg(value_name = "HOST")]
     host: u32,
+    /// Declare it ended although its heartbeat moves: its manager ends its programs, and until then they may write into what
+    /// others have
+    #[arg(long)]
+    force: bool,
     /// Socket of the pool of this host [default: unrack/pool.sock in $XDG_RUNTIME_DIR]
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
@@ -19,7 +28,17 @@ pub(super) struct Args {
 /// Runs `unrack pool fence`.
 pub(super) fn main(args: Args) -> Result<ExitCode, Failure> {
     let socket = args.socket.unwrap_or_else(socket::default_socket);
-    Client::connect_as(socket, "unrack pool fence")?.declare_ended(args.host)?;
+    let pool = Client::connect_as(socket, "unrack pool fence")?;
+    let start = Instant::now();
+    loop {
+        match pool.declare_ended(args.host, args.force) {
+            // A host that was switched off just now has shown its last heartbeat just before.
+            Err(Error::Denied(Denied::HostRuns(_))) if start.elapsed() < JUST_NOW => {
+                std::thread::sleep(JUST_NOW / 10);
+            }
+            declared => break declared?,
+        }
+    }
     say(&format!("host {} is declared ended: what it had is free", args.host));
     Ok(ExitCode::SUCCESS)
 }

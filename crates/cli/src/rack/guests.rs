@@ -45,6 +45,7 @@ fn leave_behind(seat: &GuestSeat) -> Result<(), Failure> {
     for line in said.map_while(Result::ok) {
         match line.as_str() {
             READY => return Ok(()),
+            warning if warning.starts_with(WARNING) => say(warning),
             step if std::io::stderr().is_terminal() => say(step),
             _ => {}
         }
@@ -57,6 +58,8 @@ fn leave_behind(seat: &GuestSeat) -> Result<(), Failure> {
 }
 
 const READY: &str = "ready";
+/// Start of a step that is printed wherever standard error goes.
+const WARNING: &str = "warning: ";
 
 /// Runs the rack of a folder in this process, until it is to leave.
 pub(super) fn serve(folder: &Path) -> Result<(), Failure> {
@@ -66,6 +69,10 @@ pub(super) fn serve(folder: &Path) -> Result<(), Failure> {
             BootStep::Booting { kernel, accelerator } => {
                 format!("booting Linux {kernel} under {}", accelerator.name())
             }
+            BootStep::Emulated { host, silent } => format!(
+                "{WARNING}host `{host}` printed nothing for {} s under KVM: it is started again, emulated",
+                silent.as_secs()
+            ),
             BootStep::Up { host, seconds } => format!("host `{host}` is up after {seconds:.1} s"),
             BootStep::Ready => READY.into(),
         };

@@ -3,9 +3,10 @@
 use super::Args;
 use serde::Serialize;
 use unrack_paging::{
-    Calibration, CheckedProgram, Delay, LocalMemory, NOT_AWAY, RunReport, RunSetup, Tally, Weighing,
+    Calibration, CheckedProgram, Delay, LEFT_OUT, LocalMemory, NOT_AWAY, OneRun, RunReport, RunSetup, Tally, Weighing,
+    expected,
 };
-use unrack_record::{Machine, Started, Warning};
+use unrack_record::{Machine, Started, Stated, Warning};
 use unrack_units::{Bytes, Rate, Time};
 
 #[derive(Serialize)]
@@ -32,11 +33,14 @@ pub(super) struct Summary {
     /// Memory node, if pages came from one: its delays come on top of `delay_ns`.
     remote: Option<String>,
     wall_s: f64,
-    /// Time of the native run that measured the footprint.
+    /// Time of the native run that measured the footprint; `None` if other work disturbed it.
     native_s: Option<f64>,
-    /// Run time to expect where a fetch takes `delay_ns` and nothing else: without the time that the thread which lost
-    /// most lost to the pager itself. `None` where the memory node determines the delay.
+    /// Run time to expect where a fetch takes `delay_ns` and nothing else, without the pager's own cost, and the times between
+    /// which it is. `None` where the memory node determines the delay, or if withheld.
     expected_s: Option<f64>,
+    expected_s_range: Option<[f64; 2]>,
+    /// Reason why no run time to expect is given.
+    expected_withheld: Option<Warning>,
     #[serde(flatten)]
     memory: LocalMemory,
     #[serde(flatten)]
@@ -58,7 +62,8 @@ pub(super) struct Ran<'a> {
     pub delay: &'a Delay,
     pub wall_s: f64,
     pub native_s: Option<f64>,
-    pub expected_s: Option<f64>,
+    /// `None` where the memory node determines the delay.
+    pub expected: Option<Stated>,
     pub memory: LocalMemory,
     pub calibration: Calibration,
     pub tally: Tally,
@@ -71,9 +76,17 @@ impl<'a> Ran<'a> {
         args: &Args,
         job: &CheckedProgram,
         setup: &RunSetup<'a>,
-        weighing: Option<Weighing>,
+        (weighing, disturbance): (Option<Weighing>, Option<Warning>),
         report: &RunReport,
     ) -> Ran<'a> {
+        let native_s = weighing.and_then(|weighing| weighing.native_s());
+        let concluded = || match (disturbance, weighing) {
+            (Some(why), _) => Stated::withheld(disturbed(&format!("other work disturbed this run ({why})"))),
+            (None, Some(weighing)) if weighing.is_disturbed => {
+                Stated::withheld(disturbed("other work disturbed the native run"))
+            }
+            (None, _) => expected(&one_run(setup, report), native_s),
+        };
         let kept = weighing.and_then(|weighing| weighing.footprint.kept_warning());
         Ran {
             command: job.words(),
@@ -81,14 +94,11 @@ impl<'a> Ran<'a> {
             taken_s: None,
             exit_status: Some(report.status.code()),
             local: setup.local,
-            footprint_bytes: weighing.map(|weighing| weighing.footprint.anonymous),
+            footprint_bytes: setup.footprint.map(Bytes::get),
             delay: setup.delay,
             wall_s: report.wall_s,
-            native_s: weighing.map(|weighing| weighing.wall_s),
-            expected_s: args.remote.is_none().then(|| {
-                let unpaged_s = report.wall_s - report.tally.pager_ns as f64 / 1e9;
-                unpaged_s.max(0.0)
-            }),
+            native_s,
+            expected: args.remote.is_none().then(concluded),
             memory: report.local,
             calibration: setup.calibration,
             tally: report.tally,
@@ -97,9 +107,27 @@ impl<'a> Ran<'a> {
     }
 }
 
+/// Returns the warning that a run time to expect is withheld because of other work.
+fn disturbed(what: &str) -> Warning {
+    let advice = "stop other work on this machine, or keep it from the cores of this command (taskset), and run it again with \
+                  --no-cache";
+    Warning::new("disturbed", format!("{what}: {advice}"))
+}
+
+/// Returns what a run took.
+fn one_run(setup: &RunSetup, report: &RunReport) -> OneRun {
+    OneRun {
+        wall_s: report.wall_s,
+        lost_s: report.tally.pager_ns as f64 / 1e9,
+        waits_s: report.tally.fetches as f64 * setup.delay.mean_ns() / 1e9,
+        threads: report.tally.threads,
+    }
+}
+
 impl Summary {
     /// Returns the summary of a run.
     pub(super) fn new(args: &Args, started: &Started, ran: Ran) -> Summary {
+        let known = ran.expected.as_ref().and_then(Stated::known);
         let mut summary = Summary {
             version: env!("CARGO_PKG_VERSION"),
             command: ran.command,
@@ -115,7 +143,9 @@ impl Summary {
             remote: args.remote.as_ref().map(ToString::to_string),
             wall_s: ran.wall_s,
             native_s: ran.native_s,
-            expected_s: ran.expected_s,
+            expected_s: known.and_then(|known| known.value),
+            expected_s_range: known.and_then(|known| Some([known.low, known.high?])),
+            expected_withheld: ran.expected.as_ref().and_then(Stated::reason).cloned(),
             calibration: ran.calibration,
             memory: ran.memory,
             tally: ran.tally,
@@ -133,7 +163,9 @@ impl Summary {
             size(self.local_bytes)
         );
         let Tally { fetches, write_backs, .. } = self.tally;
-        let fits = fetches == 0 && write_backs == 0 && self.memory.peak_local_bytes <= self.local_bytes;
+        let is_all = !self.warnings.iter().any(|warning| [LEFT_OUT, NOT_AWAY].contains(&&*warning.key));
+        let fits =
+            is_all && fetches == 0 && write_backs == 0 && self.memory.peak_local_bytes <= self.local_bytes;
         fits.then(|| Warning::new("all-local", text))
     }
 
@@ -176,12 +208,22 @@ impl Summary {
             );
         }
         let took = format!("this run took {:.2}s", self.wall_s);
-        match self.expected_s {
-            Some(expected_s) => format!(
-                "about {expected_s:.2}s where a fetch takes {:.2}us ({took}: the rest is the cost of paging in software){native}",
+        let rest = "the rest is the cost of paging in software";
+        match (self.expected_s, self.expected_s_range, &self.expected_withheld) {
+            (Some(expected_s), ..) => format!(
+                "about {expected_s:.2}s where a fetch takes {:.2}us ({took}: {rest}){native}",
                 self.delay_ns / 1e3
             ),
-            None => format!("{took}{native}"),
+            (None, Some([low, high]), _) => format!(
+                "{low:.2}s to {high:.2}s where a fetch takes {:.2}us ({took}: {rest}){native}",
+                self.delay_ns / 1e3
+            ),
+            (None, None, Some(why)) => format!(
+                "{took}{native}; withheld what it would take where a fetch takes {:.2}us: {}",
+                self.delay_ns / 1e3,
+                why.text
+            ),
+            (None, None, None) => format!("{took}{native}"),
         }
     }
 }

@@ -51,6 +51,11 @@ impl Budget {
         Some(until.checked_sub(self.reserved.get()).unwrap_or(until))
     }
 
+    /// Returns the end of the budget; `None` without a bound.
+    pub(crate) fn until(&self) -> Option<Instant> {
+        self.until
+    }
+
     /// Returns true if a step with this predicted time may start.
     pub(crate) fn allows(&self, predicted_s: f64) -> bool {
         self.left_s().is_none_or(|left_s| affords(left_s, predicted_s))

@@ -1,7 +1,7 @@
 //! Conclusions from the runs at one local share: a line, or why there is none.
 
 use super::survey::Survey;
-use super::{Task, with_median};
+use super::{DISTURBED, Done, Task, with_median};
 use unrack_paging::{NOT_AWAY, fit, quality};
 use unrack_record::{Fit, InjectionPoint, Runs, Warning};
 use unrack_units::Bytes;
@@ -11,6 +11,8 @@ pub(crate) struct Conclusion {
     pub fit: Option<Fit>,
     /// Reason why nothing can be concluded.
     pub withheld: Option<Warning>,
+    /// Reason why what is concluded is rough, if it is: the line is through disturbed runs, too.
+    pub rough: Option<Warning>,
 }
 
 impl Conclusion {
@@ -19,6 +21,22 @@ impl Conclusion {
         match (&self.fit, &self.withheld) {
             (_, Some(why)) => Err(why),
             (fit, None) => Ok(fit.as_ref().expect("a line, or the reason why there is none")),
+        }
+    }
+
+    fn withheld(points: Vec<InjectionPoint>, why: Warning) -> Conclusion {
+        Conclusion { points, fit: None, withheld: Some(why), rough: None }
+    }
+
+    /// Returns the slowdown at a delay of one fetch, in ns; a rough one, whose interval is wide already, in any case.
+    ///
+    /// # Errors
+    /// The reason, if it is withheld.
+    pub(crate) fn slowdown(&self, delay_ns: f64) -> Result<fit::Estimate, Warning> {
+        let line = self.line().map_err(Clone::clone)?;
+        match self.rough {
+            Some(_) => Ok(fit::slowdown(line, delay_ns)),
+            None => quality::slowdown(line, delay_ns),
         }
     }
 }
@@ -38,20 +56,62 @@ impl Survey<'_> {
         }
     }
 
-    /// Concludes from the runs with `local` memory.
+    /// Returns all native runs, also disturbed ones, if there are enough of them.
+    fn rough_native(&self) -> Option<Runs> {
+        let runs = self.kept.all(|task| matches!(task, Task::Native { .. }));
+        let is_enough = runs.len() >= quality::FEWEST_NATIVE;
+        is_enough.then(|| with_median(runs.iter().map(|done| done.wall_s).collect()))
+    }
+
+    /// Returns the undisturbed native runs, or all where other work disturbed too many.
+    ///
+    /// # Errors
+    /// The reason, if even these are too few.
+    pub(crate) fn any_native(&self) -> Result<Runs, Warning> {
+        self.native().or_else(|why| self.rough_native().filter(|_| why.key == DISTURBED).ok_or(why))
+    }
+
+    /// Concludes from the runs with `local` memory: from undisturbed ones, or where these are too few from all, roughly.
     pub(crate) fn conclude(&self, local: Bytes) -> Conclusion {
-        let points = self.points(local);
+        let runs = self.delayed(local, Whose::Undisturbed);
+        let points = self.points(runs.clone());
         if let Some(why) = self.not_away(local) {
-            return Conclusion { points, fit: None, withheld: Some(why) };
+            return Conclusion::withheld(points, why);
         }
-        let native = match self.native().and_then(|native| self.enough(&points).map(|()| native)) {
-            Ok(native) => native,
-            Err(why) => return Conclusion { points, fit: None, withheld: Some(why) },
-        };
-        let fit = through(&points, &native.seconds, self.runner.seed);
-        let (overhead_s, delay_s) = self.beside_the_waits(local, fit.waits);
-        let withheld = quality::refusal(&fit, native.median_s, overhead_s, delay_s);
-        Conclusion { points, fit: Some(fit), withheld }
+        match self.native().and_then(|native| self.enough(&points).map(|()| native)) {
+            Ok(native) => {
+                let fit = through(&points, &native.seconds, self.runner.seed);
+                let withheld = refusal(&fit, native.median_s, &runs);
+                Conclusion { points, fit: Some(fit), withheld, rough: None }
+            }
+            Err(why) if why.key == DISTURBED => {
+                self.roughly(local).unwrap_or_else(|| Conclusion::withheld(points, why))
+            }
+            Err(why) => Conclusion::withheld(points, why),
+        }
+    }
+
+    /// Concludes from all runs, also disturbed ones: the interval is wider by what other work may have added to them. `None` if even
+    /// they are too few.
+    fn roughly(&self, local: Bytes) -> Option<Conclusion> {
+        let runs = self.delayed(local, Whose::All);
+        let points = self.points(runs.clone());
+        let native = self.rough_native()?;
+        self.enough(&points).ok()?;
+        let natives = self.kept.all(|task| matches!(task, Task::Native { .. }));
+        let lost = natives.iter().chain(runs.iter().map(|(_, done)| done)).map(|done| done.lost);
+        let lost = lost.fold(0.0, f64::max);
+        let fit = quality::widened(&through(&points, &native.seconds, self.runner.seed), lost);
+        let withheld = refusal(&fit, native.median_s, &runs);
+        let text = format!(
+            "ROUGH: other work disturbed the runs, the last because {}, and may have taken up to {:.0} % of their time: they are used \
+             all the same, and intervals are wider by that; run it again on an idle machine, or give a larger --budget, within which \
+             to wait for one",
+            self.last_reason(),
+            lost * 100.0
+        );
+        let rough = withheld.is_none().then(|| Warning::new("rough", text));
+        Some(Conclusion { points, fit: Some(fit), withheld, rough })
     }
 
     /// Returns why runs with `local` memory cannot be believed: some had more than that.
@@ -79,12 +139,11 @@ impl Survey<'_> {
         }
     }
 
-    /// Returns the undisturbed runs at each delay, smallest first.
-    fn points(&self, local: Bytes) -> Vec<InjectionPoint> {
-        let mut runs = self.delayed(local);
+    /// Returns the runs at each delay, smallest first.
+    fn points(&self, mut runs: Vec<(f64, Done)>) -> Vec<InjectionPoint> {
         runs.sort_by(|a, b| a.0.total_cmp(&b.0).then(a.1.wall_s.total_cmp(&b.1.wall_s)));
         let groups = runs.chunk_by(|a, b| a.0 == b.0);
-        let point = |group: &[(f64, super::Done)]| {
+        let point = |group: &[(f64, Done)]| {
             let middle = group[group.len() / 2].1;
             InjectionPoint {
                 delay_ns: self.runner.delay(group[0].0).mean_ns(),
@@ -96,27 +155,40 @@ impl Survey<'_> {
         groups.map(point).collect()
     }
 
-    /// Returns what the pager takes beside the waits, of which the line has so many, and the delay, in seconds: means of the
-    /// undisturbed runs with delays.
-    fn beside_the_waits(&self, local: Bytes, waits: f64) -> (f64, f64) {
-        let runs = self.delayed(local);
-        let mean = |of: &dyn Fn(&(f64, super::Done)) -> f64| {
-            runs.iter().map(of).sum::<f64>() / runs.len().max(1) as f64
-        };
-        let lost_s = mean(&|(_, done)| done.overhead_s + done.late_s);
-        // What overlaps as the fetches do counts once.
-        let overlap = if waits > 0.0 { mean(&|(_, done)| done.fetches as f64) / waits } else { 1.0 };
-        (lost_s / overlap.max(1.0), mean(&|(delay_ns, _)| delay_ns / 1e9))
-    }
-
-    /// Returns the undisturbed runs with delays, which are in ns.
-    fn delayed(&self, local: Bytes) -> Vec<(f64, super::Done)> {
+    /// Returns runs with delays, which are in ns.
+    fn delayed(&self, local: Bytes, whose: Whose) -> Vec<(f64, Done)> {
         let is_wanted = |task| {
             matches!(task, Task::Remote { local_bytes, delay_ns, .. }
             if local_bytes == local.get() && delay_ns > 0.0)
         };
-        self.kept.undisturbed(is_wanted).into_iter().map(|(task, done)| (delay(task), done)).collect()
+        let runs = match whose {
+            Whose::Undisturbed => self.kept.undisturbed(is_wanted),
+            Whose::All => self.kept.with_disturbed(is_wanted),
+        };
+        runs.into_iter().map(|(task, done)| (delay(task), done)).collect()
     }
+}
+
+/// Runs that are concluded from.
+#[derive(Clone, Copy)]
+enum Whose {
+    Undisturbed,
+    All,
+}
+
+/// Returns why nothing may be concluded from a line through runs, if so.
+fn refusal(fit: &Fit, native_s: f64, runs: &[(f64, Done)]) -> Option<Warning> {
+    let (overhead_s, delay_s) = beside_the_waits(runs, fit.waits);
+    quality::refusal(fit, native_s, overhead_s, delay_s)
+}
+
+/// Returns what the pager takes beside the waits, of which the line has so many, and the delay, in seconds: means of the runs.
+fn beside_the_waits(runs: &[(f64, Done)], waits: f64) -> (f64, f64) {
+    let mean = |of: &dyn Fn(&(f64, Done)) -> f64| runs.iter().map(of).sum::<f64>() / runs.len().max(1) as f64;
+    let lost_s = mean(&|(_, done)| done.overhead_s + done.late_s);
+    // What overlaps as the fetches do counts once.
+    let overlap = if waits > 0.0 { mean(&|(_, done)| done.fetches as f64) / waits } else { 1.0 };
+    (lost_s / overlap.max(1.0), mean(&|(delay_ns, _)| delay_ns / 1e9))
 }
 
 fn delay(task: Task) -> f64 {

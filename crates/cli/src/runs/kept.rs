@@ -146,14 +146,22 @@ impl<'a> Kept<'a> {
 
     /// Returns undisturbed runs in the order in which they were made.
     pub(crate) fn undisturbed(&self, is_wanted: impl Fn(Task) -> bool) -> Vec<(Task, Done)> {
+        self.wanted(|run| !run.is_disturbed && is_wanted(run.task))
+    }
+
+    /// Returns all runs with their tasks, also disturbed ones, in the order in which they were made.
+    pub(crate) fn with_disturbed(&self, is_wanted: impl Fn(Task) -> bool) -> Vec<(Task, Done)> {
+        self.wanted(|run| is_wanted(run.task))
+    }
+
+    fn wanted(&self, is_wanted: impl Fn(&Run) -> bool) -> Vec<(Task, Done)> {
         let runs = self.runs.borrow();
-        let wanted = runs.runs.iter().filter(|run| !run.is_disturbed && is_wanted(run.task));
-        wanted.map(|run| (run.task, run.done)).collect()
+        runs.runs.iter().filter(|run| is_wanted(run)).map(|run| (run.task, run.done)).collect()
     }
 
     /// Returns all runs, also disturbed ones.
     pub(crate) fn all(&self, is_wanted: impl Fn(Task) -> bool) -> Vec<Done> {
-        self.runs.borrow().runs.iter().filter(|run| is_wanted(run.task)).map(|run| run.done).collect()
+        self.with_disturbed(is_wanted).into_iter().map(|(_, done)| done).collect()
     }
 
     fn keep(&self, add: impl FnOnce(&mut Measurements)) -> Result<(), Failure> {

@@ -11,6 +11,7 @@ pub(crate) mod kept;
 pub(crate) mod left;
 pub(crate) mod line;
 pub(crate) mod progress;
+pub(crate) mod quiet;
 pub(crate) mod survey;
 
 use crate::failure::Failure;
@@ -59,6 +60,9 @@ pub(crate) struct Done {
     pub late_s: f64,
     /// True if more than its local memory was local.
     pub not_away: bool,
+    /// Part of its time that other work may have added; 0 if it was not disturbed.
+    #[serde(default)]
+    pub lost: f64,
 }
 
 /// Results of earlier runs that a run needs.
@@ -78,6 +82,9 @@ pub(crate) struct Made {
     pub load: MachineLoad,
     pub warnings: Vec<Warning>,
 }
+
+/// Key of what is withheld because other work disturbed too many runs.
+pub(crate) const DISTURBED: &str = "disturbed";
 
 /// Output files of runs, in the run folder.
 const NATIVE_OUTPUT: &str = "native.out";
@@ -149,7 +156,7 @@ impl Runner<'_> {
         let overhead_s = tally.overhead_ns as f64 / 1e9;
         let late_s = (tally.wait_ns as f64 - tally.fetches as f64 * delay_ns).max(0.0) / 1e9;
         let done =
-            Done { wall_s, footprint_bytes: 0, fetches, write_backs, threads, overhead_s, late_s, not_away };
+            Done { wall_s, fetches, write_backs, threads, overhead_s, late_s, not_away, ..Done::default() };
         Ok((done, report.warnings))
     }
 

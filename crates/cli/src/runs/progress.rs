@@ -19,6 +19,8 @@ struct Known {
     at: Instant,
     /// False while some steps to come are not known yet.
     is_whole: bool,
+    /// End of the budget: what it has no time for is left out.
+    until: Option<Instant>,
 }
 
 const LOOK: &str = "{bar:24} {msg} [{elapsed}{left}]";
@@ -26,9 +28,9 @@ const LOOK: &str = "{bar:24} {msg} [{elapsed}{left}]";
 const WHOLE: f64 = 1000.0;
 
 impl Steps {
-    /// Shows an empty bar.
-    pub(crate) fn new() -> Steps {
-        let known = Known { left: Left::default(), at: Instant::now(), is_whole: false };
+    /// Shows an empty bar, of steps that end at a time at the latest.
+    pub(crate) fn until(until: Option<Instant>) -> Steps {
+        let known = Known { left: Left::default(), at: Instant::now(), is_whole: false, until };
         let known = Arc::new(Mutex::new(known));
         let shown = known.clone();
         let show = move |_: &ProgressState, to: &mut dyn Write| {
@@ -87,6 +89,10 @@ impl Steps {
 impl Known {
     fn text(&self) -> String {
         let left_s = self.left.seconds() - self.at.elapsed().as_secs_f64();
+        let most_s = self
+            .until
+            .map_or(f64::INFINITY, |until| until.saturating_duration_since(Instant::now()).as_secs_f64());
+        let left_s = left_s.min(most_s);
         match self.is_whole {
             true => format!(", about {} s left", left_s.max(1.0).round()),
             false => String::new(),
@@ -96,4 +102,23 @@ impl Known {
 
 fn lock(known: &Mutex<Known>) -> std::sync::MutexGuard<'_, Known> {
     known.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_more_time_is_left_than_the_budget_has() {
+        let until = |seconds| Instant::now().checked_add(Duration::from_secs(seconds));
+        let mut left = Left::default();
+        left.expect(Kind::Injected, 260.0);
+        let text = |until| Known { left, at: Instant::now(), is_whole: true, until }.text();
+        assert_eq!(
+            (text(None).as_str(), text(until(300)).as_str()),
+            (", about 260 s left", ", about 260 s left")
+        );
+        assert!([", about 90 s left", ", about 89 s left"].contains(&text(until(90)).as_str()));
+        assert_eq!(text(until(0)), ", about 1 s left");
+    }
 }

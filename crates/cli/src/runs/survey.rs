@@ -7,11 +7,11 @@ use super::kept::Kept;
 use super::left::Kind;
 use super::line::{self, Delayed};
 use super::progress::Steps;
-use super::{Known, Made, Runner, Task};
+use super::{DISTURBED, Done, Known, Made, Runner, Task, quiet};
 use crate::failure::{Failure, say};
 use std::cell::{Cell, RefCell};
-use std::time::{Duration, Instant};
-use unrack_paging::{FaultMode, MachineCounters, MachineLoad, PagingError, calibrate, quality};
+use std::time::Instant;
+use unrack_paging::{FaultMode, PagingError, calibrate_undisturbed, quality};
 use unrack_record::{Disturbance, DisturbedRun, OtherWork, Warning};
 use unrack_units::Bytes;
 
@@ -30,6 +30,8 @@ pub(crate) struct Survey<'a> {
     captured_local: Cell<Option<Bytes>>,
     /// Number of runs for which the budget had no time.
     left_out: Cell<u32>,
+    /// Time spent waiting for other work to end, in seconds.
+    waited_s: Cell<f64>,
 }
 
 #[derive(Default)]
@@ -40,10 +42,6 @@ struct Log {
     warnings: Vec<Warning>,
 }
 
-/// Time for which the machine is observed before the first run.
-const LOOK: Duration = Duration::from_millis(250);
-/// Most measurements of the pager's cost, until one is undisturbed.
-const CALIBRATIONS: u32 = 2;
 /// Predicted time of a run with remote memory and no delay, in native runs, until one has been made.
 const UNDELAYED: f64 = 2.0;
 /// Delay of more runs where the planned ones leave too wide an interval, in multiples of the largest.
@@ -62,10 +60,7 @@ impl<'a> Survey<'a> {
         steps: &'a Steps,
         rounds: u32,
     ) -> Result<Survey<'a>, Failure> {
-        let load = look();
-        if let Some(why) = load.disturbance() {
-            say(&format!("this machine is busy ({why}): disturbed runs are repeated or not used"));
-        }
+        let load = quiet::look();
         let (cores, before) = (load.cores, load.other_work());
         let survey = Survey {
             runner,
@@ -79,7 +74,11 @@ impl<'a> Survey<'a> {
             log: RefCell::default(),
             captured_local: Cell::new(None),
             left_out: Cell::new(0),
+            waited_s: Cell::new(0.0),
         };
+        if let Some(why) = load.disturbance() {
+            survey.wait_at_first(&why);
+        }
         survey.perform(Task::Native { nth: 1 }, 0.0)?;
         if kept.get(Task::Native { nth: 1 }).is_none() {
             return Err(Failure::Failed(format!(
@@ -91,21 +90,40 @@ impl<'a> Survey<'a> {
         Ok(survey)
     }
 
+    /// Waits for other work to end before the first run, for a part of the budget.
+    fn wait_at_first(&self, why: &Warning) {
+        let Some(until) = quiet::first_until(self.budget) else {
+            return say(&format!(
+                "this machine is busy ({why}): answers may be rough; with --budget the command waits for other work to end"
+            ));
+        };
+        say(&quiet::said(why, until));
+        if !self.wait(until) {
+            say(quiet::STILL_BUSY);
+        }
+    }
+
+    /// Waits for other work to end. Returns whether it has.
+    fn wait(&self, until: Instant) -> bool {
+        self.steps.begin("waiting for other work to end");
+        let began = Instant::now();
+        let is_quiet = quiet::wait(until);
+        self.waited_s.set(self.waited_s.get() + began.elapsed().as_secs_f64());
+        is_quiet
+    }
+
     fn calibrate(&self) -> Result<(), Failure> {
         self.steps.begin("measuring the pager");
-        for _ in 0..CALIBRATIONS {
-            if self.kept.calibration().is_some_and(|(_, is_disturbed)| !is_disturbed) {
-                break;
-            }
-            let before = MachineCounters::now();
-            let measured = match calibrate(FaultMode::Blocking, self.budget.deadline()) {
-                Err(PagingError::OutOfTime) => break,
-                measured => measured?,
-            };
-            let load = MachineLoad::between(&before, &MachineCounters::now());
-            self.kept.keep_calibration(measured, load.disturbance().is_some())?;
+        if self.kept.calibration().is_some_and(|(_, is_disturbed)| !is_disturbed) {
+            return Ok(());
         }
-        Ok(())
+        match calibrate_undisturbed(FaultMode::Blocking, self.budget.deadline()) {
+            Err(PagingError::OutOfTime) => Ok(()),
+            measured => {
+                let (calibration, disturbance) = measured?;
+                self.kept.keep_calibration(calibration, disturbance.is_some())
+            }
+        }
     }
 
     /// Does what [`Survey::undelayed`] does, and keeps every page transfer in `trace.parquet`.
@@ -130,12 +148,20 @@ impl<'a> Survey<'a> {
         self.perform_all(&tasks)?;
         for _ in 0..REPEATS {
             let again = self.all_disturbed();
-            if again.is_empty() || !is_worth_repeating(again.len(), self.kept.all(|_| true).len()) {
+            let is_worth = is_worth_repeating(again.len(), self.kept.all(|_| true).len());
+            if again.is_empty() || !(is_worth || self.is_quiet_in_time_for(&again)) {
                 break;
             }
             self.perform_all(&again)?;
         }
         Ok(())
+    }
+
+    /// Waits for other work to end as long as the budget then has time for these runs. Returns whether it has.
+    fn is_quiet_in_time_for(&self, tasks: &[Task]) -> bool {
+        let predicted = |task: &Task| self.steps.corrected(kind(*task), self.predicted_s(*task));
+        let needed_s = tasks.iter().map(predicted).sum();
+        quiet::until_needed(self.budget, needed_s).is_some_and(|until| self.wait(until))
     }
 
     /// Makes more runs where the slowdown at a delay is too uncertain to be stated, while the budget has time: native ones and, where
@@ -208,7 +234,8 @@ impl<'a> Survey<'a> {
 
     fn take(&self, task: Task, made: Made) -> Result<(), Failure> {
         let why = made.load.disturbance();
-        self.kept.put(task, made.done, why.is_some())?;
+        let lost = if why.is_some() { made.load.lost() } else { 0.0 };
+        self.kept.put(task, Done { lost, ..made.done }, why.is_some())?;
         let mut log = self.log.borrow_mut();
         log.runs += 1;
         let new =
@@ -297,7 +324,13 @@ impl<'a> Survey<'a> {
             ..run.clone()
         };
         let disturbed = log.disturbed.iter().map(repeated).collect();
-        Disturbance { cores: self.cores, before: self.before, runs: log.runs, disturbed }
+        Disturbance {
+            cores: self.cores,
+            before: self.before,
+            waited_s: self.waited_s.get(),
+            runs: log.runs,
+            disturbed,
+        }
     }
 
     /// Returns warnings about all runs together.
@@ -311,7 +344,7 @@ impl<'a> Survey<'a> {
                  without disturbance",
                 self.last_reason()
             );
-            warnings.push(Warning::new("disturbed", text));
+            warnings.push(Warning::new(DISTURBED, text));
         }
         if left_out > 0 {
             let text = format!("the budget of {} left no time for {left_out} runs", self.budget.text());
@@ -335,19 +368,12 @@ impl<'a> Survey<'a> {
              the cores of this command (taskset), and run it again",
             self.last_reason()
         );
-        Warning::new("disturbed", text)
+        Warning::new(DISTURBED, text)
     }
 
-    fn last_reason(&self) -> String {
+    pub(crate) fn last_reason(&self) -> String {
         self.log.borrow().disturbed.last().map_or_else(String::new, |(_, run)| run.why.to_string())
     }
-}
-
-/// Returns the load of the machine while this command does nothing.
-fn look() -> MachineLoad {
-    let before = MachineCounters::now();
-    std::thread::sleep(LOOK);
-    MachineLoad::between(&before, &MachineCounters::now())
 }
 
 /// Runs that may let the slowdown be stated.
@@ -363,7 +389,8 @@ fn more(conclusion: &Conclusion, delay_ns: f64) -> Option<More> {
     let fit = conclusion.fit.as_ref()?;
     match &conclusion.withheld {
         Some(why) => (why.key == quality::INTERCEPT).then_some(More::Delayed),
-        None if quality::slowdown(fit, delay_ns).is_ok() => None,
+        // Other work scatters them, and more runs beside it would not help.
+        None if conclusion.rough.is_some() || quality::slowdown(fit, delay_ns).is_ok() => None,
         None if quality::added_s(fit, delay_ns).is_ok() => Some(More::Native),
         None => Some(More::Delayed),
     }
@@ -411,7 +438,7 @@ mod tests {
         let (narrow, wide) = ([0.9e5, 1.1e5], [0.4e5, 2e5]);
         let of = |fit, withheld: Option<&str>| {
             let withheld = withheld.map(|key| Warning::new(key, "because"));
-            more(&Conclusion { points: Vec::new(), fit, withheld }, 5e3)
+            more(&Conclusion { points: Vec::new(), fit, withheld, rough: None }, 5e3)
         };
         assert_eq!(of(Some(fit(narrow, narrow)), None), None);
         assert_eq!(of(Some(fit(narrow, wide)), None), Some(More::Native));

@@ -54,8 +54,12 @@ fn counted(summary: &Summary) -> Option<String> {
 fn network(summary: &Summary) -> String {
     let queue = &summary.queue_bytes;
     let background = summary.background_gbps.map_or(String::new(), |gbps| format!(", and {gbps:.1} besides"));
+    let trimmed = match summary.trimmed {
+        0 => String::new(),
+        trimmed => format!(", {trimmed} trimmed"),
+    };
     format!(
-        "network    {:.1} Gbps in all{background}; switch queues {:.0} B mean, {} B p99, {} B max; {} packets dropped",
+        "network    {:.1} Gbps in all{background}; switch queues {:.0} B mean, {} B p99, {} B max; {} packets dropped{trimmed}",
         summary.throughput_gbps, queue.mean, queue.p99, queue.max, summary.dropped
     )
 }

@@ -7,6 +7,7 @@ use serde_json::Value;
 use std::ffi::OsString;
 use std::path::Path;
 use std::process::{Command, Stdio};
+use unrack_paging::{Input, TimedRun};
 use unrack_record::{RunFolder, read_json, trace};
 use unrack_study::programs::fabrics::{BURSTINESS, burstiness};
 use unrack_study::programs::{Measurement, ProgramFound, StudyProgram};
@@ -169,13 +170,13 @@ fn natively(program: &StudyProgram, build: &Path, out: &Path) -> Result<Value, F
     command.extend(program.command.iter().map(OsString::from));
     let mut runs = Vec::new();
     for _ in 0..program.repeat.unwrap_or(1) {
-        match native::run(&command, &out.join("output")) {
+        match native::run(&command, &Input::Empty, Some(&out.join("output")), None) {
             Ok(run) => runs.push(run),
             Err(Failure::Failed(why)) => return Ok(withheld("failed", why)),
             Err(other) => return Err(other),
         }
     }
-    let median = |of: fn(&native::NativeRun) -> f64| {
+    let median = |of: fn(&TimedRun) -> f64| {
         let mut seconds: Vec<f64> = runs.iter().map(of).collect();
         seconds.sort_by(f64::total_cmp);
         seconds[seconds.len() / 2]

@@ -103,7 +103,9 @@ impl Answer {
             .ok()
             .and_then(|swap| throttled(&swapped, swap.median_s).or(not_away(&swapped, local)));
         let fetches = survey.kept.get(undelayed(local)).map_or(0, |done| done.fetches);
-        let predicted = match (&native, conclusion.line()) {
+        // A rough line is judged by nothing.
+        let line = conclusion.rough.as_ref().map_or_else(|| conclusion.line(), Err);
+        let predicted = match (&native, line) {
             (Ok(native), Ok(fit)) => predict(fit, native, fetches, &swapped, &cost),
             (Err(why), _) | (_, Err(why)) => Err(why.clone()),
         };

@@ -117,7 +117,7 @@ impl Args {
         let of =
             Identity { sources: build().sources, program: job.identity().unwrap_or_default(), seed: SEED };
         let kept = Kept::open(folder, of, matches!(job.input, Input::Empty));
-        let steps = Steps::new();
+        let steps = Steps::until(budget.until());
         let runner = Runner { job, folder, rate: FREE_LINK, seed: SEED };
         // What this machine lacks is said before anything runs for long.
         let swap = KernelSwap::open(&self.device, self.room(), undo)?;

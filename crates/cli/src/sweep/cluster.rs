@@ -2,6 +2,7 @@
 
 use super::GridArgs;
 use crate::failure::Failure;
+use crate::parent::PARENT;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -25,6 +26,7 @@ pub(super) fn run(
         ScenarioOrigin::Text { text, .. } => Some(text.as_str()),
         ScenarioOrigin::File(_) => None,
     };
+    command.env(PARENT, std::process::id().to_string());
     command.stdin(if text.is_some() { Stdio::piped() } else { Stdio::null() });
     let failed = |why: std::io::Error| Failure::Failed(format!("cannot run {}: {why}", python.display()));
     let mut child = command.spawn().map_err(failed)?;

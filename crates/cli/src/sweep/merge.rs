@@ -1,15 +1,14 @@
 //! `unrack sweep merge`: the table of a sweep whose parts ran by themselves.
 
 use super::part::PartFile;
-use super::{save, show};
+use super::{created, save, show};
 use crate::fail_if::{self, FailIf, Shape};
 use crate::failure::{Failure, say};
-use crate::folder;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use unrack_build::build;
 use unrack_grid::sweep::KEPT;
-use unrack_record::{KeptPoints, Purpose, Started};
+use unrack_record::{KeptPoints, Started};
 use unrack_sim::Summary;
 
 #[derive(clap::Args)]
@@ -20,7 +19,7 @@ pub(super) struct Args {
     /// Write points, table and charts to this folder, as `unrack sweep` does
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
-    /// Replace another run in that folder
+    /// Replace another run in that folder, and the table of a sweep with points that this one lacks
     #[arg(long)]
     replace: bool,
     /// Print one JSON object
@@ -36,7 +35,7 @@ pub(super) fn main(args: Args) -> Result<ExitCode, Failure> {
     args.fail_if.iter().try_for_each(|limit| limit.check(&Shape::from_type::<Summary>()))?;
     let file = args.whole()?;
     let found = args.found(&file)?;
-    let folder = folder::create(&args.out, &Purpose::new("sweep", &file.file, ""), args.replace)?;
+    let folder = created(&args.out, &file.plan, &file.file, args.replace)?;
     let kept = KeptPoints::open(folder.path(KEPT), &build())?;
     for (point, summary) in file.plan.points.iter().zip(&found) {
         kept.write(&point.scenario_hash, &file.plan.asked, summary)?;

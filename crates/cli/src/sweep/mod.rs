@@ -11,7 +11,7 @@ use crate::completions;
 use crate::fail_if::{self, FailIf, Shape};
 use crate::failure::{Failure, say};
 use crate::points_bar::PointsBar;
-use crate::{folder, stdout};
+use crate::stdout;
 use clap_complete::engine::ArgValueCompleter;
 use serde::Serialize;
 use std::num::NonZeroUsize;
@@ -19,9 +19,9 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use unrack_build::build;
 use unrack_grid::runner::cores;
-use unrack_grid::sweep::{KEPT, Points, SweepPart};
-use unrack_grid::{ScenarioOrigin, ScenarioSource, axes};
-use unrack_record::{KeptPoints, Machine, Purpose, RunFolder, Started, Sweep, read_json};
+use unrack_grid::sweep::{KEPT, Plan, Points, SweepPart};
+use unrack_grid::{ScenarioOrigin, ScenarioSource, axes, sweep_folder};
+use unrack_record::{KeptPoints, Machine, RunFolder, Started, Sweep};
 use unrack_report::{sweep_figures, sweep_text, write_svgs};
 use unrack_sim::Summary;
 
@@ -123,8 +123,9 @@ fn sweep(args: GridArgs) -> Result<ExitCode, Failure> {
     args.fail_if.iter().try_for_each(|limit| limit.check(&Shape::from_type::<Summary>()))?;
     let axes = axes::parsed(&args.set, args.seeds.as_deref()).map_err(Failure::Usage)?;
     let source = ScenarioSource { origin: ScenarioOrigin::named(&args.scenario)?, transfers: args.transfers };
-    let points = Points::check(&source, axes)?;
-    let folder = args.folder(&points)?;
+    let points = Points::check(&source, axes, || {})?;
+    let name = args.scenario.display().to_string();
+    let folder = created(&args.out, &points.plan(), &name, args.replace)?;
     if let Some(scheduler) = &args.cluster {
         cluster::run(&args, scheduler, &source, &folder.path(KEPT))?;
     }
@@ -146,27 +147,12 @@ fn sweep(args: GridArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-impl GridArgs {
-    /// Creates the folder, unless a table would be lost there: only a grid with all points of an earlier sweep may
-    /// replace its table.
-    fn folder(&self, points: &Points) -> Result<RunFolder, Failure> {
-        let earlier = read_json::<Sweep>(self.out.join("sweep.json"))
-            .ok()
-            .filter(|_| !self.replace && self.part.is_none());
-        if let Some(earlier) = earlier {
-            let lost = points.lacks(&earlier);
-            if lost > 0 {
-                return Err(Failure::Usage(format!(
-                    "{} has a sweep with {lost} points that are not in this grid: name another folder, or give \
-                     --replace to replace its table (finished points are kept)",
-                    self.out.display()
-                )));
-            }
-        }
-        let purpose = Purpose::new("sweep", self.scenario.display().to_string(), "");
-        folder::create(&self.out, &purpose, self.replace)
-    }
+/// Creates the folder of a sweep. A folder that cannot be is bad usage.
+fn created(out: &Path, plan: &Plan, name: &str, replace: bool) -> Result<RunFolder, Failure> {
+    sweep_folder::create(out, plan, name, replace).map_err(|why| Failure::Usage(why.to_string()))
+}
 
+impl GridArgs {
     /// Runs the points of this part that are not in the folder yet.
     fn run(&self, folder: &RunFolder, points: &Points) -> Result<Vec<Summary>, Failure> {
         let place = folder.path(KEPT);

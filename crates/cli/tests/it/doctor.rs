@@ -3,6 +3,7 @@
 use crate::desk::{Desk, stderr, stdout};
 use serde_json::Value;
 use std::process::Command;
+use unrack_testing::{Needed, skip};
 
 fn asked(desk: &Desk, more: &[&str]) -> Vec<Value> {
     let found: Value = serde_json::from_str(&desk.done(&[&["doctor", "--json"], more].concat())).unwrap();
@@ -19,6 +20,7 @@ fn each_use_of_a_verb_is_answered() {
     }
     for one in &all {
         assert_eq!(one["can_run"].as_bool().unwrap(), one["lacks"].is_null(), "{one}");
+        assert!(one["note"].is_null() || one["can_run"] == true, "{one}");
     }
     let sim = asked(&desk, &["sim"]);
     assert!(sim.len() == 1 && sim[0]["can_run"] == true);
@@ -56,4 +58,22 @@ fn what_a_verb_lacks_is_what_the_doctor_says_with_status_3() {
         let why = stderr(&run);
         assert!(why.contains(lacks) && why.contains("unrack doctor"), "{why}");
     }
+}
+
+/// QEMU's file may be there and run nothing, and so may `/dev/kvm`: only a trial shows it.
+#[test]
+fn a_program_that_runs_no_guest_is_found_by_trial() {
+    if unrack_guests::check_machine().is_err() {
+        return skip(Needed::Guests, "QEMU, busybox or a kernel is not installed");
+    }
+    let desk = Desk::new("doctor-trial");
+    std::os::unix::fs::symlink("/bin/false", desk.path("qemu-system-x86_64")).unwrap();
+    let path = std::env::var("PATH").unwrap();
+    let doctor = Command::new(env!("CARGO_BIN_EXE_unrack"))
+        .args(["doctor", "rack"])
+        .env("PATH", format!("{}:{path}", desk.path("")))
+        .output()
+        .unwrap();
+    let said = stdout(&doctor);
+    assert!(doctor.status.code() == Some(3) && said.contains("runs no guest here"), "{said}");
 }

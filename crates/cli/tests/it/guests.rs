@@ -212,6 +212,7 @@ fn a_device_on_the_bus_and_a_rack_whose_process_is_killed() {
 
     let processes = guests.processes();
     kill_process(processes[0], Signal::KILL).unwrap();
+    wait_for_end(processes[0]);
     let output = guests.desk.unrack(&guests.verb("down", &[]));
     assert!(stderr(&output).contains("had ended already"), "{}", stderr(&output));
     assert!(output.status.success() && !Path::new(&guests.state).exists());
@@ -239,6 +240,45 @@ fn an_interrupted_up_leaves_nothing() {
         assert!(begun.elapsed() < 5 * PATIENCE, "the rack stays");
         std::thread::sleep(Duration::from_millis(50));
     }
+}
+
+/// Stands in for QEMU on a machine whose KVM passes every trial and then runs no kernel.
+const STANDS_STILL: &str = r#"#!/bin/sh
+case "$*" in
+*isa-debug-exit*) exit 85 ;;
+*"-accel kvm"*) exec sleep 1000 ;;
+esac
+exec "$REAL" "$@"
+"#;
+
+#[test]
+fn a_guest_that_stands_still_under_kvm_is_emulated() {
+    if unrack_guests::check_machine().is_err() {
+        return skip(Needed::Guests, "QEMU, busybox or a kernel is not installed");
+    }
+    let path = std::env::var("PATH").unwrap();
+    let real = std::env::split_paths(&path).map(|folder| folder.join("qemu-system-x86_64"));
+    let real = real.into_iter().find(|path| path.is_file()).unwrap();
+    let desk = Desk::new("guests-silent");
+    let (text, program) = (desk.file("text", STANDS_STILL), desk.path("qemu-system-x86_64"));
+    // A file that this process had open for writing might be busy in a child of another test.
+    assert!(Command::new("install").args(["-m", "755", &text, &program]).status().unwrap().success());
+    let folder = Path::new(&program).parent().unwrap().display();
+    let (state, scenario) = (desk.path("state"), example("two-hosts.toml"));
+    let up = Command::new(env!("CARGO_BIN_EXE_unrack"))
+        .args(["rack", "up", &scenario, "--state", &state, "--set", "host=[{name=\"a\"}]"])
+        .env("PATH", format!("{folder}:{path}"))
+        .env("REAL", real)
+        .output()
+        .unwrap();
+    let guests = Guests { desk, state, scenario };
+    assert!(up.status.success(), "{}", stderr(&up));
+    assert!(stderr(&up).contains("host `a` printed nothing for 20 s under KVM"), "{}", stderr(&up));
+    assert_eq!(guests.status()["accelerator"], "tcg");
+    // A host that is booted later is emulated from the start.
+    guests.done("kill", "a");
+    guests.done("boot", "a");
+    assert_eq!(stdout(&guests.exec("a", &["hostname"]).output().unwrap()), "a\n");
 }
 
 #[test]

@@ -32,15 +32,18 @@ fn calibration() -> &'static [u8] {
     static MEASURED: std::sync::OnceLock<Vec<u8>> = std::sync::OnceLock::new();
     MEASURED.get_or_init(|| {
         let lab = Lab::new("lines-calibration");
-        let output = lab.unrack(&[&"lines", &"calibrate"]);
+        // As on a quiet machine: what is measured beside other work is measured again.
+        let output = lab.command(&[&"lines", &"calibrate"]).env("UNRACK_PROC", lab.proc(0)).output().unwrap();
         assert!(output.status.success(), "{}", stderr(&output));
         std::fs::read(lab.path(KEPT)).unwrap()
     })
 }
 
+/// Records a command once: what the model says of it is not compared with a native run, whose time depends on this machine.
 fn recorded(lab: &Lab, command: &[&str]) -> (Output, Value) {
     let json = lab.path("run.json");
-    let mut arguments: Vec<&dyn AsRef<std::ffi::OsStr>> = vec![&"lines", &"run", &"--json", &json, &"--"];
+    let mut arguments: Vec<&dyn AsRef<std::ffi::OsStr>> =
+        vec![&"lines", &"run", &"--once", &"--json", &json, &"--"];
     arguments.extend(command.iter().map(|word| word as &dyn AsRef<std::ffi::OsStr>));
     let output = lab.unrack(&arguments);
     let text = std::fs::read(&json).unwrap_or_else(|_| panic!("no summary: {}", stderr(&output)));
@@ -91,7 +94,7 @@ fn few_windows_have_no_slowdown() {
     let (output, object) = recorded(&lab, &["/bin/true"]);
     assert_eq!(keys(&object), "access command lines machine seed version");
     let expected = "counts critical curve fabrics footprint_bytes functions kernel_s local machine_times mappings native \
-                    placement placements predicted_near_s predicted_processor_s processor stalls warnings";
+                    placement placements predicted_near_s predicted_processor_s processor seen stalls threads warnings";
     assert_eq!(keys(&object["lines"]), expected);
     assert_eq!(object["access"], "lines");
     assert_eq!(object["lines"]["predicted_near_s"]["withheld"]["key"], "few-windows");
@@ -144,7 +147,15 @@ fn a_map_has_every_rule_at_every_share() {
     assert!(output.status.success(), "{}", stderr(&output));
     let object: Value = serde_json::from_slice(&std::fs::read(&json).unwrap()).unwrap();
     let lines = &object["lines"];
-    let all_far = *slowdowns(&lines["curve"]).unwrap().last().unwrap();
+    assert!(
+        !lines["native"]["wall"]["seconds"].as_array().unwrap().is_empty(),
+        "a map is checked by a native run"
+    );
+    let all_far = match slowdowns(&lines["curve"]) {
+        Ok(slowdowns) => *slowdowns.last().unwrap(),
+        // On a busy machine, or one whose core the model does not know.
+        Err(why) => return assert_eq!(why, "native-time-missed"),
+    };
     let worst = worst(lines);
     assert_eq!(worst.len(), 15, "{worst:?}");
     // Windows are a sample of the misses: what a few pages do may by chance be out of order. Where pages move by use, more near
@@ -172,7 +183,8 @@ fn memory_of_a_name_is_far() {
     let file = unsorted(&lab, 15_000);
     let run = |placement: &str| {
         let json = lab.path("far.json");
-        let words = ["--placement", placement, "--", "sort", "--parallel=1", "-o", "/dev/null", &file];
+        let words =
+            ["--once", "--placement", placement, "--", "sort", "--parallel=1", "-o", "/dev/null", &file];
         let mut arguments: Vec<&dyn AsRef<std::ffi::OsStr>> = vec![&"lines", &"run", &"--json", &json];
         arguments.extend(words.iter().map(|word| word as &dyn AsRef<std::ffi::OsStr>));
         let output = lab.unrack(&arguments);
@@ -307,12 +319,134 @@ fn a_budget_ends_a_run_and_all_its_processes() {
     let lines = &summary["lines"];
     let warnings = lines["warnings"].as_array().unwrap();
     let said = warnings.iter().find(|warning| warning["key"] == "budget").expect("a warning");
-    assert!(said["text"].as_str().unwrap().contains("the program's beginning"), "{said}");
-    assert!(lines["curve"][0]["slowdown"]["value"].as_f64().unwrap() >= 1.0, "{lines}");
+    let text = said["text"].as_str().unwrap();
+    assert!(text.contains("the budget ended the recorded run after") && text.contains("--budget"), "{text}");
+    // An answer about a part of a program is not one about the program.
+    assert!(lines["seen"].as_f64().unwrap() < 1.0, "{lines}");
+    assert!(
+        lines["curve"].as_array().unwrap().is_empty() && lines["threads"].as_array().unwrap().is_empty(),
+        "{lines}"
+    );
+    for number in [
+        &lines["predicted_near_s"],
+        &lines["fabrics"][0]["slowdown"],
+        &lines["fabrics"][0]["slowdown_closed_loop"],
+    ] {
+        assert_eq!(number["withheld"]["key"], "budget", "{number}");
+    }
+    assert!(
+        lines["fabrics"][0]["unloaded_ns"].as_f64().is_some(),
+        "what does not depend on it is stated: {lines}"
+    );
+    let told = String::from_utf8_lossy(&output.stdout);
+    assert!(told.contains("of the first ") && told.contains("withheld"), "{told}");
+    let report = std::fs::read_to_string(run.join("report.html")).unwrap();
+    assert!(
+        report.contains("of the first ") && report.contains("the budget ended the recorded run"),
+        "in the page, too"
+    );
     let script = script.to_str().unwrap();
     let remains = std::fs::read_dir("/proc").unwrap().flatten().filter(|entry| {
         let line = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
         line.split(|byte| *byte == 0).any(|word| word == script.as_bytes())
     });
     assert_eq!(remains.count(), 0);
+}
+
+/// Program with a thread that only computes, and one that waits for memory and executes few instructions.
+const HIDDEN: &str = r#"
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+enum { LINES = 1 << 21 };
+static size_t *lines;
+static void *chase(void *x) {
+    size_t at = 0;
+    for (long i = 0; i < 400000; i++) at = lines[at];
+    return (void *)at;
+}
+static void *add(void *x) {
+    unsigned long sum = 0;
+    for (unsigned long i = 0; i < 12000000; i++) { sum += i * i; __asm__("" : "+r"(sum)); }
+    return (void *)sum;
+}
+int main(void) {
+    pthread_t waits, computes;
+    void *result;
+    lines = malloc(LINES * 64UL);
+    for (size_t i = 0; i < LINES; i++) lines[i * 8] = (i * 1000003UL + 7) % LINES * 8;
+    pthread_create(&waits, 0, chase, 0);
+    pthread_create(&computes, 0, add, 0);
+    pthread_join(waits, &result);
+    printf("%zu\n", (size_t)result);
+    pthread_join(computes, &result);
+    return 0;
+}"#;
+
+#[test]
+fn a_thread_that_waits_is_not_hidden_by_one_that_computes() {
+    let Some(lab) = lab("lines-hidden") else { return };
+    let program = lab.path("hidden");
+    common::compile(HIDDEN, &program, &["-O2", "-pthread"]);
+    let (output, object) = recorded(&lab, &[program.to_str().unwrap()]);
+    let lines = &object["lines"];
+    let threads = lines["threads"].as_array().unwrap();
+    let waits = threads.iter().max_by_key(|thread| {
+        thread["misses"].as_u64().unwrap() * 1000 / thread["instructions"].as_u64().unwrap()
+    });
+    let waits = waits.unwrap();
+    assert!(waits["windows"].as_u64().unwrap() >= 8, "{waits}");
+    if waits["misses"].as_u64().unwrap() < 200_000 {
+        // The last level of this machine holds most of the 128 MiB.
+        return;
+    }
+    let last = |curve: &Value| *slowdowns(curve).unwrap().last().unwrap();
+    // Each of its loads waits for memory: 0.1 us near and 2.1 us far, three quarters of the pages being far.
+    assert!(last(&waits["curve"]) > 3.0, "{waits}");
+    assert!(last(&lines["curve"]) > 1.5, "400,000 loads of 2 us: {lines}");
+    assert_eq!(
+        lines["warnings"].as_array().unwrap().iter().filter(|warning| warning["key"] == "unchecked").count(),
+        1
+    );
+    assert!(String::from_utf8_lossy(&output.stdout).contains("all near"), "the table of threads");
+}
+
+/// Returns the number of processes that sleep for so long, natively or under QEMU.
+fn sleepers(marked: &common::Marked) -> usize {
+    let line = |pid: &str| std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+    let sleeps = |process: &&String| {
+        let line = line(process.split(' ').next().unwrap_or_default());
+        line.split(|byte| *byte == 0).any(|word| word == b"300")
+    };
+    marked.left().iter().filter(sleeps).count()
+}
+
+/// Starts two processes, of which one has a session of its own and no parent.
+const LASTING: &str = "(setsid sh -c 'sleep 300' &); sleep 300";
+
+#[test]
+fn all_ends_with_the_command_however_it_is_ended() {
+    let Some(lab) = lab("lines-ended") else { return };
+    let verbs: [&[&str]; 3] = [
+        &["lines", "run", "--once"],
+        &["lines", "run"],
+        &["compare", "--access", "lines", "--replace", "--out", "out"],
+    ];
+    for (verb, signal) in verbs.iter().flat_map(|verb| ["TERM", "INT", "KILL"].map(|signal| (verb, signal))) {
+        let marked = common::Marked::new(&lab);
+        let mut command = Command::new(env!("CARGO_BIN_EXE_unrack"));
+        command.args(*verb).args(["--", "sh", "-c", LASTING]);
+        command.env("XDG_CACHE_HOME", lab.path("cache")).env("TMPDIR", lab.path("tmp"));
+        let null = std::process::Stdio::null;
+        marked.mark(&mut command).stdin(null()).stdout(null()).stderr(null());
+        let mut process = command.spawn().unwrap();
+        common::wait_until("both sleep", || sleepers(&marked) == 2);
+        let sent = Command::new("kill").args([&format!("-{signal}"), &process.id().to_string()]).status();
+        assert!(sent.unwrap().success());
+        process.wait().unwrap();
+        common::wait_until(&format!("all has ended after {signal} to {verb:?}"), || marked.left().is_empty());
+        let left = std::fs::read_dir(lab.path("tmp")).unwrap().flatten().map(|entry| entry.file_name());
+        let left: Vec<_> = left.collect();
+        assert!(left.is_empty(), "{signal} to {verb:?} left {left:?}");
+    }
 }

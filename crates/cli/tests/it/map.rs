@@ -99,20 +99,19 @@ fn check_cells(local: &serde_json::Value) {
 }
 
 #[test]
-fn disturbed_runs_are_neither_drawn_nor_kept() {
+fn disturbed_runs_are_drawn_roughly_and_not_kept() {
     let Some(lab) = Lab::paging("map-busy") else { return };
     let output = map(&lab, 8, &[]);
     assert!(output.status.success(), "{}", stderr(&output));
     let text = String::from_utf8_lossy(&output.stdout);
-    assert!(
-        text.contains("native withheld") && text.contains("too few undisturbed native runs, 0"),
-        "{text}"
-    );
     let read = |name: &str| -> serde_json::Value { unrack_record::read_json(lab.path(name)).unwrap() };
     let busy = read("map/map.json");
-    assert!(busy["native_s"].is_null() && busy["floor_ns"].is_null(), "{busy}");
+    assert!(busy["native_s"].as_f64().is_some() && busy["floor_ns"].is_null(), "{busy}");
     for local in busy["locals"].as_array().unwrap() {
-        assert!(local["slowdown"].is_null() && local["withheld"]["key"] == "disturbed", "{local}");
+        let is_rough = local["rough"]["key"] == "rough" && !local["slowdown"].is_null();
+        let is_withheld = local["slowdown"].is_null() && local["withheld"]["key"] != "disturbed";
+        assert!(is_rough || is_withheld, "{local}");
+        assert!(!is_rough || text.contains("ROUGH: other work disturbed"), "{text}");
     }
     let kept = read("map/measured.json");
     assert!(kept["runs"].as_array().unwrap().iter().all(|run| run["is_disturbed"] == true), "{kept}");

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use unrack_rack::Scenario;
 use unrack_sim::Need;
-use unrack_sim::memory::FACTOR;
+use unrack_sim::memory::{CLOSE, FACTOR};
 
 /// Cases: example, what replaces its values, and two numbers of messages.
 const GRID: [(&str, &[&str], [u32; 2]); 9] = [
@@ -50,6 +50,60 @@ fn estimates_are_what_runs_take() {
         let case = format!("{name}, {set:?}: {used:.2e} more bytes used, estimated {estimated:.2e}");
         assert!(is_near || estimated.max(used) < LEAST, "{case}");
     }
+}
+
+const STAR: &str = r#"{ kind = "star", nodes = 2048 }"#;
+const SPINE: &str = r#"{ kind = "leaf-spine", racks = 256, hosts_per_rack = 32, spines = 16 }"#;
+const TREE: &str = r#"{ kind = "fat-tree", ports = 32 }"#;
+const TORUS: &str = r#"{ kind = "torus", shape = [16, 16, 16] }"#;
+
+/// Networks of thousands of nodes with each protocol, and the size of a message of each node.
+const LARGE: [(&str, &[&str], &str); 6] = [
+    (STAR, &["edm", "cxl"], "256B"),
+    (
+        SPINE,
+        &["ideal", "tcp", "dctcp", "pfabric", "homa", "ndp", "phost", "ird", "fastpass", "pfc-dcqcn"],
+        "1kB",
+    ),
+    (SPINE, &["dctcp", "homa", "ndp"], "16KiB"),
+    (TREE, &["dctcp", "ndp", "fastpass"], "1kB"),
+    (TORUS, &["tcp", "pfq"], "1kB"),
+    (SPINE, &["cxl"], "256B"),
+];
+
+fn large(topology: &str, protocol: &str, size: &str, messages: u32) -> String {
+    // `cxl` numbers up to 4096 nodes.
+    let topology = if protocol == "cxl" { topology.replace("256", "128") } else { topology.into() };
+    format!(
+        "network = {{ topology = {topology}, link = {{ rate = \"100Gbps\", propagation = \"1us\" }}, \
+         switch = {{ buffer = \"1MiB\" }} }}\nfabric.protocol = \"{protocol}\"\n\
+         workload = {{ kind = \"flows\", size = \"{size}\", pattern = \"permutation\", load = 0.3, messages = {messages} }}\n"
+    )
+}
+
+#[test]
+fn estimates_of_large_networks_are_close() {
+    let desk = Desk::new("memory-large");
+    let small = desk.file("small.toml", large(r#"{ kind = "star", nodes = 2 }"#, "ideal", "64B", 1));
+    let empty = peak(&desk, &small, &[]);
+    let mut far = Vec::new();
+    for (topology, protocols, size) in LARGE {
+        for protocol in protocols {
+            let file = desk.file("large.toml", large(topology, protocol, size, 8192));
+            let scenario =
+                Scenario::load(Path::new(&file), &Default::default()).and_then(unrack_sim::check).unwrap();
+            let need = Need::from_scenario(&scenario);
+            let program: f64 =
+                need.parts.iter().filter(|part| part.key.is_empty()).map(|part| part.bytes).sum();
+            let (used, estimated) = (peak(&desk, &file, &[]) - empty, need.bytes() - program);
+            let ratio = estimated / used;
+            eprintln!("{protocol:9} {topology} {size}: {used:.2e} used, estimated {ratio:.2} times as much");
+            if !(1.0 / CLOSE..=CLOSE).contains(&ratio) {
+                far.push(format!("{protocol} on {topology}, {size}: {used:.2e} used, estimated {need:#?}"));
+            }
+        }
+    }
+    assert!(far.is_empty(), "{}", far.join("\n"));
 }
 
 #[test]

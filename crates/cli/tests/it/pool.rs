@@ -319,9 +319,12 @@ fn hosts_share_a_device_that_was_formatted_for_them() {
     let again = run(&["pool", "format", "{}"], &device);
     assert!(text(&again.stderr).contains("serves them"), "{}", text(&again.stderr));
 
+    let fence = |host: &str| run(&["pool", "fence", host, "--socket", "{}"], &sockets[0]);
+    let refused = fence("1");
+    assert_eq!(refused.status.code(), Some(1), "its heartbeat moves");
+    assert!(text(&refused.stderr).contains("give --force"), "{}", text(&refused.stderr));
     second.kill();
     until(0, "silent");
-    let fence = |host: &str| run(&["pool", "fence", host, "--socket", "{}"], &sockets[0]);
     assert_eq!(fence("0").status.code(), Some(1), "a host does not fence itself");
     assert_eq!(fence("7").status.code(), Some(1));
     assert!(fence("1").status.success());

@@ -122,18 +122,19 @@ fn what_is_left_when_its_server_is_killed_too_is_swept() {
         }
         std::thread::sleep(Duration::from_millis(5));
     };
-    // The parent first would have the server clean up, and the server first would have the parent report it.
+    // The parent would report that its server was killed, so it is stopped before. The server is not: if its parent ended, the
+    // kernel would let it go on (SIGHUP and SIGCONT to an orphaned process group), and it would clean up.
     let kill = |signal: &str, pid: u32| {
         Command::new("kill").args([signal, &pid.to_string()]).status().unwrap();
     };
-    kill("-STOP", server);
-    // A stop takes effect when each of its threads is interrupted: before, the server would see its parent end.
-    while !is_stopped(server) {
-        assert!(start.elapsed() < Duration::from_secs(20), "the server stops");
+    kill("-STOP", child.id());
+    // A stop takes effect when each of its threads is interrupted.
+    while !is_stopped(child.id()) {
+        assert!(start.elapsed() < Duration::from_secs(20), "the parent stops");
         std::thread::sleep(Duration::from_millis(1));
     }
-    kill("-KILL", child.id());
     kill("-KILL", server);
+    kill("-KILL", child.id());
     child.wait().unwrap();
     assert!(!folder.is_empty(), "neither could clean up");
     while !folder.is_empty() {

@@ -179,3 +179,30 @@ fn a_part_that_is_missing_is_named_and_parts_of_two_sweeps_are_refused() {
         assert!(said.contains("such as 2/4"), "{said}");
     }
 }
+
+/// A part and a merge remove the table in their folder, so they are refused as a sweep is if that has points which they lack.
+#[test]
+fn parts_and_merges_keep_the_table_of_another_sweep() {
+    let desk = Desk::new("sweep-kept-table");
+    run(&desk, "mine", &[]);
+    let before = desk.bytes("mine/sweep.json");
+    let other = ["--set", "network.mtu=9000B", "--threads", "1"];
+    run(&desk, "part", &[&other[..2], &["--part", "1/1"]].concat());
+    let words = grid("mine");
+    let asked = |more: &[&str]| {
+        words.iter().map(String::as_str).chain(more.iter().copied()).collect::<Vec<_>>().join("\0")
+    };
+    let part = asked(&[&other[..], &["--part", "1/2"]].concat());
+    let whole = asked(&other);
+    let merge = ["sweep", "merge", "part", "--out", "mine"].join("\0");
+    for words in [part, whole, merge] {
+        let said = desk.refused(2, &words.split('\0').collect::<Vec<_>>());
+        assert!(said.contains("8 points that are not in this grid") && said.contains("--replace"), "{said}");
+        assert_eq!(desk.bytes("mine/sweep.json"), before, "{words:?}");
+    }
+    desk.file("mine/sweep.json", "{");
+    let said = desk.refused(2, &words.iter().map(String::as_str).collect::<Vec<_>>());
+    assert!(said.contains("cannot read"), "{said}");
+    desk.done(&["sweep", "merge", "part", "--out", "mine", "--replace"]);
+    assert_ne!(desk.bytes("mine/sweep.json"), before);
+}

@@ -20,9 +20,12 @@ pub struct Counters {
     pub sent_bytes: u64,
     /// Payload that reached its end node, duplicates included.
     pub arrived_bytes: u64,
-    /// Payload lost on the way. When nothing is in flight: sent = arrived + dropped.
+    /// Payload lost on the way, that of trimmed packets included. When nothing is in flight: sent = arrived + dropped.
     pub dropped_bytes: u64,
+    /// Packets lost on the way.
     pub dropped_packets: u64,
+    /// Packets that lost their payload on the way, and went on as a header.
+    pub trimmed_packets: u64,
     /// Payload sent by traffic besides messages.
     pub background_sent_bytes: u64,
     /// Payload received by traffic besides messages.
@@ -48,6 +51,7 @@ impl Counters {
             arrived_bytes,
             dropped_bytes,
             dropped_packets,
+            trimmed_packets,
             background_sent_bytes,
             background_arrived_bytes,
         } = part;
@@ -57,6 +61,7 @@ impl Counters {
         self.arrived_bytes += arrived_bytes;
         self.dropped_bytes += dropped_bytes;
         self.dropped_packets += dropped_packets;
+        self.trimmed_packets += trimmed_packets;
         self.background_sent_bytes += background_sent_bytes;
         self.background_arrived_bytes += background_arrived_bytes;
     }
@@ -185,6 +190,15 @@ impl<E: Tied, O: Observer> Core<E, O> {
         self.observer.dropped(id, bytes, self.now);
         self.lost(id, packet);
     }
+    /// Counts a packet of message `id` whose `bytes` of payload were removed: its header goes on. Calls `packet` only if
+    /// there is an observer.
+    pub fn trimmed(&mut self, id: MessageId, bytes: u64, packet: impl FnOnce() -> ObservedPacket) {
+        self.counters.dropped_bytes += bytes;
+        self.counters.trimmed_packets += 1;
+        self.outcomes[id.index()].trims += 1;
+        self.observer.dropped(id, bytes, self.now);
+        self.lost(id, packet);
+    }
     /// Tells the observer that message `id`, too, needed a lost packet. [`Core::dropped`] has counted the packet.
     pub fn lost(&mut self, id: MessageId, packet: impl FnOnce() -> ObservedPacket) {
         if O::HOPS {
@@ -303,9 +317,10 @@ impl<E: Tied, O: Observer> Core<E, O> {
         all
     }
 
-    pub(super) fn finish(self, ending: Ending, unloaded: impl Fn(&Message) -> Time) -> (Run, O) {
+    pub(super) fn finish(self, ending: Ending, unloaded: impl Fn(&Message, &Outcome) -> Time) -> (Run, O) {
         let queue_bytes = self.queue_bytes();
-        let unloaded = self.messages.iter().map(unloaded).collect();
+        let each = self.messages.iter().zip(&self.outcomes);
+        let unloaded = each.map(|(message, outcome)| unloaded(message, outcome)).collect();
         let run = Run {
             messages: Arc::unwrap_or_clone(self.messages),
             outcomes: self.outcomes,

@@ -24,7 +24,7 @@ pub use split::{Split, run_split};
 
 use self::core::Event;
 use crate::fabric::Fabric;
-use crate::run::{Ending, Run};
+use crate::run::{Ending, Outcome, Run};
 use unrack_units::Time;
 use unrack_workload::{Computing, Message, Outbox, Source};
 
@@ -114,8 +114,13 @@ impl<F: Fabric, S: Source, O: Observer> Sim<F, S, O> {
             }
         };
         progress(self.progress());
-        let Sim { core, fabric, source, .. } = self;
-        let (run, observer) = core.finish(ending, |message| fabric.unloaded(message));
+        let Sim { core, fabric, source, time_limit, .. } = self;
+        let unloaded = |message: &Message, outcome: &Outcome| match time_limit {
+            // Nothing happened: this run checked whether there can be one.
+            Time::ZERO => Time::ZERO,
+            _ => fabric.unloaded_beside(message, outcome),
+        };
+        let (run, observer) = core.finish(ending, unloaded);
         (Run { hosts: fabric.hosts(), ..run }, source, observer)
     }
 
@@ -132,7 +137,8 @@ impl<F: Fabric, S: Source, O: Observer> Sim<F, S, O> {
             self.settle();
         }
         let fabric = self.fabric;
-        let (run, _) = self.core.finish(Ending::Idle, |message| fabric.unloaded(message));
+        let (run, _) =
+            self.core.finish(Ending::Idle, |message, outcome| fabric.unloaded_beside(message, outcome));
         (fabric, run)
     }
 

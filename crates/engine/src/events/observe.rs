@@ -16,7 +16,7 @@ pub trait Observer {
     fn completed(&mut self, _id: MessageId, _message: &Message, _now: Time) {}
     /// Reports that a packet of message `id` was retransmitted.
     fn retransmitted(&mut self, _id: MessageId, _now: Time) {}
-    /// Reports that a packet with `bytes` of payload was lost on its way.
+    /// Reports that a packet with `bytes` of payload was lost on its way, or its payload was.
     fn dropped(&mut self, _id: MessageId, _bytes: u64, _now: Time) {}
     /// Reports the loss of a packet that message `id` needs; called once for each message that needs it. Only if
     /// [`Observer::HOPS`].

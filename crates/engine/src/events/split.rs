@@ -259,8 +259,9 @@ fn join<F: Split>(
         }
         outcome
     };
-    let outcomes = messages.iter().enumerate().map(outcome).collect();
-    let unloaded = messages.iter().map(|message| parts[0].fabric.unloaded(message)).collect();
+    let outcomes: Vec<Outcome> = messages.iter().enumerate().map(outcome).collect();
+    let each = messages.iter().zip(&outcomes);
+    let unloaded = each.map(|(message, outcome)| parts[0].fabric.unloaded_beside(message, outcome)).collect();
     let mut counters = Counters::default();
     let mut queue_bytes = parts[0].core.queue_bytes();
     let mut busy = BusyTimes::default();

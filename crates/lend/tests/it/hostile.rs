@@ -7,7 +7,18 @@ use unrack_lend::Error;
 use unrack_pool::Channel;
 use unrack_pool::wire::Access;
 
-const GREETING: &[u8] = b"unrack-lend 1";
+const GREETING: &[u8] = b"unrack-lend 2";
+
+/// Returns the reference of a loan, as an owner numbers them.
+fn reference(channel: &Channel, number: u64, offset: u64) -> u64 {
+    let first = channel.id().0.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 41;
+    (first + number) << 41 | offset >> 6
+}
+
+/// Returns the offset of a reference's buffer, by which it is returned.
+fn offset_of(reference: u64) -> u64 {
+    (reference & ((1 << 41) - 1)) << 6
+}
 
 /// Opens a link to `owner` by hand.
 fn raw(pool: &Pool) -> (Channel, OwnedFd) {
@@ -24,9 +35,9 @@ fn noise_returns_only_what_was_lent_by_its_link() {
     let (_channel, returns) = raw(&pool);
     let owner = pair.listener.accept(PATIENCE).expect("it is there").expect("it was opened");
     let buffer = pair.buffer(b"shared");
-    let offset = pair.owner.lend(&buffer).expect("the peer is there");
+    let told = pair.owner.lend(&buffer).expect("the peer is there");
     owner.lend(&buffer).expect("the peer is there");
-    let word = offset.to_le_bytes();
+    let word = offset_of(told).to_le_bytes();
     // Unknown offsets, what others hold, the same again, cut short.
     let mut packets: Vec<Vec<u8>> = (1..600).map(|size| vec![size as u8; size]).collect();
     packets.extend([word.to_vec(), word.repeat(64), word[..7].to_vec()]);
@@ -35,7 +46,7 @@ fn noise_returns_only_what_was_lent_by_its_link() {
     }
     eventually(|| owner.lent() == 0, || "it was returned".into());
     drop(buffer);
-    let loan = pair.reader.receive(offset, 6).expect("the other peer still has it");
+    let loan = pair.reader.receive(told, 6).expect("the other peer still has it");
     assert_eq!((bytes(&loan), pair.owner.lent()), (&b"shared"[..], 1));
 }
 
@@ -54,9 +65,10 @@ fn an_owner_that_reads_nothing_holds_no_reader_up() {
     });
     arena.share_with(&channel, Access::Read).expect("it is there");
     let buffer = arena.alloc(64).expect("there is room");
-    for _ in 0..20_000 {
-        drop(link.receive(buffer.offset(), 64).expect("it is granted"));
+    for number in 0..20_000 {
+        drop(link.receive(reference(&channel, number, buffer.offset()), 64).expect("it is granted"));
     }
+    assert!(link.receive(reference(&channel, 20_000, 0), 64).is_err(), "nothing is granted there");
     arena.free(buffer);
 }
 

@@ -54,15 +54,61 @@ fn a_buffer_is_lent_both_ways_and_to_several_peers() {
         let reader = third.open("owner", PATIENCE).expect("it listens");
         let owner = first.listener.accept(PATIENCE).expect("it is there").expect("it was opened");
         let buffer = first.buffer(b"to both");
-        let offsets = [first.owner.lend(&buffer).expect("there"), owner.lend(&buffer).expect("there")];
-        assert_eq!(offsets[0], offsets[1], "one buffer");
+        let told = [&first.owner, &owner].map(|link| link.lend(&buffer).expect("there"));
         drop(buffer);
-        let loans = [&first.reader, &reader].map(|link| link.receive(offsets[0], 7).expect("it is lent"));
+        let links = [(&first.reader, told[0]), (&reader, told[1])];
+        let loans = links.map(|(link, told)| link.receive(told, 7).expect("it is lent"));
         assert_eq!(loans.each_ref().map(bytes), [b"to both"; 2], "{mode}");
         let back = filled(third.buffer(4).expect("there is room"), b"back");
         let offset = reader.lend(&back).expect("the peer is there");
         assert_eq!(bytes(&owner.receive(offset, 4).expect("it is lent")), b"back", "{mode}");
     }
+}
+
+#[test]
+fn a_reference_is_received_once_however_often_its_buffer_is_lent() {
+    for mode in modes() {
+        let pool = Pool::new(mode);
+        let pair = Pair::new(&pool);
+        let buffer = pair.buffer(b"first");
+        let told = [0, 1].map(|_| pair.owner.lend(&buffer).expect("the peer is there"));
+        drop(buffer);
+        let again = |told| {
+            let refused = pair.reader.receive(told, 5).map(drop).map_err(|error| error.to_string());
+            assert!(
+                refused.as_ref().is_err_and(|text| text.contains("received once")),
+                "{mode}: {refused:?}"
+            );
+        };
+        let loans = told.map(|told| pair.reader.receive(told, 5).expect("it is lent"));
+        told.iter().for_each(|told| again(*told));
+        let [one, other] = loans;
+        drop(one);
+        // The other one still has its bytes, whatever the owner takes.
+        let taken = [0; 8].map(|_| pair.buffer(b"later"));
+        assert_eq!(bytes(&other), b"first", "{mode}");
+        drop(other);
+        eventually(|| pair.owner.lent() == 0, || format!("{mode}: it was returned"));
+        told.iter().for_each(|told| again(*told));
+        drop(taken);
+        let told = pair.owner.lend(&pair.buffer(b"again")).expect("the peer is there");
+        assert_eq!(bytes(&pair.reader.receive(told, 5).expect("it is lent")), b"again", "{mode}");
+    }
+}
+
+#[test]
+fn a_reference_is_received_once_by_threads_that_race_for_it() {
+    let pool = Pool::new(modes()[0]);
+    let pair = Pair::new(&pool);
+    for round in 0..200 {
+        let told = pair.owner.lend(&pair.buffer(b"raced")).expect("the peer is there");
+        let got = std::thread::scope(|scope| {
+            let tried = [0; 3].map(|_| scope.spawn(|| pair.reader.receive(told, 5).is_ok()));
+            tried.map(|one| one.join().expect("no panic")).into_iter().filter(|got| *got).count()
+        });
+        assert_eq!(got, 1, "round {round}");
+    }
+    eventually(|| pair.owner.lent() == 0, || "they were returned".into());
 }
 
 #[test]

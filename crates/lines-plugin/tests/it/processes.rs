@@ -181,3 +181,28 @@ fn python() {
     let Some(kept) = same(&["python3", "-c", script], &folder) else { return };
     assert!(kept.run.processes.iter().any(|process| process.summary.threads.len() >= 5));
 }
+
+/// Takes every mapping that the kernel gives, and then works on memory of its own.
+const MAPPINGS: &str = "
+    #define _GNU_SOURCE
+    #include <stdio.h>
+    #include <string.h>
+    #include <sys/mman.h>
+    int main(void) {
+        char *own = mmap(0, 4 << 20, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        for (int k = 0; k < 100000; k++) {
+            int protection = k & 1 ? PROT_READ : PROT_READ | PROT_WRITE;
+            if (mmap(0, 8192, protection, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) == MAP_FAILED) break;
+        }
+        memset(own, 7, 4 << 20);
+        printf(\"%d\\n\", own[12345]);
+        return 0;
+    }";
+
+#[test]
+fn a_program_may_take_all_mappings() {
+    let folder = Folder::new("all-mappings");
+    let program = compiled(&folder, "mappings", MAPPINGS, &["-O1"]);
+    let Some(kept) = same(&[program.to_str().unwrap()], &folder) else { return };
+    assert_eq!(kept.out, "7\n");
+}

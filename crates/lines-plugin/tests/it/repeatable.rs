@@ -56,10 +56,46 @@ fn a_recording_stays_below_its_limit() {
     while let Some(window) = reader.next_window().unwrap() {
         starts.push(window.start);
     }
-    let sample = process.summary.sample;
-    assert!(sample.period > 50_000 && starts.len() as u64 == sample.windows && starts.len() > 1);
+    let (sample, period) = (process.summary.sample, process.summary.threads[0].period);
+    assert!(period > 50_000 && starts.len() as u64 == sample.windows && starts.len() > 1);
     for pair in starts.windows(2) {
         // Windows begin with a block, which has at most 512 instructions.
-        assert!((pair[1] - pair[0]).abs_diff(sample.period) < 512, "{starts:?}");
+        assert!((pair[1] - pair[0]).abs_diff(period) < 512, "{starts:?}");
     }
+}
+
+/// Two threads, of which one executes fifty times as many instructions: both have windows, however small the recording.
+const THREADS: &str = "
+    #include <pthread.h>
+    static volatile unsigned long sum;
+    static void *add(void *rounds) {
+        unsigned long x = 0;
+        for (long i = 0; i < (long)rounds; i++) { x += i * i; __asm__(\"\" : \"+r\"(x)); }
+        sum += x;
+        return 0;
+    }
+    int main(void) {
+        pthread_t few, many;
+        pthread_create(&few, 0, add, (void *)500000);
+        pthread_create(&many, 0, add, (void *)25000000);
+        pthread_join(few, 0);
+        pthread_join(many, 0);
+        return 0;
+    }";
+
+#[test]
+fn a_busy_thread_leaves_windows_to_the_others() {
+    let Some(tools) = tools() else { return };
+    let folder = Folder::new("threads");
+    let options = Options { period: Some(50_000), limit: Some(300_000), ..Options::default() };
+    let program = compiled(&folder, "threads", THREADS, &["-O1", "-pthread"]);
+    let kept = recorded(&tools, &[program.into()], &options, &folder);
+    let summary = &kept.run.processes[0].summary;
+    assert_eq!(summary.error, None);
+    let mut threads = summary.threads.clone();
+    threads.sort_by_key(|thread| thread.instructions);
+    let [_, few, many] = &threads[..] else { panic!("the main thread and two: {threads:?}") };
+    assert!(few.period < many.period && few.windows >= 8, "{threads:?}");
+    let all: u64 = threads.iter().map(|thread| thread.windows).sum();
+    assert_eq!(all, summary.sample.windows);
 }

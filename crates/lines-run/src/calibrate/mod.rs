@@ -45,6 +45,8 @@ use unrack_lines::processor::{Content, Processor};
 const ROUNDS: usize = 7;
 /// Size of working sets in the last level at most, by that of the level before it.
 const SHARE_OF_LAST: usize = 3;
+/// Part by which a cache may seem larger than it is: the step of the curve that its size is read from is not sharp.
+const TOLERATED: f64 = 0.05;
 /// Memory of each thread whose bandwidth is measured, in sizes of the last cache level: enough that little of it is hit.
 const BANDWIDTH_LEVELS: u64 = 4;
 
@@ -93,6 +95,9 @@ pub struct MachineCalibration {
     pub first_touch_ns: Spread,
     /// System call that does nothing, in nanoseconds.
     pub system_call_ns: Spread,
+    /// Other work that disturbed the measurement, if it did: numbers may be those of a busy machine.
+    #[serde(default)]
+    pub disturbance: Option<String>,
 }
 
 /// Rates of one thread in a working set between the sizes of a level and of the one before it.
@@ -192,7 +197,26 @@ impl MachineCalibration {
         MachineCalibration { frequency_ghz, ..self }
     }
 
-    /// Measures, within a quarter of a minute if the machine is idle, and keeps the result for the next time.
+    /// Keeps the result for the next time, until the machine starts again.
+    pub fn keep(&self) {
+        kept::put(self);
+    }
+
+    /// Returns why its numbers should not be relied on: other work disturbed the measurement, or a number is impossible.
+    pub fn doubt(&self) -> Option<String> {
+        self.disturbance.clone().or_else(|| {
+            // The first two levels belong to the core. The last is shared, and may be larger than the kernel says.
+            let impossible = |level: &&Level| {
+                level.level <= 2
+                    && level.effective_bytes as f64 > level.described_bytes as f64 * (1.0 + TOLERATED)
+            };
+            let level = self.levels.iter().find(impossible)?;
+            let [seen, described] = [level.effective_bytes, level.described_bytes].map(|bytes| bytes >> 10);
+            Some(format!("level {} seemed to have {seen} KiB, where it has {described}", level.level))
+        })
+    }
+
+    /// Measures, within a quarter of a minute if the machine is idle.
     ///
     /// # Errors
     /// [`CalibrateError::Memory`] if memory is short, others if the kernel's account of the caches is not plausible.
@@ -207,9 +231,7 @@ impl MachineCalibration {
         })?;
         let bytes = (BANDWIDTH_LEVELS * core.last_bytes) as usize;
         let all = bandwidth::measure(described.cores, bytes, ROUNDS)?;
-        let calibration = core.joined(described, all)?;
-        kept::put(&calibration);
-        Ok(calibration)
+        core.joined(described, all)
     }
 
     /// Returns the processor to simulate: its last level has the size that a program gets, and its streams the reach that
@@ -336,6 +358,7 @@ impl OneCore {
             first_touch_ns: self.first_touch_ns,
             system_call_ns: self.system_call_ns,
             described,
+            disturbance: None,
         })
     }
 }
@@ -413,7 +436,28 @@ mod tests {
             mispredict_ns: flat(6.0),
             first_touch_ns: flat(250.0),
             system_call_ns: flat(90.0),
+            disturbance: None,
         }
+    }
+
+    #[test]
+    fn a_calibration_of_a_busy_machine_is_marked() {
+        assert_eq!(example().doubt(), None);
+        let busy = MachineCalibration { disturbance: Some("other work took a core".into()), ..example() };
+        assert!(
+            busy.doubt().unwrap().contains("other work") && busy.to_string().contains("DISTURBED"),
+            "{busy}"
+        );
+        let mut impossible = example();
+        impossible.levels[0].effective_bytes = 36 << 10;
+        let why = impossible.doubt().unwrap();
+        assert!(why.contains("36 KiB, where it has 32") && impossible.to_string().contains(&why), "{why}");
+        impossible.levels[0].level = 3;
+        assert_eq!(
+            impossible.doubt(),
+            None,
+            "a virtual machine may get more of the last level than it is told"
+        );
     }
 
     #[test]

@@ -36,7 +36,11 @@ impl fmt::Display for MachineCalibration {
         let kernel = (self.first_touch_ns.median, self.system_call_ns.median);
         writeln!(f, "first touch         {:.0} ns a page; system call {:.0} ns", kernel.0, kernel.1)?;
         bandwidth(f, &self.one)?;
-        bandwidth(f, &self.all)
+        bandwidth(f, &self.all)?;
+        match self.doubt() {
+            Some(why) => writeln!(f, "DISTURBED           {why}: measure again when the machine is idle"),
+            None => Ok(()),
+        }
     }
 }
 

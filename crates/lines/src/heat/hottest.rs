@@ -1,4 +1,8 @@
 //! Oracle: the hottest pages near, known from the whole run.
+//!
+//! Pages are ordered by their misses, since accesses wait for these. Lines that prefetchers read, and lines that are written back,
+//! decide between pages with equal misses: nearly nothing waits for them. It is no bound: misses that overlap count as much as
+//! misses that nothing hides.
 
 use super::{HeatTables, RangeHeat};
 use crate::window::RecordedWindow;
@@ -17,7 +21,8 @@ impl Hottest {
     pub fn new(heat: &HeatTables, near_bytes: u64) -> Hottest {
         let count = near_bytes.checked_div(heat.range_bytes).unwrap_or(0) as usize;
         let mut ranges: Vec<&RangeHeat> = heat.ranges.iter().collect();
-        ranges.sort_by_key(|range| (std::cmp::Reverse(range.lines()), range.address));
+        let order = |range: &RangeHeat| (range.misses, range.prefetches, range.write_backs);
+        ranges.sort_by_key(|range| (std::cmp::Reverse(order(range)), range.address));
         let mut near: Vec<u64> = ranges.into_iter().take(count).map(|range| range.address).collect();
         near.sort_unstable();
         Hottest { range_bytes: heat.range_bytes.max(1), near }
@@ -44,14 +49,18 @@ mod tests {
     use proptest::prelude::*;
 
     fn heat(lines: &[u64]) -> HeatTables {
-        let row =
-            |(page, misses): (u64, &u64)| RangeHeat { address: page << 12, misses: *misses, write_backs: 1 };
+        let row = |(page, misses): (u64, &u64)| RangeHeat {
+            address: page << 12,
+            misses: *misses,
+            prefetches: 0,
+            write_backs: 1,
+        };
         let ranges = (0..).zip(lines).map(row).collect();
         HeatTables { range_bytes: 4096, ranges, ..HeatTables::default() }
     }
 
     proptest! {
-        /// No other choice of as many pages has more of the traffic.
+        /// No other choice of as many pages has more of the misses.
         #[test]
         fn the_hottest_pages_are_near(lines in prop::collection::vec(0u64..50, 1..40), pages in 0u64..45) {
             let hottest = Hottest::new(&heat(&lines), pages * 4096 + 100);
@@ -63,6 +72,22 @@ mod tests {
             prop_assert_eq!(near.len() as u64, pages.min(lines.len() as u64));
             prop_assert!(near.iter().min() >= far.iter().max() || near.is_empty() || far.is_empty());
         }
+    }
+
+    #[test]
+    fn a_page_that_is_waited_for_is_hotter_than_one_that_is_prefetched() {
+        let row = |page: u64, misses, prefetches| RangeHeat {
+            address: page << 12,
+            misses,
+            prefetches,
+            write_backs: 64,
+        };
+        let ranges = vec![row(0, 2, 62), row(1, 9, 0), row(2, 2, 90)];
+        let heat = HeatTables { range_bytes: 4096, ranges, ..HeatTables::default() };
+        let near = |pages: u64| {
+            (0..3).filter(|page| Hottest::new(&heat, pages * 4096).is_near(page << 12)).collect::<Vec<_>>()
+        };
+        assert_eq!((near(1), near(2)), (vec![1], vec![1, 2]));
     }
 
     #[test]

@@ -32,6 +32,7 @@ impl Ranges {
         let row = &mut self.rows[index];
         match way {
             Way::Miss => row.misses += 1,
+            Way::Prefetch => row.prefetches += 1,
             Way::WriteBack => row.write_backs += 1,
         }
     }
@@ -83,6 +84,7 @@ pub(super) fn merged(rows: impl Iterator<Item = RangeHeat>, shift: u32) -> Vec<R
         match merged.last_mut().filter(|last| last.address == address) {
             Some(last) => {
                 last.misses += row.misses;
+                last.prefetches += row.prefetches;
                 last.write_backs += row.write_backs;
             }
             None => merged.push(RangeHeat { address, ..row }),

@@ -81,13 +81,19 @@ impl Pager {
         self.is_borrowed && (self.is_orphaned || self.control.settings.recall.load(Relaxed) != 0)
     }
 
-    /// Gives all memory back, and ends this thread.
-    pub(super) fn give_back(mut self) -> ! {
+    /// Puts every page back, for ever.
+    pub(super) fn put_all_back(&mut self) {
         gate::shut();
         while self.is_any_away() {
             self.handle_new_events();
             self.thaw_all();
         }
+        gate::set_away(0);
+    }
+
+    /// Gives all memory back, and ends this thread.
+    pub(super) fn give_back(mut self) -> ! {
+        self.put_all_back();
         let (control, slot) = (self.control, self.slot);
         // Threads that wait for a page that was never touched are woken, and the kernel serves them.
         drop(self);

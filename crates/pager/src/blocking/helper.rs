@@ -68,6 +68,14 @@ pub(super) fn end() {
     }
 }
 
+/// Returns the thread, once it has begun; 0: there is none.
+pub(super) fn thread() -> u32 {
+    while RUNNING.load(Acquire) == 1 && THREAD.load(Acquire) == 0 {
+        rustix::thread::sched_yield();
+    }
+    THREAD.load(Acquire)
+}
+
 /// Resets the state in the child of a fork, which has no helper and no orders.
 pub(super) fn reset() {
     FILLED.store(0, Relaxed);
@@ -83,7 +91,7 @@ fn ensure_running() -> bool {
     }
     // SAFETY: `helper_main` never returns and uses only its own stack, the second, and the statics above.
     let started = unsafe { bare_thread::start(helper_main, 1, true, 0) }.is_ok();
-    RUNNING.store(started as u32, Relaxed);
+    RUNNING.store(started as u32, Release);
     started
 }
 

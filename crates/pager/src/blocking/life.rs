@@ -2,10 +2,11 @@
 
 use super::pager::Pager;
 use super::serve::Fault;
-use crate::attached::{self, control, keep_path_over};
+use crate::attached::{control, keep_path_over};
 use crate::bare_thread::{self, Main, with_signals_blocked};
 use crate::baseline;
-use crate::control::{ControlHead, ProcessSlot, count};
+use crate::carried::{self, Kept};
+use crate::control::{ControlHead, ProcessSlot, Unpaged, count};
 use crate::memory::Memory;
 use crate::owner::Owner;
 use crate::residency::SHORTEST_TICK_NS;
@@ -30,8 +31,10 @@ pub const FEATURES: u64 =
 /// Time in ns after a request to a memory node in which the thread does not sleep: it would wake after the answer.
 const SPIN_NS: u64 = 60_000;
 
-/// 1 when the pager of this process serves faults.
+/// 1 when the pager of this process serves faults, or there is none.
 static SERVES: AtomicU32 = AtomicU32::new(0);
+/// The pager's thread.
+static PAGER: AtomicU32 = AtomicU32::new(0);
 
 /// Starts the pager of this process. The calling thread's control block must be pinned ([`crate::pins`]).
 ///
@@ -75,7 +78,8 @@ pub(super) fn start_main(control: &'static ControlHead, main: Main) -> Result<()
     with_signals_blocked(|| unsafe { bare_thread::start(main, 0, false, slot) })
 }
 
-/// Forgets the parent's pager in the child of a fork, and starts an own one.
+/// Forgets the parent's pager in the child of a fork, and starts an own one. Where there can be none, the child goes on
+/// with all of its memory local, which is counted.
 ///
 /// # Safety
 /// Called in the child of a fork that `gate::close` preceded, with its one thread, whose control block is pinned.
@@ -83,42 +87,101 @@ pub unsafe fn start_in_child() {
     let Some(control) = control() else { return };
     gate::reset();
     super::helper::reset();
+    if gate::is_filtered() {
+        return gate::stay_local(control, Unpaged::Filter);
+    }
+    if gate::is_local() {
+        return count(&control.counts.unpaged, 1);
+    }
     // SAFETY: the pager that used them is not in this process, and its pages were all put back.
     keep_path_over(|| unsafe {
         heap::reset();
         den::forget_arena();
     });
-    if start(control).is_err() {
-        gate::die(control, "cannot start the pager in a forked process: no slot or thread is free");
+    carried::give();
+    let started = start(control);
+    carried::close_given();
+    carried::put_down();
+    if started.is_err() {
+        gate::stay_local(control, Unpaged::Limits);
     }
 }
 
+/// Has the pager put all pages back and end, and returns when its threads are gone: the program is about to filter the system
+/// calls of all threads of this process, which would end it for those of the pager.
+pub fn leave() {
+    if control().is_none() || gate::is_local() {
+        return;
+    }
+    gate::ask_to_leave();
+    let threads = [PAGER.load(Acquire), super::helper::thread()];
+    for thread in threads.into_iter().filter(|thread| *thread != 0) {
+        while bare_thread::is_alive(thread) {
+            rustix::thread::sched_yield();
+        }
+    }
+}
+
+/// Returns the number of threads in this process that are not the program's.
+pub fn threads() -> usize {
+    1 + usize::from(super::helper::thread() != 0)
+}
+
 extern "C" fn pager_main(slot: *mut c_void) -> c_int {
-    sys::close_all_files_but(&mut []);
+    PAGER.store(rustix::thread::gettid().as_raw_nonzero().get() as u32, Release);
+    sys::close_all_files_but(&mut Kept::numbers());
     door::guard_this_thread();
     let control = control().expect("attached before");
-    match Pager::open(control, &control.slots[slot as usize]) {
+    let slot = &control.slots[slot as usize];
+    // SAFETY: this thread has its own table, and no other of this process calls this.
+    let kept = unsafe { Kept::take(control) };
+    match Pager::open(control, slot, kept) {
         Ok(mut pager) => {
             // Most programs that the first one starts never send a page.
             if pager.slot.process.load(Relaxed) == 0 {
                 pager.connect();
             }
-            SERVES.store(1, Release);
-            let _ = futex::wake(&SERVES, futex::Flags::PRIVATE, 1);
+            serves();
             pager.run()
         }
+        // The machine was checked: the program has given something up, perhaps before this thread began.
+        Err(why) if slot.process.load(Relaxed) != 0 || !matches!(why, Errno::PERM | Errno::INVAL) => {
+            control.free(slot, slot.pid.load(Relaxed));
+            gate::stay_local(control, reason(why));
+            serves();
+            bare_thread::end()
+        }
         Err(Errno::PERM) => gate::die(control, "no permission to use userfaultfd"),
-        Err(Errno::INVAL) => {
+        Err(_) => {
             gate::die(control, "this kernel's userfaultfd lacks UFFDIO_MOVE: Linux 6.8 or later is needed")
         }
-        Err(_) => gate::die(control, "cannot start the pager: /proc or userfaultfd is not usable"),
     }
 }
 
+/// Returns the reason why a process can have no pager.
+fn reason(why: Errno) -> Unpaged {
+    match why {
+        Errno::MFILE | Errno::NFILE | Errno::AGAIN | Errno::NOMEM | Errno::NOSPC => Unpaged::Limits,
+        _ => Unpaged::Rights,
+    }
+}
+
+fn serves() {
+    SERVES.store(1, Release);
+    let _ = futex::wake(&SERVES, futex::Flags::PRIVATE, 1);
+}
+
 impl Pager {
-    fn open(control: &'static ControlHead, slot: &'static ProcessSlot) -> Result<Pager, Errno> {
-        let owner = Owner::new(attached::open_locked(control));
-        Pager::with_memory(control, slot, Memory::open(FEATURES, Ok)?, owner)
+    fn open(
+        control: &'static ControlHead,
+        slot: &'static ProcessSlot,
+        mut kept: Kept,
+    ) -> Result<Pager, Errno> {
+        let owner = Owner::new(kept.control());
+        let memory = Memory::open(FEATURES, &mut kept, Ok)?;
+        // They stay open for children of this process, as long as the pager lives.
+        core::mem::forget(kept);
+        Pager::with_memory(control, slot, memory, owner)
     }
 
     /// Makes the pager of this process, whose books are empty.
@@ -142,7 +205,13 @@ impl Pager {
             if self.is_recalled() {
                 self.give_back();
             }
+            if gate::is_to_leave() {
+                self.leave();
+            }
             self.handle_new_events();
+            if gate::is_filtered() {
+                self.answer_wishes();
+            }
             self.progress();
             self.finish_fetches();
             if now_ns() >= next_tick {
@@ -150,6 +219,18 @@ impl Pager {
             }
             self.wait(next_tick);
         }
+    }
+
+    /// Puts all pages back, and ends this thread. The program goes on without a pager.
+    fn leave(mut self) -> ! {
+        self.put_all_back();
+        let (control, slot) = (self.control, self.slot);
+        // Threads that wait for a page that was never touched are woken, and the kernel serves them.
+        drop(self);
+        super::helper::end();
+        control.free(slot, slot.pid.load(Relaxed));
+        gate::stay_local(control, Unpaged::Filter);
+        bare_thread::end()
     }
 
     /// Reads events, and handles all.

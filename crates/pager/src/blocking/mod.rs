@@ -43,4 +43,4 @@ mod threads;
 mod waiting;
 
 pub use borrowed::{FEATURES_TO_BORROW, start_to_borrow};
-pub use life::{FEATURES, start, start_in_child, start_late, wait_for_start};
+pub use life::{FEATURES, leave, start, start_in_child, start_late, threads, wait_for_start};

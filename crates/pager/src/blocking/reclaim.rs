@@ -3,7 +3,7 @@
 use super::helper::{self, Order};
 use super::pager::Pager;
 use crate::control::count;
-use crate::reclaim::Reclaim;
+use crate::reclaim::{Reclaim, takes_spare};
 use crate::residency::{Fate, Residency};
 use crate::scan::Scan;
 use crate::sys::{PAGE, now_ns};
@@ -203,6 +203,9 @@ impl Pager {
     /// back by it.
     fn unshare(&mut self, at: usize, len: usize) {
         if self.unsharing.is_some() {
+            return;
+        }
+        if !takes_spare(self.control, len / PAGE) {
             return;
         }
         self.unsharing = helper::post(Order::Unshare { at, len });

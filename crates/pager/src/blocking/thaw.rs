@@ -11,6 +11,17 @@ impl Pager {
     /// Answers a thread that waits for all pages to be in the program, before a fork, or for one mapping to be
     /// registered.
     pub(super) fn answer_doorbell(&mut self) {
+        self.answer_wishes();
+        loop {
+            match self.memory.fill(den::doorbell(), 1).1 {
+                Err(Errno::AGAIN) => self.read_changes(),
+                _ => return,
+            }
+        }
+    }
+
+    /// Does what threads of the program wait for.
+    pub(super) fn answer_wishes(&mut self) {
         if let Some((start, len)) = gate::merge_wish() {
             self.register_whole(start, len);
             gate::merge_done();
@@ -18,12 +29,6 @@ impl Pager {
         if gate::is_closed() {
             self.thaw_all();
             gate::set_away(0);
-        }
-        loop {
-            match self.memory.fill(den::doorbell(), 1).1 {
-                Err(Errno::AGAIN) => self.read_changes(),
-                _ => return,
-            }
         }
     }
 

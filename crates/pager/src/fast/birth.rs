@@ -13,8 +13,9 @@ use super::outcome::{Outcome, refuse};
 use super::prepare::{fetch, hold_some};
 use super::raw::{self, Args};
 use super::signals;
-use super::start::{start_engine, start_ticking};
+use super::start::{start_engine, start_local_engine, start_ticking};
 use super::thread::Thread;
+use crate::control::Unpaged;
 use crate::sys::now_ns;
 use crate::{attached, gate, heap, pins};
 use rustix::io::Errno;
@@ -154,8 +155,17 @@ fn fork(thread: &Thread, context: &mut Context, wish: Wish) -> isize {
     descriptors::close_all();
     thread.be_alone(rustix::thread::gettid().as_raw_nonzero().get() as u32);
     thread.holds.set(false);
-    if start_engine(control).and_then(|()| dispatch(thread)).and_then(|()| start_ticking()).is_err() {
-        gate::die(control, "cannot handle faults in a forked process: no slot, thread or descriptor is free");
+    let started = start_engine(control);
+    if let Err(why) = started {
+        descriptors::close_all();
+        start_local_engine(control, why);
+    }
+    if dispatch(thread).is_err() {
+        gate::die(control, "cannot handle system calls in a forked process");
+    }
+    // Without these ticks nothing is ever taken.
+    if started.is_ok() && start_ticking().is_err() {
+        control.note_unpaged(Unpaged::Limits);
     }
     if wish.stack != 0 {
         context.set_register(libc::REG_RSP, wish.stack_top());

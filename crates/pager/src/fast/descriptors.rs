@@ -2,8 +2,10 @@
 
 use super::outcome::Outcome;
 use super::raw::{self, Args};
+use crate::carried::Kept;
+use core::mem::ManuallyDrop;
 use core::sync::atomic::{AtomicI32, Ordering::Relaxed};
-use rustix::fd::{AsRawFd, OwnedFd};
+use rustix::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd};
 use rustix::io::Errno;
 
 /// Lowest number of our descriptors, if the limit on descriptors allows: programs use low numbers.
@@ -12,6 +14,11 @@ const HIGH: u64 = 1000;
 static FIRST: AtomicI32 = AtomicI32::new(i32::MAX);
 /// Number of our descriptors.
 static COUNT: AtomicI32 = AtomicI32::new(0);
+
+/// The device for userfaultfds and the folder `/proc`, which stay open over forks; -1: not open. Below, how many numbers these
+/// take, the first of ours.
+static LASTING: [AtomicI32; 2] = [const { AtomicI32::new(-1) }; 2];
+static LASTING_COUNT: AtomicI32 = AtomicI32::new(0);
 
 /// Moves a descriptor of ours to a number that the program does not expect to have.
 pub(super) fn hide(file: OwnedFd) -> Result<OwnedFd, Errno> {
@@ -30,14 +37,42 @@ pub(super) fn hide(file: OwnedFd) -> Result<OwnedFd, Errno> {
     Ok(hidden)
 }
 
-/// Closes the parent's descriptors in the child of a fork.
+/// Opens what children of this process may have no right or way to open, once.
+pub(super) fn keep_over_forks() {
+    if LASTING_COUNT.load(Relaxed) > 0 {
+        return;
+    }
+    let files = [crate::sys::open_device(), crate::carried::open_proc()];
+    for (number, file) in LASTING.iter().zip(files) {
+        // What is not there is opened again when it is needed.
+        if let Ok(file) = file.and_then(hide) {
+            number.store(file.into_raw_fd(), Relaxed);
+        }
+    }
+    LASTING_COUNT.store(COUNT.load(Relaxed), Relaxed);
+}
+
+/// Returns these descriptors; they stay open.
+pub(super) fn kept() -> ManuallyDrop<Kept> {
+    let [device, proc] = LASTING.each_ref().map(|number| {
+        let number = number.load(Relaxed);
+        // SAFETY: opened by `keep_over_forks`, and never closed.
+        (number >= 0).then(|| unsafe { OwnedFd::from_raw_fd(number) })
+    });
+    ManuallyDrop::new(Kept::of(device, proc))
+}
+
+/// Closes the parent's descriptors in the child of a fork, but for those that stay.
 pub(super) fn close_all() {
-    for number in ours() {
+    let lasting = LASTING_COUNT.load(Relaxed);
+    for number in ours().skip(lasting as usize) {
         // SAFETY: ours, and the code that used it was forgotten.
         unsafe { raw::call(libc::SYS_close as usize, [number, 0, 0, 0, 0, 0]) };
     }
-    COUNT.store(0, Relaxed);
-    FIRST.store(i32::MAX, Relaxed);
+    COUNT.store(lasting, Relaxed);
+    if lasting == 0 {
+        FIRST.store(i32::MAX, Relaxed);
+    }
 }
 
 fn ours() -> core::ops::Range<usize> {

@@ -21,7 +21,7 @@ use crate::transfers::Transfers;
 /// State of fast mode in one process.
 pub(super) struct Engine {
     pub(super) control: &'static ControlHead,
-    pub(super) memory: Memory,
+    pub(super) memory: Access,
     pub(super) pages: Residency,
     pub(super) transfers: Transfers,
     pub(super) scan: Scan,
@@ -40,6 +40,16 @@ pub(super) struct Engine {
     pub(super) finish_ns: u64,
     /// Number of the next fetch.
     pub(super) next_serial: u64,
+}
+
+/// Access to the program's memory; none in a process that goes on with all of it local, where nothing is registered or tracked.
+pub(super) struct Access(pub(super) Option<Memory>);
+
+impl core::ops::Deref for Access {
+    type Target = Memory;
+    fn deref(&self) -> &Memory {
+        self.0.as_ref().expect("only what is registered is looked at")
+    }
 }
 
 static ENGINE: Lock<Engine> = Lock::new();

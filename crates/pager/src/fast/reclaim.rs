@@ -6,7 +6,7 @@ use crate::den;
 use crate::gate;
 use crate::maps::Area;
 use crate::pins;
-use crate::reclaim::Reclaim;
+use crate::reclaim::{Reclaim, takes_spare};
 use crate::residency::{BATCH, Fate, LONGEST_TICK_NS, Residency, SHORTEST_TICK_NS};
 use crate::scan::Scan;
 use crate::sys::{PAGE, now_ns, timespec};
@@ -114,6 +114,7 @@ impl Engine {
         self.pages.keep(id);
         if error == Errno::BUSY
             && let Some((start, len)) = self.pages.shared(id, self.forked_ns)
+            && takes_spare(self.control, len / PAGE)
         {
             populate(start, len);
         }

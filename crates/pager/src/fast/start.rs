@@ -1,13 +1,13 @@
 //! Start of the engine and of its tick thread, in a program that begins and in the child of a fork.
 
-use super::descriptors::hide;
-use super::engine::{self, Engine};
+use super::descriptors::{self, hide};
+use super::engine::{self, Access, Engine};
 use super::holds::Holds;
 use super::{raw, reclaim};
 use crate::attached;
 use crate::bare_thread::{self, with_signals_blocked};
 use crate::baseline::{self, Baseline};
-use crate::control::{ControlHead, count};
+use crate::control::{ControlHead, ProcessSlot, Unpaged, count};
 use crate::memory::Memory;
 use crate::owner::Owner;
 use crate::ranges::Ranges;
@@ -25,21 +25,55 @@ pub const FEATURES: u64 = FEATURE_SIGBUS | FEATURE_MOVE;
 pub(super) fn start_engine(control: &'static ControlHead) -> Result<(), Errno> {
     let pid = rustix::process::getpid().as_raw_nonzero().get() as u32;
     let slot = &control.slots[control.take_slot(pid).ok_or(Errno::NOSPC)?];
+    let installed = install(control, slot);
+    if installed.is_err() {
+        control.free(slot, pid);
+    }
+    installed
+}
+
+fn install(control: &'static ControlHead, slot: &'static ProcessSlot) -> Result<(), Errno> {
     let process = slot.process.load(Relaxed);
-    let memory = Memory::open(FEATURES, hide)?;
+    descriptors::keep_over_forks();
+    let memory = Memory::open(FEATURES, &mut descriptors::kept(), hide)?;
     baseline::measure();
     let spool =
         attached::open_spool(control, process)?.map(|spool| spool.with_descriptor(hide)).transpose()?;
-    // SAFETY: only queries the end of the heap.
-    let brk = unsafe { raw::call(libc::SYS_brk as usize, [0; 6]) } as usize;
+    let owner = Owner::new(attached::open_locked(control).map(hide).transpose()?);
+    let baseline = Baseline::measured(control, slot, &memory);
     engine::install(Engine {
-        control,
-        baseline: Baseline::measured(control, slot, &memory),
-        memory,
+        baseline,
+        memory: Access(Some(memory)),
         pages: Residency::new(control, slot),
         transfers: Transfers::new(control, process, spool),
+        owner,
+        ..empty(control)
+    });
+    count(&control.counts.processes, 1);
+    Ok(())
+}
+
+/// Starts an engine that leaves all memory of this process local, in the child of a fork that can have no other. The program's
+/// calls and signals go on to come to us.
+pub(super) fn start_local_engine(control: &'static ControlHead, why: Errno) {
+    engine::install(empty(control));
+    control.note_unpaged(match why {
+        Errno::ACCESS | Errno::PERM | Errno::NOENT => Unpaged::Rights,
+        _ => Unpaged::Limits,
+    });
+}
+
+fn empty(control: &'static ControlHead) -> Engine {
+    // SAFETY: only queries the end of the heap.
+    let brk = unsafe { raw::call(libc::SYS_brk as usize, [0; 6]) } as usize;
+    Engine {
+        control,
+        baseline: Baseline::unmeasured(control, &NOWHERE),
+        memory: Access(None),
+        pages: Residency::new(control, &NOWHERE),
+        transfers: Transfers::new(control, 0, None),
         scan: Scan::default(),
-        owner: Owner::new(attached::open_locked(control).map(hide).transpose()?),
+        owner: Owner::new(None),
         registered: Ranges::default(),
         holds: Holds::default(),
         brk,
@@ -47,10 +81,11 @@ pub(super) fn start_engine(control: &'static ControlHead) -> Result<(), Errno> {
         forked_ns: 0,
         finish_ns: 0,
         next_serial: 1,
-    });
-    count(&control.counts.processes, 1);
-    Ok(())
+    }
 }
+
+/// Slot of processes that have none.
+static NOWHERE: ProcessSlot = ProcessSlot::new();
 
 /// Starts the tick thread, which takes pages. From now on the calling thread's faults have to come to us.
 pub(super) fn start_ticking() -> Result<(), Errno> {

@@ -2,10 +2,13 @@
 
 use crate::elf;
 use crate::footprint::Footprint;
+use crate::headroom::Headroom;
 use crate::inject::Refusal;
 use crate::{PagingError, machine, proc};
 use rustix::io::Errno;
 use std::fs::File;
+use std::time::{Duration, Instant};
+use unrack_units::Bytes;
 
 /// A process found fit to lend its memory.
 #[derive(Debug, Clone)]
@@ -18,6 +21,10 @@ pub struct RunningProgram {
 }
 
 const LIBRARY: &str = "libunrack_preload";
+/// Names of unrack's threads that trace.
+const NAMES: [&str; 2] = ["unrack", "tracer"];
+/// Time for another unrack to leave a process.
+const LEAVING: Duration = Duration::from_secs(1);
 
 impl RunningProgram {
     /// Finds a process, and checks all that can be checked without touching it.
@@ -28,6 +35,11 @@ impl RunningProgram {
     pub fn find(pid: u32) -> Result<RunningProgram, PagingError> {
         check_sense(pid)?;
         machine::check()?;
+        // Another unrack may be about to leave it.
+        let deadline = Instant::now() + LEAVING;
+        while is_paged(pid) && Instant::now() < deadline {
+            std::thread::sleep(Duration::from_millis(20));
+        }
         RunningProgram::check(pid).map_err(PagingError::Lacking)
     }
 
@@ -35,10 +47,15 @@ impl RunningProgram {
     pub(super) fn check(pid: u32) -> Result<RunningProgram, String> {
         let name = proc::name(pid).unwrap_or_default();
         let says = |why: &str| Err(format!("process {pid} ({name}) {why}"));
-        if let Some(tracer) = proc::tracer(pid) {
+        if proc::has_lost_its_first_thread(pid) {
+            return says(
+                "goes on without its first thread, and the kernel shows no memory for such a process",
+            );
+        }
+        if let Some(tracer) = proc::tracer_of_any_thread(pid) {
             let by = proc::name(tracer).unwrap_or_default();
             return says(&match by.as_str() {
-                "unrack" | "tracer" => "is paged by unrack already: end that first".to_string(),
+                name if NAMES.contains(&name) => "is paged by unrack already: end that first".to_string(),
                 _ => format!("is traced by {by} ({tracer}), and only one can: end that first"),
             });
         }
@@ -52,10 +69,8 @@ impl RunningProgram {
             }
             Ok(_) => {}
         }
-        if proc::status_word(pid, "Seccomp:").is_some_and(|mode| mode != "0") {
-            return says(
-                "runs under a filter of system calls (seccomp), which might end it for those of the pager",
-            );
+        if let Some(thread) = proc::threads(pid).into_iter().find(|thread| proc::is_filtered(*thread)) {
+            return says(&filtered(pid, thread));
         }
         if proc::has_open(pid, "userfaultfd") {
             return says("uses userfaultfd itself, and memory cannot have two pagers");
@@ -67,14 +82,53 @@ impl RunningProgram {
         Ok(RunningProgram { pid, started, name, words: proc::words(pid) })
     }
 
-    /// Returns its memory now.
+    /// Returns its memory now, or that of all processes that it has started, too.
     ///
     /// # Errors
     /// [`PagingError::Lacking`] if it is mostly shared.
-    pub fn footprint(&self) -> Result<Footprint, PagingError> {
-        let footprint = Footprint::distinct(&[self.pid]);
+    pub fn footprint(&self, with_children: bool) -> Result<Footprint, PagingError> {
+        let mut members = vec![self.pid];
+        if with_children {
+            members.extend(super::descendants(self.pid));
+        }
+        let footprint = Footprint::distinct(&members);
         footprint.check()?;
         Ok(footprint)
+    }
+
+    /// Checks that all that is to be remote may be there twice: it stays in the process's memory, charged as before, and the
+    /// child of a fork gets copies of it, where natively it would share the pages.
+    ///
+    /// # Errors
+    /// [`PagingError::Lacking`] if a fork would exhaust the memory.
+    pub fn check_headroom(&self, footprint: Bytes, local: Bytes) -> Result<(), PagingError> {
+        match Headroom::of_process(self.pid) {
+            Some(headroom) => self.check_room(footprint.get(), local.get(), &headroom),
+            None => Ok(()),
+        }
+    }
+
+    fn check_room(&self, footprint: u64, local: u64, headroom: &Headroom) -> Result<(), PagingError> {
+        let away = footprint.saturating_sub(local);
+        // The program goes on growing.
+        let needed = away + away / 16 + RESERVE;
+        if headroom.bytes >= needed || away == 0 {
+            return Ok(());
+        }
+        let most_away = headroom.bytes.saturating_sub(RESERVE) / 17 * 16;
+        let mib = |bytes: u64| bytes >> 20;
+        Err(PagingError::Lacking(format!(
+            "{} has {} MiB and may keep {}: the other {} MiB would stay charged to its control group, and a child that it \
+             forks would get copies of them where natively it shares them, but only {} MiB are left in {}, so that the \
+             kernel might kill the process. Give it --local {}MiB or more, or raise the limit of memory",
+            self.title(),
+            mib(footprint),
+            mib(local),
+            mib(away),
+            mib(headroom.bytes),
+            headroom.of,
+            mib(footprint.saturating_sub(most_away)) + 1
+        )))
     }
 
     /// Returns its command, as a person reads it.
@@ -93,7 +147,15 @@ impl RunningProgram {
 
     /// Returns the error for a process that was not changed.
     pub(super) fn refused(&self, refusal: Refusal) -> PagingError {
+        if self.has_ended() || proc::is_zombie(self.pid) {
+            return PagingError::Failed(format!("{} has just ended", self.title()));
+        }
+        // It may have changed since it was found: another unrack may have begun with it, for example.
+        if let (Refusal::Trace(Errno::PERM), Err(why)) = (refusal, RunningProgram::check(self.pid)) {
+            return PagingError::Lacking(why);
+        }
         let why = match refusal {
+            Refusal::Filtered(thread) => filtered(self.pid, thread),
             Refusal::Trace(Errno::SRCH) => {
                 return PagingError::Failed(format!("{} has just ended", self.title()));
             }
@@ -130,8 +192,16 @@ impl RunningProgram {
     }
 }
 
+/// Bytes that have to be left for a fork itself and for what the program needs meanwhile.
+const RESERVE: u64 = 8 << 20;
+
 const PERMISSION: &str =
     "run this as the same user or as root; where /proc/sys/kernel/yama/ptrace_scope is above 0, as root";
+
+fn filtered(process: u32, thread: u32) -> String {
+    let what = if thread == process { "runs".into() } else { format!("has a thread ({thread}) that runs") };
+    format!("{what} under a filter of system calls (seccomp), which might end it for those of the pager")
+}
 
 fn check_sense(pid: u32) -> Result<(), PagingError> {
     let usage = |why: &str| Err(PagingError::Usage(format!("--pid {pid}: {why}")));
@@ -145,11 +215,22 @@ fn check_sense(pid: u32) -> Result<(), PagingError> {
     if proc::has_ended(pid) {
         return usage("that process has ended; only its status is left");
     }
+    if proc::has_lost_its_first_thread(pid) {
+        return Ok(());
+    }
     // Threads of the kernel have no memory of their own.
     match proc::status_word(pid, "VmSize:") {
         None => usage("that is a part of the kernel, not a program"),
         Some(_) => Ok(()),
     }
+}
+
+/// Returns whether an unrack pages a process, begins to, or is about to leave it.
+fn is_paged(pid: u32) -> bool {
+    let is_of_unrack = |tracer| NAMES.contains(&proc::name(tracer).unwrap_or_default().as_str());
+    proc::tracer_of_any_thread(pid).is_some_and(is_of_unrack)
+        || proc::maps_file(pid, LIBRARY) == Some(true)
+        || maps_control_file(pid)
 }
 
 /// Returns whether a process has a run's control file mapped.
@@ -171,4 +252,29 @@ fn is_own_ancestor(pid: u32) -> bool {
         next = proc::parent(one);
     }
     false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fork_that_would_exhaust_the_memory_is_foreseen() {
+        let program = RunningProgram { pid: 7, started: 1, name: "redis-server".into(), words: Vec::new() };
+        let check = |footprint: u64, local: u64, left: u64| {
+            let headroom = Headroom { bytes: left << 20, of: "its control group (/box)".into() };
+            program.check_room(footprint << 20, local << 20, &headroom)
+        };
+        assert_eq!(check(490, 122, 400), Ok(()));
+        assert_eq!(check(100, 100, 0), Ok(()), "nothing goes away");
+        let why = check(490, 122, 210).unwrap_err().to_string();
+        let parts = [
+            "redis-server (7) has 490 MiB",
+            "other 368 MiB",
+            "only 210 MiB are left in its control group",
+            "--local 300MiB",
+        ];
+        assert!(parts.iter().all(|part| why.contains(part)), "{why}");
+        assert_eq!(check(490, 300, 210), Ok(()));
+    }
 }

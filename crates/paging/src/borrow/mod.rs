@@ -17,6 +17,7 @@ use crate::calibrate::Calibration;
 use crate::control_file::ControlFile;
 use crate::delay::Delay;
 use crate::folder::Folder;
+use crate::headroom::Headroom;
 use crate::inject::{Borrowed, Borrower, let_go, pass_over};
 use crate::job::ProgramEnd;
 use crate::local::{self, LocalMemory, Unseen};
@@ -40,10 +41,14 @@ const SETTLED: Duration = Duration::from_millis(200);
 const PATIENCE: Duration = Duration::from_secs(300);
 const LAST_PATIENCE: Duration = Duration::from_secs(2);
 const CONTROL_NAME: &str = "control";
+/// Key of the warning that processes keep their memory which the program had started before.
+pub const LEFT_OUT: &str = "left-out";
 
 /// Parameters of a loan.
 pub struct BorrowSetup<'a> {
     pub program: &'a RunningProgram,
+    /// Processes that it has started before are taken, too.
+    pub with_children: bool,
     /// Local memory of the process and of those that it forks, together.
     pub local: Bytes,
     /// Memory that it has now.
@@ -94,6 +99,12 @@ fn borrow_here(setup: &BorrowSetup) -> Result<BorrowReport, PagingError> {
     let put_in = |pid| loan.borrower.put_into(pid, &path);
     let (borrowed, threads) = put_in(setup.program.pid).map_err(|why| setup.program.refused(why))?;
     loan.took(setup.program.pid, borrowed, threads);
+    if setup.with_children {
+        for pid in descendants(setup.program.pid) {
+            loan.follow(pid, &path);
+        }
+    }
+    loan.note_left_out();
     let outcome = loan.until_the_end(&path);
     let given_back = loan.give_back();
     let_go(loan.threads.drain());
@@ -115,6 +126,8 @@ struct Loan<'a> {
     threads: HashSet<u32>,
     /// Processes that are left alone: those that were there before, and those that cannot have the agent.
     strangers: HashSet<u32>,
+    /// Those of them that were there before, as a person knows them.
+    left_out: Vec<String>,
     /// Processes that were forked, and when they were seen first.
     young: HashMap<u32, Instant>,
     unseen: Unseen,
@@ -134,7 +147,11 @@ impl<'a> Loan<'a> {
             begun: Instant::now(),
             hosts: HashMap::new(),
             threads: HashSet::new(),
-            strangers: descendants(setup.program.pid).into_iter().collect(),
+            strangers: match setup.with_children {
+                true => HashSet::new(),
+                false => descendants(setup.program.pid).into_iter().collect(),
+            },
+            left_out: Vec::new(),
             young: HashMap::new(),
             unseen: Unseen::default(),
             taken_s: None,
@@ -147,6 +164,51 @@ impl<'a> Loan<'a> {
     fn took(&mut self, process: u32, borrowed: Borrowed, threads: Vec<u32>) {
         self.threads.extend(threads);
         self.hosts.insert(process, borrowed);
+    }
+
+    /// Notes the processes that keep their memory although the program has started them.
+    fn note_left_out(&mut self) {
+        let mut pids: Vec<u32> =
+            self.strangers.iter().copied().filter(|pid| !proc::has_ended(*pid)).collect();
+        pids.sort_unstable();
+        let title = |pid| format!("{} ({pid})", proc::name(pid).unwrap_or_default());
+        self.left_out = pids.into_iter().map(title).collect();
+    }
+
+    /// Returns the warning that names them.
+    fn left_out(&self) -> Option<Warning> {
+        const SHOWN: usize = 8;
+        let more = match self.left_out.len().saturating_sub(SHOWN) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        let what_to_do = match self.setup.with_children {
+            true => "their memory cannot be taken",
+            false => "--tree takes theirs, too",
+        };
+        let shown = &self.left_out[..self.left_out.len().min(SHOWN)];
+        let text = format!(
+            "processes that it had started before kept all of their memory: {}{more}; {what_to_do}",
+            shown.join(", ")
+        );
+        (!self.left_out.is_empty()).then(|| Warning::new(LEFT_OUT, text))
+    }
+
+    /// Checks that there is memory for copies of all that is away, in case of a fork.
+    fn check_headroom(&self) -> Result<(), PagingError> {
+        let remote: u64 = self.control.live_slots().map(|slot| slot.remote_pages.load(Relaxed)).sum();
+        let Some(headroom) = Headroom::of_process(self.setup.program.pid) else { return Ok(()) };
+        measure::note_headroom(self.control, Some(&headroom));
+        if headroom.bytes >= remote.saturating_mul(proc::PAGE) {
+            return Ok(());
+        }
+        Err(PagingError::Failed(format!(
+            "all memory was given back before its time: {} MiB were away, which the child of a fork would get as copies, and \
+             only {} MiB are left in {}",
+            (remote * proc::PAGE) >> 20,
+            headroom.bytes >> 20,
+            headroom.of
+        )))
     }
 
     /// Serves the process until it ends or all is to be given back.
@@ -164,6 +226,7 @@ impl<'a> Loan<'a> {
             }
             if Instant::now() >= next_look {
                 self.look(control);
+                self.check_headroom()?;
                 next_look = Instant::now() + PACE;
             }
             self.watch.wait(next_look.saturating_duration_since(Instant::now()));
@@ -327,10 +390,12 @@ impl<'a> Loan<'a> {
         let mut warnings = Vec::new();
         match tally.deactivations {
             0 => warnings.extend(local::none_taken(limit, self.setup.footprint)),
-            _ => warnings.extend(local.not_away(limit, self.wall_s)),
+            _ => warnings.extend(local.not_away(limit, self.wall_s).or_else(|| local.peak(limit))),
         }
         warnings.extend(local.shared(limit));
         warnings.extend(tally.copies());
+        warnings.extend(tally.short_of_memory());
+        warnings.extend(self.left_out());
         BorrowReport {
             status: self.status,
             has_ended: self.has_ended,
@@ -343,7 +408,7 @@ impl<'a> Loan<'a> {
     }
 }
 
-fn descendants(pid: u32) -> Vec<u32> {
+pub(super) fn descendants(pid: u32) -> Vec<u32> {
     let mut found = proc::children(pid);
     let mut next = 0;
     while next < found.len() {

@@ -12,6 +12,7 @@ use super::{FOLLOW, Injector, PAGE, pin_control_block};
 use crate::proc;
 use crate::trace::{Next, Stop, raw};
 use rustix::io::Errno;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::{Duration, Instant};
 
 /// Time for all threads to stop. One that waits for its `vfork` child does not, and then the program is left alone.
@@ -107,19 +108,20 @@ pub(super) fn wait_for(family: &mut Family, thread: u32, deadline: Instant) -> R
     }
 }
 
-/// Stops one traced thread of a process, the first that can be stopped soon. Returns it.
+/// Stops one traced thread of a process, the first that can be stopped soon and makes any call. Returns it.
 ///
 /// # Errors
 /// `ETIMEDOUT` if none can, `ESRCH` if there is none.
 pub(super) fn stop_any(process: u32) -> Result<u32, Errno> {
     let mut result = Err(Errno::SRCH);
-    for thread in proc::threads(process) {
+    // A filter, which a thread may have got meanwhile, might end it for a call of ours.
+    for thread in proc::threads(process).into_iter().filter(|thread| !proc::is_filtered(*thread)) {
         let deadline = Instant::now() + PATIENCE / 4;
         result = raw::interrupt(thread)
             .and_then(|()| wait_for(&mut Family::default(), thread, deadline))
             .map(|()| thread);
         match result {
-            Ok(_) if is_in_sequence(thread) => {
+            Ok(_) if is_in_sequence(thread) || proc::is_filtered(thread) => {
                 raw::run(thread, 0)?;
                 result = Err(Errno::TIMEDOUT);
             }
@@ -131,12 +133,16 @@ pub(super) fn stop_any(process: u32) -> Result<u32, Errno> {
 }
 
 fn put_in(injector: &mut Injector, threads: &[Seized]) -> Result<(), Errno> {
+    if threads.iter().any(|thread| has_own_filter(thread.id, false)) {
+        return Err(Errno::PERM);
+    }
     let first = able(threads)?;
     let saved = Saved::take(first.id)?;
     let entry = Entry { is_filtered: false, is_late: true };
     let place = Place::take(&injector.image, first.id, &saved, entry, &injector.path);
     saved.return_to_wait(first.id)?;
     let place = place?;
+    injector.control.settings.has_agents_filter.store(1, Relaxed);
     let ids: Vec<_> = threads.iter().map(|thread| thread.id).collect();
     injector.family.settle_all(&ids, place);
     for thread in ids {
@@ -144,6 +150,13 @@ fn put_in(injector: &mut Injector, threads: &[Seized]) -> Result<(), Errno> {
         pin_cleared_word(thread, &place)?;
     }
     Ok(())
+}
+
+/// Returns whether a thread has more filters of system calls than this process, whose filters are a container's and let us
+/// work, and than that of the agent, if it has that. Another filter might end it for a call of ours.
+pub(super) fn has_own_filter(thread: u32, has_agents: bool) -> bool {
+    let ours = proc::filters(std::process::id()).unwrap_or(0) + u64::from(has_agents);
+    proc::is_filtered(thread) && proc::filters(thread).is_none_or(|filters| filters > ours)
 }
 
 /// Returns a thread that can make calls for us.

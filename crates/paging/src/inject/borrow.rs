@@ -33,6 +33,8 @@ const FOLLOW_THREADS: i32 =
 /// Reason why something cannot be done with a process.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Refusal {
+    /// This thread of it has a filter of system calls.
+    Filtered(u32),
     /// It may not be traced.
     Trace(Errno),
     /// Not all of its threads can be stopped now.
@@ -81,6 +83,10 @@ impl Borrower {
             Errno::NOENT | Errno::SRCH => Refusal::Trace(Errno::SRCH),
             why => Refusal::Open(why),
         })?;
+        // All stand still: none can add one after this.
+        if let Some(thread) = threads.iter().find(|thread| proc::is_filtered(thread.id)) {
+            return Err(Refusal::Filtered(thread.id));
+        }
         let first = attach::able(threads).map_err(refused_stop)?;
         for thread in threads {
             go_on_waiting(thread.id).map_err(Refusal::Stop)?;

@@ -28,6 +28,7 @@ pub(super) enum Doing {
     /// It makes the call again for which it was in the agent.
     ForkAgain(Saved),
     RemapAgain(Saved),
+    FilterAgain(Saved),
     /// It makes the call.
     Forking,
     Remapping,
@@ -52,6 +53,12 @@ impl Turn {
 
     pub(super) fn remap(place: Place, start: usize, len: usize) -> Turn {
         Turn { call: place.merge(start, len), again: Doing::RemapAgain }
+    }
+}
+
+impl Turn {
+    pub(super) fn leave(place: Place) -> Turn {
+        Turn { call: place.leave(), again: Doing::FilterAgain }
     }
 }
 
@@ -136,6 +143,14 @@ impl Family {
                 (thread.space, thread.is_filtered) = (Some(space), true);
             }
         }
+    }
+
+    /// Notes that the agent's pager has ended in the address space of a thread.
+    pub(super) fn left(&mut self, thread: u32) {
+        let Some(space) = self.threads.get(&thread).and_then(|thread| thread.space) else { return };
+        self.places.remove(&space);
+        let all = self.threads.values_mut().filter(|thread| thread.space == Some(space));
+        all.for_each(|thread| thread.space = None);
     }
 
     /// Notes the birth of a child. Returns whether it has stopped already.

@@ -20,8 +20,14 @@ pub(super) const OF_PROGRAM: u32 = 0;
 pub(super) const OF_AGENT: u32 = 1;
 
 /// Calls that come to the tracer whatever their arguments.
-const ALWAYS: [libc::c_long; 5] =
-    [libc::SYS_fork, libc::SYS_clone3, libc::SYS_mremap, libc::SYS_mlockall, libc::SYS_set_tid_address];
+const ALWAYS: [libc::c_long; 6] = [
+    libc::SYS_fork,
+    libc::SYS_clone3,
+    libc::SYS_mremap,
+    libc::SYS_mlockall,
+    libc::SYS_set_tid_address,
+    libc::SYS_seccomp,
+];
 
 /// Returns the filter's instructions, as the kernel reads them.
 pub(super) fn program() -> Vec<u8> {
@@ -36,6 +42,13 @@ pub(super) fn program() -> Vec<u8> {
         skip_unless(libc::SYS_clone as u32, 4),
         load(FIRST_ARGUMENT),
         instruction(BPF_JMP | BPF_JSET | BPF_K, 1, 0, CLONE_VM as u32),
+        give(SECCOMP_RET_TRACE | OF_PROGRAM),
+        give(SECCOMP_RET_ALLOW),
+    ]);
+    code.extend([
+        skip_unless(libc::SYS_prctl as u32, 4),
+        load(FIRST_ARGUMENT),
+        skip_unless(libc::PR_SET_SECCOMP as u32, 1),
         give(SECCOMP_RET_TRACE | OF_PROGRAM),
         give(SECCOMP_RET_ALLOW),
     ]);

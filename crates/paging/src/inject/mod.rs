@@ -11,6 +11,7 @@
 //! | `mlockall` | nothing, as for preloaded programs |
 //! | `set_tid_address` | the page to which the kernel will write is pinned, as each new thread's control block is |
 //! | `userfaultfd` | the program is ended: memory cannot have two pagers |
+//! | `seccomp`, or `prctl` that filters system calls | all pages go back and the pager ends: the filter might end the program for its calls |
 //!
 //! | module | idea |
 //! |---|---|
@@ -171,13 +172,24 @@ impl Injector {
         raw::set_options(thread, FOLLOW)?;
         let saved = Saved::take(thread)?;
         let entry = Entry { is_filtered: self.family.is_filtered(thread), is_late: false };
+        if attach::has_own_filter(thread, entry.is_filtered) {
+            crate::say(&format!(
+                "process {thread} runs without remote memory: its system calls are filtered (seccomp)"
+            ));
+            self.family.set(thread, Doing::OwnWork);
+            saved.restore(thread)?;
+            return Ok(Next::Run(0));
+        }
         // A program without a loader may start others, which have one.
         if is_loaded(thread) {
             // Where that fails, the loader says what it could not load.
             let _ = environment::hide_library(thread, saved.registers.rsp as usize);
         }
         match Place::take(&self.image, thread, &saved, entry, &self.path) {
-            Ok(place) => self.family.settle(thread, place),
+            Ok(place) => {
+                self.control.settings.has_agents_filter.store(1, Relaxed);
+                self.family.settle(thread, place);
+            }
             Err(Errno::SRCH) => return Err(Errno::SRCH),
             Err(why) => crate::say(&format!("a process runs without remote memory: {why}")),
         }
@@ -231,6 +243,11 @@ impl Injector {
                 saved.restore_signals(thread)?;
                 return Ok(Next::Run(0));
             }
+            Doing::FilterAgain(saved) => {
+                saved.restore_signals(thread)?;
+                self.family.left(thread);
+                return Ok(Next::Run(0));
+            }
             _ => {}
         }
         let Some(place) = self.family.place(thread) else { return Ok(Next::Run(0)) };
@@ -246,6 +263,9 @@ impl Injector {
                 pin_control_block(thread, &place)?;
             }
             libc::SYS_userfaultfd => self.end(thread, gate::OWN_PAGER)?,
+            libc::SYS_prctl if registers.rdi != libc::PR_SET_SECCOMP as u64 => {}
+            libc::SYS_seccomp if registers.rdi != u64::from(libc::SECCOMP_SET_MODE_FILTER) => {}
+            libc::SYS_prctl | libc::SYS_seccomp => return self.enter(thread, Turn::leave(place)),
             libc::SYS_clone3 if shares_memory(thread, registers.rdi as usize) => {}
             _ => return self.enter(thread, Turn::fork(place)),
         }

@@ -34,6 +34,7 @@ pub(super) struct Place {
     after_fork: usize,
     in_child: usize,
     merge: usize,
+    leave: usize,
     receive: usize,
     borrow: usize,
     forsake: usize,
@@ -99,6 +100,7 @@ impl Place {
             after_fork: function("after_fork"),
             in_child: function("in_child"),
             merge: function("merge"),
+            leave: function("leave"),
             receive: function("receive"),
             borrow: function("borrow"),
             forsake: function("forsake"),
@@ -160,6 +162,10 @@ impl Place {
 
     pub(super) fn merge(&self, start: usize, len: usize) -> Call {
         self.long(self.merge, [start, len])
+    }
+
+    pub(super) fn leave(&self) -> Call {
+        self.long(self.leave, [0, 0])
     }
 
     fn short(&self, function: usize, arguments: [usize; 2]) -> Call {

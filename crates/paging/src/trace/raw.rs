@@ -1,6 +1,7 @@
 //! Requests of `ptrace(2)`, and waits for tracees.
 
 use crate::job::ProgramEnd;
+use crate::proc;
 use rustix::io::Errno;
 use std::ffi::{c_int, c_uint, c_void};
 
@@ -176,14 +177,33 @@ pub(super) fn stop_now(thread: u32) -> Result<Option<c_int>, Errno> {
 /// `ESRCH` if it ended instead, which [`look`] will find.
 pub(super) fn next_stop(thread: u32) -> Result<c_int, Errno> {
     loop {
-        let found = wait(libc::P_PID, thread, libc::WSTOPPED | libc::WEXITED | libc::WNOWAIT);
+        let found = wait(libc::P_PID, thread, libc::WSTOPPED | libc::WEXITED | libc::WNOWAIT | libc::WNOHANG);
         match found.map_err(|_| Errno::SRCH)? {
             Some(Found { stop: None, .. }) => return Err(Errno::SRCH),
-            Some(_) => {}
-            None => continue,
+            Some(_) => {
+                if let Some(status) = take_stop(thread) {
+                    return Ok(status);
+                }
+            }
+            None => await_any(thread)?,
         }
-        if let Some(status) = take_stop(thread) {
-            return Ok(status);
+    }
+}
+
+/// Waits until something happens to a thread, or to another that the calling thread traces. A wait for the thread alone could last
+/// for ever: that for the first thread of a process that was killed ends only when all others have been waited for.
+///
+/// # Errors
+/// `ESRCH` if the thread has ended.
+fn await_any(thread: u32) -> Result<(), Errno> {
+    const NAP: std::time::Duration = std::time::Duration::from_micros(50);
+    match look(true, true).map_err(|_| Errno::SRCH)? {
+        Some(found) if found.thread == thread => Ok(()),
+        _ if proc::is_zombie(thread) => Err(Errno::SRCH),
+        // That of another stays there for later, and would end the next wait at once.
+        _ => {
+            std::thread::sleep(NAP);
+            Ok(())
         }
     }
 }

@@ -34,6 +34,7 @@ impl Cache {
     /// As [`Arena::alloc`].
     #[inline]
     pub fn alloc(&mut self, bytes: u64) -> Result<Buffer, Error> {
+        self.arena.inner.client.maker().check()?;
         match self.take_kept(bytes) {
             Some(buffer) => Ok(buffer),
             None if bytes > MOST_SMALL => self.arena.alloc(bytes),
@@ -109,6 +110,9 @@ impl Cache {
 
 impl Drop for Cache {
     fn drop(&mut self) {
+        if !self.arena.is_here() {
+            return;
+        }
         for class in 0..CLASSES {
             if !self.kept[class].is_empty() {
                 self.give_back(class, 0);

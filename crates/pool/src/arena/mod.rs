@@ -138,6 +138,7 @@ impl Arena {
     /// If the pool or the machine is full, or the manager is gone when it is needed.
     #[inline]
     pub fn alloc(&self, bytes: u64) -> Result<Buffer, Error> {
+        self.inner.client.maker().check()?;
         if bytes > MOST_SMALL {
             return self.alloc_large(bytes);
         }
@@ -153,6 +154,9 @@ impl Arena {
     /// If it is not this arena's, or free already.
     #[inline]
     pub fn free(&self, buffer: Buffer) {
+        if !self.is_here() {
+            return;
+        }
         let section = self.section_of(buffer.offset);
         match section.list.class() {
             Some(class) => self.give(section, class, &[section.number(class, buffer.offset)]),
@@ -191,12 +195,16 @@ impl Arena {
     /// # Errors
     /// If the peer is gone, does not read its messages, or was granted too many segments.
     pub fn share_with(&self, channel: &Channel, access: Access) -> Result<(), Error> {
+        self.inner.client.maker().check()?;
         self.books().share_with(channel.grantee(), access)
     }
 
     /// Keeps up to `bytes` of free sections for later allocations, at least a region; what exceeds that goes back to the
     /// pool now. Memory that is used again costs no page faults, in this process and in its peers.
     pub fn keep_spare(&self, bytes: u64) {
+        if !self.is_here() {
+            return;
+        }
         self.books().keep_spare(u32::try_from(bytes / SECTION).unwrap_or(u32::MAX));
     }
 
@@ -204,6 +212,11 @@ impl Arena {
     pub fn usage(&self) -> Usage {
         let held_bytes = self.books().held_bytes();
         Usage { held_bytes, used_bytes: self.inner.sections.used_bytes() }
+    }
+
+    /// Returns whether this process made the arena, and no parent of it.
+    fn is_here(&self) -> bool {
+        self.inner.client.maker().is_here()
     }
 
     #[inline(always)]

@@ -104,6 +104,7 @@ impl Channel {
     /// Returns the address of a peer's buffer as [`resolve`](Channel::resolve) does, and keeps it mapped until the pin is
     /// dropped, or the channel is.
     pub fn pin(&self, offset: u64, bytes: u64, access: Access) -> Option<(NonNull<u8>, Pin)> {
+        self.client.link.maker().check().ok()?;
         let pinned = || self.link.pin(offset, bytes, access);
         let entry = match pinned() {
             Some(entry) => entry,
@@ -158,6 +159,9 @@ pub struct Pin {
 
 impl Drop for Pin {
     fn drop(&mut self) {
+        if !self.client.link.maker().is_here() {
+            return;
+        }
         if let Some(offset) = self.link.unpin(self.client.link.space(), self.entry) {
             self.client.link.tell_unmapped(self.link.id, offset);
         }

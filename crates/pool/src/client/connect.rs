@@ -2,11 +2,14 @@
 
 use super::Error;
 use crate::bells::Bells;
+use crate::socket;
 use crate::wire::{self, ClientId, Denied, Hello, Incoming, Welcome};
+use rustix::event::{PollFd, PollFlags, Timespec};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::io::Errno;
-use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 /// Parameters of a connection, kept for connecting to the next manager.
 pub(super) struct Connecting {
@@ -15,30 +18,72 @@ pub(super) struct Connecting {
     pub bells: Bells,
 }
 
-/// Connects to the socket of a manager.
-pub(super) fn connect(path: &Path) -> Result<OwnedFd, Error> {
+/// Time that a manager has to accept a connection and to answer the greeting.
+#[derive(Clone, Copy)]
+pub(super) struct Limit {
+    patience: Duration,
+    /// `None` if it is beyond what the clock can say.
+    end: Option<Instant>,
+}
+
+impl Limit {
+    /// Begins now.
+    pub(super) fn new(patience: Duration) -> Limit {
+        Limit { patience, end: Instant::now().checked_add(patience) }
+    }
+
+    fn left(self) -> Duration {
+        self.end.map_or(Duration::MAX, |end| end.saturating_duration_since(Instant::now()))
+    }
+
+    fn silent(self, path: &Path) -> Error {
+        Error::Silent { path: path.into(), after: self.patience }
+    }
+}
+
+/// Pause before connecting again to a manager that has not accepted earlier connections.
+const PAUSE: Duration = Duration::from_millis(5);
+
+/// Connects to the socket of a manager. At the user's default place, the socket is checked before anything is sent.
+pub(super) fn connect(path: &Path, limit: Limit) -> Result<OwnedFd, Error> {
     let failed = |error: Errno| match error {
         Errno::NOENT | Errno::CONNREFUSED => Error::NoManager(path.into()),
         error => Error::Connect { path: path.into(), error: error.into() },
     };
-    let flags = SocketFlags::CLOEXEC;
-    let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None);
-    let socket = socket.map_err(failed)?;
-    rustix::net::connect(&socket, &SocketAddrUnix::new(path).map_err(failed)?).map_err(failed)?;
-    Ok(socket)
+    socket::check_folder(path)?;
+    let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+    let made = rustix::net::socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None);
+    let made = made.map_err(failed)?;
+    let address = SocketAddrUnix::new(path).map_err(failed)?;
+    loop {
+        match rustix::net::connect(&made, &address) {
+            Ok(()) => break,
+            // As many wait as the kernel lets wait: the manager accepts nobody.
+            Err(Errno::AGAIN) if limit.left().is_zero() => return Err(limit.silent(path)),
+            Err(Errno::AGAIN) => std::thread::sleep(PAUSE.min(limit.left())),
+            Err(error) => return Err(failed(error)),
+        }
+    }
+    socket::check_peer(path, &made)?;
+    rustix::io::ioctl_fionbio(&made, false).map_err(failed)?;
+    // A manager that is stopped does not read; no thread waits for it for ever.
+    sockopt::set_socket_timeout(&made, sockopt::Timeout::Send, Some(super::PATIENCE)).map_err(failed)?;
+    Ok(made)
 }
 
 /// Sends our hello and receives the manager's welcome, with the descriptors of devices.
 pub(super) fn greet(
     socket: &OwnedFd,
-    path: &Path,
-    name: &str,
+    Connecting { path, name, bells }: &Connecting,
     again: Option<ClientId>,
-    bells: &Bells,
+    limit: Limit,
 ) -> Result<(Welcome, Vec<OwnedFd>), Error> {
     let failed = |error: Errno| Error::Connect { path: path.into(), error: error.into() };
-    let hello = Hello { name: name.to_string(), again };
+    let hello = Hello { name: name.clone(), again };
     wire::send(socket.as_fd(), &wire::first(&hello), &[bells.file()]).map_err(failed)?;
+    if !is_readable(socket, limit).map_err(failed)? {
+        return Err(limit.silent(path));
+    }
     match wire::receive(socket.as_fd()).map_err(failed)? {
         Incoming::Packet(bytes, devices) => match wire::read_first::<Result<Welcome, Denied>>(&bytes) {
             Ok(welcome) => Ok((welcome?, devices)),
@@ -48,5 +93,20 @@ pub(super) fn greet(
         Incoming::Malformed => Err(Error::NotAPool(path.into())),
         // It ended, or refused us without a word.
         Incoming::End => Err(Error::NoManager(path.into())),
+    }
+}
+
+/// Waits until there is something to receive; returns false if nothing comes in time.
+pub(super) fn is_readable(socket: &OwnedFd, limit: Limit) -> rustix::io::Result<bool> {
+    loop {
+        // Longer than the kernel can wait for is repeated.
+        let left = limit.left().min(Duration::from_secs(3600));
+        let time = Timespec { tv_sec: left.as_secs() as i64, tv_nsec: left.subsec_nanos().into() };
+        match rustix::event::poll(&mut [PollFd::new(socket, PollFlags::IN)], Some(&time)) {
+            Ok(0) if limit.left().is_zero() => return Ok(false),
+            Ok(0) | Err(Errno::INTR) => {}
+            Ok(_) => return Ok(true),
+            Err(error) => return Err(error),
+        }
     }
 }

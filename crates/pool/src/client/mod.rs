@@ -23,13 +23,14 @@ pub use service::{Offer, Service};
 
 use crate::bells::{Bell, Bells};
 use crate::cache_control::AnyMemory;
+use crate::process::Maker;
 use crate::space::Space;
 use crate::wire::{self, ClientId, Denied, Extent, ListingEntry, MOST_PASSED, Reply, Request, Welcome};
 use connect::Connecting;
 use link::{Link, Replied};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 /// Longest time that the manager may take for a request that depends on no other process.
@@ -56,6 +57,14 @@ pub enum Error {
     Send(std::io::Error),
     #[error("no answer within {0:?}")]
     TimedOut(Duration),
+    #[error("the manager of the pool at {} does not answer within {after:?}: it is stopped, or has no processor", path.display())]
+    Silent { path: PathBuf, after: Duration },
+    #[error(transparent)]
+    Untrusted(#[from] crate::socket::Untrusted),
+    #[error(
+        "this connection was made before a fork, by the parent process: a child by fork must connect for itself"
+    )]
+    Forked,
     #[error("cannot map the pool's memory: {0}")]
     Map(std::io::Error),
     #[error("at most {MOST_PASSED} descriptors can be passed beside a greeting")]
@@ -64,7 +73,8 @@ pub enum Error {
 
 /// Connection to the manager. Dropping the last clone ends all that came by it: segments, services, channels.
 ///
-/// It belongs to one process: a child made by `fork` must connect for itself, and must not use what it inherited.
+/// It belongs to one process: a child made by `fork` must connect for itself. What it inherited is refused there
+/// ([`Error::Forked`]), and dropping it does not affect the parent.
 #[derive(Clone)]
 pub struct Client {
     inner: Arc<Inner>,
@@ -89,10 +99,7 @@ impl Client {
     /// # Errors
     /// If no manager is there, it refuses, or the machine has no room for the address space.
     pub fn connect(path: impl AsRef<Path>) -> Result<Client, Error> {
-        let program = std::env::args_os().next().unwrap_or_default();
-        let name = Path::new(&program).file_name().unwrap_or_default().to_string_lossy();
-        let name: String = name.chars().filter(|c| !c.is_control()).take(wire::MOST_NAME / 4).collect();
-        Client::connect_as(path, if name.trim().is_empty() { "program" } else { name.trim() })
+        Client::connect_as(path, &own_name())
     }
 
     /// Connects under a name, which is shown to people who look at the pool.
@@ -100,10 +107,23 @@ impl Client {
     /// # Errors
     /// As [`connect`](Client::connect).
     pub fn connect_as(path: impl AsRef<Path>, name: &str) -> Result<Client, Error> {
+        Client::connect_within(path, name, PATIENCE)
+    }
+
+    /// Connects as [`connect`](Client::connect) does, to a manager that has `patience` to answer.
+    ///
+    /// # Errors
+    /// As [`connect`](Client::connect).
+    pub fn connect_in_time(path: impl AsRef<Path>, patience: Duration) -> Result<Client, Error> {
+        Client::connect_within(path, &own_name(), patience)
+    }
+
+    fn connect_within(path: impl AsRef<Path>, name: &str, patience: Duration) -> Result<Client, Error> {
         let bells = Bells::make().map_err(|error| Error::Map(error.into()))?;
         let connecting = Connecting { path: path.as_ref().into(), name: name.into(), bells };
-        let socket = connect::connect(&connecting.path)?;
-        let (welcome, devices) = connect::greet(&socket, &connecting.path, name, None, &connecting.bells)?;
+        let limit = connect::Limit::new(patience);
+        let socket = connect::connect(&connecting.path, limit)?;
+        let (welcome, devices) = connect::greet(&socket, &connecting, None, limit)?;
         let mut space = Space::reserve(welcome.space_bytes, welcome.mode).map_err(Error::Map)?;
         if let Some(set) = welcome.devices {
             let devices: Vec<BorrowedFd> = devices.iter().map(|device| device.as_fd()).collect();
@@ -116,6 +136,11 @@ impl Client {
         });
         let reader = std::sync::Mutex::new(Some(reader.map_err(Error::Map)?));
         Ok(Client { inner: Arc::new(Inner { link, reader }) })
+    }
+
+    /// Returns the process that connected.
+    pub fn maker(&self) -> &Maker {
+        self.inner.link.maker()
     }
 
     /// Returns the identity of this process in the pool.
@@ -222,12 +247,12 @@ impl Client {
     }
 
     /// Declares that a host has ended, so that what it had is free. Only a fencing agent knows: nothing of that host may
-    /// be able to reach the devices any more.
+    /// be able to reach the devices any more. `force`: also if the host's heartbeat moves.
     ///
     /// # Errors
-    /// If there is no such host, or it is this one.
-    pub fn declare_ended(&self, host: u32) -> Result<(), Error> {
-        self.inner.ask(Request::DeclareEnded { host }).map(drop)
+    /// If there is no such host, it is this one, or its heartbeat moves.
+    pub fn declare_ended(&self, host: u32, force: bool) -> Result<(), Error> {
+        self.inner.ask(Request::DeclareEnded { host, force }).map(drop)
     }
 
     /// Leases a segment of whole sections, mapped and writable.
@@ -260,11 +285,24 @@ impl Inner {
 
 impl Drop for Inner {
     fn drop(&mut self) {
+        let reader = self.reader.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        if !self.link.maker().is_here() {
+            // The thread is the parent's.
+            return std::mem::forget(reader);
+        }
         self.link.close();
-        if let Some(reader) = self.reader.lock().expect("nobody panics with it").take() {
+        if let Some(reader) = reader {
             let _ = reader.join();
         }
     }
+}
+
+/// Returns the name of this program, as far as it can be shown.
+fn own_name() -> String {
+    let program = std::env::args_os().next().unwrap_or_default();
+    let name = Path::new(&program).file_name().unwrap_or_default().to_string_lossy();
+    let name: String = name.chars().filter(|c| !c.is_control()).take(wire::MOST_NAME / 4).collect();
+    if name.trim().is_empty() { "program".into() } else { name.trim().into() }
 }
 
 /// Segment that this process leased. Dropping it releases it.

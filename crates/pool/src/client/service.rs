@@ -17,6 +17,7 @@ pub struct Service {
 
 impl Service {
     pub(super) fn register(client: Arc<Inner>, name: &str) -> Result<Service, Error> {
+        client.link.maker().check()?;
         let waiting = Arc::new(Waiting::default());
         // Offers may arrive before this thread has seen the reply.
         if !client.link.add_service(name, waiting.clone()) {
@@ -42,18 +43,24 @@ impl Service {
     /// # Errors
     /// If the manager is gone.
     pub fn accept(&self, patience: Duration) -> Result<Option<Offer>, Error> {
+        self.client.link.maker().check()?;
         let taken = self.waiting.pop(patience)?;
         Ok(taken.map(|(link, greeting)| Offer { client: self.client.clone(), link: Some(link), greeting }))
     }
 
     /// Closes the service for further clients: threads that wait in [`accept`](Service::accept) return.
     pub fn close(&self) {
-        self.waiting.close();
+        if self.client.link.maker().is_here() {
+            self.waiting.close();
+        }
     }
 }
 
 impl Drop for Service {
     fn drop(&mut self) {
+        if !self.client.link.maker().is_here() {
+            return;
+        }
         self.client.link.give_up(Request::Withdraw { service: self.name.clone() });
         self.client.link.remove_service(&self.name);
         for (link, greeting) in self.waiting.take_all() {

@@ -18,7 +18,7 @@ use crate::{PAGE, SECTION};
 /// Most hosts that may share a device.
 pub const MOST_HOSTS: u32 = 16;
 /// Version of the layout, raised with any change of it.
-pub(super) const VERSION: u64 = 1;
+pub(super) const VERSION: u64 = 2;
 /// Bytes of the ring from one manager to another.
 pub(super) const RING_BYTES: u64 = 32 * 1024;
 
@@ -302,10 +302,10 @@ mod tests {
 
     /// Hosts of other releases read these words: a change needs another version.
     #[test]
-    fn the_layout_of_version_1_stays() {
+    fn the_layout_of_version_2_stays() {
         let words = superblock().to_words();
-        assert_eq!(words[..8], [0x6468_6b63_6172_6e75, 1, 3, 100, 2, 4096, 1, 65536]);
-        assert_eq!(words[8..], [9, 7 << 36, 1, 0xb0df_a2fa_0b6c_0df1]);
+        assert_eq!(words[..8], [0x6468_6b63_6172_6e75, 2, 3, 100, 2, 4096, 1, 65536]);
+        assert_eq!(words[8..], [9, 7 << 36, 1, 0xe47c_2209_3527_d822]);
         let layout = superblock().layout();
         assert_eq!([layout.superblock(0), layout.superblock(1)], [0, 4096]);
         let words = [

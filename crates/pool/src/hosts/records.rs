@@ -95,12 +95,30 @@ impl Records {
     }
 }
 
+/// Returns the word on the device by which a host's incarnation is declared ended. A declaration ends all programs of a
+/// host, and may lie in the record of any other, so noise in a record must not be one: incarnations themselves are small
+/// numbers, which noise hits.
+fn sealed(of: Host, incarnation: u64) -> u64 {
+    let mut bytes = *b"declared ended:                 ";
+    bytes[16..24].copy_from_slice(&incarnation.to_le_bytes());
+    bytes[24..].copy_from_slice(&(of as u64).to_le_bytes());
+    unrack_basis::fnv_1a(&bytes)
+}
+
 impl Words for Records {
+    /// Loads a word. A declaration counts if it is of the host's current incarnation: earlier ones ended when it joined.
     fn load(&mut self, word: Word) -> u64 {
-        self.at(self.layout.word(word)).load(Ordering::Acquire)
+        let value = self.at(self.layout.word(word)).load(Ordering::Acquire);
+        let Word::Ended { of, .. } = word else { return value };
+        let current = self.load(Word::Incarnation(of));
+        if value == sealed(of, current) { current } else { 0 }
     }
 
     fn store(&mut self, word: Word, value: u64) {
+        let value = match word {
+            Word::Ended { of, .. } => sealed(of, value),
+            _ => value,
+        };
         self.at(self.layout.word(word)).store(value, Ordering::Release);
     }
 

@@ -11,6 +11,7 @@ use crate::wire::Extent;
 use crate::{PAGE, SECTION};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{FallocateFlags, FileType, FlockOperation, Mode, OFlags};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -56,6 +57,7 @@ impl Devices {
         if paths.is_empty() || paths.len() > MOST_DEVICES {
             return Err(Error::Devices(format!("give 1 to {MOST_DEVICES} devices")));
         }
+        check_distinct(paths)?;
         let set = Interleave::new(paths.len() as u32, granularity);
         let set = set.map_err(|unfit| Error::Devices(unfit.to_string()))?;
         let needed = set.device_bytes(sections * SECTION);
@@ -71,6 +73,11 @@ impl Devices {
             }
             least = least.min(bytes);
             files.push(file);
+        }
+        if set.sections(least) == 0 {
+            let text =
+                format!("the smallest has {least} bytes, less than a section of 2 MiB: give larger ones");
+            return Err(Error::Devices(text));
         }
         if set.sections(least) < sections {
             let (have, want) = (set.sections(least) * SECTION, sections * SECTION);
@@ -129,6 +136,25 @@ impl Devices {
             unsafe { self.space.memory().write(self.space.pointer(offset), &zeros) };
         }
     }
+}
+
+/// Checks that no device or file is in a set twice, by whatever paths: bytes of one would lie upon those of the other.
+///
+/// # Errors
+/// Names both paths.
+pub(super) fn check_distinct(paths: &[PathBuf]) -> Result<(), Error> {
+    let mut seen = std::collections::BTreeMap::new();
+    for path in paths {
+        // What cannot be opened is refused where it is.
+        let Ok(found) = path.metadata() else { continue };
+        let is_device = found.file_type().is_char_device();
+        let identity = if is_device { (0, found.rdev()) } else { (found.dev(), found.ino()) };
+        if let Some(before) = seen.insert((is_device, identity), path) {
+            let text = format!("{} is {}: give each device once", path.display(), before.display());
+            return Err(Error::Devices(text));
+        }
+    }
+    Ok(())
 }
 
 /// Locks a device for us until the returned descriptor is closed.

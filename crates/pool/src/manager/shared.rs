@@ -137,15 +137,9 @@ pub fn format(format: &Format) -> Result<Superblock, Error> {
     if !(1..=hosts::MOST_HOSTS).contains(&format.hosts) {
         return Err(Error::Devices(format!("give 1 to {} hosts", hosts::MOST_HOSTS)));
     }
-    if !format.force
-        && let Ok(superblock) = read(paths)
-    {
-        let devices = open(paths, &superblock)?;
-        if let Some(name) = hosts::find_serving(devices.space(), &superblock) {
-            return Err(Error::Devices(format!(
-                "host {name:?} serves them: stop its manager, or give --force"
-            )));
-        }
+    super::devices::check_distinct(paths)?;
+    if !format.force {
+        refuse_served(paths)?;
     }
     let set = Interleave::new(paths.len().max(1) as u32, *granularity);
     let set = set.map_err(|unfit| Error::Devices(unfit.to_string()))?;
@@ -162,6 +156,35 @@ pub fn format(format: &Format) -> Result<Superblock, Error> {
     let devices = open(paths, &superblock)?;
     hosts::write_records(&devices.space(), &superblock).map_err(Error::Devices)?;
     Ok(superblock)
+}
+
+/// Refuses devices that a host serves, in the set that is given, or one of them alone.
+fn refuse_served(paths: &[PathBuf]) -> Result<(), Error> {
+    let alone = paths.iter().map(std::slice::from_ref);
+    for set in std::iter::once(paths).chain(alone) {
+        match read(set) {
+            Ok(superblock) => {
+                let devices = open(set, &superblock)?;
+                if let Some(name) = hosts::find_serving(devices.space(), &superblock) {
+                    return Err(Error::Devices(format!(
+                        "host {name:?} serves them: stop its manager, or give --force"
+                    )));
+                }
+                if set.len() == paths.len() {
+                    return Ok(());
+                }
+            }
+            // Whether hosts serve it is written on another device of its set.
+            Err(Error::Unusable { path, why: hosts::Unusable::Geometry { was, .. } }) if set.len() == 1 => {
+                return Err(Error::Devices(format!(
+                    "{} was formatted as {was}: give all devices of that set, in order, or --force",
+                    path.display()
+                )));
+            }
+            Err(_) => {}
+        }
+    }
+    Ok(())
 }
 
 /// Maps all of a set.

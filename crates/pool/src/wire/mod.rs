@@ -15,7 +15,7 @@ use unrack_units::Bytes;
 /// Magic number: the first bytes of the first message of either side.
 pub const MAGIC: [u8; 8] = *b"unrackpl";
 /// Version of the protocol, raised with any change of these types.
-pub const VERSION: u16 = 4;
+pub const VERSION: u16 = 5;
 /// Bytes of the longest message.
 pub const MOST_BYTES: usize = 16 * 1024;
 /// Descriptors that two processes may pass each other beside a greeting.
@@ -164,7 +164,7 @@ pub enum Request {
     /// channel once nothing of it is in use.
     GiveUp { channel: ChannelId },
     /// Declares that a host has ended, so that what it had is free: nothing of it can reach the device any more.
-    DeclareEnded { host: u32 },
+    DeclareEnded { host: u32, force: bool },
     /// Announces that this side has unmapped a segment that its owner had withdrawn. Otherwise it has it mapped until it
     /// closes the channel.
     Unmapped { channel: ChannelId, offset: u64 },
@@ -323,6 +323,11 @@ pub enum Denied {
              `--backing memfd`"
     )]
     OneUser { user: u32, why: String },
+    #[error(
+        "host {0} runs, since its heartbeat moves: switch it off first, or give --force; its programs would be ended, and \
+         could write into what others have until they are"
+    )]
+    HostRuns(u32),
 }
 
 fn has(bytes: u64) -> String {

@@ -118,7 +118,7 @@ fn hosts_are_killed_stopped_and_fenced_at_random() {
                 hosts[at].all().for_each(end);
                 if random.random() {
                     let agent = connect(&socket(&place, (at + 1) % HOSTS), "agent");
-                    agent.declare_ended(at as u32).expect("it is another host");
+                    agent.declare_ended(at as u32, true).expect("it is another host");
                 }
                 hosts[at] = Host::start(&place, at);
             }

@@ -20,7 +20,7 @@ const RING: u64 = 32 << 10;
 /// Host that breaks the rules.
 const US: u64 = 1;
 
-/// Records of layout version 1, for one device and two hosts (`hosts/layout.rs` has the offsets).
+/// Records of layout version 2, for one device and two hosts (`hosts/layout.rs` has the offsets).
 struct Records {
     base: *mut AtomicU64,
     written: u64,
@@ -177,11 +177,8 @@ fn noise_in_a_hosts_record_harms_no_other() {
         let value = if random.random() { noise } else { noise % 70 };
         match random.random_range(0..5) {
             0 => {
-                let word = random.random_range(0..192);
-                // The current incarnation of the other host here would be a fence, which any host may declare.
-                if word != 16 || value > 1 {
-                    records.head(US, word).store(value, Ordering::SeqCst);
-                }
+                // Among them the words that declare the other host ended, and its incarnation, which is 1.
+                records.head(US, random.random_range(0..192)).store(value, Ordering::SeqCst);
             }
             1 => records.link(US, random.random_range(0..4)).store(value, Ordering::SeqCst),
             // Not all sections at once, so that the other host has room to work.
@@ -196,6 +193,20 @@ fn noise_in_a_hosts_record_harms_no_other() {
     }
     honest.works();
     drop(honest.manager);
+}
+
+/// What noise may be, small numbers above all, in all words by which a host declares another ended: each for longer than
+/// the other host takes to look.
+#[test]
+fn noise_is_no_declaration_that_another_host_has_ended() {
+    let folder = Folder::in_memory();
+    let honest = Honest::start(&folder);
+    let records = Records::map(&folder);
+    for value in (0..4).chain([1 << 63, u64::MAX, records.head(0, 0).load(Ordering::SeqCst)]) {
+        (16..32).for_each(|word| records.head(US, word).store(value, Ordering::SeqCst));
+        std::thread::sleep(Duration::from_millis(120));
+        honest.works();
+    }
 }
 
 #[test]
@@ -263,7 +274,7 @@ fn messages_that_are_anything_harm_no_other_host() {
     // It lends nothing that it did not claim, and whatever it claimed is free once it has ended.
     assert_eq!(records.claim(0, kept.extent().offset / SECTION).load(Ordering::SeqCst), 1);
     drop((kept, service));
-    honest.client.declare_ended(US as u32).unwrap();
+    honest.client.declare_ended(US as u32, true).unwrap();
     let start = Instant::now();
     loop {
         let listing = Listing::read(&honest.client).unwrap();

@@ -240,3 +240,85 @@ fn what_one_host_grants_another_reads_and_all_comes_back() {
         assert!(left.hosts.iter().all(|host| host.claimed_bytes == 0));
     }
 }
+
+#[test]
+fn a_host_whose_heartbeat_moves_is_fenced_by_force_only() {
+    let rack = Rack::new(MemoryKind::Coherent, 1, 64 << 20, 2);
+    let managers = [0, 1].map(|host| rack.manager(host));
+    let [here, there] =
+        [0, 1].map(|host: usize| Client::connect_as(managers[host].socket(), "client").unwrap());
+    linked(&here);
+    let refused = here.declare_ended(1, false).unwrap_err();
+    assert!(matches!(refused, Error::Denied(Denied::HostRuns(1))), "{refused}");
+    assert!(refused.to_string().contains("--force"), "{refused}");
+    // Nothing has happened to it.
+    std::thread::sleep(Duration::from_millis(150));
+    assert!(there.lease(1).is_ok());
+    let [_here, there_manager] = managers;
+    // A host that shows nothing any more is declared ended without.
+    drop((there, there_manager));
+    let start = Instant::now();
+    while let Err(error) = here.declare_ended(1, false) {
+        assert!(matches!(error, Error::Denied(Denied::HostRuns(1))), "{error}");
+        assert!(start.elapsed() < PATIENCE, "{error}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+#[test]
+fn devices_that_cannot_be_formatted_are_refused_with_what_to_do() {
+    let rack = Rack::new(MemoryKind::Coherent, 2, 64 << 20, 2);
+    let refused = |paths: &[&PathBuf]| {
+        let paths = paths.iter().map(|path| (*path).clone()).collect();
+        format(&Format { paths, ..rack.format(2) }).map(drop).unwrap_err().to_string()
+    };
+    let [first, second] = [&rack.paths[0], &rack.paths[1]];
+    let link = rack.folder.path("link");
+    std::os::unix::fs::symlink(first, &link).unwrap();
+    for twice in [first, &link] {
+        let said = refused(&[first, twice]);
+        assert!(said.contains("give each device once"), "{said}");
+    }
+    // A device of a set, alone or in another order.
+    assert!(refused(&[second]).contains("give all devices of that set"), "{}", refused(&[second]));
+    assert!(refused(&[second, first]).contains("--force"), "{}", refused(&[second, first]));
+    // One that a host serves, in a set with another.
+    let (alone, other) = (rack.folder.path("alone"), rack.folder.path("other"));
+    for path in [&alone, &other] {
+        std::fs::File::create(path).unwrap().set_len(64 << 20).unwrap();
+    }
+    format(&Format { paths: vec![alone.clone()], ..rack.format(2) }).unwrap();
+    let serving = Rack { folder: Folder::in_memory(), mode: rack.mode, paths: vec![alone.clone()] };
+    let _manager = serving.manager(0);
+    assert!(refused(&[&alone, &other]).contains("serves them"), "{}", refused(&[&alone, &other]));
+    // Smaller than a section.
+    let small = rack.folder.path("small");
+    std::fs::File::create(&small).unwrap().set_len(1 << 20).unwrap();
+    assert!(refused(&[&small]).contains("less than a section of 2 MiB"), "{}", refused(&[&small]));
+}
+
+/// Role of this program if a test started it: a manager of host 0 of a device.
+#[test]
+fn role() {
+    let Ok(device) = std::env::var("UNRACK_POOL_DEVICE") else { return };
+    let socket = PathBuf::from(&device).with_file_name("pool.sock");
+    let options = Options::for_host(socket, vec![device.into()], HostOptions::new(0)).unwrap();
+    let _ = unrack_pool::manager::signals::serve(&options, || println!("\nserves"));
+}
+
+#[test]
+fn a_manager_whose_file_becomes_shorter_says_why_it_ends() {
+    use std::io::{BufRead, BufReader};
+    use std::process::{Command, Stdio};
+    let rack = Rack::new(MemoryKind::Coherent, 1, 64 << 20, 2);
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", "hosts::role", "--nocapture"]).env("UNRACK_POOL_DEVICE", &rack.paths[0]);
+    let mut manager = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(manager.stdout.take().unwrap()).lines().map_while(Result::ok);
+    assert!(lines.any(|line| line == "serves"));
+    std::fs::OpenOptions::new().write(true).open(&rack.paths[0]).unwrap().set_len(0).unwrap();
+    let ended = manager.wait_with_output().unwrap();
+    let said = String::from_utf8_lossy(&ended.stderr).into_owned();
+    assert_eq!(ended.status.code(), Some(1), "{said}");
+    assert!(said.contains("SIGBUS") && said.contains("was made shorter"), "{said}");
+}

@@ -13,5 +13,7 @@ mod kills;
 mod modes;
 mod quotas;
 mod restart;
+mod silent;
 mod sizes;
+mod trust;
 mod users;

@@ -20,9 +20,9 @@ pub struct Sender {
 }
 
 impl Sender {
-    /// Creates the sender of a transfer of `segments` segments.
-    pub fn new(segments: u32, rto: Time, now: Time) -> Sender {
-        let (deadline, silence) = (now + rto, Silence::default());
+    /// Creates the sender of a transfer of `segments` segments. `salt` is that of its [`Silence`].
+    pub fn new(segments: u32, rto: Time, now: Time, salt: u32) -> Sender {
+        let (deadline, silence) = (now + rto, Silence::new(salt));
         Sender { segments, acknowledged: 0, next: 0, sent: 0, deadline, rto, silence, given_up: false }
     }
 
@@ -50,7 +50,7 @@ impl Sender {
         self.next += 1;
         let again = segment < self.sent;
         self.sent = self.sent.max(self.next);
-        self.deadline = now + self.rto;
+        self.deadline = now + self.silence.timeout(self.rto, STEADY);
         Some((segment, again))
     }
 
@@ -65,7 +65,7 @@ impl Sender {
             self.silence.end();
         }
         self.acknowledged = wanted;
-        self.deadline = now + self.rto;
+        self.deadline = now + self.silence.timeout(self.rto, STEADY);
         self.next = if lost { wanted } else { self.next.max(wanted) };
     }
 
@@ -140,7 +140,7 @@ mod tests {
             let mut losses = losses.into_iter();
             let mut lost = move || losses.next().unwrap_or(false);
             let rto = Time::from_us(10);
-            let (mut sender, mut receiver) = (Sender::new(segments, rto, Time::ZERO), Receiver::new(segments));
+            let (mut sender, mut receiver) = (Sender::new(segments, rto, Time::ZERO, 1), Receiver::new(segments));
             let (mut now, mut complete) = (Time::ZERO, 0);
             for _ in 0..20_000 {
                 now += Time::from_us(1);

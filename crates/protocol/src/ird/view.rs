@@ -245,7 +245,7 @@ mod tests {
         fn open(&mut self, src: u32, dst: u32, segments: u32) {
             let transfer = self.transfers.len() as u32;
             self.view.create(transfer, (src, dst), PACE, transfer);
-            self.transfers.push((src, dst, Grants::new(segments, 0, transfer)));
+            self.transfers.push((src, dst, Grants::new(segments, 0, transfer, (0, 64))));
             self.update(transfer);
         }
 

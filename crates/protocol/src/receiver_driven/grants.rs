@@ -1,7 +1,7 @@
 //! State of one transfer at its receiver.
 
 use crate::segments::SegmentSet;
-use crate::silence::{STEADY, Silence};
+use crate::silence::Silence;
 use crate::turns::TurnIndex;
 use unrack_units::Time;
 
@@ -23,6 +23,7 @@ pub struct Grants {
     overtaken: u32,
     /// Timeouts since a segment last arrived while others were granted.
     silence: Silence,
+    steady: u32,
     given_up: bool,
     /// Place in the queue of the receiver's scheduler.
     pub(crate) place: TurnIndex,
@@ -30,8 +31,9 @@ pub struct Grants {
 
 impl Grants {
     /// Creates the state of a transfer whose first `unasked` segments are under way without a grant. `order` is the
-    /// order in which it was opened.
-    pub fn new(segments: u32, unasked: u32, order: u32) -> Grants {
+    /// order in which it was opened, `salt` that of its [`Silence`].
+    /// Of timeouts in a row, the first `steady` are alike.
+    pub fn new(segments: u32, unasked: u32, order: u32, (salt, steady): (u32, u32)) -> Grants {
         let mut outstanding = SegmentSet::new(segments);
         let cursor = unasked.min(segments);
         for segment in 0..cursor {
@@ -47,7 +49,8 @@ impl Grants {
             cursor,
             reached: 0,
             overtaken: 0,
-            silence: Silence::default(),
+            silence: Silence::new(salt),
+            steady,
             given_up: false,
             place,
         }
@@ -145,14 +148,14 @@ impl Grants {
     /// nothing was granted, the timeout does not count, since nothing could arrive.
     pub fn handle_timeout(&mut self, timeout: Time) {
         if self.outstanding() > 0 {
-            self.given_up = self.silence.handle_timeout(timeout, STEADY).is_none();
+            self.given_up = self.silence.handle_timeout(timeout, self.steady).is_none();
         }
         self.expire();
     }
 
     /// Returns how long to wait for an arrival, where `timeout` is the first wait.
     pub fn timeout(&self, timeout: Time) -> Time {
-        self.silence.timeout(timeout, STEADY)
+        self.silence.timeout(timeout, self.steady)
     }
 
     /// Takes all outstanding segments as lost: they are to be granted again.
@@ -183,7 +186,7 @@ mod tests {
         fn no_segment_is_lost_or_granted_twice(
             segments in 1u32..150, unasked in 0u32..20, steps in prop::collection::vec(0u32..400, 0..300),
         ) {
-            let mut grants = Grants::new(segments, unasked, 1);
+            let mut grants = Grants::new(segments, unasked, 1, (1, 64));
             let mut under_way: Vec<u32> = (0..unasked.min(segments)).collect();
             let mut arrived = std::collections::BTreeSet::new();
             let mut is_expired = false;

@@ -56,18 +56,18 @@ pub struct Send {
 impl GrantedSender {
     /// Creates the source of a transfer of `segments` segments, of which the first `unasked` need no grant. A grant
     /// that is not used by its `expiry`, if there is one, is lost. After `timeout` without a word from the receiver, it
-    /// has to be told again.
+    /// has to be told again. `salt` is that of its [`Silence`].
     pub fn new(
         segments: u32,
         unasked: u32,
         expiry: Option<Expiry>,
-        timeout: Time,
+        (timeout, salt): (Time, u32),
         now: Time,
     ) -> GrantedSender {
         let new = unasked.min(segments);
         let (unasked, granted, deadline) = (0..new, VecDeque::new(), now + timeout);
         let allowed_until = now + expiry.map_or(Time::ZERO, |expiry| expiry.pace * u64::from(new));
-        let (sent, silence) = (SegmentSet::new(segments), Silence::default());
+        let (sent, silence) = (SegmentSet::new(segments), Silence::new(salt));
         GrantedSender {
             segments,
             unasked,
@@ -133,7 +133,7 @@ impl GrantedSender {
             return;
         }
         self.silence.end();
-        self.deadline = now + self.timeout;
+        self.deadline = now + self.silence.timeout(self.timeout, 0);
         let until = self.expiry.map_or(Time::MAX, |Expiry { after, pace }| {
             let usable = self.allowed_until.max(now);
             self.allowed_until = usable + pace;
@@ -195,7 +195,7 @@ mod tests {
 
     #[test]
     fn it_sends_unasked_and_then_what_is_granted_once() {
-        let mut source = GrantedSender::new(6, 2, None, TIMEOUT, Time::ZERO);
+        let mut source = GrantedSender::new(6, 2, None, (TIMEOUT, 1), Time::ZERO);
         source.handle_grant(Time::ZERO, 1, 1);
         assert_eq!(segments(&mut source, Time::ZERO), [0, 1]);
         source.handle_grant(Time::from_us(1), 2, 1);
@@ -213,12 +213,14 @@ mod tests {
     #[test]
     fn grants_expire_and_silence_is_broken() {
         let expiry = Expiry { after: Time::from_us(2), pace: Time::from_us(1) };
-        let mut source = GrantedSender::new(7, 0, Some(expiry), TIMEOUT, Time::ZERO);
+        let mut source = GrantedSender::new(7, 0, Some(expiry), (TIMEOUT, 1), Time::ZERO);
         assert!(!source.handle_timeout(Time::from_us(9)));
         assert!(source.handle_timeout(TIMEOUT));
         source.handle_grant(Time::from_us(11), 0, 1);
         source.handle_grant(Time::from_us(12), 1, 1);
-        assert_eq!(source.poll_timeout(), Some(Time::from_us(22)));
+        // After a first timeout, waits are longer by up to a half.
+        let next = source.poll_timeout().unwrap();
+        assert!((Time::from_us(22)..Time::from_us(27)).contains(&next), "{next}");
         assert_eq!(segments(&mut source, Time::from_us(14)), [1]);
         // Three grants at once: the third could not be used before two microseconds had passed.
         (2..5).for_each(|segment| source.handle_grant(Time::from_us(20), segment, 1));

@@ -1,6 +1,7 @@
 //! Retransmission timeout of RFC 6298.
 
 use super::Timeouts;
+use crate::silence::longer;
 use unrack_units::Time;
 
 #[derive(Debug, Clone)]
@@ -9,15 +10,18 @@ pub(super) struct Rto {
     smoothed: Option<(u64, u64)>,
     base: Time,
     backoff: u32,
+    /// Timeouts so far, also before the latest sample.
+    ever: u32,
     min: Time,
     max: Time,
     probes: bool,
+    salt: u32,
 }
 
 impl Rto {
     pub(super) fn new(timeouts: Timeouts) -> Rto {
-        let Timeouts { first, min, max, probes } = timeouts;
-        Rto { smoothed: None, base: first, backoff: 0, min, max, probes }
+        let Timeouts { first, min, max, probes, salt } = timeouts;
+        Rto { smoothed: None, base: first, backoff: 0, ever: 0, min, max, probes, salt }
     }
 
     /// Takes a sample of the round-trip time: RFC 6298 §2.2 and §2.3. A sample also ends the back-off (§5.7).
@@ -36,6 +40,7 @@ impl Rto {
     /// Doubles the timeout: RFC 6298 §5.5.
     pub(super) fn back_off(&mut self) {
         self.backoff = (self.backoff + 1).min(32);
+        self.ever = self.ever.wrapping_add(1);
     }
 
     /// Returns the number of timeouts in a row.
@@ -50,9 +55,13 @@ impl Rto {
         Some(Time::from_ps(2 * srtt))
     }
 
+    /// Returns the timeout in use: doubled for each timeout in a row (§5.5), and longer by up to a half while it is.
+    // Departure: the RFC has no draw. Without it, the retries of a sender whose timeout is at its least meet the
+    // outages of a link that fails with the same period.
     pub(super) fn timeout(&self) -> Time {
         let ps = u128::from(self.base.as_ps()) << self.backoff;
-        Time::from_ps(u64::try_from(ps).unwrap_or(u64::MAX)).min(self.max)
+        let exact = Time::from_ps(u64::try_from(ps).unwrap_or(u64::MAX)).min(self.max);
+        longer(exact, self.salt, if self.backoff > 0 { self.ever } else { 0 })
     }
 }
 
@@ -86,7 +95,11 @@ mod tests {
                 rto.timeout().as_ns() / 1000
             })
             .collect();
-        assert_eq!(doubled, [400, 800, 1600, 3200, 6400, 10_000, 10_000, 10_000]);
+        // Each is longer by up to a half.
+        let exact = [400, 800, 1600, 3200, 6400, 10_000, 10_000, 10_000];
+        let are_longer =
+            doubled.iter().zip(exact).all(|(wait, exact)| (exact..=exact * 3 / 2).contains(wait));
+        assert!(are_longer, "{doubled:?}");
         rto.sample(Time::from_us(2));
         assert_eq!(rto.timeout(), Time::from_us(200));
     }

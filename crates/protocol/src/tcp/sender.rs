@@ -14,6 +14,8 @@ pub struct Timeouts {
     pub max: Time,
     /// True if a lost tail is probed for before the timer runs out (RFC 8985 §7).
     pub probes: bool,
+    /// Number from which the draws of repeated timeouts follow; see [`longer`](crate::silence::longer).
+    pub salt: u32,
 }
 
 impl Timeouts {
@@ -22,12 +24,17 @@ impl Timeouts {
     // timeout is what it would be after a sample of it (§2.2).
     pub fn known(rtt: Time, min: Time, max: Time) -> Timeouts {
         let max = max.max(min);
-        Timeouts { first: (rtt * 3).clamp(min, max), min, max, probes: false }
+        Timeouts { first: (rtt * 3).clamp(min, max), min, max, probes: false, salt: 0 }
     }
 
     /// Switches probes for lost tails on or off.
     pub fn with_probes(self, probes: bool) -> Timeouts {
         Timeouts { probes, ..self }
+    }
+
+    /// Sets the salt, which should differ between connections.
+    pub fn with_salt(self, salt: u32) -> Timeouts {
+        Timeouts { salt, ..self }
     }
 }
 

@@ -160,7 +160,7 @@ impl Checker<'_> {
                 self.check_amount(flows.load, flows.messages);
                 self.check_margins(workload, flows.messages);
             }
-            Workload::Collective(collective) => self.check_collective(collective),
+            Workload::Collective(collective) => self.check_collective("workload", collective),
             Workload::Jobs(jobs) => self.check_jobs(jobs, nodes),
             Workload::Trace(trace) => {
                 trace.blades.iter().for_each(|blades| self.check_blades(blades, nodes));
@@ -172,18 +172,18 @@ impl Checker<'_> {
     }
 
     /// Checks a collective; limits that depend on the nodes are checked where its messages are made.
-    pub(super) fn check_collective(&mut self, collective: &Collective) {
-        self.within("workload.compute", collective.compute, Time::ZERO, LONGEST_DELAY);
+    pub(super) fn check_collective(&mut self, path: &str, collective: &Collective) {
+        self.within(&format!("{path}.compute"), collective.compute, Time::ZERO, LONGEST_DELAY);
         match (collective.operation, collective.servers) {
             (Operation::ParameterServer, None) => {
                 self.complain(
-                    "workload",
+                    path,
                     "a parameter server needs `servers`, the number of nodes that hold the \
                 data",
                 );
             }
             (Operation::ParameterServer, Some(_)) | (_, None) => {}
-            (_, Some(_)) => self.complain("workload.servers", "only `parameter-server` has servers"),
+            (_, Some(_)) => self.complain(&format!("{path}.servers"), "only `parameter-server` has servers"),
         }
     }
 

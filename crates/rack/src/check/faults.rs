@@ -47,42 +47,57 @@ impl Checker<'_> {
         nodes.iter().map(|node| self.failure(node, network)).collect()
     }
 
+    /// Decodes and checks a failure. Each problem points at the key at fault.
     fn failure(&mut self, node: &Node, network: Option<&NetworkSpec>) -> Option<Failure> {
         let failure = decode::<Failure>(node, "failures", &mut self.problems)?;
-        let mut refuse = |message: String| {
-            self.problems.push(Problem::at(node.place, format!("failures: {message}")));
+        let mut refuse = |key: &str, message: String| {
+            let place = node.get(key).unwrap_or(node).place;
+            self.problems.push(Problem::at(place, format!("failures: {message}")));
         };
         let named = [failure.node.is_some(), failure.switch.is_some(), failure.between.is_some()];
         if named.iter().filter(|named| **named).count() != 1 {
-            refuse("expected one of `node`, `switch` and `between`, for what fails".into());
+            refuse("", "expected one of `node`, `switch` and `between`, for what fails".into());
         }
-        let times = [Some(failure.from), failure.until, failure.every, failure.detected_after];
-        if let Some(time) = times.into_iter().flatten().find(|time| *time > LATEST) {
-            refuse(format!("{time} is after the end of simulated time"));
+        let times = [
+            ("from", Some(failure.from)),
+            ("until", failure.until),
+            ("every", failure.every),
+            ("detected_after", failure.detected_after),
+        ];
+        for (key, time) in times {
+            if let Some(time) = time.filter(|time| *time > LATEST) {
+                refuse(key, format!("{time} is after the end of simulated time"));
+            }
         }
         if let Some(until) = failure.until
             && until <= failure.from
         {
-            refuse(format!("`until` ({until}) is not after `from` ({})", failure.from));
+            refuse("until", format!("`until` ({until}) is not after `from` ({})", failure.from));
         }
         match (failure.every, failure.until) {
-            (Some(_), None) => refuse("`every` needs `until`, the end of the first failure".into()),
+            (Some(_), None) => refuse("every", "`every` needs `until`, the end of the first failure".into()),
             (Some(every), Some(until)) if until > failure.from && every <= until - failure.from => {
                 let length = until - failure.from;
-                refuse(format!(
+                let message = format!(
                     "it is down for {length}, so it cannot fail every {every}: give a longer `every`"
-                ));
+                );
+                refuse("every", message);
             }
             _ => {}
         }
         if let Some(network) = network {
             let (nodes, switches) = (network.topology.nodes(), network.topology.switches());
             if let Some(node) = failure.node.filter(|node| *node >= nodes) {
-                refuse(format!("there is no node {node}: the network has {nodes}, numbered from 0"));
+                refuse("node", format!("there is no node {node}: the network has {nodes}, numbered from 0"));
             }
             let (a, b) = failure.between.unwrap_or_default();
-            for switch in [failure.switch.unwrap_or(0), a, b].into_iter().filter(|n| *n >= switches) {
-                refuse(format!("there is no switch {switch}: the network has {switches}, numbered from 0"));
+            let switch = failure.switch.unwrap_or(0);
+            for (key, switch) in [("switch", switch), ("between", a), ("between", b)] {
+                if switch >= switches {
+                    let message =
+                        format!("there is no switch {switch}: the network has {switches}, numbered from 0");
+                    refuse(key, message);
+                }
             }
         }
         Some(failure)

@@ -2,8 +2,9 @@
 //! messages are made.
 
 use super::Checker;
-use crate::workload::jobs::{Embedding, Job, Jobs, KeyValue, Training, WordCount};
+use crate::workload::jobs::{Embedding, Job, Jobs, KeyValue, Kronecker, Training, WordCount};
 use crate::workload::{Collective, Operation};
+use std::collections::BTreeSet;
 use unrack_units::{Bytes, Time};
 
 /// Longest time: a longer one is a slip of units.
@@ -20,12 +21,12 @@ impl Checker<'_> {
     pub(super) fn check_jobs(&mut self, jobs: &Jobs, nodes: u32) {
         self.within("workload.slots", jobs.slots, 1, MOST_SLOTS);
         self.within("workload.jobs", jobs.jobs.len(), 1, MOST_JOBS);
-        let mut names: Vec<&String> = jobs.jobs.iter().filter_map(|job| job.name.as_ref()).collect();
-        names.sort_unstable();
-        if let Some(twice) = names.windows(2).find(|two| two[0] == two[1]) {
-            self.complain("workload.jobs", format!("two jobs have the name `{}`", twice[0].escape_debug()));
-        }
+        let mut names = BTreeSet::new();
         for (n, job) in jobs.jobs.iter().enumerate() {
+            if let Some(name) = job.name.as_ref().filter(|name| !names.insert(*name)) {
+                let message = format!("two jobs have the name `{}`", name.escape_debug());
+                self.complain(&format!("workload.jobs.{n}.name"), message);
+            }
             self.check_job(&format!("workload.jobs.{n}"), job, nodes, jobs.slots);
         }
     }
@@ -60,29 +61,28 @@ impl Checker<'_> {
             ),
             several => self.complain(path, format!("expected one application, found {}", several.join(" and "))),
         }
-        let graph = job.pagerank.map(|it| it.graph()).or(job.components.map(|it| it.graph()));
-        if let Some(graph) = graph {
-            self.within(&format!("{path}.scale"), graph.scale, 1, LARGEST_SCALE);
-            self.within(&format!("{path}.degree"), graph.degree, 1, 64);
-            self.within(&format!("{path}.edges_per_s"), graph.edges_per_s, 1, MOST_RATE);
-        }
+        let of = |application: &str| format!("{path}.{application}");
         if let Some(pagerank) = job.pagerank {
-            self.within(&format!("{path}.iterations"), pagerank.iterations, 1, 1 << 16);
+            self.check_graph(&of("pagerank"), &pagerank.graph());
+            self.within(&of("pagerank.iterations"), pagerank.iterations, 1, 1 << 16);
+        }
+        if let Some(components) = job.components {
+            self.check_graph(&of("components"), &components.graph());
         }
         if let Some(training) = &job.training {
-            self.check_training(path, training);
+            self.check_training(&of("training"), training);
         }
         if let Some(key_value) = &job.key_value {
-            self.check_key_value(path, key_value);
+            self.check_key_value(&of("key_value"), key_value);
         }
         if let Some(word_count) = &job.word_count {
-            self.check_word_count(path, word_count);
+            self.check_word_count(&of("word_count"), word_count);
         }
         if let Some(embedding) = &job.embedding {
-            self.check_embedding(path, embedding);
+            self.check_embedding(&of("embedding"), embedding);
         }
         if let Some(collective) = &job.collective {
-            self.check_collective(collective);
+            self.check_collective(&of("collective"), collective);
         }
     }
 
@@ -95,9 +95,15 @@ impl Checker<'_> {
         }
     }
 
+    fn check_graph(&mut self, path: &str, graph: &Kronecker) {
+        self.within(&format!("{path}.scale"), graph.scale, 1, LARGEST_SCALE);
+        self.within(&format!("{path}.degree"), graph.degree, 1, 64);
+        self.within(&format!("{path}.edges_per_s"), graph.edges_per_s, 1, MOST_RATE);
+    }
+
     fn check_training(&mut self, path: &str, training: &Training) {
         let Training { operation, servers, iterations, compute, bucket, .. } = *training;
-        self.check_collective(&Collective { operation, size: bucket, servers, iterations, compute });
+        self.check_collective(path, &Collective { operation, size: bucket, servers, iterations, compute });
         if matches!(operation, Operation::AllGather | Operation::AllToAll) {
             self.complain(
                 &format!("{path}.operation"),
@@ -137,7 +143,11 @@ impl Checker<'_> {
             self.within(&format!("{path}.{key}"), value, 1, u32::MAX);
         }
         let draws = u64::from(batches).saturating_mul(u64::from(batch)).saturating_mul(26);
-        self.within(&format!("{path}.lookups"), draws, 1, MOST_DRAWS);
+        if draws > MOST_DRAWS {
+            let message =
+                format!("{draws} lookups, 26 for each query of a batch, are more than {MOST_DRAWS}");
+            self.complain(&format!("{path}.batches"), message);
+        }
         self.within(&format!("{path}.dimension"), dimension, 1, 1 << 16);
         self.within(&format!("{path}.compute"), embedding.compute, Time::ZERO, LONGEST);
         self.check_exponent(path, embedding.exponent);

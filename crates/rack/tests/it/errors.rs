@@ -507,10 +507,10 @@ fn a_failure_says_what_fails_and_when() {
     assert_eq!(
         failing(r#"node = 16, from = "1us""#),
         r#"error: failures: there is no node 16: the network has 16, numbered from 0
- --> rack.toml:2:13
+ --> rack.toml:2:22
   |
 2 | failures = [{ node = 16, from = "1us" }]
-  |             ^^^^^^^^^^^^^^^^^^^^^^^^^^^
+  |                      ^^
 "#
     );
     let what = "error: failures: expected one of `node`, `switch` and `between`, for what fails";

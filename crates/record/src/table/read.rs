@@ -49,6 +49,7 @@ pub fn read_batches(path: impl AsRef<Path>) -> Result<Batches, RecordError> {
             let (column, holds) = (clipped(column), clipped(holds));
             return Err(damaged(path, format!("column `{column}` holds {holds}, which is not read here")));
         }
+        check_version(path, &stored)?;
         let schema = stored.schema(|_| true);
         let batches = stored.batches(&schema).collect::<Result<Vec<_>, _>>();
         Ok((schema, batches.map_err(|why| damaged(path, why))?))
@@ -74,6 +75,7 @@ fn read_file<R: TableKind>(path: &Path, file: File) -> Result<(R::Meta, Vec<R>),
         return Err(damaged(path, format!("{} rows are more than {MOST_ROWS}", stored.rows())));
     }
     check_name::<R>(path, stored.entries())?;
+    check_version(path, stored)?;
     let mut rows = Vec::new();
     let fields = R::fields();
     let schema = stored.schema(|name| fields.iter().any(|field| field.name() == name));
@@ -112,6 +114,16 @@ fn check_name<R: TableKind>(path: &Path, entries: &[KeyValue]) -> Result<(), Rec
             Err(RecordError::WrongTable { path: path.into(), expected: R::NAME, found })
         }
         _ => Ok(()),
+    }
+}
+
+/// Refuses messages of an earlier version: their `ideal_ps` was the unloaded time, and would be read as the bound.
+fn check_version(path: &Path, stored: &Stored) -> Result<(), RecordError> {
+    let schema = stored.schema(|_| true);
+    let has = |column| schema.column_with_name(column).is_some();
+    match has("ideal_ps") && has("slowdown") && !has("unloaded_ps") {
+        true => Err(RecordError::EarlierMessages { path: path.into() }),
+        false => Ok(()),
     }
 }
 

@@ -9,7 +9,7 @@ use unrack_testing::Folder;
 
 use super::properties;
 use crate::storage::StoredWriter;
-use crate::{RecordError, completions, ports};
+use crate::{RecordError, completions, messages, ports, read_batches};
 
 /// Writes a table as another program might: with these columns and this metadata.
 fn write_foreign(path: &Path, columns: Vec<(&str, ArrayRef)>, metadata: &[(&str, &str)]) {
@@ -44,6 +44,20 @@ fn a_table_of_another_program_is_read() {
     assert_eq!(meta, completions::Meta { fabric: "mine".into(), link_rate_bps: 1000 });
     let row = |kind| completions::Row { kind, bytes: 64, completion_ps: 7, ideal_ps: 3 };
     assert_eq!(rows, [row(completions::Kind::Fetch), row(completions::Kind::WriteBack)]);
+}
+
+#[test]
+fn messages_whose_ideal_time_was_the_unloaded_one_are_refused() {
+    let folder = Folder::new("earlier");
+    let path = folder.join("messages.parquet");
+    let numbers = Arc::new(UInt64Array::from(vec![3])) as ArrayRef;
+    let slowdown = Arc::new(arrow_array::Float64Array::from(vec![1.0])) as ArrayRef;
+    let earlier = vec![("id", numbers.clone()), ("ideal_ps", numbers.clone()), ("slowdown", slowdown)];
+    write_foreign(&path, earlier.clone(), &[("unrack.fabric", "\"mine\"")]);
+    let said = [messages::read(&path).unwrap_err().to_string(), read_batches(&path).unwrap_err().to_string()];
+    assert!(said.iter().all(|said| said.contains("`ideal_ps` held the unloaded time")), "{said:?}");
+    write_foreign(&path, [&earlier[..], &[("unloaded_ps", numbers)]].concat(), &[]);
+    assert_eq!(read_batches(&path).unwrap().0.fields().len(), 4);
 }
 
 #[test]

@@ -58,7 +58,8 @@ impl Folder {
             return Err(ReportError::NothingToCompare { folder: folder.into() });
         };
         let result: Value = read_json(folder.join(name))?;
-        let is_comparison = kind == Kind::Simulation && result.get("injection").is_some();
+        let is_comparison =
+            kind == Kind::Simulation && ["injection", "lines"].iter().any(|key| result.get(key).is_some());
         let kind = if is_comparison { Kind::Comparison } else { kind };
         let manifest: Manifest = read_json(folder.join("manifest.json"))?;
         let settings = settings::settings(Some(&manifest)).unwrap_or_default();
@@ -74,6 +75,10 @@ impl Folder {
             for key in ["command", "local"] {
                 let words = self.result.get(key).and_then(words);
                 self.settings.extend(words.map(|words| (key.to_string(), words)));
+            }
+            if let Some(fabrics) = fabrics(&self.result) {
+                // The scenario that is kept is that of the first fabric.
+                self.settings.insert("fabric.protocol".into(), fabrics);
             }
         }
         if let Some(sweep) = self.sweep()? {
@@ -105,6 +110,13 @@ impl Folder {
     }
 }
 
+/// Returns the names of the fabrics of a comparison, of pages or of lines; `None` of another result.
+fn fabrics(result: &Value) -> Option<String> {
+    let fabrics = result.get("fabrics").or_else(|| result.get("lines")?.get("fabrics"))?.as_array()?;
+    let names: Vec<&str> = fabrics.iter().filter_map(|fabric| fabric["fabric"].as_str()).collect();
+    Some(names.join(", "))
+}
+
 /// Adds every field of a plain struct that is not null.
 fn add_texts(texts: &mut Settings, prefix: &str, of: &impl Serialize) {
     let value = serde_json::to_value(of).unwrap_or_default();
@@ -120,5 +132,19 @@ fn words(value: &Value) -> Option<String> {
         Value::String(text) => Some(text.clone()),
         Value::Array(items) => Some(items.iter().filter_map(words).collect::<Vec<_>>().join(" ")),
         other => Some(other.to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn all_fabrics_of_a_comparison_are_named() {
+        let of = |names: &[&str]| names.iter().map(|name| json!({ "fabric": name })).collect::<Vec<_>>();
+        assert_eq!(fabrics(&json!({ "fabrics": of(&["ideal", "edm"]) })).unwrap(), "ideal, edm");
+        assert_eq!(fabrics(&json!({ "lines": { "fabrics": of(&["cxl"]) } })).unwrap(), "cxl");
+        assert_eq!(fabrics(&json!({ "locals": [] })), None);
     }
 }

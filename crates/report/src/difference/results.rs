@@ -30,8 +30,8 @@ impl DifferentResult {
     }
 }
 
-/// Keys that describe the run, not its results.
-const NO_RESULTS: [&str; 4] = ["machine", "nodes", "seed", "version"];
+/// Keys that describe the run and the machine that it was made on, not its results.
+const NO_RESULTS: [&str; 6] = ["disturbance", "machine", "machine_times", "nodes", "seed", "version"];
 /// Suffix of the key that holds the 95 % confidence interval of the value beside it.
 const INTERVAL: &str = "_ci95";
 /// Keys that identify elements of a list.
@@ -66,6 +66,11 @@ impl Numbers {
             Value::Number(number) => {
                 self.values.insert(path.into(), number.as_f64().unwrap_or(f64::NAN));
             }
+            Value::Object(fields) if stated(fields).is_some() => {
+                let [low, value, high] = stated(fields).expect("it is a number with its interval");
+                self.values.insert(path.into(), value);
+                self.intervals.insert(path.into(), [low, high]);
+            }
             Value::Object(fields) => {
                 let results = fields.iter().filter(|(key, _)| !NO_RESULTS.contains(&key.as_str()));
                 results.for_each(|(key, inner)| self.add_field(path, key, inner));
@@ -93,6 +98,12 @@ impl Numbers {
 
 fn below(path: &str, key: &str) -> String {
     if path.is_empty() { key.into() } else { format!("{path}.{key}") }
+}
+
+/// Returns the low end, the value and the high end of an object that is a number with its interval.
+fn stated(fields: &serde_json::Map<String, Value>) -> Option<[f64; 3]> {
+    let [low, value, high] = ["low", "value", "high"].map(|key| fields.get(key).and_then(Value::as_f64));
+    (fields.len() == 3).then_some([low?, value?, high?])
 }
 
 fn interval(value: &Value) -> Option<[f64; 2]> {
@@ -128,6 +139,17 @@ mod tests {
         );
         assert_eq!(compared[3].change, Some(0.5));
         assert_eq!(compare(&of(2.0, 1.5), &of(2.0, 1.6))[0].noise, Noise::Within);
+    }
+
+    #[test]
+    fn the_machines_disturbance_is_no_result_and_a_number_has_its_interval() {
+        let of = |low: f64| {
+            json!({ "disturbance": { "runs": low, "before": { "queue": low } },
+                "lines": { "slowdown": { "low": low, "value": low + 0.1, "high": low + 0.2 } } })
+        };
+        let compared = compare(&of(1.0), &of(2.0));
+        assert_eq!(compared.len(), 1, "{compared:?}");
+        assert_eq!((compared[0].value.as_str(), compared[0].noise), ("lines.slowdown", Noise::More));
     }
 
     #[test]

@@ -10,6 +10,8 @@ use crate::words::{nanoseconds, percent, ratio};
 
 /// Distance between two labels, one above the other, in pixels.
 const LINE: f64 = 16.0;
+/// Name of the line at which a page's bits alone take as long as a fetch.
+const BITS: &str = "the bits of a page";
 
 /// Draws the line at the fabrics' fetch times, which are too short to be seen beside injected delays, and the longest
 /// fetch time for each allowed loss. `None` if nothing can be concluded from the line.
@@ -67,6 +69,7 @@ impl Near<'_> {
             allowed(&mut plot, &mut body, requirement, &mut labels);
         }
         draw_places(&self.places, &mut plot, &mut body, &mut labels);
+        self.name_bits(&plot, &mut body, &mut labels);
         plot.finish(width, height, body)
     }
 
@@ -98,7 +101,21 @@ impl Near<'_> {
         }
         let text =
             format!("The bits of a page alone take {} at this rate: no fetch takes less", us(self.page_us));
-        plot.level(m, Ink { class: "faint thin", name: "the bits of a page" }, self.page_us, &text);
+        plot.level(m, Ink { class: "faint thin", name: BITS }, self.page_us, &text);
+    }
+
+    /// Names the line of the page's bits beside it, at its lower end or above what is there.
+    fn name_bits(&self, plot: &Plot, m: &mut Markup, labels: &mut Labels) {
+        if !plot.x.contains(self.page_us) {
+            return;
+        }
+        let x = plot.at_x(self.page_us);
+        let right = x + 5.0 + text_width(BITS) < plot.right;
+        let beside = if right { x + 5.0 } else { (x - 5.0 - text_width(BITS)).max(plot.left + 2.0) };
+        let lines = (0..).map(|line| plot.bottom - 7.0 - LINE * f64::from(line));
+        if let Some(y) = labels.place(BITS, beside, lines.take_while(|y| y - LINE > plot.top)) {
+            m.text("text", &[("class", &"note halo"), ("x", &Px(beside)), ("y", &Px(y))], BITS);
+        }
     }
 
     fn draw_line(&self, plot: &mut Plot, m: &mut Markup) {

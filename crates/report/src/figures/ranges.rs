@@ -10,6 +10,8 @@ use crate::words::{number, percent, ratio};
 use crate::{SimulatedRun, Simulation};
 
 const ROW: f64 = 34.0;
+/// Height of a line of names above the plot.
+const LEVEL_LINE: f64 = 14.0;
 
 /// One row of the picture.
 struct Row {
@@ -109,15 +111,21 @@ fn drawing(
     width: f64,
 ) -> Drawing {
     let mut body = Markup::new();
-    let top = legend(&mut body, 8.0, width - 16.0, keys) + if levels.is_empty() { 0.0 } else { 14.0 };
-    let bottom = top + rows.len() as f64 * ROW + 8.0;
+    let top = legend(&mut body, 8.0, width - 16.0, keys);
     let left = rows.iter().map(|row| text_width(&label(&row.name, width))).fold(40.0, f64::max) + 16.0;
     let names: Vec<String> = rows.iter().map(|row| row.name.clone()).collect();
-    let mut plot = Plot::within((left, top), (width - 58.0, bottom), x.clone(), Axis::named("", &names));
+    let within = |top: f64| {
+        let bottom = top + rows.len() as f64 * ROW + 8.0;
+        Plot::within((left, top), (width - 58.0, bottom), x.clone(), Axis::named("", &names))
+    };
+    let shown: Vec<&(f64, String)> = levels.iter().filter(|(level, _)| x.contains(*level)).collect();
+    let lines = level_lines(&within(top), &shown);
+    let top = top + LEVEL_LINE * (lines.iter().max().map_or(0, |last| last + 1)) as f64;
+    let bottom = top + rows.len() as f64 * ROW + 8.0;
+    let mut plot = within(top);
     plot.frame_x(&mut body);
-    let mut free = f64::NEG_INFINITY;
-    for (level, text) in levels.iter().filter(|(level, _)| x.contains(*level)) {
-        free = draw_level(&mut body, &mut plot, *level, text, free);
+    for ((level, text), line) in shown.into_iter().zip(lines) {
+        draw_level(&mut body, &mut plot, *level, text, line);
     }
     for (index, row) in rows.iter().enumerate() {
         draw_row(&mut body, &mut plot, row, top + (index as f64 + 0.5) * ROW + 4.0, width);
@@ -129,16 +137,25 @@ fn label(name: &str, width: f64) -> String {
     fitted(name, width * 0.28)
 }
 
-/// Draws an upright line with its text above, if that is free. Returns where free space begins then.
-fn draw_level(m: &mut Markup, plot: &mut Plot, level: f64, text: &str, free: f64) -> f64 {
-    let (x, half) = (plot.at_x(level), text_width(text) / 2.0);
+/// Returns the line of text above the plot on which the name of each level has room, counted from 0 upwards: each level has a name.
+fn level_lines(plot: &Plot, levels: &[&(f64, String)]) -> Vec<usize> {
+    let mut ends: Vec<f64> = Vec::new();
+    let line = |(level, text): &&(f64, String)| {
+        let (x, half) = (plot.at_x(*level), text_width(text) / 2.0);
+        let line = ends.iter().position(|end| x - half >= *end).unwrap_or(ends.len());
+        ends.resize(ends.len().max(line + 1), f64::NEG_INFINITY);
+        ends[line] = x + half + 6.0;
+        line
+    };
+    levels.iter().map(line).collect()
+}
+
+/// Draws an upright line with its name above, on a line of text.
+fn draw_level(m: &mut Markup, plot: &mut Plot, level: f64, text: &str, line: usize) {
+    let (x, y) = (plot.at_x(level), plot.top - 5.0 - LEVEL_LINE * line as f64);
     plot.level(m, Ink { class: "accent thin", name: text }, level, text);
-    if x - half < free {
-        return free;
-    }
-    let place: Attributes = &[("class", &"mid accent-text"), ("x", &Px(x)), ("y", &Px(plot.top - 5.0))];
+    let place: Attributes = &[("class", &"mid accent-text"), ("x", &Px(x)), ("y", &Px(y))];
     m.text("text", place, text);
-    x + half + 6.0
 }
 
 fn draw_row(m: &mut Markup, plot: &mut Plot, row: &Row, y: f64, width: f64) {
@@ -177,4 +194,37 @@ fn note_row(plot: &mut Plot, row: &Row) {
 fn draw_circle(m: &mut Markup, class: &str, (x, y, r): (f64, f64, f64), explanation: &str) {
     let class = format!("mark {class}");
     m.explained("circle", &[("class", &class), ("cx", &Px(x)), ("cy", &Px(y)), ("r", &Px(r))], explanation);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Lines close to each other: in the README's picture, one of three had no name.
+    #[test]
+    fn each_level_has_its_name() {
+        let level = |loss: f64| (1.0 + loss, format!("{} loss", percent(loss)));
+        let levels = [0.01, 0.05, 0.10].map(level);
+        for (most, rows) in [(1.4, 2), (1.15, 1), (10.0, 3)] {
+            let axis = Axis::linear("slowdown", 1.0, most);
+            let row = Row {
+                name: "edm".into(),
+                class: style::series(0),
+                value: Some(1.1),
+                interval: None,
+                ring: None,
+                text: String::new(),
+                explanation: String::new(),
+                ring_explanation: String::new(),
+            };
+            let drawn = drawing(&[row], &axis, &levels, &[], 720.0).body.into_string();
+            assert!(
+                levels.iter().all(|(_, name)| drawn.contains(&format!("{name}</text>"))),
+                "{most}: {drawn}"
+            );
+            let plot = Plot::within((56.0, 60.0), (662.0, 200.0), axis, Axis::named("", &["edm".into()]));
+            let lines = level_lines(&plot, &levels.iter().collect::<Vec<_>>());
+            assert_eq!(lines.iter().max().unwrap() + 1, rows, "{most}: {lines:?}");
+        }
+    }
 }

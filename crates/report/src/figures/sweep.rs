@@ -119,6 +119,7 @@ mod tests {
             messages: 1,
             completed: 1,
             dropped_packets: 0,
+            trimmed_packets: 0,
             slowdown_mean: Some(slowdown),
             slowdown_p50: None,
             slowdown_p99: None,

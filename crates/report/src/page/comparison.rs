@@ -55,15 +55,18 @@ fn figures_of(compared: &ComparedRun) -> Vec<Picture> {
 /// Returns warnings. Reasons for withheld values are left out, since they stand in place of these.
 fn warnings(c: &Comparison) -> Vec<String> {
     let others = c.warnings.iter().filter(|warning| Some(*warning) != c.injection.withheld.as_ref());
-    others.map(|warning| warning.text.clone()).chain(answer::disturbance(&c.disturbance)).collect()
+    others
+        .map(|warning| warning.text.clone())
+        .chain(answer::disturbance(&c.disturbance, c.rough.is_some()))
+        .collect()
 }
 
 fn rows(c: &Comparison) -> Vec<Vec<String>> {
-    c.fabrics.iter().map(row).collect()
+    c.fabrics.iter().map(|fabric| row(c, fabric)).collect()
 }
 
-fn row(fabric: &FabricResult) -> Vec<String> {
-    let (slowdown, interval) = answer::with_interval(fabric);
+fn row(c: &Comparison, fabric: &FabricResult) -> Vec<String> {
+    let (slowdown, interval) = answer::with_interval(c, fabric);
     let known = |value: Option<f64>| value.map_or("–".into(), number);
     vec![
         fabric.fabric.clone(),

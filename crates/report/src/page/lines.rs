@@ -51,14 +51,17 @@ pub(crate) fn section(prefix: &str, run: &RecordedRun, recorded: &LinesRun) -> S
         ("Near memory's latency", nanoseconds(lines.machine_times.near_ns)),
         ("Frequency", format!("{} GHz", number(lines.machine_times.frequency_ghz))),
     ]);
-    for text in
-        [answer::native(lines), answer::counts(&lines.counts), format!("Time: {}", answer::bound(lines))]
-    {
+    for text in [
+        answer::native(lines),
+        answer::counts(lines),
+        format!("Memory: {}", answer::memory(&lines.counts)),
+        format!("Time: {}", answer::bound(lines)),
+    ] {
         section.body.text("p", &[("class", &"fit")], &text);
     }
     section.figure(
         "line-heat",
-        "Each row is as many pages, in the order of their addresses. Steps are of equal ratios, from none to the most.",
+        "Misses are loads and stores that memory served, as in the tables. Each row is as many pages, in the order of their addresses. Steps are of equal ratios, from none to the most.",
     );
     named(&mut section, lines);
     manifest::draw(&mut section.body, &summary.command, run.manifest.as_ref());
@@ -82,6 +85,18 @@ fn curve(section: &mut Section, lines: &LinesResult) {
     let each = |name| Group { name, term: "line-slowdown", columns: &["slowdown"] };
     let groups: Vec<Group> = [first].into_iter().chain(latencies.iter().map(|name| each(name))).collect();
     table(&mut section.body, "Slowdown by placement and latency", &groups, &answer::placements(lines));
+    let threads: Vec<Vec<String>> = answer::threads(lines).into_iter().map(Vec::from).collect();
+    if !threads.is_empty() {
+        let [middle, last] = answer::thread_latencies(lines);
+        let caption = format!("Slowdown of each thread, over its own time: at {middle} and at {last}");
+        let groups = [
+            Group { name: "Thread", term: "line-slowdown", columns: &[] },
+            Group { name: "Recorded", term: "misses", columns: &["instructions", "misses", "windows"] },
+            Group { name: "All memory near", term: "line-slowdown", columns: &["time"] },
+            Group { name: "Slowdown", term: "line-slowdown", columns: &["middle", "greatest"] },
+        ];
+        table(&mut section.body, &caption, &groups, &threads);
+    }
 }
 
 fn named(section: &mut Section, lines: &LinesResult) {

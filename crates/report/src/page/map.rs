@@ -18,7 +18,9 @@ pub(crate) fn section(prefix: &str, run: &RecordedRun, map: &SlowdownMap) -> Sec
     let mut section =
         Section::new(prefix, answer::map_question(&map.command), answer::map(map), figures_of(map));
     let warnings = map.warnings.iter().map(|warning| warning.text.clone());
-    section.warnings(&warnings.chain(answer::disturbance(&map.disturbance)).collect::<Vec<_>>());
+    section.warnings(
+        &warnings.chain(answer::disturbance(&map.disturbance, answer::is_rough(map))).collect::<Vec<_>>(),
+    );
     section.facts(&[
         ("Native run time", map.native_s.map_or("withheld".into(), seconds)),
         ("Memory in all", bytes(map.footprint_bytes)),
@@ -54,5 +56,6 @@ fn row(local: &MapLocal) -> Vec<String> {
         }
         None => ["withheld".into(), "–".into(), "–".into()],
     };
-    [share(&local.local), bytes(local.local_bytes)].into_iter().chain(line).collect()
+    let roughly = if local.rough.is_some() { "~" } else { "" };
+    [format!("{roughly}{}", share(&local.local)), bytes(local.local_bytes)].into_iter().chain(line).collect()
 }

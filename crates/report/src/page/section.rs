@@ -87,7 +87,9 @@ pub(crate) fn table(m: &mut Markup, caption: &str, groups: &[Group], rows: &[Vec
         &[("class", &"scroll"), ("role", &"region"), ("aria-label", &caption), ("tabindex", &"0")];
     m.element("div", region, |m| {
         m.element("table", &[], |m| {
-            m.text("caption", &[], caption);
+            m.element("caption", &[], |m| {
+                m.text("span", &[], caption);
+            });
             m.element("thead", &[], |m| heads(m, groups));
             m.element("tbody", &[], |m| rows.iter().for_each(|cells| row(m, cells)));
         });

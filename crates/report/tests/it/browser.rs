@@ -48,6 +48,10 @@ parent.postMessage("MEASURED" + JSON.stringify({
   requests: performance.getEntriesByType("resource").length,
   owned: document.body.id,
   width: window.innerWidth,
+  clipped: [...document.querySelectorAll("caption span")].filter(caption => {
+    const own = caption.getBoundingClientRect();
+    return own.left < -1 || own.right > window.innerWidth + 1;
+  }).map(caption => caption.textContent),
   overflow: document.documentElement.scrollWidth - window.innerWidth,
 }) + "END", "*");
 </script>"#;
@@ -111,6 +115,7 @@ fn marks_are_drawn_and_seen_at_every_width() {
         assert_eq!(found["requests"], 0, "the page loads nothing");
         assert_eq!(found["owned"], "", "a script from the scenario has run");
         assert_eq!(found["overflow"], 0, "the page is as wide as the window at {window}");
+        assert_eq!(found["clipped"], serde_json::json!([]), "captions are cut off at {window}");
         let figures = found["figures"].as_object().unwrap();
         assert_eq!(figures.len(), 15);
         for (id, figure) in figures {

@@ -39,3 +39,26 @@ fn simulations() {
     let text = unrack_report::simulation_text(&runs);
     assert_eq!(text, include_str!("simulations.txt"), "\n{text}");
 }
+
+#[test]
+fn rough_answers_are_marked() {
+    let mut comparison = synthetic::comparison();
+    comparison.rough = Some(Warning::new("rough", "ROUGH: others ran"));
+    let text = unrack_report::comparison_text(&comparison);
+    assert!(text.contains(" ~1.016 ") && text.contains("need     roughly: "), "{text}");
+    assert!(text.contains("were disturbed and are used roughly"), "{text}");
+    let mut lines = synthetic::lines::summary();
+    assert!(!unrack_report::lines_text(&lines).contains('~'));
+    lines.lines.warnings.push(Warning::new("native-disturbed", "ROUGH: others ran"));
+    assert!(unrack_report::lines_text(&lines).contains("~1.100"));
+}
+
+#[test]
+fn a_part_of_a_program_and_its_threads_are_told() {
+    let mut lines = synthetic::lines::summary();
+    let text = unrack_report::lines_text(&lines);
+    assert!(text.contains("sort 7 / 1") && text.contains("19,500"), "{text}");
+    assert!(text.contains("1,900,000 lines read: 20,000 by misses"), "{text}");
+    lines.lines.seen = Some(0.051);
+    assert!(unrack_report::lines_text(&lines).contains("of the first 5.1 % of the program: "));
+}

@@ -138,6 +138,47 @@ static unrack_call *request(unrack_client *client, size_t words)
     return call;
 }
 
+static void add(unrack_client *client, uint64_t words);
+
+/* A child by fork is refused what its parent made, and frees it without an effect on the parent. */
+static void forks(unrack_client *client)
+{
+    unrack_call *written = request(client, 1), *under_way = request(client, 1), *streamed = request(client, 1);
+    const uint64_t count = 5;
+    unrack_stream *stream = NULL;
+    int status = 0;
+    WELL(unrack_call_start(under_way, "sum", &error));
+    memcpy(unrack_call_request(streamed, NULL), &count, 8);
+    WELL(unrack_call_stream(streamed, "count", 0, &stream, &error));
+    pid_t child = fork();
+    CHECK(child >= 0);
+    if (child == 0) {
+        unrack_call *call = NULL;
+        const uint8_t *part = NULL;
+        size_t bytes = 0;
+        bool flag = false;
+        alarm(20);
+        FAILS(unrack_call_new(client, 8, 8, &call, &error), UNRACK_STATUS_INVALID, "fork");
+        FAILS(unrack_call_new_within(client, 8, 8, 0, &call, &error), UNRACK_STATUS_INVALID, "fork");
+        FAILS(unrack_call_try_start(written, "sum", &flag, &error), UNRACK_STATUS_INVALID, "fork");
+        FAILS(unrack_call_start(written, "sum", &error), UNRACK_STATUS_INVALID, "fork");
+        WELL(unrack_call_poll(under_way, 1, &flag, &error));
+        CHECK(flag);
+        FAILS(unrack_call_wait(under_way, UNRACK_NO_TIMEOUT, &error), UNRACK_STATUS_INVALID, "fork");
+        FAILS(unrack_stream_next(stream, &part, &bytes, &error), UNRACK_STATUS_INVALID, "fork");
+        CHECK(unrack_client_lent(client, 0, 1) == NULL);
+        unrack_call_free(written), unrack_call_free(under_way), unrack_stream_free(stream);
+        unrack_client_free(client);
+        _exit(0);
+    }
+    CHECK(waitpid(child, &status, 0) == child && status == 0);
+    WELL(unrack_call_start(written, "sum", &error));
+    WELL(unrack_call_wait(written, UNRACK_NO_TIMEOUT, &error));
+    WELL(unrack_call_wait(under_way, UNRACK_NO_TIMEOUT, &error));
+    unrack_call_free(written), unrack_call_free(under_way), unrack_call_free(streamed), unrack_stream_free(stream);
+    add(client, 3);
+}
+
 static void add(unrack_client *client, uint64_t words)
 {
     unrack_call *call = request(client, words);
@@ -364,6 +405,7 @@ static void call_all(const char *pool, pid_t server)
     event_loop(client);
     narrow(pool);
     streams(client);
+    forks(client);
 
     /* More one-way and cancelled calls than can be under way. */
     for (int number = 0; number < 2000; number++) {

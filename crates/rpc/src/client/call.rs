@@ -41,6 +41,16 @@ impl<'c> Request<'c> {
         Ok(Request { slot, base, length, room })
     }
 
+    pub(super) fn new_within(
+        client: &'c Client,
+        length: usize,
+        room: usize,
+        longest: Duration,
+    ) -> Result<Self, Error> {
+        let (slot, base) = Slot::reserve_within(client, length.max(room), longest)?;
+        Ok(Request { slot, base, length, room })
+    }
+
     pub(super) async fn new_async(client: &'c Client, length: usize, room: usize) -> Result<Self, Error> {
         let (slot, base) = Slot::reserve_async(client, length.max(room)).await?;
         Ok(Request { slot, base, length, room })
@@ -162,6 +172,9 @@ impl<'c> Pending<'c> {
     /// As [`Request::call`]; the call itself if there is no answer yet.
     pub fn try_wait(mut self) -> Result<Result<Response<'c>, Error>, Pending<'c>> {
         let slot = self.take();
+        if !slot.client.shared.is_here() {
+            return Ok(slot.finish(Err(Ended::Forked)).map(Response::new));
+        }
         match slot.client.shared.glance(slot.index()) {
             true => Ok(slot.finish(Ok(())).map(Response::new)),
             false => Err(Pending { slot: Some(slot) }),
@@ -181,6 +194,9 @@ impl<'c> Future for Pending<'c> {
         let this = &mut *self;
         let slot = this.slot.as_ref().expect("a future is not polled when it is done");
         let shared = &*slot.client.shared;
+        if !shared.is_here() {
+            return Poll::Ready(this.take().finish(Err(Ended::Forked)).map(Response::new));
+        }
         let gone = shared.gone();
         let deadline = shared.calls().deadline(slot.index(), shared.options().deadline);
         let over = deadline.is_some_and(|deadline| Instant::now() >= deadline);

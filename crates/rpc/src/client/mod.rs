@@ -64,7 +64,11 @@ impl Default for Options {
     }
 }
 
-/// A connection to a service. Threads may share it, or have [connections](Client::connection) of their own, which
+/// A connection to a service. It belongs to the process that made it: in a child made by `fork` its calls end with
+/// [`Forked`](unrack_pool::Error::Forked), and dropping it, or what came by it, does not affect the parent. What the parent is
+/// writing or reading is mapped in the child, too, and not the child's to write.
+///
+/// Threads may share it, or have [connections](Client::connection) of their own, which
 /// use the same queues.
 pub struct Client {
     shared: Arc<Shared>,
@@ -122,6 +126,15 @@ impl Client {
         Request::new(self, bytes, room)
     }
 
+    /// Reserves a request as [`request_with_room`](Client::request_with_room) does, and waits for at most `longest` while all
+    /// calls that the server takes are under way.
+    ///
+    /// # Errors
+    /// As [`request`](Client::request).
+    pub fn request_within(&self, bytes: usize, room: usize, longest: Duration) -> Result<Request<'_>, Error> {
+        Request::new_within(self, bytes, room, longest)
+    }
+
     /// Reserves a request as [`request`](Client::request) does, without blocking the thread while all calls that
     /// the server takes are under way.
     ///
@@ -156,6 +169,14 @@ impl Client {
     /// Returns the server's process and the name it gave itself.
     pub fn peer(&self) -> &unrack_pool::wire::PeerProcess {
         self.shared.peer()
+    }
+
+    /// Checks that this process made the connection, and no parent of it.
+    ///
+    /// # Errors
+    /// [`Forked`](unrack_pool::Error::Forked).
+    pub fn check_process(&self) -> Result<(), Error> {
+        self.shared.check()
     }
 
     /// Returns the number of calls that the queues take at a time.

@@ -68,6 +68,10 @@ impl Reactor {
 
 impl Drop for Reactor {
     fn drop(&mut self) {
+        if !self.shared.is_here() {
+            // The thread is the parent's.
+            return std::mem::forget(self.thread.take());
+        }
         if let Some(thread) = self.thread.take() {
             self.state.stop.store(true, Ordering::SeqCst);
             *self.state.idle.lock().unwrap_or_else(PoisonError::into_inner) = false;

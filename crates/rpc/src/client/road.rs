@@ -63,7 +63,7 @@ impl Connected {
     }
 
     fn over_pool(pool: &Path, service: &str, options: &Options) -> Result<Connected, Error> {
-        let pool = unrack_pool::Client::connect(pool)?;
+        let pool = unrack_pool::Client::connect_in_time(pool, options.patience)?;
         let lines = Layout::fitting(pool.pool().queue_bytes as usize).map_or(0, Layout::lines);
         let hello = Greeting::new(lines).to_bytes();
         let (channel, answer) = match pool.open(service, &hello, BELL, &[], options.patience) {

@@ -22,6 +22,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Waker;
 use std::time::{Duration, Instant};
+use unrack_pool::process::Maker;
 use unrack_pool::wire::{Cause, PeerProcess};
 use unrack_pool::{Bell, LOST_RING};
 
@@ -31,6 +32,7 @@ const SHORT: Duration = Duration::from_micros(50);
 
 /// Connection of a process to a service, which its threads share.
 pub(super) struct Shared {
+    maker: Maker,
     calls: Lock<Calls>,
     sleepers: Sleepers,
     patience: Patience,
@@ -54,6 +56,8 @@ pub(super) const NOBODY: u16 = u16::MAX;
 pub(super) enum Ended {
     TimeOver,
     Gone(Cause),
+    /// A parent process made the connection.
+    Forked,
 }
 
 impl Shared {
@@ -62,6 +66,7 @@ impl Shared {
         let Connected { road, caller, buffers } = Connected::to(place, service, &options)?;
         let slots = caller.lines();
         Ok(Shared {
+            maker: Maker::this_process(),
             calls: Lock::new(Calls::new(caller, buffers)),
             sleepers: Sleepers::default(),
             patience: Patience::new(options.waiting, SHORT),
@@ -78,6 +83,18 @@ impl Shared {
         &self.options
     }
 
+    /// Returns whether this process made the connection, and no parent of it: what is locked in another may stay so for ever,
+    /// and its answers are the parent's.
+    #[inline(always)]
+    pub(super) fn is_here(&self) -> bool {
+        self.maker.is_here()
+    }
+
+    /// Checks that this process made the connection.
+    pub(super) fn check(&self) -> Result<(), Error> {
+        Ok(self.maker.check()?)
+    }
+
     /// Returns the server.
     pub(super) fn peer(&self) -> &PeerProcess {
         self.road.peer()
@@ -91,6 +108,7 @@ impl Shared {
     /// Returns a view of bytes that the server lends.
     #[inline]
     pub(super) fn lent(&self, offset: u64, bytes: usize) -> Option<View<'_>> {
+        self.maker.check().ok()?;
         self.road.lent(offset, bytes)
     }
 
@@ -118,6 +136,9 @@ impl Shared {
     /// Tells the server that no more parts are wanted, if there is room for the message. If not, the stream ends
     /// when its slot is used again.
     pub(super) fn close_stream(&self, connection: u16, opener: u16) {
+        if !self.is_here() {
+            return;
+        }
         let mut calls = self.calls();
         if let Ok(Some((slot, _))) = calls.reserve(0) {
             let _ = calls.caller.post(slot, (Kind::Close, connection, u32::from(opener)), 0, 0);
@@ -137,6 +158,9 @@ impl Shared {
         bytes: (usize, usize),
         window: Option<&Limit>,
     ) -> Result<(), Full> {
+        if !self.is_here() {
+            return Err(Full);
+        }
         let mut calls = self.calls();
         if !calls.can_send(slot) || window.is_some_and(|window| !window.enter(&mut calls)) {
             return Err(Full);
@@ -180,12 +204,20 @@ impl Shared {
     /// Reserves a slot with a buffer, if both are at hand.
     #[inline(never)]
     pub(super) fn reserve(&self, bytes: usize) -> Option<(u16, NonNull<u8>)> {
+        if !self.is_here() {
+            return None;
+        }
         self.calls().reserve_kept(bytes)
     }
 
     /// Reserves a slot with a newly allocated buffer, or waits for a slot.
     #[cold]
-    pub(super) fn reserve_later(&self, bytes: usize) -> Result<(u16, NonNull<u8>), Box<Error>> {
+    pub(super) fn reserve_later(
+        &self,
+        bytes: usize,
+        longest: Option<Duration>,
+    ) -> Result<(u16, NonNull<u8>), Box<Error>> {
+        self.check().map_err(Box::new)?;
         // The lock ends with this statement: in the `match` it would be held until its end.
         let reserved = self.calls().reserve(bytes);
         match reserved {
@@ -193,7 +225,8 @@ impl Shared {
             Ok(None) => {}
             Err(error) => return Err(Box::new(error)),
         }
-        let deadline = self.options.deadline.map(|deadline| Instant::now() + deadline);
+        let longest = longest.into_iter().chain(self.options.deadline).min();
+        let deadline = longest.map(|longest| Instant::now() + longest);
         let waited = self.wait_for_room(deadline, |calls| calls.reserve(bytes).transpose());
         waited.map_err(|ended| self.no_slot(ended))?.map_err(Box::new)
     }
@@ -202,13 +235,16 @@ impl Shared {
     pub(super) fn no_slot(&self, ended: Ended) -> Error {
         match ended {
             Ended::TimeOver => Error::Exhausted { peer: self.peer().to_string(), slots: self.slots },
-            Ended::Gone(_) => self.error_of(ended, Duration::ZERO),
+            Ended::Gone(_) | Ended::Forked => self.error_of(ended, Duration::ZERO),
         }
     }
 
     /// Returns the answer of a slot, if it has come with success; the call no longer counts in the window.
     #[inline(never)]
     pub(super) fn collect(&self, slot: u16, window: Option<&Limit>) -> Option<Message> {
+        if !self.is_here() {
+            return None;
+        }
         let mut calls = self.calls();
         // Each look at the queue takes the line that the server is about to write away from it: none is made
         // without need.
@@ -226,6 +262,9 @@ impl Shared {
     /// Releases a slot whose caller is done with it.
     #[inline(never)]
     pub(super) fn release(&self, slot: u16, window: Option<&Limit>) {
+        if !self.is_here() {
+            return;
+        }
         let mut calls = self.calls();
         calls.release(slot);
         self.leave(calls, window);
@@ -270,6 +309,7 @@ impl Shared {
         match ended {
             Ended::TimeOver => Error::Deadline { peer, after, stopped: self.unheard.load(Ordering::Relaxed) },
             Ended::Gone(cause) => self.road.error_of(cause),
+            Ended::Forked => unrack_pool::Error::Forked.into(),
         }
     }
 

@@ -39,12 +39,26 @@ impl<'c> Slot<'c> {
         let shared = &*client.shared;
         let reserved = match shared.reserve(bytes) {
             Some(reserved) => Ok(reserved),
-            None => shared.reserve_later(bytes),
+            None => shared.reserve_later(bytes, None),
         };
         match reserved {
             Ok((index, base)) => Ok((Slot { client, index: u64::from(index) }, base)),
             Err(error) => Err(*error),
         }
+    }
+
+    /// Reserves a slot as [`reserve`](Slot::reserve) does, and waits for at most `longest`.
+    pub(super) fn reserve_within(
+        client: &'c Client,
+        bytes: usize,
+        longest: Duration,
+    ) -> Result<(Slot<'c>, NonNull<u8>), Error> {
+        let shared = &*client.shared;
+        let (index, base) = match shared.reserve(bytes) {
+            Some(reserved) => reserved,
+            None => shared.reserve_later(bytes, Some(longest)).map_err(|error| *error)?,
+        };
+        Ok((Slot { client, index: u64::from(index) }, base))
     }
 
     /// Reserves a slot as [`reserve`](Slot::reserve) does, without blocking the thread until one is free.
@@ -63,6 +77,7 @@ impl<'c> Slot<'c> {
         deadline: Option<Instant>,
     ) -> Poll<Result<(Slot<'c>, NonNull<u8>), Error>> {
         let shared = &*client.shared;
+        shared.check()?;
         let gone = shared.gone();
         let mut calls = shared.calls();
         if let Some((index, base)) = calls.reserve(bytes)? {
@@ -134,6 +149,7 @@ impl<'c> Slot<'c> {
     ) -> Poll<Result<(), Error>> {
         let (client, index) = (self.client, self.index());
         let shared = &*client.shared;
+        shared.check()?;
         let gone = shared.gone();
         let mut calls = shared.calls();
         if calls.can_send(index) && client.window.enter(&mut calls) {
@@ -159,8 +175,11 @@ impl<'c> Slot<'c> {
 
     /// Gives the call a deadline of its own.
     pub(super) fn set_deadline(&mut self, longest: Duration) {
-        self.client.shared.calls().set_deadline(self.index(), longest);
-        self.index |= TIMED;
+        // In another process the call is refused when it is made.
+        if self.client.shared.is_here() {
+            self.client.shared.calls().set_deadline(self.index(), longest);
+            self.index |= TIMED;
+        }
     }
 
     /// Waits for the answer, whatever its status is.
@@ -168,10 +187,19 @@ impl<'c> Slot<'c> {
         wait(&self.client.shared, self.index)
     }
 
+    /// Waits for the answer for at most `longest`, whatever deadline the call has.
+    pub(super) fn wait_until(&self, longest: Duration) -> Result<(), Ended> {
+        let shared = &*self.client.shared;
+        wait_until(shared, self.index(), Some(Instant::now() + longest), shared.options().resend)
+    }
+
     /// Waits for the answer for at most `longest`; returns `None` if it has not come by then and the call may
     /// take longer.
     pub(super) fn wait_for(&self, longest: Duration) -> Option<Result<(), Ended>> {
         let (shared, slot) = (&*self.client.shared, self.index());
+        if !shared.is_here() {
+            return Some(Err(Ended::Forked));
+        }
         let over = Instant::now() + longest;
         let deadline = shared.calls().deadline(slot, shared.options().deadline);
         let until = deadline.map_or(over, |deadline| deadline.min(over));
@@ -195,8 +223,7 @@ impl<'c> Slot<'c> {
     /// Waits for the answer for at most `longest`, whatever deadline the call has, and returns it.
     pub(super) fn collect_within(self, longest: Duration) -> Result<(Slot<'c>, Message), Error> {
         let shared = &*self.client.shared;
-        let waited =
-            wait_until(shared, self.index(), Some(Instant::now() + longest), shared.options().resend);
+        let waited = self.wait_until(longest);
         let collected = match waited {
             Err(Ended::TimeOver) => Err(Box::new(shared.error_of(Ended::TimeOver, longest))),
             waited => finish(shared, self.index(), self.window(), waited),
@@ -247,6 +274,7 @@ fn post_later(
     what: (Kind, u16, u32),
     bytes: (usize, usize),
 ) -> Result<(), Box<Error>> {
+    shared.check().map_err(Box::new)?;
     let slot = index as u16;
     let posted = shared.wait_for_room(limit(shared, index), |calls| {
         // The lock is held, so room that is found now is still there when the request is sent.
@@ -267,6 +295,9 @@ fn collect_later(shared: &Shared, index: u64, window: Option<&Limit>) -> Result<
 /// Waits for the answer, and repeats the request if there is none for long and that is configured.
 fn wait(shared: &Shared, index: u64) -> Result<(), Ended> {
     let (options, slot) = (shared.options(), index as u16);
+    if !shared.is_here() {
+        return Err(Ended::Forked);
+    }
     if options.deadline.is_none() && options.resend.is_none() && index & TIMED == 0 {
         return shared.wait_until(slot, None, |calls| calls.answered(slot));
     }
@@ -279,6 +310,9 @@ fn wait_until(
     deadline: Option<Instant>,
     resend: Option<Duration>,
 ) -> Result<(), Ended> {
+    if !shared.is_here() {
+        return Err(Ended::Forked);
+    }
     loop {
         let again = resend.map(|resend| Instant::now() + resend);
         let until = deadline.into_iter().chain(again).min();
@@ -314,6 +348,9 @@ fn finish(
 }
 
 fn error_of(shared: &Shared, slot: u16, ended: Ended) -> Error {
+    if ended == Ended::Forked {
+        return shared.error_of(ended, Duration::ZERO);
+    }
     let given = shared.calls().given_up(slot).map(|(_, after)| after);
     shared.error_of(ended, given.or(shared.options().deadline).unwrap_or_default())
 }

@@ -11,6 +11,7 @@ use crate::view::View;
 use std::collections::VecDeque;
 use std::marker::PhantomData;
 use std::ptr::NonNull;
+use std::time::Duration;
 
 /// Parts of an answer, in order. Dropping it tells the server that no more are wanted.
 pub struct Stream<'c> {
@@ -66,9 +67,32 @@ impl<'c> Stream<'c> {
     /// # Errors
     /// The server's error, that it is gone, or that the deadline is over.
     pub fn next_part(&mut self) -> Result<Option<StreamPart<'_>>, Error> {
+        self.next_part_or(|slot| {
+            let shared = &*slot.client.shared;
+            let deadline = shared.options().deadline.unwrap_or_default();
+            slot.wait().map_err(|ended| shared.error_of(ended, deadline))
+        })
+    }
+
+    /// Waits for the next part as [`next_part`](Stream::next_part) does, for at most `longest`, whatever deadline the
+    /// connection has. A stream whose part has not come by then goes on: wait again.
+    ///
+    /// # Errors
+    /// As [`next_part`](Stream::next_part).
+    pub fn next_part_within(&mut self, longest: Duration) -> Result<Option<StreamPart<'_>>, Error> {
+        self.next_part_or(|slot| {
+            slot.wait_until(longest).map_err(|ended| slot.client.shared.error_of(ended, longest))
+        })
+    }
+
+    fn next_part_or(
+        &mut self,
+        wait: impl FnOnce(&Slot<'c>) -> Result<(), Error>,
+    ) -> Result<Option<StreamPart<'_>>, Error> {
         if self.ended {
             return Ok(None);
         }
+        self.asked.front().expect("one is asked for until the end").client.shared.check()?;
         if std::mem::take(&mut self.handed) {
             let mut slot = self.asked.pop_front().expect("it was handed out");
             slot.post(Kind::Next, u32::from(self.opener), (0, self.room))?;
@@ -76,7 +100,7 @@ impl<'c> Stream<'c> {
         }
         let slot = self.asked.front().expect("one is asked for until the end");
         let shared = &*slot.client.shared;
-        slot.wait().map_err(|ended| shared.error_of(ended, shared.options().deadline.unwrap_or_default()))?;
+        wait(slot)?;
         let part = shared.part(slot.index());
         self.ended = !matches!(part, Ok((_, Status::MORE)));
         let ((base, length), _) = part?;

@@ -194,7 +194,8 @@ impl Thread {
             None,
             || clients.borrow_mut().round() || lane.called.load(Ordering::Relaxed),
             |moment| clients.borrow().pause(moment),
-            || false,
+            // Looking may have no other end: a lane that spins would keep the memory of clients that are gone.
+            || clients.borrow().anybody_gone(),
         );
         if looked {
             return true;

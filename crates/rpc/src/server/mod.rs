@@ -31,6 +31,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
+use unrack_pool::process::Maker;
 use unrack_pool::wire::Access;
 use unrack_pool::{Arena, BELLS, Offer, Service};
 
@@ -168,6 +169,7 @@ fn tcp_address(listen: &str) -> Result<&str, Error> {
 
 /// Threads that serve the clients of a pool.
 struct Pooled {
+    maker: Maker,
     lanes: Arc<Lanes>,
     service: Weak<Service>,
     acceptor: Option<std::thread::JoinHandle<()>>,
@@ -188,10 +190,14 @@ impl Pooled {
             let lanes = lanes.clone();
             move || accept(&service, &lanes, lent.as_ref())
         })?;
-        Ok(Pooled { lanes, service: known, acceptor: Some(acceptor) })
+        Ok(Pooled { maker: Maker::this_process(), lanes, service: known, acceptor: Some(acceptor) })
     }
 
     fn join(&mut self) {
+        if !self.maker.is_here() {
+            // The threads are the parent's, who serves.
+            return std::mem::forget(self.acceptor.take());
+        }
         if let Some(acceptor) = self.acceptor.take() {
             let _ = acceptor.join();
         }
@@ -200,6 +206,9 @@ impl Pooled {
 
 impl Drop for Pooled {
     fn drop(&mut self) {
+        if !self.maker.is_here() {
+            return self.join();
+        }
         if let Some(service) = self.service.upgrade() {
             service.close();
         }
@@ -208,7 +217,8 @@ impl Drop for Pooled {
     }
 }
 
-/// A running service. Dropping it ends the service with all its connections.
+/// A running service. Dropping it ends the service with all its connections, but in a child made by `fork`, where nothing of it
+/// runs.
 pub struct Serving {
     name: String,
     pooled: Option<Pooled>,

@@ -19,6 +19,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use unrack_keys::Wire;
 use unrack_pool::cache_control::Coherent;
+use unrack_pool::process::Maker;
 use unrack_pool::wire::{ClientId, PeerProcess};
 use unrack_pool::{Bell, Bells};
 
@@ -33,6 +34,7 @@ const BUFFER: usize = 64 << 10;
 
 /// Connection to a server, as the client's threads see it.
 pub(crate) struct Link {
+    maker: Maker,
     shared: Arc<Shared>,
     local: Arc<Local>,
     peer: PeerProcess,
@@ -78,7 +80,7 @@ impl Link {
         let carrier = Carrier::new(local.clone(), shared.clone(), server);
         let thread =
             std::thread::Builder::new().name("unrack-tcp".into()).spawn(move || carrier.run(wire))?;
-        Ok((Link { shared, local, peer, thread: Some(thread) }, heap))
+        Ok((Link { maker: Maker::this_process(), shared, local, peer, thread: Some(thread) }, heap))
     }
 
     /// Returns the local queues and buffers.
@@ -113,6 +115,10 @@ impl Link {
 
 impl Drop for Link {
     fn drop(&mut self) {
+        if !self.maker.is_here() {
+            // The thread and its connection are the parent's.
+            return std::mem::forget(self.thread.take());
+        }
         self.shared.stop.store(true, Ordering::SeqCst);
         self.shared.wake();
         if let Some(thread) = self.thread.take() {

@@ -22,6 +22,7 @@ use std::time::{Duration, Instant};
 use unrack_keys::shares::{Account, NoRoom, Peer, Shares};
 use unrack_keys::wire::{part, speaks_plainly};
 use unrack_keys::{Keys, Wire};
+use unrack_pool::process::Maker;
 use unrack_pool::wire::{self, ClientId};
 
 /// Longest time that a new connection may take to send its hello.
@@ -40,6 +41,7 @@ const TICK: rustix::event::Timespec = rustix::event::Timespec { tv_sec: 0, tv_ns
 
 /// A service that listens until this is dropped.
 pub(crate) struct Listening {
+    maker: Maker,
     address: SocketAddr,
     shared: Arc<Shared>,
     thread: Option<JoinHandle<()>>,
@@ -89,7 +91,7 @@ impl Listening {
             let shared = shared.clone();
             move || shared.accept(&listener)
         })?;
-        Ok(Listening { address, shared, thread: Some(thread) })
+        Ok(Listening { maker: Maker::this_process(), address, shared, thread: Some(thread) })
     }
 
     /// Returns the address at which it listens.
@@ -105,6 +107,10 @@ impl Listening {
 
     /// Waits until it ends, which only dropping it causes.
     pub(crate) fn wait(&mut self) {
+        if !self.maker.is_here() {
+            // The thread is the parent's, who serves.
+            return std::mem::forget(self.thread.take());
+        }
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
@@ -113,8 +119,10 @@ impl Listening {
 
 impl Drop for Listening {
     fn drop(&mut self) {
-        self.shared.stop.store(true, Ordering::SeqCst);
-        self.shared.wake();
+        if self.maker.is_here() {
+            self.shared.stop.store(true, Ordering::SeqCst);
+            self.shared.wake();
+        }
         self.wait();
     }
 }

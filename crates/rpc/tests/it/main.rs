@@ -6,6 +6,7 @@ mod calls;
 mod common;
 mod descriptor_calls;
 mod descriptors;
+mod forks;
 mod hostile;
 mod hostile_server;
 mod kills;

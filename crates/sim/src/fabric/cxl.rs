@@ -40,6 +40,7 @@ use self::alone::Alone;
 use self::feed::{Freed, FromNode, FromSwitch, Onto};
 use self::link::{Link, Receiver, Sender};
 use self::wiring::Wiring;
+use super::lone::Lone;
 use super::stream::flow_hash;
 use crate::memory::Cost;
 use crate::registry::{Registered, Site};
@@ -58,6 +59,8 @@ use unrack_workload::{Kind, Message, MessageId};
 /// CXL on a network.
 pub struct Cxl {
     alone: Alone,
+    /// Times of messages that are alone, as far as they were simulated.
+    lone: Lone,
     topology: Topology,
     wiring: Wiring,
     nodes: Vec<Node>,
@@ -104,11 +107,16 @@ impl Cxl {
     /// If the network has too many nodes, or `credits` or `outstanding` is 0.
     pub fn new(network: &Network, params: &Params) -> Result<Cxl, SetupError> {
         check(network, params)?;
+        Ok(Cxl::with_run(network, params, longest_run(&network.topology, params)))
+    }
+
+    /// Creates the nodes, switches and links of a checked network, on which so many lines travel together.
+    fn with_run(network: &Network, params: &Params, run: u32) -> Cxl {
         let topology = &network.topology;
         let wiring = Wiring::new(topology);
-        let run = longest_run(topology, params);
-        Ok(Cxl {
+        Cxl {
             alone: Alone::new(network, params),
+            lone: Lone::default(),
             nodes: (0..topology.nodes() as u16).map(|id| Node::new(id, params.outstanding, run)).collect(),
             switches: wiring.sizes().map(|ports| Switch::new(ports, params.credits)).collect(),
             links: wiring.links(topology, params, run),
@@ -117,7 +125,7 @@ impl Cxl {
             topology: topology.clone(),
             progress: Vec::new(),
             freed: Vec::new(),
-        })
+        }
     }
 }
 
@@ -411,7 +419,7 @@ impl Registered for Cxl {
         no_shared_buffer: Some("credits of `cxl` are for the buffer of one link each"),
         ..Profile::SWITCHED
     });
-    const COST: Cost = Cost { port: 600.0, pair: 0.5, open: 30.0, overhead: 6.0, ..Cost::NONE };
+    const COST: Cost = Cost { node: 880.0, port: 185.0, pair: 0.5, open: 30.0, overhead: 6.0, ..Cost::NONE };
     type Params = Params;
 
     fn build(site: &Site, params: &Params) -> Result<Cxl, SetupError> {
@@ -464,9 +472,16 @@ impl Fabric for Cxl {
         Some(Largest { bytes, why: "2^31 lines: cut it into several messages".into() })
     }
 
-    /// Returns the completion time alone: exact while credits and window cover the round trips they span (as the
-    /// defaults do at rack distances up to 300 Gbps, and always for 4 KiB), and a lower bound beyond.
+    /// Returns the completion time alone. It is arithmetic for a message that needs no credit twice, such as one of
+    /// 4 KiB with the default credits, and simulated for a longer one.
     fn unloaded(&self, message: &Message) -> Time {
-        self.alone.completion(message, lines(message))
+        match self.alone.completion(message, lines(message)) {
+            Some(time) => time,
+            None => {
+                let (network, message) = self.alone.smallest(message);
+                self.lone
+                    .completion(&network, &message, || Cxl::with_run(&network, self.alone.params(), self.run))
+            }
+        }
     }
 }

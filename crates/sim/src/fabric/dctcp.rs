@@ -2,7 +2,7 @@
 
 use super::stream::single::Single;
 use super::stream::{Ethernet, StreamPlan, Streams};
-use crate::memory::Cost;
+use crate::memory::{Cost, PACKET};
 use crate::observe::wire::WireFormat;
 use crate::registry::{Parts, Registered, Site};
 use crate::setup::Finished;
@@ -42,12 +42,14 @@ impl Registered for Dctcp {
         splits: true,
         ..Profile::SWITCHED
     });
-    const COST: Cost = Cost { port: 80.0, open: 550.0, overhead: Cost::ETHERNET, ..Cost::NONE };
+    const COST: Cost =
+        Cost { node: 175.0, port: 65.0, open: 330.0, packet: PACKET, overhead: Cost::ETHERNET, ..Cost::NONE };
     const WIRE: WireFormat = WireFormat::Tcp { ecn: true };
     type Params = Params;
 
     fn build(site: &Site, params: &Params) -> Result<Dctcp, SetupError> {
-        Dctcp::new(site.network, site.ethernet, params)
+        let Dctcp { streams } = Dctcp::new(site.network, site.ethernet, params)?;
+        Ok(Dctcp { streams: streams.seeded(site.seed) })
     }
 
     fn split(parts: Parts, params: &Params) -> Result<Finished, SetupError> {

@@ -24,17 +24,16 @@ use super::packet::{
 };
 use super::slab::Slab;
 use super::stream::{Ethernet, StreamPlan};
-use crate::memory::Cost;
+use crate::memory::{Cost, PACKET};
 use crate::registry::{Registered, Site};
 use std::collections::BTreeSet;
-use std::ops::Range;
 use unrack_engine::PacketSize;
 use unrack_engine::error::SetupError;
 use unrack_engine::events::{Observer, PacketKind, Wait};
 use unrack_engine::network::Network;
 use unrack_protocol::fastpass::{Allocation, Demand, Params};
 use unrack_protocol::segments::SegmentSet;
-use unrack_protocol::silence::{LONGEST, STEADY, Silence};
+use unrack_protocol::silence::{LONGEST, STEADY, Silence, longer};
 use unrack_rack::{Profile, Protocol};
 use unrack_units::Time;
 use unrack_workload::{Message, NodeId};
@@ -54,13 +53,14 @@ impl Fastpass {
         if !(1..=64).contains(&params.batch) {
             return Err(SetupError::new("fabric.batch", "is from 1 to 64", params.batch));
         }
-        if params.timeout < plan.round_trip() {
-            return Err(SetupError::new("fabric.timeout", "is at least the round trip", params.timeout));
-        }
         let server = Server::new(&plan, params);
+        let timeout = params.timeout.unwrap_or(plan.round_trip() * 3 + server.patience(&plan));
+        if timeout < plan.round_trip() {
+            return Err(SetupError::new("fabric.timeout", "is at least the round trip", timeout));
+        }
         let nodes = (0..network.nodes()).map(|_| Node::default()).collect();
         let (transfers, words) = (Vec::new(), Slab::new());
-        let (timeout, packs) = (params.timeout, params.packing);
+        let packs = params.packing;
         let ends = Ends { server, timeout, packs, transfers, nodes, words };
         let mut network = PacketNetwork::new(plan, ends, StrictPriority::default())?;
         network.set_outside(network.transport().server.way_up());
@@ -76,16 +76,19 @@ impl Registered for Fastpass {
         ..Profile::SWITCHED
     });
     const COST: Cost = Cost {
-        port: 200.0,
-        open: 310.0,
+        node: 240.0,
+        port: 325.0,
+        open: 420.0,
         segment: 2.0 * Cost::BIT,
+        packet: 1.6 * PACKET,
         overhead: 4.0 * Cost::ETHERNET,
         ..Cost::NONE
     };
     type Params = Params;
 
     fn build(site: &Site, params: &Params) -> Result<Fastpass, SetupError> {
-        Fastpass::new(site.network, site.ethernet, params)
+        let Fastpass { network } = Fastpass::new(site.network, site.ethernet, params)?;
+        Ok(Fastpass { network: network.seeded(site.seed) })
     }
 }
 
@@ -103,13 +106,17 @@ struct Ends {
 /// Contents of a packet to or from the arbiter.
 enum Words {
     Demands(Vec<Demand>),
-    /// Segments, and the time at which each is to be sent.
+    /// Timeslots, and when each begins.
     Slots(Vec<(Time, Allocation)>),
+    /// Ranges of missing segments, ends excluded, and how many are missing in all.
+    Missing(Vec<(u32, u32)>, u32),
 }
 
 struct Pair {
-    /// Segments to be sent when their slots come.
+    /// Segments to be sent when slots come.
     wanted: SegmentSet,
+    /// No segment before this one is wanted.
+    first: u32,
     /// Segments sent at least once.
     sent: u32,
     done: bool,
@@ -119,8 +126,10 @@ struct Pair {
     timeout: Time,
     /// Timeouts in a row since a segment was sent for the first time, or fewer were missing.
     silence: Silence,
-    /// Range of missing segments, end excluded, as last reported by the receiver.
-    missing: (u32, u32),
+    /// Timeouts so far, and the salt of their draws.
+    draws: (u32, u32),
+    /// Number of missing segments, as last reported by the receiver.
+    missing: u32,
     /// Transfers of one segment that share this one's slot.
     passengers: Vec<Name>,
 }
@@ -134,15 +143,53 @@ struct Node {
     wakes_at: Option<Time>,
 }
 
-/// Slot of a node: when it may send which segment.
+/// Slot of a node: when it may send of which transfer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Slot {
     at: Time,
     /// Place among those who share the slot.
     place: u32,
     transfer: u32,
-    segment: u32,
     serial: u32,
+}
+
+impl Pair {
+    /// Restarts the wait for a word from the arbiter or the receiver.
+    fn wait(&mut self, now: Time) {
+        let (ever, salt) = self.draws;
+        self.deadline = now + longer(self.timeout, salt, ever);
+    }
+
+    /// Wants segments to be sent. Returns how many were not wanted before.
+    fn want(&mut self, ranges: &[(u32, u32)]) -> u32 {
+        let before = self.wanted.count();
+        for segment in ranges.iter().flat_map(|(from, to)| *from..*to) {
+            self.wanted.insert(segment);
+            self.first = self.first.min(segment);
+        }
+        self.wanted.count() - before
+    }
+
+    /// Takes the first segment that is wanted.
+    fn take(&mut self) -> Option<u32> {
+        let segment = self.wanted.first_present(self.first)?;
+        self.wanted.remove(segment);
+        self.first = segment;
+        Some(segment)
+    }
+
+    /// Returns the ranges of segments, in the first `most`, that the receiver misses.
+    fn holes(&self, segments: u32, most: u32) -> Vec<(u32, u32)> {
+        let mut holes = Vec::new();
+        let mut from = self.arrived.first_absent(0);
+        let end = segments.min(from.saturating_add(most));
+        while from < end {
+            let to = self.arrived.first_present(from).unwrap_or(end).min(end);
+            holes.push((from, to));
+            from = self.arrived.first_absent(to);
+        }
+        holes
+    }
 }
 
 /// Header of a packet.
@@ -152,7 +199,7 @@ pub enum Header {
     Done,
     /// Asks the receiver which segments are missing.
     Probe,
-    /// Reports a range of missing segments, end excluded.
+    /// Reports missing segments: the first, and an index in `Ends::words`.
     Missing(u32, u32),
     /// Belongs to a packet to or from the arbiter; index in `Ends::words`.
     Words(u32),
@@ -173,10 +220,10 @@ const CONTROL: u32 = 0;
 const DATA: u32 = 1;
 
 impl Ends {
-    /// Asks the arbiter for slots for these segments. The transfer lives at least as long as this demand.
-    fn ask<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32, segments: Range<u32>) {
+    /// Asks the arbiter for so many slots. The transfer lives at least as long as this demand.
+    fn ask<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32, slots: u32) {
         let Transfer { src, dst, serial, .. } = *net.transfer(transfer);
-        self.nodes[src as usize].demands.push(Demand { src, dst, transfer, serial, segments });
+        self.nodes[src as usize].demands.push(Demand { src, dst, transfer, serial, slots });
         net.hold(transfer);
         net.waits(transfer, || Wait::Notification);
         net.wake(src);
@@ -206,7 +253,7 @@ impl Ends {
     fn heard<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32) {
         let pair = &mut self.transfers[transfer as usize];
         pair.timeout = self.timeout;
-        pair.deadline = net.now() + pair.timeout;
+        pair.wait(net.now());
         // The timeout may have been doubled.
         self.keep_alarm(net, transfer, Side::Sender);
     }
@@ -232,6 +279,48 @@ impl Ends {
         if pair.arrived.count() == segments && (!new || net.delivered(transfer)) {
             self.reply(net, transfer, Header::Done);
         }
+    }
+
+    /// Tells the sender which segments are missing: a bit for each from the first on, as many as a packet holds.
+    fn report<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32) {
+        let Transfer { src, dst, segments, .. } = *net.transfer(transfer);
+        let framing = &net.plan().framing;
+        let most = framing.mss().get().saturating_mul(8).min(u64::from(segments)) as u32;
+        let pair = &self.transfers[transfer as usize];
+        let holes = pair.holes(segments, most);
+        let (Some(&(from, _)), Some(&(_, to))) = (holes.first(), holes.last()) else {
+            return self.reply(net, transfer, Header::Done);
+        };
+        let wire = framing.wire(u64::from((to - from).div_ceil(8))).get() as u32;
+        let left = segments - pair.arrived.count();
+        let words = self.words.insert(Words::Missing(holes, left));
+        let size = PacketSize { wire, payload: 0 };
+        net.send_first(dst, Packet::new(transfer, src, size, CONTROL, Header::Missing(from, words)));
+    }
+
+    /// Asks for slots for all that a receiver has reported as missing.
+    fn take_report<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32, words: u32) {
+        let Words::Missing(holes, left) = self.take_words(words) else {
+            unreachable!("a report is of missing segments");
+        };
+        self.heard(net, transfer);
+        let pair = &mut self.transfers[transfer as usize];
+        if left < std::mem::replace(&mut pair.missing, left) {
+            pair.silence.end();
+        }
+        if !pair.done {
+            match pair.want(&holes) {
+                0 => {}
+                slots => self.ask(net, transfer, slots),
+            }
+        }
+    }
+
+    /// Takes the contents of a packet that has come to its end.
+    fn take_words(&mut self, words: u32) -> Words {
+        let contents = std::mem::replace(&mut self.words[words], Words::Demands(Vec::new()));
+        self.words.release(words);
+        contents
     }
 
     /// Matches the next batch, and sends each node its slots.
@@ -268,17 +357,29 @@ impl Transport for Ends {
         let segments = net.transfer(transfer).segments;
         let wanted = SegmentSet::full(segments);
         let (arrived, deadline) = (SegmentSet::new(segments), net.now() + self.timeout);
-        let (sent, done, timeout, silence, missing) =
-            (0, false, self.timeout, Silence::default(), (0, segments));
-        let passengers = Vec::new();
-        let pair = Pair { wanted, sent, done, arrived, deadline, timeout, silence, missing, passengers };
+        let salt = net.salt(transfer, Side::Sender);
+        let (first, sent, done, timeout, silence) = (0, 0, false, self.timeout, Silence::new(salt));
+        let (draws, missing, passengers) = ((0, salt), segments, Vec::new());
+        let pair = Pair {
+            wanted,
+            first,
+            sent,
+            done,
+            arrived,
+            deadline,
+            timeout,
+            silence,
+            draws,
+            missing,
+            passengers,
+        };
         packet::put(&mut self.transfers, transfer, pair);
     }
 
     fn open<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32) {
         self.keep_alarm(net, transfer, Side::Sender);
         if !self.shares(net, transfer) {
-            self.ask(net, transfer, 0..net.transfer(transfer).segments);
+            self.ask(net, transfer, net.transfer(transfer).segments);
         }
     }
 
@@ -288,7 +389,7 @@ impl Transport for Ends {
         }
         loop {
             let place = &mut self.nodes[node as usize];
-            let &Slot { at, transfer, segment, serial, .. } = place.slots.first()?;
+            let &Slot { at, transfer, serial, .. } = place.slots.first()?;
             if at > net.now() {
                 self.wake(net, node);
                 return None;
@@ -297,19 +398,22 @@ impl Transport for Ends {
             let pair = &mut self.transfers[transfer as usize];
             // A slot that was asked for twice is left empty; its transfer may be over, and its number in use by
             // another.
-            if net.transfer(transfer).serial == serial && !pair.done && pair.wanted.remove(segment) {
+            if net.transfer(transfer).serial == serial
+                && !pair.done
+                && let Some(segment) = pair.take()
+            {
                 if segment < pair.sent {
                     net.retransmitted(transfer);
                 } else {
                     pair.silence.end();
                 }
                 pair.sent = pair.sent.max(segment + 1);
-                pair.deadline = net.now() + pair.timeout;
+                pair.wait(net.now());
                 if pair.wanted.count() == 0 {
                     net.waits(transfer, || Wait::Nothing);
                 }
                 for ((passenger, serial), place) in self.passengers(net, transfer).into_iter().zip(1..) {
-                    let slot = Slot { at, place, transfer: passenger, segment: 0, serial };
+                    let slot = Slot { at, place, transfer: passenger, serial };
                     self.nodes[node as usize].slots.insert(slot);
                 }
                 let (to, size) = (net.transfer(transfer).dst, net.segment(transfer, segment));
@@ -328,44 +432,16 @@ impl Transport for Ends {
         match packet.header {
             Header::Segment(number) => self.take_segment(net, transfer, number),
             Header::Done => self.done(net, transfer),
-            Header::Probe => {
-                let segments = net.transfer(transfer).segments;
-                let arrived = &self.transfers[transfer as usize].arrived;
-                let from = arrived.first_absent(0).min(segments);
-                let to = (from..segments).find(|number| arrived.contains(*number)).unwrap_or(segments);
-                let header = if from == segments { Header::Done } else { Header::Missing(from, to) };
-                self.reply(net, transfer, header);
-            }
-            Header::Missing(from, to) => {
-                self.heard(net, transfer);
-                let pair = &mut self.transfers[transfer as usize];
-                let before = std::mem::replace(&mut pair.missing, (from, to));
-                if from > before.0 || to < before.1 {
-                    pair.silence.end();
-                }
-                if !pair.done {
-                    (from..to).for_each(|segment| {
-                        pair.wanted.insert(segment);
-                    });
-                    self.ask(net, transfer, from..to);
-                }
-            }
+            Header::Probe => self.report(net, transfer),
+            Header::Missing(_, words) => self.take_report(net, transfer, words),
             Header::Words(words) => {
-                let Words::Slots(slots) = std::mem::replace(&mut self.words[words], Words::Slots(Vec::new()))
-                else {
+                let Words::Slots(slots) = self.take_words(words) else {
                     unreachable!("the arbiter asks for nothing");
                 };
-                self.words.release(words);
-                for (at, Allocation { src, transfer, serial, segment, .. }) in slots {
+                for (at, Allocation { src, transfer, serial, .. }) in slots {
                     if net.transfer(transfer).serial == serial && !self.transfers[transfer as usize].done {
                         self.heard(net, transfer);
-                        self.nodes[src as usize].slots.insert(Slot {
-                            at,
-                            place: 0,
-                            transfer,
-                            segment,
-                            serial,
-                        });
+                        self.nodes[src as usize].slots.insert(Slot { at, place: 0, transfer, serial });
                     }
                 }
                 self.wake(net, packet.to);
@@ -376,23 +452,33 @@ impl Transport for Ends {
     /// Releases the transfers of demands that are lost on the way to the arbiter. One such packet may hold demands of
     /// several transfers.
     fn lost<O: Observer>(&mut self, net: &mut Net<Self, O>, header: &Header) {
-        let Header::Words(words) = *header else { return };
-        match std::mem::replace(&mut self.words[words], Words::Slots(Vec::new())) {
+        let (Header::Words(words) | Header::Missing(_, words)) = *header else { return };
+        match self.take_words(words) {
             Words::Demands(demands) => {
-                for Demand { transfer, segments, .. } in demands {
-                    net.lost(transfer, PacketKind::Notification, segments.start);
+                for Demand { transfer, .. } in demands {
+                    // Nothing can be sent before it is asked for again.
+                    let pair = &self.transfers[transfer as usize];
+                    let next = pair.wanted.first_present(pair.first);
+                    net.lost(transfer, PacketKind::Notification, next.unwrap_or(pair.first));
                     net.release(transfer);
                 }
             }
             Words::Slots(slots) => {
-                for (_, Allocation { transfer, serial, segment, .. }) in slots {
-                    if net.transfer(transfer).serial == serial {
-                        net.lost(transfer, PacketKind::Grant, segment);
+                // The last segments of each transfer lack a slot now.
+                for (nth, (_, Allocation { transfer, serial, .. })) in slots.iter().enumerate() {
+                    let others = slots[..nth].iter().filter(|(_, other)| other.transfer == *transfer).count();
+                    let Transfer { serial: present, segments, .. } = *net.transfer(*transfer);
+                    let wanted = &self.transfers[*transfer as usize].wanted;
+                    let without = (0..segments).rev().filter(|segment| wanted.contains(*segment)).nth(others);
+                    if present == *serial
+                        && let Some(segment) = without
+                    {
+                        net.lost(*transfer, PacketKind::Grant, segment);
                     }
                 }
             }
+            Words::Missing(..) => {}
         }
-        self.words.release(words);
     }
 
     fn receive_outside<O: Observer>(&mut self, net: &mut Net<Self, O>, packet: &Packet<Header>) {
@@ -402,7 +488,7 @@ impl Transport for Ends {
             u64::from(packet.wire),
             match &self.words[words] {
                 Words::Demands(demands) => demands.len(),
-                Words::Slots(_) => 0,
+                Words::Slots(_) | Words::Missing(..) => 0,
             },
         );
         net.schedule(done, Timer::Asked(words));
@@ -431,9 +517,7 @@ impl Transport for Ends {
                 self.wake(net, node);
             }
             Timer::Asked(words) => {
-                if let Words::Demands(demands) =
-                    std::mem::replace(&mut self.words[words], Words::Slots(Vec::new()))
-                {
+                if let Words::Demands(demands) = self.take_words(words) {
                     for demand in demands {
                         let transfer = demand.transfer;
                         net.waits(transfer, || Wait::GrantTurn);
@@ -442,7 +526,6 @@ impl Transport for Ends {
                         }
                     }
                 }
-                self.words.release(words);
                 if let Some(at) = self.server.first_batch(net.now()) {
                     net.schedule(at, Timer::Batch);
                 }
@@ -463,7 +546,7 @@ impl Transport for Ends {
     }
 
     fn handle_alarm<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32, _side: Side) {
-        let Transfer { src, dst, segments, .. } = *net.transfer(transfer);
+        let Transfer { src, dst, .. } = *net.transfer(transfer);
         let pair = &mut self.transfers[transfer as usize];
         // Nothing was heard, or answers made no progress.
         if pair.timeout >= LONGEST || pair.silence.handle_timeout(self.timeout, STEADY).is_none() {
@@ -473,14 +556,11 @@ impl Transport for Ends {
             return net.give_up(transfer);
         }
         pair.timeout = pair.timeout * 2;
-        pair.deadline = net.now() + pair.timeout;
-        let wanted = &pair.wanted;
-        match (0..segments).find(|segment| wanted.contains(*segment)) {
-            Some(from) => {
-                let to = (from..segments).find(|segment| !wanted.contains(*segment)).unwrap_or(segments);
-                self.ask(net, transfer, from..to);
-            }
-            None => net.send_first(src, Packet::new(transfer, dst, net.bare(), CONTROL, Header::Probe)),
+        pair.draws.0 += 1;
+        pair.wait(net.now());
+        match pair.wanted.count() {
+            0 => net.send_first(src, Packet::new(transfer, dst, net.bare(), CONTROL, Header::Probe)),
+            wanted => self.ask(net, transfer, wanted),
         }
     }
 

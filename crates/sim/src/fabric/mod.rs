@@ -39,6 +39,7 @@ pub mod dctcp;
 pub mod edm;
 pub mod fastpass;
 pub mod ideal;
+mod lone;
 pub mod mptcp;
 pub mod ndp;
 mod occupancy;

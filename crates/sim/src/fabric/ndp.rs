@@ -3,20 +3,21 @@
 //! The transfers of a node take turns at its link, one packet each. Headers, pulls and acknowledgements go
 //! before data.
 
+use super::lone::Lone;
 use super::packet::{self, Net, Packet, PacketNetwork, Side, Transport, Trimming, fabric_of_packets};
 use super::stream::{Ethernet, StreamPlan};
-use crate::memory::Cost;
+use crate::memory::{Cost, PACKET};
 use crate::registry::{Parts, Registered, Site};
 use crate::setup::Finished;
 use std::collections::VecDeque;
 use unrack_engine::error::SetupError;
 use unrack_engine::events::{Observer, PacketKind, Wait};
 use unrack_engine::network::Network;
-use unrack_protocol::ndp::{Params, PullQueue, Sender};
+use unrack_protocol::ndp::{Params, PullQueue, Sender, Timeouts};
 use unrack_protocol::segments::SegmentSet;
 use unrack_rack::{Profile, Protocol};
 use unrack_units::Time;
-use unrack_workload::NodeId;
+use unrack_workload::{Message, NodeId};
 
 /// NDP on a network.
 pub struct Ndp {
@@ -34,14 +35,16 @@ impl Ndp {
         if params.data_packets == 0 {
             return Err(SetupError::new("fabric.data_packets", "is at least 1", 0));
         }
-        if params.rto < plan.round_trip() {
-            return Err(SetupError::new("fabric.rto", "is at least the round trip", params.rto));
+        let data = plan.full_packet().get().saturating_mul(params.data_packets.into());
+        let data = data.min(plan.buffer.of_port().get()) * plan.ports_on_the_way();
+        let headers = plan.window_of_every_node(window, plan.framing.wire(0));
+        let rto = params.rto.unwrap_or(plan.three_trips_or(data + headers));
+        if rto < plan.round_trip() {
+            return Err(SetupError::new("fabric.rto", "is at least the round trip", rto));
         }
         let header = plan.framing.wire(0).get() as u32;
         let queue = Trimming::new(params.data_packets, header);
-        let pace = network.topology.host_link().pace.transmit(plan.full_packet().get());
-        let nodes = (0..network.nodes()).map(|_| Node::default()).collect();
-        let ends = Ends { window, rto: params.rto, pace, transfers: Vec::new(), nodes };
+        let ends = Ends::new(&plan, window, rto);
         Ok(Ndp { network: PacketNetwork::new(plan, ends, queue)? })
     }
 }
@@ -54,35 +57,37 @@ impl Registered for Ndp {
         ..Profile::SWITCHED
     });
     const COST: Cost = Cost {
-        port: 150.0,
-        open: 260.0,
+        node: 240.0,
+        port: 145.0,
+        open: 120.0,
         segment: 3.0 * Cost::BIT,
+        packet: 1.2 * PACKET,
         overhead: 2.0 * Cost::ETHERNET,
         ..Cost::NONE
     };
     type Params = Params;
 
     fn build(site: &Site, params: &Params) -> Result<Ndp, SetupError> {
-        Ndp::new(site.network, site.ethernet, params)
+        let Ndp { network } = Ndp::new(site.network, site.ethernet, params)?;
+        Ok(Ndp { network: network.seeded(site.seed) })
     }
 
     fn split(parts: Parts, params: &Params) -> Result<Finished, SetupError> {
         parts.run::<Ndp>(params)
-    }
-
-    /// Returns the limit at which NDP trims packets, however much room there is.
-    fn against_drops(params: &Params) -> Option<String> {
-        Some(format!("raise `fabric.data_packets` (now {})", params.data_packets))
     }
 }
 
 struct Ends {
     window: u32,
     rto: Time,
+    /// See [`Timeouts::idle`].
+    idle: Time,
     /// Time between two pulls of a node.
     pace: Time,
     transfers: Vec<Pair>,
     nodes: Vec<Node>,
+    /// Times of messages that are alone, as far as they were simulated.
+    lone: Lone,
 }
 
 struct Pair {
@@ -125,6 +130,22 @@ const CONTROL: u32 = 0;
 const DATA: u32 = 1;
 
 impl Ends {
+    fn new(plan: &StreamPlan, window: u32, rto: Time) -> Ends {
+        let pace = plan.network.topology.host_link().pace.transmit(plan.full_packet().get());
+        let nodes = (0..plan.network.nodes()).map(|_| Node::default()).collect();
+        // Two turns of all nodes at one receiver.
+        let idle = rto + pace * 2 * u64::from(plan.network.nodes());
+        Ends { window, rto, idle, pace, transfers: Vec::new(), nodes, lone: Lone::default() }
+    }
+
+    /// Returns the fabric as it is before its first message, on a network without faults, with ports that trim nothing.
+    fn afresh(&self, plan: &StreamPlan) -> Ndp {
+        let plan = plan.without_faults();
+        let ends = Ends::new(&plan, self.window, self.rto);
+        let queue = Trimming::new(u32::MAX, plan.framing.wire(0).get() as u32);
+        Ndp { network: PacketNetwork::new(plan, ends, queue).expect("made once already") }
+    }
+
     fn sendable<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32) {
         let src = net.transfer(transfer).src;
         let pair = &mut self.transfers[transfer as usize];
@@ -181,6 +202,7 @@ impl Ends {
         let (transfer, node) = (packet.transfer, packet.to);
         let segments = net.transfer(transfer).segments;
         let pair = &mut self.transfers[transfer as usize];
+        let known = pair.arrived.contains(number);
         let new = !packet.trimmed && pair.arrived.insert(number);
         if pair.arrived.count() == segments {
             if self.nodes[node as usize].pulls.remove(transfer) {
@@ -191,6 +213,10 @@ impl Ends {
                 self.reply(net, transfer, Header::Done);
             }
             return;
+        }
+        // What has arrived before was sent again without a pull, and causes none: else one more would be under way.
+        if known {
+            return self.reply(net, transfer, Header::Ack(number));
         }
         // A transfer lives at least as long as a pull that it is owed.
         if self.nodes[node as usize].pulls.add(transfer) {
@@ -211,7 +237,8 @@ impl Transport for Ends {
 
     fn create<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32) {
         let segments = net.transfer(transfer).segments;
-        let sender = Sender::new(segments, self.window, self.rto, net.now());
+        let timeouts = Timeouts { rto: self.rto, idle: self.idle, salt: net.salt(transfer, Side::Sender) };
+        let sender = Sender::new(segments, self.window, timeouts, net.now());
         let arrived = SegmentSet::new(segments);
         let pair = Pair { sender, waits: false, arrived, pulls: 0 };
         packet::put(&mut self.transfers, transfer, pair);
@@ -227,12 +254,13 @@ impl Transport for Ends {
             let transfer = self.nodes[node as usize].turns.pop_front()?;
             let pair = &mut self.transfers[transfer as usize];
             pair.waits = false;
-            let sent = pair.sender.poll_transmit();
+            let sent = pair.sender.poll_transmit(net.now());
             self.sendable(net, transfer);
             let Some((segment, again)) = sent else { continue };
             if again {
                 net.retransmitted(transfer);
             }
+            self.keep_alarm(net, transfer, Side::Sender);
             let (to, size) = (net.transfer(transfer).dst, net.segment(transfer, segment));
             return Some(Packet::new(transfer, to, size, DATA, Header::Segment(segment)));
         }
@@ -253,6 +281,7 @@ impl Transport for Ends {
             Header::Nack(segment) => sender.handle_nack(now, segment),
             Header::Pull(pull) => sender.handle_pull(now, pull),
         }
+        self.keep_alarm(net, transfer, Side::Sender);
         self.sendable(net, transfer);
     }
 
@@ -278,6 +307,16 @@ impl Transport for Ends {
     #[cfg(test)]
     fn is_empty(&self) -> bool {
         self.nodes.iter().all(|node| node.turns.is_empty() && node.pulls.next().is_none())
+    }
+
+    /// Returns the completion time alone. It is arithmetic if a node can send a pull and an acknowledgement while a
+    /// packet arrives. Where packets are about as short as these, pulls fall behind, and the time is simulated.
+    fn unloaded(&self, plan: &StreamPlan, message: &Message) -> Time {
+        let answers = plan.network.topology.host_link().pace.transmit(2 * plan.framing.wire(0).get());
+        match answers <= self.pace {
+            true => packet::alone::<Self>(plan, message, None, |_, _| Time::ZERO),
+            false => self.lone.completion(&plan.network, message, || self.afresh(plan)),
+        }
     }
 
     fn deadline(&self, transfer: u32, _side: Side) -> Option<Time> {

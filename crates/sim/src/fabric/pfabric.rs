@@ -6,7 +6,7 @@ use super::packet::{
     self, Net, Packet, PacketNetwork, Side, SmallestFirst, Transfer, Transport, fabric_of_packets,
 };
 use super::stream::{Ethernet, StreamPlan};
-use crate::memory::Cost;
+use crate::memory::{Cost, PACKET};
 use crate::registry::{Parts, Registered, Site};
 use crate::setup::Finished;
 use unrack_engine::error::SetupError;
@@ -49,12 +49,20 @@ impl Registered for Pfabric {
         splits: <Ends as Transport>::SPLITS,
         ..Profile::SWITCHED
     });
-    const COST: Cost =
-        Cost { port: 100.0, open: 250.0, segment: 3.0 * Cost::BIT, overhead: Cost::ETHERNET, ..Cost::NONE };
+    const COST: Cost = Cost {
+        node: 160.0,
+        port: 85.0,
+        open: 200.0,
+        segment: 3.0 * Cost::BIT,
+        packet: 0.85 * PACKET,
+        overhead: Cost::ETHERNET,
+        ..Cost::NONE
+    };
     type Params = Params;
 
     fn build(site: &Site, params: &Params) -> Result<Pfabric, SetupError> {
-        Pfabric::new(site.network, site.ethernet, params)
+        let Pfabric { network } = Pfabric::new(site.network, site.ethernet, params)?;
+        Ok(Pfabric { network: network.seeded(site.seed) })
     }
 
     fn split(parts: Parts, params: &Params) -> Result<Finished, SetupError> {
@@ -110,6 +118,8 @@ impl Ends {
         }
         sender.handle_ack(net.now(), what);
         let done = sender.is_done();
+        // A wait that was longer ends.
+        self.keep_alarm(net, transfer, Side::Sender);
         self.rank(net, transfer);
         if done {
             net.close(transfer);
@@ -126,7 +136,8 @@ impl Transport for Ends {
 
     fn create<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32) {
         let Transfer { segments, name, .. } = *net.transfer(transfer);
-        let sender = Sender::new(segments, self.window, self.rto);
+        let salt = net.salt(transfer, Side::Sender);
+        let sender = Sender::new(segments, self.window, self.rto, salt);
         let pair = Pair { sender, receiver: Receiver::new(segments), place: TurnIndex::new(name) };
         packet::put(&mut self.transfers, transfer, pair);
     }

@@ -6,7 +6,7 @@
 
 use super::packet::{self, Lossless, Net, Packet, PacketNetwork, Side, Transport, fabric_of_packets};
 use super::stream::{Ethernet, StreamPlan};
-use crate::memory::Cost;
+use crate::memory::{Cost, PACKET};
 use crate::registry::{Parts, Registered, Site};
 use crate::setup::Finished;
 use std::collections::BTreeSet;
@@ -65,15 +65,31 @@ impl Registered for PfcDcqcn {
         splits: <Ends as Transport>::SPLITS,
         ..Profile::SWITCHED
     });
-    const COST: Cost = Cost { port: 200.0, open: 280.0, overhead: Cost::ETHERNET, ..Cost::NONE };
+    const COST: Cost = Cost {
+        node: 220.0,
+        port: 180.0,
+        open: 420.0,
+        packet: 0.4 * PACKET,
+        overhead: Cost::ETHERNET,
+        ..Cost::NONE
+    };
     type Params = Params;
 
     fn build(site: &Site, params: &Params) -> Result<PfcDcqcn, SetupError> {
-        PfcDcqcn::new(site.network, site.ethernet, params, site.seed)
+        let PfcDcqcn { network } = PfcDcqcn::new(site.network, site.ethernet, params, site.seed)?;
+        Ok(PfcDcqcn { network: network.seeded(site.seed) })
     }
 
     fn split(parts: Parts, params: &Params) -> Result<Finished, SetupError> {
         parts.run::<PfcDcqcn>(params)
+    }
+
+    /// Returns the effect of eq. 1, unless cuts leave the target.
+    fn against_pacing(params: &Params) -> Option<&'static str> {
+        (!params.keep_target).then_some(
+            "each cut of DCQCN lowers the target rate too (eq. 1), which regains 40 Mb/s in 55 us; NICs can be set \
+             to keep it: set `fabric.keep_target` (now false)",
+        )
     }
 }
 
@@ -170,6 +186,8 @@ impl Ends {
         }
         sender.handle_reply(net.now(), reply);
         let done = sender.is_done();
+        // A wait that was longer ends.
+        self.keep_alarm(net, transfer, Side::Sender);
         self.place(net, transfer);
         if done {
             net.close(transfer);
@@ -192,7 +210,7 @@ impl Transport for Ends {
     fn create<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32) {
         let segments = net.transfer(transfer).segments;
         let pair = Pair {
-            sender: Sender::new(segments, self.rto, net.now()),
+            sender: Sender::new(segments, self.rto, net.now(), net.salt(transfer, Side::Sender)),
             rate: DcqcnRate::new(self.line),
             allowed_at: net.now(),
             ready: false,
@@ -224,6 +242,7 @@ impl Transport for Ends {
         if again {
             net.retransmitted(transfer);
         }
+        self.keep_alarm(net, transfer, Side::Sender);
         self.place(net, transfer);
         let to = net.transfer(transfer).dst;
         Some(Packet::new(transfer, to, size, DATA, Header::Segment(segment)))

@@ -3,7 +3,7 @@
 
 use super::stream::single::Single;
 use super::stream::{Ethernet, NEVER_MARKED, StreamPlan, Streams};
-use crate::memory::Cost;
+use crate::memory::{Cost, PACKET};
 use crate::observe::wire::WireFormat;
 use crate::registry::{Parts, Registered, Site};
 use crate::setup::Finished;
@@ -46,12 +46,14 @@ impl Registered for Tcp {
         splits: true,
         ..Profile::SWITCHED
     });
-    const COST: Cost = Cost { port: 80.0, open: 580.0, overhead: Cost::ETHERNET, ..Cost::NONE };
+    const COST: Cost =
+        Cost { node: 175.0, port: 65.0, open: 330.0, packet: PACKET, overhead: Cost::ETHERNET, ..Cost::NONE };
     const WIRE: WireFormat = WireFormat::Tcp { ecn: false };
     type Params = Params;
 
     fn build(site: &Site, params: &Params) -> Result<Tcp, SetupError> {
-        Tcp::new(site.network, site.ethernet, params)
+        let Tcp { streams } = Tcp::new(site.network, site.ethernet, params)?;
+        Ok(Tcp { streams: streams.seeded(site.seed) })
     }
 
     fn split(parts: Parts, params: &Params) -> Result<Finished, SetupError> {

@@ -9,11 +9,15 @@ use unrack_workload::jobs::{embedding, graph, key_value, training, word_count};
 use unrack_workload::{ComputedJob, JobsSpec, WorkloadError};
 
 /// Computes the jobs of a mix for `nodes` nodes, with their messages.
+///
+/// # Errors
+/// If an application cannot run on its ranks.
 pub(super) fn jobs_spec(mix: &jobs::Jobs, nodes: u32, seed: u64) -> Result<JobsSpec, WorkloadError> {
     let mut names: BTreeSet<String> = mix.jobs.iter().filter_map(|job| job.name.clone()).collect();
     let computed = mix.jobs.iter().zip(0u64..).map(|(job, number)| {
         let name = job.name.clone().unwrap_or_else(|| free_name(job, &mut names));
-        computed(job, name, nodes, seed, number)
+        let path = format!("workload.jobs.{number}.{}", job.applications()[0]);
+        computed(job, name, nodes, seed, number).map_err(|why| why.inside(&path))
     });
     let jobs = computed.collect::<Result<Vec<ComputedJob>, WorkloadError>>()?;
     Ok(JobsSpec { jobs: Arc::new(jobs), policy: mix.policy, slots: mix.slots })

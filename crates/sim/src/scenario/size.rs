@@ -12,9 +12,8 @@ use unrack_workload::{Pareto, SizeCdf, SizeDistribution, size};
 /// Reads the size at `key` of a scenario.
 pub(super) fn read_size(key: &'static str, written: &rack::Size) -> Result<SizeDistribution, SetupError> {
     match written {
-        rack::Size::Fixed(bytes) => {
-            SizeDistribution::fixed(bytes.get()).map_err(|error| SetupError { key, ..error.into() })
-        }
+        rack::Size::Fixed(bytes) => SizeDistribution::fixed(bytes.get())
+            .map_err(|error| SetupError { key: key.into(), ..error.into() }),
         rack::Size::BuiltIn(name) => SizeCdf::built_in(name)
             .map(SizeDistribution::Cdf)
             .ok_or_else(|| SetupError::new(key, "is a built-in distribution", name)),
@@ -28,7 +27,9 @@ pub(super) fn read_size(key: &'static str, written: &rack::Size) -> Result<SizeD
         rack::Size::Pareto { shape, scale, maximum } => {
             let maximum = maximum.map_or(Pareto::DEFAULT_MAXIMUM, |bytes| bytes.get());
             let pareto = Pareto::new(*shape, *scale, maximum);
-            pareto.map(SizeDistribution::Pareto).map_err(|error| SetupError { key, ..error.into() })
+            pareto
+                .map(SizeDistribution::Pareto)
+                .map_err(|error| SetupError { key: key.into(), ..error.into() })
         }
     }
 }

@@ -3,7 +3,6 @@
 use super::load::{Kind, Load};
 use super::{GROWS, NEARLY_ALL};
 use crate::registry::AssumedBuffer;
-use crate::setup::Setup;
 use unrack_engine::run::Run;
 use unrack_rack::{ValidScenario, Warning, Workload};
 
@@ -23,13 +22,7 @@ pub(super) fn unfinished(scenario: &ValidScenario, run: &Run) -> Option<Warning>
 }
 
 /// Warns that `share` of the messages lost packets; `means` are the mean slowdowns of the others, and of all.
-pub(super) fn drops(
-    scenario: &ValidScenario,
-    setup: &Setup,
-    run: &Run,
-    share: f64,
-    means: Option<(f64, f64)>,
-) -> Warning {
+pub(super) fn drops(scenario: &ValidScenario, run: &Run, share: f64, means: Option<(f64, f64)>) -> Warning {
     let effect = means.map_or(String::new(), |(others, all)| {
         format!(" and raise the mean slowdown from {others:.2} to {all:.2}")
     });
@@ -37,7 +30,7 @@ pub(super) fn drops(
         "drops decide the figures: {} of the messages lost packets ({} in all){effect}; {}",
         percent(share),
         run.counters.dropped_packets,
-        against_drops(scenario, setup, run)
+        against_drops(scenario, run)
     );
     Warning::new("drops", text)
 }
@@ -55,8 +48,19 @@ pub(super) fn small_buffer(scenario: &ValidScenario, run: &Run, assumed: Assumed
     Warning::new("buffer", text)
 }
 
+/// Warns that senders held messages back while links idled.
+pub(super) fn paced(share: f64, utilization: f64, advice: &str) -> Warning {
+    let text = format!(
+        "senders held back {} of the bytes while the links at both ends idled: these carried bits in {} of the time \
+         in which messages needed them; {advice}",
+        percent(share),
+        percent(utilization)
+    );
+    Warning::new("paced", text)
+}
+
 /// Returns the key to change against drops, by where most of them were.
-fn against_drops(scenario: &ValidScenario, setup: &Setup, run: &Run) -> String {
+fn against_drops(scenario: &ValidScenario, run: &Run) -> String {
     let hosts =
         run.hosts.as_ref().map_or([0; 3], |hosts| [hosts.no_room, hosts.no_descriptor, hosts.no_buffer]);
     let inside: u64 = hosts.iter().sum();
@@ -70,8 +74,7 @@ fn against_drops(scenario: &ValidScenario, setup: &Setup, run: &Run) -> String {
             _ => format!("raise `host.memory.size` (now {})", host.memory.size),
         };
     }
-    let larger = || format!("raise `network.switch.buffer` (now {})", scenario.network.switch.buffer);
-    let buffer = setup.fabric.against_drops().unwrap_or_else(larger);
+    let buffer = format!("raise `network.switch.buffer` (now {})", scenario.network.switch.buffer);
     match scenario.faults.is_empty() {
         true => buffer,
         false => format!("`failures` and `bit_errors` lose packets; for those that find no room, {buffer}"),

@@ -46,18 +46,15 @@ pub(crate) fn draw(fabric: &str, draw: &mut Draw, scale: &Scale) -> (FabricConfi
             (FabricConfig::new::<Phost>(params), told)
         }
         "homa" => {
-            let resend = patience(draw, scale).unwrap_or(draw.odd(homa::Params::default().resend));
+            let resend = Some(patience(draw, scale).unwrap_or(draw.odd(Time::from_us(2_000))));
             let params = homa::Params { resend, ..Default::default() };
-            (FabricConfig::new::<Homa>(params), json!({ "timeout_ps": resend.as_ps() }))
+            (FabricConfig::new::<Homa>(params), json!({ "timeout_ps": ps(resend) }))
         }
         "ndp" => {
-            let rto = patience(draw, scale).unwrap_or(draw.odd(ndp::Params::default().rto));
+            let rto = Some(patience(draw, scale).unwrap_or(draw.odd(Time::from_us(1_000))));
             let data_packets = draw.one(&[1, 2, 8]);
             let params = ndp::Params { rto, data_packets, ..Default::default() };
-            (
-                FabricConfig::new::<Ndp>(params),
-                json!({ "timeout_ps": rto.as_ps(), "data_packets": data_packets }),
-            )
+            (FabricConfig::new::<Ndp>(params), json!({ "timeout_ps": ps(rto), "data_packets": data_packets }))
         }
         "cxl" => cxl(draw),
         "ird" => (FabricConfig::new::<Ird>(NoParams {}), json!({})),
@@ -84,7 +81,7 @@ fn cxl(draw: &mut Draw) -> (FabricConfig, Value) {
 }
 
 fn fastpass(draw: &mut Draw, scale: &Scale) -> (FabricConfig, Value) {
-    let timeout = patience(draw, scale).unwrap_or(draw.odd(fastpass::Params::default().timeout));
+    let timeout = Some(patience(draw, scale).unwrap_or(draw.odd(Time::from_us(1_000))));
     let params = fastpass::Params {
         arbiter_rate: Rate::from_gbps(draw.one(&[10, 25, 100])),
         processing: Time::from_ns(draw.one(&[0, 50])),
@@ -95,7 +92,7 @@ fn fastpass(draw: &mut Draw, scale: &Scale) -> (FabricConfig, Value) {
     };
     let told = json!({
         "arbiter_rate_bps": params.arbiter_rate.as_bps(), "processing_ps": params.processing.as_ps(),
-        "batch": params.batch, "timeout_ps": timeout.as_ps(), "packing": params.packing,
+        "batch": params.batch, "timeout_ps": ps(timeout), "packing": params.packing,
     });
     (FabricConfig::new::<Fastpass>(params), told)
 }

@@ -142,10 +142,10 @@ fn what_makes_no_sense_is_refused() {
     let refused = |ethernet: Ethernet, params: Params| {
         Dctcp::new(&Network::star(&star), &ethernet, &params).err().unwrap().key
     };
-    assert_eq!(refused(Ethernet { mtu: Bytes::new(52), ..DEEP }, Params::default()), "mtu");
+    assert_eq!(refused(Ethernet { mtu: Bytes::new(52), ..DEEP }, Params::default()), "network.mtu");
     assert_eq!(
         refused(Ethernet { buffer: SwitchBuffer::Private(Bytes::new(1000)), ..DEEP }, Params::default()),
-        "switch.buffer"
+        "network.switch.buffer"
     );
     assert_eq!(refused(DEEP, Params { initial_window: 0, ..Params::default() }), "fabric.initial_window");
 }

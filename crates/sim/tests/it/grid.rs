@@ -16,13 +16,13 @@ use unrack_units::Time;
 use unrack_workload::{Message, MessageId};
 
 /// What a protocol promises, as docs/protocols.md says it.
-struct Promise {
-    protocol: Protocol,
+pub(crate) struct Promise {
+    pub(crate) protocol: Protocol,
     topologies: &'static [&'static str],
     /// Buffer of a port from which what is dropped is no excuse, in bandwidth-delay products and in full packets.
     enough: [u64; 2],
     /// Bandwidth-delay product, in bytes, up to which the promises but that of order hold.
-    longest: u64,
+    pub(crate) longest: u64,
     /// Least share of the links' capacity that large messages get in a synchronized all-to-all.
     share: f64,
     /// Most mean slowdown at half load, of messages of 4 KiB or more.
@@ -61,7 +61,7 @@ const fn promise(
 }
 
 const NEVER: [u64; 2] = [1_000_000, 0];
-const PROMISES: [Promise; 14] = [
+pub(crate) const PROMISES: [Promise; 14] = [
     promise(Edm::PROTOCOL, STARS, [0, 0], (0.5, 10.0, 1.05)),
     // A class has credits for 64 lines: 4 KiB on a link.
     Promise { longest: 12_000, ..promise(Cxl::PROTOCOL, SWITCHED, [0, 0], (0.15, 50.0, 1.05)) },
@@ -84,14 +84,14 @@ const CASES: [usize; 2] = [1, 100];
 const LOADS: [f64; 5] = [0.1, 0.3, 0.5, 0.7, 0.9];
 
 #[derive(Debug, Clone, Copy)]
-struct Case {
-    protocol: Protocol,
+pub(crate) struct Case {
+    pub(crate) protocol: Protocol,
     topology: &'static str,
-    gbps: u64,
+    pub(crate) gbps: u64,
     propagation_ns: u64,
     size: u64,
     pattern: &'static str,
-    buffer: u64,
+    pub(crate) buffer: u64,
     seed: u64,
 }
 
@@ -103,7 +103,7 @@ struct Watched {
 }
 
 impl Case {
-    fn draw(promise: &Promise, random: &mut SplitMix64) -> Case {
+    pub(crate) fn draw(promise: &Promise, random: &mut SplitMix64) -> Case {
         let mut pick = |count: usize| (random.next_u64() % count as u64) as usize;
         let patterns = ["\"all-to-all\"", "\"permutation\"", "{ kind = \"incast\", fan_in = 4 }"];
         Case {
@@ -119,7 +119,7 @@ impl Case {
     }
 
     /// Returns about the bandwidth-delay product of the longest way, in bytes.
-    fn product(&self) -> u64 {
+    pub(crate) fn product(&self) -> u64 {
         let links = match self.topology {
             of if of.contains("leaf-spine") => 4,
             of if of.contains("fat-tree") => 6,
@@ -128,11 +128,11 @@ impl Case {
         links * (2 * self.propagation_ns * self.gbps / 8 + 1_538)
     }
 
-    fn has_enough(&self, promise: &Promise) -> bool {
+    pub(crate) fn has_enough(&self, promise: &Promise) -> bool {
         self.buffer >= promise.enough[0] * self.product() && self.buffer >= promise.enough[1] * 1_538
     }
 
-    fn setup(&self, buffer: u64, load: f64) -> Result<(Setup, Work), String> {
+    fn setup(&self, buffer: u64, load: f64, more: &str) -> Result<(Setup, Work), String> {
         let Case { protocol, topology, gbps, propagation_ns, size, pattern, seed, .. } = self;
         let link = format!("{{ rate = \"{gbps}Gbps\", propagation = \"{propagation_ns}ns\" }}");
         let core = match topology.contains("leaf-spine") || topology.contains("fat-tree") {
@@ -146,7 +146,7 @@ impl Case {
             "seed = {seed}\n[network]\ntopology = {topology}\nlink = {link}\n{core}\
              switch = {{ buffer = \"{buffer}B\" }}\n[fabric]\nprotocol = \"{protocol}\"\n\
              [workload]\nkind = \"flows\"\nsize = \"{size}B\"\npattern = {pattern}\nload = {load}\n\
-             messages = {messages}\n",
+             messages = {messages}\n{more}",
         );
         let parsed =
             Scenario::parse("grid.toml", &text, &Overrides::none()).map_err(|why| why.to_string())?;
@@ -157,16 +157,22 @@ impl Case {
     }
 
     fn run(&self, buffer: u64, load: f64) -> Result<Watched, String> {
-        let (setup, work) = self.setup(buffer, load)?;
+        let (setup, work) = self.setup(buffer, load, "")?;
         let mut watch = Watch { journal: Some(Journal::of_all()), ..Watch::default() };
         let run = setup.watched(&work, &mut watch, |_| {}).map_err(|why| why.to_string())?.run;
         let journal = watch.journal.take().expect("it was asked for");
         Ok(Watched { setup, run, journal })
     }
 
+    /// Runs the case at this load with what fails, as a scenario says it.
+    pub(crate) fn failing(&self, load: f64, failures: &str) -> Result<Run, String> {
+        let (setup, work) = self.setup(self.buffer, load, failures)?;
+        Ok(setup.run(&work, |_| {}).map_err(|why| why.to_string())?.run)
+    }
+
     /// Returns the share of the links that a synchronized all-to-all takes, and how many packets were dropped.
     fn synchronized(&self) -> Result<(f64, u64), String> {
-        let (setup, _) = self.setup(self.buffer, 0.5)?;
+        let (setup, _) = self.setup(self.buffer, 0.5, "")?;
         let nodes = setup.network.nodes();
         let each = (10 * self.product() / u64::from(nodes - 1)).max(50_000);
         let pairs = (0..nodes).flat_map(|a| (0..nodes).map(move |b| (a, b))).filter(|(a, b)| a != b);
@@ -209,7 +215,7 @@ impl Watched {
 fn broken(case: &Case, promise: &Promise) -> Vec<String> {
     let mut broken = Vec::new();
     if case
-        .setup(case.buffer, 0.5)
+        .setup(case.buffer, 0.5, "")
         .and_then(|(setup, _)| {
             setup
                 .run(&Work::listed(vec![(Time::ZERO, Message::flow(0, 1, 64))]), |_| {})

@@ -111,7 +111,10 @@ fn what_makes_no_sense_is_refused_in_words() {
     for (set, said) in [
         ("workload.jobs=[]", "workload.jobs: 0 is outside 1"),
         ("workload.jobs=[{ hosts = 4 }]", "expected one application"),
-        ("workload.jobs=[{ pagerank = { scale = 60 } }]", "workload.jobs.0.scale: 60 is outside 1 to 24"),
+        (
+            "workload.jobs=[{ pagerank = { scale = 60 } }]",
+            "workload.jobs.0.pagerank.scale: 60 is outside 1 to 24",
+        ),
         ("workload.jobs=[{ pagerank = { skale = 6 } }]", "did you mean `scale`"),
         ("workload.jobs=[{ on = [0, 9], pagerank = { scale = 6 } }]", "there is no node 9"),
         ("workload.jobs=[{ hosts = 9, pagerank = { scale = 6 } }]", "hosts: 9 is outside 2 to 8"),

@@ -311,9 +311,10 @@ fn a_receiver_that_knew_nothing_grants_as_soon_as_it_is_told() {
                 // No packet reaches or leaves node 5 until all that needs no grant has been sent.
                 let mut setup = with_outage(protocol, Broken::Node(5), (Time::ZERO, Time::from_us(20)));
                 setup.fabric = match protocol {
-                    Homa::PROTOCOL => {
-                        FabricConfig::new::<Homa>(homa::Params { resend: timeout, ..Default::default() })
-                    }
+                    Homa::PROTOCOL => FabricConfig::new::<Homa>(homa::Params {
+                        resend: Some(timeout),
+                        ..Default::default()
+                    }),
                     _ => FabricConfig::new::<Phost>(phost::Params {
                         timeout: Some(timeout),
                         ..Default::default()
@@ -338,7 +339,9 @@ fn a_receiver_that_knew_nothing_grants_as_soon_as_it_is_told() {
 fn what_waits_for_a_time_out_among_others_is_lost_too() {
     for (seed, load) in [(1, 0.6), (4, 0.6), (2, 0.8)] {
         let topology = Topology::leaf_spine(4, 8, 2, link(100, 100), link(400, 200));
-        let setup = Setup { seed, ..setup_on(topology, Homa::PROTOCOL, 36 << 10) };
+        let patient = homa::Params { resend: Some(Time::from_us(2_000)), ..Default::default() };
+        let fabric = FabricConfig::new::<Homa>(patient);
+        let setup = Setup { seed, fabric, ..setup_on(topology, Homa::PROTOCOL, 36 << 10) };
         let points = [(100.0, 0.2), (1_000.0, 0.6), (100_000.0, 0.95), (2_000_000.0, 1.0)];
         let spec = SyntheticSpec {
             traffic: Traffic::Flows,

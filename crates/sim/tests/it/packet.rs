@@ -154,5 +154,5 @@ fn pauses_never_drop_under_incast() {
 fn a_buffer_without_headroom_is_refused() {
     let setup = setup(Topology::star(2, link(100, 500)), PfcDcqcn::PROTOCOL, 10_000, true);
     let error = setup.run(&Work::listed(Vec::new()), |_| {}).err().unwrap();
-    assert_eq!(error.key, "switch.buffer");
+    assert_eq!(error.key, "network.switch.buffer");
 }

@@ -356,12 +356,12 @@ fn what_cannot_be_is_refused() {
     assert!(refused(&good, &Params { trees: 0, ..Params::default() }).contains("fabric.trees"));
     assert!(refused(&good, &Params { ack_every: 65, ..Params::default() }).contains("fabric.ack_every"));
     let by = |rule| refused(&good, &Params { rules: vec![rule], ..Params::default() });
-    assert!(by(of(16)).contains("fabric.rules.src"));
+    assert!(by(of(16)).contains("fabric.rules.0.src"));
     assert!(refused(&good, &Params { controller: 16, ..Params::default() }).contains("fabric.controller"));
     let selects = Params { selection: Some(selection(1, "tail")), ..central(0) };
     assert!(refused(&good, &selects).contains("fabric.control"));
-    assert!(by(Rule { weight: Some(0), ..of(0) }).contains("fabric.rules.weight"));
-    assert!(by(Rule { demand: Some(Rate::from_bps(999)), ..of(0) }).contains("fabric.rules.demand"));
+    assert!(by(Rule { weight: Some(0), ..of(0) }).contains("fabric.rules.0.weight"));
+    assert!(by(Rule { demand: Some(Rate::from_bps(999)), ..of(0) }).contains("fabric.rules.0.demand"));
     let by = |selection| refused(&good, &Params { selection: Some(selection), ..Params::default() });
     assert!(by(selection(0, "tail")).contains("fabric.selection.period"));
     assert!(

@@ -3,9 +3,11 @@
 
 use unrack_rack::{Overrides, Scenario, ValidScenario, Warning};
 use unrack_sim::known;
+use unrack_sim::run::Outcome;
 use unrack_sim::scenario::excluded;
-use unrack_sim::{BusyTimes, LinkId, Setup, Work, warnings};
+use unrack_sim::{BusyTimes, Excluded, LinkId, Setup, Work, warnings};
 use unrack_units::Time;
+use unrack_workload::Message;
 
 const RACKS: &str = "{ kind = \"leaf-spine\", racks = 4, hosts_per_rack = 8, spines = 2 }";
 
@@ -74,6 +76,29 @@ fn drops_that_decide_are_said_with_the_buffer() {
         if fires {
             assert_names(&found, "drops", &["`network.switch.buffer` (now 36KiB)", "mean slowdown from"]);
         }
+    }
+}
+
+#[test]
+fn an_incast_that_keeps_its_link_busy_is_not_slowed_by_what_it_lost() {
+    // All messages lose packets, and the last of 30 MB arrives 0.2 % after the least possible time.
+    for (protocol, buffer) in [("ndp", "4MiB"), ("pfabric", "128KiB")] {
+        let text = flows("{ kind = \"star\", nodes = 16 }", protocol, "");
+        let buffer = format!("network.switch.buffer={buffer}");
+        let mut scenario = valid(&text, &["network.link.propagation=1us", &buffer]);
+        let setup = Setup::from_scenario(&mut scenario).unwrap();
+        let messages = (0..15).map(|src| (Time::ZERO, Message::flow(src, 15, 2_000_000))).collect();
+        let done = setup.run(&Work::listed(messages), |_| {}).unwrap();
+        assert!(done.run.ended < Time::from_us(2_900), "{protocol}: {}", done.run.ended);
+        let harmed = |outcome: &Outcome| outcome.drops + outcome.trims > 0;
+        assert!(done.run.outcomes.iter().all(harmed), "{protocol}");
+        let found = warnings(&scenario, &setup, &done, Excluded::default());
+        assert!(!keys(&found).contains(&"drops"), "{protocol}: {found:?}");
+        // Trimmed packets are counted by themselves.
+        let summary = done.summary(Excluded::default());
+        let trims: u64 = done.run.outcomes.iter().map(|outcome| u64::from(outcome.trims)).sum();
+        assert_eq!(summary.trimmed, trims, "{protocol}");
+        assert_eq!((summary.trimmed > 0, summary.dropped > 0), (protocol == "ndp", protocol == "pfabric"));
     }
 }
 
@@ -157,4 +182,72 @@ fn links_are_busy_as_long_as_those_who_look_on_see_them() {
             assert!(about.contains(&ours), "{protocol}, {link:?}: {ours} for {time}");
         }
     }
+}
+
+/// Eight flows of DCQCN recover slowly (eq. 1): a fifth of the line, of which no other warning speaks.
+#[test]
+fn rates_that_leave_links_idle_are_said() {
+    let text = |more: &str, size: &str| {
+        format!(
+            "[network]\ntopology = {{ kind = \"star\", nodes = 9 }}\nlink = {{ rate = \"100Gbps\", propagation = \"100ns\" }}\n\
+             switch = {{ buffer = \"1MiB\" }}\n[fabric]\nprotocol = \"pfc-dcqcn\"\n{more}[workload]\nkind = \"flows\"\n\
+             pattern = {{ kind = \"incast\", fan_in = 8 }}\nsize = \"{size}\"\nload = 0.1\nmessages = 8\n"
+        )
+    };
+    let incast = |more: &str| {
+        let mut scenario = valid(&text(more, "1MB"), &[]);
+        let setup = Setup::from_scenario(&mut scenario).unwrap();
+        let flows = (1..9).map(|src| (Time::ZERO, Message::flow(src, 0, 1_000_000))).collect();
+        let done = setup.run(&Work::listed(flows), |_| {}).unwrap();
+        warnings(&scenario, &setup, &done, excluded(&scenario, &done.run))
+    };
+    let eq_1 = incast("");
+    assert_names(&eq_1, "paced", &["eq. 1", "`fabric.keep_target`", "100 % of the bytes"]);
+    assert!(!keys(&incast("keep_target = true\n")).contains(&"paced"));
+    // One flow after the other needs no cut.
+    let spread = found(&text("", "10kB"), &["workload.pattern=permutation", "workload.messages=400"]);
+    assert!(!keys(&spread).contains(&"paced"), "{spread:?}");
+}
+
+/// The default is what the protocol counts on, whatever its parameters; a buffer in the scenario stays.
+#[test]
+fn r2c2_has_the_buffer_that_it_counts_on() {
+    let text = "[network]\ntopology = { kind = \"torus\", shape = [8, 8] }\n\
+                link = { rate = \"10Gbps\", propagation = \"100ns\" }\nheaders = \"none\"\n[fabric]\nprotocol = \"r2c2\"\n\
+                routing = \"vlb\"\ninterval = \"50us\"\n[workload]\nkind = \"flows\"\nsize = \"1MB\"\nload = 0.1\nmessages = 64\n";
+    let buffer = |set: &[&str]| {
+        let mut scenario = valid(text, set);
+        let setup = Setup::from_scenario(&mut scenario).unwrap();
+        let said = scenario.explain();
+        let buffer = setup.ethernet.buffer.of_port();
+        assert!(said.contains(&format!("buffer = \"{buffer}\"")), "{said}");
+        buffer.get()
+    };
+    assert_eq!(buffer(&[]), 198_000);
+    assert_eq!(
+        buffer(&["fabric.headroom=0.02", "network.mtu=9000B"]),
+        (1e6f64.ln() * 0.98 / 0.04).ceil() as u64 * 9_000
+    );
+    assert_eq!(buffer(&["network.switch.buffer=36KiB"]), 36 << 10);
+    let other = text.replace("r2c2", "pfq").replace("routing = \"vlb\"\ninterval = \"50us\"\n", "");
+    let setup = Setup::from_scenario(&mut valid(&other, &[])).unwrap();
+    assert_eq!(setup.ethernet.buffer.of_port().get(), 36 << 10);
+}
+
+/// Bit complement over an 8 by 8 torus by VLB: the share of the exact load that the slowest flow gets.
+#[test]
+fn r2c2_gets_its_rates_with_the_default_buffer() {
+    let text = "[network]\ntopology = { kind = \"torus\", shape = [8, 8] }\n\
+                link = { rate = \"10Gbps\", propagation = \"100ns\" }\nheaders = \"none\"\n[fabric]\nprotocol = \"r2c2\"\n\
+                routing = \"vlb\"\ninterval = \"50us\"\n[workload]\nkind = \"flows\"\nsize = \"1MB\"\nload = 0.1\nmessages = 64\n";
+    let run = |set: &[&str]| {
+        let mut scenario = valid(text, set);
+        let setup = Setup::from_scenario(&mut scenario).unwrap();
+        let flows = (0..64).map(|src| (Time::ZERO, Message::flow(src, 63 - src, 1_000_000))).collect();
+        let run = setup.run(&Work::listed(flows), |_| {}).unwrap().run;
+        let slowest = run.outcomes.iter().filter_map(|outcome| outcome.completion()).max().unwrap();
+        (slowest.as_ps() as f64, run.counters.dropped_packets)
+    };
+    let ((usual, dropped), (large, _)) = (run(&[]), run(&["network.switch.buffer=4MiB"]));
+    assert!(usual < 1.15 * large, "{usual} ps with {dropped} dropped; {large} ps with 4 MiB");
 }

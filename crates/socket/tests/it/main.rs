@@ -10,3 +10,4 @@ mod further;
 mod handover;
 mod hostile;
 mod kills;
+mod trust;

@@ -309,6 +309,7 @@ pub(super) mod tests {
                 points: Vec::new(),
                 fit: None,
                 withheld: None,
+                rough: None,
                 slowdown: Some(of(1.0)),
                 slowdown_ci95: Some(low.iter().zip(&high).map(pair).collect()),
             }
@@ -323,7 +324,7 @@ pub(super) mod tests {
             latencies_ns: NETWORKS.map(|network| network.latency_ns).to_vec(),
             bandwidths_bps: vec![40_000_000_000, 100_000_000_000],
             locals: losses.iter().map(local).collect(),
-            disturbance: Disturbance { cores: 2, before, runs: 0, disturbed: Vec::new() },
+            disturbance: Disturbance { cores: 2, before, waited_s: 0.0, runs: 0, disturbed: Vec::new() },
             warnings: Vec::new(),
             machine: None,
         }

@@ -36,15 +36,15 @@ const MOST_CONNECTIONS: u32 = 1 << 28;
 /// If there is no server or no client, or there are too many connections.
 pub fn key_value(spec: &KeyValue, ranks: u32, seed: u64) -> Result<Vec<Arc<Tasks>>, WorkloadError> {
     if !(1..ranks).contains(&spec.servers) {
-        let rule = "has at least 1 of `servers`, and a host that asks";
-        return Err(WorkloadError::new("workload.jobs", rule, format!("{} of {ranks}", spec.servers)));
+        let rule = "is at least 1, and leaves a host that asks";
+        return Err(WorkloadError::new("servers", rule, format!("{} of {ranks}", spec.servers)));
     }
     let clients = ranks - spec.servers;
     let connections = clients.checked_mul(spec.connections).filter(|all| *all <= MOST_CONNECTIONS);
     let Some(connections) = connections else {
-        let rule = "has at most 268435456 connections in all";
+        let rule = "makes at most 268435456 connections in all";
         let value = format!("{} of each of {clients} clients", spec.connections);
-        return Err(WorkloadError::new("workload.jobs", rule, value));
+        return Err(WorkloadError::new("connections", rule, value));
     };
     let entry = KEY_BYTES + spec.value.get();
     // Each entry has a line of the table.

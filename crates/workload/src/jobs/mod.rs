@@ -100,7 +100,10 @@ impl JobsSpec {
     /// # Errors
     /// If the operation is not possible on them.
     pub fn collective(spec: &Collective, nodes: u32) -> Result<JobsSpec, WorkloadError> {
-        let on_all = ComputedJob { on: Some((0..nodes).collect()), ..collective::job(spec, nodes)? };
+        let on_all = ComputedJob {
+            on: Some((0..nodes).collect()),
+            ..collective::job(spec, nodes).map_err(|why| why.inside("workload"))?
+        };
         let jobs = Arc::new(vec![on_all]);
         Ok(JobsSpec { jobs, policy: PlacementPolicy::FirstFit, slots: 1 })
     }

@@ -90,9 +90,12 @@ pub(super) fn place(
     slots: u32,
 ) -> Result<Vec<Vec<NodeId>>, WorkloadError> {
     let mut room = vec![slots; racks.nodes() as usize];
-    for node in jobs.iter().filter_map(|job| job.on.as_ref()).flatten() {
+    let given =
+        jobs.iter().enumerate().flat_map(|(n, job)| job.on.iter().flatten().map(move |node| (n, node)));
+    for (job, node) in given {
         let Some(left) = room.get_mut(*node as usize) else {
-            return Err(WorkloadError::new("workload.jobs", "runs on nodes that there are", node));
+            let key = format!("workload.jobs.{job}.on");
+            return Err(WorkloadError::new(key, "names nodes that there are", node));
         };
         *left = left.checked_sub(1).ok_or_else(|| {
             WorkloadError::new(

@@ -32,8 +32,8 @@ pub struct Counted {
 pub fn word_count(spec: &WordCount, ranks: u32, seed: u64) -> Result<Counted, WorkloadError> {
     let reducers = spec.reducers.unwrap_or(ranks);
     if !(1..=ranks).contains(&reducers) || spec.reducers == Some(ranks) {
-        let rule = "has at least 1 of `reducers`, and a host that maps";
-        return Err(WorkloadError::new("workload.jobs", rule, format!("{reducers} of {ranks}")));
+        let rule = "is at least 1, and leaves a host that maps";
+        return Err(WorkloadError::new("reducers", rule, format!("{reducers} of {ranks}")));
     }
     let mappers = if spec.reducers.is_some() { ranks - reducers } else { ranks };
     let mut counts = vec![0; spec.vocabulary as usize];

@@ -8,6 +8,7 @@ use super::connect::Connecting;
 use super::service::Waiting;
 use super::{Counter, Error, Greeting, PATIENCE};
 use crate::bells::Bells;
+use crate::process::Maker;
 use crate::space::Space;
 use crate::wire::{
     self, Access, Ask, Cause, ChannelId, Denied, Event, Extent, Incoming, OpenedChannel, RefusedCaller,
@@ -16,8 +17,7 @@ use crate::wire::{
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::io::Errno;
 use std::collections::{BTreeMap, HashMap};
-use std::path::PathBuf;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
@@ -34,13 +34,16 @@ type Outcome = Result<Replied, Denied>;
 
 /// Pauses between attempts to reach the next manager: the first one, and the longest.
 const PAUSES: [Duration; 2] = [Duration::from_millis(2), Duration::from_millis(500)];
+/// Time in which a manager that runs answers a request that asks for nothing.
+const SOON: Duration = Duration::from_millis(200);
 
 pub(super) struct Link {
-    path: PathBuf,
-    name: String,
+    maker: Maker,
+    connecting: Connecting,
     welcome: Welcome,
     space: Space,
-    bells: Bells,
+    /// True if the manager did not answer in time, and has said nothing since: it is stopped, perhaps.
+    silent: AtomicBool,
     number: AtomicU32,
     books: Mutex<Books>,
     /// Signals a change of `Books::standing`.
@@ -83,9 +86,22 @@ impl Link {
             late: Vec::new(),
             segments: BTreeMap::new(),
         };
-        let Connecting { path, name, bells } = connecting;
-        let (number, books, changed) = (AtomicU32::new(0), Mutex::new(books), Condvar::new());
-        Link { path, name, welcome, space, bells, number, books, changed }
+        Link {
+            maker: Maker::this_process(),
+            connecting,
+            welcome,
+            space,
+            silent: AtomicBool::new(false),
+            number: AtomicU32::new(0),
+            books: Mutex::new(books),
+            changed: Condvar::new(),
+        }
+    }
+
+    /// Returns the process that connected. In another, no thread reads what the manager says, locks may be held for ever,
+    /// and whatever is sent is sent in the name of that process: so all functions here do nothing there.
+    pub(super) fn maker(&self) -> &Maker {
+        &self.maker
     }
 
     /// Returns the manager's description of the pool.
@@ -100,7 +116,7 @@ impl Link {
 
     /// Returns the bells of this process.
     pub(super) fn bells(&self) -> &Bells {
-        &self.bells
+        &self.connecting.bells
     }
 
     /// Asks the manager, and waits for its reply. If the manager goes meanwhile, the next one is asked, except to
@@ -114,24 +130,47 @@ impl Link {
         beside: &[BorrowedFd<'_>],
         patience: Duration,
     ) -> Result<Replied, Error> {
+        self.maker.check()?;
         let deadline = Instant::now() + patience;
         let once = matches!(request, Request::Open { .. } | Request::Answer { .. });
         loop {
             let socket = self.connected(deadline)?;
             match self.ask_once(&socket, request, beside, deadline) {
                 Err(Error::ManagerGone) if !once => self.note_broken(&socket),
-                Err(Error::TimedOut(_)) => return Err(Error::TimedOut(patience)),
+                Err(Error::TimedOut(_)) => return Err(self.late(request, patience)),
                 outcome => return outcome,
             }
+        }
+    }
+
+    /// Returns the error of a request that was not answered in time: only to one that opens a channel, the service may be
+    /// what is slow.
+    #[cold]
+    fn late(&self, request: &Request, after: Duration) -> Error {
+        let waits_for_service = matches!(request, Request::Open { .. }) && {
+            let socket = self.books().socket.clone();
+            self.ask_once(&socket, &Request::Sync, &[], Instant::now() + SOON).is_ok()
+        };
+        match waits_for_service {
+            true => Error::TimedOut(after),
+            false => Error::Silent { path: self.connecting.path.clone(), after },
         }
     }
 
     /// Gives something up. Waits until the manager knows, if one is connected: otherwise the next one finds out
     /// by itself, or is told after all else.
     pub(super) fn give_up(&self, request: Request) {
+        if !self.maker.is_here() {
+            return;
+        }
         let mut books = self.books();
         let socket = books.socket.clone();
         match books.standing {
+            // It hears of it when it goes on; who ends here does not wait once more for each thing that it has.
+            Standing::Connected if self.silent.load(Ordering::Relaxed) => {
+                drop(books);
+                self.say(request);
+            }
             Standing::Connected => {
                 drop(books);
                 let _ = self.ask_once(&socket, &request, &[], Instant::now() + PATIENCE);
@@ -143,6 +182,9 @@ impl Link {
 
     /// Sends a request whose reply is not needed.
     pub(super) fn say(&self, request: Request) {
+        if !self.maker.is_here() {
+            return;
+        }
         let number = self.number.fetch_add(1, Ordering::Relaxed);
         let socket = self.books().socket.clone();
         // Errors are ignored: the next manager asks what we have, and does not find what this one would have been
@@ -153,6 +195,9 @@ impl Link {
     /// Has the manager wake the other side of a channel, on another host. Returns false if the manager takes no messages
     /// now. Never waits.
     pub(super) fn ring_far(&self, channel: ChannelId) -> bool {
+        if !self.maker.is_here() {
+            return true;
+        }
         let number = self.number.fetch_add(1, Ordering::Relaxed);
         let socket = self.books().socket.clone();
         let ask = Ask { number, request: Request::Ring { channel } };
@@ -161,6 +206,9 @@ impl Link {
 
     /// Tells the manager, or the next one, that a segment that was withdrawn is unmapped.
     pub(super) fn tell_unmapped(&self, channel: ChannelId, offset: u64) {
+        if !self.maker.is_here() {
+            return;
+        }
         let request = Request::Unmapped { channel, offset };
         let mut books = self.books();
         match books.standing {
@@ -192,6 +240,8 @@ impl Link {
             Err(Error::TimedOut(_)) if self.books().asked.remove(&number).is_some() => {
                 if matches!(request, Request::Open { .. }) {
                     self.say(Request::Abandon { number });
+                } else {
+                    self.silent.store(true, Ordering::Relaxed);
                 }
                 Err(Error::TimedOut(Duration::ZERO))
             }
@@ -244,6 +294,7 @@ impl Link {
 
     fn read_until_broken(&self, socket: &OwnedFd) {
         while let Ok(Incoming::Packet(bytes, beside)) = wire::receive(socket.as_fd()) {
+            self.silent.store(false, Ordering::Relaxed);
             match wire::decode::<Tell>(&bytes) {
                 Ok(Tell::Reply { number, outcome }) => self.replied(number, outcome, beside),
                 Ok(Tell::Event(event)) => self.happened(event, beside),
@@ -281,6 +332,9 @@ impl Link {
 
     /// Adds a counter of bytes in use.
     pub(super) fn add_counter(&self, counter: Weak<dyn Counter>) {
+        if !self.maker.is_here() {
+            return;
+        }
         let mut books = self.books();
         books.counters.retain(|counter| counter.strong_count() > 0);
         books.counters.push(counter);
@@ -294,6 +348,9 @@ impl Link {
     /// Unmaps all that came by a channel, and then forgets it. Not the other way round: what the next manager is
     /// not told of it leases to others, perhaps to be mapped here again.
     pub(super) fn remove_channel(&self, link: &ChannelLink) {
+        if !self.maker.is_here() {
+            return;
+        }
         link.unmap(&self.space);
         self.books().channels.remove(&link.id());
     }
@@ -312,6 +369,9 @@ impl Link {
     /// # Safety
     /// The segment is not in use any more.
     pub(super) unsafe fn remove_segment(&self, segment: Extent) {
+        if !self.maker.is_here() {
+            return;
+        }
         // SAFETY: as the caller says.
         unsafe { self.space.unmap(segment) };
         self.books().segments.remove(&segment.offset);
@@ -319,6 +379,7 @@ impl Link {
 
     /// Returns a descriptor of a segment of this process.
     pub(super) fn segment(&self, offset: u64) -> Option<OwnedFd> {
+        self.maker.check().ok()?;
         self.books().segments.get(&offset)?.as_ref()?.try_clone().ok()
     }
 
@@ -405,7 +466,7 @@ impl Link {
             }
             Event::Rung { channel } => {
                 if let Some(link) = self.channel(channel) {
-                    self.bells.get(link.own_bell()).ring();
+                    self.bells().get(link.own_bell()).ring();
                 }
             }
             Event::Gone { channel, cause } => {
@@ -417,7 +478,7 @@ impl Link {
     /// Notes that a channel's peer is gone, and wakes its user.
     fn ended(&self, link: &ChannelLink, cause: Cause) {
         link.note_gone(cause);
-        self.bells.get(link.own_bell()).ring();
+        self.bells().get(link.own_bell()).ring();
     }
 
     /// Makes the near side of a channel.
@@ -448,6 +509,8 @@ fn send(socket: &OwnedFd, number: u32, request: &Request, beside: &[BorrowedFd<'
     }
     wire::send(socket.as_fd(), &bytes, beside).map_err(|error| match error {
         Errno::PIPE | Errno::CONNRESET | Errno::NOTCONN => Error::ManagerGone,
+        // The manager has not read for as long as a send may take.
+        Errno::AGAIN => Error::TimedOut(PATIENCE),
         error => Error::Send(error.into()),
     })
 }

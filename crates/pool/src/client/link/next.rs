@@ -1,8 +1,8 @@
 //! The next manager: found, and told what this process has.
 
-use super::{Link, PAUSES, Standing, send};
+use super::{Link, PATIENCE, PAUSES, Standing, send};
 use crate::client::Error;
-use crate::client::connect::{connect, greet};
+use crate::client::connect::{Limit, connect, greet};
 use crate::wire::{self, ChannelId, Denied, Incoming, Request, Tell};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
@@ -34,8 +34,9 @@ impl Link {
     }
 
     fn try_reconnect(&self) -> Result<Arc<OwnedFd>, Error> {
-        let socket = Arc::new(connect(&self.path)?);
-        let (welcome, _) = greet(&socket, &self.path, &self.name, Some(self.welcome.you), &self.bells)?;
+        let limit = Limit::new(PATIENCE);
+        let socket = Arc::new(connect(&self.connecting.path, limit)?);
+        let (welcome, _) = greet(&socket, &self.connecting, Some(self.welcome.you), limit)?;
         if welcome != self.welcome {
             return Err(Denied::Stranger.into());
         }
@@ -98,7 +99,7 @@ impl Link {
                 Ok(Tell::Reply { number, .. }) if number == asked => return Ok(()),
                 Ok(Tell::Reply { number, outcome }) => self.replied(number, outcome, beside),
                 Ok(Tell::Event(event)) => self.happened(event, beside),
-                Err(wire::Malformed) => return Err(Error::NotAPool(self.path.clone())),
+                Err(wire::Malformed) => return Err(Error::NotAPool(self.connecting.path.clone())),
             }
         }
     }

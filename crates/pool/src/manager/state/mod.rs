@@ -241,7 +241,7 @@ impl State {
                 }
                 Ok(Reply::Done)
             }
-            Request::DeclareEnded { host } => self.declare_ended(host),
+            Request::DeclareEnded { host, force } => self.declare_ended(host, force),
             Request::Ring { channel } => return self.ring_far(from, channel),
             Request::Sync | Request::Leave => Ok(Reply::Done),
         };

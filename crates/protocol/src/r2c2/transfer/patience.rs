@@ -26,7 +26,7 @@ pub struct RetransmissionTimer {
 impl RetransmissionTimer {
     /// Creates a timer that never waits less than `least`. `salt` should differ between flows.
     pub fn new(least: Time, salt: u32) -> RetransmissionTimer {
-        let (round_trip, timed, silence, since) = (None, None, Silence::default(), Time::ZERO);
+        let (round_trip, timed, silence, since) = (None, None, Silence::new(salt), Time::ZERO);
         RetransmissionTimer { least, round_trip, timed, silence, since, salt }
     }
 
@@ -68,7 +68,7 @@ impl RetransmissionTimer {
 
     /// Returns the time until which it waits.
     pub fn until(&self) -> Time {
-        let timeout = self.silence.timeout(self.timeout(), 0).as_ps();
+        let timeout = self.silence.exact(self.timeout(), 0).as_ps();
         let drawn = u64::from((self.salt ^ self.since.as_ns() as u32).wrapping_mul(0x9E37_79B9) >> 24);
         Time::from_ps(self.since.as_ps().saturating_add(timeout).saturating_add(timeout / 2048 * drawn))
     }

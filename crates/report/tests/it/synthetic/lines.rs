@@ -15,6 +15,19 @@ fn placed(name: &str) -> PlacementCurve {
     PlacementCurve { placement: name.into(), curve: [200.0, 400.0, 1000.0].map(point).to_vec() }
 }
 
+fn thread(thread: u32, misses: u64) -> ThreadSlowdown {
+    ThreadSlowdown {
+        program: "/usr/bin/sort".into(),
+        pid: 7,
+        thread,
+        instructions: 2_000_000,
+        misses,
+        windows: 20,
+        near_s: known(0.5, 0.4, 0.6),
+        curve: placed("").curve,
+    }
+}
+
 fn misses(name: &str, misses: u64) -> NamedMisses {
     NamedMisses { name: name.into(), misses }
 }
@@ -32,6 +45,8 @@ pub(crate) fn summary() -> LinesSummary {
     };
     let lines = LinesResult {
         processor: "zen4".into(),
+        seen: None,
+        threads: vec![thread(0, 500), thread(1, 19_500)],
         placement: "interleaved".into(),
         local: "25%".into(),
         footprint_bytes: 64 << 20,

@@ -67,6 +67,7 @@ pub(crate) fn comparison() -> Comparison {
         version: "0.1.0".into(),
         command: command(),
         seed: 1,
+        rough: None,
         local: "25%".into(),
         local_bytes: 64 << 20,
         footprint_bytes: 256 << 20,
@@ -142,6 +143,7 @@ pub(crate) fn disturbance() -> Disturbance {
     Disturbance {
         cores: 2,
         before: OtherWork { others_cores: 0.01, steal_cores: 0.0, waiting: Some(0.02), queue: 0 },
+        waited_s: 0.0,
         runs: 16,
         disturbed: vec![run("native run 2", true), run("25 % local, 26.0 us a fetch, run 1", false)],
     }
@@ -185,6 +187,7 @@ fn local(map: &SlowdownMap, name: &str, share: f64, waits: f64) -> MapLocal {
         points: vec![point(15.0, 0.0), point(60.0, 0.0)],
         fit: Some(Fit { waits, waits_ci95: [few, many], ..fit() }),
         withheld: None,
+        rough: None,
         slowdown: Some(map.latencies_ns.iter().map(row).collect()),
         slowdown_ci95: Some(map.latencies_ns.iter().map(ends).collect()),
     }
@@ -331,7 +334,7 @@ fn write_messages(path: &Path, fabric: &str, mean: f64) {
         let bytes = SIZES[(id % 4) as usize];
         let tail = (1.0 - chance(id)).powf(-0.4).min(30.0) - 1.0;
         let slowdown = 1.0 + (mean - 1.0) * tail * (1.0 + (bytes as f64).log2() / 10.0);
-        let ideal_ps = bytes * 80 + 100_000;
+        let unloaded_ps = bytes * 80 + 100_000;
         writer
             .push(messages::Row {
                 id,
@@ -340,11 +343,13 @@ fn write_messages(path: &Path, fabric: &str, mean: f64) {
                 kind: messages::Kind::Read,
                 bytes,
                 submitted_ps: id * 1_000,
-                completed_ps: Some(id * 1_000 + (ideal_ps as f64 * slowdown) as u64),
-                ideal_ps,
+                completed_ps: Some(id * 1_000 + (unloaded_ps as f64 * slowdown) as u64),
+                unloaded_ps,
+                ideal_ps: bytes * 80,
                 slowdown,
                 retransmissions: 0,
                 drops: 0,
+                trims: 0,
             })
             .unwrap();
     }

@@ -1,9 +1,13 @@
 //! Completion time of a message that is alone in the network, as arithmetic.
 
 use unrack_engine::network::Network;
+use unrack_engine::topology::{Link, Topology};
 use unrack_protocol::cxl::{Class, Params};
 use unrack_units::Time;
 use unrack_workload::{Endpoints, Kind, Message, NodeId};
+
+/// Lines of the longest message that is simulated alone: 64 MiB.
+const MOST_SIMULATED: u32 = 1 << 20;
 
 #[derive(Debug, Clone)]
 pub(super) struct Alone {
@@ -86,15 +90,51 @@ impl Alone {
         }
     }
 
-    pub(super) fn completion(&self, message: &Message, lines: u32) -> Time {
+    /// Returns a small network without faults that has a path like that of the message, and the message on it. All its
+    /// lines take one path, so that a network of thousands of nodes need not be built for it.
+    pub(super) fn smallest(&self, message: &Message) -> (Network, Message) {
+        let links: Vec<Link> = self.network.links(message.src, message.dst).collect();
+        let small = match links[..] {
+            [host, last] if host == last => Some((Topology::star(2, host), 1)),
+            [host, core, other, last] if (host, core) == (last, other) => {
+                Some((Topology::leaf_spine(2, 1, 1, host, core), 1))
+            }
+            [host, core, .., last] if links.len() == 6 && host == last && links[1..5] == [core; 4] => {
+                Some((Topology::fat_tree(4, host, core), 15))
+            }
+            _ => None,
+        };
+        match small {
+            Some((topology, dst)) => {
+                (Network { topology, ..self.network.clone() }, Message { src: 0, dst, ..*message })
+            }
+            None => {
+                let topology = self.network.topology.clone().without_faults();
+                (Network { topology, ..self.network.clone() }, *message)
+            }
+        }
+    }
+
+    pub(super) fn params(&self) -> &Params {
+        &self.params
+    }
+
+    /// Returns the completion time; `None` if some lines of the message may have to wait for credits, or for a place in
+    /// the window of their node, which the first ones took, and it is not too long to be simulated. Of a longer message
+    /// it is a lower bound.
+    pub(super) fn completion(&self, message: &Message, lines: u32) -> Option<Time> {
+        let waits = lines > self.params.credits || lines > self.params.outstanding;
+        if waits && lines <= MOST_SIMULATED {
+            return None;
+        }
         let kind = message.kind;
         let (there, back, lines) = (message.endpoints(), message.endpoints().reversed(), u64::from(lines));
         // Data follows the first request as fast as the link takes it: requests come faster or, with data of their
         // own, as fast.
-        match kind {
+        Some(match kind {
             Kind::Read => self.cross(Class::Req, 1, there) + self.cross(Class::Drs, lines, back),
             Kind::Rmw => self.cross(Class::RwD, 1, there) + self.cross(Class::Drs, lines, back),
             Kind::Write | Kind::Flow => self.cross(Class::RwD, lines, there),
-        }
+        })
     }
 }

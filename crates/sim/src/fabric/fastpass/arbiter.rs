@@ -35,7 +35,7 @@ pub(super) struct Server {
 /// Packet that tells a node its slots.
 pub(super) struct Word {
     pub node: NodeId,
-    /// Time at which each segment is to be sent.
+    /// Time at which each slot begins.
     pub slots: Vec<(Time, Allocation)>,
     /// Time at which the packet arrives at the switch port of the node.
     pub at: Time,
@@ -109,6 +109,12 @@ impl Server {
     /// Returns the time between the starts of two batches.
     pub(super) fn batch_time(&self) -> Time {
         self.slot * u64::from(self.batch)
+    }
+
+    /// Returns how long a demand may take beyond what the network takes: to be asked, to wait for the end of a batch, and
+    /// to be told with its last slot.
+    pub(super) fn patience(&self, plan: &StreamPlan) -> Time {
+        self.ask_time(plan) + self.batch_time() * 2 + self.lead
     }
 
     /// Returns the time from a lone demand to its batch.

@@ -85,7 +85,7 @@ impl Ends {
     /// Asks for slots of their own for those who shared that of a transfer that needs none any more.
     pub(super) fn ask_for_passengers<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32) {
         for (passenger, _) in self.passengers(net, transfer) {
-            self.ask(net, passenger, 0..1);
+            self.ask(net, passenger, 1);
         }
     }
 }

@@ -8,7 +8,7 @@
 //! first segment on that another has overtaken.
 
 use super::{Mptcp, Multipath, StreamPlan, Streams};
-use crate::fabric::stream::lone::Alike;
+use crate::fabric::lone::Alike;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use unrack_engine::events::{Hop, LinkId, Observer, PacketKind};

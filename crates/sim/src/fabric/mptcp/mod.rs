@@ -77,7 +77,8 @@ impl Registered for Mptcp {
     type Params = Params;
 
     fn build(site: &Site, params: &Params) -> Result<Mptcp, SetupError> {
-        Mptcp::new(site.network, site.ethernet, params)
+        let fabric = Mptcp::new(site.network, site.ethernet, params)?;
+        Ok(Mptcp { streams: fabric.streams.seeded(site.seed), ..fabric })
     }
 }
 

@@ -29,8 +29,8 @@ impl Kind for Multipath {
         let between = network.topology.switch_of(src) != network.topology.switch_of(dst);
         if between { self.subflows } else { 1 }
     }
-    fn sender(&self, subflows: u32, segments: u32) -> Sender {
-        Sender::new(&self.params, subflows, self.timeouts, segments)
+    fn sender(&self, subflows: u32, segments: u32, salt: u32) -> Sender {
+        Sender::new(&self.params, subflows, self.timeouts.with_salt(salt), segments)
     }
     fn resume(&self, resting: Resting, now: Time, segments: u32) -> Sender {
         Sender::resume(&self.params, resting, now, segments)

@@ -48,7 +48,7 @@ impl Headroom {
         let refuse = |size: Bytes, links: u64| {
             let rule = "has room for two packets and the headroom of pauses";
             let is = format!("{size}, and {} is needed", Bytes::new(bytes * links + step));
-            SetupError::new("switch.buffer", rule, is)
+            SetupError::new("network.switch.buffer", rule, is)
         };
         let rest = |size: Bytes, links: u64| match size.get().checked_sub(bytes * links) {
             Some(rest) if rest >= step => Ok((rest, 0)),

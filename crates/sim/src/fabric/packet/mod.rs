@@ -163,6 +163,12 @@ impl<T: Transport> PacketNetwork<T> {
         self.transport.unloaded(&self.wires.plan, message)
     }
 
+    /// Sets the seed of the draws of repeated timeouts.
+    pub fn seeded(mut self, seed: u64) -> Self {
+        self.wires.plan.seed = seed;
+        self
+    }
+
     /// Sets the time from the end of a packet on a node's link to its arrival outside.
     pub fn set_outside(&mut self, way: Time) {
         self.wires.way_outside = way;

@@ -26,6 +26,11 @@ impl<T: Transport, O: Observer> Net<'_, T, O> {
         &self.wires.transfers[transfer]
     }
 
+    /// Returns the number from which the draws of this end of a transfer follow.
+    pub fn salt(&self, transfer: u32, side: Side) -> u32 {
+        self.wires.plan.salt(self.transfer(transfer).name, side)
+    }
+
     /// Returns the plan of the network.
     pub fn plan(&self) -> &StreamPlan {
         &self.wires.plan
@@ -93,6 +98,8 @@ impl<T: Transport, O: Observer> Net<'_, T, O> {
     /// Sets an alarm for this end of a transfer; it is ignored if the transfer has ended by then. Nearly all alarms
     /// should be set the same time ahead.
     pub(super) fn set_alarm(&mut self, at: Time, transfer: u32, side: Side) {
+        // A wait that became shorter may be over.
+        let at = at.max(self.now());
         let place = &mut self.wires.transfers[transfer];
         if at >= place.alarms[side as usize] {
             return;

@@ -75,8 +75,10 @@ pub(crate) fn alone<T: Transport>(
     let transfer = |src, dst, bytes| {
         let mut alone = plan.alone(src, dst);
         alone.spacing = spacing;
-        if T::SPRAYS {
-            alone.ways = plan.network.topology.ways(src, dst);
+        if T::SPRAYS && !plan.cut_through && plan.network.topology.ways(src, dst) > 1 {
+            let path = |hash| plan.network.topology.path(src, dst, hash).collect();
+            // One for each packet that the last one can meet on its way, and one for itself.
+            alone.paths = (0..alone.links.len() as u32 + 2).map(path).collect();
         }
         ahead(src, dst) + alone.stream(bytes)
     };

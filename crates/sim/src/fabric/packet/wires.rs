@@ -188,10 +188,12 @@ impl<T: Transport> Wires<T> {
             self.lost.push(self.packets[loss.packet].header);
         }
         let message = self.transfers[transfer].message;
-        core.dropped(message, u64::from(loss.bytes), || self.looks(&self.packets[loss.packet]));
-        if loss.whole {
-            self.packets.release(loss.packet);
-            self.transfers.drop_reference(transfer);
+        let looks = || self.looks(&self.packets[loss.packet]);
+        if !loss.whole {
+            return core.trimmed(message, u64::from(loss.bytes), looks);
         }
+        core.dropped(message, u64::from(loss.bytes), looks);
+        self.packets.release(loss.packet);
+        self.transfers.drop_reference(transfer);
     }
 }

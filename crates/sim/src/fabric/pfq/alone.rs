@@ -1,11 +1,26 @@
 //! Completion time of a flow that is alone, as arithmetic.
 
 use super::Pfq;
+use crate::fabric::lone::MOST_SIMULATED;
 use std::collections::BTreeMap;
 use unrack_units::Time;
+use unrack_workload::Message;
 
 impl Pfq {
-    /// Returns the time until the last packet has arrived.
+    /// Returns whether the time of a message is simulated: packets of one transfer may part and meet again, or links
+    /// differ, and it is not too long.
+    pub(super) fn is_simulated(&self, message: &Message) -> bool {
+        let segments = self.segments(message.bytes).max(self.segments(message.request.into()));
+        let has_one_way = || {
+            let (src, dst) = (message.src, message.dst);
+            self.has_one_way(src, dst) && self.has_one_way(dst, src)
+        };
+        let is_exact = self.alike.is_some() && (segments == 1 || has_one_way());
+        !is_exact && segments <= MOST_SIMULATED
+    }
+
+    /// Returns the time until the last packet has arrived: exact for one packet, or by one path, over links that are
+    /// alike, and otherwise a lower bound, because packets of one flow may meet again after they parted.
     pub(super) fn alone(&self, src: u32, dst: u32, bytes: u64) -> Time {
         let last = u64::from(self.segments(bytes)) - 1;
         let wire = u64::from(self.wire(self.payload(bytes, last as u32)));

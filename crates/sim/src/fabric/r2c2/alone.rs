@@ -1,12 +1,25 @@
 //! Completion time of a flow that is alone, as arithmetic.
 
 use super::R2c2;
+use crate::fabric::lone::MOST_SIMULATED;
 use std::collections::BTreeMap;
 use unrack_protocol::r2c2::Routing;
 use unrack_protocol::r2c2::weights::{LinkShare, Ways};
 use unrack_units::{Bytes, Rate, Time};
 
 impl R2c2 {
+    /// Returns whether the time of a message whose longer transfer has so many segments is simulated: it is neither one
+    /// packet by a shortest path of links that are alike, nor too long.
+    pub(super) fn is_simulated(&self, segments: u32) -> bool {
+        let params = &self.rack.setup.params;
+        let is_plain = params.rules.is_empty() && params.routing != Routing::Vlb;
+        let is_exact = segments == 1 && is_plain && !self.rack.network.topology.is_uneven();
+        !is_exact && segments <= MOST_SIMULATED
+    }
+
+    /// Returns a lower bound of the time until a flow has arrived: the shortest path, with no packet or broadcast in
+    /// another's way, in the first interval at the rate at which flows begin, then at the rate of a flow alone. It is
+    /// exact for one packet.
     pub(super) fn alone(&self, src: u32, dst: u32, bytes: u64) -> Time {
         let last = self.rack.setup.segments(bytes) - 1;
         let full = self.rack.setup.wire(self.rack.setup.most);

@@ -35,10 +35,12 @@ use self::central::Controller;
 use self::flow::{Flow, Role};
 use self::wire::{Link, Packet, Spread};
 use super::largest_in_packets;
+use super::lone::Lone;
 use super::slab::Slab;
 use super::stream::{Ethernet, SwitchBuffer};
 use crate::memory::Cost;
 use crate::registry::{AssumedBuffer, Registered, Site};
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::sync::Arc;
 use unrack_basis::{SplitMix64, mix};
@@ -73,6 +75,11 @@ pub struct R2c2 {
     weights: RefCell<Weights>,
     /// Rates of the whole topology, without flows.
     whole: Rates,
+    /// Parameters of the network besides its topology.
+    ethernet: Ethernet,
+    seed: u64,
+    /// Times of messages that are alone, as far as they were simulated.
+    lone: Lone,
     /// Controller that computes the rates of all flows, if there is one.
     controller: Option<Controller>,
     /// Number of choices of routings so far.
@@ -233,10 +240,22 @@ impl R2c2 {
             discovers: false,
             weights: RefCell::new(Weights::new(graph)),
             whole: rates,
+            ethernet: *ethernet,
+            seed,
+            lone: Lone::default(),
             controller: Controller::from_params(params),
             selections: 0,
             search_random: SplitMix64::new(mix(seed ^ SEARCH)).after(1),
         })
+    }
+
+    /// Returns the fabric as it is before its first message, on a network without faults.
+    fn afresh(&self) -> R2c2 {
+        let network = &self.rack.network;
+        let topology = network.topology.clone().without_faults();
+        let network = Network { topology, ..network.clone() };
+        let params = &self.rack.setup.params;
+        R2c2::new(&network, &self.ethernet, params, self.seed).expect("made once already")
     }
 
     /// Returns a node, and its surroundings.
@@ -264,12 +283,12 @@ impl Rack {
 }
 
 fn check(params: &Params, graph: &Graph) -> Result<(), SetupError> {
-    let routing = |key, routing: Routing| {
+    let routing = |key: Cow<'static, str>, routing: Routing| {
         routing
             .check(graph)
             .map_err(|why| SetupError::new(key, "fits the topology", format!("{routing} ({why})")))
     };
-    routing("fabric.routing", params.routing)?;
+    routing("fabric.routing".into(), params.routing)?;
     let positive = [("fabric.interval", params.interval), ("fabric.timeout", params.timeout)];
     if let Some((key, time)) = positive.into_iter().find(|(_, time)| *time == Time::ZERO) {
         return Err(SetupError::new(key, "is above 0", time));
@@ -302,7 +321,7 @@ fn check(params: &Params, graph: &Graph) -> Result<(), SetupError> {
         if routings.is_empty() {
             return Err(SetupError::new("fabric.selection.routings", "names at least one", "none"));
         }
-        routings.iter().try_for_each(|of| routing("fabric.selection.routings", *of))?;
+        routings.iter().try_for_each(|of| routing("fabric.selection.routings".into(), *of))?;
         if !(1..=10_000).contains(&search.population) {
             let key = "fabric.selection.search.population";
             return Err(SetupError::new(key, "is from 1 to 10000", search.population));
@@ -315,24 +334,25 @@ fn check(params: &Params, graph: &Graph) -> Result<(), SetupError> {
             return Err(SetupError::new(key, "is from 0 to 1", share));
         }
     }
-    for rule in &params.rules {
-        let nodes = [("fabric.rules.src", &rule.src), ("fabric.rules.dst", &rule.dst)];
+    for (n, rule) in params.rules.iter().enumerate() {
+        let of_rule = |key: &str| format!("fabric.rules.{n}.{key}");
+        let nodes = [("src", &rule.src), ("dst", &rule.dst)];
         for (key, node) in
             nodes.into_iter().flat_map(|(key, nodes)| nodes.iter().flatten().map(move |n| (key, n)))
         {
             if *node >= graph.nodes() {
                 let of = format!("node {node} of {}", graph.nodes());
-                return Err(SetupError::new(key, "names nodes of the network", of));
+                return Err(SetupError::new(of_rule(key), "names nodes of the network", of));
             }
         }
         if rule.weight == Some(0) {
-            return Err(SetupError::new("fabric.rules.weight", "is from 1 to 255", 0));
+            return Err(SetupError::new(of_rule("weight"), "is from 1 to 255", 0));
         }
         if let Some(demand) = rule.demand.filter(|demand| demand.as_bps() < 1_000) {
-            return Err(SetupError::new("fabric.rules.demand", "is at least 1 Kbps", demand));
+            return Err(SetupError::new(of_rule("demand"), "is at least 1 Kbps", demand));
         }
-        if let Some(of_rule) = rule.routing {
-            routing("fabric.rules.routing", of_rule)?;
+        if let Some(own) = rule.routing {
+            routing(of_rule("routing").into(), own)?;
         }
     }
     Ok(())
@@ -376,13 +396,15 @@ impl Registered for R2c2 {
         let bytes = Bytes::new(packets as u64 * site.ethernet.mtu.get());
         Some(AssumedBuffer {
             bytes,
-            holds: "a queue met by one packet in a thousand at the share of links given to flows",
+            holds: "a queue met by one packet in a million at the share of links given to flows",
+            is_default: true,
         })
     }
 }
 
-/// Packets of which one may find the queue full.
-const RARELY: f64 = 1_000.0;
+/// Packets of which one may find the queue full: a lost packet costs its flow a time-out, and a flow of a thousand packets
+/// meets some ten thousand queues.
+const RARELY: f64 = 1e6;
 /// Headroom below which the buffer is not asked to grow further.
 const LEAST_HEADROOM: f64 = 0.01;
 
@@ -421,20 +443,23 @@ impl Fabric for R2c2 {
         Some(largest_in_packets(Bytes::new(self.rack.setup.most)))
     }
 
-    /// Returns a lower bound: the shortest path, with no packet or broadcast in another's way, in the first interval
-    /// at the rate at which flows begin, then at the rate of a flow alone. It is exact for one packet, and for full
-    /// packets within an interval by a single path of like links.
+    /// Returns the completion time alone: by arithmetic for one packet, and simulated otherwise. Very long messages have a
+    /// lower bound: see [`R2c2::alone`].
     fn unloaded(&self, message: &Message) -> Time {
-        let alone = |src, dst, bytes| self.alone(src, dst, bytes);
-        let request = match message.kind.is_answered() {
-            true => alone(message.src, message.dst, u64::from(message.request)),
-            false => Time::ZERO,
+        let (src, dst) = (message.src, message.dst);
+        let (request, (from, to)) = match message.kind.is_answered() {
+            true => (u64::from(message.request), (dst, src)),
+            false => (0, (src, dst)),
         };
-        let (src, dst) = match message.kind.is_answered() {
-            true => (message.dst, message.src),
-            false => (message.src, message.dst),
-        };
-        // Where links differ, the time by the best of them may be less than the ideal time.
-        (request + alone(src, dst, message.bytes)).max(self.rack.network.ideal(message))
+        let segments = self.rack.setup.segments(request).max(self.rack.setup.segments(message.bytes));
+        if self.is_simulated(segments) {
+            return self.lone.completion(&self.rack.network, message, || self.afresh());
+        }
+        let asked = if request > 0 { self.alone(src, dst, request) } else { Time::ZERO };
+        (asked + self.alone(from, to, message.bytes)).max(self.rack.network.ideal(message))
+    }
+
+    fn draws_routes(&self) -> bool {
+        true
     }
 }

@@ -72,7 +72,7 @@ impl<P: ReceiverPolicy> Ends<P> {
             let segment = pair.grants.grant().expect("a transfer whose turn it is has something to grant");
             let to = net.transfer(transfer).src;
             pair.granted_at = net.now();
-            pair.deadline = pair.deadline.max(net.now() + self.timeout);
+            pair.deadline = pair.deadline.max(net.now() + pair.grants.timeout(self.timeout));
             if let Some(view) = self.policy.view() {
                 view.issue(transfer);
             }

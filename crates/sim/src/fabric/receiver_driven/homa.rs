@@ -2,7 +2,7 @@
 
 use super::{Announced, ReceiverDriven, ReceiverPolicy, at_least_a_round_trip, ends};
 use crate::fabric::stream::{Ethernet, StreamPlan};
-use crate::memory::Cost;
+use crate::memory::{Cost, PACKET};
 use crate::registry::{AssumedBuffer, Registered, Site};
 use unrack_engine::error::SetupError;
 use unrack_engine::network::Network;
@@ -51,7 +51,9 @@ impl Homa {
     pub fn with(network: &Network, ethernet: &Ethernet, params: &homa::Params) -> Result<Homa, SetupError> {
         let plan = StreamPlan::at_line_rate(network, ethernet)?;
         let window = plan.line_rate_window("fabric.unscheduled", params.unscheduled)?;
-        let timeout = at_least_a_round_trip("fabric.resend", params.resend, &plan)?;
+        let waiting = plan.window_of_every_node(window, plan.full_packet());
+        let usual = plan.three_trips_or(waiting.saturating_mul(homa::RANKS.into()));
+        let timeout = at_least_a_round_trip("fabric.resend", params.resend.unwrap_or(usual), &plan)?;
         let (how, nodes) = ((Announced::ByData, window), network.nodes());
         let ends = ends(HomaPolicy, nodes, how, (None, timeout), || homa::Overcommitment::new(window));
         ReceiverDriven::new(plan, ends)
@@ -65,12 +67,20 @@ impl Registered for Homa {
         splits: HomaPolicy::SPLITS,
         ..Profile::SWITCHED
     });
-    const COST: Cost =
-        Cost { port: 400.0, open: 420.0, segment: 3.0 * Cost::BIT, overhead: Cost::ETHERNET, ..Cost::NONE };
+    const COST: Cost = Cost {
+        node: 550.0,
+        port: 315.0,
+        open: 520.0,
+        segment: 3.0 * Cost::BIT,
+        packet: 0.5 * PACKET,
+        overhead: Cost::ETHERNET,
+        ..Cost::NONE
+    };
     type Params = homa::Params;
 
     fn build(site: &Site, params: &homa::Params) -> Result<Homa, SetupError> {
-        Homa::with(site.network, site.ethernet, params)
+        let ReceiverDriven { network } = Homa::with(site.network, site.ethernet, params)?;
+        Ok(ReceiverDriven { network: network.seeded(site.seed) })
     }
 
     /// Returns a window for each priority: a receiver grants as many at once (§3.5), less those of unscheduled packets.
@@ -79,6 +89,6 @@ impl Registered for Homa {
         let window = plan.line_rate_window("fabric.unscheduled", params.unscheduled).ok()?;
         let bytes = plan.full_packet().get() * u64::from(window) * u64::from(homa::RANKS);
         let holds = "RTTbytes for each of seven priorities, Homa §3.5";
-        Some(AssumedBuffer { bytes: Bytes::new(bytes), holds })
+        Some(AssumedBuffer { bytes: Bytes::new(bytes), holds, is_default: false })
     }
 }

@@ -2,7 +2,7 @@
 
 use super::{Announced, Receiver, ReceiverDriven, ReceiverPolicy, ends};
 use crate::fabric::stream::{Ethernet, StreamPlan};
-use crate::memory::Cost;
+use crate::memory::{Cost, PACKET};
 use crate::registry::{NoParams, Registered, Site};
 use unrack_engine::error::SetupError;
 use unrack_engine::network::Network;
@@ -54,9 +54,9 @@ impl ReceiverPolicy for IrdPolicy {
     }
 }
 
-/// Least timeout of `ird`. No packet is lost where credits come at the rate of the link; where the core is narrower,
-/// some may be.
-const IRD_TIMEOUT: Time = Time::from_us(1_000);
+/// Least timeout of `ird` where buffers have no bound: what a receiver has outstanding has none then. No packet is lost where
+/// credits come at the rate of the link; where the core is narrower, some may be.
+const UNBOUNDED: Time = Time::from_us(1_000);
 
 impl Ird {
     /// Creates the idealized transport on a network.
@@ -65,9 +65,10 @@ impl Ird {
     /// If a parameter of the network is out of range.
     pub fn with(network: &Network, ethernet: &Ethernet) -> Result<Ird, SetupError> {
         let plan = StreamPlan::at_line_rate(network, ethernet)?;
-        let timeout = IRD_TIMEOUT.max(plan.patience());
-        let (how, nodes) = ((Announced::AtOnce, 0), network.nodes());
-        let policy = IrdPolicy { view: ird::GlobalView::new(nodes, limits(&plan)) };
+        let (how, nodes, limits) = ((Announced::AtOnce, 0), network.nodes(), limits(&plan));
+        let is_bounded = limits.at_receiver < Time::MAX;
+        let timeout = plan.patience().max(if is_bounded { Time::ZERO } else { UNBOUNDED });
+        let policy = IrdPolicy { view: ird::GlobalView::new(nodes, limits) };
         ReceiverDriven::new(plan, ends(policy, nodes, how, (None, timeout), ird::Credits::default))
     }
 }
@@ -80,16 +81,19 @@ impl Registered for Ird {
         ..Profile::SWITCHED
     });
     const COST: Cost = Cost {
-        port: 1200.0,
-        open: 700.0,
+        node: 1270.0,
+        port: 340.0,
+        open: 980.0,
         segment: 3.0 * Cost::BIT,
+        packet: 0.7 * PACKET,
         overhead: 2.0 * Cost::ETHERNET,
         ..Cost::NONE
     };
     type Params = NoParams;
 
     fn build(site: &Site, _params: &NoParams) -> Result<Ird, SetupError> {
-        Ird::with(site.network, site.ethernet)
+        let ReceiverDriven { network } = Ird::with(site.network, site.ethernet)?;
+        Ok(ReceiverDriven { network: network.seeded(site.seed) })
     }
 }
 

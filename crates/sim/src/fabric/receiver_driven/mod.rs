@@ -21,6 +21,7 @@ use unrack_engine::error::SetupError;
 use unrack_engine::events::{Observer, PacketKind, Wait};
 use unrack_protocol::ird::GlobalView;
 use unrack_protocol::receiver_driven::{Expiry, GrantedSender, Grants, Scheduler, TransferId};
+use unrack_protocol::silence;
 use unrack_protocol::turns::{TurnIndex, Turns};
 use unrack_units::Time;
 use unrack_workload::{Message, NodeId};
@@ -41,6 +42,8 @@ pub trait ReceiverPolicy: Send {
     type Scheduler: Scheduler + Send;
     /// See [`Transport::SPLITS`].
     const SPLITS: bool;
+    /// Timeouts in a row, for want of arrivals, that are alike before they double.
+    const STEADY: u32 = silence::STEADY;
     /// Returns the view that all receivers share, if they have one.
     fn view(&mut self) -> Option<&mut GlobalView> {
         None
@@ -190,7 +193,7 @@ impl<P: ReceiverPolicy> Ends<P> {
         }
         let new = pair.grants.arrive(number);
         let wait = if pair.grants.awaits_unasked() { self.patience } else { self.timeout };
-        let before = std::mem::replace(&mut pair.deadline, net.now() + wait);
+        let before = std::mem::replace(&mut pair.deadline, net.now() + pair.grants.timeout(wait));
         let (complete, is_sooner) = (pair.grants.is_complete(), pair.deadline < before);
         self.update(transfer, node);
         if is_sooner {
@@ -232,8 +235,11 @@ impl<P: ReceiverPolicy> Transport for Ends<P> {
 
     fn create<O: Observer>(&mut self, net: &mut Net<Self, O>, transfer: u32) {
         let Transfer { segments, name, .. } = *net.transfer(transfer);
-        let source = GrantedSender::new(segments, self.unasked, self.expiry, self.patience, net.now());
-        let (place, grants) = (TurnIndex::new(name), Grants::new(segments, self.unasked, name));
+        let salt = |side| net.salt(transfer, side);
+        let patience = (self.patience, salt(Side::Sender));
+        let source = GrantedSender::new(segments, self.unasked, self.expiry, patience, net.now());
+        let grants = Grants::new(segments, self.unasked, name, (salt(Side::Receiver), P::STEADY));
+        let place = TurnIndex::new(name);
         let (known, deadline, granted_at) = (false, Time::MAX, Time::ZERO);
         let pair = Pair { source, place, grants, known, deadline, granted_at };
         packet::put(&mut self.transfers, transfer, pair);

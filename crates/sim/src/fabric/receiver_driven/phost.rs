@@ -2,7 +2,7 @@
 
 use super::{Announced, Ends, ReceiverDriven, ReceiverPolicy, at_least_a_round_trip, ends};
 use crate::fabric::stream::{Ethernet, StreamPlan};
-use crate::memory::Cost;
+use crate::memory::{Cost, PACKET};
 use crate::registry::{Parts, Registered, Site};
 use crate::setup::Finished;
 use unrack_engine::error::SetupError;
@@ -22,6 +22,7 @@ pub struct PhostPolicy {
 impl ReceiverPolicy for PhostPolicy {
     type Scheduler = phost::Tokens;
     const SPLITS: bool = true;
+    const STEADY: u32 = phost::STEADY;
     fn update(&mut self, receiver: &mut phost::Tokens, transfer: TransferId, grants: &mut Grants) {
         receiver.update(transfer, grants);
     }
@@ -73,16 +74,19 @@ impl Registered for Phost {
         ..Profile::SWITCHED
     });
     const COST: Cost = Cost {
-        port: 400.0,
-        open: 500.0,
+        node: 230.0,
+        port: 325.0,
+        open: 600.0,
         segment: 3.0 * Cost::BIT,
+        packet: 0.6 * PACKET,
         overhead: 2.0 * Cost::ETHERNET,
         ..Cost::NONE
     };
     type Params = phost::Params;
 
     fn build(site: &Site, params: &phost::Params) -> Result<Phost, SetupError> {
-        Phost::with(site.network, site.ethernet, params)
+        let ReceiverDriven { network } = Phost::with(site.network, site.ethernet, params)?;
+        Ok(ReceiverDriven { network: network.seeded(site.seed) })
     }
 
     fn split(parts: Parts, params: &phost::Params) -> Result<Finished, SetupError> {

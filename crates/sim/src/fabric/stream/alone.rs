@@ -15,8 +15,9 @@ pub(in super::super) struct Alone {
     pub framing: Framing,
     pub cut_through: bool,
     pub initial_window: u64,
-    /// Number of paths that packets take in turn. 1: all take the same.
-    pub ways: u32,
+    /// Switch ports on the paths that packets take in turn, if switches store and forward. Empty: all packets take the
+    /// same path, or one cannot overtake another.
+    pub paths: Vec<Box<[u32]>>,
     /// Time from the start of a packet to that of the next. `None`: no break.
     pub spacing: Option<Time>,
 }
@@ -83,39 +84,33 @@ impl Alone {
         start + packet * (number - first)
     }
 
-    /// Returns when these packets, sent on the same path in this order and stored at each switch, arrive at the last
-    /// port.
-    fn last_port<const N: usize>(&self, packets: [Sent; N]) -> [Time; N] {
-        let mut at = packets.map(|packet| packet.start);
-        for link in &self.links[..self.links.len() - 1] {
-            let mut free = Time::ZERO;
-            for (at, packet) in at.iter_mut().zip(&packets) {
-                free = free.max(*at) + link.pace.transmit(packet.wire);
-                *at = free + link.propagation + self.switch_latency;
+    /// Returns the time until `full` full packets and this one after them have arrived, by paths that they take in
+    /// turn. Where switches store and forward, a short last packet may overtake full ones between two switches, and be
+    /// in their way where paths meet.
+    fn sprayed(&self, full: u64, packet: Sent) -> Time {
+        // Full packets keep their distance, so those that the short one cannot meet do not matter.
+        let met = full.min(self.links.len() as u64 + 1);
+        let mut packets: Vec<(Sent, &[u32])> = (full - met..full)
+            .map(|number| Sent { start: self.start(number), wire: self.full() })
+            .chain([packet])
+            .zip(self.paths.iter().map(|path| &**path))
+            .collect();
+        for (n, link) in self.links.iter().enumerate() {
+            packets.sort_by_key(|(packet, _)| packet.start);
+            // The first link is that of the node, for all.
+            let port_of = |path: &[u32]| n.checked_sub(1).map(|n| path[n]);
+            let mut free: Vec<(Option<u32>, Time)> = Vec::new();
+            for (packet, path) in &mut packets {
+                let before = free.iter().rev().find(|(port, _)| *port == port_of(path));
+                let first = before.map_or(packet.start, |(_, free)| packet.start.max(*free));
+                let last = first + link.pace.transmit(packet.wire);
+                free.push((port_of(path), last));
+                packet.start = last + link.propagation + self.switch_latency;
             }
         }
-        at
-    }
-
-    /// Returns the time until `full` full packets and this one after them have arrived by paths of their own. Where
-    /// switches store and forward, a short last packet may overtake full ones, and be in their way at the last port.
-    fn sprayed(&self, full: u64, packet: Sent) -> Time {
-        let of = |number| Sent { start: self.start(number), wire: self.full() };
-        let short = match full.checked_sub(u64::from(self.ways)) {
-            Some(same_way) => self.last_port([of(same_way), packet])[1],
-            None => self.last_port([packet])[0],
-        };
-        let last_link = self.links[self.links.len() - 1];
-        let (full_time, short_time) =
-            (last_link.pace.transmit(self.full()), last_link.pace.transmit(packet.wire));
-        // Full packets find the port as the one before them left it, or free: those long before do not matter.
-        let mut arrivals: Vec<_> = (full.saturating_sub(64)..full)
-            .map(|number| (self.last_port([of(number)])[0], full_time))
-            .chain([(short, short_time)])
-            .collect();
-        arrivals.sort_by_key(|(at, _)| *at);
-        let done = arrivals.into_iter().fold(Time::ZERO, |free, (at, time)| free.max(at) + time);
-        done + last_link.propagation
+        let last = packets.iter().map(|(packet, _)| packet.start).max();
+        // No switch follows the last link.
+        last.expect("there are packets") - self.switch_latency
     }
 
     /// Returns the time until a packet of `wire` bytes is at the other end.
@@ -130,7 +125,7 @@ impl Alone {
         let packet = Sent { start: self.start(last), wire };
         match last {
             0 => self.arrive([packet]),
-            _ if self.ways > 1 && !self.cut_through => self.sprayed(last, packet),
+            _ if !self.paths.is_empty() => self.sprayed(last, packet),
             // A short last packet may have to wait for the full one before it.
             _ => self.arrive([Sent { start: self.start(last - 1), wire: self.full() }, packet]),
         }

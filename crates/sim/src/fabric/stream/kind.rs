@@ -21,8 +21,8 @@ pub(in crate::fabric) trait Kind: Clone {
     /// Returns the number of subflows of a connection between two nodes.
     fn subflows(&self, network: &Network, ends: Endpoints) -> u32;
 
-    /// Creates the sender of a new connection's first stream.
-    fn sender(&self, subflows: u32, segments: u32) -> Self::Sender;
+    /// Creates the sender of a new connection's first stream. `salt` is that of its timeouts.
+    fn sender(&self, subflows: u32, segments: u32, salt: u32) -> Self::Sender;
 
     /// Creates the sender of the next stream of a connection.
     fn resume(&self, resting: RestingOf<Self>, now: Time, segments: u32) -> Self::Sender;

@@ -13,7 +13,7 @@ mod alarms;
 mod alone;
 mod inside;
 pub(super) mod kind;
-pub(super) mod lone;
+mod lone;
 mod nic;
 mod packet;
 mod parts;
@@ -23,7 +23,6 @@ mod turns;
 mod way;
 
 use self::kind::{Kind, RestingOf, SignalOf, SubflowsOf};
-use self::lone::Lone;
 use self::nic::{Nic, QUANTUM};
 use self::packet::{Body, Packet};
 pub use self::parts::Parcel;
@@ -31,13 +30,14 @@ pub use self::plan::Ethernet;
 pub use self::plan::StreamPlan;
 use super::buffer::Room;
 pub use super::buffer::SwitchBuffer;
+use super::lone::Lone;
 use super::occupancy::Occupancy;
 use super::parts::Part;
 use super::pool::Pool;
 use super::slab::Slab;
-use super::timers::{Alarm, Timers};
+use super::timers::{Alarm, Side, Timers};
 use unrack_engine::events::{Core, Observer, Tie, Tied};
-use unrack_engine::network::{Network, Pace, Port};
+use unrack_engine::network::{Pace, Port};
 use unrack_engine::topology::End;
 use unrack_engine::{HostCounts, Largest, PacketSize};
 use unrack_hosts::{self as hosts, Hosts, Reading};
@@ -80,6 +80,7 @@ pub(super) struct Streams<K: Kind> {
     part: Option<Box<Part<Parcel<SignalOf<K>>>>>,
     /// State of hosts, if packets take time in nodes.
     pub(super) hosts: Option<Box<Hosts>>,
+    /// Times of messages that are alone, as far as they were simulated.
     pub(super) lone: Lone,
 }
 
@@ -209,9 +210,7 @@ impl<K: Kind> Streams<K> {
 
     /// Returns these streams as they were before the first message, in a network without faults.
     fn afresh(&self) -> Streams<K> {
-        let network = &self.plan.network;
-        let topology = network.topology.clone().without_faults();
-        let plan = StreamPlan { network: Network { topology, ..network.clone() }, ..self.plan.clone() };
+        let plan = self.plan.without_faults();
         let mut streams = Streams::new(&plan, self.kind.clone(), |_| Bytes::ZERO);
         for (hop, ours) in streams.hops.iter_mut().zip(&self.hops) {
             hop.threshold = ours.threshold;
@@ -229,6 +228,12 @@ impl<K: Kind> Streams<K> {
 
     pub(super) fn lookahead(&self) -> Time {
         self.plan.lookahead()
+    }
+
+    /// Sets the seed of the draws of repeated timeouts.
+    pub(super) fn seeded(mut self, seed: u64) -> Streams<K> {
+        self.plan.seed = seed;
+        self
     }
 
     /// Returns whether nothing is under way, in hosts either.
@@ -305,7 +310,7 @@ impl<K: Kind> Streams<K> {
             closed: false,
             alarms: K::alarms(subflows),
             answers: None,
-            sender: self.kind.sender(subflows, segments),
+            sender: self.kind.sender(subflows, segments, self.plan.salt(name, Side::Sender)),
             receiver: K::receiver(subflows),
             reading: Reading::default(),
         });
@@ -488,6 +493,9 @@ macro_rules! fabric_of_streams {
             }
             fn unloaded(&self, message: &unrack_workload::Message) -> unrack_units::Time {
                 self.streams.unloaded(message)
+            }
+            fn draws_routes(&self) -> bool {
+                self.streams.plan.network.topology.is_uneven()
             }
             fn largest(&self) -> Option<unrack_engine::Largest> {
                 Some(self.streams.largest())

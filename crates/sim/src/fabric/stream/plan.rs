@@ -3,6 +3,7 @@
 use super::alone::Alone;
 use crate::fabric::buffer::SwitchBuffer;
 use crate::fabric::largest_in_packets;
+use crate::fabric::timers::Side;
 use unrack_engine::Largest;
 use unrack_engine::error::SetupError;
 use unrack_engine::network::{Departure, Network, Pace};
@@ -39,6 +40,8 @@ pub struct StreamPlan {
     pub spraying: bool,
     /// Connections are kept between messages.
     pub kept: bool,
+    /// Seed of the draws of repeated timeouts.
+    pub seed: u64,
 }
 
 impl StreamPlan {
@@ -69,7 +72,7 @@ impl StreamPlan {
         let Ethernet { mtu, headers, buffer, cut_through } = *ethernet;
         let framing = if headers { Framing::ethernet(mtu) } else { Framing::bare(mtu) };
         let framing = framing.filter(|_| mtu <= MAX_MTU).ok_or_else(|| {
-            SetupError::new("mtu", "is from 53B (one byte beside the headers) to 64KiB", mtu)
+            SetupError::new("network.mtu", "is from 53B (one byte beside the headers) to 64KiB", mtu)
         })?;
         let (host, core) = (network.topology.host_link().pace, network.topology.core_link().pace);
         // Without switches, a node reaches its own switch at the rate of all its links.
@@ -87,16 +90,25 @@ impl StreamPlan {
             initial_window,
             spraying: false,
             kept: false,
+            seed: 0,
         };
         if let SwitchBuffer::Shared { alpha, .. } = buffer
             && !(alpha > 0.0 && alpha.is_finite())
         {
-            return Err(SetupError::new("switch.alpha", "is above 0", alpha));
+            return Err(SetupError::new("network.switch.alpha", "is above 0", alpha));
         }
         if buffer.of_port() < plan.full_packet() {
-            return Err(SetupError::new("switch.buffer", "holds a full packet of a port", buffer.of_port()));
+            let rule = "holds a full packet of a port";
+            return Err(SetupError::new("network.switch.buffer", rule, buffer.of_port()));
         }
         Ok(plan)
+    }
+
+    /// Returns the same plan on a network without faults.
+    pub(in super::super) fn without_faults(&self) -> StreamPlan {
+        let network = &self.network;
+        let topology = network.topology.clone().without_faults();
+        StreamPlan { network: Network { topology, ..network.clone() }, ..self.clone() }
     }
 
     /// Returns the parameters that determine the time of a lone stream between two nodes.
@@ -110,7 +122,7 @@ impl StreamPlan {
             framing: self.framing,
             cut_through: self.cut_through,
             initial_window: u64::from(self.initial_window),
-            ways: 1,
+            paths: Vec::new(),
             spacing: None,
         }
     }
@@ -154,12 +166,41 @@ impl StreamPlan {
         }
     }
 
+    /// Returns the number from which the draws of an end of a transfer follow: see
+    /// [`longer`](unrack_protocol::silence::longer). Transfers have the same name on any number of threads.
+    pub(in super::super) fn salt(&self, name: u32, side: Side) -> u32 {
+        let seed = (self.seed ^ (self.seed >> 32)) as u32;
+        seed.wrapping_mul(0x9E37_79B1) ^ name.wrapping_mul(2) ^ side as u32
+    }
+
     /// Returns how long a sender that hears nothing should wait before it takes what it sent as lost: three round
     /// trips of the empty network, or one plus the time that a full port needs to empty. (At 10 Gb/s and 36 KB both
     /// are pFabric's 45 us.) With less, packets that only wait are sent again, and wait longer.
     pub fn patience(&self) -> Time {
         let round_trip = self.round_trip();
         (round_trip * 3).max(round_trip + self.full_port())
+    }
+
+    /// Returns three round trips of the empty network, or one and the time that the slower kind of link takes for `waiting`
+    /// bytes, if that is longer.
+    pub fn three_trips_or(&self, waiting: u64) -> Time {
+        let round_trip = self.round_trip();
+        let topology = &self.network.topology;
+        let time =
+            topology.host_link().pace.transmit(waiting).max(topology.core_link().pace.transmit(waiting));
+        (round_trip * 3).max(round_trip + time)
+    }
+
+    /// Returns the number of switch ports on the longest way.
+    pub fn ports_on_the_way(&self) -> u64 {
+        self.network.links(0, self.network.nodes() - 1).count() as u64 - 1
+    }
+
+    /// Returns the bytes of a window of packets of this size from every node, at most a port's buffer.
+    pub fn window_of_every_node(&self, window: u32, packet: Bytes) -> u64 {
+        let all =
+            packet.get().saturating_mul(u64::from(window)).saturating_mul(u64::from(self.network.nodes()));
+        all.min(self.buffer.of_port().get())
     }
 
     /// Returns the time that a node's link takes for a full port's buffer; zero if buffers are without bound.

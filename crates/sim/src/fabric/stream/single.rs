@@ -2,6 +2,7 @@
 
 use super::kind::Kind;
 use super::{Event, Streams};
+use crate::fabric::lone::MOST_SIMULATED;
 use unrack_engine::events::{Core, Observer, Wait};
 use unrack_engine::network::Network;
 use unrack_protocol::tcp::{CongestionControl, OneSubflow, Receiver, Resting, Sender, SubflowSet, Timeouts};
@@ -26,8 +27,8 @@ impl<C: CongestionControl + Clone> Kind for Single<C> {
     fn subflows(&self, _: &Network, _: Endpoints) -> u32 {
         1
     }
-    fn sender(&self, _: u32, segments: u32) -> Sender<C> {
-        Sender::new(self.fresh.clone(), self.timeouts, segments)
+    fn sender(&self, _: u32, segments: u32, salt: u32) -> Sender<C> {
+        Sender::new(self.fresh.clone(), self.timeouts.with_salt(salt), segments)
     }
     fn resume(&self, resting: Resting<C>, now: Time, segments: u32) -> Sender<C> {
         resting.resume(now, segments)
@@ -87,13 +88,21 @@ impl<C: CongestionControl + Clone> Streams<Single<C>> {
         if self.plan.kept {
             return self.plan.network.ideal(message);
         }
-        if self.plan.spraying || self.hosts.is_some() {
+        if self.plan.spraying || self.hosts.is_some() || self.queues_alone(message) {
             return self.carried_alone(message);
         }
         let alone = self.plan.alone(message.src, message.dst);
         let request =
             if message.kind.is_answered() { alone.stream(u64::from(message.request)) } else { Time::ZERO };
-        // A bound, where nodes forward for each other by links that differ.
+        // A bound, where nodes forward for each other and the message is too long to be simulated.
         (request + alone.stream(message.bytes)).max(self.plan.network.ideal(message))
+    }
+
+    /// Returns whether packets of a message that is alone may wait behind each other, and so be marked or dropped: where
+    /// nodes forward for each other, a node has the rate of all its links, and a path that of one. (A very long message
+    /// counts as if it did not.)
+    fn queues_alone(&self, message: &Message) -> bool {
+        let (topology, segments) = (&self.plan.network.topology, self.plan.framing.segments(message.bytes));
+        (topology.is_uneven() || topology.graph().is_some() && segments > 1) && segments <= MOST_SIMULATED
     }
 }

@@ -4,7 +4,11 @@ use super::{Channel, Host, Message, State};
 use crate::SECTION;
 use crate::hosts::{Happened, HostRecord, Link, Member, Standing};
 use crate::wire::{Cause, Denied, Event, HostStanding, ListingEntry, Reply, Tell, decode};
-use std::time::Instant;
+use std::time::{Duration, Instant};
+
+/// Time without a heartbeat after which a host may be declared ended without `--force`: twenty heartbeats, which a manager
+/// that runs makes on a busy machine, too.
+const STILL: Duration = Duration::from_secs(1);
 
 impl State {
     /// Looks at the other hosts, and shows them that this one serves. Returns whether messages passed; `None` if this
@@ -58,12 +62,20 @@ impl State {
         }
     }
 
-    /// Declares that a host has ended.
-    pub(in crate::manager::state) fn declare_ended(&mut self, host: u32) -> Result<Reply, Denied> {
+    /// Declares that a host has ended. `force`: also if it shows that it runs.
+    pub(in crate::manager::state) fn declare_ended(
+        &mut self,
+        host: u32,
+        force: bool,
+    ) -> Result<Reply, Denied> {
         let hosts = self.hosts.as_mut().ok_or(Denied::NoHosts)?;
         let of = host as Host;
         if of >= hosts.member.hosts() || of == hosts.member.host() {
             return Err(Denied::NoSuchHost(host));
+        }
+        let runs = hosts.links[of].as_ref().is_some_and(|link| link.is_heard(STILL));
+        if runs && !force && hosts.member.standing(of) == Standing::Serving {
+            return Err(Denied::HostRuns(host));
         }
         hosts.member.declare_ended(of);
         Ok(Reply::Done)

@@ -1,0 +1,86 @@
+//! Folder of a sweep: an earlier sweep's table is replaced only by one that has all of its points.
+
+use crate::error::ScenarioRunError;
+use crate::sweep::Plan;
+use std::path::Path;
+use unrack_record::{Purpose, RecordError, RunFolder, Sweep, read_json};
+
+/// Table of a sweep, in its folder.
+const TABLE: &str = "sweep.json";
+
+/// Creates the folder of a sweep, or takes over that of an earlier one and removes its table; finished points stay. `name` is the
+/// scenario's file, for messages.
+///
+/// # Errors
+/// If the folder has another run's results, or a sweep's table with points that `plan` lacks, unless `replace` is set; if it has other
+/// files; if it cannot be written.
+pub fn create(path: &Path, plan: &Plan, name: &str, replace: bool) -> Result<RunFolder, ScenarioRunError> {
+    if !replace && let Some(lost) = lost(path, plan) {
+        return Err(ScenarioRunError::Refused(format!(
+            "{} has a sweep {lost}: name another folder, or give --replace to replace its table (finished points are kept)",
+            path.display()
+        )));
+    }
+    let created = RunFolder::create(path, &Purpose::new("sweep", name, ""), replace);
+    created.map_err(|why| match why {
+        RecordError::Io { .. } => why.into(),
+        _ => ScenarioRunError::Refused(why.to_string()),
+    })
+}
+
+/// Returns what the folder's table has that would be lost, if anything.
+fn lost(path: &Path, plan: &Plan) -> Option<String> {
+    let table = path.join(TABLE);
+    if table.symlink_metadata().is_err() {
+        return None;
+    }
+    match read_json::<Sweep>(&table).map(|earlier| plan.lacks(&earlier)) {
+        Ok(0) => None,
+        Ok(points) => Some(format!("with {points} points that are not in this grid")),
+        Err(_) => Some("whose table this build cannot read".into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sweep::PlannedPoint;
+    use unrack_testing::Folder;
+
+    fn plan(hashes: &[&str]) -> Plan {
+        let point =
+            |hash: &&str| PlannedPoint { values: vec![], set: vec![], scenario_hash: hash.to_string() };
+        Plan { keys: vec![], points: hashes.iter().map(point).collect(), asked: String::new() }
+    }
+
+    fn sweep_of(folder: &Path, hashes: &[&str]) {
+        let made = create(folder, &plan(hashes), "a.toml", false).unwrap();
+        let points = hashes.iter().map(|hash| format!(r#"{{"values": [], "scenario_hash": "{hash}"}}"#));
+        let points = points.collect::<Vec<_>>().join(",");
+        let text = format!(r#"{{"version": "1", "keys": [], "points": [{points}]}}"#);
+        std::fs::write(made.path(TABLE), text).unwrap();
+    }
+
+    #[test]
+    fn a_table_with_other_points_is_refused_and_left_alone() {
+        let folder = Folder::new("sweep-folder");
+        std::fs::write(folder.join(TABLE), "").ok();
+        std::fs::remove_file(folder.join(TABLE)).unwrap();
+        sweep_of(&folder, &["a", "b"]);
+        let refused = create(&folder, &plan(&["a", "c"]), "a.toml", false).unwrap_err().to_string();
+        assert!(refused.contains("--replace"), "{refused}");
+        assert!(folder.join(TABLE).exists());
+        create(&folder, &plan(&["a", "c"]), "a.toml", true).unwrap();
+        assert!(!folder.join(TABLE).exists());
+    }
+
+    #[test]
+    fn a_table_that_cannot_be_read_is_refused_and_left_alone() {
+        let folder = Folder::new("sweep-folder-unreadable");
+        create(&folder, &plan(&["a"]), "a.toml", false).unwrap();
+        std::fs::write(folder.join(TABLE), "{").unwrap();
+        let refused = create(&folder, &plan(&["a"]), "a.toml", false).unwrap_err().to_string();
+        assert!(refused.contains("cannot read"), "{refused}");
+        assert!(folder.join(TABLE).exists());
+    }
+}

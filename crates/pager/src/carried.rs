@@ -1,0 +1,235 @@
+//! Descriptors that a thread carries to the child that it forks: a process that has given up its rights, its root directory or
+//! its number of descriptors could not open for itself what the child's pager needs.
+//!
+//! The pager keeps them in its own table of files, where the program can neither see nor close them. A thread that is about to
+//! fork copies them into the program's table (`pidfd_getfd(2)`, Linux 6.9), and both sides of the fork close them there at once.
+//! One thread at a time does so. Where that fails, the child's pager opens the files again, or there is none.
+
+use crate::attached;
+use crate::control::ControlHead;
+use crate::sys;
+use core::ffi::CStr;
+use core::sync::atomic::{
+    AtomicI32, AtomicU32,
+    Ordering::{Acquire, Relaxed, Release},
+};
+use rustix::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd};
+use rustix::fs::{Mode, OFlags};
+use rustix::io::Errno;
+
+/// The device for userfaultfds; the folder `/proc`; the control file, with an open file of its own.
+const KINDS: usize = 3;
+const PROC: usize = 1;
+
+/// Descriptors in the pager's table; -1: none.
+static KEPT: [AtomicI32; KINDS] = [const { AtomicI32::new(-1) }; KINDS];
+/// Descriptors in the program's table, while a thread forks.
+static CARRIED: [AtomicI32; KINDS] = [const { AtomicI32::new(-1) }; KINDS];
+/// Descriptors for the pager that is about to start: those that were carried, and `pagemap`.
+static GIVEN: [AtomicI32; KINDS + 1] = [const { AtomicI32::new(-1) }; KINDS + 1];
+/// The pager's thread; 0: none keeps anything.
+static KEEPER: AtomicU32 = AtomicU32::new(0);
+/// 1 while a thread carries.
+static CARRIES: AtomicU32 = AtomicU32::new(0);
+
+/// Files that a pager opens its own with; `None`: by their paths.
+pub(crate) struct Kept {
+    device: Option<OwnedFd>,
+    proc: Option<OwnedFd>,
+    control: Option<OwnedFd>,
+    pagemap: Option<OwnedFd>,
+}
+
+impl Kept {
+    /// Returns the descriptors that the calling thread was given, which are the only ones that it must not close.
+    pub(crate) fn numbers() -> [i32; KINDS + 1] {
+        GIVEN.each_ref().map(|number| number.load(Relaxed))
+    }
+
+    /// Takes what this pager was given, opens what is missing, and keeps it for children.
+    ///
+    /// # Safety
+    /// Called once by a pager's thread, which has a table of files of its own.
+    pub(crate) unsafe fn take(control: &ControlHead) -> Kept {
+        let given = Kept::numbers().map(|number| {
+            // SAFETY: as the caller says; the number is in its copy of the program's table.
+            (number >= 0).then(|| unsafe { OwnedFd::from_raw_fd(number) })
+        });
+        let [device, proc, locked, pagemap] = given;
+        let kept = Kept {
+            device: device.or_else(|| sys::open_device().ok()),
+            proc: proc.or_else(|| open_proc().ok()),
+            control: locked.or_else(|| attached::open_locked(control)),
+            pagemap,
+        };
+        for (number, file) in KEPT.iter().zip([&kept.device, &kept.proc, &kept.control]) {
+            number.store(file.as_ref().map_or(-1, |file| file.as_raw_fd()), Relaxed);
+        }
+        KEEPER.store(rustix::thread::gettid().as_raw_nonzero().get() as u32, Release);
+        kept
+    }
+
+    /// Returns the device for userfaultfds.
+    pub(crate) fn device(&self) -> Option<&OwnedFd> {
+        self.device.as_ref()
+    }
+
+    /// Opens a file of this process in `/proc`.
+    pub(crate) fn open(&self, name: &CStr) -> Result<OwnedFd, Errno> {
+        open_own(self.proc.as_ref().map(AsFd::as_fd), name)
+    }
+
+    /// Opens `pagemap`, unless it was given.
+    pub(crate) fn open_pagemap(&mut self) -> Result<OwnedFd, Errno> {
+        match self.pagemap.take() {
+            Some(file) => Ok(file),
+            None => open_own_pagemap(self.proc.as_ref().map(AsFd::as_fd)),
+        }
+    }
+
+    /// Makes it of these, of which each may be missing.
+    #[cfg(target_arch = "x86_64")]
+    pub(crate) fn of(device: Option<OwnedFd>, proc: Option<OwnedFd>) -> Kept {
+        Kept { device, proc, control: None, pagemap: None }
+    }
+
+    /// Returns a copy of the control file's descriptor, to check its lock.
+    pub(crate) fn control(&self) -> Option<OwnedFd> {
+        rustix::io::fcntl_dupfd_cloexec(self.control.as_ref()?, 0).ok()
+    }
+}
+
+fn open_own(proc: Option<BorrowedFd>, name: &CStr) -> Result<OwnedFd, Errno> {
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+    match proc {
+        Some(proc) => rustix::fs::openat(proc, name, flags, Mode::empty()),
+        None => rustix::fs::openat(open_proc()?, name, flags, Mode::empty()),
+    }
+}
+
+/// Opens the folder `/proc`.
+pub(crate) fn open_proc() -> Result<OwnedFd, Errno> {
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    rustix::fs::open(c"/proc", flags, Mode::empty())
+}
+
+/// Copies what the pager keeps into the calling thread's table, for the child that it is about to fork.
+pub(crate) fn carry() {
+    while CARRIES.compare_exchange(0, 1, Acquire, Relaxed).is_err() {
+        rustix::thread::sched_yield();
+    }
+    let keeper = KEEPER.load(Acquire);
+    if keeper == 0 {
+        return;
+    }
+    const OF_THREAD: usize = libc::O_EXCL as usize;
+    // SAFETY: makes a descriptor.
+    let handle = unsafe { sys::call(libc::SYS_pidfd_open, [keeper as usize, OF_THREAD, 0, 0, 0, 0]) };
+    if handle < 0 {
+        return;
+    }
+    for (kept, carried) in KEPT.iter().zip(&CARRIED) {
+        let number = kept.load(Relaxed);
+        if number >= 0 {
+            let copy = [handle as usize, number as usize, 0, 0, 0, 0];
+            // SAFETY: makes a descriptor.
+            carried.store(unsafe { sys::call(libc::SYS_pidfd_getfd, copy) } as i32, Relaxed);
+        }
+    }
+    close(handle as i32);
+}
+
+/// Ends [`carry`], in the thread that called it.
+pub(crate) fn put_down() {
+    for carried in &CARRIED {
+        let number = carried.swap(-1, Relaxed);
+        if number >= 0 {
+            close(number);
+        }
+    }
+    CARRIES.store(0, Release);
+}
+
+/// Gives what was carried to the pager that is about to start in the child of a fork. The thread that forked is the only one.
+/// [`put_down`] follows when it has started.
+pub(crate) fn give() {
+    for (given, carried) in GIVEN.iter().zip(&CARRIED) {
+        given.store(carried.load(Relaxed), Relaxed);
+    }
+    KEEPER.store(0, Relaxed);
+    let number = CARRIED[PROC].load(Relaxed);
+    // SAFETY: carried here, and closed only by `put_down`.
+    let proc = (number >= 0).then(|| unsafe { BorrowedFd::borrow_raw(number) });
+    let pagemap = open_own_pagemap(proc).map_or(-1, IntoRawFd::into_raw_fd);
+    GIVEN[KINDS].store(pagemap, Relaxed);
+}
+
+/// Closes what only the pager needs, when it has started with its own copy.
+pub(crate) fn close_given() {
+    let number = GIVEN[KINDS].load(Relaxed);
+    if number >= 0 {
+        close(number);
+    }
+}
+
+/// Opens `pagemap` of this process. The files of one that has changed its user belong to root, until the kernel may show them
+/// to that user: that it may, for a moment, harms nobody.
+fn open_own_pagemap(proc: Option<BorrowedFd>) -> Result<OwnedFd, Errno> {
+    let open = || open_own(proc, c"self/pagemap");
+    match open() {
+        Err(Errno::ACCESS) => {
+            const GET: usize = libc::PR_GET_DUMPABLE as usize;
+            const SET: usize = libc::PR_SET_DUMPABLE as usize;
+            // SAFETY: an attribute of this process.
+            let set = |value| unsafe { sys::call(libc::SYS_prctl, [SET, value, 0, 0, 0, 0]) };
+            // SAFETY: only reads that attribute.
+            let before = unsafe { sys::call(libc::SYS_prctl, [GET, 0, 0, 0, 0, 0]) };
+            set(1);
+            let opened = open();
+            // The kernel alone may set 2, of which 0 is the stricter form.
+            if before != 1 {
+                set(0);
+            }
+            opened
+        }
+        other => other,
+    }
+}
+
+fn close(number: i32) {
+    // SAFETY: ours, by `carry` or `give`.
+    unsafe { sys::call(libc::SYS_close, [number as usize, 0, 0, 0, 0, 0]) };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_carries_what_another_keeps_and_leaves_nothing() {
+        let files = || std::fs::read_dir("/proc/self/fd").unwrap().count();
+        let before = files();
+        carry();
+        assert!(CARRIED.iter().all(|number| number.load(Relaxed) < 0), "nobody keeps anything");
+        put_down();
+        let file = rustix::fs::memfd_create("kept", rustix::fs::MemfdFlags::CLOEXEC).unwrap();
+        KEPT[2].store(file.as_raw_fd(), Relaxed);
+        KEEPER.store(rustix::thread::gettid().as_raw_nonzero().get() as u32, Release);
+        std::thread::spawn(|| {
+            carry();
+            let number = CARRIED[2].load(Relaxed);
+            // An older kernel has no handles of threads.
+            if number >= 0 {
+                let target = std::fs::read_link(format!("/proc/thread-self/fd/{number}")).unwrap();
+                assert!(target.to_string_lossy().contains("kept"), "{}", target.display());
+            }
+            assert!(CARRIED[0].load(Relaxed) < 0);
+            put_down();
+        })
+        .join()
+        .unwrap();
+        drop(file);
+        KEEPER.store(0, Relaxed);
+        assert_eq!(files(), before);
+    }
+}
