@@ -20,11 +20,11 @@ pub unsafe extern "C-unwind" fn read(fd: c_int, to: *mut c_void, bytes: usize) -
         return unsafe { next::read(fd, to, bytes) };
     }
     // SAFETY: the caller's own arguments.
-    let native = |most: usize| unsafe { libc::syscall(libc::SYS_read, fd, to, bytes.min(most)) as ssize_t };
-    recv::recv(fd, Pieces::new(&one(to, bytes)), 0, |most, flags| match flags {
-        0 => native(most),
+    let native = || unsafe { libc::syscall(libc::SYS_read, fd, to, bytes) as ssize_t };
+    recv::recv(fd, Pieces::new(&one(to, bytes)), 0, |done, most, flags| match flags {
+        0 if done == 0 && most >= bytes => native(),
         // SAFETY: the caller's own arguments.
-        _ => unsafe { kernel::recv(fd, to.cast(), bytes.min(most), flags) },
+        _ => unsafe { kernel::recv(fd, to.cast::<u8>().wrapping_add(done), (bytes - done).min(most), flags) },
     })
 }
 
@@ -45,11 +45,10 @@ pub unsafe extern "C-unwind" fn recvfrom(
         // SAFETY: the caller's own arguments.
         return unsafe { next::recvfrom(fd, to, bytes, flags, from, length) };
     }
-    let native = |most: usize, more: c_int| {
+    let native = |done: usize, most: usize, more: c_int| {
+        let (to, bytes) = (to.cast::<u8>().wrapping_add(done), (bytes - done).min(most));
         // SAFETY: the caller's own arguments.
-        unsafe {
-            libc::syscall(libc::SYS_recvfrom, fd, to, bytes.min(most), flags | more, from, length) as ssize_t
-        }
+        unsafe { libc::syscall(libc::SYS_recvfrom, fd, to, bytes, flags | more, from, length) as ssize_t }
     };
     let got = recv::recv(fd, Pieces::new(&one(to, bytes)), flags, native);
     if got >= 0 && !from.is_null() && !length.is_null() {
@@ -136,12 +135,12 @@ pub unsafe extern "C-unwind" fn readv(fd: c_int, list: *const iovec, count: c_in
     }
     // SAFETY: the caller's list.
     let pieces = Pieces::new(unsafe { std::slice::from_raw_parts(list, count as usize) });
-    recv::recv(fd, pieces, 0, |most, flags| {
+    recv::recv(fd, pieces, 0, |done, most, flags| {
         // SAFETY: all zeros are an empty message.
         let mut message = unsafe { std::mem::zeroed::<msghdr>() };
         (message.msg_iov, message.msg_iovlen) = (list.cast_mut(), count as _);
         // SAFETY: a message of our own around the caller's buffers.
-        unsafe { receive(fd, &mut message, most, flags) }
+        unsafe { receive(fd, &mut message, done, most, flags) }
     })
 }
 
@@ -168,37 +167,46 @@ pub unsafe extern "C-unwind" fn recvmsg(fd: c_int, message: *mut msghdr, flags: 
     let mut asked_kernel = false;
     let (room, control) = (message.msg_namelen, message.msg_controllen);
     let asked = (&raw mut asked_kernel, &raw mut *message);
-    let got = recv::recv(fd, Pieces::new(pieces), flags, |most, more| {
+    let native = |done: usize, most: usize, more: c_int| {
         // SAFETY: both outlive the call.
         let (asked, message) = unsafe { (&mut *asked.0, &mut *asked.1) };
         *asked = true;
         (message.msg_namelen, message.msg_controllen) = (room, control);
         // SAFETY: the caller's message.
-        unsafe { receive(fd, message, most, flags | more) }
-    });
+        unsafe { receive(fd, message, done, most, flags | more) }
+    };
+    let got = match control {
+        0 => recv::recv(fd, Pieces::new(pieces), flags, native),
+        _ => recv::recv_beside(fd, Pieces::new(pieces), flags, native),
+    };
     if got >= 0 && !asked_kernel {
         (message.msg_namelen, message.msg_controllen, message.msg_flags) = (0, 0, 0);
+    }
+    if got >= 0 {
         // SAFETY: the caller's room.
         unsafe { options::tell_inq(fd, message, control) };
     }
     got
 }
 
-/// Receives a message from the kernel, of at most `most` bytes.
+/// Receives a message from the kernel behind `done` bytes of the buffers, of at most `most` bytes.
 ///
 /// # Safety
 /// As `recvmsg(2)`.
-unsafe fn receive(fd: c_int, message: &mut msghdr, most: usize, flags: c_int) -> ssize_t {
-    if most == usize::MAX {
+unsafe fn receive(fd: c_int, message: &mut msghdr, done: usize, most: usize, flags: c_int) -> ssize_t {
+    if done == 0 && most == usize::MAX {
         // SAFETY: the caller's promise.
         return unsafe { kernel::recvmsg(fd, message, flags) };
     }
     let (list, count) = (message.msg_iov, message.msg_iovlen);
     // SAFETY: the caller's list.
     let mut short = unsafe { std::slice::from_raw_parts(list, count) }.to_vec();
-    let mut left = most;
+    let (mut skip, mut left) = (done, most);
     for piece in &mut short {
-        piece.iov_len = piece.iov_len.min(left);
+        let first = skip.min(piece.iov_len);
+        skip -= first;
+        piece.iov_base = piece.iov_base.cast::<u8>().wrapping_add(first).cast();
+        piece.iov_len = (piece.iov_len - first).min(left);
         left -= piece.iov_len;
     }
     message.msg_iov = short.as_mut_ptr();

@@ -74,8 +74,10 @@ pub unsafe extern "C-unwind" fn splice(
     bytes: usize,
     flags: c_uint,
 ) -> ssize_t {
-    let native = |most: usize| {
-        let bytes = bytes.min(most);
+    let native = |done: usize, most: usize| {
+        let bytes = (bytes - done).min(most);
+        // A call that has passed bytes does not wait for the pipe to pass more.
+        let flags = flags | if done > 0 { SPLICE_F_NONBLOCK } else { 0 };
         // SAFETY: the caller's own arguments.
         unsafe { libc::syscall(libc::SYS_splice, from, from_offset, to, to_offset, bytes, flags) as ssize_t }
     };
@@ -97,7 +99,7 @@ fn from_socket(
     pipe: c_int,
     bytes: usize,
     flags: c_uint,
-    native: impl Fn(usize) -> ssize_t,
+    native: impl Fn(usize, usize) -> ssize_t,
 ) -> ssize_t {
     if !is_pipe(pipe) {
         return fail(libc::EINVAL);
@@ -120,7 +122,7 @@ fn from_socket(
         if done > 0 { done as ssize_t } else { fail(libc::EAGAIN) }
     };
     // `SPLICE_F_NONBLOCK` is the pipe's: whether the socket waits is its own (`O_NONBLOCK`).
-    recv::take(from, bytes, 0, &mut taker, |most, _| native(most))
+    recv::take(from, bytes, 0, &mut taker, |done, most, _| native(done, most))
 }
 
 /// Passes bytes from a pipe to a socket.
@@ -129,10 +131,10 @@ fn to_socket(
     to: c_int,
     bytes: usize,
     flags: c_uint,
-    native: impl Fn(usize) -> ssize_t,
+    native: impl Fn(usize, usize) -> ssize_t,
 ) -> ssize_t {
     if !is_pipe(pipe) {
-        return native(usize::MAX);
+        return native(0, usize::MAX);
     }
     if let Err(errno) = wait_for(pipe, libc::POLLIN, flags) {
         return fail(errno);
@@ -144,7 +146,7 @@ fn to_socket(
         // SAFETY: room in a ring.
         unsafe { libc::syscall(libc::SYS_read, pipe, place, room) as ssize_t }
     };
-    send::fill(to, bytes, 0, &mut filler, || native(usize::MAX))
+    send::fill(to, bytes, 0, &mut filler, || native(0, usize::MAX))
 }
 
 fn is_pipe(fd: c_int) -> bool {

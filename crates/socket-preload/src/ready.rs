@@ -2,7 +2,7 @@
 
 use crate::next;
 use libc::{c_int, c_ulong, c_void, epoll_event, fd_set, pollfd, sigset_t, timespec, timeval};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use unrack_socket::{epoll, kernel, poll as sockets};
 
 fn milliseconds(most: c_int) -> Option<Duration> {
@@ -201,8 +201,13 @@ pub unsafe extern "C-unwind" fn epoll_wait(
     most: c_int,
 ) -> c_int {
     if !epoll::is_set(set) {
+        let begin = Instant::now();
         // SAFETY: the caller's own arguments.
-        return unsafe { next::epoll_wait(set, events, room, most) };
+        let got = unsafe { next::epoll_wait(set, events, room, most) };
+        // SAFETY: the caller's own arguments.
+        return unsafe {
+            epoll::finish(set, events, (room, got), (begin, milliseconds(most)), std::ptr::null()) as c_int
+        };
     }
     // SAFETY: the caller's own arguments.
     unsafe { epoll::wait(set, events, room, milliseconds(most), std::ptr::null()) as c_int }
@@ -221,8 +226,13 @@ pub unsafe extern "C-unwind" fn epoll_pwait(
     mask: *const sigset_t,
 ) -> c_int {
     if !epoll::is_set(set) {
+        let begin = Instant::now();
         // SAFETY: the caller's own arguments.
-        return unsafe { next::epoll_pwait(set, events, room, most, mask) };
+        let got = unsafe { next::epoll_pwait(set, events, room, most, mask) };
+        // SAFETY: the caller's own arguments.
+        return unsafe {
+            epoll::finish(set, events, (room, got), (begin, milliseconds(most)), mask.cast()) as c_int
+        };
     }
     // SAFETY: the caller's own arguments.
     unsafe { epoll::wait(set, events, room, milliseconds(most), mask.cast()) as c_int }
@@ -241,8 +251,13 @@ pub unsafe extern "C-unwind" fn epoll_pwait2(
     mask: *const sigset_t,
 ) -> c_int {
     if !epoll::is_set(set) {
+        let begin = Instant::now();
         // SAFETY: the caller's own arguments.
-        return unsafe { next::epoll_pwait2(set, events, room, most, mask) };
+        let got = unsafe { next::epoll_pwait2(set, events, room, most, mask) };
+        // SAFETY: the caller's time, which the kernel took if there are events.
+        let most = unsafe { from_timespec(most) }.unwrap_or(None);
+        // SAFETY: the caller's own arguments.
+        return unsafe { epoll::finish(set, events, (room, got), (begin, most), mask.cast()) as c_int };
     }
     // SAFETY: the caller's time.
     match unsafe { from_timespec(most) } {

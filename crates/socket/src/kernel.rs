@@ -138,9 +138,14 @@ pub fn name(fd: c_int, peer: bool) -> Option<(libc::sockaddr_storage, usize)> {
 
 /// Returns true if the descriptor does not wait.
 pub fn is_nonblocking(fd: c_int) -> bool {
+    has_flag(fd, libc::O_NONBLOCK)
+}
+
+/// Returns true if the descriptor has a flag (`F_GETFL`).
+pub fn has_flag(fd: c_int, flag: c_int) -> bool {
     // SAFETY: plain numbers.
     let flags = unsafe { libc::syscall(libc::SYS_fcntl, fd, libc::F_GETFL, 0) };
-    flags >= 0 && flags & c_long::from(libc::O_NONBLOCK) != 0
+    flags >= 0 && flags & c_long::from(flag) != 0
 }
 
 /// Reads the beginning of a file, and returns how many bytes.

@@ -1,6 +1,7 @@
 //! Options of sockets that concern what is carried by reference.
 
 use crate::area::Look;
+use crate::table::Link;
 use crate::{kernel, table};
 use libc::c_int;
 use std::sync::atomic::Ordering;
@@ -9,12 +10,16 @@ use std::sync::atomic::Ordering;
 pub fn readable(fd: c_int) -> Option<c_int> {
     let entry = table::get(fd)?;
     let link = entry.link()?;
+    Some(readable_of(&link, fd).min(c_int::MAX as usize) as c_int)
+}
+
+/// Returns the bytes that a connection's end can receive without waiting, from the kernel and from the ring.
+pub(crate) fn readable_of(link: &Link<'_>, fd: c_int) -> usize {
     let in_ring = match link.inward.look() {
         Look::Bytes(bytes) => bytes,
         Look::Empty | Look::Ended | Look::Broken => 0,
     };
-    let sum = in_ring + kernel::readable(fd).saturating_sub(link.inward.wakes());
-    Some(sum.min(c_int::MAX as usize) as c_int)
+    in_ring + kernel::readable(fd).saturating_sub(link.inward.wakes())
 }
 
 /// Returns true if only the kernel can do what an option asks for.
@@ -67,7 +72,10 @@ pub fn set_inq(fd: c_int, is_wanted: bool) {
 /// So many bytes at `msg_control` are writable.
 pub unsafe fn tell_inq(fd: c_int, message: &mut libc::msghdr, room: usize) {
     let Some(entry) = table::get(fd) else { return };
-    if entry.description().inq.load(Ordering::Relaxed) == 0 || message.msg_control.is_null() {
+    if entry.link().is_none()
+        || entry.description().inq.load(Ordering::Relaxed) == 0
+        || message.msg_control.is_null()
+    {
         return;
     }
     let left = readable(fd).unwrap_or(0);

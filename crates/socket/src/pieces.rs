@@ -42,6 +42,17 @@ impl<'a> Pieces<'a> {
         self.left -= bytes;
     }
 
+    /// Moves on by bytes that may lie in several buffers.
+    pub(crate) fn skip(&mut self, bytes: usize) {
+        let mut left = bytes;
+        while left > 0
+            && let Some((_, part)) = self.next(left)
+        {
+            self.advance(part);
+            left -= part;
+        }
+    }
+
     /// Moves back to an earlier place: the cursor as it was before.
     pub(crate) fn reset(&mut self, before: Pieces<'a>) {
         *self = before;

@@ -258,6 +258,11 @@ impl<'a> Direction<'a> {
         sum
     }
 
+    /// Returns true if no further byte can come before some are taken out, as the receiving end sees it.
+    pub(crate) fn is_full(&self) -> bool {
+        self.reader_room() == 0
+    }
+
     /// Returns true if a byte can be put into the ring.
     pub(crate) fn has_place(&self) -> bool {
         self.room() > 0

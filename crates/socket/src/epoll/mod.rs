@@ -11,8 +11,8 @@ use crate::{table, wait};
 use libc::{EPOLL_CTL_DEL, EPOLL_CTL_MOD, c_int, c_void, epoll_event, timespec};
 use set::Set;
 use std::ptr::null_mut;
-use std::sync::atomic::{AtomicPtr, Ordering, fence};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering, fence};
+use std::sync::{Mutex, OnceLock, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
 /// Descriptors from this one on stay with the kernel.
@@ -21,10 +21,28 @@ const MOST: usize = 1 << 16;
 const MOST_SLOTS: usize = 1 << 20;
 /// Number of a set's bell among its sockets.
 const BELL: usize = MOST_SLOTS - 1;
+/// Attempts to take the lock of the list of sets.
+const ATTEMPTS: u32 = 10_000;
 /// Longest sleep before all is looked at again.
 const NAP: Duration = Duration::from_secs(1);
 /// Time for which events of other descriptors may wait behind those of carried ones.
 const KERNEL_EVERY: Duration = Duration::from_micros(20);
+
+/// Descriptors that may be registered in a set, a bit each.
+static TRACKED: [AtomicU64; MOST / 64] = [const { AtomicU64::new(0) }; MOST / 64];
+
+fn track(fd: c_int) {
+    if let Some(word) = TRACKED.get(fd as usize / 64) {
+        word.fetch_or(1 << (fd % 64), Ordering::AcqRel);
+    }
+}
+
+/// Returns true if a descriptor may be registered in a set, which then forgets it.
+fn ends_tracking(fd: c_int) -> bool {
+    let Some(word) = TRACKED.get(fd as usize / 64) else { return false };
+    let bit = 1 << (fd % 64);
+    word.load(Ordering::Acquire) & bit != 0 && word.fetch_and(!bit, Ordering::AcqRel) & bit != 0
+}
 
 static SETS: [AtomicPtr<Set>; MOST] = [const { AtomicPtr::new(null_mut()) }; MOST];
 /// Descriptors of sets.
@@ -100,7 +118,10 @@ fn bell_of(set: &Set, fd: c_int) -> Option<Bell> {
 /// # Safety
 /// As `epoll_ctl(2)`.
 pub unsafe fn control(set_fd: c_int, operation: c_int, fd: c_int, event: *mut epoll_event) -> isize {
-    let is_known = table::has(fd) || get(fd).is_some() || get(set_fd).is_some_and(|set| set.has(fd));
+    let is_known = table::has(fd)
+        || get(fd).is_some()
+        || get(set_fd).is_some_and(|set| set.has(fd))
+        || operation == libc::EPOLL_CTL_ADD && may_be_connected(fd);
     if !is_known || set_fd as usize >= MOST || set_fd == fd {
         // SAFETY: the caller's own arguments.
         return unsafe { in_kernel(set_fd, operation, fd, event) };
@@ -112,14 +133,63 @@ pub unsafe fn control(set_fd: c_int, operation: c_int, fd: c_int, event: *mut ep
     let none = epoll_event { events: 0, u64: 0 };
     // SAFETY: the caller's event; packed.
     let wanted = if event.is_null() { none } else { unsafe { event.read_unaligned() } };
-    set.change(operation, fd, wanted, |slot| {
+    let done = set.change(operation, fd, wanted, |slot| {
         let mut real = match slot {
             Some(slot) => set::registration(number(slot)),
             None => wanted,
         };
         // SAFETY: an event of our own.
         unsafe { in_kernel(set_fd, operation, fd, &raw mut real) }
-    })
+    });
+    if done == 0 && operation != EPOLL_CTL_DEL {
+        track(fd);
+        share(set, set_fd, Some(fd));
+    }
+    done
+}
+
+/// Returns true if a descriptor is a stream socket that may be connected later: a program may register it before.
+fn may_be_connected(fd: c_int) -> bool {
+    let before = kernel::errno();
+    let is_stream = kernel::option(fd, libc::SOL_SOCKET, libc::SO_TYPE) == Some(libc::SOCK_STREAM)
+        && kernel::option(fd, libc::SOL_SOCKET, libc::SO_ACCEPTCONN) == Some(0);
+    kernel::fail(before);
+    is_stream
+}
+
+/// Has threads that are asleep in a set learn of what this one did: registered a socket anew, or took events and did not take
+/// others. Looks at one socket only, if it is given.
+fn share(set: &Set, set_fd: c_int, changed: Option<c_int>) {
+    if set.carried() == 0 || !set.has_sleepers() {
+        return;
+    }
+    let before = kernel::errno();
+    let bell = bell_of(set, set_fd);
+    let is_ready = match changed {
+        Some(fd) => set.arm_one(fd, bell),
+        None => {
+            set.arm(bell);
+            fence(Ordering::SeqCst);
+            set.any()
+        }
+    };
+    if is_ready {
+        wake(set, set_fd, bell, changed);
+    }
+    kernel::fail(before);
+}
+
+/// Wakes a thread that is asleep in a set: by the set's bell; or, if there is none, by registering a socket anew in the kernel,
+/// which wakes since the kernel's connection can be written to.
+fn wake(set: &Set, set_fd: c_int, bell: Option<Bell>, changed: Option<c_int>) {
+    if let Some(bell) = bell {
+        return bell::strike(bell);
+    }
+    set.again(changed, |fd, slot| {
+        let mut real = set::registration(number(slot));
+        // SAFETY: an event of our own.
+        unsafe { in_kernel(set_fd, EPOLL_CTL_MOD, fd, &raw mut real) };
+    });
 }
 
 /// # Safety
@@ -136,16 +206,32 @@ fn make(fd: c_int) -> &'static Set {
     set
 }
 
+/// Takes the list's lock; nothing if that lasts, since this thread may have it, which a signal interrupted.
+fn soon() -> Option<std::sync::MutexGuard<'static, Vec<c_int>>> {
+    (0..ATTEMPTS).find_map(|_| match LIST.try_lock() {
+        Ok(list) => Some(list),
+        Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+        Err(TryLockError::WouldBlock) => {
+            std::thread::yield_now();
+            None
+        }
+    })
+}
+
 /// Registers a socket anew that has an area now, wherever it is registered.
 pub(crate) fn joined(fd: c_int) {
-    let Ok(sets) = LIST.try_lock() else { return };
+    let Some(sets) = soon() else { return };
     for &set_fd in sets.iter() {
         if let Some(set) = get(set_fd) {
-            set.carry(fd, |slot| {
+            let is_spent = || set::is_spent(set_fd, fd);
+            let is_carried = set.carry(fd, is_spent, |slot| {
                 let mut real = set::registration(number(slot));
                 // SAFETY: an event of our own.
                 unsafe { in_kernel(set_fd, EPOLL_CTL_MOD, fd, &raw mut real) == 0 }
             });
+            if is_carried {
+                share(set, set_fd, Some(fd));
+            }
         }
     }
 }
@@ -161,7 +247,7 @@ pub(crate) fn forget(fd: c_int) {
             bell::give_back(*bell);
         }
     }
-    if table::has(fd) {
+    if ends_tracking(fd) {
         for &set in list().iter() {
             if get(set).is_some_and(|set| set.remove(fd)) {
                 // The program deleted it, and a copy of the descriptor would keep it in the kernel.
@@ -172,11 +258,14 @@ pub(crate) fn forget(fd: c_int) {
     }
 }
 
-/// Forgets sets that are about to be closed.
+/// Forgets sets, and registered descriptors, that are about to be closed.
 pub(crate) fn forget_range(first: u32, last: u32) {
     let found: Vec<c_int> =
         list().iter().copied().filter(|&fd| (first..=last).contains(&(fd as u32))).collect();
     found.into_iter().for_each(forget);
+    let last = last.min(MOST as u32 - 1);
+    let is_tracked = |fd: &u32| TRACKED[*fd as usize / 64].load(Ordering::Acquire) >> (fd % 64) & 1 != 0;
+    (first..=last).filter(is_tracked).for_each(|fd| forget(fd as c_int));
 }
 
 /// Makes a second descriptor of a set, as `dup` did.
@@ -211,18 +300,20 @@ pub unsafe fn wait(
     }
     loop {
         let found = set.collect(room);
-        if found > 0 && !set.owes_kernel_a_look(KERNEL_EVERY) {
-            return found as isize;
-        }
         if found > 0 {
+            let is_due = set.owes_kernel_a_look(KERNEL_EVERY);
             // SAFETY: room that is left.
-            return unsafe { add_kernel(set, set_fd, room, found) };
+            let all = if is_due { unsafe { add_kernel(set, set_fd, room, found) } } else { found as isize };
+            share(set, set_fd, None);
+            return all;
         }
         let begin = Instant::now();
+        if set.carried() > 0 && wait::spin(&set.patience, || set.any()) {
+            continue;
+        }
+        // Before the look that follows: whoever changes something later sees it.
+        let asleep = set.fall_asleep();
         if set.carried() > 0 {
-            if wait::spin(&set.patience, || set.any()) {
-                continue;
-            }
             set.arm(bell_of(set, set_fd));
             fence(Ordering::SeqCst);
             if set.any() {
@@ -235,6 +326,7 @@ pub unsafe fn wait(
         let nap = if set.carried() == 0 && left.is_none() { None } else { Some(nap) };
         // SAFETY: the caller's promise.
         let got = unsafe { in_kernel_wait(set_fd, events, most, nap, mask) };
+        drop(asleep);
         wait::learn(&set.patience, begin.elapsed());
         if got < 0 {
             return got;
@@ -243,10 +335,38 @@ pub unsafe fn wait(
         let found = kept + set.collect(&mut room[kept..]);
         // At the place of what woke for them.
         room[before..found].rotate_left(kept - before);
+        if found > 0 {
+            share(set, set_fd, None);
+        }
         if found > 0 || deadline.is_some_and(|end| Instant::now() >= end) {
             return found as isize;
         }
     }
+}
+
+/// Ends a wait that began before this library knew the set: a thread may have registered a carried socket meanwhile, whose
+/// events have a number of this library's. `got` is what the kernel reported, `begin` when the wait began.
+///
+/// # Safety
+/// As [`wait`].
+pub unsafe fn finish(
+    set_fd: c_int,
+    events: *mut epoll_event,
+    (most, got): (c_int, c_int),
+    (begin, timeout): (Instant, Option<Duration>),
+    mask: *const c_void,
+) -> isize {
+    let Some(set) = get(set_fd).filter(|_| got > 0) else { return got as isize };
+    // SAFETY: the caller has room for so many.
+    let room = unsafe { std::slice::from_raw_parts_mut(events, most as usize) };
+    let (kept, _) = translate(set, room, got as usize);
+    let found = kept + set.collect(&mut room[kept..]);
+    if found > 0 {
+        return found as isize;
+    }
+    let left = timeout.map(|timeout| timeout.saturating_sub(begin.elapsed()));
+    // SAFETY: the caller's promise.
+    unsafe { wait(set_fd, events, most, left, mask) }
 }
 
 /// Looks at all events, without waiting.
@@ -262,7 +382,11 @@ unsafe fn look(set: &Set, fd: c_int, room: &mut [epoll_event]) -> isize {
         return got;
     }
     let (kept, _) = translate(set, room, got as usize);
-    (kept + set.collect(&mut room[kept..])) as isize
+    let found = kept + set.collect(&mut room[kept..]);
+    if found > 0 {
+        share(set, fd, None);
+    }
+    found as isize
 }
 
 /// Adds events of other descriptors to those of carried sockets that were found.

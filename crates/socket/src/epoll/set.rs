@@ -10,7 +10,7 @@ use libc::{
     EPOLL_CTL_ADD, EPOLL_CTL_DEL, EPOLL_CTL_MOD, EPOLLERR, EPOLLET, EPOLLHUP, EPOLLIN, EPOLLONESHOT,
     EPOLLOUT, EPOLLPRI, EPOLLRDHUP, c_int, c_short, epoll_event, pollfd,
 };
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering, fence};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -26,6 +26,8 @@ pub(super) struct Set {
     carried: AtomicUsize,
     /// Nanoseconds that a wait spins before it sleeps.
     pub(super) patience: AtomicU32,
+    /// Threads that are asleep in a wait, or about to be.
+    sleepers: AtomicU32,
     /// Bell, once a wait was about to sleep; nothing if there is none to be had.
     pub(super) bell: OnceLock<Option<Bell>>,
 }
@@ -62,6 +64,8 @@ pub(super) struct Slot {
     seen: Seen,
     /// End of the bytes of which the program was told.
     told_tail: u64,
+    /// True if the ring carried what the program was told of.
+    told_ring: bool,
     /// Calls with `MSG_ZEROCOPY` when the program was last told of a report.
     told_zerocopy: u32,
     /// Times that the ring was full when the program was last told of room; [`u32::MAX`] before.
@@ -79,6 +83,10 @@ struct Seen {
     full: u32,
     /// Calls with `MSG_ZEROCOPY`.
     zerocopy: u32,
+    /// True if the next byte to receive comes by the ring.
+    ring: bool,
+    /// Events that hold.
+    now: u32,
 }
 
 /// A ring that was empty: a set of hundreds of sockets looks at one word of each.
@@ -118,7 +126,8 @@ impl Set {
     pub(super) fn new() -> Set {
         let slots = Slots { all: Vec::new(), next: 0, ready: Vec::new(), looked: Instant::now(), searches: 0 };
         let (slots, carried) = (Mutex::new(slots), AtomicUsize::new(0));
-        Set { slots, carried, patience: AtomicU32::new(wait::FIRST_PATIENCE), bell: OnceLock::new() }
+        let patience = AtomicU32::new(wait::FIRST_PATIENCE);
+        Set { slots, carried, patience, sleepers: AtomicU32::new(0), bell: OnceLock::new() }
     }
 
     fn slots(&self) -> MutexGuard<'_, Slots> {
@@ -167,16 +176,34 @@ impl Set {
     }
 
     /// Has a socket that has an area now registered under a number of ours, if it is registered here.
-    pub(super) fn carry(&self, fd: c_int, in_kernel: impl FnOnce(usize) -> bool) {
+    /// Returns whether it is now. `is_spent` says whether the kernel has told the event of a one-shot registration.
+    pub(super) fn carry(
+        &self,
+        fd: c_int,
+        is_spent: impl FnOnce() -> bool,
+        in_kernel: impl FnOnce(usize) -> bool,
+    ) -> bool {
         let mut slots = self.slots();
-        let Some(place) = slots.find(fd) else { return };
-        if let Some(slot) = &mut slots.all[place]
-            && !slot.carried
-            && in_kernel(place)
-        {
-            *slot = Slot { disabled: slot.disabled, ..Slot::new(fd, slot.registered(), true) };
+        let Some(place) = slots.find(fd) else { return false };
+        let Some(slot) = slots.all[place].as_mut().filter(|slot| !slot.carried) else { return false };
+        let disabled = slot.is(EPOLLONESHOT) && is_spent();
+        let is_carried = in_kernel(place);
+        if is_carried {
+            *slot = Slot { disabled, ..Slot::new(fd, slot.registered(), true) };
         }
         self.count(&slots);
+        is_carried
+    }
+
+    /// Calls a function with a carried socket and its slot: the one that is given, or any.
+    pub(super) fn again(&self, fd: Option<c_int>, then: impl FnOnce(c_int, usize)) {
+        let slots = self.slots();
+        let is_it = |slot: &Slot| slot.carried && fd.is_none_or(|fd| fd == slot.fd);
+        if let Some(place) = slots.all.iter().position(|slot| slot.as_ref().is_some_and(is_it))
+            && let Some(slot) = &slots.all[place]
+        {
+            then(slot.fd, place);
+        }
     }
 
     /// Removes a descriptor that is about to be closed. Returns true if it has to be deleted in the kernel.
@@ -201,6 +228,18 @@ impl Set {
         }
     }
 
+    /// Counts the caller as asleep until what is returned is dropped.
+    pub(super) fn fall_asleep(&self) -> Asleep<'_> {
+        self.sleepers.fetch_add(1, Ordering::SeqCst);
+        Asleep(&self.sleepers)
+    }
+
+    /// Returns true if a thread is asleep in a wait: it has to learn of what other threads change, or take.
+    pub(super) fn has_sleepers(&self) -> bool {
+        fence(Ordering::SeqCst);
+        self.sleepers.load(Ordering::SeqCst) > 0
+    }
+
     /// Returns true if an event could be collected.
     pub(super) fn any(&self) -> bool {
         self.slots().all.iter_mut().flatten().any(|slot| !slot.is_quiet() && slot.events_now() != 0)
@@ -223,6 +262,17 @@ impl Set {
         }
     }
 
+    /// Asks to be woken for one socket, and returns true if there is something to tell of it.
+    pub(super) fn arm_one(&self, fd: c_int, bell: Option<Bell>) -> bool {
+        let mut slots = self.slots();
+        let Some(place) = slots.find(fd) else { return false };
+        slots.all[place].as_mut().is_some_and(|slot| {
+            slot.arm(bell);
+            fence(Ordering::SeqCst);
+            slot.events_now() != 0
+        })
+    }
+
     /// Returns true if the kernel's events were not looked at for a time; they are looked at now.
     pub(super) fn owes_kernel_a_look(&self, every: Duration) -> bool {
         let (now, mut slots) = (Instant::now(), self.slots());
@@ -231,6 +281,30 @@ impl Set {
             slots.looked = now;
         }
         owes
+    }
+}
+
+/// Returns true if the kernel has told the event of a descriptor's one-shot registration, of which only flags are left then.
+pub(super) fn is_spent(set_fd: c_int, fd: c_int) -> bool {
+    let Ok(text) = std::fs::read_to_string(format!("/proc/self/fdinfo/{set_fd}")) else { return false };
+    text.lines().any(|line| {
+        // `tfd: FD events: MASK data: NUMBER`, the mask in hexadecimal.
+        let mut words = line.split_whitespace();
+        let is_it = words.next() == Some("tfd:") && words.next().and_then(|fd| fd.parse().ok()) == Some(fd);
+        let mask = words.nth(1).and_then(|mask| u32::from_str_radix(mask, 16).ok());
+        is_it && mask.is_some_and(|mask| mask & !((EPOLLONESHOT | EPOLLET) as u32 | PRIVATE) == 0)
+    })
+}
+
+/// Flags of a registration that are no events: `EPOLLWAKEUP` and `EPOLLEXCLUSIVE`.
+const PRIVATE: u32 = 1 << 29 | 1 << 28;
+
+/// A thread that is asleep in a wait.
+pub(super) struct Asleep<'a>(&'a AtomicU32);
+
+impl Drop for Asleep<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
     }
 }
 
@@ -295,6 +369,7 @@ impl Slot {
             changed: carried,
             seen: Seen::default(),
             told_tail: u64::MAX,
+            told_ring: false,
             told_zerocopy: 0,
             told_full: u32::MAX,
             quiet: None,
@@ -329,7 +404,7 @@ impl Slot {
 
     /// Returns the events to tell now, zero if none.
     fn events_now(&mut self) -> u32 {
-        if self.disabled || self.deleted || self.events & !((EPOLLET | EPOLLONESHOT) as u32) == 0 {
+        if self.disabled || self.deleted {
             return 0;
         }
         if !self.carried {
@@ -347,8 +422,11 @@ impl Slot {
             tail: link.inward.writer().tail.load(Ordering::Acquire),
             full: entry.was_full.load(Ordering::Relaxed),
             zerocopy: entry.description().zerocopy.by_ring(),
+            ring: ready::carries_in(&entry, &link),
+            now: 0,
         };
         let now = self.level(&entry, &link);
+        self.seen.now = now;
         self.quiet = (now == 0).then(|| self.to_quiet(&entry, &link)).flatten();
         if now == 0 || self.is(EPOLLET) && !self.is_news(&entry, &link) { 0 } else { now }
     }
@@ -429,10 +507,13 @@ impl Slot {
     /// Returns true if something is ready of which the program was not told.
     fn is_news(&self, entry: &Entry, link: &Link<'_>) -> bool {
         let tail = link.inward.writer().tail.load(Ordering::Acquire);
-        let has_bytes = matches!(link.inward.look(), Look::Bytes(_)) && tail != self.told_tail;
+        // A program may have taken what the kernel had for all that there is, though the ring has more.
+        let is_other = ready::carries_in(entry, link) && !self.told_ring;
+        let has_bytes =
+            matches!(link.inward.look(), Look::Bytes(_)) && (tail != self.told_tail || is_other);
+        // Also if the kernel carries meanwhile, whose buffers were never full.
         let full = entry.was_full.load(Ordering::Relaxed);
-        let has_room =
-            self.is(EPOLLOUT) && full != self.told_full && link.out.is_ring() && link.out.is_writable();
+        let has_room = self.seen.now & EPOLLOUT as u32 != 0 && full != self.told_full;
         let calls = &entry.description().zerocopy;
         let has_report = calls.has_report() && calls.by_ring() != self.told_zerocopy;
         has_bytes || has_room || has_report || self.changed
@@ -442,10 +523,9 @@ impl Slot {
     fn tell(&mut self) {
         self.changed = false;
         self.disabled = self.is(EPOLLONESHOT);
-        let Some(entry) = table::get(self.fd) else { return };
-        let Some(link) = entry.link() else { return };
         (self.told_tail, self.told_zerocopy) = (self.seen.tail, self.seen.zerocopy);
-        if link.out.is_writable() {
+        self.told_ring = self.seen.ring;
+        if self.seen.now & EPOLLOUT as u32 != 0 {
             self.told_full = self.seen.full;
         }
     }
@@ -463,8 +543,9 @@ impl Slot {
             bell::state(link.this_end(), bell, true, false);
             let asked = (self.events & 0xffff) as c_short;
             ready::arm(&entry, &link, &ready::of(&entry, &link, self.fd, asked), asked);
-            if self.is(EPOLLET) && ready::carries_in(&entry, &link) {
-                // Bytes that the program was told of may still be there: further ones are news all the same.
+            if asked & READS != 0 && ready::carries_in(&entry, &link) {
+                // Bytes that the program was told of may still be there: further ones are news to an edge-triggered set, and
+                // another thread may take those that are there before a thread that sleeps here is woken.
                 link.inward.request_data();
             }
         }
