@@ -82,7 +82,7 @@ fn is_carried(fd: c_int) -> bool {
 
 fn has_news(one: &pollfd) -> bool {
     if epoll::has_carried(one.fd) {
-        return one.events & POLLIN != 0 && epoll::any(one.fd);
+        return one.events & ready::READS != 0 && epoll::any(one.fd);
     }
     let Some(entry) = table::get(one.fd) else { return false };
     entry.link().is_some_and(|link| ready::of(&entry, &link, one.fd, one.events).now != 0)
@@ -98,7 +98,7 @@ fn evaluate(fds: &mut [pollfd], asked: &mut [pollfd], sleep: Option<Option<Bell>
             if sleep.is_some() {
                 epoll::arm(one.fd);
             }
-            one.revents = if epoll::any(one.fd) { one.events & POLLIN } else { 0 };
+            one.revents = if epoll::any(one.fd) { one.events & ready::READS } else { 0 };
         } else if let Some(entry) = table::get(one.fd)
             && let Some(link) = entry.link()
         {
@@ -158,8 +158,11 @@ fn translate(fds: &mut [pollfd], asked: &[pollfd]) -> isize {
                 }
             }
             _ if epoll::has_carried(one.fd) => {
-                let is_ready = reported & POLLIN != 0 || epoll::any(one.fd);
-                one.revents |= if is_ready { one.events & POLLIN } else { 0 };
+                let is_ready = match reported & ready::READS {
+                    0 => epoll::any(one.fd),
+                    _ => epoll::is_ready(one.fd),
+                };
+                one.revents |= if is_ready { one.events & ready::READS } else { 0 };
             }
             _ => one.revents |= reported,
         }

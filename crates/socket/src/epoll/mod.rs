@@ -3,6 +3,7 @@
 //! Other descriptors are registered as the program says, and their events pass untouched. A socket that has an area is
 //! registered edge-triggered under a number of this library's, so that the kernel wakes for it; its events are computed here.
 
+mod nested;
 mod set;
 
 use crate::bell::{self, Bell};
@@ -92,6 +93,11 @@ pub(crate) fn any(fd: c_int) -> bool {
     get(fd).is_some_and(Set::any)
 }
 
+/// Returns true if a set is ready, of which the kernel says so: it may only have been woken.
+pub(crate) fn is_ready(fd: c_int) -> bool {
+    nested::is_ready(fd)
+}
+
 /// Asks to be woken for all sockets of a set.
 pub(crate) fn arm(fd: c_int) {
     if let Some(set) = get(fd) {
@@ -118,10 +124,14 @@ fn bell_of(set: &Set, fd: c_int) -> Option<Bell> {
 /// # Safety
 /// As `epoll_ctl(2)`.
 pub unsafe fn control(set_fd: c_int, operation: c_int, fd: c_int, event: *mut epoll_event) -> isize {
+    let known = get(set_fd);
+    if let Some(set) = known.filter(|set| set.stashed() > 0) {
+        set.drop_aside(fd);
+    }
     let is_known = table::has(fd)
         || get(fd).is_some()
-        || get(set_fd).is_some_and(|set| set.has(fd))
-        || operation == libc::EPOLL_CTL_ADD && may_be_connected(fd);
+        || known.is_some_and(|set| set.has(fd))
+        || operation == libc::EPOLL_CTL_ADD && (may_be_connected(fd) || nested::found(fd));
     if !is_known || set_fd as usize >= MOST || set_fd == fd {
         // SAFETY: the caller's own arguments.
         return unsafe { in_kernel(set_fd, operation, fd, event) };
@@ -129,7 +139,12 @@ pub unsafe fn control(set_fd: c_int, operation: c_int, fd: c_int, event: *mut ep
     if event.is_null() && operation != EPOLL_CTL_DEL {
         return fail(libc::EFAULT);
     }
-    let set = get(set_fd).unwrap_or_else(|| make(set_fd));
+    if known.is_none() && !nested::is_set(set_fd) {
+        // The kernel refuses it.
+        // SAFETY: the caller's own arguments.
+        return unsafe { in_kernel(set_fd, operation, fd, event) };
+    }
+    let set = known.or_else(|| get(set_fd)).unwrap_or_else(|| make(set_fd));
     let none = epoll_event { events: 0, u64: 0 };
     // SAFETY: the caller's event; packed.
     let wanted = if event.is_null() { none } else { unsafe { event.read_unaligned() } };
@@ -247,6 +262,7 @@ pub(crate) fn forget(fd: c_int) {
             bell::give_back(*bell);
         }
     }
+    nested::forget(fd);
     if ends_tracking(fd) {
         for &set in list().iter() {
             if get(set).is_some_and(|set| set.remove(fd)) {
@@ -299,13 +315,18 @@ pub unsafe fn wait(
         return unsafe { look(set, set_fd, room) };
     }
     loop {
+        if set.any() && set.owes_kernel_a_look(KERNEL_EVERY) {
+            // Before what is told: the kernel may have more to say of the same socket.
+            // SAFETY: all of the room.
+            let found = unsafe { look(set, set_fd, room) };
+            if found != 0 {
+                return found;
+            }
+        }
         let found = set.collect(room);
         if found > 0 {
-            let is_due = set.owes_kernel_a_look(KERNEL_EVERY);
-            // SAFETY: room that is left.
-            let all = if is_due { unsafe { add_kernel(set, set_fd, room, found) } } else { found as isize };
             share(set, set_fd, None);
-            return all;
+            return found as isize;
         }
         let begin = Instant::now();
         if set.carried() > 0 && wait::spin(&set.patience, || set.any()) {
@@ -374,36 +395,26 @@ pub unsafe fn finish(
 /// # Safety
 /// As [`wait`].
 unsafe fn look(set: &Set, fd: c_int, room: &mut [epoll_event]) -> isize {
-    // SAFETY: all of the room.
-    let got = unsafe {
-        in_kernel_wait(fd, room.as_mut_ptr(), room.len() as c_int, Some(Duration::ZERO), std::ptr::null())
-    };
-    if got < 0 {
-        return got;
-    }
-    let (kept, _) = translate(set, room, got as usize);
-    let found = kept + set.collect(&mut room[kept..]);
-    if found > 0 {
-        share(set, fd, None);
-    }
-    found as isize
-}
-
-/// Adds events of other descriptors to those of carried sockets that were found.
-///
-/// # Safety
-/// As [`wait`].
-unsafe fn add_kernel(set: &Set, fd: c_int, room: &mut [epoll_event], found: usize) -> isize {
-    let rest = &mut room[found..];
+    // Where events of other descriptors took all of the room, carried sockets come first the next time.
+    let first = if set.is_their_turn() { set.collect(room) } else { 0 };
+    let rest = &mut room[first..];
     if rest.is_empty() {
-        return found as isize;
+        return first as isize;
     }
     // SAFETY: room that is left.
     let got = unsafe {
         in_kernel_wait(fd, rest.as_mut_ptr(), rest.len() as c_int, Some(Duration::ZERO), std::ptr::null())
     };
-    let all = found + translate(set, rest, got.max(0) as usize).0;
-    all as isize
+    if got < 0 {
+        return if first > 0 { first as isize } else { got };
+    }
+    let (kept, _) = translate(set, rest, got as usize);
+    set.gives_turn(kept == rest.len());
+    let found = first + kept + if first > 0 { 0 } else { set.collect(&mut rest[kept..]) };
+    if found > 0 {
+        share(set, fd, None);
+    }
+    found as isize
 }
 
 /// Takes the events of carried sockets out of what the kernel reported, and notes them. Returns how many others remain, and

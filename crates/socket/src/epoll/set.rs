@@ -7,10 +7,10 @@ use crate::ready::{self, READS, WRITES};
 use crate::table::{self, Entry, Link};
 use crate::wait::{self, Woken};
 use libc::{
-    EPOLL_CTL_ADD, EPOLL_CTL_DEL, EPOLL_CTL_MOD, EPOLLERR, EPOLLET, EPOLLHUP, EPOLLIN, EPOLLONESHOT,
+    EPOLL_CTL_ADD, EPOLL_CTL_DEL, EPOLL_CTL_MOD, EPOLLERR, EPOLLET, EPOLLEXCLUSIVE, EPOLLHUP, EPOLLIN, EPOLLONESHOT,
     EPOLLOUT, EPOLLPRI, EPOLLRDHUP, c_int, c_short, epoll_event, pollfd,
 };
-use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering, fence};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicUsize, Ordering, fence};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -24,8 +24,14 @@ const THOROUGH: u32 = 64;
 pub(super) struct Set {
     slots: Mutex<Slots>,
     carried: AtomicUsize,
+    /// Number of events in the stash.
+    stashed: AtomicUsize,
+    /// Changes that may be news to a set in which this one is registered.
+    changes: AtomicU64,
     /// Nanoseconds that a wait spins before it sleeps.
     pub(super) patience: AtomicU32,
+    /// True if events of other descriptors took all of the room, the last time.
+    their_turn: AtomicBool,
     /// Threads that are asleep in a wait, or about to be.
     sleepers: AtomicU32,
     /// Bell, once a wait was about to sleep; nothing if there is none to be had.
@@ -42,6 +48,8 @@ struct Slots {
     looked: Instant,
     /// Searches so far.
     searches: u32,
+    /// Events of other descriptors that were taken from the kernel to see whether the set is ready: see [`nested`](super::nested).
+    stash: Vec<(c_int, epoll_event)>,
 }
 
 /// A registered socket, or a registered set.
@@ -60,6 +68,8 @@ pub(super) struct Slot {
     reported: u32,
     /// True if `reported` has something that the program was not told of.
     changed: bool,
+    /// True if the kernel reported a registered set since the last look at it.
+    edge: bool,
     /// Counts of the last look, taken before it looked at what holds.
     seen: Seen,
     /// End of the bytes of which the program was told.
@@ -124,10 +134,24 @@ pub(super) fn registration(number: u64) -> epoll_event {
 
 impl Set {
     pub(super) fn new() -> Set {
-        let slots = Slots { all: Vec::new(), next: 0, ready: Vec::new(), looked: Instant::now(), searches: 0 };
-        let (slots, carried) = (Mutex::new(slots), AtomicUsize::new(0));
-        let patience = AtomicU32::new(wait::FIRST_PATIENCE);
-        Set { slots, carried, patience, sleepers: AtomicU32::new(0), bell: OnceLock::new() }
+        let slots = Slots {
+            all: Vec::new(),
+            next: 0,
+            ready: Vec::new(),
+            looked: Instant::now(),
+            searches: 0,
+            stash: Vec::new(),
+        };
+        Set {
+            slots: Mutex::new(slots),
+            carried: AtomicUsize::new(0),
+            stashed: AtomicUsize::new(0),
+            changes: AtomicU64::new(0),
+            patience: AtomicU32::new(wait::FIRST_PATIENCE),
+            their_turn: AtomicBool::new(false),
+            sleepers: AtomicU32::new(0),
+            bell: OnceLock::new(),
+        }
     }
 
     fn slots(&self) -> MutexGuard<'_, Slots> {
@@ -161,10 +185,14 @@ impl Set {
             && slot.carried
         {
             let changed = slot.change(operation, wanted);
+            self.changes.fetch_add(1, Ordering::Relaxed);
             self.count(&slots);
             return changed.map_or_else(fail, |()| 0);
         }
-        let is_carried = table::get(fd).is_some_and(|entry| entry.link().is_some());
+        let is_carried = super::get(fd).is_some() || table::get(fd).is_some_and(|entry| entry.link().is_some());
+        if is_carried && !is_valid(operation, wanted.events) {
+            return fail(libc::EINVAL);
+        }
         let place = found.unwrap_or_else(|| slots.free());
         let done = in_kernel(is_carried.then_some(place));
         if done == 0 {
@@ -215,16 +243,17 @@ impl Set {
     }
 
     fn count(&self, slots: &Slots) {
-        let is_ours = |slot: &&Slot| slot.carried && !slot.deleted || super::get(slot.fd).is_some();
+        let is_ours = |slot: &&Slot| slot.carried && !slot.deleted;
         self.carried.store(slots.all.iter().flatten().filter(is_ours).count(), Ordering::Release);
     }
 
     /// Notes an event that the kernel reported of a slot.
     pub(super) fn note(&self, place: usize, events: u32) {
         if let Some(Some(slot)) = self.slots().all.get_mut(place) {
-            slot.reported |= events;
-            slot.changed = true;
-            slot.quiet = None;
+            slot.note(events);
+            if slot.is_told_by_kernel() {
+                self.changes.fetch_add(1, Ordering::Relaxed);
+            }
         }
     }
 
@@ -242,17 +271,60 @@ impl Set {
 
     /// Returns true if an event could be collected.
     pub(super) fn any(&self) -> bool {
-        self.slots().all.iter_mut().flatten().any(|slot| !slot.is_quiet() && slot.events_now() != 0)
+        if self.carried() == 0 && self.stashed() == 0 {
+            return false;
+        }
+        let mut slots = self.slots();
+        !slots.stash.is_empty()
+            || slots.all.iter_mut().flatten().any(|slot| !slot.is_quiet() && slot.events_now() != 0)
     }
 
-    /// Collects events of carried sockets, and returns how many.
+    /// Collects events of carried sockets, and of others that were put aside, and returns how many.
     pub(super) fn collect(&self, room: &mut [epoll_event]) -> usize {
-        if self.carried() == 0 {
+        if self.carried() == 0 && self.stashed() == 0 {
             return 0;
         }
         let mut slots = self.slots();
+        let aside = slots.stash.len().min(room.len());
+        for ((_, event), told) in slots.stash.drain(..aside).zip(room.iter_mut()) {
+            *told = event;
+        }
+        self.stashed.fetch_sub(aside, Ordering::AcqRel);
         slots.search();
-        slots.hand_out(room)
+        aside + slots.hand_out(&mut room[aside..])
+    }
+
+    /// Returns the number of events that were put aside.
+    pub(super) fn stashed(&self) -> usize {
+        self.stashed.load(Ordering::Acquire)
+    }
+
+    /// Puts an event of another descriptor aside.
+    pub(super) fn put_aside(&self, fd: c_int, event: epoll_event) {
+        let mut slots = self.slots();
+        match slots.stash.iter_mut().find(|(other, _)| *other == fd) {
+            Some((_, old)) => old.events |= event.events,
+            None => {
+                slots.stash.push((fd, event));
+                self.stashed.fetch_add(1, Ordering::AcqRel);
+            }
+        }
+        self.changes.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Forgets events of a descriptor that were put aside: it is registered anew, or no longer.
+    pub(super) fn drop_aside(&self, fd: c_int) {
+        let mut slots = self.slots();
+        let before = slots.stash.len();
+        slots.stash.retain(|(other, _)| *other != fd);
+        self.stashed.fetch_sub(before - slots.stash.len(), Ordering::AcqRel);
+    }
+
+    /// Returns a number that changes with all that may be news to a set in which this one is registered.
+    pub(super) fn stamp(&self) -> u64 {
+        let slots = self.slots();
+        let sum = slots.all.iter().flatten().map(Slot::stamp).fold(0, u64::wrapping_add);
+        sum.wrapping_add(self.changes.load(Ordering::Relaxed) << 32)
     }
 
     /// Asks to be woken for all sockets.
@@ -273,6 +345,16 @@ impl Set {
         })
     }
 
+    /// Returns true if carried sockets come first, since they had no room the last time.
+    pub(super) fn is_their_turn(&self) -> bool {
+        self.their_turn.swap(false, Ordering::Relaxed)
+    }
+
+    /// Notes whether carried sockets had no room.
+    pub(super) fn gives_turn(&self, had_no_room: bool) {
+        self.their_turn.store(had_no_room, Ordering::Relaxed);
+    }
+
     /// Returns true if the kernel's events were not looked at for a time; they are looked at now.
     pub(super) fn owes_kernel_a_look(&self, every: Duration) -> bool {
         let (now, mut slots) = (Instant::now(), self.slots());
@@ -286,14 +368,8 @@ impl Set {
 
 /// Returns true if the kernel has told the event of a descriptor's one-shot registration, of which only flags are left then.
 pub(super) fn is_spent(set_fd: c_int, fd: c_int) -> bool {
-    let Ok(text) = std::fs::read_to_string(format!("/proc/self/fdinfo/{set_fd}")) else { return false };
-    text.lines().any(|line| {
-        // `tfd: FD events: MASK data: NUMBER`, the mask in hexadecimal.
-        let mut words = line.split_whitespace();
-        let is_it = words.next() == Some("tfd:") && words.next().and_then(|fd| fd.parse().ok()) == Some(fd);
-        let mask = words.nth(1).and_then(|mask| u32::from_str_radix(mask, 16).ok());
-        is_it && mask.is_some_and(|mask| mask & !((EPOLLONESHOT | EPOLLET) as u32 | PRIVATE) == 0)
-    })
+    let flags = (EPOLLONESHOT | EPOLLET) as u32 | PRIVATE;
+    super::nested::registered(set_fd).iter().any(|one| one.fd == fd && one.mask & !flags == 0)
 }
 
 /// Flags of a registration that are no events: `EPOLLWAKEUP` and `EPOLLEXCLUSIVE`.
@@ -355,6 +431,14 @@ impl Slots {
     }
 }
 
+/// Returns true if the kernel takes a registration of a socket: `EPOLLEXCLUSIVE` goes with a few flags only, and cannot be set
+/// later (`epoll_ctl(2)`).
+fn is_valid(operation: c_int, events: u32) -> bool {
+    let with = EPOLLIN | EPOLLOUT | EPOLLERR | EPOLLHUP | EPOLLET | EPOLLEXCLUSIVE | libc::EPOLLWAKEUP;
+    let is_exclusive = events & EPOLLEXCLUSIVE as u32 != 0;
+    !is_exclusive || operation == EPOLL_CTL_ADD && events & !(with as u32) == 0
+}
+
 impl Slot {
     fn new(fd: c_int, wanted: epoll_event, carried: bool) -> Slot {
         Slot {
@@ -367,6 +451,7 @@ impl Slot {
             // Of a carried socket, whatever the kernel carries may be ready already: it is asked.
             reported: if carried { (EPOLLIN | EPOLLOUT) as u32 } else { 0 },
             changed: carried,
+            edge: false,
             seen: Seen::default(),
             told_tail: u64::MAX,
             told_ring: false,
@@ -383,6 +468,15 @@ impl Slot {
 
     /// Changes the program's registration of a carried socket.
     fn change(&mut self, operation: c_int, wanted: epoll_event) -> Result<(), c_int> {
+        match operation {
+            EPOLL_CTL_ADD | EPOLL_CTL_MOD if !is_valid(operation, wanted.events) => Err(libc::EINVAL),
+            EPOLL_CTL_MOD if !self.deleted && self.is(EPOLLEXCLUSIVE) => Err(libc::EINVAL),
+            EPOLL_CTL_ADD | EPOLL_CTL_MOD | EPOLL_CTL_DEL => self.change_valid(operation, wanted),
+            _ => Err(libc::EINVAL),
+        }
+    }
+
+    fn change_valid(&mut self, operation: c_int, wanted: epoll_event) -> Result<(), c_int> {
         match operation {
             EPOLL_CTL_ADD if !self.deleted => Err(libc::EEXIST),
             EPOLL_CTL_MOD | EPOLL_CTL_DEL if self.deleted => Err(libc::ENOENT),
@@ -408,12 +502,10 @@ impl Slot {
             return 0;
         }
         if !self.carried {
-            // A set within a set: the kernel reports it, unless only a ring of it is ready.
-            return if super::has_carried(self.fd) && self.is(EPOLLIN) && super::any(self.fd) {
-                EPOLLIN as u32
-            } else {
-                0
-            };
+            return 0;
+        }
+        if let Some(inner) = super::get(self.fd) {
+            return self.events_of_set(inner);
         }
         let Some(entry) = table::get(self.fd) else { return 0 };
         let Some(link) = entry.link() else { return 0 };
@@ -429,6 +521,51 @@ impl Slot {
         self.seen.now = now;
         self.quiet = (now == 0).then(|| self.to_quiet(&entry, &link)).flatten();
         if now == 0 || self.is(EPOLLET) && !self.is_news(&entry, &link) { 0 } else { now }
+    }
+
+    /// Returns the events to tell now of a registered set.
+    fn events_of_set(&mut self, inner: &Set) -> u32 {
+        self.seen = Seen { tail: inner.stamp(), ..Seen::default() };
+        let has_others = self.reported != 0 && super::nested::take_in(self.fd, inner);
+        if self.reported != 0 && !has_others {
+            self.reported = 0;
+        }
+        self.changed |= std::mem::take(&mut self.edge) && has_others;
+        let is_ready = self.is(EPOLLIN) && (has_others || inner.any());
+        let is_news = !self.is(EPOLLET) || self.changed || self.seen.tail != self.told_tail;
+        if is_ready && is_news { EPOLLIN as u32 } else { 0 }
+    }
+
+    /// Notes an event that the kernel reported.
+    fn note(&mut self, events: u32) {
+        self.reported |= events;
+        self.quiet = None;
+        if super::get(self.fd).is_some() {
+            self.edge = true;
+        } else {
+            self.changed = true;
+        }
+    }
+
+    /// Returns true if what the kernel reported is more than a wake byte.
+    fn is_told_by_kernel(&self) -> bool {
+        let is_ring = table::get(self.fd)
+            .is_some_and(|entry| entry.link().is_some_and(|link| ready::carries_in(&entry, &link)));
+        !is_ring || self.reported & (OVER | EPOLLRDHUP as u32) != 0
+    }
+
+    /// Returns a number that changes with all that may be news: see [`Set::stamp`].
+    fn stamp(&self) -> u64 {
+        if !self.carried || self.deleted || self.disabled {
+            return 0;
+        }
+        if let Some(inner) = super::get(self.fd) {
+            return inner.stamp();
+        }
+        let Some(entry) = table::get(self.fd) else { return 0 };
+        let Some(link) = entry.link() else { return 0 };
+        let has_room = self.is(EPOLLOUT) && link.out.is_writable();
+        link.inward.writer().tail.load(Ordering::Acquire).wrapping_mul(2).wrapping_add(has_room.into())
     }
 
     /// Returns true if nothing can have changed since the last look.
@@ -531,10 +668,10 @@ impl Slot {
     }
 
     fn arm(&self, bell: Option<Bell>) {
-        if !self.carried {
+        if self.carried && super::get(self.fd).is_some() {
             return super::arm(self.fd);
         }
-        if self.disabled || self.deleted || self.quiet.as_ref().is_some_and(Quiet::is_armed) {
+        if !self.carried || self.disabled || self.deleted || self.quiet.as_ref().is_some_and(Quiet::is_armed) {
             return;
         }
         if let Some(entry) = table::get(self.fd)
