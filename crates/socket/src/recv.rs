@@ -389,6 +389,9 @@ impl<'a> Call<'a> {
                 }
                 self.done += got as usize;
                 self.to.skip(got as usize);
+                if self.is_peek() {
+                    break;
+                }
             } else if self.is_nonblocking() || self.is_peek() || !wait::for_kernel(self.fd, &mut self.deadline) {
                 break;
             }
