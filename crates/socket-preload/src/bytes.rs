@@ -15,7 +15,8 @@ fn one(base: *const c_void, bytes: usize) -> [iovec; 1] {
 /// As `read(2)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn read(fd: c_int, to: *mut c_void, bytes: usize) -> ssize_t {
-    if !has(fd) {
+    // A `read` of no bytes does not wait, a `recv` of none does.
+    if !has(fd) || bytes == 0 {
         // SAFETY: the caller's own arguments.
         return unsafe { next::read(fd, to, bytes) };
     }
@@ -123,18 +124,33 @@ fn check(bytes: usize, room: usize) {
     }
 }
 
+/// Returns true if the kernel refuses a list of buffers: it is too long, or has buffers of negative length.
+///
+/// # Safety
+/// So many buffers are listed, if that is no more than the kernel takes.
+pub(crate) unsafe fn is_refused(list: *const iovec, count: usize) -> bool {
+    let most = libc::UIO_MAXIOV as usize;
+    // SAFETY: the caller's promise.
+    count > most || (0..count).any(|i| unsafe { (*list.add(i)).iov_len } > isize::MAX as usize)
+}
+
 /// Wraps `readv(2)`.
 ///
 /// # Safety
 /// As `readv(2)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn readv(fd: c_int, list: *const iovec, count: c_int) -> ssize_t {
-    if !has(fd) || count <= 0 || count > libc::UIO_MAXIOV {
+    // SAFETY: the caller's list.
+    if !has(fd) || count <= 0 || unsafe { is_refused(list, count as usize) } {
         // SAFETY: the caller's own arguments.
         return unsafe { next::readv(fd, list, count) };
     }
     // SAFETY: the caller's list.
     let pieces = Pieces::new(unsafe { std::slice::from_raw_parts(list, count as usize) });
+    if pieces.left() == 0 {
+        // SAFETY: the caller's own arguments.
+        return unsafe { next::readv(fd, list, count) };
+    }
     recv::recv(fd, pieces, 0, |done, most, flags| {
         // SAFETY: all zeros are an empty message.
         let mut message = unsafe { std::mem::zeroed::<msghdr>() };
@@ -156,12 +172,17 @@ pub unsafe extern "C-unwind" fn recvmsg(fd: c_int, message: *mut msghdr, flags: 
     }
     // SAFETY: the caller's message.
     let message = unsafe { &mut *message };
-    if flags & libc::MSG_ERRQUEUE != 0 {
+    if flags & libc::MSG_ERRQUEUE != 0 && !options::is_unix(fd) {
         // SAFETY: the caller's message.
         return unsafe { zerocopy::report(fd, message, flags) };
     }
     let list = message.msg_iov;
     let count = if list.is_null() { 0 } else { message.msg_iovlen };
+    // SAFETY: the caller's list.
+    if unsafe { is_refused(list, count) } {
+        // SAFETY: the caller's own arguments.
+        return unsafe { next::recvmsg(fd, message, flags) };
+    }
     // SAFETY: the caller's list; empty if there is none.
     let pieces = unsafe { std::slice::from_raw_parts(if count == 0 { [].as_ptr() } else { list }, count) };
     let mut asked_kernel = false;
@@ -193,7 +214,13 @@ pub unsafe extern "C-unwind" fn recvmsg(fd: c_int, message: *mut msghdr, flags: 
 ///
 /// # Safety
 /// As `recvmsg(2)`.
-unsafe fn receive(fd: c_int, message: &mut msghdr, done: usize, most: usize, flags: c_int) -> ssize_t {
+pub(crate) unsafe fn receive(
+    fd: c_int,
+    message: &mut msghdr,
+    done: usize,
+    most: usize,
+    flags: c_int,
+) -> ssize_t {
     if done == 0 && most == usize::MAX {
         // SAFETY: the caller's promise.
         return unsafe { kernel::recvmsg(fd, message, flags) };
@@ -293,7 +320,8 @@ pub unsafe extern "C-unwind" fn send(fd: c_int, from: *const c_void, bytes: usiz
 /// As `writev(2)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn writev(fd: c_int, list: *const iovec, count: c_int) -> ssize_t {
-    if !has(fd) || count <= 0 || count > libc::UIO_MAXIOV {
+    // SAFETY: the caller's list.
+    if !has(fd) || count <= 0 || unsafe { is_refused(list, count as usize) } {
         // SAFETY: the caller's own arguments.
         return unsafe { next::writev(fd, list, count) };
     }
@@ -330,7 +358,8 @@ pub unsafe extern "C-unwind" fn sendmsg(fd: c_int, message: *const msghdr, flags
         close::leave(fd);
     }
     let count = if message.msg_iov.is_null() { 0 } else { message.msg_iovlen };
-    if count == 0 {
+    // SAFETY: the caller's list.
+    if count == 0 || unsafe { is_refused(message.msg_iov, count) } {
         return native();
     }
     // SAFETY: the caller's list.

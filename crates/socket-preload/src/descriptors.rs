@@ -267,6 +267,16 @@ pub unsafe extern "C" fn getsockopt(
     let done = unsafe { libc::syscall(libc::SYS_getsockopt, fd, level, name, value, length) as c_int };
     if done == 0
         && has(fd)
+        && (level, name) == (libc::SOL_SOCKET, libc::SO_ERROR)
+        // SAFETY: the kernel wrote so many bytes there.
+        && unsafe { *length as usize >= size_of::<c_int>() && value.cast::<c_int>().read_unaligned() == 0 }
+        && let Some(error) = options::take_error(fd)
+    {
+        // SAFETY: the kernel wrote so many bytes there.
+        unsafe { value.cast::<c_int>().write_unaligned(error) };
+    }
+    if done == 0
+        && has(fd)
         && (level, name) == (libc::IPPROTO_TCP, libc::TCP_NODELAY)
         && let Some(nodelay) = options::nodelay(fd)
     {

@@ -5,7 +5,7 @@ use crate::next;
 use libc::{SPLICE_F_NONBLOCK, c_int, c_uint, pollfd, ssize_t};
 use std::time::Duration;
 use unrack_socket::kernel::{self, fail};
-use unrack_socket::{has, recv, send};
+use unrack_socket::{close, has, recv, send};
 
 /// Bytes that a pipe takes without waiting once it is writable (`PIPE_BUF`).
 const PIECE: usize = 4096;
@@ -19,6 +19,11 @@ pub unsafe extern "C-unwind" fn sendfile(to: c_int, from: c_int, offset: *mut i6
     // SAFETY: the caller's own arguments.
     let native = || unsafe { libc::syscall(libc::SYS_sendfile, to, from, offset, bytes) as ssize_t };
     if !has(to) {
+        return native();
+    }
+    if kind_of(from) != Some(libc::S_IFREG) {
+        // The kernel refuses most others, and reads blocks for itself.
+        close::leave(to);
         return native();
     }
     // SAFETY: plain numbers; the caller's offset, or none.
@@ -101,8 +106,9 @@ fn from_socket(
     flags: c_uint,
     native: impl Fn(usize, usize) -> ssize_t,
 ) -> ssize_t {
-    if !is_pipe(pipe) {
-        return fail(libc::EINVAL);
+    if !is_pipe(pipe) || is_refused(pipe, libc::O_RDONLY, flags) {
+        // The kernel says why, and moves nothing.
+        return native(0, usize::MAX);
     }
     if let Err(errno) = wait_for(pipe, libc::POLLOUT, flags) {
         return fail(errno);
@@ -133,7 +139,7 @@ fn to_socket(
     flags: c_uint,
     native: impl Fn(usize, usize) -> ssize_t,
 ) -> ssize_t {
-    if !is_pipe(pipe) {
+    if !is_pipe(pipe) || is_refused(pipe, libc::O_WRONLY, flags) {
         return native(0, usize::MAX);
     }
     if let Err(errno) = wait_for(pipe, libc::POLLIN, flags) {
@@ -149,11 +155,22 @@ fn to_socket(
     send::fill(to, bytes, 0, &mut filler, || native(0, usize::MAX))
 }
 
+/// Returns true if the kernel refuses to splice a pipe: it is the other end, or there are flags that are unknown.
+fn is_refused(pipe: c_int, wrong_way: c_int, flags: c_uint) -> bool {
+    let known = libc::SPLICE_F_MOVE | SPLICE_F_NONBLOCK | libc::SPLICE_F_MORE | libc::SPLICE_F_GIFT;
+    flags & !known != 0 || kernel::access_of(pipe) == Some(wrong_way)
+}
+
 fn is_pipe(fd: c_int) -> bool {
+    kind_of(fd) == Some(libc::S_IFIFO)
+}
+
+fn kind_of(fd: c_int) -> Option<libc::mode_t> {
     // SAFETY: all zeros are a `stat`.
     let mut stat = unsafe { std::mem::zeroed::<libc::stat>() };
     // SAFETY: the C library writes its structure.
-    unsafe { libc::fstat(fd, &raw mut stat) == 0 && stat.st_mode & libc::S_IFMT == libc::S_IFIFO }
+    let known = unsafe { libc::fstat(fd, &raw mut stat) == 0 };
+    known.then_some(stat.st_mode & libc::S_IFMT)
 }
 
 /// Waits until a pipe is ready, if the call and the pipe wait.

@@ -12,6 +12,7 @@
 //! | [`files`] | `sendfile`, `splice` |
 //! | [`printing`] | `dprintf` and its kin |
 //! | [`processes`] | `fork`, `exec` and their kin |
+//! | [`vectors`] | `preadv2`, `pwritev2` |
 //! | [`references`] | this library's own: bytes where they lie |
 
 pub mod bytes;
@@ -22,3 +23,4 @@ pub mod printing;
 pub mod processes;
 pub mod ready;
 pub mod references;
+pub mod vectors;

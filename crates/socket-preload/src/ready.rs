@@ -9,6 +9,15 @@ fn milliseconds(most: c_int) -> Option<Duration> {
     u64::try_from(most).ok().map(Duration::from_millis)
 }
 
+/// Lowest address that a program may have (`vm.mmap_min_addr` is no less by default), and the end of its addresses.
+const ADDRESSES: std::ops::Range<usize> = 1 << 16..1 << 47;
+
+/// Returns false if a pointer can only be wrong: the kernel is to say so.
+fn can_be_used<T>(pointer: *const T, count: usize) -> bool {
+    let bytes = count.saturating_mul(size_of::<T>());
+    ADDRESSES.contains(&pointer.addr()) && ADDRESSES.contains(&pointer.addr().saturating_add(bytes))
+}
+
 /// Reads a time; an invalid one is left to the kernel, which refuses it.
 ///
 /// # Safety
@@ -97,7 +106,7 @@ pub unsafe extern "C-unwind" fn __ppoll_chk(
 /// # Safety
 /// As `poll(2)`.
 unsafe fn concerns(fds: *const pollfd, count: c_ulong) -> bool {
-    if fds.is_null() || count > 1 << 20 {
+    if !can_be_used(fds, count as usize) || count > 1 << 20 {
         return false;
     }
     // SAFETY: the caller's descriptors.
@@ -131,12 +140,22 @@ pub unsafe extern "C-unwind" fn select(
         return unsafe { next::select(count, reads, writes, others, most) };
     }
     // SAFETY: the caller's time.
-    let most = unsafe { most.as_ref() };
-    let most = most.map(|most| {
-        Duration::from_secs(most.tv_sec.max(0) as u64) + Duration::from_micros(most.tv_usec.max(0) as u64)
-    });
+    let time = match unsafe { most.as_ref() } {
+        None => None,
+        Some(time) if time.tv_sec < 0 || time.tv_usec < 0 => return kernel::fail(libc::EINVAL) as c_int,
+        Some(time) => Some(Duration::new(time.tv_sec as u64, 0) + Duration::from_micros(time.tv_usec as u64)),
+    };
+    let begin = Instant::now();
     // SAFETY: the caller's sets.
-    unsafe { sockets::select(count, sets, most, std::ptr::null()) as c_int }
+    let found = unsafe { sockets::select(count, sets, time, std::ptr::null()) as c_int };
+    if let Some(time) = time {
+        let left = time.saturating_sub(begin.elapsed());
+        // Linux says how much time is left (select(2), "Notes").
+        let left = timeval { tv_sec: left.as_secs() as _, tv_usec: left.subsec_micros() as _ };
+        // SAFETY: the caller's time.
+        unsafe { most.write(left) };
+    }
+    found
 }
 
 /// Wraps `pselect(2)`.
@@ -170,7 +189,7 @@ fn any_of(count: c_int, sets: [*mut fd_set; 3]) -> bool {
     (0..count.max(0)).any(|fd| {
         let is_ours = unrack_socket::has(fd) || epoll::is_set(fd);
         // SAFETY: the caller's sets have a bit for each descriptor below `count`.
-        is_ours && sets.iter().any(|set| !set.is_null() && unsafe { libc::FD_ISSET(fd, *set) })
+        is_ours && sets.iter().any(|set| can_be_used(*set, 1) && unsafe { sockets::is_set(*set, fd) })
     })
 }
 
@@ -185,6 +204,9 @@ pub unsafe extern "C-unwind" fn epoll_ctl(
     fd: c_int,
     event: *mut epoll_event,
 ) -> c_int {
+    if operation != libc::EPOLL_CTL_DEL && !can_be_used(event, 1) {
+        return kernel::fail(libc::EFAULT) as c_int;
+    }
     // SAFETY: the caller's own arguments.
     unsafe { epoll::control(set, operation, fd, event) as c_int }
 }
@@ -200,7 +222,7 @@ pub unsafe extern "C-unwind" fn epoll_wait(
     room: c_int,
     most: c_int,
 ) -> c_int {
-    if !epoll::is_set(set) {
+    if !epoll::is_set(set) || !can_be_used(events, room.max(0) as usize) {
         let begin = Instant::now();
         // SAFETY: the caller's own arguments.
         let got = unsafe { next::epoll_wait(set, events, room, most) };
@@ -225,7 +247,7 @@ pub unsafe extern "C-unwind" fn epoll_pwait(
     most: c_int,
     mask: *const sigset_t,
 ) -> c_int {
-    if !epoll::is_set(set) {
+    if !epoll::is_set(set) || !can_be_used(events, room.max(0) as usize) {
         let begin = Instant::now();
         // SAFETY: the caller's own arguments.
         let got = unsafe { next::epoll_pwait(set, events, room, most, mask) };
@@ -250,7 +272,7 @@ pub unsafe extern "C-unwind" fn epoll_pwait2(
     most: *const timespec,
     mask: *const sigset_t,
 ) -> c_int {
-    if !epoll::is_set(set) {
+    if !epoll::is_set(set) || !can_be_used(events, room.max(0) as usize) {
         let begin = Instant::now();
         // SAFETY: the caller's own arguments.
         let got = unsafe { next::epoll_pwait2(set, events, room, most, mask) };

@@ -46,6 +46,18 @@ fn part(link: &Link<'_>, fd: c_int) {
     }
 }
 
+/// Notes that the process exits, by which the kernel closes all of its descriptors. It resets a connection with bytes that
+/// nobody received, and wake bytes are none of the program's.
+pub fn exiting() {
+    table::for_each(|fd, entry| {
+        if let Some(link) = entry.link()
+            && matches!(link.inward.phase(), Phase::Ring | Phase::Over)
+        {
+            wait::drain(&link, fd);
+        }
+    });
+}
+
 /// Closes descriptors from one to another, as `close_range(2)` is about to.
 pub fn closing_range(first: u32, last: u32) {
     let mut found = Vec::new();

@@ -148,6 +148,13 @@ pub fn has_flag(fd: c_int, flag: c_int) -> bool {
     flags >= 0 && flags & c_long::from(flag) != 0
 }
 
+/// Returns how a descriptor was opened: `O_RDONLY`, `O_WRONLY` or `O_RDWR`.
+pub fn access_of(fd: c_int) -> Option<c_int> {
+    // SAFETY: plain numbers.
+    let flags = unsafe { libc::syscall(libc::SYS_fcntl, fd, libc::F_GETFL, 0) };
+    (flags >= 0).then_some(flags as c_int & libc::O_ACCMODE)
+}
+
 /// Reads the beginning of a file, and returns how many bytes.
 pub fn read_file(path: &std::ffi::CStr, to: &mut [u8]) -> Option<usize> {
     let flags = libc::O_RDONLY | libc::O_CLOEXEC;

@@ -2,7 +2,7 @@
 
 use crate::area::Look;
 use crate::table::Link;
-use crate::{kernel, table};
+use crate::{kernel, ready, table, wait};
 use libc::c_int;
 use std::sync::atomic::Ordering;
 
@@ -20,6 +20,23 @@ pub(crate) fn readable_of(link: &Link<'_>, fd: c_int) -> usize {
         Look::Empty | Look::Ended | Look::Broken => 0,
     };
     in_ring + kernel::readable(fd).saturating_sub(link.inward.wakes())
+}
+
+/// Returns true if a descriptor is a Unix socket that has an area.
+pub fn is_unix(fd: c_int) -> bool {
+    table::get(fd).is_some_and(|entry| entry.link().is_some() && entry.is_unix.load(Ordering::Relaxed) != 0)
+}
+
+/// Returns the error that the kernel would have for a Unix socket whose peer closed it with bytes unread, and forgets it, as
+/// `SO_ERROR` does.
+pub fn take_error(fd: c_int) -> Option<c_int> {
+    let entry = table::get(fd)?;
+    let link = entry.link()?;
+    let is_reset = wait::is_dead(&link, fd) && ready::is_reset(&entry, &link);
+    is_reset.then(|| {
+        entry.description().reset.store(1, Ordering::Release);
+        libc::ECONNRESET
+    })
 }
 
 /// Returns true if only the kernel can do what an option asks for.

@@ -238,9 +238,11 @@ const SELECTS: [(libc::c_short, libc::c_short); 3] = [
 /// Bits of a word of a set: the kernel's, also for sets that are longer than the C library's type.
 const BITS: usize = usize::BITS as usize;
 
+/// Returns true if a set of `select(2)` has a descriptor.
+///
 /// # Safety
 /// The set has a bit for the descriptor.
-unsafe fn is_set(set: *mut fd_set, fd: c_int) -> bool {
+pub unsafe fn is_set(set: *mut fd_set, fd: c_int) -> bool {
     // SAFETY: the caller's promise.
     let word = unsafe { *set.cast::<usize>().add(fd as usize / BITS) };
     word >> (fd as usize % BITS) & 1 != 0

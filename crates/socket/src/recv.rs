@@ -24,7 +24,9 @@ pub type Taker<'a> = &'a mut dyn FnMut(*const u8, usize) -> isize;
 /// the number of bytes of the buffers that are filled already, how many more it may receive at most, and further flags.
 pub fn recv(fd: c_int, to: Pieces<'_>, flags: c_int, native: impl Native) -> isize {
     let Some(entry) = table::get(fd) else { return native(0, usize::MAX, 0) };
-    if flags & (MSG_OOB | MSG_ERRQUEUE) != 0 {
+    // A Unix socket has no queue of errors, and receives as without the flag.
+    let is_kernels = MSG_OOB | if entry.is_unix.load(Ordering::Relaxed) == 0 { MSG_ERRQUEUE } else { 0 };
+    if flags & is_kernels != 0 {
         return native(0, usize::MAX, 0);
     }
     run(Call::new(&entry, fd, to, None, flags), native)
@@ -168,7 +170,9 @@ impl<'a> Call<'a> {
     /// Receives bytes that were sent before the ring begins, and then those of the ring.
     fn before_ring(&mut self, link: &Link<'_>, native: impl Native) -> Step {
         if self.to.left() == 0 {
-            return Step::Done(if self.done > 0 { self.done as isize } else { native(0, usize::MAX, 0) });
+            // A call for no bytes waits for some all the same, as in the kernel.
+            let is_there = self.done > 0 || crate::options::readable_of(link, self.fd) > 0;
+            return Step::Done(if is_there { self.done as isize } else { native(0, usize::MAX, 0) });
         }
         let held = link.lock_recv();
         if link.inward.phase() != Phase::Agreed {
@@ -253,7 +257,7 @@ impl<'a> Call<'a> {
 
     /// Receives from the ring, and then from the kernel if that carries on.
     fn by_ring(&mut self, link: &Link<'_>, native: impl Native) -> Step {
-        if self.to.left() == 0 {
+        if self.to.left() == 0 && self.done > 0 {
             return Step::Done(self.done as isize);
         }
         let held = link.lock_recv();
@@ -269,6 +273,10 @@ impl<'a> Call<'a> {
                     return Step::Done(if is_all { self.more_from_kernel(link, &native) } else { self.done as isize });
                 }
                 drop(held);
+                if link.inward.wakes() > 0 {
+                    // A process that ends with bytes unread resets the connection, and those are none of the program's.
+                    wait::drain(link, self.fd);
+                }
                 give_room(self.entry, link, self.fd);
                 if self.to.left() > 0 && got > 0 && link.inward.has_ended() {
                     return Step::Again;
@@ -389,7 +397,7 @@ impl<'a> Call<'a> {
                 }
                 self.done += got as usize;
                 self.to.skip(got as usize);
-                if self.is_peek() {
+                if self.is_peek() || !self.enters_ring || self.flags & MSG_WAITALL == 0 {
                     break;
                 }
             } else if self.is_nonblocking() || self.is_peek() || !wait::for_kernel(self.fd, &mut self.deadline) {

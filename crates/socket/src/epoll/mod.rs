@@ -20,6 +20,8 @@ use std::time::{Duration, Instant};
 const MOST: usize = 1 << 16;
 /// Sockets of one set that can be carried.
 const MOST_SLOTS: usize = 1 << 20;
+/// Flag that a set which is registered in another cannot have.
+const EXCLUSIVE: u32 = libc::EPOLLEXCLUSIVE as u32;
 /// Number of a set's bell among its sockets.
 const BELL: usize = MOST_SLOTS - 1;
 /// Attempts to take the lock of the list of sets.
@@ -144,6 +146,10 @@ pub unsafe fn control(set_fd: c_int, operation: c_int, fd: c_int, event: *mut ep
         // SAFETY: the caller's own arguments.
         return unsafe { in_kernel(set_fd, operation, fd, event) };
     }
+    // SAFETY: the caller's event; packed.
+    if get(fd).is_some() && !event.is_null() && unsafe { event.read_unaligned() }.events & EXCLUSIVE != 0 {
+        return fail(libc::EINVAL);
+    }
     let set = known.or_else(|| get(set_fd)).unwrap_or_else(|| make(set_fd));
     let none = epoll_event { events: 0, u64: 0 };
     // SAFETY: the caller's event; packed.
@@ -264,8 +270,12 @@ pub(crate) fn forget(fd: c_int) {
     }
     nested::forget(fd);
     if ends_tracking(fd) {
+        let copy = table::copy_of(fd);
+        if let Some(copy) = copy {
+            track(copy);
+        }
         for &set in list().iter() {
-            if get(set).is_some_and(|set| set.remove(fd)) {
+            if get(set).is_some_and(|set| set.remove(fd, copy)) {
                 // The program deleted it, and a copy of the descriptor would keep it in the kernel.
                 // SAFETY: no event is needed.
                 unsafe { in_kernel(set, EPOLL_CTL_DEL, fd, null_mut()) };
@@ -286,6 +296,10 @@ pub(crate) fn forget_range(first: u32, last: u32) {
 
 /// Makes a second descriptor of a set, as `dup` did.
 pub(crate) fn duplicate(from: c_int, to: c_int) {
+    if get(from).is_none() && !table::has(from) {
+        // A set that is not known may be once a carried socket is registered, and its copies must be then.
+        nested::found(from);
+    }
     if let (Some(set), Some(place)) = (get(from), SETS.get(to as usize)) {
         place.store(std::ptr::from_ref(set).cast_mut(), Ordering::Release);
         list().push(to);

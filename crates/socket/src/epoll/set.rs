@@ -60,6 +60,9 @@ pub(super) struct Slot {
     data: u64,
     /// True if it is registered in the kernel under a number of ours.
     carried: bool,
+    /// True if the descriptor was closed under which it was registered: as in the kernel, the registration lasts while a copy
+    /// is open, which `fd` is then.
+    is_orphan: bool,
     /// True if the program has deleted it; the kernel still has it.
     deleted: bool,
     /// True after the event of a one-shot registration.
@@ -70,6 +73,8 @@ pub(super) struct Slot {
     changed: bool,
     /// True if the kernel reported a registered set since the last look at it.
     edge: bool,
+    /// What the kernel reported since the program was last told.
+    news: u32,
     /// Counts of the last look, taken before it looked at what holds.
     seen: Seen,
     /// End of the bytes of which the program was told.
@@ -234,12 +239,28 @@ impl Set {
         }
     }
 
-    /// Removes a descriptor that is about to be closed. Returns true if it has to be deleted in the kernel.
-    pub(super) fn remove(&self, fd: c_int) -> bool {
+    /// Removes a descriptor that is about to be closed; its registration lasts if there is a copy of it. Returns true if it
+    /// has to be deleted in the kernel.
+    pub(super) fn remove(&self, fd: c_int, copy: Option<c_int>) -> bool {
         let mut slots = self.slots();
-        let removed = slots.find(fd).and_then(|place| slots.all[place].take());
+        let mut is_left = false;
+        for place in 0..slots.all.len() {
+            let Some(slot) = slots.all[place].as_mut().filter(|slot| slot.fd == fd) else { continue };
+            is_left |= slot.carried && slot.deleted;
+            match copy {
+                Some(copy) if slot.carried && !slot.deleted => {
+                    (slot.fd, slot.is_orphan, slot.quiet) = (copy, true, None);
+                }
+                // The kernel has it, under a number that cannot be changed.
+                Some(copy) if !slot.deleted => {
+                    crate::close::leave(copy);
+                    slots.all[place] = None;
+                }
+                _ => slots.all[place] = None,
+            }
+        }
         self.count(&slots);
-        removed.is_some_and(|slot| slot.carried && slot.deleted)
+        is_left
     }
 
     fn count(&self, slots: &Slots) {
@@ -386,7 +407,7 @@ impl Drop for Asleep<'_> {
 
 impl Slots {
     fn find(&self, fd: c_int) -> Option<usize> {
-        self.all.iter().position(|slot| slot.as_ref().is_some_and(|slot| slot.fd == fd))
+        self.all.iter().position(|slot| slot.as_ref().is_some_and(|slot| slot.fd == fd && !slot.is_orphan))
     }
 
     /// Looks for events of carried sockets.
@@ -446,12 +467,14 @@ impl Slot {
             events: wanted.events,
             data: wanted.u64,
             carried,
+            is_orphan: false,
             deleted: false,
             disabled: false,
             // Of a carried socket, whatever the kernel carries may be ready already: it is asked.
             reported: if carried { (EPOLLIN | EPOLLOUT) as u32 } else { 0 },
             changed: carried,
             edge: false,
+            news: 0,
             seen: Seen::default(),
             told_tail: u64::MAX,
             told_ring: false,
@@ -540,11 +563,8 @@ impl Slot {
     fn note(&mut self, events: u32) {
         self.reported |= events;
         self.quiet = None;
-        if super::get(self.fd).is_some() {
-            self.edge = true;
-        } else {
-            self.changed = true;
-        }
+        self.edge = true;
+        self.news |= events;
     }
 
     /// Returns true if what the kernel reported is more than a wake byte.
@@ -609,7 +629,7 @@ impl Slot {
         let ready = ready::of(entry, link, self.fd, asked);
         now |= ready.now as u16 as u32;
         // What the kernel carries holds for as long as it says so.
-        let ask = ready.kernel & (READS | WRITES);
+        let ask = ready.kernel & (READS | WRITES | libc::POLLPRI);
         if ask != 0 && self.reported & ask as u16 as u32 != 0 {
             let holds = self.ask(ready.kernel);
             self.reported &= !(ask as u16 as u32) | holds;
@@ -653,12 +673,19 @@ impl Slot {
         let has_room = self.seen.now & EPOLLOUT as u32 != 0 && full != self.told_full;
         let calls = &entry.description().zerocopy;
         let has_report = calls.has_report() && calls.by_ring() != self.told_zerocopy;
-        has_bytes || has_room || has_report || self.changed
+        has_bytes || has_room || has_report || self.changed || self.news & !self.wakes(entry, link) != 0
+    }
+
+    /// Returns the kernel's events that are no news: it reports them when it wakes for a ring.
+    fn wakes(&self, entry: &Entry, link: &Link<'_>) -> u32 {
+        let reads = if ready::carries_in(entry, link) { EPOLLIN } else { 0 };
+        let writes = if link.out.is_ring() { EPOLLOUT } else { 0 };
+        (reads | writes) as u32
     }
 
     /// Notes that the program is told of all that holds.
     fn tell(&mut self) {
-        self.changed = false;
+        (self.changed, self.news) = (false, 0);
         self.disabled = self.is(EPOLLONESHOT);
         (self.told_tail, self.told_zerocopy) = (self.seen.tail, self.seen.zerocopy);
         self.told_ring = self.seen.ring;
