@@ -4,7 +4,7 @@ use crate::area::{Look, Phase};
 use crate::table::{self, Link};
 use crate::{bell, description, epoll, kernel, lock, send, wait};
 use libc::{c_int, linger};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// Longest wait for the other end to hand bytes back.
@@ -14,6 +14,10 @@ const LOOK: Duration = Duration::from_micros(50);
 
 /// Notes that a descriptor is about to be closed, or replaced by `dup2`.
 pub fn closing(fd: c_int) {
+    if EXITING.load(Ordering::Acquire) {
+        // It was counted as closed.
+        return;
+    }
     epoll::forget(fd);
     let Some(entry) = table::get(fd) else { return };
     if let Some(link) = entry.link()
@@ -46,14 +50,24 @@ fn part(link: &Link<'_>, fd: c_int) {
     }
 }
 
+/// True once this process has noted that it exits.
+static EXITING: AtomicBool = AtomicBool::new(false);
+
 /// Notes that the process exits, by which the kernel closes all of its descriptors. It resets a connection with bytes that
-/// nobody received, and wake bytes are none of the program's.
+/// nobody received, so the wake bytes are taken in, which are none of the program's. Connections can still be used: functions
+/// of the program may run yet.
 pub fn exiting() {
+    if EXITING.swap(true, Ordering::AcqRel) {
+        return;
+    }
     table::for_each(|fd, entry| {
-        if let Some(link) = entry.link()
-            && matches!(link.inward.phase(), Phase::Ring | Phase::Over)
-        {
-            wait::drain(&link, fd);
+        let is_last = description::release(entry.description()) && entry.is_shared.load(Ordering::Relaxed) == 0;
+        match entry.link() {
+            Some(link) if is_last => part(&link, fd),
+            Some(link) if matches!(link.inward.phase(), Phase::Ring | Phase::Over) => {
+                wait::drain(&link, fd);
+            }
+            _ => {}
         }
     });
 }
@@ -174,6 +188,7 @@ pub fn before_stranger(is_spawned: bool) {
 
 /// Begins in the child of a fork.
 pub fn in_child() {
+    EXITING.store(false, Ordering::Release);
     lock::forget_thread_number();
     description::forget_free();
     bell::in_child();

@@ -4,6 +4,7 @@
 
 mod calls;
 mod common;
+mod conformance;
 mod flows;
 mod further;
 mod hostile;

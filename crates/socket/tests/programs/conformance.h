@@ -29,14 +29,14 @@
 #include <unistd.h>
 
 /* Longest wait for what has to come, and how long to wait for what must not. */
-enum { SOON = 8000, NEVER = 30 };
+enum { SOON = 5000, NEVER = 30 };
 
 /* Family of the connections of the cases that run now. */
-static int family;
-static int a = -1, b = -1;
+static __attribute__((unused)) int family;
+static __attribute__((unused)) int a = -1, b = -1;
 
 /* Adds a result to the line of this case. */
-static void say(const char *format, ...)
+static __attribute__((unused)) void say(const char *format, ...)
 {
 	va_list list;
 	va_start(list, format);
@@ -47,7 +47,7 @@ static void say(const char *format, ...)
 }
 
 /* Says what a call returned, or why it failed. */
-static long result(const char *name, long got)
+static __attribute__((unused)) long result(const char *name, long got)
 {
 	if (got < 0)
 		say("%s=%s", name, strerrorname_np(errno));
@@ -58,7 +58,7 @@ static long result(const char *name, long got)
 
 #define DO(call) result(#call, (long)(call))
 
-static void internet_pair(int *one, int *other)
+static __attribute__((unused)) void internet_pair(int *one, int *other)
 {
 	struct sockaddr_in name = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
 	socklen_t length = sizeof name;
@@ -74,7 +74,7 @@ static void internet_pair(int *one, int *other)
 	setsockopt(*other, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
 }
 
-static void make_pair(int *one, int *other)
+static __attribute__((unused)) void make_pair(int *one, int *other)
 {
 	int pair[2];
 	if (family == AF_INET) {
@@ -88,7 +88,7 @@ static void make_pair(int *one, int *other)
 }
 
 /* Passes bytes to and fro, after which a connection below the library is carried both ways. */
-static void warm(int one, int other)
+static __attribute__((unused)) void warm(int one, int other)
 {
 	char byte = 'w';
 	for (int i = 0; i < 12; i++)
@@ -97,21 +97,21 @@ static void warm(int one, int other)
 			abort();
 }
 
-static void fresh(int *one, int *other)
+static __attribute__((unused)) void fresh(int *one, int *other)
 {
 	make_pair(one, other);
 	warm(*one, *other);
 }
 
 /* Sends bytes that count up from a letter. */
-static void put(int fd, const char *text)
+static __attribute__((unused)) void put(int fd, const char *text)
 {
 	if (send(fd, text, strlen(text), MSG_NOSIGNAL) != (ssize_t)strlen(text))
 		say("put=%s", strerrorname_np(errno));
 }
 
 /* Receives what is there, and says it. */
-static void get(int fd, size_t most)
+static __attribute__((unused)) void get(int fd, size_t most)
 {
 	char text[200] = "";
 	long got = recv(fd, text, most < 199 ? most : 199, MSG_DONTWAIT);
@@ -121,9 +121,9 @@ static void get(int fd, size_t most)
 		say("get='%.*s'", (int)got, text);
 }
 
-static void nonblocking(int fd) { fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK); }
+static __attribute__((unused)) void nonblocking(int fd) { fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) | O_NONBLOCK); }
 
-static void bits(const char *name, unsigned events)
+static __attribute__((unused)) void bits(const char *name, unsigned events)
 {
 	static const struct { unsigned bit; const char *name; } all[] = {
 		{ POLLIN, "IN" }, { POLLPRI, "PRI" }, { POLLOUT, "OUT" }, { POLLERR, "ERR" }, { POLLHUP, "HUP" },
@@ -138,7 +138,7 @@ static void bits(const char *name, unsigned events)
 }
 
 /* Polls one descriptor, and says what holds. */
-static void polled(int fd, short events, int most)
+static __attribute__((unused)) void polled(int fd, short events, int most)
 {
 	struct pollfd one = { fd, events, 0 };
 	int found = poll(&one, 1, most);
@@ -148,20 +148,20 @@ static void polled(int fd, short events, int most)
 		bits(found ? "poll" : "poll0", (unsigned short)one.revents);
 }
 
-static int control(int set, int operation, int fd, unsigned events, unsigned long data)
+static __attribute__((unused)) int control(int set, int operation, int fd, unsigned events, unsigned long data)
 {
 	struct epoll_event event = { .events = events, .data.u64 = data };
 	return epoll_ctl(set, operation, fd, &event);
 }
 
-static int compare(const void *one, const void *other)
+static __attribute__((unused)) int compare(const void *one, const void *other)
 {
 	const struct epoll_event *first = one, *second = other;
 	return first->data.u64 < second->data.u64 ? -1 : first->data.u64 > second->data.u64;
 }
 
 /* Waits for events, and says them in the order of their data. */
-static int waited(int set, int most)
+static __attribute__((unused)) int waited(int set, int most)
 {
 	struct epoll_event found[16];
 	int count = epoll_wait(set, found, 16, most);
@@ -178,24 +178,24 @@ static int waited(int set, int most)
 }
 
 static volatile sig_atomic_t caught;
-static void catch(int signal) { (void)signal; caught++; }
+static __attribute__((unused)) void catch(int signal) { (void)signal; caught++; }
 
 /* Has a signal handled; `flags` as of sigaction(2). */
-static void handle(int signal, int flags)
+static __attribute__((unused)) void handle(int signal, int flags)
 {
 	struct sigaction action = { .sa_handler = catch, .sa_flags = flags };
 	sigaction(signal, &action, 0);
 }
 
 /* Interrupts this process from now on, again and again: one signal could come before the call that it is meant for. */
-static void interrupt(int flags)
+static __attribute__((unused)) void interrupt(int flags)
 {
 	struct itimerval often = { { 0, 20000 }, { 0, 50000 } };
 	handle(SIGALRM, flags);
 	setitimer(ITIMER_REAL, &often, 0);
 }
 
-static void quiet(void)
+static __attribute__((unused)) void quiet(void)
 {
 	struct itimerval none = { { 0, 0 }, { 0, 0 } };
 	setitimer(ITIMER_REAL, &none, 0);
@@ -204,10 +204,10 @@ static void quiet(void)
 /* Runs a part of a case in a child. */
 #define CHILD(...) do { if (!fork()) { __VA_ARGS__; _exit(0); } } while (0)
 
-static void nap(int milliseconds) { usleep(milliseconds * 1000); }
+static __attribute__((unused)) void nap(int milliseconds) { usleep(milliseconds * 1000); }
 
 /* Fills a socket's way out, and returns how many bytes went. */
-static long fill(int fd)
+static __attribute__((unused)) long fill(int fd)
 {
 	static char bytes[1 << 16];
 	long sum = 0, sent;
@@ -216,7 +216,7 @@ static long fill(int fd)
 	return sum;
 }
 
-static long drain(int fd, long bytes)
+static __attribute__((unused)) long drain(int fd, long bytes)
 {
 	static char to[1 << 16];
 	long sum = 0, got;
@@ -233,11 +233,11 @@ enum { AT_A_TIME = 12 };
 struct running { pid_t child; FILE *text; const char *name; int patience; };
 
 /* Runs a case in a process of its own, with its results in a file. */
-static void begin(struct running *one, const struct one_case *what, int of)
+static __attribute__((unused)) void begin(struct running *one, const struct one_case *what, int of)
 {
 	one->name = what->name;
 	one->text = tmpfile();
-	one->patience = 30000;
+	one->patience = 9000;
 	one->child = fork();
 	if (one->child)
 		return;
@@ -251,7 +251,7 @@ static void begin(struct running *one, const struct one_case *what, int of)
 }
 
 /* Prints the line of a case that has ended, or that stands still. Returns whether it did. */
-static int ended(struct running *one, const char *of)
+static __attribute__((unused)) int ended(struct running *one, const char *of)
 {
 	int status = 0, c;
 	if (waitpid(one->child, &status, WNOHANG) == 0 && --one->patience > 0)
@@ -274,7 +274,7 @@ static int ended(struct running *one, const char *of)
 }
 
 /* Runs cases with a line each. */
-static void run(const char *only, const struct one_case *cases, int count)
+static __attribute__((unused)) void run(const char *only, const struct one_case *cases, int count)
 {
 	static const struct { int family; const char *name; } families[] = { { AF_INET, "tcp" }, { AF_UNIX, "unix" } };
 	for (int f = 0; f < 2; f++) {
