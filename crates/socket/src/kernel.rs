@@ -167,6 +167,24 @@ pub fn read_file(path: &std::ffi::CStr, to: &mut [u8]) -> Option<usize> {
     usize::try_from(got).ok()
 }
 
+/// Reads a file to its end, by system calls alone: the standard library would close it by this library's own wrapper.
+pub fn read_whole(path: &std::ffi::CStr) -> Vec<u8> {
+    let flags = libc::O_RDONLY | libc::O_CLOEXEC;
+    // SAFETY: a path that ends in zero.
+    let file = unsafe { libc::syscall(libc::SYS_openat, libc::AT_FDCWD, path.as_ptr(), flags, 0) as c_int };
+    let (mut all, mut piece) = (Vec::new(), [0_u8; 4096]);
+    while file >= 0 {
+        // SAFETY: a buffer of our own.
+        let got = unsafe { libc::syscall(libc::SYS_read, file, piece.as_mut_ptr(), piece.len()) };
+        let Ok(got @ 1..) = usize::try_from(got) else { break };
+        all.extend_from_slice(&piece[..got]);
+    }
+    if file >= 0 {
+        close(file);
+    }
+    all
+}
+
 /// Closes a descriptor.
 pub fn close(fd: c_int) -> isize {
     // SAFETY: a plain number.

@@ -279,10 +279,12 @@ pub(crate) fn drain(link: &Link<'_>, fd: c_int) -> bool {
     let mut any = false;
     // A peer that sends on and on does not keep this thread.
     for _ in 0..MOST_DRAINS {
-        let wakes = link.inward.wakes();
-        if wakes == 0 {
+        if link.inward.wakes() == 0 {
             break;
         }
+        // Two threads that counted the same bytes would take bytes of the program's with them.
+        let _held = link.lock_recv();
+        let wakes = link.inward.wakes();
         let mut bytes = [0_u8; 64];
         let most = wakes.min(bytes.len());
         // SAFETY: a buffer of our own.

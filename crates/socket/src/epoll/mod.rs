@@ -103,6 +103,7 @@ pub(crate) fn is_ready(fd: c_int) -> bool {
 /// Asks to be woken for all sockets of a set.
 pub(crate) fn arm(fd: c_int) {
     if let Some(set) = get(fd) {
+        set.is_watched();
         set.arm(bell_of(set, fd));
     }
 }
@@ -181,7 +182,7 @@ fn may_be_connected(fd: c_int) -> bool {
 /// Has threads that are asleep in a set learn of what this one did: registered a socket anew, or took events and did not take
 /// others. Looks at one socket only, if it is given.
 fn share(set: &Set, set_fd: c_int, changed: Option<c_int>) {
-    if set.carried() == 0 || !set.has_sleepers() {
+    if !set.has_sleepers() || set.carried() == 0 {
         return;
     }
     let before = kernel::errno();
@@ -247,8 +248,12 @@ pub(crate) fn joined(fd: c_int) {
             let is_spent = || set::is_spent(set_fd, fd);
             let is_carried = set.carry(fd, is_spent, |slot| {
                 let mut real = set::registration(number(slot));
-                // SAFETY: an event of our own.
-                unsafe { in_kernel(set_fd, EPOLL_CTL_MOD, fd, &raw mut real) == 0 }
+                let mut change = |operation| {
+                    // SAFETY: an event of our own.
+                    unsafe { in_kernel(set_fd, operation, fd, &raw mut real) == 0 }
+                };
+                // A registration with `EPOLLEXCLUSIVE` cannot be changed, so another takes its place.
+                change(EPOLL_CTL_MOD) || change(EPOLL_CTL_DEL) && change(libc::EPOLL_CTL_ADD)
             });
             if is_carried {
                 share(set, set_fd, Some(fd));

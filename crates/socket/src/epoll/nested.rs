@@ -85,8 +85,8 @@ pub(super) struct Registered {
 
 /// Reads the registrations of a set (`proc_pid_fdinfo(5)`).
 pub(super) fn registered(set_fd: c_int) -> Vec<Registered> {
-    let text = std::fs::read_to_string(format!("/proc/self/fdinfo/{set_fd}")).unwrap_or_default();
-    text.lines().filter_map(parse).collect()
+    let Ok(path) = std::ffi::CString::new(format!("/proc/self/fdinfo/{set_fd}")) else { return Vec::new() };
+    String::from_utf8_lossy(&crate::kernel::read_whole(&path)).lines().filter_map(parse).collect()
 }
 
 /// Reads `tfd: FD events: MASK data: NUMBER ..`, the last two in hexadecimal.

@@ -32,6 +32,8 @@ pub(super) struct Set {
     pub(super) patience: AtomicU32,
     /// True if events of other descriptors took all of the room, the last time.
     their_turn: AtomicBool,
+    /// True once a thread slept until this set is ready.
+    watched: AtomicBool,
     /// Threads that are asleep in a wait, or about to be.
     sleepers: AtomicU32,
     /// Bell, once a wait was about to sleep; nothing if there is none to be had.
@@ -154,6 +156,7 @@ impl Set {
             changes: AtomicU64::new(0),
             patience: AtomicU32::new(wait::FIRST_PATIENCE),
             their_turn: AtomicBool::new(false),
+            watched: AtomicBool::new(false),
             sleepers: AtomicU32::new(0),
             bell: OnceLock::new(),
         }
@@ -287,7 +290,13 @@ impl Set {
     /// Returns true if a thread is asleep in a wait: it has to learn of what other threads change, or take.
     pub(super) fn has_sleepers(&self) -> bool {
         fence(Ordering::SeqCst);
-        self.sleepers.load(Ordering::SeqCst) > 0
+        self.sleepers.load(Ordering::SeqCst) > 0 || self.watched.load(Ordering::SeqCst)
+    }
+
+    /// Notes that threads sleep until this set is ready, in a set in which it is registered or in `poll`: from now on one may
+    /// at any time.
+    pub(super) fn is_watched(&self) {
+        self.watched.store(true, Ordering::SeqCst);
     }
 
     /// Returns true if an event could be collected.

@@ -324,6 +324,19 @@ static void plan(unsigned long seed)
 	}
 }
 
+/* Says what the seed has drawn, for a person. */
+static void explain(void)
+{
+	fprintf(stderr, "%d threads, own sets %d, a set in a set %d, registered again by main %d\n", threads, own_sets, inside, by_main);
+	for (int i = 0; i < count; i++) {
+		struct plan *one = &all[i].plan;
+		fprintf(stderr, "%d: %s, %d messages, window %d, size %d, reading %d, writing %d, mode %s%s%s, late %d, ends %d, child %d\n", i,
+			one->family == AF_UNIX ? "unix" : "tcp", one->messages, one->window, one->size, one->reading, one->writing,
+			one->mode & EPOLLET ? "ET" : "", one->mode & EPOLLONESHOT ? "ONCE" : "", one->mode ? "" : "LT", one->late_add,
+			one->ends_by, one->in_child);
+	}
+}
+
 static int start(void)
 {
 	int children = 0;
@@ -399,6 +412,8 @@ static void report(int children, int is_done)
 static void scenario(unsigned long seed)
 {
 	plan(seed);
+	if (getenv("EXPLAIN"))
+		explain();
 	int children = start();
 	if (pipe(pending))
 		abort();
