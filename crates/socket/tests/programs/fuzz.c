@@ -46,7 +46,7 @@ struct connection {
 	pthread_mutex_t lock;
 	long got, wanted, answers;
 	unsigned hash;
-	int ended, pipe[2];
+	int ended, pipe[2], taken[2];
 	struct draw boundary;
 	long message, next;
 };
@@ -200,7 +200,7 @@ static void finish(struct connection *one)
 }
 
 /* Reads in the connection's way. */
-static void serve(struct connection *one, struct draw *how)
+static void serve(struct connection *one, struct draw *how, int to_the_end)
 {
 	static __thread char to[100000];
 	pthread_mutex_lock(&one->lock);
@@ -227,8 +227,8 @@ static void serve(struct connection *one, struct draw *how)
 				one->hash = 3;
 			break;
 		case SPLICED:
-			got = splice(one->server, 0, one->pipe[1], 0, most < 4096 ? most : 4096, SPLICE_F_NONBLOCK);
-			if (got > 0 && read(one->pipe[0], to, got) != got)
+			got = splice(one->server, 0, one->taken[1], 0, most < 4096 ? most : 4096, SPLICE_F_NONBLOCK);
+			if (got > 0 && read(one->taken[0], to, got) != got)
 				one->hash = 4;
 			break;
 		default: got = recv(one->server, to, most, 0);
@@ -251,7 +251,7 @@ static void serve(struct connection *one, struct draw *how)
 		}
 		/* A call that got less than it asked for has taken all. */
 		int is_edge = one->plan.mode & EPOLLET;
-		if ((one->plan.reading == SHORT_IS_EMPTY && got < most) || (one->plan.reading == ONE_CALL && !is_edge))
+		if ((one->plan.reading == SHORT_IS_EMPTY && got < most && !to_the_end) || (one->plan.reading == ONE_CALL && !is_edge))
 			break;
 	}
 	pthread_mutex_unlock(&one->lock);
@@ -260,7 +260,7 @@ static void serve(struct connection *one, struct draw *how)
 static void register_at(int set, struct connection *one, int operation)
 {
 	unsigned exclusive = own_sets && operation == EPOLL_CTL_ADD && !(one->plan.mode & EPOLLONESHOT) ? EPOLLEXCLUSIVE : 0;
-	control(set, operation, one->server, EPOLLIN | one->plan.mode | exclusive, one - all);
+	control(set, operation, one->server, EPOLLIN | (exclusive ? 0 : EPOLLRDHUP) | one->plan.mode | exclusive, one - all);
 }
 
 static void *server_thread(void *number)
@@ -275,7 +275,8 @@ static void *server_thread(void *number)
 		int many = epoll_wait(set, found, 1 + draw(&how, 3), inside ? 0 : -1);
 		for (int i = 0; i < many; i++) {
 			struct connection *one = all + found[i].data.u64;
-			serve(one, &how);
+			/* An edge that came with the end is the last one. Without being asked the end comes unseen. */
+			serve(one, &how, own_sets || found[i].events & EPOLLRDHUP);
 			if (one->ended && !(one->plan.mode & (EPOLLET | EPOLLONESHOT)))
 				control(set, EPOLL_CTL_DEL, one->server, 0, 0);
 			else if (one->plan.mode & EPOLLONESHOT && by_main) {
@@ -343,7 +344,7 @@ static int start(void)
 	for (int i = 0; i < count; i++) {
 		family = all[i].plan.family;
 		make_pair(&all[i].server, &all[i].client);
-		if (pipe(all[i].pipe))
+		if (pipe(all[i].pipe) || pipe(all[i].taken))
 			abort();
 	}
 	for (int i = 0; i < count; i++) {
