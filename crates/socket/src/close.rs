@@ -4,11 +4,13 @@ use crate::area::{Look, Phase};
 use crate::table::{self, Link};
 use crate::{bell, description, epoll, kernel, lock, send, wait};
 use libc::{c_int, linger};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering, fence};
 use std::time::{Duration, Instant};
 
 /// Longest wait for the other end to hand bytes back.
 const PATIENCE: Duration = Duration::from_secs(2);
+/// Looks for wake bytes that are on their way to an end that is closed.
+const LAST_LOOKS: u32 = 100;
 /// Time between looks whether it has.
 const LOOK: Duration = Duration::from_micros(50);
 
@@ -37,7 +39,7 @@ fn part(link: &Link<'_>, fd: c_int) {
     // Wake bytes that lie there unread would be lost bytes to the kernel, which then resets the connection.
     link.inward.signals().want_data.store(0, Ordering::SeqCst);
     if matches!(link.inward.phase(), Phase::Ring | Phase::Over) {
-        wait::drain(link, fd);
+        take_in_last_wakes(link, fd);
     }
     // As the kernel does when bytes are lost: the connection is reset.
     if matches!(link.inward.look(), Look::Bytes(_)) {
@@ -47,6 +49,18 @@ fn part(link: &Link<'_>, fd: c_int) {
         unsafe {
             libc::syscall(libc::SYS_setsockopt, fd, libc::SOL_SOCKET, libc::SO_LINGER, &raw const now, bytes)
         };
+    }
+}
+
+/// Takes wake bytes in that were counted and are on their way. The other end counts, sees that this one is gone, and sends none.
+fn take_in_last_wakes(link: &Link<'_>, fd: c_int) {
+    fence(Ordering::SeqCst);
+    for _ in 0..LAST_LOOKS {
+        wait::drain(link, fd);
+        if link.inward.wakes() as u64 <= link.inward.writer().owed.load(Ordering::Acquire) {
+            break;
+        }
+        std::thread::sleep(LOOK);
     }
 }
 

@@ -234,7 +234,12 @@ pub(crate) fn wake(link: &Link<'_>, fd: c_int) {
         return;
     }
     let writer = link.out.writer();
-    writer.wakes.fetch_add(1, Ordering::AcqRel);
+    writer.wakes.fetch_add(1, Ordering::SeqCst);
+    if link.out.signals().gone.load(Ordering::SeqCst) != 0 {
+        // A byte that reaches an end which is just being closed would reset the connection. Pairs with `close::part`.
+        writer.wakes.fetch_sub(1, Ordering::SeqCst);
+        return;
+    }
     // SAFETY: one byte of our own.
     let sent = unsafe { kernel::send(fd, [0_u8].as_ptr(), 1, MSG_DONTWAIT | MSG_NOSIGNAL) };
     if sent < 0 {

@@ -89,7 +89,7 @@ fn run(mut role: Command, test: &str) {
 }
 
 /// Leaves a command no descriptors as high as those of bells.
-fn without_bells(mut command: Command) -> Command {
+pub(crate) fn without_bells(mut command: Command) -> Command {
     // SAFETY: one system call.
     unsafe {
         command.pre_exec(|| {

@@ -7,5 +7,6 @@ mod common;
 mod conformance;
 mod flows;
 mod further;
+mod fuzz;
 mod hostile;
 mod kills;

@@ -93,8 +93,10 @@ static int send_all(struct connection *one, char *from, long bytes, int set)
 				return -1;
 			for (sent = 0; sent < part;) {
 				long moved = splice(one->pipe[0], 0, one->client, 0, part - sent, 0);
-				if (moved <= 0)
+				if (moved <= 0) {
+					fprintf(stderr, "splice %ld %s\n", moved, strerrorname_np(errno));
 					return -1;
+				}
 				sent += moved;
 			}
 			break;
@@ -140,10 +142,15 @@ static long client(struct connection *one)
 		char answer;
 		long begin = milliseconds();
 		struct pollfd input = { one->client, POLLIN, 0 };
-		if ((i & 1 || fcntl(one->client, F_GETFL) & O_NONBLOCK) && poll(&input, 1, IDLE_MS) != 1)
+		if ((i & 1 || fcntl(one->client, F_GETFL) & O_NONBLOCK) && poll(&input, 1, IDLE_MS) != 1) {
+			fprintf(stderr, "no answer to poll: %s\n", strerrorname_np(errno));
 			return -1;
-		if (recv(one->client, &answer, 1, 0) != 1)
+		}
+		long got = recv(one->client, &answer, 1, 0);
+		if (got != 1) {
+			fprintf(stderr, "no answer: %ld %s\n", got, strerrorname_np(errno));
 			return -1;
+		}
 		late += milliseconds() - begin >= LATE_MS;
 	}
 	/* Bytes that the server leaves where they are. */
