@@ -287,9 +287,17 @@ fn internet(by_reference: bool) -> [c_int; 2] {
     }
 }
 
-/// Applies a call to both, and compares.
+/// Applies a call to both, and compares. A look at bytes that changed over twice, of which none was received yet, may end before the
+/// second time.
 fn compare(call: &Call, kernel: &mut Connection, ours: &mut Connection) -> Result<(), TestCaseError> {
     let (expected, found) = (kernel.apply(call), ours.apply(call));
+    if matches!(call, Call::Recv { flags: MSG_PEEK, .. })
+        && found.result > 0
+        && found.result < expected.result
+    {
+        prop_assert_eq!(&found.bytes[..], &expected.bytes[..found.bytes.len()], "{:?}", call);
+        return Ok(());
+    }
     prop_assert_eq!(found, expected, "{:?}", call);
     Ok(())
 }
