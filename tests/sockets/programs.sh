@@ -26,11 +26,17 @@ for name in "${names[@]}"; do
     [[ -n ${needs[$name]:-} ]] || { sed -n '2,/^set /{/^#/s/^# \{0,1\}//p}' "$0" >&2; exit 2; }
 done
 
+declare -A commands=(
+    [nginx]="nginx curl" [sshd]="/usr/sbin/sshd ssh" [erlang]="escript" [haproxy]="haproxy curl python3" [postgres]="psql"
+    [mariadb]="mariadbd mariadb" [mosquitto]="mosquitto mosquitto_pub" [node]="node" [gunicorn]="gunicorn curl" [java]="java"
+)
+
 installed() {
-    local package
-    for package in ${needs[$1]}; do
-        dpkg-query -W -f '${db:Status-Status}' "$package" 2> /dev/null | grep -q '^installed' || return 1
+    local command
+    for command in ${commands[$1]}; do
+        command -v "$command" > /dev/null || return 1
     done
+    [[ $1 != nginx ]] || compgen -c php-fpm > /dev/null
 }
 
 same=0 differs=0 missing=0
@@ -50,6 +56,10 @@ for name in "${names[@]}"; do
         chmod 777 "$folder/$name.$way"
         run=(bash "$job" "$folder/$name.$way")
         if [[ $way == reference ]]; then run=("$unrack" sockets --after 1 -- "${run[@]}"); fi
+        # PostgreSQL refuses root, and connections are carried between processes of one user.
+        if [[ $name == postgres ]] && ((EUID == 0)); then
+            run=(setpriv --reuid postgres --regid postgres --clear-groups env -u XDG_RUNTIME_DIR "TMPDIR=$folder/$name.$way" "${run[@]}")
+        fi
         # A process group of its own, which is ended with all that a job left.
         timeout -k 5 "${UNRACK_TIMEOUT:-60}" setsid -w "${run[@]}" > "$folder/$name.$way.out" 2> "$folder/$name.$way.err" \
             < /dev/null || echo "status $?" >> "$folder/$name.$way.out"

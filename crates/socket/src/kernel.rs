@@ -173,15 +173,16 @@ pub fn read_whole(path: &std::ffi::CStr) -> Vec<u8> {
     // SAFETY: a path that ends in zero.
     let file = unsafe { libc::syscall(libc::SYS_openat, libc::AT_FDCWD, path.as_ptr(), flags, 0) as c_int };
     let (mut all, mut piece) = (Vec::new(), [0_u8; 4096]);
-    while file >= 0 {
+    if file < 0 {
+        return all;
+    }
+    loop {
         // SAFETY: a buffer of our own.
         let got = unsafe { libc::syscall(libc::SYS_read, file, piece.as_mut_ptr(), piece.len()) };
         let Ok(got @ 1..) = usize::try_from(got) else { break };
         all.extend_from_slice(&piece[..got]);
     }
-    if file >= 0 {
-        close(file);
-    }
+    close(file);
     all
 }
 

@@ -1,5 +1,6 @@
 # Erlang: an echo service and its client in one virtual machine, in its three modes of sockets.
 # shellcheck shell=bash
+# shellcheck source-path=SCRIPTDIR source=common.sh
 source "$(dirname "$0")/common.sh" "$1"
 cat > echo.escript << 'EOF'
 #!/usr/bin/env escript

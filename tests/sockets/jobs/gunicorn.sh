@@ -1,5 +1,6 @@
 # gunicorn with workers that are forked, and with threads.
 # shellcheck shell=bash
+# shellcheck source-path=SCRIPTDIR source=common.sh
 source "$(dirname "$0")/common.sh" "$1"
 cat > app.py << 'EOF'
 import hashlib

@@ -1,5 +1,6 @@
 # haproxy in front of two servers in Python: bodies of a megabyte, with connections kept.
 # shellcheck shell=bash
+# shellcheck source-path=SCRIPTDIR source=common.sh
 source "$(dirname "$0")/common.sh" "$1"
 listen=$(port) one=$(port) two=$(port)
 head -c 1000000 /dev/zero | tr '\0' 'x' > body

@@ -1,5 +1,6 @@
 # Java: an HTTP server and clients in one virtual machine, and channels with a selector.
 # shellcheck shell=bash
+# shellcheck source-path=SCRIPTDIR source=common.sh
 source "$(dirname "$0")/common.sh" "$1"
 cat > Job.java << 'EOF'
 import com.sun.net.httpserver.HttpServer;

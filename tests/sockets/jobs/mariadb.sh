@@ -1,5 +1,6 @@
 # MariaDB by a Unix socket and by TCP.
 # shellcheck shell=bash
+# shellcheck source-path=SCRIPTDIR source=common.sh
 source "$(dirname "$0")/common.sh" "$1"
 listen=$(port)
 as=root

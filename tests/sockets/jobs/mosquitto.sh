@@ -1,5 +1,6 @@
 # mosquitto: a subscriber receives what publishers send, small and large.
 # shellcheck shell=bash
+# shellcheck source-path=SCRIPTDIR source=common.sh
 source "$(dirname "$0")/common.sh" "$1"
 listen=$(port)
 printf 'listener %s 127.0.0.1\nallow_anonymous true\nuser root\n' "$listen" > conf

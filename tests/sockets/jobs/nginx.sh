@@ -1,7 +1,9 @@
 # nginx hands requests to php-fpm by a Unix socket; answers of 2 MB, one after another and beside each other.
 # shellcheck shell=bash
+# shellcheck source-path=SCRIPTDIR source=common.sh
 source "$(dirname "$0")/common.sh" "$1"
 listen=$(port)
+# shellcheck disable=SC2016  # the variable is PHP's own
 echo '<?php echo str_repeat("0123456789abcdef", (int)($_GET["n"] / 16));' > a.php
 cat > fpm.conf << EOF
 error_log=$PWD/fpm.log

@@ -1,5 +1,6 @@
 # Node: HTTP with connections kept, and a stream of 10 MB each way, in one process.
 # shellcheck shell=bash
+# shellcheck source-path=SCRIPTDIR source=common.sh
 source "$(dirname "$0")/common.sh" "$1"
 cat > job.js << 'EOF'
 const http = require('http'), net = require('net'), crypto = require('crypto');

@@ -1,5 +1,6 @@
 # sshd lets three logins in by key; one passes a megabyte each way.
 # shellcheck shell=bash
+# shellcheck source-path=SCRIPTDIR source=common.sh
 source "$(dirname "$0")/common.sh" "$1"
 listen=$(port)
 mkdir -p /run/sshd
