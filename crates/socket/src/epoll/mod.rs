@@ -5,6 +5,7 @@
 
 mod nested;
 mod set;
+mod slot;
 
 use crate::bell::{self, Bell};
 use crate::kernel::{self, fail};
@@ -157,7 +158,7 @@ pub unsafe fn control(set_fd: c_int, operation: c_int, fd: c_int, event: *mut ep
     let wanted = if event.is_null() { none } else { unsafe { event.read_unaligned() } };
     let done = set.change(operation, fd, wanted, |slot| {
         let mut real = match slot {
-            Some(slot) => set::registration(number(slot)),
+            Some(slot) => slot::registration(number(slot)),
             None => wanted,
         };
         // SAFETY: an event of our own.
@@ -208,7 +209,7 @@ fn wake(set: &Set, set_fd: c_int, bell: Option<Bell>, changed: Option<c_int>) {
         return bell::strike(bell);
     }
     set.again(changed, |fd, slot| {
-        let mut real = set::registration(number(slot));
+        let mut real = slot::registration(number(slot));
         // SAFETY: an event of our own.
         unsafe { in_kernel(set_fd, EPOLL_CTL_MOD, fd, &raw mut real) };
     });
@@ -247,7 +248,7 @@ pub(crate) fn joined(fd: c_int) {
         if let Some(set) = get(set_fd) {
             let is_spent = || set::is_spent(set_fd, fd);
             let is_carried = set.carry(fd, is_spent, |slot| {
-                let mut real = set::registration(number(slot));
+                let mut real = slot::registration(number(slot));
                 let mut change = |operation| {
                     // SAFETY: an event of our own.
                     unsafe { in_kernel(set_fd, operation, fd, &raw mut real) == 0 }
