@@ -38,16 +38,18 @@ fn one(base: *const c_void, bytes: usize) -> [iovec; 1] {
 /// As `read(2)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn read(fd: c_int, to: *mut c_void, bytes: usize) -> ssize_t {
-    if !has(fd) {
+    // A `read` of no bytes does not wait, a `recv` of none does.
+    if !has(fd) || bytes == 0 {
         // SAFETY: the caller's own arguments.
         return unsafe { next::read(fd, to, bytes) };
     }
     // SAFETY: the caller's own arguments.
-    let native = |most: usize| unsafe { libc::syscall(libc::SYS_read, fd, to, bytes.min(most)) as ssize_t };
-    recv::recv(fd, Pieces::unchecked(&one(to, bytes), Touch::Write), 0, |most, flags| match flags {
-        0 => native(most),
+    let native = || unsafe { libc::syscall(libc::SYS_read, fd, to, bytes) as ssize_t };
+    let pieces = one(to, bytes);
+    recv::recv(fd, Pieces::unchecked(&pieces, Touch::Write), 0, |done, most, flags| match flags {
+        0 if done == 0 && most >= bytes => native(),
         // SAFETY: the caller's own arguments.
-        _ => unsafe { kernel::recv(fd, to.cast(), bytes.min(most), flags) },
+        _ => unsafe { kernel::recv(fd, to.cast::<u8>().wrapping_add(done), (bytes - done).min(most), flags) },
     })
 }
 
@@ -68,11 +70,10 @@ pub unsafe extern "C-unwind" fn recvfrom(
         // SAFETY: the caller's own arguments.
         return unsafe { next::recvfrom(fd, to, bytes, flags, from, length) };
     }
-    let native = |most: usize, more: c_int| {
+    let native = |done: usize, most: usize, more: c_int| {
+        let (to, bytes) = (to.cast::<u8>().wrapping_add(done), (bytes - done).min(most));
         // SAFETY: the caller's own arguments.
-        unsafe {
-            libc::syscall(libc::SYS_recvfrom, fd, to, bytes.min(most), flags | more, from, length) as ssize_t
-        }
+        unsafe { libc::syscall(libc::SYS_recvfrom, fd, to, bytes, flags | more, from, length) as ssize_t }
     };
     let got = recv::recv(fd, Pieces::unchecked(&one(to, bytes), Touch::Write), flags, native);
     if got >= 0 && !from.is_null() && memory::allows(Touch::Write, length.cast(), size_of::<socklen_t>()) {
@@ -147,24 +148,35 @@ fn check(bytes: usize, room: usize) {
     }
 }
 
+/// Returns true if the kernel refuses a list of buffers: it is too long, cannot be read, or has buffers of negative length.
+pub(crate) fn is_refused(list: *const iovec, count: usize) -> bool {
+    let is_list = count <= libc::UIO_MAXIOV as usize && is_list(list, count);
+    // SAFETY: so many buffers can be read.
+    !is_list || (0..count).any(|i| unsafe { (*list.add(i)).iov_len } > isize::MAX as usize)
+}
+
 /// Wraps `readv(2)`.
 ///
 /// # Safety
 /// As `readv(2)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn readv(fd: c_int, list: *const iovec, count: c_int) -> ssize_t {
-    if !has(fd) || count <= 0 || count > libc::UIO_MAXIOV || !is_list(list, count as usize) {
+    if !has(fd) || count <= 0 || is_refused(list, count as usize) {
         // SAFETY: the caller's own arguments.
         return unsafe { next::readv(fd, list, count) };
     }
     // SAFETY: the caller's list.
     let pieces = Pieces::unchecked(unsafe { std::slice::from_raw_parts(list, count as usize) }, Touch::Write);
-    recv::recv(fd, pieces, 0, |most, flags| {
+    if pieces.left() == 0 {
+        // SAFETY: the caller's own arguments.
+        return unsafe { next::readv(fd, list, count) };
+    }
+    recv::recv(fd, pieces, 0, |done, most, flags| {
         // SAFETY: all zeros are an empty message.
         let mut message = unsafe { std::mem::zeroed::<msghdr>() };
         (message.msg_iov, message.msg_iovlen) = (list.cast_mut(), count as _);
         // SAFETY: a message of our own around the caller's buffers.
-        unsafe { receive(fd, &mut message, most, flags) }
+        unsafe { receive(fd, &mut message, done, most, flags) }
     })
 }
 
@@ -180,48 +192,67 @@ pub unsafe extern "C-unwind" fn recvmsg(fd: c_int, message: *mut msghdr, flags: 
     }
     // SAFETY: the caller's message.
     let message = unsafe { &mut *message };
-    if flags & libc::MSG_ERRQUEUE != 0 {
+    if flags & libc::MSG_ERRQUEUE != 0 && !options::is_unix(fd) {
         // SAFETY: the caller's message.
         return unsafe { zerocopy::report(fd, message, flags) };
     }
     let list = message.msg_iov;
     let count = if list.is_null() { 0 } else { message.msg_iovlen };
+    if is_refused(list, count) {
+        // SAFETY: the caller's own arguments.
+        return unsafe { next::recvmsg(fd, message, flags) };
+    }
     // SAFETY: the caller's list; empty if there is none.
     let pieces = unsafe { std::slice::from_raw_parts(if count == 0 { [].as_ptr() } else { list }, count) };
     let mut asked_kernel = false;
     let (room, control) = (message.msg_namelen, message.msg_controllen);
     let asked = (&raw mut asked_kernel, &raw mut *message);
-    let got = recv::recv(fd, Pieces::unchecked(pieces, Touch::Write), flags, |most, more| {
+    let native = |done: usize, most: usize, more: c_int| {
         // SAFETY: both outlive the call.
         let (asked, message) = unsafe { (&mut *asked.0, &mut *asked.1) };
         *asked = true;
         (message.msg_namelen, message.msg_controllen) = (room, control);
         // SAFETY: the caller's message.
-        unsafe { receive(fd, message, most, flags | more) }
-    });
+        unsafe { receive(fd, message, done, most, flags | more) }
+    };
+    let got = match control {
+        0 => recv::recv(fd, Pieces::unchecked(pieces, Touch::Write), flags, native),
+        _ => recv::recv_beside(fd, Pieces::unchecked(pieces, Touch::Write), flags, native),
+    };
     if got >= 0 && !asked_kernel {
         (message.msg_namelen, message.msg_controllen, message.msg_flags) = (0, 0, 0);
+    }
+    if got >= 0 {
         // SAFETY: the caller's room.
         unsafe { options::tell_inq(fd, message, control) };
     }
     got
 }
 
-/// Receives a message from the kernel, of at most `most` bytes.
+/// Receives a message from the kernel behind `done` bytes of the buffers, of at most `most` bytes.
 ///
 /// # Safety
 /// As `recvmsg(2)`.
-unsafe fn receive(fd: c_int, message: &mut msghdr, most: usize, flags: c_int) -> ssize_t {
-    if most == usize::MAX {
+pub(crate) unsafe fn receive(
+    fd: c_int,
+    message: &mut msghdr,
+    done: usize,
+    most: usize,
+    flags: c_int,
+) -> ssize_t {
+    if done == 0 && most == usize::MAX {
         // SAFETY: the caller's promise.
         return unsafe { kernel::recvmsg(fd, message, flags) };
     }
     let (list, count) = (message.msg_iov, message.msg_iovlen);
     // SAFETY: the caller's list.
     let mut short = unsafe { std::slice::from_raw_parts(list, count) }.to_vec();
-    let mut left = most;
+    let (mut skip, mut left) = (done, most);
     for piece in &mut short {
-        piece.iov_len = piece.iov_len.min(left);
+        let first = skip.min(piece.iov_len);
+        skip -= first;
+        piece.iov_base = piece.iov_base.cast::<u8>().wrapping_add(first).cast();
+        piece.iov_len = (piece.iov_len - first).min(left);
         left -= piece.iov_len;
     }
     message.msg_iov = short.as_mut_ptr();
@@ -332,7 +363,7 @@ pub unsafe extern "C-unwind" fn send(fd: c_int, from: *const c_void, bytes: usiz
 /// As `writev(2)`.
 #[unsafe(no_mangle)]
 pub unsafe extern "C-unwind" fn writev(fd: c_int, list: *const iovec, count: c_int) -> ssize_t {
-    if !has(fd) || count <= 0 || count > libc::UIO_MAXIOV || !is_list(list, count as usize) {
+    if !has(fd) || count <= 0 || is_refused(list, count as usize) {
         // SAFETY: the caller's own arguments.
         return unsafe { next::writev(fd, list, count) };
     }
@@ -371,7 +402,7 @@ pub unsafe extern "C-unwind" fn sendmsg(fd: c_int, message: *const msghdr, flags
         close::leave(fd);
     }
     let count = if message.msg_iov.is_null() { 0 } else { message.msg_iovlen };
-    if count == 0 {
+    if count == 0 || is_refused(message.msg_iov, count) {
         return native();
     }
     // SAFETY: the caller's list.

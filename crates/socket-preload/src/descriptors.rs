@@ -2,8 +2,8 @@
 
 use crate::next::{self, Next};
 use libc::{
-    F_DUPFD, F_DUPFD_CLOEXEC, F_SETFL, FIONBIO, FIONREAD, O_NONBLOCK, SOCK_NONBLOCK, SOCK_STREAM, c_int,
-    c_long, c_ulong, c_void, sockaddr, socklen_t,
+    F_DUPFD, F_DUPFD_CLOEXEC, F_SETFL, FIONBIO, FIONREAD, O_ASYNC, O_NONBLOCK, SOCK_NONBLOCK, SOCK_STREAM,
+    c_int, c_long, c_ulong, c_void, sockaddr, socklen_t,
 };
 use unrack_socket::memory::{self, Touch};
 use unrack_socket::{close as ends, epoll, handover, has, is_bell, kernel, make, options, uring, zerocopy};
@@ -174,7 +174,12 @@ pub extern "C" fn fcntl(fd: c_int, command: c_int, argument: c_long) -> c_int {
     let done = unsafe { libc::syscall(libc::SYS_fcntl, fd, command, argument) as c_int };
     match command {
         F_DUPFD | F_DUPFD_CLOEXEC => ends::duplicated(fd, done),
-        F_SETFL if done == 0 => ends::nonblocking(fd, argument & c_long::from(O_NONBLOCK) != 0),
+        F_SETFL if done == 0 => {
+            ends::nonblocking(fd, argument & c_long::from(O_NONBLOCK) != 0);
+            if argument & c_long::from(O_ASYNC) != 0 {
+                ends::leave(fd);
+            }
+        }
         _ => {}
     }
     done
@@ -185,6 +190,9 @@ pub extern "C" fn fcntl(fd: c_int, command: c_int, argument: c_long) -> c_int {
 pub extern "C" fn fcntl64(fd: c_int, command: c_int, argument: c_long) -> c_int {
     fcntl(fd, command, argument)
 }
+
+/// Request of `ioctl(2)` that has the kernel send `SIGIO`, which it does for bytes that it carries (`asm-generic/ioctls.h`).
+const FIOASYNC: c_ulong = 0x5452;
 
 /// Wraps `ioctl(2)`.
 ///
@@ -206,6 +214,10 @@ pub unsafe extern "C" fn ioctl(fd: c_int, request: c_ulong, argument: *mut c_int
     if done == 0 && request == FIONBIO as c_ulong && has(fd) {
         // SAFETY: the caller's word, which the kernel has read.
         ends::nonblocking(fd, unsafe { *argument } != 0);
+    }
+    // SAFETY: the caller's word, which the kernel has read.
+    if done == 0 && request == FIOASYNC && has(fd) && unsafe { *argument } != 0 {
+        ends::leave(fd);
     }
     done
 }
@@ -264,6 +276,16 @@ pub unsafe extern "C" fn getsockopt(
 ) -> c_int {
     // SAFETY: the caller's own arguments.
     let done = unsafe { libc::syscall(libc::SYS_getsockopt, fd, level, name, value, length) as c_int };
+    if done == 0
+        && has(fd)
+        && (level, name) == (libc::SOL_SOCKET, libc::SO_ERROR)
+        // SAFETY: the kernel wrote so many bytes there.
+        && unsafe { *length as usize >= size_of::<c_int>() && value.cast::<c_int>().read_unaligned() == 0 }
+        && let Some(error) = options::take_error(fd)
+    {
+        // SAFETY: the kernel wrote so many bytes there.
+        unsafe { value.cast::<c_int>().write_unaligned(error) };
+    }
     if done == 0
         && has(fd)
         && (level, name) == (libc::IPPROTO_TCP, libc::TCP_NODELAY)

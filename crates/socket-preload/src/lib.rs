@@ -14,6 +14,7 @@
 //! | [`printing`] | `dprintf` and its kin |
 //! | [`processes`] | `fork`, `exec` and their kin |
 //! | [`programs`] | whether a program will have this library |
+//! | [`vectors`] | `preadv2`, `pwritev2` |
 //! | [`references`] | this library's own: bytes where they lie |
 //! | [`sandbox`] | `prctl`, `syscall`: filters of system calls |
 
@@ -28,3 +29,4 @@ mod programs;
 pub mod ready;
 pub mod references;
 pub mod sandbox;
+pub mod vectors;

@@ -99,6 +99,8 @@ const NONE: libc::c_long = -1;
 calls! {
     read(fd: c_int, to: *mut c_void, bytes: usize) -> ssize_t, or libc::SYS_read;
     readv(fd: c_int, list: *const iovec, count: c_int) -> ssize_t, or libc::SYS_readv;
+    preadv2(fd: c_int, list: *const iovec, count: c_int, offset: i64, flags: c_int) -> ssize_t, or NONE;
+    pwritev2(fd: c_int, list: *const iovec, count: c_int, offset: i64, flags: c_int) -> ssize_t, or NONE;
     recvfrom(fd: c_int, to: *mut c_void, bytes: usize, flags: c_int, from: *mut sockaddr, length: *mut socklen_t)
         -> ssize_t, or libc::SYS_recvfrom;
     recvmsg(fd: c_int, message: *mut msghdr, flags: c_int) -> ssize_t, or libc::SYS_recvmsg;

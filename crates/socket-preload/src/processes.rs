@@ -49,6 +49,32 @@ extern "C" fn begin() {
 #[unsafe(link_section = ".init_array")]
 static BEGIN: extern "C" fn() = begin;
 
+/// Ends with the process: functions of the program have run, and may yet, so connections stay as they are.
+extern "C" fn end() {
+    ends::exiting();
+}
+
+// SAFETY: the loader calls each function that is listed here when the process exits.
+#[used]
+#[unsafe(link_section = ".fini_array")]
+static END: extern "C" fn() = end;
+
+/// Wraps `_exit(2)`.
+#[unsafe(no_mangle)]
+pub extern "C" fn _exit(status: c_int) -> ! {
+    ends::exiting();
+    loop {
+        // SAFETY: a plain number.
+        unsafe { libc::syscall(libc::SYS_exit_group, status) };
+    }
+}
+
+/// Wraps `_Exit(3)`, which is `_exit`.
+#[unsafe(no_mangle)]
+pub extern "C" fn _Exit(status: c_int) -> ! {
+    _exit(status)
+}
+
 /// How a program begins.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Start {

@@ -2,7 +2,7 @@
 
 use crate::next;
 use libc::{c_int, c_ulong, c_void, epoll_event, fd_set, pollfd, sigset_t, timespec, timeval};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use unrack_socket::memory::{self, Touch};
 use unrack_socket::{epoll, kernel, poll as sockets};
 
@@ -133,12 +133,22 @@ pub unsafe extern "C-unwind" fn select(
         return unsafe { next::select(count, reads, writes, others, most) };
     }
     // SAFETY: the caller's time.
-    let most = unsafe { most.as_ref() };
-    let most = most.map(|most| {
-        Duration::from_secs(most.tv_sec.max(0) as u64) + Duration::from_micros(most.tv_usec.max(0) as u64)
-    });
+    let time = match unsafe { most.as_ref() } {
+        None => None,
+        Some(time) if time.tv_sec < 0 || time.tv_usec < 0 => return kernel::fail(libc::EINVAL) as c_int,
+        Some(time) => Some(Duration::new(time.tv_sec as u64, 0) + Duration::from_micros(time.tv_usec as u64)),
+    };
+    let begin = Instant::now();
     // SAFETY: the caller's sets.
-    unsafe { sockets::select(count, sets, most, std::ptr::null()) as c_int }
+    let found = unsafe { sockets::select(count, sets, time, std::ptr::null()) as c_int };
+    if let Some(time) = time {
+        let left = time.saturating_sub(begin.elapsed());
+        // Linux says how much time is left (select(2), "Notes").
+        let left = timeval { tv_sec: left.as_secs() as _, tv_usec: left.subsec_micros() as _ };
+        // SAFETY: the caller's time.
+        unsafe { most.write(left) };
+    }
+    found
 }
 
 /// Wraps `pselect(2)`.
@@ -177,7 +187,7 @@ fn any_of(count: c_int, sets: [*mut fd_set; 3]) -> bool {
     (0..count.max(0)).any(|fd| {
         let is_ours = unrack_socket::has(fd) || epoll::is_set(fd);
         // SAFETY: the caller's sets have a bit for each descriptor below `count`.
-        is_ours && sets.iter().any(|set| !set.is_null() && unsafe { libc::FD_ISSET(fd, *set) })
+        is_ours && sets.iter().any(|set| !set.is_null() && unsafe { sockets::is_set(*set, fd) })
     })
 }
 
@@ -208,8 +218,13 @@ pub unsafe extern "C-unwind" fn epoll_wait(
     most: c_int,
 ) -> c_int {
     if !epoll::is_set(set) {
+        let begin = Instant::now();
         // SAFETY: the caller's own arguments.
-        return unsafe { next::epoll_wait(set, events, room, most) };
+        let got = unsafe { next::epoll_wait(set, events, room, most) };
+        // SAFETY: the caller's own arguments.
+        return unsafe {
+            epoll::finish(set, events, (room, got), (begin, milliseconds(most)), std::ptr::null()) as c_int
+        };
     }
     // SAFETY: the caller's own arguments.
     unsafe { epoll::wait(set, events, room, milliseconds(most), std::ptr::null()) as c_int }
@@ -228,8 +243,13 @@ pub unsafe extern "C-unwind" fn epoll_pwait(
     mask: *const sigset_t,
 ) -> c_int {
     if !epoll::is_set(set) {
+        let begin = Instant::now();
         // SAFETY: the caller's own arguments.
-        return unsafe { next::epoll_pwait(set, events, room, most, mask) };
+        let got = unsafe { next::epoll_pwait(set, events, room, most, mask) };
+        // SAFETY: the caller's own arguments.
+        return unsafe {
+            epoll::finish(set, events, (room, got), (begin, milliseconds(most)), mask.cast()) as c_int
+        };
     }
     // SAFETY: the caller's own arguments.
     unsafe { epoll::wait(set, events, room, milliseconds(most), mask.cast()) as c_int }
@@ -248,8 +268,13 @@ pub unsafe extern "C-unwind" fn epoll_pwait2(
     mask: *const sigset_t,
 ) -> c_int {
     if !epoll::is_set(set) {
+        let begin = Instant::now();
         // SAFETY: the caller's own arguments.
-        return unsafe { next::epoll_pwait2(set, events, room, most, mask) };
+        let got = unsafe { next::epoll_pwait2(set, events, room, most, mask) };
+        // SAFETY: the caller's time, which the kernel took if there are events.
+        let most = unsafe { from_timespec(most) }.unwrap_or(None);
+        // SAFETY: the caller's own arguments.
+        return unsafe { epoll::finish(set, events, (room, got), (begin, most), mask.cast()) as c_int };
     }
     // SAFETY: the caller's time.
     match unsafe { from_timespec(most) } {

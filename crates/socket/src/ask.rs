@@ -72,7 +72,9 @@ fn ask(entry: &Entry, fd: c_int, calls: u32) {
     let next = if calls >= LAST { u32::MAX } else { calls.saturating_mul(2).max(calls + 1) };
     description.ask_at.store(next, Ordering::Relaxed);
     let before = kernel::errno();
-    let request = if uring::is_used() { None } else { describe(fd) };
+    // The kernel sends `SIGIO` for bytes that it carries.
+    let stays = uring::is_used() || kernel::has_flag(fd, libc::O_ASYNC);
+    let request = if stays { None } else { describe(fd) };
     match request.and_then(|request| send_request(fd, request)) {
         Some((Reply::Area(end), Some(map))) => {
             entry.join(map, end as usize, request.is_some_and(|request| request.own != 0));

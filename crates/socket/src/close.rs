@@ -1,13 +1,23 @@
 //! Copies and ends of descriptors and of processes.
 
 use crate::area::{Look, Phase};
-use crate::table::{self, Entry};
+use crate::table::{self, Entry, Link};
 use crate::{bell, description, epoll, kernel, lock, send, wait};
 use libc::{c_int, linger};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering, fence};
+use std::time::Duration;
+
+/// Looks for wake bytes that are on their way to an end that is closed.
+const LAST_LOOKS: u32 = 100;
+/// Time between two of them.
+const LOOK: Duration = Duration::from_micros(50);
 
 /// Notes that a descriptor is about to be closed, or replaced by `dup2`.
 pub fn closing(fd: c_int) {
+    if EXITING.load(Ordering::Acquire) {
+        // It was counted as closed.
+        return;
+    }
     epoll::forget(fd);
     let Some(entry) = table::get(fd) else { return };
     part(&entry, fd);
@@ -16,15 +26,20 @@ pub fn closing(fd: c_int) {
 
 /// Tells the other end that this one is closed, if no other descriptor of it is left.
 pub(crate) fn part(entry: &Entry, fd: c_int) {
-    let Some(link) = entry.link().filter(|_| is_last(entry, 1)) else { return };
-    let link = &link;
+    if let Some(link) = entry.link().filter(|_| is_last(entry, 1)) {
+        say_closed(&link, fd);
+    }
+}
+
+/// Tells the other end that this one is closed.
+fn say_closed(link: &Link<'_>, fd: c_int) {
     link.head.ends[link.end].closed.store(1, Ordering::Release);
     link.inward.signals().gone.store(1, Ordering::SeqCst);
     send::wake_sender(link);
     // Wake bytes that lie there unread would be lost bytes to the kernel, which then resets the connection.
     link.inward.signals().want_data.store(0, Ordering::SeqCst);
     if matches!(link.inward.phase(), Phase::Ring | Phase::Over) {
-        wait::drain(link, fd);
+        take_in_last_wakes(link, fd);
     }
     // As the kernel does when bytes are lost: the connection is reset.
     if matches!(link.inward.look(), Look::Bytes(_)) {
@@ -35,6 +50,40 @@ pub(crate) fn part(entry: &Entry, fd: c_int) {
             libc::syscall(libc::SYS_setsockopt, fd, libc::SOL_SOCKET, libc::SO_LINGER, &raw const now, bytes)
         };
     }
+}
+
+/// Takes wake bytes in that were counted and are on their way. The other end counts, sees that this one is gone, and sends none.
+fn take_in_last_wakes(link: &Link<'_>, fd: c_int) {
+    fence(Ordering::SeqCst);
+    for _ in 0..LAST_LOOKS {
+        wait::drain(link, fd);
+        if link.inward.wakes() as u64 <= link.inward.writer().owed.load(Ordering::Acquire) {
+            break;
+        }
+        std::thread::sleep(LOOK);
+    }
+}
+
+/// True once this process has noted that it exits.
+static EXITING: AtomicBool = AtomicBool::new(false);
+
+/// Notes that the process exits, by which the kernel closes all of its descriptors. It resets a connection with bytes that
+/// nobody received, so the wake bytes are taken in, which are none of the program's. Connections can still be used: functions
+/// of the program may run yet.
+pub fn exiting() {
+    if EXITING.swap(true, Ordering::AcqRel) {
+        return;
+    }
+    table::for_each(|fd, entry| {
+        let is_last = description::release(entry.description()) && entry.is_shared.load(Ordering::Relaxed) == 0;
+        match entry.link() {
+            Some(link) if is_last => say_closed(&link, fd),
+            Some(link) if matches!(link.inward.phase(), Phase::Ring | Phase::Over) => {
+                wait::drain(&link, fd);
+            }
+            _ => {}
+        }
+    });
 }
 
 /// Closes descriptors from one to another, as `close_range(2)` is about to.
@@ -118,6 +167,7 @@ pub fn fork_failed() {
 
 /// Begins in the child of a fork.
 pub fn in_child() {
+    EXITING.store(false, Ordering::Release);
     lock::forget_thread_number();
     description::forget_free();
     bell::in_child();

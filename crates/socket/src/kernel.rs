@@ -138,9 +138,21 @@ pub fn name(fd: c_int, peer: bool) -> Option<(libc::sockaddr_storage, usize)> {
 
 /// Returns true if the descriptor does not wait.
 pub fn is_nonblocking(fd: c_int) -> bool {
+    has_flag(fd, libc::O_NONBLOCK)
+}
+
+/// Returns true if the descriptor has a flag (`F_GETFL`).
+pub fn has_flag(fd: c_int, flag: c_int) -> bool {
     // SAFETY: plain numbers.
     let flags = unsafe { libc::syscall(libc::SYS_fcntl, fd, libc::F_GETFL, 0) };
-    flags >= 0 && flags & c_long::from(libc::O_NONBLOCK) != 0
+    flags >= 0 && flags & c_long::from(flag) != 0
+}
+
+/// Returns how a descriptor was opened: `O_RDONLY`, `O_WRONLY` or `O_RDWR`.
+pub fn access_of(fd: c_int) -> Option<c_int> {
+    // SAFETY: plain numbers.
+    let flags = unsafe { libc::syscall(libc::SYS_fcntl, fd, libc::F_GETFL, 0) };
+    (flags >= 0).then_some(flags as c_int & libc::O_ACCMODE)
 }
 
 /// Reads the beginning of a file, and returns how many bytes.
@@ -153,6 +165,25 @@ pub fn read_file(path: &std::ffi::CStr, to: &mut [u8]) -> Option<usize> {
     let got = unsafe { libc::syscall(libc::SYS_read, file, to.as_mut_ptr(), to.len()) };
     close(file);
     usize::try_from(got).ok()
+}
+
+/// Reads a file to its end, by system calls alone: the standard library would close it by this library's own wrapper.
+pub fn read_whole(path: &std::ffi::CStr) -> Vec<u8> {
+    let flags = libc::O_RDONLY | libc::O_CLOEXEC;
+    // SAFETY: a path that ends in zero.
+    let file = unsafe { libc::syscall(libc::SYS_openat, libc::AT_FDCWD, path.as_ptr(), flags, 0) as c_int };
+    let (mut all, mut piece) = (Vec::new(), [0_u8; 4096]);
+    if file < 0 {
+        return all;
+    }
+    loop {
+        // SAFETY: a buffer of our own.
+        let got = unsafe { libc::syscall(libc::SYS_read, file, piece.as_mut_ptr(), piece.len()) };
+        let Ok(got @ 1..) = usize::try_from(got) else { break };
+        all.extend_from_slice(&piece[..got]);
+    }
+    close(file);
+    all
 }
 
 /// Closes a descriptor.

@@ -48,14 +48,18 @@ impl<'a> Pieces<'a> {
         self.left
     }
 
-    /// Returns the next contiguous bytes, at most `most`.
+    /// Returns the next contiguous bytes, at most `most`; nothing if there are none, or they cannot be reached.
     pub(crate) fn next(&mut self, most: usize) -> Option<(*mut u8, usize)> {
+        let (place, bytes) = self.place(most)?;
+        self.is_bad = !self.can_reach(place, bytes);
+        (!self.is_bad).then_some((place, bytes))
+    }
+
+    fn place(&mut self, most: usize) -> Option<(*mut u8, usize)> {
         while let Some(first) = self.list.first() {
             if self.done < first.iov_len {
                 let bytes = (first.iov_len - self.done).min(most);
-                let place = first.iov_base.cast::<u8>().wrapping_add(self.done);
-                self.is_bad = !self.can_reach(place, bytes);
-                return (!self.is_bad).then_some((place, bytes));
+                return Some((first.iov_base.cast::<u8>().wrapping_add(self.done), bytes));
             }
             self.list = &self.list[1..];
             self.done = 0;
@@ -77,6 +81,17 @@ impl<'a> Pieces<'a> {
     pub(crate) fn advance(&mut self, bytes: usize) {
         self.done += bytes;
         self.left -= bytes;
+    }
+
+    /// Moves on by bytes that may lie in several buffers, and that this library does not copy.
+    pub(crate) fn skip(&mut self, bytes: usize) {
+        let mut left = bytes;
+        while left > 0
+            && let Some((_, part)) = self.place(left)
+        {
+            self.advance(part);
+            left -= part;
+        }
     }
 
     /// Moves back to an earlier place: the cursor as it was before.

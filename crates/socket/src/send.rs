@@ -276,8 +276,14 @@ pub(crate) fn wake(link: &Link<'_>, fd: c_int) {
     if link.ring() || !link.out.is_ring() || !link.out.count_wake() {
         return;
     }
+    let writer = link.out.writer();
+    if link.out.signals().gone.load(Ordering::SeqCst) != 0 {
+        // A byte that reaches an end which is just being closed would reset the connection. Pairs with `close::say_closed`.
+        writer.wakes.fetch_sub(1, Ordering::SeqCst);
+        return;
+    }
     if send_now(fd, [0_u8].as_ptr(), 1) != 1 {
-        link.out.writer().owed.fetch_add(1, Ordering::AcqRel);
+        writer.owed.fetch_add(1, Ordering::AcqRel);
     }
 }
 

@@ -256,6 +256,20 @@ fn fresh() -> &'static Entry {
     })
 }
 
+/// Returns another descriptor of the same entry, if there is one.
+pub(crate) fn copy_of(fd: c_int) -> Option<c_int> {
+    let found = ENTRIES.get(fd as usize)?.load(Ordering::Acquire);
+    if found.is_null() {
+        return None;
+    }
+    // SAFETY: entries are never given back. One use is that of the descriptor itself.
+    if unsafe { (*found).refs.load(Ordering::Acquire) } < 2 {
+        return None;
+    }
+    let is_copy = |other: &c_int| *other != fd && ENTRIES[*other as usize].load(Ordering::Acquire) == found;
+    (0..=HIGHEST.load(Ordering::Relaxed)).find(is_copy)
+}
+
 /// Makes a second descriptor of an entry, as `dup` did.
 pub(crate) fn duplicate(from: c_int, to: c_int) {
     remove(to);
@@ -301,12 +315,6 @@ pub(crate) fn same(entry: &Entry) -> Vec<c_int> {
         }
     });
     found
-}
-
-/// Returns another of this process's descriptors of a socket.
-pub(crate) fn other(entry: &Entry, fd: c_int) -> Option<c_int> {
-    let has_others = entry.description().holders.load(Ordering::Acquire) > 1;
-    has_others.then(|| same(entry).into_iter().find(|other| *other != fd)).flatten()
 }
 
 /// Counts all descriptors once more, before a fork; or once less, when it failed.

@@ -3,8 +3,8 @@
 use super::Args;
 use serde::Serialize;
 use unrack_paging::{
-    Calibration, CheckedProgram, Delay, LEFT_OUT, LocalMemory, NOT_AWAY, OneRun, RunReport, RunSetup, Tally, Weighing,
-    expected,
+    Calibration, CheckedProgram, Delay, LEFT_OUT, LocalMemory, NOT_AWAY, OneRun, RunReport, RunSetup, Tally,
+    Weighing, expected,
 };
 use unrack_record::{Machine, Started, Stated, Warning};
 use unrack_units::{Bytes, Rate, Time};

@@ -154,7 +154,7 @@ impl<'a> Direction<'a> {
     /// Counts a wake byte that the sending end is about to send. Returns false if it must not: the direction is frozen.
     pub(crate) fn count_wake(&self) -> bool {
         let count = |wakes: u64| (wakes & FROZEN == 0).then(|| wakes + 1);
-        self.shared.writer.wakes.fetch_update(Ordering::AcqRel, Ordering::Relaxed, count).is_ok()
+        self.shared.writer.wakes.fetch_update(Ordering::SeqCst, Ordering::Relaxed, count).is_ok()
     }
 
     /// Adds bytes of the kernel to those that the receiving end skips. The direction is frozen.
@@ -320,6 +320,11 @@ impl<'a> Direction<'a> {
             }
         }
         sum
+    }
+
+    /// Returns true if no further byte can come before some are taken out, as the receiving end sees it.
+    pub(crate) fn is_full(&self) -> bool {
+        self.reader_room() == 0
     }
 
     /// Returns true if a byte can be put into the ring.

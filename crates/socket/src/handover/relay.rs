@@ -247,9 +247,9 @@ impl Relay<'_> {
         let (place, room) = (place, room.min(PIECE));
         let fd = self.ends.socket;
         let piece = [iovec { iov_base: place.cast(), iov_len: room }];
-        let got = recv::recv(fd, Pieces::new(&piece), MSG_DONTWAIT, |most, flags| {
+        let got = recv::recv(fd, Pieces::new(&piece), MSG_DONTWAIT, |done, most, flags| {
             // SAFETY: room of our own.
-            unsafe { kernel::recv(fd, place, room.min(most), flags | MSG_DONTWAIT) }
+            unsafe { kernel::recv(fd, place.wrapping_add(done), (room - done).min(most), flags | MSG_DONTWAIT) }
         });
         match got {
             1.. => self.down.filled(got as usize),

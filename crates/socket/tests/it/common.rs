@@ -79,6 +79,14 @@ impl Rack {
     }
 }
 
+/// Runs a command, which has to succeed, and returns what it printed.
+pub(crate) fn output_of(mut command: Command) -> String {
+    let output = command.output().expect("the command starts");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    assert!(output.status.success(), "{command:?}: {}\n{}", output.status, text(&output.stderr));
+    text(&output.stdout)
+}
+
 fn run(mut role: Command, test: &str) {
     let child: Child = role.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("a child");
     let output = child.wait_with_output().expect("its output");
@@ -93,7 +101,7 @@ fn run(mut role: Command, test: &str) {
 }
 
 /// Leaves a command no descriptors as high as those of bells.
-fn without_bells(mut command: Command) -> Command {
+pub(crate) fn without_bells(mut command: Command) -> Command {
     // SAFETY: one system call.
     unsafe {
         command.pre_exec(|| {

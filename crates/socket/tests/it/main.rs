@@ -4,9 +4,11 @@
 
 mod calls;
 mod common;
+mod conformance;
 mod edges;
 mod flows;
 mod further;
+mod fuzz;
 mod handover;
 mod hostile;
 mod kills;
