@@ -14,7 +14,7 @@ mod pair;
 use crate::area::Phase;
 use crate::pieces::Pieces;
 use crate::table::{self, Entry};
-use crate::{close, epoll, kernel, lock, ready, recv, send};
+use crate::{close, epoll, kernel, lock, options, ready, recv, send};
 use buffer::Buffer;
 use libc::{MSG_DONTWAIT, MSG_NOSIGNAL, POLLIN, POLLOUT, c_int, iovec, pollfd};
 use std::sync::atomic::Ordering;
@@ -27,6 +27,9 @@ const PIECE: usize = 64 << 10;
 /// Longest sleep while other processes have the socket, which may close it.
 const NAP: Duration = Duration::from_millis(100);
 
+/// Longest wait for the first bytes that a relay passes on.
+const FIRST: Duration = Duration::from_millis(200);
+
 /// Has this process's descriptors of a socket refer to another connection, which a new process relays. Returns false if there
 /// are no processes or descriptors left.
 pub(super) fn replace(entry: &Entry, fd: c_int) -> bool {
@@ -37,8 +40,13 @@ pub(super) fn replace(entry: &Entry, fd: c_int) -> bool {
     holders.fetch_add(1, Ordering::AcqRel);
     let (kept, program) = if is_shared { (near, own_process()) } else { (-1, -1) };
     let ends = Ends { socket: fd, far, near: kept, program };
+    let has_bytes = entry.link().is_some_and(|link| options::readable_of(&link, fd) > 0);
     let is_made = spawn(entry, ends);
     if is_made {
+        if has_bytes {
+            // As in the kernel, a call that does not wait finds them.
+            is_ready_within(near, POLLIN, FIRST);
+        }
         for fd in same {
             epoll::release(fd, || pair::place(near, fd));
             table::remove(fd);
