@@ -26,8 +26,8 @@ const MOST_SLOTS: usize = 1 << 20;
 const EXCLUSIVE: u32 = libc::EPOLLEXCLUSIVE as u32;
 /// Number of a set's bell among its sockets.
 const BELL: usize = MOST_SLOTS - 1;
-/// Attempts to take the lock of the list of sets.
-const ATTEMPTS: u32 = 10_000;
+/// Longest wait for the lock of the list of sets, which other threads hold for moments.
+const PATIENCE: Duration = Duration::from_secs(1);
 /// Longest sleep before all is looked at again.
 const NAP: Duration = Duration::from_secs(1);
 /// Time for which events of other descriptors may wait behind those of carried ones.
@@ -231,22 +231,24 @@ fn make(fd: c_int) -> &'static Set {
     set
 }
 
-/// Takes the list's lock; nothing if that lasts, since this thread may have it, which a signal interrupted.
-fn soon() -> Option<std::sync::MutexGuard<'static, Vec<c_int>>> {
-    (0..ATTEMPTS).find_map(|_| match LIST.try_lock() {
-        Ok(list) => Some(list),
-        Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
-        Err(TryLockError::WouldBlock) => {
-            std::thread::yield_now();
-            None
+/// Returns the descriptors of sets; nothing if the list's lock is not to be had, since this thread may have it, which a signal
+/// interrupted.
+fn soon() -> Option<Vec<c_int>> {
+    let begin = Instant::now();
+    loop {
+        match LIST.try_lock() {
+            Ok(list) => return Some(list.clone()),
+            Err(TryLockError::Poisoned(poisoned)) => return Some(poisoned.into_inner().clone()),
+            Err(TryLockError::WouldBlock) if begin.elapsed() >= PATIENCE => return None,
+            Err(TryLockError::WouldBlock) => std::thread::yield_now(),
         }
-    })
+    }
 }
 
 /// Registers a socket anew that has an area now, wherever it is registered.
 pub(crate) fn joined(fd: c_int) {
-    let Some(sets) = soon() else { return };
-    for &set_fd in sets.iter() {
+    // Not under the lock: a bell is asked of the broker meanwhile, and other threads that join would give up.
+    for set_fd in soon().unwrap_or_default() {
         if let Some(set) = get(set_fd) {
             let is_spent = || set::is_spent(set_fd, fd);
             let is_carried = set.carry(fd, is_spent, |slot| {
