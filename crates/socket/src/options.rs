@@ -15,6 +15,8 @@ pub fn readable(fd: c_int) -> Option<c_int> {
 
 /// Returns the bytes that a connection's end can receive without waiting, from the kernel and from the ring.
 pub(crate) fn readable_of(link: &Link<'_>, fd: c_int) -> usize {
+    // A thread that takes a wake byte in between the two counts of it would leave it among the bytes.
+    let _held = link.lock_recv();
     let in_ring = match link.inward.look() {
         Look::Bytes(bytes) => bytes,
         Look::Empty | Look::Ended | Look::Broken => 0,
